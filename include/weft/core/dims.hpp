@@ -1,0 +1,102 @@
+// The dimensions of a tensor: an ordered set of tags, each with an extent known at run time or, with
+// `extent<tag, n>`, at compile time. Invariant: no tag appears twice.
+#pragma once
+
+#include <weft/core/tags.hpp>
+
+namespace weft {
+
+inline constexpr std::int64_t dynamic_extent = -1;
+
+/// A dimension whose global extent is known at compile time: `dims<batch, extent<hidden, 384>>`.
+template <dimension D, std::int64_t N>
+struct extent {
+  static_assert(N > 0, "weft: a static extent is at least 1");
+};
+
+namespace detail {
+template <class E> struct entry;
+template <dimension D> struct entry<D> {
+  using tag = D;
+  static constexpr std::int64_t size = dynamic_extent;
+};
+template <dimension D, std::int64_t N> struct entry<extent<D, N>> {
+  using tag = D;
+  static constexpr std::int64_t size = N;
+};
+template <class Tag, class... Tags>
+inline constexpr int count_of = (0 + ... + int(std::same_as<Tag, Tags>));
+}  // namespace detail
+
+/// The tag of an entry of `dims`.
+template <class Entry>
+using tag_of = typename detail::entry<Entry>::tag;
+
+/// An ordered set of dimensions, row-major: the last one is contiguous.
+template <class... Entries>
+struct dims {
+  static constexpr int rank = sizeof...(Entries);
+  static_assert(((detail::count_of<tag_of<Entries>, tag_of<Entries>...> == 1) && ...),
+                "weft: a dimension appears twice in a tensor; rename<from, to>(x) one of them");
+
+  template <class D>
+  static constexpr bool has = (std::same_as<tag_of<Entries>, D> || ...);
+
+  /// Position of tag D, or -1.
+  template <class D>
+  static constexpr int index = [] {
+    int i = 0, found = -1;
+    ((std::same_as<tag_of<Entries>, D> ? void(found = i) : void(), ++i), ...);
+    return found;
+  }();
+
+  /// Static extent of each dimension, or dynamic_extent.
+  static constexpr std::int64_t static_extents[rank ? rank : 1] = {detail::entry<Entries>::size...};
+  static constexpr std::string_view names[rank ? rank : 1] = {tag_of<Entries>::name...};
+};
+
+template <class T>
+inline constexpr bool is_dims = false;
+template <class... Es>
+inline constexpr bool is_dims<dims<Es...>> = true;
+
+namespace detail {
+
+template <class... Lists> struct concat;
+template <class... As> struct concat<dims<As...>> { using type = dims<As...>; };
+template <class... As, class... Bs, class... Rest>
+struct concat<dims<As...>, dims<Bs...>, Rest...> : concat<dims<As..., Bs...>, Rest...> {};
+
+template <bool Keep, class E>
+using dims_if = std::conditional_t<Keep, dims<E>, dims<>>;
+
+template <class D, class Tags> struct without;
+template <class... Es, class... Tags>
+struct without<dims<Es...>, list<Tags...>>
+    : concat<dims<>, dims_if<(!std::same_as<tag_of<Es>, Tags> && ...), Es>...> {};
+
+template <class D, class Other> struct missing;
+template <class... Es, class Other>
+struct missing<dims<Es...>, Other> : concat<dims<>, dims_if<!Other::template has<tag_of<Es>>, Es>...> {};
+
+template <class D, class From, class To> struct renamed;
+template <class E, class From, class To> struct renamed_entry { using type = E; };
+template <class From, class To> struct renamed_entry<From, From, To> { using type = To; };
+template <std::int64_t N, class From, class To> struct renamed_entry<extent<From, N>, From, To> { using type = extent<To, N>; };
+template <class... Es, class From, class To>
+struct renamed<dims<Es...>, From, To> { using type = dims<typename renamed_entry<Es, From, To>::type...>; };
+
+}  // namespace detail
+
+/// D without the given tags, order kept.
+template <class D, class... Tags>
+using dims_without = typename detail::without<D, list<Tags...>>::type;
+/// The entries of D whose tags Other lacks.
+template <class D, class Other>
+using dims_missing = typename detail::missing<D, Other>::type;
+template <class... Ds>
+using dims_concat = typename detail::concat<Ds...>::type;
+template <class D, class From, class To>
+using dims_renamed = typename detail::renamed<D, From, To>::type;
+
+}  // namespace weft

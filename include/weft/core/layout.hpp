@@ -1,0 +1,189 @@
+// A layout: the placement of a tensor on every mesh axis, as one type in canonical form.
+// Invariant: every axis appears at most once; axes that do not appear are `invariant`; equal layouts are equal types.
+#pragma once
+
+#include <weft/core/dims.hpp>
+#include <weft/core/placement.hpp>
+
+namespace weft {
+
+template <class... Placements>
+struct layout {};
+
+namespace detail {
+
+// Canonical order: shards by dimension, then replicates, then partials, each by axis.
+template <class P> struct rank_of;
+template <class D, class... As> struct rank_of<shard<D, As...>> {
+  static constexpr int group = 0;
+  static constexpr std::string_view name = D::name;
+};
+template <class A> struct rank_of<replicate<A>> {
+  static constexpr int group = 1;
+  static constexpr std::string_view name = A::name;
+};
+template <class A> struct rank_of<partial<A>> {
+  static constexpr int group = 2;
+  static constexpr std::string_view name = A::name;
+};
+template <class P, class Q>
+inline constexpr bool before = rank_of<P>::group != rank_of<Q>::group ? rank_of<P>::group < rank_of<Q>::group
+                                                                      : rank_of<P>::name < rank_of<Q>::name;
+
+template <class L, class P> struct insert;
+template <class L, class P> struct prepend;
+template <class... Ps, class P> struct prepend<layout<Ps...>, P> { using type = layout<P, Ps...>; };
+template <class P> struct insert<layout<>, P> { using type = layout<P>; };
+template <class H, class... T, class P>
+struct insert<layout<H, T...>, P> {
+  static auto pick() {
+    if constexpr (before<P, H>) return layout<P, H, T...>{};
+    else return typename prepend<typename insert<layout<T...>, P>::type, H>::type{};
+  }
+  using type = decltype(pick());
+};
+// Shards of one dimension join, the inserted axes innermost.
+template <class D, class... As, class... T, class... Bs>
+struct insert<layout<shard<D, As...>, T...>, shard<D, Bs...>> { using type = layout<shard<D, As..., Bs...>, T...>; };
+
+template <class L, class... Ps> struct insert_all { using type = L; };
+template <class L, class P, class... Ps>
+struct insert_all<L, P, Ps...> : insert_all<typename insert<L, P>::type, Ps...> {};
+template <class L, class... As, class... Ps>
+struct insert_all<L, invariant<As...>, Ps...> : insert_all<L, Ps...> {};
+template <class L, class D, class... Ps>
+struct insert_all<L, shard<D>, Ps...> : insert_all<L, Ps...> {};
+template <class L, class... Ps>
+struct insert_all<L, replicate<>, Ps...> : insert_all<L, Ps...> {};
+template <class L, class A, class B, class... As, class... Ps>
+struct insert_all<L, replicate<A, B, As...>, Ps...> : insert_all<L, replicate<A>, replicate<B, As...>, Ps...> {};
+template <class L, class... Ps>
+struct insert_all<L, partial<>, Ps...> : insert_all<L, Ps...> {};
+template <class L, class A, class B, class... As, class... Ps>
+struct insert_all<L, partial<A, B, As...>, Ps...> : insert_all<L, partial<A>, partial<B, As...>, Ps...> {};
+
+template <class P> struct axes_in;
+template <class D, class... As> struct axes_in<shard<D, As...>> { using type = list<As...>; };
+template <class... As> struct axes_in<replicate<As...>> { using type = list<As...>; };
+template <class... As> struct axes_in<partial<As...>> { using type = list<As...>; };
+template <class... As> struct axes_in<invariant<As...>> { using type = list<>; };
+
+template <class... Ls> struct join_lists { using type = list<>; };
+template <class... As> struct join_lists<list<As...>> { using type = list<As...>; };
+template <class... As, class... Bs, class... Rest>
+struct join_lists<list<As...>, list<Bs...>, Rest...> : join_lists<list<As..., Bs...>, Rest...> {};
+
+template <class L, class Seen> struct unique_list;
+template <class... Seen> struct unique_list<list<>, list<Seen...>> { using type = list<Seen...>; };
+template <class A, class... As, class... Seen>
+struct unique_list<list<A, As...>, list<Seen...>>
+    : unique_list<list<As...>, std::conditional_t<contains<list<Seen...>, A>, list<Seen...>, list<Seen..., A>>> {};
+
+template <class L> inline constexpr bool all_unique = true;
+template <class A, class... As>
+inline constexpr bool all_unique<list<A, As...>> = !contains<list<As...>, A> && all_unique<list<As...>>;
+
+}  // namespace detail
+
+/// The axes that a layout names (those on which the tensor is not invariant).
+template <class L> struct layout_axes;
+template <class... Ps>
+struct layout_axes<layout<Ps...>> { using type = typename detail::join_lists<typename detail::axes_in<Ps>::type...>::type; };
+template <class L>
+using axes_of = typename layout_axes<L>::type;
+/// The axes that either of several layouts names, each once.
+template <class... Ls>
+using axes_of_all = typename detail::unique_list<typename detail::join_lists<axes_of<Ls>...>::type, list<>>::type;
+
+/// The canonical layout with the given placements: `place<shard<batch, dp>, partial<tp>>`.
+template <class... Ps>
+struct place_checked {
+  static_assert(detail::all_unique<typename detail::join_lists<typename detail::axes_in<Ps>::type...>::type>,
+                "weft: a layout places a tensor twice on one mesh axis; name every axis once");
+  using type = typename detail::insert_all<layout<>, Ps...>::type;
+};
+template <class... Ps>
+using place = typename place_checked<Ps...>::type;
+
+/// What a layout says of one axis: the placement and, if sharded, the dimension's name.
+struct on_axis {
+  holds kind = holds::invariant;
+  std::string_view dim = {};
+  friend constexpr bool operator==(const on_axis&, const on_axis&) = default;
+};
+
+namespace detail {
+template <class P, class A> inline constexpr on_axis look = {};
+template <class D, class... As, class A>
+inline constexpr on_axis look<shard<D, As...>, A> =
+    (std::same_as<As, A> || ...) ? on_axis{holds::shard, D::name} : on_axis{};
+template <class... As, class A>
+inline constexpr on_axis look<replicate<As...>, A> = (std::same_as<As, A> || ...) ? on_axis{holds::replicate} : on_axis{};
+template <class... As, class A>
+inline constexpr on_axis look<partial<As...>, A> = (std::same_as<As, A> || ...) ? on_axis{holds::partial} : on_axis{};
+
+template <class L, class A> inline constexpr on_axis state_on = {};
+template <class... Ps, class A>
+inline constexpr on_axis state_on<layout<Ps...>, A> = [] {
+  on_axis found;
+  ((look<Ps, A>.kind != holds::invariant ? void(found = look<Ps, A>) : void()), ...);
+  return found;
+}();
+
+// Without axis A (back to invariant there).
+template <class P, class A> struct drop;
+template <class D, class... As, class A>
+struct drop<shard<D, As...>, A> {
+  template <class L> struct put;
+  template <class... Bs> struct put<list<Bs...>> { using type = shard<D, Bs...>; };
+  using type = typename put<typename join_lists<std::conditional_t<std::same_as<As, A>, list<>, list<As>>...>::type>::type;
+};
+template <class B, class A>
+struct drop<replicate<B>, A> { using type = std::conditional_t<std::same_as<A, B>, invariant<>, replicate<B>>; };
+template <class B, class A>
+struct drop<partial<B>, A> { using type = std::conditional_t<std::same_as<A, B>, invariant<>, partial<B>>; };
+
+template <class L, class A> struct cleared;
+template <class... Ps, class A>
+struct cleared<layout<Ps...>, A> { using type = typename insert_all<layout<>, typename drop<Ps, A>::type...>::type; };
+
+template <class P> struct dual_placement { using type = P; };
+template <class... As> struct dual_placement<replicate<As...>> { using type = partial<As...>; };
+template <class... As> struct dual_placement<partial<As...>> { using type = replicate<As...>; };
+template <class L> struct dual_of;
+template <class... Ps>
+struct dual_of<layout<Ps...>> { using type = typename insert_all<layout<>, typename dual_placement<Ps>::type...>::type; };
+
+template <class L, class D> struct shard_axes { using type = list<>; };
+template <class... Ps, class D, class... As>
+struct shard_axes<layout<shard<D, As...>, Ps...>, D> { using type = list<As...>; };
+template <class P, class... Ps, class D>
+struct shard_axes<layout<P, Ps...>, D> : shard_axes<layout<Ps...>, D> {};
+
+template <class L> inline constexpr bool is_canonical = false;
+template <class... Ps>
+inline constexpr bool is_canonical<layout<Ps...>> = std::same_as<layout<Ps...>, place<Ps...>>;
+
+template <class L> inline constexpr bool has_partial = false;
+template <class... Ps>
+inline constexpr bool has_partial<layout<Ps...>> = ((rank_of<Ps>::group == 2) || ...);
+
+}  // namespace detail
+
+/// Placement of a layout on one axis, as a value.
+template <class L, mesh_axis A>
+inline constexpr on_axis state_on = detail::state_on<L, A>;
+/// The axes over which a layout shards dimension D, outermost first.
+template <class L, class D>
+using shard_axes = typename detail::shard_axes<L, D>::type;
+/// L with the placement on axis A replaced by P (`shard<d, A>`, `replicate<A>`, `partial<A>` or `invariant<A>`).
+template <class L, class A, class P>
+using replaced = typename detail::insert_all<typename detail::cleared<L, A>::type, P>::type;
+/// The layout of the gradient of a tensor with layout L.
+template <class L>
+using dual_layout = typename detail::dual_of<L>::type;
+/// Whether a sum over some axis is pending.
+template <class L>
+inline constexpr bool has_partial = detail::has_partial<L>;
+
+}  // namespace weft
