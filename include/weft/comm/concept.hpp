@@ -1,0 +1,59 @@
+// The communicator concept: how the ranks of one group meet.
+// Invariant: everything that moves between ranks goes through the operations named here.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+#include "weft/comm/request.hpp"
+#include "weft/core/dtype.hpp"
+
+namespace weft {
+
+/// How all_reduce and reduce_scatter combine the ranks' values, element by element in rank order.
+/// sum: 16-bit floats are summed in float and rounded once; integers wrap. max, min: a NaN on any rank gives NaN.
+enum class reduction : std::uint8_t { sum, max, min };
+
+constexpr const char* name_of(reduction how) {
+  return how == reduction::sum ? "sum" : how == reduction::max ? "max" : "min";
+}
+
+/// A communicator: the ranks of one group, seen from one of them. It is a cheap handle: copies mean the same group.
+///
+/// Every collective is asynchronous: it returns a `request`, and `.wait()` on the spot is the blocking form. Buffers must
+/// live and outputs stay unread until wait() returns; afterwards every buffer may be reused. All ranks of a group call
+/// the same collectives in the same order; requests may be waited for in any order. One thread at a time uses a rank.
+///
+///     all_reduce(in, out, count, type, how)      in, out: count elements; in == out allowed
+///     all_gather(in, out, bytes)                 out: size()*bytes in rank order; in may be out + rank()*bytes
+///     reduce_scatter(in, out, count, type, how)  in: size()*count elements; out: count; out may be in + rank()*count
+///     all_to_all(in, out, bytes)                 in, out: size()*bytes, `bytes` for each peer; no overlap
+///     broadcast(buffer, bytes, root)             every rank's buffer becomes root's
+///     send(in, bytes, to), recv(out, bytes, from)  matched in order for each pair of ranks
+///     barrier()                                  completes once every rank has called it
+///     split(color, key, label)                   blocking; the ranks of equal color, ordered by (key, rank); the label
+///                                                names the new group in errors and traces ("tp")
+///
+/// Buffers that overlap in other ways than those allowed are an error of the caller.
+template <class C>
+concept communicator = requires(C c, const C& shared, const void* in, void* out, std::int64_t count, dtype type,
+                                reduction how, int peer, const char* label) {
+  { shared.rank() } -> std::same_as<int>;
+  { shared.size() } -> std::same_as<int>;
+  { c.all_reduce(in, out, count, type, how) } -> std::same_as<request>;
+  { c.all_gather(in, out, count) } -> std::same_as<request>;
+  { c.reduce_scatter(in, out, count, type, how) } -> std::same_as<request>;
+  { c.all_to_all(in, out, count) } -> std::same_as<request>;
+  { c.broadcast(out, count, peer) } -> std::same_as<request>;
+  { c.send(in, count, peer) } -> std::same_as<request>;
+  { c.recv(out, count, peer) } -> std::same_as<request>;
+  { c.barrier() } -> std::same_as<request>;
+  { c.split(peer, peer, label) } -> std::same_as<C>;
+};
+
+/// The communicator policy: a communicator that also starts its ranks. `C::launch(ranks, f)` runs `f(C& world)` on every
+/// rank and returns when all are done. A rank that throws ends all ranks; its error is rethrown to the caller, once.
+template <class C>
+concept communicator_policy = communicator<C> && requires(void (*f)(C&)) { C::launch(1, f); };
+
+}  // namespace weft

@@ -1,0 +1,21 @@
+// What every communicator checks of its own rank's arguments before anything is posted.
+// Invariant: a call that fails here has had no effect on any rank.
+#pragma once
+
+#include <cstdint>
+
+#include "weft/core/error.hpp"
+
+namespace weft::detail {
+
+inline void check_buffers(const char* operation, const void* in, const void* out, std::int64_t count) {
+  require(count >= 0, operation, " takes a size of zero or more, not ", count, ".");
+  require(count == 0 || (in != nullptr && out != nullptr), operation, " of ", count,
+          " elements or bytes was given a null buffer; only an empty one may be null.");
+}
+
+inline void check_peer(const char* operation, int peer, int size) {
+  require(peer >= 0 && peer < size, operation, " names rank ", peer, ", but the group's ranks are 0 to ", size - 1, ".");
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,229 @@
+// A lane: the operations of one group (or of one pair of ranks) in the order of their tickets, on a ring of slots.
+// Invariant: a slot takes its next operation only when all members have called it, and they call it only when the
+// slot's previous one is complete; so no member ever works on an operation that has passed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/comm/detail/hub.hpp"
+#include "weft/comm/detail/pieces.hpp"
+
+namespace weft::detail {
+
+/// Once all members have called an operation its data may move; whoever waits moves it, piece by piece, its own share
+/// first. A member that computes meanwhile holds nobody up.
+class lane final : public waitable {
+ public:
+  static constexpr std::uint64_t ring = 32;             // operations that may be outstanding
+  static constexpr std::int64_t at_once = 32 << 10;  // up to so many bytes of work the last caller does while posting
+
+  /// members[m] is the world rank of member m. A lane of a pair has the sender first.
+  lane(hub& owner, std::vector<int> members, std::string name)
+      : hub_(owner), members_(std::move(members)), name_(std::move(name)), sources_(members_.size()) {
+    for (std::uint64_t s = 0; s < ring; ++s) slots_.push_back(std::make_unique<slot>(size()));
+    for (int m = 0; m < size(); ++m) source(m).bind(*this, m);
+  }
+
+  int size() const { return static_cast<int>(members_.size()); }
+
+  /// Adds member m's next operation. Blocks only while the ring is full.
+  request post(int m, const call& what) {
+    if (hub_.ended()) hub_.leave();
+    const std::uint64_t ticket = source(m).posted;
+    if (ticket >= ring) wait(m, ticket - ring);
+    source(m).posted = ticket + 1;
+    slot& s = at(ticket);
+    s.entries[m].what = what;
+    const std::uint64_t all = (ticket / ring + 1) * members_.size();
+    if (s.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == all) start(s, m, ticket);
+    return {source(m), ticket};
+  }
+
+  void wait(int m, std::uint64_t ticket) {
+    slot& s = at(ticket);
+    for (int spun = 0;;) {
+      if (done(s, ticket)) return;
+      if (hub_.ended()) hub_.leave();
+      if (work(s, m, ticket) || help(m)) {
+        spun = 0;
+      } else if (spun < hub_.spins()) {
+        ++spun;
+        relax();
+      } else {
+        sleep(s, m, ticket);
+        spun = 0;
+      }
+    }
+  }
+
+  bool test(int m, std::uint64_t ticket) {
+    slot& s = at(ticket);
+    if (done(s, ticket)) return true;
+    if (hub_.ended()) hub_.leave();
+    work(s, m, ticket);
+    return done(s, ticket);
+  }
+
+  void abandon(int m, std::uint64_t ticket) noexcept {
+    if (done(at(ticket), ticket)) return;
+    const int rank = members_[m];
+    hub_.end(rank, "rank " + std::to_string(rank) + " left a collective of group '" + name_ + "' by an exception.", {});
+    hub_.quiesce();
+  }
+
+  void wake() override {
+    bell_.fetch_add(1, std::memory_order_seq_cst);
+    bell_.notify_all();
+  }
+  bool can_move(std::uint64_t ticket) const override {
+    return at(ticket).ready.load(std::memory_order_seq_cst) > ticket;
+  }
+  std::string describe_wait(int world_rank, std::uint64_t ticket) const override {
+    int m = 0;
+    std::string missing;
+    for (int k = 0; k < size(); ++k) {
+      if (members_[k] == world_rank && sources_[k].posted > ticket) m = k;
+      if (sources_[k].posted > ticket) continue;
+      missing += (missing.empty() ? "" : ", ") + std::to_string(members_[k]);
+    }
+    return describe(at(ticket).entries[m].what) + " of group '" + name_ +
+           "', which has not been called by rank " + missing;
+  }
+
+ private:
+  struct alignas(64) entry {  // one member's call, and the next piece of its share
+    call what;
+    std::atomic<std::int64_t> next{0};
+  };
+  struct alignas(64) slot {
+    explicit slot(int members) : entries(members), moves(members) {}
+    std::atomic<std::uint64_t> arrived{0};  // calls, over all operations that used the slot
+    std::atomic<std::uint64_t> ready{0};    // ticket + 1 of the last operation that all members called
+    std::vector<entry> entries;
+    pieces moves;
+    alignas(64) std::atomic<std::int64_t> moved{0};  // pieces
+    std::atomic<std::uint64_t> complete{0};          // ticket + 1
+  };
+  struct alignas(64) member final : public completion {
+    void bind(lane& in, int as) { owner = &in, index = as; }
+    void wait(std::uint64_t ticket) override { owner->wait(index, ticket); }
+    bool test(std::uint64_t ticket) override { return owner->test(index, ticket); }
+    void abandon(std::uint64_t ticket) noexcept override { owner->abandon(index, ticket); }
+    lane* owner = nullptr;
+    int index = 0;
+    std::uint64_t posted = 0;  // both used by the member's own thread only
+    std::uint64_t oldest = 0;  // all operations before it are complete
+  };
+
+  member& source(int m) { return sources_[m]; }
+  slot& at(std::uint64_t ticket) { return *slots_[ticket % ring]; }
+  const slot& at(std::uint64_t ticket) const { return *slots_[ticket % ring]; }
+  static bool done(const slot& s, std::uint64_t ticket) { return s.complete.load(std::memory_order_seq_cst) > ticket; }
+
+  /// The first piece of a member's share.
+  std::int64_t first_of(const slot& s, std::int64_t share) const { return s.moves.count() * share / size(); }
+
+  /// Member m was the last to call: checks the calls against each other and lets the data move.
+  void start(slot& s, int m, std::uint64_t ticket) {
+    for (auto& e : s.entries) {
+      if (!agree(s.entries[0].what, e.what)) hub_.end_with(mismatch(s, ticket));
+    }
+    s.moves.plan([&](int r) -> const call& { return s.entries[r].what; });
+    for (auto& e : s.entries) e.next.store(0, std::memory_order_relaxed);
+    s.moved.store(0, std::memory_order_relaxed);
+    if (s.moves.work() > at_once) {
+      s.ready.store(ticket + 1, std::memory_order_seq_cst);
+      return ring_bell();
+    }
+    if (!hub_.enter_work(members_[m])) hub_.leave();
+    for (std::int64_t i = 0; i < s.moves.count(); ++i) s.moves.run(i);
+    hub_.leave_work(members_[m]);
+    s.complete.store(ticket + 1, std::memory_order_seq_cst);
+    s.ready.store(ticket + 1, std::memory_order_seq_cst);
+    ring_bell();
+  }
+
+  /// Moves pieces until none is left to take; true if it moved any.
+  bool work(slot& s, int m, std::uint64_t ticket) {
+    if (done(s, ticket) || !can_take(s, ticket)) return false;
+    if (!hub_.enter_work(members_[m])) return false;
+    std::int64_t moved = 0;
+    for (int k = 0; k < size(); ++k) {
+      const std::int64_t share = (m + k) % size();
+      const std::int64_t begin = first_of(s, share), count = first_of(s, share + 1) - begin;
+      std::atomic<std::int64_t>& next = s.entries[share].next;
+      while (next.load(std::memory_order_relaxed) < count && !hub_.ended()) {
+        const std::int64_t taken = next.fetch_add(1, std::memory_order_relaxed);
+        if (taken >= count) break;
+        s.moves.run(begin + taken);
+        ++moved;
+      }
+    }
+    hub_.leave_work(members_[m]);
+    if (moved == 0) return false;
+    if (s.moved.fetch_add(moved, std::memory_order_acq_rel) + moved == s.moves.count()) {
+      s.complete.store(ticket + 1, std::memory_order_seq_cst);
+      ring_bell();
+    }
+    return true;
+  }
+
+  /// Moves data of this member's other operations in this lane; true if it did.
+  bool help(int m) {
+    member& me = source(m);
+    bool moved = false;
+    for (std::uint64_t t = me.oldest; t < me.posted; ++t) {
+      if (t == me.oldest && done(at(t), t)) {
+        ++me.oldest;
+      } else if (work(at(t), m, t)) {
+        moved = true;
+      }
+    }
+    return moved;
+  }
+
+  void sleep(slot& s, int m, std::uint64_t ticket) {
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t bell = bell_.load(std::memory_order_seq_cst);
+    if (!done(s, ticket) && !can_take(s, ticket) && !hub_.ended()) {
+      hub_.enter_sleep(members_[m], *this, ticket);
+      bell_.wait(bell, std::memory_order_seq_cst);
+      hub_.leave_sleep();
+    }
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  bool can_take(const slot& s, std::uint64_t ticket) const {
+    if (s.ready.load(std::memory_order_seq_cst) <= ticket) return false;
+    for (std::int64_t share = 0; share < size(); ++share) {
+      const std::int64_t count = first_of(s, share + 1) - first_of(s, share);
+      if (s.entries[share].next.load(std::memory_order_relaxed) < count) return true;
+    }
+    return false;
+  }
+  void ring_bell() {
+    if (sleepers_.load(std::memory_order_seq_cst) != 0) wake();
+  }
+
+  std::string mismatch(const slot& s, std::uint64_t ticket) const {
+    std::string text = "The ranks of group '" + name_ + "' disagree on their collective number " +
+                       std::to_string(ticket) + ":";
+    for (int m = 0; m < size(); ++m) {
+      text += (m == 0 ? " rank " : "; rank ") + std::to_string(m) + " calls " + describe(s.entries[m].what);
+    }
+    return text + ". Every rank of a group has to call the same collectives in the same order.";
+  }
+
+  hub& hub_;
+  std::vector<int> members_;
+  std::string name_;
+  std::vector<member> sources_;
+  std::vector<std::unique_ptr<slot>> slots_;
+  alignas(64) std::atomic<std::uint32_t> bell_{0};
+  std::atomic<int> sleepers_{0};
+};
+
+}  // namespace weft::detail

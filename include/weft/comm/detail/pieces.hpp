@@ -1,0 +1,87 @@
+// The data movement of one operation whose ranks have all called it, cut into pieces that any thread may do.
+// Invariant: every byte of output is written by one piece, and read by no other: pieces run in any order, on any thread.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "weft/comm/detail/call.hpp"
+#include "weft/comm/detail/fold.hpp"
+
+namespace weft::detail {
+
+/// In place is safe without scratch memory: the piece that writes an element is also the only one that reads it.
+/// Rows: one per rank for all_gather, all_to_all (by source) and reduce_scatter (by destination); else a single one.
+class pieces {
+ public:
+  static constexpr std::int64_t most_bytes = 128 << 10;  // of one row in one piece
+  static constexpr std::int64_t least_bytes = 4 << 10;
+
+  explicit pieces(int ranks)
+      : ranks_(ranks), in_(std::make_unique<const std::byte*[]>(ranks)),
+        out_(std::make_unique<std::byte*[]>(ranks)) {}
+
+  /// `calls(r)` is the call of rank r; all agree.
+  template <class Calls>
+  void plan(const Calls& calls) {
+    what_ = calls(0);
+    for (int r = 0; r < ranks_; ++r) {
+      in_[r] = static_cast<const std::byte*>(calls(r).in);
+      out_[r] = static_cast<std::byte*>(calls(r).out);
+    }
+    const verb v = what_.operation;
+    const bool by_rank =
+        v == verb::all_gather || v == verb::split || v == verb::reduce_scatter || v == verb::all_to_all;
+    const std::int64_t width = what_.width(), bytes = what_.count * width;
+    std::int64_t piece = by_rank ? bytes : (bytes + ranks_ - 1) / ranks_;
+    piece = piece > most_bytes ? most_bytes : piece < least_bytes ? least_bytes : (piece + 63) / 64 * 64;
+    step_ = piece / width;
+    a_row_ = (what_.count + step_ - 1) / step_;
+    count_ = a_row_ * (by_rank ? ranks_ : 1);
+    work_ = bytes * ranks_ * (by_rank ? ranks_ : 1);
+  }
+
+  std::int64_t count() const { return count_; }
+  std::int64_t work() const { return work_; }  // bytes moved, roughly
+
+  void run(std::int64_t piece) const {
+    const std::int64_t row = piece / a_row_, from = piece % a_row_ * step_;
+    const std::int64_t count = what_.count - from < step_ ? what_.count - from : step_;
+    const std::int64_t width = what_.width(), offset = row * what_.count * width, at = from * width;
+    switch (what_.operation) {
+      case verb::all_reduce:
+        return fold(what_.type, what_.how, {in_.get(), ranks_, at, out_.get(), ranks_, at, count});
+      case verb::reduce_scatter:
+        return fold(what_.type, what_.how, {in_.get(), ranks_, offset + at, out_.get() + row, 1, at, count});
+      case verb::all_gather:
+      case verb::split:
+        for (int r = 0; r < ranks_; ++r) copy(out_[r] + offset + at, in_[row] + at, count);
+        return;
+      case verb::all_to_all:
+        for (int r = 0; r < ranks_; ++r) {
+          copy(out_[r] + offset + at, in_[row] + r * what_.count + at, count);
+        }
+        return;
+      case verb::broadcast:
+        for (int r = 0; r < ranks_; ++r) copy(out_[r] + at, in_[std::size_t(what_.root)] + at, count);
+        return;
+      case verb::send:
+      case verb::recv: return copy(out_[1] + at, in_[0] + at, count);
+      case verb::barrier: return;
+    }
+  }
+
+ private:
+  static void copy(std::byte* out, const std::byte* in, std::int64_t bytes) {
+    if (out != in) std::memcpy(out, in, static_cast<std::size_t>(bytes));
+  }
+
+  int ranks_;
+  std::unique_ptr<const std::byte*[]> in_;
+  std::unique_ptr<std::byte*[]> out_;
+  call what_;
+  std::int64_t step_ = 1, a_row_ = 0, count_ = 0, work_ = 0;
+};
+
+}  // namespace weft::detail

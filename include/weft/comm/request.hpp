@@ -1,0 +1,89 @@
+// A request: one collective under way, whichever communicator started it.
+// Invariant: a request is finished exactly once: by wait(), by a test() that says true, or by its destructor.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+#include "weft/core/error.hpp"
+
+namespace weft {
+
+/// Thrown out of a collective on ranks whose peers failed, so that they end too. `launch` never rethrows it: it
+/// rethrows the error of the rank that failed first.
+class aborted : public error {
+ public:
+  using error::error;
+};
+
+/// What a communicator implements so that its requests can be waited for. A ticket names one of its operations.
+class completion {
+ public:
+  /// Returns once the operation is complete; throws when it can't complete. Called at most once a ticket.
+  virtual void wait(std::uint64_t ticket) = 0;
+  /// Moves the operation on without blocking; true once it is complete.
+  virtual bool test(std::uint64_t ticket) = 0;
+  /// The owner is unwinding from an exception: afterwards nobody touches the operation's buffers.
+  virtual void abandon(std::uint64_t ticket) noexcept = 0;
+
+ protected:
+  ~completion() = default;
+};
+
+/// One asynchronous operation. Until wait() returns (or test() says true) its buffers must live, its inputs stay
+/// unchanged and its outputs unread. It must not outlive the `launch` (or the communicator) that it came from.
+///
+/// A request that was never waited for is waited for by its destructor, which swallows the error of an abort (the next
+/// collective reports it). While an exception unwinds the stack, the destructor does not wait: it ends all ranks.
+class [[nodiscard("wait() for the operation to finish")]] request {
+ public:
+  /// A request that is already finished.
+  request() = default;
+  request(completion& source, std::uint64_t ticket)
+      : source_(&source), ticket_(ticket), exceptions_(std::uncaught_exceptions()) {}
+  request(request&& other) noexcept
+      : source_(std::exchange(other.source_, nullptr)), ticket_(other.ticket_), exceptions_(other.exceptions_) {}
+  request& operator=(request&& other) noexcept {
+    if (this != &other) {
+      finish();
+      source_ = std::exchange(other.source_, nullptr);
+      ticket_ = other.ticket_;
+      exceptions_ = other.exceptions_;
+    }
+    return *this;
+  }
+  ~request() { finish(); }
+
+  /// Blocks until the operation is complete on this rank: outputs may be read and every buffer reused. Does nothing on
+  /// a finished request.
+  /// @throws weft::error when the ranks disagree on the operation or can never finish it; weft::aborted when a peer failed.
+  void wait() {
+    if (completion* source = std::exchange(source_, nullptr)) source->wait(ticket_);
+  }
+
+  /// Moves the operation on without blocking; true once it is complete. Throws as wait() does.
+  bool test() {
+    completion* source = std::exchange(source_, nullptr);
+    if (source == nullptr || source->test(ticket_)) return true;
+    source_ = source;
+    return false;
+  }
+
+ private:
+  void finish() noexcept {
+    completion* source = std::exchange(source_, nullptr);
+    if (source == nullptr) return;
+    if (std::uncaught_exceptions() > exceptions_) return source->abandon(ticket_);
+    try {
+      source->wait(ticket_);
+    } catch (...) {  // all ranks are ending; the next collective, or launch, says why
+    }
+  }
+
+  completion* source_ = nullptr;
+  std::uint64_t ticket_ = 0;
+  int exceptions_ = 0;
+};
+
+}  // namespace weft
