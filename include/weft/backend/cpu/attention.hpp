@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "weft/backend/cpu/common.hpp"
-#include "weft/core/error.hpp"
+#include <weft/backend/cpu/common.hpp>
+#include <weft/core/error.hpp>
 
 namespace weft::cpu {
 

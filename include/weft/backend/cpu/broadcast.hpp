@@ -2,8 +2,8 @@
 // Invariant: a stride of 0 repeats an element; y is contiguous, row-major and written once.
 #pragma once
 
-#include "weft/backend/cpu/elementwise.hpp"
-#include "weft/backend/cpu/index.hpp"
+#include <weft/backend/cpu/elementwise.hpp>
+#include <weft/backend/cpu/index.hpp>
 
 namespace weft::cpu {
 

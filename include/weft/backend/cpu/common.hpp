@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "weft/backend/cpu/team.hpp"
-#include "weft/core/dtype.hpp"
+#include <weft/backend/cpu/team.hpp>
+#include <weft/core/dtype.hpp>
 
 namespace weft::cpu {
 

@@ -2,7 +2,7 @@
 // Invariant: element i... of y becomes (or gains) element i... of x; x and y do not overlap.
 #pragma once
 
-#include "weft/backend/cpu/index.hpp"
+#include <weft/backend/cpu/index.hpp>
 
 namespace weft::cpu {
 

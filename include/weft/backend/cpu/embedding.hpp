@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "weft/backend/cpu/common.hpp"
+#include <weft/backend/cpu/common.hpp>
 
 namespace weft::cpu {
 

@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "weft/backend/cpu/common.hpp"
-#include "weft/core/error.hpp"
+#include <weft/backend/cpu/common.hpp>
+#include <weft/core/error.hpp>
 
 namespace weft::cpu::detail {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "weft/backend/cpu/index.hpp"
+#include <weft/backend/cpu/index.hpp>
 
 namespace weft::cpu {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "weft/backend/cpu/common.hpp"
+#include <weft/backend/cpu/common.hpp>
 
 namespace weft::cpu {
 

@@ -2,8 +2,8 @@
 // Invariant: elements i and i + head_dim/2 of a head turn together by the angle of their position; `inverse` turns back.
 #pragma once
 
-#include "weft/backend/cpu/common.hpp"
-#include "weft/core/error.hpp"
+#include <weft/backend/cpu/common.hpp>
+#include <weft/core/error.hpp>
 
 namespace weft::cpu {
 

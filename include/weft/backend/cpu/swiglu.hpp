@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "weft/backend/cpu/common.hpp"
+#include <weft/backend/cpu/common.hpp>
 
 namespace weft::cpu {
 
