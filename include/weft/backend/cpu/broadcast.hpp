@@ -17,11 +17,7 @@ void apply(team& workers, binary f, int rank, const int64* extents, const T* a, 
   detail::for_rows(workers, nest.outer(), inner, [&](int64 begin, int64 end) {
     for (int64 row = begin; row < end; ++row) {
       const auto at = nest.offsets(row);
-      const T* pa = a + at[0];
-      const T* pb = b + at[1];
-      T* py = y + row * inner;
-      for (int64 i = 0; i < inner; ++i)
-        py[i] = detail::narrow<T>(detail::evaluate(f, detail::widen(pa[i * sa]), detail::widen(pb[i * sb])));
+      detail::binary_block(f, inner, a + at[0], sa, b + at[1], sb, y + row * inner);
     }
   });
 }
