@@ -26,13 +26,14 @@ need /usr/include/CLI/CLI.hpp libcli11-dev
 need /usr/include/benchmark/benchmark.h libbenchmark-dev
 install_missing || exit 1
 
+mkdir -p build
 passed=0 failed=0 skipped=0
 for preset in $presets; do
   begin=$SECONDS
   dir="build/$preset"
   echo "== $preset: configure and build ($jobs at a time)"
-  if ! cmake --preset "$preset" >"/tmp/weft-configure-$$.log" 2>&1; then
-    cat "/tmp/weft-configure-$$.log"
+  if ! cmake --preset "$preset" >build/configure.log 2>&1; then
+    cat build/configure.log
     echo "-- $preset: does not configure"
     failed=$((failed + 1))
     continue
@@ -58,7 +59,8 @@ for preset in $presets; do
     counts=$(awk -f tests/check/count.awk "$dir/tests.xml")
     if [ $status != 0 ]; then
       # Everything but the progress lines: each failing test's output, then ctest's list of the failures.
-      grep -v -e '^\[[0-9 ]*%\] ' -e '^[0-9]*/[0-9]* ' "$dir/tests.log" | tr '\r' '\n' | tail -n 2000
+      grep -v -e '^\[[0-9 ]*%\] ' -e '^ *[0-9]*/[0-9]* Test .* Passed ' -e '^ *Start ' "$dir/tests.log" | tr '\r' '\n' |
+        sed '/^Looked in the following places:/,/^Unable to find executable:/d' | tail -n 2000
     fi
   fi
   read -r p f s <<<"$counts"
@@ -67,7 +69,6 @@ for preset in $presets; do
   echo "-- $preset: $p passed, $f failed, $s skipped (build ${seconds_built} s, tests $((SECONDS - begin - seconds_built)) s)"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done
-rm -f "/tmp/weft-configure-$$.log"
 
 if [ "$passed" = 0 ]; then failed=$((failed + 1)); fi
 [ "$skipped" = 0 ] || echo "$skipped checks were skipped: they need a GPU, or a tool that is not here"
