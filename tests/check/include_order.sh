@@ -5,7 +5,7 @@
 #   - it has at most 400 lines;      - heavy standard headers stay in the last two folders.
 # Prints one line per fault, as file:line: sentence, and exits with 1 if there is one.
 set -euo pipefail
-order='core policy tensor comm backend op autograd nn optim parallel plan io train'
+order='core policy tensor comm backend autograd op nn optim parallel plan io train'
 heavy='iostream ranges format regex'
 heavy_from='io'
 max_lines=400

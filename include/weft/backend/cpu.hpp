@@ -6,6 +6,7 @@
 
 #include <weft/backend/cpu/kernels.hpp>
 #include <weft/backend/cpu/matmul.hpp>
+#include <weft/backend/cpu/row_loss.hpp>
 
 namespace weft {
 
@@ -33,6 +34,7 @@ struct cpu_backend {
   WEFT_DETAIL_KERNEL(attention_backward)
   WEFT_DETAIL_KERNEL(row_max)
   WEFT_DETAIL_KERNEL(row_sums)
+  WEFT_DETAIL_KERNEL(row_loss)
   WEFT_DETAIL_KERNEL(cross_entropy_backward)
   WEFT_DETAIL_KERNEL(embedding)
   WEFT_DETAIL_KERNEL(embedding_backward)
