@@ -65,16 +65,20 @@ class self {
   int size() const { return 1; }
 
   request all_reduce(const void* in, void* out, std::int64_t count, dtype type, reduction) {
-    return copy("all_reduce", in, out, count, static_cast<std::int64_t>(size_of(type)));
+    return detail::copy_alone("all_reduce", in, out, count, static_cast<std::int64_t>(size_of(type)));
   }
-  request all_gather(const void* in, void* out, std::int64_t bytes) { return copy("all_gather", in, out, bytes, 1); }
+  request all_gather(const void* in, void* out, std::int64_t bytes) {
+    return detail::copy_alone("all_gather", in, out, bytes, 1);
+  }
   request reduce_scatter(const void* in, void* out, std::int64_t count, dtype type, reduction) {
-    return copy("reduce_scatter", in, out, count, static_cast<std::int64_t>(size_of(type)));
+    return detail::copy_alone("reduce_scatter", in, out, count, static_cast<std::int64_t>(size_of(type)));
   }
-  request all_to_all(const void* in, void* out, std::int64_t bytes) { return copy("all_to_all", in, out, bytes, 1); }
+  request all_to_all(const void* in, void* out, std::int64_t bytes) {
+    return detail::copy_alone("all_to_all", in, out, bytes, 1);
+  }
   request broadcast(void* buffer, std::int64_t bytes, int root) {
     detail::check_peer("broadcast", root, 1);
-    return copy("broadcast", buffer, buffer, bytes, 1);
+    return detail::copy_alone("broadcast", buffer, buffer, bytes, 1);
   }
   request send(const void* in, std::int64_t bytes, int to) {
     detail::check_buffers("send", in, in, bytes);
@@ -98,12 +102,6 @@ class self {
   }
 
  private:
-  static request copy(const char* operation, const void* in, void* out, std::int64_t count, std::int64_t width) {
-    detail::check_buffers(operation, in, out, count);
-    if (in != out && count > 0) std::memcpy(out, in, static_cast<std::size_t>(count * width));
-    return {};
-  }
-
   std::shared_ptr<detail::mailbox> mailbox_;
 };
 

@@ -46,7 +46,7 @@ struct array {
   explicit operator bool() const { return data != nullptr; }
   std::int64_t elements() const { return shape.elements(); }
   std::int64_t bytes() const { return elements() * static_cast<std::int64_t>(size_of(type)); }
-  template <element T>
+  template <class T>
   T* as() const {
     return static_cast<T*>(data);
   }

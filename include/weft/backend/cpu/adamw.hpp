@@ -4,14 +4,10 @@
 
 #include <cmath>
 
+#include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/common.hpp>
 
 namespace weft::cpu {
-
-/// One step's numbers: bias1 = 1 - beta1^t, bias2 = 1 - beta2^t; grad_scale multiplies the gradient first.
-struct adamw_step {
-  double lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale;
-};
 
 /// m = beta1 m + (1-beta1) g, v = beta2 v + (1-beta2) g^2, master -= lr (m/bias1 / (sqrt(v/bias2) + eps) + decay * master).
 /// `working` gets the new weights rounded; it may be null, or master itself.

@@ -6,17 +6,11 @@
 #include <limits>
 #include <vector>
 
+#include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/common.hpp>
 #include <weft/core/error.hpp>
 
 namespace weft::cpu {
-
-/// Causal: query i sees keys j <= i + (kv_len - q_len). Query head h reads key/value head h / (heads / kv_heads).
-struct attention_shape {
-  int64 batch, q_len, kv_len, heads, kv_heads, head_dim;
-  double scale;
-  bool causal;
-};
 
 namespace detail {
 

@@ -4,14 +4,13 @@
 
 #include <cstdint>
 
+#include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/team.hpp>
 #include <weft/core/dtype.hpp>
 
 namespace weft::cpu {
 
 using int64 = std::int64_t;
-
-inline constexpr int max_rank = 8;  ///< Most dimensions a strided kernel takes.
 
 namespace detail {
 

@@ -4,20 +4,11 @@
 
 #include <cstdint>
 
+#include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/team.hpp>
 #include <weft/core/dtype.hpp>
 
 namespace weft::cpu {
-
-/// Sizes of a batched product: c[batch, m, n] = a[batch, m, k] b[batch, k, n].
-struct matmul_shape {
-  std::int64_t batch = 1, m = 0, n = 0, k = 0;
-};
-
-/// Distances between neighbours, in elements. batch = 0 shares one matrix between all of the batch.
-struct strides {
-  std::int64_t row = 0, column = 1, batch = 0;
-};
 
 /// c[b,i,j] = sum over k of a[b,i,k] * b[b,k,j], or += if `accumulate`. Operands a and b may have any strides (row or
 /// column stride 1 is fast: all four transposes); c has column stride 1. k = 0 writes zeros, or leaves c if accumulating.

@@ -5,11 +5,10 @@
 #include <limits>
 #include <vector>
 
+#include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/index.hpp>
 
 namespace weft::cpu {
-
-enum class reduce : std::uint8_t { sum, max, min };
 
 namespace detail {
 

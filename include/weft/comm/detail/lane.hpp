@@ -91,7 +91,7 @@ class lane final : public waitable {
       missing += (missing.empty() ? "" : ", ") + std::to_string(members_[k]);
     }
     return describe(at(ticket).entries[m].what) + " of group '" + name_ +
-           "', which has not been called by rank " + missing;
+           "', which still has to be called by rank " + missing;
   }
 
  private:
@@ -209,11 +209,13 @@ class lane final : public waitable {
   }
 
   std::string mismatch(const slot& s, std::uint64_t ticket) const {
-    std::string text = "The ranks of group '" + name_ + "' disagree on their collective number " +
-                       std::to_string(ticket) + ":";
-    for (int m = 0; m < size(); ++m) {
-      text += (m == 0 ? " rank " : "; rank ") + std::to_string(m) + " calls " + describe(s.entries[m].what);
+    const bool pair = s.entries[0].what.operation == verb::send;
+    std::string text = "The ranks of group '" + name_ + "' disagree on their " + (pair ? "exchange" : "collective") +
+                       " number " + std::to_string(ticket) + ":";
+    for (int m = 0; m < size(); ++m) {  // members are named by their ranks in the world
+      text += (m == 0 ? " rank " : "; rank ") + std::to_string(members_[m]) + " calls " + describe(s.entries[m].what);
     }
+    if (pair) return text + ". A send and the recv it meets must have the same size.";
     return text + ". Every rank of a group has to call the same collectives in the same order.";
   }
 

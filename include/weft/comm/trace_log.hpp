@@ -1,0 +1,154 @@
+// What a run's collectives were: per rank, in the order of their calls, with bytes and times.
+// Invariant: a rank's events are written by that rank alone; read others' only when their ranks are done.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/comm/request.hpp"
+
+namespace weft {
+
+struct trace_event {
+  const char* operation = "";  // "all_reduce", ...
+  std::string axis;            // the label of the group, "world" if it was never split
+  /// The larger of this rank's two buffers.
+  std::int64_t bytes = 0;
+  /// What this rank receives from others when each pair exchanges just what it must: a rank that owns element range o of n
+  /// gets (P-1)·o + (n-o) bytes in an all_reduce (2(P-1)/P·n for an even split, and exactly 2(P-1)·n over all ranks);
+  /// (P-1)/P of the full size in all_gather, reduce_scatter and all_to_all; n in broadcast, but on the root, and in recv.
+  std::int64_t wire_bytes = 0;
+  double begin_us = 0;  // microseconds since the log was made: the call
+  double end_us = -1;   // when wait returned, or test said true; -1 if neither did
+};
+
+/// Sums over the events of one operation on one axis.
+struct trace_total {
+  std::string operation, axis;
+  std::int64_t calls = 0, bytes = 0, wire_bytes = 0;
+};
+
+namespace detail {
+
+/// One rank's part of a log: its events, and the requests that have to tell when they end.
+class trace_recorder final : public completion {
+ public:
+  explicit trace_recorder(std::chrono::steady_clock::time_point origin) : origin_(origin) {}
+
+  /// Times `start()`, which returns the inner request.
+  template <class Start>
+  request record(const char* operation, const std::string& axis, std::int64_t bytes, std::int64_t wire_bytes,
+                 const Start& start) {
+    const std::size_t index = events.size();
+    events.push_back({operation, axis, bytes, wire_bytes, now(), -1});
+    if (free_.empty()) {
+      free_.push_back(open_.size());
+      open_.emplace_back();
+    }
+    const std::size_t place = free_.back();
+    open_[place].inner = start();
+    open_[place].event = index;
+    free_.pop_back();
+    return {*this, place};
+  }
+
+  void wait(std::uint64_t ticket) override {
+    request inner = close(ticket);
+    inner.wait();
+    events[open_[ticket].event].end_us = now();
+  }
+  bool test(std::uint64_t ticket) override {
+    request inner = close(ticket);
+    if (!inner.test()) {
+      open_[ticket].inner = std::move(inner);
+      free_.pop_back();
+      return false;
+    }
+    events[open_[ticket].event].end_us = now();
+    return true;
+  }
+  void abandon(std::uint64_t ticket) noexcept override { const request dropped = close(ticket); }
+
+  bool idle() const { return free_.size() == open_.size(); }
+
+  std::vector<trace_event> events;
+
+ private:
+  struct open_request {
+    request inner;
+    std::size_t event = 0;
+  };
+
+  request close(std::uint64_t ticket) {
+    free_.push_back(ticket);  // has room: `record` took the place from here
+    return std::move(open_[ticket].inner);
+  }
+  double now() const {
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - origin_).count();
+  }
+
+  std::chrono::steady_clock::time_point origin_;
+  std::vector<open_request> open_;
+  std::vector<std::size_t> free_;
+};
+
+}  // namespace detail
+
+/// The events of all ranks of a launch. It must outlive the requests of the ranks that it traces.
+class trace_log {
+ public:
+  explicit trace_log(int ranks) {
+    require(ranks >= 1, "A trace log is for 1 rank or more, not ", ranks, ".");
+    const auto origin = std::chrono::steady_clock::now();
+    for (int r = 0; r < ranks; ++r) ranks_.push_back(std::make_unique<detail::trace_recorder>(origin));
+  }
+
+  int ranks() const { return static_cast<int>(ranks_.size()); }
+  const std::vector<trace_event>& events(int rank) const { return at(rank).events; }
+
+  /// Forgets a rank's events, to be called by that rank; nothing may be outstanding.
+  void clear(int rank) {
+    require(at(rank).idle(), "Rank ", rank, " clears its trace while a request is outstanding; wait for it first.");
+    at(rank).events.clear();
+  }
+
+  /// One rank's sums, in the order in which each (operation, axis) first occurs.
+  std::vector<trace_total> totals(int rank) const {
+    std::vector<trace_total> sums;
+    for (const trace_event& event : events(rank)) {
+      trace_total* sum = nullptr;
+      for (trace_total& known : sums) {
+        if (known.operation == event.operation && known.axis == event.axis) sum = &known;
+      }
+      if (sum == nullptr) sum = &sums.emplace_back(trace_total{event.operation, event.axis});
+      ++sum->calls;
+      sum->bytes += event.bytes;
+      sum->wire_bytes += event.wire_bytes;
+    }
+    return sums;
+  }
+  /// One rank's sum for one operation on one axis; zeros if there was none.
+  trace_total total(int rank, const char* operation, const char* axis) const {
+    for (trace_total& sum : totals(rank)) {
+      if (sum.operation == operation && sum.axis == axis) return std::move(sum);
+    }
+    return {operation, axis};
+  }
+
+  detail::trace_recorder& recorder(int rank) { return at(rank); }
+
+ private:
+  detail::trace_recorder& at(int rank) const {
+    require(rank >= 0 && rank < ranks(), "The trace log has ranks 0 to ", ranks() - 1, ", not ", rank, ".");
+    return *ranks_[rank];
+  }
+
+  std::vector<std::unique_ptr<detail::trace_recorder>> ranks_;
+};
+
+}  // namespace weft
