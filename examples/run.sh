@@ -28,7 +28,7 @@ for argument in "$@"; do
 done
 if [ ${#corpus[@]} != 0 ]; then
   {
-    (cd "$root" && find include README.md docs -type f \( -name '*.hpp' -o -name '*.cuh' -o -name '*.md' \) \
+    (cd "$root" && find include README.md docs -type f \( -name '*.hpp' -o -name '*.inl' -o -name '*.cuh' -o -name '*.md' \) \
       2>/dev/null || true) | LC_ALL=C sort | sed "s|^|$root/|"
     find /usr/share/common-licenses -type f 2>/dev/null | LC_ALL=C sort  # files only: the links repeat them
   } | xargs -d '\n' cat >"$root/build/corpus.txt"

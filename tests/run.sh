@@ -42,7 +42,7 @@ for preset in $presets; do
   # -k 0: one file that does not compile must not hide what the others say.
   if ! cmake --build "$dir" -j "$jobs" -- -k 0 >"$dir/build.log" 2>&1; then
     built=1
-    grep -v '^\[[0-9]*/[0-9]*\] [^F]' "$dir/build.log" | head -n 400
+    grep -E -A8 '^FAILED|error:|undefined reference' "$dir/build.log" | head -n 400
     echo "-- $preset: does not build; the whole log is $dir/build.log"
   fi
   seconds_built=$((SECONDS - begin))

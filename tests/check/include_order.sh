@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # include_order.sh [REPOSITORY]: the walls of the house. For every header under include/weft it requires:
 #   - it includes only its own folder and folders before it in `order` (weft.hpp and weft.cuh may include all);
-#   - a .hpp never includes a .cuh;  - what it includes exists;  - it has #pragma once;
+#   - a .hpp never includes a .cuh;  - what it includes exists;
+#   - it has #pragma once (a .inl, text to be included several times, needs none);
 #   - it has at most 400 lines;      - heavy standard headers stay in the last two folders.
 # Prints one line per fault, as file:line: sentence, and exits with 1 if there is one.
 set -euo pipefail
@@ -13,7 +14,7 @@ max_lines=400
 cd "${1:-$(dirname "${BASH_SOURCE[0]}")/../..}"
 list=$(mktemp)
 trap 'rm -f "$list"' EXIT
-find include/weft -type f \( -name '*.hpp' -o -name '*.cuh' \) 2>/dev/null | LC_ALL=C sort >"$list" || true
+find include/weft -type f \( -name '*.hpp' -o -name '*.cuh' -o -name '*.inl' \) 2>/dev/null | LC_ALL=C sort >"$list" || true
 if [ ! -s "$list" ]; then
   echo "include/weft: there are no headers here to check"
   exit 1
@@ -37,7 +38,7 @@ xargs -d '\n' awk -v order="$order" -v heavy="$heavy" -v heavy_from="$heavy_from
   }
   function finish() {
     if (file == "") return
-    if (!once) fault(1, "there is no #pragma once")
+    if (!once && file !~ /\.inl$/) fault(1, "there is no #pragma once")
     if (lines > max_lines) fault(lines, "the header has " lines " lines, above the limit of " max_lines "; split it")
   }
   function begin(  name) {
@@ -67,7 +68,7 @@ xargs -d '\n' awk -v order="$order" -v heavy="$heavy" -v heavy_from="$heavy_from
     else if (quoted) { target = file; sub(/[^\/]*$/, "", target); target = normal(target text) }
     if (target == "") next
     if (!(target in exists)) { fault(FNR, "it includes " text ", which does not exist"); next }
-    if (file ~ /\.hpp$/ && target ~ /\.cuh$/) fault(FNR, "a .hpp never includes a .cuh, and this one includes " text)
+    if (file !~ /\.cuh$/ && target ~ /\.cuh$/) fault(FNR, "a .hpp never includes a .cuh, and this one includes " text)
     if (umbrella) next
     there = folder_of(target)
     if (there == "") fault(FNR, "it includes the umbrella " text "; include what is needed instead")

@@ -39,6 +39,8 @@ fresh() {
   put op/c.hpp <<<$'#pragma once\n#include "../core/a.hpp"\n#include "d.hpp"'
   put op/d.hpp <<<$'#pragma once\n#include "weft/core/a.hpp"'
   put backend/cuda/e.cuh <<<$'#pragma once\n#include <weft/core/a.hpp>'
+  put core/g.inl <<<"int twice;"
+  put core/h.hpp <<<$'#pragma once\n#include "g.inl"\n#include <weft/core/g.inl>\n#include WEFT_MACRO'
   put io/f.hpp <<<$'#pragma once\n#include <iostream>'
   put weft.hpp <<<$'#pragma once\n#include <weft/op/c.hpp>\n#include <weft/io/f.hpp>'
 }
@@ -56,6 +58,7 @@ refuses_file 'a .hpp never includes a .cuh' backend/z.hpp <<<$'#pragma once\n#in
 refuses_file 'a .hpp never includes a .cuh' weft.hpp <<<$'#pragma once\n#include <weft/backend/cuda/e.cuh>'
 refuses_file 'there is no #pragma once' core/z.hpp <<<$'#include <vector>'
 refuses_file 'does not exist' core/z.hpp <<<$'#pragma once\n#include <weft/core/nowhere.hpp>'
+refuses_file 'core/ comes before op/' core/z.inl <<<'#include <weft/op/c.hpp>'
 refuses_file 'includes the umbrella' core/z.hpp <<<$'#pragma once\n#include <weft/weft.hpp>'
 refuses_file 'the folder attic/ is not in the order' attic/z.hpp <<<$'#pragma once'
 refuses_file 'only weft.hpp and weft.cuh' z.hpp <<<$'#pragma once'

@@ -8,7 +8,6 @@
 #include <limits>
 #include <type_traits>
 #include <utility>
-
 #include <weft/core/dtype.hpp>
 
 #include "sample.hpp"

@@ -6,9 +6,7 @@
 
 namespace {
 
-TEST_CASE("require says nothing while the condition holds") {
-  CHECK_NOTHROW(weft::require(true, "never"));
-}
+TEST_CASE("require says nothing while the condition holds") { CHECK_NOTHROW(weft::require(true, "never")); }
 
 TEST_CASE("require joins its parts, numbers in decimal") {
   const std::string axis = "tp";
@@ -39,8 +37,6 @@ TEST_CASE("fail throws without a condition, also with one part or none") {
   CHECK_THROWS_AS(weft::fail(), weft::error);
 }
 
-TEST_CASE("an error is a std::runtime_error") {
-  CHECK_THROWS_AS(weft::fail("x"), std::runtime_error);
-}
+TEST_CASE("an error is a std::runtime_error") { CHECK_THROWS_AS(weft::fail("x"), std::runtime_error); }
 
 }  // namespace
