@@ -7,17 +7,9 @@
 #include <type_traits>
 
 #include "weft/comm/concept.hpp"
+#include "weft/comm/detail/widen.hpp"
 
 namespace weft::detail {
-
-// Vectors of 16 bytes: the width that every x86-64 and arm64 has, so no option of the compiler changes an ABI.
-#if defined(__GNUC__) && !defined(__CUDACC__)
-#define WEFT_DETAIL_FOLD_VECTORS 1
-template <class T>
-struct vector_of {
-  typedef T type __attribute__((vector_size(16), aligned(alignof(T)), may_alias));
-};
-#endif
 
 struct add {
   template <class V>
@@ -42,17 +34,15 @@ struct take_min {
 template <class How, class T>
 void combine(T* out, const T* a, const T* b, std::int64_t count) {
   std::int64_t i = 0;
-#ifdef WEFT_DETAIL_FOLD_VECTORS
-  using vector = typename vector_of<T>::type;
+#ifdef WEFT_DETAIL_VECTORS
+  typedef T vector __attribute__((vector_size(16)));
   constexpr std::int64_t width = sizeof(vector) / sizeof(T);
-  for (; i + 4 * width <= count; i += 4 * width) {
+  for (const std::int64_t whole = count / (4 * width) * (4 * width); i < whole; i += 4 * width) {
     vector x[4], y[4];
-    for (int k = 0; k < 4; ++k) {
-      x[k] = *reinterpret_cast<const vector*>(a + i + k * width);
-      y[k] = *reinterpret_cast<const vector*>(b + i + k * width);
-      How::apply(x[k], y[k]);
-    }
-    for (int k = 0; k < 4; ++k) *reinterpret_cast<vector*>(out + i + k * width) = x[k];
+    std::memcpy(x, a + i, sizeof x);
+    std::memcpy(y, b + i, sizeof y);
+    for (int k = 0; k < 4; ++k) How::apply(x[k], y[k]);
+    std::memcpy(out + i, x, sizeof x);
   }
 #endif
   for (; i < count; ++i) {
@@ -60,15 +50,6 @@ void combine(T* out, const T* a, const T* b, std::int64_t count) {
     How::apply(x, b[i]);
     out[i] = x;
   }
-}
-
-template <class T>
-void widen(float* out, const T* in, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(in[i]);
-}
-template <class T>
-void narrow(T* out, const float* in, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = T(in[i]);
 }
 
 /// What to fold: inputs at in[k] + from, outputs at out[k] + to (bytes); an output may be an input in place.
