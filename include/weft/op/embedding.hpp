@@ -55,7 +55,7 @@ template <class I, class W, class... As>
 struct embedding_rule<I, W, list<As...>> {
   static constexpr bool ok = (on_this_axis<As, embedding_on<I, W, As>().why>::ok && ...);
   using layout = typename insert_all<weft::layout<>,
-                                     decltype(placement_of<embedding_on<I, W, As>(), As, layout_of<I>, layout_of<W>>())...>::type;
+                                     decltype(placement_of<embedding_on<I, W, As>().at.kind, As, layout_of<I>, layout_of<W>>())...>::type;
 };
 
 }  // namespace detail

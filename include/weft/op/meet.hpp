@@ -42,7 +42,6 @@ constexpr outcome meet_on() {
 }
 
 // The placement on axis A that an outcome stands for; a shard is taken from whichever layout has it.
-template <class D, class A> struct placement_if_shard { using type = shard<D, A>; };
 template <class L, class A> struct shard_on { using type = void; };
 template <class... Ps, class A>
 struct shard_on<layout<Ps...>, A> {
@@ -55,11 +54,11 @@ struct shard_on<layout<Ps...>, A> {
   using type = typename first<typename join_lists<typename one<Ps>::type...>::type>::type;
 };
 
-template <outcome O, class A, class LX, class LY>
+template <holds Kind, class A, class LX, class LY>
 constexpr auto placement_of() {
-  if constexpr (O.at.kind == holds::invariant) return invariant<A>{};
-  else if constexpr (O.at.kind == holds::replicate) return replicate<A>{};
-  else if constexpr (O.at.kind == holds::partial) return partial<A>{};
+  if constexpr (Kind == holds::invariant) return invariant<A>{};
+  else if constexpr (Kind == holds::replicate) return replicate<A>{};
+  else if constexpr (Kind == holds::partial) return partial<A>{};
   else if constexpr (!std::same_as<typename shard_on<LX, A>::type, void>) return typename shard_on<LX, A>::type{};
   else return typename shard_on<LY, A>::type{};
 }
@@ -69,7 +68,7 @@ template <meeting M, class X, class Y, class Contracted, class... As>
 struct meet<M, X, Y, Contracted, list<As...>> {
   static constexpr bool ok = (on_this_axis<As, meet_on<M, X, Y, As, Contracted>().why>::ok && ...);
   using layout =
-      typename insert_all<weft::layout<>, decltype(placement_of<meet_on<M, X, Y, As, Contracted>(), As, layout_of<X>, layout_of<Y>>())...>::type;
+      typename insert_all<weft::layout<>, decltype(placement_of<meet_on<M, X, Y, As, Contracted>().at.kind, As, layout_of<X>, layout_of<Y>>())...>::type;
 };
 
 // A dimension sharded over several axes has to be cut in the same order on both sides.

@@ -17,7 +17,7 @@ struct reduced_dims {
 template <class D, class... Rs>
 constexpr reduced_dims reduced_of(list<Rs...>) {
   reduced_dims out;
-  [&]<class... Es>(dims<Es...>) { ((out.at[out.rank++] = (std::same_as<tag_of<Es>, Rs> || ...)), ...); }(D{});
+  [&]<class... Es>(dims<Es...>) { ((out.at[out.rank++] = contains<list<Rs...>, tag_of<Es>>), ...); }(D{});
   return out;
 }
 

@@ -12,15 +12,32 @@ struct axis {
   static_assert(Degree >= 1, "weft: an axis has at least one rank");
 };
 
-/// How many ranks lie along each axis: `degrees{.dp = 2, .tp = 4}`. A user's own axes go into `others`.
+/// The degrees of a user's own axes.
+struct own_degrees {
+  struct entry {
+    std::string_view axis;
+    int degree;
+    friend constexpr bool operator==(const entry&, const entry&) = default;
+  };
+  entry at[4];
+  friend constexpr bool operator==(const own_degrees&, const own_degrees&) = default;
+};
+
+/// How many ranks lie along each axis: `degrees{.dp = 2, .tp = 4}`, and `degrees{.dp = 2}.with<rows>(3)` for a user's own.
 struct degrees {
   int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
-  struct named {
-    std::string_view axis = {};
-    int degree = 1;
-    friend constexpr bool operator==(const named&, const named&) = default;
-  };
-  named others[4] = {};
+  own_degrees own = {};
+
+  template <mesh_axis A>
+  constexpr degrees with(int degree) const {
+    degrees out = *this;
+    for (own_degrees::entry& e : out.own.at)
+      if (e.axis.empty() || e.axis == A::name) {
+        e = {A::name, degree};
+        return out;
+      }
+    throw "weft: at most four axes of one's own";
+  }
 
   constexpr int of(std::string_view axis) const {
     if (axis == "dp") return dp;
@@ -28,13 +45,13 @@ struct degrees {
     if (axis == "pp") return pp;
     if (axis == "cp") return cp;
     if (axis == "ep") return ep;
-    for (const named& n : others)
-      if (n.axis == axis) return n.degree;
+    for (const own_degrees::entry& e : own.at)
+      if (e.axis == axis) return e.degree;
     return 1;
   }
   constexpr int product() const {
     int n = dp * tp * pp * cp * ep;
-    for (const named& other : others) n *= other.degree;
+    for (const own_degrees::entry& e : own.at) n *= e.axis.empty() ? 1 : e.degree;
     return n;
   }
   friend constexpr bool operator==(const degrees&, const degrees&) = default;
