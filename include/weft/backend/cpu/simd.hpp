@@ -14,7 +14,9 @@
 // there: the linker could pick that copy for the whole program, and an old processor would die of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <weft/backend/cpu/isa.hpp>
 #include <weft/core/dtype.hpp>
@@ -51,5 +53,8 @@
 #define WEFT_DISPATCH(kernel, ...) return ::weft::cpu::portable::kernel(__VA_ARGS__)
 #endif
 
+#pragma push_macro("WEFT_KERNELS")
+#undef WEFT_KERNELS
 #define WEFT_KERNELS <weft/backend/cpu/simd.inl>
 #include <weft/backend/cpu/each_target.hpp>
+#pragma pop_macro("WEFT_KERNELS")
