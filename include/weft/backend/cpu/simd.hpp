@@ -21,7 +21,7 @@
 #include <weft/backend/cpu/isa.hpp>
 #include <weft/core/dtype.hpp>
 
-#define WEFT_INLINE [[gnu::always_inline]] inline
+#define WEFT_INLINE __attribute__((always_inline)) inline
 #define WEFT_INLINE_LAMBDA __attribute__((always_inline))
 
 #if defined(WEFT_X86) && defined(__clang__)
