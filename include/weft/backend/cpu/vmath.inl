@@ -63,16 +63,22 @@ WEFT_INLINE V fold(std::int64_t n, V start, F f, Join join) {
 }
 
 /// Lanes from n on become `other`.
-WEFT_INLINE vec keep(vec v, all, float) { return v; }
-WEFT_INLINE vec_f64 keep(vec_f64 v, all, double) { return v; }
+WEFT_INLINE vec_i32 numbered(vec) {
+  vec_i32 v;
+  for (int i = 0; i < lanes; ++i) v[i] = i;
+  return v;
+}
+WEFT_INLINE vec_i64 numbered(vec_f64) {
+  vec_i64 v;
+  for (int i = 0; i < lanes / 2; ++i) v[i] = i;
+  return v;
+}
+template <class V, class A>
+WEFT_INLINE V keep(V v, all, A) { return v; }
 WEFT_INLINE vec keep(vec v, first count, float other) {
-  for (int i = 0; i < lanes; ++i) v[i] = i < count.n ? v[i] : other;
-  return v;
+  return numbered(v) < static_cast<std::int32_t>(count.n) ? v : splat(other);
 }
-WEFT_INLINE vec_f64 keep(vec_f64 v, first count, double other) {
-  for (int i = 0; i < lanes / 2; ++i) v[i] = i < count.n ? v[i] : other;
-  return v;
-}
+WEFT_INLINE vec_f64 keep(vec_f64 v, first count, double other) { return numbered(v) < count.n ? v : splat(other); }
 
 WEFT_INLINE vec_f64 max(vec_f64 a, vec_f64 b) { return a > b ? a : b; }
 WEFT_INLINE vec_f64 min(vec_f64 a, vec_f64 b) { return a < b ? a : b; }
