@@ -133,9 +133,12 @@ class lane final : public waitable {
       if (!agree(s.entries[0].what, e.what)) hub_.end_with(mismatch(s, ticket));
     }
     s.moves.plan([&](int r) -> const call& { return s.entries[r].what; });
-    for (auto& e : s.entries) e.next.store(0, std::memory_order_relaxed);
+    // Small work is done here and now: no piece of it is left to take, or a waiter that has not yet seen `complete`, but
+    // sees `ready`, would move it again.
+    const bool here = s.moves.work() <= at_once;
+    for (auto& e : s.entries) e.next.store(here ? s.moves.count() : 0, std::memory_order_relaxed);
     s.moved.store(0, std::memory_order_relaxed);
-    if (s.moves.work() > at_once) {
+    if (!here) {
       s.ready.store(ticket + 1, std::memory_order_seq_cst);
       return ring_bell();
     }
