@@ -24,6 +24,7 @@ inline void multiply_tile(std::int64_t depth, const A* a, std::int64_t row, std:
       right[i] = fma(ai, b1, right[i]);
     }
   }
+  __asm__("" : "+r"(ldc));  // or the compiler would keep tile_rows addresses alive through the loop
   WEFT_UNROLL for (int i = 0; i < tile_rows; ++i) {
     store(c + i * ldc, left[i]);
     store(c + i * ldc + width, right[i]);
@@ -36,27 +37,6 @@ inline void multiply_rows(std::int64_t columns, std::int64_t depth, const A* a, 
                           const A* b, std::int64_t ldb, A* c, std::int64_t ldc, bool add) {
   for (std::int64_t j = 0; j < columns; j += tile_columns<A>)
     multiply_tile(depth, a, row, column, b + j, ldb, c + j, ldc, add);
-}
-
-// A square of vectors, transposed by interleaving its halves log2(lanes) times.
-WEFT_INLINE void interleave(vec a, vec b, vec& low, vec& high) {
-#if WEFT_TARGET == 2
-  low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-#elif WEFT_TARGET == 1
-  low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-  high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-#else
-  low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-  high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-#endif
-}
-WEFT_INLINE void transpose_square(vec* v) {
-  vec w[lanes];
-  WEFT_UNROLL for (int step = 1; step < lanes; step *= 2) {
-    WEFT_UNROLL for (int i = 0; i < lanes / 2; ++i) interleave(v[i], v[i + lanes / 2], w[2 * i], w[2 * i + 1]);
-    WEFT_UNROLL for (int i = 0; i < lanes; ++i) v[i] = w[i];
-  }
 }
 
 /// to[i, c] = factor * from[i, c], zeros in columns d .. ld and rows n .. rows.
@@ -81,7 +61,7 @@ inline void pack_transposed(std::int64_t n, std::int64_t d, const T* from, std::
       for (; c + lanes <= d; c += lanes) {
         vec square[lanes];
         WEFT_UNROLL for (int i = 0; i < lanes; ++i) square[i] = load(from + (j + i) * stride + c);
-        transpose_square(square);
+        transpose(square);
         WEFT_UNROLL for (int i = 0; i < lanes; ++i) store(to + (c + i) * ld + j, square[i]);
       }
       for (; c < d; ++c)

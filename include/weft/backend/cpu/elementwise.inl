@@ -69,8 +69,8 @@ WEFT_INLINE V evaluate(V a, V b) {
   if constexpr (F == binary::subtract) return a - b;
   if constexpr (F == binary::multiply) return a * b;
   if constexpr (F == binary::divide) return a / b;
-  if constexpr (F == binary::maximum) return max(a, b);
-  if constexpr (F == binary::minimum) return min(a, b);
+  if constexpr (F == binary::maximum) return larger(a, b);
+  if constexpr (F == binary::minimum) return smaller(a, b);
 }
 
 // Loops over full vectors; n is a multiple of the lanes.

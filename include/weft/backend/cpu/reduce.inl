@@ -3,8 +3,8 @@
 template <reduce Kind, class V>
 WEFT_INLINE V join(V a, V b) {
   if constexpr (Kind == reduce::sum) return a + b;
-  if constexpr (Kind == reduce::max) return max(a, b);
-  if constexpr (Kind == reduce::min) return min(a, b);
+  if constexpr (Kind == reduce::max) return larger(a, b);
+  if constexpr (Kind == reduce::min) return smaller(a, b);
 }
 
 /// Sum, maximum or minimum of n neighbouring elements.

@@ -7,8 +7,8 @@ inline accumulate_t<T> row_largest(std::int64_t n, const T* x) {
   const A lowest = -static_cast<A>(__builtin_inff());
   return largest(fold<T>(
       n, splat(lowest),
-      [=](auto m, std::int64_t i, auto count) WEFT_INLINE_LAMBDA { return max(m, keep(get(x + i, count), count, lowest)); },
-      [](auto a, auto b) WEFT_INLINE_LAMBDA { return max(a, b); }));
+      [=](auto m, std::int64_t i, auto count) WEFT_INLINE_LAMBDA { return larger(m, keep(get(x + i, count), count, lowest)); },
+      [](auto a, auto b) WEFT_INLINE_LAMBDA { return larger(a, b); }));
 }
 
 /// One row; `buffer` holds n elements of the accumulate type, rounded up to a full vector.
@@ -46,7 +46,7 @@ inline void softmax_columns(std::int64_t n, std::int64_t inner, const T* x, T* y
   typedef accumulate_t<T> A;
   sweep<T>(inner, [=](std::int64_t j, auto count) WEFT_INLINE_LAMBDA {
     auto m = splat(-static_cast<A>(__builtin_inff())), sum = splat(A(0));
-    for (std::int64_t i = 0; i < n; ++i) m = max(m, get(x + i * inner + j, count));
+    for (std::int64_t i = 0; i < n; ++i) m = larger(m, get(x + i * inner + j, count));
     for (std::int64_t i = 0; i < n; ++i) sum += exp_flushed(get(x + i * inner + j, count) - m);
     const auto inverse = A(1) / sum;
     for (std::int64_t i = 0; i < n; ++i)
