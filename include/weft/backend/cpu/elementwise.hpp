@@ -4,14 +4,27 @@
 
 #include <cstring>
 #include <type_traits>
-
 #include <weft/backend/cpu/vmath.hpp>
 
 namespace weft::cpu {
 
 /// `gelu` is the tanh form of Hendrycks & Gimpel (2016), `gelu_exact` is x * Phi(x).
 enum class unary : std::uint8_t {
-  identity, negate, exp, log, sqrt, rsqrt, reciprocal, square, abs, tanh, sigmoid, relu, silu, gelu, gelu_exact
+  identity,
+  negate,
+  exp,
+  log,
+  sqrt,
+  rsqrt,
+  reciprocal,
+  square,
+  abs,
+  tanh,
+  sigmoid,
+  relu,
+  silu,
+  gelu,
+  gelu_exact
 };
 enum class binary : std::uint8_t { add, subtract, multiply, divide, maximum, minimum };
 

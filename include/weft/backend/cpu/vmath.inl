@@ -2,29 +2,51 @@
 // Range reduction after Cody & Waite; polynomial coefficients from the Cephes library (S. Moshier, single precision).
 
 /// The vector a T is computed in, and its number of lanes.
-template <class T> struct vector_of { typedef vec type; static constexpr int width = lanes; };
-template <> struct vector_of<double> { typedef vec_f64 type; static constexpr int width = lanes / 2; };
+template <class T>
+struct vector_of {
+  typedef vec type;
+  static constexpr int width = lanes;
+};
+template <>
+struct vector_of<double> {
+  typedef vec_f64 type;
+  static constexpr int width = lanes / 2;
+};
 
 typedef std::int64_t vec_i64 __attribute__((vector_size(4 * lanes)));
 
 /// How many elements a load or store touches: all lanes, or the first n.
 struct all {};
-struct first { std::int64_t n; };
+struct first {
+  std::int64_t n;
+};
 
 // Part of a vector is read and written out of line: that happens once a row, and would double every loop's code.
 template <class T>
-[[gnu::noinline]] inline auto load_first(const T* p, std::int64_t n) { return load(p, n); }
+[[gnu::noinline]] inline auto load_first(const T* p, std::int64_t n) {
+  return load(p, n);
+}
 template <class T, class V>
-[[gnu::noinline]] inline void store_first(T* p, V v, std::int64_t n) { store(p, v, n); }
+[[gnu::noinline]] inline void store_first(T* p, V v, std::int64_t n) {
+  store(p, v, n);
+}
 
 template <class T>
-WEFT_INLINE auto get(const T* p, all) { return load(p); }
+WEFT_INLINE auto get(const T* p, all) {
+  return load(p);
+}
 template <class T>
-WEFT_INLINE auto get(const T* p, first count) { return load_first(p, count.n); }  // zeros beyond
+WEFT_INLINE auto get(const T* p, first count) {
+  return load_first(p, count.n);
+}  // zeros beyond
 template <class T, class V>
-WEFT_INLINE void set(T* p, V v, all) { store(p, v); }
+WEFT_INLINE void set(T* p, V v, all) {
+  store(p, v);
+}
 template <class T, class V>
-WEFT_INLINE void set(T* p, V v, first count) { store_first(p, v, count.n); }
+WEFT_INLINE void set(T* p, V v, first count) {
+  store_first(p, v, count.n);
+}
 /// Stores, or adds to what is there.
 template <class T, class V, class Count>
 WEFT_INLINE void put(T* p, V v, bool add, Count count) {
@@ -71,7 +93,9 @@ WEFT_INLINE vec_i64 numbered(vec_f64) {
   return v;
 }
 template <class V, class A>
-WEFT_INLINE V keep(V v, all, A) { return v; }
+WEFT_INLINE V keep(V v, all, A) {
+  return v;
+}
 WEFT_INLINE vec keep(vec v, first count, float other) {
   return numbered(v) < static_cast<std::int32_t>(count.n) ? v : splat(other);
 }
@@ -176,10 +200,14 @@ WEFT_INLINE vec_f64 squares(vec v) {
   return fma(x, x, y * y);
 }
 
-inline constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;  // ln2_high has 9 bits: n * ln2_high is exact
+inline constexpr float ln2_high = 0.693359375f,
+                       ln2_low = -2.12194440e-4f;  // ln2_high has 9 bits: n * ln2_high is exact
 
 /// x = k ln 2 + ln y with a whole number k, which n holds as an integer.
-struct reduced { vec y, k; vec_i32 n; };
+struct reduced {
+  vec y, k;
+  vec_i32 n;
+};
 WEFT_INLINE reduced exp_reduced(vec x) {
   const vec shift = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
   const vec t = fma(x, splat(1.44269504088896341f), shift);
@@ -256,10 +284,10 @@ WEFT_INLINE vec erfc(vec x) {
   for (int i = 0; i < lanes; ++i) x[i] = __builtin_erfcf(x[i]);
   return x;
 }
-#define WEFT_LANE_BY_LANE(name)                                          \
-  WEFT_INLINE vec_f64 name(vec_f64 x) {                                  \
-    for (int i = 0; i < lanes / 2; ++i) x[i] = __builtin_##name(x[i]);   \
-    return x;                                                            \
+#define WEFT_LANE_BY_LANE(name)                                        \
+  WEFT_INLINE vec_f64 name(vec_f64 x) {                                \
+    for (int i = 0; i < lanes / 2; ++i) x[i] = __builtin_##name(x[i]); \
+    return x;                                                          \
   }
 WEFT_LANE_BY_LANE(exp)
 WEFT_LANE_BY_LANE(log)
