@@ -115,11 +115,14 @@ void matmul_cut(team* cores, const matmul_kernels<T, Out>& kernels, const matmul
   }
 }
 
-/// c (+)= a b, k > 0. Where c is the accumulator's type, k is cut to keep a panel of b in the first cache.
+/// Units of k that one pass takes. A 16-bit c is rounded after every pass, so it may have only one.
+template <class T, class Out>
+inline constexpr std::int64_t most_units = sizeof(Out) == unit_bytes<T> ? 1024 : 2048;
+
+/// c (+)= a b, k > 0. Where c is the accumulator's type, k is cut so that packed panels stay in the second cache.
 template <class T, class Out>
 void matmul_blocked(team* cores, const matmul_kernels<T, Out>& kernels, matmul_operands<T, Out> p) {
-  constexpr std::int64_t most_units = sizeof(Out) == unit_bytes<T> ? 1024 : 2048;
-  const std::int64_t cuts = ceil_div(p.k, most_units * kernels.values_per_unit);
+  const std::int64_t cuts = ceil_div(p.k, most_units<T, Out> * kernels.values_per_unit);
   const std::int64_t cut = round_up(ceil_div(p.k, cuts), kernels.values_per_unit * kernels.unit_multiple);
   for (std::int64_t k = p.k; k > 0; k -= cut) {
     p.k = k < cut ? k : cut;
