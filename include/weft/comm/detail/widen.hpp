@@ -54,36 +54,18 @@ four_u32 narrow_four(four_f32 x) {
            pick_less(magnitude, 0x38800000, small, pick_less(magnitude, 0x477ff000, normal, special));
   }
 }
-#endif
 
-/// out[i] = float(in[i])
 template <class T>
-void widen(float* out, const T* in, std::int64_t count) {
-  std::int64_t i = 0;
-#ifdef WEFT_DETAIL_VECTORS
-  for (const std::int64_t whole = count / 4 * 4; i < whole; i += 4) {
-    four_u16 h;
-    std::memcpy(&h, in + i, sizeof h);
-    const four_f32 x = widen_four<T>(__builtin_convertvector(h, four_u32));
-    std::memcpy(out + i, &x, sizeof x);
-  }
-#endif
-  for (; i < count; ++i) out[i] = static_cast<float>(in[i]);
+void load_wide(four_f32& x, const T* from) {
+  four_u16 h;
+  std::memcpy(&h, from, sizeof h);
+  x = widen_four<T>(__builtin_convertvector(h, four_u32));
 }
-
-/// out[i] = T(in[i]), rounded to nearest, ties to even
 template <class T>
-void narrow(T* out, const float* in, std::int64_t count) {
-  std::int64_t i = 0;
-#ifdef WEFT_DETAIL_VECTORS
-  for (const std::int64_t whole = count / 4 * 4; i < whole; i += 4) {
-    four_f32 x;
-    std::memcpy(&x, in + i, sizeof x);
-    const four_u16 h = __builtin_convertvector(narrow_four<T>(x), four_u16);
-    std::memcpy(static_cast<void*>(out + i), &h, sizeof h);
-  }
-#endif
-  for (; i < count; ++i) out[i] = T(in[i]);
+void store_narrow(T* to, const four_f32& x) {
+  const four_u16 h = __builtin_convertvector(narrow_four<T>(x), four_u16);
+  std::memcpy(static_cast<void*>(to), &h, sizeof h);
 }
+#endif
 
 }  // namespace weft::detail
