@@ -104,7 +104,7 @@ shape local_shape(const context& rank, const shape& global) {
   require(global.rank == X::dims::rank, "a tensor of ", X::dims::rank, " dimensions was given ", global.rank, " extents");
   shape out;
   [&]<class... Es>(dims<Es...>) {
-    int i = 0;
+    [[maybe_unused]] int i = 0;
     (([&] {
        constexpr std::int64_t fixed = detail::entry<Es>::size;
        require(fixed == dynamic_extent || fixed == global[i], "dimension ", std::string(tag_of<Es>::name), " has ", fixed,
