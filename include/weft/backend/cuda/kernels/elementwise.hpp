@@ -1,0 +1,48 @@
+// Filling and converting, as kernel bodies. Invariant: a number is rounded once, to nearest.
+#pragma once
+
+#include <weft/backend/cuda/kernel.hpp>
+
+namespace weft::cuda {
+
+template <class T>
+struct fill_kernel {
+  int64 n;
+  T number;
+  T* y;
+  bool packed;
+
+  template <class Block>
+  WEFT_ON_DEVICE void operator()(Block& block) const {
+    for_packs_of_grid<pack_size<T>>(block, n, packed, [&]<int N>(int64 i) {
+      pack<T, N> out;
+      for (int k = 0; k < N; ++k) out.at[k] = number;
+      block.store(y + i, out);
+    });
+  }
+};
+
+/// y (+)= x in another floating type.
+template <class From, class To>
+struct convert_kernel {
+  static constexpr int count = pack_size<From> < pack_size<To> ? pack_size<From> : pack_size<To>;  // of the wider type
+  int64 n;
+  const From* x;
+  To* y;
+  bool add;
+  bool packed;
+
+  template <class Block>
+  WEFT_ON_DEVICE void operator()(Block& block) const {
+    for_packs_of_grid<count>(block, n, packed, [&]<int N>(int64 i) {
+      const pack<From, N> in = block.template load<N>(x + i);
+      pack<To, N> old{}, out;
+      if (add) old = block.template load<N>(static_cast<const To*>(y) + i);
+      for (int k = 0; k < N; ++k)
+        out.at[k] = block.template narrow<To>(add ? block.widen(in.at[k]) + block.widen(old.at[k]) : block.widen(in.at[k]));
+      block.store(y + i, out);
+    });
+  }
+};
+
+}  // namespace weft::cuda
