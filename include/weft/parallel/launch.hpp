@@ -60,8 +60,10 @@ void launch(const degrees& wanted, F&& f, launch_options options = {}) {
   detail::check_degrees<typename S::mesh>(wanted);
   require(options.threads_per_rank >= 1, "threads_per_rank is ", options.threads_per_rank, "; it has to be at least 1");
   S::communicator::launch(wanted.product(), [&](typename S::communicator& world) {
-    context rank{any_communicator(world), options.seed};
-    rank.set_queue(std::make_shared<cpu_backend::queue>(options.threads_per_rank));
+    using backend = typename S::backend;
+    auto queue = backend::open(world.size(), world.rank(), options.threads_per_rank);
+    context rank{any_communicator(world), options.seed, backend::memory()};
+    rank.set_queue(std::move(queue));
     detail::add_axes(rank, world, wanted, typename S::mesh{});
     tape recorded;
     if (options.record) rank.tape = &recorded;

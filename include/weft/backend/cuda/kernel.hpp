@@ -3,6 +3,7 @@
 // Invariant: a body reaches a GPU's abilities through its block alone, so plain C++ compiles it too.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
 #include <weft/core/dtype.hpp>

@@ -22,7 +22,7 @@ struct swiglu_kernel {
       pack<T, N> out;
       for (int k = 0; k < N; ++k) {
         const A x = block.widen(g.at[k]);
-        out.at[k] = block.template narrow<T>(x / (1 + block.exp(-x)) * block.widen(u.at[k]));
+        out.at[k] = block.template narrow<T>(1 / (1 + block.exp(-x)) * x * block.widen(u.at[k]));
       }
       block.store(y + i, out);
     });
