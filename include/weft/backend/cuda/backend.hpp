@@ -48,6 +48,21 @@ struct device_kernels {
       over_elements<T>(q, y.elements(), fill_kernel<T>{y.elements(), value, y.as<T>(), aligned_for_packs(y.as<T>())});
     });
   }
+  /// to (+)= from, over `rank` extents with the strides of each, in elements. Both have one type.
+  static void copy(queue& q, int rank, const std::int64_t* extents, const array& from, const std::int64_t* from_strides, const array& to,
+                   const std::int64_t* to_strides, bool add) {
+    visit_dtype(from.type, [&]<class T>() {
+      strided_copy_kernel<T> kernel{1, {}, {}, {}, from.as<const T>(), to.as<T>(), add};
+      static_assert(kernel.max_extents == max_rank);
+      for (int d = 0; d < max_rank; ++d) {
+        kernel.extent[d] = d < rank ? extents[d] : 1;
+        kernel.from_stride[d] = d < rank ? from_strides[d] : 0;
+        kernel.to_stride[d] = d < rank ? to_strides[d] : 0;
+        kernel.n *= kernel.extent[d];
+      }
+      over_elements<T>(q, kernel.n, kernel, 1);
+    });
+  }
   /// to (+)= from in another floating type.
   static void convert(queue& q, const array& from, const array& to, bool add) {
     with_floating(from.type, [&]<class From>() {

@@ -222,7 +222,7 @@ class host_block {
   pack<T, N> load(const T* from) const {
     pack<T, N> out;
     check_alignment<N>(from);
-    std::memcpy(&out, from, sizeof(out));
+    std::memcpy(static_cast<void*>(&out), from, sizeof(out));
     return out;
   }
   template <class T, int N>

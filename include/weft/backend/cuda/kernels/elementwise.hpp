@@ -1,4 +1,4 @@
-// Filling and converting, as kernel bodies. Invariant: a number is rounded once, to nearest.
+// Filling, copying and converting, as kernel bodies. Invariant: a number is rounded once, to nearest.
 #pragma once
 
 #include <weft/backend/cuda/kernel.hpp>
@@ -18,6 +18,31 @@ struct fill_kernel {
       pack<T, N> out;
       for (int k = 0; k < N; ++k) out.at[k] = number;
       block.store(y + i, out);
+    });
+  }
+};
+
+/// to (+)= from, over n = the product of the extents, each array with its own strides in elements. Extents not used are 1.
+template <class T>
+struct strided_copy_kernel {
+  static constexpr int max_extents = 8;
+  int64 n;
+  int64 extent[max_extents], from_stride[max_extents], to_stride[max_extents];
+  const T* from;
+  T* to;
+  bool add;
+
+  template <class Block>
+  WEFT_ON_DEVICE void operator()(Block& block) const {
+    for_packs_of_grid<1>(block, n, false, [&]<int>(int64 i) {
+      const T* x = from;
+      T* y = to;
+      for (int d = max_extents - 1; d >= 0; --d) {
+        x += i % extent[d] * from_stride[d];
+        y += i % extent[d] * to_stride[d];
+        i /= extent[d];
+      }
+      *y = add ? block.template narrow<T>(block.widen(*y) + block.widen(*x)) : *x;
     });
   }
 };
