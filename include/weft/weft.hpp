@@ -23,3 +23,6 @@
 #include <weft/op/view.hpp>
 #include <weft/nn/llama.hpp>
 #include <weft/parallel/launch.hpp>
+#include <weft/optim/adamw.hpp>
+#include <weft/optim/schedule.hpp>
+#include <weft/parallel/parameter_store.hpp>

@@ -31,7 +31,7 @@ struct parameter_record {
 
 struct parameter_unit {
   std::string name;
-  std::deque<parameter_record> parameters;  // addresses stay
+  std::deque<parameter_record> parameters;  // a deque: addresses stay
 };
 
 class parameter_registry {
@@ -68,11 +68,11 @@ class parameter_registry {
     r.slot = w.slot;
   }
 
-  std::vector<parameter_unit>& units() { return units_; }
-  const std::vector<parameter_unit>& units() const { return units_; }
+  std::deque<parameter_unit>& units() { return units_; }
+  const std::deque<parameter_unit>& units() const { return units_; }
 
  private:
-  std::vector<parameter_unit> units_;
+  std::deque<parameter_unit> units_;
 };
 
 /// What happens around a unit's use. A parameter store implements it; a model calls it through `in_unit`.

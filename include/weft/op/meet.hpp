@@ -33,7 +33,7 @@ struct on_this_axis {
 template <meeting M, class X, class Y, class A, class Contracted>
 constexpr outcome meet_on() {
   constexpr on_axis x = state_on<layout_of<X>, A>, y = state_on<layout_of<Y>, A>;
-  constexpr auto has = []<class... Es>(dims<Es...>, [[maybe_unused]] std::string_view name) { return ((tag_of<Es>::name == name) || ...); };
+  constexpr auto has = []<class... Es>(dims<Es...>, [[maybe_unused]] std::string_view name) { return (false || ... || (tag_of<Es>::name == name)); };
   constexpr auto sums = []<class... Ks>(list<Ks...>, [[maybe_unused]] std::string_view name) { return ((Ks::name == name) || ...); };
   constexpr bool x_cut = x.kind == holds::shard, y_cut = y.kind == holds::shard;
   constexpr operand a{x, x_cut && has(dims_of<Y>{}, x.dim), x_cut && sums(Contracted{}, x.dim)};

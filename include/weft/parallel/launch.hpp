@@ -7,6 +7,7 @@
 
 #include <weft/backend/cpu.hpp>
 #include <weft/comm/context.hpp>
+#include <weft/comm/traced.hpp>
 #include <weft/autograd/tape.hpp>
 #include <weft/policy/strategy.hpp>
 
@@ -16,6 +17,7 @@ struct launch_options {
   std::uint64_t seed = 1;
   int threads_per_rank = 1;  // cores that each rank's kernels use
   bool record = true;        // whether operators are recorded for backward
+  trace_log* trace = nullptr;  // where every collective is written, if anywhere; for at least as many ranks as are launched
 };
 
 namespace detail {
@@ -60,15 +62,19 @@ void launch(const degrees& wanted, F&& f, launch_options options = {}) {
   detail::check_degrees<typename S::mesh>(wanted);
   require(options.threads_per_rank >= 1, "threads_per_rank is ", options.threads_per_rank, "; it has to be at least 1");
   S::communicator::launch(wanted.product(), [&](typename S::communicator& world) {
-    using backend = typename S::backend;
-    auto queue = backend::open(world.size(), world.rank(), options.threads_per_rank);
-    context rank{any_communicator(world), options.seed, backend::memory()};
-    rank.set_queue(std::move(queue));
-    detail::add_axes(rank, world, wanted, typename S::mesh{});
-    tape recorded;
-    if (options.record) rank.tape = &recorded;
-    f(rank);
-    recorded.clear();
+    const auto start = [&](auto& ranks) {
+      auto queue = S::backend::open(ranks.size(), ranks.rank(), options.threads_per_rank);
+      context rank{any_communicator(ranks), options.seed, S::backend::memory()};
+      rank.set_queue(std::move(queue));
+      detail::add_axes(rank, ranks, wanted, typename S::mesh{});
+      tape recorded;
+      if (options.record) rank.tape = &recorded;
+      f(rank);
+      recorded.clear();
+    };
+    if (!options.trace) return start(world);
+    traced<typename S::communicator> watched(world, *options.trace);
+    start(watched);
   });
 }
 

@@ -2,6 +2,7 @@
 // #pragma once. Invariant: leaves no macro and no compiler option behind.
 #include <weft/backend/cpu/simd.hpp>
 
+#if defined(WEFT_KERNELS)
 #define WEFT_TARGET 0
 namespace weft::cpu::portable {
 #include WEFT_KERNELS
@@ -27,3 +28,4 @@ WEFT_TARGET_END
 #endif
 
 #undef WEFT_KERNELS
+#endif

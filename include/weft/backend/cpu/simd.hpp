@@ -14,12 +14,14 @@
 // there: the linker could pick that copy for the whole program, and an old processor would die of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <weft/backend/cpu/isa.hpp>
 #include <weft/core/dtype.hpp>
 
-#define WEFT_INLINE [[gnu::always_inline]] inline
+#define WEFT_INLINE __attribute__((always_inline)) inline
 #define WEFT_INLINE_LAMBDA __attribute__((always_inline))
 
 #if defined(WEFT_X86) && defined(__clang__)
@@ -51,5 +53,8 @@
 #define WEFT_DISPATCH(kernel, ...) return ::weft::cpu::portable::kernel(__VA_ARGS__)
 #endif
 
+#pragma push_macro("WEFT_KERNELS")
+#undef WEFT_KERNELS
 #define WEFT_KERNELS <weft/backend/cpu/simd.inl>
 #include <weft/backend/cpu/each_target.hpp>
+#pragma pop_macro("WEFT_KERNELS")

@@ -42,6 +42,13 @@ WEFT_INLINE float sum(vec v) {
     for (int i = 0; i < half; ++i) part[i] += part[i + half];
   return part[0];
 }
+WEFT_INLINE double sum(vec_f64 v) {
+  double part[lanes / 2];
+  __builtin_memcpy(part, &v, sizeof v);
+  for (int half = lanes / 4; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) part[i] += part[i + half];
+  return part[0];
+}
 WEFT_INLINE float maximum(vec v) {
   float part[lanes];
   __builtin_memcpy(part, &v, sizeof v);
@@ -119,4 +126,47 @@ WEFT_INLINE void store(T* p, vec v, std::int64_t n) {
   T part[lanes];
   store(part, v);
   __builtin_memcpy(static_cast<void*>(p), part, static_cast<std::size_t>(n) * sizeof(T));
+}
+WEFT_INLINE vec_f64 load(const double* p, std::int64_t n) {
+  double part[lanes / 2] = {};
+  __builtin_memcpy(part, p, static_cast<std::size_t>(n) * sizeof(double));
+  return load(part);
+}
+WEFT_INLINE void store(double* p, vec_f64 v, std::int64_t n) {
+  __builtin_memcpy(p, &v, static_cast<std::size_t>(n) * sizeof(double));
+}
+#if WEFT_TARGET == 2
+WEFT_INLINE vec load(const float* p, std::int64_t n) {
+  const auto mask = static_cast<std::uint16_t>((1u << n) - 1);
+  vec v;
+  __asm__("vmovups %1, %0 %{%2%} %{z%}" : "=v"(v) : "m"(*reinterpret_cast<const vec_at*>(p)), "Yk"(mask));
+  return v;
+}
+WEFT_INLINE void store(float* p, vec v, std::int64_t n) {
+  const auto mask = static_cast<std::uint16_t>((1u << n) - 1);
+  __asm__("vmovups %1, %0 %{%2%}" : "+m"(*reinterpret_cast<vec_at*>(p)) : "v"(v), "Yk"(mask));
+}
+#endif
+
+template <int Step, std::size_t... Lane>
+WEFT_INLINE void swap_blocks(vec& a, vec& b, std::index_sequence<Lane...>) {
+  const vec low = __builtin_shufflevector(a, b, (Lane & Step ? static_cast<int>(Lane) - Step + lanes : int(Lane))...);
+  b = __builtin_shufflevector(a, b, (Lane & Step ? int(Lane) + lanes : static_cast<int>(Lane) + Step)...);
+  a = low;
+}
+template <int Step, std::size_t... Row>
+WEFT_INLINE void transpose_step(vec* v, std::index_sequence<Row...> rows) {
+  ((Row & Step ? void() : swap_blocks<Step>(v[Row], v[(Row | Step) % lanes], rows)), ...);
+}
+/// Transposes the lanes x lanes matrix whose rows are v[0] ... v[lanes-1]. Moves bits only.
+WEFT_INLINE void transpose(vec* v) {
+  constexpr auto rows = std::make_index_sequence<lanes>();
+  transpose_step<1>(v, rows);
+  transpose_step<2>(v, rows);
+#if WEFT_TARGET >= 1
+  transpose_step<4>(v, rows);
+#endif
+#if WEFT_TARGET == 2
+  transpose_step<8>(v, rows);
+#endif
 }
