@@ -74,18 +74,22 @@ void rms_norm_alike(int64 rows, int64 width, int threads, int64 blocks, std::uin
   check_alike(y, want, 4);
   check_close(rstd, widened(want_rstd), (static_cast<double>(width) + 8) * sum_rounding<A>, 0);  // any order of adding `width` squares
 
-  for (const bool add : {false, true}) {
-    std::vector<T> dx = x, want_dx = x;
-    std::vector<float> dw(w.size(), 1.5f), want_dw = dw;
-    std::vector<A> parts(static_cast<std::size_t>(blocks * width), A(NAN));
-    weft::cpu::rms_norm_backward(cores, rows, width, x.data(), w.data(), want_rstd.data(), dy.data(), want_dx.data(), add, want_dw.data(), add);
-    cuda::run_on_host({blocks, threads, shared, seed}, cuda::rms_norm_backward_kernel<T>{rows, width, x.data(), w.data(), want_rstd.data(), dy.data(),
-                                                                                         dx.data(), add, parts.data(), packed});
-    cuda::run_on_host({2, threads, 0, seed}, cuda::sum_parts_kernel<A, float>{blocks, width, parts.data(), dw.data(), add});
-    check_alike(dx, want_dx, 8);
-    // Sums over `rows` of products up to 4 * rstd, in float.
-    check_close(dw, widened(want_dw), 16 * rounding<float>, static_cast<double>(rows) * 8 * rounding<float>);
-  }
+  const auto both_gradients = [&]<class G>(G) {
+    for (const bool add : {false, true}) {
+      std::vector<T> dx = x, want_dx = x;
+      std::vector<G> dw(w.size(), make<G>(1.5)), want_dw = dw;
+      std::vector<A> parts(static_cast<std::size_t>(blocks * width), A(NAN));
+      weft::cpu::rms_norm_backward(cores, rows, width, x.data(), w.data(), want_rstd.data(), dy.data(), want_dx.data(), add, want_dw.data(), add);
+      cuda::run_on_host({blocks, threads, shared, seed}, cuda::rms_norm_backward_kernel<T>{rows, width, x.data(), w.data(), want_rstd.data(), dy.data(),
+                                                                                           dx.data(), add, parts.data(), packed});
+      cuda::run_on_host({2, threads, 0, seed}, cuda::sum_parts_kernel<A, G>{blocks, width, parts.data(), dw.data(), add});
+      check_alike(dx, want_dx, 8);
+      // Sums over `rows` of products up to 4 * rstd in A, then one rounding to G.
+      check_close(dw, widened(want_dw), 2 * rounding<G>, static_cast<double>(rows) * 8 * sum_rounding<A>);
+    }
+  };
+  both_gradients(T());  // the weight's gradient in its own type
+  both_gradients(A());  // and as a main gradient
   // Either gradient alone.
   std::vector<T> dx(x.size()), both = dx;
   std::vector<A> parts(static_cast<std::size_t>(blocks * width)), with = parts;
