@@ -24,7 +24,9 @@ struct axis_group {
 
 class context {
  public:
-  context(any_communicator world_ranks, std::uint64_t random_seed) : seed(random_seed), world(std::move(world_ranks)) {}
+  /// `source`: where the rank's tensors live, the host or a device; its backend's.
+  context(any_communicator world_ranks, std::uint64_t random_seed, memory_source source = {})
+      : seed(random_seed), world(std::move(world_ranks)), memory(source) {}
   context(const context&) = delete;
   context& operator=(const context&) = delete;
 
