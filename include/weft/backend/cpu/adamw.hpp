@@ -2,29 +2,39 @@
 // Invariant: each array is read and written once.
 #pragma once
 
-#include <cmath>
+#include <type_traits>
 
 #include <weft/backend/concept.hpp>
-#include <weft/backend/cpu/common.hpp>
+#include <weft/backend/cpu/vmath.hpp>
 
 namespace weft::cpu {
 
+}  // namespace weft::cpu
+
+#define WEFT_KERNELS <weft/backend/cpu/adamw.inl>
+#include <weft/backend/cpu/each_target.hpp>
+
+namespace weft::cpu {
+
+namespace detail {
+
+template <class M, class G, class W>
+void adamw_block(const adamw_step& step, int64 n, M* master, M* m, M* v, const G* g, W* working) {
+  WEFT_DISPATCH(adamw_block, step, n, master, m, v, g, working);
+}
+
+}  // namespace detail
+
 /// m = beta1 m + (1-beta1) g, v = beta2 v + (1-beta2) g^2, master -= lr (m/bias1 / (sqrt(v/bias2) + eps) + decay * master).
-/// `working` gets the new weights rounded; it may be null, or master itself.
+/// `working` gets the new weights rounded; it may be null, or master itself. M is float, with G and W of at most 32
+/// bits, or all three are double.
 template <class M, class G, class W>
 void adamw(team& workers, const adamw_step& step, int64 n, M* master, M* m, M* v, const G* g, W* working) {
-  const M lr = static_cast<M>(step.lr), b1 = static_cast<M>(step.beta1), b2 = static_cast<M>(step.beta2);
-  const M c1 = static_cast<M>(1 - step.beta1), c2 = static_cast<M>(1 - step.beta2), eps = static_cast<M>(step.eps);
-  const M decay = static_cast<M>(step.weight_decay), scale = static_cast<M>(step.grad_scale);
-  const M i1 = static_cast<M>(1 / step.bias1), i2 = static_cast<M>(1 / step.bias2);
-  detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
-    for (int64 i = begin; i < end; ++i) {
-      const M gi = static_cast<M>(g[i]) * scale;
-      const M mi = b1 * m[i] + c1 * gi, vi = b2 * v[i] + c2 * gi * gi;
-      const M w = master[i] - lr * (mi * i1 / (std::sqrt(vi * i2) + eps) + decay * master[i]);
-      m[i] = mi, v[i] = vi, master[i] = w;
-      if (working) working[i] = detail::narrow<W>(w);
-    }
+  static_assert(std::is_same_v<M, accumulate_t<G>> && std::is_same_v<M, accumulate_t<W>>,
+                "adamw: master weights are float, or double if gradient and working copy are double too");
+  detail::for_blocks(workers, n, detail::block_elements, [&](int64 begin, int64 end) {
+    detail::adamw_block(step, end - begin, master + begin, m + begin, v + begin, g + begin,
+                        working ? working + begin : nullptr);
   });
 }
 

@@ -15,10 +15,11 @@ void apply(team& workers, binary f, int rank, const int64* extents, const T* a, 
   const int64 inner = nest.inner();
   const int64 sa = nest.inner_stride(0), sb = nest.inner_stride(1);
   detail::for_rows(workers, nest.outer(), inner, [&](int64 begin, int64 end) {
-    for (int64 row = begin; row < end; ++row) {
-      const auto at = nest.offsets(row);
-      detail::binary_block(f, inner, a + at[0], sa, b + at[1], sb, y + row * inner);
-    }
+    T* row = y + begin * inner;
+    nest.each(begin, end, [&](const std::array<int64, 2>& at) {
+      detail::binary_block(f, inner, a + at[0], sa, b + at[1], sb, row);
+      row += inner;
+    });
   });
 }
 

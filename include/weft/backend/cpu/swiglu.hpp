@@ -2,36 +2,41 @@
 // Invariant: nothing is saved but gate and up.
 #pragma once
 
-#include <cmath>
+#include <weft/backend/cpu/vmath.hpp>
 
-#include <weft/backend/cpu/common.hpp>
+#define WEFT_KERNELS <weft/backend/cpu/swiglu.inl>
+#include <weft/backend/cpu/each_target.hpp>
 
 namespace weft::cpu {
 
-/// y = silu(gate) * up, n elements each.
+namespace detail {
+
+template <class T>
+void swiglu_block(int64 n, const T* gate, const T* up, T* y) {
+  WEFT_DISPATCH(swiglu_block, n, gate, up, y);
+}
+template <class T>
+void swiglu_backward_block(int64 n, const T* gate, const T* up, const T* dy, T* dgate, bool add_gate, T* dup, bool add_up) {
+  WEFT_DISPATCH(swiglu_backward_block, n, gate, up, dy, dgate, add_gate, dup, add_up);
+}
+
+}  // namespace detail
+
+/// y = silu(gate) * up, n elements each; y may be gate or up.
 template <class T>
 void swiglu(team& workers, int64 n, const T* gate, const T* up, T* y) {
-  using A = accumulate_t<T>;
   detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
-    for (int64 i = begin; i < end; ++i) {
-      const A g = detail::widen(gate[i]);
-      y[i] = detail::narrow<T>(g / (1 + std::exp(-g)) * detail::widen(up[i]));
-    }
+    detail::swiglu_block(end - begin, gate + begin, up + begin, y + begin);
   });
 }
 
-/// dgate (+)= dy * up * silu'(gate), dup (+)= dy * silu(gate). dgate may be gate, and dup may be up or dy.
+/// dgate (+)= dy * up * silu'(gate), dup (+)= dy * silu(gate). Not adding, dgate may be gate, and dup may be up or dy.
 template <class T>
 void swiglu_backward(team& workers, int64 n, const T* gate, const T* up, const T* dy, T* dgate, bool add_gate, T* dup,
                      bool add_up) {
-  using A = accumulate_t<T>;
   detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
-    for (int64 i = begin; i < end; ++i) {
-      const A g = detail::widen(gate[i]), u = detail::widen(up[i]), d = detail::widen(dy[i]);
-      const A s = 1 / (1 + std::exp(-g));
-      detail::put(dgate[i], d * u * s * (1 + g * (1 - s)), add_gate);
-      detail::put(dup[i], d * g * s, add_up);
-    }
+    detail::swiglu_backward_block(end - begin, gate + begin, up + begin, dy + begin, dgate + begin, add_gate, dup + begin,
+                                  add_up);
   });
 }
 

@@ -44,17 +44,41 @@ WEFT_INLINE void sweep(std::int64_t n, F f) {
   if (i < n) f(i, first{n - i});
 }
 
+/// Folds [0, n) into four running vectors, so that no addition waits for the one before it, and joins them in order.
+/// f(running, i, count) returns the new running vector; a vector that is not full goes to the first one.
+template <class T, class V, class F, class Join>
+WEFT_INLINE V fold(std::int64_t n, V start, F f, Join join) {
+  constexpr int width = vector_of<T>::width;
+  V a = start, b = start, c = start, d = start;
+  std::int64_t i = 0;
+  for (; i + 4 * width <= n; i += 4 * width) {
+    a = f(a, i, all{});
+    b = f(b, i + width, all{});
+    c = f(c, i + 2 * width, all{});
+    d = f(d, i + 3 * width, all{});
+  }
+  for (; i + width <= n; i += width) a = f(a, i, all{});
+  if (i < n) a = f(a, i, first{n - i});
+  return join(join(a, b), join(c, d));
+}
+
 /// Lanes from n on become `other`.
-WEFT_INLINE vec keep(vec v, all, float) { return v; }
-WEFT_INLINE vec_f64 keep(vec_f64 v, all, double) { return v; }
+WEFT_INLINE vec_i32 numbered(vec) {
+  vec_i32 v;
+  for (int i = 0; i < lanes; ++i) v[i] = i;
+  return v;
+}
+WEFT_INLINE vec_i64 numbered(vec_f64) {
+  vec_i64 v;
+  for (int i = 0; i < lanes / 2; ++i) v[i] = i;
+  return v;
+}
+template <class V, class A>
+WEFT_INLINE V keep(V v, all, A) { return v; }
 WEFT_INLINE vec keep(vec v, first count, float other) {
-  for (int i = 0; i < lanes; ++i) v[i] = i < count.n ? v[i] : other;
-  return v;
+  return numbered(v) < static_cast<std::int32_t>(count.n) ? v : splat(other);
 }
-WEFT_INLINE vec_f64 keep(vec_f64 v, first count, double other) {
-  for (int i = 0; i < lanes / 2; ++i) v[i] = i < count.n ? v[i] : other;
-  return v;
-}
+WEFT_INLINE vec_f64 keep(vec_f64 v, first count, double other) { return numbered(v) < count.n ? v : splat(other); }
 
 WEFT_INLINE vec_f64 max(vec_f64 a, vec_f64 b) { return a > b ? a : b; }
 WEFT_INLINE vec_f64 min(vec_f64 a, vec_f64 b) { return a < b ? a : b; }
@@ -121,19 +145,19 @@ WEFT_INLINE double largest(vec_f64 v) {
 }
 #endif
 
-/// The squares of the lanes, added in double.
-WEFT_INLINE double sum_of_squares(vec v) {
-  typedef float half __attribute__((vector_size(2 * lanes)));
+/// Squares in double, neighbours or halves added: as many lanes as a vector of double has.
+WEFT_INLINE vec_f64 squares(vec_f64 v) { return v * v; }
+WEFT_INLINE vec_f64 squares(vec v) {
 #if WEFT_TARGET == 2
-  const half a = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
-  const half b = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  const auto a = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+  const auto b = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
 #elif WEFT_TARGET == 1
-  const half a = __builtin_shufflevector(v, v, 0, 1, 2, 3), b = __builtin_shufflevector(v, v, 4, 5, 6, 7);
+  const auto a = __builtin_shufflevector(v, v, 0, 1, 2, 3), b = __builtin_shufflevector(v, v, 4, 5, 6, 7);
 #else
-  const half a = __builtin_shufflevector(v, v, 0, 1), b = __builtin_shufflevector(v, v, 2, 3);
+  const auto a = __builtin_shufflevector(v, v, 0, 1), b = __builtin_shufflevector(v, v, 2, 3);
 #endif
   const vec_f64 x = __builtin_convertvector(a, vec_f64), y = __builtin_convertvector(b, vec_f64);
-  return total(fma(x, x, y * y));
+  return fma(x, x, y * y);
 }
 
 inline constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;  // ln2_high has 9 bits: n * ln2_high is exact

@@ -34,7 +34,7 @@ struct pair_step : single_step<float> {  // a pair of bf16 of a times a row of p
 #endif
 
 template <class Step, std::size_t... Row>
-WEFT_INLINE void tile_rows(std::int64_t units, const char* a, std::int64_t a_row, std::int64_t a_unit, const char* b,
+WEFT_INLINE void product_rows(std::int64_t units, const char* a, std::int64_t a_row, std::int64_t a_unit, const char* b,
                            std::int64_t b_unit, typename Step::value* c, std::int64_t c_row, bool accumulate,
                            std::index_sequence<Row...>) {
   using vector = typename Step::vector;
@@ -68,7 +68,7 @@ template <class Step, int Rows>
 [[gnu::noinline]] inline void tile(std::int64_t units, const char* a, std::int64_t a_row, std::int64_t a_unit,
                                    const char* b, std::int64_t b_unit, typename Step::value* c, std::int64_t c_row,
                                    bool accumulate) {
-  tile_rows<Step>(units, a, a_row, a_unit, b, b_unit, c, c_row, accumulate, std::make_index_sequence<Rows>());
+  product_rows<Step>(units, a, a_row, a_unit, b, b_unit, c, c_row, accumulate, std::make_index_sequence<Rows>());
 }
 
 /// c (+)= the first rows x columns of a buffer of accumulators, rounded once.
