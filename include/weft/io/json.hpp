@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace weft {
 
@@ -50,8 +51,11 @@ inline std::string json_escape(std::string_view text) {
 }
 
 /// `json_writer w; w.begin_object().member("step", 3).key("losses").begin_array().value(1.5).end_array().end_object();`
+/// json_writer(n) puts the members of the outermost n levels on lines of their own; the default writes one line.
 class json_writer {
  public:
+  explicit json_writer(int lines = 0) : lines_(lines) {}
+
   json_writer& begin_object() { return open('{'); }
   json_writer& end_object() { return close('}'); }
   json_writer& begin_array() { return open('['); }
@@ -59,7 +63,7 @@ class json_writer {
   json_writer& key(std::string_view name) {
     separate();
     ((text_ += '"') += json_escape(name)) += "\":";
-    fresh_ = true;
+    after_key_ = true;
     return *this;
   }
 
@@ -84,33 +88,34 @@ class json_writer {
     text_ += json;
     return *this;
   }
-  /// A line break where white space may stand.
-  json_writer& newline() {
-    text_ += '\n';
-    return *this;
-  }
-
   const std::string& text() const { return text_; }
 
  private:
   void separate() {
+    if (std::exchange(after_key_, false)) return;
     if (!fresh_) text_ += ',';
     fresh_ = false;
+    if (depth_ > 0 && depth_ <= lines_) indent();
   }
+  void indent() { text_.append("\n").append(static_cast<std::size_t>(2 * depth_), ' '); }
   json_writer& open(char bracket) {
     separate();
     text_ += bracket;
     fresh_ = true;
+    ++depth_;
     return *this;
   }
   json_writer& close(char bracket) {
+    if (--depth_ < lines_ && !fresh_) indent();
     text_ += bracket;
     fresh_ = false;
     return *this;
   }
 
   std::string text_;
-  bool fresh_ = true;  // no comma before what comes next
+  int lines_, depth_ = 0;
+  bool fresh_ = true;       // no comma before what comes next
+  bool after_key_ = false;  // nothing at all before it
 };
 
 }  // namespace weft

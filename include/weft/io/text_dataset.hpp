@@ -23,18 +23,16 @@ class text_dataset {
   text_dataset(context& rank, const std::string& path, double held_out = 0.05) : text_dataset(rank, open_corpus(path), held_out) {}
   text_dataset(context& rank, std::shared_ptr<const text_corpus> text, double held_out = 0.05) : rank_(&rank), text_(std::move(text)) {
     require(held_out >= 0 && held_out < 1, "held_out is ", held_out, "; it is a share of the text from 0 to below 1");
-    const auto n = static_cast<std::int64_t>(text_->bytes.size());
-    split_ = n - static_cast<std::int64_t>(held_out * static_cast<double>(n));
+    split_ = training_part(*text_, held_out);
   }
 
   const text_corpus& corpus() const { return *text_; }
   std::int64_t training_bytes() const { return split_; }
   std::int64_t validation_bytes() const { return static_cast<std::int64_t>(text_->bytes.size()) - split_; }
 
-  /// Throws unless the training part holds a window of `length` tokens and the one after.
-  void check(std::int64_t length) const {
-    require(split_ >= length + 1, "the corpus ", text_->path, " has ", split_, " bytes to train on, fewer than a sequence of ", length,
-            " and the byte after it; give a longer text or a smaller seq");
+  /// Throws unless the training part of a text holds a window of `length` tokens and the one after.
+  static void check(const text_corpus& text, double held_out, std::int64_t length) {
+    check_length(text, training_part(text, held_out), length);
   }
   /// Whether the held-out part is long enough for a window.
   bool can_validate(std::int64_t length) const { return validation_bytes() >= length + 1; }
@@ -42,7 +40,7 @@ class text_dataset {
   /// Rows [first, first + count) of step `step`'s batch, as one global batch of `count` sequences.
   template <any_tensor Ids>
   token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length) const {
-    check(length);
+    check_length(*text_, split_, length);
     return rows<Ids>(first, count, length, [&](std::int64_t i) { return place("train", (step << 24) + i, 0, split_, length); });
   }
   /// Rows [first, first + count) of the validation set: the same windows each time.
@@ -54,6 +52,15 @@ class text_dataset {
   }
 
  private:
+  static std::int64_t training_part(const text_corpus& text, double held_out) {
+    const auto n = static_cast<std::int64_t>(text.bytes.size());
+    return n - static_cast<std::int64_t>(held_out * static_cast<double>(n));
+  }
+  static void check_length(const text_corpus& text, std::int64_t bytes, std::int64_t length) {
+    require(bytes >= length + 1, "the corpus ", text.path, " has ", bytes, " bytes to train on, fewer than a sequence of ", length,
+            " and the byte after it; give a longer text or a smaller seq");
+  }
+
   // Where a window begins: uniform over [begin, begin + size - length), a function of (seed, part, index).
   std::int64_t place(std::string_view part, std::int64_t index, std::int64_t begin, std::int64_t size, std::int64_t length) const {
     const auto words = philox{rank_->seed, stream_of(part)}.block(static_cast<std::uint64_t>(index));

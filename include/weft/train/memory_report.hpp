@@ -21,10 +21,10 @@ inline std::string memory_json(int rank, const memory_ledger& ledger) {
 inline void write_memory_report(context& rank, const std::string& path) {
   const auto all = gather_text(rank, memory_json(rank.rank(), rank.memory.ledger()));
   if (!rank.is_first()) return;
-  json_writer w;
+  json_writer w(2);
   w.begin_object().member("unit", "bytes").key("ranks").begin_array();
-  for (const std::string& one : all) w.newline().raw(one);
-  write_file(path, w.newline().end_array().end_object().newline().text());
+  for (const std::string& one : all) w.raw(one);
+  write_file(path, w.end_array().end_object().text() + '\n');
 }
 
 }  // namespace weft
