@@ -7,6 +7,7 @@
 #include <typeinfo>
 
 #include <weft/comm/any.hpp>
+#include <weft/comm/spans.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft {
@@ -34,6 +35,7 @@ class context {
   any_communicator world;
   arena memory;
   weft::tape* tape = nullptr;  // null: nothing is recorded
+  span_log* spans = nullptr;   // null: nobody asks what was done when
 
   int rank() const { return world.rank(); }
   int size() const { return world.size(); }
