@@ -37,7 +37,7 @@ struct embedding_operator {
                                   dy.template as<T>(), table, d.add);
     };
     if (d.to.type == dtype_of<T>) back(d.to.template as<T>());
-    else if (d.to.type == dtype::f32) back(d.to.template as<float>());
+    else if (d.to.type == dtype_of<accumulate_t<T>>) back(d.to.template as<accumulate_t<T>>());
     else fail("embedding: the table's gradient is kept in its own type or in fp32");
   }
 };
@@ -66,6 +66,7 @@ struct embedding_rule<I, W, list<As...>> {
 template <any_tensor I, any_tensor W>
 auto embedding(const I& ids, const W& table) {
   static_assert(std::same_as<typename I::element_type, std::int32_t>, "weft: embedding(ids, table) takes int32 ids");
+  static_assert(!has_partial<layout_of<I>>, "weft: embedding(ids, table) can't look up pending sums: all_reduce<axis> the ids first");
   static_assert(dims_of<W>::rank == 2, "weft: embedding(ids, table) takes a table [rows, width]");
   using rule = detail::embedding_rule<I, W, axes_of_all<layout_of<I>, layout_of<W>>>;
   if constexpr (rule::ok) {
