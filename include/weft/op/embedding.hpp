@@ -36,9 +36,10 @@ struct embedding_operator {
       Backend::embedding_backward(rank.queue<Backend>(), ids.elements(), at.width, ids.template as<std::int32_t>(), at.begin, at.count,
                                   dy.template as<T>(), table, d.add);
     };
-    if (d.to.type == dtype_of<T>) back(d.to.template as<T>());
-    else if (d.to.type == dtype_of<accumulate_t<T>>) back(d.to.template as<accumulate_t<T>>());
-    else fail("embedding: the table's gradient is kept in its own type or in fp32");
+    if constexpr (sizeof(T) == 2)
+      if (d.to.type == dtype::f32) return back(d.to.template as<float>());  // main gradients
+    require(d.to.type == dtype_of<T>, "embedding: the table's gradient is kept in its own type or, for a 16-bit type, in fp32");
+    back(d.to.template as<T>());
   }
 };
 

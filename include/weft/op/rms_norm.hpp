@@ -28,9 +28,9 @@ struct rms_norm_operator {
     return y;
   }
   static void vjp(context& rank, tape_node& node) {
-    const bool main = node.input(1) && node.input(1)->type != dtype_of<T>;
-    if (main) back<accumulate_t<T>>(rank, node);
-    else back<T>(rank, node);
+    if constexpr (sizeof(T) == 2)
+      if (node.input(1) && node.input(1)->type == dtype::f32) return back<float>(rank, node);  // main gradients
+    back<T>(rank, node);
   }
   template <class G>
   static void back(context& rank, tape_node& node) {

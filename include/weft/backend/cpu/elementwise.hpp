@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <type_traits>
-
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/vmath.hpp>
 

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstring>
-
 #include <weft/backend/cpu/vmath.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/rms_norm.inl>
