@@ -56,6 +56,10 @@ static_assert(has_partial<four> && !has_partial<place<replicate<tp>>> && !has_pa
 static_assert(same<axes_of<place<shard<seq, cp, tp>, partial<dp>>>, list<cp, tp, dp>> && same<axes_of<layout<>>, list<>>);
 static_assert(same<axes_of_all<place<shard<seq, cp, tp>>, place<partial<tp>, replicate<dp>>>, list<cp, tp, dp>>);
 
+// Sharding axes come first, each layout's in its own order, whichever layout names an axis first.
+static_assert(same<axes_of_all<place<replicate<dp>>, place<shard<seq, tp, dp>>>, list<tp, dp>>);
+static_assert(same<axes_of_all<place<partial<cp>, shard<batch, ep>>, place<shard<seq, tp, dp>>>, list<ep, tp, dp, cp>>);
+
 // replaced: one axis changes, the others stay; the newly sharded axis is the innermost of its dimension.
 static_assert(same<replaced<layout<>, tp, shard<seq, tp>>, place<shard<seq, tp>>>);
 static_assert(same<replaced<place<shard<seq, cp>>, tp, shard<seq, tp>>, place<shard<seq, cp, tp>>>);

@@ -22,6 +22,10 @@ TEST_CASE("rms_norm: the weight's gradient is pending wherever rows are sharded"
   gradients<real<x3, replicate<tp>>, real<dims<hidden>>>("norm, replicate", [](const auto& x, const auto& w) { return rms_norm(x, w, 0.1); });
 }
 
+TEST_CASE("rms_norm of a row by itself") {
+  gradients<real<dims<hidden>>>("norm of itself", [](const auto& w) { return rms_norm(w, w); });
+}
+
 TEST_CASE("swiglu") {
   const auto gate = [](const auto& g, const auto& u) { return swiglu(g, u); };
   gradients<real<x3, shard<batch, dp>, shard<hidden, tp>>, real<x3, shard<batch, dp>, shard<hidden, tp>>>("gate", gate);

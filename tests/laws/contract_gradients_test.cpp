@@ -22,6 +22,7 @@ TEST_CASE("contract, a matrix product, placed in every legal way") {
   gradients<real<x, shard<seq, tp, dp>>, real<w>>("kept over two axes", over_hidden);
   gradients<real<x, partial<tp>, replicate<dp>>, real<w>>("partial and replicate", over_hidden);
   gradients<real<x, partial<tp>>, real<w, partial<dp>>>("partial on one axis each", over_hidden);
+  gradients<real<x, replicate<dp>>, real<w, shard<ffn, tp, dp>>>("columns over two axes, rows replicate", over_hidden);
   gradients<real<x, replicate<tp>>, real<w, replicate<dp>>>("replicate on one axis each", over_hidden);
 }
 

@@ -31,6 +31,7 @@ TEST_CASE("a * b and a / b, broadcast by name") {
   gradients<real<dims<hidden, batch>>, real<x3, shard<seq, tp>>>("other order, broadcast first", times);
   gradients<real<x3, partial<dp>>, real<dims<batch>>>("a pending sum over a column", over);
   gradients<real<dims<hidden>, shard<hidden, dp>>, real<dims<seq, hidden>, shard<hidden, dp>, shard<seq, tp>>>("over a larger one", over);
+  gradients<real<dims<hidden>, replicate<dp>>, real<dims<hidden, seq>, shard<seq, tp, dp>>>("an axis named first by the other side", times);
   gradients<real<x3, shard<seq, tp>>>("a tensor times and over itself", [](const auto& a) { return a * a + a / a; });
 }
 

@@ -53,6 +53,8 @@ TEST_CASE("embedding: rows, width or indices sharded") {
   gradients<real<table, shard<vocab, tp, dp>>>("rows over two axes", lookup(ids<>{}));
   gradients<real<table, shard<hidden, tp>>>("width sharded", lookup(ids<shard<batch, dp>>{}));
   gradients<real<table, partial<tp>, replicate<dp>>>("a pending table", lookup(ids<>{}));
+  gradients<real<table, replicate<dp>, shard<hidden, tp>>>("indices over an axis that the table names first", lookup(ids<shard<batch, dp>>{}));
+  gradients<real<table, shard<hidden, tp, dp>>>("width over two axes", lookup(ids<replicate<dp>>{}));
   gradients<real<table, replicate<tp>>>("indices sharded over two axes", lookup(ids<shard<batch, dp>>{}));
 }
 

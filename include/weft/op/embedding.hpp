@@ -67,6 +67,7 @@ struct embedding_rule<I, W, list<As...>> {
 template <any_tensor I, any_tensor W>
 auto embedding(const I& ids, const W& table) {
   static_assert(std::same_as<typename I::element_type, std::int32_t>, "weft: embedding(ids, table) takes int32 ids");
+  static_assert(!has_partial<layout_of<I>>, "weft: embedding(ids, table) can't look up pending sums: all_reduce<axis> the ids first");
   static_assert(dims_of<W>::rank == 2, "weft: embedding(ids, table) takes a table [rows, width]");
   using rule = detail::embedding_rule<I, W, axes_of_all<layout_of<I>, layout_of<W>>>;
   if constexpr (rule::ok) {
