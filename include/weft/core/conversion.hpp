@@ -16,8 +16,8 @@ enum class movement : std::uint8_t {
   all_gather,
   reduce_scatter,
   all_to_all,
-  shift,           // to the next rank along the axis; the first receives zeros
-  shift_back,
+  shift,           // on to the next rank of the ring along the axis
+  shift_back,      // to the rank before
   refused,
 };
 

@@ -73,7 +73,7 @@ using dims_if = std::conditional_t<Keep, dims<E>, dims<>>;
 template <class D, class Tags> struct without;
 template <class... Es, class... Tags>
 struct without<dims<Es...>, list<Tags...>>
-    : concat<dims<>, dims_if<(!std::same_as<tag_of<Es>, Tags> && ...), Es>...> {};
+    : concat<dims<>, dims_if<!contains<list<Tags...>, tag_of<Es>>, Es>...> {};
 
 template <class D, class Other> struct missing;
 template <class... Es, class Other>

@@ -91,9 +91,18 @@ template <class... Ps>
 struct layout_axes<layout<Ps...>> { using type = typename detail::join_lists<typename detail::axes_in<Ps>::type...>::type; };
 template <class L>
 using axes_of = typename layout_axes<L>::type;
-/// The axes that either of several layouts names, each once.
+namespace detail {
+template <class P> struct sharding_axes { using type = list<>; };
+template <class D, class... As> struct sharding_axes<shard<D, As...>> { using type = list<As...>; };
+template <class L> struct all_sharding_axes;
+template <class... Ps>
+struct all_sharding_axes<layout<Ps...>> { using type = typename join_lists<typename sharding_axes<Ps>::type...>::type; };
+}  // namespace detail
+/// The axes that either of several layouts names, each once. Those that shard come first, a dimension's outermost first, so
+/// that a layout put together axis by axis in this order cuts a dimension as its operand did.
 template <class... Ls>
-using axes_of_all = typename detail::unique_list<typename detail::join_lists<axes_of<Ls>...>::type, list<>>::type;
+using axes_of_all = typename detail::unique_list<
+    typename detail::join_lists<typename detail::all_sharding_axes<Ls>::type..., axes_of<Ls>...>::type, list<>>::type;
 
 /// The canonical layout with the given placements: `place<shard<batch, dp>, partial<tp>>`.
 template <class... Ps>
@@ -122,9 +131,9 @@ inline constexpr on_axis look<replicate<As...>, A> = (std::same_as<As, A> || ...
 template <class... As, class A>
 inline constexpr on_axis look<partial<As...>, A> = (std::same_as<As, A> || ...) ? on_axis{holds::partial} : on_axis{};
 
-template <class L, class A> inline constexpr on_axis state_on = {};
+template <class L, class A> inline constexpr on_axis state_in = {};
 template <class... Ps, class A>
-inline constexpr on_axis state_on<layout<Ps...>, A> = [] {
+inline constexpr on_axis state_in<layout<Ps...>, A> = [] {
   on_axis found;
   ((look<Ps, A>.kind != holds::invariant ? void(found = look<Ps, A>) : void()), ...);
   return found;
@@ -154,28 +163,28 @@ template <class L> struct dual_of;
 template <class... Ps>
 struct dual_of<layout<Ps...>> { using type = typename insert_all<layout<>, typename dual_placement<Ps>::type...>::type; };
 
-template <class L, class D> struct shard_axes { using type = list<>; };
+template <class L, class D> struct axes_of_dim { using type = list<>; };
 template <class... Ps, class D, class... As>
-struct shard_axes<layout<shard<D, As...>, Ps...>, D> { using type = list<As...>; };
+struct axes_of_dim<layout<shard<D, As...>, Ps...>, D> { using type = list<As...>; };
 template <class P, class... Ps, class D>
-struct shard_axes<layout<P, Ps...>, D> : shard_axes<layout<Ps...>, D> {};
+struct axes_of_dim<layout<P, Ps...>, D> : axes_of_dim<layout<Ps...>, D> {};
 
 template <class L> inline constexpr bool is_canonical = false;
 template <class... Ps>
 inline constexpr bool is_canonical<layout<Ps...>> = std::same_as<layout<Ps...>, place<Ps...>>;
 
-template <class L> inline constexpr bool has_partial = false;
+template <class L> inline constexpr bool any_partial = false;
 template <class... Ps>
-inline constexpr bool has_partial<layout<Ps...>> = ((rank_of<Ps>::group == 2) || ...);
+inline constexpr bool any_partial<layout<Ps...>> = ((rank_of<Ps>::group == 2) || ...);
 
 }  // namespace detail
 
 /// Placement of a layout on one axis, as a value.
 template <class L, mesh_axis A>
-inline constexpr on_axis state_on = detail::state_on<L, A>;
+inline constexpr on_axis state_on = detail::state_in<L, A>;
 /// The axes over which a layout shards dimension D, outermost first.
 template <class L, class D>
-using shard_axes = typename detail::shard_axes<L, D>::type;
+using shard_axes = typename detail::axes_of_dim<L, D>::type;
 /// L with the placement on axis A replaced by P (`shard<d, A>`, `replicate<A>`, `partial<A>` or `invariant<A>`).
 template <class L, class A, class P>
 using replaced = typename detail::insert_all<typename detail::cleared<L, A>::type, P>::type;
@@ -184,6 +193,6 @@ template <class L>
 using dual_layout = typename detail::dual_of<L>::type;
 /// Whether a sum over some axis is pending.
 template <class L>
-inline constexpr bool has_partial = detail::has_partial<L>;
+inline constexpr bool has_partial = detail::any_partial<L>;
 
 }  // namespace weft

@@ -1,0 +1,26 @@
+// The entry to the backward pass. Invariant: after it the tape is empty and every leaf that was reached has its gradient.
+#pragma once
+
+#include <weft/autograd/tape.hpp>
+
+namespace weft {
+
+/// Carries d(loss) = `seed` back to every leaf that asked for a gradient. The loss is a scalar, and invariant or partial on
+/// every axis: d(sum)/d(addend) is 1, so a pending loss needs no all-reduce before it. Gradients add to those already there.
+template <any_tensor L>
+void backward(const L& loss, double seed = 1.0) {
+  static_assert(dims_of<L>::rank == 0, "weft: backward(loss) takes a scalar: sum or average it first");
+  constexpr bool replicated = []<class... As>(list<As...>) {
+    return ((state_on<layout_of<L>, As>.kind == holds::replicate) || ...);
+  }(axes_of<layout_of<L>>{});
+  static_assert(!replicated, "weft: backward(loss) takes a loss that is invariant or partial: a replicated one would count once a rank");
+  context& rank = *loss.rank;
+  require(loss.slot && rank.tape, "backward(loss): nothing that the loss was computed from asked for a gradient while recording");
+  using Backend = typename L::backend;
+  loss.slot->gradient = rank.make(loss.held().type, loss.held().shape);
+  loss.slot->has_gradient = true;
+  Backend::fill(rank.queue<Backend>(), loss.slot->gradient, seed);
+  rank.tape->backward(rank);
+}
+
+}  // namespace weft

@@ -1,0 +1,206 @@
+// The tape: what was computed, in order, so that gradients can be carried back through it.
+// Invariant: nodes are erased. An entry is a function pointer, the slots it reads and fills, and what it saved; nothing of
+// a tensor's dimensions or placement is in its type.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+
+#include <weft/comm/context.hpp>
+
+namespace weft {
+
+/// Where a vjp writes one input's gradient: overwrite it, or add into it.
+struct gradient_target {
+  array to;
+  bool add = false;
+  explicit operator bool() const { return static_cast<bool>(to); }
+};
+
+class tape_node {
+ public:
+  static constexpr int max_inputs = 4, max_saved = 6, attribute_bytes = 448;
+
+  const char* name = "";
+  void (*vjp)(context&, tape_node&) = nullptr;
+
+  const array& saved(int i) const {
+    const item& s = saved_[i];
+    return s.live && s.live->live ? *s.live->live : s.data;
+  }
+  /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it.
+  array take_saved(int i) { return std::move(saved_[i].data); }
+  void save(const value& v) { saved_[saved_count_++] = {v.data, v.slot && v.slot->live ? v.slot : ref<slot>()}; }
+  void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
+
+  void add_input(const value& v) { inputs_[input_count_++] = v.slot; }
+  const ref<slot>& input(int i) const { return inputs_[i]; }
+  ref<slot> output;
+  const array& output_gradient() const { return output->gradient; }
+
+  template <class A>
+  void set(const A& attributes) {
+    static_assert(std::is_trivially_copyable_v<A> && sizeof(A) <= attribute_bytes);
+    std::memcpy(attributes_, &attributes, sizeof(A));
+  }
+  template <class A>
+  A get() const {
+    A out;
+    std::memcpy(&out, attributes_, sizeof(A));
+    return out;
+  }
+  std::shared_ptr<void> state;  // for entries that hold a function (recomputation, unit boundaries)
+
+ private:
+  struct item {
+    array data;
+    ref<slot> live;
+  };
+  ref<slot> inputs_[max_inputs];
+  item saved_[max_saved];
+  int input_count_ = 0, saved_count_ = 0;
+  alignas(8) std::byte attributes_[attribute_bytes];
+};
+
+class tape {
+ public:
+  tape_node& push() { return nodes_.emplace_back(); }
+  std::size_t size() const { return nodes_.size(); }
+
+  /// Carries back every gradient that is pending on the outputs, last entry first, and forgets the entries.
+  void backward(context& rank) {
+    weft::tape* outer = std::exchange(rank.tape, nullptr);
+    while (!nodes_.empty()) {
+      {
+        tape_node node = std::move(nodes_.back());
+        nodes_.pop_back();
+        if (!node.output || node.output->has_gradient) {
+          node.vjp(rank, node);
+          if (node.output) {
+            node.output->gradient = {};
+            node.output->has_gradient = false;
+          }
+        }
+      }
+    }
+    rank.tape = outer;
+    epoch_ = fresh();
+  }
+  void clear() {
+    nodes_.clear();
+    epoch_ = fresh();
+  }
+  /// Changes whenever the tape is emptied, and no two tapes ever have the same: what was derived for another recording is
+  /// stale, also where a new tape lies in the memory of an old one.
+  std::uint64_t epoch() const { return epoch_; }
+
+ private:
+  std::vector<tape_node> nodes_;
+  static std::uint64_t fresh() {
+    static std::atomic<std::uint64_t> count{0};
+    return ++count;
+  }
+  std::uint64_t epoch_ = fresh();
+};
+
+/// Records on `tape` for the life of the object (or, given null, records nothing).
+class recording {
+ public:
+  recording(context& rank, tape* to) : rank_(rank), outer_(std::exchange(rank.tape, to)) {}
+  ~recording() { rank_.tape = outer_; }
+  recording(const recording&) = delete;
+  recording& operator=(const recording&) = delete;
+
+ private:
+  context& rank_;
+  tape* outer_;
+};
+
+namespace detail {
+
+inline ref<slot> new_slot(const array& of, dtype type) {
+  ref<slot> made(new slot);
+  made->shape = of.shape;
+  made->type = type;
+  return made;
+}
+
+/// Records an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise.
+template <class... Inputs>
+tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&), const Inputs&... inputs) {
+  tape* to = out.rank->tape;
+  if (!to || !(inputs.slot || ...)) return nullptr;
+  out.slot = new_slot(out.data, out.data.type);
+  tape_node& node = to->push();
+  node.name = name;
+  node.vjp = vjp;
+  (node.add_input(inputs), ...);
+  node.output = out.slot;
+  return &node;
+}
+
+/// Memory for input i's gradient: empty when none is wanted. What another slot or a reader shares is never written.
+template <class Backend>
+gradient_target target(context& rank, tape_node& node, int i) {
+  slot* s = node.input(i).get();
+  if (!s) return {};
+  if (!s->gradient || (!s->pinned && !s->gradient.buffer.unique())) {
+    array own = rank.make(s->type, s->shape, s->category);
+    if (s->has_gradient) Backend::copy_bytes(rank.queue<Backend>(), s->gradient.data, own.data, own.bytes());
+    s->gradient = own;
+  }
+  return {s->gradient, std::exchange(s->has_gradient, true)};
+}
+
+/// Contributes a gradient that is already there, without copying it where that is possible.
+template <class Backend>
+void contribute(context& rank, tape_node& node, int i, const array& gradient) {
+  slot* s = node.input(i).get();
+  if (!s) return;
+  if (!s->has_gradient && !s->pinned && s->type == gradient.type) {
+    s->gradient = gradient.reshaped(s->shape);
+    s->has_gradient = true;
+    return;
+  }
+  const gradient_target to = target<Backend>(rank, node, i);
+  Backend::convert(rank.queue<Backend>(), gradient, to.to, to.add);
+}
+
+/// Whether input i is the same value as an earlier input.
+inline bool met_before(const tape_node& node, int i) {
+  for (int j = 0; j < i; ++j)
+    if (node.input(i) && node.input(j) == node.input(i)) return true;
+  return false;
+}
+/// As target, for a kernel that writes several gradients at once: an input met before gets memory of its own, and `settle`
+/// adds that to the first one's when the kernel is done.
+template <class Backend>
+gradient_target target_apart(context& rank, tape_node& node, int i) {
+  if (!met_before(node, i)) return target<Backend>(rank, node, i);
+  return {rank.make(node.input(i)->type, node.input(i)->shape), false};
+}
+template <class Backend>
+void settle(context& rank, tape_node& node, int i, const gradient_target& written) {
+  if (met_before(node, i)) contribute<Backend>(rank, node, i, written.to);
+}
+
+/// A vjp for element type T whose target may be kept in another type: computes into T, then converts.
+template <class Backend, class T, class F>
+void through(context& rank, tape_node& node, int i, F&& compute) {
+  slot* s = node.input(i).get();
+  if (!s) return;
+  if (s->type == dtype_of<T>) {
+    const gradient_target to = target<Backend>(rank, node, i);
+    compute(to.to.template as<T>(), to.add);
+  } else {
+    array own = rank.make(dtype_of<T>, s->shape);
+    compute(own.as<T>(), false);
+    contribute<Backend>(rank, node, i, own);
+  }
+}
+
+}  // namespace detail
+}  // namespace weft

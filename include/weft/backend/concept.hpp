@@ -1,0 +1,39 @@
+// The backend concept: the kernels that operators are made of, over local memory. An operator names `Backend::f`, never a
+// backend. Invariant: nothing here knows of dimensions' names, placements or ranks.
+#pragma once
+
+#include <weft/tensor/array.hpp>
+
+namespace weft {
+
+/// Element-wise functions of one value. `gelu` is the tanh form, `gelu_exact` the one with erf.
+enum class unary : std::uint8_t {
+  identity, negate, exp, log, sqrt, rsqrt, reciprocal, square, abs, tanh, sigmoid, relu, silu, gelu, gelu_exact
+};
+enum class binary : std::uint8_t { add, subtract, multiply, divide, maximum, minimum };
+enum class reduce : std::uint8_t { sum, max, min };
+
+/// Sizes of a batched matrix product c[b,i,j] = sum_k a[b,i,k] b[b,k,j].
+struct matmul_shape {
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+};
+/// Distances between rows, columns and matrices of a batch, in elements.
+struct strides {
+  std::int64_t row = 0, column = 1, batch = 0;
+};
+
+/// Sizes of attention: q and out [batch, q_len, heads, head_dim]; k and v [batch, kv_len, kv_heads, head_dim].
+/// Causal: query i sees keys j <= i + (kv_len - q_len).
+struct attention_shape {
+  std::int64_t batch, q_len, kv_len, heads, kv_heads, head_dim;
+  double scale;
+  bool causal;
+};
+
+/// One step of AdamW with decoupled weight decay (Loshchilov & Hutter 2019). `bias1 = 1 - beta1^t`, `bias2 = 1 - beta2^t`;
+/// every gradient is multiplied by `grad_scale` first (clipping, the mean over tokens, loss scaling).
+struct adamw_step {
+  double lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale;
+};
+
+}  // namespace weft

@@ -1,0 +1,95 @@
+// The CPU backend: the kernels of cpu/ under the names that operators call.
+// Invariant: a queue is a rank's team of cores; every call returns when its work is done.
+#pragma once
+
+#include <cstring>
+#include <memory>
+
+#include <weft/backend/cpu/kernels.hpp>
+#include <weft/backend/cpu/matmul.hpp>
+#include <weft/backend/cpu/row_loss.hpp>
+
+namespace weft {
+
+struct cpu_backend {
+  using queue = cpu::team;
+
+  /// The queue of one rank, with `threads` cores.
+  static std::shared_ptr<queue> open(int /*ranks*/, int /*rank*/, int threads) { return std::make_shared<queue>(threads); }
+  /// Where its tensors live, and whether the host may read them there.
+  static constexpr bool host_memory = true;
+  static memory_source memory() { return {}; }
+
+#define WEFT_DETAIL_KERNEL(name)                         \
+  template <class... Args>                               \
+  static void name(queue& cores, const Args&... args) {  \
+    cpu::name(cores, args...);                           \
+  }
+  WEFT_DETAIL_KERNEL(matmul)
+  WEFT_DETAIL_KERNEL(apply)
+  WEFT_DETAIL_KERNEL(apply_backward)
+  WEFT_DETAIL_KERNEL(scale)
+  WEFT_DETAIL_KERNEL(reduce_dims)
+  WEFT_DETAIL_KERNEL(softmax)
+  WEFT_DETAIL_KERNEL(softmax_backward)
+  WEFT_DETAIL_KERNEL(swiglu)
+  WEFT_DETAIL_KERNEL(swiglu_backward)
+  WEFT_DETAIL_KERNEL(rms_norm)
+  WEFT_DETAIL_KERNEL(rms_norm_backward)
+  WEFT_DETAIL_KERNEL(rope)
+  WEFT_DETAIL_KERNEL(attention)
+  WEFT_DETAIL_KERNEL(attention_backward)
+  WEFT_DETAIL_KERNEL(row_max)
+  WEFT_DETAIL_KERNEL(row_sums)
+  WEFT_DETAIL_KERNEL(row_loss)
+  WEFT_DETAIL_KERNEL(cross_entropy_backward)
+  WEFT_DETAIL_KERNEL(embedding)
+  WEFT_DETAIL_KERNEL(embedding_backward)
+  WEFT_DETAIL_KERNEL(adamw)
+#undef WEFT_DETAIL_KERNEL
+
+  template <class T>
+  static double sum_of_squares(queue& cores, std::int64_t n, const T* x) {
+    return cpu::sum_of_squares(cores, n, x);
+  }
+
+  static void copy_bytes(queue&, const void* from, void* to, std::int64_t bytes) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  }
+  /// From and to the host's memory, which a device's backend can't address.
+  static void upload(queue& cores, const void* host, void* to, std::int64_t bytes) { copy_bytes(cores, host, to, bytes); }
+  static void download(queue& cores, const void* from, void* host, std::int64_t bytes) { copy_bytes(cores, from, host, bytes); }
+  static void zero(queue&, const array& y) { std::memset(y.data, 0, static_cast<std::size_t>(y.bytes())); }
+  /// Every element of a scalar or larger array becomes `number`.
+  static void fill(queue& cores, const array& y, double number) {
+    visit_dtype(y.type, [&]<class T>() {
+      if constexpr (sizeof(T) == 2) cpu::fill(cores, y.elements(), T(static_cast<float>(number)), y.as<T>());
+      else cpu::fill(cores, y.elements(), static_cast<T>(number), y.as<T>());
+    });
+  }
+
+  /// to (+)= from, over `rank` extents with the strides of each, in elements. Both have one type.
+  static void copy(queue& cores, int rank, const std::int64_t* extents, const array& from, const std::int64_t* from_strides, const array& to,
+                   const std::int64_t* to_strides, bool add) {
+    visit_dtype(from.type, [&]<class T>() {
+      cpu::copy(cores, rank, extents, from.as<const T>(), from_strides, to.as<T>(), to_strides, add);
+    });
+  }
+  /// to (+)= from in another floating type.
+  static void convert(queue& cores, const array& from, const array& to, bool add) {
+    with_floating(from.type, [&]<class From>() {
+      with_floating(to.type, [&]<class To>() { cpu::convert(cores, from.elements(), from.as<const From>(), to.as<To>(), add); });
+    });
+  }
+
+ private:
+  template <class F>
+  static void with_floating(dtype type, F&& f) {
+    visit_dtype(type, [&]<class T>() {
+      if constexpr (floating<T>) f.template operator()<T>();
+      else fail("only floating tensors are converted, not ", name_of(type));
+    });
+  }
+};
+
+}  // namespace weft

@@ -1,0 +1,40 @@
+// AdamW (Loshchilov & Hutter 2019) in one pass over master weights, moments, gradient and working copy.
+// Invariant: each array is read and written once.
+#pragma once
+
+#include <type_traits>
+#include <weft/backend/concept.hpp>
+#include <weft/backend/cpu/vmath.hpp>
+
+namespace weft::cpu {
+
+}  // namespace weft::cpu
+
+#define WEFT_KERNELS <weft/backend/cpu/adamw.inl>
+#include <weft/backend/cpu/each_target.inl>
+
+namespace weft::cpu {
+
+namespace detail {
+
+template <class M, class G, class W>
+void adamw_block(const adamw_step& step, int64 n, M* master, M* m, M* v, const G* g, W* working) {
+  WEFT_DISPATCH(adamw_block, step, n, master, m, v, g, working);
+}
+
+}  // namespace detail
+
+/// m = beta1 m + (1-beta1) g, v = beta2 v + (1-beta2) g^2, master -= lr (m/bias1 / (sqrt(v/bias2) + eps) + decay *
+/// master). `working` gets the new weights rounded; it may be null, or master itself. M is float, with G and W of at
+/// most 32 bits, or all three are double.
+template <class M, class G, class W>
+void adamw(team& workers, const adamw_step& step, int64 n, M* master, M* m, M* v, const G* g, W* working) {
+  static_assert(std::is_same_v<M, accumulate_t<G>> && std::is_same_v<M, accumulate_t<W>>,
+                "adamw: master weights are float, or double if gradient and working copy are double too");
+  detail::for_blocks(workers, n, detail::block_elements, [&](int64 begin, int64 end) {
+    detail::adamw_block(step, end - begin, master + begin, m + begin, v + begin, g + begin,
+                        working ? working + begin : nullptr);
+  });
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,62 @@
+// Attention without the seq x seq matrix (Dao et al. 2022), grouped-query and causal: the forward.
+// Invariant: what is kept for the backward is one number a query and head, the log of the sum of exponentials.
+#pragma once
+
+#include <weft/backend/concept.hpp>
+#include <weft/backend/cpu/softmax.hpp>
+#include <weft/core/error.hpp>
+
+namespace weft::cpu {
+
+namespace detail {
+
+inline constexpr int64 attention_chunk = 256;  // queries of one task
+inline constexpr int64 attention_keys = 128;   // keys packed at a time
+
+/// Elements between packed rows: head_dim rounded up to two of the widest vectors.
+constexpr int64 attention_width(int64 head_dim) { return (head_dim + 31) / 32 * 32; }
+
+inline void check(const attention_shape& s) {
+  require(s.kv_heads > 0 && s.heads % s.kv_heads == 0, "attention: heads must be a multiple of kv_heads, but they are ",
+          s.heads, " and ", s.kv_heads, ".");
+}
+
+}  // namespace detail
+}  // namespace weft::cpu
+
+#define WEFT_KERNELS <weft/backend/cpu/attention.inl>
+#include <weft/backend/cpu/each_target.inl>
+
+namespace weft::cpu {
+
+namespace detail {
+
+template <class T>
+void attention_task(const attention_shape& s, int64 begin, int64 n, const T* q, const T* k, const T* v, T* out,
+                    accumulate_t<T>* lse, accumulate_t<T>* memory) {
+  WEFT_DISPATCH(attention_task, s, begin, n, q, k, v, out, lse, memory);
+}
+
+}  // namespace detail
+
+/// out = softmax(scale * q k^T) v; lse = log sum exp(scale * q k^T). A query that sees no key gives 0 and lse
+/// -infinity. q, out [batch, q_len, heads, head_dim]; k, v [batch, kv_len, kv_heads, head_dim]; lse [batch, heads,
+/// q_len]
+template <class T>
+void attention(team& workers, const attention_shape& s, const T* q, const T* k, const T* v, T* out,
+               accumulate_t<T>* lse) {
+  detail::check(s);
+  const int64 d = s.head_dim, share = s.heads / s.kv_heads;
+  const int64 chunks = (s.q_len + detail::attention_chunk - 1) / detail::attention_chunk;
+  const int64 elements = (detail::attention_width(d) + 1 + 8) * 2 * (detail::attention_chunk + detail::attention_keys);
+  workers.parallel_for(s.batch * s.heads * chunks, [&](int64 task) {
+    const int64 chunk = chunks - 1 - task % chunks, b = task / chunks / s.heads, h = task / chunks % s.heads;
+    const int64 begin = chunk * detail::attention_chunk, left = s.q_len - begin;
+    const int64 at = ((b * s.q_len + begin) * s.heads + h) * d, kv = (b * s.kv_len * s.kv_heads + h / share) * d;
+    const scratch memory(static_cast<std::size_t>(elements) * sizeof(accumulate_t<T>));
+    detail::attention_task(s, begin, left < detail::attention_chunk ? left : detail::attention_chunk, q + at, k + kv,
+                           v + kv, out + at, lse + (b * s.heads + h) * s.q_len + begin, memory.as<accumulate_t<T>>());
+  });
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,47 @@
+// Attention without the seq x seq matrix (Dao et al. 2022), grouped-query and causal: the backward.
+// Invariant: one task makes all of dk and dv of a key/value head, in the order of queries, whatever the team.
+#pragma once
+
+#include <weft/backend/cpu/attention.hpp>
+
+namespace weft::cpu::detail {
+inline constexpr int64 attention_block = 64;  // queries, and keys, of one block of the backward
+}  // namespace weft::cpu::detail
+
+#define WEFT_KERNELS <weft/backend/cpu/attention_backward.inl>
+#include <weft/backend/cpu/each_target.inl>
+
+namespace weft::cpu {
+
+namespace detail {
+
+template <class T>
+void attention_backward_task(const attention_shape& s, const T* q, const T* k, const T* v, const T* out,
+                             const accumulate_t<T>* lse, const T* dout, T* dq, bool add_dq, T* dk, bool add_dk, T* dv,
+                             bool add_dv, accumulate_t<T>* memory) {
+  WEFT_DISPATCH(attention_backward_task, s, q, k, v, out, lse, dout, dq, add_dq, dk, add_dk, dv, add_dv, memory);
+}
+
+}  // namespace detail
+
+/// Gradients of attention from its inputs, `out` and `lse`; shapes as in attention. Each thread that works needs
+/// scratch memory for five times kv_len * head_dim numbers.
+template <class T>
+void attention_backward(team& workers, const attention_shape& s, const T* q, const T* k, const T* v, const T* out,
+                        const accumulate_t<T>* lse, const T* dout, T* dq, bool add_dq, T* dk, bool add_dk, T* dv,
+                        bool add_dv) {
+  detail::check(s);
+  const int64 d = s.head_dim, share = s.heads / s.kv_heads, block = detail::attention_block;
+  const int64 padded = (s.kv_len + block - 1) / block * block, width = detail::attention_width(d);
+  const int64 elements = 5 * padded * width + 3 * block * width + 2 * block * block + 2 * block;
+  workers.parallel_for(s.batch * s.kv_heads, [&](int64 task) {
+    const int64 b = task / s.kv_heads, h = task % s.kv_heads;
+    const int64 at = (b * s.q_len * s.heads + h * share) * d, kv = (b * s.kv_len * s.kv_heads + h) * d;
+    const scratch memory(static_cast<std::size_t>(elements) * sizeof(accumulate_t<T>));
+    detail::attention_backward_task(s, q + at, k + kv, v + kv, out + at, lse + (b * s.heads + h * share) * s.q_len,
+                                    dout + at, dq + at, add_dq, dk + kv, add_dk, dv + kv, add_dv,
+                                    memory.as<accumulate_t<T>>());
+  });
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,93 @@
+// Strided copies: transposes, slices, padding.
+// Invariant: element i... of y becomes (or gains) element i... of x; x and y do not overlap. A NaN stays one, if a
+// quiet one.
+#pragma once
+
+#include <cstring>
+#include <weft/backend/cpu/elementwise.hpp>
+#include <weft/backend/cpu/index.hpp>
+
+#define WEFT_KERNELS <weft/backend/cpu/copy.inl>
+#include <weft/backend/cpu/each_target.inl>
+
+namespace weft::cpu {
+
+namespace detail {
+
+template <class T>
+inline void move_or_add(T& y, const T& x, bool add) {
+  if (add) {
+    put(y, widen(x), true);
+  } else {
+    y = x;
+  }
+}
+
+/// One row of a copy.
+template <class T>
+void copy_row(int64 n, const T* x, int64 sx, T* y, int64 sy, bool add) {
+  if (sx == 1 && sy == 1) {
+    if constexpr (floating<T>) {
+      if (add) return convert_block(n, x, y, true);
+    }
+    if (!add) {
+      std::memcpy(static_cast<void*>(y), x, static_cast<std::size_t>(n) * sizeof(T));
+      return;
+    }
+  }
+  for (int64 i = 0; i < n; ++i) move_or_add(y[i * sy], x[i * sx], add);
+}
+
+template <class T>
+void copy_transposed(int64 rows, int64 columns, const T* x, int64 x_column, T* y, int64 y_row, bool add) {
+  if constexpr (in_float<T>) {
+    WEFT_DISPATCH(copy_transposed, rows, columns, x, x_column, y, y_row, add);
+  } else {
+    constexpr int64 side = 8;  // squares whose lines stay in the first cache
+    for (int64 j0 = 0; j0 < columns; j0 += side)
+      for (int64 i = 0; i < rows; ++i)
+        for (int64 j = j0; j < columns && j < j0 + side; ++j) move_or_add(y[i * y_row + j], x[i + j * x_column], add);
+  }
+}
+
+/// The dimension along which an array runs, or -1.
+inline int unit_dimension(const loop<2>& nest, int array) {
+  for (int d = nest.rank() - 1; d >= 0; --d)
+    if (nest.stride(array, d) == 1) return d;
+  return -1;
+}
+
+template <class T>
+void copy(team& workers, loop<2> nest, const T* x, T* y, bool add) {
+  const int to_last = unit_dimension(nest, 1), along = unit_dimension(nest, 0), last = nest.rank() - 1;
+  if (to_last < 0 || along < 0 || to_last == along) {
+    const int64 n = nest.inner(), sx = nest.inner_stride(0), sy = nest.inner_stride(1);
+    for_rows(workers, nest.outer(), n, [&](int64 begin, int64 end) {
+      nest.each(begin, end, [&](const std::array<int64, 2>& at) { copy_row(n, x + at[0], sx, y + at[1], sy, add); });
+    });
+    return;
+  }
+  if (to_last != last) return copy(workers, nest.with_last(to_last), x, y, add);
+  // Transposed: tasks are bands of 64 of dimension `along`, for every index of the dimensions that remain.
+  constexpr int64 band = 64;
+  const int64 rows = nest.extent(along), columns = nest.inner(), bands = (rows + band - 1) / band;
+  const int64 x_column = nest.stride(0, last), y_row = nest.stride(1, along);
+  const loop<2> rest = nest.without(along);
+  workers.parallel_for(rest.outer() * bands, [&](int64 task) {
+    const auto at = rest.offsets(task / bands);
+    const int64 first = task % bands * band, n = rows - first < band ? rows - first : band;
+    copy_transposed(n, columns, x + at[0] + first, x_column, y + at[1] + first * y_row, y_row, add);
+  });
+}
+
+}  // namespace detail
+
+/// y[i...] (+)= x[i...] over `rank` <= 8 extents; strides in elements.
+template <class T>
+void copy(team& workers, int rank, const int64* extents, const T* x, const int64* x_strides, T* y,
+          const int64* y_strides, bool add) {
+  const detail::loop<2> nest(rank, extents, {x_strides, y_strides});
+  detail::copy(workers, nest, x, y, add);
+}
+
+}  // namespace weft::cpu

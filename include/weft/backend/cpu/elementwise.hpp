@@ -1,0 +1,105 @@
+// Element-wise kernels over contiguous arrays: unary and binary functions, scaling, conversion, filling.
+// Invariant: every element is computed in the accumulate type and rounded once.
+#pragma once
+
+#include <cstring>
+#include <type_traits>
+#include <weft/backend/concept.hpp>
+#include <weft/backend/cpu/vmath.hpp>
+
+#define WEFT_KERNELS <weft/backend/cpu/elementwise.inl>
+#include <weft/backend/cpu/each_target.inl>
+
+namespace weft::cpu {
+
+namespace detail {
+
+template <class T>
+void unary_block(unary f, int64 n, const T* x, T* y) {
+  WEFT_DISPATCH(unary_block<false>, f, n, x, static_cast<const T*>(nullptr), y, false);
+}
+template <class T>
+void unary_block(unary f, int64 n, const T* x, const T* dy, T* dx, bool add) {
+  WEFT_DISPATCH(unary_block<true>, f, n, x, dy, dx, add);
+}
+template <class T>
+void binary_block(binary f, int64 n, const T* a, int64 sa, const T* b, int64 sb, T* y) {
+  WEFT_DISPATCH(binary_block, f, n, a, sa, b, sb, y);
+}
+template <class To, class From>
+void scale_block(int64 n, accumulate_t<From> factor, const From* x, To* y, bool add) {
+  WEFT_DISPATCH(scale_block, n, factor, x, y, add);
+}
+template <class To, class From>
+void convert_block(int64 n, const From* x, To* y, bool add) {
+  WEFT_DISPATCH(convert_block, n, x, y, add);
+}
+
+/// Types whose vectors are vectors of float.
+template <class T>
+inline constexpr bool in_float = floating<T> && sizeof(T) < 8;
+
+}  // namespace detail
+
+/// y = f(x), n elements; y may be x.
+template <class T>
+void apply(team& workers, unary f, int64 n, const T* x, T* y) {
+  detail::for_blocks(workers, n, detail::block_elements,
+                     [=](int64 begin, int64 end) { detail::unary_block(f, end - begin, x + begin, y + begin); });
+}
+
+/// dx (+)= f'(x) * dy; dx may be dy.
+template <class T>
+void apply_backward(team& workers, unary f, int64 n, const T* x, const T* dy, T* dx, bool add) {
+  detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
+    detail::unary_block(f, end - begin, x + begin, dy + begin, dx + begin, add);
+  });
+}
+
+/// y = f(a, b), all of n elements; y may be a or b.
+template <class T>
+void apply(team& workers, binary f, int64 n, const T* a, const T* b, T* y) {
+  detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
+    detail::binary_block(f, end - begin, a + begin, 1, b + begin, 1, y + begin);
+  });
+}
+
+/// y (+)= factor * x.
+template <class T>
+void scale(team& workers, int64 n, double factor, const T* x, T* y, bool add) {
+  const auto by = static_cast<accumulate_t<T>>(factor);
+  detail::for_blocks(workers, n, detail::block_elements,
+                     [=](int64 begin, int64 end) { detail::scale_block(end - begin, by, x + begin, y + begin, add); });
+}
+
+/// y (+)= x, converted to the element type of y.
+template <class To, class From>
+void convert(team& workers, int64 n, const From* x, To* y, bool add = false) {
+  detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
+    if constexpr ((detail::in_float<To> && detail::in_float<From>) ||
+                  (std::is_same_v<To, double> && std::is_same_v<From, double>)) {
+      detail::convert_block(end - begin, x + begin, y + begin, add);
+    } else {
+      for (int64 i = begin; i < end; ++i) {
+        const auto value = detail::widen(x[i]);
+        y[i] = add ? detail::narrow<To>(detail::widen(y[i]) + value) : detail::narrow<To>(value);
+      }
+    }
+  });
+}
+
+/// y = value, n times.
+template <class T>
+void fill(team& workers, int64 n, T value, T* y) {
+  detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
+    const int64 seed = end - begin < 64 ? end : begin + 64;
+    for (int64 i = begin; i < seed; ++i) y[i] = value;
+    for (int64 done = seed - begin; begin + done < end;) {  // what is there, once more
+      const int64 more = end - begin - done < done ? end - begin - done : done;
+      std::memcpy(static_cast<void*>(y + begin + done), y + begin, static_cast<std::size_t>(more) * sizeof(T));
+      done += more;
+    }
+  });
+}
+
+}  // namespace weft::cpu

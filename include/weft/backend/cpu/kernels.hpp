@@ -1,0 +1,16 @@
+// Every fused kernel of the CPU backend.
+#pragma once
+
+#include <weft/backend/cpu/adamw.hpp>
+#include <weft/backend/cpu/attention.hpp>
+#include <weft/backend/cpu/attention_backward.hpp>
+#include <weft/backend/cpu/broadcast.hpp>
+#include <weft/backend/cpu/copy.hpp>
+#include <weft/backend/cpu/cross_entropy.hpp>
+#include <weft/backend/cpu/elementwise.hpp>
+#include <weft/backend/cpu/embedding.hpp>
+#include <weft/backend/cpu/reduce.hpp>
+#include <weft/backend/cpu/rms_norm.hpp>
+#include <weft/backend/cpu/rope.hpp>
+#include <weft/backend/cpu/softmax.hpp>
+#include <weft/backend/cpu/swiglu.hpp>

@@ -1,0 +1,78 @@
+// RMSNorm (Zhang & Sennrich 2019) over rows, and its backward.
+// Invariant: the gradient of the weight is summed over fixed groups of rows, then over the groups in order.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <weft/backend/cpu/vmath.hpp>
+
+#define WEFT_KERNELS <weft/backend/cpu/rms_norm.inl>
+#include <weft/backend/cpu/each_target.inl>
+
+namespace weft::cpu {
+
+namespace detail {
+
+template <class T>
+accumulate_t<T> row_sum_of_squares(int64 n, const T* x) {
+  WEFT_DISPATCH(row_sum_of_squares, n, x);
+}
+template <class T>
+void rms_norm_row(int64 n, const T* x, const T* weight, accumulate_t<T> r, T* y) {
+  WEFT_DISPATCH(rms_norm_row, n, x, weight, r, y);
+}
+template <class T>
+void rms_norm_weight_row(int64 n, const T* x, const T* dy, accumulate_t<T> r, accumulate_t<T>* part) {
+  WEFT_DISPATCH(rms_norm_weight_row, n, x, dy, r, part);
+}
+template <class T>
+void rms_norm_input_row(int64 n, const T* x, const T* weight, const T* dy, accumulate_t<T> r, T* dx, bool add) {
+  WEFT_DISPATCH(rms_norm_input_row, n, x, weight, dy, r, dx, add);
+}
+template <class A, class Out>
+void sum_rows(int64 rows, int64 n, const A* from, Out* y, bool add) {
+  WEFT_DISPATCH(sum_rows, rows, n, from, y, add);
+}
+
+}  // namespace detail
+
+/// y = x * rstd * weight, rstd[row] = 1 / sqrt(mean(x^2) + eps); rstd may be null, y may be x.
+/// x, y [rows, width], weight [width], rstd [rows]
+template <class T>
+void rms_norm(team& workers, int64 rows, int64 width, double eps, const T* x, const T* weight, T* y,
+              accumulate_t<T>* rstd) {
+  using A = accumulate_t<T>;
+  detail::for_rows(workers, rows, width, [=](int64 begin, int64 end) {
+    for (int64 row = begin; row < end; ++row) {
+      const A squares = detail::row_sum_of_squares(width, x + row * width);
+      const A r = 1 / std::sqrt(squares / static_cast<A>(width) + static_cast<A>(eps));
+      detail::rms_norm_row(width, x + row * width, weight, r, y + row * width);
+      if (rstd) rstd[row] = r;
+    }
+  });
+}
+
+/// dx (+)= rstd * (w*dy - x * rstd^2 * mean(w*dy*x)), dweight (+)= sum over rows of dy * x * rstd; each may be null.
+/// Not adding, dx may be dy. G, the type of dweight, is T or float.
+template <class T, class G>
+void rms_norm_backward(team& workers, int64 rows, int64 width, const T* x, const T* weight, const accumulate_t<T>* rstd,
+                       const T* dy, T* dx, bool add_dx, G* dweight, bool add_dweight) {
+  using A = accumulate_t<T>;
+  static_assert(std::is_same_v<G, T> || std::is_same_v<G, A>, "dweight has the type of weight or the accumulate type");
+  const int64 group = rows <= 64 * 32 ? 32 : (rows + 63) / 64;  // rows whose dweight is summed together
+  const int64 groups = (rows + group - 1) / group;
+  const scratch memory(dweight ? static_cast<std::size_t>(groups * width) * sizeof(A) : 0);
+  A* const parts = memory.as<A>();
+  detail::for_blocks(workers, rows, group, [=](int64 begin, int64 end) {
+    A* const part = parts + begin / group * width;
+    if (dweight) std::memset(part, 0, static_cast<std::size_t>(width) * sizeof(A));
+    for (int64 row = begin; row < end; ++row) {
+      const int64 at = row * width;
+      if (dweight) detail::rms_norm_weight_row(width, x + at, dy + at, rstd[row], part);
+      if (dx) detail::rms_norm_input_row(width, x + at, weight, dy + at, rstd[row], dx + at, add_dx);
+    }
+  });
+  if (dweight) detail::sum_rows(groups, width, static_cast<const A*>(parts), dweight, add_dweight);
+}
+
+}  // namespace weft::cpu

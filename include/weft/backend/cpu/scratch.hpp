@@ -1,0 +1,102 @@
+// Per-thread scratch memory for kernels: a stack that grows until it has seen the largest need, then never allocates.
+// Invariant: buffers of one thread are released in the reverse order of their making (they are scoped objects).
+#pragma once
+
+#include <cstddef>
+#include <new>
+
+namespace weft::cpu {
+
+namespace detail {
+
+/// A chain of blocks used as a stack. When the stack is empty and has more than one block, they are merged into one.
+class scratch_stack {
+ public:
+  scratch_stack() = default;
+  scratch_stack(const scratch_stack&) = delete;
+  scratch_stack& operator=(const scratch_stack&) = delete;
+  ~scratch_stack() {
+    while (top_) drop();
+  }
+
+  void* push(std::size_t bytes) {
+    if (!top_ || top_->size - top_->used < bytes) grow(bytes);
+    void* at = reinterpret_cast<std::byte*>(top_) + sizeof(block) + top_->used;
+    top_->used += bytes;
+    return at;
+  }
+  void pop(std::size_t bytes) {
+    top_->used -= bytes;
+    if (top_->used != 0) return;
+    if (top_->below && top_->below->used != 0) {  // keep the size in mind, give the block back
+      drop();
+      return;
+    }
+    while (top_ && top_->below) drop();
+    if (top_ && top_->size < wanted_) drop();  // the next push makes one block large enough for all
+  }
+  std::size_t reserved() const {
+    std::size_t bytes = 0;
+    for (block* b = top_; b; b = b->below) bytes += b->size;
+    return bytes;
+  }
+
+ private:
+  struct alignas(64) block {
+    block* below;
+    std::size_t size, used;
+  };
+
+  void grow(std::size_t bytes) {
+    std::size_t held = 0;
+    for (block* b = top_; b; b = b->below) held += b->used;
+    if (held + bytes > wanted_) wanted_ = held + bytes;
+    const std::size_t size = held == 0 ? wanted_ : bytes;
+    if (top_ && top_->used == 0) drop();
+    void* memory = ::operator new(sizeof(block) + size, std::align_val_t{64});
+    top_ = new (memory) block{top_, size, 0};
+  }
+  void drop() {
+    block* below = top_->below;
+    ::operator delete(static_cast<void*>(top_), std::align_val_t{64});
+    top_ = below;
+  }
+
+  block* top_ = nullptr;
+  std::size_t wanted_ = 0;
+};
+
+inline scratch_stack& this_thread_scratch() {
+  thread_local scratch_stack stack;
+  return stack;
+}
+
+}  // namespace detail
+
+/// A 64-byte aligned, uninitialised buffer of the calling thread, for the life of this object (make it a local
+/// variable). Nests freely; other threads may use the memory as long as the object lives.
+class scratch {
+ public:
+  explicit scratch(std::size_t bytes)
+      : stack_(detail::this_thread_scratch()), bytes_((bytes + 63) / 64 * 64), data_(stack_.push(bytes_)) {}
+  scratch(const scratch&) = delete;
+  scratch& operator=(const scratch&) = delete;
+  ~scratch() { stack_.pop(bytes_); }
+
+  void* data() const { return data_; }
+  /// The buffer as an array of T.
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+  /// Bytes that the calling thread keeps for scratch.
+  static std::size_t reserved() { return detail::this_thread_scratch().reserved(); }
+
+ private:
+  detail::scratch_stack& stack_;
+  std::size_t bytes_;
+  void* data_;
+};
+
+}  // namespace weft::cpu

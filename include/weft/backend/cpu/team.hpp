@@ -1,0 +1,152 @@
+// The cores that one rank owns, and per-thread scratch memory.
+// Invariant: parallel_for returns only after every task has run (or one has thrown); a team of one creates no thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include <weft/backend/cpu/scratch.hpp>
+#include <weft/core/error.hpp>
+
+namespace weft::cpu {
+
+namespace detail {
+
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// Threads of all living teams, callers included: spinning pays only while each has a core of its own.
+inline std::atomic<int>& team_threads() {
+  static std::atomic<int> count{0};
+  return count;
+}
+inline bool cores_are_free() {
+  static const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return team_threads().load(std::memory_order_relaxed) <= cores;
+}
+
+/// Waits until `word` is no longer `old`: a short spin if cores are free, then sleep.
+template <class Word>
+void wait_while(std::atomic<Word>& word, Word old) {
+  if (cores_are_free())
+    for (int i = 0; i < 2000; ++i) {
+      if (word.load(std::memory_order_acquire) != old) return;
+      pause();
+    }
+  word.wait(old, std::memory_order_acquire);
+}
+
+}  // namespace detail
+
+/// A caller and `threads - 1` persistent workers that share loops. One thread uses a team at a time; different teams
+/// are independent. A parallel_for inside a task of the same team runs as a plain loop.
+class team {
+ public:
+  explicit team(int threads = 1) : size_(threads) {
+    require(threads >= 1 && threads <= 4096, "A team needs 1 to 4096 threads, not ", threads, ".");
+    detail::team_threads() += size_;
+    try {
+      workers_.reserve(static_cast<std::size_t>(size_));
+      for (int i = 1; i < size_; ++i) workers_.emplace_back([this] { work(); });
+    } catch (...) {  // the system has no more threads: end those that began
+      end();
+      throw;
+    }
+  }
+  team(const team&) = delete;
+  team& operator=(const team&) = delete;
+  ~team() { end(); }
+
+  int size() const { return size_; }
+
+  /// Calls f(task) for task = 0 ... tasks-1, in any order, on the caller and the workers. The first exception that a
+  /// task throws is rethrown here; tasks not yet begun are then dropped.
+  template <class F>
+  void parallel_for(std::int64_t tasks, F&& f) {
+    if (size_ == 1 || tasks <= 1 || running_) {
+      for (std::int64_t task = 0; task < tasks; ++task) f(task);
+      return;
+    }
+    using function = std::remove_reference_t<F>;
+    call_ = [](void* context, std::int64_t task) { (*static_cast<function*>(context))(task); };
+    context_ = const_cast<void*>(static_cast<const void*>(std::addressof(f)));
+    tasks_ = tasks;
+    next_.store(0, std::memory_order_relaxed);
+    running_ = true;
+    inside_.fetch_and(~closed, std::memory_order_release);
+    generation_.fetch_add(1, std::memory_order_release);
+    generation_.notify_all();
+    run_tasks();
+    int seen = inside_.fetch_or(closed, std::memory_order_acq_rel) | closed;
+    while (seen != closed) {
+      detail::wait_while(inside_, seen);
+      seen = inside_.load(std::memory_order_acquire);
+    }
+    running_ = false;
+    if (failed_.load(std::memory_order_relaxed)) {
+      failed_.store(false, std::memory_order_relaxed);
+      std::exception_ptr thrown;
+      thrown.swap(thrown_);
+      std::rethrow_exception(thrown);
+    }
+  }
+
+ private:
+  static constexpr int closed = 1 << 30;
+
+  void end() {
+    stop_.store(true, std::memory_order_relaxed);
+    generation_.fetch_add(1, std::memory_order_release);
+    generation_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+    detail::team_threads() -= size_;
+  }
+
+  void run_tasks() {
+    for (;;) {
+      const std::int64_t task = next_.fetch_add(1, std::memory_order_relaxed);
+      if (task >= tasks_) return;
+      try {
+        call_(context_, task);
+      } catch (...) {
+        if (!failed_.exchange(true, std::memory_order_relaxed)) thrown_ = std::current_exception();
+        next_.store(tasks_, std::memory_order_relaxed);
+      }
+    }
+  }
+
+  void work() {
+    std::uint32_t seen = 0;
+    for (;;) {
+      detail::wait_while(generation_, seen);
+      seen = generation_.load(std::memory_order_acquire);
+      if (stop_.load(std::memory_order_relaxed)) return;
+      // A worker that wakes after the loop is over finds it closed and stays out of it.
+      if (!(inside_.fetch_add(1, std::memory_order_acq_rel) & closed)) run_tasks();
+      if (inside_.fetch_sub(1, std::memory_order_acq_rel) == closed + 1) inside_.notify_one();
+    }
+  }
+
+  int size_ = 1;
+  bool running_ = false;
+  void (*call_)(void*, std::int64_t) = nullptr;
+  void* context_ = nullptr;
+  std::int64_t tasks_ = 0;
+  std::exception_ptr thrown_;
+  std::atomic<bool> failed_{false}, stop_{false};
+  std::vector<std::thread> workers_;
+  alignas(64) std::atomic<std::uint32_t> generation_{0};  // of loops; workers sleep on it
+  alignas(64) std::atomic<int> inside_{closed};  // workers in the loop, plus `closed` when none may enter
+  alignas(64) std::atomic<std::int64_t> next_{0};
+};
+
+}  // namespace weft::cpu

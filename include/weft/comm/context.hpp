@@ -1,0 +1,124 @@
+// The context: all that one rank has at hand. Its place on every axis, its memory, its cores, its seed, its tape.
+// Invariant: an axis that the mesh does not name has one rank, so one program runs on any mesh.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <typeinfo>
+
+#include <weft/comm/any.hpp>
+#include <weft/comm/spans.hpp>
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+class tape;
+
+/// This rank's place along one axis.
+struct axis_group {
+  axis_id axis = nullptr;
+  std::string_view name;
+  int degree = 1;
+  int index = 0;
+  any_communicator comm;
+};
+
+class context {
+ public:
+  /// `source`: where the rank's tensors live, the host or a device; its backend's.
+  context(any_communicator world_ranks, std::uint64_t random_seed, memory_source source = {})
+      : seed(random_seed), world(std::move(world_ranks)), memory(source) {}
+  context(const context&) = delete;
+  context& operator=(const context&) = delete;
+
+  std::uint64_t seed;
+  any_communicator world;
+  arena memory;
+  weft::tape* tape = nullptr;  // null: nothing is recorded
+  span_log* spans = nullptr;   // null: nobody asks what was done when
+
+  int rank() const { return world.rank(); }
+  int size() const { return world.size(); }
+  bool is_first() const { return rank() == 0; }
+
+  template <mesh_axis A>
+  int degree() const {
+    const axis_group* g = find(id_of<A>);
+    return g ? g->degree : 1;
+  }
+  template <mesh_axis A>
+  int index() const {
+    const axis_group* g = find(id_of<A>);
+    return g ? g->index : 0;
+  }
+  /// The group along an axis, or null where it has one rank.
+  axis_group* group(axis_id axis) {
+    axis_group* g = const_cast<axis_group*>(find(axis));
+    return g && g->degree > 1 ? g : nullptr;
+  }
+  void add_axis(axis_group group) { groups_.push_back(std::move(group)); }
+  const std::vector<axis_group>& axes() const { return groups_; }
+
+  /// The backend's queue: its cores or its stream. Made by launch.
+  template <class Backend>
+  typename Backend::queue& queue() {
+    return *static_cast<typename Backend::queue*>(queue_.get());
+  }
+  void set_queue(std::shared_ptr<void> queue) { queue_ = std::move(queue); }
+
+  array make(dtype type, const shape& sizes, weft::memory category = weft::memory::activations) {
+    return array(memory, type, sizes, category);
+  }
+
+ private:
+  const axis_group* find(axis_id axis) const {
+    for (const axis_group& g : groups_)
+      if (g.axis == axis) return &g;
+    return nullptr;
+  }
+  std::vector<axis_group> groups_;
+  std::shared_ptr<void> queue_;
+};
+
+/// Product of the degrees of the axes that shard dimension D under layout L.
+template <class L, class D>
+int shards_of(const context& rank) {
+  return []<class... As>(const context& r, list<As...>) { return (1 * ... * r.degree<As>()); }(rank, shard_axes<L, D>{});
+}
+/// This rank's position among them, the first axis outermost.
+template <class L, class D>
+int shard_index(const context& rank) {
+  int index = 0;
+  [&]<class... As>(list<As...>) { ((index = index * rank.degree<As>() + rank.index<As>()), ...); }(shard_axes<L, D>{});
+  return index;
+}
+
+/// Extent of dimension D on each rank, from the global one. Throws when the ranks don't divide it.
+template <class L, class D>
+std::int64_t local_extent(const context& rank, std::int64_t global) {
+  const int n = shards_of<L, D>(rank);
+  require(global % n == 0, "dimension ", std::string(D::name), " has ", global, " elements, which ", n,
+          " ranks can't share evenly; choose an extent or degrees that divide");
+  return global / n;
+}
+
+/// Local sizes of a tensor type from its global ones.
+template <any_tensor X>
+shape local_shape(const context& rank, const shape& global) {
+  require(global.rank == X::dims::rank, "a tensor of ", X::dims::rank, " dimensions was given ", global.rank, " extents");
+  shape out;
+  [&]<class... Es>(dims<Es...>) {
+    [[maybe_unused]] int i = 0;
+    (([&] {
+       constexpr std::int64_t fixed = detail::entry<Es>::size;
+       require(fixed == dynamic_extent || fixed == global[i], "dimension ", std::string(tag_of<Es>::name), " has ", fixed,
+               " elements by its type, not ", global[i]);
+       out.push_back(local_extent<typename X::layout, tag_of<Es>>(rank, global[i]));
+       ++i;
+     }()),
+     ...);
+  }(typename X::dims{});
+  return out;
+}
+
+}  // namespace weft

@@ -1,0 +1,123 @@
+// Parameters: leaves whose memory a sharding policy owns. A model declares them as tensors and registers them, by unit;
+// a unit (a layer, say) is what a policy gathers, frees and reduces at once.
+// Invariant: nothing is allocated here; a parameter's value is wherever its slot's `live` points.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include <weft/autograd/tape.hpp>
+
+namespace weft {
+
+/// How a parameter is born: normal with this deviation (a function of its name and global index), or a constant.
+struct initial {
+  double stddev = 0;
+  double constant = 0;
+};
+
+struct parameter_record {
+  std::string name;
+  shape global, local;
+  std::int64_t offset[max_rank] = {};  // of this rank's slice, in global indices
+  initial init;
+  bool decays = true;             // weight decay; not for vectors (norms, biases)
+  std::vector<axis_id> pending;   // axes along which its gradient is left as addends
+  std::vector<axis_id> sharded;   // axes along which the ranks hold different parts of it
+  ref<weft::slot> slot;
+  array live;                     // where its value is just now, in the compute type
+};
+
+struct parameter_unit {
+  std::string name;
+  std::deque<parameter_record> parameters;  // a deque: addresses stay
+};
+
+class parameter_registry {
+ public:
+  int begin_unit(std::string name) {
+    units_.push_back({std::move(name), {}});
+    return static_cast<int>(units_.size()) - 1;
+  }
+
+  /// Makes `w` a parameter of the newest unit. `global` are its global extents. Throws when the ranks don't divide them.
+  template <any_tensor W>
+  void add(context& rank, W& w, std::string name, const shape& global, initial init) {
+    parameter_record& r = units_.back().parameters.emplace_back();
+    r.name = std::move(name);
+    r.global = global;
+    r.local = local_shape<W>(rank, global);
+    r.init = init;
+    r.decays = global.rank > 1;
+    int d = 0;
+    [&]<class... Es>(dims<Es...>) {
+      ((r.offset[d] = shard_index<layout_of<W>, tag_of<Es>>(rank) * r.local[d], ++d), ...);
+    }(dims_of<W>{});
+    [&]<class... As>(list<As...>) {
+      ((state_on<dual_layout<layout_of<W>>, As>.kind == holds::partial ? r.pending.push_back(id_of<As>) : void()), ...);
+      ((state_on<layout_of<W>, As>.kind == holds::shard ? r.sharded.push_back(id_of<As>) : void()), ...);
+    }(axes_of<layout_of<W>>{});
+    w.rank = &rank;
+    w.data.shape = r.local;
+    w.data.type = dtype_of<typename W::element_type>;
+    r.live = w.data;
+    w.requires_grad();
+    w.slot->live = &r.live;
+    w.slot->pinned = true;
+    r.slot = w.slot;
+  }
+
+  std::deque<parameter_unit>& units() { return units_; }
+  const std::deque<parameter_unit>& units() const { return units_; }
+
+ private:
+  std::deque<parameter_unit> units_;
+};
+
+/// What happens around a unit's use. A parameter store implements it; a model calls it through `in_unit`.
+class unit_hooks {
+ public:
+  virtual ~unit_hooks() = default;
+  virtual void before_forward(int unit, bool recorded) = 0;
+  virtual void after_forward(int unit) = 0;
+  virtual void before_backward(int unit) = 0;
+  virtual void after_backward(int unit) = 0;
+};
+
+/// y = f(x) with the unit's parameters at hand, in the forward and, where it is recorded, in the backward.
+template <class F, any_tensor X>
+auto in_unit(context& rank, unit_hooks& hooks, int unit, F&& f, const X& x) {
+  struct boundary {
+    unit_hooks* hooks;
+    int unit;
+  };
+  if (rank.spans) rank.spans->begin("forward " + rank.spans->unit_name(unit));
+  hooks.before_forward(unit, rank.tape != nullptr);
+  if (rank.tape) {
+    tape_node& enter = rank.tape->push();
+    enter.name = "unit begins";
+    enter.set(boundary{&hooks, unit});
+    enter.vjp = [](context& rank, tape_node& node) {
+      const auto b = node.get<boundary>();
+      b.hooks->after_backward(b.unit);
+      if (rank.spans) rank.spans->end();
+    };
+  }
+  auto y = f(x);
+  if (rank.tape) {
+    tape_node& leave = rank.tape->push();
+    leave.name = "unit ends";
+    leave.set(boundary{&hooks, unit});
+    leave.vjp = [](context& rank, tape_node& node) {
+      const auto b = node.get<boundary>();
+      if (rank.spans) rank.spans->begin("backward " + rank.spans->unit_name(b.unit));
+      b.hooks->before_backward(b.unit);
+    };
+  }
+  hooks.after_forward(unit);
+  if (rank.spans) rank.spans->end();
+  return y;
+}
+
+}  // namespace weft

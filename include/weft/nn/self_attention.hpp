@@ -1,0 +1,37 @@
+// Grouped-query self-attention with rotary positions. Invariant: heads are sharded over tp, so the outcome's sum is pending
+// there.
+#pragma once
+
+#include <weft/nn/parameters.hpp>
+#include <weft/nn/weight.hpp>
+#include <weft/op/attention.hpp>
+#include <weft/op/contract.hpp>
+#include <weft/op/rope.hpp>
+
+namespace weft {
+
+template <class S>
+struct self_attention {
+  weight<S, dims<heads, head_dim, hidden>, shard<heads, tp>> query;
+  weight<S, dims<kv_heads, head_dim, hidden>, shard<kv_heads, tp>> key, values;
+  weight<S, dims<hidden, heads, head_dim>, shard<heads, tp>> out;
+
+  /// x [batch, seq, hidden], whole on tp -> [batch, seq, hidden], partial over tp.
+  template <any_tensor X>
+  auto operator()(const X& x, const rope_table& positions) const {
+    auto q = rope(contract<hidden>(x, query), positions);  // [batch, seq, heads/tp, head_dim]
+    auto k = rope(contract<hidden>(x, key), positions);    // [batch, seq, kv_heads/tp, head_dim]
+    auto v = contract<hidden>(x, values);                  // [batch, seq, kv_heads/tp, head_dim]
+    return contract<heads, head_dim>(attention(q, k, v), out);
+  }
+
+  void add_to(parameter_registry& registry, context& rank, const std::string& prefix, std::int64_t width, std::int64_t n_heads,
+              std::int64_t n_kv_heads, std::int64_t size, double stddev, double out_stddev) {
+    registry.add(rank, query, prefix + "query", {3, {n_heads, size, width}}, {stddev});
+    registry.add(rank, key, prefix + "key", {3, {n_kv_heads, size, width}}, {stddev});
+    registry.add(rank, values, prefix + "value", {3, {n_kv_heads, size, width}}, {stddev});
+    registry.add(rank, out, prefix + "out", {3, {width, n_heads, size}}, {out_stddev});
+  }
+};
+
+}  // namespace weft

@@ -1,0 +1,25 @@
+// The types of a model's weights under a strategy. Invariant: to the model's reader a weight is invariant wherever it isn't
+// sharded; operators see it `replicate` over the axes that share out tokens, so its gradient is left pending there for
+// the sharding policy to finish.
+#pragma once
+
+#include <weft/policy/strategy.hpp>
+#include <weft/tensor/tensor.hpp>
+
+namespace weft {
+
+/// A weight that meets activations sharded over the data axis: `weight<S, dims<ffn, hidden>, shard<ffn, tp>>`.
+template <class S, class Dims, class... Placements>
+using weight =
+    basic_tensor<typename S::precision::compute, Dims, place<Placements..., replicate<typename S::sharding::axis>>, typename S::backend>;
+
+namespace detail {
+template <class S, class Dims, bool Sequence> struct norm_weight { using type = weight<S, Dims>; };
+template <class S, class Dims> struct norm_weight<S, Dims, true> { using type = weight<S, Dims, replicate<tp>>; };
+}  // namespace detail
+
+/// A weight between the blocks' contractions: under sequence parallelism its gradient is pending over tp as well.
+template <class S, class Dims>
+using norm_weight = typename detail::norm_weight<S, Dims, S::sequence_parallel>::type;
+
+}  // namespace weft

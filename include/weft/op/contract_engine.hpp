@@ -1,0 +1,194 @@
+// Contractions as matrix products: dimensions become labels, labels with one role join, the rest are loops.
+// Invariant: no operand is ever copied to make a product possible; strides say how to read it.
+#pragma once
+
+#include <weft/autograd/tape.hpp>
+#include <weft/backend/concept.hpp>
+
+namespace weft::detail {
+
+/// Which label (0 ... count-1) each dimension of a, b and the outcome has.
+struct contraction_labels {
+  std::int8_t count = 0, rank[3] = {};
+  std::int8_t of[3][max_rank] = {};
+};
+
+template <class DA, class DB, class DC>
+constexpr contraction_labels labels_of() {
+  using all = dims_concat<DA, dims_missing<DB, DA>>;
+  static_assert(all::rank <= max_rank, "weft: a contraction of more than 8 different dimensions");
+  contraction_labels out;
+  out.count = all::rank;
+  const auto fill = [&]<class... Es>(int which, dims<Es...>) {
+    ((out.of[which][out.rank[which]++] = static_cast<std::int8_t>(all::template index<tag_of<Es>>)), ...);
+  };
+  fill(0, DA{});
+  fill(1, DB{});
+  fill(2, DC{});
+  return out;
+}
+
+/// One label: its size, and its stride in each of the three operands (0 where the operand lacks it).
+struct labelled {
+  std::int64_t size;
+  std::int64_t stride[3];
+  /// 0 batch, 1 rows (first and out), 2 columns (second and out), 3 summed.
+  int role() const {
+    const bool a = stride[0] != 0, b = stride[1] != 0, c = stride[2] != 0;
+    return a && b ? (c ? 0 : 3) : (a ? 1 : 2);
+  }
+};
+
+struct contraction_plan {
+  labelled label[max_rank];
+  int count = 0;
+
+  // Strides of row-major arrays for the operands in the order (first, second, out).
+  contraction_plan(const contraction_labels& l, const shape* shapes[3], const int order[3]) {
+    labelled all[max_rank] = {};
+    for (int slot = 0; slot < 3; ++slot) {
+      const int which = order[slot];
+      std::int64_t stride = 1;
+      for (int d = l.rank[which] - 1; d >= 0; --d) {
+        labelled& entry = all[l.of[which][d]];
+        entry.size = (*shapes[which])[d];
+        entry.stride[slot] = stride;
+        stride *= entry.size;
+      }
+    }
+    for (int i = 0; i < l.count; ++i) {
+      if (all[i].size == 1) continue;
+      if (count && joins(label[count - 1], all[i])) {
+        labelled& last = label[count - 1];
+        last.size *= all[i].size;
+        std::copy(all[i].stride, all[i].stride + 3, last.stride);
+      } else {
+        label[count++] = all[i];
+      }
+    }
+  }
+
+ private:
+  static bool joins(const labelled& outer, const labelled& inner) {
+    for (int i = 0; i < 3; ++i)
+      if (outer.stride[i] != inner.stride[i] * inner.size) return false;
+    return outer.role() == inner.role();
+  }
+};
+
+/// out (+)= sum of first * second over the labels that out lacks.
+template <class Backend, class T, class Out>
+void run_contraction(typename Backend::queue& queue, const contraction_plan& plan, const T* a, const T* b, Out* c, bool add) {
+  // The product takes one label of each role: for rows and columns the one contiguous in the outcome or else the largest,
+  // for sums and batches the largest. The others are loops around it.
+  int pick[4] = {-1, -1, -1, -1};
+  const auto better = [&](int i, int than, int role) {
+    if (than < 0) return true;
+    if (role == 1 || role == 2) {
+      const bool here = plan.label[i].stride[2] == 1, there = plan.label[than].stride[2] == 1;
+      if (here != there) return here;
+    }
+    return plan.label[i].size > plan.label[than].size;
+  };
+  for (int i = 0; i < plan.count; ++i) {
+    const int role = plan.label[i].role();
+    if (better(i, pick[role], role)) pick[role] = i;
+  }
+  const labelled one{1, {0, 0, 0}};
+  const auto chosen = [&](int role) -> const labelled& { return pick[role] < 0 ? one : plan.label[pick[role]]; };
+  const labelled &batch = chosen(0), &rows = chosen(1), &columns = chosen(2), &sums = chosen(3);
+  // The outcome is contiguous along columns or, after exchanging the two sides, along rows.
+  const bool exchanged = pick[1] >= 0 && rows.stride[2] == 1 && columns.stride[2] != 1;
+  matmul_shape sizes{batch.size, rows.size, columns.size, sums.size};
+  strides as{rows.stride[0], sums.stride[0], batch.stride[0]}, bs{sums.stride[1], columns.stride[1], batch.stride[1]};
+  strides cs{rows.stride[2], columns.stride[2], batch.stride[2]};
+  if (exchanged) {
+    std::swap(sizes.m, sizes.n);
+    std::swap(as.row, as.column);
+    std::swap(bs.row, bs.column);
+    std::swap(cs.row, cs.column);
+  }
+  if (sizes.n == 1) cs.column = 1;
+  const auto product = [&](const T* x, const T* y, Out* z, bool accumulate) {
+    if (exchanged) Backend::matmul(queue, sizes, y, bs, x, as, z, cs, accumulate);
+    else Backend::matmul(queue, sizes, x, as, y, bs, z, cs, accumulate);
+  };
+  // Columns that are not contiguous (a batch dimension lies inside them in the outcome): one column at a time.
+  const bool by_column = cs.column != 1;
+  const auto columns_of = [&](const T* x, const T* y, Out* z, bool accumulate) {
+    if (!by_column) return product(x, y, z, accumulate);
+    const matmul_shape all = std::exchange(sizes, {sizes.batch, sizes.m, 1, sizes.k});
+    const strides out = std::exchange(cs, {cs.row, 1, cs.batch});
+    for (std::int64_t j = 0; j < all.n; ++j)
+      product(x, y + j * bs.column, z + j * out.column, accumulate);
+    sizes = all;
+    cs = out;
+  };
+  const auto loop = [&](auto&& self, int i, const T* x, const T* y, Out* z, bool accumulate) -> void {
+    while (i < plan.count && (i == pick[0] || i == pick[1] || i == pick[2] || i == pick[3])) ++i;
+    if (i == plan.count) return columns_of(x, y, z, accumulate);
+    const labelled& l = plan.label[i];
+    for (std::int64_t k = 0; k < l.size; ++k)
+      self(self, i + 1, x + k * l.stride[0], y + k * l.stride[1], z + k * l.stride[2], accumulate || (l.role() == 3 && k > 0));
+  };
+  loop(loop, 0, a, b, c, add);
+}
+
+template <class Backend, class T>
+struct contraction {
+  struct attributes {
+    contraction_labels labels;
+    shape shapes[3];
+  };
+
+  static value forward(const value& a, const value& b, const contraction_labels& labels) {
+    context& rank = *a.rank;
+    attributes at{labels, {a.held().shape, b.held().shape, {}}};
+    shape& out = at.shapes[2];
+    for (int d = 0; d < labels.rank[2]; ++d) {
+      for (int which = 0; which < 2; ++which)
+        for (int e = 0; e < labels.rank[which]; ++e)
+          if (labels.of[which][e] == labels.of[2][d]) out.extent[d] = at.shapes[which][e];
+    }
+    out.rank = labels.rank[2];
+    value c{a.rank, rank.make(dtype_of<T>, out), {}};
+    run<T>(rank, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.data.template as<T>(), false);
+    if (tape_node* node = record("contract", c, vjp, a, b)) {
+      node->set(at);
+      node->save(a);
+      node->save(b);
+    }
+    return c;
+  }
+
+ private:
+  struct order {
+    int first, second, out;
+  };
+  template <class Out>
+  static void run(context& rank, const attributes& at, order o, const T* x, const T* y, Out* z, bool add) {
+    const shape* shapes[3] = {&at.shapes[0], &at.shapes[1], &at.shapes[2]};
+    const int which[3] = {o.first, o.second, o.out};
+    run_contraction<Backend>(rank.queue<Backend>(), contraction_plan(at.labels, shapes, which), x, y, z, add);
+  }
+
+  // Gradients are contractions too: da = dc * b over c's other dimensions, db = a * dc.
+  static void vjp(context& rank, tape_node& node) {
+    const auto at = node.template get<attributes>();
+    const T* dc = node.output_gradient().template as<T>();
+    into(rank, node, 0, at, {2, 1, 0}, dc, node.saved(1).template as<T>());
+    into(rank, node, 1, at, {0, 2, 1}, node.saved(0).template as<T>(), dc);
+  }
+  static void into(context& rank, tape_node& node, int input, const attributes& at, order o, const T* x, const T* y) {
+    if (!node.input(input)) return;
+    if constexpr (!std::is_same_v<T, float> && !std::is_same_v<T, double>) {
+      if (node.input(input)->type == dtype::f32) {  // main gradients: the float accumulators go straight into them
+        const gradient_target to = target<Backend>(rank, node, input);
+        return run(rank, at, o, x, y, to.to.template as<float>(), to.add);
+      }
+    }
+    through<Backend, T>(rank, node, input, [&](T* z, bool add) { run(rank, at, o, x, y, z, add); });
+  }
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,168 @@
+// The conversions between placements: the only operators that move data between ranks. Each names its axis, so a reader of
+// a model sees every byte that moves forward. Invariant: the gradient takes the transposed way (core/conversion.hpp).
+#pragma once
+
+#include <weft/autograd/tape.hpp>
+#include <weft/core/conversion.hpp>
+#include <weft/op/move.hpp>
+
+namespace weft {
+namespace detail {
+
+struct conversion_attributes {
+  axis_id axis;
+  movement back;
+  int dim_from, dim_to;  // positions of the sharded dimension before and after, or -1
+};
+
+template <class Backend>
+struct conversion {
+  static value forward(const value& x, axis_id axis, movement there, movement back, int dim_from, int dim_to) {
+    context& rank = *x.rank;
+    axis_group* group = rank.group(axis);
+    if (!group) return x;
+    value y{x.rank, move<Backend>(rank, *group, there, x.held(), dim_from, dim_to), {}};
+    if (tape_node* node = record("convert", y, vjp, x)) node->set(conversion_attributes{axis, back, dim_from, dim_to});
+    return y;
+  }
+  static void vjp(context& rank, tape_node& node) {
+    const auto a = node.get<conversion_attributes>();
+    contribute<Backend>(rank, node, 0,
+                        move<Backend>(rank, *rank.group(a.axis), a.back, node.output_gradient(), a.dim_to, a.dim_from));
+  }
+
+  /// `invariant -> replicate`, once a tape.
+  static value promote(const value& x, axis_id axis) {
+    context& rank = *x.rank;
+    if (!x.slot || !rank.tape || !rank.group(axis)) return x;
+    for (const slot::promotion& p : x.slot->promotions)
+      if (p.axis == axis && p.epoch == rank.tape->epoch()) return {x.rank, x.data, p.promoted};
+    value y{x.rank, x.data, {}};
+    tape_node* node = record("promote", y, vjp, x);
+    y.slot->live = x.slot->live;
+    y.slot->type = x.slot->type;
+    node->set(conversion_attributes{axis, movement::all_reduce, -1, -1});
+    std::erase_if(x.slot->promotions, [&](const slot::promotion& p) { return p.axis == axis; });
+    x.slot->promotions.push_back({axis, rank.tape->epoch(), y.slot});
+    return y;
+  }
+};
+
+template <class P> struct target_placement;
+template <class D, class A> struct target_placement<shard<D, A>> {
+  using axis = A;
+  using dim = D;
+  static constexpr holds kind = holds::shard;
+};
+template <class A> struct target_placement<invariant<A>> { using axis = A; using dim = void; static constexpr holds kind = holds::invariant; };
+template <class A> struct target_placement<replicate<A>> { using axis = A; using dim = void; static constexpr holds kind = holds::replicate; };
+template <class A> struct target_placement<partial<A>> { using axis = A; using dim = void; static constexpr holds kind = holds::partial; };
+
+template <class Dims>
+constexpr int position_of(on_axis at) {
+  if (at.kind == holds::shard)
+    for (int i = 0; i < Dims::rank; ++i)
+      if (Dims::names[i] == at.dim) return i;
+  return -1;
+}
+
+template <class List, class A> inline constexpr bool ends_with = false;
+template <class... As, class A>
+inline constexpr bool ends_with<list<As...>, A> = [] {
+  bool last = false;
+  ((last = std::same_as<As, A>), ...);
+  return last;
+}();
+template <class L, class A> inline constexpr bool innermost = true;
+template <class... Ps, class A>
+inline constexpr bool innermost<layout<Ps...>, A> =
+    ((!contains<typename axes_in<Ps>::type, A> || ends_with<typename axes_in<Ps>::type, A>) && ...);
+
+}  // namespace detail
+
+/// Converts x to the placement P on P's one axis: `convert<replicate<tp>>(x)`, `convert<shard<seq, tp>>(x)`.
+/// Every row of the conversion table is reachable so; the functions below are its common names.
+/// Shape: a sharded dimension shrinks or grows by the axis's degree; else as x. Throws when a dimension doesn't divide.
+template <class P, any_tensor X>
+auto convert(const X& x) {
+  using to = detail::target_placement<P>;
+  using A = typename to::axis;
+  constexpr on_axis from = state_on<layout_of<X>, A>;
+  if constexpr (to::kind == holds::shard)
+    static_assert(dims_of<X>::template has<typename to::dim>, "weft: the dimension to shard is not a dimension of the tensor");
+  constexpr on_axis into = [] {
+    if constexpr (to::kind == holds::shard) return on_axis{holds::shard, to::dim::name};
+    else return on_axis{to::kind};
+  }();
+  constexpr bool same = from.dim == into.dim;
+  constexpr movement there = forward_of(from.kind, to::kind, same);
+  static_assert(there != movement::refused,
+                "weft: this conversion is not in the table: a replicate can't become invariant, nor a shard partial, by itself");
+  static_assert(from.kind != holds::shard || there == movement::none || detail::innermost<layout_of<X>, A>,
+                "weft: gather the innermost axis of a dimension first: its slices lie inside those of the outer axes");
+  using result = basic_tensor<typename X::element_type, dims_of<X>, replaced<layout_of<X>, A, P>, typename X::backend>;
+  if constexpr (there == movement::none && from.kind == to::kind) {
+    return x;
+  } else {
+    using engine = detail::conversion<typename X::backend>;
+    if constexpr (from.kind == holds::invariant && to::kind == holds::replicate) {
+      return result(engine::promote(x, id_of<A>));
+    } else {
+      return result(engine::forward(x, id_of<A>, there, backward_of(from.kind, to::kind, same),
+                                    detail::position_of<dims_of<X>>(from), detail::position_of<dims_of<X>>(into)));
+    }
+  }
+}
+
+/// Finishes the pending sum over A: `partial -> invariant`. Backward: nothing moves.
+template <mesh_axis A, any_tensor X>
+auto all_reduce(const X& x) {
+  static_assert(state_on<layout_of<X>, A>.kind == holds::partial,
+                "weft: all_reduce<axis>(x) needs a sum pending over that axis, and x has none: it would be counted once a rank; "
+                "remove this all_reduce");
+  return convert<invariant<A>>(x);
+}
+
+/// Collects the slices along A on every rank: `shard -> replicate`. Backward: reduce-scatter.
+template <mesh_axis A, any_tensor X>
+auto all_gather(const X& x) {
+  static_assert(state_on<layout_of<X>, A>.kind == holds::shard,
+                "weft: all_gather<axis>(x) needs x sharded over that axis; it is whole there already");
+  return convert<replicate<A>>(x);
+}
+
+/// Finishes the pending sum over A and keeps this rank's slice of D: `partial -> shard`. Backward: all-gather.
+template <dimension D, mesh_axis A, any_tensor X>
+auto reduce_scatter(const X& x) {
+  static_assert(state_on<layout_of<X>, A>.kind == holds::partial,
+                "weft: reduce_scatter<dim, axis>(x) needs a sum pending over that axis, and x has none; slice with split<dim, axis>(x)");
+  return convert<shard<D, A>>(x);
+}
+
+/// Keeps this rank's slice of D of a whole value: `invariant -> shard` or `replicate -> shard`. No communication forward.
+template <dimension D, mesh_axis A, any_tensor X>
+auto split(const X& x) {
+  constexpr holds kind = state_on<layout_of<X>, A>.kind;
+  static_assert(kind == holds::invariant || kind == holds::replicate,
+                "weft: split<dim, axis>(x) takes its slice from a value that is whole on that axis; reduce_scatter a partial one, "
+                "all_to_all a sharded one");
+  return convert<shard<D, A>>(x);
+}
+
+/// Shards D over A instead of the dimension sharded there now: `shard<d1> -> shard<D>`. Backward: all-to-all.
+template <dimension D, mesh_axis A, any_tensor X>
+auto all_to_all(const X& x) {
+  static_assert(state_on<layout_of<X>, A>.kind == holds::shard && state_on<layout_of<X>, A>.dim != D::name,
+                "weft: all_to_all<dim, axis>(x) needs x sharded over that axis along another dimension");
+  return convert<shard<D, A>>(x);
+}
+
+/// Every rank's slice goes to the next rank along A, the last rank's to the first (a ring).
+/// Placement stays. Backward: the other way round.
+template <mesh_axis A, any_tensor X>
+X shift(const X& x) {
+  static_assert(state_on<layout_of<X>, A>.kind == holds::shard, "weft: shift<axis>(x) hands on slices: x has to be sharded over that axis");
+  return X(detail::conversion<typename X::backend>::forward(x, id_of<A>, movement::shift, movement::shift_back, 0, 0));
+}
+
+}  // namespace weft

@@ -1,0 +1,131 @@
+// Making tensors: constants, random numbers by global index, and numbers the caller has.
+// Invariant: each rank makes only what it holds, and what it makes depends on global indices, never on the sharding.
+#pragma once
+
+#include <initializer_list>
+#include <vector>
+
+#include <weft/comm/context.hpp>
+#include <weft/tensor/random.hpp>
+
+namespace weft {
+namespace detail {
+
+inline shape shape_from(std::initializer_list<std::int64_t> extents) {
+  require(extents.size() <= max_rank, "a tensor has at most 8 dimensions, not ", extents.size());
+  shape s;
+  for (std::int64_t n : extents) {
+    require(n >= 1, "an extent is at least 1, not ", n);
+    s.push_back(n);
+  }
+  return s;
+}
+
+/// Calls f(local index, global index) for every element that this rank holds; both count row-major.
+template <class F>
+void each_element(const shape& local, const shape& global, const std::int64_t* offset, F&& f) {
+  std::int64_t at[max_rank] = {};
+  const std::int64_t n = local.elements();
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::int64_t g = 0;
+    for (int d = 0; d < local.rank; ++d) g = g * global[d] + offset[d] + at[d];
+    f(i, g);
+    for (int d = local.rank - 1; d >= 0 && ++at[d] == local[d]; --d) at[d] = 0;
+  }
+}
+
+/// Global index of the first element of this rank's slice along each dimension.
+template <any_tensor X>
+void offsets_of(const context& rank, const shape& local, std::int64_t* out) {
+  [[maybe_unused]] int d = 0;
+  [&]<class... Es>(dims<Es...>) {
+    ((out[d] = shard_index<layout_of<X>, tag_of<Es>>(rank) * local[d], ++d), ...);
+  }(dims_of<X>{});
+}
+
+template <any_tensor X>
+X new_tensor(context& rank, std::initializer_list<std::int64_t> global) {
+  static_assert(!has_partial<layout_of<X>>,
+                "weft: a new tensor can't be partial: make it whole and convert<partial<axis>> it, so that it is counted once");
+  return X(value{&rank, rank.make(dtype_of<typename X::element_type>, local_shape<X>(rank, shape_from(global))), {}});
+}
+
+template <class T>
+constexpr T element_from(double x) {
+  if constexpr (floating<T> && sizeof(T) == 2) return T(static_cast<float>(x));
+  else return static_cast<T>(x);
+}
+
+/// Writes f(global index) at every element of x that this rank holds; for a device, by way of the host's memory.
+template <any_tensor X, class F>
+void write_elements(X& x, const shape& global, const std::int64_t* offset, F&& f) {
+  using T = typename X::element_type;
+  using Backend = typename X::backend;
+  const auto write = [&](T* out) {
+    each_element(x.data.shape, global, offset, [&](std::int64_t local, std::int64_t index) { out[local] = f(index); });
+  };
+  if constexpr (Backend::host_memory) {
+    write(x.local_data());
+  } else {
+    std::vector<T> staged(static_cast<std::size_t>(x.local_elements()));
+    write(staged.data());
+    Backend::upload(x.rank->template queue<Backend>(), staged.data(), x.data.data, x.data.bytes());
+  }
+}
+
+}  // namespace detail
+
+/// A tensor of type X with f(global index) at every element. `global`: its global extents, outermost first.
+template <any_tensor X, class F>
+X generate(context& rank, std::initializer_list<std::int64_t> global, F&& f) {
+  using T = typename X::element_type;
+  X x = detail::new_tensor<X>(rank, global);
+  std::int64_t offset[max_rank] = {};
+  detail::offsets_of<X>(rank, x.data.shape, offset);
+  detail::write_elements(x, detail::shape_from(global), offset,
+                         [&](std::int64_t index) { return detail::element_from<T>(static_cast<double>(f(index))); });
+  return x;
+}
+
+template <any_tensor X>
+X full(context& rank, std::initializer_list<std::int64_t> global, double number) {
+  return generate<X>(rank, global, [&](std::int64_t) { return number; });
+}
+template <any_tensor X>
+X zeros(context& rank, std::initializer_list<std::int64_t> global) { return full<X>(rank, global, 0); }
+template <any_tensor X>
+X ones(context& rank, std::initializer_list<std::int64_t> global) { return full<X>(rank, global, 1); }
+
+/// Normal with mean 0: a function of (the context's seed, `name`, global index), so the same for every sharding.
+template <any_tensor X>
+X normal(context& rank, std::string_view name, std::initializer_list<std::int64_t> global, double stddev = 1) {
+  const philox numbers{rank.seed, stream_of(name)};
+  return generate<X>(rank, global, [&](std::int64_t i) { return stddev * static_cast<double>(numbers.normal(static_cast<std::uint64_t>(i))); });
+}
+/// Uniform in [low, high), in the same way.
+template <any_tensor X>
+X uniform(context& rank, std::string_view name, std::initializer_list<std::int64_t> global, double low = 0, double high = 1) {
+  const philox numbers{rank.seed, stream_of(name)};
+  return generate<X>(rank, global, [&](std::int64_t i) { return low + (high - low) * static_cast<double>(numbers.uniform(static_cast<std::uint64_t>(i))); });
+}
+
+/// A tensor from the whole, global, row-major numbers: each rank copies its share.
+template <any_tensor X>
+X from_global(context& rank, std::initializer_list<std::int64_t> global, const typename X::element_type* numbers) {
+  X x = detail::new_tensor<X>(rank, global);
+  std::int64_t offset[max_rank] = {};
+  detail::offsets_of<X>(rank, x.data.shape, offset);
+  detail::write_elements(x, detail::shape_from(global), offset, [&](std::int64_t index) { return numbers[index]; });
+  return x;
+}
+
+/// This rank's elements on the host, row-major, whatever device they live on.
+template <any_tensor X>
+std::vector<typename X::element_type> on_host(const X& x) {
+  using Backend = typename X::backend;
+  std::vector<typename X::element_type> out(static_cast<std::size_t>(x.local_elements()));
+  Backend::download(x.rank->template queue<Backend>(), x.held().data, out.data(), x.held().bytes());
+  return out;
+}
+
+}  // namespace weft

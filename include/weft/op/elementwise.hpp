@@ -1,0 +1,92 @@
+// Element-wise functions of one tensor: exp, silu, gelu and their kin. Invariant: only the linear ones take a pending sum.
+#pragma once
+
+#include <weft/autograd/tape.hpp>
+#include <weft/backend/concept.hpp>
+
+namespace weft {
+namespace detail {
+
+template <class Backend, class T>
+struct unary_operator {
+  static value forward(const value& x, unary f) {
+    context& rank = *x.rank;
+    value y{x.rank, rank.make(dtype_of<T>, x.held().shape), {}};
+    Backend::apply(rank.queue<Backend>(), f, y.data.elements(), x.held().template as<T>(), y.data.template as<T>());
+    if (tape_node* node = record("unary", y, vjp, x)) {
+      node->set(f);
+      node->save(x);
+    }
+    return y;
+  }
+  static void vjp(context& rank, tape_node& node) {
+    const array& dy = node.output_gradient();
+    through<Backend, T>(rank, node, 0, [&](T* dx, bool add) {
+      Backend::apply_backward(rank.queue<Backend>(), node.template get<unary>(), dy.elements(), node.saved(0).template as<T>(),
+                              dy.template as<T>(), dx, add);
+    });
+  }
+};
+
+template <class Backend, class T>
+struct scale_operator {
+  static value forward(const value& x, double factor) {
+    context& rank = *x.rank;
+    value y{x.rank, rank.make(dtype_of<T>, x.held().shape), {}};
+    Backend::scale(rank.queue<Backend>(), y.data.elements(), factor, x.held().template as<T>(), y.data.template as<T>(), false);
+    if (tape_node* node = record("scale", y, vjp, x)) node->set(factor);
+    return y;
+  }
+  static void vjp(context& rank, tape_node& node) {
+    const array& dy = node.output_gradient();
+    through<Backend, T>(rank, node, 0, [&](T* dx, bool add) {
+      Backend::scale(rank.queue<Backend>(), dy.elements(), node.template get<double>(), dy.template as<T>(), dx, add);
+    });
+  }
+};
+
+template <unary F, any_tensor X>
+X nonlinear(const X& x) {
+  static_assert(floating<typename X::element_type>, "weft: this function needs a floating element type");
+  static_assert(!has_partial<layout_of<X>>,
+                "weft: a non-linear function of a pending sum is not the sum of the functions: all_reduce<axis> it first");
+  if constexpr (!has_partial<layout_of<X>>) return X(unary_operator<typename X::backend, typename X::element_type>::forward(x, F));
+  else return x;
+}
+
+}  // namespace detail
+
+/// Element-wise functions. Shape and placement as x; a pending sum is refused. Cost: one read and one write of x.
+#define WEFT_DETAIL_UNARY(function) \
+  template <any_tensor X>           \
+  X function(const X& x) {          \
+    return detail::nonlinear<unary::function>(x); \
+  }
+WEFT_DETAIL_UNARY(exp)
+WEFT_DETAIL_UNARY(log)
+WEFT_DETAIL_UNARY(sqrt)
+WEFT_DETAIL_UNARY(rsqrt)
+WEFT_DETAIL_UNARY(reciprocal)
+WEFT_DETAIL_UNARY(square)
+WEFT_DETAIL_UNARY(abs)
+WEFT_DETAIL_UNARY(tanh)
+WEFT_DETAIL_UNARY(sigmoid)
+WEFT_DETAIL_UNARY(relu)
+WEFT_DETAIL_UNARY(silu)        // x * sigmoid(x)
+WEFT_DETAIL_UNARY(gelu)        // tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+WEFT_DETAIL_UNARY(gelu_exact)  // 0.5 x (1 + erf(x / sqrt(2)))
+#undef WEFT_DETAIL_UNARY
+
+/// factor * x. Linear: any placement, pending sums too.
+template <any_tensor X>
+X scale(const X& x, double factor) {
+  return X(detail::scale_operator<typename X::backend, typename X::element_type>::forward(x, factor));
+}
+template <any_tensor X>
+X operator*(double factor, const X& x) { return scale(x, factor); }
+template <any_tensor X>
+X operator*(const X& x, double factor) { return scale(x, factor); }
+template <any_tensor X>
+X operator-(const X& x) { return scale(x, -1); }
+
+}  // namespace weft

@@ -1,0 +1,127 @@
+// Two tensors meet in an operator: the layout of what comes out, and which inputs are promoted, by the algebra of
+// core/rule.hpp on every axis. Invariant: an input is only ever promoted `invariant -> replicate`; the rest is refused.
+#pragma once
+
+#include <weft/core/rule.hpp>
+#include <weft/op/convert.hpp>
+
+namespace weft::detail {
+
+enum class meeting : std::uint8_t { product, sum };
+
+// One sentence for each reason; the compiler prints the axis as a template argument beside it.
+template <class Axis, verdict Why>
+struct on_this_axis {
+  static_assert(Why != verdict::contracted_one_side,
+                "weft: the contracted dimension is sharded on one side only: shard the other side the same way with split<dim, axis>, "
+                "or all_gather<axis> this one");
+  static_assert(Why != verdict::slice_meets_whole,
+                "weft: a slice meets a whole value in a dimension that both have: split<dim, axis> the whole one or all_gather<axis> "
+                "the slice");
+  static_assert(Why != verdict::two_dims,
+                "weft: the two sides are sharded over one axis along different dimensions: all_gather<axis> one of them or convert "
+                "it with all_to_all<dim, axis>");
+  static_assert(Why != verdict::partial_meets_slice,
+                "weft: a pending sum meets a slice: finish it first with all_reduce<axis> or reduce_scatter<dim, axis>");
+  static_assert(Why != verdict::partial_twice,
+                "weft: a product of two pending sums is not the sum of the products: all_reduce<axis> one of them first");
+  static_assert(Why != verdict::partial_plus_whole,
+                "weft: a pending sum is added to a whole value, which would count once a rank: all_reduce<axis> the pending one first");
+  static constexpr bool ok = Why == verdict::ok;
+};
+
+template <meeting M, class X, class Y, class A, class Contracted>
+constexpr outcome meet_on() {
+  constexpr on_axis x = state_on<layout_of<X>, A>, y = state_on<layout_of<Y>, A>;
+  constexpr auto has = []<class... Es>(dims<Es...>, [[maybe_unused]] std::string_view name) { return (false || ... || (tag_of<Es>::name == name)); };
+  constexpr auto sums = []<class... Ks>(list<Ks...>, [[maybe_unused]] std::string_view name) { return ((Ks::name == name) || ...); };
+  constexpr bool x_cut = x.kind == holds::shard, y_cut = y.kind == holds::shard;
+  constexpr operand a{x, x_cut && has(dims_of<Y>{}, x.dim), x_cut && sums(Contracted{}, x.dim)};
+  constexpr operand b{y, y_cut && has(dims_of<X>{}, y.dim), y_cut && sums(Contracted{}, y.dim)};
+  return M == meeting::product ? product_rule(a, b) : sum_rule(a, b);
+}
+
+// The placement on axis A that an outcome stands for; a shard is taken from whichever layout has it.
+template <class L, class A> struct shard_on { using type = void; };
+template <class... Ps, class A>
+struct shard_on<layout<Ps...>, A> {
+  template <class P> struct one { using type = list<>; };
+  template <class D, class... As> struct one<shard<D, As...>> {
+    using type = std::conditional_t<(std::same_as<As, A> || ...), list<shard<D, A>>, list<>>;
+  };
+  template <class T> struct first { using type = void; };
+  template <class P> struct first<list<P>> { using type = P; };
+  using type = typename first<typename join_lists<typename one<Ps>::type...>::type>::type;
+};
+
+template <holds Kind, class A, class LX, class LY>
+constexpr auto placement_of() {
+  if constexpr (Kind == holds::invariant) return invariant<A>{};
+  else if constexpr (Kind == holds::replicate) return replicate<A>{};
+  else if constexpr (Kind == holds::partial) return partial<A>{};
+  else if constexpr (!std::same_as<typename shard_on<LX, A>::type, void>) return typename shard_on<LX, A>::type{};
+  else return typename shard_on<LY, A>::type{};
+}
+
+template <meeting M, class X, class Y, class Contracted, class Axes> struct meet;
+template <meeting M, class X, class Y, class Contracted, class... As>
+struct meet<M, X, Y, Contracted, list<As...>> {
+  static constexpr bool ok = (on_this_axis<As, meet_on<M, X, Y, As, Contracted>().why>::ok && ...);
+  using layout =
+      typename insert_all<weft::layout<>, decltype(placement_of<meet_on<M, X, Y, As, Contracted>().at.kind, As, layout_of<X>, layout_of<Y>>())...>::type;
+};
+
+// A dimension sharded over several axes has to be cut in the same order on both sides.
+template <class Dims, class LX, class LY>
+inline constexpr bool same_cuts = true;
+template <class... Es, class LX, class LY>
+inline constexpr bool same_cuts<dims<Es...>, LX, LY> =
+    ((shard_axes<LX, tag_of<Es>>::size != shard_axes<LY, tag_of<Es>>::size ||
+      std::same_as<shard_axes<LX, tag_of<Es>>, shard_axes<LY, tag_of<Es>>>) && ...);
+
+/// Layout of the outcome of X and Y; refuses, in one sentence, what has no meaning.
+template <meeting M, class X, class Y, class Contracted = list<>>
+struct met {
+  static_assert(std::same_as<typename X::backend, typename Y::backend>, "weft: the two tensors live on different devices");
+  static_assert(std::same_as<typename X::element_type, typename Y::element_type>,
+                "weft: the two tensors have different element types; cast<T>(x) one of them");
+  static_assert(same_cuts<dims_of<X>, layout_of<X>, layout_of<Y>>,
+                "weft: a dimension is sharded over the same axes in another order on the two sides: order them alike, outermost first");
+  using result = meet<M, X, Y, Contracted, axes_of_all<layout_of<X>, layout_of<Y>>>;
+  static constexpr bool ok = result::ok;
+  using layout = typename result::layout;
+};
+
+/// x promoted `invariant -> replicate` on every axis where the outcome varies and x does not.
+template <class Out, any_tensor X>
+value promoted(const X& x) {
+  value v = x;
+  [&]<class... As>(list<As...>) {
+    ((promotes(state_on<layout_of<X>, As>, state_on<Out, As>)
+          ? void(v = conversion<typename X::backend>::promote(v, id_of<As>))
+          : void()),
+     ...);
+  }(axes_of<Out>{});
+  return v;
+}
+
+/// Extents of the dimensions both tensors have agree, or a sentence says which doesn't.
+template <class X, class Y>
+void check_shared_extents(const X& x, const Y& y) {
+  [&]<class... Es>(dims<Es...>) {
+    (([&] {
+       using D = tag_of<Es>;
+       if constexpr (dims_of<Y>::template has<D>) {
+         constexpr auto fixed_x = dims_of<X>::static_extents[dims_of<X>::template index<D>];
+         constexpr auto fixed_y = dims_of<Y>::static_extents[dims_of<Y>::template index<D>];
+         static_assert(fixed_x == dynamic_extent || fixed_y == dynamic_extent || fixed_x == fixed_y,
+                       "weft: the two tensors have different static extents in a dimension that both have");
+         const auto nx = x.template local_extent<D>(), ny = y.template local_extent<D>();
+         require(nx == ny, "dimension ", std::string(D::name), " has ", nx, " elements on one side and ", ny, " on the other");
+       }
+     }()),
+     ...);
+  }(dims_of<X>{});
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,146 @@
+// The movements that conversions are made of, over local arrays. Invariant: the slices of a dimension lie in rank order.
+#pragma once
+
+#include <weft/comm/context.hpp>
+#include <weft/core/conversion.hpp>
+
+namespace weft::detail {
+
+// An array seen as [outer, parts, inner]: dimension d cut into `parts` slices.
+struct cut {
+  std::int64_t outer, inner;
+  cut(const shape& s, int d, int parts) : outer(s.elements(0, d)), inner(s.elements(d) / parts) {}
+};
+
+// [outer, parts, inner] -> [parts, outer, inner], so that each slice is in one piece; `back` for the inverse.
+template <class Backend>
+void regroup(context& rank, const cut& c, int parts, const array& x, const array& y, bool back) {
+  const std::int64_t extents[3] = {c.outer, parts, c.inner};
+  const std::int64_t whole[3] = {parts * c.inner, c.inner, 1}, pieces[3] = {c.inner, c.outer * c.inner, 1};
+  Backend::copy(rank.queue<Backend>(), 3, extents, x, back ? pieces : whole, y, back ? whole : pieces, false);
+}
+
+template <class Backend>
+array pieces_of(context& rank, const array& x, int d, int parts) {
+  const cut c(x.shape, d, parts);
+  if (c.outer == 1) return x;
+  array y = rank.make(x.type, x.shape, memory::buffers);
+  regroup<Backend>(rank, c, parts, x, y, false);
+  return y;
+}
+
+inline void require_divides(const array& x, int d, const axis_group& group) {
+  require(x.shape[d] % group.degree == 0, "a dimension of ", x.shape[d], " elements can't be sharded evenly over the ", group.degree,
+          " ranks of axis ", std::string(group.name), "; choose an extent or a degree that divides");
+}
+
+template <class Backend>
+array slice(context& rank, const axis_group& group, const array& x, int d) {
+  require_divides(x, d, group);
+  const cut c(x.shape, d, group.degree);
+  array y = rank.make(x.type, x.shape);
+  y.shape[d] /= group.degree;
+  const std::int64_t extents[2] = {c.outer, c.inner}, from[2] = {group.degree * c.inner, 1}, to[2] = {c.inner, 1};
+  array start = x;
+  start.data = static_cast<std::byte*>(x.data) + group.index * c.inner * static_cast<std::int64_t>(size_of(x.type));
+  Backend::copy(rank.queue<Backend>(), 2, extents, start, from, y, to, false);
+  return y;
+}
+
+template <class Backend>
+array pad(context& rank, const axis_group& group, const array& x, int d) {
+  shape whole = x.shape;
+  whole[d] *= group.degree;
+  const cut c(whole, d, group.degree);
+  array y = rank.make(x.type, whole);
+  Backend::zero(rank.queue<Backend>(), y);
+  const std::int64_t extents[2] = {c.outer, c.inner}, from[2] = {c.inner, 1}, to[2] = {group.degree * c.inner, 1};
+  array start = y;
+  start.data = static_cast<std::byte*>(y.data) + group.index * c.inner * static_cast<std::int64_t>(size_of(y.type));
+  Backend::copy(rank.queue<Backend>(), 2, extents, x, from, start, to, false);
+  return y;
+}
+
+template <class Backend>
+array gather(context& rank, axis_group& group, const array& x, int d) {
+  shape whole = x.shape;
+  whole[d] *= group.degree;
+  const cut c(whole, d, group.degree);
+  array y = rank.make(x.type, whole);
+  if (c.outer == 1) {
+    group.comm.all_gather(x.data, y.data, x.bytes()).wait();
+    return y;
+  }
+  array pieces = rank.make(x.type, whole, memory::buffers);
+  group.comm.all_gather(x.data, pieces.data, x.bytes()).wait();
+  regroup<Backend>(rank, c, group.degree, pieces, y, true);
+  return y;
+}
+
+template <class Backend>
+array scatter_sum(context& rank, axis_group& group, const array& x, int d) {
+  require_divides(x, d, group);
+  const array pieces = pieces_of<Backend>(rank, x, d, group.degree);
+  array y = rank.make(x.type, x.shape);
+  y.shape[d] /= group.degree;
+  group.comm.reduce_scatter(pieces.data, y.data, y.elements(), x.type, reduction::sum).wait();
+  return y;
+}
+
+template <class Backend>
+array exchange(context& rank, axis_group& group, const array& x, int from, int to) {
+  require_divides(x, to, group);
+  const array pieces = pieces_of<Backend>(rank, x, to, group.degree);
+  array received = rank.make(x.type, x.shape, memory::buffers);
+  group.comm.all_to_all(pieces.data, received.data, x.bytes() / group.degree).wait();
+  shape after = x.shape;
+  after[to] /= group.degree;
+  after[from] *= group.degree;
+  received.shape = after;
+  const cut c(after, from, group.degree);
+  if (c.outer == 1) return received;
+  array y = rank.make(x.type, after);
+  regroup<Backend>(rank, c, group.degree, received, y, true);
+  return y;
+}
+
+template <class Backend>
+array ring(context& rank, axis_group& group, const array& x, int step) {
+  array y = rank.make(x.type, x.shape);
+  const int n = group.degree;
+  auto receive = group.comm.recv(y.data, x.bytes(), (group.index - step + n) % n);
+  auto send = group.comm.send(x.data, x.bytes(), (group.index + step + n) % n);
+  send.wait();
+  receive.wait();
+  return y;
+}
+
+/// Moves x along one axis. `from` and `to` are the positions of the dimension that is sharded before and after.
+template <class Backend>
+array move(context& rank, axis_group& group, movement what, const array& x, int from, int to) {
+  switch (what) {
+    case movement::none: return x;
+    case movement::keep_first: {
+      if (group.index == 0) return x;
+      array y = rank.make(x.type, x.shape);
+      Backend::zero(rank.queue<Backend>(), y);
+      return y;
+    }
+    case movement::slice: return slice<Backend>(rank, group, x, to);
+    case movement::pad: return pad<Backend>(rank, group, x, from);
+    case movement::all_reduce: {
+      array y = rank.make(x.type, x.shape);
+      group.comm.all_reduce(x.data, y.data, x.elements(), x.type, reduction::sum).wait();
+      return y;
+    }
+    case movement::all_gather: return gather<Backend>(rank, group, x, from);
+    case movement::reduce_scatter: return scatter_sum<Backend>(rank, group, x, to);
+    case movement::all_to_all: return exchange<Backend>(rank, group, x, from, to);
+    case movement::shift: return ring<Backend>(rank, group, x, 1);
+    case movement::shift_back: return ring<Backend>(rank, group, x, -1);
+    case movement::refused: break;
+  }
+  fail("a refused conversion was run");
+}
+
+}  // namespace weft::detail

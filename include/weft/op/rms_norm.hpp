@@ -1,0 +1,70 @@
+// RMSNorm (Zhang & Sennrich 2019): y = x / sqrt(mean(x^2) + eps) * weight, along the last dimension.
+// Invariant: that dimension is whole on every rank; the weight's gradient is pending wherever x's rows are sharded.
+#pragma once
+
+#include <weft/backend/concept.hpp>
+#include <weft/op/meet.hpp>
+
+namespace weft {
+namespace detail {
+
+template <class Backend, class T>
+struct rms_norm_operator {
+  static value forward(const value& x, const value& weight, double eps) {
+    context& rank = *x.rank;
+    const shape& s = x.held().shape;
+    const std::int64_t width = s[s.rank - 1], rows = s.elements() / width;
+    value y{x.rank, rank.make(dtype_of<T>, s), {}};
+    shape per_row;
+    per_row.push_back(rows);
+    array rstd = rank.make(dtype_of<accumulate_t<T>>, per_row);
+    Backend::rms_norm(rank.queue<Backend>(), rows, width, eps, x.held().template as<T>(), weight.held().template as<T>(),
+                      y.data.template as<T>(), rstd.as<accumulate_t<T>>());
+    if (tape_node* node = record("rms_norm", y, vjp, x, weight)) {
+      node->save(x);
+      node->save(weight);
+      node->save(rstd);
+    }
+    return y;
+  }
+  static void vjp(context& rank, tape_node& node) {
+    if constexpr (sizeof(T) == 2)
+      if (node.input(1) && node.input(1)->type == dtype::f32) return back<float>(rank, node);  // main gradients
+    back<T>(rank, node);
+  }
+  template <class G>
+  static void back(context& rank, tape_node& node) {
+    const array &x = node.saved(0), &weight = node.saved(1), &rstd = node.saved(2);
+    const std::int64_t width = x.shape[x.shape.rank - 1], rows = x.elements() / width;
+    require(!node.input(1) || node.input(1)->type == dtype_of<G>, "rms_norm: the weight's gradient is kept in its own type or in fp32");
+    const gradient_target dx = target<Backend>(rank, node, 0), dw = target_apart<Backend>(rank, node, 1);
+    Backend::rms_norm_backward(rank.queue<Backend>(), rows, width, x.template as<T>(), weight.template as<T>(),
+                               rstd.template as<accumulate_t<T>>(), node.output_gradient().template as<T>(),
+                               dx.to.template as<T>(), dx.add, dw.to.template as<G>(), dw.add);
+    settle<Backend>(rank, node, 1, dw);
+  }
+};
+
+}  // namespace detail
+
+/// Shape: x [..., d], weight [d], out as x. Placement: d whole, nothing partial; out is placed as x.
+/// Sums in accumulate_t<T>. Cost: two reads and a write of x.
+template <any_tensor X, any_tensor W>
+auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
+  using in = dims_of<X>;
+  static_assert(dims_of<W>::rank == 1 && in::rank >= 1 && dims_of<W>::names[0] == in::names[in::rank - 1],
+                "weft: rms_norm(x, weight) needs a weight over the last dimension of x and nothing else");
+  static_assert(!has_partial<layout_of<X>> && !has_partial<layout_of<W>>,
+                "weft: rms_norm of a pending sum is not the sum of the norms: all_reduce<axis> it first");
+  constexpr bool whole = []<class... Es>(dims<Es...>) { return ((shard_axes<layout_of<X>, tag_of<Es>>::size == 0) && ...); }(dims_of<W>{});
+  static_assert(whole, "weft: rms_norm(x, weight) needs the normalised dimension whole on every rank: all_gather<axis> it first");
+  using rule = detail::met<detail::meeting::product, X, W>;
+  if constexpr (rule::ok && whole) {
+    detail::check_shared_extents(x, weight);
+    using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
+    return result(detail::rms_norm_operator<typename X::backend, typename X::element_type>::forward(
+        detail::promoted<typename rule::layout>(x), detail::promoted<typename rule::layout>(weight), eps));
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,64 @@
+// Rotary position embedding (Su et al. 2021) in the half-split form that Llama uses: dimension i turns with i + head_dim/2.
+// Invariant: positions are global; a rank that holds a slice of the sequence starts at its own first position.
+#pragma once
+
+#include <weft/autograd/tape.hpp>
+#include <weft/backend/concept.hpp>
+#include <weft/core/layout.hpp>
+
+namespace weft {
+
+/// Cosines and sines of every position and frequency: [positions, head_dim/2], in accumulate_t<T>. A rank's own, not a tensor.
+struct rope_table {
+  array cos, sin;
+};
+
+namespace detail {
+
+template <class Backend, class T>
+struct rope_operator {
+  struct attributes {
+    std::int64_t first;
+  };
+  static value forward(const value& x, const rope_table& table, std::int64_t first) {
+    context& rank = *x.rank;
+    value y{x.rank, rank.make(dtype_of<T>, x.held().shape), {}};
+    require(table.cos.shape[0] >= first + y.data.shape[1], "rope: the table has ", table.cos.shape[0], " positions and the sequence needs ",
+            first + y.data.shape[1], "; raise max_seq");
+    turn(rank, x.held(), table.cos, table.sin, first, false, y.data.template as<T>(), false);
+    if (tape_node* node = record("rope", y, vjp, x)) {
+      node->set(attributes{first});
+      node->save(table.cos);
+      node->save(table.sin);
+    }
+    return y;
+  }
+  static void vjp(context& rank, tape_node& node) {
+    through<Backend, T>(rank, node, 0, [&](T* dx, bool add) {
+      turn(rank, node.output_gradient(), node.saved(0), node.saved(1), node.template get<attributes>().first, true, dx, add);
+    });
+  }
+  static void turn(context& rank, const array& x, const array& cos, const array& sin, std::int64_t first, bool inverse, T* y, bool add) {
+    using A = accumulate_t<T>;
+    Backend::rope(rank.queue<Backend>(), x.shape[0], x.shape[1], x.shape[2], x.shape[3], x.template as<T>(), cos.template as<A>(),
+                  sin.template as<A>(), first, inverse, y, add);
+  }
+};
+
+}  // namespace detail
+
+/// Shape: x [batch, seq, heads, head_dim], out the same. Placement: any, but head_dim whole. Linear: pending sums pass.
+/// Throws when the table is shorter than the sequence.
+template <any_tensor X>
+X rope(const X& x, const rope_table& table) {
+  using in = dims_of<X>;
+  static_assert(in::rank == 4, "weft: rope(x, table) takes x as [batch, seq, heads, head_dim]");
+  std::int64_t first = 0;
+  [&]<class B, class S, class H, class D>(dims<B, S, H, D>) {
+    static_assert(shard_axes<layout_of<X>, tag_of<D>>::size == 0, "weft: rope(x, table) needs head_dim whole on every rank");
+    first = shard_index<layout_of<X>, tag_of<S>>(*x.rank) * x.template local_extent<tag_of<S>>();
+  }(in{});
+  return X(detail::rope_operator<typename X::backend, typename X::element_type>::forward(x, table, first));
+}
+
+}  // namespace weft

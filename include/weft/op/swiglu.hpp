@@ -1,0 +1,53 @@
+// The gated unit of SwiGLU (Shazeer 2020), fused: silu(gate) * up. Invariant: nothing but its two inputs is kept.
+#pragma once
+
+#include <weft/backend/concept.hpp>
+#include <weft/op/meet.hpp>
+
+namespace weft {
+namespace detail {
+
+template <class Backend, class T>
+struct swiglu_operator {
+  static value forward(const value& gate, const value& up) {
+    context& rank = *gate.rank;
+    value y{gate.rank, rank.make(dtype_of<T>, gate.held().shape), {}};
+    Backend::swiglu(rank.queue<Backend>(), y.data.elements(), gate.held().template as<T>(), up.held().template as<T>(), y.data.template as<T>());
+    if (tape_node* node = record("swiglu", y, vjp, gate, up)) {
+      node->save(gate);
+      node->save(up);
+    }
+    return y;
+  }
+  static void vjp(context& rank, tape_node& node) {
+    const array& dy = node.output_gradient();
+    const gradient_target dgate = scratch(rank, node, 0), dup = scratch(rank, node, 1);
+    Backend::swiglu_backward(rank.queue<Backend>(), dy.elements(), node.saved(0).template as<T>(), node.saved(1).template as<T>(),
+                             dy.template as<T>(), dgate.to.template as<T>(), dgate.add, dup.to.template as<T>(), dup.add);
+    settle<Backend>(rank, node, 1, dup);
+  }
+  // The kernel writes both gradients; one that is not wanted goes nowhere.
+  static gradient_target scratch(context& rank, tape_node& node, int i) {
+    if (node.input(i)) return target_apart<Backend>(rank, node, i);
+    return {rank.make(dtype_of<T>, node.output_gradient().shape), false};
+  }
+};
+
+}  // namespace detail
+
+/// Shape: gate and up have the same dimensions in the same order; so has the outcome. Placement: alike on both, not partial.
+template <any_tensor G, any_tensor U>
+auto swiglu(const G& gate, const U& up) {
+  static_assert(std::same_as<dims_of<G>, dims_of<U>>, "weft: swiglu(gate, up) needs the same dimensions in the same order");
+  static_assert(!has_partial<layout_of<G>> && !has_partial<layout_of<U>>,
+                "weft: swiglu of a pending sum is not the sum of the swiglus: all_reduce<axis> it first");
+  using rule = detail::met<detail::meeting::sum, G, U>;
+  if constexpr (rule::ok) {
+    detail::check_shared_extents(gate, up);
+    using result = basic_tensor<typename G::element_type, dims_of<G>, typename rule::layout, typename G::backend>;
+    return result(detail::swiglu_operator<typename G::backend, typename G::element_type>::forward(
+        detail::promoted<typename rule::layout>(gate), detail::promoted<typename rule::layout>(up)));
+  }
+}
+
+}  // namespace weft

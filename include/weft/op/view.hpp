@@ -1,0 +1,164 @@
+// Other views of the same numbers: slice, permute, rename, cast. Linear: all of them take pending sums.
+// Invariant: nothing moves between ranks.
+#pragma once
+
+#include <weft/autograd/tape.hpp>
+#include <weft/core/layout.hpp>
+
+namespace weft {
+namespace detail {
+
+inline void row_major(const shape& s, std::int64_t* out) {
+  std::int64_t stride = 1;
+  for (int d = s.rank - 1; d >= 0; --d) out[d] = std::exchange(stride, stride * s[d]);
+}
+
+template <class Backend>
+struct slice_operator {
+  struct attributes {
+    int dim;
+    std::int64_t begin;
+    shape in;
+  };
+  // The part of `whole` that the slice is, as an array with whole's strides.
+  static array part(const array& whole, const attributes& at) {
+    array out = whole;
+    out.data = static_cast<std::byte*>(whole.data) +
+               at.begin * at.in.elements(at.dim + 1) * static_cast<std::int64_t>(size_of(whole.type));
+    return out;
+  }
+  static value forward(const value& x, int dim, std::int64_t begin, std::int64_t count) {
+    context& rank = *x.rank;
+    const attributes at{dim, begin, x.held().shape};
+    shape s = at.in;
+    s[dim] = count;
+    value y{x.rank, rank.make(x.held().type, s), {}};
+    std::int64_t from[max_rank], to[max_rank];
+    row_major(at.in, from);
+    row_major(s, to);
+    Backend::copy(rank.queue<Backend>(), s.rank, s.extent, part(x.held(), at), from, y.data, to, false);
+    if (tape_node* node = record("slice", y, vjp, x)) node->set(at);
+    return y;
+  }
+  static void vjp(context& rank, tape_node& node) {
+    const auto at = node.template get<attributes>();
+    const array& dy = node.output_gradient();
+    array dx = rank.make(dy.type, at.in);
+    Backend::zero(rank.queue<Backend>(), dx);
+    std::int64_t from[max_rank], to[max_rank];
+    row_major(dy.shape, from);
+    row_major(at.in, to);
+    Backend::copy(rank.queue<Backend>(), at.in.rank, dy.shape.extent, dy, from, part(dx, at), to, false);
+    contribute<Backend>(rank, node, 0, dx);
+  }
+};
+
+template <class Backend>
+struct permute_operator {
+  struct attributes {
+    std::int8_t from[max_rank];  // position in x of each dimension of y
+    shape in;
+  };
+  static void turn(context& rank, const attributes& at, const array& x, const array& y, bool back) {
+    std::int64_t in[max_rank], of_x[max_rank], of_y[max_rank];
+    shape out;
+    for (int d = 0; d < at.in.rank; ++d) out.push_back(at.in[at.from[d]]);
+    row_major(at.in, in);
+    row_major(out, of_y);
+    for (int d = 0; d < at.in.rank; ++d) of_x[d] = in[at.from[d]];
+    Backend::copy(rank.queue<Backend>(), out.rank, out.extent, x, back ? of_y : of_x, y, back ? of_x : of_y, false);
+  }
+  static value forward(const value& x, attributes at) {
+    context& rank = *x.rank;
+    at.in = x.held().shape;
+    shape out;
+    for (int d = 0; d < at.in.rank; ++d) out.push_back(at.in[at.from[d]]);
+    value y{x.rank, rank.make(x.held().type, out), {}};
+    turn(rank, at, x.held(), y.data, false);
+    if (tape_node* node = record("permute", y, vjp, x)) node->set(at);
+    return y;
+  }
+  static void vjp(context& rank, tape_node& node) {
+    const auto at = node.template get<attributes>();
+    array dx = rank.make(node.output_gradient().type, at.in);
+    turn(rank, at, node.output_gradient(), dx, true);
+    contribute<Backend>(rank, node, 0, dx);
+  }
+};
+
+template <class Backend>
+struct cast_operator {
+  static value forward(const value& x, dtype to) {
+    context& rank = *x.rank;
+    value y{x.rank, rank.make(to, x.held().shape), {}};
+    Backend::convert(rank.queue<Backend>(), x.held(), y.data, false);
+    record("cast", y, vjp, x);
+    return y;
+  }
+  static void vjp(context& rank, tape_node& node) { 
+    const gradient_target to = target<Backend>(rank, node, 0);
+    Backend::convert(rank.queue<Backend>(), node.output_gradient(), to.to, to.add);
+  }
+};
+
+template <class L, class From, class To> struct renamed_layout;
+template <class... Ps, class From, class To>
+struct renamed_layout<layout<Ps...>, From, To> {
+  template <class P> struct one { using type = P; };
+  template <class... As> struct one<shard<From, As...>> { using type = shard<To, As...>; };
+  using type = typename insert_all<layout<>, typename one<Ps>::type...>::type;
+};
+// Dims D with the extent of Tag known at run time only.
+template <class D, class Tag> struct without_static;
+template <class... Es, class Tag>
+struct without_static<dims<Es...>, Tag> { using type = dims<std::conditional_t<std::same_as<tag_of<Es>, Tag>, Tag, Es>...>; };
+
+// The entry of dims D (with its static extent, if any) that has tag Tag.
+template <class D, class Tag, std::int64_t N = D::static_extents[D::template index<Tag>]>
+using entry_for = std::conditional_t<N == dynamic_extent, Tag, extent<Tag, N == dynamic_extent ? 1 : N>>;
+
+}  // namespace detail
+
+/// Elements begin ... begin+count-1 of dimension D, which has to be whole on every rank. Backward: zeros elsewhere.
+template <dimension D, any_tensor X>
+auto slice(const X& x, std::int64_t begin, std::int64_t count) {
+  static_assert(shard_axes<layout_of<X>, D>::size == 0, "weft: slice<dim>(x) needs the dimension whole on every rank: all_gather<axis> it first");
+  const std::int64_t n = x.template local_extent<D>();
+  require(begin >= 0 && count > 0 && begin + count <= n, "slice of dimension ", std::string(D::name), " from ", begin, " with ", count,
+          " elements lies outside its ", n);
+  using in = dims_of<X>;
+  using out = typename detail::without_static<in, D>::type;
+  return basic_tensor<typename X::element_type, out, layout_of<X>, typename X::backend>(
+      detail::slice_operator<typename X::backend>::forward(x, in::template index<D>, begin, count));
+}
+
+/// The same tensor with its dimensions in the given order.
+template <dimension... Ds, any_tensor X>
+auto permute(const X& x) {
+  static_assert(sizeof...(Ds) == dims_of<X>::rank && (dims_of<X>::template has<Ds> && ...),
+                "weft: permute<dim...>(x) names every dimension of x once");
+  using out = dims<detail::entry_for<dims_of<X>, Ds>...>;
+  typename detail::permute_operator<typename X::backend>::attributes at{};
+  int d = 0;
+  ((at.from[d++] = static_cast<std::int8_t>(dims_of<X>::template index<Ds>)), ...);
+  return basic_tensor<typename X::element_type, out, layout_of<X>, typename X::backend>(
+      detail::permute_operator<typename X::backend>::forward(x, at));
+}
+
+/// The same tensor with dimension From called To. Costs nothing.
+template <dimension From, dimension To, any_tensor X>
+auto rename(const X& x) {
+  static_assert(dims_of<X>::template has<From>, "weft: rename<from, to>(x) names a dimension that x lacks");
+  return basic_tensor<typename X::element_type, dims_renamed<dims_of<X>, From, To>,
+                      typename detail::renamed_layout<layout_of<X>, From, To>::type, typename X::backend>(static_cast<const value&>(x));
+}
+
+/// The same numbers in another floating type, rounded to nearest. Backward: the gradient in x's type.
+template <floating To, any_tensor X>
+auto cast(const X& x) {
+  using result = basic_tensor<To, dims_of<X>, layout_of<X>, typename X::backend>;
+  if constexpr (std::same_as<To, typename X::element_type>) return x;
+  else return result(detail::cast_operator<typename X::backend>::forward(x, dtype_of<To>));
+}
+
+}  // namespace weft

@@ -1,0 +1,54 @@
+// AdamW with decoupled weight decay (Loshchilov & Hutter 2019). Invariant: it takes only gradients with nothing pending.
+#pragma once
+
+#include <cmath>
+
+#include <weft/backend/concept.hpp>
+#include <weft/comm/context.hpp>
+
+namespace weft {
+
+/// Configuration of AdamW. clip_norm: gradients are scaled down when their global norm is above it; 0 turns that off.
+struct adamw {
+  double lr = 3e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, clip_norm = 1.0;
+
+  friend bool operator==(const adamw&, const adamw&) = default;
+
+  /// The numbers of step t (from 1) at a learning rate, for gradients to be multiplied by `grad_scale`.
+  adamw_step at(int t, double rate, double grad_scale = 1) const {
+    return {rate, beta1, beta2, eps, weight_decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t), grad_scale};
+  }
+};
+
+/// AdamW over a single tensor, for loops of one's own: `adamw_state state; adamw_update(w, w.grad(), state, {.lr = 1e-2});`
+struct adamw_state {
+  array first, second;
+  int steps = 0;
+};
+
+/// Updates w in place on every rank that holds it. The gradient's placement is w's own: a pending sum is refused, since
+/// each rank would then step by its own addend.
+template <any_tensor W, any_tensor G>
+void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& config) {
+  static_assert(!has_partial<layout_of<G>>,
+                "weft: an optimizer takes gradients with nothing pending: all_reduce<axis> or reduce_scatter<dim, axis> it first");
+  static_assert(std::same_as<dims_of<W>, dims_of<G>>, "weft: the gradient has other dimensions than the tensor");
+  using T = typename W::element_type;
+  using Backend = typename W::backend;
+  if constexpr (!has_partial<layout_of<G>>) {
+    context& rank = *w.rank;
+    require(w.local_elements() == gradient.local_elements(), "the gradient has ", gradient.local_elements(), " elements on this rank, the tensor ",
+            w.local_elements());
+    auto& queue = rank.template queue<Backend>();
+    if (!state.first) {
+      state.first = rank.make(dtype_of<T>, w.data.shape, memory::optimizer);
+      state.second = rank.make(dtype_of<T>, w.data.shape, memory::optimizer);
+      Backend::zero(queue, state.first);
+      Backend::zero(queue, state.second);
+    }
+    Backend::adamw(queue, config.at(++state.steps, config.lr), w.local_elements(), w.local_data(), state.first.template as<T>(),
+                   state.second.template as<T>(), static_cast<const T*>(gradient.local_data()), static_cast<T*>(nullptr));
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+// A unit's parameters as one flat buffer, padded so that every rank along the data axis has an equal share.
+// Invariant: parameters lie in the order of their registration, each starting at a multiple of 16 elements.
+#pragma once
+
+#include <weft/nn/parameters.hpp>
+#include <weft/tensor/random.hpp>
+
+namespace weft {
+
+/// One parameter's place in the flat buffer, in elements.
+struct flat_region {
+  parameter_record* parameter;
+  std::int64_t begin, count;
+};
+
+/// A range of the flat buffer, in elements.
+struct flat_range {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+  flat_range overlap(const flat_region& r) const {
+    return {std::max(begin, r.begin), std::max(std::max(begin, r.begin), std::min(end, r.begin + r.count))};
+  }
+};
+
+struct flat_unit {
+  std::vector<flat_region> regions;
+  std::int64_t size = 0;  // padded
+
+  flat_unit() = default;
+  flat_unit(parameter_unit& unit, int parts) {
+    constexpr std::int64_t alignment = 16;
+    for (parameter_record& p : unit.parameters) {
+      const std::int64_t n = p.local.elements();
+      regions.push_back({&p, size, n});
+      size += (n + alignment - 1) / alignment * alignment;
+    }
+    const std::int64_t whole = alignment * parts;
+    size = (size + whole - 1) / whole * whole;
+  }
+  flat_range everything() const { return {0, size}; }
+  flat_range share(int index, int parts) const { return {size / parts * index, size / parts * (index + 1)}; }
+};
+
+namespace detail {
+
+/// Global row-major index of local element i of a parameter.
+inline std::int64_t global_index(const parameter_record& p, std::int64_t i) {
+  std::int64_t at[max_rank];
+  for (int d = p.local.rank - 1; d >= 0; --d) {
+    at[d] = i % p.local[d] + p.offset[d];
+    i /= p.local[d];
+  }
+  std::int64_t g = 0;
+  for (int d = 0; d < p.local.rank; ++d) g = g * p.global[d] + at[d];
+  return g;
+}
+
+/// Initial values of the flat elements in `range`, written to out[0 ...): a function of global indices, so that each rank
+/// makes just what it holds. Padding is zero.
+template <class T>
+void initialise(const flat_unit& unit, flat_range range, std::uint64_t seed, T* out) {
+  std::fill(out, out + range.size(), T{});
+  for (const flat_region& r : unit.regions) {
+    const flat_range part = range.overlap(r);
+    const parameter_record& p = *r.parameter;
+    const philox numbers{seed, stream_of(p.name)};
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      const auto index = static_cast<std::uint64_t>(global_index(p, i - r.begin));
+      const double x = p.init.constant + (p.init.stddev != 0 ? p.init.stddev * static_cast<double>(numbers.normal(index)) : 0.0);
+      out[i - range.begin] = static_cast<T>(static_cast<accumulate_t<T>>(x));
+    }
+  }
+}
+
+}  // namespace detail
+}  // namespace weft

@@ -1,0 +1,81 @@
+// Launch: starts the ranks of a mesh and gives each its context. Invariant: the last axis of the mesh varies fastest, so its
+// ranks are neighbours.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <weft/backend/cpu.hpp>
+#include <weft/comm/context.hpp>
+#include <weft/comm/traced.hpp>
+#include <weft/autograd/tape.hpp>
+#include <weft/policy/strategy.hpp>
+
+namespace weft {
+
+struct launch_options {
+  std::uint64_t seed = 1;
+  int threads_per_rank = 1;  // cores that each rank's kernels use
+  bool record = true;        // whether operators are recorded for backward
+  trace_log* trace = nullptr;  // where every collective is written, if anywhere; for at least as many ranks as are launched
+};
+
+namespace detail {
+
+template <class Mesh>
+void check_degrees(const degrees& wanted) {
+  int along = 1;
+  for (int i = 0; i < Mesh::rank; ++i) {
+    const int n = wanted.of(Mesh::names[i]);
+    require(n >= 1, "axis ", std::string(Mesh::names[i]), " was given ", n, " ranks; it has at least 1");
+    require(Mesh::fixed[i] == 0 || Mesh::fixed[i] == n, "axis ", std::string(Mesh::names[i]), " has ", Mesh::fixed[i],
+            " ranks by its type, not ", n);
+    along *= n;
+  }
+  require(along == wanted.product(), "a degree is given for an axis that the mesh doesn't have: its axes take ", along, " ranks, the degrees ",
+          wanted.product(), "; add the axis to mesh<...> or leave its degree at 1");
+}
+
+// Splits the world into this rank's group along every axis.
+template <class Comm, class... Entries>
+void add_axes(context& rank, Comm& world, const degrees& wanted, mesh<Entries...>) {
+  [[maybe_unused]] int stride = world.size();  // a mesh may have no axes
+  (([&] {
+     using A = typename mesh_entry<Entries>::tag;
+     const int degree = wanted.of(A::name);
+     stride /= degree;
+     const int index = world.rank() / stride % degree;
+     const int color = world.rank() - index * stride;
+     axis_group group{id_of<A>, A::name, degree, index, {}};
+     if (degree > 1) group.comm = any_communicator(world.split(color, index, std::string(A::name).c_str()));
+     rank.add_axis(std::move(group));
+   }()),
+   ...);
+}
+
+}  // namespace detail
+
+/// Runs f(context&) on every rank of S's mesh with the given degrees, and returns when all are done. A rank that throws ends
+/// all of them, and its error is thrown here. Throws weft::error when degrees and mesh don't fit.
+template <class S, class F>
+void launch(const degrees& wanted, F&& f, launch_options options = {}) {
+  detail::check_degrees<typename S::mesh>(wanted);
+  require(options.threads_per_rank >= 1, "threads_per_rank is ", options.threads_per_rank, "; it has to be at least 1");
+  S::communicator::launch(wanted.product(), [&](typename S::communicator& world) {
+    const auto start = [&](auto& ranks) {
+      auto queue = S::backend::open(ranks.size(), ranks.rank(), options.threads_per_rank);
+      context rank{any_communicator(ranks), options.seed, S::backend::memory()};
+      rank.set_queue(std::move(queue));
+      detail::add_axes(rank, ranks, wanted, typename S::mesh{});
+      tape recorded;
+      if (options.record) rank.tape = &recorded;
+      f(rank);
+      recorded.clear();
+    };
+    if (!options.trace) return start(world);
+    traced<typename S::communicator> watched(world, *options.trace);
+    start(watched);
+  });
+}
+
+}  // namespace weft

@@ -1,0 +1,319 @@
+// The parameter store: the memory of a model's parameters, gradients and optimizer state under a sharding policy, and when
+// it moves. Invariant: between begin_step() and finish_gradients() a gradient is a sum over this rank's micro-batches;
+// afterwards nothing is pending, and every element is held by the rank that will update it.
+#pragma once
+
+#include <weft/backend/concept.hpp>
+#include <weft/parallel/flat_unit.hpp>
+#include <weft/parallel/gradient_norm.hpp>
+#include <weft/parallel/store_config.hpp>
+#include <weft/parallel/weight_buffers.hpp>
+
+namespace weft {
+
+/// Source: ZeRO (Rajbhandari et al. 2020), FSDP (Zhao et al. 2023), and for the two reused buffers YaFSDP.
+template <class Backend, class Precision>
+class parameter_store final : public unit_hooks {
+ public:
+  using compute = typename Precision::compute;
+  using gradient = typename Precision::gradient;
+  using reduce_type = typename Precision::reduce;
+  using master = typename Precision::master;
+
+  /// Allocates everything that lasts and fills in the initial weights, each rank its own. The registry has to outlive it.
+  parameter_store(context& rank, parameter_registry& registry, store_config config)
+      : rank_(rank), config_(config), group_(rank.group(config.axis)) {
+    const int parts = group_ ? group_->degree : 1;
+    if (parts == 1) config_.shards_parameters = config_.shards_gradients = config_.shards_optimizer = false;
+    std::int64_t largest = 0;
+    for (parameter_unit& u : registry.units()) {
+      unit_state& s = units_.emplace_back();
+      s.flat = flat_unit(u, parts);
+      largest = std::max(largest, s.flat.size);
+      allocate(s, parts);
+    }
+    if (config_.shards_parameters) gathered_.allocate(rank, config_.prefetch + 1, largest, dtype_of<compute>);
+    if (config_.shards_gradients)
+      for (full_gradient& g : full_) g.whole = make(largest, dtype_of<gradient>, memory::buffers);
+  }
+  parameter_store(const parameter_store&) = delete;
+  parameter_store& operator=(const parameter_store&) = delete;
+
+  /// Starts a step: gradients are empty. micro_batches: how many backward passes will add to them.
+  void begin_step(int micro_batches) {
+    remaining_ = micro_batches;
+    for (unit_state& u : units_) {
+      u.has_gradient = u.posted = false;
+      for (const flat_region& r : u.flat.regions) r.parameter->slot->has_gradient = false;
+    }
+  }
+  /// Says that a micro-batch's backward has run.
+  void end_micro_batch() { --remaining_; }
+
+  /// Waits for every reduction. Afterwards each rank holds finished sums for what it stores.
+  void finish_gradients() {
+    for (full_gradient& g : full_) complete(g);
+    for (unit_state& u : units_)
+      if (!config_.shards_gradients) {
+        close_region_gaps(u, u.gradients);
+        if (group_ && !u.posted) post_all_reduce(u);
+      }
+    for (unit_state& u : units_) u.reduction.wait();
+    finish_other_axes();
+  }
+
+  /// The norm of all gradients, each element counted once: which sums cross which axis follows from the parameters' types.
+  double gradient_norm() {
+    gradient_norm_parts parts;
+    for (unit_state& u : units_)
+      for (const flat_region& r : u.flat.regions) {
+        const flat_range part = u.gradient_range.overlap(r);
+        const double squares = Backend::sum_of_squares(queue(), part.size(), u.gradients.template as<gradient>() + (part.begin - u.gradient_range.begin));
+        parts.add(squares, r.parameter->sharded, config_.shards_gradients ? config_.axis : nullptr);
+      }
+    return std::sqrt(parts.total(rank_));
+  }
+
+  /// Updates master weights and what operators see of them. weight_decay applies to matrices, not to vectors.
+  void step(const adamw_step& step) {
+    gathered_.invalidate();
+    for (unit_state& u : units_) {
+      for (const flat_region& r : u.flat.regions) {
+        const flat_range part = u.optimizer_range.overlap(r);
+        adamw_step own = step;
+        if (!r.parameter->decays) own.weight_decay = 0;
+        const std::int64_t o = part.begin - u.optimizer_range.begin;
+        compute* working = shares_master() ? nullptr : u.weights.template as<compute>() + (part.begin - u.weight_range.begin);
+        Backend::adamw(queue(), own, part.size(), u.master_weights.template as<master>() + o, u.first.template as<master>() + o,
+                       u.second.template as<master>() + o,
+                       static_cast<const gradient*>(u.gradients.template as<gradient>() + (part.begin - u.gradient_range.begin)), working);
+      }
+      if (config_.shards_optimizer && !config_.shards_parameters) {
+        auto* all = u.weights.template as<compute>();
+        const std::int64_t bytes = u.optimizer_range.size() * static_cast<std::int64_t>(sizeof(compute));
+        group_->comm.all_gather(all + u.optimizer_range.begin, all, bytes).wait();
+      }
+    }
+  }
+
+  /// Calls f(record, local gradient, local weights) for every parameter, gathered along the data axis. For tests, monitors
+  /// and saving: it moves whole units.
+  template <class F>
+  void each_parameter(F&& f) {
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      unit_state& u = units_[i];
+      array all_gradients = u.gradients, all_weights = u.master_weights;
+      if (config_.shards_gradients) all_gradients = whole_of(u.gradients, u.flat.size);
+      if (config_.shards_optimizer) all_weights = whole_of(u.master_weights, u.flat.size);
+      for (const flat_region& r : u.flat.regions)
+        f(static_cast<const parameter_record&>(*r.parameter), static_cast<const gradient*>(all_gradients.template as<gradient>() + r.begin),
+          static_cast<const master*>(all_weights.template as<master>() + r.begin));
+    }
+  }
+
+  void before_forward(int unit, bool recorded) override {
+    unit_state& u = at(unit);
+    if (recorded) ++u.uses;
+    bring(unit);
+    ahead(unit + 1);
+  }
+  void after_forward(int unit) override { leave(unit); }
+  void before_backward(int unit) override {
+    bring(unit);
+    ahead(unit - 1);
+    unit_state& u = at(unit);
+    array whole = u.gradients;
+    if (config_.shards_gradients) {
+      full_gradient& g = full_[turn_++ % 2];
+      require(g.unit < 0, "more than two units are in their backward at once");
+      complete(g);
+      g.unit = unit;
+      whole = g.whole;
+    }
+    for (const flat_region& r : u.flat.regions) {
+      slot& s = *r.parameter->slot;
+      s.type = dtype_of<gradient>;
+      s.gradient = array(whole.template as<gradient>() + r.begin, dtype_of<gradient>, r.parameter->local);
+    }
+  }
+  void after_backward(int unit) override {
+    unit_state& u = at(unit);
+    --u.uses;
+    leave(unit);
+    if (config_.shards_gradients) {
+      for (full_gradient& g : full_)
+        if (g.unit == unit) post_reduce_scatter(u, g);
+    } else if (group_ && remaining_ == 1 && u.uses == 0) {
+      close_region_gaps(u, u.gradients);
+      post_all_reduce(u);
+    }
+  }
+
+ private:
+  struct unit_state {
+    flat_unit flat;
+    flat_range weight_range, gradient_range, optimizer_range;
+    array weights, gradients, master_weights, first, second;
+    array staging;  // gradients in the type that they travel in, if that is another
+    request reduction;
+    int uses = 0;               // recorded forwards whose backward is to come
+    bool has_gradient = false;  // sharded: whether `gradients` holds a sum yet
+    bool posted = false;
+  };
+  // A unit's whole gradient on its way to being reduced; two take turns.
+  struct full_gradient {
+    array whole, sent, received;
+    int unit = -1;            // in its backward just now
+    unit_state* to = nullptr;  // whose reduce-scatter is under way
+    request reduction;
+  };
+
+  auto& queue() { return rank_.queue<Backend>(); }
+  unit_state& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
+  array make(std::int64_t n, dtype type, memory category) { return rank_.make(type, {1, {n}}, category); }
+  // Where weights and master weights are the same numbers, they are the same memory.
+  bool shares_master() const { return std::is_same_v<compute, master> && config_.shards_parameters == config_.shards_optimizer; }
+
+  void allocate(unit_state& s, int parts) {
+    const flat_range share = s.flat.share(group_ ? group_->index : 0, parts), all = s.flat.everything();
+    s.weight_range = config_.shards_parameters ? share : all;
+    s.gradient_range = config_.shards_gradients ? share : all;
+    s.optimizer_range = config_.shards_optimizer ? share : all;
+    s.master_weights = make(s.optimizer_range.size(), dtype_of<master>, shares_master() ? memory::parameters : memory::optimizer);
+    s.first = make(s.optimizer_range.size(), dtype_of<master>, memory::optimizer);
+    s.second = make(s.optimizer_range.size(), dtype_of<master>, memory::optimizer);
+    s.gradients = make(s.gradient_range.size(), dtype_of<gradient>, memory::gradients);
+    Backend::zero(queue(), s.first);
+    Backend::zero(queue(), s.second);
+    Backend::zero(queue(), s.gradients);
+    detail::initialise(s.flat, s.optimizer_range, rank_.seed, s.master_weights.template as<master>());
+    if (shares_master()) {
+      s.weights = s.master_weights;
+    } else {
+      s.weights = make(s.weight_range.size(), dtype_of<compute>, memory::parameters);
+      detail::initialise(s.flat, s.weight_range, rank_.seed, s.weights.template as<compute>());
+    }
+    if (!config_.shards_parameters) point_at(s, s.weights);
+  }
+
+  void point_at(unit_state& u, const array& whole) {
+    for (const flat_region& r : u.flat.regions) r.parameter->live.data = whole.template as<compute>() + r.begin;
+  }
+  void bring(int unit) {
+    if (config_.shards_parameters) point_at(at(unit), gathered_.acquire(unit, *group_, at(unit).weights));
+  }
+  void ahead(int unit) {
+    if (config_.shards_parameters && config_.prefetch > 0 && unit >= 0 && unit < static_cast<int>(units_.size()))
+      gathered_.prefetch(unit, *group_, at(unit).weights);
+  }
+  void leave(int unit) {
+    if (config_.shards_parameters) gathered_.release(unit);
+  }
+
+  // Zeros where no gradient came, and between the parameters.
+  void close_region_gaps(unit_state& u, const array& whole) {
+    auto* g = whole.template as<gradient>();
+    std::int64_t end = 0;
+    const auto clear = [&](std::int64_t from, std::int64_t to) {
+      if (to > from) Backend::zero(queue(), array(g + from, dtype_of<gradient>, {1, {to - from}}));
+    };
+    for (const flat_region& r : u.flat.regions) {
+      clear(end, r.begin);
+      if (!r.parameter->slot->has_gradient) clear(r.begin, r.begin + r.count);
+      end = r.begin + r.count;
+    }
+    clear(end, u.flat.size);
+  }
+
+  void post_reduce_scatter(unit_state& u, full_gradient& g) {
+    close_region_gaps(u, g.whole);
+    for (const flat_region& r : u.flat.regions) {
+      r.parameter->slot->gradient = {};
+      r.parameter->slot->has_gradient = false;
+    }
+    const std::int64_t share = u.gradient_range.size();
+    const array travels = in_reduce_type(array(g.whole.data, dtype_of<gradient>, {1, {u.flat.size}}));
+    const bool direct = std::is_same_v<gradient, reduce_type> && !u.has_gradient;
+    g.sent = travels;
+    g.received = direct ? u.gradients : make(share, dtype_of<reduce_type>, memory::buffers);
+    g.to = &u;
+    g.unit = -1;
+    g.reduction = group_->comm.reduce_scatter(travels.data, g.received.data, share, dtype_of<reduce_type>, reduction::sum);
+  }
+  void complete(full_gradient& g) {
+    if (!g.to) return;
+    g.reduction.wait();
+    if (g.received.data != g.to->gradients.data) Backend::convert(queue(), g.received, g.to->gradients, g.to->has_gradient);
+    g.to->has_gradient = true;
+    g.to = nullptr;
+    g.sent = g.received = {};
+  }
+
+  void post_all_reduce(unit_state& u) {
+    u.posted = true;
+    u.staging = in_reduce_type(u.gradients);
+    u.reduction = group_->comm.all_reduce(u.staging.data, u.staging.data, u.flat.size, dtype_of<reduce_type>, reduction::sum);
+  }
+  array in_reduce_type(const array& g) {
+    if constexpr (std::is_same_v<gradient, reduce_type>) return g;
+    array out = make(g.elements(), dtype_of<reduce_type>, memory::buffers);
+    Backend::convert(queue(), g, out, false);
+    return out;
+  }
+
+  // Sums pending on axes other than the data axis (norms under sequence parallelism): all such parameters in one all-reduce.
+  void finish_other_axes() {
+    for (unit_state& u : units_) {
+      if (u.staging && u.staging.data != u.gradients.data) Backend::convert(queue(), u.staging, u.gradients, false);
+      u.staging = {};
+    }
+    for (const axis_group& along : rank_.axes()) {
+      axis_group* group = along.axis == config_.axis ? nullptr : rank_.group(along.axis);
+      if (!group) continue;
+      std::int64_t n = 0;
+      each_pending(along.axis, [&](gradient*, std::int64_t count) { n += count; });
+      if (n == 0) continue;
+      array joined = make(n, dtype_of<gradient>, memory::buffers);
+      auto* at = joined.template as<gradient>();
+      each_pending(along.axis, [&](gradient* g, std::int64_t count) {
+        Backend::copy_bytes(queue(), g, at, count * static_cast<std::int64_t>(sizeof(gradient)));
+        at += count;
+      });
+      const array travels = in_reduce_type(joined);
+      group->comm.all_reduce(travels.data, travels.data, n, dtype_of<reduce_type>, reduction::sum).wait();
+      if (travels.data != joined.data) Backend::convert(queue(), travels, joined, false);
+      at = joined.template as<gradient>();
+      each_pending(along.axis, [&](gradient* g, std::int64_t count) {
+        Backend::copy_bytes(queue(), at, g, count * static_cast<std::int64_t>(sizeof(gradient)));
+        at += count;
+      });
+    }
+  }
+  template <class F>
+  void each_pending(axis_id axis, F&& f) {
+    for (unit_state& u : units_)
+      for (const flat_region& r : u.flat.regions) {
+        const auto& pending = r.parameter->pending;
+        if (std::find(pending.begin(), pending.end(), axis) == pending.end()) continue;
+        const flat_range part = u.gradient_range.overlap(r);
+        if (part.size() > 0) f(u.gradients.template as<gradient>() + (part.begin - u.gradient_range.begin), part.size());
+      }
+  }
+
+  array whole_of(const array& share, std::int64_t size) {
+    array out = make(size, share.type, memory::buffers);
+    group_->comm.all_gather(share.data, out.data, share.bytes()).wait();
+    return out;
+  }
+
+  context& rank_;
+  store_config config_;
+  axis_group* group_;
+  std::deque<unit_state> units_;
+  weight_buffers gathered_;
+  full_gradient full_[2];
+  unsigned turn_ = 0;
+  int remaining_ = 0;
+};
+
+}  // namespace weft

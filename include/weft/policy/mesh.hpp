@@ -1,0 +1,88 @@
+// The mesh: named axes that ranks are arranged along, the last one varying fastest. Which axes there are is compile-time;
+// how many ranks lie along each is run-time, unless the axis fixes it. Invariant: an axis not named has one rank.
+#pragma once
+
+#include <weft/core/tags.hpp>
+
+namespace weft {
+
+/// An axis whose degree is fixed by its type: `mesh<dp, axis<tp, 4>>`.
+template <mesh_axis A, int Degree>
+struct axis {
+  static_assert(Degree >= 1, "weft: an axis has at least one rank");
+};
+
+/// The degrees of a user's own axes.
+struct own_degrees {
+  struct entry {
+    std::string_view axis;
+    int degree;
+    friend constexpr bool operator==(const entry&, const entry&) = default;
+  };
+  entry at[4];
+  friend constexpr bool operator==(const own_degrees&, const own_degrees&) = default;
+};
+
+/// How many ranks lie along each axis: `degrees{.dp = 2, .tp = 4}`, and `degrees{.dp = 2}.with<rows>(3)` for a user's own.
+struct degrees {
+  int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  own_degrees own = {};
+
+  template <mesh_axis A>
+  constexpr degrees with(int degree) const {
+    degrees out = *this;
+    for (own_degrees::entry& e : out.own.at)
+      if (e.axis.empty() || e.axis == A::name) {
+        e = {A::name, degree};
+        return out;
+      }
+    throw "weft: at most four axes of one's own";
+  }
+
+  constexpr int of(std::string_view axis) const {
+    if (axis == "dp") return dp;
+    if (axis == "tp") return tp;
+    if (axis == "pp") return pp;
+    if (axis == "cp") return cp;
+    if (axis == "ep") return ep;
+    for (const own_degrees::entry& e : own.at)
+      if (e.axis == axis) return e.degree;
+    return 1;
+  }
+  constexpr int product() const {
+    int n = dp * tp * pp * cp * ep;
+    for (const own_degrees::entry& e : own.at) n *= e.axis.empty() ? 1 : e.degree;
+    return n;
+  }
+  friend constexpr bool operator==(const degrees&, const degrees&) = default;
+};
+
+namespace detail {
+template <class E> struct mesh_entry;
+template <mesh_axis A> struct mesh_entry<A> {
+  using tag = A;
+  static constexpr int fixed = 0;
+};
+template <mesh_axis A, int N> struct mesh_entry<axis<A, N>> {
+  using tag = A;
+  static constexpr int fixed = N;
+};
+}  // namespace detail
+
+template <class... Entries>
+struct mesh {
+  using axes = list<typename detail::mesh_entry<Entries>::tag...>;
+  static constexpr int rank = sizeof...(Entries);
+  static constexpr std::string_view names[rank ? rank : 1] = {detail::mesh_entry<Entries>::tag::name...};
+  /// The degree that the type fixes, or 0.
+  static constexpr int fixed[rank ? rank : 1] = {detail::mesh_entry<Entries>::fixed...};
+  template <class A>
+  static constexpr bool has = contains<axes, A>;
+};
+
+template <class T>
+inline constexpr bool is_mesh = false;
+template <class... Es>
+inline constexpr bool is_mesh<mesh<Es...>> = true;
+
+}  // namespace weft

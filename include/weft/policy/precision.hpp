@@ -1,0 +1,48 @@
+// The precision policy: which types numbers have in computing, in gradients, between ranks and in the optimizer.
+// Invariant: only types are decided here; nothing is computed.
+#pragma once
+
+#include <string_view>
+
+#include <weft/core/dtype.hpp>
+
+namespace weft {
+
+/// compute: activations and the weights that operators see. gradient: what a parameter's gradient accumulates in.
+/// reduce: what gradients travel between ranks in. master: the optimizer's copy of the weights and its moments.
+template <class P>
+concept precision_policy = requires {
+  typename P::compute;
+  typename P::gradient;
+  typename P::reduce;
+  typename P::master;
+  { std::string_view(P::name) };
+} && floating<typename P::compute> && floating<typename P::gradient> && floating<typename P::reduce> && floating<typename P::master>;
+
+struct fp32 {
+  static constexpr std::string_view name = "fp32";
+  using compute = float;
+  using gradient = float;
+  using reduce = float;
+  using master = float;
+};
+
+/// bf16 compute with fp32 main gradients, fp32 reduction and fp32 master weights (Micikevicius et al. 2018, with bf16).
+struct bf16_mixed {
+  static constexpr std::string_view name = "bf16";
+  using compute = bf16;
+  using gradient = float;
+  using reduce = float;
+  using master = float;
+};
+
+/// double everywhere: for checks against finite differences and other exact comparisons.
+struct fp64 {
+  static constexpr std::string_view name = "fp64";
+  using compute = double;
+  using gradient = double;
+  using reduce = double;
+  using master = double;
+};
+
+}  // namespace weft

@@ -1,0 +1,42 @@
+// The sharding policy: where parameters, gradients and optimizer state are stored along the data-parallel axis.
+// Invariant: a policy only decides; parallel/ moves the data.
+#pragma once
+
+#include <string_view>
+
+#include <weft/core/tags.hpp>
+
+namespace weft {
+
+/// What a rank along `axis` keeps of a unit (a layer's parameters as one flat buffer): its equal share, or all of it.
+/// prefetch: units gathered ahead of the one in use, so that its transfer overlaps computing (only where parameters
+/// are sharded; prefetch + 1 gather buffers are reused).
+template <class P>
+concept sharding_policy = requires {
+  { bool(P::shards_parameters) };
+  { bool(P::shards_gradients) };
+  { bool(P::shards_optimizer) };
+  { int(P::prefetch) };
+  { std::string_view(P::name) };
+  typename P::axis;
+} && mesh_axis<typename P::axis>;
+
+/// Distributed data parallel: every rank keeps everything, gradients are all-reduced as each unit's backward ends.
+struct replicated {
+  static constexpr std::string_view name = "replicated";
+  static constexpr bool shards_parameters = false, shards_gradients = false, shards_optimizer = false;
+  static constexpr int prefetch = 0;
+  using axis = dp;
+};
+
+/// ZeRO stage 3 or FSDP (Rajbhandari et al. 2020; Zhao et al. 2023): every rank keeps its share of parameters, gradients and
+/// optimizer state; a unit is gathered before it is used, in two buffers that take turns, and its gradients are
+/// reduce-scattered as soon as its backward ends.
+struct zero3 {
+  static constexpr std::string_view name = "zero3";
+  static constexpr bool shards_parameters = true, shards_gradients = true, shards_optimizer = true;
+  static constexpr int prefetch = 1;
+  using axis = dp;
+};
+
+}  // namespace weft

@@ -1,0 +1,207 @@
+// The arena: the one place a rank's tensors come from, with a ledger by category.
+// Invariant: blocks never move; freed neighbours join; memory goes back to the system only when the arena ends.
+// An arena belongs to one rank and is used from its thread only.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <weft/core/error.hpp>
+
+namespace weft {
+
+/// What a block is for; the memory ledger adds up by these.
+enum class memory : std::uint8_t { parameters, gradients, optimizer, activations, buffers, data };
+inline constexpr int memory_categories = 6;
+inline constexpr std::string_view memory_names[memory_categories] = {"parameters",  "gradients", "optimizer",
+                                                                     "activations", "buffers",   "data"};
+
+/// Where an arena's chunks come from: the host by default, a device for a device backend.
+struct memory_source {
+  void* (*allocate)(std::size_t bytes) = [](std::size_t bytes) { return std::aligned_alloc(4096, bytes); };
+  void (*release)(void* chunk) = [](void* chunk) { std::free(chunk); };
+};
+
+/// Bytes in use and their highest values, in all and by category.
+struct memory_ledger {
+  std::array<std::size_t, memory_categories> current{}, peak{};
+  std::size_t total = 0, peak_total = 0;
+  std::array<std::size_t, memory_categories> at_peak{};  // what each category held when the total was highest
+  std::size_t reserved = 0;                              // taken from the system
+  int chunks = 0;                                        // times the system was asked
+};
+
+class arena {
+  struct block {
+    std::byte* data;
+    std::size_t size;
+    block *before, *after;  // neighbours in the chunk
+    block *previous, *next;  // in the free list
+    arena* owner;
+    int references;
+    memory category;
+    bool is_free;
+  };
+
+ public:
+  static constexpr std::size_t alignment = 64;
+
+  /// Shared ownership of one block. Copying is a counter on this rank's thread: handles don't cross ranks.
+  class handle {
+   public:
+    handle() = default;
+    handle(const handle& other) : block_(other.block_) {
+      if (block_) ++block_->references;
+    }
+    handle(handle&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+    handle& operator=(handle other) noexcept {
+      std::swap(block_, other.block_);
+      return *this;
+    }
+    ~handle() {
+      if (block_ && --block_->references == 0) block_->owner->release(block_);
+    }
+    explicit operator bool() const { return block_ != nullptr; }
+    std::byte* data() const { return block_ ? block_->data : nullptr; }
+    bool unique() const { return block_ && block_->references == 1; }
+
+   private:
+    friend class arena;
+    explicit handle(block* b) : block_(b) { b->references = 1; }
+    block* block_ = nullptr;
+  };
+
+  explicit arena(memory_source source = {}, std::size_t chunk_bytes = std::size_t{8} << 20)
+      : source_(source), chunk_bytes_(chunk_bytes) {}
+  arena(const arena&) = delete;
+  arena& operator=(const arena&) = delete;
+  ~arena() {
+    for (void* chunk : chunks_) source_.release(chunk);
+  }
+
+  /// A block of at least `bytes`, aligned to 64 bytes, its content undefined.
+  /// Throws weft::error when the system has no more memory.
+  handle allocate(std::size_t bytes, memory category) {
+    const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), alignment);
+    block* found = take(size);
+    if (!found) {
+      grow(size);
+      found = take(size);
+    }
+    found->category = category;
+    const auto c = static_cast<std::size_t>(category);
+    ledger_.current[c] += found->size;
+    ledger_.peak[c] = std::max(ledger_.peak[c], ledger_.current[c]);
+    ledger_.total += found->size;
+    if (ledger_.total > ledger_.peak_total) {
+      ledger_.peak_total = ledger_.total;
+      ledger_.at_peak = ledger_.current;
+    }
+    return handle(found);
+  }
+
+  const memory_ledger& ledger() const { return ledger_; }
+  /// Starts the peaks anew from what is held now.
+  void reset_peaks() {
+    ledger_.peak = ledger_.at_peak = ledger_.current;
+    ledger_.peak_total = ledger_.total;
+  }
+
+ private:
+  static std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+  static int bin_of(std::size_t size) { return std::bit_width(size / alignment) - 1; }
+
+  void grow(std::size_t size) {
+    const std::size_t bytes = round_up(std::max(size, chunk_bytes_), 4096);
+    void* chunk = source_.allocate(bytes);
+    require(chunk != nullptr, "out of memory: the arena holds ", ledger_.reserved >> 20, " MiB and asked for ", bytes >> 20,
+            " MiB more; use a smaller batch, more ranks or a checkpointing policy");
+    chunks_.push_back(chunk);
+    ledger_.reserved += bytes;
+    ++ledger_.chunks;
+    push_free(make_block(static_cast<std::byte*>(chunk), bytes, nullptr, nullptr));
+  }
+
+  // Best fit: the smallest free block of the first bins that can hold `size`.
+  block* take(std::size_t size) {
+    block* best = nullptr;
+    for (int bin = bin_of(size); bin < bins && !best; ++bin)
+      for (block* b = free_[static_cast<std::size_t>(bin)]; b; b = b->next)
+        if (b->size >= size && (!best || b->size < best->size)) best = b;
+    if (!best) return nullptr;
+    pop_free(best);
+    if (best->size > size) {
+      block* rest = make_block(best->data + size, best->size - size, best, best->after);
+      best->size = size;
+      push_free(rest);
+    }
+    return best;
+  }
+
+  void release(block* b) {
+    ledger_.current[static_cast<std::size_t>(b->category)] -= b->size;
+    ledger_.total -= b->size;
+    if (b->before && b->before->is_free) b = absorb(b->before, b);
+    if (b->after && b->after->is_free) b = absorb(b, b->after);
+    push_free(b);
+  }
+
+  // Joins two neighbours, of which the free one(s) leave their list; the right one's record goes to the spares.
+  block* absorb(block* left, block* right) {
+    if (left->is_free) pop_free(left);
+    if (right->is_free) pop_free(right);
+    left->size += right->size;
+    left->after = right->after;
+    if (left->after) left->after->before = left;
+    right->next = spare_;
+    spare_ = right;
+    return left;
+  }
+
+  block* make_block(std::byte* data, std::size_t size, block* before, block* after) {
+    if (!spare_) {
+      records_.push_back(std::make_unique<std::array<block, 256>>());
+      for (block& b : *records_.back()) b.next = std::exchange(spare_, &b);
+    }
+    block* b = std::exchange(spare_, spare_->next);
+    *b = {data, size, before, after, nullptr, nullptr, this, 0, memory::buffers, false};
+    if (before) before->after = b;
+    if (after) after->before = b;
+    return b;
+  }
+
+  void push_free(block* b) {
+    block*& head = free_[static_cast<std::size_t>(bin_of(b->size))];
+    b->is_free = true;
+    b->previous = nullptr;
+    b->next = head;
+    if (head) head->previous = b;
+    head = b;
+  }
+  void pop_free(block* b) {
+    (b->previous ? b->previous->next : free_[static_cast<std::size_t>(bin_of(b->size))]) = b->next;
+    if (b->next) b->next->previous = b->previous;
+    b->is_free = false;
+  }
+
+  static constexpr int bins = 58;
+  memory_source source_;
+  std::size_t chunk_bytes_;
+  std::vector<void*> chunks_;
+  std::vector<std::unique_ptr<std::array<block, 256>>> records_;
+  block* spare_ = nullptr;
+  std::array<block*, bins> free_{};
+  memory_ledger ledger_;
+};
+
+using storage = arena::handle;
+
+}  // namespace weft

@@ -1,0 +1,61 @@
+// An array: what a rank holds of a tensor, with run-time sizes and type. Operators and kernels see these; placements are
+// the business of the types above. Invariant: contiguous, row-major.
+#pragma once
+
+#include <weft/core/dtype.hpp>
+#include <weft/tensor/arena.hpp>
+
+namespace weft {
+
+inline constexpr int max_rank = 8;
+
+/// Local sizes of an array, outermost first.
+struct shape {
+  int rank = 0;
+  std::int64_t extent[max_rank] = {};
+
+  std::int64_t& operator[](int i) { return extent[i]; }
+  std::int64_t operator[](int i) const { return extent[i]; }
+  void push_back(std::int64_t n) { extent[rank++] = n; }
+  /// Product of the extents in [first, last): all of them by default.
+  std::int64_t elements(int first = 0, int last = max_rank) const {
+    std::int64_t n = 1;
+    for (int i = first; i < std::min(last, rank); ++i) n *= extent[i];
+    return n;
+  }
+  friend bool operator==(const shape& a, const shape& b) {
+    return a.rank == b.rank && std::equal(a.extent, a.extent + a.rank, b.extent);
+  }
+};
+
+struct array {
+  storage buffer;
+  void* data = nullptr;
+  dtype type = dtype::f32;
+  weft::shape shape;
+
+  array() = default;
+  array(arena& from, dtype element, const weft::shape& sizes, memory category)
+      : buffer(from.allocate(static_cast<std::size_t>(sizes.elements()) * size_of(element), category)),
+        data(buffer.data()),
+        type(element),
+        shape(sizes) {}
+  /// A view of memory that somebody else keeps alive.
+  array(void* memory, dtype element, const weft::shape& sizes) : data(memory), type(element), shape(sizes) {}
+
+  explicit operator bool() const { return data != nullptr; }
+  std::int64_t elements() const { return shape.elements(); }
+  std::int64_t bytes() const { return elements() * static_cast<std::int64_t>(size_of(type)); }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+  /// The same memory seen with other sizes.
+  array reshaped(const weft::shape& sizes) const {
+    array out = *this;
+    out.shape = sizes;
+    return out;
+  }
+};
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+// The tensor: element type, named dimensions and placement as one type, over a value without any of them.
+// Invariant: the type alone says what every rank of every axis holds; the bytes are this rank's share.
+#pragma once
+
+#include <weft/core/layout.hpp>
+#include <weft/tensor/value.hpp>
+
+namespace weft {
+
+struct cpu_backend;
+
+template <element T, class Dims, class Layout = layout<>, class Backend = cpu_backend>
+class basic_tensor : public value {
+  static_assert(is_dims<Dims>, "weft: the second argument of a tensor is dims<...>");
+  static_assert(detail::is_canonical<Layout>, "weft: write a tensor's placement as place<...>, which puts it in canonical form");
+
+ public:
+  using element_type = T;
+  using dims = Dims;
+  using layout = Layout;
+  using backend = Backend;
+  /// The type of this tensor's gradient: the dual placement.
+  using gradient_type = basic_tensor<T, Dims, dual_layout<Layout>, Backend>;
+
+  basic_tensor() = default;
+  explicit basic_tensor(value v) : value(std::move(v)) {}
+
+  /// Extent of dimension D in this rank's share.
+  template <dimension D>
+  std::int64_t local_extent() const {
+    static_assert(Dims::template has<D>, "weft: the tensor has no such dimension");
+    return held().shape[Dims::template index<D>];
+  }
+  /// This rank's elements, row-major. Host backends only may read through it.
+  T* local_data() const { return held().template as<T>(); }
+  std::int64_t local_elements() const { return held().elements(); }
+
+  /// Asks for a gradient: the tensor becomes a leaf of the tape. Returns itself.
+  basic_tensor& requires_grad() {
+    if (!slot) {
+      slot = ref<weft::slot>(new weft::slot);
+      slot->shape = data.shape;
+      slot->type = dtype_of<T>;
+      slot->category = memory::gradients;
+    }
+    return *this;
+  }
+  bool has_grad() const { return slot && slot->has_gradient; }
+  /// The gradient that backward() left here. Throws when there is none.
+  gradient_type grad() const {
+    require(has_grad(), "the tensor has no gradient: call requires_grad() before it is used, then backward(loss)");
+    require(slot->gradient.type == dtype_of<T>, "the gradient is kept in another dtype than the tensor: read it from its parameter");
+    return gradient_type(value{rank, slot->gradient, {}});
+  }
+  void zero_grad() {
+    if (slot) slot->has_gradient = false;
+  }
+};
+
+/// `tensor<float, dims<batch, hidden>, shard<batch, dp>>`: axes that are not named are invariant.
+template <element T, class Dims, class... Placements>
+using tensor = basic_tensor<T, Dims, place<Placements...>>;
+
+template <class X>
+inline constexpr bool is_tensor = false;
+template <class T, class D, class L, class B>
+inline constexpr bool is_tensor<basic_tensor<T, D, L, B>> = true;
+template <class X>
+concept any_tensor = is_tensor<std::remove_cvref_t<X>>;
+
+template <any_tensor X>
+using dims_of = typename X::dims;
+template <any_tensor X>
+using layout_of = typename X::layout;
+
+}  // namespace weft

@@ -1,0 +1,71 @@
+// A value: the erased tensor. What this rank holds, and the slot its gradient collects in.
+// Invariant: operators' code below the placement types works on values alone, so it is compiled once an element type.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include <weft/core/tags.hpp>
+#include <weft/tensor/array.hpp>
+
+namespace weft {
+
+class context;
+class tape;
+
+/// Shared ownership by a counter inside the object; a rank's thread only.
+template <class T>
+class ref {
+ public:
+  ref() = default;
+  explicit ref(T* p) : p_(p) {
+    if (p_) ++p_->references;
+  }
+  ref(const ref& other) : ref(other.p_) {}
+  ref(ref&& other) noexcept : p_(std::exchange(other.p_, nullptr)) {}
+  ref& operator=(ref other) noexcept {
+    std::swap(p_, other.p_);
+    return *this;
+  }
+  ~ref() {
+    if (p_ && --p_->references == 0) delete p_;
+  }
+  T* operator->() const { return p_; }
+  T& operator*() const { return *p_; }
+  T* get() const { return p_; }
+  explicit operator bool() const { return p_ != nullptr; }
+  friend bool operator==(const ref&, const ref&) = default;
+
+ private:
+  T* p_ = nullptr;
+};
+
+/// Where the gradient of one differentiable value collects.
+struct slot {
+  int references = 0;
+  weft::shape shape;
+  dtype type = dtype::f32;           // of the gradient: the value's, or fp32 for main gradients
+  memory category = memory::activations;
+  array gradient;                    // empty until the first contribution, unless its memory is given beforehand
+  bool has_gradient = false;         // whether `gradient` holds a contribution (else the next one overwrites)
+  bool pinned = false;               // the gradient's memory is given and never replaced
+  const array* live = nullptr;       // parameters: where the value is just now (it may move between gather buffers)
+
+  /// This value as `replicate` on an axis: made once a tape, however many operators use it.
+  struct promotion {
+    axis_id axis;
+    std::uint64_t epoch;
+    ref<slot> promoted;
+  };
+  std::vector<promotion> promotions;
+};
+
+struct value {
+  context* rank = nullptr;
+  array data;
+  ref<weft::slot> slot;  // null: no gradient wanted
+
+  const array& held() const { return slot && slot->live ? *slot->live : data; }
+};
+
+}  // namespace weft

@@ -1,0 +1,53 @@
+# What both compilers must say alike: wrong programs refused with their sentence, and the documentation's snippets.
+# <weft/weft.hpp> is precompiled once per compiler and shared by all these checks.
+find_program(WEFT_GXX NAMES g++ g++-12)
+find_program(WEFT_CLANGXX NAMES clang++ clang++-14)
+mark_as_advanced(WEFT_GXX WEFT_CLANGXX)
+set(check_dir "${CMAKE_CURRENT_SOURCE_DIR}/check")
+set(umbrella "${PROJECT_SOURCE_DIR}/include/weft/weft.hpp")
+file(GLOB wrong_programs CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/*.cpp")
+file(GLOB_RECURSE pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*.md")
+if(EXISTS "${PROJECT_SOURCE_DIR}/README.md")
+  list(PREPEND pages "${PROJECT_SOURCE_DIR}/README.md")
+endif()
+
+foreach(name IN ITEMS g++ clang++)
+  if(name STREQUAL "g++")
+    set(compiler "${WEFT_GXX}")
+    set(suffix gch)
+  else()
+    set(compiler "${WEFT_CLANGXX}")
+    set(suffix pch)
+  endif()
+  if(NOT compiler)
+    add_test(NAME compile_fail/${name} COMMAND bash -c "echo 'skipped: ${name} is not installed'; exit 77")
+    set_tests_properties(compile_fail/${name} PROPERTIES SKIP_RETURN_CODE 77)
+    continue()
+  endif()
+
+  set(precompiled "")
+  if(EXISTS "${umbrella}" AND (wrong_programs OR pages))
+    set(precompiled "${CMAKE_CURRENT_BINARY_DIR}/precompiled/${name}/all.hpp")
+    file(CONFIGURE OUTPUT "${precompiled}" CONTENT "#include <weft/weft.hpp>\n" @ONLY)
+    add_custom_command(OUTPUT "${precompiled}.${suffix}"
+      COMMAND ${compiler} -std=c++20 -Wall -Wextra -I "${PROJECT_SOURCE_DIR}/include" -x c++-header "${precompiled}"
+        -o "${precompiled}.${suffix}" -MD -MT "${precompiled}.${suffix}" -MF "${precompiled}.d"
+      DEPENDS "${precompiled}" DEPFILE "${precompiled}.d" VERBATIM
+      COMMENT "Precompiling <weft/weft.hpp> with ${name}")
+    string(MAKE_C_IDENTIFIER "precompiled_${name}" target)
+    add_custom_target(${target} ALL DEPENDS "${precompiled}.${suffix}")
+  endif()
+
+  foreach(program IN LISTS wrong_programs)
+    cmake_path(GET program STEM stem)
+    add_test(NAME compile_fail/${stem}/${name}
+      COMMAND bash "${check_dir}/compile_fail.sh" "${compiler}" "${precompiled}" "${program}")
+  endforeach()
+  foreach(page IN LISTS pages)
+    cmake_path(RELATIVE_PATH page BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE short)
+    add_test(NAME snippets/${short}/${name}
+      COMMAND bash "${check_dir}/snippets.sh" "${compiler}" "${precompiled}" "${page}")
+  endforeach()
+endforeach()
+
+add_test(NAME check/self COMMAND bash "${check_dir}/self.sh" "${CMAKE_CXX_COMPILER}")

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# self.sh COMPILER: the checkers in this folder accept what is good and refuse what is bad, each for its own reason.
+set -euo pipefail
+compiler=$1
+check="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+# refuses SENTENCE COMMAND...: the command fails and its output contains the sentence.
+refuses() {
+  local sentence=$1 output
+  shift
+  if output=$("$@" 2>&1); then
+    echo "accepted, and should be refused with '$sentence': $*"
+    failures=$((failures + 1))
+  elif ! grep -qF -- "$sentence" <<<"$output"; then
+    echo "refused, but not with '$sentence': $*"
+    echo "$output"
+    failures=$((failures + 1))
+  fi
+}
+accepts() {
+  local output
+  if ! output=$("$@" 2>&1); then
+    echo "refused, and should be accepted: $*"
+    echo "$output"
+    failures=$((failures + 1))
+  fi
+}
+
+# --- include_order.sh: each case adds one file to a small good tree.
+tree="$work/tree"
+put() { mkdir -p "$(dirname "$tree/include/weft/$1")" && cat >"$tree/include/weft/$1"; }
+fresh() {
+  rm -rf "$tree"
+  put core/a.hpp <<<$'#pragma once\n#include <vector>\n#include <weft/core/b.hpp>'
+  put core/b.hpp <<<$'#pragma once'
+  put op/c.hpp <<<$'#pragma once\n#include "../core/a.hpp"\n#include "d.hpp"'
+  put op/d.hpp <<<$'#pragma once\n#include "weft/core/a.hpp"'
+  put backend/cuda/e.cuh <<<$'#pragma once\n#include <weft/core/a.hpp>'
+  put core/g.inl <<<"int twice;"
+  put core/h.hpp <<<$'#pragma once\n#include "g.inl"\n#include <weft/core/g.inl>\n#include WEFT_MACRO'
+  put io/f.hpp <<<$'#pragma once\n#include <iostream>'
+  put weft.hpp <<<$'#pragma once\n#include <weft/op/c.hpp>\n#include <weft/io/f.hpp>'
+}
+order() { "$check/include_order.sh" "$tree"; }
+refuses_file() { # SENTENCE PATH, the file on standard input
+  fresh
+  put "$2"
+  refuses "$1" order
+}
+fresh
+accepts order
+refuses_file 'core/ comes before op/' core/z.hpp <<<$'#pragma once\n#include <weft/op/c.hpp>'
+refuses_file 'core/ comes before op/' core/z.hpp <<<$'#pragma once\n#  include "../op/c.hpp"'
+refuses_file 'a .hpp never includes a .cuh' backend/z.hpp <<<$'#pragma once\n#include <weft/backend/cuda/e.cuh>'
+refuses_file 'a .hpp never includes a .cuh' weft.hpp <<<$'#pragma once\n#include <weft/backend/cuda/e.cuh>'
+refuses_file 'there is no #pragma once' core/z.hpp <<<$'#include <vector>'
+refuses_file 'does not exist' core/z.hpp <<<$'#pragma once\n#include <weft/core/nowhere.hpp>'
+refuses_file 'core/ comes before op/' core/z.inl <<<'#include <weft/op/c.hpp>'
+refuses_file 'includes the umbrella' core/z.hpp <<<$'#pragma once\n#include <weft/weft.hpp>'
+refuses_file 'the folder attic/ is not in the order' attic/z.hpp <<<$'#pragma once'
+refuses_file 'only weft.hpp and weft.cuh' z.hpp <<<$'#pragma once'
+refuses_file '<ranges> is slow to compile' core/z.hpp <<<$'#pragma once\n#include <ranges>'
+refuses_file 'above the limit of 400' core/z.hpp < <(echo '#pragma once'; yes '//' | head -n 400)
+put core/z.hpp < <(echo '#pragma once'; yes '//' | head -n 399)
+accepts order
+rm -rf "$tree"
+mkdir -p "$tree"
+refuses 'there are no headers' order
+
+# --- compile_fail.sh
+wrong() { "$check/compile_fail.sh" "$compiler" '' "$work/wrong.cpp"; }
+program() { # EXPECTATION WRONG-LINE RIGHT-LINE
+  printf '%s\n#ifdef WRONG\n%s\n#else\n%s\n#endif\n' "$1" "$2" "$3" >"$work/wrong.cpp"
+}
+program '// expect: one is not two' 'static_assert(1 == 2, "one is not two");' 'static_assert(1 == 1, "one is one");'
+accepts wrong
+program '// expect: one is not three' 'static_assert(1 == 2, "one is not two");' 'int x;'
+refuses 'refused, but not with: one is not three' wrong
+program '// expect: one is not two' 'int x;' 'int x;'
+refuses 'the wrong version compiles' wrong
+program '// expect: one is not two' 'static_assert(1 == 2, "one is not two");' 'int x = y;'
+refuses 'the right version does not compile' wrong
+program '// one is not two' 'static_assert(1 == 2, "one is not two");' 'int x;'
+refuses 'the first line is not' wrong
+printf '// expect: one is not two\nstatic_assert(1 == 2, "one is not two");\n' >"$work/wrong.cpp"
+refuses "there is no '#ifdef WRONG" wrong
+
+# --- snippets.sh, beside a stand-in for the library.
+mkdir -p "$work/repo/tests/check" "$work/repo/include/weft"
+cp "$check/snippets.sh" "$work/repo/tests/check/"
+echo 'namespace weft { struct thing { int value; }; }' >"$work/repo/include/weft/weft.hpp"
+page() { cat >"$work/page.md"; }
+snippets() { bash "$work/repo/tests/check/snippets.sh" "$compiler" '' "$work/page.md"; }
+page <<'PAGE'
+```cpp
+#include <vector>
+std::vector<thing> things{{1}};
+```
+```cpp
+int main() {}
+```
+```cpp
+template <class T> struct at_namespace_scope {};
+```
+<!-- given
+thing x{2};
+-->
+```cpp
+return x.value;
+```
+<!-- given namespace
+template <class T> T known(T x) { return x; }
+-->
+```cpp
+return known(3);
+```
+<!-- not compiled: it is a fragment -->
+```cpp
+for (;;
+```
+```cpp wrong
+static_assert(sizeof(thing) == 1, "a thing is not small");
+```
+the compiler answers
+```text
+a thing is not small
+```
+```sh
+echo not C++
+```
+PAGE
+accepts snippets
+page <<<$'```cpp\nthing x = nothing;\n```'
+refuses 'page.md:1: this snippet does not compile' snippets
+page <<<$'```cpp\nint main() { return nothing; }\n```'
+refuses 'this snippet does not compile' snippets
+page <<<$'<!-- given\nint y;\n-->\n```cpp\ny = 1;\n```\n```cpp\ny = 1;\n```'
+refuses 'page.md:7: this snippet does not compile' snippets
+page <<<$'```cpp wrong\nint x = 1;\n```\n```text\nno\n```'
+refuses 'is called wrong, and compiles' snippets
+page <<<$'```cpp wrong\nstatic_assert(1 == 2, "one is not two");\n```\n```text\none is not three\n```'
+refuses 'refused, but not with: one is not three' snippets
+page <<<$'```cpp wrong\nstatic_assert(1 == 2, "one is not two");\n```'
+refuses 'no ```text block follows' snippets
+page <<<$'```cpp wrong\nstatic_assert(1 == 2, "one is not two");\n```\n```text\n\n```'
+refuses 'is empty' snippets
+page <<<$'```cpp ignored\nint x;\n```'
+refuses 'a block is ```cpp or ```cpp wrong' snippets
+page <<<$'```cpp\nint x;'
+refuses 'a ``` block is not closed' snippets
+
+echo "$failures failures"
+[ "$failures" = 0 ]

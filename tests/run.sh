@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# tests/run.sh [--quick]: installs what is missing (Debian; as root or with sudo), builds, and runs all tests:
+# the release build's, then all run-time tests again under AddressSanitizer with UndefinedBehaviorSanitizer, and under
+# ThreadSanitizer. --quick leaves the sanitizers out. The last line is `N passed, N failed`; the exit code tells too.
+# Counted are doctest's test cases, and one for every other check. JOBS=n sets the number of processes (default: nproc).
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+presets='release asan tsan'
+for argument in "$@"; do
+  case $argument in
+    --quick) presets='release' ;;
+    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+    *) echo "tests/run.sh: unknown option $argument; there are --quick and --help" >&2; exit 2 ;;
+  esac
+done
+jobs=${JOBS:-$(nproc)}
+
+source tests/check/install.sh
+need g++ g++
+need cmake cmake
+need ninja ninja-build
+need clang++ clang
+need /usr/include/doctest/doctest.h doctest-dev
+need /usr/include/CLI/CLI.hpp libcli11-dev
+need /usr/include/benchmark/benchmark.h libbenchmark-dev
+install_missing || exit 1
+
+mkdir -p build
+passed=0 failed=0 skipped=0
+for preset in $presets; do
+  begin=$SECONDS
+  dir="build/$preset"
+  echo "== $preset: configure and build ($jobs at a time)"
+  if ! cmake --preset "$preset" >build/configure.log 2>&1; then
+    cat build/configure.log
+    echo "-- $preset: does not configure"
+    failed=$((failed + 1))
+    continue
+  fi
+  built=0
+  # -k 0: one file that does not compile must not hide what the others say.
+  if ! cmake --build "$dir" -j "$jobs" -- -k 0 >"$dir/build.log" 2>&1; then
+    built=1
+    grep -E -A8 '^FAILED|error:|undefined reference' "$dir/build.log" | head -n 400
+    echo "-- $preset: does not build; the whole log is $dir/build.log"
+  fi
+  seconds_built=$((SECONDS - begin))
+
+  echo "== $preset: test"
+  rm -f "$dir/tests.xml"
+  ctest --preset "$preset" -j "$jobs" --output-junit "$PWD/$dir/tests.xml" --progress \
+    --test-output-size-passed 1000000 --test-output-size-failed 1000000 >"$dir/tests.log" 2>&1
+  status=$?
+  if [ ! -f "$dir/tests.xml" ]; then
+    tail -n 50 "$dir/tests.log"
+    counts='0 1 0'
+  else
+    counts=$(awk -f tests/check/count.awk "$dir/tests.xml")
+    if [ $status != 0 ]; then
+      # Everything but the progress lines: each failing test's output, then ctest's list of the failures.
+      grep -v -e '^\[[0-9 ]*%\] ' -e '^ *[0-9]*/[0-9]* Test .* Passed ' -e '^ *Start ' "$dir/tests.log" | tr '\r' '\n' |
+        sed '/^Looked in the following places:/,/^Unable to find executable:/d' | tail -n 2000
+    fi
+  fi
+  read -r p f s <<<"$counts"
+  # A build that fails, or a ctest that fails without a test to show for it, counts as one failure itself.
+  if [ $built != 0 ] || { [ $status != 0 ] && [ "$f" = 0 ]; }; then f=$((f + 1)); fi
+  echo "-- $preset: $p passed, $f failed, $s skipped (build ${seconds_built} s, tests $((SECONDS - begin - seconds_built)) s)"
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+done
+
+if [ "$passed" = 0 ]; then failed=$((failed + 1)); fi
+[ "$skipped" = 0 ] || echo "$skipped checks were skipped: they need a GPU, or a tool that is not here"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,19 @@
+// How much of a large sample a test runs: all of it, or one in WEFT_TEST_SAMPLE (an environment variable; the
+// sanitizer builds set it, being some ten times slower). Invariant: at least one case is always left.
+#pragma once
+
+#include <cstdlib>
+
+namespace weft_test {
+
+/// The divisor: 1 unless WEFT_TEST_SAMPLE says more. As a loop's stride it visits every n-th case.
+inline int sample_stride() {
+  const char* text = std::getenv("WEFT_TEST_SAMPLE");
+  const int value = text ? std::atoi(text) : 1;
+  return value > 1 ? value : 1;
+}
+
+/// How many of `full` cases to run, rounded up.
+inline int sampled(int full) { return (full + sample_stride() - 1) / sample_stride(); }
+
+}  // namespace weft_test
