@@ -7,6 +7,7 @@
 #include <typeinfo>
 
 #include <weft/comm/any.hpp>
+#include <weft/comm/spans.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft {
@@ -34,6 +35,7 @@ class context {
   any_communicator world;
   arena memory;
   weft::tape* tape = nullptr;  // null: nothing is recorded
+  span_log* spans = nullptr;   // null: nobody asks what was done when
 
   int rank() const { return world.rank(); }
   int size() const { return world.size(); }
@@ -106,7 +108,7 @@ shape local_shape(const context& rank, const shape& global) {
   require(global.rank == X::dims::rank, "a tensor of ", X::dims::rank, " dimensions was given ", global.rank, " extents");
   shape out;
   [&]<class... Es>(dims<Es...>) {
-    int i = 0;
+    [[maybe_unused]] int i = 0;
     (([&] {
        constexpr std::int64_t fixed = detail::entry<Es>::size;
        require(fixed == dynamic_extent || fixed == global[i], "dimension ", std::string(tag_of<Es>::name), " has ", fixed,

@@ -44,6 +44,7 @@ class trace_recorder final : public completion {
   template <class Start>
   request record(const char* operation, const std::string& axis, std::int64_t bytes, std::int64_t wire_bytes,
                  const Start& start) {
+    if (paused) return start();
     const std::size_t index = events.size();
     events.push_back({operation, axis, bytes, wire_bytes, now(), -1});
     if (free_.empty()) {
@@ -77,6 +78,7 @@ class trace_recorder final : public completion {
   bool idle() const { return free_.size() == open_.size(); }
 
   std::vector<trace_event> events;
+  bool paused = false;
 
  private:
   struct open_request {
@@ -104,12 +106,16 @@ class trace_log {
  public:
   explicit trace_log(int ranks) {
     require(ranks >= 1, "A trace log is for 1 rank or more, not ", ranks, ".");
-    const auto origin = std::chrono::steady_clock::now();
-    for (int r = 0; r < ranks; ++r) ranks_.push_back(std::make_unique<detail::trace_recorder>(origin));
+    for (int r = 0; r < ranks; ++r) ranks_.push_back(std::make_unique<detail::trace_recorder>(origin_));
   }
 
   int ranks() const { return static_cast<int>(ranks_.size()); }
   const std::vector<trace_event>& events(int rank) const { return at(rank).events; }
+
+  /// Stops or resumes recording what a rank calls from now on; to be called by that rank.
+  void pause(int rank, bool paused = true) { at(rank).paused = paused; }
+  /// The moment that times count from.
+  std::chrono::steady_clock::time_point origin() const { return origin_; }
 
   /// Forgets a rank's events, to be called by that rank; nothing may be outstanding.
   void clear(int rank) {
@@ -148,6 +154,7 @@ class trace_log {
     return *ranks_[rank];
   }
 
+  std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
   std::vector<std::unique_ptr<detail::trace_recorder>> ranks_;
 };
 

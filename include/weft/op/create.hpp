@@ -37,7 +37,7 @@ void each_element(const shape& local, const shape& global, const std::int64_t* o
 /// Global index of the first element of this rank's slice along each dimension.
 template <any_tensor X>
 void offsets_of(const context& rank, const shape& local, std::int64_t* out) {
-  int d = 0;
+  [[maybe_unused]] int d = 0;
   [&]<class... Es>(dims<Es...>) {
     ((out[d] = shard_index<layout_of<X>, tag_of<Es>>(rank) * local[d], ++d), ...);
   }(dims_of<X>{});
@@ -80,7 +80,7 @@ template <any_tensor X, class F>
 X generate(context& rank, std::initializer_list<std::int64_t> global, F&& f) {
   using T = typename X::element_type;
   X x = detail::new_tensor<X>(rank, global);
-  std::int64_t offset[max_rank];
+  std::int64_t offset[max_rank] = {};
   detail::offsets_of<X>(rank, x.data.shape, offset);
   detail::write_elements(x, detail::shape_from(global), offset,
                          [&](std::int64_t index) { return detail::element_from<T>(static_cast<double>(f(index))); });
@@ -113,7 +113,7 @@ X uniform(context& rank, std::string_view name, std::initializer_list<std::int64
 template <any_tensor X>
 X from_global(context& rank, std::initializer_list<std::int64_t> global, const typename X::element_type* numbers) {
   X x = detail::new_tensor<X>(rank, global);
-  std::int64_t offset[max_rank];
+  std::int64_t offset[max_rank] = {};
   detail::offsets_of<X>(rank, x.data.shape, offset);
   detail::write_elements(x, detail::shape_from(global), offset, [&](std::int64_t index) { return numbers[index]; });
   return x;

@@ -136,15 +136,40 @@ WEFT_INLINE void store(double* p, vec_f64 v, std::int64_t n) {
   __builtin_memcpy(p, &v, static_cast<std::size_t>(n) * sizeof(double));
 }
 #if WEFT_TARGET == 2
+WEFT_INLINE std::uint16_t first_lanes(std::int64_t n) { return static_cast<std::uint16_t>((1u << n) - 1); }
 WEFT_INLINE vec load(const float* p, std::int64_t n) {
-  const auto mask = static_cast<std::uint16_t>((1u << n) - 1);
   vec v;
-  __asm__("vmovups %1, %0 %{%2%} %{z%}" : "=v"(v) : "m"(*reinterpret_cast<const vec_at*>(p)), "Yk"(mask));
+  __asm__("vmovups %1, %0 %{%2%} %{z%}" : "=v"(v) : "m"(*reinterpret_cast<const vec_at*>(p)), "Yk"(first_lanes(n)));
   return v;
 }
 WEFT_INLINE void store(float* p, vec v, std::int64_t n) {
-  const auto mask = static_cast<std::uint16_t>((1u << n) - 1);
-  __asm__("vmovups %1, %0 %{%2%}" : "+m"(*reinterpret_cast<vec_at*>(p)) : "v"(v), "Yk"(mask));
+  __asm__("vmovups %1, %0 %{%2%}" : "+m"(*reinterpret_cast<vec_at*>(p)) : "v"(v), "Yk"(first_lanes(n)));
+}
+WEFT_INLINE vec_u16 load_u16(const void* p, std::int64_t n) {
+  vec_u16 h;
+  __asm__("vmovdqu16 %1, %0 %{%2%} %{z%}"
+          : "=v"(h)
+          : "m"(*static_cast<const vec_u16_at*>(p)), "Yk"(first_lanes(n)));
+  return h;
+}
+WEFT_INLINE void store_u16(void* p, vec_u16 h, std::int64_t n) {
+  __asm__("vmovdqu16 %1, %0 %{%2%}" : "+m"(*static_cast<vec_u16_at*>(p)) : "v"(h), "Yk"(first_lanes(n)));
+}
+WEFT_INLINE vec load(const bf16* p, std::int64_t n) { return widen_bf16(load_u16(p, n)); }
+WEFT_INLINE vec load(const fp16* p, std::int64_t n) { return widen_fp16(load_u16(p, n)); }
+WEFT_INLINE void store(bf16* p, vec v, std::int64_t n) { store_u16(p, narrow_bf16(v), n); }
+WEFT_INLINE void store(fp16* p, vec v, std::int64_t n) { store_u16(p, narrow_fp16(v), n); }
+#elif WEFT_TARGET == 1
+WEFT_INLINE vec_i32 first_lanes(std::int64_t n) {
+  return vec_i32{0, 1, 2, 3, 4, 5, 6, 7} < static_cast<std::int32_t>(n);
+}
+WEFT_INLINE vec load(const float* p, std::int64_t n) {
+  vec v;
+  __asm__("vmaskmovps %1, %2, %0" : "=x"(v) : "m"(*reinterpret_cast<const vec_at*>(p)), "x"(first_lanes(n)));
+  return v;
+}
+WEFT_INLINE void store(float* p, vec v, std::int64_t n) {
+  __asm__("vmaskmovps %1, %2, %0" : "+m"(*reinterpret_cast<vec_at*>(p)) : "x"(v), "x"(first_lanes(n)));
 }
 #endif
 

@@ -15,4 +15,4 @@
 #endif
 
 #define WEFT_KERNELS <weft/backend/cpu/vmath.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
