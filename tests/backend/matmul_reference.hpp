@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <string>
 #include <vector>
-
 #include <weft/backend/cpu/matmul.hpp>
 
 namespace weft::test {
@@ -22,8 +21,10 @@ struct random {
 
 /// Half a unit in the last place of T, relative.
 template <class T>
-constexpr double half_ulp = dtype_of<T> == dtype::f64 ? 0x1p-53 : dtype_of<T> == dtype::f32 ? 0x1p-24
-                          : dtype_of<T> == dtype::f16 ? 0x1p-11 : 0x1p-8;
+constexpr double half_ulp = dtype_of<T> == dtype::f64   ? 0x1p-53
+                            : dtype_of<T> == dtype::f32 ? 0x1p-24
+                            : dtype_of<T> == dtype::f16 ? 0x1p-11
+                                                        : 0x1p-8;
 
 template <class T, class Out>
 struct matmul_case {
@@ -45,10 +46,10 @@ struct matmul_case {
     const std::int64_t limits[] = {4, 20, 70, 140};
     made.shape = {r.below(4) == 0 ? r.below(4) : 1, r.below(limits[r.below(4)]), r.below(limits[r.below(4)]),
                   r.below(limits[r.below(4)])};
-    if (r.below(12) == 0) made.shape.m = 1, made.shape.n = 1000 + r.below(200);   // sampling
-    if (r.below(12) == 0) made.shape.k = 800 + r.below(800);                      // cut along k
-    if (r.below(40) == 0) made.shape = {1, 17, 40, 2000 + r.below(2500)};         // long k
-    if (r.below(40) == 0) made.shape = {1, 19, 4096 + r.below(70), 9};            // several groups of columns
+    if (r.below(12) == 0) made.shape.m = 1, made.shape.n = 1000 + r.below(200);  // sampling
+    if (r.below(12) == 0) made.shape.k = 800 + r.below(800);                     // cut along k
+    if (r.below(40) == 0) made.shape = {1, 17, 40, 2000 + r.below(2500)};        // long k
+    if (r.below(40) == 0) made.shape = {1, 19, 4096 + r.below(70), 9};           // several groups of columns
     made.a = strides_of(r, made.shape.m, made.shape.k, r.below(8) == 0 ? 2 : static_cast<int>(r.below(2)));
     made.b = strides_of(r, made.shape.k, made.shape.n, r.below(8) == 0 ? 2 : static_cast<int>(r.below(2)));
     if (r.below(4) == 0) made.b.batch = 0;
@@ -104,8 +105,8 @@ struct matmul_case {
       size[at] = magnitude;
     });
     product(shape, x.data(), a, y.data(), b, z.data(), c, accumulate);
-    // Bound of a sum of k products in any order: (k + 1) roundings of the accumulator, each at most half a unit of the sum
-    // of magnitudes; then one rounding to Out. (vdpbf16ps flushes subnormals; 1e-30 covers that.)
+    // Bound of a sum of k products in any order: (k + 1) roundings of the accumulator, each at most half a unit of the
+    // sum of magnitudes; then one rounding to Out. (vdpbf16ps flushes subnormals; 1e-30 covers that.)
     const double step = half_ulp<accumulate_t<T>> * static_cast<double>(shape.k + 2);
     std::int64_t wrong = 0;
     each(shape.batch, shape.m, shape.n, c, [&](auto, auto, auto, std::int64_t at) {
