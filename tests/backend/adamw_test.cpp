@@ -21,16 +21,18 @@ void test_adamw(bool with_copy) {
         const double g = static_cast<double>(gradients.back()[i]) * scale;
         m[i] = beta1 * m[i] + (1 - beta1) * g;
         v[i] = beta2 * v[i] + (1 - beta2) * g * g;
-        w[i] -= lr * (m[i] / (1 - std::pow(beta1, t)) / (std::sqrt(v[i] / (1 - std::pow(beta2, t))) + eps) + decay * w[i]);
+        w[i] -=
+            lr * (m[i] / (1 - std::pow(beta1, t)) / (std::sqrt(v[i] / (1 - std::pow(beta2, t))) + eps) + decay * w[i]);
       }
     }
     on_every_isa([&](team& team) {
       std::vector<M> master = start, gm(start.size()), gv(start.size());
       std::vector<W> copy(start.size());
       for (int t = 1; t <= steps; ++t) {
-        const weft::cpu::adamw_step step{lr, beta1, beta2, eps, decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t), scale};
-        weft::cpu::adamw(team, step, n, master.data(), gm.data(), gv.data(), gradients[static_cast<std::size_t>(t - 1)].data(),
-                         with_copy ? copy.data() : nullptr);
+        const weft::cpu::adamw_step step{lr,   beta1, beta2, eps, decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t),
+                                         scale};
+        weft::cpu::adamw(team, step, n, master.data(), gm.data(), gv.data(),
+                         gradients[static_cast<std::size_t>(t - 1)].data(), with_copy ? copy.data() : nullptr);
       }
       // About ten roundings a step. m may cancel (absolute); the update is lr * (at most 1.7) with the error of m.
       check_close(gm, m, 30 * sum_rounding<M>, 10 * sum_rounding<M>);

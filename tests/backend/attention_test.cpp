@@ -60,12 +60,13 @@ int64 q_size(const attention_shape& s) { return s.batch * s.q_len * s.heads * s.
 int64 kv_size(const attention_shape& s) { return s.batch * s.kv_len * s.kv_heads * s.head_dim; }
 
 const attention_shape shapes[] = {
-    {1, 1, 1, 1, 1, 1, 1.0, true},        {2, 7, 7, 3, 3, 5, 0.4, true},       {1, 70, 70, 4, 2, 16, 0.25, true},
-    {1, 130, 200, 2, 1, 40, 0.15, true},  {1, 300, 300, 1, 1, 64, 0.125, true}, {2, 65, 31, 2, 2, 33, 0.2, false},
-    {1, 40, 17, 2, 1, 8, 0.3, true},      {1, 3, 290, 6, 3, 20, 0.2, true},    {1, 64, 129, 2, 2, 128, 0.09, false},
+    {1, 1, 1, 1, 1, 1, 1.0, true},       {2, 7, 7, 3, 3, 5, 0.4, true},        {1, 70, 70, 4, 2, 16, 0.25, true},
+    {1, 130, 200, 2, 1, 40, 0.15, true}, {1, 300, 300, 1, 1, 64, 0.125, true}, {2, 65, 31, 2, 2, 33, 0.2, false},
+    {1, 40, 17, 2, 1, 8, 0.3, true},     {1, 3, 290, 6, 3, 20, 0.2, true},     {1, 64, 129, 2, 2, 128, 0.09, false},
 };
 
-/// The error as a whole: |got - want| <= relative * |want| in the Euclidean norm. Tighter than the worst case of an element.
+/// The error as a whole: |got - want| <= relative * |want| in the Euclidean norm. Tighter than the worst case of an
+/// element.
 template <class T>
 void check_norm(const std::vector<T>& got, const doubles& want, double relative) {
   double difference = 0, size = 0;
@@ -96,35 +97,36 @@ TEST_CASE_TEMPLATE("attention and its gradients", T, double, float, bf16, fp16) 
       std::vector<T> dq_added = old_q, dk_added = old_kv, dv_added = old_kv;
       std::vector<A> lse(want.lse.size());
       weft::cpu::attention(t, s, q.data(), k.data(), v.data(), out.data(), lse.data());
-      // A score adds head_dim products of at most 4 * scale, so it is good to 4 * scale * head_dim roundings; e^score and
-      // what averages it inherit that relative error, times values up to 2.
+      // A score adds head_dim products of at most 4 * scale, so it is good to 4 * scale * head_dim roundings; e^score
+      // and what averages it inherit that relative error, times values up to 2.
       const double score = 4 * s.scale * static_cast<double>(s.head_dim + 4) * sum_rounding<T>;
       const double average = 4 * score + 32 * sum_rounding<T>;
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < lse.size(); ++i)
-        wrong += std::isinf(want.lse[i])
-                     ? lse[i] != want.lse[i]
-                     : !(std::fabs(lse[i] - want.lse[i]) <= 2 * score + 16 * sum_rounding<T> * (1 + std::fabs(want.lse[i])));
+        wrong +=
+            std::isinf(want.lse[i])
+                ? lse[i] != want.lse[i]
+                : !(std::fabs(lse[i] - want.lse[i]) <= 2 * score + 16 * sum_rounding<T> * (1 + std::fabs(want.lse[i])));
       CHECK(wrong == 0);
       check_close(out, want.out, rounding<T>, average);
-      weft::cpu::attention_backward(t, s, q.data(), k.data(), v.data(), out.data(), lse.data(), dout.data(), dq.data(), false,
-                                    dk.data(), false, dv.data(), false);
-      weft::cpu::attention_backward(t, s, q.data(), k.data(), v.data(), out.data(), lse.data(), dout.data(), dq_added.data(),
-                                    true, dk_added.data(), true, dv_added.data(), true);
-      // ds = p * (dp - delta): dp and delta are sums of head_dim products up to 4, and delta reads `out` as rounded to T.
-      // Sums over queries (dk, dv) add the error of every query, weighted by p; over keys the weights add to 1.
+      weft::cpu::attention_backward(t, s, q.data(), k.data(), v.data(), out.data(), lse.data(), dout.data(), dq.data(),
+                                    false, dk.data(), false, dv.data(), false);
+      weft::cpu::attention_backward(t, s, q.data(), k.data(), v.data(), out.data(), lse.data(), dout.data(),
+                                    dq_added.data(), true, dk_added.data(), true, dv_added.data(), true);
+      // ds = p * (dp - delta): dp and delta are sums of head_dim products up to 4, and delta reads `out` as rounded to
+      // T. Sums over queries (dk, dv) add the error of every query, weighted by p; over keys the weights add to 1.
       const double dp = 4 * static_cast<double>(s.head_dim + 4) * (score + 8 * sum_rounding<T>);
       const double delta = static_cast<double>(s.head_dim) * 4 * (sizeof(T) == 2 ? rounding<T> : sum_rounding<T>);
       const double dq_error = 2 * s.scale * (dp + delta) + 16 * sum_rounding<T>;
-      // Rows of p that add to 1 meet in few keys only where keys are few: at most 1 + share * q_len / kv_len on average, 8
-      // times that for the uneven ones (the causal beginning).
+      // Rows of p that add to 1 meet in few keys only where keys are few: at most 1 + share * q_len / kv_len on
+      // average, 8 times that for the uneven ones (the causal beginning).
       const double meet = 8 * (1 + static_cast<double>(s.heads / s.kv_heads * s.q_len) / static_cast<double>(s.kv_len));
       const double dkv_error = meet * dq_error + 8 * meet * average;
       check_close(dq, want.dq, rounding<T>, dq_error);
       check_close(dk, want.dk, rounding<T>, dkv_error);
       check_close(dv, want.dv, rounding<T>, 8 * meet * average);
-      // Roundings are random: each result carries one rounding to T (dq and dk also that of `out`, in delta), about half
-      // of the worst case, and float sums of up to 300 terms.
+      // Roundings are random: each result carries one rounding to T (dq and dk also that of `out`, in delta), about
+      // half of the worst case, and float sums of up to 300 terms.
       const double norm = rounding<T> + 64 * sum_rounding<T>;
       check_norm(out, want.out, norm);
       if (s.kv_len > 1) check_norm(dq, want.dq, 2 * norm);  // with one key dq and dk are zero
@@ -143,7 +145,8 @@ TEST_CASE_TEMPLATE("attention and its gradients", T, double, float, bf16, fp16) 
 
 TEST_CASE("attention gradients agree with finite differences") {
   const attention_shape s{1, 6, 8, 4, 2, 5, 0.4, true};
-  std::vector<double> in[3] = {numbers<double>(q_size(s), 7), numbers<double>(kv_size(s), 8), numbers<double>(kv_size(s), 9)};
+  std::vector<double> in[3] = {numbers<double>(q_size(s), 7), numbers<double>(kv_size(s), 8),
+                               numbers<double>(kv_size(s), 9)};
   const auto dout = numbers<double>(q_size(s), 10);
   team t;
   std::vector<double> out(in[0].size()), lse(24), grad[3] = {in[0], in[1], in[2]};

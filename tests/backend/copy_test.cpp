@@ -1,6 +1,5 @@
 // Strided copies against loops, bit for bit: permutations, slices, padding, repetition.
 #include <algorithm>
-
 #include <weft/backend/cpu/copy.hpp>
 
 #include "kernel_testing.hpp"
@@ -62,12 +61,12 @@ TEST_CASE_TEMPLATE("copy: every permutation of four dimensions", T, double, floa
 }
 
 TEST_CASE("copy: slices, padding, repetition, rank 0, large") {
-  test_copy<float>({{5, 7}, {20, 1}, {7, 1}, 100, 35});                                // a slice of columns
-  test_copy<float>({{5, 7}, {7, 1}, {20, 1}, 35, 100});                                // into a padded array
-  test_copy<bf16>({{5, 7, 9}, {0, 9, 1}, {63, 9, 1}, 63, 315});                        // repeated
-  test_copy<float>({{5, 7}, {2, 10}, {3, 15}, 75, 150});                               // neither side contiguous
-  test_copy<float>({{}, {}, {}, 1, 1});                                                // one element
-  test_copy<float>({{0, 4}, {4, 1}, {4, 1}, 1, 1});                                    // none
+  test_copy<float>({{5, 7}, {20, 1}, {7, 1}, 100, 35});          // a slice of columns
+  test_copy<float>({{5, 7}, {7, 1}, {20, 1}, 35, 100});          // into a padded array
+  test_copy<bf16>({{5, 7, 9}, {0, 9, 1}, {63, 9, 1}, 63, 315});  // repeated
+  test_copy<float>({{5, 7}, {2, 10}, {3, 15}, 75, 150});         // neither side contiguous
+  test_copy<float>({{}, {}, {}, 1, 1});                          // one element
+  test_copy<float>({{0, 4}, {4, 1}, {4, 1}, 1, 1});              // none
   test_copy<float>(permuted({300, 200}, {1, 0}));
   test_copy<bf16>(permuted({2, 3, 2, 5, 2, 3, 2, 2}, {7, 6, 5, 4, 3, 2, 1, 0}));
 }

@@ -16,7 +16,8 @@ std::vector<std::int32_t> targets_for(int64 rows, int64 vocab) {
 }
 
 /// Sum over rows of g * (lse - (1-ls) * target logit - ls * mean logit), in double from the definition.
-double loss(int64 rows, int64 n, const doubles& x, const std::vector<std::int32_t>& targets, const doubles& g, double ls) {
+double loss(int64 rows, int64 n, const doubles& x, const std::vector<std::int32_t>& targets, const doubles& g,
+            double ls) {
   double total = 0;
   for (int64 r = 0; r < rows; ++r) {
     if (targets[r] < 0) continue;
@@ -58,7 +59,8 @@ TEST_CASE_TEMPLATE("pieces of cross-entropy, for a slice of the vocabulary", T, 
       weft::cpu::row_max(t, rows, n, x.data(), gm.data());
       check_close(gm, m, 0, 1e-300);
       weft::cpu::row_sums(t, rows, n, x.data(), begin, targets.data(), gm.data(), ge.data(), gl.data(), gs.data());
-      // Differences up to 16 rounded to 2^-24 make exps good to 16 * 2^-24 each; so does adding 3001 of one sign by 64 lanes.
+      // Differences up to 16 rounded to 2^-24 make exps good to 16 * 2^-24 each; so does adding 3001 of one sign by 64
+      // lanes.
       check_close(ge, exps, 100 * sum_rounding<T>, 0);
       check_close(gl, logit, 0, 1e-300);
       check_close(gs, sums, 0, 8 * 100 * static_cast<double>(n) * sum_rounding<T>);  // terms up to 8 that cancel
@@ -70,7 +72,8 @@ TEST_CASE_TEMPLATE("pieces of cross-entropy, for a slice of the vocabulary", T, 
       weft::cpu::cross_entropy_backward(t, rows, n, got.data(), begin, targets.data(), lse.data(), g.data(), ls, vocab,
                                         got.data());
       CHECK(same_bits(got, apart));
-      // exp(v - lse) is good to 32 * 2^-24; subtracting the target's 0.9 leaves that absolutely; fp16 subnormals: 2^-25.
+      // exp(v - lse) is good to 32 * 2^-24; subtracting the target's 0.9 leaves that absolutely; fp16 subnormals:
+      // 2^-25.
       check_close(got, dx, rounding<T> + 40 * sum_rounding<T>, 64 * sum_rounding<T> + (sizeof(T) == 2 ? 0x1p-25 : 0));
       return got;
     });
@@ -103,12 +106,12 @@ TEST_CASE("a vocabulary in two slices gives the bits of the gradient of the whol
   const auto lse = numbers<float>(rows, 8, 4, 5), g = numbers<float>(rows, 9);
   team t;
   std::vector<float> whole(x.size());
-  weft::cpu::cross_entropy_backward(t, rows, n, x.data(), 0, targets.data(), lse.data(), g.data(), 0.1, n, whole.data());
+  weft::cpu::cross_entropy_backward(t, rows, n, x.data(), 0, targets.data(), lse.data(), g.data(), 0.1, n,
+                                    whole.data());
   for (const int64 begin : {0, 32}) {
     std::vector<float> part, got(rows * 32), want;
     for (int64 r = 0; r < rows; ++r)
-      for (int64 i = 0; i < 32; ++i)
-        part.push_back(x[r * n + begin + i]), want.push_back(whole[r * n + begin + i]);
+      for (int64 i = 0; i < 32; ++i) part.push_back(x[r * n + begin + i]), want.push_back(whole[r * n + begin + i]);
     weft::cpu::cross_entropy_backward(t, rows, 32, part.data(), begin, targets.data(), lse.data(), g.data(), 0.1, n,
                                       got.data());
     CHECK(same_bits(got, want));

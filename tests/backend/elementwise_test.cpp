@@ -14,28 +14,43 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 double exact(unary f, double x) {
   switch (f) {
-    case unary::identity: return x;
-    case unary::negate: return -x;
-    case unary::exp: return std::exp(x);
-    case unary::log: return std::log(x);
-    case unary::sqrt: return std::sqrt(x);
-    case unary::rsqrt: return 1 / std::sqrt(x);
-    case unary::reciprocal: return 1 / x;
-    case unary::square: return x * x;
-    case unary::abs: return std::fabs(x);
-    case unary::tanh: return std::tanh(x);
-    case unary::sigmoid: return sigmoid(x);
-    case unary::relu: return x > 0 ? x : 0;
-    case unary::silu: return x * sigmoid(x);
-    case unary::gelu: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case unary::gelu_exact: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case unary::identity:
+      return x;
+    case unary::negate:
+      return -x;
+    case unary::exp:
+      return std::exp(x);
+    case unary::log:
+      return std::log(x);
+    case unary::sqrt:
+      return std::sqrt(x);
+    case unary::rsqrt:
+      return 1 / std::sqrt(x);
+    case unary::reciprocal:
+      return 1 / x;
+    case unary::square:
+      return x * x;
+    case unary::abs:
+      return std::fabs(x);
+    case unary::tanh:
+      return std::tanh(x);
+    case unary::sigmoid:
+      return sigmoid(x);
+    case unary::relu:
+      return x > 0 ? x : 0;
+    case unary::silu:
+      return x * sigmoid(x);
+    case unary::gelu:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case unary::gelu_exact:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
   }
   return 0;
 }
 
-constexpr unary functions[] = {unary::identity, unary::negate,     unary::exp,    unary::log,     unary::sqrt,
-                               unary::rsqrt,    unary::reciprocal, unary::square, unary::abs,     unary::tanh,
-                               unary::sigmoid,  unary::relu,       unary::silu,   unary::gelu,    unary::gelu_exact};
+constexpr unary functions[] = {unary::identity, unary::negate,     unary::exp,    unary::log,  unary::sqrt,
+                               unary::rsqrt,    unary::reciprocal, unary::square, unary::abs,  unary::tanh,
+                               unary::sigmoid,  unary::relu,       unary::silu,   unary::gelu, unary::gelu_exact};
 
 bool wants_positive(unary f) {
   return f == unary::log || f == unary::sqrt || f == unary::rsqrt || f == unary::reciprocal;
@@ -43,12 +58,18 @@ bool wants_positive(unary f) {
 
 double exact(binary f, double a, double b) {
   switch (f) {
-    case binary::add: return a + b;
-    case binary::subtract: return a - b;
-    case binary::multiply: return a * b;
-    case binary::divide: return a / b;
-    case binary::maximum: return a > b ? a : b;
-    case binary::minimum: return a < b ? a : b;
+    case binary::add:
+      return a + b;
+    case binary::subtract:
+      return a - b;
+    case binary::multiply:
+      return a * b;
+    case binary::divide:
+      return a / b;
+    case binary::maximum:
+      return a > b ? a : b;
+    case binary::minimum:
+      return a < b ? a : b;
   }
   return 0;
 }
@@ -72,8 +93,9 @@ TEST_CASE_TEMPLATE("unary functions and their derivatives", T, double, float, bf
         dx_added[i] = dx[i] + static_cast<double>(old[i]);
       }
       INFO("function " << static_cast<int>(f) << " n " << n);
-      // One rounding to T, and up to 16 roundings in the accumulate type (gelu cancels 1 + tanh near -5: absolute part).
-      // The finite difference is good to 1e-9 for |f'''| < 1000 at h = 1e-5 (rsqrt near 0.1: 15/8 * 0.1^-3.5 = 6000).
+      // One rounding to T, and up to 16 roundings in the accumulate type (gelu cancels 1 + tanh near -5: absolute
+      // part). The finite difference is good to 1e-9 for |f'''| < 1000 at h = 1e-5 (rsqrt near 0.1: 15/8 * 0.1^-3.5 =
+      // 6000).
       const double relative = rounding<T> + 16 * sum_rounding<T>, absolute = 16 * sum_rounding<T>;
       on_every_isa([&](team& t) {
         std::vector<T> got(x.size()), gradient(x.size()), added = old;
@@ -164,9 +186,9 @@ TEST_CASE_TEMPLATE("binary functions, of one shape and broadcast", T, double, fl
     struct layout {
       int64 a[4], b[4];
     };
-    const layout layouts[] = {{{1155, 231, 33, 1}, {0, 0, 0, 1}},  {{1155, 231, 33, 1}, {0, 0, 1, 0}},
-                              {{0, 0, 0, 0}, {1155, 231, 33, 1}},  {{1155, 231, 33, 1}, {1, 3, 15, 105}},
-                              {{33, 0, 0, 1}, {0, 33, 0, 1}},      {{0, 1, 0, 0}, {0, 0, 0, 1}}};
+    const layout layouts[] = {{{1155, 231, 33, 1}, {0, 0, 0, 1}}, {{1155, 231, 33, 1}, {0, 0, 1, 0}},
+                              {{0, 0, 0, 0}, {1155, 231, 33, 1}}, {{1155, 231, 33, 1}, {1, 3, 15, 105}},
+                              {{33, 0, 0, 1}, {0, 33, 0, 1}},     {{0, 1, 0, 0}, {0, 0, 0, 1}}};
     const auto a = numbers<T>(3465, 7), b = numbers<T>(3465, 8, 0.5, 3);
     for (const layout& l : layouts) {
       doubles y;

@@ -12,10 +12,12 @@ void test_embedding() {
   struct shape {
     int64 rows, width, begin, count, vocabulary;
   };
-  for (const shape s : {shape{1, 1, 0, 1, 1}, {50, 17, 0, 7, 7}, {300, 300, 10, 20, 40}, {9, 64, 0, 1000, 1000}, {0, 8, 0, 5, 5}}) {
+  for (const shape s :
+       {shape{1, 1, 0, 1, 1}, {50, 17, 0, 7, 7}, {300, 300, 10, 20, 40}, {9, 64, 0, 1000, 1000}, {0, 8, 0, 5, 5}}) {
     std::vector<std::int32_t> ids;
     generator source(1);
-    for (int64 i = 0; i < s.rows; ++i) ids.push_back(static_cast<std::int32_t>(source.bits() % static_cast<std::uint64_t>(s.vocabulary)));
+    for (int64 i = 0; i < s.rows; ++i)
+      ids.push_back(static_cast<std::int32_t>(source.bits() % static_cast<std::uint64_t>(s.vocabulary)));
     if (s.rows > 10) ids[3] = -1;  // ids outside are nobody's
     const auto table = numbers<T>(s.count * s.width, 2), dy = numbers<T>(s.rows * s.width, 3);
     const auto old = numbers<G>(s.count * s.width, 4);

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <string>
 #include <vector>
-
 #include <weft/backend/cpu/isa.hpp>
 #include <weft/backend/cpu/team.hpp>
 #include <weft/core/dtype.hpp>
@@ -23,12 +22,17 @@ using int64 = std::int64_t;
 using doubles = std::vector<double>;
 
 /// Largest relative error of rounding to T: 2^-p for p significant bits.
-template <class T> inline constexpr double rounding = 0x1p-53;
-template <> inline constexpr double rounding<float> = 0x1p-24;
-template <> inline constexpr double rounding<bf16> = 0x1p-8;
-template <> inline constexpr double rounding<fp16> = 0x1p-11;
+template <class T>
+inline constexpr double rounding = 0x1p-53;
+template <>
+inline constexpr double rounding<float> = 0x1p-24;
+template <>
+inline constexpr double rounding<bf16> = 0x1p-8;
+template <>
+inline constexpr double rounding<fp16> = 0x1p-11;
 /// The same for the type sums are kept in.
-template <class T> inline constexpr double sum_rounding = sizeof(T) == 8 ? 0x1p-53 : 0x1p-24;
+template <class T>
+inline constexpr double sum_rounding = sizeof(T) == 8 ? 0x1p-53 : 0x1p-24;
 
 class generator {
  public:
@@ -91,7 +95,8 @@ void check_close(const std::vector<T>& got, const doubles& want, double relative
   CHECK(worst <= 1.0);
 }
 
-/// Runs f(team) for every instruction set here; teams of 1 and 3 must produce the same bits. f returns what it computed.
+/// Runs f(team) for every instruction set here; teams of 1 and 3 must produce the same bits. f returns what it
+/// computed.
 template <class F>
 void on_every_isa(F f) {
   for (const isa level : {isa::portable, isa::avx2, isa::avx512, isa::avx512_bf16, isa::amx}) {

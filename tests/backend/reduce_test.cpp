@@ -47,10 +47,11 @@ void test_reduce(const extents& e, std::uint64_t seed) {
       const auto old = numbers<Out>(static_cast<int64>(want.size()), 2);
       doubles added = want;
       for (std::size_t i = 0; i < added.size(); ++i) added[i] += static_cast<double>(old[i]);
-      // Terms below 2 of either sign: partial sums near sqrt(n); at most about 300 additions follow one another (blocks of
-      // 16384 over at least 64 running sums). A maximum is exact but for its rounding to Out.
+      // Terms below 2 of either sign: partial sums near sqrt(n); at most about 300 additions follow one another (blocks
+      // of 16384 over at least 64 running sums). A maximum is exact but for its rounding to Out.
       const double terms = static_cast<double>(size) / static_cast<double>(want.size() + (want.empty()));
-      const double absolute = kind == reduce::sum ? 4 * std::sqrt(terms) * std::fmin(terms + 1, 300) * sum_rounding<T> : 1e-300;
+      const double absolute =
+          kind == reduce::sum ? 4 * std::sqrt(terms) * std::fmin(terms + 1, 300) * sum_rounding<T> : 1e-300;
       on_every_isa([&](team& t) {
         std::vector<Out> got(want.size()), sum = old;
         weft::cpu::reduce_dims(t, kind, rank, e.data(), reduced, x.data(), got.data(), false);
@@ -68,7 +69,8 @@ void test_reduce(const extents& e, std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("reduce over any dimensions") {
-  for (const extents& e : {extents{}, {1}, {5}, {40000}, {3, 70}, {70, 3}, {2, 3, 4, 5}, {1, 30, 1, 40}, {4, 50, 2, 33}}) {
+  for (const extents& e :
+       {extents{}, {1}, {5}, {40000}, {3, 70}, {70, 3}, {2, 3, 4, 5}, {1, 30, 1, 40}, {4, 50, 2, 33}}) {
     test_reduce<float, float>(e, 1);
     test_reduce<bf16, float>(e, 3);
   }

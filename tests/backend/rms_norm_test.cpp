@@ -64,7 +64,8 @@ TEST_CASE_TEMPLATE("rms_norm and its gradients", T, double, float, bf16, fp16) {
                                    gw.data(), false);
       weft::cpu::rms_norm_backward(t, s.rows, s.width, x.data(), w.data(), gr.data(), dy.data(), gx_added.data(), true,
                                    gw_added.data(), true);
-      // dx is a difference of terms up to r * 3 (r up to 1/sqrt(eps) at width 1, else about 1), each good to 50 roundings.
+      // dx is a difference of terms up to r * 3 (r up to 1/sqrt(eps) at width 1, else about 1), each good to 50
+      // roundings.
       const double absolute = 200 * sum_rounding<T> * (s.width == 1 ? 10 : 1) + 0x1p-25 * (sizeof(T) == 2);
       check_close(gx, dx, rounding<T>, absolute);
       check_close(gx_added, dx_added, rounding<T>, absolute);
@@ -72,8 +73,9 @@ TEST_CASE_TEMPLATE("rms_norm and its gradients", T, double, float, bf16, fp16) {
       const double dw_error = 8 * static_cast<double>(s.rows) * 20 * sum_rounding<T>;
       check_close(gw, dw, rounding<T>, dw_error);
       check_close(gw_added, dw_added, rounding<T>, dw_error);
-      weft::cpu::rms_norm_backward(t, s.rows, s.width, x.data(), w.data(), gr.data(), dy.data(), static_cast<T*>(nullptr),
-                                   false, gw_float.data(), true);  // weight only, into the accumulate type
+      weft::cpu::rms_norm_backward(t, s.rows, s.width, x.data(), w.data(), gr.data(), dy.data(),
+                                   static_cast<T*>(nullptr), false, gw_float.data(),
+                                   true);  // weight only, into the accumulate type
       check_close(gw_float, dw_float, 2 * sum_rounding<T>, dw_error);
       std::vector<T> only_x(x.size());
       weft::cpu::rms_norm_backward(t, s.rows, s.width, x.data(), w.data(), gr.data(), dy.data(), only_x.data(), false,
@@ -92,8 +94,8 @@ TEST_CASE("rms_norm gradients agree with finite differences") {
   team t;
   std::vector<double> y(65), rstd(5), dx(65), dw(13);
   weft::cpu::rms_norm(t, s.rows, s.width, eps, x.data(), w.data(), y.data(), rstd.data());
-  weft::cpu::rms_norm_backward(t, s.rows, s.width, x.data(), w.data(), rstd.data(), dy.data(), dx.data(), false, dw.data(),
-                               false);
+  weft::cpu::rms_norm_backward(t, s.rows, s.width, x.data(), w.data(), rstd.data(), dy.data(), dx.data(), false,
+                               dw.data(), false);
   const auto slope = [&](bool of_weight, std::size_t i) {
     double difference = 0;
     for (const double h : {1e-5, -1e-5}) {

@@ -15,7 +15,8 @@ TEST_CASE_TEMPLATE("rope", T, double, float, bf16, fp16) {
     std::vector<A> cosines, sines;
     for (int64 p = 0; p < s.seq + first; ++p)
       for (int64 i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(p) * std::pow(1e4, -static_cast<double>(i) / static_cast<double>(half));
+        const double angle =
+            static_cast<double>(p) * std::pow(1e4, -static_cast<double>(i) / static_cast<double>(half));
         cosines.push_back(static_cast<A>(std::cos(angle)));
         sines.push_back(static_cast<A>(std::sin(angle)));
       }
@@ -34,7 +35,8 @@ TEST_CASE_TEMPLATE("rope", T, double, float, bf16, fp16) {
       on_every_isa([&](team& t) {
         std::vector<T> got(x.size()), sum = old, in_place = x;
         const auto turn = [&](const T* from, bool back, T* to, bool add) {
-          weft::cpu::rope(t, s.batch, s.seq, s.heads, s.head_dim, from, cosines.data(), sines.data(), first, back, to, add);
+          weft::cpu::rope(t, s.batch, s.seq, s.heads, s.head_dim, from, cosines.data(), sines.data(), first, back, to,
+                          add);
         };
         turn(x.data(), inverse, got.data(), false);
         turn(x.data(), inverse, sum.data(), true);
@@ -50,5 +52,6 @@ TEST_CASE_TEMPLATE("rope", T, double, float, bf16, fp16) {
     }
   }
   team t;
-  CHECK_THROWS_AS(weft::cpu::rope<float>(t, 1, 1, 1, 3, nullptr, nullptr, nullptr, 0, false, nullptr, false), weft::error);
+  CHECK_THROWS_AS(weft::cpu::rope<float>(t, 1, 1, 1, 3, nullptr, nullptr, nullptr, 0, false, nullptr, false),
+                  weft::error);
 }

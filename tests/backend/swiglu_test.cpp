@@ -35,7 +35,8 @@ TEST_CASE_TEMPLATE("swiglu and its gradients", T, double, float, bf16, fp16) {
       check_close(aa, dgate_added, relative, 16 * absolute + 1e-8);
       check_close(bb, dup_added, relative, 2 * absolute);
       std::vector<T> in_gate = gate, in_up = up;
-      weft::cpu::swiglu_backward(t, n, in_gate.data(), in_up.data(), dy.data(), in_gate.data(), false, in_up.data(), false);
+      weft::cpu::swiglu_backward(t, n, in_gate.data(), in_up.data(), dy.data(), in_gate.data(), false, in_up.data(),
+                                 false);
       CHECK(same_bits(in_gate, a));
       CHECK(same_bits(in_up, b));
       got.insert(got.end(), a.begin(), a.end());

@@ -120,6 +120,21 @@ void orders(C& c) {
   CHECK(out[2] == c.size());
 }
 
+/// Many small sums in place, three outstanding at a time, so that ranks meet in every state of an operation.
+template <class C>
+void many_small(C& c, int rounds) {
+  const int sum = c.size() * (c.size() + 1) / 2;
+  int wrong = 0;
+  for (int i = 0; i < rounds; ++i) {
+    int x[3] = {c.rank() + 1, 2 * c.rank() + 2, 3 * c.rank() + 3};
+    weft::request open[3];
+    for (int k = 0; k < 3; ++k) open[k] = c.all_reduce(&x[k], &x[k], 1, weft::dtype::i32, weft::reduction::sum);
+    for (int k = 0; k < 3; ++k) open[(k + i + c.rank()) % 3].wait();
+    for (int k = 0; k < 3; ++k) wrong += x[k] != (k + 1) * sum;
+  }
+  CHECK(wrong == 0);
+}
+
 /// Messages of a pair arrive in the order in which they were sent, also those of a rank to itself.
 template <class C>
 void exchanges(C& c) {
@@ -152,6 +167,7 @@ void all(const Launch& launch, std::uint64_t seed) {
   launch([&](auto& c) { every_collective(c, seed); });
   launch([](auto& c) { orders(c); });
   launch([](auto& c) { exchanges(c); });
+  launch([](auto& c) { many_small(c, 2000); });
   launch([&](auto& c) { random_program(c, seed, 400); });
 }
 

@@ -16,6 +16,7 @@ struct checkpointed {
   static void vjp(context& rank, tape_node& node) {
     auto& self = *static_cast<checkpointed*>(node.state.get());
     X x = self.input;
+    x.data = x.held();
     x.slot = node.input(0) ? new_slot(x.held(), x.held().type) : ref<slot>();
     {
       recording on(rank, &self.again);

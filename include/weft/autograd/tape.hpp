@@ -3,6 +3,7 @@
 // a tensor's dimensions or placement is in its type.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -86,18 +87,23 @@ class tape {
       }
     }
     rank.tape = outer;
-    ++epoch_;
+    epoch_ = fresh();
   }
   void clear() {
     nodes_.clear();
-    ++epoch_;
+    epoch_ = fresh();
   }
-  /// Changes whenever the tape is emptied: what was derived for an earlier recording is stale.
+  /// Changes whenever the tape is emptied, and no two tapes ever have the same: what was derived for another recording is
+  /// stale, also where a new tape lies in the memory of an old one.
   std::uint64_t epoch() const { return epoch_; }
 
  private:
   std::vector<tape_node> nodes_;
-  std::uint64_t epoch_ = 0;
+  static std::uint64_t fresh() {
+    static std::atomic<std::uint64_t> count{0};
+    return ++count;
+  }
+  std::uint64_t epoch_ = fresh();
 };
 
 /// Records on `tape` for the life of the object (or, given null, records nothing).
@@ -136,17 +142,15 @@ tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&
   return &node;
 }
 
-/// Memory for input i's gradient: empty when none is wanted.
+/// Memory for input i's gradient: empty when none is wanted. What another slot or a reader shares is never written.
 template <class Backend>
 gradient_target target(context& rank, tape_node& node, int i) {
   slot* s = node.input(i).get();
   if (!s) return {};
-  if (s->has_gradient && !s->pinned && !s->gradient.buffer.unique()) {  // shared with another slot: take a copy before adding
+  if (!s->gradient || (!s->pinned && !s->gradient.buffer.unique())) {
     array own = rank.make(s->type, s->shape, s->category);
-    Backend::copy_bytes(rank.queue<Backend>(), s->gradient.data, own.data, own.bytes());
+    if (s->has_gradient) Backend::copy_bytes(rank.queue<Backend>(), s->gradient.data, own.data, own.bytes());
     s->gradient = own;
-  } else if (!s->gradient) {
-    s->gradient = rank.make(s->type, s->shape, s->category);
   }
   return {s->gradient, std::exchange(s->has_gradient, true)};
 }
@@ -163,6 +167,24 @@ void contribute(context& rank, tape_node& node, int i, const array& gradient) {
   }
   const gradient_target to = target<Backend>(rank, node, i);
   Backend::convert(rank.queue<Backend>(), gradient, to.to, to.add);
+}
+
+/// Whether input i is the same value as an earlier input.
+inline bool met_before(const tape_node& node, int i) {
+  for (int j = 0; j < i; ++j)
+    if (node.input(i) && node.input(j) == node.input(i)) return true;
+  return false;
+}
+/// As target, for a kernel that writes several gradients at once: an input met before gets memory of its own, and `settle`
+/// adds that to the first one's when the kernel is done.
+template <class Backend>
+gradient_target target_apart(context& rank, tape_node& node, int i) {
+  if (!met_before(node, i)) return target<Backend>(rank, node, i);
+  return {rank.make(node.input(i)->type, node.input(i)->shape), false};
+}
+template <class Backend>
+void settle(context& rank, tape_node& node, int i, const gradient_target& written) {
+  if (met_before(node, i)) contribute<Backend>(rank, node, i, written.to);
 }
 
 /// A vjp for element type T whose target may be kept in another type: computes into T, then converts.

@@ -25,7 +25,9 @@ struct axis_group {
 
 class context {
  public:
-  context(any_communicator world_ranks, std::uint64_t random_seed) : seed(random_seed), world(std::move(world_ranks)) {}
+  /// `source`: where the rank's tensors live, the host or a device; its backend's.
+  context(any_communicator world_ranks, std::uint64_t random_seed, memory_source source = {})
+      : seed(random_seed), world(std::move(world_ranks)), memory(source) {}
   context(const context&) = delete;
   context& operator=(const context&) = delete;
 
@@ -106,7 +108,7 @@ shape local_shape(const context& rank, const shape& global) {
   require(global.rank == X::dims::rank, "a tensor of ", X::dims::rank, " dimensions was given ", global.rank, " extents");
   shape out;
   [&]<class... Es>(dims<Es...>) {
-    int i = 0;
+    [[maybe_unused]] int i = 0;
     (([&] {
        constexpr std::int64_t fixed = detail::entry<Es>::size;
        require(fixed == dynamic_extent || fixed == global[i], "dimension ", std::string(tag_of<Es>::name), " has ", fixed,

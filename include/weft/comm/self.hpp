@@ -16,11 +16,13 @@ namespace detail {
 class mailbox final : public completion {
  public:
   request post(bool receives, const void* in, void* out, std::int64_t bytes) {
-    require(waiting_.empty() || waiting_receives_ == receives || waiting_.front().bytes == bytes, "a rank sends itself ",
-            receives ? waiting_.front().bytes : bytes, " bytes and receives ",
-            receives ? bytes : waiting_.front().bytes, "; make the two sizes equal.");
+    const bool matches = !waiting_.empty() && waiting_receives_ != receives;
+    if (matches && waiting_.front().bytes != bytes) {
+      fail("a rank sends itself ", receives ? waiting_.front().bytes : bytes, " bytes and receives ",
+           receives ? bytes : waiting_.front().bytes, "; make the two sizes equal.");
+    }
     const std::uint64_t ticket = 2 * posted_[receives]++ + receives;
-    if (waiting_.empty() || waiting_receives_ == receives) {
+    if (!matches) {
       waiting_receives_ = receives;
       waiting_.push_back({in, out, bytes});
       return {*this, ticket};

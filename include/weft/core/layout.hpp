@@ -91,9 +91,18 @@ template <class... Ps>
 struct layout_axes<layout<Ps...>> { using type = typename detail::join_lists<typename detail::axes_in<Ps>::type...>::type; };
 template <class L>
 using axes_of = typename layout_axes<L>::type;
-/// The axes that either of several layouts names, each once.
+namespace detail {
+template <class P> struct sharding_axes { using type = list<>; };
+template <class D, class... As> struct sharding_axes<shard<D, As...>> { using type = list<As...>; };
+template <class L> struct all_sharding_axes;
+template <class... Ps>
+struct all_sharding_axes<layout<Ps...>> { using type = typename join_lists<typename sharding_axes<Ps>::type...>::type; };
+}  // namespace detail
+/// The axes that either of several layouts names, each once. Those that shard come first, a dimension's outermost first, so
+/// that a layout put together axis by axis in this order cuts a dimension as its operand did.
 template <class... Ls>
-using axes_of_all = typename detail::unique_list<typename detail::join_lists<axes_of<Ls>...>::type, list<>>::type;
+using axes_of_all = typename detail::unique_list<
+    typename detail::join_lists<typename detail::all_sharding_axes<Ls>::type..., axes_of<Ls>...>::type, list<>>::type;
 
 /// The canonical layout with the given placements: `place<shard<batch, dp>, partial<tp>>`.
 template <class... Ps>

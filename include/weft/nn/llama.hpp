@@ -76,7 +76,7 @@ class llama {
   using strategy = S;
   using compute = typename S::precision::compute;
   /// Token ids, [batch/dp, seq].
-  using ids = tensor<std::int32_t, dims<batch, seq>, shard<batch, typename S::sharding::axis>>;
+  using ids = basic_tensor<std::int32_t, dims<batch, seq>, place<shard<batch, typename S::sharding::axis>>, typename S::backend>;
 
   llama(context& rank, const llama_config& wanted)
       : config_(wanted.resolved(rank.degree<tp>(), S::sequence_parallel)), rank_(&rank), layers_(static_cast<std::size_t>(config_.layers)) {

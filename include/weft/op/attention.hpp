@@ -25,6 +25,8 @@ struct attention_operator {
                             options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(sq[3])), options.causal};
     require(s.heads % s.kv_heads == 0, "attention: ", s.heads, " query heads don't divide into groups of ", s.kv_heads, " key and value heads");
     require(sk == v.held().shape, "attention: keys and values have different sizes");
+    require(sq[0] == sk[0] && sq[3] == sk[3], "attention: queries have ", sq[0], " sequences and heads of width ", sq[3], ", keys have ", sk[0],
+            " and ", sk[3], "; both have to agree");
     value out{q.rank, rank.make(dtype_of<T>, sq), {}};
     shape rows;
     rows.push_back(s.batch), rows.push_back(s.heads), rows.push_back(s.q_len);
@@ -45,11 +47,12 @@ struct attention_operator {
     const auto s = node.template get<attention_shape>();
     gradient_target d[3];
     for (int i = 0; i < 3; ++i)  // the kernel writes all three; one that is not wanted goes nowhere
-      d[i] = node.input(i) ? target<Backend>(rank, node, i) : gradient_target{rank.make(dtype_of<T>, node.saved(i).shape), false};
+      d[i] = node.input(i) ? target_apart<Backend>(rank, node, i) : gradient_target{rank.make(dtype_of<T>, node.saved(i).shape), false};
     Backend::attention_backward(rank.queue<Backend>(), s, node.saved(0).template as<T>(), node.saved(1).template as<T>(),
                                 node.saved(2).template as<T>(), node.saved(3).template as<T>(),
                                 node.saved(4).template as<accumulate_t<T>>(), node.output_gradient().template as<T>(),
                                 d[0].to.template as<T>(), d[0].add, d[1].to.template as<T>(), d[1].add, d[2].to.template as<T>(), d[2].add);
+    for (int i = 1; i < 3; ++i) settle<Backend>(rank, node, i, d[i]);
   }
 };
 
@@ -61,10 +64,19 @@ constexpr bool attention_agrees() {
   return (q.kind == holds::shard) == (k.kind == holds::shard) && at_q == at_k && (at_q < 0 || at_q == 0 || at_q == 2);
 }
 
+// And over the same axes, in the same order.
+template <class Q, class K>
+inline constexpr bool attention_cut_alike = []<class B, class S, class H, class W, class B2, class S2, class H2, class W2>(
+                                                dims<B, S, H, W>, dims<B2, S2, H2, W2>) {
+  return std::same_as<shard_axes<layout_of<Q>, tag_of<B>>, shard_axes<layout_of<K>, tag_of<B2>>> &&
+         std::same_as<shard_axes<layout_of<Q>, tag_of<H>>, shard_axes<layout_of<K>, tag_of<H2>>>;
+}(dims_of<Q>{}, dims_of<K>{});
+
 template <class Q, class K, class V, class Axes> struct attention_rule;
 template <class Q, class K, class V, class... As>
 struct attention_rule<Q, K, V, list<As...>> {
-  static constexpr bool agrees = ((attention_agrees<Q, K, As>() && attention_agrees<Q, V, As>()) && ...);
+  static constexpr bool agrees = ((attention_agrees<Q, K, As>() && attention_agrees<Q, V, As>()) && ...) &&
+                                 attention_cut_alike<Q, K> && attention_cut_alike<Q, V>;
   template <class A>
   static constexpr auto on() {
     if constexpr (state_on<layout_of<Q>, A>.kind == holds::shard) return typename shard_on<layout_of<Q>, A>::type{};
@@ -85,6 +97,8 @@ template <any_tensor Q, any_tensor K, any_tensor V>
 auto attention(const Q& q, const K& k, const V& v, attention_options options = {}) {
   static_assert(dims_of<Q>::rank == 4 && dims_of<K>::rank == 4 && std::same_as<dims_of<K>, dims_of<V>>,
                 "weft: attention(q, k, v) takes q [batch, seq, heads, head_dim] and k, v [batch, keys, kv_heads, head_dim]");
+  static_assert(std::same_as<typename Q::element_type, typename K::element_type> && std::same_as<typename Q::element_type, typename V::element_type>,
+                "weft: attention(q, k, v) takes one element type; cast<T>(x) the others");
   static_assert(!has_partial<layout_of<Q>> && !has_partial<layout_of<K>> && !has_partial<layout_of<V>>,
                 "weft: attention of a pending sum is not the sum of the attentions: all_reduce<axis> it first");
   using rule = detail::attention_rule<Q, K, V, axes_of_all<layout_of<Q>, layout_of<K>, layout_of<V>>>;

@@ -36,14 +36,14 @@ struct conversion {
     context& rank = *x.rank;
     if (!x.slot || !rank.tape || !rank.group(axis)) return x;
     for (const slot::promotion& p : x.slot->promotions)
-      if (p.axis == axis && p.on == rank.tape && p.epoch == rank.tape->epoch()) return {x.rank, x.data, p.promoted};
+      if (p.axis == axis && p.epoch == rank.tape->epoch()) return {x.rank, x.data, p.promoted};
     value y{x.rank, x.data, {}};
     tape_node* node = record("promote", y, vjp, x);
     y.slot->live = x.slot->live;
     y.slot->type = x.slot->type;
     node->set(conversion_attributes{axis, movement::all_reduce, -1, -1});
     std::erase_if(x.slot->promotions, [&](const slot::promotion& p) { return p.axis == axis; });
-    x.slot->promotions.push_back({axis, rank.tape, rank.tape->epoch(), y.slot});
+    x.slot->promotions.push_back({axis, rank.tape->epoch(), y.slot});
     return y;
   }
 };
@@ -98,7 +98,7 @@ auto convert(const X& x) {
   constexpr movement there = forward_of(from.kind, to::kind, same);
   static_assert(there != movement::refused,
                 "weft: this conversion is not in the table: a replicate can't become invariant, nor a shard partial, by itself");
-  static_assert(from.kind != holds::shard || to::kind == holds::shard || detail::innermost<layout_of<X>, A>,
+  static_assert(from.kind != holds::shard || there == movement::none || detail::innermost<layout_of<X>, A>,
                 "weft: gather the innermost axis of a dimension first: its slices lie inside those of the outer axes");
   using result = basic_tensor<typename X::element_type, dims_of<X>, replaced<layout_of<X>, A, P>, typename X::backend>;
   if constexpr (there == movement::none && from.kind == to::kind) {

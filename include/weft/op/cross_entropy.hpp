@@ -98,13 +98,14 @@ struct cross_entropy_operator {
 template <class X, class Y, class A>
 constexpr bool cross_entropy_agrees() {
   constexpr on_axis x = state_on<layout_of<X>, A>, y = state_on<layout_of<Y>, A>;
+  if (y.kind == holds::partial) return false;
   if (x.kind == holds::shard && x.dim == dims_of<X>::names[dims_of<X>::rank - 1]) return y.kind != holds::shard;
   return (x.kind == holds::shard) == (y.kind == holds::shard) && x.dim == y.dim;
 }
 template <class X, class Y, class Axes> struct cross_entropy_rule;
 template <class X, class Y, class... As>
 struct cross_entropy_rule<X, Y, list<As...>> {
-  static constexpr bool agrees = (cross_entropy_agrees<X, Y, As>() && ...);
+  static constexpr bool agrees = (cross_entropy_agrees<X, Y, As>() && ...) && same_cuts<dims_of<Y>, layout_of<X>, layout_of<Y>>;
   template <class A>
   static constexpr auto on() {
     constexpr on_axis x = state_on<layout_of<X>, A>;
@@ -125,7 +126,12 @@ template <any_tensor X, any_tensor Y>
 auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options options = {}) {
   using in = dims_of<X>;
   static_assert(std::same_as<typename Y::element_type, std::int32_t>, "weft: cross_entropy(logits, targets) takes int32 targets");
-  static_assert(in::rank == dims_of<Y>::rank + 1, "weft: cross_entropy(logits, targets) takes logits [..., vocab] and targets [...]");
+  constexpr bool fits = [] {
+    bool same = in::rank == dims_of<Y>::rank + 1;
+    for (int i = 0; same && i < dims_of<Y>::rank; ++i) same = in::names[i] == dims_of<Y>::names[i];
+    return same;
+  }();
+  static_assert(fits, "weft: cross_entropy(logits, targets) takes logits [..., vocab] and targets [...]");
   static_assert(!has_partial<layout_of<X>>, "weft: cross_entropy of a pending sum is not the sum of the losses: all_reduce<axis> it first");
   using rule = detail::cross_entropy_rule<X, Y, axes_of_all<layout_of<X>, layout_of<Y>>>;
   static_assert(rule::agrees, "weft: cross_entropy needs the tokens sharded alike in logits and targets: split<dim, axis> or "

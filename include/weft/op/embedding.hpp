@@ -36,9 +36,10 @@ struct embedding_operator {
       Backend::embedding_backward(rank.queue<Backend>(), ids.elements(), at.width, ids.template as<std::int32_t>(), at.begin, at.count,
                                   dy.template as<T>(), table, d.add);
     };
-    if (d.to.type == dtype_of<T>) back(d.to.template as<T>());
-    else if (d.to.type == dtype::f32) back(d.to.template as<float>());
-    else fail("embedding: the table's gradient is kept in its own type or in fp32");
+    if constexpr (sizeof(T) == 2)
+      if (d.to.type == dtype::f32) return back(d.to.template as<float>());  // main gradients
+    require(d.to.type == dtype_of<T>, "embedding: the table's gradient is kept in its own type or, for a 16-bit type, in fp32");
+    back(d.to.template as<T>());
   }
 };
 
@@ -66,6 +67,7 @@ struct embedding_rule<I, W, list<As...>> {
 template <any_tensor I, any_tensor W>
 auto embedding(const I& ids, const W& table) {
   static_assert(std::same_as<typename I::element_type, std::int32_t>, "weft: embedding(ids, table) takes int32 ids");
+  static_assert(!has_partial<layout_of<I>>, "weft: embedding(ids, table) can't look up pending sums: all_reduce<axis> the ids first");
   static_assert(dims_of<W>::rank == 2, "weft: embedding(ids, table) takes a table [rows, width]");
   using rule = detail::embedding_rule<I, W, axes_of_all<layout_of<I>, layout_of<W>>>;
   if constexpr (rule::ok) {

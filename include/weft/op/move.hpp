@@ -109,7 +109,7 @@ array ring(context& rank, axis_group& group, const array& x, int step) {
   array y = rank.make(x.type, x.shape);
   const int n = group.degree;
   auto receive = group.comm.recv(y.data, x.bytes(), (group.index - step + n) % n);
-  auto send = group.comm.send(x.data, x.bytes(), (group.index + step) % n);
+  auto send = group.comm.send(x.data, x.bytes(), (group.index + step + n) % n);
   send.wait();
   receive.wait();
   return y;

@@ -54,7 +54,6 @@ struct slot {
   /// This value as `replicate` on an axis: made once a tape, however many operators use it.
   struct promotion {
     axis_id axis;
-    const tape* on;
     std::uint64_t epoch;
     ref<slot> promoted;
   };

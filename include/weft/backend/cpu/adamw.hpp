@@ -3,7 +3,6 @@
 #pragma once
 
 #include <type_traits>
-
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/vmath.hpp>
 
@@ -12,7 +11,7 @@ namespace weft::cpu {
 }  // namespace weft::cpu
 
 #define WEFT_KERNELS <weft/backend/cpu/adamw.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 
@@ -25,9 +24,9 @@ void adamw_block(const adamw_step& step, int64 n, M* master, M* m, M* v, const G
 
 }  // namespace detail
 
-/// m = beta1 m + (1-beta1) g, v = beta2 v + (1-beta2) g^2, master -= lr (m/bias1 / (sqrt(v/bias2) + eps) + decay * master).
-/// `working` gets the new weights rounded; it may be null, or master itself. M is float, with G and W of at most 32
-/// bits, or all three are double.
+/// m = beta1 m + (1-beta1) g, v = beta2 v + (1-beta2) g^2, master -= lr (m/bias1 / (sqrt(v/bias2) + eps) + decay *
+/// master). `working` gets the new weights rounded; it may be null, or master itself. M is float, with G and W of at
+/// most 32 bits, or all three are double.
 template <class M, class G, class W>
 void adamw(team& workers, const adamw_step& step, int64 n, M* master, M* m, M* v, const G* g, W* working) {
   static_assert(std::is_same_v<M, accumulate_t<G>> && std::is_same_v<M, accumulate_t<W>>,

@@ -25,7 +25,7 @@ inline void check(const attention_shape& s) {
 }  // namespace weft::cpu
 
 #define WEFT_KERNELS <weft/backend/cpu/attention.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 
@@ -39,8 +39,9 @@ void attention_task(const attention_shape& s, int64 begin, int64 n, const T* q, 
 
 }  // namespace detail
 
-/// out = softmax(scale * q k^T) v; lse = log sum exp(scale * q k^T). A query that sees no key gives 0 and lse -infinity.
-/// q, out [batch, q_len, heads, head_dim]; k, v [batch, kv_len, kv_heads, head_dim]; lse [batch, heads, q_len]
+/// out = softmax(scale * q k^T) v; lse = log sum exp(scale * q k^T). A query that sees no key gives 0 and lse
+/// -infinity. q, out [batch, q_len, heads, head_dim]; k, v [batch, kv_len, kv_heads, head_dim]; lse [batch, heads,
+/// q_len]
 template <class T>
 void attention(team& workers, const attention_shape& s, const T* q, const T* k, const T* v, T* out,
                accumulate_t<T>* lse) {
@@ -53,8 +54,8 @@ void attention(team& workers, const attention_shape& s, const T* q, const T* k, 
     const int64 begin = chunk * detail::attention_chunk, left = s.q_len - begin;
     const int64 at = ((b * s.q_len + begin) * s.heads + h) * d, kv = (b * s.kv_len * s.kv_heads + h / share) * d;
     const scratch memory(static_cast<std::size_t>(elements) * sizeof(accumulate_t<T>));
-    detail::attention_task(s, begin, left < detail::attention_chunk ? left : detail::attention_chunk, q + at, k + kv, v + kv,
-                           out + at, lse + (b * s.heads + h) * s.q_len + begin, memory.as<accumulate_t<T>>());
+    detail::attention_task(s, begin, left < detail::attention_chunk ? left : detail::attention_chunk, q + at, k + kv,
+                           v + kv, out + at, lse + (b * s.heads + h) * s.q_len + begin, memory.as<accumulate_t<T>>());
   });
 }
 

@@ -5,7 +5,8 @@ inline constexpr int tile_rows = WEFT_TARGET == 2 ? 8 : 4;
 template <class A>
 inline constexpr int tile_columns = 2 * vector_of<A>::width;
 
-/// c[tile_rows, tile_columns] (+)= a b over k.  // element (i, k) of a at a[i * row + k * column], b [k, ldb], c [.., ldc]
+/// c[tile_rows, tile_columns] (+)= a b over k.  // element (i, k) of a at a[i * row + k * column], b [k, ldb], c [..,
+/// ldc]
 template <class A>
 inline void multiply_tile(std::int64_t depth, const A* a, std::int64_t row, std::int64_t column, const A* b,
                           std::int64_t ldb, A* c, std::int64_t ldc, bool add) {
@@ -24,6 +25,7 @@ inline void multiply_tile(std::int64_t depth, const A* a, std::int64_t row, std:
       right[i] = fma(ai, b1, right[i]);
     }
   }
+  __asm__("" : "+r"(ldc));  // or the compiler would keep tile_rows addresses alive through the loop
   WEFT_UNROLL for (int i = 0; i < tile_rows; ++i) {
     store(c + i * ldc, left[i]);
     store(c + i * ldc + width, right[i]);
@@ -38,42 +40,23 @@ inline void multiply_rows(std::int64_t columns, std::int64_t depth, const A* a, 
     multiply_tile(depth, a, row, column, b + j, ldb, c + j, ldc, add);
 }
 
-// A square of vectors, transposed by interleaving its halves log2(lanes) times.
-WEFT_INLINE void interleave(vec a, vec b, vec& low, vec& high) {
-#if WEFT_TARGET == 2
-  low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-#elif WEFT_TARGET == 1
-  low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-  high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-#else
-  low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-  high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-#endif
-}
-WEFT_INLINE void transpose_square(vec* v) {
-  vec w[lanes];
-  WEFT_UNROLL for (int step = 1; step < lanes; step *= 2) {
-    WEFT_UNROLL for (int i = 0; i < lanes / 2; ++i) interleave(v[i], v[i + lanes / 2], w[2 * i], w[2 * i + 1]);
-    WEFT_UNROLL for (int i = 0; i < lanes; ++i) v[i] = w[i];
-  }
-}
-
 /// to[i, c] = factor * from[i, c], zeros in columns d .. ld and rows n .. rows.
 template <class T, class A>
-inline void pack_rows(std::int64_t n, std::int64_t rows, std::int64_t d, const T* from, std::int64_t stride, A factor, A* to,
-                      std::int64_t ld) {
+inline void pack_rows(std::int64_t n, std::int64_t rows, std::int64_t d, const T* from, std::int64_t stride, A factor,
+                      A* to, std::int64_t ld) {
   for (std::int64_t i = 0; i < rows; ++i) {
     A* const line = to + i * ld;
     if (i < n)
-      sweep<T>(d, [=](std::int64_t c, auto count) WEFT_INLINE_LAMBDA { set(line + c, get(from + i * stride + c, count) * factor, count); });
+      sweep<T>(d, [=](std::int64_t c, auto count)
+                      WEFT_INLINE_LAMBDA { set(line + c, get(from + i * stride + c, count) * factor, count); });
     for (std::int64_t c = i < n ? d : 0; c < ld; ++c) line[c] = A(0);
   }
 }
 
 /// to[c, j] = from[j, c] for j < n, zeros for n <= j < ld.
 template <class T, class A>
-inline void pack_transposed(std::int64_t n, std::int64_t d, const T* from, std::int64_t stride, A* to, std::int64_t ld) {
+inline void pack_transposed(std::int64_t n, std::int64_t d, const T* from, std::int64_t stride, A* to,
+                            std::int64_t ld) {
   std::int64_t j = 0;
   if constexpr (sizeof(A) == 4)
     for (; j + lanes <= n; j += lanes) {
@@ -81,7 +64,7 @@ inline void pack_transposed(std::int64_t n, std::int64_t d, const T* from, std::
       for (; c + lanes <= d; c += lanes) {
         vec square[lanes];
         WEFT_UNROLL for (int i = 0; i < lanes; ++i) square[i] = load(from + (j + i) * stride + c);
-        transpose_square(square);
+        transpose(square);
         WEFT_UNROLL for (int i = 0; i < lanes; ++i) store(to + (c + i) * ld + j, square[i]);
       }
       for (; c < d; ++c)
@@ -94,7 +77,8 @@ inline void pack_transposed(std::int64_t n, std::int64_t d, const T* from, std::
 /// to[i, c] (+)= factor * from[i, c].
 template <class T, class A>
 inline void unpack_row(std::int64_t d, const A* from, A factor, T* to, bool add) {
-  sweep<T>(d, [=](std::int64_t c, auto count) WEFT_INLINE_LAMBDA { put(to + c, get(from + c, count) * factor, add, count); });
+  sweep<T>(d, [=](std::int64_t c, auto count)
+                  WEFT_INLINE_LAMBDA { put(to + c, get(from + c, count) * factor, add, count); });
 }
 
 /// row = exp(row - m) in the first n places, zeros up to `padded`; returns the sum.
@@ -111,31 +95,35 @@ WEFT_INLINE A exponentials(std::int64_t n, std::int64_t padded, A m, A* row) {
   return total(sum);
 }
 
-inline std::int64_t clamp(std::int64_t x, std::int64_t low, std::int64_t high) { return x < low ? low : x > high ? high : x; }
+inline std::int64_t clamp(std::int64_t x, std::int64_t low, std::int64_t high) {
+  return x < low ? low : x > high ? high : x;
+}
 
 /// Queries begin ... begin + n - 1 of one head. q, out: first query of the chunk; k, v: first key of the head.
 template <class T>
-inline void attention_task(const attention_shape& s, std::int64_t begin, std::int64_t n, const T* q, const T* k, const T* v,
-                           T* out, accumulate_t<T>* lse, accumulate_t<T>* memory) {
+inline void attention_task(const attention_shape& s, std::int64_t begin, std::int64_t n, const T* q, const T* k,
+                           const T* v, T* out, accumulate_t<T>* lse, accumulate_t<T>* memory) {
   typedef accumulate_t<T> A;
   constexpr std::int64_t keys = detail::attention_keys;
-  const std::int64_t d = s.head_dim, ld = detail::attention_width(d), q_stride = s.heads * d, kv_stride = s.kv_heads * d;
+  const std::int64_t d = s.head_dim, ld = detail::attention_width(d), q_stride = s.heads * d,
+                     kv_stride = s.kv_heads * d;
   const std::int64_t rows = (n + tile_rows - 1) / tile_rows * tile_rows;
-  A* const pq = memory;                    // [rows, ld]
+  A* const pq = memory;                              // [rows, ld]
   A* const sum = pq + detail::attention_chunk * ld;  // [rows, ld]
   A* const kt = sum + detail::attention_chunk * ld;  // [d, keys]
-  A* const pv = kt + keys * ld;            // [keys, ld]
-  A* const p = pv + keys * ld;             // [tile_rows, keys]
-  A* const m = p + tile_rows * keys;       // [rows]
-  A* const l = m + detail::attention_chunk;        // [rows]
+  A* const pv = kt + keys * ld;                      // [keys, ld]
+  A* const p = pv + keys * ld;                       // [tile_rows, keys]
+  A* const m = p + tile_rows * keys;                 // [rows]
+  A* const l = m + detail::attention_chunk;          // [rows]
   const A lowest = -static_cast<A>(__builtin_inff());
   pack_rows(n, rows, d, q, q_stride, static_cast<A>(s.scale), pq, ld);
   __builtin_memset(sum, 0, static_cast<std::size_t>(rows * ld) * sizeof(A));
   for (std::int64_t i = 0; i < rows; ++i) m[i] = lowest, l[i] = A(0);
-  const auto visible = [&](std::int64_t i) {  // keys that row i sees; rows that only fill a tile see what the last one sees
-    const std::int64_t row = begin + (i < n ? i : n - 1);
-    return s.causal ? clamp(row + s.kv_len - s.q_len + 1, 0, s.kv_len) : s.kv_len;
-  };
+  const auto visible =
+      [&](std::int64_t i) {  // keys that row i sees; rows that only fill a tile see what the last one sees
+        const std::int64_t row = begin + (i < n ? i : n - 1);
+        return s.causal ? clamp(row + s.kv_len - s.q_len + 1, 0, s.kv_len) : s.kv_len;
+      };
   const std::int64_t end = visible(n - 1);
   for (std::int64_t k0 = 0; k0 < end; k0 += keys) {
     const std::int64_t here = end - k0 < keys ? end - k0 : keys;
@@ -153,7 +141,8 @@ inline void attention_task(const attention_shape& s, std::int64_t begin, std::in
         if (now > before) {
           const auto shrink = exp_flushed(splat(before - now));
           if (before > lowest)
-            for (std::int64_t c = 0; c < ld; c += vector_of<A>::width) store(sum + i * ld + c, load(sum + i * ld + c) * shrink);
+            for (std::int64_t c = 0; c < ld; c += vector_of<A>::width)
+              store(sum + i * ld + c, load(sum + i * ld + c) * shrink);
           l[i] *= shrink[0];
           m[i] = now;
         }

@@ -9,7 +9,7 @@ inline constexpr int64 attention_block = 64;  // queries, and keys, of one block
 }  // namespace weft::cpu::detail
 
 #define WEFT_KERNELS <weft/backend/cpu/attention_backward.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 
@@ -24,8 +24,8 @@ void attention_backward_task(const attention_shape& s, const T* q, const T* k, c
 
 }  // namespace detail
 
-/// Gradients of attention from its inputs, `out` and `lse`; shapes as in attention. Each thread that works needs scratch
-/// memory for five times kv_len * head_dim numbers.
+/// Gradients of attention from its inputs, `out` and `lse`; shapes as in attention. Each thread that works needs
+/// scratch memory for five times kv_len * head_dim numbers.
 template <class T>
 void attention_backward(team& workers, const attention_shape& s, const T* q, const T* k, const T* v, const T* out,
                         const accumulate_t<T>* lse, const T* dout, T* dq, bool add_dq, T* dk, bool add_dk, T* dv,
@@ -38,8 +38,9 @@ void attention_backward(team& workers, const attention_shape& s, const T* q, con
     const int64 b = task / s.kv_heads, h = task % s.kv_heads;
     const int64 at = (b * s.q_len * s.heads + h * share) * d, kv = (b * s.kv_len * s.kv_heads + h) * d;
     const scratch memory(static_cast<std::size_t>(elements) * sizeof(accumulate_t<T>));
-    detail::attention_backward_task(s, q + at, k + kv, v + kv, out + at, lse + (b * s.heads + h * share) * s.q_len, dout + at,
-                                    dq + at, add_dq, dk + kv, add_dk, dv + kv, add_dv, memory.as<accumulate_t<T>>());
+    detail::attention_backward_task(s, q + at, k + kv, v + kv, out + at, lse + (b * s.heads + h * share) * s.q_len,
+                                    dout + at, dq + at, add_dq, dk + kv, add_dk, dv + kv, add_dv,
+                                    memory.as<accumulate_t<T>>());
   });
 }
 

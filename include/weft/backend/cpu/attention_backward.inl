@@ -9,20 +9,21 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
   typedef accumulate_t<T> A;
   constexpr std::int64_t keys = detail::attention_block, queries = detail::attention_block;
   constexpr int width = vector_of<A>::width;
-  const std::int64_t d = s.head_dim, ld = detail::attention_width(d), q_stride = s.heads * d, kv_stride = s.kv_heads * d;
+  const std::int64_t d = s.head_dim, ld = detail::attention_width(d), q_stride = s.heads * d,
+                     kv_stride = s.kv_heads * d;
   const std::int64_t blocks = (s.kv_len + keys - 1) / keys, share = s.heads / s.kv_heads;
-  A* const kt = memory;                     // [blocks, ld, keys]
-  A* const vt = kt + blocks * keys * ld;    // [blocks, ld, keys]
-  A* const pk = vt + blocks * keys * ld;    // [blocks * keys, ld]
-  A* const gk = pk + blocks * keys * ld;    // [blocks * keys, ld]
-  A* const gv = gk + blocks * keys * ld;    // [blocks * keys, ld]
-  A* const pq = gv + blocks * keys * ld;    // [queries, ld]
-  A* const pd = pq + queries * ld;          // [queries, ld]
-  A* const gq = pd + queries * ld;          // [queries, ld]
-  A* const p = gq + queries * ld;           // [queries, keys]
-  A* const ds = p + queries * keys;         // [queries, keys]
-  A* const high = ds + queries * keys;      // [queries]: lse
-  A* const delta = high + queries;          // [queries]: sum of out * dout
+  A* const kt = memory;                   // [blocks, ld, keys]
+  A* const vt = kt + blocks * keys * ld;  // [blocks, ld, keys]
+  A* const pk = vt + blocks * keys * ld;  // [blocks * keys, ld]
+  A* const gk = pk + blocks * keys * ld;  // [blocks * keys, ld]
+  A* const gv = gk + blocks * keys * ld;  // [blocks * keys, ld]
+  A* const pq = gv + blocks * keys * ld;  // [queries, ld]
+  A* const pd = pq + queries * ld;        // [queries, ld]
+  A* const gq = pd + queries * ld;        // [queries, ld]
+  A* const p = gq + queries * ld;         // [queries, keys]
+  A* const ds = p + queries * keys;       // [queries, keys]
+  A* const high = ds + queries * keys;    // [queries]: lse
+  A* const delta = high + queries;        // [queries]: sum of out * dout
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t here = s.kv_len - b * keys < keys ? s.kv_len - b * keys : keys, from = b * keys * kv_stride;
     pack_transposed(here, d, k + from, kv_stride, kt + b * keys * ld, keys);

@@ -1,11 +1,14 @@
 // Strided copies: transposes, slices, padding.
-// Invariant: element i... of y becomes (or gains) element i... of x; x and y do not overlap.
+// Invariant: element i... of y becomes (or gains) element i... of x; x and y do not overlap. A NaN stays one, if a
+// quiet one.
 #pragma once
 
 #include <cstring>
-
 #include <weft/backend/cpu/elementwise.hpp>
 #include <weft/backend/cpu/index.hpp>
+
+#define WEFT_KERNELS <weft/backend/cpu/copy.inl>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 
@@ -35,24 +38,16 @@ void copy_row(int64 n, const T* x, int64 sx, T* y, int64 sy, bool add) {
   for (int64 i = 0; i < n; ++i) move_or_add(y[i * sy], x[i * sx], add);
 }
 
-/// y[i, j] (+)= x[i, j] where x runs along i and y along j: squares that stay in the first cache.
 template <class T>
 void copy_transposed(int64 rows, int64 columns, const T* x, int64 x_column, T* y, int64 y_row, bool add) {
-  constexpr int64 side = 16;
-  for (int64 i0 = 0; i0 < rows; i0 += side)
-    for (int64 j0 = 0; j0 < columns; j0 += side) {
-      const T* const from = x + i0 + j0 * x_column;
-      T* const to = y + i0 * y_row + j0;
-      if (i0 + side <= rows && j0 + side <= columns && !add) {
-        T square[side][side];
-        for (int64 j = 0; j < side; ++j)
-          for (int64 i = 0; i < side; ++i) square[i][j] = from[i + j * x_column];
-        for (int64 i = 0; i < side; ++i) std::memcpy(static_cast<void*>(to + i * y_row), square[i], sizeof square[i]);
-      } else {
-        for (int64 i = 0; i < side && i0 + i < rows; ++i)
-          for (int64 j = 0; j < side && j0 + j < columns; ++j) move_or_add(to[i * y_row + j], from[i + j * x_column], add);
-      }
-    }
+  if constexpr (in_float<T>) {
+    WEFT_DISPATCH(copy_transposed, rows, columns, x, x_column, y, y_row, add);
+  } else {
+    constexpr int64 side = 8;  // squares whose lines stay in the first cache
+    for (int64 j0 = 0; j0 < columns; j0 += side)
+      for (int64 i = 0; i < rows; ++i)
+        for (int64 j = j0; j < columns && j < j0 + side; ++j) move_or_add(y[i * y_row + j], x[i + j * x_column], add);
+  }
 }
 
 /// The dimension along which an array runs, or -1.

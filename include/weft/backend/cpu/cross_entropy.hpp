@@ -3,11 +3,10 @@
 #pragma once
 
 #include <cstring>
-
 #include <weft/backend/cpu/softmax.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/cross_entropy.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 
@@ -77,8 +76,8 @@ void cross_entropy_backward(team& workers, int64 rows, int64 n, const T* logits,
       if (targets[row] < 0) {
         std::memset(static_cast<void*>(dx), 0, static_cast<std::size_t>(n) * sizeof(T));
       } else {
-        detail::cross_entropy_backward_row(n, logits + row * n, targets[row] - vocab_begin, lse[row], g[row], everywhere,
-                                           at_target, dx);
+        detail::cross_entropy_backward_row(n, logits + row * n, targets[row] - vocab_begin, lse[row], g[row],
+                                           everywhere, at_target, dx);
       }
     }
   });

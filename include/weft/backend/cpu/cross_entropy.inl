@@ -5,7 +5,9 @@ template <bool WithSum, class T>
 inline void exp_sums(std::int64_t n, const T* x, accumulate_t<T> m, accumulate_t<T>* sums) {
   typedef accumulate_t<T> A;
   typedef typename vector_of<T>::type V;
-  struct pair { V exps, plain; };
+  struct pair {
+    V exps, plain;
+  };
   const V high = splat(m), zero = splat(A(0));
   const pair both = fold<T>(
       n, pair{zero, zero},
@@ -15,7 +17,9 @@ inline void exp_sums(std::int64_t n, const T* x, accumulate_t<T> m, accumulate_t
         if constexpr (WithSum) sum.plain += value;
         return sum;
       },
-      [](pair a, pair b) WEFT_INLINE_LAMBDA { return pair{a.exps + b.exps, a.plain + b.plain}; });
+      [](pair a, pair b) WEFT_INLINE_LAMBDA {
+        return pair{a.exps + b.exps, a.plain + b.plain};
+      });
   sums[0] = total(both.exps);
   if constexpr (WithSum) sums[1] = total(both.plain);
 }
@@ -23,11 +27,11 @@ inline void exp_sums(std::int64_t n, const T* x, accumulate_t<T> m, accumulate_t
 /// dx = (exp(x - lse) - everywhere) * g, and (exp(x - lse) - everywhere - at_target) * g in `column` if it is inside.
 template <class T>
 inline void cross_entropy_backward_row(std::int64_t n, const T* x, std::int64_t column, accumulate_t<T> lse,
-                                       accumulate_t<T> g, accumulate_t<T> everywhere, accumulate_t<T> at_target, T* dx) {
+                                       accumulate_t<T> g, accumulate_t<T> everywhere, accumulate_t<T> at_target,
+                                       T* dx) {
   const bool inside = column >= 0 && column < n;
   const auto value = inside ? get(x + column, first{1}) : splat(lse);
-  sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-    set(dx + i, (exp_flushed(get(x + i, count) - lse) - everywhere) * g, count);
-  });
+  sweep<T>(n, [=](std::int64_t i, auto count)
+                  WEFT_INLINE_LAMBDA { set(dx + i, (exp_flushed(get(x + i, count) - lse) - everywhere) * g, count); });
   if (inside) set(dx + column, (exp_flushed(value - lse) - everywhere - at_target) * g, first{1});
 }

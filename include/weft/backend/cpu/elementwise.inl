@@ -69,8 +69,8 @@ WEFT_INLINE V evaluate(V a, V b) {
   if constexpr (F == binary::subtract) return a - b;
   if constexpr (F == binary::multiply) return a * b;
   if constexpr (F == binary::divide) return a / b;
-  if constexpr (F == binary::maximum) return max(a, b);
-  if constexpr (F == binary::minimum) return min(a, b);
+  if constexpr (F == binary::maximum) return larger(a, b);
+  if constexpr (F == binary::minimum) return smaller(a, b);
 }
 
 // Loops over full vectors; n is a multiple of the lanes.
@@ -87,26 +87,45 @@ inline void map(std::int64_t n, const A* a, const A* b, A* y) {
   for (std::int64_t i = 0; i < n; i += vector_of<A>::width) store(y + i, evaluate<F>(load(a + i), load(b + i)));
 }
 
-#define WEFT_UNARY(name)                                                     \
-  case unary::name:                                                          \
-    if constexpr (Backward) return map_backward<unary::name>(n, x, dy, y);   \
-    else return map<unary::name>(n, x, y)
+#define WEFT_UNARY(name)                             \
+  case unary::name:                                  \
+    if constexpr (Backward)                          \
+      return map_backward<unary::name>(n, x, dy, y); \
+    else                                             \
+      return map<unary::name>(n, x, y)
 template <bool Backward, class A>
 inline void map(unary f, std::int64_t n, const A* x, [[maybe_unused]] const A* dy, A* y) {
   switch (f) {
-    WEFT_UNARY(identity); WEFT_UNARY(negate); WEFT_UNARY(exp); WEFT_UNARY(log); WEFT_UNARY(sqrt);
-    WEFT_UNARY(rsqrt); WEFT_UNARY(reciprocal); WEFT_UNARY(square); WEFT_UNARY(abs); WEFT_UNARY(tanh);
-    WEFT_UNARY(sigmoid); WEFT_UNARY(relu); WEFT_UNARY(silu); WEFT_UNARY(gelu); WEFT_UNARY(gelu_exact);
+    WEFT_UNARY(identity);
+    WEFT_UNARY(negate);
+    WEFT_UNARY(exp);
+    WEFT_UNARY(log);
+    WEFT_UNARY(sqrt);
+    WEFT_UNARY(rsqrt);
+    WEFT_UNARY(reciprocal);
+    WEFT_UNARY(square);
+    WEFT_UNARY(abs);
+    WEFT_UNARY(tanh);
+    WEFT_UNARY(sigmoid);
+    WEFT_UNARY(relu);
+    WEFT_UNARY(silu);
+    WEFT_UNARY(gelu);
+    WEFT_UNARY(gelu_exact);
   }
 }
 #undef WEFT_UNARY
 #define WEFT_BINARY(name) \
-  case binary::name: return map<binary::name>(n, a, b, y)
+  case binary::name:      \
+    return map<binary::name>(n, a, b, y)
 template <class A>
 inline void map(binary f, std::int64_t n, const A* a, const A* b, A* y) {
   switch (f) {
-    WEFT_BINARY(add); WEFT_BINARY(subtract); WEFT_BINARY(multiply);
-    WEFT_BINARY(divide); WEFT_BINARY(maximum); WEFT_BINARY(minimum);
+    WEFT_BINARY(add);
+    WEFT_BINARY(subtract);
+    WEFT_BINARY(multiply);
+    WEFT_BINARY(divide);
+    WEFT_BINARY(maximum);
+    WEFT_BINARY(minimum);
   }
 }
 #undef WEFT_BINARY
@@ -114,7 +133,8 @@ inline void map(binary f, std::int64_t n, const A* a, const A* b, A* y) {
 /// to (+)= factor * from.
 template <class To, class From, class A>
 inline void scale_block(std::int64_t n, A factor, const From* from, To* to, bool add) {
-  sweep<From>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA { put(to + i, factor * get(from + i, count), add, count); });
+  sweep<From>(n, [=](std::int64_t i, auto count)
+                     WEFT_INLINE_LAMBDA { put(to + i, factor * get(from + i, count), add, count); });
 }
 template <class To, class From>
 inline void convert_block(std::int64_t n, const From* from, To* to, bool add) {
@@ -142,7 +162,8 @@ inline void widen_block(std::int64_t n, const T* from, std::int64_t stride, A* t
   }
 }
 
-/// Runs f(n, widened..., A* out) over blocks: floats in place where whole vectors lie side by side, else through buffers.
+/// Runs f(n, widened..., A* out) over blocks: floats in place where whole vectors lie side by side, else through
+/// buffers.
 template <bool Backward, class T>
 inline void unary_block(unary f, std::int64_t n, const T* x, const T* dy, T* y, bool add) {
   typedef accumulate_t<T> A;

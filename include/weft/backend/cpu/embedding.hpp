@@ -1,13 +1,13 @@
 // Rows of a table by id, and the gradient that goes back into the table.
-// Invariant: rows of equal id are added in the order of the batch, whatever the team, and rounded to the table's type once.
+// Invariant: rows of equal id are added in the order of the batch, whatever the team, and rounded to the table's type
+// once.
 #pragma once
 
 #include <cstring>
-
 #include <weft/backend/cpu/elementwise.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/embedding.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 
@@ -44,7 +44,8 @@ void embedding(team& workers, int64 rows, int64 width, const std::int32_t* ids, 
     for (int64 row = first; row < last; ++row) {
       const int64 id = ids[row] - begin;
       if (id >= 0 && id < count) {
-        std::memcpy(static_cast<void*>(y + row * width), table + id * width, static_cast<std::size_t>(width) * sizeof(T));
+        std::memcpy(static_cast<void*>(y + row * width), table + id * width,
+                    static_cast<std::size_t>(width) * sizeof(T));
       } else {
         std::memset(static_cast<void*>(y + row * width), 0, static_cast<std::size_t>(width) * sizeof(T));
       }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-
 #include <weft/backend/cpu/common.hpp>
 #include <weft/core/error.hpp>
 
@@ -78,7 +77,8 @@ class loop {
   loop with_last(int d) const {
     loop turned = *this;
     turned.extent_[d] = inner(), turned.extent_[rank_ - 1] = extent_[d];
-    for (int a = 0; a < Arrays; ++a) turned.stride_[a][d] = inner_stride(a), turned.stride_[a][rank_ - 1] = stride_[a][d];
+    for (int a = 0; a < Arrays; ++a)
+      turned.stride_[a][d] = inner_stride(a), turned.stride_[a][rank_ - 1] = stride_[a][d];
     return turned;
   }
 

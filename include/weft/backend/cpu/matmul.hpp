@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-
 #include <weft/backend/concept.hpp>
+#include <weft/backend/cpu/cblas.hpp>
 #include <weft/backend/cpu/matmul/blocked.hpp>
 #include <weft/backend/cpu/matmul/kernels.hpp>
 #include <weft/backend/cpu/team.hpp>
@@ -14,24 +14,30 @@ namespace weft::cpu {
 
 namespace detail {
 
-/// One row times a matrix with contiguous rows or columns. Tasks are strips of columns.
+/// Few rows times a matrix with contiguous rows or columns, without copying b. Tasks are strips of columns; with more
+/// than one row a strip of b stays in the second cache for the next row.
 template <class T, class Out>
-void matmul_row(team* cores, const matmul_operands<T, Out>& p) {
+void matmul_rows(team* cores, const matmul_operands<T, Out>& p) {
   using value = accumulate_t<T>;
-  scratch row(static_cast<std::size_t>(p.k) * sizeof(value));
-  value* x = row.template as<value>();
-  for (std::int64_t k = 0; k < p.k; ++k) x[k] = static_cast<value>(p.a[k * p.a_column]);
-  constexpr std::int64_t strip = 1024;
+  scratch rows(static_cast<std::size_t>(p.m * p.k) * sizeof(value));
+  value* const x = rows.template as<value>();
+  for (std::int64_t i = 0; i < p.m; ++i)
+    for (std::int64_t k = 0; k < p.k; ++k) x[i * p.k + k] = static_cast<value>(p.a[i * p.a_row + k * p.a_column]);
+  constexpr std::int64_t cached = 384 << 10;
+  std::int64_t strip = 1024;
+  while (p.m > 1 && strip > 64 && strip * p.k * std::int64_t{sizeof(T)} > cached) strip /= 2;
   share(cores, ceil_div(p.n, strip), [&](std::int64_t task) {
     const std::int64_t first = task * strip, columns = p.n - first < strip ? p.n - first : strip;
     scratch sums(static_cast<std::size_t>(columns) * sizeof(value));
-    value* y = sums.template as<value>();
+    value* const y = sums.template as<value>();
     const T* b = p.b + first * p.b_column;
-    if (p.b_column == 1)
-      row_times_rows(x, b, p.b_row, columns, p.k, y);
-    else
-      row_times_columns(x, b, p.b_column, columns, p.k, y);
-    finish_row<T>(y, columns, p.c + first, p.accumulate);
+    for (std::int64_t i = 0; i < p.m; ++i) {
+      if (p.b_column == 1)
+        row_times_rows(x + i * p.k, b, p.b_row, columns, p.k, y);
+      else
+        row_times_columns(x + i * p.k, b, p.b_column, columns, p.k, y);
+      finish_row<T>(y, columns, p.c + i * p.c_row + first, p.accumulate);
+    }
   });
 }
 
@@ -45,12 +51,11 @@ void matmul_long(team* cores, const matmul_operands<T, Out>& p) {
     const std::int64_t rows = p.m - first < at_once ? p.m - first : at_once;
     scratch sums(static_cast<std::size_t>(rows * p.n) * sizeof(float));
     float* const sum = sums.as<float>();
-    matmul_blocked<T, float>(cores, kernels_in_use<T, float>(),
-                             {rows, p.n, p.k, p.a + first * p.a_row, p.a_row, p.a_column, p.b, p.b_row, p.b_column,
-                              sum, p.n, false});
-    share(cores, rows, [&](std::int64_t i) {
-      finish_row<T>(sum + i * p.n, p.n, p.c + (first + i) * p.c_row, p.accumulate);
-    });
+    matmul_blocked<T, float>(
+        cores, kernels_in_use<T, float>(),
+        {rows, p.n, p.k, p.a + first * p.a_row, p.a_row, p.a_column, p.b, p.b_row, p.b_column, sum, p.n, false});
+    share(cores, rows,
+          [&](std::int64_t i) { finish_row<T>(sum + i * p.n, p.n, p.c + (first + i) * p.c_row, p.accumulate); });
   }
 }
 
@@ -62,10 +67,17 @@ void matmul_one(team* cores, const matmul_operands<T, Out>& p) {
         for (std::int64_t j = 0; j < p.n; ++j) p.c[i * p.c_row + j] = Out(0.0f);
     return;
   }
-  if (p.m == 1 && (p.b_column == 1 || p.b_row == 1)) return matmul_row(cores, p);
+#if defined(WEFT_CPU_CBLAS)
+  if constexpr (sizeof(T) >= 4)
+    if (matmul_cblas(cores, p)) return;
+#endif
+  // Up to a few rows, copying b would cost more than it saves; where the tile can read b in place, one row only.
+  const auto kernels = kernels_in_use<T, Out>();
+  const bool b_contiguous = p.b_column == 1 || p.b_row == 1, in_place = kernels.direct_b && p.b_column == 1;
+  if (b_contiguous && p.m <= (in_place ? 1 : kernels.values_per_unit == 1 ? 4 : 2)) return matmul_rows(cores, p);
   if constexpr (sizeof(Out) < sizeof(accumulate_t<T>))
-    if (p.k > 4096) return matmul_long(cores, p);
-  matmul_blocked(cores, kernels_in_use<T, Out>(), p);
+    if (p.k > most_units<T, Out> * kernels.values_per_unit) return matmul_long(cores, p);
+  matmul_blocked(cores, kernels, p);
 }
 
 }  // namespace detail
@@ -80,8 +92,9 @@ void matmul(team& cores, const matmul_shape& shape, const T* a, strides sa, cons
   static_assert(floating<T> && (dtype_of<Out> == dtype_of<T> || (sizeof(T) == 2 && dtype_of<Out> == dtype::f32)),
                 "matmul: T is double, float, bf16 or fp16; Out is T, or float for a 16-bit T.");
   require(sc.column == 1, "matmul: the column stride of c must be 1, not ", sc.column, "; copy c or swap a and b.");
-  require(shape.batch >= 0 && shape.m >= 0 && shape.n >= 0 && shape.k >= 0, "matmul: sizes must not be negative: batch ",
-          shape.batch, ", m ", shape.m, ", n ", shape.n, ", k ", shape.k, ".");
+  require(shape.batch >= 0 && shape.m >= 0 && shape.n >= 0 && shape.k >= 0,
+          "matmul: sizes must not be negative: batch ", shape.batch, ", m ", shape.m, ", n ", shape.n, ", k ", shape.k,
+          ".");
   std::int64_t batch = shape.batch, m = shape.m;
   if (batch == 0 || m == 0 || shape.n == 0) return;
   // One b for the whole batch and rows that continue from matrix to matrix: one taller product.

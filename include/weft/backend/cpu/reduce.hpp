@@ -11,7 +11,7 @@ namespace weft::cpu {
 }  // namespace weft::cpu
 
 #define WEFT_KERNELS <weft/backend/cpu/reduce.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 
@@ -51,7 +51,8 @@ void reduce_dims(team& workers, reduce kind, int rank, const int64* extents, con
   using A = accumulate_t<T>;
   require(rank >= 0 && rank <= max_rank, "reduce_dims takes at most ", max_rank, " dimensions, not ", rank,
           ": join dimensions first.");
-  int64 kept_extents[max_rank] = {}, kept_strides[max_rank] = {}, gone_extents[max_rank] = {}, gone_strides[max_rank] = {};
+  int64 kept_extents[max_rank] = {}, kept_strides[max_rank] = {}, gone_extents[max_rank] = {},
+        gone_strides[max_rank] = {};
   int kept = 0, gone = 0;
   int64 strides[max_rank] = {}, size = 1, outputs = 1;
   bool last_is_kept = false;  // of the last dimension that is not 1
@@ -108,7 +109,8 @@ void reduce_dims(team& workers, reduce kind, int rank, const int64* extents, con
 template <class T>
 double sum_of_squares(team& workers, int64 n, const T* x) {
   if (n <= 0) return 0;
-  const scratch memory(static_cast<std::size_t>((n + detail::block_elements - 1) / detail::block_elements) * sizeof(double));
+  const scratch memory(static_cast<std::size_t>((n + detail::block_elements - 1) / detail::block_elements) *
+                       sizeof(double));
   double* const parts = memory.as<double>();
   detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
     parts[begin / detail::block_elements] = detail::sum_of_squares_block(end - begin, x + begin);

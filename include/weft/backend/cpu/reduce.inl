@@ -3,8 +3,8 @@
 template <reduce Kind, class V>
 WEFT_INLINE V join(V a, V b) {
   if constexpr (Kind == reduce::sum) return a + b;
-  if constexpr (Kind == reduce::max) return max(a, b);
-  if constexpr (Kind == reduce::min) return min(a, b);
+  if constexpr (Kind == reduce::max) return larger(a, b);
+  if constexpr (Kind == reduce::min) return smaller(a, b);
 }
 
 /// Sum, maximum or minimum of n neighbouring elements.
@@ -15,7 +15,8 @@ inline accumulate_t<T> reduce_row(std::int64_t n, const T* x) {
   const A start = Kind == reduce::sum ? A(0) : Kind == reduce::max ? -infinity : infinity;
   const auto folded = fold<T>(
       n, splat(start),
-      [=](auto v, std::int64_t i, auto count) WEFT_INLINE_LAMBDA { return join<Kind>(v, keep(get(x + i, count), count, start)); },
+      [=](auto v, std::int64_t i, auto count)
+          WEFT_INLINE_LAMBDA { return join<Kind>(v, keep(get(x + i, count), count, start)); },
       [](auto a, auto b) WEFT_INLINE_LAMBDA { return join<Kind>(a, b); });
   if constexpr (Kind == reduce::sum) return total(folded);
   if constexpr (Kind == reduce::max) return largest(folded);

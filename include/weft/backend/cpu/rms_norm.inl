@@ -14,28 +14,26 @@ inline accumulate_t<T> row_sum_of_squares(std::int64_t n, const T* x) {
 
 template <class T>
 inline void rms_norm_row(std::int64_t n, const T* x, const T* weight, accumulate_t<T> r, T* y) {
-  sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-    set(y + i, get(x + i, count) * r * get(weight + i, count), count);
-  });
+  sweep<T>(n, [=](std::int64_t i, auto count)
+                  WEFT_INLINE_LAMBDA { set(y + i, get(x + i, count) * r * get(weight + i, count), count); });
 }
 
 /// part += dy * x * r.
 template <class T>
 inline void rms_norm_weight_row(std::int64_t n, const T* x, const T* dy, accumulate_t<T> r, accumulate_t<T>* part) {
-  sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-    put(part + i, get(dy + i, count) * get(x + i, count) * r, true, count);
-  });
+  sweep<T>(n, [=](std::int64_t i, auto count)
+                  WEFT_INLINE_LAMBDA { put(part + i, get(dy + i, count) * get(x + i, count) * r, true, count); });
 }
 
 /// dx (+)= r * (w*dy - x * r^2 * mean(w*dy*x)).
 template <class T>
-inline void rms_norm_input_row(std::int64_t n, const T* x, const T* weight, const T* dy, accumulate_t<T> r, T* dx, bool add) {
+inline void rms_norm_input_row(std::int64_t n, const T* x, const T* weight, const T* dy, accumulate_t<T> r, T* dx,
+                               bool add) {
   typedef accumulate_t<T> A;
   const A dot = total(fold<T>(
       n, splat(A(0)),
-      [=](auto sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-        return fma(get(weight + i, count) * get(dy + i, count), get(x + i, count), sum);
-      },
+      [=](auto sum, std::int64_t i, auto count)
+          WEFT_INLINE_LAMBDA { return fma(get(weight + i, count) * get(dy + i, count), get(x + i, count), sum); },
       [](auto a, auto b) WEFT_INLINE_LAMBDA { return a + b; }));
   const A c = dot * r * r / static_cast<A>(n);
   sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {

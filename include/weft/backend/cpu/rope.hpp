@@ -1,12 +1,13 @@
 // Rotary position embedding (Su et al. 2021) in the half-split pairing of Llama's Hugging Face weights.
-// Invariant: elements i and i + head_dim/2 of a head turn together by the angle of their position; `inverse` turns back.
+// Invariant: elements i and i + head_dim/2 of a head turn together by the angle of their position; `inverse` turns
+// back.
 #pragma once
 
 #include <weft/backend/cpu/vmath.hpp>
 #include <weft/core/error.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/rope.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 

@@ -3,8 +3,8 @@
 
 inline constexpr int lanes = WEFT_TARGET == 2 ? 16 : WEFT_TARGET == 1 ? 8 : 4;
 
-typedef float vec __attribute__((vector_size(4 * lanes)));              // `lanes` floats
-typedef std::int32_t vec_i32 __attribute__((vector_size(4 * lanes)));   // result of a comparison: 0 or -1
+typedef float vec __attribute__((vector_size(4 * lanes)));             // `lanes` floats
+typedef std::int32_t vec_i32 __attribute__((vector_size(4 * lanes)));  // result of a comparison: 0 or -1
 typedef std::uint32_t vec_u32 __attribute__((vector_size(4 * lanes)));
 typedef std::uint16_t vec_u16 __attribute__((vector_size(2 * lanes)));  // bits of bf16 or fp16
 typedef double vec_f64 __attribute__((vector_size(4 * lanes)));         // lanes / 2 doubles
@@ -136,23 +136,51 @@ WEFT_INLINE void store(double* p, vec_f64 v, std::int64_t n) {
   __builtin_memcpy(p, &v, static_cast<std::size_t>(n) * sizeof(double));
 }
 #if WEFT_TARGET == 2
+WEFT_INLINE std::uint16_t first_lanes(std::int64_t n) { return static_cast<std::uint16_t>((1u << n) - 1); }
 WEFT_INLINE vec load(const float* p, std::int64_t n) {
-  const auto mask = static_cast<std::uint16_t>((1u << n) - 1);
   vec v;
-  __asm__("vmovups %1, %0 %{%2%} %{z%}" : "=v"(v) : "m"(*reinterpret_cast<const vec_at*>(p)), "Yk"(mask));
+  __asm__("vmovups %1, %0 %{%2%} %{z%}" : "=v"(v) : "m"(*reinterpret_cast<const vec_at*>(p)), "Yk"(first_lanes(n)));
   return v;
 }
 WEFT_INLINE void store(float* p, vec v, std::int64_t n) {
-  const auto mask = static_cast<std::uint16_t>((1u << n) - 1);
-  __asm__("vmovups %1, %0 %{%2%}" : "+m"(*reinterpret_cast<vec_at*>(p)) : "v"(v), "Yk"(mask));
+  __asm__("vmovups %1, %0 %{%2%}" : "+m"(*reinterpret_cast<vec_at*>(p)) : "v"(v), "Yk"(first_lanes(n)));
+}
+WEFT_INLINE vec_u16 load_u16(const void* p, std::int64_t n) {
+  vec_u16 h;
+  __asm__("vmovdqu16 %1, %0 %{%2%} %{z%}" : "=v"(h) : "m"(*static_cast<const vec_u16_at*>(p)), "Yk"(first_lanes(n)));
+  return h;
+}
+WEFT_INLINE void store_u16(void* p, vec_u16 h, std::int64_t n) {
+  __asm__("vmovdqu16 %1, %0 %{%2%}" : "+m"(*static_cast<vec_u16_at*>(p)) : "v"(h), "Yk"(first_lanes(n)));
+}
+WEFT_INLINE vec load(const bf16* p, std::int64_t n) { return widen_bf16(load_u16(p, n)); }
+WEFT_INLINE vec load(const fp16* p, std::int64_t n) { return widen_fp16(load_u16(p, n)); }
+WEFT_INLINE void store(bf16* p, vec v, std::int64_t n) { store_u16(p, narrow_bf16(v), n); }
+WEFT_INLINE void store(fp16* p, vec v, std::int64_t n) { store_u16(p, narrow_fp16(v), n); }
+#elif WEFT_TARGET == 1
+WEFT_INLINE vec_i32 first_lanes(std::int64_t n) {
+  return vec_i32{0, 1, 2, 3, 4, 5, 6, 7} < static_cast<std::int32_t>(n);
+}
+WEFT_INLINE vec load(const float* p, std::int64_t n) {
+  vec v;
+  __asm__("vmaskmovps %1, %2, %0" : "=x"(v) : "m"(*reinterpret_cast<const vec_at*>(p)), "x"(first_lanes(n)));
+  return v;
+}
+WEFT_INLINE void store(float* p, vec v, std::int64_t n) {
+  __asm__("vmaskmovps %1, %2, %0" : "+m"(*reinterpret_cast<vec_at*>(p)) : "x"(v), "x"(first_lanes(n)));
 }
 #endif
 
 template <int Step, std::size_t... Lane>
 WEFT_INLINE void swap_blocks(vec& a, vec& b, std::index_sequence<Lane...>) {
+#if defined(__CUDACC__)  // nvcc's front end can't expand a pack in __builtin_shufflevector
+  const vec x = a, y = b;
+  ((a[Lane] = Lane & Step ? y[(Lane - Step) % lanes] : x[Lane], b[Lane] = Lane & Step ? y[Lane] : x[(Lane + Step) % lanes]), ...);
+#else
   const vec low = __builtin_shufflevector(a, b, (Lane & Step ? static_cast<int>(Lane) - Step + lanes : int(Lane))...);
   b = __builtin_shufflevector(a, b, (Lane & Step ? int(Lane) + lanes : static_cast<int>(Lane) + Step)...);
   a = low;
+#endif
 }
 template <int Step, std::size_t... Row>
 WEFT_INLINE void transpose_step(vec* v, std::index_sequence<Row...> rows) {

@@ -5,7 +5,7 @@
 #include <weft/backend/cpu/vmath.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/swiglu.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 
@@ -16,7 +16,8 @@ void swiglu_block(int64 n, const T* gate, const T* up, T* y) {
   WEFT_DISPATCH(swiglu_block, n, gate, up, y);
 }
 template <class T>
-void swiglu_backward_block(int64 n, const T* gate, const T* up, const T* dy, T* dgate, bool add_gate, T* dup, bool add_up) {
+void swiglu_backward_block(int64 n, const T* gate, const T* up, const T* dy, T* dgate, bool add_gate, T* dup,
+                           bool add_up) {
   WEFT_DISPATCH(swiglu_backward_block, n, gate, up, dy, dgate, add_gate, dup, add_up);
 }
 
@@ -35,8 +36,8 @@ template <class T>
 void swiglu_backward(team& workers, int64 n, const T* gate, const T* up, const T* dy, T* dgate, bool add_gate, T* dup,
                      bool add_up) {
   detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
-    detail::swiglu_backward_block(end - begin, gate + begin, up + begin, dy + begin, dgate + begin, add_gate, dup + begin,
-                                  add_up);
+    detail::swiglu_backward_block(end - begin, gate + begin, up + begin, dy + begin, dgate + begin, add_gate,
+                                  dup + begin, add_up);
   });
 }
 

@@ -9,8 +9,8 @@ inline void swiglu_block(std::int64_t n, const T* gate, const T* up, T* y) {
 }
 
 template <class T>
-inline void swiglu_backward_block(std::int64_t n, const T* gate, const T* up, const T* dy, T* dgate, bool add_gate, T* dup,
-                                  bool add_up) {
+inline void swiglu_backward_block(std::int64_t n, const T* gate, const T* up, const T* dy, T* dgate, bool add_gate,
+                                  T* dup, bool add_up) {
   typedef accumulate_t<T> A;
   sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
     const auto g = get(gate + i, count), u = get(up + i, count), d = get(dy + i, count);

@@ -9,9 +9,9 @@
 #include <memory>
 #include <thread>
 #include <type_traits>
-
-#include <weft/core/error.hpp>
+#include <vector>
 #include <weft/backend/cpu/scratch.hpp>
+#include <weft/core/error.hpp>
 
 namespace weft::cpu {
 
@@ -53,21 +53,17 @@ class team {
   explicit team(int threads = 1) : size_(threads) {
     require(threads >= 1 && threads <= 4096, "A team needs 1 to 4096 threads, not ", threads, ".");
     detail::team_threads() += size_;
-    if (size_ == 1) return;
-    workers_ = std::make_unique<std::thread[]>(static_cast<std::size_t>(size_ - 1));
-    for (int i = 0; i < size_ - 1; ++i) workers_[i] = std::thread([this] { work(); });
+    try {
+      workers_.reserve(static_cast<std::size_t>(size_));
+      for (int i = 1; i < size_; ++i) workers_.emplace_back([this] { work(); });
+    } catch (...) {  // the system has no more threads: end those that began
+      end();
+      throw;
+    }
   }
   team(const team&) = delete;
   team& operator=(const team&) = delete;
-  ~team() {
-    if (size_ > 1) {
-      stop_.store(true, std::memory_order_relaxed);
-      generation_.fetch_add(1, std::memory_order_release);
-      generation_.notify_all();
-      for (int i = 0; i < size_ - 1; ++i) workers_[i].join();
-    }
-    detail::team_threads() -= size_;
-  }
+  ~team() { end(); }
 
   int size() const { return size_; }
 
@@ -106,6 +102,14 @@ class team {
  private:
   static constexpr int closed = 1 << 30;
 
+  void end() {
+    stop_.store(true, std::memory_order_relaxed);
+    generation_.fetch_add(1, std::memory_order_release);
+    generation_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+    detail::team_threads() -= size_;
+  }
+
   void run_tasks() {
     for (;;) {
       const std::int64_t task = next_.fetch_add(1, std::memory_order_relaxed);
@@ -138,9 +142,9 @@ class team {
   std::int64_t tasks_ = 0;
   std::exception_ptr thrown_;
   std::atomic<bool> failed_{false}, stop_{false};
-  std::unique_ptr<std::thread[]> workers_;
-  alignas(64) std::atomic<std::uint32_t> generation_{0};
-  alignas(64) std::atomic<int> inside_{closed};  // workers in the loop, plus `closed` when none may enter
+  std::vector<std::thread> workers_;
+  alignas(64) std::atomic<std::uint32_t> generation_{0};  // of loops; workers sleep on it
+  alignas(64) std::atomic<int> inside_{closed};           // workers in the loop, plus `closed` when none may enter
   alignas(64) std::atomic<std::int64_t> next_{0};
 };
 

@@ -2,31 +2,50 @@
 // Range reduction after Cody & Waite; polynomial coefficients from the Cephes library (S. Moshier, single precision).
 
 /// The vector a T is computed in, and its number of lanes.
-template <class T> struct vector_of { typedef vec type; static constexpr int width = lanes; };
-template <> struct vector_of<double> { typedef vec_f64 type; static constexpr int width = lanes / 2; };
+template <class T>
+struct vector_of {
+  typedef vec type;
+  static constexpr int width = lanes;
+};
+template <>
+struct vector_of<double> {
+  typedef vec_f64 type;
+  static constexpr int width = lanes / 2;
+};
 
 typedef std::int64_t vec_i64 __attribute__((vector_size(4 * lanes)));
 
 /// How many elements a load or store touches: all lanes, or the first n.
 struct all {};
-struct first { std::int64_t n; };
+struct first {
+  std::int64_t n;
+};
 
+// Part of a vector is read and written out of line: that happens once a row, and would double every loop's code.
 template <class T>
-WEFT_INLINE auto get(const T* p, all) { return load(p); }
-template <class T>
-WEFT_INLINE auto get(const T* p, first count) {  // zeros beyond
-  T part[lanes];
-  __builtin_memset(static_cast<void*>(part), 0, sizeof part);
-  for (std::int64_t i = 0; i < count.n; ++i) part[i] = p[i];
-  return load(part);
+[[gnu::noinline]] inline auto load_first(const T* p, std::int64_t n) {
+  return load(p, n);
 }
 template <class T, class V>
-WEFT_INLINE void set(T* p, V v, all) { store(p, v); }
+[[gnu::noinline]] inline void store_first(T* p, V v, std::int64_t n) {
+  store(p, v, n);
+}
+
+template <class T>
+WEFT_INLINE auto get(const T* p, all) {
+  return load(p);
+}
+template <class T>
+WEFT_INLINE auto get(const T* p, first count) {
+  return load_first(p, count.n);
+}  // zeros beyond
+template <class T, class V>
+WEFT_INLINE void set(T* p, V v, all) {
+  store(p, v);
+}
 template <class T, class V>
 WEFT_INLINE void set(T* p, V v, first count) {
-  T part[lanes];
-  store(part, v);
-  for (std::int64_t i = 0; i < count.n; ++i) p[i] = part[i];
+  store_first(p, v, count.n);
 }
 /// Stores, or adds to what is there.
 template <class T, class V, class Count>
@@ -74,14 +93,35 @@ WEFT_INLINE vec_i64 numbered(vec_f64) {
   return v;
 }
 template <class V, class A>
-WEFT_INLINE V keep(V v, all, A) { return v; }
+WEFT_INLINE V keep(V v, all, A) {
+  return v;
+}
 WEFT_INLINE vec keep(vec v, first count, float other) {
   return numbered(v) < static_cast<std::int32_t>(count.n) ? v : splat(other);
 }
 WEFT_INLINE vec_f64 keep(vec_f64 v, first count, double other) { return numbered(v) < count.n ? v : splat(other); }
 
-WEFT_INLINE vec_f64 max(vec_f64 a, vec_f64 b) { return a > b ? a : b; }
-WEFT_INLINE vec_f64 min(vec_f64 a, vec_f64 b) { return a < b ? a : b; }
+/// a > b ? a : b, and b if either is NaN, in one instruction.
+WEFT_INLINE vec larger(vec a, vec b) {
+#if WEFT_TARGET == 0
+  return a > b ? a : b;
+#else
+  vec v;
+  __asm__("vmaxps %2, %1, %0" : "=v"(v) : "v"(a), "v"(b));
+  return v;
+#endif
+}
+WEFT_INLINE vec smaller(vec a, vec b) {
+#if WEFT_TARGET == 0
+  return a < b ? a : b;
+#else
+  vec v;
+  __asm__("vminps %2, %1, %0" : "=v"(v) : "v"(a), "v"(b));
+  return v;
+#endif
+}
+WEFT_INLINE vec_f64 larger(vec_f64 a, vec_f64 b) { return a > b ? a : b; }
+WEFT_INLINE vec_f64 smaller(vec_f64 a, vec_f64 b) { return a < b ? a : b; }
 WEFT_INLINE vec_f64 abs(vec_f64 v) {
   return reinterpret_cast<vec_f64>(reinterpret_cast<vec_i64>(v) & 0x7fffffffffffffff);
 }
@@ -160,13 +200,17 @@ WEFT_INLINE vec_f64 squares(vec v) {
   return fma(x, x, y * y);
 }
 
-inline constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;  // ln2_high has 9 bits: n * ln2_high is exact
+inline constexpr float ln2_high = 0.693359375f,
+                       ln2_low = -2.12194440e-4f;  // ln2_high has 9 bits: n * ln2_high is exact
 
-/// exp(x) / 2^n - 1 ... + 1 for x already clamped; `n` receives the power of two.
-WEFT_INLINE vec exp_reduced(vec x, vec_i32& n) {
+/// x = k ln 2 + ln y with a whole number k, which n holds as an integer.
+struct reduced {
+  vec y, k;
+  vec_i32 n;
+};
+WEFT_INLINE reduced exp_reduced(vec x) {
   const vec shift = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
   const vec t = fma(x, splat(1.44269504088896341f), shift);
-  n = reinterpret_cast<vec_i32>(bits_of(t) - bits_of(shift));
   const vec k = t - shift;
   const vec r = fma(k, splat(-ln2_low), fma(k, splat(-ln2_high), x));
   vec p = fma(splat(1.9875691500e-4f), r, splat(1.3981999507e-3f));
@@ -174,23 +218,26 @@ WEFT_INLINE vec exp_reduced(vec x, vec_i32& n) {
   p = fma(p, r, splat(4.1665795894e-2f));
   p = fma(p, r, splat(1.6666665459e-1f));
   p = fma(p, r, splat(5.0000001201e-1f));
-  return fma(p, r * r, r) + 1.0f;
+  return {fma(p, r * r, r) + 1.0f, k, reinterpret_cast<vec_i32>(bits_of(t) - bits_of(shift))};
 }
 WEFT_INLINE vec power_of_two(vec_i32 n) { return reinterpret_cast<vec>((n + 127) << 23); }
 
 /// e^x, subnormals and infinity included.
 WEFT_INLINE vec exp(vec x) {
-  x = max(splat(-104.0f), min(splat(89.0f), x));  // beyond: 0 and infinity; NaN passes
-  vec_i32 n;
-  const vec y = exp_reduced(x, n);
-  const vec_i32 half = n >> 1;
-  return y * power_of_two(half) * power_of_two(n - half);
+  const reduced e = exp_reduced(larger(splat(-104.0f), smaller(splat(89.0f), x)));  // beyond: 0, infinity; NaN passes
+#if WEFT_TARGET == 2
+  vec v;
+  __asm__("vscalefps %2, %1, %0" : "=v"(v) : "v"(e.y), "v"(e.k));
+  return v;
+#else
+  const vec_i32 half = e.n >> 1;
+  return e.y * power_of_two(half) * power_of_two(e.n - half);
+#endif
 }
-/// e^x for x <= 88, with results below the smallest normal number flushed to 0: what softmax needs.
+/// e^x for x <= 88, with results below about 2^-126 flushed to 0: what softmax needs.
 WEFT_INLINE vec exp_flushed(vec x) {
-  vec_i32 n;
-  const vec y = exp_reduced(max(splat(-87.0f), min(splat(88.0f), x)), n);
-  return x < -87.0f ? vec{} : y * power_of_two(n);
+  const reduced e = exp_reduced(larger(splat(-87.0f), smaller(splat(88.0f), x)));
+  return x < -87.0f ? vec{} : e.y * power_of_two(e.n);
 }
 
 /// Natural logarithm; -infinity at 0, NaN below.
@@ -237,10 +284,10 @@ WEFT_INLINE vec erfc(vec x) {
   for (int i = 0; i < lanes; ++i) x[i] = __builtin_erfcf(x[i]);
   return x;
 }
-#define WEFT_LANE_BY_LANE(name)                                          \
-  WEFT_INLINE vec_f64 name(vec_f64 x) {                                  \
-    for (int i = 0; i < lanes / 2; ++i) x[i] = __builtin_##name(x[i]);   \
-    return x;                                                            \
+#define WEFT_LANE_BY_LANE(name)                                        \
+  WEFT_INLINE vec_f64 name(vec_f64 x) {                                \
+    for (int i = 0; i < lanes / 2; ++i) x[i] = __builtin_##name(x[i]); \
+    return x;                                                          \
   }
 WEFT_LANE_BY_LANE(exp)
 WEFT_LANE_BY_LANE(log)

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "weft/comm/concept.hpp"
+#include "weft/comm/detail/copy.hpp"
 #include "weft/comm/detail/widen.hpp"
 
 namespace weft::detail {
@@ -37,12 +38,15 @@ void combine(T* out, const T* a, const T* b, std::int64_t count) {
 #ifdef WEFT_DETAIL_VECTORS
   typedef T vector __attribute__((vector_size(16)));
   constexpr std::int64_t width = sizeof(vector) / sizeof(T);
+  const auto step = [&](std::int64_t at) {
+    vector x, y;
+    std::memcpy(&x, a + at, sizeof x);
+    std::memcpy(&y, b + at, sizeof y);
+    How::apply(x, y);
+    std::memcpy(out + at, &x, sizeof x);
+  };
   for (const std::int64_t whole = count / (4 * width) * (4 * width); i < whole; i += 4 * width) {
-    vector x[4], y[4];
-    std::memcpy(x, a + i, sizeof x);
-    std::memcpy(y, b + i, sizeof y);
-    for (int k = 0; k < 4; ++k) How::apply(x[k], y[k]);
-    std::memcpy(out + i, x, sizeof x);
+    step(i), step(i + width), step(i + 2 * width), step(i + 3 * width);
   }
 #endif
   for (; i < count; ++i) {
@@ -60,38 +64,60 @@ struct fold_range {
   std::byte* const* out;
   int outputs;
   std::int64_t to;
-  std::int64_t count;  // elements
+  std::int64_t count;     // elements
+  bool around_cache = false;  // outputs that are no input in place are too large to stay in the cache
 };
 
-inline constexpr std::int64_t fold_block = 1024;  // elements; the accumulator stays in the first-level cache
+inline constexpr std::size_t fold_block_bytes = 4096;  // what is folded stays in the first-level cache until it is stored
+
+/// to[i] = the fold over k of input(k)[i]
+template <class How, class T, class Input>
+void fold_block(T* to, const Input& input, int inputs, std::int64_t count) {
+  if (inputs == 1) std::memcpy(to, input(0), static_cast<std::size_t>(count) * sizeof(T));
+  if (inputs > 1) combine<How>(to, input(0), input(1), count);
+  for (int k = 2; k < inputs; ++k) combine<How>(to, to, input(k), count);
+}
+
+/// The same for 16-bit floats: folded in float, rounded once.
+template <class How, class T, class Input>
+void fold_narrow_block(T* to, const Input& input, int inputs, std::int64_t count) {
+  std::int64_t i = 0;
+#ifdef WEFT_DETAIL_VECTORS
+  const auto step = [&](std::int64_t at) {
+    four_f32 x, y;
+    load_wide(x, input(0) + at);
+    for (int k = 1; k < inputs; ++k) {
+      load_wide(y, input(k) + at);
+      How::apply(x, y);
+    }
+    store_narrow(to + at, x);
+  };
+  for (const std::int64_t whole = count / 8 * 8; i < whole; i += 8) step(i), step(i + 4);
+#endif
+  for (; i < count; ++i) {
+    float x = static_cast<float>(input(0)[i]);
+    for (int k = 1; k < inputs; ++k) How::apply(x, static_cast<float>(input(k)[i]));
+    to[i] = T(x);
+  }
+}
 
 template <class How, class T>
 void fold_as(const fold_range& range) {
-  using sum = std::conditional_t<sizeof(T) == 2, float, T>;
-  alignas(64) sum acc[fold_block];
-  alignas(64) sum wide[sizeof(T) == 2 ? fold_block : 1];
-  alignas(64) T rounded[sizeof(T) == 2 ? fold_block : 1];
-  for (std::int64_t begin = 0; begin < range.count; begin += fold_block) {
-    const std::int64_t count = range.count - begin < fold_block ? range.count - begin : fold_block;
-    const auto bytes = static_cast<std::size_t>(count) * sizeof(T);
-    const auto at = begin * static_cast<std::int64_t>(sizeof(T));
+  alignas(64) T block[fold_block_bytes / sizeof(T)];
+  constexpr auto most = static_cast<std::int64_t>(fold_block_bytes / sizeof(T));
+  for (std::int64_t begin = 0; begin < range.count; begin += most) {
+    const std::int64_t count = range.count - begin < most ? range.count - begin : most;
+    const std::int64_t at = begin * static_cast<std::int64_t>(sizeof(T));
     const auto input = [&](int k) { return reinterpret_cast<const T*>(range.in[k] + range.from + at); };
-    const T* result;
     if constexpr (sizeof(T) == 2) {
-      widen(acc, input(0), count);
-      for (int k = 1; k < range.inputs; ++k) {
-        widen(wide, input(k), count);
-        combine<How>(acc, acc, wide, count);
-      }
-      narrow(rounded, acc, count);
-      result = rounded;
+      fold_narrow_block<How>(block, input, range.inputs, count);
     } else {
-      if (range.inputs == 1) std::memcpy(acc, input(0), bytes);
-      if (range.inputs > 1) combine<How>(acc, input(0), input(1), count);
-      for (int k = 2; k < range.inputs; ++k) combine<How>(acc, acc, input(k), count);
-      result = acc;
+      fold_block<How>(block, input, range.inputs, count);
     }
-    for (int k = 0; k < range.outputs; ++k) std::memcpy(range.out[k] + range.to + at, result, bytes);
+    for (int k = 0; k < range.outputs; ++k) {
+      copy(range.out[k] + range.to + at, reinterpret_cast<const std::byte*>(block),
+           count * static_cast<std::int64_t>(sizeof(T)), range.around_cache);
+    }
   }
 }
 

@@ -41,11 +41,12 @@ class hub {
  public:
   explicit hub(int ranks)
       : ranks_(static_cast<std::size_t>(ranks)),
-        spins_(static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency() ? 2000 : 0),
+        crowded_(static_cast<unsigned>(ranks) > std::thread::hardware_concurrency()),
         status_(std::uint64_t(ranks) << live_shift) {}
 
   int ranks() const { return static_cast<int>(ranks_.size()); }
-  int spins() const { return spins_; }
+  /// More ranks than hardware threads.
+  bool crowded() const { return crowded_; }
   std::mutex& mutex() { return mutex_; }
 
   /// Keeps `thing` until the launch ends. Call under mutex().
@@ -174,7 +175,7 @@ class hub {
   }
 
   std::vector<rank_state> ranks_;
-  int spins_;
+  bool crowded_;
   std::atomic<std::uint64_t> status_;
   std::atomic<bool> ended_{false};
   std::mutex mutex_;  // guards what follows

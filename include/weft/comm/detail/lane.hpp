@@ -45,17 +45,23 @@ class lane final : public waitable {
 
   void wait(int m, std::uint64_t ticket) {
     slot& s = at(ticket);
-    for (int spun = 0;;) {
+    // Pauses for about a microsecond; then gives the core away between looks (the peer may be waiting for just this
+    // core); then sleeps. Long pauses cost the most when ranks, or other programs, outnumber the cores.
+    const int pauses = hub_.crowded() ? 0 : 60, looks = pauses + (hub_.crowded() ? 4 : 100);
+    for (int idle = 0;;) {
       if (done(s, ticket)) return;
       if (hub_.ended()) hub_.leave();
       if (work(s, m, ticket) || help(m)) {
-        spun = 0;
-      } else if (spun < hub_.spins()) {
-        ++spun;
+        idle = 0;
+      } else if (idle < pauses) {
+        ++idle;
         relax();
+      } else if (idle < looks) {
+        ++idle;
+        std::this_thread::yield();
       } else {
         sleep(s, m, ticket);
-        spun = 0;
+        idle = 0;
       }
     }
   }
@@ -133,9 +139,11 @@ class lane final : public waitable {
       if (!agree(s.entries[0].what, e.what)) hub_.end_with(mismatch(s, ticket));
     }
     s.moves.plan([&](int r) -> const call& { return s.entries[r].what; });
-    for (auto& e : s.entries) e.next.store(0, std::memory_order_relaxed);
+    const bool shared = s.moves.work() > at_once;
+    // what is done here must look taken: a member may see it ready after it saw it incomplete
+    for (auto& e : s.entries) e.next.store(shared ? 0 : s.moves.count(), std::memory_order_relaxed);
     s.moved.store(0, std::memory_order_relaxed);
-    if (s.moves.work() > at_once) {
+    if (shared) {
       s.ready.store(ticket + 1, std::memory_order_seq_cst);
       return ring_bell();
     }

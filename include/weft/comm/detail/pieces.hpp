@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "weft/comm/detail/call.hpp"
+#include "weft/comm/detail/copy.hpp"
 #include "weft/comm/detail/fold.hpp"
 
 namespace weft::detail {
@@ -17,6 +18,8 @@ class pieces {
  public:
   static constexpr std::int64_t most_bytes = 128 << 10;  // of one row in one piece
   static constexpr std::int64_t least_bytes = 4 << 10;
+
+  static constexpr std::int64_t large = 32 << 20;  // bytes of work that exceed most shared caches
 
   explicit pieces(int ranks)
       : ranks_(ranks), in_(std::make_unique<const std::byte*[]>(ranks)),
@@ -40,41 +43,45 @@ class pieces {
     a_row_ = (what_.count + step_ - 1) / step_;
     count_ = a_row_ * (by_rank ? ranks_ : 1);
     work_ = bytes * ranks_ * (by_rank ? ranks_ : 1);
+    bool in_place = false;  // then outputs are in the cache, having been read
+    for (int r = 0; r < ranks_; ++r) in_place = in_place || in_[r] == out_[r];
+    around_cache_ = work_ > large && !(in_place && v == verb::all_reduce);
   }
 
   std::int64_t count() const { return count_; }
   std::int64_t work() const { return work_; }  // bytes moved, roughly
 
   void run(std::int64_t piece) const {
+    move(piece);
+    if (around_cache_) publish_copies();
+  }
+
+ private:
+  void move(std::int64_t piece) const {
     const std::int64_t row = piece / a_row_, from = piece % a_row_ * step_;
     const std::int64_t count = what_.count - from < step_ ? what_.count - from : step_;
     const std::int64_t width = what_.width(), offset = row * what_.count * width, at = from * width;
     switch (what_.operation) {
       case verb::all_reduce:
-        return fold(what_.type, what_.how, {in_.get(), ranks_, at, out_.get(), ranks_, at, count});
+        return fold(what_.type, what_.how, {in_.get(), ranks_, at, out_.get(), ranks_, at, count, around_cache_});
       case verb::reduce_scatter:
-        return fold(what_.type, what_.how, {in_.get(), ranks_, offset + at, out_.get() + row, 1, at, count});
+        return fold(what_.type, what_.how, {in_.get(), ranks_, offset + at, out_.get() + row, 1, at, count, around_cache_});
       case verb::all_gather:
       case verb::split:
-        for (int r = 0; r < ranks_; ++r) copy(out_[r] + offset + at, in_[row] + at, count);
+        for (int r = 0; r < ranks_; ++r) copy(out_[r] + offset + at, in_[row] + at, count, around_cache_);
         return;
       case verb::all_to_all:
         for (int r = 0; r < ranks_; ++r) {
-          copy(out_[r] + offset + at, in_[row] + r * what_.count + at, count);
+          copy(out_[r] + offset + at, in_[row] + r * what_.count + at, count, around_cache_);
         }
         return;
       case verb::broadcast:
-        for (int r = 0; r < ranks_; ++r) copy(out_[r] + at, in_[std::size_t(what_.root)] + at, count);
+        for (int r = 0; r < ranks_; ++r) copy(out_[r] + at, in_[std::size_t(what_.root)] + at, count, around_cache_);
         return;
       case verb::send:
-      case verb::recv: return copy(out_[1] + at, in_[0] + at, count);
+      case verb::recv: return copy(out_[1] + at, in_[0] + at, count, around_cache_);
       case verb::barrier: return;
     }
-  }
-
- private:
-  static void copy(std::byte* out, const std::byte* in, std::int64_t bytes) {
-    if (out != in) std::memcpy(out, in, static_cast<std::size_t>(bytes));
   }
 
   int ranks_;
@@ -82,6 +89,7 @@ class pieces {
   std::unique_ptr<std::byte*[]> out_;
   call what_;
   std::int64_t step_ = 1, a_row_ = 0, count_ = 0, work_ = 0;
+  bool around_cache_ = false;
 };
 
 }  // namespace weft::detail

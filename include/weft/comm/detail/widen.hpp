@@ -16,69 +16,56 @@ namespace weft::detail {
 
 #ifdef WEFT_DETAIL_VECTORS
 typedef std::uint16_t four_u16 __attribute__((vector_size(8)));
+typedef std::uint32_t four_u32 __attribute__((vector_size(16)));
 typedef std::int32_t four_i32 __attribute__((vector_size(16)));
 typedef float four_f32 __attribute__((vector_size(16)));
 
-inline four_i32 bits_of(four_f32 x) { return (four_i32)x; }
-inline four_f32 floats_of(four_i32 x) { return (four_f32)x; }
-/// Lanes where mask is all ones from a, the others from b.
-inline four_i32 pick(four_i32 mask, four_i32 a, four_i32 b) { return (mask & a) | (~mask & b); }
+inline four_u32 bits_of(four_f32 x) { return (four_u32)x; }
+inline four_f32 floats_of(four_u32 x) { return (four_f32)x; }
+/// Lanes of a where x < bound, else of b; both below 2^31.
+inline four_u32 pick_less(four_u32 x, std::int32_t bound, four_u32 a, four_u32 b) {
+  const four_u32 mask = (four_u32)((four_i32)x < bound);
+  return (mask & a) | (~mask & b);
+}
 
 template <class T>
-four_f32 widen_four(four_i32 h) {
+four_f32 widen_four(four_u32 h) {
   if constexpr (dtype_of<T> == dtype::bf16) {
     return floats_of(h << 16);
   } else {
-    const four_i32 magnitude = h & 0x7fff, sign = (h & 0x8000) << 16;
-    const four_i32 normal = (magnitude << 13) + 0x38000000;
-    const four_i32 special = ((magnitude & 0x3ff) << 13) | 0x7f800000;
-    const four_i32 small = bits_of(__builtin_convertvector(magnitude, four_f32) * 0x1p-24f);  // subnormal or zero, exact
-    return floats_of(sign | pick(magnitude < 0x400, small, pick(magnitude < 0x7c00, normal, special)));
+    const four_u32 magnitude = h & 0x7fff;
+    const four_u32 normal = (magnitude << 13) + 0x38000000;
+    const four_u32 special = (magnitude & 0x3ff) << 13 | 0x7f800000;
+    const four_u32 small = bits_of(__builtin_convertvector((four_i32)magnitude, four_f32) * 0x1p-24f);  // exact
+    return floats_of((h & 0x8000) << 16 | pick_less(magnitude, 0x400, small, pick_less(magnitude, 0x7c00, normal, special)));
   }
 }
 
 template <class T>
-four_i32 narrow_four(four_f32 x) {
-  const four_i32 u = bits_of(x), magnitude = u & 0x7fffffff;
+four_u32 narrow_four(four_f32 x) {
+  const four_u32 u = bits_of(x), magnitude = u & 0x7fffffff;
   if constexpr (dtype_of<T> == dtype::bf16) {
-    return pick(magnitude > 0x7f800000, u | 0x400000, u + 0x7fff + ((u >> 16) & 1)) >> 16 & 0xffff;
+    return pick_less(magnitude, 0x7f800001, u + 0x7fff + (u >> 16 & 1), u | 0x400000) >> 16;
   } else {
-    const four_i32 normal = (magnitude + 0x0fff + ((magnitude >> 13) & 1) - 0x38000000) >> 13;
-    const four_i32 small = bits_of(floats_of(magnitude) + 0.5f) - 0x3f000000;  // rounds to a multiple of 2^-24
-    const four_i32 special = pick(magnitude > 0x7f800000, four_i32{} + 0x7e00, four_i32{} + 0x7c00);
-    return (u >> 16 & 0x8000) | pick(magnitude < 0x38800000, small, pick(magnitude < 0x477ff000, normal, special));
+    const four_u32 normal = (magnitude + 0x0fff + (magnitude >> 13 & 1) - 0x38000000) >> 13;
+    const four_u32 small = bits_of(floats_of(magnitude) + 0.5f) - 0x3f000000;  // rounds to a multiple of 2^-24
+    const four_u32 special = pick_less(magnitude, 0x7f800001, four_u32{} + 0x7c00, four_u32{} + 0x7e00);
+    return (u >> 16 & 0x8000) |
+           pick_less(magnitude, 0x38800000, small, pick_less(magnitude, 0x477ff000, normal, special));
   }
-}
-#endif
-
-/// out[i] = float(in[i])
-template <class T>
-void widen(float* out, const T* in, std::int64_t count) {
-  std::int64_t i = 0;
-#ifdef WEFT_DETAIL_VECTORS
-  for (const std::int64_t whole = count / 4 * 4; i < whole; i += 4) {
-    four_u16 h;
-    std::memcpy(&h, in + i, sizeof h);
-    const four_f32 x = widen_four<T>(__builtin_convertvector(h, four_i32));
-    std::memcpy(out + i, &x, sizeof x);
-  }
-#endif
-  for (; i < count; ++i) out[i] = static_cast<float>(in[i]);
 }
 
-/// out[i] = T(in[i]), rounded to nearest, ties to even
 template <class T>
-void narrow(T* out, const float* in, std::int64_t count) {
-  std::int64_t i = 0;
-#ifdef WEFT_DETAIL_VECTORS
-  for (const std::int64_t whole = count / 4 * 4; i < whole; i += 4) {
-    four_f32 x;
-    std::memcpy(&x, in + i, sizeof x);
-    const four_u16 h = __builtin_convertvector(narrow_four<T>(x), four_u16);
-    std::memcpy(static_cast<void*>(out + i), &h, sizeof h);
-  }
-#endif
-  for (; i < count; ++i) out[i] = T(in[i]);
+void load_wide(four_f32& x, const T* from) {
+  four_u16 h;
+  std::memcpy(&h, from, sizeof h);
+  x = widen_four<T>(__builtin_convertvector(h, four_u32));
 }
+template <class T>
+void store_narrow(T* to, const four_f32& x) {
+  const four_u16 h = __builtin_convertvector(narrow_four<T>(x), four_u16);
+  std::memcpy(static_cast<void*>(to), &h, sizeof h);
+}
+#endif
 
 }  // namespace weft::detail

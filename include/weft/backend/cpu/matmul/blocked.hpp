@@ -31,9 +31,8 @@ void share(team* cores, std::int64_t tasks, F&& f) {
 template <class T, class Out>
 void matmul_cut(team* cores, const matmul_kernels<T, Out>& kernels, const matmul_operands<T, Out>& p) {
   constexpr std::int64_t unit = unit_bytes<T>;
-  constexpr std::int64_t slack = 64;           // a packing store may reach one vector too far
-  constexpr std::int64_t most_columns = 4096;  // of b packed at a time
-  constexpr std::int64_t most_a = 384 << 10;   // bytes of packed a per task: stays in the second cache
+  constexpr std::int64_t most_columns = 1024;  // of b packed at a time
+  constexpr std::int64_t most_a = 512 << 10;   // bytes of packed a per task: stays in the second cache
   const std::int64_t height = kernels.rows, width = kernels.columns;
   const std::int64_t units = round_up(ceil_div(p.k, kernels.values_per_unit), kernels.unit_multiple);
   const std::int64_t panels = ceil_div(p.m, height);
@@ -53,7 +52,7 @@ void matmul_cut(team* cores, const matmul_kernels<T, Out>& kernels, const matmul
     const T* b = p.b + first * p.b_column;
     const std::int64_t b_panels = direct_b ? (columns % width != 0) : ceil_div(columns, width);
     const std::int64_t b_start = direct_b ? columns / width * width : 0;  // the first column that is packed
-    scratch packed(static_cast<std::size_t>(b_panels * packed_b.panel + slack));
+    scratch packed(static_cast<std::size_t>(b_panels * packed_b.panel));
     char* const b_memory = packed.as<char>();
     const std::int64_t at_once = ceil_div(8192, units) < 1 ? 1 : ceil_div(8192, units);  // panels a packing task
     share(cores, ceil_div(b_panels, at_once), [&](std::int64_t task) {
@@ -92,7 +91,7 @@ void matmul_cut(team* cores, const matmul_kernels<T, Out>& kernels, const matmul
       g.c_row = p.c_row;
       g.accumulate = p.accumulate;
       const std::int64_t a_start = direct_a ? rows / height * height : 0;
-      scratch packed_rows(static_cast<std::size_t>(ceil_div(rows - a_start, height) * packed_a.panel + slack));
+      scratch packed_rows(static_cast<std::size_t>(ceil_div(rows - a_start, height) * packed_a.panel));
       if (a_start < rows)
         kernels.pack_a(a + a_start * p.a_row, p.a_row, p.a_column, rows - a_start, p.k, packed_rows.data());
       if (direct_a) {
@@ -116,11 +115,14 @@ void matmul_cut(team* cores, const matmul_kernels<T, Out>& kernels, const matmul
   }
 }
 
-/// c (+)= a b, k > 0. Where c is the accumulator's type, k is cut to keep a panel of b in the first cache.
+/// Units of k that one pass takes. A 16-bit c is rounded after every pass, so it may have only one.
+template <class T, class Out>
+inline constexpr std::int64_t most_units = sizeof(Out) == unit_bytes<T> ? 1024 : 2048;
+
+/// c (+)= a b, k > 0. Where c is the accumulator's type, k is cut so that packed panels stay in the second cache.
 template <class T, class Out>
 void matmul_blocked(team* cores, const matmul_kernels<T, Out>& kernels, matmul_operands<T, Out> p) {
-  constexpr std::int64_t most_units = sizeof(Out) == unit_bytes<T> ? 384 : 2048;
-  const std::int64_t cuts = ceil_div(p.k, most_units * kernels.values_per_unit);
+  const std::int64_t cuts = ceil_div(p.k, most_units<T, Out> * kernels.values_per_unit);
   const std::int64_t cut = round_up(ceil_div(p.k, cuts), kernels.values_per_unit * kernels.unit_multiple);
   for (std::int64_t k = p.k; k > 0; k -= cut) {
     p.k = k < cut ? k : cut;

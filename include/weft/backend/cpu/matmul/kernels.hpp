@@ -6,11 +6,13 @@
 #include <weft/backend/cpu/simd.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/matmul/pack.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 #define WEFT_KERNELS <weft/backend/cpu/matmul/tile.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
+#define WEFT_KERNELS <weft/backend/cpu/matmul/amx.inl>
+#include <weft/backend/cpu/each_target.inl>
 #define WEFT_KERNELS <weft/backend/cpu/matmul/row.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu::detail {
 
@@ -18,6 +20,7 @@ template <class T, class Out>
 matmul_kernels<T, Out> kernels_in_use() {
 #if defined(WEFT_X86)
   if constexpr (dtype_of<T> == dtype::bf16) {
+    if (current_isa() >= isa::amx) return avx512::tile_kernels<avx512::hardware_tiles, Out>();
     if (current_isa() >= isa::avx512_bf16) return avx512::pair_kernels<T, Out>();
   }
 #endif

@@ -1,5 +1,5 @@
 // Packing of operands into panels: reads any strides, contiguous ones by vectors, and transposes in registers.
-// Invariant: a panel is zero where its operand has no row, column or k. Writes up to one vector beyond the last panel.
+// Invariant: a panel is zero where its operand has no row, column or k. Nothing is written beyond the panels.
 
 /// One float a unit, from memory of type T.
 template <class T>
@@ -42,78 +42,104 @@ struct pair_units {
   }
 };
 
-/// `Rows` rows times `lanes` units, transposed in registers and stored unit after unit, `width` floats apart.
-template <class Units, std::size_t... Row, std::size_t... Lane>
-WEFT_INLINE void pack_square(const typename Units::source* from, std::int64_t across, int width, float* to,
+/// Stores what a panel `Width` floats wide takes of a vector.
+template <int Width>
+WEFT_INLINE void put(float* to, vec v) {
+  if constexpr (Width < lanes)
+    store(to, v, Width);
+  else
+    store(to, v);
+}
+
+/// As many rows as there are indices times `lanes` units, transposed in registers and stored unit after unit.
+template <class Units, int Width, std::size_t... Row, std::size_t... Lane>
+WEFT_INLINE void pack_square(const typename Units::source* from, std::int64_t across, float* to,
                              std::index_sequence<Row...>, std::index_sequence<Lane...>) {
   vec v[lanes] = {};
   ((v[Row] = Units::along(from + static_cast<std::int64_t>(Row) * across, lanes * Units::values)), ...);
   transpose(v);
-  (store(to + static_cast<std::int64_t>(Lane) * width, v[Lane]), ...);
+  (put<Width>(to + static_cast<std::int64_t>(Lane) * Width, v[Lane]), ...);
 }
 
 /// The same at the edges: `rows` rows, `units` units holding k values.
-template <class Units>
+template <class Units, int Width>
 inline void pack_edge(const typename Units::source* from, std::int64_t across, std::int64_t rows, std::int64_t units,
-                      std::int64_t k, int width, float* to) {
+                      std::int64_t k, float* to) {
   vec v[lanes] = {};
   for (std::int64_t i = 0; i < rows; ++i) v[i] = Units::along(from + i * across, k);
   transpose(v);
-  for (std::int64_t u = 0; u < units; ++u) store(to + u * width, v[u]);
+  for (std::int64_t u = 0; u < units; ++u) put<Width>(to + u * Width, v[u]);
 }
 
+/// Rows that are neighbours in memory: some panels side by side, so that every step reads a long piece.
 template <class Units, int Width>
-inline void pack_panel(const typename Units::source* from, std::int64_t across, std::int64_t along,
-                       std::int64_t count, std::int64_t k, std::int64_t units, float* to) {
-  constexpr int values = Units::values;
-  if (across == 1) {
-    for (std::int64_t u = 0; u < units; ++u)
-      for (int i = 0; i < Width; i += lanes)
-        store(to + u * Width + i, Units::across(from + u * values * along + (i < count ? i : 0), along,
-                                                k - u * values, i < count ? count - i : 0));
-  } else if (along == 1) {
-    // Units go up in the outer loop: what a store writes beyond its unit, a later store overwrites.
-    for (std::int64_t u = 0; u < units; u += lanes)
+inline void pack_across(const typename Units::source* from, std::int64_t along, std::int64_t count, std::int64_t k,
+                        std::int64_t units, std::int64_t panel, float* to) {
+  for (std::int64_t u = 0; u < units; ++u) {
+    const auto* at = from + u * Units::values * along;
+    float* out = to + u * Width;
+    const std::int64_t k_left = k - u * Units::values;
+    for (std::int64_t first = 0; first < count; first += Width, out += panel)
       for (int i = 0; i < Width; i += lanes) {
-        constexpr int full = Width < lanes ? Width : lanes;
-        const auto* at = from + (i < count ? i : 0) * across + u * values;
-        const std::int64_t rows = i >= count ? 0 : count - i < full ? count - i : full;
-        if (rows == full && k - u * values >= lanes * values)
-          pack_square<Units>(at, across, Width, to + u * Width + i, std::make_index_sequence<full>(),
-                             std::make_index_sequence<lanes>());
-        else
-          pack_edge<Units>(at, across, rows, units - u < lanes ? units - u : lanes, k - u * values, Width,
-                           to + u * Width + i);
+        const std::int64_t left = count - first - i;
+        put<Width>(out + i, left > 0 ? Units::across(at + first + i, along, k_left, left) : vec{});
       }
-  } else {
-    for (std::int64_t u = 0; u < units; ++u)
-      for (int i = 0; i < Width; ++i)
-        to[u * Width + i] =
-            i < count ? Units::one(from + i * across + u * values * along, along, k - u * values) : 0.0f;
   }
 }
 
-/// Packs `count` rows into panels of `Width` rows, each `Multiple`-padded units long.
+/// Rows that are contiguous along k.
+template <class Units, int Width>
+inline void pack_along(const typename Units::source* from, std::int64_t across, std::int64_t count, std::int64_t k,
+                       std::int64_t units, float* to) {
+  constexpr int full = Width < lanes ? Width : lanes;
+  for (std::int64_t u = 0; u < units; u += lanes)
+    for (int i = 0; i < Width; i += lanes) {
+      const auto* at = from + (i < count ? i : 0) * across + u * Units::values;
+      const std::int64_t rows = i >= count ? 0 : count - i < full ? count - i : full;
+      const std::int64_t k_left = k - u * Units::values;
+      if (rows == full && k_left >= lanes * Units::values)
+        pack_square<Units, Width>(at, across, to + u * Width + i, std::make_index_sequence<full>(),
+                                  std::make_index_sequence<lanes>());
+      else
+        pack_edge<Units, Width>(at, across, rows, units - u < lanes ? units - u : lanes, k_left, to + u * Width + i);
+    }
+}
+
+/// Packs `count` rows into panels of `Width` rows, whose length in units is padded to a multiple of `Multiple`.
 template <class Units, int Width, int Multiple>
 inline void pack(const typename Units::source* from, std::int64_t across, std::int64_t along, std::int64_t count,
                  std::int64_t k, void* memory) {
   static_assert(Width < lanes || Width % lanes == 0, "panels are narrower than a vector or a multiple of it");
-  const std::int64_t units = (k + Units::values - 1) / Units::values;
-  const std::int64_t padded = (units + Multiple - 1) / Multiple * Multiple;
+  constexpr int values = Units::values;
+  const std::int64_t units = (k + values - 1) / values;
+  const std::int64_t panel = (units + Multiple - 1) / Multiple * Multiple * Width;
   float* to = static_cast<float*>(memory);
-  for (std::int64_t first = 0; first < count; first += Width, to += padded * Width) {
-    pack_panel<Units, Width>(from + first * across, across, along, count - first, k, units, to);
-    for (std::int64_t i = units * Width; i < padded * Width; ++i) to[i] = 0.0f;
+  constexpr std::int64_t side_by_side = Width < 16 ? 8 * Width : 4 * Width;
+  if (across == 1)
+    for (std::int64_t first = 0; first < count; first += side_by_side)
+      pack_across<Units, Width>(from + first, along, count - first < side_by_side ? count - first : side_by_side, k,
+                                units, panel, to + first / Width * panel);
+  for (std::int64_t first = 0; first < count; first += Width, to += panel) {
+    const auto* row = from + first * across;
+    if (across == 1) {
+    } else if (along == 1) {
+      pack_along<Units, Width>(row, across, count - first, k, units, to);
+    } else {
+      for (std::int64_t u = 0; u < units; ++u)
+        for (int i = 0; i < Width; ++i)
+          to[u * Width + i] =
+              first + i < count ? Units::one(row + i * across + u * values * along, along, k - u * values) : 0.0f;
+    }
+    for (std::int64_t i = units * Width; i < panel; ++i) to[i] = 0.0f;
   }
 }
 
 /// Double is for reference and checks of gradients: packed value by value.
 template <int Width>
-inline void pack_double(const double* from, std::int64_t across, std::int64_t along, std::int64_t count,
-                        std::int64_t k, void* memory) {
+inline void pack_double(const double* from, std::int64_t across, std::int64_t along, std::int64_t count, std::int64_t k,
+                        void* memory) {
   double* to = static_cast<double*>(memory);
   for (std::int64_t first = 0; first < count; first += Width)
     for (std::int64_t u = 0; u < k; ++u)
-      for (int i = 0; i < Width; ++i)
-        *to++ = first + i < count ? from[(first + i) * across + u * along] : 0.0;
+      for (int i = 0; i < Width; ++i) *to++ = first + i < count ? from[(first + i) * across + u * along] : 0.0;
 }

@@ -33,6 +33,12 @@ struct pair_step : single_step<float> {  // a pair of bf16 of a times a row of p
 };
 #endif
 
+template <class Value>
+WEFT_INLINE void prefetch(const Value* p, int count) {
+  for (int i = 0; i < count; i += 64 / int{sizeof(Value)}) __builtin_prefetch(p + i);
+  __builtin_prefetch(p + count - 1);
+}
+
 template <class Step, std::size_t... Row>
 WEFT_INLINE void product_rows(std::int64_t units, const char* a, std::int64_t a_row, std::int64_t a_unit, const char* b,
                            std::int64_t b_unit, typename Step::value* c, std::int64_t c_row, bool accumulate,
@@ -43,7 +49,7 @@ WEFT_INLINE void product_rows(std::int64_t units, const char* a, std::int64_t a_
   vector left[count] = {}, right[count] = {};
   const char* at[(count + 2) / 3];  // every third row has a pointer; base + 1 and 2 strides are addressing modes
   for (int i = 0; i < (count + 2) / 3; ++i) at[i] = a + 3 * i * a_row;
-  (__builtin_prefetch(c + static_cast<std::int64_t>(Row) * c_row), ...);
+  (prefetch(c + static_cast<std::int64_t>(Row) * c_row, 2 * Step::width), ...);
   for (; units > 0; --units) {
     const vector b_left = load(reinterpret_cast<const value*>(b));
     const vector b_right = load(reinterpret_cast<const value*>(b) + Step::width);
@@ -129,15 +135,22 @@ inline cpu::detail::matmul_kernels<T, Out> single_kernels(const cpu::detail::mat
   if constexpr (sizeof(T) == 8)
     return {height, width, 1, 1, true, true, pack_double<height>, pack_double<width>, block<step, Out>};
   else
-    return {height, width, 1, 1, sizeof(T) == 4, sizeof(T) == 4, pack<single_units<T>, height, 1>,
-            pack<single_units<T>, width, 1>, block<step, Out>};
+    return {height,
+            width,
+            1,
+            1,
+            sizeof(T) == 4,
+            sizeof(T) == 4,
+            pack<single_units<T>, height, 1>,
+            pack<single_units<T>, width, 1>,
+            block<step, Out>};
 }
 
 #if WEFT_TARGET == 2
 template <class T, class Out>
 inline cpu::detail::matmul_kernels<T, Out> pair_kernels() {
   constexpr int height = pair_step::full, width = 2 * pair_step::width;
-  return {height, width, 2, 1, true, false, pack<pair_units, height, 1>, pack<pair_units, width, 1>,
-          block<pair_step, Out>};
+  return {
+      height, width, 2, 1, true, false, pack<pair_units, height, 1>, pack<pair_units, width, 1>, block<pair_step, Out>};
 }
 #endif

@@ -1,0 +1,72 @@
+// Matrix products of bf16 and fp16 against a triple loop in double: random shapes, strides, batches, every instruction
+// set here.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+#include <weft/backend/cpu/matmul.hpp>
+
+#include "matmul_reference.hpp"
+
+using namespace weft;
+using namespace weft::cpu;
+using weft::test::matmul_case;
+
+namespace {
+
+template <class T, class Out>
+void check_everywhere(int rounds, std::uint32_t seed) {
+  const isa before = current_isa();
+  for (isa level : {isa::portable, isa::avx2, isa::avx512, isa::avx512_bf16, isa::amx}) {
+    if (!has_isa(level)) continue;
+    use_isa(level);
+    INFO("instruction set ", name_of(level));
+    team alone(1), pair(2);
+    test::random random{seed};
+    for (int round = 0; round < rounds; ++round) {
+      const matmul_case<T, Out> shape = matmul_case<T, Out>::draw(random);
+      INFO(shape.describe());
+      shape.check([&](auto... arguments) { matmul(round % 2 ? pair : alone, arguments...); });
+    }
+  }
+  use_isa(before);
+}
+
+}  // namespace
+
+TEST_CASE("matmul of bf16 into bf16") { check_everywhere<bf16, bf16>(150, 3); }
+TEST_CASE("matmul of bf16 into float") { check_everywhere<bf16, float>(120, 4); }
+TEST_CASE("matmul of fp16 into fp16") { check_everywhere<fp16, fp16>(60, 5); }
+TEST_CASE("matmul of fp16 into float") { check_everywhere<fp16, float>(60, 6); }
+
+TEST_CASE("the AMX kernel on emulated tiles: packing, tails, sums") {
+  // The same kernel body as on hardware tiles; what this does not run is the tile instructions themselves.
+  const auto run = [](auto out, std::uint32_t seed) {
+    using result = decltype(out);
+    test::random random{seed};
+    team pair(2);
+    for (int round = 0; round < 60; ++round) {
+      const auto shape = matmul_case<bf16, result>::draw(random);
+      INFO(shape.describe());
+      const auto emulated = [&](auto kernels) {
+        shape.check([&](const matmul_shape& s, const bf16* a, strides sa, const bf16* b, strides sb, result* c,
+                        strides sc, bool accumulate) {
+          for (std::int64_t i = 0; i < s.batch && s.m * s.n * s.k > 0 && s.k <= 4096; ++i)
+            cpu::detail::matmul_blocked<bf16, result>(
+                round % 2 ? &pair : nullptr, kernels,
+                {s.m, s.n, s.k, a + i * sa.batch, sa.row, sa.column, b + i * sb.batch, sb.row, sb.column,
+                 c + i * sc.batch, sc.row, accumulate});
+          if (s.m * s.n * s.k == 0 || s.k > 4096) matmul(pair, s, a, sa, b, sb, c, sc, accumulate);
+        });
+      };
+      emulated(portable::tile_kernels<portable::emulated_tiles, result>());
+#if defined(WEFT_X86)
+      if (has_isa(isa::avx512)) emulated(avx512::tile_kernels<avx512::emulated_tiles, result>());
+#endif
+    }
+  };
+  run(bf16(), 7);
+  run(float(), 8);
+}

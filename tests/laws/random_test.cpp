@@ -1,0 +1,65 @@
+// Randomness is a function of (seed, name, global index): the same tensor, bit for bit, under every sharding.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <weft/op/create.hpp>
+
+#include "ranks.hpp"
+
+namespace {
+
+using namespace weft;
+using namespace laws;
+using d3 = dims<batch, seq, hidden>;
+constexpr std::int64_t B = 24, S = 6, H = 48;  // shared evenly on every mesh here, the middle one along no axis
+
+template <class X>
+std::vector<typename X::element_type> numbers(const X& x) {
+  return {x.local_data(), x.local_data() + x.local_elements()};
+}
+
+template <class T, class... Ps>
+void same_as_whole(bool uniform_numbers) {
+  const auto make = [=]<class X>(context& rank, X) {
+    return uniform_numbers ? uniform<X>(rank, "w", {B, S, H}, -3, 5) : normal<X>(rank, "w", {B, S, H}, 0.02);
+  };
+  using X = tensor<T, d3, Ps...>;
+  std::vector<T> whole;
+  on_ranks({}, [&](context& rank) { whole = numbers(make(rank, tensor<T, d3>{})); });
+  for (const degrees& mesh : meshes)
+    on_ranks(mesh, [&](context& rank) {
+      const X x = make(rank, X{});
+      const X copied = from_global<X>(rank, {B, S, H}, whole.data());
+      require(x.local_elements() * shards_of<layout_of<X>, batch>(rank) * shards_of<layout_of<X>, hidden>(rank) == B * S * H,
+              "a rank holds more or less than its share");
+      require(std::memcmp(x.local_data(), copied.local_data(), std::size_t(x.local_elements()) * sizeof(T)) == 0,
+              "rank ", rank.rank(), " made other numbers than one rank does");
+    });
+}
+
+TEST_CASE("the same tensor under every sharding") {
+  for (bool u : {false, true}) {
+    same_as_whole<float>(u);
+    same_as_whole<float, shard<batch, dp>, shard<hidden, tp>>(u);
+    same_as_whole<double, shard<hidden, dp, tp>>(u);
+    same_as_whole<double, shard<hidden, tp, dp>>(u);
+    same_as_whole<bf16, shard<hidden, tp>, replicate<dp>>(u);
+  }
+}
+
+TEST_CASE("another seed, another name: other numbers") {
+  std::vector<float> a, b, c, again;
+  const auto draw = [](std::uint64_t seed, const char* name, std::vector<float>& out) {
+    on_ranks({}, [&](context& rank) {
+      rank.seed = seed;
+      out = numbers(normal<tensor<float, dims<hidden>>>(rank, name, {64}));
+    });
+  };
+  draw(1, "a", a), draw(2, "a", b), draw(1, "b", c), draw(1, "a", again);
+  CHECK(a == again);
+  int equal = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) equal += (a[i] == b[i]) + (a[i] == c[i]) + (b[i] == c[i]);
+  CHECK(equal == 0);
+}
+
+}  // namespace

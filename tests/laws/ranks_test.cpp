@@ -1,0 +1,100 @@
+// The part of the laws that needs no types, compiled once; and a test that it would notice a wrong gradient.
+#include "ranks.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <weft/comm/threads.hpp>
+#include <weft/parallel/launch.hpp>
+#include <weft/tensor/random.hpp>
+
+#include "sample.hpp"
+
+namespace laws {
+
+void on_ranks(const weft::degrees& mesh, const std::function<void(weft::context&)>& body) {
+  weft::launch<weft::strategy<weft::mesh<weft::dp, weft::tp>, weft::threads>>(mesh, body);
+}
+
+double world_sum(weft::context& rank, double x) {
+  double out = 0;
+  rank.world.all_reduce(&x, &out, 1, weft::dtype::f64, weft::reduction::sum).wait();
+  return out;
+}
+
+void require_equal_along(weft::context& rank, weft::axis_id axis, const weft::array& data, const char* what) {
+  weft::axis_group* group = rank.group(axis);
+  if (!group) return;
+  weft::array low = rank.make(data.type, data.shape), high = rank.make(data.type, data.shape);
+  group->comm.all_reduce(data.data, low.data, data.elements(), data.type, weft::reduction::min).wait();
+  group->comm.all_reduce(data.data, high.data, data.elements(), data.type, weft::reduction::max).wait();
+  weft::visit_dtype(data.type, [&]<class T>() {
+    for (std::int64_t i = 0; i < data.elements(); ++i)
+      weft::require(low.as<T>()[i] == high.as<T>()[i], what, ": element ", i, " differs between the ranks along ", std::string(group->name), ": ",
+                    double(low.as<T>()[i]), " and ", double(high.as<T>()[i]));
+  });
+}
+
+namespace {
+
+struct answer {
+  double value, slope, magnitude, difference;
+};
+
+extents draw(const problem& p, const weft::degrees& mesh, std::uint64_t trial) {
+  const weft::philox numbers{trial, weft::stream_of(p.what)};
+  extents out;
+  for (std::size_t i = 0; i < p.dims.size(); ++i) {
+    const problem::dim& d = p.dims[i];
+    std::int64_t n = 1 + numbers.word(i) % 4;
+    for (const auto& [name, size] : p.options.base)
+      if (name == d.name) n = size;
+    bool dp = d.over_dp, tp = d.over_tp;
+    for (const std::string& name : p.options.divided)
+      if (name == d.name) dp = tp = true;
+    out.known.emplace_back(d.name, n * (dp ? mesh.dp : 1) * (tp ? mesh.tp : 1));
+  }
+  return out;
+}
+
+answer solve(const problem& p, const weft::degrees& mesh, const extents& sizes) {
+  answer out{};
+  on_ranks(mesh, [&](weft::context& rank) {
+    // Central differences of fourth order: with steps of 1e-3 truncation (h^4 f'''''/30) and rounding (eps |f| / h) are both
+    // near 1e-13 of the function's scale.
+    const double h = 1e-3;
+    const double value = p.at(rank, sizes, 0);
+    const double near = p.at(rank, sizes, h) - p.at(rank, sizes, -h), far = p.at(rank, sizes, 2 * h) - p.at(rank, sizes, -2 * h);
+    const auto [slope, magnitude] = p.slope(rank, sizes);
+    if (rank.is_first()) out = {value, slope, magnitude, (8 * near - far) / (12 * h)};
+  });
+  return out;
+}
+
+}  // namespace
+
+void differences_agree(const problem& p) {
+  // 1e-8: five digits of room above the differences' own error, for fifth derivatives and sums over many elements; a wrong
+  // or missing addend of a gradient shows at 1e-3 or more, directions being random and dense.
+  const double tolerance = p.options.tolerance > 0 ? p.options.tolerance : 1e-8;
+  const std::size_t stride = static_cast<std::size_t>(weft_test::sample_stride());
+  for (std::size_t i = weft::stream_of(p.what) % stride; i < std::size(meshes); i += stride) {
+    const weft::degrees& mesh = meshes[i];
+    const extents sizes = draw(p, mesh, i);
+    INFO(std::string(p.what), ", dp ", mesh.dp, ", tp ", mesh.tp);
+    try {
+      const answer one = solve(p, {}, sizes), all = solve(p, mesh, sizes);
+      const double scale = one.magnitude + std::abs(one.value) + 1;
+      CHECK(std::abs(one.slope - one.difference) <= tolerance * scale);
+      CHECK(std::abs(all.slope - all.difference) <= tolerance * scale);
+      // Only the order of sums differs.
+      CHECK(std::abs(all.value - one.value) <= 1e-3 * tolerance * scale);
+      CHECK(std::abs(all.slope - one.slope) <= 1e-3 * tolerance * scale);
+      CHECK(one.magnitude > 0);
+    } catch (const weft::error& e) {
+      FAIL_CHECK(std::string(e.what()));
+    }
+  }
+}
+
+}  // namespace laws

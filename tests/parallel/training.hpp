@@ -1,0 +1,106 @@
+// Trains a small Llama for a few steps under a strategy and returns what must not depend on it: the losses and every
+// gradient, as global arrays.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <weft/weft.hpp>
+
+namespace weft_test {
+
+struct outcome {
+  std::vector<double> losses, norms;
+  std::map<std::string, std::vector<double>> gradients;  // of the last step, by global index
+};
+
+struct task {
+  weft::llama_config model{.layers = 2, .hidden = 32, .heads = 8, .kv_heads = 8, .ffn = 64, .vocab = 48, .max_seq = 16};
+  int batch = 8, seq = 16, steps = 5, micro_batches = 1;
+};
+
+template <class S>
+outcome train(const weft::degrees& degrees, const task& t = {}) {
+  using namespace weft;
+  outcome out;
+  std::mutex lock;
+  launch<S>(degrees, [&](context& rank) {
+    llama<S> model(rank, t.model);
+    parameter_store<cpu_backend, typename S::precision> store(rank, model.registry(), config_of<typename S::sharding>());
+    model.use(store);
+    const adamw optimizer{.lr = 1e-2};
+    const double tokens = double(t.batch) * t.seq * t.micro_batches;
+    for (int step = 1; step <= t.steps; ++step) {
+      store.begin_step(t.micro_batches);
+      double loss = 0;
+      for (int micro = 0; micro < t.micro_batches; ++micro) {
+        const philox numbers{7, std::uint64_t(step * 16 + micro)};
+        const auto token = [&](std::int64_t i) {  // mostly predictable, so that there is something to learn
+          const auto u = numbers.word(std::uint64_t(i));
+          return std::int64_t(u % 4 ? i * 5 % t.model.vocab : u / 4 % t.model.vocab);
+        };
+        using ids = typename llama<S>::ids;
+        const auto x = generate<ids>(rank, {t.batch, t.seq}, token);
+        const auto y = generate<ids>(rank, {t.batch, t.seq}, [&](std::int64_t i) { return token(i + 1); });
+        const auto l = cross_entropy(model(x), y);
+        loss += double(*all_reduce<dp>(l.sum).local_data());
+        backward(l.sum);
+        store.end_micro_batch();
+      }
+      store.finish_gradients();
+      const double norm = store.gradient_norm() / tokens;
+      if (step == t.steps)
+        store.each_parameter([&](const parameter_record& p, const auto* gradient, const auto*) {
+          const std::lock_guard guard(lock);
+          auto& all = out.gradients[p.name];
+          all.resize(std::size_t(p.global.elements()), NAN);
+          for (std::int64_t i = 0; i < p.local.elements(); ++i) {
+            double& at = all[std::size_t(detail::global_index(p, i))];
+            const double g = double(gradient[i]) / tokens;
+            // Ranks that hold the same elements hold the same numbers: collectives give every rank the same bits.
+            if (!std::isnan(at) && at != g) at = INFINITY;
+            else at = g;
+          }
+        });
+      store.step(optimizer.at(step, optimizer.lr, 1 / tokens));
+      const std::lock_guard guard(lock);
+      if (rank.is_first()) {
+        out.losses.push_back(loss / tokens);
+        out.norms.push_back(norm);
+      }
+    }
+  });
+  return out;
+}
+
+/// `loss`: relative tolerance of losses and norms; `gradient`: of each gradient, relative to its parameter's largest.
+inline void check_equal(const outcome& serial, const outcome& parallel, double loss, double gradient) {
+  REQUIRE(serial.losses.size() == parallel.losses.size());
+  for (std::size_t i = 0; i < serial.losses.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(serial.losses[i] - parallel.losses[i]) <= loss * std::abs(serial.losses[i]));
+    CHECK(std::abs(serial.norms[i] - parallel.norms[i]) <= 20 * loss * std::abs(serial.norms[i]));
+  }
+  REQUIRE(serial.gradients.size() == parallel.gradients.size());
+  for (const auto& [name, expected] : serial.gradients) {
+    const auto& got = parallel.gradients.at(name);
+    REQUIRE(expected.size() == got.size());
+    double largest = 0, worst = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      largest = std::max(largest, std::abs(expected[i]));
+      const double off = std::abs(expected[i] - got[i]);
+      worst = std::isfinite(off) ? std::max(worst, off) : INFINITY;
+    }
+    CAPTURE(name);
+    CHECK(largest > 0);
+    CHECK(worst <= gradient * largest);
+  }
+}
+
+}  // namespace weft_test

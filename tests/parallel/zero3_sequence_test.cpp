@@ -1,0 +1,11 @@
+// Sequence parallelism with sharded storage.
+#include "parallel/equals_serial.hpp"
+
+namespace {
+using namespace weft;
+template <class P> using plain = strategy<mesh<dp, tp>, P, zero3, sequence_parallel>;
+template <class P> using recomputed = strategy<mesh<dp, tp>, P, zero3, sequence_parallel, checkpoint_full>;
+}  // namespace
+
+TEST_CASE("zero3, sequence parallel, equals one rank") { weft_test::check_meshes<plain>(); }
+TEST_CASE("zero3, sequence parallel, with full recomputation equals one rank") { weft_test::check_meshes<recomputed>(); }
