@@ -31,9 +31,8 @@ std::string name_of(const settings& s) {
 
 const std::vector<choice>& choices() {
   static const std::vector<choice> all = [] {
-    std::vector<choice> joined;
-    for (const auto& four : {bf16_strategies(), bf16_sp_strategies(), fp32_strategies(), fp32_sp_strategies()})
-      joined.insert(joined.end(), four.begin(), four.end());
+    std::vector<choice> joined = bf16_strategies();
+    for (const choice& c : fp32_strategies()) joined.push_back(c);
     return joined;
   }();
   return all;

@@ -39,7 +39,7 @@ struct choice {
   void (*run)(settings);
 };
 const std::vector<choice>& choices();
-std::vector<choice> fp32_strategies(), fp32_sp_strategies(), bf16_strategies(), bf16_sp_strategies();  // a file each
+std::vector<choice> fp32_strategies(), bf16_strategies();  // a file each
 /// Sets the four slots that a strategy's name stands for. Throws weft::error that lists the names, the nearest first.
 void set_strategy(settings&, const std::string& name);
 /// Throws weft::error that lists `valid`, the nearest first, unless `given` is among them.

@@ -54,9 +54,9 @@ class parameter_store final : public unit_hooks {
   void finish_gradients() {
     for (full_gradient& g : full_) complete(g);
     for (unit_state& u : units_)
-      if (!config_.shards_gradients) {
+      if (!config_.shards_gradients && !u.posted) {  // else its all-reduce may be reading
         close_region_gaps(u, u.gradients);
-        if (group_ && !u.posted) post_all_reduce(u);
+        if (group_) post_all_reduce(u);
       }
     for (unit_state& u : units_) u.reduction.wait();
     finish_other_axes();

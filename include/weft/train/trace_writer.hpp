@@ -8,7 +8,9 @@
 
 #include <weft/io/file.hpp>
 #include <weft/io/json.hpp>
+#include <weft/comm/trace_log.hpp>
 #include <weft/train/gather_text.hpp>
+#include <weft/train/training.hpp>
 
 namespace weft {
 namespace detail {

@@ -29,7 +29,7 @@ void finish_sums(context& rank, loss_sums& s) {
 }  // namespace detail
 
 /// A model that a trainer takes: `using strategy`, `using ids`, logits from `model(ids)`, its parameters in registry(),
-/// and use(unit_hooks&). Data: as text_dataset, `train<ids>(step, first, count, seq)` and `validation<ids>(first, count, seq)`.
+/// use(unit_hooks&) and release(). Data: as text_dataset, `train<ids>(step, first, count, seq)` and `validation<ids>(first, count, seq)`.
 template <class Model>
 class trainer {
  public:
@@ -37,11 +37,13 @@ class trainer {
   using ids = typename Model::ids;
   using store_type = parameter_store<typename ids::backend, typename strategy::precision>;
 
-  /// Allocates and initialises the parameters, each rank its own. The model has to outlive it.
+  /// Allocates and initialises the parameters, each rank its own. The weights live as long as the trainer does; the model
+  /// has to outlive it.
   trainer(context& rank, Model& model, const adamw& optimizer = {})
       : rank_(rank), model_(model), optimizer_(optimizer), store_(rank, model.registry(), config_of<typename strategy::sharding>()) {
     model.use(store_);
   }
+  ~trainer() { model_.release(); }
   trainer(const trainer&) = delete;
   trainer& operator=(const trainer&) = delete;
 

@@ -1,3 +1,0 @@
-#include "run_with.hpp"
-
-std::vector<train_llama::choice> train_llama::bf16_sp_strategies() { return four_strategies<weft::bf16_mixed, weft::sequence_parallel>(); }

@@ -1,3 +1,0 @@
-#include "run_with.hpp"
-
-std::vector<train_llama::choice> train_llama::fp32_sp_strategies() { return four_strategies<weft::fp32, weft::sequence_parallel>(); }
