@@ -28,13 +28,13 @@ constexpr double half_ulp = dtype_of<T> == dtype::f64   ? 0x1p-53
 
 template <class T, class Out>
 struct matmul_case {
-  cpu::matmul_shape shape;
-  cpu::strides a, b, c;
+  matmul_shape shape;
+  strides a, b, c;
   bool accumulate = false;
   bool integers = false;  // small integers: every sum is exact in float, so the result must be right to the last bit
   std::uint32_t seed = 0;
 
-  static cpu::strides strides_of(random& r, std::int64_t rows, std::int64_t columns, int kind) {
+  static strides strides_of(random& r, std::int64_t rows, std::int64_t columns, int kind) {
     const std::int64_t gap = r.below(2) * r.below(5);
     if (kind == 0) return {columns + gap, 1, rows * (columns + gap) + r.below(3)};
     if (kind == 1) return {1, rows + gap, columns * (rows + gap) + r.below(3)};
@@ -61,7 +61,7 @@ struct matmul_case {
   }
 
   std::string describe() const {
-    const auto text = [](cpu::strides s) {
+    const auto text = [](strides s) {
       return " (" + std::to_string(s.row) + ", " + std::to_string(s.column) + ", " + std::to_string(s.batch) + ")";
     };
     return "batch " + std::to_string(shape.batch) + " m " + std::to_string(shape.m) + " n " + std::to_string(shape.n) +
@@ -69,7 +69,7 @@ struct matmul_case {
            (accumulate ? " accumulate" : "") + (integers ? " integers" : "");
   }
 
-  static std::size_t extent(cpu::strides s, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+  static std::size_t extent(strides s, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
     if (batch == 0 || rows == 0 || columns == 0) return 0;
     return static_cast<std::size_t>((batch - 1) * s.batch + (rows - 1) * s.row + (columns - 1) * s.column + 1);
   }
@@ -82,7 +82,7 @@ struct matmul_case {
     std::vector<T> x(extent(a, shape.batch, shape.m, shape.k), trap), y(extent(b, shape.batch, shape.k, shape.n), trap);
     std::vector<Out> z(extent(c, shape.batch, shape.m, shape.n), Out(77.0f));
     random r{seed};
-    const auto each = [](std::int64_t batch, std::int64_t rows, std::int64_t columns, cpu::strides s, auto&& f) {
+    const auto each = [](std::int64_t batch, std::int64_t rows, std::int64_t columns, strides s, auto&& f) {
       for (std::int64_t q = 0; q < batch; ++q)
         for (std::int64_t i = 0; i < rows; ++i)
           for (std::int64_t j = 0; j < columns; ++j) f(q, i, j, q * s.batch + i * s.row + j * s.column);

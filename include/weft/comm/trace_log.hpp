@@ -19,9 +19,10 @@ struct trace_event {
   std::string axis;            // the label of the group, "world" if it was never split
   /// The larger of this rank's two buffers.
   std::int64_t bytes = 0;
-  /// What this rank receives from others when each pair exchanges just what it must: a rank that owns element range o of n
-  /// gets (P-1)·o + (n-o) bytes in an all_reduce (2(P-1)/P·n for an even split, and exactly 2(P-1)·n over all ranks);
-  /// (P-1)/P of the full size in all_gather, reduce_scatter and all_to_all; n in broadcast, but on the root, and in recv.
+  /// What this rank receives from others when each pair exchanges just what it must. In an all_reduce of n elements
+  /// rank r sums the o elements from floor(n*r/P) to floor(n*(r+1)/P): it receives (P-1)*o + (n-o) of them, 2(P-1)/P*n
+  /// if the split is even and 2(P-1)*n over all ranks in any case. In all_gather, reduce_scatter and all_to_all it is
+  /// (P-1)/P of the full size; in broadcast (but on the root) and recv all of it; in send and barrier nothing.
   std::int64_t wire_bytes = 0;
   double begin_us = 0;  // microseconds since the log was made: the call
   double end_us = -1;   // when wait returned, or test said true; -1 if neither did

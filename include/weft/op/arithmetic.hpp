@@ -2,6 +2,7 @@
 // Invariant: out's dimensions are a's, then those of b that a lacks; the order in which b has them doesn't matter.
 #pragma once
 
+#include <weft/backend/concept.hpp>
 #include <weft/op/meet.hpp>
 
 namespace weft {

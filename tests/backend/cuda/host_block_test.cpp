@@ -1,6 +1,7 @@
 // The host's execution context itself: barriers, warp operations, shared memory, and that it finds what is wrong in a kernel.
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <set>
 #include <vector>
 
@@ -58,15 +59,20 @@ TEST_CASE("shuffles and votes go over one warp") {
 
 TEST_CASE("a block's sum is the same bits in every thread and for every order of threads") {
   for (int threads : {32, 64, 160}) {
-    std::set<float> seen;
-    for (std::uint64_t seed = 1; seed <= 4; ++seed)
+    std::set<std::uint32_t> first, second;  // bits, so that NaN is a value too
+    for (std::uint64_t seed = 1; seed <= 6; ++seed)
       run_on_host({2, threads, static_cast<std::size_t>(threads / 32) * sizeof(float), seed}, [&](host_block& b) {
         // Numbers whose float sum depends on the order of adding.
-        const float total = block_sum(b, 1.0f / static_cast<float>(1 + b.thread() * b.thread()), b.shared<float>());
-        seen.insert(total);
-        seen.insert(block_sum(b, 1.0f / static_cast<float>(1 + b.thread() * b.thread()), b.shared<float>()));
+        const float x = 1.0f / static_cast<float>(1 + b.thread() * b.thread());
+        first.insert(std::bit_cast<std::uint32_t>(block_sum(b, x, b.shared<float>())));
+        second.insert(std::bit_cast<std::uint32_t>(block_sum(b, 3 * x, b.shared<float>())));  // into the same scratch
       });
-    CHECK(seen.size() == 1);
+    CHECK(first.size() == 1);
+    CHECK(second.size() == 1);
+    double want = 0;
+    for (int t = 0; t < threads; ++t) want += 1.0 / (1 + t * t);
+    CHECK(std::bit_cast<float>(*first.begin()) == doctest::Approx(want).epsilon(1e-6));  // some ten roundings of 2^-24
+    CHECK(std::bit_cast<float>(*second.begin()) == doctest::Approx(3 * want).epsilon(1e-6));
   }
 }
 
@@ -109,6 +115,21 @@ TEST_CASE("a warp without its barrier shows too") {
     b.shared<int>()[b.lane()] = b.lane();
     if (b.shared<int>()[31 - b.lane()] != 31 - b.lane()) ++wrong;
   });
+  CHECK(wrong > 0);
+}
+
+TEST_CASE("a barrier missing behind a read shows: a warp that runs ahead writes what another has yet to read") {
+  int wrong = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)  // one block in three runs warps one after another
+    run_on_host({1, 64, 2 * sizeof(int), seed}, [&](host_block& b) {
+      int* shared = b.shared<int>();
+      for (int round = 0; round < 2; ++round) {
+        if (b.lane() == 0) shared[b.warp()] = round;
+        b.sync();
+        if (shared[0] != round || shared[1] != round) ++wrong;
+        b.sync_warp();  // b.sync() would be right
+      }
+    });
   CHECK(wrong > 0);
 }
 

@@ -1,6 +1,7 @@
 // The bodies of the CUDA kernels, run on the host: against the CPU kernels, over element types, block sizes, alignments, seeds.
 #include <backend/kernel_testing.hpp>
 
+#include <weft/backend/cpu/copy.hpp>
 #include <weft/backend/cpu/elementwise.hpp>
 #include <weft/backend/cpu/rms_norm.hpp>
 #include <weft/backend/cpu/swiglu.hpp>
@@ -155,5 +156,18 @@ TEST_CASE_TEMPLATE("conversions and filling are the CPU's", From, float, double,
     against_cpu(float()), against_cpu(double()), against_cpu(bf16()), against_cpu(fp16());
     host_cuda_backend::fill(queue, weft::array(x.data(), weft::dtype_of<From>, {1, {n}}), 0.75);
     CHECK(same_bits(x, std::vector<From>(x.size(), make<From>(0.75))));
+  }
+}
+
+TEST_CASE_TEMPLATE("strided copies are the CPU's", T, float, bf16, std::int32_t) {
+  team cores;
+  host_queue queue;
+  const int64 extents[3] = {3, 5, 4}, of_x[3] = {1, 3, 15}, of_y[3] = {25, 5, 1};  // turns x around, into a padded y
+  for (const bool add : {false, true}) {
+    auto x = numbers<T>(60, 1, -9, 9), got = numbers<T>(75, 2, -9, 9), want = got;
+    weft::cpu::copy(cores, 3, extents, x.data(), of_x, want.data(), of_y, add);
+    host_cuda_backend::copy(queue, 3, extents, weft::array(x.data(), weft::dtype_of<T>, {1, {60}}), of_x,
+                            weft::array(got.data(), weft::dtype_of<T>, {1, {75}}), of_y, add);
+    CHECK(same_bits(got, want));
   }
 }

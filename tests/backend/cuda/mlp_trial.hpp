@@ -76,7 +76,9 @@ mlp_outcome run_mlp(const mlp_sizes& size) {
 inline void check_same_outcome(const mlp_outcome& got, const mlp_outcome& want, double tolerance) {
   REQUIRE(want.size() == 6);  // y, dx, and the gradients of norm, gate, up, down
   REQUIRE(got.size() == want.size());
-  for (const auto& [name, numbers] : want) {
+  for (const auto& entry : want) {
+    const std::string& name = entry.first;
+    const std::vector<double>& numbers = entry.second;
     INFO(name);
     const std::vector<double>& mine = got.at(name);
     REQUIRE(mine.size() == numbers.size());

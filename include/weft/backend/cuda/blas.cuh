@@ -146,6 +146,7 @@ class blas {
                                                                  plan.out.get(), raw, 1, &best, &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || count == 0) return;
     check(status, "cublasLtMatmulAlgoGetHeuristic");
+    if (best.state != CUBLAS_STATUS_SUCCESS) return;
     plan.algorithm = best.algo;
     plan.found = true;
   }

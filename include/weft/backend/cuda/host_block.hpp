@@ -1,6 +1,6 @@
 // The host's execution context: runs a kernel's blocks one after another, a host thread for each of a block's threads, so that
 // kernels can be tested without a GPU. Invariant: one thread runs at a time, until it waits for others; who runs next is drawn
-// from the seed, so the same seed gives the same interleaving, and another seed another one.
+// from the seed: each block by one of three habits (any thread alike, one thread before another, one warp before another).
 #pragma once
 
 #include <cmath>
@@ -87,6 +87,7 @@ class host_schedule {
   struct lane {
     waits_for state = waits_for::next_block;
     int line = 0;
+    std::uint64_t priority = 0;
     std::condition_variable wake;
     alignas(16) std::byte slots[2][16];
   };
@@ -113,7 +114,28 @@ class host_schedule {
     }
     block = order_[next_++];
     if (launch.shared_bytes) std::memset(shared.get(), 0xff, launch.shared_bytes);
+    choose_habit();
     for (int i = 0; i < launch.threads; ++i) make_ready(i);
+  }
+  // Priorities (Burckhardt et al. 2010) find what equal chances hardly ever do: a thread or a warp that runs far ahead of another.
+  void choose_habit() {
+    const std::uint64_t habit = draw(3);
+    std::uint64_t of_warp = 0;
+    for (int i = 0; i < launch.threads; ++i) {
+      if (i % warp_size == 0) of_warp = draw(1u << 20) << 20;
+      lanes_[at(i)].priority = habit == 0 ? 0 : draw(1u << 20) + (habit == 2 ? of_warp : 0);
+    }
+  }
+  // Takes a thread of the highest priority out of those that can run; which of them, the seed says.
+  int take_ready() {
+    std::uint64_t highest = 0;
+    for (int t : ready_) highest = lanes_[at(t)].priority > highest ? lanes_[at(t)].priority : highest;
+    std::size_t i = draw(ready_.size());
+    while (lanes_[at(ready_[i])].priority != highest) i = (i + 1) % ready_.size();
+    std::swap(ready_[i], ready_.back());
+    const int taken = ready_.back();
+    ready_.pop_back();
+    return taken;
   }
   void make_ready(int thread) {
     lanes_[at(thread)].state = waits_for::turn;
@@ -137,9 +159,7 @@ class host_schedule {
       while (lanes_[at(other)].state == lanes_[at(waiting)].state) ++other;
       return diverged(waiting, other);
     }
-    std::swap(ready_[draw(ready_.size())], ready_.back());
-    running_ = ready_.back();
-    ready_.pop_back();
+    running_ = take_ready();
     lanes_[at(running_)].wake.notify_one();
   }
   std::string place(int thread) const {

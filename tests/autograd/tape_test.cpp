@@ -1,0 +1,194 @@
+// The tape: gradients add up where a value is used twice or backward runs twice, never where somebody else reads them;
+// leaves, scalars, errors.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+#include <weft/autograd/backward.hpp>
+#include <weft/autograd/checkpoint.hpp>
+#include <weft/op/arithmetic.hpp>
+#include <weft/op/contract.hpp>
+#include <weft/op/create.hpp>
+#include <weft/op/elementwise.hpp>
+#include <weft/op/reduce.hpp>
+#include <weft/op/view.hpp>
+
+#include "traced_ranks.hpp"
+
+namespace {
+
+using namespace weft;
+using weft_test::traced_ranks;
+using row = tensor<double, dims<hidden>>;
+using matrix = tensor<double, dims<batch, hidden>>;
+
+template <class F>
+void alone(F f) {
+  traced_ranks({}, [&](context& rank, auto) { f(rank); });
+}
+double first(const row& x) { return x.local_data()[0]; }
+
+TEST_CASE("a value used many times gets the sum of its gradients") {
+  alone([](context& rank) {
+    row x = full<row>(rank, {3}, 5).requires_grad();
+    const auto y = x + x;          // 2x
+    const auto z = y * x - y + y;  // 2x^2
+    backward(sum(z));
+    CHECK(first(x.grad()) == 4 * 5);
+  });
+}
+
+TEST_CASE("gradients of several backwards add up until they are cleared") {
+  alone([](context& rank) {
+    row x = full<row>(rank, {3}, 5).requires_grad();
+    for (int i = 1; i <= 3; ++i) {
+      backward(sum(square(x)), 0.5);
+      CHECK(first(x.grad()) == 5 * i);
+      CHECK(rank.tape->size() == 0);
+    }
+    x.zero_grad();
+    CHECK(!x.has_grad());
+    backward(sum(square(x)));
+    CHECK(first(x.grad()) == 10);
+  });
+}
+
+TEST_CASE("two leaves that got one gradient without a copy stay apart, also after they are cleared") {
+  alone([](context& rank) {
+    row a = ones<row>(rank, {3}).requires_grad(), b = ones<row>(rank, {3}).requires_grad();
+    backward(sum(a + b));  // both may share one buffer now
+    backward(sum(scale(a, 2)));
+    CHECK(first(a.grad()) == 3);
+    CHECK(first(b.grad()) == 1);
+    a.zero_grad(), b.zero_grad();
+    backward(sum(a + b));
+    a.zero_grad(), b.zero_grad();
+    backward(sum(scale(a, 2)) + sum(scale(b, 7)));  // each overwrites its own
+    CHECK(first(a.grad()) == 2);
+    CHECK(first(b.grad()) == 7);
+  });
+}
+
+TEST_CASE("a gradient that somebody keeps doesn't change under him") {
+  alone([](context& rank) {
+    row a = ones<row>(rank, {3}).requires_grad();
+    backward(sum(scale(a, 2)));
+    const row kept = a.grad();
+    backward(sum(scale(a, 5)));
+    CHECK(first(kept) == 2);
+    CHECK(first(a.grad()) == 7);
+    a.zero_grad();
+    backward(sum(scale(a, 9)));
+    CHECK(first(kept) == 2);
+    CHECK(first(a.grad()) == 9);
+  });
+}
+
+TEST_CASE("only what wants a gradient is recorded, and only what the loss needs is carried back") {
+  alone([](context& rank) {
+    row x = ones<row>(rank, {3}), w = ones<row>(rank, {3}).requires_grad(), unused = ones<row>(rank, {3}).requires_grad();
+    CHECK(!(x * x).slot);
+    CHECK(rank.tape->size() == 0);
+    const auto aside = exp(unused);
+    backward(sum(x * w));
+    CHECK(w.has_grad());
+    CHECK(!unused.has_grad());
+    CHECK(!x.has_grad());
+    CHECK(rank.tape->size() == 0);
+  });
+}
+
+TEST_CASE("after backward the activations are gone") {
+  alone([](context& rank) {
+    matrix w = ones<matrix>(rank, {64, 64}).requires_grad();
+    const auto before = rank.memory.ledger().total;
+    { backward(sum(silu(exp(w)) * w)); }
+    CHECK(rank.memory.ledger().total == before + 64 * 64 * 8);  // the gradient stays
+    const auto peak = rank.memory.ledger().peak_total;
+    for (int i = 0; i < 5; ++i) {
+      w.zero_grad();
+      backward(sum(silu(exp(w)) * w));
+    }
+    CHECK(rank.memory.ledger().total == before + 64 * 64 * 8);
+    CHECK(rank.memory.ledger().peak_total <= peak + 64 * 64 * 8);  // the gradient is there from the start now
+    CHECK(rank.memory.ledger().chunks == 1);
+  });
+}
+
+TEST_CASE("misuse is an error that says what to do") {
+  alone([](context& rank) {
+    row x = ones<row>(rank, {3});
+    CHECK_THROWS_WITH_AS(x.grad(), doctest::Contains("call requires_grad() before it is used"), weft::error);
+    const auto loss = sum(x);
+    CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("asked for a gradient"), weft::error);
+    x.requires_grad();
+    CHECK_THROWS_WITH_AS(x.grad(), doctest::Contains("the tensor has no gradient"), weft::error);
+    const auto good = sum(x);
+    tape* own = std::exchange(rank.tape, nullptr);
+    CHECK_THROWS_WITH_AS(backward(good), doctest::Contains("while recording"), weft::error);
+    rank.tape = own;
+    CHECK_THROWS_WITH_AS((contract<hidden>(x, ones<row>(rank, {4}))), doctest::Contains("dimension hidden has 3 elements on one side and 4"), weft::error);
+    CHECK_THROWS_WITH_AS((slice<hidden>(x, 2, 2)), doctest::Contains("slice of dimension hidden from 2 with 2 elements lies outside its 3"), weft::error);
+  });
+}
+
+// A checkpointed block computes the same numbers, bit for bit, and keeps less. (A weight shared by several checkpointed blocks
+// is promoted once in each, so that its gradient is summed over ranks and over blocks in another order.)
+TEST_CASE("checkpoint equals no checkpoint, bit for bit") {
+  for (int tp_degree : {1, 2, 4})
+    traced_ranks({.dp = 2, .tp = tp_degree}, [](context& rank, auto) {
+      using x_type = tensor<float, dims<batch, hidden>, shard<batch, dp>>;
+      using up_type = tensor<float, dims<hidden, ffn>, shard<ffn, tp>>;
+      using down_type = tensor<float, dims<ffn, hidden>, shard<ffn, tp>>;
+      const auto run = [&](bool recompute, std::vector<float>& out, std::size_t& peak) {
+        auto x = normal<x_type>(rank, "x", {32, 16}).requires_grad();
+        std::vector<up_type> ups;
+        std::vector<down_type> downs;
+        for (int layer = 0; layer < 4; ++layer) {
+          ups.push_back(normal<up_type>(rank, "up" + std::to_string(layer), {16, 256}, 0.2).requires_grad());
+          downs.push_back(normal<down_type>(rank, "down" + std::to_string(layer), {256, 16}, 0.2).requires_grad());
+        }
+        rank.memory.reset_peaks();
+        x_type h = x;
+        for (std::size_t layer = 0; layer < 4; ++layer) {
+          const auto block = [up = ups[layer], down = downs[layer]](const x_type& in) {
+            return in + all_reduce<tp>(contract<ffn>(silu(contract<hidden>(in, up)), down));
+          };
+          h = recompute ? checkpoint(block, h) : block(h);
+        }
+        const auto loss = mean(square(h));
+        backward(loss);
+        peak = rank.memory.ledger().peak_total;
+        out.push_back(*loss.local_data());
+        const auto keep = [&](const auto& g) { out.insert(out.end(), g.local_data(), g.local_data() + g.local_elements()); };
+        keep(x.grad());
+        for (std::size_t layer = 0; layer < 4; ++layer) keep(ups[layer].grad()), keep(downs[layer].grad());
+      };
+      std::vector<float> plain, again;
+      std::size_t plain_peak = 0, again_peak = 0;
+      run(false, plain, plain_peak);
+      run(true, again, again_peak);
+      require(plain == again, "recomputation changed a number");
+      require(again_peak < plain_peak, "recomputation kept ", again_peak, " bytes and plain running ", plain_peak);
+    });
+}
+
+TEST_CASE("checkpoint runs the function once where nothing is recorded, and twice where it is") {
+  alone([](context& rank) {
+    int runs = 0;
+    const auto f = [&](const row& x) { return ++runs, square(x); };
+    row x = full<row>(rank, {3}, 3).requires_grad();
+    {
+      const recording off(rank, nullptr);
+      checkpoint(f, x);
+      CHECK(runs == 1);
+    }
+    const auto loss = sum(checkpoint(f, x));
+    CHECK(runs == 2);
+    backward(loss);
+    CHECK(runs == 3);
+    CHECK(first(x.grad()) == 6);
+  });
+}
+
+}  // namespace
