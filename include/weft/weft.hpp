@@ -26,3 +26,5 @@
 #include <weft/optim/adamw.hpp>
 #include <weft/optim/schedule.hpp>
 #include <weft/parallel/parameter_store.hpp>
+#include <weft/train/generate.hpp>
+#include <weft/train/trainer.hpp>

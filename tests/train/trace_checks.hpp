@@ -37,7 +37,9 @@ inline trace_content read_trace(const std::string& text) {
       out.names.insert(e.at("name"));
     }
   }
-  for (auto& [thread, events] : out.events) {
+  for (const auto& entry : out.events) {
+    const auto& thread = entry.first;
+    const auto& events = entry.second;
     CAPTURE(thread.first);
     CAPTURE(thread.second);
     CHECK(out.threads.count(thread) == 1);
