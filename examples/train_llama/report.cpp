@@ -9,6 +9,17 @@
 
 namespace train_llama {
 
+namespace {
+
+// For a terminal: bytes that would steer it become '?'.
+std::string harmless(std::string text) {
+  for (char& c : text)
+    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F) c = '?';
+  return text;
+}
+
+}  // namespace
+
 void begin_run(settings& s, const weft::text_corpus& text) {
   const std::string name = name_of(s) + "-dp" + std::to_string(s.degrees.dp) + "-tp" + std::to_string(s.degrees.tp);
   s.plan.folder = weft::new_run_folder(s.out.empty() ? "runs/" + name : s.out);
@@ -34,7 +45,7 @@ void end_run(const settings& s, const weft::text_corpus& text, const weft::train
     std::printf("%s %s %.1f", c ? " +" : "", std::string(weft::memory_names[c]).c_str(), static_cast<double>(ledger.at_peak[c]) / (1 << 20));
   std::printf("\n%s holds config.json, metrics.jsonl, memory.json, sample.txt, and trace.json for ui.perfetto.dev\n", s.plan.folder.c_str());
   weft::write_file(s.plan.folder + "/sample.txt", s.prompt + sample + '\n');
-  if (!sample.empty()) std::printf("\n-- a sample, from the prompt on --\n%s%s\n", s.prompt.c_str(), sample.c_str());
+  if (!sample.empty()) std::printf("\n-- a sample, from the prompt on --\n%s%s\n", s.prompt.c_str(), harmless(sample).c_str());
 }
 
 }  // namespace train_llama
