@@ -26,7 +26,7 @@ void begin_run(settings& s, const weft::text_corpus& text) {
   weft::write_file(s.plan.folder + "/config.json", to_json(s));
   std::printf("%s on %d ranks, dp %d x tp %d, %d core%s a rank\n", name_of(s).c_str(), s.ranks, s.degrees.dp, s.degrees.tp, s.threads,
               s.threads == 1 ? "" : "s");
-  std::printf("Llama of %lld layers, hidden %lld: %.2f M parameters; %lld sequences of %lld tokens a step\n",
+  std::printf("Llama with layers %lld, hidden %lld: %.2f M parameters; %lld sequences of %lld tokens a step\n",
               static_cast<long long>(s.model.layers), static_cast<long long>(s.model.hidden), static_cast<double>(s.model.parameters()) / 1e6,
               static_cast<long long>(s.plan.batch), static_cast<long long>(s.plan.seq));
   std::printf("%s: %.2f MB of text, unigram entropy %.3f nats a byte\n", text.path.c_str(), static_cast<double>(text.bytes.size()) / 1e6,
