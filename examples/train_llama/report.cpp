@@ -9,13 +9,24 @@
 
 namespace train_llama {
 
+namespace {
+
+// For a terminal: bytes that would steer it become '?'.
+std::string harmless(std::string text) {
+  for (char& c : text)
+    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F) c = '?';
+  return text;
+}
+
+}  // namespace
+
 void begin_run(settings& s, const weft::text_corpus& text) {
   const std::string name = name_of(s) + "-dp" + std::to_string(s.degrees.dp) + "-tp" + std::to_string(s.degrees.tp);
   s.plan.folder = weft::new_run_folder(s.out.empty() ? "runs/" + name : s.out);
   weft::write_file(s.plan.folder + "/config.json", to_json(s));
   std::printf("%s on %d ranks, dp %d x tp %d, %d core%s a rank\n", name_of(s).c_str(), s.ranks, s.degrees.dp, s.degrees.tp, s.threads,
               s.threads == 1 ? "" : "s");
-  std::printf("Llama of %lld layers, hidden %lld: %.2f M parameters; %lld sequences of %lld tokens a step\n",
+  std::printf("Llama with layers %lld, hidden %lld: %.2f M parameters; %lld sequences of %lld tokens a step\n",
               static_cast<long long>(s.model.layers), static_cast<long long>(s.model.hidden), static_cast<double>(s.model.parameters()) / 1e6,
               static_cast<long long>(s.plan.batch), static_cast<long long>(s.plan.seq));
   std::printf("%s: %.2f MB of text, unigram entropy %.3f nats a byte\n", text.path.c_str(), static_cast<double>(text.bytes.size()) / 1e6,
@@ -34,7 +45,7 @@ void end_run(const settings& s, const weft::text_corpus& text, const weft::train
     std::printf("%s %s %.1f", c ? " +" : "", std::string(weft::memory_names[c]).c_str(), static_cast<double>(ledger.at_peak[c]) / (1 << 20));
   std::printf("\n%s holds config.json, metrics.jsonl, memory.json, sample.txt, and trace.json for ui.perfetto.dev\n", s.plan.folder.c_str());
   weft::write_file(s.plan.folder + "/sample.txt", s.prompt + sample + '\n');
-  if (!sample.empty()) std::printf("\n-- a sample, from the prompt on --\n%s%s\n", s.prompt.c_str(), sample.c_str());
+  if (!sample.empty()) std::printf("\n-- a sample, from the prompt on --\n%s%s\n", s.prompt.c_str(), harmless(sample).c_str());
 }
 
 }  // namespace train_llama

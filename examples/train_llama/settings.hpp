@@ -21,8 +21,8 @@ struct settings {
   std::uint64_t seed = 1;
 
   weft::llama_config model = {.layers = 4, .hidden = 192, .heads = 6, .kv_heads = 2, .vocab = 256, .max_seq = 128};
-  weft::adamw optimizer = {.lr = 3e-3};
-  weft::training plan = {.steps = 200, .batch = 16, .schedule = {.warmup = 20}};
+  weft::adamw optimizer = {.lr = 2e-3};
+  weft::training plan = {.steps = 1500, .batch = 16, .schedule = {.warmup = 40}};
 
   std::string data, out;
   double held_out = 0.05;

@@ -92,7 +92,7 @@ inline training_result train_loop(context& rank, trainable& work, const training
     if (step == plan.steps || (plan.validate_every > 0 && step % plan.validate_every == 0)) validate(step);
     tracer.after(step);
   }
-  if (out) out->finish();
+  out.reset();
   result.seconds = std::chrono::duration<double>(clock::now() - start).count();
   if (!folder.empty()) {
     write_memory_report(rank, folder + "memory.json");

@@ -16,6 +16,9 @@ class monitor {
   /// `print`: whether stdout gets lines. `metrics`: path of the file, empty for none. Throws when it can't be written.
   monitor(bool print, const std::string& metrics)
       : print_(print), bar_(print && isatty(fileno(stdout))), file_(metrics.empty() ? file_handle(nullptr, &std::fclose) : open_file(metrics, "wb")) {}
+  ~monitor() { line({}); }  // takes the bar away, after an error too
+  monitor(const monitor&) = delete;
+  monitor& operator=(const monitor&) = delete;
 
   void step(const step_report& r) {
     json_writer w;
@@ -33,9 +36,6 @@ class monitor {
     std::snprintf(text, sizeof text, "validation loss %.4f", loss);
     line(text);
   }
-  /// Takes the bar away.
-  void finish() { line({}); }
-
  private:
   void record(const json_writer& w) {
     if (!file_) return;
