@@ -7,6 +7,7 @@
 
 #include <weft/backend/cpu.hpp>
 #include <weft/comm/context.hpp>
+#include <weft/comm/threads.hpp>
 #include <weft/comm/traced.hpp>
 #include <weft/autograd/tape.hpp>
 #include <weft/policy/strategy.hpp>
