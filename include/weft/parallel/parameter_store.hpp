@@ -191,7 +191,10 @@ class parameter_store final : public unit_hooks {
       s.weights = s.master_weights;
     } else {
       s.weights = make(s.weight_range.size(), dtype_of<compute>, memory::parameters);
-      detail::initialise(s.flat, s.weight_range, rank_.seed, s.weights.template as<compute>());
+      if (s.weight_range.begin == s.optimizer_range.begin && s.weight_range.end == s.optimizer_range.end)
+        Backend::convert(queue(), s.master_weights, s.weights, false);
+      else
+        detail::initialise(s.flat, s.weight_range, rank_.seed, s.weights.template as<compute>());
     }
     if (!config_.shards_parameters) point_at(s, s.weights);
   }
