@@ -65,7 +65,8 @@ trained train(degrees ranks, training plan, adamw optimizer = {.lr = 1e-2}) {
     const auto line = nlohmann::json::parse(lines.substr(at, lines.find('\n', at) - at));
     if (!line.contains("loss")) continue;
     out.losses.push_back(line.at("loss"));
-    out.norms.push_back(line.at("gradient_norm"));
+    const auto& norm = line.at("gradient_norm");  // null where a step was skipped
+    out.norms.push_back(norm.is_null() ? INFINITY : norm.get<double>());
     out.tokens.push_back(line.at("tokens"));
   }
   return out;
@@ -183,4 +184,34 @@ TEST_CASE("lengths that generation pads to") {
   CHECK(detail::padded_length(17, 1, 256) == 32);
   CHECK(detail::padded_length(17, 3, 256) == 33);
   CHECK(detail::padded_length(200, 2, 200) == 200);
+}
+
+namespace {
+struct far_too_high {
+  static constexpr std::string_view name = "fp16";
+  using compute = fp16;
+  using gradient = float;
+  using reduce = float;
+  using master = float;
+  static constexpr double initial_loss_scale = 0x1p22;  // fp16 ends at 65504
+};
+}  // namespace
+
+TEST_CASE("fp16 trains under a loss scale, which finds its height") {
+  const training plan{.steps = 25, .batch = 8, .validation_sequences = 0};
+  const auto whole = train<strategy<mesh<dp, tp>>, text_dataset>({}, plan);
+  const auto half = train<strategy<mesh<dp, tp>, fp16_mixed, zero3>, text_dataset>({.dp = 2, .tp = 2}, plan);
+  // A step or two of the 25 are skipped until the scale fits, and each lowers the loss by some parts in a hundred.
+  CHECK(half.losses.back() == doctest::Approx(whole.losses.back()).epsilon(0.15));
+  using S = strategy<mesh<dp, tp>, far_too_high, zero3>;
+  launch<S>({.dp = 2}, [&](context& rank) {
+    llama<S> model(rank, tiny);
+    trainer t(rank, model, adamw{.lr = 1e-2});
+    training quiet = plan;
+    quiet.print = false;
+    const auto result = t.run(text_dataset(rank, rhyme()), quiet);
+    CHECK(result.skipped >= 4);
+    CHECK(result.skipped < 20);
+    CHECK(result.loss < result.first_loss);
+  });
 }

@@ -6,6 +6,7 @@
 #include <weft/autograd/backward.hpp>
 #include <weft/io/text_dataset.hpp>
 #include <weft/op/cross_entropy.hpp>
+#include <weft/optim/loss_scale.hpp>
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/train/loop.hpp>
 
@@ -81,7 +82,7 @@ class trainer {
         const auto batch = read([&] { return data_.template train<ids>(step, m * each_, each_, plan_.seq); });
         const auto l = loss_of(batch, sums);
         const scoped_span back(rank.spans, "backward");
-        backward(l.sum);
+        backward(l.sum, owner_.scale_.value());
         owner_.store_.end_micro_batch();
       }
       const scoped_span finish(rank.spans, "finish gradients");
@@ -91,9 +92,16 @@ class trainer {
     }
     double gradient_norm() override {
       const scoped_span norm(owner_.rank_.spans, "gradient norm");
-      return owner_.store_.gradient_norm();
+      return owner_.store_.gradient_norm() / owner_.scale_.value();
     }
-    void update(const adamw_step& step) override { owner_.store_.step(step); }
+    bool accept(double norm) override {
+      used_ = owner_.scale_.value();
+      return owner_.scale_.accept(std::isfinite(norm));
+    }
+    void update(adamw_step step) override {
+      step.grad_scale /= used_;
+      owner_.store_.step(step);
+    }
 
     loss_sums validate() override {
       if (plan_.validation_sequences <= 0 || !data_.can_validate(plan_.seq)) return {};
@@ -133,12 +141,14 @@ class trainer {
     const Data& data_;
     const training& plan_;
     std::int64_t each_;
+    double used_ = 1;  // the scale of the gradients at hand
   };
 
   context& rank_;
   Model& model_;
   adamw optimizer_;
   store_type store_;
+  loss_scale scale_{initial_loss_scale<typename strategy::precision>};
 };
 
 }  // namespace weft
