@@ -17,6 +17,8 @@ namespace weft {
 class trainable {
  public:
   virtual ~trainable() = default;
+  /// Updates of the weights before this run; the optimizer counts on from there.
+  virtual std::int64_t steps_before() const { return 0; }
   /// Computes a step's gradients: sums over its tokens, finished over the ranks. Returns the loss as global sums.
   virtual loss_sums gradients(std::int64_t step) = 0;
   /// The global norm of those sums.
@@ -58,6 +60,7 @@ inline training_result train_loop(context& rank, trainable& work, const training
   step_tracer tracer(rank, plan.trace, !folder.empty());
   tracer.log().units = work.unit_names();
 
+  const std::int64_t before = work.steps_before();
   training_result result{.steps = plan.steps};
   const auto validate = [&](std::int64_t step) {
     const scoped_span whole(rank.spans, "validation");
@@ -82,7 +85,7 @@ inline training_result train_loop(context& rank, trainable& work, const training
       detail::check_finite(r.gradient_norm, "the gradient norm", step);
       r.lr = optimizer.lr * plan.schedule(static_cast<int>(step - 1), static_cast<int>(plan.steps));
       const scoped_span update(rank.spans, "optimizer");
-      work.update(optimizer.at(static_cast<int>(step), r.lr, detail::gradient_scale(r.gradient_norm, s.count, optimizer.clip_norm)));
+      work.update(optimizer.at(static_cast<int>(before + step), r.lr, detail::gradient_scale(r.gradient_norm, s.count, optimizer.clip_norm)));
     }
     r.peak_bytes = detail::highest_peak(rank);
     r.milliseconds = std::chrono::duration<double, std::milli>(clock::now() - begin).count();
