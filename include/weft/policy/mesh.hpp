@@ -29,6 +29,16 @@ struct degrees {
   int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   own_degrees own = {};
 
+  /// The degree of one of the library's axes, or null.
+  template <class Degrees>
+  static constexpr auto named(Degrees& in, std::string_view axis) -> decltype(&in.dp) {
+    if (axis == "dp") return &in.dp;
+    if (axis == "tp") return &in.tp;
+    if (axis == "pp") return &in.pp;
+    if (axis == "cp") return &in.cp;
+    return axis == "ep" ? &in.ep : nullptr;
+  }
+
   /// These degrees with that of axis A. Throws weft::error at the fifth axis of one's own.
   template <mesh_axis A>
   constexpr degrees with(int degree) const {
@@ -59,16 +69,6 @@ struct degrees {
     return n;
   }
   friend constexpr bool operator==(const degrees&, const degrees&) = default;
-
-  /// The degree of one of the library's axes, or null.
-  template <class Degrees>
-  static constexpr auto named(Degrees& in, std::string_view axis) -> decltype(&in.dp) {
-    if (axis == "dp") return &in.dp;
-    if (axis == "tp") return &in.tp;
-    if (axis == "pp") return &in.pp;
-    if (axis == "cp") return &in.cp;
-    return axis == "ep" ? &in.ep : nullptr;
-  }
 };
 
 namespace detail {
