@@ -31,15 +31,13 @@ struct embedding_operator {
   static void vjp(context& rank, tape_node& node) {
     const auto at = node.template get<attributes>();
     const array &ids = node.saved(0), &dy = node.output_gradient();
-    const gradient_target d = target<Backend>(rank, node, 0);
-    const auto back = [&]<class G>(G* table) {
+    const auto back = [&]<class G>(G* table, bool add) {
       Backend::embedding_backward(rank.queue<Backend>(), ids.elements(), at.width, ids.template as<std::int32_t>(), at.begin, at.count,
-                                  dy.template as<T>(), table, d.add);
+                                  dy.template as<T>(), table, add);
     };
     if constexpr (sizeof(T) == 2)
-      if (d.to.type == dtype::f32) return back(d.to.template as<float>());  // main gradients
-    require(d.to.type == dtype_of<T>, "embedding: the table's gradient is kept in its own type or, for a 16-bit type, in fp32");
-    back(d.to.template as<T>());
+      if (node.input(0)->type == dtype::f32) return through<Backend, float>(rank, node, 0, back);  // main gradients
+    through<Backend, T>(rank, node, 0, back);
   }
 };
 

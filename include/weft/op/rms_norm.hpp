@@ -36,11 +36,11 @@ struct rms_norm_operator {
   static void back(context& rank, tape_node& node) {
     const array &x = node.saved(0), &weight = node.saved(1), &rstd = node.saved(2);
     const std::int64_t width = x.shape[x.shape.rank - 1], rows = x.elements() / width;
-    require(!node.input(1) || node.input(1)->type == dtype_of<G>, "rms_norm: the weight's gradient is kept in its own type or in fp32");
-    const gradient_target dx = target<Backend>(rank, node, 0), dw = target_apart<Backend>(rank, node, 1);
+    const gradient_target dx = target_apart<Backend, T>(rank, node, 0), dw = target_apart<Backend, G>(rank, node, 1);
     Backend::rms_norm_backward(rank.queue<Backend>(), rows, width, x.template as<T>(), weight.template as<T>(),
                                rstd.template as<accumulate_t<T>>(), node.output_gradient().template as<T>(),
                                dx.to.template as<T>(), dx.add, dw.to.template as<G>(), dw.add);
+    settle<Backend>(rank, node, 0, dx);
     settle<Backend>(rank, node, 1, dw);
   }
 };

@@ -26,6 +26,17 @@ struct adamw_state {
   int steps = 0;
 };
 
+namespace detail {
+/// The shards of a layout alone.
+template <class L> struct slices_of;
+template <class... Ps>
+struct slices_of<layout<Ps...>> {
+  template <class P> struct one { using type = invariant<>; };
+  template <class D, class... As> struct one<shard<D, As...>> { using type = shard<D, As...>; };
+  using type = typename insert_all<layout<>, typename one<Ps>::type...>::type;
+};
+}  // namespace detail
+
 /// Updates w in place on every rank that holds it. The gradient's placement is w's own: a pending sum is refused, since
 /// each rank would then step by its own addend.
 template <any_tensor W, any_tensor G>
@@ -33,6 +44,8 @@ void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& conf
   static_assert(!has_partial<layout_of<G>>,
                 "weft: an optimizer takes gradients with nothing pending: all_reduce<axis> or reduce_scatter<dim, axis> it first");
   static_assert(std::same_as<dims_of<W>, dims_of<G>>, "weft: the gradient has other dimensions than the tensor");
+  static_assert(std::same_as<typename detail::slices_of<layout_of<W>>::type, typename detail::slices_of<layout_of<G>>::type>,
+                "weft: the gradient is sharded in another way than the tensor: split<dim, axis> or all_gather<axis> it first");
   using T = typename W::element_type;
   using Backend = typename W::backend;
   if constexpr (!has_partial<layout_of<G>>) {

@@ -57,9 +57,13 @@ void add_axes(context& rank, Comm& world, const degrees& wanted, mesh<Entries...
 }  // namespace detail
 
 /// Runs f(context&) on every rank of S's mesh with the given degrees, and returns when all are done. A rank that throws ends
-/// all of them, and its error is thrown here. Throws weft::error when degrees and mesh don't fit.
+/// all of them, and its error is thrown here. Throws weft::error when degrees and mesh don't fit. What f makes on a rank ends
+/// with it: tensors must not be kept for afterwards, only numbers (on_host).
 template <class S, class F>
 void launch(const degrees& wanted, F&& f, launch_options options = {}) {
+  static_assert(communicator_policy<typename S::communicator>,
+                "weft: the strategy's communicator is not one; a type in strategy<...> that fits no policy concept is taken for it, so see "
+                "policy/ for what each slot asks");
   detail::check_degrees<typename S::mesh>(wanted);
   require(options.threads_per_rank >= 1, "threads_per_rank is ", options.threads_per_rank, "; it has to be at least 1");
   S::communicator::launch(wanted.product(), [&](typename S::communicator& world) {

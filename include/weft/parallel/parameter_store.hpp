@@ -21,12 +21,14 @@ class parameter_store final : public unit_hooks {
   using master = typename Precision::master;
 
   /// Allocates everything that lasts and fills in the initial weights, each rank its own. The registry has to outlive it.
+  /// Throws when a parameter's gradient isn't pending over the data axis, since that is the sum that is finished here.
   parameter_store(context& rank, parameter_registry& registry, store_config config)
       : rank_(rank), config_(config), group_(rank.group(config.axis)) {
     const int parts = group_ ? group_->degree : 1;
     if (parts == 1) config_.shards_parameters = config_.shards_gradients = config_.shards_optimizer = false;
     std::int64_t largest = 0;
     for (parameter_unit& u : registry.units()) {
+      for (const parameter_record& p : u.parameters) check(p);
       unit_state& s = units_.emplace_back();
       s.flat = flat_unit(u, parts);
       largest = std::max(largest, s.flat.size);
@@ -53,11 +55,14 @@ class parameter_store final : public unit_hooks {
   /// Waits for every reduction. Afterwards each rank holds finished sums for what it stores.
   void finish_gradients() {
     for (full_gradient& g : full_) complete(g);
-    for (unit_state& u : units_)
-      if (!config_.shards_gradients && !u.posted) {  // else its reduction may be reading
+    for (unit_state& u : units_) {
+      if (config_.shards_gradients) {
+        if (!u.has_gradient) Backend::zero(queue(), u.gradients);  // not used in this step
+      } else if (!u.posted) {  // else its reduction may be reading
         close_region_gaps(u, u.gradients);
         if (group_) post_reduction(u);
       }
+    }
     for (unit_state& u : units_) u.reduction.wait();
     finish_other_axes();
   }
@@ -127,15 +132,15 @@ class parameter_store final : public unit_hooks {
     unit_state& u = at(unit);
     array whole = u.gradients;
     if (config_.shards_gradients) {
+      if (full_[turn_ % 2].unit >= 0) ++turn_;  // around this unit
       full_gradient& g = full_[turn_++ % 2];
-      require(g.unit < 0, "more than two units are in their backward at once");
+      require(g.unit < 0, "more than two units are in their backward at once, one inside the other");
       complete(g);
       g.unit = unit;
       whole = g.whole;
     }
     for (const flat_region& r : u.flat.regions) {
       slot& s = *r.parameter->slot;
-      s.type = dtype_of<gradient>;
       s.gradient = array(whole.template as<gradient>() + r.begin, dtype_of<gradient>, r.parameter->local);
     }
   }
@@ -178,6 +183,13 @@ class parameter_store final : public unit_hooks {
   array make(std::int64_t n, dtype type, memory category) { return rank_.make(type, {1, {n}}, category); }
   // Where weights and master weights are the same numbers, they are the same memory.
   bool shares_master() const { return std::is_same_v<compute, master> && config_.shards_parameters == config_.shards_optimizer; }
+
+  void check(const parameter_record& p) const {
+    require(!group_ || std::find(p.pending.begin(), p.pending.end(), config_.axis) != p.pending.end(), "the gradient of parameter ", p.name,
+            " is not left pending over ", std::string(group_ ? group_->name : ""),
+            ", the sharding policy's axis, so summing it there would be wrong; declare it as weight<strategy, dims<...>>");
+    p.slot->type = dtype_of<gradient>;
+  }
 
   void allocate(unit_state& s, int parts) {
     const flat_range share = s.flat.share(group_ ? group_->index : 0, parts), all = s.flat.everything();
@@ -240,6 +252,8 @@ class parameter_store final : public unit_hooks {
       r.parameter->slot->gradient = {};
       r.parameter->slot->has_gradient = false;
     }
+    for (full_gradient& earlier : full_)  // the unit's last one, which this one adds to
+      if (earlier.to == &u) complete(earlier);
     const std::int64_t share = u.gradient_range.size();
     const array travels = in_reduce_type(array(g.whole.data, dtype_of<gradient>, {1, {u.flat.size}}));
     const bool direct = std::is_same_v<gradient, reduce_type> && !u.has_gradient;

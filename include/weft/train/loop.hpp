@@ -17,6 +17,8 @@ namespace weft {
 class trainable {
  public:
   virtual ~trainable() = default;
+  /// Updates of the weights before this run; the optimizer counts on from there.
+  virtual std::int64_t steps_before() const { return 0; }
   /// Computes a step's gradients: sums over its tokens, finished over the ranks. Returns the loss as global sums.
   virtual loss_sums gradients(std::int64_t step) = 0;
   /// The global norm of those sums.
@@ -68,7 +70,7 @@ inline training_result train_loop(context& rank, trainable& work, const training
     result.validation_loss = s.sum / s.count;
     if (out) out->validation(step, result.validation_loss);
   };
-  int updates = 0;
+  auto updates = static_cast<int>(work.steps_before());
   const auto start = clock::now();
   for (std::int64_t step = 1; step <= plan.steps; ++step) {
     const auto begin = clock::now();
