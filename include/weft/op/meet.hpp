@@ -105,23 +105,22 @@ value promoted(const X& x) {
   return v;
 }
 
+template <class D, class X, class Y>
+void check_shared_extent(const X& x, const Y& y) {
+  if constexpr (dims_of<Y>::template has<D>) {
+    constexpr auto fixed_x = dims_of<X>::static_extents[dims_of<X>::template index<D>];
+    constexpr auto fixed_y = dims_of<Y>::static_extents[dims_of<Y>::template index<D>];
+    static_assert(fixed_x == dynamic_extent || fixed_y == dynamic_extent || fixed_x == fixed_y,
+                  "weft: the two tensors have different static extents in a dimension that both have");
+    const auto nx = x.template local_extent<D>(), ny = y.template local_extent<D>();
+    require(nx == ny, "dimension ", std::string(D::name), " has ", nx, " elements on one side and ", ny, " on the other");
+  }
+}
+
 /// Extents of the dimensions both tensors have agree, or a sentence says which doesn't.
 template <class X, class Y>
 void check_shared_extents(const X& x, const Y& y) {
-  [&]<class... Es>(dims<Es...>) {
-    (([&] {
-       using D = tag_of<Es>;
-       if constexpr (dims_of<Y>::template has<D>) {
-         constexpr auto fixed_x = dims_of<X>::static_extents[dims_of<X>::template index<D>];
-         constexpr auto fixed_y = dims_of<Y>::static_extents[dims_of<Y>::template index<D>];
-         static_assert(fixed_x == dynamic_extent || fixed_y == dynamic_extent || fixed_x == fixed_y,
-                       "weft: the two tensors have different static extents in a dimension that both have");
-         const auto nx = x.template local_extent<D>(), ny = y.template local_extent<D>();
-         require(nx == ny, "dimension ", std::string(D::name), " has ", nx, " elements on one side and ", ny, " on the other");
-       }
-     }()),
-     ...);
-  }(dims_of<X>{});
+  [&]<class... Es>(dims<Es...>) { (check_shared_extent<tag_of<Es>>(x, y), ...); }(dims_of<X>{});
 }
 
 }  // namespace weft::detail
