@@ -1,5 +1,4 @@
 // A tensor, a placement, a gradient: two ranks share a small feed-forward block.
-#include <cstdio>
 #include <weft/weft.hpp>
 using namespace weft;
 
@@ -9,13 +8,12 @@ int main() {
     auto w = normal<tensor<float, dims<hidden, ffn>, shard<ffn, tp>>>(rank, "w", {8, 16}).requires_grad();
     auto v = normal<tensor<float, dims<ffn, hidden>, shard<ffn, tp>>>(rank, "v", {16, 8});
 
-    auto h = silu(contract<hidden>(x, w));            // [batch, ffn/tp]
-    auto y = all_reduce<tp>(contract<ffn>(h, v));     // [batch, hidden]; without all_reduce<tp> the next line doesn't compile
+    auto h = silu(contract<hidden>(x, w));         // [batch, ffn/tp]
+    auto y = all_reduce<tp>(contract<ffn>(h, v));  // [batch, hidden]; without all_reduce<tp> the next line doesn't compile
     auto loss = mean(square(y));
     backward(loss);
 
-    auto g = w.grad();                                // placed like w: shard<ffn, tp>
-    std::printf("rank %d of %d: loss %.6f, holds %lld of 16 columns of dw, dw[0][0] = %.6f\n", rank.rank(), rank.size(),
-                *loss.local_data(), static_cast<long long>(g.local_extent<ffn>()), g.local_data()[0]);
+    print("loss", loss);
+    print("dw", w.grad());  // placed like w: each rank has its half of the columns
   });
 }

@@ -16,7 +16,7 @@ build="$root/build/example"
 mkdir -p "$build"
 log="$build/build.log"
 echo "== building train_llama"
-if ! { cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_BENCH=OFF \
+if ! { cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_BENCH=OFF \
   -DWEFT_CUDA=OFF && cmake --build "$build" --target train_llama -j "$(nproc)"; } >"$log" 2>&1; then
   cat "$log"
   exit 1

@@ -23,6 +23,7 @@ need ninja ninja-build
 need clang++ clang
 need /usr/include/doctest/doctest.h doctest-dev
 need /usr/include/CLI/CLI.hpp libcli11-dev
+need /usr/include/nlohmann/json.hpp nlohmann-json3-dev
 need /usr/include/benchmark/benchmark.h libbenchmark-dev
 install_missing || exit 1
 

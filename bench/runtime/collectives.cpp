@@ -15,7 +15,16 @@ using weft::dtype;
 using weft::reduction;
 using weft::threads;
 
-enum class operation { all_reduce, all_reduce_in_place, all_reduce_bf16, all_gather, reduce_scatter, all_to_all, broadcast, barrier };
+enum class operation {
+  all_reduce,
+  all_reduce_in_place,
+  all_reduce_bf16,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  broadcast,
+  barrier
+};
 
 /// `bytes` is the full size: of the sum, of what is gathered, of what is scattered.
 void run(benchmark::State& state, operation what) {
@@ -25,17 +34,22 @@ void run(benchmark::State& state, operation what) {
     std::vector<std::byte> in(static_cast<std::size_t>(bytes)), out(static_cast<std::size_t>(bytes));
     const auto once = [&] {
       switch (what) {
-        case operation::all_reduce: return c.all_reduce(in.data(), out.data(), bytes / 4, dtype::f32, reduction::sum).wait();
+        case operation::all_reduce:
+          return c.all_reduce(in.data(), out.data(), bytes / 4, dtype::f32, reduction::sum).wait();
         case operation::all_reduce_in_place:
           return c.all_reduce(in.data(), in.data(), bytes / 4, dtype::f32, reduction::sum).wait();
         case operation::all_reduce_bf16:
           return c.all_reduce(in.data(), out.data(), bytes / 2, dtype::bf16, reduction::sum).wait();
-        case operation::all_gather: return c.all_gather(in.data(), out.data(), part).wait();
+        case operation::all_gather:
+          return c.all_gather(in.data(), out.data(), part).wait();
         case operation::reduce_scatter:
           return c.reduce_scatter(in.data(), out.data(), part / 4, dtype::f32, reduction::sum).wait();
-        case operation::all_to_all: return c.all_to_all(in.data(), out.data(), part).wait();
-        case operation::broadcast: return c.broadcast(in.data(), bytes, 0).wait();
-        case operation::barrier: return c.barrier().wait();
+        case operation::all_to_all:
+          return c.all_to_all(in.data(), out.data(), part).wait();
+        case operation::broadcast:
+          return c.broadcast(in.data(), bytes, 0).wait();
+        case operation::barrier:
+          return c.barrier().wait();
       }
     };
     const int batch = bytes > (1 << 20) ? 2 : 200;
@@ -71,7 +85,12 @@ BENCHMARK_CAPTURE(run, reduce_scatter, operation::reduce_scatter)->Apply(sizes);
 BENCHMARK_CAPTURE(run, all_to_all, operation::all_to_all)->Apply(sizes);
 BENCHMARK_CAPTURE(run, broadcast, operation::broadcast)->Apply(sizes);
 BENCHMARK_CAPTURE(run, barrier, operation::barrier)
-    ->ArgNames({"ranks", "bytes"})->Args({2, 4})->Args({4, 4})->Args({8, 4})->UseManualTime()->MinTime(0.05);
+    ->ArgNames({"ranks", "bytes"})
+    ->Args({2, 4})
+    ->Args({4, 4})
+    ->Args({8, 4})
+    ->UseManualTime()
+    ->MinTime(0.05);
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <vector>
-
 #include <weft/backend/cpu/matmul.hpp>
 
 namespace {
@@ -36,8 +35,13 @@ void product(benchmark::State& state) {
 
 void layers(benchmark::internal::Benchmark* b) {
   for (std::int64_t threads : {1, 2})
-    for (auto [m, n, k] : {std::array<std::int64_t, 3>{512, 768, 768}, {512, 3072, 768}, {2048, 768, 768},
-                           {2048, 4096, 1024}, {512, 384, 384}, {64, 64, 64}, {128, 128, 64}})
+    for (auto [m, n, k] : {std::array<std::int64_t, 3>{512, 768, 768},
+                           {512, 3072, 768},
+                           {2048, 768, 768},
+                           {2048, 4096, 1024},
+                           {512, 384, 384},
+                           {64, 64, 64},
+                           {128, 128, 64}})
       b->Args({m, n, k, threads});
   b->UseRealTime();
 }

@@ -26,3 +26,6 @@
 #include <weft/optim/adamw.hpp>
 #include <weft/optim/schedule.hpp>
 #include <weft/parallel/parameter_store.hpp>
+#include <weft/io/print.hpp>
+#include <weft/train/generate.hpp>
+#include <weft/train/trainer.hpp>

@@ -29,7 +29,7 @@ void test_adamw(bool with_copy) {
       std::vector<M> master = start, gm(start.size()), gv(start.size());
       std::vector<W> copy(start.size());
       for (int t = 1; t <= steps; ++t) {
-        const weft::cpu::adamw_step step{lr,   beta1, beta2, eps, decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t),
+        const weft::adamw_step step{lr,   beta1, beta2, eps, decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t),
                                          scale};
         weft::cpu::adamw(team, step, n, master.data(), gm.data(), gv.data(),
                          gradients[static_cast<std::size_t>(t - 1)].data(), with_copy ? copy.data() : nullptr);
@@ -63,7 +63,7 @@ TEST_CASE("adamw with the working copy being the master") {
   auto a = numbers<float>(100, 3), b = a;
   const auto g = numbers<float>(100, 4);
   std::vector<float> m1(100), v1(100), m2(100), v2(100);
-  const weft::cpu::adamw_step step{1e-3, 0.9, 0.99, 1e-8, 0.01, 0.1, 0.01, 1};
+  const weft::adamw_step step{1e-3, 0.9, 0.99, 1e-8, 0.01, 0.1, 0.01, 1};
   weft::cpu::adamw(t, step, 100, a.data(), m1.data(), v1.data(), g.data(), a.data());
   weft::cpu::adamw<float, float, float>(t, step, 100, b.data(), m2.data(), v2.data(), g.data(), nullptr);
   CHECK(same_bits(a, b));

@@ -4,7 +4,7 @@
 #include "kernel_testing.hpp"
 
 using namespace testing;
-using weft::cpu::attention_shape;
+using weft::attention_shape;
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include "kernel_testing.hpp"
 
 using namespace testing;
-using weft::cpu::binary;
-using weft::cpu::unary;
+using weft::binary;
+using weft::unary;
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include <weft/backend/cpu/simd.hpp>
 
-// each_target.hpp by hand, since the probes lie beside this file and not on the include path.
+// each_target.inl by hand, since the probes lie beside this file and not on the include path.
 #define WEFT_TARGET 0
 namespace weft::cpu::portable {
 #include "simd_probe.inl"

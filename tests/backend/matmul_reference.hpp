@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <string>
 #include <vector>
-
 #include <weft/backend/cpu/matmul.hpp>
 
 namespace weft::test {
@@ -22,18 +21,20 @@ struct random {
 
 /// Half a unit in the last place of T, relative.
 template <class T>
-constexpr double half_ulp = dtype_of<T> == dtype::f64 ? 0x1p-53 : dtype_of<T> == dtype::f32 ? 0x1p-24
-                          : dtype_of<T> == dtype::f16 ? 0x1p-11 : 0x1p-8;
+constexpr double half_ulp = dtype_of<T> == dtype::f64   ? 0x1p-53
+                            : dtype_of<T> == dtype::f32 ? 0x1p-24
+                            : dtype_of<T> == dtype::f16 ? 0x1p-11
+                                                        : 0x1p-8;
 
 template <class T, class Out>
 struct matmul_case {
-  cpu::matmul_shape shape;
-  cpu::strides a, b, c;
+  matmul_shape shape;
+  strides a, b, c;
   bool accumulate = false;
   bool integers = false;  // small integers: every sum is exact in float, so the result must be right to the last bit
   std::uint32_t seed = 0;
 
-  static cpu::strides strides_of(random& r, std::int64_t rows, std::int64_t columns, int kind) {
+  static strides strides_of(random& r, std::int64_t rows, std::int64_t columns, int kind) {
     const std::int64_t gap = r.below(2) * r.below(5);
     if (kind == 0) return {columns + gap, 1, rows * (columns + gap) + r.below(3)};
     if (kind == 1) return {1, rows + gap, columns * (rows + gap) + r.below(3)};
@@ -45,10 +46,10 @@ struct matmul_case {
     const std::int64_t limits[] = {4, 20, 70, 140};
     made.shape = {r.below(4) == 0 ? r.below(4) : 1, r.below(limits[r.below(4)]), r.below(limits[r.below(4)]),
                   r.below(limits[r.below(4)])};
-    if (r.below(12) == 0) made.shape.m = 1, made.shape.n = 1000 + r.below(200);   // sampling
-    if (r.below(12) == 0) made.shape.k = 800 + r.below(800);                      // cut along k
-    if (r.below(40) == 0) made.shape = {1, 17, 40, 2000 + r.below(2500)};         // long k
-    if (r.below(40) == 0) made.shape = {1, 19, 4096 + r.below(70), 9};            // several groups of columns
+    if (r.below(12) == 0) made.shape.m = 1, made.shape.n = 1000 + r.below(200);  // sampling
+    if (r.below(12) == 0) made.shape.k = 800 + r.below(800);                     // cut along k
+    if (r.below(40) == 0) made.shape = {1, 17, 40, 2000 + r.below(2500)};        // long k
+    if (r.below(40) == 0) made.shape = {1, 19, 4096 + r.below(70), 9};           // several groups of columns
     made.a = strides_of(r, made.shape.m, made.shape.k, r.below(8) == 0 ? 2 : static_cast<int>(r.below(2)));
     made.b = strides_of(r, made.shape.k, made.shape.n, r.below(8) == 0 ? 2 : static_cast<int>(r.below(2)));
     if (r.below(4) == 0) made.b.batch = 0;
@@ -60,7 +61,7 @@ struct matmul_case {
   }
 
   std::string describe() const {
-    const auto text = [](cpu::strides s) {
+    const auto text = [](strides s) {
       return " (" + std::to_string(s.row) + ", " + std::to_string(s.column) + ", " + std::to_string(s.batch) + ")";
     };
     return "batch " + std::to_string(shape.batch) + " m " + std::to_string(shape.m) + " n " + std::to_string(shape.n) +
@@ -68,7 +69,7 @@ struct matmul_case {
            (accumulate ? " accumulate" : "") + (integers ? " integers" : "");
   }
 
-  static std::size_t extent(cpu::strides s, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+  static std::size_t extent(strides s, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
     if (batch == 0 || rows == 0 || columns == 0) return 0;
     return static_cast<std::size_t>((batch - 1) * s.batch + (rows - 1) * s.row + (columns - 1) * s.column + 1);
   }
@@ -81,7 +82,7 @@ struct matmul_case {
     std::vector<T> x(extent(a, shape.batch, shape.m, shape.k), trap), y(extent(b, shape.batch, shape.k, shape.n), trap);
     std::vector<Out> z(extent(c, shape.batch, shape.m, shape.n), Out(77.0f));
     random r{seed};
-    const auto each = [](std::int64_t batch, std::int64_t rows, std::int64_t columns, cpu::strides s, auto&& f) {
+    const auto each = [](std::int64_t batch, std::int64_t rows, std::int64_t columns, strides s, auto&& f) {
       for (std::int64_t q = 0; q < batch; ++q)
         for (std::int64_t i = 0; i < rows; ++i)
           for (std::int64_t j = 0; j < columns; ++j) f(q, i, j, q * s.batch + i * s.row + j * s.column);
@@ -104,8 +105,8 @@ struct matmul_case {
       size[at] = magnitude;
     });
     product(shape, x.data(), a, y.data(), b, z.data(), c, accumulate);
-    // Bound of a sum of k products in any order: (k + 1) roundings of the accumulator, each at most half a unit of the sum
-    // of magnitudes; then one rounding to Out. (vdpbf16ps flushes subnormals; 1e-30 covers that.)
+    // Bound of a sum of k products in any order: (k + 1) roundings of the accumulator, each at most half a unit of the
+    // sum of magnitudes; then one rounding to Out. (vdpbf16ps flushes subnormals; 1e-30 covers that.)
     const double step = half_ulp<accumulate_t<T>> * static_cast<double>(shape.k + 2);
     std::int64_t wrong = 0;
     each(shape.batch, shape.m, shape.n, c, [&](auto, auto, auto, std::int64_t at) {

@@ -1,11 +1,11 @@
-// Matrix products of float and double against a triple loop in double: random shapes, strides, batches, every instruction set here.
+// Matrix products of float and double against a triple loop in double: random shapes, strides, batches, every
+// instruction set here.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
-
 #include <weft/backend/cpu/matmul.hpp>
 
 #include "matmul_reference.hpp"

@@ -4,7 +4,7 @@
 #include "kernel_testing.hpp"
 
 using namespace testing;
-using weft::cpu::reduce;
+using weft::reduce;
 
 namespace {
 

@@ -6,7 +6,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
 #include <weft/backend/cpu/team.hpp>
 
 using namespace weft;
@@ -79,9 +78,7 @@ TEST_CASE("a loop inside a task of the same team is a plain loop") {
   std::atomic<int> runs{0};
   cores.parallel_for(6, [&](std::int64_t) {
     const auto outer = std::this_thread::get_id();
-    cores.parallel_for(5, [&](std::int64_t) {
-      runs += std::this_thread::get_id() == outer;
-    });
+    cores.parallel_for(5, [&](std::int64_t) { runs += std::this_thread::get_id() == outer; });
   });
   CHECK(runs == 30);
 }
@@ -129,5 +126,6 @@ TEST_CASE("scratch is aligned, nests, and stops allocating once it is warm") {
     use(100000);
     use(100000);
     CHECK(scratch::reserved() >= 400000);
-  }).join();
+  })
+      .join();
 }

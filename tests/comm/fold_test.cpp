@@ -19,10 +19,11 @@ void conversions_match() {
   std::vector<T> all;
   for (int bits = 0; bits < 65536; ++bits) all.push_back(T::from_bits(static_cast<std::uint16_t>(bits)));
   std::vector<float> wide(all.size());
-  for (int i = 0; i < 65536; i += 4) {
-    weft::detail::four_f32 x;
-    weft::detail::load_wide(x, &all[i]);
+  for (int i = 0; i < 65536; i += 8) {
+    weft::detail::four_f32 x, y;
+    weft::detail::load_wide(x, y, &all[i]);
     std::memcpy(&wide[i], &x, sizeof x);
+    std::memcpy(&wide[i + 4], &y, sizeof y);
   }
   int wrong = 0;
   for (int i = 0; i < 65536; ++i) {
@@ -44,12 +45,13 @@ void conversions_match() {
     in.push_back(-special);
   }
   std::vector<T> out;
-  while (in.size() % 4 != 0) in.push_back(1.f);
+  while (in.size() % 8 != 0) in.push_back(1.f);
   out.resize(in.size());
-  for (std::size_t i = 0; i < in.size(); i += 4) {
-    weft::detail::four_f32 x;
+  for (std::size_t i = 0; i < in.size(); i += 8) {
+    weft::detail::four_f32 x, y;
     std::memcpy(&x, &in[i], sizeof x);
-    weft::detail::store_narrow(&out[i], x);
+    std::memcpy(&y, &in[i + 4], sizeof y);
+    weft::detail::store_narrow(&out[i], x, y);
   }
   wrong = 0;
   for (std::size_t i = 0; i < in.size(); ++i) wrong += !same(out[i], T(in[i]));

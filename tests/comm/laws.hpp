@@ -85,7 +85,9 @@ void random_program(C& world, std::uint64_t seed, int steps) {
     std::uint64_t state = shared;
     choice how = random_choice(state, 1);
     how.root = static_cast<int>(state % static_cast<std::uint64_t>(c.size()));
-    how.seed += where == 0 ? 1 + static_cast<std::uint64_t>(rank % 2) : where == 1 ? 3 + static_cast<std::uint64_t>(rank / 2) : 0;
+    how.seed += where == 0   ? 1 + static_cast<std::uint64_t>(rank % 2)
+                : where == 1 ? 3 + static_cast<std::uint64_t>(rank / 2)
+                             : 0;
     open.emplace_back(c, how);
     if (open.size() > 20) finish_one();
     own = trials::mix(own);
@@ -149,7 +151,8 @@ void exchanges(C& c) {
     }
   }
   for (int m = 0; m < messages; ++m) {
-    for (int peer = 0; peer < c.size(); ++peer) open.push_back(c.recv(&received[m * c.size() + peer], sizeof(int), peer));
+    for (int peer = 0; peer < c.size(); ++peer)
+      open.push_back(c.recv(&received[m * c.size() + peer], sizeof(int), peer));
   }
   for (weft::request& r : open) r.wait();
   bool right = true;

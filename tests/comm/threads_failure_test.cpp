@@ -112,17 +112,19 @@ TEST_CASE("ranks that disagree are told who calls what") {
       c.all_reduce(x, x, 5, dtype::f32, reduction::sum).wait();
     }
   });
-  CHECK(text ==
-        "The ranks of group 'world' disagree on their collective number 0: rank 0 calls all_reduce(5 fp32, sum); rank 1 "
-        "calls broadcast(12 bytes, root 2); rank 2 calls all_reduce(5 fp32, sum). Every rank of a group has to call the "
-        "same collectives in the same order.");
+  CHECK(
+      text ==
+      "The ranks of group 'world' disagree on their collective number 0: rank 0 calls all_reduce(5 fp32, sum); rank 1 "
+      "calls broadcast(12 bytes, root 2); rank 2 calls all_reduce(5 fp32, sum). Every rank of a group has to call the "
+      "same collectives in the same order.");
 
   struct call {
     std::int64_t count;
     dtype type;
     reduction how;
   };
-  for (call other : {call{6, dtype::f32, reduction::sum}, {5, dtype::i32, reduction::sum}, {5, dtype::f32, reduction::max}}) {
+  for (call other :
+       {call{6, dtype::f32, reduction::sum}, {5, dtype::i32, reduction::sum}, {5, dtype::f32, reduction::max}}) {
     text = message_of(2, [&](threads& c) {
       float x[8] = {};
       const call mine = c.rank() == 0 ? call{5, dtype::f32, reduction::sum} : other;
@@ -130,32 +132,38 @@ TEST_CASE("ranks that disagree are told who calls what") {
     });
     CHECK(contains(text, "rank 0 calls all_reduce(5 fp32, sum); rank 1 calls all_reduce("));
   }
-  CHECK(contains(message_of(2, [](threads& c) {
-                   float x = 0;
-                   c.broadcast(&x, 4, c.rank()).wait();
-                 }),
+  CHECK(contains(message_of(2,
+                            [](threads& c) {
+                              float x = 0;
+                              c.broadcast(&x, 4, c.rank()).wait();
+                            }),
                  "rank 0 calls broadcast(4 bytes, root 0); rank 1 calls broadcast(4 bytes, root 1)"));
-  CHECK(contains(message_of(4, [](threads& c) {
-                   threads tp = c.split(c.rank() / 2, c.rank(), "tp");
-                   float x[4], y[4];
-                   if (c.rank() == 3) tp.all_gather(x, y, 4).wait();
-                   else tp.all_gather(x, y, 8).wait();
-                 }),
+  CHECK(contains(message_of(4,
+                            [](threads& c) {
+                              threads tp = c.split(c.rank() / 2, c.rank(), "tp");
+                              float x[4], y[4];
+                              if (c.rank() == 3)
+                                tp.all_gather(x, y, 4).wait();
+                              else
+                                tp.all_gather(x, y, 8).wait();
+                            }),
                  "group 'tp' disagree on their collective number 0: rank 2 calls all_gather(8 bytes); rank 3 calls "
                  "all_gather(4 bytes)"));
-  CHECK(contains(message_of(3, [](threads& c) {
-                   float x[4];
-                   if (c.rank() == 0) c.send(x, 8, 2).wait();
-                   if (c.rank() == 2) c.recv(x, 16, 0).wait();
-                 }),
+  CHECK(contains(message_of(3,
+                            [](threads& c) {
+                              float x[4];
+                              if (c.rank() == 0) c.send(x, 8, 2).wait();
+                              if (c.rank() == 2) c.recv(x, 16, 0).wait();
+                            }),
                  "disagree on their exchange number 0: rank 0 calls send(8 bytes); rank 2 calls recv(16 bytes)"));
 }
 
 TEST_CASE("a disagreement found while nobody waits still ends the launch") {
-  CHECK(contains(message_of(2, [](threads& c) {
-                   float x[4] = {};
-                   const weft::request dropped = c.broadcast(x, 4, c.rank());
-                 }),
+  CHECK(contains(message_of(2,
+                            [](threads& c) {
+                              float x[4] = {};
+                              const weft::request dropped = c.broadcast(x, 4, c.rank());
+                            }),
                  "disagree"));
 }
 
@@ -179,8 +187,9 @@ TEST_CASE("no program hangs: the ranks are told what each waits for") {
     tp.barrier().wait();
     if (c.rank() != 1) c.barrier().wait();
   });
-  CHECK(contains(text, "rank 0 waits for barrier() of group 'tp', which still has to be called by rank 1; rank 1 waits "
-                       "for barrier() of group 'world', which still has to be called by rank 0"));
+  CHECK(contains(text,
+                 "rank 0 waits for barrier() of group 'tp', which still has to be called by rank 1; rank 1 waits "
+                 "for barrier() of group 'world', which still has to be called by rank 0"));
 
   for (int ranks : {1, 2}) {
     text = message_of(ranks, [](threads& c) {
@@ -212,8 +221,10 @@ TEST_CASE("bad arguments are refused on the rank that gives them") {
       c.barrier().wait();
     });
   };
-  CHECK(refused([&](threads& c) { c.broadcast(x, 4, 2).wait(); }) == "broadcast names rank 2, but the group's ranks are 0 to 1.");
-  CHECK(refused([&](threads& c) { c.send(x, 4, -1).wait(); }) == "send names rank -1, but the group's ranks are 0 to 1.");
+  CHECK(refused([&](threads& c) { c.broadcast(x, 4, 2).wait(); }) ==
+        "broadcast names rank 2, but the group's ranks are 0 to 1.");
+  CHECK(refused([&](threads& c) { c.send(x, 4, -1).wait(); }) ==
+        "send names rank -1, but the group's ranks are 0 to 1.");
   CHECK(contains(refused([&](threads& c) { c.all_gather(nullptr, x, 4).wait(); }), "null buffer"));
   CHECK(contains(refused([&](threads& c) { c.all_gather(x, x, -4).wait(); }), "-4"));
   CHECK(contains(refused([&](threads& c) { c.all_to_all(x, x, 4).wait(); }), "in place"));

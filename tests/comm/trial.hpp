@@ -81,7 +81,8 @@ class trial {
   std::string finish() {
     first_.wait();
     second_.wait();
-    if (!expected_.empty() && std::memcmp(place_, expected_.data(), expected_.size()) != 0) return name() + ": wrong result";
+    if (!expected_.empty() && std::memcmp(place_, expected_.data(), expected_.size()) != 0)
+      return name() + ": wrong result";
     if (!choice_.in_place && choice_.what != kind::broadcast && in_ != before_) return name() + ": input changed";
     for (std::size_t i = expected_.size(); i < out_.size(); ++i) {
       if (out_[i] != std::byte{0x5a}) return name() + ": wrote past its buffer";
@@ -110,14 +111,20 @@ class trial {
     const std::int64_t n = choice_.count;
     const auto of = [&](std::int64_t count, auto f) { expected_ = fill(choice_, count, f); };
     switch (choice_.what) {
-      case kind::all_reduce: return of(n, [&](std::int64_t i) { return fold(i); });
-      case kind::reduce_scatter: return of(n, [&](std::int64_t i) { return fold(rank_ * n + i); });
-      case kind::all_gather: return of(n * ranks_, [&](std::int64_t i) { return value(choice_, int(i / n), i % n); });
+      case kind::all_reduce:
+        return of(n, [&](std::int64_t i) { return fold(i); });
+      case kind::reduce_scatter:
+        return of(n, [&](std::int64_t i) { return fold(rank_ * n + i); });
+      case kind::all_gather:
+        return of(n * ranks_, [&](std::int64_t i) { return value(choice_, int(i / n), i % n); });
       case kind::all_to_all:
         return of(n * ranks_, [&](std::int64_t i) { return value(choice_, int(i / n), rank_ * n + i % n); });
-      case kind::broadcast: return of(n, [&](std::int64_t i) { return value(choice_, choice_.root, i); });
-      case kind::ring: return of(n, [&](std::int64_t i) { return value(choice_, (rank_ + ranks_ - 1) % ranks_, i); });
-      case kind::barrier: return;
+      case kind::broadcast:
+        return of(n, [&](std::int64_t i) { return value(choice_, choice_.root, i); });
+      case kind::ring:
+        return of(n, [&](std::int64_t i) { return value(choice_, (rank_ + ranks_ - 1) % ranks_, i); });
+      case kind::barrier:
+        return;
     }
   }
 
@@ -134,10 +141,18 @@ class trial {
       in = out_.data() + rank_ * n;
     }
     switch (choice_.what) {
-      case kind::all_reduce: first_ = c.all_reduce(in, place_, n, choice_.type, choice_.how); break;
-      case kind::reduce_scatter: first_ = c.reduce_scatter(in, place_, n, choice_.type, choice_.how); break;
-      case kind::all_gather: first_ = c.all_gather(in, place_, n); break;
-      case kind::all_to_all: first_ = c.all_to_all(in, place_, n); break;
+      case kind::all_reduce:
+        first_ = c.all_reduce(in, place_, n, choice_.type, choice_.how);
+        break;
+      case kind::reduce_scatter:
+        first_ = c.reduce_scatter(in, place_, n, choice_.type, choice_.how);
+        break;
+      case kind::all_gather:
+        first_ = c.all_gather(in, place_, n);
+        break;
+      case kind::all_to_all:
+        first_ = c.all_to_all(in, place_, n);
+        break;
       case kind::broadcast:
         place_ = in_.data();
         first_ = c.broadcast(place_, n, choice_.root);
@@ -146,7 +161,9 @@ class trial {
         first_ = c.send(in, n, (rank_ + 1) % ranks_);
         second_ = c.recv(place_, n, (rank_ + ranks_ - 1) % ranks_);
         break;
-      case kind::barrier: first_ = c.barrier(); break;
+      case kind::barrier:
+        first_ = c.barrier();
+        break;
     }
   }
 

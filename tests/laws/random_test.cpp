@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <weft/backend/cpu.hpp>
 #include <weft/op/create.hpp>
 
 #include "ranks.hpp"

@@ -1,7 +1,10 @@
 // A parallel run equals the serial one: the meshes that every strategy is checked on.
 #pragma once
 
+#include <iterator>
+
 #include "parallel/training.hpp"
+#include "sample.hpp"
 
 namespace weft_test {
 
@@ -11,30 +14,32 @@ inline constexpr double fp64_loss = 1e-10, fp64_gradient = 1e-8;
 // In fp32 the same reasoning starts from 6e-8: losses agree to 1e-5, gradients of the fifth step to 5e-3 of the largest.
 inline constexpr double fp32_loss = 1e-5, fp32_gradient = 5e-3;
 
-/// Strategy<Precision> on every mesh of 2 to 8 ranks (all that divide 8 heads and 8 sequences, and dp = 3, 5, 6, 7 with a
-/// batch to match).
+struct mesh_case {
+  weft::degrees degrees;
+  int batch = 8, micro_batches = 1;
+};
+/// Every mesh of 2 to 8 ranks that divides 8 heads and 8 sequences, and others of dp with a batch to match.
+inline constexpr mesh_case mesh_cases[] = {
+    {{.dp = 2, .tp = 2}, 4, 3}, {{.dp = 2}},          {{.tp = 2}},
+    {{.dp = 2, .tp = 2}},       {{.dp = 4}},          {{.tp = 4}},
+    {{.dp = 4, .tp = 2}},       {{.dp = 2, .tp = 4}}, {{.dp = 3, .tp = 2}, 6},
+    {{.tp = 8}},                {{.dp = 8}},          {{.dp = 3}, 3},
+    {{.dp = 5}, 5},             {{.dp = 6}, 6},       {{.dp = 7}, 7},
+};
+
+/// Strategy<Precision> on every mesh (on some of them where tests are sampled), in fp64 and in fp32.
 template <template <class> class Strategy>
 void check_meshes() {
-  using wide = Strategy<weft::fp64>;
-  using single = Strategy<weft::fp32>;
-  const auto both = [](weft::degrees d, task t = {}) {
-    CAPTURE(d.dp);
-    CAPTURE(d.tp);
-    check_equal(train<wide>({}, t), train<wide>(d, t), fp64_loss, fp64_gradient);
-    check_equal(train<single>({}, t), train<single>(d, t), fp32_loss, fp32_gradient);
-  };
-  both({.dp = 2});
-  both({.tp = 2});
-  both({.dp = 2, .tp = 2});
-  both({.dp = 4});
-  both({.tp = 4});
-  both({.dp = 4, .tp = 2});
-  both({.dp = 2, .tp = 4});
-  both({.tp = 8});
-  both({.dp = 8});
-  for (const int dp : {3, 5, 6, 7}) both({.dp = dp}, {.batch = dp});
-  both({.dp = 3, .tp = 2}, {.batch = 6});
-  both({.dp = 2, .tp = 2}, {.batch = 4, .micro_batches = 3});
+  for (std::size_t i = 0; i < std::size(mesh_cases); i += std::size_t(sample_stride())) {
+    const mesh_case& c = mesh_cases[i];
+    const task t{.batch = c.batch, .micro_batches = c.micro_batches};
+    CAPTURE(c.degrees.dp);
+    CAPTURE(c.degrees.tp);
+    using wide = Strategy<weft::fp64>;
+    using single = Strategy<weft::fp32>;
+    check_equal(train<wide>({}, t), train<wide>(c.degrees, t), fp64_loss, fp64_gradient);
+    check_equal(train<single>({}, t), train<single>(c.degrees, t), fp32_loss, fp32_gradient);
+  }
 }
 
 }  // namespace weft_test

@@ -78,7 +78,7 @@ TEST_CASE("policies have the names that a user writes") {
 }
 
 TEST_CASE("a fifth axis of one's own is refused") {
-  CHECK_THROWS(degrees{}.with<rows>(1).with<columns>(1).with<pp>(1).with<cp>(1));
+  CHECK_THROWS(degrees{}.with<rows>(1).with<columns>(1).with<pp>(1).with<cp>(1).with<ep>(1));
 }
 
 }  // namespace

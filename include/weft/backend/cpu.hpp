@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <memory>
 
 #include <weft/backend/cpu/kernels.hpp>
 #include <weft/backend/cpu/matmul.hpp>
@@ -12,6 +13,12 @@ namespace weft {
 
 struct cpu_backend {
   using queue = cpu::team;
+
+  /// The queue of one rank, with `threads` cores.
+  static std::shared_ptr<queue> open(int /*ranks*/, int /*rank*/, int threads) { return std::make_shared<queue>(threads); }
+  /// Where its tensors live, and whether the host may read them there.
+  static constexpr bool host_memory = true;
+  static memory_source memory() { return {}; }
 
 #define WEFT_DETAIL_KERNEL(name)                         \
   template <class... Args>                               \
@@ -49,6 +56,9 @@ struct cpu_backend {
   static void copy_bytes(queue&, const void* from, void* to, std::int64_t bytes) {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   }
+  /// From and to the host's memory, which a device's backend can't address.
+  static void upload(queue& cores, const void* host, void* to, std::int64_t bytes) { copy_bytes(cores, host, to, bytes); }
+  static void download(queue& cores, const void* from, void* host, std::int64_t bytes) { copy_bytes(cores, from, host, bytes); }
   static void zero(queue&, const array& y) { std::memset(y.data, 0, static_cast<std::size_t>(y.bytes())); }
   /// Every element of a scalar or larger array becomes `number`.
   static void fill(queue& cores, const array& y, double number) {

@@ -1,5 +1,5 @@
 // One type for every communicator, so that code behind it is compiled once.
-// Invariant: it does what the communicator inside does; a group of one rank never makes a virtual call for a collective.
+// Invariant: it does what the communicator inside does; a collective of one rank makes no virtual call, and no trace.
 #pragma once
 
 #include <concepts>
@@ -18,8 +18,8 @@ class any_communicator {
  public:
   any_communicator() : any_communicator(self()) {}
   template <class C>
-    requires(!std::same_as<C, any_communicator> && communicator<C>)
-  any_communicator(C inner) : rank_(inner.rank()), size_(inner.size()) {
+  requires(!std::same_as<C, any_communicator> && communicator<C>) any_communicator(C inner)
+      : rank_(inner.rank()), size_(inner.size()) {
     held_ = std::make_shared<model<C>>(std::move(inner));
   }
 
@@ -40,7 +40,11 @@ class any_communicator {
   request all_to_all(const void* in, void* out, std::int64_t bytes) {
     return size_ > 1 ? held_->all_to_all(in, out, bytes) : detail::copy_alone("all_to_all", in, out, bytes, 1);
   }
-  request broadcast(void* buffer, std::int64_t bytes, int root) { return held_->broadcast(buffer, bytes, root); }
+  request broadcast(void* buffer, std::int64_t bytes, int root) {
+    if (size_ > 1) return held_->broadcast(buffer, bytes, root);
+    detail::check_peer("broadcast", root, 1);
+    return detail::copy_alone("broadcast", buffer, buffer, bytes, 1);
+  }
   request send(const void* in, std::int64_t bytes, int to) { return held_->send(in, bytes, to); }
   request recv(void* out, std::int64_t bytes, int from) { return held_->recv(out, bytes, from); }
   request barrier() { return size_ > 1 ? held_->barrier() : request(); }

@@ -20,9 +20,10 @@ constexpr const char* name_of(reduction how) {
 
 /// A communicator: the ranks of one group, seen from one of them. It is a cheap handle: copies mean the same group.
 ///
-/// Every collective is asynchronous: it returns a `request`, and `.wait()` on the spot is the blocking form. Buffers must
-/// live and outputs stay unread until wait() returns; afterwards every buffer may be reused. All ranks of a group call
-/// the same collectives in the same order; requests may be waited for in any order. One thread at a time uses a rank.
+/// Every collective is asynchronous: it returns a `request`, and `.wait()` on the spot is the blocking form. Buffers
+/// must live and outputs stay unread until wait() returns; afterwards every buffer may be reused. All ranks of a group
+/// call the same collectives in the same order; requests may be waited for in any order. One thread at a time uses a
+/// rank.
 ///
 ///     all_reduce(in, out, count, type, how)      in, out: count elements; in == out allowed
 ///     all_gather(in, out, bytes)                 out: size()*bytes in rank order; in may be out + rank()*bytes
@@ -51,9 +52,12 @@ concept communicator = requires(C c, const C& shared, const void* in, void* out,
   { c.split(peer, peer, label) } -> std::same_as<C>;
 };
 
-/// The communicator policy: a communicator that also starts its ranks. `C::launch(ranks, f)` runs `f(C& world)` on every
-/// rank and returns when all are done. A rank that throws ends all ranks; its error is rethrown to the caller, once.
+/// The communicator policy: a communicator that also starts its ranks. `C::launch(ranks, f)` runs `f(C& world)` on
+/// every rank and returns when all are done. A rank that throws ends all ranks; its error is rethrown to the caller,
+/// once.
 template <class C>
-concept communicator_policy = communicator<C> && requires(void (*f)(C&)) { C::launch(1, f); };
+concept communicator_policy = communicator<C> && requires(void (*f)(C&)) {
+  C::launch(1, f);
+};
 
 }  // namespace weft

@@ -7,6 +7,7 @@
 #include <typeinfo>
 
 #include <weft/comm/any.hpp>
+#include <weft/comm/spans.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft {
@@ -24,7 +25,9 @@ struct axis_group {
 
 class context {
  public:
-  context(any_communicator world_ranks, std::uint64_t random_seed) : seed(random_seed), world(std::move(world_ranks)) {}
+  /// `source`: where the rank's tensors live, the host or a device; its backend's.
+  context(any_communicator world_ranks, std::uint64_t random_seed, memory_source source = {})
+      : seed(random_seed), world(std::move(world_ranks)), memory(source) {}
   context(const context&) = delete;
   context& operator=(const context&) = delete;
 
@@ -32,6 +35,7 @@ class context {
   any_communicator world;
   arena memory;
   weft::tape* tape = nullptr;  // null: nothing is recorded
+  span_log* spans = nullptr;   // null: nobody asks what was done when
 
   int rank() const { return world.rank(); }
   int size() const { return world.size(); }

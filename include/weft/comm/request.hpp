@@ -40,9 +40,9 @@ class [[nodiscard("wait() for the operation to finish")]] request {
  public:
   /// A request that is already finished.
   request() = default;
-  request(completion& source, std::uint64_t ticket)
+  request(completion & source, std::uint64_t ticket)
       : source_(&source), ticket_(ticket), exceptions_(std::uncaught_exceptions()) {}
-  request(request&& other) noexcept
+  request(request && other) noexcept
       : source_(std::exchange(other.source_, nullptr)), ticket_(other.ticket_), exceptions_(other.exceptions_) {}
   request& operator=(request&& other) noexcept {
     if (this != &other) {
@@ -57,7 +57,8 @@ class [[nodiscard("wait() for the operation to finish")]] request {
 
   /// Blocks until the operation is complete on this rank: outputs may be read and every buffer reused. Does nothing on
   /// a finished request.
-  /// @throws weft::error when the ranks disagree on the operation or can never finish it; weft::aborted when a peer failed.
+  /// @throws weft::aborted when the operation can't finish: the ranks disagree on it, or another rank failed. The
+  /// message says why, and who.
   void wait() {
     if (completion* source = std::exchange(source_, nullptr)) source->wait(ticket_);
   }

@@ -20,7 +20,10 @@ namespace detail {
 class thread_group final : public kept {
  public:
   thread_group(hub& owner, std::vector<int> members, std::string name)
-      : hub_(owner), members_(std::move(members)), name_(std::move(name)), pairs_(members_.size() * members_.size()),
+      : hub_(owner),
+        members_(std::move(members)),
+        name_(std::move(name)),
+        pairs_(members_.size() * members_.size()),
         collectives_(owner, members_, name_) {}
 
   hub& owner() { return hub_; }

@@ -19,9 +19,10 @@ struct trace_event {
   std::string axis;            // the label of the group, "world" if it was never split
   /// The larger of this rank's two buffers.
   std::int64_t bytes = 0;
-  /// What this rank receives from others when each pair exchanges just what it must: a rank that owns element range o of n
-  /// gets (P-1)·o + (n-o) bytes in an all_reduce (2(P-1)/P·n for an even split, and exactly 2(P-1)·n over all ranks);
-  /// (P-1)/P of the full size in all_gather, reduce_scatter and all_to_all; n in broadcast, but on the root, and in recv.
+  /// What this rank receives from others when each pair exchanges just what it must. In an all_reduce of n elements
+  /// rank r sums the o elements from floor(n*r/P) to floor(n*(r+1)/P): it receives (P-1)*o + (n-o) of them, 2(P-1)/P*n
+  /// if the split is even and 2(P-1)*n over all ranks in any case. In all_gather, reduce_scatter and all_to_all it is
+  /// (P-1)/P of the full size; in broadcast (but on the root) and recv all of it; in send and barrier nothing.
   std::int64_t wire_bytes = 0;
   double begin_us = 0;  // microseconds since the log was made: the call
   double end_us = -1;   // when wait returned, or test said true; -1 if neither did
@@ -44,6 +45,7 @@ class trace_recorder final : public completion {
   template <class Start>
   request record(const char* operation, const std::string& axis, std::int64_t bytes, std::int64_t wire_bytes,
                  const Start& start) {
+    if (paused) return start();
     const std::size_t index = events.size();
     events.push_back({operation, axis, bytes, wire_bytes, now(), -1});
     if (free_.empty()) {
@@ -77,6 +79,7 @@ class trace_recorder final : public completion {
   bool idle() const { return free_.size() == open_.size(); }
 
   std::vector<trace_event> events;
+  bool paused = false;
 
  private:
   struct open_request {
@@ -104,12 +107,16 @@ class trace_log {
  public:
   explicit trace_log(int ranks) {
     require(ranks >= 1, "A trace log is for 1 rank or more, not ", ranks, ".");
-    const auto origin = std::chrono::steady_clock::now();
-    for (int r = 0; r < ranks; ++r) ranks_.push_back(std::make_unique<detail::trace_recorder>(origin));
+    for (int r = 0; r < ranks; ++r) ranks_.push_back(std::make_unique<detail::trace_recorder>(origin_));
   }
 
   int ranks() const { return static_cast<int>(ranks_.size()); }
   const std::vector<trace_event>& events(int rank) const { return at(rank).events; }
+
+  /// Stops or resumes recording what a rank calls from now on; to be called by that rank.
+  void pause(int rank, bool paused = true) { at(rank).paused = paused; }
+  /// The moment that times count from.
+  std::chrono::steady_clock::time_point origin() const { return origin_; }
 
   /// Forgets a rank's events, to be called by that rank; nothing may be outstanding.
   void clear(int rank) {
@@ -148,6 +155,7 @@ class trace_log {
     return *ranks_[rank];
   }
 
+  std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
   std::vector<std::unique_ptr<detail::trace_recorder>> ranks_;
 };
 

@@ -10,8 +10,8 @@
 
 namespace weft {
 
-/// C, with its operations recorded in a `trace_log` under the rank's number in the world. Groups made by split record in
-/// the same log under their label; a split itself is not recorded.
+/// C, with its operations recorded in a `trace_log` under the rank's number in the world. Groups made by split record
+/// in the same log under their label; a split itself is not recorded.
 template <communicator C>
 class traced {
  public:
@@ -30,7 +30,8 @@ class traced {
                   [&] { return inner_.all_reduce(in, out, count, type, how); });
   }
   request all_gather(const void* in, void* out, std::int64_t bytes) {
-    return record("all_gather", size() * bytes, (size() - 1) * bytes, [&] { return inner_.all_gather(in, out, bytes); });
+    return record("all_gather", size() * bytes, (size() - 1) * bytes,
+                  [&] { return inner_.all_gather(in, out, bytes); });
   }
   request reduce_scatter(const void* in, void* out, std::int64_t count, dtype type, reduction how) {
     const std::int64_t bytes = count * static_cast<std::int64_t>(size_of(type));
@@ -38,7 +39,8 @@ class traced {
                   [&] { return inner_.reduce_scatter(in, out, count, type, how); });
   }
   request all_to_all(const void* in, void* out, std::int64_t bytes) {
-    return record("all_to_all", size() * bytes, (size() - 1) * bytes, [&] { return inner_.all_to_all(in, out, bytes); });
+    return record("all_to_all", size() * bytes, (size() - 1) * bytes,
+                  [&] { return inner_.all_to_all(in, out, bytes); });
   }
   request broadcast(void* buffer, std::int64_t bytes, int root) {
     return record("broadcast", bytes, rank() == root ? 0 : bytes,
@@ -75,7 +77,10 @@ class traced {
 
  private:
   traced(C inner, trace_log& log, int world_rank, std::string axis)
-      : inner_(std::move(inner)), log_(&log), recorder_(&log.recorder(world_rank)), world_rank_(world_rank),
+      : inner_(std::move(inner)),
+        log_(&log),
+        recorder_(&log.recorder(world_rank)),
+        world_rank_(world_rank),
         axis_(std::move(axis)) {}
 
   template <class Start>

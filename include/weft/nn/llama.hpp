@@ -76,7 +76,7 @@ class llama {
   using strategy = S;
   using compute = typename S::precision::compute;
   /// Token ids, [batch/dp, seq].
-  using ids = tensor<std::int32_t, dims<batch, seq>, shard<batch, typename S::sharding::axis>>;
+  using ids = basic_tensor<std::int32_t, dims<batch, seq>, place<shard<batch, typename S::sharding::axis>>, typename S::backend>;
 
   llama(context& rank, const llama_config& wanted)
       : config_(wanted.resolved(rank.degree<tp>(), S::sequence_parallel)), rank_(&rank), layers_(static_cast<std::size_t>(config_.layers)) {
@@ -103,7 +103,7 @@ class llama {
 
   /// tokens [batch/dp, seq] -> logits [batch/dp, seq, vocab/tp].
   auto operator()(const ids& tokens) {
-    require(hooks_ != nullptr, "the model has no parameter store yet: make a trainer or a parameter_store for it first");
+    require(hooks_ != nullptr, "the model has no parameter store: make a trainer or a parameter_store for it, and keep that as long as the model is used");
     require(tokens.template local_extent<seq>() <= config_.max_seq, "a sequence of ", tokens.template local_extent<seq>(),
             " tokens is longer than max_seq = ", config_.max_seq);
     auto x = in_unit(*rank_, *hooks_, 0, [&](const auto& t) { return leave_block<S>(embedding(t, embedding_)); }, tokens);
@@ -128,6 +128,8 @@ class llama {
   context& rank() const { return *rank_; }
   parameter_registry& registry() { return registry_; }
   void use(unit_hooks& hooks) { hooks_ = &hooks; }
+  /// Says that the parameter store is gone, and with it the weights.
+  void release() { hooks_ = nullptr; }
 
  private:
   void make_positions() {

@@ -92,14 +92,16 @@ auto in_unit(context& rank, unit_hooks& hooks, int unit, F&& f, const X& x) {
     unit_hooks* hooks;
     int unit;
   };
+  if (rank.spans) rank.spans->begin("forward " + rank.spans->unit_name(unit));
   hooks.before_forward(unit, rank.tape != nullptr);
   if (rank.tape) {
     tape_node& enter = rank.tape->push();
     enter.name = "unit begins";
     enter.set(boundary{&hooks, unit});
-    enter.vjp = [](context&, tape_node& node) {
+    enter.vjp = [](context& rank, tape_node& node) {
       const auto b = node.get<boundary>();
       b.hooks->after_backward(b.unit);
+      if (rank.spans) rank.spans->end();
     };
   }
   auto y = f(x);
@@ -107,12 +109,14 @@ auto in_unit(context& rank, unit_hooks& hooks, int unit, F&& f, const X& x) {
     tape_node& leave = rank.tape->push();
     leave.name = "unit ends";
     leave.set(boundary{&hooks, unit});
-    leave.vjp = [](context&, tape_node& node) {
+    leave.vjp = [](context& rank, tape_node& node) {
       const auto b = node.get<boundary>();
+      if (rank.spans) rank.spans->begin("backward " + rank.spans->unit_name(b.unit));
       b.hooks->before_backward(b.unit);
     };
   }
   hooks.after_forward(unit);
+  if (rank.spans) rank.spans->end();
   return y;
 }
 

@@ -10,7 +10,8 @@ namespace weft {
 
 /// A weight that meets activations sharded over the data axis: `weight<S, dims<ffn, hidden>, shard<ffn, tp>>`.
 template <class S, class Dims, class... Placements>
-using weight = tensor<typename S::precision::compute, Dims, Placements..., replicate<typename S::sharding::axis>>;
+using weight =
+    basic_tensor<typename S::precision::compute, Dims, place<Placements..., replicate<typename S::sharding::axis>>, typename S::backend>;
 
 namespace detail {
 template <class S, class Dims, bool Sequence> struct norm_weight { using type = weight<S, Dims>; };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <vector>
 
 #include <weft/comm/context.hpp>
 #include <weft/tensor/random.hpp>
@@ -55,6 +56,23 @@ constexpr T element_from(double x) {
   else return static_cast<T>(x);
 }
 
+/// Writes f(global index) at every element of x that this rank holds; for a device, by way of the host's memory.
+template <any_tensor X, class F>
+void write_elements(X& x, const shape& global, const std::int64_t* offset, F&& f) {
+  using T = typename X::element_type;
+  using Backend = typename X::backend;
+  const auto write = [&](T* out) {
+    each_element(x.data.shape, global, offset, [&](std::int64_t local, std::int64_t index) { out[local] = f(index); });
+  };
+  if constexpr (Backend::host_memory) {
+    write(x.local_data());
+  } else {
+    std::vector<T> staged(static_cast<std::size_t>(x.local_elements()));
+    write(staged.data());
+    Backend::upload(x.rank->template queue<Backend>(), staged.data(), x.data.data, x.data.bytes());
+  }
+}
+
 }  // namespace detail
 
 /// A tensor of type X with f(global index) at every element. `global`: its global extents, outermost first.
@@ -64,9 +82,8 @@ X generate(context& rank, std::initializer_list<std::int64_t> global, F&& f) {
   X x = detail::new_tensor<X>(rank, global);
   std::int64_t offset[max_rank] = {};
   detail::offsets_of<X>(rank, x.data.shape, offset);
-  T* out = x.local_data();
-  detail::each_element(x.data.shape, detail::shape_from(global), offset,
-                       [&](std::int64_t local, std::int64_t index) { out[local] = detail::element_from<T>(static_cast<double>(f(index))); });
+  detail::write_elements(x, detail::shape_from(global), offset,
+                         [&](std::int64_t index) { return detail::element_from<T>(static_cast<double>(f(index))); });
   return x;
 }
 
@@ -98,9 +115,17 @@ X from_global(context& rank, std::initializer_list<std::int64_t> global, const t
   X x = detail::new_tensor<X>(rank, global);
   std::int64_t offset[max_rank] = {};
   detail::offsets_of<X>(rank, x.data.shape, offset);
-  detail::each_element(x.data.shape, detail::shape_from(global), offset,
-                       [&](std::int64_t local, std::int64_t index) { x.local_data()[local] = numbers[index]; });
+  detail::write_elements(x, detail::shape_from(global), offset, [&](std::int64_t index) { return numbers[index]; });
   return x;
+}
+
+/// This rank's elements on the host, row-major, whatever device they live on.
+template <any_tensor X>
+std::vector<typename X::element_type> on_host(const X& x) {
+  using Backend = typename X::backend;
+  std::vector<typename X::element_type> out(static_cast<std::size_t>(x.local_elements()));
+  Backend::download(x.rank->template queue<Backend>(), x.held().data, out.data(), x.held().bytes());
+  return out;
 }
 
 }  // namespace weft

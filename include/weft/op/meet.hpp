@@ -41,6 +41,28 @@ constexpr outcome meet_on() {
   return M == meeting::product ? product_rule(a, b) : sum_rule(a, b);
 }
 
+// The gradient of the first side follows by the same rules: it is the outcome's gradient times the second side, summed over
+// what the first side lacks. On axis A it has to be the dual of what the operator saw of the first side.
+template <meeting M, class X, class Y, class A, class Contracted>
+constexpr bool gradient_is_dual() {
+  constexpr outcome out = meet_on<M, X, Y, A, Contracted>();
+  if (out.why != verdict::ok) return true;  // refused elsewhere
+  constexpr auto seen = [](on_axis in, on_axis result) { return promotes(in, result) ? on_axis{holds::replicate} : in; };
+  constexpr on_axis x = seen(state_on<layout_of<X>, A>, out.at), y = seen(state_on<layout_of<Y>, A>, out.at);
+  constexpr on_axis back{dual(out.at.kind), out.at.dim};
+  constexpr auto has = []<class... Es>(dims<Es...>, [[maybe_unused]] std::string_view name) { return (false || ... || (tag_of<Es>::name == name)); };
+  constexpr auto in_out = [has](std::string_view name) {
+    return (has(dims_of<X>{}, name) || has(dims_of<Y>{}, name)) &&
+           !([]<class... Ks>(list<Ks...>, [[maybe_unused]] std::string_view n) { return (false || ... || (Ks::name == n)); }(Contracted{}, name));
+  };
+  constexpr on_axis wanted{dual(x.kind), x.dim};
+  if (M == meeting::sum) return reduce_rule(back, !has(dims_of<X>{}, back.dim)) == wanted;
+  const bool back_cut = back.kind == holds::shard, y_cut = y.kind == holds::shard;
+  const operand g{back, back_cut && has(dims_of<Y>{}, back.dim), back_cut && !has(dims_of<X>{}, back.dim)};
+  const operand o{y, y_cut && in_out(y.dim), y_cut && !has(dims_of<X>{}, y.dim)};
+  return product_rule(g, o) == outcome{wanted};
+}
+
 // The placement on axis A that an outcome stands for; a shard is taken from whichever layout has it.
 template <class L, class A> struct shard_on { using type = void; };
 template <class... Ps, class A>
@@ -67,6 +89,8 @@ template <meeting M, class X, class Y, class Contracted, class Axes> struct meet
 template <meeting M, class X, class Y, class Contracted, class... As>
 struct meet<M, X, Y, Contracted, list<As...>> {
   static constexpr bool ok = (on_this_axis<As, meet_on<M, X, Y, As, Contracted>().why>::ok && ...);
+  static_assert((gradient_is_dual<M, X, Y, As, Contracted>() && ...) && (gradient_is_dual<M, Y, X, As, Contracted>() && ...),
+                "weft: a gradient's placement is not the dual of its input's: the placement rule is wrong");
   using layout =
       typename insert_all<weft::layout<>, decltype(placement_of<meet_on<M, X, Y, As, Contracted>().at.kind, As, layout_of<X>, layout_of<Y>>())...>::type;
 };

@@ -64,9 +64,15 @@ void initialise(const flat_unit& unit, flat_range range, std::uint64_t seed, T* 
     const flat_range part = range.overlap(r);
     const parameter_record& p = *r.parameter;
     const philox numbers{seed, stream_of(p.name)};
+    std::uint64_t counter = ~std::uint64_t{0};  // whose four normals are at hand: neighbours share them
+    std::array<float, 4> four{};
     for (std::int64_t i = part.begin; i < part.end; ++i) {
-      const auto index = static_cast<std::uint64_t>(global_index(p, i - r.begin));
-      const double x = p.init.constant + (p.init.stddev != 0 ? p.init.stddev * static_cast<double>(numbers.normal(index)) : 0.0);
+      double x = p.init.constant;
+      if (p.init.stddev != 0) {
+        const auto index = static_cast<std::uint64_t>(global_index(p, i - r.begin));
+        if (index / 4 != counter) four = numbers.normals(counter = index / 4);
+        x += p.init.stddev * static_cast<double>(four[index % 4]);
+      }
       out[i - range.begin] = static_cast<T>(static_cast<accumulate_t<T>>(x));
     }
   }

@@ -7,6 +7,7 @@
 
 #include <weft/backend/cpu.hpp>
 #include <weft/comm/context.hpp>
+#include <weft/comm/threads.hpp>
 #include <weft/comm/traced.hpp>
 #include <weft/autograd/tape.hpp>
 #include <weft/policy/strategy.hpp>
@@ -39,7 +40,7 @@ void check_degrees(const degrees& wanted) {
 // Splits the world into this rank's group along every axis.
 template <class Comm, class... Entries>
 void add_axes(context& rank, Comm& world, const degrees& wanted, mesh<Entries...>) {
-  int stride = world.size();
+  [[maybe_unused]] int stride = world.size();  // a mesh may have no axes
   (([&] {
      using A = typename mesh_entry<Entries>::tag;
      const int degree = wanted.of(A::name);
@@ -63,8 +64,9 @@ void launch(const degrees& wanted, F&& f, launch_options options = {}) {
   require(options.threads_per_rank >= 1, "threads_per_rank is ", options.threads_per_rank, "; it has to be at least 1");
   S::communicator::launch(wanted.product(), [&](typename S::communicator& world) {
     const auto start = [&](auto& ranks) {
-      context rank{any_communicator(ranks), options.seed};
-      rank.set_queue(std::make_shared<cpu_backend::queue>(options.threads_per_rank));
+      auto queue = S::backend::open(ranks.size(), ranks.rank(), options.threads_per_rank);
+      context rank{any_communicator(ranks), options.seed, S::backend::memory()};
+      rank.set_queue(std::move(queue));
       detail::add_axes(rank, ranks, wanted, typename S::mesh{});
       tape recorded;
       if (options.record) rank.tape = &recorded;

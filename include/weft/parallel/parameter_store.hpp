@@ -54,9 +54,9 @@ class parameter_store final : public unit_hooks {
   void finish_gradients() {
     for (full_gradient& g : full_) complete(g);
     for (unit_state& u : units_)
-      if (!config_.shards_gradients) {
+      if (!config_.shards_gradients && !u.posted) {  // else its all-reduce may be reading
         close_region_gaps(u, u.gradients);
-        if (group_ && !u.posted) post_all_reduce(u);
+        if (group_) post_all_reduce(u);
       }
     for (unit_state& u : units_) u.reduction.wait();
     finish_other_axes();
@@ -191,7 +191,10 @@ class parameter_store final : public unit_hooks {
       s.weights = s.master_weights;
     } else {
       s.weights = make(s.weight_range.size(), dtype_of<compute>, memory::parameters);
-      detail::initialise(s.flat, s.weight_range, rank_.seed, s.weights.template as<compute>());
+      if (s.weight_range.begin == s.optimizer_range.begin && s.weight_range.end == s.optimizer_range.end)
+        Backend::convert(queue(), s.master_weights, s.weights, false);
+      else
+        detail::initialise(s.flat, s.weight_range, rank_.seed, s.weights.template as<compute>());
     }
     if (!config_.shards_parameters) point_at(s, s.weights);
   }

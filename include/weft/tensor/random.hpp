@@ -38,15 +38,20 @@ struct philox {
   /// Uniform in [0, 1), 24 bits.
   constexpr float uniform(std::uint64_t index) const { return static_cast<float>(word(index) >> 8) * 0x1p-24f; }
 
-  /// Standard normal by Box and Muller; indices 2i and 2i+1 share one pair of uniforms.
-  float normal(std::uint64_t index) const {
-    const auto words = block(index / 4);
-    const std::size_t pair = (index % 4) / 2 * 2;
-    const double u = (static_cast<double>(words[pair]) + 1.0) * 0x1p-32;  // (0, 1]
-    const double angle = static_cast<double>(words[pair + 1]) * (6.283185307179586 * 0x1p-32);
-    const double radius = std::sqrt(-2.0 * std::log(u));
-    return static_cast<float>(index % 2 ? radius * std::sin(angle) : radius * std::cos(angle));
+  /// Four standard normals by Box and Muller, of indices 4 * counter ... 4 * counter + 3.
+  std::array<float, 4> normals(std::uint64_t counter) const {
+    const auto words = block(counter);
+    std::array<float, 4> out;
+    for (std::size_t pair = 0; pair < 4; pair += 2) {
+      const double u = (static_cast<double>(words[pair]) + 1.0) * 0x1p-32;  // (0, 1]
+      const double angle = static_cast<double>(words[pair + 1]) * (6.283185307179586 * 0x1p-32);
+      const double radius = std::sqrt(-2.0 * std::log(u));
+      out[pair] = static_cast<float>(radius * std::cos(angle));
+      out[pair + 1] = static_cast<float>(radius * std::sin(angle));
+    }
+    return out;
   }
+  float normal(std::uint64_t index) const { return normals(index / 4)[index % 4]; }
 };
 
 }  // namespace weft

@@ -11,7 +11,7 @@ namespace weft::cpu {
 }  // namespace weft::cpu
 
 #define WEFT_KERNELS <weft/backend/cpu/adamw.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 

@@ -25,7 +25,7 @@ inline void check(const attention_shape& s) {
 }  // namespace weft::cpu
 
 #define WEFT_KERNELS <weft/backend/cpu/attention.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 

@@ -9,7 +9,7 @@ inline constexpr int64 attention_block = 64;  // queries, and keys, of one block
 }  // namespace weft::cpu::detail
 
 #define WEFT_KERNELS <weft/backend/cpu/attention_backward.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-
 #include <weft/backend/cpu/matmul/blocked.hpp>
 
 #if defined(WEFT_CPU_CBLAS)
@@ -42,8 +41,8 @@ bool matmul_cblas(team* cores, const matmul_operands<T, T>& p) {
     const std::int64_t first = task * block, rows = p.m - first < block ? p.m - first : block;
     const auto call = [&](auto gemm, T one, T old) {
       gemm(CblasRowMajor, a.transposed, b.transposed, static_cast<int>(rows), static_cast<int>(p.n),
-           static_cast<int>(p.k), one, p.a + first * p.a_row, a.leading, p.b, b.leading, old,
-           p.c + first * p.c_row, c.leading);
+           static_cast<int>(p.k), one, p.a + first * p.a_row, a.leading, p.b, b.leading, old, p.c + first * p.c_row,
+           c.leading);
     };
     if constexpr (sizeof(T) == 4)
       call(cblas_sgemm, 1.0f, p.accumulate ? 1.0f : 0.0f);

@@ -6,7 +6,7 @@
 #include <weft/backend/cpu/softmax.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/cross_entropy.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 

@@ -8,7 +8,7 @@
 #include <weft/backend/cpu/vmath.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/elementwise.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 

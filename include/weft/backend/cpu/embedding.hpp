@@ -7,7 +7,7 @@
 #include <weft/backend/cpu/elementwise.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/embedding.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 

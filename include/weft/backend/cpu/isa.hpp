@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-
 #include <weft/core/error.hpp>
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -27,11 +26,16 @@ enum class isa : int { portable, avx2, avx512, avx512_bf16, amx };
 
 constexpr const char* name_of(isa level) {
   switch (level) {
-    case isa::portable: return "portable";
-    case isa::avx2: return "avx2";
-    case isa::avx512: return "avx512";
-    case isa::avx512_bf16: return "avx512_bf16";
-    case isa::amx: return "amx";
+    case isa::portable:
+      return "portable";
+    case isa::avx2:
+      return "avx2";
+    case isa::avx512:
+      return "avx512";
+    case isa::avx512_bf16:
+      return "avx512_bf16";
+    case isa::amx:
+      return "amx";
   }
   return "?";
 }
@@ -82,7 +86,7 @@ inline isa_found find_isa() {
   if (leaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) bf16 = a >> 5 & 1;
   if (!bf16) return found;
   found.has[static_cast<int>(isa::avx512_bf16)] = true;
-  if (amd) found.best = isa::avx512_bf16;  // elsewhere vdpbf16ps is slower than widening to float
+  if (amd) found.best = isa::avx512_bf16;               // elsewhere vdpbf16ps is slower than widening to float
   const bool tiles = (d7 >> 22 & 1) && (d7 >> 24 & 1);  // AMX-BF16, AMX-TILE
   if (tiles && (states & 0x60000) == 0x60000 && ask_for_tiles()) {
     found.has[static_cast<int>(isa::amx)] = true;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/cblas.hpp>
 #include <weft/backend/cpu/matmul/blocked.hpp>
@@ -52,12 +51,11 @@ void matmul_long(team* cores, const matmul_operands<T, Out>& p) {
     const std::int64_t rows = p.m - first < at_once ? p.m - first : at_once;
     scratch sums(static_cast<std::size_t>(rows * p.n) * sizeof(float));
     float* const sum = sums.as<float>();
-    matmul_blocked<T, float>(cores, kernels_in_use<T, float>(),
-                             {rows, p.n, p.k, p.a + first * p.a_row, p.a_row, p.a_column, p.b, p.b_row, p.b_column,
-                              sum, p.n, false});
-    share(cores, rows, [&](std::int64_t i) {
-      finish_row<T>(sum + i * p.n, p.n, p.c + (first + i) * p.c_row, p.accumulate);
-    });
+    matmul_blocked<T, float>(
+        cores, kernels_in_use<T, float>(),
+        {rows, p.n, p.k, p.a + first * p.a_row, p.a_row, p.a_column, p.b, p.b_row, p.b_column, sum, p.n, false});
+    share(cores, rows,
+          [&](std::int64_t i) { finish_row<T>(sum + i * p.n, p.n, p.c + (first + i) * p.c_row, p.accumulate); });
   }
 }
 
@@ -94,8 +92,9 @@ void matmul(team& cores, const matmul_shape& shape, const T* a, strides sa, cons
   static_assert(floating<T> && (dtype_of<Out> == dtype_of<T> || (sizeof(T) == 2 && dtype_of<Out> == dtype::f32)),
                 "matmul: T is double, float, bf16 or fp16; Out is T, or float for a 16-bit T.");
   require(sc.column == 1, "matmul: the column stride of c must be 1, not ", sc.column, "; copy c or swap a and b.");
-  require(shape.batch >= 0 && shape.m >= 0 && shape.n >= 0 && shape.k >= 0, "matmul: sizes must not be negative: batch ",
-          shape.batch, ", m ", shape.m, ", n ", shape.n, ", k ", shape.k, ".");
+  require(shape.batch >= 0 && shape.m >= 0 && shape.n >= 0 && shape.k >= 0,
+          "matmul: sizes must not be negative: batch ", shape.batch, ", m ", shape.m, ", n ", shape.n, ", k ", shape.k,
+          ".");
   std::int64_t batch = shape.batch, m = shape.m;
   if (batch == 0 || m == 0 || shape.n == 0) return;
   // One b for the whole batch and rows that continue from matrix to matrix: one taller product.

@@ -7,7 +7,7 @@
 #include <weft/backend/cpu/vmath.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/rms_norm.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 

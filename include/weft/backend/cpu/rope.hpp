@@ -7,7 +7,7 @@
 #include <weft/core/error.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/rope.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 

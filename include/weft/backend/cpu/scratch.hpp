@@ -53,12 +53,12 @@ class scratch_stack {
     if (held + bytes > wanted_) wanted_ = held + bytes;
     const std::size_t size = held == 0 ? wanted_ : bytes;
     if (top_ && top_->used == 0) drop();
-    void* memory = ::operator new(sizeof(block) + size, std::align_val_t{64});
+    void* memory = ::operator new (sizeof(block) + size, std::align_val_t{64});
     top_ = new (memory) block{top_, size, 0};
   }
   void drop() {
     block* below = top_->below;
-    ::operator delete(static_cast<void*>(top_), std::align_val_t{64});
+    ::operator delete (static_cast<void*>(top_), std::align_val_t{64});
     top_ = below;
   }
 

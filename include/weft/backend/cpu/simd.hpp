@@ -5,7 +5,7 @@
 // It is included once per target, each time in its own namespace and compiled for that target:
 //
 //   #define WEFT_KERNELS <weft/backend/cpu/xyz.inl>
-//   #include <weft/backend/cpu/each_target.hpp>              // -> weft::cpu::portable, ::avx2, ::avx512
+//   #include <weft/backend/cpu/each_target.inl>              // -> weft::cpu::portable, ::avx2, ::avx512
 //   inline void xyz(float* p, std::int64_t n) { WEFT_DISPATCH(xyz_kernel, p, n); }     // in namespace weft::cpu
 //
 // Inside the file: the names of simd.inl (vec, lanes, load, store, fma ...), and WEFT_TARGET (0 portable, 1 avx2,
@@ -56,5 +56,5 @@
 #pragma push_macro("WEFT_KERNELS")
 #undef WEFT_KERNELS
 #define WEFT_KERNELS <weft/backend/cpu/simd.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 #pragma pop_macro("WEFT_KERNELS")

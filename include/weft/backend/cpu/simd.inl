@@ -3,8 +3,8 @@
 
 inline constexpr int lanes = WEFT_TARGET == 2 ? 16 : WEFT_TARGET == 1 ? 8 : 4;
 
-typedef float vec __attribute__((vector_size(4 * lanes)));              // `lanes` floats
-typedef std::int32_t vec_i32 __attribute__((vector_size(4 * lanes)));   // result of a comparison: 0 or -1
+typedef float vec __attribute__((vector_size(4 * lanes)));             // `lanes` floats
+typedef std::int32_t vec_i32 __attribute__((vector_size(4 * lanes)));  // result of a comparison: 0 or -1
 typedef std::uint32_t vec_u32 __attribute__((vector_size(4 * lanes)));
 typedef std::uint16_t vec_u16 __attribute__((vector_size(2 * lanes)));  // bits of bf16 or fp16
 typedef double vec_f64 __attribute__((vector_size(4 * lanes)));         // lanes / 2 doubles
@@ -147,9 +147,7 @@ WEFT_INLINE void store(float* p, vec v, std::int64_t n) {
 }
 WEFT_INLINE vec_u16 load_u16(const void* p, std::int64_t n) {
   vec_u16 h;
-  __asm__("vmovdqu16 %1, %0 %{%2%} %{z%}"
-          : "=v"(h)
-          : "m"(*static_cast<const vec_u16_at*>(p)), "Yk"(first_lanes(n)));
+  __asm__("vmovdqu16 %1, %0 %{%2%} %{z%}" : "=v"(h) : "m"(*static_cast<const vec_u16_at*>(p)), "Yk"(first_lanes(n)));
   return h;
 }
 WEFT_INLINE void store_u16(void* p, vec_u16 h, std::int64_t n) {
@@ -175,9 +173,14 @@ WEFT_INLINE void store(float* p, vec v, std::int64_t n) {
 
 template <int Step, std::size_t... Lane>
 WEFT_INLINE void swap_blocks(vec& a, vec& b, std::index_sequence<Lane...>) {
+#if defined(__CUDACC__)  // nvcc's front end can't expand a pack in __builtin_shufflevector
+  const vec x = a, y = b;
+  ((a[Lane] = Lane & Step ? y[(Lane - Step) % lanes] : x[Lane], b[Lane] = Lane & Step ? y[Lane] : x[(Lane + Step) % lanes]), ...);
+#else
   const vec low = __builtin_shufflevector(a, b, (Lane & Step ? static_cast<int>(Lane) - Step + lanes : int(Lane))...);
   b = __builtin_shufflevector(a, b, (Lane & Step ? int(Lane) + lanes : static_cast<int>(Lane) + Step)...);
   a = low;
+#endif
 }
 template <int Step, std::size_t... Row>
 WEFT_INLINE void transpose_step(vec* v, std::index_sequence<Row...> rows) {

@@ -5,7 +5,7 @@
 #include <weft/backend/cpu/vmath.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/softmax.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu {
 

@@ -10,7 +10,6 @@
 #include <thread>
 #include <type_traits>
 #include <vector>
-
 #include <weft/backend/cpu/scratch.hpp>
 #include <weft/core/error.hpp>
 
@@ -145,7 +144,7 @@ class team {
   std::atomic<bool> failed_{false}, stop_{false};
   std::vector<std::thread> workers_;
   alignas(64) std::atomic<std::uint32_t> generation_{0};  // of loops; workers sleep on it
-  alignas(64) std::atomic<int> inside_{closed};  // workers in the loop, plus `closed` when none may enter
+  alignas(64) std::atomic<int> inside_{closed};           // workers in the loop, plus `closed` when none may enter
   alignas(64) std::atomic<std::int64_t> next_{0};
 };
 

@@ -6,11 +6,13 @@
 #include <weft/backend/cpu/simd.hpp>
 
 /// Unrolls the short loop that follows, so that an array of vectors can live in registers.
-#if defined(__clang__)
+#if defined(__CUDACC__)
+#define WEFT_UNROLL  // its front end knows no such pragma for the host
+#elif defined(__clang__)
 #define WEFT_UNROLL _Pragma("unroll")
 #else
 #define WEFT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 #define WEFT_KERNELS <weft/backend/cpu/vmath.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>

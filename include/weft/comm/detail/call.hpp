@@ -10,7 +10,15 @@
 namespace weft::detail {
 
 enum class verb : std::uint8_t {
-  all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send, recv, barrier, split
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  broadcast,
+  send,
+  recv,
+  barrier,
+  split
 };
 
 constexpr const char* name_of(verb operation) {

@@ -16,7 +16,8 @@ inline void check_buffers(const char* operation, const void* in, const void* out
 }
 
 inline void check_peer(const char* operation, int peer, int size) {
-  require(peer >= 0 && peer < size, operation, " names rank ", peer, ", but the group's ranks are 0 to ", size - 1, ".");
+  require(peer >= 0 && peer < size, operation, " names rank ", peer, ", but the group's ranks are 0 to ", size - 1,
+          ".");
 }
 
 /// Every collective of a group of one: a copy, or nothing in place.

@@ -1,5 +1,5 @@
 // Folds the same range of several ranks' buffers into one, in the order given, and stores it to one or more outputs.
-// Invariant: every element is folded in the order of the inputs, whatever the range: the result depends on nothing else.
+// Invariant: every element is folded in the order of the inputs; the result depends on nothing else.
 #pragma once
 
 #include <cstdint>
@@ -64,11 +64,11 @@ struct fold_range {
   std::byte* const* out;
   int outputs;
   std::int64_t to;
-  std::int64_t count;     // elements
+  std::int64_t count;         // elements
   bool around_cache = false;  // outputs that are no input in place are too large to stay in the cache
 };
 
-inline constexpr std::size_t fold_block_bytes = 4096;  // what is folded stays in the first-level cache until it is stored
+inline constexpr std::size_t fold_block_bytes = 4096;  // stays in the first-level cache until it is stored
 
 /// to[i] = the fold over k of input(k)[i]
 template <class How, class T, class Input>
@@ -83,16 +83,16 @@ template <class How, class T, class Input>
 void fold_narrow_block(T* to, const Input& input, int inputs, std::int64_t count) {
   std::int64_t i = 0;
 #ifdef WEFT_DETAIL_VECTORS
-  const auto step = [&](std::int64_t at) {
-    four_f32 x, y;
-    load_wide(x, input(0) + at);
+  for (const std::int64_t whole = count / 8 * 8; i < whole; i += 8) {
+    four_f32 x, y, u, v;
+    load_wide(x, y, input(0) + i);
     for (int k = 1; k < inputs; ++k) {
-      load_wide(y, input(k) + at);
-      How::apply(x, y);
+      load_wide(u, v, input(k) + i);
+      How::apply(x, u);
+      How::apply(y, v);
     }
-    store_narrow(to + at, x);
-  };
-  for (const std::int64_t whole = count / 8 * 8; i < whole; i += 8) step(i), step(i + 4);
+    store_narrow(to + i, x, y);
+  }
 #endif
   for (; i < count; ++i) {
     float x = static_cast<float>(input(0)[i]);

@@ -33,7 +33,7 @@ class kept {
 /// Something that ranks wait on.
 class waitable : public kept {
  public:
-  virtual bool can_move(std::uint64_t ticket) const = 0;                               // from any thread
+  virtual bool can_move(std::uint64_t ticket) const = 0;                              // from any thread
   virtual std::string describe_wait(int world_rank, std::uint64_t ticket) const = 0;  // only when nobody moves
 };
 
@@ -116,7 +116,7 @@ class hub {
       } catch (const std::exception& e) {
         blame(rank, std::string("rank ") + std::to_string(rank) + " failed: " + e.what(), failure);
       } catch (...) {
-        blame(rank, std::string("rank ") + std::to_string(rank) + " threw something that is no std::exception.", failure);
+        blame(rank, "rank " + std::to_string(rank) + " threw something that is no std::exception.", failure);
       }
     }
     at(rank).finished.store(true, std::memory_order_relaxed);

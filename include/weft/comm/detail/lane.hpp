@@ -18,7 +18,7 @@ namespace weft::detail {
 /// first. A member that computes meanwhile holds nobody up.
 class lane final : public waitable {
  public:
-  static constexpr std::uint64_t ring = 32;             // operations that may be outstanding
+  static constexpr std::uint64_t ring = 32;          // operations that may be outstanding
   static constexpr std::int64_t at_once = 32 << 10;  // up to so many bytes of work the last caller does while posting
 
   /// members[m] is the world rank of member m. A lane of a pair has the sender first.
@@ -96,8 +96,8 @@ class lane final : public waitable {
       if (sources_[k].posted > ticket) continue;
       missing += (missing.empty() ? "" : ", ") + std::to_string(members_[k]);
     }
-    return describe(at(ticket).entries[m].what) + " of group '" + name_ +
-           "', which still has to be called by rank " + missing;
+    return describe(at(ticket).entries[m].what) + " of group '" + name_ + "', which still has to be called by rank " +
+           missing;
   }
 
  private:

@@ -1,5 +1,5 @@
 // The data movement of one operation whose ranks have all called it, cut into pieces that any thread may do.
-// Invariant: every byte of output is written by one piece, and read by no other: pieces run in any order, on any thread.
+// Invariant: a byte of output is written by one piece and read by no other: pieces run in any order, on any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,10 @@ class pieces {
  public:
   static constexpr std::int64_t most_bytes = 128 << 10;  // of one row in one piece
   static constexpr std::int64_t least_bytes = 4 << 10;
-
   static constexpr std::int64_t large = 32 << 20;  // bytes of work that exceed most shared caches
 
   explicit pieces(int ranks)
-      : ranks_(ranks), in_(std::make_unique<const std::byte*[]>(ranks)),
-        out_(std::make_unique<std::byte*[]>(ranks)) {}
+      : ranks_(ranks), in_(std::make_unique<const std::byte*[]>(ranks)), out_(std::make_unique<std::byte*[]>(ranks)) {}
 
   /// `calls(r)` is the call of rank r; all agree.
   template <class Calls>
@@ -65,7 +63,8 @@ class pieces {
       case verb::all_reduce:
         return fold(what_.type, what_.how, {in_.get(), ranks_, at, out_.get(), ranks_, at, count, around_cache_});
       case verb::reduce_scatter:
-        return fold(what_.type, what_.how, {in_.get(), ranks_, offset + at, out_.get() + row, 1, at, count, around_cache_});
+        return fold(what_.type, what_.how,
+                    {in_.get(), ranks_, offset + at, out_.get() + row, 1, at, count, around_cache_});
       case verb::all_gather:
       case verb::split:
         for (int r = 0; r < ranks_; ++r) copy(out_[r] + offset + at, in_[row] + at, count, around_cache_);
@@ -76,11 +75,13 @@ class pieces {
         }
         return;
       case verb::broadcast:
-        for (int r = 0; r < ranks_; ++r) copy(out_[r] + at, in_[std::size_t(what_.root)] + at, count, around_cache_);
+        for (int r = 0; r < ranks_; ++r) copy(out_[r] + at, in_[what_.root] + at, count, around_cache_);
         return;
       case verb::send:
-      case verb::recv: return copy(out_[1] + at, in_[0] + at, count, around_cache_);
-      case verb::barrier: return;
+      case verb::recv:
+        return copy(out_[1] + at, in_[0] + at, count, around_cache_);
+      case verb::barrier:
+        return;
     }
   }
 

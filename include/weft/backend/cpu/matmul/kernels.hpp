@@ -6,13 +6,13 @@
 #include <weft/backend/cpu/simd.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/matmul/pack.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 #define WEFT_KERNELS <weft/backend/cpu/matmul/tile.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 #define WEFT_KERNELS <weft/backend/cpu/matmul/amx.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 #define WEFT_KERNELS <weft/backend/cpu/matmul/row.inl>
-#include <weft/backend/cpu/each_target.hpp>
+#include <weft/backend/cpu/each_target.inl>
 
 namespace weft::cpu::detail {
 

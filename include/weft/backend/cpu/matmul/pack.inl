@@ -127,8 +127,8 @@ inline void pack(const typename Units::source* from, std::int64_t across, std::i
     } else {
       for (std::int64_t u = 0; u < units; ++u)
         for (int i = 0; i < Width; ++i)
-          to[u * Width + i] = first + i < count ? Units::one(row + i * across + u * values * along, along, k - u * values)
-                                                : 0.0f;
+          to[u * Width + i] =
+              first + i < count ? Units::one(row + i * across + u * values * along, along, k - u * values) : 0.0f;
     }
     for (std::int64_t i = units * Width; i < panel; ++i) to[i] = 0.0f;
   }
@@ -136,11 +136,10 @@ inline void pack(const typename Units::source* from, std::int64_t across, std::i
 
 /// Double is for reference and checks of gradients: packed value by value.
 template <int Width>
-inline void pack_double(const double* from, std::int64_t across, std::int64_t along, std::int64_t count,
-                        std::int64_t k, void* memory) {
+inline void pack_double(const double* from, std::int64_t across, std::int64_t along, std::int64_t count, std::int64_t k,
+                        void* memory) {
   double* to = static_cast<double*>(memory);
   for (std::int64_t first = 0; first < count; first += Width)
     for (std::int64_t u = 0; u < k; ++u)
-      for (int i = 0; i < Width; ++i)
-        *to++ = first + i < count ? from[(first + i) * across + u * along] : 0.0;
+      for (int i = 0; i < Width; ++i) *to++ = first + i < count ? from[(first + i) * across + u * along] : 0.0;
 }

@@ -135,15 +135,22 @@ inline cpu::detail::matmul_kernels<T, Out> single_kernels(const cpu::detail::mat
   if constexpr (sizeof(T) == 8)
     return {height, width, 1, 1, true, true, pack_double<height>, pack_double<width>, block<step, Out>};
   else
-    return {height, width, 1, 1, sizeof(T) == 4, sizeof(T) == 4, pack<single_units<T>, height, 1>,
-            pack<single_units<T>, width, 1>, block<step, Out>};
+    return {height,
+            width,
+            1,
+            1,
+            sizeof(T) == 4,
+            sizeof(T) == 4,
+            pack<single_units<T>, height, 1>,
+            pack<single_units<T>, width, 1>,
+            block<step, Out>};
 }
 
 #if WEFT_TARGET == 2
 template <class T, class Out>
 inline cpu::detail::matmul_kernels<T, Out> pair_kernels() {
   constexpr int height = pair_step::full, width = 2 * pair_step::width;
-  return {height, width, 2, 1, true, false, pack<pair_units, height, 1>, pack<pair_units, width, 1>,
-          block<pair_step, Out>};
+  return {
+      height, width, 2, 1, true, false, pack<pair_units, height, 1>, pack<pair_units, width, 1>, block<pair_step, Out>};
 }
 #endif

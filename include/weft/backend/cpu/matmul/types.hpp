@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-
 #include <weft/core/dtype.hpp>
 
 namespace weft::cpu::detail {
@@ -33,10 +32,10 @@ struct matmul_block {
 /// One family of micro-kernels: its tile, and its functions.
 template <class T, class Out>
 struct matmul_kernels {
-  int rows, columns;          // of a tile
-  int values_per_unit;        // 2 where the hardware multiplies pairs
-  int unit_multiple;          // packed units are filled up with zeros to a multiple of this
-  bool direct_a, direct_b;    // can read operands where they lie (a: units contiguous or single; b: column stride 1)
+  int rows, columns;        // of a tile
+  int values_per_unit;      // 2 where the hardware multiplies pairs
+  int unit_multiple;        // packed units are filled up with zeros to a multiple of this
+  bool direct_a, direct_b;  // can read operands where they lie (a: units contiguous or single; b: column stride 1)
   /// Packs `count` rows of a (columns of b), `across` elements apart, of k values, `along` elements apart.
   void (*pack_a)(const T* from, std::int64_t across, std::int64_t along, std::int64_t count, std::int64_t k, void* to);
   void (*pack_b)(const T* from, std::int64_t across, std::int64_t along, std::int64_t count, std::int64_t k, void* to);

@@ -1,0 +1,91 @@
+// Trains a byte-level Llama on a text. The strategy is a template argument of everything that computes; the program holds
+// sixteen of them (train_llama/*.cpp) and picks one by name. Errors: one sentence on stderr; exit code 2 for what can't be
+// read on the command line, 1 for the rest.
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+
+#include "train_llama/settings.hpp"
+
+using namespace train_llama;
+
+int main(int argc, char** argv) {
+  settings s;
+  std::string strategy;
+  bool sequence_parallel = false, print_config = false;
+  std::string sharding, precision, checkpointing;
+
+  CLI::App app("Trains a byte-level Llama on a text, on ranks that are threads.", "train_llama");
+  app.get_formatter()->column_width(34);
+  app.option_defaults()->always_capture_default();
+  app.option_defaults()->group("Strategy");
+  app.add_option("--strategy", strategy, "SHARDING-PRECISION[-full][-sp] by one name [zero3-bf16]");
+  app.add_option("--sharding", sharding, "replicated or zero3");
+  app.add_option("--precision", precision, "fp32 or bf16");
+  app.add_option("--checkpointing", checkpointing, "none or full (recompute each layer)");
+  app.add_flag("--sequence-parallel", sequence_parallel, "shard the sequence over tp between blocks");
+  app.add_option("--dp", s.degrees.dp, "data-parallel ranks");
+  app.add_option("--tp", s.degrees.tp, "tensor-parallel ranks");
+  app.add_option("--ranks", s.ranks, "ranks in all; checked against dp x tp");
+  app.add_option("--threads", s.threads, "cores a rank [the machine's, shared out]");
+
+  app.option_defaults()->group("Model");
+  app.add_option("--layers", s.model.layers, "layers");
+  app.add_option("--hidden", s.model.hidden, "width");
+  app.add_option("--heads", s.model.heads, "query heads");
+  app.add_option("--kv-heads", s.model.kv_heads, "key and value heads; 0: as many as heads");
+  app.add_option("--ffn", s.model.ffn, "inner width of the feed-forward blocks; 0: 8/3 of hidden");
+  app.add_flag("--tied", s.model.tied_embeddings, "one table for input and output embeddings");
+
+  app.option_defaults()->group("Run");
+  app.add_option("--data", s.data, "the text, any file");
+  app.add_option("--out", s.out, "folder for the run's files; a number is added if it exists [runs/STRATEGY-dpN-tpN]");
+  app.add_option("--steps", s.plan.steps, "optimizer steps");
+  app.add_option("--batch", s.plan.batch, "sequences a step, over all ranks");
+  app.add_option("--micro-batches", s.plan.micro_batches, "parts a step is computed in");
+  app.add_option("--seq", s.model.max_seq, "tokens a sequence");
+  app.add_option("--seed", s.seed, "of weights, batches and sample");
+  app.add_option("--held-out", s.held_out, "share of the text kept for validation");
+  app.add_option("--validate-every", s.plan.validate_every, "steps; 0: at the end only");
+
+  app.option_defaults()->group("Optimizer");
+  app.add_option("--lr", s.optimizer.lr, "highest learning rate");
+  app.add_option("--warmup", s.plan.schedule.warmup, "steps of linear warm-up; a cosine follows");
+  app.add_option("--weight-decay", s.optimizer.weight_decay, "of matrices");
+  app.add_option("--clip", s.optimizer.clip_norm, "highest gradient norm; 0: no clipping");
+
+  app.option_defaults()->group("Sample");
+  app.add_option("--prompt", s.prompt, "what the sample begins with");
+  app.add_option("--sample-tokens", s.sample.tokens, "length; 0: no sample");
+  app.add_option("--temperature", s.sample.temperature, "0: always the likeliest");
+  app.add_option("--top-k", s.sample.top_k, "0: all");
+  app.add_option("--top-p", s.sample.top_p, "1: all");
+  app.add_option("--repetition-penalty", s.sample.repetition_penalty, "1: none");
+
+  app.option_defaults()->group("Options");
+  app.add_flag("--print-config", print_config, "print all settings as JSON, and stop");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);
+    std::fprintf(stderr, "train_llama: %s; --help lists the options\n", e.what());
+    return 2;
+  }
+  try {
+    if (!strategy.empty()) set_strategy(s, strategy);
+    if (!sharding.empty()) s.sharding = sharding;
+    if (!precision.empty()) s.precision = precision;
+    if (!checkpointing.empty()) s.checkpointing = checkpointing;
+    if (sequence_parallel) s.sequence_parallel = true;
+    s.sample.seed = s.seed;
+    resolve(s);
+    if (print_config) return std::fputs(to_json(s).c_str(), stdout) < 0;
+    weft::require(!s.data.empty(), "there is no text to train on; give one with --data FILE (examples/run.sh makes one by itself)");
+    for (const choice& c : choices())
+      if (c.name == name_of(s)) c.run(s);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "train_llama: %s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,59 @@
+// The training program for one strategy, a template: each of bf16.cpp and fp32.cpp makes eight of the sixteen.
+// A strategy costs the compiler half a second; a file costs fifteen, whatever is in it.
+#pragma once
+
+#include <weft/io/text_dataset.hpp>
+#include <weft/weft.hpp>
+#include <weft/train/generate.hpp>
+#include <weft/train/trainer.hpp>
+
+#include "report.hpp"
+
+namespace train_llama {
+
+template <class S>
+std::string strategy_name() {
+  settings s;
+  s.sharding = S::sharding::name, s.precision = S::precision::name, s.checkpointing = S::checkpointing::name;
+  s.sequence_parallel = S::sequence_parallel;
+  return name_of(s);
+}
+
+template <class S>
+void run_with(settings s) {
+  const auto text = weft::open_corpus(s.data);
+  weft::text_dataset::check(*text, s.held_out, s.plan.seq);
+  begin_run(s, *text);
+  weft::trace_log collectives(s.ranks);
+  s.plan.trace.collectives = &collectives;
+  weft::launch<S>(s.degrees, [&](weft::context& rank) {
+    weft::llama<S> model(rank, s.model);
+    const weft::text_dataset data(rank, text, s.held_out);
+    weft::trainer training(rank, model, s.optimizer);
+    const weft::training_result result = training.run(data, s.plan);
+    const std::string sample = weft::generate(model, s.prompt, s.sample);
+    if (rank.is_first()) end_run(s, *text, result, rank.memory.ledger(), sample);
+  }, {.seed = s.seed, .threads_per_rank = s.threads, .trace = &collectives});
+}
+
+/// The eight strategies of one precision.
+template <class Precision>
+std::vector<choice> strategies_of() {
+  using namespace weft;
+  std::vector<choice> all;
+  const auto add = [&]<class Sharding, class Checkpointing, class... Sequence>() {
+    using S = strategy<mesh<dp, tp>, Sharding, Precision, Checkpointing, Sequence...>;
+    all.push_back({strategy_name<S>(), run_with<S>});
+  };
+  add.template operator()<zero3, checkpoint_none>();
+  add.template operator()<zero3, checkpoint_none, sequence_parallel>();
+  add.template operator()<zero3, checkpoint_full>();
+  add.template operator()<zero3, checkpoint_full, sequence_parallel>();
+  add.template operator()<replicated, checkpoint_none>();
+  add.template operator()<replicated, checkpoint_none, sequence_parallel>();
+  add.template operator()<replicated, checkpoint_full>();
+  add.template operator()<replicated, checkpoint_full, sequence_parallel>();
+  return all;
+}
+
+}  // namespace train_llama

@@ -1,0 +1,110 @@
+// Checking settings and writing them down.
+#include "settings.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include <weft/io/json.hpp>
+
+namespace train_llama {
+namespace {
+
+std::size_t edits(const std::string& a, const std::string& b) {  // Levenshtein's distance
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string name_of(const settings& s) {
+  return s.sharding + '-' + s.precision + (s.checkpointing == "full" ? "-full" : "") + (s.sequence_parallel ? "-sp" : "");
+}
+
+const std::vector<choice>& choices() {
+  static const std::vector<choice> all = [] {
+    std::vector<choice> joined = bf16_strategies();
+    for (const choice& c : fp32_strategies()) joined.push_back(c);
+    return joined;
+  }();
+  return all;
+}
+
+void check_name(const char* what, const std::string& given, std::vector<std::string> valid) {
+  if (std::find(valid.begin(), valid.end(), given) != valid.end()) return;
+  std::stable_sort(valid.begin(), valid.end(), [&](const auto& a, const auto& b) { return edits(given, a) < edits(given, b); });
+  std::string list;
+  for (const std::string& name : valid) list += (list.empty() ? "" : ", ") + name;
+  weft::fail("there is no ", what, " called '", given, "'; there are, the nearest first: ", list);
+}
+
+void set_strategy(settings& s, const std::string& name) {
+  std::vector<std::string> valid;
+  for (const choice& c : choices()) valid.push_back(c.name);
+  check_name("strategy", name, valid);
+  const auto has = [&](const std::string& part) { return ('-' + name + '-').find('-' + part + '-') != std::string::npos; };
+  s.sharding = name.substr(0, name.find('-'));
+  s.precision = has("bf16") ? "bf16" : "fp32";
+  s.checkpointing = has("full") ? "full" : "none";
+  s.sequence_parallel = has("sp");
+}
+
+void resolve(settings& s) {
+  using weft::require;
+  check_name("sharding policy", s.sharding, {"replicated", "zero3"});
+  check_name("precision policy", s.precision, {"fp32", "bf16"});
+  check_name("checkpointing policy", s.checkpointing, {"none", "full"});
+  require(s.degrees.dp >= 1 && s.degrees.tp >= 1, "the degrees are dp ", s.degrees.dp, " and tp ", s.degrees.tp, "; each is at least 1");
+  const int ranks = s.degrees.product();
+  require(s.ranks == 0 || s.ranks == ranks, "dp ", s.degrees.dp, " x tp ", s.degrees.tp, " takes ", ranks, " ranks, not ", s.ranks,
+          "; change --dp, --tp or --ranks so that they agree");
+  s.ranks = ranks;
+  if (s.threads == 0) s.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+  require(s.threads >= 1, "a rank works on at least 1 core, not ", s.threads);
+
+  require(s.plan.steps >= 1, "a run has at least 1 step, not ", s.plan.steps);
+  if (s.plan.seq == 0) s.plan.seq = s.model.max_seq;
+  require(s.plan.seq >= 1, "a sequence has at least 1 token, not ", s.plan.seq);
+  s.model.max_seq = s.plan.seq;
+  s.model = s.model.resolved(s.degrees.tp, s.sequence_parallel);
+  require(s.plan.micro_batches >= 1, "a step has at least 1 micro-batch, not ", s.plan.micro_batches);
+  const std::int64_t parts = static_cast<std::int64_t>(s.plan.micro_batches) * s.degrees.dp;
+  require(s.plan.batch >= 1 && s.plan.batch % parts == 0, "a batch of ", s.plan.batch, " sequences doesn't divide into ", s.plan.micro_batches,
+          " micro-batches on dp = ", s.degrees.dp, " ranks; choose a multiple of ", parts);
+  require(s.optimizer.lr > 0, "the learning rate is above 0, not ", s.optimizer.lr);
+  require(s.plan.schedule.warmup >= 0, "the warm-up takes 0 steps or more, not ", s.plan.schedule.warmup);
+  require(s.optimizer.clip_norm >= 0, "the gradient norm is clipped at 0 (off) or above, not ", s.optimizer.clip_norm);
+  require(s.held_out >= 0 && s.held_out < 1, "the held-out share is from 0 to below 1, not ", s.held_out);
+  weft::check(s.sample);
+}
+
+std::string to_json(const settings& s) {
+  weft::json_writer w(1);
+  const auto put = [&](const char* key, const auto& value) { w.member(key, value); };
+  w.begin_object();
+  put("strategy", name_of(s)), put("sharding", s.sharding), put("precision", s.precision), put("checkpointing", s.checkpointing);
+  put("sequence_parallel", s.sequence_parallel), put("dp", s.degrees.dp), put("tp", s.degrees.tp), put("ranks", s.ranks);
+  put("threads", s.threads), put("seed", s.seed);
+  put("layers", s.model.layers), put("hidden", s.model.hidden), put("heads", s.model.heads), put("kv_heads", s.model.kv_heads);
+  put("head_dim", s.model.head_dim), put("ffn", s.model.ffn), put("vocab", s.model.vocab), put("tied_embeddings", s.model.tied_embeddings);
+  put("parameters", s.model.parameters());
+  put("steps", s.plan.steps), put("batch", s.plan.batch), put("micro_batches", s.plan.micro_batches), put("seq", s.plan.seq);
+  put("lr", s.optimizer.lr), put("warmup", s.plan.schedule.warmup), put("lr_floor", s.plan.schedule.floor);
+  put("beta1", s.optimizer.beta1), put("beta2", s.optimizer.beta2), put("eps", s.optimizer.eps);
+  put("weight_decay", s.optimizer.weight_decay), put("clip", s.optimizer.clip_norm);
+  put("data", s.data), put("held_out", s.held_out), put("validate_every", s.plan.validate_every);
+  put("validation_sequences", s.plan.validation_sequences), put("prompt", s.prompt), put("sample_tokens", s.sample.tokens);
+  put("temperature", s.sample.temperature), put("top_k", s.sample.top_k), put("top_p", s.sample.top_p);
+  put("repetition_penalty", s.sample.repetition_penalty);
+  return w.end_object().text() + '\n';
+}
+
+}  // namespace train_llama

@@ -1,0 +1,112 @@
+// A GPU's execution context: what host_block.hpp offers a kernel's body, mapped to intrinsics; and how a kernel is launched.
+// Invariant: the same members with the same meaning as host_block, so that a body tested there is the body that runs here.
+#pragma once
+
+#include <bit>
+
+#include <weft/backend/cuda/error.cuh>
+#include <weft/backend/cuda/kernel.hpp>
+
+namespace weft::cuda {
+namespace detail {
+
+template <int Bytes> struct word;
+template <> struct word<16> { using type = uint4; };
+template <> struct word<8> { using type = uint2; };
+template <> struct word<4> { using type = unsigned int; };
+template <> struct word<2> { using type = unsigned short; };
+template <> struct word<1> { using type = unsigned char; };
+
+extern __shared__ __align__(16) unsigned char shared_memory[];
+
+}  // namespace detail
+
+class device_block {
+ public:
+  __device__ static int thread() { return static_cast<int>(threadIdx.x); }
+  __device__ static int threads() { return static_cast<int>(blockDim.x); }
+  __device__ static int64 index() { return blockIdx.x; }
+  __device__ static int64 blocks() { return gridDim.x; }
+  __device__ static int lane() { return thread() % warp_size; }
+  __device__ static int warp() { return thread() / warp_size; }
+  __device__ static int warps() { return threads() / warp_size; }
+
+  __device__ static void sync() { __syncthreads(); }
+  __device__ static void sync_warp() { __syncwarp(); }
+  template <class V>
+  __device__ static V shuffle(V value, int from) {
+    return __shfl_sync(0xffffffffu, value, from);
+  }
+  template <class V>
+  __device__ static V shuffle_xor(V value, int mask) {
+    return __shfl_xor_sync(0xffffffffu, value, mask);
+  }
+  __device__ static std::uint32_t ballot(bool yes) { return __ballot_sync(0xffffffffu, yes); }
+
+  template <class T>
+  __device__ static T* shared() {
+    return reinterpret_cast<T*>(detail::shared_memory);
+  }
+  template <class T>
+  __device__ static void atomic_add(T* to, T value) {
+    atomicAdd(to, value);
+  }
+
+  template <int N, class T>
+  __device__ static pack<T, N> load(const T* from) {
+    using word = typename detail::word<N * sizeof(T)>::type;
+    return std::bit_cast<pack<T, N>>(*reinterpret_cast<const word*>(from));
+  }
+  template <class T, int N>
+  __device__ static void store(T* to, const pack<T, N>& from) {
+    using word = typename detail::word<N * sizeof(T)>::type;
+    *reinterpret_cast<word*>(to) = std::bit_cast<word>(from);
+  }
+
+  template <class T>
+  __device__ static accumulate_t<T> widen(T x) {
+    return static_cast<accumulate_t<T>>(x);
+  }
+  __device__ static float widen(fp16 x) {
+    float out;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(x.bits));
+    return out;
+  }
+  /// Rounded once, to nearest.
+  template <class T, class A>
+  __device__ static T narrow(A x) {
+    if constexpr (dtype_of<T> == dtype::bf16) {
+      std::uint16_t bits;
+      asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(static_cast<float>(x)));
+      return bf16::from_bits(bits);
+    } else if constexpr (dtype_of<T> == dtype::f16) {
+      std::uint16_t bits;
+      asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(static_cast<float>(x)));
+      return fp16::from_bits(bits);
+    } else {
+      return static_cast<T>(x);
+    }
+  }
+  __device__ static float exp(float x) { return ::expf(x); }
+  __device__ static double exp(double x) { return ::exp(x); }
+  __device__ static float sqrt(float x) { return ::sqrtf(x); }
+  __device__ static double sqrt(double x) { return ::sqrt(x); }
+};
+
+inline constexpr int block_threads = 256;  // of every kernel that is launched here
+
+template <class Kernel>
+__global__ void __launch_bounds__(block_threads) run_on_device(const __grid_constant__ Kernel kernel) {
+  device_block block;
+  kernel(block);
+}
+
+/// Starts a kernel on a stream and returns. Throws weft::error when it can't be started.
+template <class Kernel>
+void launch(cudaStream_t on, int64 blocks, std::size_t shared_bytes, const Kernel& kernel) {
+  if (blocks <= 0) return;
+  run_on_device<<<static_cast<unsigned>(blocks), block_threads, shared_bytes, on>>>(kernel);
+  check(cudaGetLastError(), "launching a kernel");
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,33 @@
+// Device memory. Invariant: what is freed has been allocated by the same call family; an arena never sees a host address.
+#pragma once
+
+#include <memory>
+
+#include <weft/backend/cuda/error.cuh>
+#include <weft/tensor/arena.hpp>
+
+namespace weft::cuda {
+
+/// Memory of the calling thread's device, or null when it has no more; other failures throw weft::error.
+inline void* allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaMalloc(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(status, "cudaMalloc");
+  return memory;
+}
+
+/// For an arena of device memory. The arena orders the reuse of blocks on the host, so all work on them has to be on one stream.
+inline memory_source device_memory() {
+  return {allocate, [](void* chunk) { cudaFree(chunk); }};
+}
+
+struct free_device_memory {
+  void operator()(void* memory) const { cudaFree(memory); }
+};
+using device_pointer = std::unique_ptr<void, free_device_memory>;
+
+}  // namespace weft::cuda

@@ -1,0 +1,98 @@
+// The queue of the CUDA backend: a stream of one device, with what its kernels need at hand.
+// Invariant: work of one stream runs in the order it was given; only wait(), scratch() and copies from or to the host wait.
+#pragma once
+
+#include <weft/backend/cuda/blas.cuh>
+#include <weft/backend/cuda/device_block.cuh>
+
+namespace weft::cuda {
+namespace detail {
+
+struct destroy_stream {
+  void operator()(cudaStream_t s) const { cudaStreamDestroy(s); }
+};
+/// Makes the device the thread's before anything is made on it.
+struct on_device {
+  explicit on_device(int device) : number(device) { use_device(device); }
+  int number;
+};
+
+}  // namespace detail
+
+class stream {
+ public:
+  static constexpr int block_threads = cuda::block_threads;
+
+  /// Makes `device` the calling thread's, too. Throws weft::error where there is no such GPU.
+  explicit stream(int device = 0) : device_(device) {
+    cudaStream_t raw = nullptr;
+    check(cudaStreamCreateWithFlags(&raw, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    stream_.reset(raw);
+    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+  }
+  stream(const stream&) = delete;
+  stream& operator=(const stream&) = delete;
+  ~stream() { cudaStreamSynchronize(stream_.get()); }
+
+  cudaStream_t get() const { return stream_.get(); }
+  int device() const { return device_.number; }
+  /// 8 blocks of 256 threads fill a multiprocessor of sm_90 where they use at most 32 registers a thread.
+  int64 resident_blocks() const { return int64{8} * multiprocessors_; }
+
+  /// Starts a kernel and returns.
+  template <class Kernel>
+  void start(int64 blocks, std::size_t shared_bytes, const Kernel& kernel) {
+    launch(stream_.get(), blocks, shared_bytes, kernel);
+  }
+  /// out (+)= first * second by cuBLASLt; false, and nothing done, where it can't.
+  bool multiply(const matmul_shape& size, dtype in, dtype out_type, const blas_product& p, const void* first, const void* second, void* out,
+                bool accumulate) {
+    return blas_.multiply(stream_.get(), size, in, out_type, p, first, second, out, accumulate);
+  }
+
+  /// From device to device memory.
+  void copy(const void* from, void* to, std::size_t bytes) { copy(from, to, bytes, cudaMemcpyDeviceToDevice); }
+  void zero(void* to, std::size_t bytes) {
+    if (bytes) check(cudaMemsetAsync(to, 0, bytes, stream_.get()), "cudaMemsetAsync");
+  }
+  /// From the host's memory; returns when the copy is done.
+  void upload(const void* host, void* to, std::size_t bytes) {
+    copy(host, to, bytes, cudaMemcpyHostToDevice);
+    wait();
+  }
+  /// Into the host's memory; returns when the copy is done.
+  void download(const void* from, void* host, std::size_t bytes) {
+    copy(from, host, bytes, cudaMemcpyDeviceToHost);
+    wait();
+  }
+
+  /// Returns when all work given so far is done. Throws weft::error when some of it failed.
+  void wait() { check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
+
+  /// Memory of at least `bytes` for one kernel and the next of this stream; valid until the next call.
+  void* scratch(std::size_t bytes) {
+    if (bytes > scratch_bytes_) {
+      wait();
+      scratch_.reset();
+      scratch_bytes_ = 0;
+      scratch_.reset(allocate(bytes));
+      require(scratch_ != nullptr, "out of device memory: a kernel's scratch needs ", bytes, " bytes");
+      scratch_bytes_ = bytes;
+    }
+    return scratch_.get();
+  }
+
+ private:
+  void copy(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind) {
+    if (bytes) check(cudaMemcpyAsync(to, from, bytes, kind, stream_.get()), "cudaMemcpyAsync");
+  }
+
+  detail::on_device device_;
+  int multiprocessors_ = 0;
+  std::unique_ptr<std::remove_pointer_t<cudaStream_t>, detail::destroy_stream> stream_;
+  cuda::blas blas_;
+  device_pointer scratch_;
+  std::size_t scratch_bytes_ = 0;
+};
+
+}  // namespace weft::cuda

@@ -1,0 +1,95 @@
+// Batches of byte tokens: windows of a corpus at random places. Invariant: sequence i of step t is the same text for every
+// sharding and every number of micro-batches, and a rank makes only its own rows.
+#pragma once
+
+#include <weft/comm/context.hpp>
+#include <weft/io/text_corpus.hpp>
+#include <weft/op/create.hpp>
+#include <weft/tensor/random.hpp>
+
+namespace weft {
+
+/// What a model reads and what it should say next, each [batch, seq] of int32 and placed alike.
+template <any_tensor Ids>
+struct token_batch {
+  Ids tokens, targets;
+};
+
+class text_dataset {
+ public:
+  static constexpr std::int64_t vocab_size = 256;
+
+  /// `held_out`: share of the text, from its end, that is kept for validation. The seed is the context's.
+  text_dataset(context& rank, const std::string& path, double held_out = 0.05) : text_dataset(rank, open_corpus(path), held_out) {}
+  text_dataset(context& rank, std::shared_ptr<const text_corpus> text, double held_out = 0.05) : rank_(&rank), text_(std::move(text)) {
+    require(held_out >= 0 && held_out < 1, "held_out is ", held_out, "; it is a share of the text from 0 to below 1");
+    split_ = training_part(*text_, held_out);
+  }
+
+  const text_corpus& corpus() const { return *text_; }
+  std::int64_t training_bytes() const { return split_; }
+  std::int64_t validation_bytes() const { return static_cast<std::int64_t>(text_->bytes.size()) - split_; }
+
+  /// Throws unless the training part of a text holds a window of `length` tokens and the one after.
+  static void check(const text_corpus& text, double held_out, std::int64_t length) {
+    check_length(text, training_part(text, held_out), length);
+  }
+  /// Whether the held-out part is long enough for a window.
+  bool can_validate(std::int64_t length) const { return validation_bytes() >= length + 1; }
+
+  /// Rows [first, first + count) of step `step`'s batch, as one global batch of `count` sequences.
+  template <any_tensor Ids>
+  token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length) const {
+    check_length(*text_, split_, length);
+    return rows<Ids>(first, count, length, [&](std::int64_t i) { return place("train", (step << 24) + i, 0, split_, length); });
+  }
+  /// Rows [first, first + count) of the validation set: the same windows each time.
+  template <any_tensor Ids>
+  token_batch<Ids> validation(std::int64_t first, std::int64_t count, std::int64_t length) const {
+    require(can_validate(length), "the corpus ", text_->path, " keeps ", validation_bytes(), " bytes for validation, fewer than a sequence of ",
+            length, " and the byte after it; give a longer text, a larger held_out or a smaller seq");
+    return rows<Ids>(first, count, length, [&](std::int64_t i) { return place("validation", i, split_, validation_bytes(), length); });
+  }
+
+ private:
+  static std::int64_t training_part(const text_corpus& text, double held_out) {
+    const auto n = static_cast<std::int64_t>(text.bytes.size());
+    return n - static_cast<std::int64_t>(held_out * static_cast<double>(n));
+  }
+  static void check_length(const text_corpus& text, std::int64_t bytes, std::int64_t length) {
+    require(bytes >= length + 1, "the corpus ", text.path, " has ", bytes, " bytes to train on, fewer than a sequence of ", length,
+            " and the byte after it; give a longer text or a smaller seq");
+  }
+
+  // Where a window begins: uniform over [begin, begin + size - length), a function of (seed, part, index).
+  std::int64_t place(std::string_view part, std::int64_t index, std::int64_t begin, std::int64_t size, std::int64_t length) const {
+    const auto words = philox{rank_->seed, stream_of(part)}.block(static_cast<std::uint64_t>(index));
+    const std::uint64_t random = std::uint64_t{words[0]} << 32 | words[1];
+    return begin + static_cast<std::int64_t>(random % static_cast<std::uint64_t>(size - length));
+  }
+
+  template <any_tensor Ids, class Place>
+  token_batch<Ids> rows(std::int64_t first, std::int64_t count, std::int64_t length, Place&& begin_of) const {
+    static_assert(std::same_as<dims_of<Ids>, dims<batch, seq>> && std::same_as<typename Ids::element_type, std::int32_t>,
+                  "weft: a text_dataset makes int32 tensors of dims<batch, seq>");
+    const shape local = local_shape<Ids>(*rank_, {2, {count, length}});
+    std::int64_t offset[max_rank];
+    detail::offsets_of<Ids>(*rank_, local, offset);
+    token_batch<Ids> out{Ids(value{rank_, rank_->make(dtype::i32, local, memory::data), {}}),
+                         Ids(value{rank_, rank_->make(dtype::i32, local, memory::data), {}})};
+    for (std::int64_t r = 0; r < local[0]; ++r) {
+      const char* text = text_->bytes.data() + begin_of(first + offset[0] + r) + offset[1];
+      for (std::int64_t c = 0; c < local[1]; ++c) {
+        out.tokens.local_data()[r * local[1] + c] = static_cast<unsigned char>(text[c]);
+        out.targets.local_data()[r * local[1] + c] = static_cast<unsigned char>(text[c + 1]);
+      }
+    }
+    return out;
+  }
+
+  context* rank_;
+  std::shared_ptr<const text_corpus> text_;
+  std::int64_t split_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,29 @@
+// Texts of all ranks on the first one: what files about a whole run are made from, over any communicator.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <weft/comm/context.hpp>
+
+namespace weft {
+
+/// Every rank's text, in rank order, on the first rank; an empty list on the others. All ranks call it.
+inline std::vector<std::string> gather_text(context& rank, const std::string& own) {
+  if (!rank.is_first()) {
+    auto bytes = static_cast<std::int64_t>(own.size());
+    rank.world.send(&bytes, sizeof bytes, 0).wait();
+    if (bytes > 0) rank.world.send(own.data(), bytes, 0).wait();
+    return {};
+  }
+  std::vector<std::string> all{own};
+  for (int from = 1; from < rank.size(); ++from) {
+    std::int64_t bytes = 0;
+    rank.world.recv(&bytes, sizeof bytes, from).wait();
+    std::string& text = all.emplace_back(static_cast<std::size_t>(bytes), '\0');
+    if (bytes > 0) rank.world.recv(text.data(), bytes, from).wait();
+  }
+  return all;
+}
+
+}  // namespace weft

@@ -1,0 +1,104 @@
+// The training loop, erased: it knows of steps and numbers, not of models. Compiled once, not once a strategy.
+// Invariant: every rank takes the same decisions, since all that it decides on is the same number on every rank.
+#pragma once
+
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include <weft/optim/adamw.hpp>
+#include <weft/train/memory_report.hpp>
+#include <weft/train/monitor.hpp>
+#include <weft/train/trace_writer.hpp>
+
+namespace weft {
+
+/// What the loop asks of a model with its parameters, its data and its optimizer state. Steps count from 1.
+class trainable {
+ public:
+  virtual ~trainable() = default;
+  /// Computes a step's gradients: sums over its tokens, finished over the ranks. Returns the loss as global sums.
+  virtual loss_sums gradients(std::int64_t step) = 0;
+  /// The global norm of those sums.
+  virtual double gradient_norm() = 0;
+  virtual void update(const adamw_step& step) = 0;
+  /// Global sums over the held-out sequences; a count of 0 where there are none.
+  virtual loss_sums validate() = 0;
+  virtual std::vector<std::string> unit_names() const = 0;
+};
+
+namespace detail {
+
+/// What gradients that are sums over `count` tokens are multiplied by: to the mean, and down to clip_norm (0: no clipping).
+inline double gradient_scale(double norm_of_mean, double count, double clip_norm) {
+  const bool above = clip_norm > 0 && norm_of_mean > clip_norm;
+  return (above ? clip_norm / norm_of_mean : 1.0) / count;
+}
+
+inline void check_finite(double number, const char* what, std::int64_t step) {
+  require(std::isfinite(number), what, " of step ", step, " is ", std::isnan(number) ? "not a number" : "infinite",
+          ", so training stops there; lower the learning rate, lengthen the warm-up or check the data");
+}
+
+inline std::int64_t highest_peak(context& rank) {
+  auto peak = static_cast<std::int64_t>(rank.memory.ledger().peak_total);
+  rank.world.all_reduce(&peak, &peak, 1, dtype::i64, reduction::max).wait();
+  return peak;
+}
+
+}  // namespace detail
+
+/// Runs `plan.steps` steps. All ranks call it. Throws weft::error naming the step when a loss or norm is not finite.
+inline training_result train_loop(context& rank, trainable& work, const training& plan, const adamw& optimizer) {
+  using clock = std::chrono::steady_clock;
+  require(plan.steps >= 1, "a run of ", plan.steps, " steps trains nothing; ask for at least 1");
+  const std::string folder = plan.folder.empty() ? "" : plan.folder + '/';
+  std::optional<monitor> out;
+  if (rank.is_first()) out.emplace(plan.print, folder.empty() ? "" : folder + "metrics.jsonl");
+  step_tracer tracer(rank, plan.trace, !folder.empty());
+  tracer.log().units = work.unit_names();
+
+  training_result result{.steps = plan.steps};
+  const auto validate = [&](std::int64_t step) {
+    const scoped_span whole(rank.spans, "validation");
+    const loss_sums s = work.validate();
+    if (s.count == 0) return;
+    result.validation_loss = s.sum / s.count;
+    if (out) out->validation(step, result.validation_loss);
+  };
+  const auto start = clock::now();
+  for (std::int64_t step = 1; step <= plan.steps; ++step) {
+    const auto begin = clock::now();
+    tracer.before(step);
+    step_report r{.step = step, .steps = plan.steps};
+    {
+      const scoped_span whole(rank.spans, "step", step);
+      const loss_sums s = work.gradients(step);
+      require(s.count > 0, "no token of step ", step, " has a target, so there is nothing to learn from; check the data");
+      r.tokens = static_cast<std::int64_t>(s.count);
+      r.loss = s.sum / s.count;
+      detail::check_finite(r.loss, "the loss", step);
+      r.gradient_norm = work.gradient_norm() / s.count;
+      detail::check_finite(r.gradient_norm, "the gradient norm", step);
+      r.lr = optimizer.lr * plan.schedule(static_cast<int>(step - 1), static_cast<int>(plan.steps));
+      const scoped_span update(rank.spans, "optimizer");
+      work.update(optimizer.at(static_cast<int>(step), r.lr, detail::gradient_scale(r.gradient_norm, s.count, optimizer.clip_norm)));
+    }
+    r.peak_bytes = detail::highest_peak(rank);
+    r.milliseconds = std::chrono::duration<double, std::milli>(clock::now() - begin).count();
+    if (out) out->step(r);
+    if (step == 1) result.first_loss = r.loss;
+    result.loss = r.loss;
+    if (step == plan.steps || (plan.validate_every > 0 && step % plan.validate_every == 0)) validate(step);
+    tracer.after(step);
+  }
+  out.reset();
+  result.seconds = std::chrono::duration<double>(clock::now() - start).count();
+  if (!folder.empty()) {
+    write_memory_report(rank, folder + "memory.json");
+    write_trace(rank, tracer.log(), tracer.collectives(), folder + "trace.json");
+  }
+  return result;
+}
+
+}  // namespace weft

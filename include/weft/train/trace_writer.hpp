@@ -1,0 +1,165 @@
+// trace.json: a run as Perfetto and Chrome show it. A process a rank; a thread for what it computed, one for each axis'
+// collectives. Invariant: complete events on one thread nest or are disjoint; those that overlap get further threads.
+// Format: the Trace Event Format, complete (X), counter (C) and metadata (M) events; times in microseconds.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include <weft/io/file.hpp>
+#include <weft/io/json.hpp>
+#include <weft/comm/trace_log.hpp>
+#include <weft/train/gather_text.hpp>
+#include <weft/train/training.hpp>
+
+namespace weft {
+namespace detail {
+
+/// Events of one rank, joined by commas.
+class trace_fragment {
+ public:
+  explicit trace_fragment(int process) : process_(process) {}
+
+  void name_process(const std::string& name) { metadata("process_name", 0, name); }
+  void name_thread(int thread, const std::string& name) { metadata("thread_name", thread, name); }
+
+  void complete(int thread, std::string_view name, double begin_us, double end_us, std::string_view arguments = {}) {
+    const long long from = nanoseconds(begin_us), to = std::max(nanoseconds(end_us), from);
+    json_writer w;
+    head(w, name, "X").member("tid", thread).key("ts").raw(microseconds(from)).key("dur").raw(microseconds(to - from));
+    if (!arguments.empty()) w.key("args").raw(arguments);
+    add(w.end_object());
+  }
+  void counter(std::string_view name, double at_us, std::string_view values) {
+    json_writer w;
+    add(head(w, name, "C").key("ts").raw(microseconds(nanoseconds(at_us))).key("args").raw(values).end_object());
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  static long long nanoseconds(double us) { return std::llround(us * 1000); }
+  static std::string microseconds(long long ns) {
+    char digits[40];
+    std::snprintf(digits, sizeof digits, "%lld.%03lld", ns / 1000, ns % 1000);
+    return digits;
+  }
+  json_writer& head(json_writer& w, std::string_view name, const char* phase) const {
+    return w.begin_object().member("name", name).member("ph", phase).member("pid", process_);
+  }
+  void metadata(const char* what, int thread, const std::string& name) {
+    json_writer w;
+    add(head(w, what, "M").member("tid", thread).key("args").begin_object().member("name", name).end_object().end_object());
+  }
+  void add(const json_writer& w) {
+    if (!text_.empty()) text_ += ",\n";
+    text_ += w.text();
+  }
+
+  int process_;
+  std::string text_;
+};
+
+/// For events that begin in this order, the first lane on which each one overlaps nothing.
+class lanes {
+ public:
+  int place(double begin, double end) {
+    for (std::size_t i = 0; i < ends_.size(); ++i)
+      if (ends_[i] <= begin) return ends_[i] = end, static_cast<int>(i);
+    ends_.push_back(end);
+    return static_cast<int>(ends_.size()) - 1;
+  }
+
+ private:
+  std::vector<double> ends_;
+};
+
+inline void add_collectives(trace_fragment& out, const std::vector<trace_event>& events) {
+  std::vector<std::string> axes;
+  for (const trace_event& e : events)
+    if (std::find(axes.begin(), axes.end(), e.axis) == axes.end()) axes.push_back(e.axis);
+  int next = 1;  // thread 0 computes
+  for (const std::string& axis : axes) {
+    lanes rows;
+    int used = 0;
+    for (const trace_event& e : events) {
+      if (e.axis != axis || e.end_us < 0) continue;
+      const int lane = rows.place(e.begin_us, e.end_us);
+      for (; used <= lane; ++used)
+        out.name_thread(next + used, "collectives " + axis + (used > 0 ? " (" + std::to_string(used + 1) + ")" : ""));
+      json_writer args;
+      args.begin_object().member("bytes", e.bytes).member("wire_bytes", e.wire_bytes).end_object();
+      out.complete(next + lane, e.operation, e.begin_us, e.end_us, args.text());
+    }
+    next += used;
+  }
+}
+
+}  // namespace detail
+
+/// One rank's events. `collectives` may be null.
+inline std::string trace_events_json(int rank, const std::string& place, const span_log& log, const std::vector<trace_event>* collectives) {
+  detail::trace_fragment out(rank);
+  out.name_process("rank " + std::to_string(rank) + (place.empty() ? "" : " (" + place + ")"));
+  out.name_thread(0, "compute");
+  for (const span& s : log.spans())
+    if (s.end_us >= 0) out.complete(0, s.name, s.begin_us, s.end_us);
+  for (const memory_sample& m : log.samples()) {
+    json_writer values;
+    values.begin_object();
+    for (std::size_t c = 0; c < m.bytes.size(); ++c) values.member(memory_names[c], m.bytes[c]);
+    out.counter("memory, bytes", m.at_us, values.end_object().text());
+  }
+  if (collectives) detail::add_collectives(out, *collectives);
+  return out.text();
+}
+
+/// Writes all ranks' events to `path`. All ranks call it; the first one writes.
+inline void write_trace(context& rank, const span_log& log, const trace_log* collectives, const std::string& path) {
+  std::string place;
+  for (const axis_group& g : rank.axes())
+    if (g.degree > 1) place += (place.empty() ? "" : ", ") + std::string(g.name) + ' ' + std::to_string(g.index);
+  const auto all = gather_text(rank, trace_events_json(rank.rank(), place, log, collectives ? &collectives->events(rank.rank()) : nullptr));
+  if (!rank.is_first()) return;
+  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  for (const std::string& one : all) text += (&one == &all.front() ? "" : ",\n") + one;
+  write_file(path, text + "\n]}\n");
+}
+
+/// Switches a rank's recording on for the steps of a window, and off before and after them.
+class step_tracer {
+ public:
+  step_tracer(context& rank, const trace_window& window, bool wanted)
+      : rank_(rank), window_(window), log_(rank.memory, window.collectives ? window.collectives->origin() : std::chrono::steady_clock::now()) {
+    if (!wanted) window_.last = window_.first - 1;
+    pause(true);
+  }
+  ~step_tracer() { stop(); }
+  step_tracer(const step_tracer&) = delete;
+  step_tracer& operator=(const step_tracer&) = delete;
+
+  void before(std::int64_t step) {
+    if (step < window_.first || step > window_.last || rank_.spans) return;
+    rank_.spans = &log_;
+    pause(false);
+  }
+  void after(std::int64_t step) {
+    if (step >= window_.last) stop();
+  }
+  span_log& log() { return log_; }
+  const trace_log* collectives() const { return window_.collectives; }
+
+ private:
+  void stop() {
+    if (rank_.spans == &log_) rank_.spans = nullptr;
+    pause(true);
+  }
+  void pause(bool paused) {
+    if (window_.collectives) window_.collectives->pause(rank_.rank(), paused);
+  }
+
+  context& rank_;
+  trace_window window_;
+  span_log log_;
+};
+
+}  // namespace weft

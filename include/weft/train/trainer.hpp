@@ -1,0 +1,144 @@
+// The trainer: the one place where all policies meet. It owns what a model's parameters are stored in, and turns batches
+// into steps. Invariant: a loss and its gradients are sums over tokens until the global count of tokens divides them, so
+// unequal counts on ranks or in micro-batches can't skew the mean.
+#pragma once
+
+#include <weft/autograd/backward.hpp>
+#include <weft/io/text_dataset.hpp>
+#include <weft/op/cross_entropy.hpp>
+#include <weft/parallel/parameter_store.hpp>
+#include <weft/train/loop.hpp>
+
+namespace weft {
+namespace detail {
+
+/// Finishes sums over the axes that a tensor type says they are pending on.
+template <any_tensor L>
+void finish_sums(context& rank, loss_sums& s) {
+  double two[2] = {s.sum, s.count};
+  [&]<class... As>(list<As...>) {
+    (([&] {
+       if constexpr (state_on<layout_of<L>, As>.kind == holds::partial)
+         if (axis_group* g = rank.group(id_of<As>)) g->comm.all_reduce(two, two, 2, dtype::f64, reduction::sum).wait();
+     }()),
+     ...);
+  }(axes_of<layout_of<L>>{});
+  s = {two[0], two[1]};
+}
+
+}  // namespace detail
+
+/// A model that a trainer takes: `using strategy`, `using ids`, logits from `model(ids)`, its parameters in registry(),
+/// use(unit_hooks&) and release(). Data: as text_dataset, `train<ids>(step, first, count, seq)` and `validation<ids>(first, count, seq)`.
+template <class Model>
+class trainer {
+ public:
+  using strategy = typename Model::strategy;
+  using ids = typename Model::ids;
+  using store_type = parameter_store<typename ids::backend, typename strategy::precision>;
+
+  /// Allocates and initialises the parameters, each rank its own. The weights live as long as the trainer does; the model
+  /// has to outlive it.
+  trainer(context& rank, Model& model, const adamw& optimizer = {})
+      : rank_(rank), model_(model), optimizer_(optimizer), store_(rank, model.registry(), config_of<typename strategy::sharding>()) {
+    model.use(store_);
+  }
+  ~trainer() { model_.release(); }
+  trainer(const trainer&) = delete;
+  trainer& operator=(const trainer&) = delete;
+
+  /// Trains. All ranks call it with the same plan. Throws weft::error when the batch doesn't divide, the text is too short,
+  /// or a loss is not finite.
+  template <class Data>
+  training_result run(const Data& data, training plan = {}) {
+    if (plan.seq == 0) plan.seq = model_.config().max_seq;
+    const int shares = shards_of<layout_of<ids>, batch>(rank_);
+    require(plan.micro_batches >= 1, "micro_batches is ", plan.micro_batches, "; a step has at least 1");
+    require(plan.batch >= 1 && plan.batch % (static_cast<std::int64_t>(plan.micro_batches) * shares) == 0, "a batch of ", plan.batch,
+            " sequences doesn't divide into ", plan.micro_batches, " micro-batches on ", shares, " data-parallel ranks; choose a multiple of ",
+            static_cast<std::int64_t>(plan.micro_batches) * shares);
+    run_of<Data> work(*this, data, plan);
+    return train_loop(rank_, work, plan, optimizer_);
+  }
+
+  store_type& store() { return store_; }
+  Model& model() { return model_; }
+  const adamw& optimizer() const { return optimizer_; }
+
+ private:
+  template <class Data>
+  class run_of final : public trainable {
+   public:
+    run_of(trainer& owner, const Data& data, const training& plan)
+        : owner_(owner), data_(data), plan_(plan), each_(plan.batch / plan.micro_batches) {}
+
+    loss_sums gradients(std::int64_t step) override {
+      context& rank = owner_.rank_;
+      owner_.store_.begin_step(plan_.micro_batches);
+      loss_sums sums;
+      for (int m = 0; m < plan_.micro_batches; ++m) {
+        const scoped_span whole(rank.spans, "micro-batch", m);
+        const auto batch = read([&] { return data_.template train<ids>(step, m * each_, each_, plan_.seq); });
+        const auto l = loss_of(batch, sums);
+        const scoped_span back(rank.spans, "backward");
+        backward(l.sum);
+        owner_.store_.end_micro_batch();
+      }
+      const scoped_span finish(rank.spans, "finish gradients");
+      owner_.store_.finish_gradients();
+      finish_loss(sums);
+      return sums;
+    }
+    double gradient_norm() override {
+      const scoped_span norm(owner_.rank_.spans, "gradient norm");
+      return owner_.store_.gradient_norm();
+    }
+    void update(const adamw_step& step) override { owner_.store_.step(step); }
+
+    loss_sums validate() override {
+      if (plan_.validation_sequences <= 0 || !data_.can_validate(plan_.seq)) return {};
+      const recording off(owner_.rank_, nullptr);
+      loss_sums sums;
+      for (std::int64_t first = 0; first < plan_.validation_sequences; first += each_)
+        loss_of(read([&] { return data_.template validation<ids>(first, each_, plan_.seq); }), sums);
+      finish_loss(sums);
+      return sums;
+    }
+    std::vector<std::string> unit_names() const override {
+      std::vector<std::string> names;
+      for (const parameter_unit& u : owner_.model_.registry().units()) names.push_back(u.name);
+      return names;
+    }
+
+   private:
+    template <class Read>
+    auto read(Read&& next) const {
+      const scoped_span reading(owner_.rank_.spans, "data");
+      return next();
+    }
+    // The loss of a batch as it is typed, and this rank's addends of it.
+    auto loss_of(const token_batch<ids>& batch, loss_sums& sums) const {
+      const scoped_span forward(owner_.rank_.spans, "forward");
+      auto l = cross_entropy(owner_.model_(batch.tokens), batch.targets);
+      sums.sum += static_cast<double>(*l.sum.local_data());
+      sums.count += static_cast<double>(*l.count.local_data());
+      return l;
+    }
+    void finish_loss(loss_sums& sums) const {
+      using l = decltype(cross_entropy(owner_.model_(std::declval<const ids&>()), std::declval<const ids&>()).sum);
+      detail::finish_sums<l>(owner_.rank_, sums);
+    }
+
+    trainer& owner_;
+    const Data& data_;
+    const training& plan_;
+    std::int64_t each_;
+  };
+
+  context& rank_;
+  Model& model_;
+  adamw optimizer_;
+  store_type store_;
+};
+
+}  // namespace weft

@@ -1,0 +1,5 @@
+// Weft on CUDA devices, in one include, compiled by nvcc: all of weft.hpp, and cuda_backend for a strategy to name.
+#pragma once
+
+#include <weft/backend/cuda.cuh>
+#include <weft/weft.hpp>

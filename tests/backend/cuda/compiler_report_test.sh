@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# What nvcc reports of the CUDA kernels, without a GPU: no register is spilled, no kernel uses more than 64 registers (so that 4
+# blocks of 256 threads share a multiprocessor of sm_90), and the fused kernels load and store 16 bytes at a time.
+set -euo pipefail
+nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+if ! [ -x "$nvcc" ]; then
+  echo "skipped: no nvcc in PATH or /usr/local/cuda/bin"
+  exit 77
+fi
+root=${WEFT_SOURCE_DIR:-$(cd "$(dirname "$0")/../../.." && pwd)}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# --keep leaves the PTX that the cubin was made of.
+"$nvcc" -std=c++20 --expt-relaxed-constexpr --extended-lambda -diag-suppress=3001 -O2 -arch=sm_90 -cubin -Xptxas -v --keep --keep-dir "$work" \
+  -I "$root/include" -o "$work/kernels.cubin" "$root/tests/backend/cuda/kernels_report.cu" >"$work/report" 2>&1 || { cat "$work/report"; exit 1; }
+if grep -E 'warning|error' "$work/report"; then
+  echo "nvcc warns of the kernels"
+  exit 1
+fi
+
+# Lines in pairs of interest: "Compiling entry function 'NAME'", "S bytes stack frame, N bytes spill stores, ...", "Used R registers, ...".
+awk '
+  /Compiling entry function/ { split($0, part, "\047"); name = part[2]; kernels++ }
+  /spill stores/ {
+    for (i = 2; i <= NF; i++) if ($i == "spill" && $(i - 2) + 0 > 0) { print name ": " $0; spilled++; faults++; break }
+  }
+  /Used [0-9]+ registers/ {
+    for (i = 1; i < NF; i++) if ($i == "Used") used = $(i + 1)
+    if (used > most) { most = used; greediest = name }
+    if (used > 64) { print name ": uses " used " registers"; faults++ }
+  }
+  END {
+    print kernels " kernels, " spilled + 0 " of them spill; at most " most " registers (" greediest ")"
+    if (kernels < 42) { print "there should be at least 42 kernels in the report"; faults++ }
+    exit faults > 0
+  }
+' "$work/report"
+
+# In the PTX of each fused kernel: 16-byte loads and stores.
+awk '
+  /^\.visible \.entry|^\t?\.weak \.entry|\.entry/ { match($0, /_Z[A-Za-z0-9_]+/); name = substr($0, RSTART, RLENGTH) }
+  /ld\.global[.a-z]*\.v4\.(b32|u32|f32)|ld\.global[.a-z]*\.v2\.(b64|u64|f64)/ { loads[name]++ }
+  /st\.global[.a-z]*\.v4\.(b32|u32|f32)|st\.global[.a-z]*\.v2\.(b64|u64|f64)/ { stores[name]++ }
+  { if (name != "") seen[name] = 1 }
+  END {
+    for (name in seen)
+      if (name ~ /swiglu|rms_norm/) {
+        fused++
+        if (!loads[name] || !stores[name]) { print name ": has no 16-byte loads or no 16-byte stores"; faults++ }
+      }
+    print fused " fused kernels load and store 16 bytes at a time"
+    if (fused < 16) { print "there should be at least 16 of them"; faults++ }
+    exit faults > 0
+  }
+' "$work"/*.ptx

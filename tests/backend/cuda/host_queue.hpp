@@ -1,0 +1,86 @@
+// A queue that runs the CUDA kernels on the host (host_block.hpp) and stands in for cuBLASLt with plain loops over the
+// column-major description it would get; and the backend made of it.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include <weft/backend/cuda/backend.hpp>
+#include <weft/backend/cuda/host_block.hpp>
+
+namespace testing {
+
+class host_queue {
+ public:
+  static constexpr int block_threads = 64;
+
+  explicit host_queue(std::uint64_t seed = 1) : seed_(seed) {}
+  std::int64_t resident_blocks() const { return 3; }  // few, so that the loops over the grid go round
+
+  template <class Kernel>
+  void start(std::int64_t blocks, std::size_t shared_bytes, const Kernel& kernel) {
+    weft::cuda::run_on_host({blocks, block_threads, shared_bytes, seed_++}, kernel);
+    ++started;
+  }
+  void* scratch(std::size_t bytes) {
+    scratch_ = std::make_unique<std::byte[]>(bytes);
+    std::memset(scratch_.get(), 0xff, bytes);
+    return scratch_.get();
+  }
+  void copy(const void* from, void* to, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  void upload(const void* from, void* to, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  void download(const void* from, void* to, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  void zero(void* to, std::size_t bytes) { std::memset(to, 0, bytes); }
+
+  bool multiply(const weft::matmul_shape& size, weft::dtype in, weft::dtype out_type, const weft::cuda::blas_product& p, const void* first,
+                const void* second, void* out, bool accumulate) {
+    if (!library) return false;
+    ++multiplied;
+    weft::visit_dtype(in, [&]<class T>() {
+      weft::visit_dtype(out_type, [&]<class Out>() {
+        if constexpr (weft::floating<T> && weft::floating<Out>)
+          column_major_product(size, p, static_cast<const T*>(first), static_cast<const T*>(second), static_cast<Out*>(out), accumulate);
+      });
+    });
+    return true;
+  }
+
+  bool library = true;  // whether multiply() knows how
+  int started = 0, multiplied = 0;
+
+  /// As BLAS defines it: element (i, j) of a matrix in memory at i + j * leading.
+  template <class T, class Out>
+  static void column_major_product(const weft::matmul_shape& size, const weft::cuda::blas_product& p, const T* first, const T* second, Out* out,
+                                   bool accumulate) {
+    const auto element = [](const auto* m, const weft::cuda::column_major& d, std::int64_t b, std::int64_t i, std::int64_t j) {
+      if (d.transposed) std::swap(i, j);
+      weft::require(i < d.rows && j < d.columns && d.leading >= d.rows, "the description of a matrix doesn't hold the element asked for");
+      return m + b * d.batch_stride + i + j * d.leading;
+    };
+    for (std::int64_t b = 0; b < size.batch; ++b)
+      for (std::int64_t i = 0; i < size.n; ++i)
+        for (std::int64_t j = 0; j < size.m; ++j) {
+          Out* c = const_cast<Out*>(element(out, p.out, b, i, j));
+          double sum = accumulate ? static_cast<double>(*c) : 0;
+          for (std::int64_t k = 0; k < size.k; ++k)
+            sum += static_cast<double>(*element(first, p.first, b, i, k)) * static_cast<double>(*element(second, p.second, b, k, j));
+          if constexpr (sizeof(Out) == 2) *c = Out(static_cast<float>(sum));
+          else *c = static_cast<Out>(sum);
+        }
+  }
+
+ private:
+  std::uint64_t seed_;
+  std::unique_ptr<std::byte[]> scratch_;
+};
+
+/// The CUDA backend's kernels on the host. Its memory is the host's, but nothing may know that: host_memory is false.
+struct host_cuda_backend : weft::cuda::device_kernels<host_queue> {
+  static std::shared_ptr<queue> open(int, int, int) { return std::make_shared<queue>(); }
+  static constexpr bool host_memory = false;
+  static weft::memory_source memory() { return {}; }
+};
+
+}  // namespace testing

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# train_llama's command line: each wrong one gets one sentence on stderr and a non-zero exit; a small run leaves its files.
+set -uo pipefail
+program="$WEFT_BINARY_DIR/examples/train_llama"
+if [ ! -x "$program" ]; then
+  echo "examples/train_llama is not built (CLI11 is missing, or WEFT_BUILD_EXAMPLES is off)"
+  exit 77
+fi
+here=$(mktemp -d)
+trap 'rm -rf "$here"' EXIT
+cd "$here" || exit 1
+faults=0
+fault() { echo "FAULT: $*"; faults=$((faults + 1)); }
+
+# refused STATUS PHRASE OPTIONS...
+refused() {
+  local status=$1 phrase=$2 code
+  shift 2
+  "$program" "$@" >out 2>err
+  code=$?
+  [ "$code" = "$status" ] || fault "$* exits with $code, not $status"
+  [ "$(wc -l <err)" = 1 ] || fault "$* says more or less than one line: $(cat err)"
+  grep -qF -- "$phrase" err || fault "$* does not say '$phrase' but: $(cat err)"
+  [ ! -s out ] || fault "$* writes to stdout: $(head -n 3 out)"
+}
+
+seq 1 3000 >text
+: >empty
+printf 'short' >short
+refused 1 'missing can'"'"'t be read: No such file' --data missing
+refused 1 'empty is empty' --data empty
+refused 1 'short has 5 bytes to train on, fewer than a sequence' --data short
+refused 1 'Is a directory' --data .
+refused 1 'give one with --data FILE'
+refused 1 'takes 4 ranks, not 3' --data text --ranks 3
+refused 1 'each is at least 1' --data text --dp 0
+refused 1 "5 heads don't divide" --data text --heads 5
+refused 1 "don't divide among tp = 4 ranks" --data text --tp 4 --kv-heads 2
+refused 1 "a batch of 6 sequences doesn't divide into 2 micro-batches on dp = 2 ranks; choose a multiple of 4" --data text --batch 6 --micro-batches 2
+refused 1 "no strategy called 'zero3-bf61'; there are, the nearest first: zero3-bf16," --data text --strategy zero3-bf61
+refused 1 "no sharding policy called 'zero4'; there are, the nearest first: zero3, replicated" --data text --sharding zero4
+refused 1 "no precision policy called 'bf61'; there are, the nearest first: bf16, fp32" --data text --precision bf61
+refused 1 'temperature is -1' --data text --temperature -1
+refused 1 'at least 1 step' --data text --steps 0
+refused 1 "positions (max_seq) don't divide among tp = 2" --data text --seq 33 --sequence-parallel
+refused 1 "can't be made" --data text --out text/below
+refused 2 '--help lists the options' --data text --stepz 3
+refused 2 '--help lists the options' --data text --steps many
+
+"$program" --help >out 2>err || fault '--help fails'
+for option in strategy dp tp ranks steps lr data seed print-config temperature top-k top-p repetition-penalty; do
+  grep -qF -- "--$option" out || fault "--help does not show --$option"
+done
+
+"$program" --strategy replicated-fp32-full-sp --precision bf16 --steps 7 --print-config >out 2>err || fault '--print-config fails'
+grep -qF '"strategy":"replicated-bf16-full-sp"' out || fault "a part does not override the strategy: $(head -n 3 out)"
+grep -qF '"steps":7' out || fault '--print-config does not print the steps'
+[ "$(head -c 1 out)" = '{' ] && [ "$(tail -n 1 out)" = '}' ] || fault '--print-config does not print an object'
+
+small=(--data text --steps 3 --layers 1 --hidden 32 --heads 4 --seq 32 --batch 4 --sample-tokens 5 --out deep/run)
+for strategy in zero3-bf16 replicated-fp32-full-sp; do
+  "$program" "${small[@]}" --strategy "$strategy" >out 2>err || fault "$strategy fails: $(cat err)"
+  [ ! -s err ] || fault "$strategy writes to stderr: $(cat err)"
+  [ "$(grep -c '^step [123]/3  loss ' out)" = 3 ] || fault "$strategy does not print three steps"
+  grep -q 'unigram entropy' out || fault "$strategy does not compare with the unigram entropy"
+  ! grep -q $'\r' out || fault "$strategy draws a bar into a file"
+done
+for run in deep/run deep/run-2; do
+  for file in config.json metrics.jsonl memory.json trace.json sample.txt; do
+    [ -s "$run/$file" ] || fault "$run/$file is missing or empty"
+  done
+done
+grep -qF '"strategy":"zero3-bf16"' deep/run/config.json || fault 'the second run wrote over the first'
+[ "$(grep -c '"loss":' deep/run/metrics.jsonl)" = 3 ] || fault 'metrics.jsonl does not have a line a step'
+
+echo "$faults faults"
+[ "$faults" = 0 ]

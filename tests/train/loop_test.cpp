@@ -1,0 +1,90 @@
+#include <weft/train/loop.hpp>
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <weft/comm/self.hpp>
+
+#include "../temporary.hpp"
+
+using namespace weft;
+
+namespace {
+
+// A "model" whose every number is told, so that what the loop does with them can be seen.
+struct told final : trainable {
+  double bad = 0;          // added to the loss of step 3
+  double bad_norm = 0;     // and to its norm
+  double norm_of_sums = 8;
+  std::vector<adamw_step> updates;
+  int validations = 0;
+
+  loss_sums gradients(std::int64_t step) override { return {(10.0 - static_cast<double>(step)) * 4 + (step == 3 ? bad : 0), 4}; }
+  double gradient_norm() override { return norm_of_sums + (updates.size() == 2 ? bad_norm : 0); }
+  void update(const adamw_step& s) override { updates.push_back(s); }
+  loss_sums validate() override { return ++validations, loss_sums{6, 4}; }
+  std::vector<std::string> unit_names() const override { return {"only"}; }
+};
+
+training_result run(told& work, training plan, const adamw& optimizer = {}) {
+  context rank(any_communicator(), 1);
+  plan.print = false;
+  return train_loop(rank, work, plan, optimizer);
+}
+
+}  // namespace
+
+TEST_CASE("the mean is over the global count, and clipping is by the norm of the mean") {
+  told work;  // gradients: sums of norm 8 over 4 tokens, so a mean of norm 2
+  const auto result = run(work, {.steps = 4, .schedule = {.warmup = 2}}, {.lr = 0.1, .clip_norm = 1});
+  CHECK(result.first_loss == doctest::Approx(9));
+  CHECK(result.loss == doctest::Approx(6));
+  CHECK(result.validation_loss == doctest::Approx(1.5));
+  REQUIRE(work.updates.size() == 4);
+  for (const adamw_step& s : work.updates) CHECK(s.grad_scale == doctest::Approx(0.5 / 4));
+  CHECK(work.updates[0].lr == doctest::Approx(0.05));
+  CHECK(work.updates[1].lr == doctest::Approx(0.1));
+  CHECK(work.updates[3].lr < work.updates[2].lr);
+  CHECK(work.updates[0].bias1 == doctest::Approx(0.1));  // 1 - 0.9^1: steps count from 1
+  CHECK(detail::gradient_scale(2, 4, 0) == doctest::Approx(0.25));
+  CHECK(detail::gradient_scale(2, 4, 3) == doctest::Approx(0.25));
+  CHECK(detail::gradient_scale(0, 4, 1) == doctest::Approx(0.25));
+}
+
+TEST_CASE("a number that is none stops the run, names the step, and never reaches the weights") {
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const auto expect = [](double loss, double norm, const char* sentence) {
+    told work;
+    work.bad = loss, work.bad_norm = norm;
+    CHECK_THROWS_WITH_AS(run(work, {.steps = 5}), doctest::Contains(sentence), error);
+    CHECK(work.updates.size() == 2);
+  };
+  expect(nan, 0, "the loss of step 3 is not a number");
+  expect(infinity, 0, "the loss of step 3 is infinite");
+  expect(0, nan, "the gradient norm of step 3 is not a number");
+  expect(0, infinity, "the gradient norm of step 3 is infinite");
+  told work;
+  CHECK_THROWS_AS(run(work, {.steps = 0}), error);
+}
+
+TEST_CASE("files: a line a step, the ledger, the trace") {
+  const weft_test::temporary_folder folder;
+  told work;
+  run(work, {.steps = 6, .validate_every = 2, .folder = folder.path()});
+  CHECK(work.validations == 3);
+  const std::string lines = read_file(folder / "metrics.jsonl");
+  std::vector<nlohmann::json> all;
+  for (std::size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1) all.push_back(nlohmann::json::parse(lines.substr(at, lines.find('\n', at) - at)));
+  REQUIRE(all.size() == 6 + 3);
+  CHECK(all[0].at("step") == 1);
+  CHECK(all[0].at("loss").get<double>() == doctest::Approx(9));
+  CHECK(all[0].at("gradient_norm").get<double>() == doctest::Approx(2));
+  CHECK(all[0].at("tokens") == 4);
+  for (const char* key : {"lr", "ms", "tokens_per_second", "peak_bytes"}) CHECK(all[0].contains(key));
+  CHECK(all[2].at("step") == 2);
+  CHECK(all[2].at("validation_loss").get<double>() == doctest::Approx(1.5));
+  const auto ledger = nlohmann::json::parse(read_file(folder / "memory.json"));
+  CHECK(ledger.at("ranks").at(0).at("categories").contains("optimizer"));
+  CHECK(nlohmann::json::parse(read_file(folder / "trace.json")).at("traceEvents").size() > 3);
+  CHECK_THROWS_WITH_AS(run(work, {.steps = 1, .folder = folder / "missing"}), doctest::Contains("metrics.jsonl can't be written"), error);
+}

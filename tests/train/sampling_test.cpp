@@ -1,0 +1,81 @@
+#include <weft/train/sampling.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace weft;
+
+namespace {
+constexpr double none = -std::numeric_limits<double>::infinity();
+using numbers = std::vector<double>;
+}  // namespace
+
+TEST_CASE("top-k keeps the k highest, the lower index first among equals") {
+  numbers x{1, 4, 3, 4, 2};
+  keep_top_k(x, 2);
+  CHECK(x == numbers{none, 4, none, 4, none});
+  numbers tie{2, 2, 2};
+  keep_top_k(tie, 1);
+  CHECK(tie == numbers{2, none, none});
+  numbers all{1, 2};
+  keep_top_k(all, 0);
+  keep_top_k(all, 5);
+  CHECK(all == numbers{1, 2});
+}
+
+TEST_CASE("top-p keeps the smallest set that reaches p") {
+  const numbers logits{std::log(0.5), std::log(0.2), std::log(0.3)};  // probabilities 0.5, 0.2, 0.3
+  const auto kept = [&](double p) {
+    numbers x = logits;
+    keep_top_p(x, p);
+    std::string out;
+    for (double v : x) out += v == none ? '-' : '+';
+    return out;
+  };
+  CHECK(kept(0.01) == "+--");  // at least one
+  CHECK(kept(0.49) == "+--");
+  CHECK(kept(0.51) == "+-+");
+  CHECK(kept(0.79) == "+-+");
+  CHECK(kept(0.81) == "+++");
+  CHECK(kept(1) == "+++");
+}
+
+TEST_CASE("the repetition penalty lowers what occurred, once each") {
+  numbers x{2, -2, 3, 0};
+  const std::int32_t recent[] = {0, 1, 0, 3, 77};
+  penalise_repetition(x, recent, 5, 2);
+  CHECK(x == numbers{1, -4, 3, 0});
+}
+
+TEST_CASE("a token is drawn by its probability") {
+  const numbers logits{0, std::log(3.0)};  // probabilities 1/4 and 3/4
+  const sampling s{.temperature = 1};
+  CHECK(choose_token(logits, {}, s, 0.0) == 0);
+  CHECK(choose_token(logits, {}, s, 0.249) == 0);
+  CHECK(choose_token(logits, {}, s, 0.251) == 1);
+  CHECK(choose_token(logits, {}, s, 0.99999999) == 1);
+  // At half the temperature the odds are squared: 1/10 and 9/10.
+  CHECK(choose_token(logits, {}, {.temperature = 0.5}, 0.099) == 0);
+  CHECK(choose_token(logits, {}, {.temperature = 0.5}, 0.101) == 1);
+}
+
+TEST_CASE("settings work together") {
+  const numbers logits{1, 5, 4, 3};
+  CHECK(choose_token(logits, {}, {.temperature = 0}, 0.999) == 1);
+  CHECK(choose_token(logits, {1}, {.temperature = 0, .repetition_penalty = 2}, 0.5) == 2);
+  CHECK(choose_token(logits, {1, 0, 0}, {.temperature = 0, .repetition_penalty = 2, .penalty_window = 2}, 0.5) == 1);  // too long ago
+  CHECK(choose_token(logits, {}, {.temperature = 5, .top_k = 2}, 0.9999) == 2);
+  CHECK(choose_token(logits, {}, {.temperature = 1e-3, .top_p = 0.5}, 0.9999) == 1);
+  CHECK(choose_token({none, none, 1}, {}, {.temperature = 1}, 0) == 2);  // never a token without a chance
+  CHECK(choose_token({1, none}, {}, {.temperature = 1}, 1.0) == 0);
+}
+
+TEST_CASE("settings without a meaning are refused") {
+  CHECK_NOTHROW(check(sampling{}));
+  CHECK_THROWS_AS(check({.tokens = -1}), error);
+  CHECK_THROWS_AS(check({.temperature = -0.1}), error);
+  CHECK_THROWS_AS(check({.top_k = -1}), error);
+  CHECK_THROWS_AS(check({.top_p = 0}), error);
+  CHECK_THROWS_AS(check({.top_p = 1.1}), error);
+  CHECK_THROWS_AS(check({.repetition_penalty = 0}), error);
+  CHECK_THROWS_AS(check({.temperature = std::nan("")}), error);
+}

@@ -1,0 +1,88 @@
+#include <weft/train/trace_writer.hpp>
+
+#include <weft/comm/self.hpp>
+
+#include "../temporary.hpp"
+#include "trace_checks.hpp"
+
+using namespace weft;
+
+TEST_CASE("overlapping collectives of an axis get threads of their own") {
+  arena memory;
+  span_log log(memory);
+  const std::vector<trace_event> events{
+      {"all_gather", "dp", 64, 32, 10, 30},       {"reduce_scatter", "dp", 64, 32, 20, 40},  // crosses the first
+      {"all_gather", "dp", 8, 4, 30, 35},                                                    // after the first, inside the second
+      {"all_reduce", "tp \"x\"", 16, 16, 12, 50}, {"never ended", "dp", 1, 1, 60, -1},
+  };
+  const auto trace = weft_test::read_trace("{\"traceEvents\":[" + trace_events_json(3, "dp 1", log, &events) + "]}");
+  CHECK(trace.threads.at({3, 0}) == "compute");
+  CHECK(trace.threads.at({3, 1}) == "collectives dp");
+  CHECK(trace.threads.at({3, 2}) == "collectives dp (2)");
+  CHECK(trace.threads.at({3, 3}) == "collectives tp \"x\"");
+  CHECK(trace.events.at({3, 1}).size() == 2);
+  CHECK(trace.events.at({3, 2}).size() == 1);
+  CHECK(trace.events.at({3, 3}).at(0).at("args").at("bytes") == 16);
+  CHECK(trace.events.at({3, 2}).at(0).at("ts") == 20.0);
+  CHECK(trace.events.at({3, 2}).at(0).at("dur") == 20.0);
+  CHECK(trace.names.count("never ended") == 0);
+}
+
+TEST_CASE("spans nest, and memory is sampled where it changes") {
+  arena memory;
+  span_log log(memory);
+  log.units = {"embedding"};
+  CHECK(log.unit_name(0) == "embedding");
+  CHECK(log.unit_name(4) == "unit 4");
+  arena::handle held;
+  {
+    const scoped_span outer(&log, "step", 1);
+    held = memory.allocate(1000, weft::memory::gradients);
+    {
+      const scoped_span inner(&log, "backward");
+      log.begin("left open by an exception");
+    }
+    const scoped_span next(&log, "optimizer");
+  }
+  const scoped_span nowhere(nullptr, "nobody asks");
+  CHECK(log.depth() == 0);
+  REQUIRE(log.spans().size() == 4);
+  for (const span& s : log.spans()) CHECK(s.end_us >= s.begin_us);
+  CHECK(log.spans()[0].name == "step 1");
+  CHECK(log.spans()[0].end_us >= log.spans()[3].end_us);
+  CHECK(log.samples().size() == 2);
+  CHECK(log.samples().back().bytes[static_cast<std::size_t>(weft::memory::gradients)] == 1024);
+
+  const auto trace = weft_test::read_trace("{\"traceEvents\":[" + trace_events_json(0, "", log, nullptr) + "]}");
+  CHECK(trace.counters.at(0).back().at("args").at("gradients") == 1024);
+  CHECK(trace.events.at({0, 0}).size() == 4);
+}
+
+TEST_CASE("only the steps of the window are traced") {
+  context rank(any_communicator(), 1);
+  trace_log collectives(1);
+  const weft_test::temporary_folder folder;
+  {
+    step_tracer tracer(rank, {.first = 2, .last = 3, .collectives = &collectives}, true);
+    for (int step = 1; step <= 5; ++step) {
+      tracer.before(step);
+      CHECK((rank.spans != nullptr) == (step == 2 || step == 3));
+      const scoped_span whole(rank.spans, "step", step);
+      collectives.recorder(0).record("barrier", "world", step, 0, [] { return request(); }).wait();
+      if (step != 3) tracer.after(step);
+      else {
+        rank.spans->end();
+        tracer.after(step);
+      }
+    }
+    CHECK(tracer.log().spans().size() == 2);
+    write_trace(rank, tracer.log(), tracer.collectives(), folder / "trace.json");
+  }
+  REQUIRE(collectives.events(0).size() == 2);
+  CHECK(collectives.events(0)[0].bytes == 2);
+  CHECK(weft_test::read_trace(read_file(folder / "trace.json")).names == std::set<std::string>{"barrier", "step 2", "step 3"});
+
+  step_tracer off(rank, {}, false);
+  off.before(3);
+  CHECK(rank.spans == nullptr);
+}
