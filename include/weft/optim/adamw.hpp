@@ -33,9 +33,14 @@ void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& conf
   static_assert(!has_partial<layout_of<G>>,
                 "weft: an optimizer takes gradients with nothing pending: all_reduce<axis> or reduce_scatter<dim, axis> it first");
   static_assert(std::same_as<dims_of<W>, dims_of<G>>, "weft: the gradient has other dimensions than the tensor");
+  static_assert(std::same_as<typename W::element_type, typename G::element_type>, "weft: the gradient has another element type; cast<T>(x) it");
+  constexpr bool cut_alike = []<class... Es>(dims<Es...>) {
+    return (std::same_as<shard_axes<layout_of<W>, tag_of<Es>>, shard_axes<layout_of<G>, tag_of<Es>>> && ...);
+  }(dims_of<W>{});
+  static_assert(cut_alike, "weft: the gradient is sharded in another way than the tensor: split<dim, axis> or all_gather<axis> it first");
   using T = typename W::element_type;
   using Backend = typename W::backend;
-  if constexpr (!has_partial<layout_of<G>>) {
+  if constexpr (!has_partial<layout_of<G>> && cut_alike) {
     context& rank = *w.rank;
     require(w.local_elements() == gradient.local_elements(), "the gradient has ", gradient.local_elements(), " elements on this rank, the tensor ",
             w.local_elements());
