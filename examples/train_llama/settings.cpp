@@ -59,7 +59,7 @@ void set_strategy(settings& s, const std::string& name) {
 
 void resolve(settings& s) {
   using weft::require;
-  check_name("sharding policy", s.sharding, {"replicated", "zero3"});
+  check_name("sharding policy", s.sharding, {"replicated", "zero1", "zero2", "zero3"});
   check_name("precision policy", s.precision, {"fp32", "bf16"});
   check_name("checkpointing policy", s.checkpointing, {"none", "full"});
   require(s.degrees.dp >= 1 && s.degrees.tp >= 1, "the degrees are dp ", s.degrees.dp, " and tp ", s.degrees.tp, "; each is at least 1");

@@ -75,8 +75,7 @@ class llama {
  public:
   using strategy = S;
   using compute = typename S::precision::compute;
-  /// Token ids, [batch/dp, seq].
-  using ids = basic_tensor<std::int32_t, dims<batch, seq>, place<shard<batch, typename S::sharding::axis>>, typename S::backend>;
+  using ids = token_ids<S>;
 
   llama(context& rank, const llama_config& wanted)
       : config_(wanted.resolved(rank.degree<tp>(), S::sequence_parallel)), rank_(&rank), layers_(static_cast<std::size_t>(config_.layers)) {
