@@ -51,8 +51,8 @@ constexpr outcome embedding_on() {
 }
 template <class I, class W, class Axes> struct embedding_rule;
 template <class I, class W, class... As>
-struct embedding_rule<I, W, list<As...>> {
-  static constexpr bool ok = (on_this_axis<As, embedding_on<I, W, As>().why>::ok && ...);
+struct embedding_rule<I, W, list<As...>> : on_this_axis<As, embedding_on<I, W, As>().why>... {
+  static constexpr bool ok = ((embedding_on<I, W, As>().why == verdict::ok) && ...);
   using layout = typename insert_all<weft::layout<>,
                                      decltype(placement_of<embedding_on<I, W, As>().at.kind, As, layout_of<I>, layout_of<W>>())...>::type;
 };

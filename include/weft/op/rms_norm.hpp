@@ -58,12 +58,14 @@ auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
                 "weft: rms_norm of a pending sum is not the sum of the norms: all_reduce<axis> it first");
   constexpr bool whole = []<class... Es>(dims<Es...>) { return ((shard_axes<layout_of<X>, tag_of<Es>>::size == 0) && ...); }(dims_of<W>{});
   static_assert(whole, "weft: rms_norm(x, weight) needs the normalised dimension whole on every rank: all_gather<axis> it first");
-  using rule = detail::met<detail::meeting::product, X, W>;
-  if constexpr (rule::ok && whole) {
-    detail::check_shared_extents(x, weight);
-    using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
-    return result(detail::rms_norm_operator<typename X::backend, typename X::element_type>::forward(
-        detail::promoted<typename rule::layout>(x), detail::promoted<typename rule::layout>(weight), eps));
+  if constexpr (whole) {
+    using rule = detail::met<detail::meeting::product, X, W>;
+    if constexpr (rule::ok) {
+      detail::check_shared_extents(x, weight);
+      using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
+      return result(detail::rms_norm_operator<typename X::backend, typename X::element_type>::forward(
+          detail::promoted<typename rule::layout>(x), detail::promoted<typename rule::layout>(weight), eps));
+    }
   }
 }
 

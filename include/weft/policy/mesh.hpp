@@ -63,8 +63,8 @@ struct degrees {
     return 1;
   }
   /// Ranks in all.
-  constexpr int product() const {
-    int n = dp * tp * pp * cp * ep;
+  constexpr std::int64_t product() const {
+    std::int64_t n = std::int64_t{dp} * tp * pp * cp * ep;
     for (const own_degrees::entry& e : own.at) n *= e.axis.empty() ? 1 : e.degree;
     return n;
   }

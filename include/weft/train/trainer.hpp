@@ -42,6 +42,7 @@ class trainer {
   /// has to outlive it.
   trainer(context& rank, Model& model, const adamw& optimizer = {})
       : rank_(rank), model_(model), optimizer_(optimizer), store_(rank, model.registry(), config_of<typename strategy::sharding>()) {
+    check(optimizer);
     model.use(store_);
   }
   ~trainer() { model_.release(); }
