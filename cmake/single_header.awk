@@ -1,4 +1,4 @@
-# awk -f single_header.awk INCLUDE_DIR weft/weft.hpp: prints one header that stands for the whole tree below the one named.
+# awk -v out=FILE -f single_header.awk INCLUDE_DIR weft/weft.hpp: one header that stands for the whole tree below the one named.
 # A header is written once, where it is first included; an .inl each time it is included, also through the macro
 # WEFT_KERNELS; standard includes stay where they are. Anything it can't follow is an error.
 
@@ -7,6 +7,8 @@ function stop(where, sentence) {
   failed = 1
   exit 1
 }
+
+function put(line) { print line >out }
 
 function read(file,   path, line, n) {
   if (file in lines) return
@@ -30,11 +32,11 @@ function write(file,   i, line, target) {
   } else if (file !~ /\.inl$/) {
     stop(file, "has no #pragma once, and is no .inl")
   }
-  print "\n// " file
+  put("\n// " file)
   for (i = 1; i <= lines[file]; i++) {
     line = text[file, i]
     if (line !~ /^[ \t]*#/) {
-      print line
+      put(line)
       continue
     }
     if (line ~ /^[ \t]*#[ \t]*pragma[ \t]+once/) continue
@@ -45,7 +47,7 @@ function write(file,   i, line, target) {
     if (line ~ /^[ \t]*#[ \t]*pragma[ \t]+push_macro\("WEFT_KERNELS"\)/) kept[++keeps] = kernels
     if (line ~ /^[ \t]*#[ \t]*pragma[ \t]+pop_macro\("WEFT_KERNELS"\)/) kernels = kept[keeps--]
     if (line !~ /^[ \t]*#[ \t]*include/) {
-      print line
+      put(line)
       continue
     }
     if (line ~ /include[ \t]+WEFT_KERNELS/) {
@@ -57,7 +59,7 @@ function write(file,   i, line, target) {
     }
     if (target ~ /^weft\//) write(target)
     else if (line ~ /include[ \t]*"/) stop(file ":" i, "includes " target " by a relative path; write <weft/...>")
-    else print line
+    else put(line)
   }
 }
 
@@ -68,10 +70,10 @@ function named(line) {
 }
 
 BEGIN {
-  if (ARGC != 3) stop("usage", "awk -f single_header.awk INCLUDE_DIR weft/weft.hpp")
+  if (ARGC != 3 || out == "") stop("usage", "awk -v out=FILE -f single_header.awk INCLUDE_DIR weft/weft.hpp")
   root = ARGV[1]
-  print "// Weft in one header, for the CPU. Generated from include/" ARGV[2] " by cmake/single_header.awk: change that tree, not this."
-  print "#pragma once"
+  put("// Weft in one header, for the CPU. Generated from include/" ARGV[2] " by cmake/single_header.awk: change that tree, not this.")
+  put("#pragma once")
   write(ARGV[2])
   exit
 }
