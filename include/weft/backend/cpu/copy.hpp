@@ -14,15 +14,6 @@ namespace weft::cpu {
 
 namespace detail {
 
-template <class T>
-inline void move_or_add(T& y, const T& x, bool add) {
-  if (add) {
-    put(y, widen(x), true);
-  } else {
-    y = x;
-  }
-}
-
 /// One row of a copy.
 template <class T>
 void copy_row(int64 n, const T* x, int64 sx, T* y, int64 sy, bool add) {
@@ -35,19 +26,35 @@ void copy_row(int64 n, const T* x, int64 sx, T* y, int64 sy, bool add) {
       return;
     }
   }
-  for (int64 i = 0; i < n; ++i) move_or_add(y[i * sy], x[i * sx], add);
+  if (add)
+    for (int64 i = 0; i < n; ++i) put(y[i * sy], widen(x[i * sx]), true);
+  else
+    for (int64 i = 0; i < n; ++i) y[i * sy] = x[i * sx];
 }
 
 template <class T>
-void copy_transposed(int64 rows, int64 columns, const T* x, int64 x_column, T* y, int64 y_row, bool add) {
+void copy_transposed(int64 rows, int64 columns, const T* x, int64 x_column, T* y, int64 y_row) {
   if constexpr (in_float<T>) {
-    WEFT_DISPATCH(copy_transposed, rows, columns, x, x_column, y, y_row, add);
+    WEFT_DISPATCH(copy_transposed, rows, columns, x, x_column, y, y_row);
   } else {
     constexpr int64 side = 8;  // squares whose lines stay in the first cache
     for (int64 j0 = 0; j0 < columns; j0 += side)
       for (int64 i = 0; i < rows; ++i)
-        for (int64 j = j0; j < columns && j < j0 + side; ++j) move_or_add(y[i * y_row + j], x[i + j * x_column], add);
+        for (int64 j = j0; j < columns && j < j0 + side; ++j) y[i * y_row + j] = x[i + j * x_column];
   }
+}
+
+/// y += the transposed, by way of a small square in the first cache: x is moved there, then added row by row.
+template <class T>
+void add_transposed(int64 rows, int64 columns, const T* x, int64 x_column, T* y, int64 y_row) {
+  constexpr int64 side = 32;
+  alignas(64) T square[side * side];
+  for (int64 j = 0; j < columns; j += side)
+    for (int64 i = 0; i < rows; i += side) {
+      const int64 down = rows - i < side ? rows - i : side, across = columns - j < side ? columns - j : side;
+      copy_transposed(down, across, x + i + j * x_column, x_column, square, side);
+      for (int64 k = 0; k < down; ++k) copy_row(across, square + k * side, 1, y + (i + k) * y_row + j, 1, true);
+    }
 }
 
 /// The dimension along which an array runs, or -1.
@@ -76,7 +83,10 @@ void copy(team& workers, loop<2> nest, const T* x, T* y, bool add) {
   workers.parallel_for(rest.outer() * bands, [&](int64 task) {
     const auto at = rest.offsets(task / bands);
     const int64 first = task % bands * band, n = rows - first < band ? rows - first : band;
-    copy_transposed(n, columns, x + at[0] + first, x_column, y + at[1] + first * y_row, y_row, add);
+    const T* const from = x + at[0] + first;
+    T* const to = y + at[1] + first * y_row;
+    if (add) add_transposed(n, columns, from, x_column, to, y_row);
+    else copy_transposed(n, columns, from, x_column, to, y_row);
   });
 }
 
