@@ -64,17 +64,37 @@ inline int unit_dimension(const loop<2>& nest, int array) {
   return -1;
 }
 
+/// What a copy of one element type is made of, so that the loop nest around it is compiled once.
+struct copy_kernels {
+  int64 size;  // bytes of an element
+  void (*row)(int64 n, const void* x, int64 sx, void* y, int64 sy, bool add);
+  void (*square)(int64 rows, int64 columns, const void* x, int64 x_column, void* y, int64 y_row, bool add);  // transposed
+};
+
 template <class T>
-void copy(team& workers, loop<2> nest, const T* x, T* y, bool add) {
+constexpr copy_kernels copy_kernels_of() {
+  return {sizeof(T),
+          [](int64 n, const void* x, int64 sx, void* y, int64 sy, bool add) {
+            copy_row(n, static_cast<const T*>(x), sx, static_cast<T*>(y), sy, add);
+          },
+          [](int64 rows, int64 columns, const void* x, int64 x_column, void* y, int64 y_row, bool add) {
+            if (add) add_transposed(rows, columns, static_cast<const T*>(x), x_column, static_cast<T*>(y), y_row);
+            else copy_transposed(rows, columns, static_cast<const T*>(x), x_column, static_cast<T*>(y), y_row);
+          }};
+}
+
+[[gnu::noinline]] inline void copy(team& workers, loop<2> nest, const copy_kernels& kernels, const void* from, void* to, bool add) {
+  const auto x = [&](int64 at) { return static_cast<const char*>(from) + at * kernels.size; };
+  const auto y = [&](int64 at) { return static_cast<char*>(to) + at * kernels.size; };
   const int to_last = unit_dimension(nest, 1), along = unit_dimension(nest, 0), last = nest.rank() - 1;
   if (to_last < 0 || along < 0 || to_last == along) {
     const int64 n = nest.inner(), sx = nest.inner_stride(0), sy = nest.inner_stride(1);
     for_rows(workers, nest.outer(), n, [&](int64 begin, int64 end) {
-      nest.each(begin, end, [&](const std::array<int64, 2>& at) { copy_row(n, x + at[0], sx, y + at[1], sy, add); });
+      nest.each(begin, end, [&](const std::array<int64, 2>& at) { kernels.row(n, x(at[0]), sx, y(at[1]), sy, add); });
     });
     return;
   }
-  if (to_last != last) return copy(workers, nest.with_last(to_last), x, y, add);
+  if (to_last != last) return copy(workers, nest.with_last(to_last), kernels, from, to, add);
   // Transposed: tasks are bands of 64 of dimension `along`, for every index of the dimensions that remain.
   constexpr int64 band = 64;
   const int64 rows = nest.extent(along), columns = nest.inner(), bands = (rows + band - 1) / band;
@@ -83,10 +103,7 @@ void copy(team& workers, loop<2> nest, const T* x, T* y, bool add) {
   workers.parallel_for(rest.outer() * bands, [&](int64 task) {
     const auto at = rest.offsets(task / bands);
     const int64 first = task % bands * band, n = rows - first < band ? rows - first : band;
-    const T* const from = x + at[0] + first;
-    T* const to = y + at[1] + first * y_row;
-    if (add) add_transposed(n, columns, from, x_column, to, y_row);
-    else copy_transposed(n, columns, from, x_column, to, y_row);
+    kernels.square(n, columns, x(at[0] + first), x_column, y(at[1] + first * y_row), y_row, add);
   });
 }
 
@@ -97,7 +114,7 @@ template <class T>
 void copy(team& workers, int rank, const int64* extents, const T* x, const int64* x_strides, T* y,
           const int64* y_strides, bool add) {
   const detail::loop<2> nest(rank, extents, {x_strides, y_strides});
-  detail::copy(workers, nest, x, y, add);
+  detail::copy(workers, nest, detail::copy_kernels_of<T>(), x, y, add);
 }
 
 }  // namespace weft::cpu
