@@ -11,6 +11,7 @@
 #include <weft/nn/tensor_parallel.hpp>
 #include <weft/op/arithmetic.hpp>
 #include <weft/op/embedding.hpp>
+#include <weft/op/require_ids.hpp>
 #include <weft/op/rms_norm.hpp>
 
 namespace weft {
@@ -41,6 +42,7 @@ struct llama_config {
     }
     require(c.head_dim % 2 == 0, "head_dim ", c.head_dim, " is odd; rotary positions turn pairs, so choose an even one");
     if (c.ffn == 0) c.ffn = (c.hidden * 8 / 3 + 63) / 64 * 64;
+    at_least_one(c.head_dim, "head_dim"), at_least_one(c.ffn, "ffn");
     const auto divides = [&](std::int64_t n, const char* what) {
       require(n % tensor_parallel == 0, n, " ", what, " don't divide among tp = ", tensor_parallel, " ranks; choose tp or ", what, " so that they do");
     };
@@ -75,8 +77,7 @@ class llama {
  public:
   using strategy = S;
   using compute = typename S::precision::compute;
-  /// Token ids, [batch/dp, seq].
-  using ids = basic_tensor<std::int32_t, dims<batch, seq>, place<shard<batch, typename S::sharding::axis>>, typename S::backend>;
+  using ids = token_ids<S>;
 
   llama(context& rank, const llama_config& wanted)
       : config_(wanted.resolved(rank.degree<tp>(), S::sequence_parallel)), rank_(&rank), layers_(static_cast<std::size_t>(config_.layers)) {
@@ -101,11 +102,13 @@ class llama {
   llama(const llama&) = delete;
   llama& operator=(const llama&) = delete;
 
-  /// tokens [batch/dp, seq] -> logits [batch/dp, seq, vocab/tp].
+  /// tokens [batch/dp, seq] -> logits [batch/dp, seq, vocab/tp]. Throws when the sequence is longer than max_seq, and when a
+  /// token is not in the vocabulary.
   auto operator()(const ids& tokens) {
     require(hooks_ != nullptr, "the model has no parameter store: make a trainer or a parameter_store for it, and keep that as long as the model is used");
     require(tokens.template local_extent<seq>() <= config_.max_seq, "a sequence of ", tokens.template local_extent<seq>(),
             " tokens is longer than max_seq = ", config_.max_seq);
+    require_ids(tokens, 0, config_.vocab, "the token");
     auto x = in_unit(*rank_, *hooks_, 0, [&](const auto& t) { return leave_block<S>(embedding(t, embedding_)); }, tokens);
     int unit = 1;
     for (const llama_layer<S>& layer : layers_) {
