@@ -1,0 +1,185 @@
+"""Times Weft's training step beside PyTorch's: one step of each in turn, medians, ratios. Started by run.sh.
+
+Every set-up of PyTorch is a process of its own that waits while the others work; set-ups much slower than the best one are
+dropped after the warm-up. The ratio is taken with the fastest that is left. Needs no package itself.
+"""
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import platform
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+here = Path(__file__).parent
+MODELS = {
+    # the defaults of examples/02_train_llama.cpp
+    "main": dict(layers=4, hidden=192, heads=6, kv_heads=2, ffn=512, vocab=256, seq=128, batch=16),
+    "10.8M": dict(layers=6, hidden=384, heads=6, kv_heads=6, ffn=1024, vocab=256, seq=256, batch=8),
+}
+SETUPS = {
+    "fp32": ["eager", "eager+malloc", "compile+malloc"],
+    "bf16": ["eager-master", "eager-master+malloc", "eager-autocast+malloc", "compile-master+malloc", "compile-autocast+malloc"],
+}
+# Freed memory stays with the process: without this, glibc gives large blocks back to the system at every step.
+MALLOC = dict(MALLOC_MMAP_THRESHOLD_="4294967296", MALLOC_TRIM_THRESHOLD_="8589934592", MALLOC_TOP_PAD_="67108864")
+WARM_UP = 3
+
+
+class Side:
+    """One competitor: a process, or two that step together."""
+
+    def __init__(self, name, commands, env=None):
+        self.name, self.seconds, self.peak_kb = name, [], 0
+        self.processes = [subprocess.Popen(c, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE if name != "weft" else None,
+                                           text=True, env=os.environ | (env or {})) for c in commands]
+        self.facts = {}
+
+    def wait_ready(self):
+        self.facts |= self.read("ready")
+
+    def read(self, key):
+        """The next line of every process that has this key; sizes are added, of times the longest counts."""
+        answers = []
+        for p in self.processes:
+            answer = {}
+            while key not in answer:
+                line = p.stdout.readline()
+                if not line:
+                    raise RuntimeError((p.stderr.read().strip().splitlines() or ["it ended"])[-1] if p.stderr else "it ended")
+                answer = json.loads(line)
+                self.facts |= answer
+            answers.append(answer)
+        fold = lambda name: max if name == "seconds" else sum
+        return {name: fold(name)(a[name] for a in answers) for name in answers[0]}
+
+    def step(self):
+        for p in self.processes:
+            p.stdin.write("\n")
+            p.stdin.flush()
+        answer = self.read("seconds")
+        self.peak_kb = answer["peak_kb"]
+        return answer["seconds"]
+
+    def end(self):
+        for p in self.processes:
+            with contextlib.suppress(OSError):
+                p.stdin.close()
+        for p in self.processes:
+            try:
+                p.wait(20)
+            except subprocess.TimeoutExpired:
+                p.kill()
+
+
+@contextlib.contextmanager
+def machine_to_itself():
+    """Holds the lock file that BENCH_LOCK names, for machines on which several measure."""
+    if "BENCH_LOCK" not in os.environ:
+        yield
+        return
+    with open(os.environ["BENCH_LOCK"], "w") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def words(numbers):
+    return [str(w) for pair in numbers.items() for w in pair]
+
+
+def start(case, step_program, only):
+    model = MODELS[case["model"]] | dict(threads=case["threads"], steps=100000)
+    yield lambda: Side("weft", [[step_program, case["precision"], *words(model), "dp", str(case["dp"])]])
+    for setup in SETUPS[case["precision"]]:
+        if only and not any(setup.startswith(o) for o in only):
+            continue
+        name, *tuned = setup.split("+")
+        command = [sys.executable, str(here / "torch_step.py"), case["precision"], "setup", name, *words(model)]
+        commands = [command]
+        if case["dp"] == 2:
+            port = free_port()
+            commands = [[*command, "port", str(port), "rank", str(r)] for r in (0, 1)]
+        yield lambda commands=commands, setup=setup, tuned=tuned: Side(setup, commands, MALLOC if tuned else None)
+
+
+def compare(case, step_program, rounds, only):
+    sides = []
+    try:
+        for make in start(case, step_program, only):
+            side = make()
+            try:
+                side.wait_ready()
+                warm = [side.step() for _ in range(WARM_UP)]
+                side.warm = min(warm[1:])
+                sides.append(side)
+            except RuntimeError as e:
+                print(f"    {side.name} doesn't run: {e}", flush=True)
+                side.end()
+                if side.name == "weft":
+                    raise
+        if len({s.facts["parameters"] for s in sides}) != 1:
+            raise RuntimeError("the two sides' models have different counts of parameters")
+        best = min(s.warm for s in sides[1:])
+        for s in sides[1:]:
+            if s.warm > 1.4 * best:
+                s.end()
+        sides = [sides[0], *(s for s in sides[1:] if s.warm <= 1.4 * best)]
+        for turn in range(rounds):
+            with machine_to_itself():
+                order = sides if turn % 2 == 0 else sides[::-1]
+                for s in order:
+                    s.seconds.append(s.step())
+    finally:
+        for s in sides:
+            s.end()
+    tokens = MODELS[case["model"]]["batch"] * MODELS[case["model"]]["seq"]
+    figures = [dict(name=s.name, tokens_per_second=tokens / statistics.median(s.seconds), best=tokens / min(s.seconds),
+                    peak_mb=s.peak_kb / 1024, base_mb=s.facts["base_kb"] / 1024) for s in sides]
+    weft, torch = figures[0], max(figures[1:], key=lambda f: f["tokens_per_second"])
+    result = case | dict(figures=figures, fastest=torch["name"], speed=weft["tokens_per_second"] / torch["tokens_per_second"],
+                         speed_of_best=weft["best"] / max(f["best"] for f in figures[1:]),
+                         memory=weft["peak_mb"] / min(f["peak_mb"] for f in figures[1:]),
+                         memory_above_base=(weft["peak_mb"] - weft["base_mb"]) / min(f["peak_mb"] - f["base_mb"] for f in figures[1:]))
+    print(f"| {case['model']} | {case['precision']} | {case['dp']} x {case['threads']} | {weft['tokens_per_second']:,.0f} | "
+          f"{torch['tokens_per_second']:,.0f} ({torch['name']}) | {result['speed']:.2f} | {result['speed_of_best']:.2f} | "
+          f"{weft['peak_mb']:,.0f} / {torch['peak_mb']:,.0f} | {result['memory']:.2f} | {result['memory_above_base']:.2f} |", flush=True)
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--step", required=True, help="the compiled step.cpp")
+    parser.add_argument("--out", default="results.jsonl", help="every figure, a line a case")
+    parser.add_argument("--rounds", type=int, default=9, help="timed steps of each side")
+    parser.add_argument("--models", nargs="*", default=list(MODELS))
+    parser.add_argument("--precisions", nargs="*", default=list(SETUPS))
+    parser.add_argument("--ranks", nargs="*", default=["1x1", "1x2", "2x1"], help="processes x threads")
+    parser.add_argument("--setups", nargs="*", help="PyTorch set-ups that begin so [all]")
+    o = parser.parse_args()
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
+    print(f"{cpu}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}, {o.rounds} rounds")
+    print("\n| model | precision | ranks x threads | Weft tok/s | PyTorch tok/s (fastest set-up) | ratio of medians | ratio of best steps |"
+          " peak MB | ratio | ratio above start |\n|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    with open(o.out, "a") as out:
+        for model in o.models:
+            for ranks in o.ranks:
+                dp, threads = map(int, ranks.split("x"))
+                for precision in o.precisions:
+                    result = compare(dict(model=model, precision=precision, dp=dp, threads=threads), o.step, o.rounds, o.setups)
+                    out.write(json.dumps(result) + "\n")
+                    out.flush()
+    print(f"\nload at the end {os.getloadavg()[0]:.1f}")
+
+
+main()
