@@ -42,8 +42,9 @@ class parameter_registry {
   }
 
   /// Makes `w` a parameter of the newest unit. `global` are its global extents. Throws when the ranks don't divide them.
+  /// Returns its record, where a bias of two dimensions says that it doesn't decay.
   template <any_tensor W>
-  void add(context& rank, W& w, std::string name, const shape& global, initial init) {
+  parameter_record& add(context& rank, W& w, std::string name, const shape& global, initial init) {
     parameter_record& r = units_.back().parameters.emplace_back();
     r.name = std::move(name);
     r.global = global;
@@ -66,6 +67,7 @@ class parameter_registry {
     w.slot->live = &r.live;
     w.slot->pinned = true;
     r.slot = w.slot;
+    return r;
   }
 
   std::deque<parameter_unit>& units() { return units_; }
