@@ -1,5 +1,5 @@
 // Trains a byte-level Llama on a text. The strategy is a template argument of everything that computes; the program holds
-// sixteen of them (train_llama/*.cpp) and picks one by name. Errors: one sentence on stderr; exit code 2 for what can't be
+// thirty-two of them (train_llama/*.cpp) and picks one by name. Errors: one sentence on stderr; exit code 2 for what can't be
 // read on the command line, 1 for the rest.
 #include <CLI/CLI.hpp>
 
@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.option_defaults()->group("Strategy");
   app.add_option("--strategy", strategy, "SHARDING-PRECISION[-full][-sp] by one name [zero3-bf16]");
-  app.add_option("--sharding", sharding, "replicated or zero3");
+  app.add_option("--sharding", sharding, "replicated, zero1, zero2 or zero3");
   app.add_option("--precision", precision, "fp32 or bf16");
   app.add_option("--checkpointing", checkpointing, "none or full (recompute each layer)");
   app.add_flag("--sequence-parallel", sequence_parallel, "shard the sequence over tp between blocks");

@@ -36,7 +36,7 @@ void run_with(settings s) {
   }, {.seed = s.seed, .threads_per_rank = s.threads, .trace = &collectives});
 }
 
-/// The eight strategies of one precision.
+/// The sixteen strategies of one precision.
 template <class Precision>
 std::vector<choice> strategies_of() {
   using namespace weft;
@@ -45,14 +45,16 @@ std::vector<choice> strategies_of() {
     using S = strategy<mesh<dp, tp>, Sharding, Precision, Checkpointing, Sequence...>;
     all.push_back({strategy_name<S>(), run_with<S>});
   };
-  add.template operator()<zero3, checkpoint_none>();
-  add.template operator()<zero3, checkpoint_none, sequence_parallel>();
-  add.template operator()<zero3, checkpoint_full>();
-  add.template operator()<zero3, checkpoint_full, sequence_parallel>();
-  add.template operator()<replicated, checkpoint_none>();
-  add.template operator()<replicated, checkpoint_none, sequence_parallel>();
-  add.template operator()<replicated, checkpoint_full>();
-  add.template operator()<replicated, checkpoint_full, sequence_parallel>();
+  const auto with = [&]<class Sharding>() {
+    add.template operator()<Sharding, checkpoint_none>();
+    add.template operator()<Sharding, checkpoint_none, sequence_parallel>();
+    add.template operator()<Sharding, checkpoint_full>();
+    add.template operator()<Sharding, checkpoint_full, sequence_parallel>();
+  };
+  with.template operator()<zero3>();
+  with.template operator()<zero2>();
+  with.template operator()<zero1>();
+  with.template operator()<replicated>();
   return all;
 }
 

@@ -59,11 +59,11 @@ void set_strategy(settings& s, const std::string& name) {
 
 void resolve(settings& s) {
   using weft::require;
-  check_name("sharding policy", s.sharding, {"replicated", "zero3"});
+  check_name("sharding policy", s.sharding, {"replicated", "zero1", "zero2", "zero3"});
   check_name("precision policy", s.precision, {"fp32", "bf16"});
   check_name("checkpointing policy", s.checkpointing, {"none", "full"});
   require(s.degrees.dp >= 1 && s.degrees.tp >= 1, "the degrees are dp ", s.degrees.dp, " and tp ", s.degrees.tp, "; each is at least 1");
-  const int ranks = s.degrees.product();
+  const auto ranks = static_cast<int>(s.degrees.product());
   require(s.ranks == 0 || s.ranks == ranks, "dp ", s.degrees.dp, " x tp ", s.degrees.tp, " takes ", ranks, " ranks, not ", s.ranks,
           "; change --dp, --tp or --ranks so that they agree");
   s.ranks = ranks;

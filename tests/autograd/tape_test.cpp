@@ -7,10 +7,15 @@
 #include <weft/autograd/backward.hpp>
 #include <weft/autograd/checkpoint.hpp>
 #include <weft/op/arithmetic.hpp>
+#include <weft/op/attention.hpp>
 #include <weft/op/contract.hpp>
 #include <weft/op/create.hpp>
+#include <weft/op/cross_entropy.hpp>
 #include <weft/op/elementwise.hpp>
+#include <weft/op/embedding.hpp>
 #include <weft/op/reduce.hpp>
+#include <weft/op/rms_norm.hpp>
+#include <weft/op/swiglu.hpp>
 #include <weft/op/view.hpp>
 
 #include "traced_ranks.hpp"
@@ -26,6 +31,8 @@ template <class F>
 void alone(F f) {
   traced_ranks({}, [&](context& rank, auto) { f(rank); });
 }
+template <class X>
+context& rank_of(const X& x) { return *x.rank; }
 double first(const row& x) { return x.local_data()[0]; }
 
 TEST_CASE("a value used many times gets the sum of its gradients") {
@@ -129,6 +136,121 @@ TEST_CASE("misuse is an error that says what to do") {
     rank.tape = own;
     CHECK_THROWS_WITH_AS((contract<hidden>(x, ones<row>(rank, {4}))), doctest::Contains("dimension hidden has 3 elements on one side and 4"), weft::error);
     CHECK_THROWS_WITH_AS((slice<hidden>(x, 2, 2)), doctest::Contains("slice of dimension hidden from 2 with 2 elements lies outside its 3"), weft::error);
+  });
+}
+
+TEST_CASE("a loss whose recording is gone is refused, not taken for a constant") {
+  alone([](context& rank) {
+    row x = ones<row>(rank, {3}).requires_grad();
+    const auto trunk = square(x);
+    const auto one = sum(trunk), two = sum(scale(trunk, 2));
+    backward(one);
+    CHECK_THROWS_WITH_AS(backward(one), doctest::Contains("add losses up"), weft::error);
+    CHECK_THROWS_WITH_AS(backward(two), doctest::Contains("add losses up"), weft::error);
+    tape other;
+    const recording elsewhere(rank, &other);
+    const auto three = sum(checkpoint([](const row& h) { return square(h); }, x));
+    {
+      tape third;
+      const recording inside(rank, &third);
+      CHECK_THROWS_WITH_AS(backward(three), doctest::Contains("no longer recorded"), weft::error);
+    }
+    x.zero_grad();
+    backward(three);
+    CHECK(first(x.grad()) == 2);
+  });
+}
+
+TEST_CASE("a backward that throws leaves an empty tape that records on") {
+  alone([](context& rank) {
+    row x = full<row>(rank, {3}, 5).requires_grad();
+    tape* const own = rank.tape;
+    bool told = false;
+    const auto f = [&](const row& h) {
+      if (std::exchange(told, true)) fail("the second run");
+      return square(h);
+    };
+    const auto loss = sum(checkpoint(f, x) + square(x));
+    CHECK_THROWS_WITH_AS(backward(loss), "the second run", weft::error);
+    CHECK(rank.tape == own);
+    CHECK(rank.tape->size() == 0);
+    x.zero_grad();
+    backward(sum(square(x)));
+    CHECK(first(x.grad()) == 10);
+  });
+}
+
+TEST_CASE("a checkpointed function of constants contributes nothing, and is no error") {
+  alone([](context& rank) {
+    row c = ones<row>(rank, {3}), x = ones<row>(rank, {3}).requires_grad();
+    backward(sum(checkpoint([](const row& h) { return square(h); }, c) * x));
+    CHECK(first(x.grad()) == 1);
+    CHECK(!c.has_grad());
+  });
+}
+
+// A parameter's gradient is kept in the policy's type; operators whose kernels write several gradients at once have to see it.
+TEST_CASE("gradients kept in another type than the value's") {
+  alone([](context& rank) {
+    using half = tensor<bf16, dims<batch, hidden>>;
+    using half_row = tensor<bf16, dims<hidden>>;
+    using four = tensor<bf16, dims<batch, seq, heads, head_dim>>;
+    // dtype `kept` for every input's gradient; all gradients one after another, as doubles.
+    const auto gradients_of = [&](dtype kept, auto f, auto... inputs) {
+      ((inputs.requires_grad(), inputs.slot->type = kept), ...);
+      backward(sum(cast<float>(f(inputs...))));
+      std::vector<double> out;
+      const auto add = [&](const array& g) {
+        REQUIRE(g.type == kept);
+        for (std::int64_t i = 0; i < g.elements(); ++i)
+          out.push_back(kept == dtype::bf16 ? double(float(g.as<bf16>()[i])) : kept == dtype::f32 ? double(g.as<float>()[i]) : g.as<double>()[i]);
+      };
+      (add(inputs.slot->gradient), ...);
+      return out;
+    };
+    // 2^-7: one rounding to bf16 more on one side than on the other, of gradients no larger than 4.
+    const auto same = [&](auto f, auto... inputs) {
+      const auto own = gradients_of(dtype::bf16, f, inputs...);
+      for (dtype kept : {dtype::f32, dtype::f64}) {
+        const auto other = gradients_of(kept, f, inputs...);
+        REQUIRE(own.size() == other.size());
+        double largest = 0;
+        for (std::size_t i = 0; i < own.size(); ++i) {
+          CHECK(std::abs(own[i] - other[i]) <= 4.0 / 128);
+          largest = std::max(largest, std::abs(other[i]));
+        }
+        CHECK(largest > 0.1);
+        CHECK(largest < 4);
+      }
+    };
+    const auto x = normal<half>(rank, "x", {3, 8}), y = normal<half>(rank, "y", {3, 8});
+    same([](const half& a, const half& b) { return swiglu(a, b); }, x, y);
+    same([](const half& a) { return swiglu(a, a); }, x);
+    same([](const half& a, const half_row& b) { return rms_norm(a, b); }, x, ones<half_row>(rank, {8}));
+    same([](const half& a) { return embedding(full<tensor<std::int32_t, dims<seq>>>(rank_of(a), {2}, 1), a); }, x);
+    const auto q = normal<four>(rank, "q", {1, 4, 2, 8}, 0.5), k = normal<four>(rank, "k", {1, 4, 2, 8}, 0.5), v = normal<four>(rank, "v", {1, 4, 2, 8}, 0.5);
+    same([](const four& a, const four& b, const four& c) { return attention(a, b, c); }, q, k, v);
+    same([](const four& a) { return attention(a, a, a); }, q);
+  });
+}
+
+TEST_CASE("logits that are a parameter are not written over") {
+  alone([](context& rank) {
+    matrix x = normal<matrix>(rank, "x", {2, 4});
+    const auto ids = zeros<tensor<std::int32_t, dims<batch>>>(rank, {2});
+    const auto gradient_of = [&](matrix& logits) {
+      backward(cross_entropy(logits, ids).sum);
+      return on_host(logits.grad());
+    };
+    matrix leaf = x;
+    const auto expected = gradient_of(leaf.requires_grad());
+    matrix parameter = x;  // as a parameter store leaves it: the value lies elsewhere
+    const auto before = on_host(x);
+    const array lies = array(x.data.data, dtype::f64, x.data.shape);
+    parameter.requires_grad().slot->live = &lies;
+    parameter.data = array(nullptr, dtype::f64, x.data.shape);
+    CHECK(gradient_of(parameter) == expected);
+    CHECK(on_host(x) == before);
   });
 }
 

@@ -13,8 +13,8 @@ template <class F>
 void traced_ranks(const weft::degrees& mesh, F&& f) {
   using weft::context;
   using inner = weft::traced<weft::threads>;
-  weft::trace_log log(mesh.product());
-  inner::launch(mesh.product(), log, [&](inner& world) {
+  weft::trace_log log(static_cast<int>(mesh.product()));
+  inner::launch(static_cast<int>(mesh.product()), log, [&](inner& world) {
     context rank{weft::any_communicator(world), 1};
     rank.set_queue(std::make_shared<weft::cpu_backend::queue>(1));
     weft::detail::add_axes(rank, world, mesh, weft::mesh<weft::dp, weft::tp>{});

@@ -4,18 +4,6 @@
 namespace {
 using namespace weft;
 
-struct shard_optimizer {
-  static constexpr std::string_view name = "shard_optimizer";
-  static constexpr bool shards_parameters = false, shards_gradients = false, shards_optimizer = true;
-  static constexpr int prefetch = 0;
-  using axis = dp;
-};
-struct shard_gradients {
-  static constexpr std::string_view name = "shard_gradients";
-  static constexpr bool shards_parameters = false, shards_gradients = true, shards_optimizer = true;
-  static constexpr int prefetch = 0;
-  using axis = dp;
-};
 struct eager {  // two units ahead, three gather buffers
   static constexpr std::string_view name = "eager";
   static constexpr bool shards_parameters = true, shards_gradients = true, shards_optimizer = true;
@@ -36,8 +24,6 @@ struct of {
 };
 }  // namespace
 
-TEST_CASE("a policy that shards the optimizer's state") { weft_test::check_meshes<of<shard_optimizer>::strategy>(); }
-TEST_CASE("a policy that shards gradients too") { weft_test::check_meshes<of<shard_gradients>::strategy>(); }
 TEST_CASE("a policy that prefetches two units") { weft_test::check_meshes<of<eager>::strategy>(); }
 TEST_CASE("a precision with a reduction type of its own") {
   const weft_test::task t{{.batch = 4, .micro_batches = 2}};

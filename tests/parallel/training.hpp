@@ -52,7 +52,9 @@ outcome train_model(const weft::degrees& degrees, const Config& config, const pl
         const auto x = generate<ids>(rank, {t.batch, t.seq}, token);
         const auto y = generate<ids>(rank, {t.batch, t.seq}, [&](std::int64_t i) { return token(i + 1); });
         const auto l = cross_entropy(model(x), y);
-        loss += double(*all_reduce<dp>(l.sum).local_data());
+        loss_sums sums{double(*l.sum.local_data()), double(*l.count.local_data())};
+        detail::finish_sums<decltype(l.sum)>(rank, sums);
+        loss += sums.sum;
         backward(l.sum);
         store.end_micro_batch();
       }

@@ -67,6 +67,7 @@ constexpr degrees d = degrees{.dp = 2, .tp = 3}.with<rows>(5).with<columns>(2).w
 static_assert(d.of("dp") == 2 && d.of("tp") == 3 && d.of("pp") == 1 && d.of("rows") == 7 && d.of("columns") == 2 && d.of("unheard") == 1);
 static_assert(d.product() == 2 * 3 * 7 * 2 && degrees{}.product() == 1);
 static_assert(d == d && !(d == degrees{}));
+static_assert(d.with<dp>(4) == degrees{.dp = 4, .tp = 3}.with<rows>(7).with<columns>(2));
 
 TEST_CASE("policies have the names that a user writes") {
   CHECK(replicated::name == "replicated");
@@ -77,8 +78,14 @@ TEST_CASE("policies have the names that a user writes") {
   CHECK(checkpoint_full::name == "full");
 }
 
+template <int N>
+struct numbered : axis_tag {
+  static constexpr char letter[] = {char('a' + N)};
+  static constexpr std::string_view name{letter, 1};
+};
 TEST_CASE("a fifth axis of one's own is refused") {
-  CHECK_THROWS(degrees{}.with<rows>(1).with<columns>(1).with<pp>(1).with<cp>(1).with<ep>(1));
+  const degrees four = degrees{}.with<rows>(1).with<columns>(1).with<numbered<0>>(1).with<numbered<1>>(1);
+  CHECK_THROWS_WITH_AS(four.with<numbered<2>>(1), doctest::Contains("axis c is the fifth"), weft::error);
 }
 
 }  // namespace

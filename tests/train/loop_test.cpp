@@ -18,10 +18,12 @@ struct told final : trainable {
   double norm_of_sums = 8;
   std::vector<adamw_step> updates;
   int validations = 0;
+  int asked = 0, refuse = 0;  // which step is not accepted
 
   loss_sums gradients(std::int64_t step) override { return {(10.0 - static_cast<double>(step)) * 4 + (step == 3 ? bad : 0), 4}; }
   double gradient_norm() override { return norm_of_sums + (updates.size() == 2 ? bad_norm : 0); }
-  void update(const adamw_step& s) override { updates.push_back(s); }
+  bool accept(double) override { return ++asked != refuse; }
+  void update(adamw_step s) override { updates.push_back(s); }
   loss_sums validate() override { return ++validations, loss_sums{6, 4}; }
   std::vector<std::string> unit_names() const override { return {"only"}; }
 };
@@ -87,4 +89,18 @@ TEST_CASE("files: a line a step, the ledger, the trace") {
   CHECK(ledger.at("ranks").at(0).at("categories").contains("optimizer"));
   CHECK(nlohmann::json::parse(read_file(folder / "trace.json")).at("traceEvents").size() > 3);
   CHECK_THROWS_WITH_AS(run(work, {.steps = 1, .folder = folder / "missing"}), doctest::Contains("metrics.jsonl can't be written"), error);
+}
+
+TEST_CASE("a step that is not accepted changes nothing, and the optimizer doesn't count it") {
+  told work;
+  work.refuse = 3;
+  work.bad_norm = INFINITY;
+  const auto result = run(work, {.steps = 3});
+  CHECK(result.skipped == 1);
+  REQUIRE(work.updates.size() == 2);
+  told again;
+  again.refuse = 1;
+  run(again, {.steps = 2});
+  REQUIRE(again.updates.size() == 1);
+  CHECK(again.updates[0].bias1 == doctest::Approx(1 - adamw{}.beta1));
 }

@@ -65,7 +65,8 @@ trained train(degrees ranks, training plan, adamw optimizer = {.lr = 1e-2}) {
     const auto line = nlohmann::json::parse(lines.substr(at, lines.find('\n', at) - at));
     if (!line.contains("loss")) continue;
     out.losses.push_back(line.at("loss"));
-    out.norms.push_back(line.at("gradient_norm"));
+    const auto& norm = line.at("gradient_norm");  // null where a step was skipped
+    out.norms.push_back(norm.is_null() ? INFINITY : norm.get<double>());
     out.tokens.push_back(line.at("tokens"));
   }
   return out;
@@ -126,6 +127,26 @@ TEST_CASE("a tiny model learns its text, and its sample is the same for every sh
   CHECK(a.sampled == d.sampled);
 }
 
+TEST_CASE("two runs of one trainer are one longer run") {
+  const auto losses = [](std::vector<std::int64_t> runs) {
+    std::vector<double> out;
+    launch<sharded>({.dp = 2}, [&](context& rank) {
+      llama<sharded> model(rank, tiny);
+      trainer t(rank, model, {.lr = 1e-2});
+      const text_dataset data(rank, rhyme());
+      for (const std::int64_t steps : runs) {
+        const auto r = t.run(data, {.steps = steps, .batch = 4, .seq = 16, .schedule = {.floor = 1}, .validation_sequences = 0, .print = false});
+        if (rank.is_first()) out.push_back(r.loss);
+      }
+    });
+    return out;
+  };
+  const auto apart = losses({2, 1, 3});
+  CHECK(losses({2}).back() == apart[0]);
+  CHECK(losses({3}).back() == apart[1]);
+  CHECK(losses({6}).back() == apart[2]);
+}
+
 TEST_CASE("a run leaves its files: every step's line, every rank's memory, the traced steps") {
   const weft_test::temporary_folder folder;
   trace_log collectives(4);
@@ -172,7 +193,13 @@ TEST_CASE("plans that don't fit are refused, and a model without its trainer say
       CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 3, .print = false}), doctest::Contains("choose a multiple of 2"), error);
       CHECK_THROWS_AS(t.run(data, {.steps = 1, .micro_batches = 0, .print = false}), error);
       CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 2, .seq = 64, .print = false}), doctest::Contains("longer than max_seq"), error);
+      CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 2, .seq = -1, .print = false}), doctest::Contains("seq is -1"), error);
       CHECK(generate(model, "", {.tokens = 0}).empty());
+      using ids = llama<plain>::ids;
+      for (const double token : {-1.0, 256.0})
+        CHECK_THROWS_WITH_AS(model(full<ids>(rank, {2, 8}, token)), doctest::Contains("outside of the vocabulary"), error);
+      const auto logits = model(full<ids>(rank, {2, 8}, 255));
+      CHECK_THROWS_WITH_AS(cross_entropy(logits, full<ids>(rank, {2, 8}, 256)), doctest::Contains("the target 256 is outside"), error);
     }
     CHECK_THROWS_WITH_AS(generate(model, "x", {.tokens = 1}), doctest::Contains("no parameter store"), error);
   });
@@ -183,4 +210,34 @@ TEST_CASE("lengths that generation pads to") {
   CHECK(detail::padded_length(17, 1, 256) == 32);
   CHECK(detail::padded_length(17, 3, 256) == 33);
   CHECK(detail::padded_length(200, 2, 200) == 200);
+}
+
+namespace {
+struct far_too_high {
+  static constexpr std::string_view name = "fp16";
+  using compute = fp16;
+  using gradient = float;
+  using reduce = float;
+  using master = float;
+  static constexpr double initial_loss_scale = 0x1p22;  // fp16 ends at 65504
+};
+}  // namespace
+
+TEST_CASE("fp16 trains under a loss scale, which finds its height") {
+  const training plan{.steps = 25, .batch = 8, .validation_sequences = 0};
+  const auto whole = train<strategy<mesh<dp, tp>>, text_dataset>({}, plan);
+  const auto half = train<strategy<mesh<dp, tp>, fp16_mixed, zero3>, text_dataset>({.dp = 2, .tp = 2}, plan);
+  // A step or two of the 25 are skipped until the scale fits, and each lowers the loss by some parts in a hundred.
+  CHECK(half.losses.back() == doctest::Approx(whole.losses.back()).epsilon(0.15));
+  using S = strategy<mesh<dp, tp>, far_too_high, zero3>;
+  launch<S>({.dp = 2}, [&](context& rank) {
+    llama<S> model(rank, tiny);
+    trainer t(rank, model, adamw{.lr = 1e-2});
+    training quiet = plan;
+    quiet.print = false;
+    const auto result = t.run(text_dataset(rank, rhyme()), quiet);
+    CHECK(result.skipped >= 4);
+    CHECK(result.skipped < 20);
+    CHECK(result.loss < result.first_loss);
+  });
 }

@@ -7,6 +7,8 @@ namespace weft {
 
 /// Carries d(loss) = `seed` back to every leaf that asked for a gradient. The loss is a scalar, and invariant or partial on
 /// every axis: d(sum)/d(addend) is 1, so a pending loss needs no all-reduce before it. Gradients add to those already there.
+/// Everything recorded is forgotten afterwards: two losses with a common part are added up and carried back at once.
+/// Throws when nothing recorded leads to the loss.
 template <any_tensor L>
 void backward(const L& loss, double seed = 1.0) {
   static_assert(dims_of<L>::rank == 0, "weft: backward(loss) takes a scalar: sum or average it first");
@@ -16,6 +18,9 @@ void backward(const L& loss, double seed = 1.0) {
   static_assert(!replicated, "weft: backward(loss) takes a loss that is invariant or partial: a replicated one would count once a rank");
   context& rank = *loss.rank;
   require(loss.slot && rank.tape, "backward(loss): nothing that the loss was computed from asked for a gradient while recording");
+  require(loss.slot->epoch == rank.tape->epoch() || loss.slot->epoch == 0,
+          "backward(loss): what the loss was computed from is no longer recorded: an earlier backward carried it back or forgot it; "
+          "add losses up and carry their sum back, or compute this one after that backward");
   using Backend = typename L::backend;
   loss.slot->gradient = rank.make(loss.held().type, loss.held().shape);
   loss.slot->has_gradient = true;

@@ -21,7 +21,7 @@ struct checkpointed {
     {
       recording on(rank, &self.again);
       Y y = self.f(x);
-      require(static_cast<bool>(y.slot), "checkpoint: the function's outcome depends on nothing that wants a gradient");
+      if (!y.slot) return;  // nothing that the function reads wants a gradient
       y.slot->gradient = node.output_gradient();
       y.slot->has_gradient = true;
       node.output->gradient = {};
@@ -48,6 +48,7 @@ auto checkpoint(F f, const X& x) {
   }
   y.slot = detail::new_slot(y.data, y.data.type);
   auto state = std::make_shared<detail::checkpointed<F, X, Y>>(detail::checkpointed<F, X, Y>{std::move(f), x, {}});
+  y.slot->epoch = rank.tape->epoch();
   tape_node& node = rank.tape->push();
   node.name = "checkpoint";
   node.vjp = detail::checkpointed<F, X, Y>::vjp;

@@ -13,10 +13,10 @@
 
 namespace weft {
 
-/// Where a vjp writes one input's gradient: overwrite it, or add into it.
+/// Where a vjp writes one input's gradient: overwrite it, or add into it. apart: not the input's own memory (see `settle`).
 struct gradient_target {
   array to;
-  bool add = false;
+  bool add = false, apart = false;
   explicit operator bool() const { return static_cast<bool>(to); }
 };
 
@@ -32,7 +32,7 @@ class tape_node {
     return s.live && s.live->live ? *s.live->live : s.data;
   }
   /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it.
-  array take_saved(int i) { return std::move(saved_[i].data); }
+  array take_saved(int i) { return saved_[i].live ? saved(i) : std::move(saved_[i].data); }
   void save(const value& v) { saved_[saved_count_++] = {v.data, v.slot && v.slot->live ? v.slot : ref<slot>()}; }
   void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
 
@@ -65,47 +65,6 @@ class tape_node {
   alignas(8) std::byte attributes_[attribute_bytes];
 };
 
-class tape {
- public:
-  tape_node& push() { return nodes_.emplace_back(); }
-  std::size_t size() const { return nodes_.size(); }
-
-  /// Carries back every gradient that is pending on the outputs, last entry first, and forgets the entries.
-  void backward(context& rank) {
-    weft::tape* outer = std::exchange(rank.tape, nullptr);
-    while (!nodes_.empty()) {
-      {
-        tape_node node = std::move(nodes_.back());
-        nodes_.pop_back();
-        if (!node.output || node.output->has_gradient) {
-          node.vjp(rank, node);
-          if (node.output) {
-            node.output->gradient = {};
-            node.output->has_gradient = false;
-          }
-        }
-      }
-    }
-    rank.tape = outer;
-    epoch_ = fresh();
-  }
-  void clear() {
-    nodes_.clear();
-    epoch_ = fresh();
-  }
-  /// Changes whenever the tape is emptied, and no two tapes ever have the same: what was derived for another recording is
-  /// stale, also where a new tape lies in the memory of an old one.
-  std::uint64_t epoch() const { return epoch_; }
-
- private:
-  std::vector<tape_node> nodes_;
-  static std::uint64_t fresh() {
-    static std::atomic<std::uint64_t> count{0};
-    return ++count;
-  }
-  std::uint64_t epoch_ = fresh();
-};
-
 /// Records on `tape` for the life of the object (or, given null, records nothing).
 class recording {
  public:
@@ -117,6 +76,48 @@ class recording {
  private:
   context& rank_;
   tape* outer_;
+};
+
+class tape {
+ public:
+  tape_node& push() { return nodes_.emplace_back(); }
+  std::size_t size() const { return nodes_.size(); }
+
+  /// Carries back every gradient that is pending on the outputs, last entry first, and forgets the entries, also when one
+  /// of them throws.
+  void backward(context& rank) {
+    const recording off(rank, nullptr);
+    const emptying at_the_end{*this};
+    while (!nodes_.empty()) {
+      tape_node node = std::move(nodes_.back());
+      nodes_.pop_back();
+      if (node.output && !node.output->has_gradient) continue;
+      node.vjp(rank, node);
+      if (node.output) {
+        node.output->gradient = {};
+        node.output->has_gradient = false;
+      }
+    }
+  }
+  void clear() {
+    nodes_.clear();
+    epoch_ = fresh();
+  }
+  /// Changes whenever the tape is emptied, and no two tapes ever have the same: what was derived for another recording is
+  /// stale, also where a new tape lies in the memory of an old one.
+  std::uint64_t epoch() const { return epoch_; }
+
+ private:
+  struct emptying {
+    tape& of;
+    ~emptying() { of.clear(); }
+  };
+  std::vector<tape_node> nodes_;
+  static std::uint64_t fresh() {
+    static std::atomic<std::uint64_t> count{0};
+    return ++count;
+  }
+  std::uint64_t epoch_ = fresh();
 };
 
 namespace detail {
@@ -134,6 +135,7 @@ tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&
   tape* to = out.rank->tape;
   if (!to || !(inputs.slot || ...)) return nullptr;
   out.slot = new_slot(out.data, out.data.type);
+  out.slot->epoch = to->epoch();
   tape_node& node = to->push();
   node.name = name;
   node.vjp = vjp;
@@ -148,11 +150,12 @@ gradient_target target(context& rank, tape_node& node, int i) {
   slot* s = node.input(i).get();
   if (!s) return {};
   if (!s->gradient || (!s->pinned && !s->gradient.buffer.unique())) {
+    require(!s->pinned, "a parameter is used outside of its unit, so its gradient has no place: use it inside in_unit(...)");
     array own = rank.make(s->type, s->shape, s->category);
     if (s->has_gradient) Backend::copy_bytes(rank.queue<Backend>(), s->gradient.data, own.data, own.bytes());
     s->gradient = own;
   }
-  return {s->gradient, std::exchange(s->has_gradient, true)};
+  return {s->gradient, std::exchange(s->has_gradient, true), false};
 }
 
 /// Contributes a gradient that is already there, without copying it where that is possible.
@@ -175,16 +178,17 @@ inline bool met_before(const tape_node& node, int i) {
     if (node.input(i) && node.input(j) == node.input(i)) return true;
   return false;
 }
-/// As target, for a kernel that writes several gradients at once: an input met before gets memory of its own, and `settle`
-/// adds that to the first one's when the kernel is done.
-template <class Backend>
+/// As target, for a kernel that writes several gradients of type T at once: an input met before, or one whose gradient is
+/// kept in another type, gets memory of its own, and `settle` adds that to the input's gradient when the kernel is done.
+template <class Backend, class T>
 gradient_target target_apart(context& rank, tape_node& node, int i) {
-  if (!met_before(node, i)) return target<Backend>(rank, node, i);
-  return {rank.make(node.input(i)->type, node.input(i)->shape), false};
+  const slot* s = node.input(i).get();
+  if (!s || (s->type == dtype_of<T> && !met_before(node, i))) return target<Backend>(rank, node, i);
+  return {rank.make(dtype_of<T>, s->shape), false, true};
 }
 template <class Backend>
 void settle(context& rank, tape_node& node, int i, const gradient_target& written) {
-  if (met_before(node, i)) contribute<Backend>(rank, node, i, written.to);
+  if (written.apart) contribute<Backend>(rank, node, i, written.to);
 }
 
 /// A vjp for element type T whose target may be kept in another type: computes into T, then converts.

@@ -58,7 +58,7 @@ struct dims {
 template <class T>
 inline constexpr bool is_dims = false;
 template <class... Es>
-inline constexpr bool is_dims<dims<Es...>> = true;
+inline constexpr bool is_dims<dims<Es...>> = sizeof(dims<Es...>) > 0;  // makes it say so where a tag is there twice
 
 namespace detail {
 

@@ -5,7 +5,8 @@
 
 #include <weft/autograd/checkpoint.hpp>
 #include <weft/nn/parameters.hpp>
-#include <weft/policy/strategy.hpp>
+#include <weft/nn/weight.hpp>
+#include <weft/op/require_ids.hpp>
 
 namespace weft {
 
@@ -14,8 +15,7 @@ class decoder {
  public:
   using strategy = S;
   using compute = typename S::precision::compute;
-  /// Token ids, [batch/dp, seq].
-  using ids = basic_tensor<std::int32_t, dims<batch, seq>, place<shard<batch, typename S::sharding::axis>>, typename S::backend>;
+  using ids = token_ids<S>;
 
   decoder(const decoder&) = delete;
   decoder& operator=(const decoder&) = delete;
@@ -30,13 +30,14 @@ class decoder {
   explicit decoder(context& rank) : rank_(&rank) {}
 
   /// head(block(... block(embed(tokens)))): `block(layer)` is the function of one layer, copied where it runs again for its
-  /// backward; `head(table)` the function of the last unit, `tied`: with the embedding's table, else with `own`.
-  template <class Layers, class Embed, class Block, class Head, class Table>
-  auto run_units(const ids& tokens, std::int64_t max_seq, const Layers& layers, Embed&& embed, Block&& block, Head&& head, bool tied,
+  /// backward; `head(table)` the function of the last unit, with `embedding` as its table where the config ties them, else `own`.
+  template <class Config, class Layers, class Embed, class Block, class Head, class Table>
+  auto run_units(const ids& tokens, const Config& config, const Layers& layers, Embed&& embed, Block&& block, Head&& head,
                  const Table& embedding, const Table& own) {
     require(hooks_ != nullptr, "the model has no parameter store: make a trainer or a parameter_store for it, and keep that as long as the model is used");
     const std::int64_t n = tokens.template local_extent<seq>();
-    require(n <= max_seq, "a sequence of ", n, " tokens is longer than max_seq = ", max_seq);
+    require(n <= config.max_seq, "a sequence of ", n, " tokens is longer than max_seq = ", config.max_seq);
+    require_ids(tokens, 0, config.vocab, "the token");
     auto x = in_unit(*rank_, *hooks_, 0, embed, tokens);
     int unit = 1;
     for (const auto& layer : layers) {
@@ -47,7 +48,7 @@ class decoder {
       }, x);
     }
     return in_unit(*rank_, *hooks_, unit, [&](const auto& h) {
-      if (!tied) return head(own)(h);
+      if (!config.tied_embeddings) return head(own)(h);
       return in_unit(*rank_, *hooks_, 0, head(embedding), h);
     }, x);
   }

@@ -33,6 +33,7 @@ struct gpt2_config {
     require(c.hidden % c.heads == 0, "hidden ", c.hidden, " doesn't divide by ", c.heads, " heads; choose heads that divide hidden");
     require(c.dropout >= 0 && c.dropout < 1, "a dropout rate is from 0 to below 1, not ", c.dropout);
     if (c.ffn == 0) c.ffn = 4 * c.hidden;
+    at_least_one(c.ffn, "ffn");
     const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
     divides(c.heads, "heads"), divides(c.ffn, "ffn");
     require(c.vocab % tensor_parallel == 0, "a vocab of ", c.vocab, " doesn't divide among tp = ", tensor_parallel,
@@ -74,7 +75,8 @@ class gpt2 : public decoder<S> {
   }
 
   /// tokens [batch/dp, seq] -> logits [batch/dp, seq, vocab/tp]. Dropout applies while the tape records, and the number of
-  /// recorded passes so far picks its masks.
+  /// recorded passes so far picks its masks. Throws when the sequence is longer than max_seq, and when a token is not in the
+  /// vocabulary.
   auto operator()(const ids& tokens) {
     const dropout_pass drop = this->rank().tape ? dropout_pass{config_.dropout, recorded_passes_++} : dropout_pass{};
     const auto embed = [&](const ids& t) { return drop(leave_block<S>(embedding(t, embedding_)) + positions_of(t), "embedding"); };
@@ -84,7 +86,7 @@ class gpt2 : public decoder<S> {
     const auto head = [&](const auto& table) {
       return [&](const auto& h) { return contract<hidden>(enter_block<S>(norm_(h, config_.norm_eps)), table); };
     };
-    return this->run_units(tokens, config_.max_seq, layers_, embed, block, head, config_.tied_embeddings, embedding_, head_);
+    return this->run_units(tokens, config_, layers_, embed, block, head, embedding_, head_);
   }
 
   const gpt2_config& config() const { return config_; }

@@ -43,6 +43,7 @@ struct llama_config {
     }
     require(c.head_dim % 2 == 0, "head_dim ", c.head_dim, " is odd; rotary positions turn pairs, so choose an even one");
     if (c.ffn == 0) c.ffn = (c.hidden * 8 / 3 + 63) / 64 * 64;
+    at_least_one(c.head_dim, "head_dim"), at_least_one(c.ffn, "ffn");
     c.rope_scaling = c.rope_scaling.resolved(c.max_seq);
     const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
     divides(c.heads, "heads"), divides(c.kv_heads, "kv_heads"), divides(c.ffn, "ffn"), divides(c.vocab, "vocab");
@@ -98,7 +99,8 @@ class llama : public decoder<S> {
     if (!c.tied_embeddings) registry.add(rank, head_, "head", {2, {c.vocab, c.hidden}}, {c.init_stddev});
   }
 
-  /// tokens [batch/dp, seq] -> logits [batch/dp, seq, vocab/tp].
+  /// tokens [batch/dp, seq] -> logits [batch/dp, seq, vocab/tp]. Throws when the sequence is longer than max_seq, and when a
+  /// token is not in the vocabulary.
   auto operator()(const ids& tokens) {
     const rope_table& positions = positions_for(tokens.template local_extent<seq>());
     const auto embed = [&](const ids& t) { return leave_block<S>(embedding(t, embedding_)); };
@@ -108,7 +110,7 @@ class llama : public decoder<S> {
     const auto head = [&](const auto& table) {
       return [&](const auto& h) { return contract<hidden>(enter_block<S>(rms_norm(h, norm_, config_.norm_eps)), table); };
     };
-    return this->run_units(tokens, config_.max_seq, layers_, embed, block, head, config_.tied_embeddings, embedding_, head_);
+    return this->run_units(tokens, config_, layers_, embed, block, head, embedding_, head_);
   }
 
   const llama_config& config() const { return config_; }

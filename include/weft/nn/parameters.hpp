@@ -41,10 +41,15 @@ class parameter_registry {
     return static_cast<int>(units_.size()) - 1;
   }
 
-  /// Makes `w` a parameter of the newest unit. `global` are its global extents. Throws when the ranks don't divide them.
+  /// Makes `w` a parameter of the newest unit. `global` are its global extents. Throws when the ranks don't divide them, and
+  /// when the name is taken: a parameter's initial values are a function of its name.
   /// Returns its record, where a bias of two dimensions says that it doesn't decay.
   template <any_tensor W>
   parameter_record& add(context& rank, W& w, std::string name, const shape& global, initial init) {
+    require(!units_.empty(), "parameter ", name, " has no unit; call begin_unit(name) before the first add");
+    for (const parameter_unit& u : units_)
+      for (const parameter_record& other : u.parameters)
+        require(other.name != name, "two parameters are named ", name, ", which would begin with the same numbers; rename one");
     parameter_record& r = units_.back().parameters.emplace_back();
     r.name = std::move(name);
     r.global = global;

@@ -8,10 +8,25 @@
 
 namespace weft {
 
-/// A weight that meets activations sharded over the data axis: `weight<S, dims<ffn, hidden>, shard<ffn, tp>>`.
+namespace detail {
+template <class Axes> struct shared_out;
+template <class... As>
+struct shared_out<list<As...>> {
+  using whole = replicate<As...>;
+  using slice = shard<batch, As...>;
+};
+}  // namespace detail
+
+/// A weight that meets activations whose batch is shared out: `weight<S, dims<ffn, hidden>, shard<ffn, tp>>`.
 template <class S, class Dims, class... Placements>
 using weight =
-    basic_tensor<typename S::precision::compute, Dims, place<Placements..., replicate<typename S::sharding::axis>>, typename S::backend>;
+    basic_tensor<typename S::precision::compute, Dims,
+                 place<Placements..., typename detail::shared_out<batch_axes_of<typename S::sharding>>::whole>, typename S::backend>;
+
+/// Token ids under a strategy, [batch/dp, seq].
+template <class S>
+using token_ids = basic_tensor<std::int32_t, dims<batch, seq>, place<typename detail::shared_out<batch_axes_of<typename S::sharding>>::slice>,
+                               typename S::backend>;
 
 namespace detail {
 template <class S, class Dims, bool Sequence> struct norm_weight { using type = weight<S, Dims>; };

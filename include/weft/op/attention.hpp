@@ -47,12 +47,12 @@ struct attention_operator {
     const auto s = node.template get<attention_shape>();
     gradient_target d[3];
     for (int i = 0; i < 3; ++i)  // the kernel writes all three; one that is not wanted goes nowhere
-      d[i] = node.input(i) ? target_apart<Backend>(rank, node, i) : gradient_target{rank.make(dtype_of<T>, node.saved(i).shape), false};
+      d[i] = node.input(i) ? target_apart<Backend, T>(rank, node, i) : gradient_target{rank.make(dtype_of<T>, node.saved(i).shape), false};
     Backend::attention_backward(rank.queue<Backend>(), s, node.saved(0).template as<T>(), node.saved(1).template as<T>(),
                                 node.saved(2).template as<T>(), node.saved(3).template as<T>(),
                                 node.saved(4).template as<accumulate_t<T>>(), node.output_gradient().template as<T>(),
                                 d[0].to.template as<T>(), d[0].add, d[1].to.template as<T>(), d[1].add, d[2].to.template as<T>(), d[2].add);
-    for (int i = 1; i < 3; ++i) settle<Backend>(rank, node, i, d[i]);
+    for (int i = 0; i < 3; ++i) settle<Backend>(rank, node, i, d[i]);
   }
 };
 

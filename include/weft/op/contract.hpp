@@ -8,7 +8,9 @@
 namespace weft {
 
 /// contract<k...>(a, b): out[batch..., a's..., b's...] = sum over k of a * b.
-/// Shape: a's dimensions without k, in their order, then those of b that a lacks. Sums are in float (double for double).
+/// Shape: a's dimensions without k, in their order, then those of b that a lacks. Sums are in float (double for double);
+/// where k is several dimensions that don't lie alike on both sides, a 16-bit outcome is rounded once for each index of the
+/// outer ones.
 /// Placement, on each axis: k sharded on both sides gives partial; a kept dimension sharded on one side stays sharded, the
 /// other side being whole; partial times whole is partial. Throws weft::error when shared extents differ.
 /// Cost: 2 * |out| * |k| operations forward, twice that backward.

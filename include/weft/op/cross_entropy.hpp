@@ -2,10 +2,12 @@
 // made: the gradient is written over them when nobody else holds them.
 #pragma once
 
+#include <limits>
 #include <tuple>
 
 #include <weft/backend/concept.hpp>
 #include <weft/op/meet.hpp>
+#include <weft/op/require_ids.hpp>
 
 namespace weft {
 
@@ -119,7 +121,7 @@ struct cross_entropy_rule<X, Y, list<As...>> {
 }  // namespace detail
 
 /// -log softmax(logits)[target], summed over tokens, with the number of tokens. Shape: logits [..., vocab], targets [...] of
-/// int32 global ids; a negative target is left out. Placement: the vocabulary sharded or whole; tokens sharded alike on both,
+/// int32 global ids; a negative target is left out, one beyond the vocabulary is an error. Placement: the vocabulary sharded or whole; tokens sharded alike on both,
 /// which leaves both sums pending. Sums in accumulate_t<T>. Cost: two reads of the logits; over a sharded vocabulary two
 /// all-reduces, of [tokens] and [2 tokens]. Source: Shoeybi et al. 2019, section 3.
 template <any_tensor X, any_tensor Y>
@@ -144,11 +146,11 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
       using V = std::tuple_element_t<sizeof...(Es) - 1, std::tuple<tag_of<Es>...>>;
       detail::vocab_axes axes;
       [&]<class... As>(list<As...>) { ((axes.axis[axes.count++] = id_of<As>), ...); }(shard_axes<layout_of<X>, V>{});
-      const std::int64_t local = logits.template local_extent<V>();
+      const std::int64_t local = logits.template local_extent<V>(), all = local * shards_of<layout_of<X>, V>(*logits.rank);
+      require_ids(targets, std::numeric_limits<std::int32_t>::min(), all, "the target");
       loss<scalar, scalar> out;
       detail::cross_entropy_operator<typename X::backend, T>::forward(
-          logits, targets, axes, shard_index<layout_of<X>, V>(*logits.rank) * local, local * shards_of<layout_of<X>, V>(*logits.rank),
-          options.label_smoothing, out.sum, out.count);
+          logits, targets, axes, shard_index<layout_of<X>, V>(*logits.rank) * local, all, options.label_smoothing, out.sum, out.count);
       return out;
     }(in{});
   }

@@ -31,15 +31,13 @@ struct embedding_operator {
   static void vjp(context& rank, tape_node& node) {
     const auto at = node.template get<attributes>();
     const array &ids = node.saved(0), &dy = node.output_gradient();
-    const gradient_target d = target<Backend>(rank, node, 0);
-    const auto back = [&]<class G>(G* table) {
+    const auto back = [&]<class G>(G* table, bool add) {
       Backend::embedding_backward(rank.queue<Backend>(), ids.elements(), at.width, ids.template as<std::int32_t>(), at.begin, at.count,
-                                  dy.template as<T>(), table, d.add);
+                                  dy.template as<T>(), table, add);
     };
     if constexpr (sizeof(T) == 2)
-      if (d.to.type == dtype::f32) return back(d.to.template as<float>());  // main gradients
-    require(d.to.type == dtype_of<T>, "embedding: the table's gradient is kept in its own type or, for a 16-bit type, in fp32");
-    back(d.to.template as<T>());
+      if (node.input(0)->type == dtype::f32) return through<Backend, float>(rank, node, 0, back);  // main gradients
+    through<Backend, T>(rank, node, 0, back);
   }
 };
 
@@ -53,8 +51,8 @@ constexpr outcome embedding_on() {
 }
 template <class I, class W, class Axes> struct embedding_rule;
 template <class I, class W, class... As>
-struct embedding_rule<I, W, list<As...>> {
-  static constexpr bool ok = (on_this_axis<As, embedding_on<I, W, As>().why>::ok && ...);
+struct embedding_rule<I, W, list<As...>> : on_this_axis<As, embedding_on<I, W, As>().why>... {
+  static constexpr bool ok = ((embedding_on<I, W, As>().why == verdict::ok) && ...);
   using layout = typename insert_all<weft::layout<>,
                                      decltype(placement_of<embedding_on<I, W, As>().at.kind, As, layout_of<I>, layout_of<W>>())...>::type;
 };

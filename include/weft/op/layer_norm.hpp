@@ -30,23 +30,21 @@ struct layer_norm_operator {
     return y;
   }
   static void vjp(context& rank, tape_node& node) {
-    const slot* kept = node.input(1) ? node.input(1).get() : node.input(2).get();
     if constexpr (sizeof(T) == 2)
-      if (kept && kept->type == dtype::f32) return back<float>(rank, node);  // main gradients
+      for (int i : {1, 2})
+        if (node.input(i) && node.input(i)->type == dtype::f32) return back<float>(rank, node);  // main gradients
     back<T>(rank, node);
   }
   template <class G>
   static void back(context& rank, tape_node& node) {
     const array &x = node.saved(0), &weight = node.saved(1), &mean = node.saved(2), &rstd = node.saved(3);
     const std::int64_t width = x.shape[x.shape.rank - 1], rows = x.elements() / width;
-    for (int i : {1, 2})
-      require(!node.input(i) || node.input(i)->type == dtype_of<G>,
-              "layer_norm: gradients of weight and bias are both kept in their own type or both in fp32");
-    const gradient_target dx = target<Backend>(rank, node, 0), dw = target_apart<Backend>(rank, node, 1),
-                          db = target_apart<Backend>(rank, node, 2);
+    const gradient_target dx = target_apart<Backend, T>(rank, node, 0), dw = target_apart<Backend, G>(rank, node, 1),
+                          db = target_apart<Backend, G>(rank, node, 2);
     Backend::layer_norm_backward(rank.queue<Backend>(), rows, width, x.template as<T>(), weight.template as<T>(), mean.template as<A>(),
                                  rstd.template as<A>(), node.output_gradient().template as<T>(), dx.to.template as<T>(), dx.add,
                                  dw.to.template as<G>(), dw.add, db.to.template as<G>(), db.add);
+    settle<Backend>(rank, node, 0, dx);
     settle<Backend>(rank, node, 1, dw);
     settle<Backend>(rank, node, 2, db);
   }

@@ -9,7 +9,8 @@ namespace weft::detail {
 
 enum class meeting : std::uint8_t { product, sum };
 
-// One sentence for each reason; the compiler prints the axis as a template argument beside it.
+// One sentence for each reason; the compiler prints the axis as a template argument beside it. A rule has it as a base, so
+// that the sentence is said when the rule is asked, and nothing else fails with it.
 template <class Axis, verdict Why>
 struct on_this_axis {
   static_assert(Why != verdict::contracted_one_side,
@@ -27,7 +28,6 @@ struct on_this_axis {
                 "weft: a product of two pending sums is not the sum of the products: all_reduce<axis> one of them first");
   static_assert(Why != verdict::partial_plus_whole,
                 "weft: a pending sum is added to a whole value, which would count once a rank: all_reduce<axis> the pending one first");
-  static constexpr bool ok = Why == verdict::ok;
 };
 
 template <meeting M, class X, class Y, class A, class Contracted>
@@ -87,8 +87,8 @@ constexpr auto placement_of() {
 
 template <meeting M, class X, class Y, class Contracted, class Axes> struct meet;
 template <meeting M, class X, class Y, class Contracted, class... As>
-struct meet<M, X, Y, Contracted, list<As...>> {
-  static constexpr bool ok = (on_this_axis<As, meet_on<M, X, Y, As, Contracted>().why>::ok && ...);
+struct meet<M, X, Y, Contracted, list<As...>> : on_this_axis<As, meet_on<M, X, Y, As, Contracted>().why>... {
+  static constexpr bool ok = ((meet_on<M, X, Y, As, Contracted>().why == verdict::ok) && ...);
   static_assert((gradient_is_dual<M, X, Y, As, Contracted>() && ...) && (gradient_is_dual<M, Y, X, As, Contracted>() && ...),
                 "weft: a gradient's placement is not the dual of its input's: the placement rule is wrong");
   using layout =

@@ -36,11 +36,11 @@ struct rms_norm_operator {
   static void back(context& rank, tape_node& node) {
     const array &x = node.saved(0), &weight = node.saved(1), &rstd = node.saved(2);
     const std::int64_t width = x.shape[x.shape.rank - 1], rows = x.elements() / width;
-    require(!node.input(1) || node.input(1)->type == dtype_of<G>, "rms_norm: the weight's gradient is kept in its own type or in fp32");
-    const gradient_target dx = target<Backend>(rank, node, 0), dw = target_apart<Backend>(rank, node, 1);
+    const gradient_target dx = target_apart<Backend, T>(rank, node, 0), dw = target_apart<Backend, G>(rank, node, 1);
     Backend::rms_norm_backward(rank.queue<Backend>(), rows, width, x.template as<T>(), weight.template as<T>(),
                                rstd.template as<accumulate_t<T>>(), node.output_gradient().template as<T>(),
                                dx.to.template as<T>(), dx.add, dw.to.template as<G>(), dw.add);
+    settle<Backend>(rank, node, 0, dx);
     settle<Backend>(rank, node, 1, dw);
   }
 };
@@ -58,12 +58,14 @@ auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
                 "weft: rms_norm of a pending sum is not the sum of the norms: all_reduce<axis> it first");
   constexpr bool whole = []<class... Es>(dims<Es...>) { return ((shard_axes<layout_of<X>, tag_of<Es>>::size == 0) && ...); }(dims_of<W>{});
   static_assert(whole, "weft: rms_norm(x, weight) needs the normalised dimension whole on every rank: all_gather<axis> it first");
-  using rule = detail::met<detail::meeting::product, X, W>;
-  if constexpr (rule::ok && whole) {
-    detail::check_shared_extents(x, weight);
-    using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
-    return result(detail::rms_norm_operator<typename X::backend, typename X::element_type>::forward(
-        detail::promoted<typename rule::layout>(x), detail::promoted<typename rule::layout>(weight), eps));
+  if constexpr (whole) {
+    using rule = detail::met<detail::meeting::product, X, W>;
+    if constexpr (rule::ok) {
+      detail::check_shared_extents(x, weight);
+      using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
+      return result(detail::rms_norm_operator<typename X::backend, typename X::element_type>::forward(
+          detail::promoted<typename rule::layout>(x), detail::promoted<typename rule::layout>(weight), eps));
+    }
   }
 }
 

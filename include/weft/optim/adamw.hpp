@@ -20,6 +20,19 @@ struct adamw {
   }
 };
 
+/// Throws weft::error when a number has no meaning.
+inline void check(const adamw& a) {
+  const auto number = [](const char* name, double x, bool good, const char* range) {
+    require(good, "AdamW's ", name, " is ", x, "; it has to be ", range);  // NaN is never good
+  };
+  number("lr", a.lr, a.lr >= 0, "at least 0");
+  number("beta1", a.beta1, a.beta1 >= 0 && a.beta1 < 1, "at least 0 and below 1");
+  number("beta2", a.beta2, a.beta2 >= 0 && a.beta2 < 1, "at least 0 and below 1");
+  number("eps", a.eps, a.eps > 0, "above 0");
+  number("weight_decay", a.weight_decay, a.weight_decay >= 0, "at least 0");
+  number("clip_norm", a.clip_norm, a.clip_norm >= 0, "above 0, or 0 for no clipping");
+}
+
 /// AdamW over a single tensor, for loops of one's own: `adamw_state state; adamw_update(w, w.grad(), state, {.lr = 1e-2});`
 struct adamw_state {
   array first, second;
@@ -33,9 +46,15 @@ void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& conf
   static_assert(!has_partial<layout_of<G>>,
                 "weft: an optimizer takes gradients with nothing pending: all_reduce<axis> or reduce_scatter<dim, axis> it first");
   static_assert(std::same_as<dims_of<W>, dims_of<G>>, "weft: the gradient has other dimensions than the tensor");
+  static_assert(std::same_as<typename W::element_type, typename G::element_type>, "weft: the gradient has another element type; cast<T>(x) it");
+  constexpr bool cut_alike = []<class... Es>(dims<Es...>) {
+    return (std::same_as<shard_axes<layout_of<W>, tag_of<Es>>, shard_axes<layout_of<G>, tag_of<Es>>> && ...);
+  }(dims_of<W>{});
+  static_assert(cut_alike, "weft: the gradient is sharded in another way than the tensor: split<dim, axis> or all_gather<axis> it first");
   using T = typename W::element_type;
   using Backend = typename W::backend;
-  if constexpr (!has_partial<layout_of<G>>) {
+  if constexpr (!has_partial<layout_of<G>> && cut_alike) {
+    check(config);
     context& rank = *w.rank;
     require(w.local_elements() == gradient.local_elements(), "the gradient has ", gradient.local_elements(), " elements on this rank, the tensor ",
             w.local_elements());

@@ -25,12 +25,14 @@ namespace detail {
 
 template <class Mesh>
 void check_degrees(const degrees& wanted) {
+  constexpr int most = 4096;
   int along = 1;
   for (int i = 0; i < Mesh::rank; ++i) {
     const int n = wanted.of(Mesh::names[i]);
     require(n >= 1, "axis ", std::string(Mesh::names[i]), " was given ", n, " ranks; it has at least 1");
     require(Mesh::fixed[i] == 0 || Mesh::fixed[i] == n, "axis ", std::string(Mesh::names[i]), " has ", Mesh::fixed[i],
             " ranks by its type, not ", n);
+    require(n <= most / along, "the degrees take more than ", most, " ranks; check axis ", std::string(Mesh::names[i]), " = ", n);
     along *= n;
   }
   require(along == wanted.product(), "a degree is given for an axis that the mesh doesn't have: its axes take ", along, " ranks, the degrees ",
@@ -57,12 +59,16 @@ void add_axes(context& rank, Comm& world, const degrees& wanted, mesh<Entries...
 }  // namespace detail
 
 /// Runs f(context&) on every rank of S's mesh with the given degrees, and returns when all are done. A rank that throws ends
-/// all of them, and its error is thrown here. Throws weft::error when degrees and mesh don't fit.
+/// all of them, and its error is thrown here. Throws weft::error when degrees and mesh don't fit. What f makes on a rank ends
+/// with it: tensors must not be kept for afterwards, only numbers (on_host).
 template <class S, class F>
 void launch(const degrees& wanted, F&& f, launch_options options = {}) {
+  static_assert(communicator_policy<typename S::communicator>,
+                "weft: the strategy's communicator is not one; a type in strategy<...> that fits no policy concept is taken for it, so see "
+                "policy/ for what each slot asks");
   detail::check_degrees<typename S::mesh>(wanted);
   require(options.threads_per_rank >= 1, "threads_per_rank is ", options.threads_per_rank, "; it has to be at least 1");
-  S::communicator::launch(wanted.product(), [&](typename S::communicator& world) {
+  S::communicator::launch(static_cast<int>(wanted.product()), [&](typename S::communicator& world) {
     const auto start = [&](auto& ranks) {
       auto queue = S::backend::open(ranks.size(), ranks.rank(), options.threads_per_rank);
       context rank{any_communicator(ranks), options.seed, S::backend::memory()};

@@ -21,12 +21,14 @@ class parameter_store final : public unit_hooks {
   using master = typename Precision::master;
 
   /// Allocates everything that lasts and fills in the initial weights, each rank its own. The registry has to outlive it.
+  /// Throws when a parameter's gradient isn't pending over the data axis, since that is the sum that is finished here.
   parameter_store(context& rank, parameter_registry& registry, store_config config)
       : rank_(rank), config_(config), group_(rank.group(config.axis)) {
     const int parts = group_ ? group_->degree : 1;
     if (parts == 1) config_.shards_parameters = config_.shards_gradients = config_.shards_optimizer = false;
     std::int64_t largest = 0;
     for (parameter_unit& u : registry.units()) {
+      for (const parameter_record& p : u.parameters) check(p);
       unit_state& s = units_.emplace_back();
       s.flat = flat_unit(u, parts);
       largest = std::max(largest, s.flat.size);
@@ -53,11 +55,14 @@ class parameter_store final : public unit_hooks {
   /// Waits for every reduction. Afterwards each rank holds finished sums for what it stores.
   void finish_gradients() {
     for (full_gradient& g : full_) complete(g);
-    for (unit_state& u : units_)
-      if (!config_.shards_gradients && !u.posted) {  // else its all-reduce may be reading
+    for (unit_state& u : units_) {
+      if (config_.shards_gradients) {
+        if (!u.has_gradient) Backend::zero(queue(), u.gradients);  // not used in this step
+      } else if (!u.posted) {  // else its reduction may be reading
         close_region_gaps(u, u.gradients);
-        if (group_) post_all_reduce(u);
+        if (group_) post_reduction(u);
       }
+    }
     for (unit_state& u : units_) u.reduction.wait();
     finish_other_axes();
   }
@@ -67,9 +72,9 @@ class parameter_store final : public unit_hooks {
     gradient_norm_parts parts;
     for (unit_state& u : units_)
       for (const flat_region& r : u.flat.regions) {
-        const flat_range part = u.gradient_range.overlap(r);
-        const double squares = Backend::sum_of_squares(queue(), part.size(), u.gradients.template as<gradient>() + (part.begin - u.gradient_range.begin));
-        parts.add(squares, r.parameter->sharded, config_.shards_gradients ? config_.axis : nullptr);
+        const flat_range part = u.optimizer_range.overlap(r);
+        const double squares = Backend::sum_of_squares(queue(), part.size(), u.gradient_at(part.begin));
+        parts.add(squares, r.parameter->sharded, config_.shards_optimizer ? config_.axis : nullptr);
       }
     return std::sqrt(parts.total(rank_));
   }
@@ -78,6 +83,7 @@ class parameter_store final : public unit_hooks {
   void step(const adamw_step& step) {
     gathered_.invalidate();
     for (unit_state& u : units_) {
+      u.gathering.wait();
       for (const flat_region& r : u.flat.regions) {
         const flat_range part = u.optimizer_range.overlap(r);
         adamw_step own = step;
@@ -86,12 +92,12 @@ class parameter_store final : public unit_hooks {
         compute* working = shares_master() ? nullptr : u.weights.template as<compute>() + (part.begin - u.weight_range.begin);
         Backend::adamw(queue(), own, part.size(), u.master_weights.template as<master>() + o, u.first.template as<master>() + o,
                        u.second.template as<master>() + o,
-                       static_cast<const gradient*>(u.gradients.template as<gradient>() + (part.begin - u.gradient_range.begin)), working);
+                       static_cast<const gradient*>(u.gradient_at(part.begin)), working);
       }
       if (config_.shards_optimizer && !config_.shards_parameters) {
         auto* all = u.weights.template as<compute>();
         const std::int64_t bytes = u.optimizer_range.size() * static_cast<std::int64_t>(sizeof(compute));
-        group_->comm.all_gather(all + u.optimizer_range.begin, all, bytes).wait();
+        u.gathering = group_->comm.all_gather(all + u.optimizer_range.begin, all, bytes);  // awaited by the unit's next use
       }
     }
   }
@@ -103,8 +109,10 @@ class parameter_store final : public unit_hooks {
     for (std::size_t i = 0; i < units_.size(); ++i) {
       unit_state& u = units_[i];
       array all_gradients = u.gradients, all_weights = u.master_weights;
-      if (config_.shards_gradients) all_gradients = whole_of(u.gradients, u.flat.size);
-      if (config_.shards_optimizer) all_weights = whole_of(u.master_weights, u.flat.size);
+      if (config_.shards_optimizer) {
+        all_gradients = whole_of(array(u.gradient_at(u.optimizer_range.begin), dtype_of<gradient>, {1, {u.optimizer_range.size()}}), u.flat.size);
+        all_weights = whole_of(u.master_weights, u.flat.size);
+      }
       for (const flat_region& r : u.flat.regions)
         f(static_cast<const parameter_record&>(*r.parameter), static_cast<const gradient*>(all_gradients.template as<gradient>() + r.begin),
           static_cast<const master*>(all_weights.template as<master>() + r.begin));
@@ -124,15 +132,15 @@ class parameter_store final : public unit_hooks {
     unit_state& u = at(unit);
     array whole = u.gradients;
     if (config_.shards_gradients) {
+      if (full_[turn_ % 2].unit >= 0) ++turn_;  // around this unit
       full_gradient& g = full_[turn_++ % 2];
-      require(g.unit < 0, "more than two units are in their backward at once");
+      require(g.unit < 0, "more than two units are in their backward at once, one inside the other");
       complete(g);
       g.unit = unit;
       whole = g.whole;
     }
     for (const flat_region& r : u.flat.regions) {
       slot& s = *r.parameter->slot;
-      s.type = dtype_of<gradient>;
       s.gradient = array(whole.template as<gradient>() + r.begin, dtype_of<gradient>, r.parameter->local);
     }
   }
@@ -145,7 +153,7 @@ class parameter_store final : public unit_hooks {
         if (g.unit == unit) post_reduce_scatter(u, g);
     } else if (group_ && remaining_ == 1 && u.uses == 0) {
       close_region_gaps(u, u.gradients);
-      post_all_reduce(u);
+      post_reduction(u);
     }
   }
 
@@ -155,10 +163,12 @@ class parameter_store final : public unit_hooks {
     flat_range weight_range, gradient_range, optimizer_range;
     array weights, gradients, master_weights, first, second;
     array staging;  // gradients in the type that they travel in, if that is another
-    request reduction;
+    request reduction, gathering;
     int uses = 0;               // recorded forwards whose backward is to come
     bool has_gradient = false;  // sharded: whether `gradients` holds a sum yet
     bool posted = false;
+
+    gradient* gradient_at(std::int64_t flat_index) const { return gradients.template as<gradient>() + (flat_index - gradient_range.begin); }
   };
   // A unit's whole gradient on its way to being reduced; two take turns.
   struct full_gradient {
@@ -173,6 +183,13 @@ class parameter_store final : public unit_hooks {
   array make(std::int64_t n, dtype type, memory category) { return rank_.make(type, {1, {n}}, category); }
   // Where weights and master weights are the same numbers, they are the same memory.
   bool shares_master() const { return std::is_same_v<compute, master> && config_.shards_parameters == config_.shards_optimizer; }
+
+  void check(const parameter_record& p) const {
+    require(!group_ || std::find(p.pending.begin(), p.pending.end(), config_.axis) != p.pending.end(), "the gradient of parameter ", p.name,
+            " is not left pending over ", std::string(group_ ? group_->name : ""),
+            ", the sharding policy's axis, so summing it there would be wrong; declare it as weight<strategy, dims<...>>");
+    p.slot->type = dtype_of<gradient>;
+  }
 
   void allocate(unit_state& s, int parts) {
     const flat_range share = s.flat.share(group_ ? group_->index : 0, parts), all = s.flat.everything();
@@ -203,6 +220,7 @@ class parameter_store final : public unit_hooks {
     for (const flat_region& r : u.flat.regions) r.parameter->live.data = whole.template as<compute>() + r.begin;
   }
   void bring(int unit) {
+    at(unit).gathering.wait();
     if (config_.shards_parameters) point_at(at(unit), gathered_.acquire(unit, *group_, at(unit).weights));
   }
   void ahead(int unit) {
@@ -234,6 +252,8 @@ class parameter_store final : public unit_hooks {
       r.parameter->slot->gradient = {};
       r.parameter->slot->has_gradient = false;
     }
+    for (full_gradient& earlier : full_)  // the unit's last one, which this one adds to
+      if (earlier.to == &u) complete(earlier);
     const std::int64_t share = u.gradient_range.size();
     const array travels = in_reduce_type(array(g.whole.data, dtype_of<gradient>, {1, {u.flat.size}}));
     const bool direct = std::is_same_v<gradient, reduce_type> && !u.has_gradient;
@@ -252,10 +272,14 @@ class parameter_store final : public unit_hooks {
     g.sent = g.received = {};
   }
 
-  void post_all_reduce(unit_state& u) {
+  // Whole gradients: summed on every rank, or each share only on the rank that will update it.
+  void post_reduction(unit_state& u) {
     u.posted = true;
     u.staging = in_reduce_type(u.gradients);
-    u.reduction = group_->comm.all_reduce(u.staging.data, u.staging.data, u.flat.size, dtype_of<reduce_type>, reduction::sum);
+    auto* g = u.staging.template as<reduce_type>();
+    u.reduction = config_.shards_optimizer
+                      ? group_->comm.reduce_scatter(g, g + u.optimizer_range.begin, u.optimizer_range.size(), dtype_of<reduce_type>, reduction::sum)
+                      : group_->comm.all_reduce(g, g, u.flat.size, dtype_of<reduce_type>, reduction::sum);
   }
   array in_reduce_type(const array& g) {
     if constexpr (std::is_same_v<gradient, reduce_type>) return g;
@@ -264,7 +288,8 @@ class parameter_store final : public unit_hooks {
     return out;
   }
 
-  // Sums pending on axes other than the data axis (norms under sequence parallelism): all such parameters in one all-reduce.
+  // Sums pending on axes other than that of the storage (norms under sequence parallelism, everything over the outer axis of
+  // `hybrid`): all such parameters in one all-reduce an axis.
   void finish_other_axes() {
     for (unit_state& u : units_) {
       if (u.staging && u.staging.data != u.gradients.data) Backend::convert(queue(), u.staging, u.gradients, false);
@@ -298,8 +323,8 @@ class parameter_store final : public unit_hooks {
       for (const flat_region& r : u.flat.regions) {
         const auto& pending = r.parameter->pending;
         if (std::find(pending.begin(), pending.end(), axis) == pending.end()) continue;
-        const flat_range part = u.gradient_range.overlap(r);
-        if (part.size() > 0) f(u.gradients.template as<gradient>() + (part.begin - u.gradient_range.begin), part.size());
+        const flat_range part = u.optimizer_range.overlap(r);
+        if (part.size() > 0) f(u.gradient_at(part.begin), part.size());
       }
   }
 

@@ -2,6 +2,7 @@
 // how many ranks lie along each is run-time, unless the axis fixes it. Invariant: an axis not named has one rank.
 #pragma once
 
+#include <weft/core/error.hpp>
 #include <weft/core/tags.hpp>
 
 namespace weft {
@@ -28,29 +29,42 @@ struct degrees {
   int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   own_degrees own = {};
 
+  /// The degree of one of the library's axes, or null.
+  template <class Degrees>
+  static constexpr auto named(Degrees& in, std::string_view axis) -> decltype(&in.dp) {
+    if (axis == "dp") return &in.dp;
+    if (axis == "tp") return &in.tp;
+    if (axis == "pp") return &in.pp;
+    if (axis == "cp") return &in.cp;
+    return axis == "ep" ? &in.ep : nullptr;
+  }
+
+  /// These degrees with that of axis A. Throws weft::error at the fifth axis of one's own.
   template <mesh_axis A>
   constexpr degrees with(int degree) const {
     degrees out = *this;
+    if (int* known = named(out, A::name)) {
+      *known = degree;
+      return out;
+    }
     for (own_degrees::entry& e : out.own.at)
       if (e.axis.empty() || e.axis == A::name) {
         e = {A::name, degree};
         return out;
       }
-    throw "weft: at most four axes of one's own";
+    fail("axis ", std::string(A::name), " is the fifth of one's own, and degrees have room for four; use one of dp, tp, pp, cp, ep for it");
   }
 
+  /// Ranks along an axis; 1 where none are told.
   constexpr int of(std::string_view axis) const {
-    if (axis == "dp") return dp;
-    if (axis == "tp") return tp;
-    if (axis == "pp") return pp;
-    if (axis == "cp") return cp;
-    if (axis == "ep") return ep;
+    if (const int* known = named(*this, axis)) return *known;
     for (const own_degrees::entry& e : own.at)
       if (e.axis == axis) return e.degree;
     return 1;
   }
-  constexpr int product() const {
-    int n = dp * tp * pp * cp * ep;
+  /// Ranks in all.
+  constexpr std::int64_t product() const {
+    std::int64_t n = std::int64_t{dp} * tp * pp * cp * ep;
     for (const own_degrees::entry& e : own.at) n *= e.axis.empty() ? 1 : e.degree;
     return n;
   }

@@ -36,6 +36,24 @@ struct bf16_mixed {
   using master = float;
 };
 
+/// fp16 compute with fp32 main gradients and master weights, and dynamic loss scaling (Micikevicius et al. 2018): gradients below
+/// 6e-8 would vanish in fp16 without it.
+struct fp16_mixed {
+  static constexpr std::string_view name = "fp16";
+  using compute = fp16;
+  using gradient = float;
+  using reduce = float;
+  using master = float;
+  static constexpr double initial_loss_scale = 1024;  // of a sum over tokens, not of their mean
+};
+
+/// What a precision's loss is multiplied by at first: P::initial_loss_scale, or 0 for no scaling.
+template <class P>
+inline constexpr double initial_loss_scale = 0;
+template <class P>
+  requires requires { double(P::initial_loss_scale); }
+inline constexpr double initial_loss_scale<P> = P::initial_loss_scale;
+
 /// double everywhere: for checks against finite differences and other exact comparisons.
 struct fp64 {
   static constexpr std::string_view name = "fp64";

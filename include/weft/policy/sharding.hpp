@@ -21,10 +21,38 @@ concept sharding_policy = requires {
   typename P::axis;
 } && mesh_axis<typename P::axis>;
 
+/// The axes along which a policy shares out the batch: `P::batch_axes`, or P::axis alone. Outermost first.
+template <class P> struct batch_axes { using type = list<typename P::axis>; };
+template <class P>
+  requires requires { typename P::batch_axes; }
+struct batch_axes<P> {
+  using type = typename P::batch_axes;
+  static_assert(contains<type, typename P::axis>, "weft: a sharding policy stores along one of the axes that share out its batch");
+};
+template <class P>
+using batch_axes_of = typename batch_axes<P>::type;
+
 /// Distributed data parallel: every rank keeps everything, gradients are all-reduced as each unit's backward ends.
 struct replicated {
   static constexpr std::string_view name = "replicated";
   static constexpr bool shards_parameters = false, shards_gradients = false, shards_optimizer = false;
+  static constexpr int prefetch = 0;
+  using axis = dp;
+};
+
+/// ZeRO stage 1: optimizer state sharded. Gradients are reduce-scattered as each unit's last backward ends; the new weights
+/// are all-gathered, and each unit's next forward awaits its own.
+struct zero1 {
+  static constexpr std::string_view name = "zero1";
+  static constexpr bool shards_parameters = false, shards_gradients = false, shards_optimizer = true;
+  static constexpr int prefetch = 0;
+  using axis = dp;
+};
+
+/// ZeRO stage 2: gradients sharded too: every micro-batch's are reduce-scattered at once, from two buffers that take turns.
+struct zero2 {
+  static constexpr std::string_view name = "zero2";
+  static constexpr bool shards_parameters = false, shards_gradients = true, shards_optimizer = true;
   static constexpr int prefetch = 0;
   using axis = dp;
 };
@@ -37,6 +65,21 @@ struct zero3 {
   static constexpr bool shards_parameters = true, shards_gradients = true, shards_optimizer = true;
   static constexpr int prefetch = 1;
   using axis = dp;
+};
+
+/// The axis within a group of ranks that share storage under `hybrid`.
+struct fsdp : axis_tag {
+  static constexpr std::string_view name = "fsdp";
+};
+
+/// HSDP: zero3 along `fsdp` (ranks that are near each other), replicated along `dp`. The batch is shared out over both, so a
+/// gradient is reduce-scattered along fsdp, and its shares are all-reduced along dp once a step.
+struct hybrid {
+  static constexpr std::string_view name = "hybrid";
+  static constexpr bool shards_parameters = true, shards_gradients = true, shards_optimizer = true;
+  static constexpr int prefetch = 1;
+  using axis = fsdp;
+  using batch_axes = list<dp, fsdp>;
 };
 
 }  // namespace weft

@@ -46,10 +46,10 @@ class basic_tensor : public value {
     return *this;
   }
   bool has_grad() const { return slot && slot->has_gradient; }
-  /// The gradient that backward() left here. Throws when there is none.
+  /// The gradient that backward() left here. Throws when there is none, or when a parameter store keeps it.
   gradient_type grad() const {
     require(has_grad(), "the tensor has no gradient: call requires_grad() before it is used, then backward(loss)");
-    require(slot->gradient.type == dtype_of<T>, "the gradient is kept in another dtype than the tensor: read it from its parameter");
+    require(!slot->pinned, "a parameter's gradient is kept, and finished, by its parameter store: read it with each_parameter");
     return gradient_type(value{rank, slot->gradient, {}});
   }
   void zero_grad() {

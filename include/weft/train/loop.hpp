@@ -17,11 +17,15 @@ namespace weft {
 class trainable {
  public:
   virtual ~trainable() = default;
+  /// Updates of the weights before this run; the optimizer counts on from there.
+  virtual std::int64_t steps_before() const { return 0; }
   /// Computes a step's gradients: sums over its tokens, finished over the ranks. Returns the loss as global sums.
   virtual loss_sums gradients(std::int64_t step) = 0;
   /// The global norm of those sums.
   virtual double gradient_norm() = 0;
-  virtual void update(const adamw_step& step) = 0;
+  /// Whether gradients of this norm may be used. False skips the step; else a norm that is not finite ends the run.
+  virtual bool accept(double norm) = 0;
+  virtual void update(adamw_step step) = 0;
   /// Global sums over the held-out sequences; a count of 0 where there are none.
   virtual loss_sums validate() = 0;
   virtual std::vector<std::string> unit_names() const = 0;
@@ -66,6 +70,7 @@ inline training_result train_loop(context& rank, trainable& work, const training
     result.validation_loss = s.sum / s.count;
     if (out) out->validation(step, result.validation_loss);
   };
+  auto updates = static_cast<int>(work.steps_before());
   const auto start = clock::now();
   for (std::int64_t step = 1; step <= plan.steps; ++step) {
     const auto begin = clock::now();
@@ -79,10 +84,15 @@ inline training_result train_loop(context& rank, trainable& work, const training
       r.loss = s.sum / s.count;
       detail::check_finite(r.loss, "the loss", step);
       r.gradient_norm = work.gradient_norm() / s.count;
-      detail::check_finite(r.gradient_norm, "the gradient norm", step);
       r.lr = optimizer.lr * plan.schedule(static_cast<int>(step - 1), static_cast<int>(plan.steps));
-      const scoped_span update(rank.spans, "optimizer");
-      work.update(optimizer.at(static_cast<int>(step), r.lr, detail::gradient_scale(r.gradient_norm, s.count, optimizer.clip_norm)));
+      if (work.accept(r.gradient_norm)) {
+        detail::check_finite(r.gradient_norm, "the gradient norm", step);
+        const scoped_span update(rank.spans, "optimizer");
+        work.update(optimizer.at(++updates, r.lr, detail::gradient_scale(r.gradient_norm, s.count, optimizer.clip_norm)));
+      } else {
+        r.skipped = true;
+        ++result.skipped;
+      }
     }
     r.peak_bytes = detail::highest_peak(rank);
     r.milliseconds = std::chrono::duration<double, std::milli>(clock::now() - begin).count();

@@ -23,6 +23,7 @@ class monitor {
   void step(const step_report& r) {
     json_writer w;
     w.begin_object().member("step", r.step).member("loss", r.loss).member("gradient_norm", r.gradient_norm).member("lr", r.lr);
+    if (r.skipped) w.member("skipped", true);
     w.member("ms", r.milliseconds).member("tokens", r.tokens).member("tokens_per_second", r.tokens_per_second());
     w.member("peak_bytes", r.peak_bytes).end_object();
     record(w);

@@ -35,11 +35,11 @@ inline std::string progress_text(std::int64_t done, std::int64_t total, double s
 
 /// One line for one step.
 inline std::string step_line(const step_report& r) {
-  char text[224];
+  char text[240];
   const int digits = static_cast<int>(std::to_string(r.steps).size());
-  std::snprintf(text, sizeof text, "step %*lld/%lld  loss %.4f  norm %7.3f  lr %.2e  %6.0f ms  %7.0f tok/s  %.1f MiB", digits,
+  std::snprintf(text, sizeof text, "step %*lld/%lld  loss %.4f  norm %7.3f  lr %.2e  %6.0f ms  %7.0f tok/s  %.1f MiB%s", digits,
                 static_cast<long long>(r.step), static_cast<long long>(r.steps), r.loss, r.gradient_norm, r.lr, r.milliseconds,
-                r.tokens_per_second(), static_cast<double>(r.peak_bytes) / (1 << 20));
+                r.tokens_per_second(), static_cast<double>(r.peak_bytes) / (1 << 20), r.skipped ? "  skipped" : "");
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include <weft/autograd/backward.hpp>
 #include <weft/io/text_dataset.hpp>
 #include <weft/op/cross_entropy.hpp>
+#include <weft/optim/loss_scale.hpp>
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/train/loop.hpp>
 
@@ -41,18 +42,21 @@ class trainer {
   /// has to outlive it.
   trainer(context& rank, Model& model, const adamw& optimizer = {})
       : rank_(rank), model_(model), optimizer_(optimizer), store_(rank, model.registry(), config_of<typename strategy::sharding>()) {
+    check(optimizer);
     model.use(store_);
   }
   ~trainer() { model_.release(); }
   trainer(const trainer&) = delete;
   trainer& operator=(const trainer&) = delete;
 
-  /// Trains. All ranks call it with the same plan. Throws weft::error when the batch doesn't divide, the text is too short,
+  /// Trains. All ranks call it with the same plan. A further run goes on from the last one's weights, moments and data; its
+  /// steps and schedule are its own plan's. Throws weft::error when the batch doesn't divide, the text is too short,
   /// or a loss is not finite.
   template <class Data>
   training_result run(const Data& data, training plan = {}) {
     if (plan.seq == 0) plan.seq = model_.config().max_seq;
     const int shares = shards_of<layout_of<ids>, batch>(rank_);
+    require(plan.seq >= 1, "seq is ", plan.seq, "; a sequence has at least 1 token, and 0 stands for the model's max_seq");
     require(plan.micro_batches >= 1, "micro_batches is ", plan.micro_batches, "; a step has at least 1");
     require(plan.batch >= 1 && plan.batch % (static_cast<std::int64_t>(plan.micro_batches) * shares) == 0, "a batch of ", plan.batch,
             " sequences doesn't divide into ", plan.micro_batches, " micro-batches on ", shares, " data-parallel ranks; choose a multiple of ",
@@ -70,18 +74,19 @@ class trainer {
   class run_of final : public trainable {
    public:
     run_of(trainer& owner, const Data& data, const training& plan)
-        : owner_(owner), data_(data), plan_(plan), each_(plan.batch / plan.micro_batches) {}
+        : owner_(owner), data_(data), plan_(plan), each_(plan.batch / plan.micro_batches), before_(owner.updates_) {}
 
+    std::int64_t steps_before() const override { return before_; }
     loss_sums gradients(std::int64_t step) override {
       context& rank = owner_.rank_;
       owner_.store_.begin_step(plan_.micro_batches);
       loss_sums sums;
       for (int m = 0; m < plan_.micro_batches; ++m) {
         const scoped_span whole(rank.spans, "micro-batch", m);
-        const auto batch = read([&] { return data_.template train<ids>(step, m * each_, each_, plan_.seq); });
+        const auto batch = read([&] { return data_.template train<ids>(before_ + step, m * each_, each_, plan_.seq); });
         const auto l = loss_of(batch, sums);
         const scoped_span back(rank.spans, "backward");
-        backward(l.sum);
+        backward(l.sum, owner_.scale_.value());
         owner_.store_.end_micro_batch();
       }
       const scoped_span finish(rank.spans, "finish gradients");
@@ -91,9 +96,17 @@ class trainer {
     }
     double gradient_norm() override {
       const scoped_span norm(owner_.rank_.spans, "gradient norm");
-      return owner_.store_.gradient_norm();
+      return owner_.store_.gradient_norm() / owner_.scale_.value();
     }
-    void update(const adamw_step& step) override { owner_.store_.step(step); }
+    bool accept(double norm) override {
+      used_ = owner_.scale_.value();
+      return owner_.scale_.accept(std::isfinite(norm));
+    }
+    void update(adamw_step step) override {
+      step.grad_scale /= used_;
+      owner_.store_.step(step);
+      ++owner_.updates_;
+    }
 
     loss_sums validate() override {
       if (plan_.validation_sequences <= 0 || !data_.can_validate(plan_.seq)) return {};
@@ -132,13 +145,16 @@ class trainer {
     trainer& owner_;
     const Data& data_;
     const training& plan_;
-    std::int64_t each_;
+    std::int64_t each_, before_;
+    double used_ = 1;  // the scale of the gradients at hand
   };
 
   context& rank_;
   Model& model_;
   adamw optimizer_;
   store_type store_;
+  loss_scale scale_{initial_loss_scale<typename strategy::precision>};
+  std::int64_t updates_ = 0;  // of the weights, over all runs
 };
 
 }  // namespace weft

@@ -34,6 +34,7 @@ struct step_report {
   double loss = 0;           // mean over the step's tokens, nats
   double gradient_norm = 0;  // of the mean loss, before clipping
   double lr = 0;
+  bool skipped = false;      // its gradients overflowed under the loss scale, which was halved
   double milliseconds = 0;
   std::int64_t tokens = 0;   // that the loss was taken over
   std::int64_t peak_bytes = 0;  // of the rank that held most, since the run began
@@ -41,7 +42,7 @@ struct step_report {
 };
 
 struct training_result {
-  std::int64_t steps = 0;
+  std::int64_t steps = 0, skipped = 0;
   double first_loss = 0, loss = 0;  // of the first and of the last step
   double validation_loss = -1;      // mean over the held-out tokens; -1: none was taken
   double seconds = 0;

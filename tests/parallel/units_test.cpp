@@ -1,0 +1,122 @@
+// Units as other models than Llama use them: one alone, one twice in a row, one not at all, two inside one; and parameters that
+// a store can't take.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <weft/weft.hpp>
+
+namespace {
+using namespace weft;
+
+using numbers = std::vector<std::vector<double>>;  // by parameter
+
+// Runs `uses(step, in)` on x = 1 of [batch/2, hidden], where in(unit, inner, h) is inner(h) * unit's weight, twice a step; two
+// steps. Returns each weight's gradient of the last step, which is exact: all numbers are small integers.
+template <class S, class Uses>
+numbers train(int units, Uses&& uses) {
+  numbers out(static_cast<std::size_t>(units));
+  std::mutex lock;
+  launch<S>({.dp = 2}, [&](context& rank) {
+    using w_type = weight<S, dims<hidden>>;
+    using x_type = basic_tensor<typename S::precision::compute, dims<batch, hidden>, place<shard<batch, dp>>>;
+    parameter_registry registry;
+    std::vector<w_type> w(static_cast<std::size_t>(units));
+    for (int u = 0; u < units; ++u) {
+      registry.begin_unit("unit " + std::to_string(u));
+      registry.add(rank, w[static_cast<std::size_t>(u)], "w" + std::to_string(u), {1, {40}}, {0, u + 1.0});
+    }
+    parameter_store<cpu_backend, typename S::precision> store(rank, registry, config_of<typename S::sharding>());
+    const auto in = [&](int unit, const auto& inner, const auto& x) {
+      return in_unit(rank, store, unit, [&](const auto& h) -> x_type { return inner(h) * w[static_cast<std::size_t>(unit)]; }, x);
+    };
+    const auto x = ones<x_type>(rank, {2, 40});
+    for (int step = 0; step < 2; ++step) {
+      store.begin_step(2);
+      for (int micro = 0; micro < 2; ++micro) {
+        backward(sum(uses(step, in, x)), micro + 1);
+        store.end_micro_batch();
+      }
+      store.finish_gradients();
+    }
+    std::size_t i = 0;
+    store.each_parameter([&](const parameter_record& p, const auto* gradient, const auto*) {
+      const std::lock_guard guard(lock);
+      out[i++].assign(gradient, gradient + p.local.elements());
+    });
+  });
+  return out;
+}
+
+const auto nothing = [](const auto& h) { return h; };
+const std::vector<double> all(double x) { return std::vector<double>(40, x); }
+
+// Four rows (two ranks, two micro-batches weighted 1 and 2) add up to 2 * 3 = 6 times the gradient of one element.
+template <class S>
+void check() {
+  SUBCASE("one unit") {
+    CHECK(train<S>(1, [](int, const auto& in, const auto& x) { return in(0, nothing, x); })[0] == all(6));
+  }
+  SUBCASE("one unit twice in a row") {  // x w^2, w = 1
+    CHECK(train<S>(1, [](int, const auto& in, const auto& x) { return in(0, nothing, in(0, nothing, x)); })[0] == all(12));
+  }
+  SUBCASE("a unit that a step doesn't use has no gradient in it") {
+    const numbers g = train<S>(3, [](int step, const auto& in, const auto& x) {
+      const auto h = in(2, nothing, in(0, nothing, x));
+      return step == 0 ? in(1, nothing, h) : h;
+    });
+    CHECK(g[0] == all(6 * 3));
+    CHECK(g[1] == all(0));
+    CHECK(g[2] == all(6));
+  }
+}
+
+struct three_buffers : zero3 {
+  static constexpr std::string_view name = "three buffers";
+  static constexpr int prefetch = 2;
+};
+}  // namespace
+
+TEST_CASE("units under replicated") { check<strategy<mesh<dp>, replicated>>(); }
+TEST_CASE("units under zero3") { check<strategy<mesh<dp>, zero3>>(); }
+TEST_CASE("units under zero3 and mixed precision") { check<strategy<mesh<dp>, zero3, bf16_mixed>>(); }
+
+TEST_CASE("two units inside one, one after the other") {
+  const auto uses = [](int, const auto& in, const auto& x) {
+    return in(0, [&](const auto& h) { return in(2, nothing, in(1, nothing, h)); }, x);  // w0 w1 w2
+  };
+  for (const numbers& g : {train<strategy<mesh<dp>, three_buffers>>(3, uses), train<strategy<mesh<dp>, replicated>>(3, uses)}) {
+    CHECK(g[0] == all(6 * 6));
+    CHECK(g[1] == all(6 * 3));
+    CHECK(g[2] == all(6 * 2));
+  }
+}
+
+TEST_CASE("parameters that can't be trained are refused by name") {
+  using S = strategy<mesh<dp>>;
+  const auto make = [](context& rank, auto w, auto&& use) {
+    parameter_registry registry;
+    registry.begin_unit("only");
+    registry.add(rank, w, "gain", {1, {8}}, {0, 1});
+    use(registry, w);
+  };
+  using store = parameter_store<cpu_backend, fp32>;
+  launch<S>({.dp = 2}, [&](context& rank) {
+    make(rank, tensor<float, dims<hidden>>(), [&](auto& registry, auto&) {  // invariant: its gradient is whole already
+      CHECK_THROWS_WITH_AS(store(rank, registry, config_of<replicated>()), doctest::Contains("the gradient of parameter gain is not left pending over dp"), error);
+    });
+    make(rank, weight<S, dims<hidden>>(), [&](auto& registry, auto& w) {
+      auto again = w;
+      CHECK_THROWS_WITH_AS(registry.add(rank, again, "gain", {1, {8}}, {0, 1}), doctest::Contains("two parameters are named gain"), error);
+      const store held(rank, registry, config_of<replicated>());
+      const auto loss = sum(ones<tensor<float, dims<batch, hidden>, shard<batch, dp>>>(rank, {2, 8}) * w);  // outside of its unit
+      CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("outside of its unit"), error);
+    });
+    weight<S, dims<hidden>> w;
+    parameter_registry empty;
+    CHECK_THROWS_WITH_AS(empty.add(rank, w, "gain", {1, {8}}, {0, 1}), doctest::Contains("begin_unit"), error);
+  });
+}
