@@ -38,7 +38,7 @@ template <template <class> class Strategy>
 void check_meshes() {
   for (std::size_t i = 0; i < std::size(mesh_cases); i += std::size_t(sample_stride())) {
     const mesh_case& c = mesh_cases[i];
-    const task t{.batch = c.batch, .micro_batches = c.micro_batches};
+    const task t{{.batch = c.batch, .micro_batches = c.micro_batches}};
     CAPTURE(c.degrees.dp);
     CAPTURE(c.degrees.tp);
     using wide = Strategy<weft::fp64>;
