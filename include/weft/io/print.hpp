@@ -19,7 +19,7 @@ struct dimension_text {
 };
 
 // One placement as text: kind<first, ...>
-inline std::string placement_text(std::string_view kind, std::initializer_list<std::string_view> names) {
+[[gnu::cold, gnu::noinline]] inline std::string placement_text(std::string_view kind, std::initializer_list<std::string_view> names) {
   std::string out(" ");
   out += kind;
   const char* before = "<";
@@ -58,7 +58,7 @@ std::vector<dimension_text> dimensions_of(const X& x, dims<Es...>) {
   return {dimension_of<X, Es>(x)...};
 }
 
-inline std::string describe(dtype type, const std::vector<dimension_text>& dimensions, const std::string& placements) {
+[[gnu::cold, gnu::noinline]] inline std::string describe(dtype type, const std::vector<dimension_text>& dimensions, const std::string& placements) {
   std::string out(name_of(type));
   const char* before = " [";
   for (const dimension_text& d : dimensions) {
@@ -73,7 +73,7 @@ inline std::string describe(dtype type, const std::vector<dimension_text>& dimen
   return out += placements;
 }
 
-inline void print(int rank, const char* name, const std::string& description, const double* numbers, std::int64_t count, bool more) {
+[[gnu::cold, gnu::noinline]] inline void print(int rank, const char* name, const std::string& description, const double* numbers, std::int64_t count, bool more) {
   std::string line("rank ");
   append(line, rank);
   for (const char* part : {": ", name, " ", description.c_str(), " ="}) line += part;

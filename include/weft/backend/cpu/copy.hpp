@@ -78,7 +78,12 @@ constexpr copy_kernels copy_kernels_of() {
             copy_row(n, static_cast<const T*>(x), sx, static_cast<T*>(y), sy, add);
           },
           [](int64 rows, int64 columns, const void* x, int64 x_column, void* y, int64 y_row, bool add) {
-            if (add) add_transposed(rows, columns, static_cast<const T*>(x), x_column, static_cast<T*>(y), y_row);
+            if constexpr (!floating<T>) {
+              if (add)
+                for (int64 j = 0; j < columns; ++j)
+                  copy_row(rows, static_cast<const T*>(x) + j * x_column, 1, static_cast<T*>(y) + j, y_row, true);
+              else copy_transposed(rows, columns, static_cast<const T*>(x), x_column, static_cast<T*>(y), y_row);
+            } else if (add) add_transposed(rows, columns, static_cast<const T*>(x), x_column, static_cast<T*>(y), y_row);
             else copy_transposed(rows, columns, static_cast<const T*>(x), x_column, static_cast<T*>(y), y_row);
           }};
 }
