@@ -98,7 +98,9 @@ inline void check_equal(const outcome& serial, const outcome& parallel, double l
     CHECK(std::abs(serial.norms[i] - parallel.norms[i]) <= 20 * loss * std::abs(serial.norms[i]));
   }
   REQUIRE(serial.gradients.size() == parallel.gradients.size());
-  for (const auto& [name, expected] : serial.gradients) {
+  for (const auto& entry : serial.gradients) {
+    const auto& name = entry.first;  // not a structured binding: clang 14 can't capture those
+    const auto& expected = entry.second;
     const auto& got = parallel.gradients.at(name);
     REQUIRE(expected.size() == got.size());
     double largest = 0, worst = 0;
