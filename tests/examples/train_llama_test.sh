@@ -38,7 +38,7 @@ refused 1 "5 heads don't divide" --data text --heads 5
 refused 1 "don't divide among tp = 4 ranks" --data text --tp 4 --kv-heads 2
 refused 1 "a batch of 6 sequences doesn't divide into 2 micro-batches on dp = 2 ranks; choose a multiple of 4" --data text --batch 6 --micro-batches 2
 refused 1 "no strategy called 'zero3-bf61'; there are, the nearest first: zero3-bf16," --data text --strategy zero3-bf61
-refused 1 "no sharding policy called 'zero4'; there are, the nearest first: zero3, replicated" --data text --sharding zero4
+refused 1 "no sharding policy called 'zero4'; there are, the nearest first: zero1, zero2, zero3, replicated" --data text --sharding zero4
 refused 1 "no precision policy called 'bf61'; there are, the nearest first: bf16, fp32" --data text --precision bf61
 refused 1 'temperature is -1' --data text --temperature -1
 refused 1 'at least 1 step' --data text --steps 0

@@ -9,7 +9,7 @@ template <class P> using nested = strategy<mesh<dp, fsdp, tp>, P, hybrid, checkp
 
 template <template <class> class Strategy>
 void check_hybrid(const degrees& d, int batch, int micro_batches) {
-  const weft_test::task t{.batch = batch, .micro_batches = micro_batches};
+  const weft_test::task t{{.batch = batch, .micro_batches = micro_batches}};
   CAPTURE(d.dp);
   weft_test::check_equal(weft_test::train<Strategy<fp64>>({}, t), weft_test::train<Strategy<fp64>>(d, t), weft_test::fp64_loss,
                          weft_test::fp64_gradient);
