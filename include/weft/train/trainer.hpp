@@ -8,6 +8,7 @@
 #include <weft/op/cross_entropy.hpp>
 #include <weft/optim/loss_scale.hpp>
 #include <weft/parallel/parameter_store.hpp>
+#include <weft/policy/precision.hpp>
 #include <weft/train/loop.hpp>
 
 namespace weft {
