@@ -13,14 +13,17 @@
 #include <weft/op/convert.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/cross_entropy.hpp>
+#include <weft/op/dropout.hpp>
 #include <weft/op/elementwise.hpp>
 #include <weft/op/embedding.hpp>
+#include <weft/op/layer_norm.hpp>
 #include <weft/op/reduce.hpp>
 #include <weft/op/rms_norm.hpp>
 #include <weft/op/rope.hpp>
 #include <weft/op/softmax.hpp>
 #include <weft/op/swiglu.hpp>
 #include <weft/op/view.hpp>
+#include <weft/nn/gpt2.hpp>
 #include <weft/nn/llama.hpp>
 #include <weft/parallel/launch.hpp>
 #include <weft/optim/adamw.hpp>

@@ -61,5 +61,7 @@ struct problem {
 /// Runs the problem on each mesh with shapes drawn anew: value and slope agree with one rank's, and the slope with
 /// finite differences.
 void differences_agree(const problem& p);
+/// What doesn't, a line each.
+std::vector<std::string> disagreements(const problem& p);
 
 }  // namespace laws

@@ -73,28 +73,80 @@ answer solve(const problem& p, const weft::degrees& mesh, const extents& sizes) 
 
 }  // namespace
 
-void differences_agree(const problem& p) {
+std::vector<std::string> disagreements(const problem& p) {
   // 1e-8: five digits of room above the differences' own error, for fifth derivatives and sums over many elements; a wrong
   // or missing addend of a gradient shows at 1e-3 or more, directions being random and dense.
   const double tolerance = p.options.tolerance > 0 ? p.options.tolerance : 1e-8;
+  std::vector<std::string> out;
   const std::size_t stride = static_cast<std::size_t>(weft_test::sample_stride());
-  for (std::size_t i = weft::stream_of(p.what) % stride; i < std::size(meshes); i += stride) {
+  for (std::size_t i = weft::stream_of(p.what) % stride % std::size(meshes); i < std::size(meshes); i += stride) {
     const weft::degrees& mesh = meshes[i];
-    const extents sizes = draw(p, mesh, i);
-    INFO(std::string(p.what), ", dp ", mesh.dp, ", tp ", mesh.tp);
+    const std::string where = std::string(p.what) + ", dp " + std::to_string(mesh.dp) + ", tp " + std::to_string(mesh.tp) + ": ";
     try {
+      const extents sizes = draw(p, mesh, i);
       const answer one = solve(p, {}, sizes), all = solve(p, mesh, sizes);
       const double scale = one.magnitude + std::abs(one.value) + 1;
-      CHECK(std::abs(one.slope - one.difference) <= tolerance * scale);
-      CHECK(std::abs(all.slope - all.difference) <= tolerance * scale);
+      const auto near = [&](double a, double b, double allowed, const char* what) {
+        if (!(std::abs(a - b) <= allowed * scale)) out.push_back(where + what + ": " + std::to_string(a) + " and " + std::to_string(b));
+      };
+      near(one.slope, one.difference, tolerance, "one rank's gradient and differences");
+      near(all.slope, all.difference, tolerance, "all ranks' gradient and differences");
       // Only the order of sums differs.
-      CHECK(std::abs(all.value - one.value) <= 1e-3 * tolerance * scale);
-      CHECK(std::abs(all.slope - one.slope) <= 1e-3 * tolerance * scale);
-      CHECK(one.magnitude > 0);
+      near(all.value, one.value, 1e-3 * tolerance, "all ranks' value and one rank's");
+      near(all.slope, one.slope, 1e-3 * tolerance, "all ranks' gradient and one rank's");
+      if (!(one.magnitude > 0)) out.push_back(where + "the gradient is zero, so nothing was tested");
     } catch (const weft::error& e) {
-      FAIL_CHECK(std::string(e.what()));
+      out.push_back(where + e.what());
     }
   }
+  return out;
 }
+
+void differences_agree(const problem& p) {
+  const std::vector<std::string> wrong = disagreements(p);
+  for (const std::string& line : wrong) FAIL_CHECK(line);
+  CHECK(wrong.empty());
+}
+
+namespace {
+
+// x^3 summed over three numbers, with its slope times a factor, and one rank's value off by `stray`.
+problem cubes(double factor, double stray) {
+  const auto number = [](int i) { return 0.4 + 0.3 * i; };
+  problem p{"cubes", {}, {}, {}, {}};
+  p.at = [=](weft::context& rank, const extents&, double step) {
+    double total = rank.size() == 1 ? stray : 0;
+    for (int i = 0; i < 3; ++i) total += std::pow(number(i) + step * (i + 1), 3);
+    return total;
+  };
+  p.slope = [=](weft::context&, const extents&) {
+    double total = 0;
+    for (int i = 0; i < 3; ++i) total += factor * 3 * number(i) * number(i) * (i + 1);
+    return std::pair{total, total};
+  };
+  return p;
+}
+
+TEST_CASE("the harness accepts a right gradient, and notices a wrong one, a wrong value, and one that ranks differ in") {
+  CHECK(disagreements(cubes(1, 0)).empty());
+  CHECK(!disagreements(cubes(1 + 1e-6, 0)).empty());
+  CHECK(!disagreements(cubes(1, 1e-6)).empty());
+  problem differs = cubes(1, 0);
+  differs.slope = [inner = differs.slope](weft::context& rank, const extents& at) {
+    weft::shape one;
+    one.push_back(1);
+    const weft::array x = rank.make(weft::dtype::f64, one);
+    *x.as<double>() = rank.index<weft::tp>();
+    require_equal_along(rank, weft::id_of<weft::tp>, x, "x");
+    return inner(rank, at);
+  };
+  const auto lines = disagreements(differs);
+  if (weft_test::sample_stride() == 1) {
+    CHECK(lines.size() == 8);  // the meshes with several ranks along tp
+    CHECK(lines.front().find("x: element 0 differs between the ranks along tp") != std::string::npos);
+  }
+}
+
+}  // namespace
 
 }  // namespace laws

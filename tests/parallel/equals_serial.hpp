@@ -14,6 +14,12 @@ inline constexpr double fp64_loss = 1e-10, fp64_gradient = 1e-8;
 // In fp32 the same reasoning starts from 6e-8: losses agree to 1e-5, gradients of the fifth step to 5e-3 of the largest.
 inline constexpr double fp32_loss = 1e-5, fp32_gradient = 5e-3;
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool sanitized = true;
+#else
+inline constexpr bool sanitized = false;
+#endif
+
 struct mesh_case {
   weft::degrees degrees;
   int batch = 8, micro_batches = 1;
@@ -32,13 +38,15 @@ template <template <class> class Strategy>
 void check_meshes() {
   for (std::size_t i = 0; i < std::size(mesh_cases); i += std::size_t(sample_stride())) {
     const mesh_case& c = mesh_cases[i];
-    const task t{.batch = c.batch, .micro_batches = c.micro_batches};
+    const task t{{.batch = c.batch, .micro_batches = c.micro_batches}};
     CAPTURE(c.degrees.dp);
     CAPTURE(c.degrees.tp);
     using wide = Strategy<weft::fp64>;
-    using single = Strategy<weft::fp32>;
     check_equal(train<wide>({}, t), train<wide>(c.degrees, t), fp64_loss, fp64_gradient);
-    check_equal(train<single>({}, t), train<single>(c.degrees, t), fp32_loss, fp32_gradient);
+    if constexpr (!sanitized) {  // the same code again in another type: it would double a sanitizer's build
+      using single = Strategy<weft::fp32>;
+      check_equal(train<single>({}, t), train<single>(c.degrees, t), fp32_loss, fp32_gradient);
+    }
   }
 }
 

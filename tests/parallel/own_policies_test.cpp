@@ -26,7 +26,7 @@ struct of {
 
 TEST_CASE("a policy that prefetches two units") { weft_test::check_meshes<of<eager>::strategy>(); }
 TEST_CASE("a precision with a reduction type of its own") {
-  const weft_test::task t{.batch = 4, .micro_batches = 2};
+  const weft_test::task t{{.batch = 4, .micro_batches = 2}};
   using whole = strategy<mesh<dp, tp>, double_reduction>;
   using shared = strategy<mesh<dp, tp>, double_reduction, zero3, sequence_parallel>;
   const auto serial = weft_test::train<whole>({}, t);

@@ -1,4 +1,4 @@
-// Trains a small Llama for a few steps under a strategy and returns what must not depend on it: the losses and every
+// Trains a small model for a few steps under a strategy and returns what must not depend on it: the losses and every
 // gradient, as global arrays.
 #pragma once
 
@@ -20,18 +20,21 @@ struct outcome {
   std::map<std::string, std::vector<double>> gradients;  // of the last step, by global index
 };
 
-struct task {
-  weft::llama_config model{.layers = 2, .hidden = 32, .heads = 8, .kv_heads = 8, .ffn = 64, .vocab = 48, .max_seq = 16};
+struct plan {
   int batch = 8, seq = 16, steps = 5, micro_batches = 1;
 };
+struct task : plan {
+  weft::llama_config model{.layers = 2, .hidden = 32, .heads = 8, .kv_heads = 8, .ffn = 64, .vocab = 48, .max_seq = 16};
+};
 
-template <class S>
-outcome train(const weft::degrees& degrees, const task& t = {}) {
+template <class Model, class Config>
+outcome train_model(const weft::degrees& degrees, const Config& config, const plan& t) {
+  using S = typename Model::strategy;
   using namespace weft;
   outcome out;
   std::mutex lock;
   launch<S>(degrees, [&](context& rank) {
-    llama<S> model(rank, t.model);
+    Model model(rank, config);
     parameter_store<cpu_backend, typename S::precision> store(rank, model.registry(), config_of<typename S::sharding>());
     model.use(store);
     const adamw optimizer{.lr = 1e-2};
@@ -43,9 +46,9 @@ outcome train(const weft::degrees& degrees, const task& t = {}) {
         const philox numbers{7, std::uint64_t(step * 16 + micro)};
         const auto token = [&](std::int64_t i) {  // mostly predictable, so that there is something to learn
           const auto u = numbers.word(std::uint64_t(i));
-          return std::int64_t(u % 4 ? i * 5 % t.model.vocab : u / 4 % t.model.vocab);
+          return std::int64_t(u % 4 ? i * 5 % config.vocab : u / 4 % config.vocab);
         };
-        using ids = typename llama<S>::ids;
+        using ids = typename Model::ids;
         const auto x = generate<ids>(rank, {t.batch, t.seq}, token);
         const auto y = generate<ids>(rank, {t.batch, t.seq}, [&](std::int64_t i) { return token(i + 1); });
         const auto l = cross_entropy(model(x), y);
@@ -81,6 +84,11 @@ outcome train(const weft::degrees& degrees, const task& t = {}) {
   return out;
 }
 
+template <class S>
+outcome train(const weft::degrees& degrees, const task& t = {}) {
+  return train_model<weft::llama<S>>(degrees, t.model, t);
+}
+
 /// `loss`: relative tolerance of losses and norms; `gradient`: of each gradient, relative to its parameter's largest.
 inline void check_equal(const outcome& serial, const outcome& parallel, double loss, double gradient) {
   REQUIRE(serial.losses.size() == parallel.losses.size());
@@ -90,7 +98,9 @@ inline void check_equal(const outcome& serial, const outcome& parallel, double l
     CHECK(std::abs(serial.norms[i] - parallel.norms[i]) <= 20 * loss * std::abs(serial.norms[i]));
   }
   REQUIRE(serial.gradients.size() == parallel.gradients.size());
-  for (const auto& [name, expected] : serial.gradients) {
+  for (const auto& entry : serial.gradients) {
+    const auto& name = entry.first;  // not a structured binding: clang 14 can't capture those
+    const auto& expected = entry.second;
     const auto& got = parallel.gradients.at(name);
     REQUIRE(expected.size() == got.size());
     double largest = 0, worst = 0;

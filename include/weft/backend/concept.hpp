@@ -36,4 +36,16 @@ struct adamw_step {
   double lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale;
 };
 
+/// Where a rank's slice lies in the whole tensor, for each dimension: its extent, the whole's, and its first index there.
+struct placed_slice {
+  int rank = 0;
+  std::int64_t local[max_rank] = {}, global[max_rank] = {}, first[max_rank] = {};
+};
+/// Which elements dropout keeps: those at whose global, row-major index the random word of (seed, stream) is at least
+/// rate * 2^32.
+struct dropout_mask {
+  double rate = 0;
+  std::uint64_t seed = 0, stream = 0;
+};
+
 }  // namespace weft

@@ -36,6 +36,9 @@ struct cpu_backend {
   WEFT_DETAIL_KERNEL(swiglu_backward)
   WEFT_DETAIL_KERNEL(rms_norm)
   WEFT_DETAIL_KERNEL(rms_norm_backward)
+  WEFT_DETAIL_KERNEL(layer_norm)
+  WEFT_DETAIL_KERNEL(layer_norm_backward)
+  WEFT_DETAIL_KERNEL(dropout)
   WEFT_DETAIL_KERNEL(rope)
   WEFT_DETAIL_KERNEL(attention)
   WEFT_DETAIL_KERNEL(attention_backward)
@@ -71,24 +74,28 @@ struct cpu_backend {
   /// to (+)= from, over `rank` extents with the strides of each, in elements. Both have one type.
   static void copy(queue& cores, int rank, const std::int64_t* extents, const array& from, const std::int64_t* from_strides, const array& to,
                    const std::int64_t* to_strides, bool add) {
-    visit_dtype(from.type, [&]<class T>() {
-      cpu::copy(cores, rank, extents, from.as<const T>(), from_strides, to.as<T>(), to_strides, add);
-    });
+    const cpu::detail::loop<2> nest(rank, extents, {from_strides, to_strides});
+    const auto kernels = visit_dtype(from.type, []<class T>() { return cpu::detail::copy_kernels_of<T>(); });
+    cpu::detail::copy(cores, nest, kernels, from.data, to.data, add);
   }
   /// to (+)= from in another floating type.
   static void convert(queue& cores, const array& from, const array& to, bool add) {
-    with_floating(from.type, [&]<class From>() {
-      with_floating(to.type, [&]<class To>() { cpu::convert(cores, from.elements(), from.as<const From>(), to.as<To>(), add); });
+    const auto kernel = with_floating(from.type, [&]<class From>() {
+      return with_floating(to.type, []<class To>() { return cpu::detail::convert_elements<To, From>; });
     });
+    cpu::detail::convert(cores, from.elements(), kernel, from.data, size_of(from.type), to.data, size_of(to.type), add);
   }
 
  private:
   template <class F>
-  static void with_floating(dtype type, F&& f) {
-    visit_dtype(type, [&]<class T>() {
-      if constexpr (floating<T>) f.template operator()<T>();
-      else fail("only floating tensors are converted, not ", name_of(type));
-    });
+  static cpu::detail::convert_kernel with_floating(dtype type, F&& f) {
+    switch (type) {
+      case dtype::f64: return f.template operator()<double>();
+      case dtype::f32: return f.template operator()<float>();
+      case dtype::bf16: return f.template operator()<bf16>();
+      case dtype::f16: return f.template operator()<fp16>();
+      default: fail("only floating tensors are converted, not ", name_of(type));
+    }
   }
 };
 

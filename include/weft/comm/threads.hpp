@@ -2,11 +2,9 @@
 // Invariant: data moves straight from the buffers of one rank to those of another, and results don't depend on timing.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <thread>
-#include <tuple>
 #include <vector>
 
 #include "weft/comm/concept.hpp"
@@ -105,14 +103,16 @@ class threads {
     const choice mine{color, key};
     std::vector<choice> all(group_->size());
     exchange(&mine, all.data(), sizeof mine);
-    std::vector<std::tuple<int, int>> order;  // key, rank
+    std::vector<int> order;  // ranks by key; those of one key stay in order
     for (int r = 0; r < size(); ++r) {
-      if (all[r].color == color) order.emplace_back(all[r].key, r);
+      if (all[r].color != color) continue;
+      auto place = order.end();
+      while (place != order.begin() && all[*(place - 1)].key > all[r].key) --place;
+      order.insert(place, r);
     }
-    std::sort(order.begin(), order.end());
     int my_rank = 0;
     std::vector<int> members;
-    for (auto [unused, r] : order) {
+    for (const int r : order) {
       if (r == rank_) my_rank = static_cast<int>(members.size());
       members.push_back(group_->world_rank(r));
     }
@@ -125,7 +125,7 @@ class threads {
     }
     std::vector<detail::thread_group*> groups(size());
     exchange(&made, groups.data(), sizeof made);
-    return {*groups[std::size_t(std::get<1>(order[0]))], my_rank};
+    return {*groups[static_cast<std::size_t>(order[0])], my_rank};
   }
 
   /// Runs f(world) on `ranks` ranks: rank 0 in the calling thread, the others in threads of their own. Returns when all

@@ -1,6 +1,7 @@
 // Errors: one exception type whose message names the value, the axis or the file, and the way out.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 
@@ -22,14 +23,45 @@ void append(std::string& to, T value) {
   to += std::to_string(value);
 }
 
+/// One part of a message, so that joining them is compiled once.
+struct message_part {
+  enum { text, whole, natural, real } kind;
+  union {
+    const char* characters;
+    long long signed_number;
+    unsigned long long unsigned_number;
+    double real_number;
+  };
+
+  message_part(const char* part) : kind(text), characters(part) {}
+  message_part(const std::string& part) : kind(text), characters(part.c_str()) {}
+  template <class T>
+    requires requires(T value) { std::to_string(value); }
+  message_part(T value) {
+    if constexpr (static_cast<T>(0.5) != T(0)) kind = real, real_number = value;
+    else if constexpr (static_cast<T>(-1) < T(0)) kind = whole, signed_number = value;
+    else kind = natural, unsigned_number = value;
+  }
+};
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_joined(const message_part* parts, std::size_t count) {
+  std::string message;
+  for (const message_part* part = parts; part != parts + count; ++part) {
+    if (part->kind == message_part::text) message += part->characters;
+    if (part->kind == message_part::whole) append(message, part->signed_number);
+    if (part->kind == message_part::natural) append(message, part->unsigned_number);
+    if (part->kind == message_part::real) append(message, part->real_number);
+  }
+  throw error(message);
+}
+
 }  // namespace detail
 
 /// Throws `weft::error` with the parts joined; numbers are printed in decimal.
 template <class... Parts>
-[[noreturn]] void fail(const Parts&... parts) {
-  std::string message;
-  (detail::append(message, parts), ...);
-  throw error(message);
+[[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
+  const detail::message_part all[] = {parts..., ""};
+  detail::fail_joined(all, sizeof...(parts));
 }
 
 /// Throws unless `condition` holds. The parts are joined only on failure.

@@ -3,15 +3,15 @@
 #pragma once
 
 #include <cmath>
-#include <memory>
+#include <vector>
 
-#include <weft/autograd/checkpoint.hpp>
+#include <weft/nn/decoder.hpp>
 #include <weft/nn/mlp.hpp>
+#include <weft/nn/rope_scaling.hpp>
 #include <weft/nn/self_attention.hpp>
 #include <weft/nn/tensor_parallel.hpp>
 #include <weft/op/arithmetic.hpp>
 #include <weft/op/embedding.hpp>
-#include <weft/op/require_ids.hpp>
 #include <weft/op/rms_norm.hpp>
 
 namespace weft {
@@ -22,6 +22,7 @@ struct llama_config {
   std::int64_t head_dim = 0;  // 0: hidden / heads
   std::int64_t ffn = 0;       // 0: 8/3 of hidden, rounded up to a multiple of 64
   std::int64_t vocab = 256, max_seq = 256;
+  weft::rope_scaling rope_scaling = {};  // how positions are stretched beyond what the model was trained on
   double rope_theta = 10000, norm_eps = 1e-5, init_stddev = 0.02;
   bool tied_embeddings = false;
 
@@ -30,7 +31,7 @@ struct llama_config {
   /// The configuration with every 0 filled in, checked against the degrees. Throws weft::error with the way out.
   llama_config resolved(int tensor_parallel = 1, bool sequence_parallel = false) const {
     llama_config c = *this;
-    const auto at_least_one = [](std::int64_t n, const char* what) { require(n >= 1, what, " is ", n, "; it has to be at least 1"); };
+    const auto at_least_one = detail::check_at_least_one;
     at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
     at_least_one(c.vocab, "vocab"), at_least_one(c.max_seq, "max_seq");
     if (c.kv_heads == 0) c.kv_heads = c.heads;
@@ -43,9 +44,8 @@ struct llama_config {
     require(c.head_dim % 2 == 0, "head_dim ", c.head_dim, " is odd; rotary positions turn pairs, so choose an even one");
     if (c.ffn == 0) c.ffn = (c.hidden * 8 / 3 + 63) / 64 * 64;
     at_least_one(c.head_dim, "head_dim"), at_least_one(c.ffn, "ffn");
-    const auto divides = [&](std::int64_t n, const char* what) {
-      require(n % tensor_parallel == 0, n, " ", what, " don't divide among tp = ", tensor_parallel, " ranks; choose tp or ", what, " so that they do");
-    };
+    c.rope_scaling = c.rope_scaling.resolved(c.max_seq);
+    const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
     divides(c.heads, "heads"), divides(c.kv_heads, "kv_heads"), divides(c.ffn, "ffn"), divides(c.vocab, "vocab");
     if (sequence_parallel) divides(c.max_seq, "positions (max_seq)");
     return c;
@@ -73,89 +73,77 @@ struct llama_layer {
 };
 
 template <class S>
-class llama {
+class llama : public decoder<S> {
  public:
-  using strategy = S;
   using compute = typename S::precision::compute;
-  using ids = token_ids<S>;
+  using ids = typename decoder<S>::ids;
 
   llama(context& rank, const llama_config& wanted)
-      : config_(wanted.resolved(rank.degree<tp>(), S::sequence_parallel)), rank_(&rank), layers_(static_cast<std::size_t>(config_.layers)) {
+      : decoder<S>(rank), config_(wanted.resolved(rank.degree<tp>(), S::sequence_parallel)), layers_(static_cast<std::size_t>(config_.layers)) {
     const llama_config& c = config_;
+    parameter_registry& registry = this->registry_;
     const double out_stddev = c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));  // as GPT-2 scales residual outputs
-    registry_.begin_unit("embedding");
-    registry_.add(rank, embedding_, "embedding", {2, {c.vocab, c.hidden}}, {c.init_stddev});
+    registry.begin_unit("embedding");
+    registry.add(rank, embedding_, "embedding", {2, {c.vocab, c.hidden}}, {c.init_stddev});
     for (std::int64_t i = 0; i < c.layers; ++i) {
       const std::string prefix = "layers." + std::to_string(i) + ".";
       llama_layer<S>& layer = layers_[static_cast<std::size_t>(i)];
-      registry_.begin_unit("layer " + std::to_string(i));
-      registry_.add(rank, layer.attention_norm, prefix + "attention_norm", {1, {c.hidden}}, {0, 1});
-      layer.attend.add_to(registry_, rank, prefix, c.hidden, c.heads, c.kv_heads, c.head_dim, c.init_stddev, out_stddev);
-      registry_.add(rank, layer.mlp_norm, prefix + "mlp_norm", {1, {c.hidden}}, {0, 1});
-      layer.feed.add_to(registry_, rank, prefix, c.hidden, c.ffn, c.init_stddev, out_stddev);
+      registry.begin_unit("layer " + std::to_string(i));
+      registry.add(rank, layer.attention_norm, prefix + "attention_norm", {1, {c.hidden}}, {0, 1});
+      layer.attend.add_to(registry, rank, prefix, c.hidden, c.heads, c.kv_heads, c.head_dim, c.init_stddev, out_stddev);
+      registry.add(rank, layer.mlp_norm, prefix + "mlp_norm", {1, {c.hidden}}, {0, 1});
+      layer.feed.add_to(registry, rank, prefix, c.hidden, c.ffn, c.init_stddev, out_stddev);
     }
-    registry_.begin_unit("head");
-    registry_.add(rank, norm_, "norm", {1, {c.hidden}}, {0, 1});
-    if (!c.tied_embeddings) registry_.add(rank, head_, "head", {2, {c.vocab, c.hidden}}, {c.init_stddev});
-    make_positions();
+    registry.begin_unit("head");
+    registry.add(rank, norm_, "norm", {1, {c.hidden}}, {0, 1});
+    if (!c.tied_embeddings) registry.add(rank, head_, "head", {2, {c.vocab, c.hidden}}, {c.init_stddev});
   }
-  llama(const llama&) = delete;
-  llama& operator=(const llama&) = delete;
 
   /// tokens [batch/dp, seq] -> logits [batch/dp, seq, vocab/tp]. Throws when the sequence is longer than max_seq, and when a
   /// token is not in the vocabulary.
   auto operator()(const ids& tokens) {
-    require(hooks_ != nullptr, "the model has no parameter store: make a trainer or a parameter_store for it, and keep that as long as the model is used");
-    require(tokens.template local_extent<seq>() <= config_.max_seq, "a sequence of ", tokens.template local_extent<seq>(),
-            " tokens is longer than max_seq = ", config_.max_seq);
-    require_ids(tokens, 0, config_.vocab, "the token");
-    auto x = in_unit(*rank_, *hooks_, 0, [&](const auto& t) { return leave_block<S>(embedding(t, embedding_)); }, tokens);
-    int unit = 1;
-    for (const llama_layer<S>& layer : layers_) {
-      const auto run = [&layer, this](const auto& h) { return layer(h, positions_, config_.norm_eps); };
-      x = in_unit(*rank_, *hooks_, unit++, [&](const auto& h) {
-        if constexpr (S::checkpointing::recomputes) return checkpoint(run, h);
-        else return run(h);
-      }, x);
-    }
-    const auto project = [&](const auto& table) {
+    const rope_table& positions = positions_for(tokens.template local_extent<seq>());
+    const auto embed = [&](const ids& t) { return leave_block<S>(embedding(t, embedding_)); };
+    const auto block = [&](const llama_layer<S>& layer) {
+      return [&layer, positions, eps = config_.norm_eps](const auto& h) { return layer(h, positions, eps); };
+    };
+    const auto head = [&](const auto& table) {
       return [&](const auto& h) { return contract<hidden>(enter_block<S>(rms_norm(h, norm_, config_.norm_eps)), table); };
     };
-    return in_unit(*rank_, *hooks_, unit, [&](const auto& h) {
-      if (!config_.tied_embeddings) return project(head_)(h);
-      return in_unit(*rank_, *hooks_, 0, project(embedding_), h);
-    }, x);
+    return this->run_units(tokens, config_, layers_, embed, block, head, embedding_, head_);
   }
 
   const llama_config& config() const { return config_; }
-  context& rank() const { return *rank_; }
-  parameter_registry& registry() { return registry_; }
-  void use(unit_hooks& hooks) { hooks_ = &hooks; }
-  /// Says that the parameter store is gone, and with it the weights.
-  void release() { hooks_ = nullptr; }
 
  private:
-  void make_positions() {
+  // Made once, but anew for another length of sequence where the scaling depends on that. A pass that is not yet carried back
+  // keeps its own.
+  const rope_table& positions_for(std::int64_t length) {
+    if (config_.rope_scaling.kind != rope_kind::dynamic) length = config_.max_seq;
+    else length = std::max(length, config_.rope_scaling.original_max_seq);
+    if (positions_.cos && made_for_ == length) return positions_;
     using A = accumulate_t<compute>;
+    const rope_frequencies turns = frequencies_of(config_.rope_scaling, config_.head_dim, config_.rope_theta, length);
     const std::int64_t half = config_.head_dim / 2;
-    positions_.cos = rank_->make(dtype_of<A>, {2, {config_.max_seq, half}}, memory::buffers);
-    positions_.sin = rank_->make(dtype_of<A>, {2, {config_.max_seq, half}}, memory::buffers);
+    context& rank = this->rank();
+    positions_.cos = rank.make(dtype_of<A>, {2, {config_.max_seq, half}}, memory::buffers);
+    positions_.sin = rank.make(dtype_of<A>, {2, {config_.max_seq, half}}, memory::buffers);
     for (std::int64_t p = 0; p < config_.max_seq; ++p)
       for (std::int64_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(p) * std::pow(config_.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(config_.head_dim));
-        positions_.cos.as<A>()[p * half + i] = static_cast<A>(std::cos(angle));
-        positions_.sin.as<A>()[p * half + i] = static_cast<A>(std::sin(angle));
+        const double angle = static_cast<double>(p) * turns.inverse[static_cast<std::size_t>(i)];
+        positions_.cos.template as<A>()[p * half + i] = static_cast<A>(turns.attention * std::cos(angle));
+        positions_.sin.template as<A>()[p * half + i] = static_cast<A>(turns.attention * std::sin(angle));
       }
+    made_for_ = length;
+    return positions_;
   }
 
   llama_config config_;
-  context* rank_;
   weight<S, dims<vocab, hidden>, shard<vocab, tp>> embedding_, head_;
   std::vector<llama_layer<S>> layers_;
   norm_weight<S, dims<hidden>> norm_;
   rope_table positions_;
-  parameter_registry registry_;
-  unit_hooks* hooks_ = nullptr;
+  std::int64_t made_for_ = 0;  // tokens
 };
 
 }  // namespace weft

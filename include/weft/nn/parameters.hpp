@@ -43,8 +43,9 @@ class parameter_registry {
 
   /// Makes `w` a parameter of the newest unit. `global` are its global extents. Throws when the ranks don't divide them, and
   /// when the name is taken: a parameter's initial values are a function of its name.
+  /// Returns its record, where a bias of two dimensions says that it doesn't decay.
   template <any_tensor W>
-  void add(context& rank, W& w, std::string name, const shape& global, initial init) {
+  parameter_record& add(context& rank, W& w, std::string name, const shape& global, initial init) {
     require(!units_.empty(), "parameter ", name, " has no unit; call begin_unit(name) before the first add");
     for (const parameter_unit& u : units_)
       for (const parameter_record& other : u.parameters)
@@ -71,6 +72,7 @@ class parameter_registry {
     w.slot->live = &r.live;
     w.slot->pinned = true;
     r.slot = w.slot;
+    return r;
   }
 
   std::deque<parameter_unit>& units() { return units_; }

@@ -72,20 +72,47 @@ void scale(team& workers, int64 n, double factor, const T* x, T* y, bool add) {
                      [=](int64 begin, int64 end) { detail::scale_block(end - begin, by, x + begin, y + begin, add); });
 }
 
+namespace detail {
+
+/// y (+)= x, n elements of one task.
+template <class To, class From>
+void convert_elements(int64 n, const void* from, void* to, bool add) {
+  const From* const x = static_cast<const From*>(from);
+  To* const y = static_cast<To*>(to);
+  if constexpr (in_float<To> && in_float<From> && sizeof(To) + sizeof(From) == 4 && !std::is_same_v<To, From>) {
+    // Between the two 16-bit types: by way of float, which holds every value of either.
+    alignas(64) float wide[256];
+    for (int64 i = 0; i < n; i += 256) {
+      const int64 count = n - i < 256 ? n - i : 256;
+      convert_block(count, x + i, wide, false);
+      convert_block(count, static_cast<const float*>(wide), y + i, add);
+    }
+  } else if constexpr ((in_float<To> && in_float<From>) || (std::is_same_v<To, double> && std::is_same_v<From, double>)) {
+    convert_block(n, x, y, add);
+  } else {
+    for (int64 i = 0; i < n; ++i) {
+      const auto value = widen(x[i]);
+      y[i] = add ? narrow<To>(widen(y[i]) + value) : narrow<To>(value);
+    }
+  }
+}
+
+using convert_kernel = void (*)(int64 n, const void* x, void* y, bool add);
+
+[[gnu::noinline]] inline void convert(team& workers, int64 n, convert_kernel kernel, const void* x, std::size_t x_size, void* y,
+                                      std::size_t y_size, bool add) {
+  for_blocks(workers, n, block_elements, [=](int64 begin, int64 end) {
+    kernel(end - begin, static_cast<const char*>(x) + begin * static_cast<int64>(x_size),
+           static_cast<char*>(y) + begin * static_cast<int64>(y_size), add);
+  });
+}
+
+}  // namespace detail
+
 /// y (+)= x, converted to the element type of y.
 template <class To, class From>
 void convert(team& workers, int64 n, const From* x, To* y, bool add = false) {
-  detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
-    if constexpr ((detail::in_float<To> && detail::in_float<From>) ||
-                  (std::is_same_v<To, double> && std::is_same_v<From, double>)) {
-      detail::convert_block(end - begin, x + begin, y + begin, add);
-    } else {
-      for (int64 i = begin; i < end; ++i) {
-        const auto value = detail::widen(x[i]);
-        y[i] = add ? detail::narrow<To>(detail::widen(y[i]) + value) : detail::narrow<To>(value);
-      }
-    }
-  });
+  detail::convert(workers, n, detail::convert_elements<To, From>, x, sizeof(From), y, sizeof(To), add);
 }
 
 /// y = value, n times.

@@ -7,8 +7,10 @@
 #include <weft/backend/cpu/broadcast.hpp>
 #include <weft/backend/cpu/copy.hpp>
 #include <weft/backend/cpu/cross_entropy.hpp>
+#include <weft/backend/cpu/dropout.hpp>
 #include <weft/backend/cpu/elementwise.hpp>
 #include <weft/backend/cpu/embedding.hpp>
+#include <weft/backend/cpu/layer_norm.hpp>
 #include <weft/backend/cpu/reduce.hpp>
 #include <weft/backend/cpu/rms_norm.hpp>
 #include <weft/backend/cpu/rope.hpp>

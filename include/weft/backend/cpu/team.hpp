@@ -76,8 +76,17 @@ class team {
       return;
     }
     using function = std::remove_reference_t<F>;
-    call_ = [](void* context, std::int64_t task) { (*static_cast<function*>(context))(task); };
-    context_ = const_cast<void*>(static_cast<const void*>(std::addressof(f)));
+    share_out(tasks, [](void* context, std::int64_t task) { (*static_cast<function*>(context))(task); },
+              const_cast<void*>(static_cast<const void*>(std::addressof(f))));
+  }
+
+ private:
+  static constexpr int closed = 1 << 30;
+
+  // Compiled once, whatever the loop's body.
+  [[gnu::noinline]] void share_out(std::int64_t tasks, void (*call)(void*, std::int64_t), void* context) {
+    call_ = call;
+    context_ = context;
     tasks_ = tasks;
     next_.store(0, std::memory_order_relaxed);
     running_ = true;
@@ -98,9 +107,6 @@ class team {
       std::rethrow_exception(thrown);
     }
   }
-
- private:
-  static constexpr int closed = 1 << 30;
 
   void end() {
     stop_.store(true, std::memory_order_relaxed);

@@ -47,7 +47,7 @@ inline bool agree(const call& a, const call& b) {
 }
 
 /// "all_reduce(96 fp32, sum)", "broadcast(64 bytes, root 1)"
-inline std::string describe(const call& what) {
+[[gnu::cold, gnu::noinline]] inline std::string describe(const call& what) {
   std::string text = name_of(what.operation);
   if (what.operation == verb::barrier || what.operation == verb::split) return text + "()";
   text += "(" + std::to_string(what.count) + " ";

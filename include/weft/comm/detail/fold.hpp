@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 
 #include "weft/comm/concept.hpp"
@@ -70,17 +71,21 @@ struct fold_range {
 
 inline constexpr std::size_t fold_block_bytes = 4096;  // stays in the first-level cache until it is stored
 
-/// to[i] = the fold over k of input(k)[i]
-template <class How, class T, class Input>
-void fold_block(T* to, const Input& input, int inputs, std::int64_t count) {
-  if (inputs == 1) std::memcpy(to, input(0), static_cast<std::size_t>(count) * sizeof(T));
-  if (inputs > 1) combine<How>(to, input(0), input(1), count);
-  for (int k = 2; k < inputs; ++k) combine<How>(to, to, input(k), count);
+/// to[i] = the fold over k of in[k][i], `count` elements; a whole block at a time.
+using fold_kernel = void (*)(void* to, const void* const* in, int inputs, std::int64_t count);
+
+template <class How, class T>
+void fold_block(void* to, const void* const* in, int inputs, std::int64_t count) {
+  T* const out = static_cast<T*>(to);
+  for (int k = 1; k < inputs; ++k)
+    combine<How>(out, static_cast<const T*>(k == 1 ? in[0] : to), static_cast<const T*>(in[k]), count);
 }
 
 /// The same for 16-bit floats: folded in float, rounded once.
-template <class How, class T, class Input>
-void fold_narrow_block(T* to, const Input& input, int inputs, std::int64_t count) {
+template <class How, class T>
+void fold_narrow_block(void* to, const void* const* in, int inputs, std::int64_t count) {
+  T* const out = static_cast<T*>(to);
+  const auto input = [&](int k) { return static_cast<const T*>(in[k]); };
   std::int64_t i = 0;
 #ifdef WEFT_DETAIL_VECTORS
   for (const std::int64_t whole = count / 8 * 8; i < whole; i += 8) {
@@ -91,44 +96,47 @@ void fold_narrow_block(T* to, const Input& input, int inputs, std::int64_t count
       How::apply(x, u);
       How::apply(y, v);
     }
-    store_narrow(to + i, x, y);
+    store_narrow(out + i, x, y);
   }
 #endif
   for (; i < count; ++i) {
     float x = static_cast<float>(input(0)[i]);
     for (int k = 1; k < inputs; ++k) How::apply(x, static_cast<float>(input(k)[i]));
-    to[i] = T(x);
+    out[i] = T(x);
   }
 }
 
-template <class How, class T>
-void fold_as(const fold_range& range) {
-  alignas(64) T block[fold_block_bytes / sizeof(T)];
-  constexpr auto most = static_cast<std::int64_t>(fold_block_bytes / sizeof(T));
-  for (std::int64_t begin = 0; begin < range.count; begin += most) {
-    const std::int64_t count = range.count - begin < most ? range.count - begin : most;
-    const std::int64_t at = begin * static_cast<std::int64_t>(sizeof(T));
-    const auto input = [&](int k) { return reinterpret_cast<const T*>(range.in[k] + range.from + at); };
-    if constexpr (sizeof(T) == 2) {
-      fold_narrow_block<How>(block, input, range.inputs, count);
-    } else {
-      fold_block<How>(block, input, range.inputs, count);
-    }
-    for (int k = 0; k < range.outputs; ++k) {
-      copy(range.out[k] + range.to + at, reinterpret_cast<const std::byte*>(block),
-           count * static_cast<std::int64_t>(sizeof(T)), range.around_cache);
-    }
+template <class T>
+fold_kernel fold_kernel_for(reduction how) {
+  if constexpr (sizeof(T) == 2) {
+    return how == reduction::sum ? fold_narrow_block<add, T>
+                                 : how == reduction::max ? fold_narrow_block<take_max, T> : fold_narrow_block<take_min, T>;
+  } else {
+    using bits = std::conditional_t<std::is_same_v<T, std::int32_t>, std::uint32_t,
+                                    std::conditional_t<std::is_same_v<T, std::int64_t>, std::uint64_t, T>>;
+    return how == reduction::sum ? fold_block<add, bits>  // unsigned, so that integers wrap
+                                 : how == reduction::max ? fold_block<take_max, T> : fold_block<take_min, T>;
   }
 }
 
 inline void fold(dtype type, reduction how, const fold_range& range) {
-  visit_dtype(type, [&]<class T>() {
-    using bits = std::conditional_t<std::is_same_v<T, std::int32_t>, std::uint32_t,
-                                    std::conditional_t<std::is_same_v<T, std::int64_t>, std::uint64_t, T>>;
-    if (how == reduction::sum) return fold_as<add, bits>(range);  // unsigned, so that integers wrap
-    if (how == reduction::max) return fold_as<take_max, T>(range);
-    return fold_as<take_min, T>(range);
-  });
+  const auto width = static_cast<std::int64_t>(size_of(type));
+  const fold_kernel kernel = visit_dtype(type, [how]<class T>() { return fold_kernel_for<T>(how); });
+  alignas(64) std::byte block[fold_block_bytes];
+  const std::int64_t most = static_cast<std::int64_t>(fold_block_bytes) / width;
+  std::unique_ptr<const void*[]> many;  // more inputs than fit on the stack
+  const void* few[16];
+  const void** in = few;
+  if (range.inputs > 16) many.reset(new const void*[static_cast<std::size_t>(range.inputs)]), in = many.get();
+  for (std::int64_t begin = 0; begin < range.count; begin += most) {
+    const std::int64_t count = range.count - begin < most ? range.count - begin : most;
+    const std::int64_t at = begin * width;
+    for (int k = 0; k < range.inputs; ++k) in[k] = range.in[k] + range.from + at;
+    // One input is rounded by nothing, but a NaN of 16 bits becomes a quiet one, as in a fold of several.
+    if (range.inputs == 1 && width != 2) std::memcpy(block, in[0], static_cast<std::size_t>(count * width));
+    else kernel(block, in, range.inputs, count);
+    for (int k = 0; k < range.outputs; ++k) copy(range.out[k] + range.to + at, block, count * width, range.around_cache);
+  }
 }
 
 }  // namespace weft::detail

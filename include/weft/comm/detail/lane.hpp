@@ -88,7 +88,7 @@ class lane final : public waitable {
   bool can_move(std::uint64_t ticket) const override {
     return at(ticket).ready.load(std::memory_order_seq_cst) > ticket;
   }
-  std::string describe_wait(int world_rank, std::uint64_t ticket) const override {
+  [[gnu::cold]] std::string describe_wait(int world_rank, std::uint64_t ticket) const override {
     int m = 0;
     std::string missing;
     for (int k = 0; k < size(); ++k) {
@@ -216,7 +216,7 @@ class lane final : public waitable {
     if (sleepers_.load(std::memory_order_seq_cst) != 0) wake();
   }
 
-  std::string mismatch(const slot& s, std::uint64_t ticket) const {
+  [[gnu::cold, gnu::noinline]] std::string mismatch(const slot& s, std::uint64_t ticket) const {
     const bool pair = s.entries[0].what.operation == verb::send;
     std::string text = "The ranks of group '" + name_ + "' disagree on their " + (pair ? "exchange" : "collective") +
                        " number " + std::to_string(ticket) + ":";

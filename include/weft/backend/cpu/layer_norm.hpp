@@ -1,0 +1,89 @@
+// LayerNorm (Ba, Kiros & Hinton 2016) over rows, and its backward.
+// Invariant: the variance is the mean of squared distances from the mean, taken in a second pass, so a large mean costs
+// no digits; gradients of weight and bias are summed over fixed groups of rows, then over the groups in order.
+#pragma once
+
+#include <weft/backend/cpu/rms_norm.hpp>
+
+#define WEFT_KERNELS <weft/backend/cpu/layer_norm.inl>
+#include <weft/backend/cpu/each_target.inl>
+
+namespace weft::cpu {
+
+namespace detail {
+
+template <class T>
+accumulate_t<T> row_mean(int64 n, const T* x) {
+  WEFT_DISPATCH(row_mean, n, x);
+}
+template <class T>
+accumulate_t<T> row_variance(int64 n, const T* x, accumulate_t<T> mean) {
+  WEFT_DISPATCH(row_variance, n, x, mean);
+}
+template <class T>
+void layer_norm_row(int64 n, const T* x, const T* weight, const T* bias, accumulate_t<T> mean, accumulate_t<T> r, T* y) {
+  WEFT_DISPATCH(layer_norm_row, n, x, weight, bias, mean, r, y);
+}
+template <class T>
+void layer_norm_weight_row(int64 n, const T* x, const T* dy, accumulate_t<T> mean, accumulate_t<T> r,
+                           accumulate_t<T>* weight_part, accumulate_t<T>* bias_part) {
+  WEFT_DISPATCH(layer_norm_weight_row, n, x, dy, mean, r, weight_part, bias_part);
+}
+template <class T>
+void layer_norm_input_row(int64 n, const T* x, const T* weight, const T* dy, accumulate_t<T> mean, accumulate_t<T> r,
+                          T* dx, bool add) {
+  WEFT_DISPATCH(layer_norm_input_row, n, x, weight, dy, mean, r, dx, add);
+}
+
+}  // namespace detail
+
+/// y = (x - mean) * rstd * weight + bias, rstd[row] = 1 / sqrt(mean((x - mean)^2) + eps); mean and rstd may both be null,
+/// y may be x.  // x, y [rows, width], weight, bias [width], mean, rstd [rows]
+template <class T>
+void layer_norm(team& workers, int64 rows, int64 width, double eps, const T* x, const T* weight, const T* bias, T* y,
+                accumulate_t<T>* mean, accumulate_t<T>* rstd) {
+  using A = accumulate_t<T>;
+  detail::for_rows(workers, rows, width, [=](int64 begin, int64 end) {
+    for (int64 row = begin; row < end; ++row) {
+      const T* const from = x + row * width;
+      const A m = detail::row_mean(width, from);
+      const A r = 1 / std::sqrt(detail::row_variance(width, from, m) + static_cast<A>(eps));
+      detail::layer_norm_row(width, from, weight, bias, m, r, y + row * width);
+      if (mean) mean[row] = m;
+      if (rstd) rstd[row] = r;
+    }
+  });
+}
+
+/// With u = (x - mean) * rstd and g = w*dy: dx (+)= rstd * (g - mean(g) - u * mean(g*u)), dweight (+)= sum over rows of
+/// dy * u, dbias (+)= sum over rows of dy; each may be null. Not adding, dx may be dy. G, the type of dweight and dbias,
+/// is T or the accumulate type.
+template <class T, class G>
+void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, const T* weight, const accumulate_t<T>* mean,
+                         const accumulate_t<T>* rstd, const T* dy, T* dx, bool add_dx, G* dweight, bool add_dweight,
+                         G* dbias, bool add_dbias) {
+  using A = accumulate_t<T>;
+  static_assert(std::is_same_v<G, T> || std::is_same_v<G, A>, "dweight and dbias have the type of weight or the accumulate type");
+  const int64 group = rows <= 64 * 32 ? 32 : (rows + 63) / 64;  // rows whose dweight is summed together
+  const int64 groups = (rows + group - 1) / group;
+  const bool weights = dweight || dbias;
+  const scratch memory(weights ? static_cast<std::size_t>(2 * groups * width) * sizeof(A) : 0);
+  A* const parts = memory.as<A>();  // of the weight [groups, width], then of the bias
+  detail::for_blocks(workers, rows, group, [=](int64 begin, int64 end) {
+    A* const of_weight = parts + begin / group * width;
+    A* const of_bias = of_weight + groups * width;
+    if (weights) {
+      std::memset(of_weight, 0, static_cast<std::size_t>(width) * sizeof(A));
+      std::memset(of_bias, 0, static_cast<std::size_t>(width) * sizeof(A));
+    }
+    for (int64 row = begin; row < end; ++row) {
+      const int64 at = row * width;
+      if (weights) detail::layer_norm_weight_row(width, x + at, dy + at, mean[row], rstd[row], of_weight, of_bias);
+      if (dx) detail::layer_norm_input_row(width, x + at, weight, dy + at, mean[row], rstd[row], dx + at, add_dx);
+    }
+  });
+  if (dweight) detail::sum_rows(groups, width, static_cast<const A*>(parts), dweight, add_dweight);
+  if (dbias) detail::sum_rows(groups, width, static_cast<const A*>(parts + groups * width), dbias, add_dbias);
+}
+
+}  // namespace weft::cpu

@@ -1,0 +1,113 @@
+// GPT-2 (Radford et al. 2019): LayerNorm before each block, learned positions, GELU, biases, dropout, tied embeddings.
+// Invariant: the source is the same for every strategy, and so are the dropout masks; which ranks hold what is in the
+// weights' types.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include <weft/nn/decoder.hpp>
+#include <weft/nn/gpt2_layer.hpp>
+#include <weft/op/embedding.hpp>
+#include <weft/op/view.hpp>
+
+namespace weft {
+
+/// As Hugging Face's GPT2Config: vocab_size, n_positions, n_layer, n_embd, n_head, n_inner, layer_norm_epsilon, initializer_range,
+/// tie_word_embeddings. `dropout` is embd_pdrop and resid_pdrop; attn_pdrop, dropout of attention's weights, is not offered.
+struct gpt2_config {
+  std::int64_t layers = 12, hidden = 768, heads = 12;
+  std::int64_t ffn = 0;  // 0: 4 * hidden
+  std::int64_t vocab = 50257, max_seq = 1024;
+  double dropout = 0.1, norm_eps = 1e-5, init_stddev = 0.02;
+  bool tied_embeddings = true;
+
+  friend bool operator==(const gpt2_config&, const gpt2_config&) = default;
+
+  /// The configuration with every 0 filled in, checked against the degrees. Throws weft::error with the way out.
+  gpt2_config resolved(int tensor_parallel = 1, bool sequence_parallel = false) const {
+    gpt2_config c = *this;
+    const auto at_least_one = detail::check_at_least_one;
+    at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
+    at_least_one(c.vocab, "vocab"), at_least_one(c.max_seq, "max_seq");
+    require(c.hidden % c.heads == 0, "hidden ", c.hidden, " doesn't divide by ", c.heads, " heads; choose heads that divide hidden");
+    require(c.dropout >= 0 && c.dropout < 1, "a dropout rate is from 0 to below 1, not ", c.dropout);
+    if (c.ffn == 0) c.ffn = 4 * c.hidden;
+    at_least_one(c.ffn, "ffn");
+    const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
+    divides(c.heads, "heads"), divides(c.ffn, "ffn");
+    require(c.vocab % tensor_parallel == 0, "a vocab of ", c.vocab, " doesn't divide among tp = ", tensor_parallel,
+            " ranks; choose tp so that it does, or pad it to ", (c.vocab + tensor_parallel - 1) / tensor_parallel * tensor_parallel);
+    if (sequence_parallel) divides(c.max_seq, "positions (max_seq)");
+    return c;
+  }
+
+  /// Parameters of the whole model.
+  std::int64_t parameters() const {
+    const gpt2_config c = resolved();
+    const std::int64_t attention = 4 * (c.hidden * c.hidden + c.hidden), feed = 2 * c.hidden * c.ffn + c.ffn + c.hidden, norm = 2 * c.hidden;
+    return c.vocab * c.hidden * (c.tied_embeddings ? 1 : 2) + c.max_seq * c.hidden + norm + c.layers * (attention + feed + 2 * norm);
+  }
+};
+
+template <class S>
+class gpt2 : public decoder<S> {
+ public:
+  using ids = typename decoder<S>::ids;
+
+  gpt2(context& rank, const gpt2_config& wanted)
+      : decoder<S>(rank), config_(wanted.resolved(rank.degree<tp>(), S::sequence_parallel)), layers_(static_cast<std::size_t>(config_.layers)) {
+    const gpt2_config& c = config_;
+    parameter_registry& registry = this->registry_;
+    const double out_stddev = c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));
+    registry.begin_unit("embedding");
+    registry.add(rank, embedding_, "embedding", {2, {c.vocab, c.hidden}}, {c.init_stddev});
+    registry.add(rank, positions_, "positions", {2, {c.max_seq, c.hidden}}, {c.init_stddev});
+    for (std::int64_t i = 0; i < c.layers; ++i) {
+      gpt2_layer<S>& layer = layers_[static_cast<std::size_t>(i)];
+      layer.prefix = "layers." + std::to_string(i) + ".";
+      registry.begin_unit("layer " + std::to_string(i));
+      layer.add_to(registry, rank, c.hidden, c.heads, c.ffn, c.init_stddev, out_stddev);
+    }
+    registry.begin_unit("head");
+    norm_.add_to(registry, rank, "norm", c.hidden);
+    if (!c.tied_embeddings) registry.add(rank, head_, "head", {2, {c.vocab, c.hidden}}, {c.init_stddev});
+  }
+
+  /// tokens [batch/dp, seq] -> logits [batch/dp, seq, vocab/tp]. Dropout applies while the tape records, and the number of
+  /// recorded passes so far picks its masks. Throws when the sequence is longer than max_seq, and when a token is not in the
+  /// vocabulary.
+  auto operator()(const ids& tokens) {
+    const dropout_pass drop = this->rank().tape ? dropout_pass{config_.dropout, recorded_passes_++} : dropout_pass{};
+    const auto embed = [&](const ids& t) { return drop(leave_block<S>(embedding(t, embedding_)) + positions_of(t), "embedding"); };
+    const auto block = [&](const gpt2_layer<S>& layer) {
+      return [&layer, drop, eps = config_.norm_eps](const auto& h) { return layer(h, eps, drop); };
+    };
+    const auto head = [&](const auto& table) {
+      return [&](const auto& h) { return contract<hidden>(enter_block<S>(norm_(h, config_.norm_eps)), table); };
+    };
+    return this->run_units(tokens, config_, layers_, embed, block, head, embedding_, head_);
+  }
+
+  const gpt2_config& config() const { return config_; }
+  /// Passes recorded so far. A run that goes on where another ended sets it to what that one had.
+  std::uint64_t recorded_passes() const { return recorded_passes_; }
+  void recorded_passes(std::uint64_t n) { recorded_passes_ = n; }
+
+ private:
+  /// The positions of a sequence, of which each rank takes its own where the sequence is sharded.
+  auto positions_of(const ids& tokens) const {
+    const auto all = slice<seq>(positions_, 0, tokens.template local_extent<seq>());  // [seq, hidden]
+    if constexpr (S::sequence_parallel) return split<seq, tp>(all);
+    else return all;
+  }
+
+  gpt2_config config_;
+  weight<S, dims<vocab, hidden>, shard<vocab, tp>> embedding_, head_;
+  norm_weight<S, dims<seq, hidden>> positions_;
+  std::vector<gpt2_layer<S>> layers_;
+  layer_norm_weights<S> norm_;
+  std::uint64_t recorded_passes_ = 0;
+};
+
+}  // namespace weft

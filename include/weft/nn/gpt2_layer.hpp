@@ -1,0 +1,98 @@
+// A layer of GPT-2: LayerNorm before each block, attention and a two-layer perceptron with biases, dropout behind each.
+// Invariant: a bias of a sharded width is sharded as it is; a bias behind a sum over tp is added after that sum, once.
+#pragma once
+
+#include <weft/nn/parameters.hpp>
+#include <weft/nn/tensor_parallel.hpp>
+#include <weft/nn/weight.hpp>
+#include <weft/op/arithmetic.hpp>
+#include <weft/op/attention.hpp>
+#include <weft/op/contract.hpp>
+#include <weft/op/dropout.hpp>
+#include <weft/op/elementwise.hpp>
+#include <weft/op/layer_norm.hpp>
+
+namespace weft {
+
+/// Which dropout a forward pass applies: `step` tells passes apart; a rate of 0 is none.
+struct dropout_pass {
+  double rate = 0;
+  std::uint64_t step = 0;
+
+  template <any_tensor X>
+  X operator()(const X& x, std::string_view name) const {
+    return dropout(x, rate, dropout_stream(name, step));
+  }
+};
+
+/// LayerNorm's weight and bias.
+template <class S>
+struct layer_norm_weights {
+  norm_weight<S, dims<hidden>> weight, bias;
+
+  template <any_tensor X>
+  auto operator()(const X& x, double eps) const {
+    return layer_norm(x, weight, bias, eps);
+  }
+  void add_to(parameter_registry& registry, context& rank, const std::string& name, std::int64_t width) {
+    registry.add(rank, weight, name + ".weight", {1, {width}}, {0, 1});
+    registry.add(rank, bias, name + ".bias", {1, {width}}, {});
+  }
+};
+
+template <class S>
+struct gpt2_layer {
+  layer_norm_weights<S> attention_norm, mlp_norm;
+  weight<S, dims<heads, head_dim, hidden>, shard<heads, tp>> query, key, values;
+  weight<S, dims<heads, head_dim>, shard<heads, tp>> query_bias, key_bias, value_bias;
+  weight<S, dims<hidden, heads, head_dim>, shard<heads, tp>> out;
+  norm_weight<S, dims<hidden>> out_bias, down_bias;
+  weight<S, dims<ffn, hidden>, shard<ffn, tp>> up;
+  weight<S, dims<ffn>, shard<ffn, tp>> up_bias;
+  weight<S, dims<hidden, ffn>, shard<ffn, tp>> down;
+  std::string prefix;  // of its parameters' names
+
+  template <any_tensor X>
+  auto operator()(const X& x, double eps, const dropout_pass& drop) const {
+    auto h = x + drop(leave_block<S>(attend(enter_block<S>(attention_norm(x, eps)))) + out_bias, prefix + "attention");
+    return h + drop(leave_block<S>(feed(enter_block<S>(mlp_norm(h, eps)))) + down_bias, prefix + "mlp");
+  }
+
+  /// x [batch, seq, hidden], whole on tp -> [batch, seq, hidden], partial over tp, its bias not yet added.
+  template <any_tensor X>
+  auto attend(const X& x) const {
+    auto q = contract<hidden>(x, query) + query_bias;    // [batch, seq, heads/tp, head_dim]
+    auto k = contract<hidden>(x, key) + key_bias;        // [batch, seq, heads/tp, head_dim]
+    auto v = contract<hidden>(x, values) + value_bias;   // [batch, seq, heads/tp, head_dim]
+    return contract<heads, head_dim>(attention(q, k, v), out);
+  }
+  /// As attend.
+  template <any_tensor X>
+  auto feed(const X& x) const {
+    return contract<ffn>(gelu(contract<hidden>(x, up) + up_bias), down);
+  }
+
+  void add_to(parameter_registry& registry, context& rank, std::int64_t width, std::int64_t n_heads, std::int64_t inner, double stddev,
+              double out_stddev) {
+    const std::int64_t size = width / n_heads;
+    const auto bias = [&](auto& w, const char* name, const shape& extents) {
+      registry.add(rank, w, prefix + name, extents, {}).decays = false;
+    };
+    attention_norm.add_to(registry, rank, prefix + "attention_norm", width);
+    registry.add(rank, query, prefix + "query", {3, {n_heads, size, width}}, {stddev});
+    registry.add(rank, key, prefix + "key", {3, {n_heads, size, width}}, {stddev});
+    registry.add(rank, values, prefix + "value", {3, {n_heads, size, width}}, {stddev});
+    registry.add(rank, out, prefix + "out", {3, {width, n_heads, size}}, {out_stddev});
+    bias(query_bias, "query_bias", {2, {n_heads, size}});
+    bias(key_bias, "key_bias", {2, {n_heads, size}});
+    bias(value_bias, "value_bias", {2, {n_heads, size}});
+    bias(out_bias, "out_bias", {1, {width}});
+    mlp_norm.add_to(registry, rank, prefix + "mlp_norm", width);
+    registry.add(rank, up, prefix + "up", {2, {inner, width}}, {stddev});
+    registry.add(rank, down, prefix + "down", {2, {width, inner}}, {out_stddev});
+    bias(up_bias, "up_bias", {1, {inner}});
+    bias(down_bias, "down_bias", {1, {width}});
+  }
+};
+
+}  // namespace weft

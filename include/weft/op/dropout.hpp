@@ -1,0 +1,67 @@
+// Dropout (Srivastava et al. 2014) whose mask is a function of (seed, stream, global index). Invariant: the same elements are
+// dropped whatever the sharding, and again when the forward is computed again; nothing is saved for the backward.
+#pragma once
+
+#include <string_view>
+
+#include <weft/autograd/tape.hpp>
+#include <weft/backend/concept.hpp>
+#include <weft/tensor/random.hpp>
+
+namespace weft {
+namespace detail {
+
+template <class Backend, class T>
+struct dropout_operator {
+  struct attributes {
+    dropout_mask mask;
+    placed_slice at;
+  };
+  static value forward(const value& x, const attributes& at) {
+    context& rank = *x.rank;
+    value y{x.rank, rank.make(dtype_of<T>, x.held().shape), {}};
+    Backend::dropout(rank.queue<Backend>(), at.mask, at.at, x.held().template as<const T>(), y.data.template as<T>(), false);
+    if (tape_node* node = record("dropout", y, vjp, x)) node->set(at);
+    return y;
+  }
+  static void vjp(context& rank, tape_node& node) {
+    const auto at = node.template get<attributes>();
+    through<Backend, T>(rank, node, 0, [&](T* dx, bool add) {
+      Backend::dropout(rank.queue<Backend>(), at.mask, at.at, node.output_gradient().template as<const T>(), dx, add);
+    });
+  }
+};
+
+}  // namespace detail
+
+/// The stream of one use of dropout: of a name within the model, at one step (whatever the caller counts).
+constexpr std::uint64_t dropout_stream(std::string_view name, std::uint64_t step) {
+  return stream_of(name) ^ (step * 0x9E3779B97F4A7C15u);
+}
+
+/// x / (1 - rate) with probability 1 - rate, else 0: element by element, as the context's seed, `stream` and the element's
+/// global index say. A rate of 0 returns x. Shape and placement as x, any placement: ranks that hold the same value drop the
+/// same of it, a rank with a slice drops its slice's share, and, the mask being given, dropout is linear: pending sums
+/// pass, since every addend of an element is dropped or none. When it applies (training, not evaluation) is the caller's to say.
+/// Throws unless 0 <= rate < 1. Cost: one read and one write of x, and as much backward.
+template <any_tensor X>
+X dropout(const X& x, double rate, std::uint64_t stream) {
+  static_assert(floating<typename X::element_type>, "weft: dropout(x, rate, stream) needs a floating element type");
+  require(rate >= 0 && rate < 1, "a dropout rate is from 0 to below 1, not ", rate);
+  if (rate == 0) return x;
+  using engine = detail::dropout_operator<typename X::backend, typename X::element_type>;
+  typename engine::attributes at{{rate, x.rank->seed, stream}, {}};
+  [&]<class... Es>(dims<Es...>) {
+    (([&] {
+       const int d = at.at.rank++;
+       const std::int64_t n = x.template local_extent<tag_of<Es>>();
+       at.at.local[d] = n;
+       at.at.global[d] = n * shards_of<layout_of<X>, tag_of<Es>>(*x.rank);
+       at.at.first[d] = n * shard_index<layout_of<X>, tag_of<Es>>(*x.rank);
+     }()),
+     ...);
+  }(dims_of<X>{});
+  return X(engine::forward(x, at));
+}
+
+}  // namespace weft
