@@ -1,6 +1,7 @@
-// Weft's side of bench/compare: trains a Llama on made-up tokens, one step for each line on stdin, and answers each with a
-// line of JSON. Weights, tokens and optimizer are those of torch_step.py.
-//   g++ -std=c++20 -O2 -Iinclude bench/compare/step.cpp -o step -pthread && yes | ./step fp32 threads 1 dp 1 layers 4 ...
+// Weft's side of bench/compare: trains a Llama on made-up tokens, one step for each line on stdin, and answers each
+// with a line of JSON. Weights, tokens and optimizer are those of torch_step.py.
+//   g++ -std=c++20 -O2 -Iinclude bench/compare/step.cpp -o step -pthread && yes | ./step fp32 threads 1 dp 1 layers 4
+//   ...
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -9,7 +10,6 @@
 #include <fstream>
 #include <map>
 #include <string>
-
 #include <weft/train/trainer.hpp>
 #include <weft/weft.hpp>
 
@@ -30,8 +30,8 @@ long status(const char* name) {
   return 0;
 }
 
-/// Made-up batches, and the gate: no rank passes to its next step before a line has come in. What lies between two gates is
-/// a step, with all that the trainer does in it.
+/// Made-up batches, and the gate: no rank passes to its next step before a line has come in. What lies between two
+/// gates is a step, with all that the trainer does in it.
 class gated_tokens {
  public:
   gated_tokens(int ranks, std::int64_t vocab) : vocab_(vocab), arrived_(ranks), open_(ranks) {}
@@ -57,7 +57,8 @@ class gated_tokens {
   token_batch<Ids> rows(std::int64_t step, std::int64_t count, std::int64_t length) const {
     wait(*rank(), true);
     const auto token = [&](std::int64_t i) { return (step * 31 + i * i * 5 + i * 3) % vocab_; };
-    return {generate<Ids>(*rank(), {count, length}, token), generate<Ids>(*rank(), {count, length}, [&](std::int64_t i) { return token(i + 1); })};
+    return {generate<Ids>(*rank(), {count, length}, token),
+            generate<Ids>(*rank(), {count, length}, [&](std::int64_t i) { return token(i + 1); })};
   }
   void wait(context& rank, bool more) const {
     arrived_.arrive_and_wait();
@@ -90,18 +91,30 @@ template <class S>
 void train(std::map<std::string, long> of) {
   const int dp = static_cast<int>(of["dp"]);
   const gated_tokens data(dp, of["vocab"]);
-  launch<S>({.dp = dp}, [&](context& rank) {
-    data.rank() = &rank;
-    llama<S> model(rank, {.layers = of["layers"], .hidden = of["hidden"], .heads = of["heads"], .kv_heads = of["kv_heads"], .ffn = of["ffn"],
-                          .vocab = of["vocab"], .max_seq = of["seq"]});
-    trainer training(rank, model, {.lr = 1e-3});
-    if (rank.is_first()) {
-      std::printf("{\"parameters\": %ld}\n", static_cast<long>(model.config().parameters()));
-    }
-    const auto result = training.run(data, {.steps = of["steps"], .batch = of["batch"], .schedule = {.floor = 1}, .validation_sequences = 0, .print = false});
-    data.finish();
-    if (rank.is_first()) std::printf("{\"first_loss\": %.5f, \"loss\": %.5f}\n", result.first_loss, result.loss);
-  }, {.threads_per_rank = static_cast<int>(of["threads"])});
+  launch<S>({.dp = dp},
+            [&](context& rank) {
+              data.rank() = &rank;
+              llama<S> model(rank, {.layers = of["layers"],
+                                    .hidden = of["hidden"],
+                                    .heads = of["heads"],
+                                    .kv_heads = of["kv_heads"],
+                                    .ffn = of["ffn"],
+                                    .vocab = of["vocab"],
+                                    .max_seq = of["seq"]});
+              trainer training(rank, model, {.lr = 1e-3});
+              if (rank.is_first()) {
+                std::printf("{\"parameters\": %ld}\n", static_cast<long>(model.config().parameters()));
+              }
+              const auto result = training.run(data, {.steps = of["steps"],
+                                                      .batch = of["batch"],
+                                                      .schedule = {.floor = 1},
+                                                      .validation_sequences = 0,
+                                                      .print = false});
+              data.finish();
+              if (rank.is_first())
+                std::printf("{\"first_loss\": %.5f, \"loss\": %.5f}\n", result.first_loss, result.loss);
+            },
+            {.threads_per_rank = static_cast<int>(of["threads"])});
 }
 
 }  // namespace
@@ -109,8 +122,9 @@ void train(std::map<std::string, long> of) {
 int main(int arguments, char** argument) {
   gated_tokens::base_kb = status("VmHWM:");
   const std::string precision = arguments > 1 ? argument[1] : "";
-  std::map<std::string, long> of = {{"threads", 1}, {"dp", 1},    {"layers", 4},  {"hidden", 192}, {"heads", 6}, {"kv_heads", 2},
-                                    {"ffn", 512},   {"vocab", 256}, {"seq", 128}, {"batch", 16},   {"steps", 10}};
+  std::map<std::string, long> of = {{"threads", 1}, {"dp", 1},       {"layers", 4}, {"hidden", 192},
+                                    {"heads", 6},   {"kv_heads", 2}, {"ffn", 512},  {"vocab", 256},
+                                    {"seq", 128},   {"batch", 16},   {"steps", 10}};
   bool known = arguments % 2 == 0 && (precision == "fp32" || precision == "bf16");
   for (int i = 2; known && i + 1 < arguments; i += 2) {
     known = of.count(argument[i]) == 1;
@@ -123,8 +137,10 @@ int main(int arguments, char** argument) {
     return 2;
   }
   try {
-    if (precision == "fp32") train<strategy<mesh<dp, tp>, fp32>>(of);
-    else train<strategy<mesh<dp, tp>, bf16_mixed>>(of);
+    if (precision == "fp32")
+      train<strategy<mesh<dp, tp>, fp32>>(of);
+    else
+      train<strategy<mesh<dp, tp>, bf16_mixed>>(of);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "step: %s\n", e.what());
     return 1;
