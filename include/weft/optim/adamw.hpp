@@ -53,12 +53,8 @@ void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& conf
   static_assert(cut_alike, "weft: the gradient is sharded in another way than the tensor: split<dim, axis> or all_gather<axis> it first");
   using T = typename W::element_type;
   using Backend = typename W::backend;
-<<<<<<< HEAD
-  if constexpr (!has_partial<layout_of<G>> && cut_alike) {
-    check(config);
-=======
   if constexpr (!has_partial<layout_of<G>> && cut_alike && std::same_as<T, typename G::element_type>) {
->>>>>>> laws
+    check(config);
     context& rank = *w.rank;
     require(w.local_elements() == gradient.local_elements(), "the gradient has ", gradient.local_elements(), " elements on this rank, the tensor ",
             w.local_elements());
