@@ -98,7 +98,8 @@ TEST_CASE("a block lives as long as its last handle") {
   storage third = std::move(first);
   CHECK(!first);
   CHECK(third.data() == second.data());
-  second = second;  // NOLINT: to itself
+  const storage& itself = second;
+  second = itself;
   second = {};
   CHECK(third.unique());
   CHECK(a.ledger().total == 64);
