@@ -12,29 +12,8 @@
 
 using namespace weft;
 using namespace weft::cpu;
+using weft::test::check_everywhere;
 using weft::test::matmul_case;
-
-namespace {
-
-template <class T, class Out>
-void check_everywhere(int rounds, std::uint32_t seed) {
-  const isa before = current_isa();
-  for (isa level : {isa::portable, isa::avx2, isa::avx512, isa::avx512_bf16, isa::amx}) {
-    if (!has_isa(level)) continue;
-    use_isa(level);
-    INFO("instruction set ", name_of(level));
-    team alone(1), pair(2);
-    test::random random{seed};
-    for (int round = 0; round < rounds; ++round) {
-      const matmul_case<T, Out> shape = matmul_case<T, Out>::draw(random);
-      INFO(shape.describe());
-      shape.check([&](auto... arguments) { matmul(round % 2 ? pair : alone, arguments...); });
-    }
-  }
-  use_isa(before);
-}
-
-}  // namespace
 
 TEST_CASE("matmul of bf16 into bf16") { check_everywhere<bf16, bf16>(150, 3); }
 TEST_CASE("matmul of bf16 into float") { check_everywhere<bf16, float>(120, 4); }
