@@ -9,7 +9,7 @@
 #include <memory>
 #include <type_traits>
 
-#include <weft/comm/context.hpp>
+#include <weft/autograd/replay.hpp>
 
 namespace weft {
 
@@ -35,6 +35,7 @@ class tape_node {
   array take_saved(int i) { return saved_[i].live ? saved(i) : std::move(saved_[i].data); }
   void save(const value& v) { saved_[saved_count_++] = {v.data, v.slot && v.slot->live ? v.slot : ref<slot>()}; }
   void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
+  int saved_count() const { return saved_count_; }
 
   void add_input(const value& v) { inputs_[input_count_++] = v.slot; }
   const ref<slot>& input(int i) const { return inputs_[i]; }
@@ -99,6 +100,12 @@ class tape {
       }
     }
   }
+  /// Calls f(array) with everything that is kept for the backward.
+  template <class F>
+  void each_saved(F&& f) const {
+    for (const tape_node& node : nodes_)
+      for (int i = 0; i < node.saved_count(); ++i) f(node.saved(i));
+  }
   void clear() {
     nodes_.clear();
     epoch_ = fresh();
@@ -132,6 +139,7 @@ inline ref<slot> new_slot(const array& of, dtype type) {
 /// Records an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise.
 template <class... Inputs>
 tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&), const Inputs&... inputs) {
+  if (out.rank->replay) out.rank->replay->recorded(out, {static_cast<const value*>(&inputs)...});
   tape* to = out.rank->tape;
   if (!to || !(inputs.slot || ...)) return nullptr;
   out.slot = new_slot(out.data, out.data.type);

@@ -13,6 +13,7 @@
 namespace weft {
 
 class tape;
+class replay;
 
 /// This rank's place along one axis.
 struct axis_group {
@@ -35,6 +36,7 @@ class context {
   any_communicator world;
   arena memory;
   weft::tape* tape = nullptr;  // null: nothing is recorded
+  weft::replay* replay = nullptr;  // null: what runs isn't run again
   span_log* spans = nullptr;   // null: nobody asks what was done when
 
   int rank() const { return world.rank(); }

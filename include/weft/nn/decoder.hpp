@@ -43,7 +43,7 @@ class decoder {
     for (const auto& layer : layers) {
       const auto run = block(layer);
       x = in_unit(*rank_, *hooks_, unit++, [&](const auto& h) {
-        if constexpr (S::checkpointing::recomputes) return checkpoint(run, h);
+        if constexpr (S::checkpointing::recomputes) return checkpoint<typename S::checkpointing>(run, h);
         else return run(h);
       }, x);
     }

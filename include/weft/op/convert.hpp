@@ -21,7 +21,14 @@ struct conversion {
     context& rank = *x.rank;
     axis_group* group = rank.group(axis);
     if (!group) return x;
-    value y{x.rank, move<Backend>(rank, *group, there, x.held(), dim_from, dim_to), {}};
+    value y{x.rank, {}, {}};
+    if (there == movement::none || there == movement::keep_first) {  // where nothing is computed nothing is remembered
+      y.data = move<Backend>(rank, *group, there, x.held(), dim_from, dim_to);
+      if (there == movement::keep_first && rank.replay) rank.replay->looked_at(x);
+    } else if (!recalled(rank, name_of(there), y.data)) {
+      y.data = move<Backend>(rank, *group, there, x.held(), dim_from, dim_to);
+      computed(rank, {name_of(there), 0, received_bytes(there, x.held(), y.data, group->degree)}, {&y.data}, x);
+    }
     if (tape_node* node = record("convert", y, vjp, x)) node->set(conversion_attributes{axis, back, dim_from, dim_to});
     return y;
   }

@@ -115,6 +115,18 @@ array ring(context& rank, axis_group& group, const array& x, int step) {
   return y;
 }
 
+/// Cost: bytes that a rank receives when x becomes y among n ranks, in the ring form of each collective.
+inline double received_bytes(movement what, const array& x, const array& y, int n) {
+  const double others = static_cast<double>(n - 1) / n;
+  switch (what) {
+    case movement::all_reduce: return 2 * others * static_cast<double>(y.bytes());
+    case movement::all_gather: case movement::all_to_all: return others * static_cast<double>(y.bytes());
+    case movement::reduce_scatter: return others * static_cast<double>(x.bytes());
+    case movement::shift: case movement::shift_back: return static_cast<double>(y.bytes());
+    default: return 0;
+  }
+}
+
 /// Moves x along one axis. `from` and `to` are the positions of the dimension that is sharded before and after.
 template <class Backend>
 array move(context& rank, axis_group& group, movement what, const array& x, int from, int to) {
