@@ -34,12 +34,16 @@ inline void require_divides(const array& x, int d, const axis_group& group) {
           " ranks of axis ", std::string(group.name), "; choose an extent or a degree that divides");
 }
 
+inline shape part_of(shape s, int d, int parts) {
+  s[d] /= parts;
+  return s;
+}
+
 template <class Backend>
 array slice(context& rank, const axis_group& group, const array& x, int d) {
   require_divides(x, d, group);
   const cut c(x.shape, d, group.degree);
-  array y = rank.make(x.type, x.shape);
-  y.shape[d] /= group.degree;
+  const array y = rank.make(x.type, part_of(x.shape, d, group.degree));
   const std::int64_t extents[2] = {c.outer, c.inner}, from[2] = {group.degree * c.inner, 1}, to[2] = {c.inner, 1};
   array start = x;
   start.data = static_cast<std::byte*>(x.data) + group.index * c.inner * static_cast<std::int64_t>(size_of(x.type));
@@ -81,8 +85,7 @@ template <class Backend>
 array scatter_sum(context& rank, axis_group& group, const array& x, int d) {
   require_divides(x, d, group);
   const array pieces = pieces_of<Backend>(rank, x, d, group.degree);
-  array y = rank.make(x.type, x.shape);
-  y.shape[d] /= group.degree;
+  const array y = rank.make(x.type, part_of(x.shape, d, group.degree));
   group.comm.reduce_scatter(pieces.data, y.data, y.elements(), x.type, reduction::sum).wait();
   return y;
 }
