@@ -38,6 +38,7 @@ class decoder {
     const std::int64_t n = tokens.template local_extent<seq>();
     require(n <= config.max_seq, "a sequence of ", n, " tokens is longer than max_seq = ", config.max_seq);
     require_ids(tokens, 0, config.vocab, "the token");
+    if constexpr (S::sequence_parallel) rank_->extents.replace(seq::name, n);
     auto x = in_unit(*rank_, *hooks_, 0, embed, tokens);
     int unit = 1;
     for (const auto& layer : layers) {

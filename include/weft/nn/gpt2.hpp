@@ -25,7 +25,7 @@ struct gpt2_config {
   friend bool operator==(const gpt2_config&, const gpt2_config&) = default;
 
   /// The configuration with every 0 filled in, checked against the degrees. Throws weft::error with the way out.
-  gpt2_config resolved(int tensor_parallel = 1, bool sequence_parallel = false) const {
+  gpt2_config resolved(int tensor_parallel = 1) const {
     gpt2_config c = *this;
     const auto at_least_one = detail::check_at_least_one;
     at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
@@ -36,9 +36,6 @@ struct gpt2_config {
     at_least_one(c.ffn, "ffn");
     const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
     divides(c.heads, "heads"), divides(c.ffn, "ffn");
-    require(c.vocab % tensor_parallel == 0, "a vocab of ", c.vocab, " doesn't divide among tp = ", tensor_parallel,
-            " ranks; choose tp so that it does, or pad it to ", (c.vocab + tensor_parallel - 1) / tensor_parallel * tensor_parallel);
-    if (sequence_parallel) divides(c.max_seq, "positions (max_seq)");
     return c;
   }
 
@@ -56,10 +53,11 @@ class gpt2 : public decoder<S> {
   using ids = typename decoder<S>::ids;
 
   gpt2(context& rank, const gpt2_config& wanted)
-      : decoder<S>(rank), config_(wanted.resolved(rank.degree<tp>(), S::sequence_parallel)), layers_(static_cast<std::size_t>(config_.layers)) {
+      : decoder<S>(rank), config_(wanted.resolved(rank.degree<tp>())), layers_(static_cast<std::size_t>(config_.layers)) {
     const gpt2_config& c = config_;
     parameter_registry& registry = this->registry_;
     const double out_stddev = c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));
+    rank.extents.add(vocab::name, c.vocab);
     registry.begin_unit("embedding");
     registry.add(rank, embedding_, "embedding", {2, {c.vocab, c.hidden}}, {c.init_stddev});
     registry.add(rank, positions_, "positions", {2, {c.max_seq, c.hidden}}, {c.init_stddev});

@@ -29,7 +29,7 @@ struct llama_config {
   friend bool operator==(const llama_config&, const llama_config&) = default;
 
   /// The configuration with every 0 filled in, checked against the degrees. Throws weft::error with the way out.
-  llama_config resolved(int tensor_parallel = 1, bool sequence_parallel = false) const {
+  llama_config resolved(int tensor_parallel = 1) const {
     llama_config c = *this;
     const auto at_least_one = detail::check_at_least_one;
     at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
@@ -46,8 +46,7 @@ struct llama_config {
     at_least_one(c.head_dim, "head_dim"), at_least_one(c.ffn, "ffn");
     c.rope_scaling = c.rope_scaling.resolved(c.max_seq);
     const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
-    divides(c.heads, "heads"), divides(c.kv_heads, "kv_heads"), divides(c.ffn, "ffn"), divides(c.vocab, "vocab");
-    if (sequence_parallel) divides(c.max_seq, "positions (max_seq)");
+    divides(c.heads, "heads"), divides(c.kv_heads, "kv_heads"), divides(c.ffn, "ffn");
     return c;
   }
 
@@ -79,10 +78,11 @@ class llama : public decoder<S> {
   using ids = typename decoder<S>::ids;
 
   llama(context& rank, const llama_config& wanted)
-      : decoder<S>(rank), config_(wanted.resolved(rank.degree<tp>(), S::sequence_parallel)), layers_(static_cast<std::size_t>(config_.layers)) {
+      : decoder<S>(rank), config_(wanted.resolved(rank.degree<tp>())), layers_(static_cast<std::size_t>(config_.layers)) {
     const llama_config& c = config_;
     parameter_registry& registry = this->registry_;
     const double out_stddev = c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));  // as GPT-2 scales residual outputs
+    rank.extents.add(vocab::name, c.vocab);
     registry.begin_unit("embedding");
     registry.add(rank, embedding_, "embedding", {2, {c.vocab, c.hidden}}, {c.init_stddev});
     for (std::int64_t i = 0; i < c.layers; ++i) {

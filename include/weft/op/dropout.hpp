@@ -61,7 +61,7 @@ X dropout(const X& x, double rate, std::uint64_t stream) {
        const int d = at.at.rank++;
        const std::int64_t n = x.template local_extent<tag_of<Es>>();
        at.at.local[d] = n;
-       at.at.global[d] = n * shards_of<layout_of<X>, tag_of<Es>>(*x.rank);
+       at.at.global[d] = global_extent<layout_of<X>, tag_of<Es>>(*x.rank, n);
        at.at.first[d] = n * shard_index<layout_of<X>, tag_of<Es>>(*x.rank);
      }()),
      ...);

@@ -5,6 +5,7 @@
 #include <weft/backend/concept.hpp>
 #include <weft/core/rule.hpp>
 #include <weft/op/elementwise.hpp>
+#include <weft/op/require_even.hpp>
 
 namespace weft {
 namespace detail {
@@ -83,6 +84,7 @@ auto sum(const X& x) {
     static_assert((dims_of<X>::template has<Rs> && ...), "weft: sum<dim...>(x) names a dimension that x lacks");
     using result = basic_tensor<typename X::element_type, dims_without<dims_of<X>, Rs...>,
                                 typename detail::reduced_layout<layout_of<X>, list<Rs...>>::type, typename X::backend>;
+    detail::require_even<Rs...>(x);
     static constexpr auto reduced = detail::reduced_of<dims_of<X>>(list<Rs...>{});
     return result(detail::reduction_operator<typename X::backend, typename X::element_type>::forward(x, reduced));
   }
