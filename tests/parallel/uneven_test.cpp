@@ -1,6 +1,8 @@
 // Vocabularies and sequences that the ranks don't divide train as on one rank.
 #include "parallel/gpt2.hpp"
 
+#include <weft/train/generate.hpp>
+
 namespace {
 using namespace weft;
 using weft_test::check_equal, weft_test::fp64_gradient, weft_test::fp64_loss;
@@ -51,4 +53,19 @@ TEST_CASE("a sequence that the ranks which share it don't divide") {
     check_equal(llama_run<plain>({}, false, 48, p), llama_run<sharded>({.tp = 4}, false, 48, p), fp64_loss, fp64_gradient);
     check_equal(gpt2_run<plain>({}, true, 48, p), gpt2_run<sharded>({.dp = 2, .tp = 4}, true, 48, p), fp64_loss, fp64_gradient);
   }
+}
+
+TEST_CASE("text from a model whose vocabulary three ranks share") {
+  const auto text = [](const degrees& d) {
+    std::string out;
+    launch<plain>(d, [&](context& rank) {
+      llama<plain> model(rank, {.layers = 1, .hidden = 24, .heads = 3, .ffn = 48, .vocab = 256, .max_seq = 32, .init_stddev = 0.5});
+      parameter_store<cpu_backend, fp64> store(rank, model.registry(), config_of<replicated>());
+      model.use(store);
+      const std::string said = weft::generate(model, "weft", {.tokens = 40, .temperature = 2});
+      if (rank.is_first()) out = said;
+    });
+    return out;
+  };
+  CHECK(text({.tp = 3}) == text({}));
 }
