@@ -36,6 +36,7 @@ struct checkpointed {
 
   static void vjp(context& rank, tape_node& node) {
     auto& self = *static_cast<checkpointed*>(node.state.get());
+    if (node.part() == backward_part::weights) return self.again.backward_weights(rank);
     const X x = self.recorded_input(static_cast<bool>(node.input(0)));
     {
       const recording on(rank, &self.again);
@@ -47,7 +48,8 @@ struct checkpointed {
       node.output->gradient = {};
     }
     self.input = X();
-    self.again.backward(rank);
+    if (node.part() == backward_part::inputs) self.again.backward_inputs(rank);
+    else self.again.backward(rank);
     if (node.input(0) && x.slot->has_gradient) contribute<typename X::backend>(rank, node, 0, x.slot->gradient);
   }
 };
@@ -70,6 +72,7 @@ auto checkpoint(F f, const X& x) {
   y.slot->epoch = rank.tape->epoch();
   tape_node& node = rank.tape->push();
   node.name = "checkpoint";
+  node.in_every_part = true;
   node.vjp = detail::checkpointed<F, X, Y>::vjp;
   node.add_input(x);
   node.output = y.slot;
