@@ -8,7 +8,7 @@ using namespace weft;
 using weft_test::check_equal, weft_test::fp64_gradient, weft_test::fp64_loss;
 
 using plain = strategy<mesh<dp, tp>, fp64>;
-using sharded = strategy<mesh<dp, tp>, fp64, zero3, checkpoint_selective, sequence_parallel>;
+using sharded = strategy<mesh<dp, tp, pp>, fp64, zero3, checkpoint_selective, sequence_parallel>;
 
 template <class S>
 weft_test::outcome llama_run(const degrees& d, bool tied, std::int64_t words, const weft_test::plan& p) {
@@ -41,6 +41,7 @@ TEST_CASE("a vocabulary that the ranks don't divide") {
       const auto one = llama_run<plain>({}, tied, words, p), two = gpt2_run<plain>({}, tied, words, p);
       check_equal(one, llama_run<plain>(on, tied, words, p), fp64_loss, fp64_gradient);
       check_equal(one, llama_run<sharded>(on, tied, words, p), fp64_loss, fp64_gradient);
+      check_equal(one, llama_run<sharded>({.tp = on.tp, .pp = 2}, tied, words, p), fp64_loss, fp64_gradient);
       check_equal(two, gpt2_run<plain>(on, tied, words, p), fp64_loss, fp64_gradient);
       check_equal(two, gpt2_run<sharded>(on, tied, words, p), fp64_loss, fp64_gradient);
     }
@@ -52,6 +53,7 @@ TEST_CASE("a sequence that the ranks which share it don't divide") {
     CAPTURE(length);
     check_equal(llama_run<plain>({}, false, 48, p), llama_run<sharded>({.tp = 4}, false, 48, p), fp64_loss, fp64_gradient);
     check_equal(gpt2_run<plain>({}, true, 48, p), gpt2_run<sharded>({.dp = 2, .tp = 4}, true, 48, p), fp64_loss, fp64_gradient);
+    check_equal(gpt2_run<plain>({}, true, 48, p), gpt2_run<sharded>({.tp = 4, .pp = 2}, true, 48, p), fp64_loss, fp64_gradient);
   }
 }
 
