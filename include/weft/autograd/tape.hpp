@@ -100,6 +100,9 @@ class recording {
 
 class tape {
  public:
+  /// `records`: where its entries lie; null: on the heap. For a tape that is made anew again and again.
+  explicit tape(pool* records = nullptr) : nodes_(pool_allocator<tape_node>(records)) {}
+
   tape_node& push() { return nodes_.emplace_back(); }
   std::size_t size() const { return nodes_.size(); }
 
@@ -171,7 +174,7 @@ class tape {
     node.vjp(rank, node);
     forget_gradient(node);
   }
-  std::vector<tape_node> nodes_;
+  std::vector<tape_node, pool_allocator<tape_node>> nodes_;
   static std::uint64_t fresh() {
     static std::atomic<std::uint64_t> count{0};
     return ++count;
@@ -181,8 +184,8 @@ class tape {
 
 namespace detail {
 
-inline ref<slot> new_slot(const array& of, dtype type) {
-  ref<slot> made(new slot);
+inline ref<slot> new_slot(context& rank, const array& of, dtype type) {
+  ref<slot> made = slot::make(&rank.records);
   made->shape = of.shape;
   made->type = type;
   return made;
@@ -194,7 +197,7 @@ tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&
   if (out.rank->replay) out.rank->replay->recorded(out, {static_cast<const value*>(&inputs)...});
   tape* to = out.rank->tape;
   if (!to || !(inputs.slot || ...)) return nullptr;
-  out.slot = new_slot(out.data, out.data.type);
+  out.slot = new_slot(*out.rank, out.data, out.data.type);
   out.slot->epoch = to->epoch();
   tape_node& node = to->push();
   node.name = name;

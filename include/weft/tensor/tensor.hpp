@@ -35,10 +35,11 @@ class basic_tensor : public value {
   T* local_data() const { return held().template as<T>(); }
   std::int64_t local_elements() const { return held().elements(); }
 
-  /// Asks for a gradient: the tensor becomes a leaf of the tape. Returns itself.
-  basic_tensor& requires_grad() {
+  /// Asks for a gradient: the tensor becomes a leaf of the tape. Returns itself. records: for what is said of the gradient; null:
+  /// the heap.
+  basic_tensor& requires_grad(pool* records = nullptr) {
     if (!slot) {
-      slot = ref<weft::slot>(new weft::slot);
+      slot = weft::slot::make(records);
       slot->shape = data.shape;
       slot->type = dtype_of<T>;
       slot->category = memory::gradients;
