@@ -58,7 +58,7 @@ inline training_result train_loop(context& rank, trainable& work, const training
   require(plan.steps >= 1, "a run of ", plan.steps, " steps trains nothing; ask for at least 1");
   const std::string folder = plan.folder.empty() ? "" : plan.folder + '/';
   std::optional<monitor> out;
-  if (rank.is_first()) out.emplace(plan.print, folder.empty() ? "" : folder + "metrics.jsonl");
+  if (rank.is_first() && (plan.print || !folder.empty())) out.emplace(plan.print, folder.empty() ? "" : folder + "metrics.jsonl");
   step_tracer tracer(rank, plan.trace, !folder.empty());
   tracer.log().units = work.unit_names();
 
