@@ -13,6 +13,7 @@
 namespace weft {
 
 class tape;
+class unit_observer;
 
 /// This rank's place along one axis.
 struct axis_group {
@@ -36,6 +37,7 @@ class context {
   arena memory;
   weft::tape* tape = nullptr;  // null: nothing is recorded
   span_log* spans = nullptr;   // null: nobody asks what was done when
+  unit_observer* observer = nullptr;  // null: nobody looks at what flows through units
 
   int rank() const { return world.rank(); }
   int size() const { return world.size(); }

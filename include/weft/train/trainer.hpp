@@ -10,6 +10,7 @@
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/policy/precision.hpp>
 #include <weft/train/loop.hpp>
+#include <weft/train/store_monitor.hpp>
 
 namespace weft {
 namespace detail {
@@ -80,6 +81,8 @@ class trainer {
     std::int64_t steps_before() const override { return before_; }
     loss_sums gradients(std::int64_t step) override {
       context& rank = owner_.rank_;
+      const observing looking(rank, observed_ ? &meter_ : rank.observer);
+      if constexpr (counts_passes) passes_ = owner_.model_.recorded_passes();
       owner_.store_.begin_step(plan_.micro_batches);
       loss_sums sums;
       for (int m = 0; m < plan_.micro_batches; ++m) {
@@ -124,7 +127,34 @@ class trainer {
       return names;
     }
 
+    void observe(bool on) override {
+      observed_ = on;
+      measured_.clear();
+    }
+    std::vector<unit_statistics> statistics(double gradient_scale) override {
+      measure_stored<backend>(owner_.rank_, owner_.store_, owner_.model_.registry(), gradient_scale / owner_.scale_.value(), measured_);
+      return measured_.gather(owner_.rank_);
+    }
+    std::string locate(std::int64_t step) override {
+      if constexpr (counts_passes) owner_.model_.recorded_passes(passes_);  // the masks of the first time
+      observe(false);
+      fault_finder<backend> finder(owner_.rank_, owner_.model_.registry());
+      {
+        const observing looking(owner_.rank_, &finder);
+        gradients(step);
+      }
+      if (const std::string flowed = finder.conclusion(); !flowed.empty()) return flowed;
+      if (const std::string summed = fault_in_sums<backend>(owner_.rank_, owner_.store_); !summed.empty()) return summed;
+      return std::isfinite(gradient_norm()) ? "not seen again when the step was computed once more" : "the sum of squares of finite gradients";
+    }
+    zeroed_elements zero_not_finite() override {
+      return weft::zero_not_finite<backend>(owner_.rank_, owner_.store_, owner_.model_.registry());
+    }
+
    private:
+    using backend = typename ids::backend;
+    static constexpr bool counts_passes = requires(Model& m) { m.recorded_passes(m.recorded_passes()); };  // for dropout's masks
+
     template <class Read>
     auto read(Read&& next) const {
       const scoped_span reading(owner_.rank_.spans, "data");
@@ -148,6 +178,10 @@ class trainer {
     const training& plan_;
     std::int64_t each_, before_;
     double used_ = 1;  // the scale of the gradients at hand
+    measured_parts measured_;
+    activation_meter<backend> meter_{owner_.rank_, owner_.model_.registry(), measured_};
+    bool observed_ = false;
+    std::uint64_t passes_ = 0;  // of the model before this step
   };
 
   context& rank_;

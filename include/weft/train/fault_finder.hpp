@@ -1,0 +1,97 @@
+// Finds where a step's first NaN or infinity comes from: the unit that was given finite numbers and passed on others.
+// Invariant: a unit is blamed only for what it was not given; all ranks come to one conclusion.
+#pragma once
+
+#include <limits>
+
+#include <weft/train/activation_meter.hpp>
+
+namespace weft {
+
+/// Observes a step that is computed once more. A unit's weights and output are checked in its forward, the gradients of its weights
+/// and of its input in its backward; micro-batches are told apart by counting.
+template <class Backend>
+class fault_finder final : public unit_observer {
+ public:
+  fault_finder(context& rank, const parameter_registry& registry)
+      : rank_(rank), registry_(registry), units_(registry.units().size()) {}
+
+  void forward_begins(int unit, const value& x) override {
+    if (depth_++ == 0) {
+      ++at(unit).forwards;
+      clean_ = finite(x.held());
+    }
+    for (const parameter_record& p : registry_.units()[static_cast<std::size_t>(unit)].parameters)
+      if (!finite(p.live)) return saw(unit, at(unit).forwards, weight, "in its weight " + p.name);
+  }
+  void forward_ends(int unit, const value& y, const std::vector<axis_id>&) override {
+    if (--depth_ == 0 && clean_ && !finite(y.held())) saw(unit, at(unit).forwards, output, "in what it passes on");
+  }
+  void backward_begins(int unit, const array* gradient) override {
+    const bool outer = depth_++ == 0;
+    if (!gradient) return;
+    at(unit).backwards += outer;
+    if (!finite(*gradient)) at(unit).given = given_ = true;
+  }
+  void backward_ends(int unit, const array* gradient) override {
+    --depth_;
+    if (at(unit).given) return;
+    const auto& all = registry_.units()[static_cast<std::size_t>(unit)].parameters;
+    for (auto p = all.rbegin(); p != all.rend(); ++p)  // those that are used last get their gradients first
+      if (p->slot->has_gradient && !finite(p->slot->gradient)) return saw(unit, at(unit).backwards, weight_gradient, "in the gradient of " + p->name);
+    if (gradient && !finite(*gradient)) saw(unit, at(unit).backwards, input_gradient, "in the gradient that it passes back");
+  }
+
+  /// The first fault of all ranks as a clause, "first seen in the backward of layer 3 (rank 2), in the gradient of layers.3.down".
+  /// Empty when nothing that flowed was at fault. The same on every rank; all call it.
+  std::string conclusion() const {
+    const std::string first = earliest(rank_, found_.order, found_.clause);
+    if (!first.empty()) return first;
+    return earliest(rank_, given_ ? 0 : none, "first seen in the gradient of the loss, while all that units pass on is finite");
+  }
+
+  /// The clause of the rank where `order` is least, on every rank; empty where no rank has any.
+  static std::string earliest(context& rank, std::int64_t order, const std::string& clause) {
+    const std::int64_t ranks = rank.size();
+    std::int64_t mine = order == none ? none : order * ranks + rank.rank(), least = mine;
+    rank.world.all_reduce(&mine, &least, 1, dtype::i64, reduction::min).wait();
+    if (least == none) return {};
+    const int from = static_cast<int>(least % ranks);
+    auto length = static_cast<std::int64_t>(clause.size());
+    rank.world.broadcast(&length, sizeof length, from).wait();
+    std::string text = clause;
+    text.resize(static_cast<std::size_t>(length));
+    rank.world.broadcast(text.data(), length, from).wait();
+    return text;
+  }
+  static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+
+ private:
+  enum kind { weight, output, weight_gradient, input_gradient };  // in the order in which they come
+  struct unit_state {
+    int forwards = 0, backwards = 0;
+    bool given = false;  // the gradient of its output has not been finite
+  };
+  struct fault {
+    std::int64_t order = none;
+    std::string clause;
+  };
+
+  unit_state& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
+  bool finite(const array& x) const { return statistics_of<Backend>(rank_, x).not_finite == 0; }
+  void saw(int unit, int pass, kind what, const std::string& where) {
+    const std::int64_t order = (static_cast<std::int64_t>(pass) * 2 + (what >= weight_gradient)) * 4 + what;
+    if (order >= found_.order) return;
+    found_ = {order, std::string("first seen in the ") + (what >= weight_gradient ? "backward" : "forward") + " of " +
+                         registry_.units()[static_cast<std::size_t>(unit)].name + " (rank " + std::to_string(rank_.rank()) + "), " + where};
+  }
+
+  context& rank_;
+  const parameter_registry& registry_;
+  std::vector<unit_state> units_;
+  int depth_ = 0;
+  bool clean_ = true, given_ = false;
+  fault found_;
+};
+
+}  // namespace weft
