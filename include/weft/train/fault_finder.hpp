@@ -18,28 +18,27 @@ class fault_finder final : public unit_observer {
 
   void forward_begins(int unit, const value& x) override {
     if (depth_++ == 0) {
-      ++at(unit).forwards;
+      pass_ = ++at(unit).forwards;
       clean_ = finite(x.held());
+      if (!clean_) saw(unit, input, "in what it is given");  // unless another rank has passed it on
     }
-    for (const parameter_record& p : registry_.units()[static_cast<std::size_t>(unit)].parameters)
-      if (!finite(p.live)) return saw(unit, at(unit).forwards, weight, "in its weight " + p.name);
+    for (const parameter_record& p : parameters(unit))
+      if (!finite(p.live)) return saw(unit, weight, "in its weight " + p.name);
   }
   void forward_ends(int unit, const value& y, const std::vector<axis_id>&) override {
-    if (--depth_ == 0 && clean_ && !finite(y.held())) saw(unit, at(unit).forwards, output, "in what it passes on");
+    if (--depth_ == 0 && clean_ && !finite(y.held())) saw(unit, output, "in what it passes on");
   }
   void backward_begins(int unit, const array* gradient) override {
-    const bool outer = depth_++ == 0;
-    if (!gradient) return;
-    at(unit).backwards += outer;
-    if (!finite(*gradient)) at(unit).given = given_ = true;
+    if (depth_++ == 0) pass_ = at(unit).backwards += gradient != nullptr;
+    if (gradient && !finite(*gradient)) at(unit).given = given_ = true;
   }
   void backward_ends(int unit, const array* gradient) override {
     --depth_;
     if (at(unit).given) return;
-    const auto& all = registry_.units()[static_cast<std::size_t>(unit)].parameters;
+    const auto& all = parameters(unit);
     for (auto p = all.rbegin(); p != all.rend(); ++p)  // those that are used last get their gradients first
-      if (p->slot->has_gradient && !finite(p->slot->gradient)) return saw(unit, at(unit).backwards, weight_gradient, "in the gradient of " + p->name);
-    if (gradient && !finite(*gradient)) saw(unit, at(unit).backwards, input_gradient, "in the gradient that it passes back");
+      if (p->slot->has_gradient && !finite(p->slot->gradient)) return saw(unit, weight_gradient, "in the gradient of " + p->name);
+    if (depth_ == 0 && gradient && !finite(*gradient)) saw(unit, input_gradient, "in the gradient that it passes back");
   }
 
   /// The first fault of all ranks as a clause, "first seen in the backward of layer 3 (rank 2), in the gradient of layers.3.down".
@@ -67,29 +66,31 @@ class fault_finder final : public unit_observer {
   static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
 
  private:
-  enum kind { weight, output, weight_gradient, input_gradient };  // in the order in which they come
+  enum kind { weight, output, input, weight_gradient, input_gradient };  // of two ranks' sightings the earlier kind is nearer to the cause
   struct unit_state {
     int forwards = 0, backwards = 0;
     bool given = false;  // the gradient of its output has not been finite
   };
   struct fault {
+    int pass = std::numeric_limits<int>::max();
     std::int64_t order = none;
     std::string clause;
   };
 
   unit_state& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
   bool finite(const array& x) const { return statistics_of<Backend>(rank_, x).not_finite == 0; }
-  void saw(int unit, int pass, kind what, const std::string& where) {
-    const std::int64_t order = (static_cast<std::int64_t>(pass) * 2 + (what >= weight_gradient)) * 4 + what;
-    if (order >= found_.order) return;
-    found_ = {order, std::string("first seen in the ") + (what >= weight_gradient ? "backward" : "forward") + " of " +
-                         registry_.units()[static_cast<std::size_t>(unit)].name + " (rank " + std::to_string(rank_.rank()) + "), " + where};
+  const std::deque<parameter_record>& parameters(int unit) const { return registry_.units()[static_cast<std::size_t>(unit)].parameters; }
+  void saw(int unit, kind what, const std::string& where) {
+    if (pass_ >= found_.pass) return;  // within a pass, what this rank sees first comes first
+    found_ = {pass_, static_cast<std::int64_t>(pass_) * (input_gradient + 1) + what,
+              std::string("first seen in the ") + (what >= weight_gradient ? "backward" : "forward") + " of " +
+                  registry_.units()[static_cast<std::size_t>(unit)].name + " (rank " + std::to_string(rank_.rank()) + "), " + where};
   }
 
   context& rank_;
   const parameter_registry& registry_;
   std::vector<unit_state> units_;
-  int depth_ = 0;
+  int depth_ = 0, pass_ = 0;  // of the outer unit: how often it has run
   bool clean_ = true, given_ = false;
   fault found_;
 };
