@@ -24,12 +24,15 @@ void check_statistics(const std::vector<T>& x) {
   for (const T element : x) {
     const double v = static_cast<double>(element);
     ++want.elements;
-    if (!std::isfinite(v)) ++want.not_finite;
-    else want.squares += v * v, want.lowest = std::fmin(want.lowest, v), want.highest = std::fmax(want.highest, v);
+    if (!std::isfinite(v))
+      ++want.not_finite;
+    else
+      want.squares += v * v, want.lowest = std::fmin(want.lowest, v), want.highest = std::fmax(want.highest, v);
   }
   on_every_isa([&](team& t) {
     const array_statistics got = weft::cpu::statistics(t, static_cast<int64>(x.size()), x.data());
-    CHECK(std::fabs(got.squares - want.squares) <= 1e-13 * want.squares);  // 1e5 positive terms in double, in another order
+    CHECK(std::fabs(got.squares - want.squares) <=
+          1e-13 * want.squares);  // 1e5 positive terms in double, in another order
     CHECK(got.lowest == want.lowest);
     CHECK(got.highest == want.highest);
     CHECK(got.elements == want.elements);

@@ -33,8 +33,16 @@ struct poison final : unit_hooks {
   std::int64_t from, to;     // the steps in which it is put there
   bool here;
 
-  poison(Store& s, parameter_registry& r, std::string name, double x, const std::int64_t& now, std::int64_t first, std::int64_t last, bool on_this_rank)
-      : store(s), registry(r), parameter(std::move(name)), number(x), step(now), from(first), to(last), here(on_this_rank) {}
+  poison(Store& s, parameter_registry& r, std::string name, double x, const std::int64_t& now, std::int64_t first,
+         std::int64_t last, bool on_this_rank)
+      : store(s),
+        registry(r),
+        parameter(std::move(name)),
+        number(x),
+        step(now),
+        from(first),
+        to(last),
+        here(on_this_rank) {}
   void before_forward(int unit, bool recorded) override { store.before_forward(unit, recorded); }
   void after_forward(int unit) override { store.after_forward(unit); }
   void before_backward(int unit) override {
@@ -63,7 +71,13 @@ struct counted_text : text_dataset {
 };
 
 training plan_of(std::int64_t steps, monitoring watch) {
-  return {.steps = steps, .batch = 8, .micro_batches = 2, .schedule = {.floor = 1}, .validation_sequences = 0, .print = false, .watch = watch};
+  return {.steps = steps,
+          .batch = 8,
+          .micro_batches = 2,
+          .schedule = {.floor = 1},
+          .validation_sequences = 0,
+          .print = false,
+          .watch = watch};
 }
 constexpr std::int64_t never = 1000;
 
@@ -95,15 +109,16 @@ std::string error_of_initial(const degrees& ranks, std::string parameter, initia
 
 struct ended {
   training_result result;
-  std::vector<nlohmann::json> lines;                     // of metrics.jsonl
+  std::vector<nlohmann::json> lines;                        // of metrics.jsonl
   std::map<std::string, std::vector<float>> before, after;  // weights around the last step, as the first rank sees them
   std::string error;
 };
 
 // `steps` steps, of which from ... to have a poisoned gradient on rank `where`.
 template <class S, class Model = llama<S>, class Config = llama_config>
-ended run_poisoned(const degrees& ranks, std::int64_t steps, std::int64_t from, std::int64_t to, int where, monitoring watch, double number = not_a_number,
-                     const Config& config = tiny, const std::string& parameter = "layers.1.down") {
+ended run_poisoned(const degrees& ranks, std::int64_t steps, std::int64_t from, std::int64_t to, int where,
+                   monitoring watch, double number = not_a_number, const Config& config = tiny,
+                   const std::string& parameter = "layers.1.down") {
   ended out;
   const weft_test::temporary_folder folder;
   try {
@@ -112,7 +127,8 @@ ended run_poisoned(const degrees& ranks, std::int64_t steps, std::int64_t from, 
       trainer t(rank, model, {.lr = 1e-2, .weight_decay = 0, .clip_norm = 0});
       std::int64_t now = 0;
       using store_type = typename trainer<Model>::store_type;
-      poison<store_type> hooks(t.store(), model.registry(), parameter, number, now, from, to, where < 0 || rank.rank() == where);
+      poison<store_type> hooks(t.store(), model.registry(), parameter, number, now, from, to,
+                               where < 0 || rank.rank() == where);
       model.use(hooks);
       const counted_text data(rank, now);
       const auto weights = [&](auto& into) {
@@ -129,7 +145,8 @@ ended run_poisoned(const degrees& ranks, std::int64_t steps, std::int64_t from, 
       if (rank.is_first()) out.result = result;
     });
     const std::string lines = read_file(folder / "metrics.jsonl");
-    for (std::size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1) out.lines.push_back(nlohmann::json::parse(lines.substr(at, lines.find('\n', at) - at)));
+    for (std::size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1)
+      out.lines.push_back(nlohmann::json::parse(lines.substr(at, lines.find('\n', at) - at)));
   } catch (const error& e) {
     out.error = e.what();
   }
@@ -140,39 +157,55 @@ using one = strategy<mesh<dp, tp>>;
 using sharded = strategy<mesh<dp, tp>, zero3, checkpoint_full>;
 const degrees four{.dp = 2, .tp = 2};
 
-void check_says(const std::string& said, const char* sentence) { CHECK_MESSAGE(said.find(sentence) != std::string::npos, said); }
+void check_says(const std::string& said, const char* sentence) {
+  CHECK_MESSAGE(said.find(sentence) != std::string::npos, said);
+}
 
 }  // namespace
 
 TEST_CASE("a weight that is not a number is found in its unit, on the rank that holds it") {
-  for (const std::string& said : {error_of_initial<one>({}, "layers.1.down", {0, not_a_number}), error_of_initial<sharded>(four, "layers.1.down", {0, not_a_number})})
-    check_says(said, "the loss of step 1 is not a number, first seen in the forward of layer 1 (rank 0), in its weight layers.1.down; training stops there");
-  check_says(error_of_initial<sharded>(four, "norm", {0, infinity}), "first seen in the forward of head (rank 0), in its weight norm");
-  // One element, in the slice of the ranks with tp = 1: every rank of the unit then sees NaN flow out, but these hold it.
+  for (const std::string& said : {error_of_initial<one>({}, "layers.1.down", {0, not_a_number}),
+                                  error_of_initial<sharded>(four, "layers.1.down", {0, not_a_number})})
+    check_says(said,
+               "the loss of step 1 is not a number, first seen in the forward of layer 1 (rank 0), in its weight "
+               "layers.1.down; training stops there");
+  check_says(error_of_initial<sharded>(four, "norm", {0, infinity}),
+             "first seen in the forward of head (rank 0), in its weight norm");
+  // One element, in the slice of the ranks with tp = 1: every rank of the unit then sees NaN flow out, but these hold
+  // it.
   const auto element = [](context& rank, const stored_parameter& p) {
     if (rank.index<tp>() == 1 && p.record.name == "layers.0.down") p.weight.as<float>()[0] = NAN;
   };
   const auto nothing = [](parameter_registry&) {};
-  check_says(error_of<one>(four, nothing, element), "first seen in the forward of layer 0 (rank 1), in its weight layers.0.down");
-  check_says(error_of<sharded>(four, nothing, element), "first seen in the forward of layer 0 (rank 1), in its weight layers.0.down");
+  check_says(error_of<one>(four, nothing, element),
+             "first seen in the forward of layer 0 (rank 1), in its weight layers.0.down");
+  check_says(error_of<sharded>(four, nothing, element),
+             "first seen in the forward of layer 0 (rank 1), in its weight layers.0.down");
 }
 
 TEST_CASE("an activation that overflows is found in the unit that passes it on") {
   // 1e30 times a weight, squared by SwiGLU, is more than fp32 holds.
-  for (const std::string& said : {error_of_initial<one>({}, "layers.1.mlp_norm", {0, 1e30}), error_of_initial<sharded>(four, "layers.1.mlp_norm", {0, 1e30})})
+  for (const std::string& said : {error_of_initial<one>({}, "layers.1.mlp_norm", {0, 1e30}),
+                                  error_of_initial<sharded>(four, "layers.1.mlp_norm", {0, 1e30})})
     check_says(said, "first seen in the forward of layer 1 (rank 0), in what it passes on");
 }
 
 TEST_CASE("a gradient that is not a number is found in the backward of its unit, on the rank where it arose") {
   const auto one_rank = run_poisoned<one>({}, 2, 2, 2, 0, {});
-  check_says(one_rank.error, "the gradient norm of step 1 is not a number, first seen in the backward of layer 1 (rank 0), in the gradient of layers.1.down;");
+  check_says(one_rank.error,
+             "the gradient norm of step 1 is not a number, first seen in the backward of layer 1 (rank 0), in the "
+             "gradient of layers.1.down;");
   const auto ranks = run_poisoned<sharded>(four, 1, 1, 1, 3, {}, infinity);
-  check_says(ranks.error, "the gradient norm of step 1 is infinite, first seen in the backward of layer 1 (rank 3), in the gradient of layers.1.down;");
+  check_says(ranks.error,
+             "the gradient norm of step 1 is infinite, first seen in the backward of layer 1 (rank 3), in the gradient "
+             "of layers.1.down;");
   const auto first = run_poisoned<sharded>(four, 1, 1, 1, 2, {}, not_a_number, tiny, "embedding");
   check_says(first.error, "first seen in the backward of embedding (rank 2), in the gradient of embedding;");
   // 3e38 is finite in fp32; on two ranks it is not any more.
   const auto summed = run_poisoned<one>({.dp = 2}, 1, 1, 1, -1, {}, 3e38);
-  check_says(summed.error, "is infinite, first seen in the gradient of layers.1.down when it was summed over micro-batches and ranks");
+  check_says(
+      summed.error,
+      "is infinite, first seen in the gradient of layers.1.down when it was summed over micro-batches and ranks");
   const auto unasked = run_poisoned<one>({}, 1, 1, 1, 0, {.locate = false});
   check_says(unasked.error, "the gradient norm of step 1 is not a number; training stops there");
 }
@@ -197,11 +230,17 @@ std::string found_in_units(double x, double seed) {
     const observing looking(rank, &finder);
     auto leaf = full<vector>(rank, {4}, x);
     leaf.requires_grad();
-    const auto a = in_unit(rank, hooks, 0, [](const auto& v) { return v * v; }, leaf);
-    const auto b = in_unit(rank, hooks, 1, [&](const auto& v) {
-      return in_unit(rank, hooks, 0, [](const auto& u) { return sqrt(u); }, v);
-    }, a);
-    const auto c = in_unit(rank, hooks, 2, [](const auto& v) { return v * 3; }, b);
+    const auto a = in_unit(
+        rank, hooks, 0, [](const auto& v) { return v * v; }, leaf);
+    const auto b = in_unit(
+        rank, hooks, 1,
+        [&](const auto& v) {
+          return in_unit(
+              rank, hooks, 0, [](const auto& u) { return sqrt(u); }, v);
+        },
+        a);
+    const auto c = in_unit(
+        rank, hooks, 2, [](const auto& v) { return v * 3; }, b);
     backward(sum(c), seed);
     said = finder.conclusion();
   });
@@ -213,7 +252,8 @@ std::string found_in_units(double x, double seed) {
 TEST_CASE("what a unit passes back, and what it was given") {
   CHECK(found_in_units(1, 1).empty());
   CHECK(found_in_units(0, 1) == "first seen in the backward of second (rank 0), in the gradient that it passes back");
-  CHECK(found_in_units(1, not_a_number) == "first seen in the gradient of the loss, while all that units pass on is finite");
+  CHECK(found_in_units(1, not_a_number) ==
+        "first seen in the gradient of the loss, while all that units pass on is finite");
   CHECK(found_in_units(1e30, 1) == "first seen in the forward of first (rank 0), in what it passes on");
   CHECK(found_in_units(not_a_number, 1) == "first seen in the forward of first (rank 0), in what it is given");
 }
@@ -228,7 +268,9 @@ TEST_CASE("skip leaves the weights and counts the step; the run goes on") {
   REQUIRE(r.lines.size() == 1);
   CHECK(r.lines[0].at("skipped") == true);
   CHECK(r.lines[0].at("gradient_norm").is_null());
-  check_says(r.lines[0].at("not_finite"), "the gradient norm of step 1 is not a number, first seen in the backward of layer 1 (rank 2), in the gradient of layers.1.down");
+  check_says(r.lines[0].at("not_finite"),
+             "the gradient norm of step 1 is not a number, first seen in the backward of layer 1 (rank 2), in the "
+             "gradient of layers.1.down");
   const ended good = run_poisoned<sharded>(four, 3, never, never, 2, {.on_non_finite = non_finite::skip});
   CHECK(good.before == r.before);
   CHECK(good.before != good.after);
@@ -244,7 +286,8 @@ TEST_CASE("zero drops just the elements that are not finite, and counts them by 
     CHECK(r.result.not_finite == 1);
     CHECK(r.result.zeroed == 1);
     CHECK(r.lines.at(0).at("zeroed") == nlohmann::json{{"layer 1", 1}});
-    CHECK(r.lines[0].at("gradient_norm").get<double>() == doctest::Approx(good.lines.at(0).at("gradient_norm").get<double>()).epsilon(0.1));
+    CHECK(r.lines[0].at("gradient_norm").get<double>() ==
+          doctest::Approx(good.lines.at(0).at("gradient_norm").get<double>()).epsilon(0.1));
     CHECK(r.before == good.before);
     // With moments of 0 and no decay, a gradient of 0 leaves the weight as it was. Rank 2 shares its slice with rank 0.
     std::vector<float> expected = good.after.at("layers.1.down");
@@ -276,8 +319,10 @@ TEST_CASE("a loss that is not finite is skipped by zero too, and not for ever") 
     CHECK(r.skipped == 4);
     CHECK(r.not_finite == 4);
     CHECK(run({.on_non_finite = what, .most_in_a_row = 4}).skipped == 4);
-    CHECK_THROWS_WITH_AS(run({.on_non_finite = what, .most_in_a_row = 2}), doctest::Contains("the loss of step 3 is not a number"), error);
-    CHECK_THROWS_WITH_AS(run({.on_non_finite = what, .most_in_a_row = 2}), doctest::Contains("the 2 steps before it were no better"), error);
+    CHECK_THROWS_WITH_AS(run({.on_non_finite = what, .most_in_a_row = 2}),
+                         doctest::Contains("the loss of step 3 is not a number"), error);
+    CHECK_THROWS_WITH_AS(run({.on_non_finite = what, .most_in_a_row = 2}),
+                         doctest::Contains("the 2 steps before it were no better"), error);
   }
 }
 
@@ -285,7 +330,8 @@ TEST_CASE("looking for the place repeats the same dropout masks, and costs none 
   using model = gpt2<one>;
   const gpt2_config config{.layers = 2, .hidden = 32, .heads = 4, .vocab = 256, .max_seq = 16, .dropout = 0.2};
   const auto run = [&](bool locate) {
-    return run_poisoned<one, model>({}, 3, 1, 1, 0, {.on_non_finite = non_finite::skip, .locate = locate}, not_a_number, config, "layers.1.down");
+    return run_poisoned<one, model>({}, 3, 1, 1, 0, {.on_non_finite = non_finite::skip, .locate = locate}, not_a_number,
+                                    config, "layers.1.down");
   };
   const ended with = run(true), without = run(false);
   REQUIRE(with.error.empty());

@@ -38,7 +38,8 @@ struct collected {
   std::mutex lock;
   std::map<std::string, std::vector<double>> units;
   template <class T>
-  void put(const std::string& unit, std::map<std::string, std::vector<double>>& parameters, const parameter_record& p, const T* local, double scale) {
+  void put(const std::string& unit, std::map<std::string, std::vector<double>>& parameters, const parameter_record& p,
+           const T* local, double scale) {
     const std::lock_guard guard(lock);
     auto& all = parameters[unit + '\n' + p.name];
     all.resize(static_cast<std::size_t>(p.global.elements()));
@@ -61,7 +62,8 @@ by_unit read_statistics(const std::string& path, std::int64_t step, std::size_t 
     CHECK(line.at("step") == step);
     for (const auto& [kind, s] : line.items())
       if (s.is_object())
-        out[line.at("unit")][kind] = {s.at("norm").get<double>() * s.at("norm").get<double>(), s.at("min"), s.at("max"), s.at("elements"), s.at("not_finite")};
+        out[line.at("unit")][kind] = {s.at("norm").get<double>() * s.at("norm").get<double>(), s.at("min"), s.at("max"),
+                                      s.at("elements"), s.at("not_finite")};
   }
   CHECK(count == lines_wanted);
   return out;
@@ -84,7 +86,12 @@ measured_run run(const degrees& ranks) {
           if (&p == &q) return u.name;
       return std::string();
     };
-    training plan{.steps = 1, .batch = sequences, .micro_batches = 2, .validation_sequences = 0, .print = false, .folder = folder.path()};
+    training plan{.steps = 1,
+                  .batch = sequences,
+                  .micro_batches = 2,
+                  .validation_sequences = 0,
+                  .print = false,
+                  .folder = folder.path()};
     t.run(data, plan);
     t.store().each_parameter([&](const parameter_record& p, const auto* g, const auto* w) {
       all.put(unit_of(p), weights, p, w, 1);
@@ -93,7 +100,9 @@ measured_run run(const degrees& ranks) {
     plan.watch.every = 1;
     const auto result = t.run(data, plan);
     if (rank.is_first()) out.losses = {result.first_loss};
-    t.store().each_parameter([&](const parameter_record& p, const auto* g, const auto*) { all.put(unit_of(p), gradients, p, g, 1.0 / tokens); });
+    t.store().each_parameter([&](const parameter_record& p, const auto* g, const auto*) {
+      all.put(unit_of(p), gradients, p, g, 1.0 / tokens);
+    });
   });
   out.told = read_statistics(folder / "monitor.jsonl", 1, 4);
   const auto join = [&](const char* kind, const auto& parameters, auto&& map) {
@@ -136,8 +145,9 @@ const measured_run& serial() {
 template <class S>
 void check_strategy(const degrees& ranks) {
   const measured_run r = run<S>(ranks);
-  check_same(r.told, r.direct, 1e-6);         // both of the same numbers in fp32; moments were rounded once more
-  check_same(r.told, serial().told, 1e-4);    // two steps of fp32 sums in another order, the first of them normalised by AdamW
+  check_same(r.told, r.direct, 1e-6);  // both of the same numbers in fp32; moments were rounded once more
+  check_same(r.told, serial().told,
+             1e-4);  // two steps of fp32 sums in another order, the first of them normalised by AdamW
 }
 
 }  // namespace
@@ -161,7 +171,8 @@ TEST_CASE("activations are what units pass on, over all micro-batches") {
       if (p.name == "embedding") table.assign(w, w + p.local.elements());
     });
     const recording off(rank, nullptr);
-    const auto batch = data.train<llama<strategy<mesh<dp, tp>>>::ids>(2, 0, sequences, 16);  // step 2 of the trainer's life
+    const auto batch =
+        data.train<llama<strategy<mesh<dp, tp>>>::ids>(2, 0, sequences, 16);  // step 2 of the trainer's life
     for (std::int64_t i = 0; i < tokens; ++i) {
       const auto row = table.begin() + batch.tokens.local_data()[i] * tiny.hidden;
       embedded.insert(embedded.end(), row, row + tiny.hidden);
@@ -169,14 +180,17 @@ TEST_CASE("activations are what units pass on, over all micro-batches") {
     const auto out = model(batch.tokens);
     logits.assign(out.local_data(), out.local_data() + out.local_elements());
     // Rows of a batch don't meet in the forward, so micro-batches compute the same numbers up to the order of sums.
-    check_same(serial().told, {{"embedding", {{"activation", of(embedded)}}}, {"head", {{"activation", of(logits)}}}}, 1e-5);
+    check_same(serial().told, {{"embedding", {{"activation", of(embedded)}}}, {"head", {{"activation", of(logits)}}}},
+               1e-5);
   });
 }
 
 TEST_CASE("statistics are the same for every sharding, each element counted once") {
   SUBCASE("replicated") { check_strategy<strategy<mesh<dp, tp>>>({.dp = 2, .tp = 2}); }
   SUBCASE("zero1") { check_strategy<strategy<mesh<dp, tp>, zero1>>({.dp = 4}); }
-  SUBCASE("zero3") { check_strategy<strategy<mesh<dp, tp>, zero3, checkpoint_full, sequence_parallel>>({.dp = 2, .tp = 2}); }
+  SUBCASE("zero3") {
+    check_strategy<strategy<mesh<dp, tp>, zero3, checkpoint_full, sequence_parallel>>({.dp = 2, .tp = 2});
+  }
   SUBCASE("hybrid") { check_strategy<strategy<mesh<dp, fsdp>, hybrid>>(degrees{.dp = 2}.with<fsdp>(2)); }
 }
 
@@ -188,7 +202,9 @@ TEST_CASE("watching changes nothing, and happens at its cadence") {
     launch<S>({.dp = 2}, [&](context& rank) {
       llama<S> model(rank, tiny);
       trainer t(rank, model, plain_adam);
-      const auto r = t.run(text_dataset(rank, rhyme()), {.steps = 5, .batch = 4, .print = false, .folder = folder.path(), .watch = {.every = every}});
+      const auto r =
+          t.run(text_dataset(rank, rhyme()),
+                {.steps = 5, .batch = 4, .print = false, .folder = folder.path(), .watch = {.every = every}});
       CHECK(rank.observer == nullptr);
       if (rank.is_first()) numbers = {r.loss, r.validation_loss};
     });

@@ -36,8 +36,8 @@ struct adamw_step {
   double lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale;
 };
 
-/// What one pass over an array says of it. squares (their sum), lowest and highest are over its finite elements; where there
-/// are none, 0, infinity and -infinity.
+/// What one pass over an array says of it. squares (their sum), lowest and highest are over its finite elements; where
+/// there are none, 0, infinity and -infinity.
 struct array_statistics {
   double squares = 0, lowest = __builtin_inf(), highest = -__builtin_inf();
   std::int64_t elements = 0, not_finite = 0;

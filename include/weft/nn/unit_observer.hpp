@@ -1,5 +1,5 @@
-// Who looks at what flows through a model's units: activations forward, their gradients backward. Null where nobody asked, and
-// then a unit costs a comparison. Invariant: an observer changes nothing.
+// Who looks at what flows through a model's units: activations forward, their gradients backward. Null where nobody
+// asked, and then a unit costs a comparison. Invariant: an observer changes nothing.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,8 @@
 
 namespace weft {
 
-/// Told by `in_unit`, on every rank of its own units. A unit may run within another one (tied embeddings); then the calls nest.
+/// Told by `in_unit`, on every rank of its own units. A unit may run within another one (tied embeddings); then the
+/// calls nest.
 class unit_observer {
  public:
   virtual ~unit_observer() = default;
@@ -19,7 +20,8 @@ class unit_observer {
   virtual void forward_ends(int unit, const value& y, const std::vector<axis_id>& cut) = 0;
   /// The gradient of what flowed out; null where there is none.
   virtual void backward_begins(int unit, const array* gradient) = 0;
-  /// The gradient of what flowed in, or null; those of the unit's weights are in their slots, not yet summed over ranks.
+  /// The gradient of what flowed in, or null; those of the unit's weights are in their slots, not yet summed over
+  /// ranks.
   virtual void backward_ends(int unit, const array* gradient) = 0;
 };
 
@@ -43,7 +45,10 @@ template <class Layout>
 std::vector<axis_id> cut_axes() {
   std::vector<axis_id> cut;
   [&]<class... As>(list<As...>) {
-    ((state_on<Layout, As>.kind == holds::shard || state_on<Layout, As>.kind == holds::partial ? cut.push_back(id_of<As>) : void()), ...);
+    ((state_on<Layout, As>.kind == holds::shard || state_on<Layout, As>.kind == holds::partial
+          ? cut.push_back(id_of<As>)
+          : void()),
+     ...);
   }(axes_of<Layout>{});
   return cut;
 }

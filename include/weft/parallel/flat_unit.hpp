@@ -41,13 +41,12 @@ struct flat_unit {
   flat_range share(int index, int parts) const { return {size / parts * index, size / parts * (index + 1)}; }
 };
 
-/// What one rank keeps of a parameter: its elements, or its share of them along the axis `storage` (null: all). Master weights,
-/// gradients and the optimizer's moments.
+/// What one rank keeps of a parameter: its elements, or its share of them along the axis `storage` (null: all).
 struct stored_parameter {
   int unit;
   const parameter_record& record;
   axis_id storage;
-  array weight, gradient, first, second;
+  array weight, gradient, first, second;  // weight: the master weight; first, second: the optimizer's moments
 };
 
 namespace detail {

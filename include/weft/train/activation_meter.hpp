@@ -10,17 +10,20 @@ namespace weft {
 template <class Backend>
 array_statistics statistics_of(context& rank, const array& x) {
   return visit_dtype(x.type, [&]<class T>() {
-    if constexpr (floating<T>) return Backend::statistics(rank.queue<Backend>(), x.elements(), static_cast<const T*>(x.as<T>()));
-    else return array_statistics();
+    if constexpr (floating<T>)
+      return Backend::statistics(rank.queue<Backend>(), x.elements(), static_cast<const T*>(x.as<T>()));
+    else
+      return array_statistics();
   });
 }
 
-/// While it observes: adds the output of every unit's forward to `parts`, over as many micro-batches as there are. An output that is
-/// left partial is measured as the addends that the ranks hold.
+/// While it observes: adds the output of every unit's forward to `parts`, over as many micro-batches as there are. An
+/// output that is left partial is measured as the addends that the ranks hold.
 template <class Backend>
 class activation_meter final : public unit_observer {
  public:
-  activation_meter(context& rank, const parameter_registry& registry, measured_parts& parts) : rank_(rank), registry_(registry), parts_(parts) {}
+  activation_meter(context& rank, const parameter_registry& registry, measured_parts& parts)
+      : rank_(rank), registry_(registry), parts_(parts) {}
 
   void forward_begins(int, const value&) override { ++depth_; }
   void forward_ends(int unit, const value& y, const std::vector<axis_id>& cut) override {

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-/// Observes a step that is computed once more. A unit's weights and output are checked in its forward, the gradients of its weights
-/// and of its input in its backward; micro-batches are told apart by counting.
+/// Observes a step that is computed once more. A unit's weights and output are checked in its forward, the gradients of
+/// its weights and of its input in its backward; micro-batches are told apart by counting.
 template <class Backend>
 class fault_finder final : public unit_observer {
  public:
@@ -37,16 +37,18 @@ class fault_finder final : public unit_observer {
     if (at(unit).given) return;
     const auto& all = parameters(unit);
     for (auto p = all.rbegin(); p != all.rend(); ++p)  // those that are used last get their gradients first
-      if (p->slot->has_gradient && !finite(p->slot->gradient)) return saw(unit, weight_gradient, "in the gradient of " + p->name);
+      if (p->slot->has_gradient && !finite(p->slot->gradient))
+        return saw(unit, weight_gradient, "in the gradient of " + p->name);
     if (depth_ == 0 && gradient && !finite(*gradient)) saw(unit, input_gradient, "in the gradient that it passes back");
   }
 
-  /// The first fault of all ranks as a clause, "first seen in the backward of layer 3 (rank 2), in the gradient of layers.3.down".
-  /// Empty when nothing that flowed was at fault. The same on every rank; all call it.
+  /// The first fault of all ranks as a clause, "first seen in the backward of layer 3 (rank 2), in the gradient of
+  /// layers.3.down". Empty when nothing that flowed was at fault. The same on every rank; all call it.
   std::string conclusion() const {
     const std::string first = earliest(rank_, found_.order, found_.clause);
     if (!first.empty()) return first;
-    return earliest(rank_, given_ ? 0 : none, "first seen in the gradient of the loss, while all that units pass on is finite");
+    return earliest(rank_, given_ ? 0 : none,
+                    "first seen in the gradient of the loss, while all that units pass on is finite");
   }
 
   /// The clause of the rank where `order` is least, on every rank; empty where no rank has any.
@@ -66,7 +68,8 @@ class fault_finder final : public unit_observer {
   static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
 
  private:
-  enum kind { weight, output, input, weight_gradient, input_gradient };  // of two ranks' sightings the earlier kind is nearer to the cause
+  // Of two ranks' sightings in one pass, the earlier kind is nearer to the cause.
+  enum kind { weight, output, input, weight_gradient, input_gradient };
   struct unit_state {
     int forwards = 0, backwards = 0;
     bool given = false;  // the gradient of its output has not been finite
@@ -79,12 +82,15 @@ class fault_finder final : public unit_observer {
 
   unit_state& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
   bool finite(const array& x) const { return statistics_of<Backend>(rank_, x).not_finite == 0; }
-  const std::deque<parameter_record>& parameters(int unit) const { return registry_.units()[static_cast<std::size_t>(unit)].parameters; }
+  const std::deque<parameter_record>& parameters(int unit) const {
+    return registry_.units()[static_cast<std::size_t>(unit)].parameters;
+  }
   void saw(int unit, kind what, const std::string& where) {
     if (pass_ >= found_.pass) return;  // within a pass, what this rank sees first comes first
     found_ = {pass_, static_cast<std::int64_t>(pass_) * (input_gradient + 1) + what,
               std::string("first seen in the ") + (what >= weight_gradient ? "backward" : "forward") + " of " +
-                  registry_.units()[static_cast<std::size_t>(unit)].name + " (rank " + std::to_string(rank_.rank()) + "), " + where};
+                  registry_.units()[static_cast<std::size_t>(unit)].name + " (rank " + std::to_string(rank_.rank()) +
+                  "), " + where};
   }
 
   context& rank_;

@@ -12,8 +12,8 @@ class json_lines {
 
   void write(const std::string& json) {
     const std::string line = json + '\n';
-    require(std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() && std::fflush(file_.get()) == 0, name_,
-            " can't be written: ", std::strerror(errno), "; check the space left on the disk");
+    require(std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() && std::fflush(file_.get()) == 0,
+            name_, " can't be written: ", std::strerror(errno), "; check the space left on the disk");
   }
 
  private:

@@ -23,7 +23,8 @@ inline double gradient_scale(double norm_of_mean, double count, double clip_norm
 }
 
 /// monitor.jsonl: a line a unit. The first rank writes.
-inline void write_statistics(std::optional<json_lines>& file, std::int64_t step, const std::vector<unit_statistics>& units) {
+inline void write_statistics(std::optional<json_lines>& file, std::int64_t step,
+                             const std::vector<unit_statistics>& units) {
   for (const unit_statistics& u : units) file->write(statistics_json(step, u));
 }
 
@@ -35,15 +36,16 @@ inline std::int64_t highest_peak(context& rank) {
 
 }  // namespace detail
 
-/// Runs `plan.steps` steps. All ranks call it. Throws weft::error naming the step when a loss or norm is not finite, unless
-/// plan.watch says otherwise.
+/// Runs `plan.steps` steps. All ranks call it. Throws weft::error naming the step when a loss or norm is not finite,
+/// unless plan.watch says otherwise.
 inline training_result train_loop(context& rank, trainable& work, const training& plan, const adamw& optimizer) {
   using clock = std::chrono::steady_clock;
   require(plan.steps >= 1, "a run of ", plan.steps, " steps trains nothing; ask for at least 1");
   const std::string folder = plan.folder.empty() ? "" : plan.folder + '/';
   const monitoring& watch = plan.watch;
   check(watch);
-  require(watch.every == 0 || !folder.empty(), "statistics of the units every ", watch.every, " steps have nowhere to go; give the run a folder");
+  require(watch.every == 0 || !folder.empty(), "statistics of the units every ", watch.every,
+          " steps have nowhere to go; give the run a folder");
   std::optional<metrics_log> out;
   std::optional<json_lines> statistics;
   if (rank.is_first()) {
@@ -84,7 +86,8 @@ inline training_result train_loop(context& rank, trainable& work, const training
         work.update(optimizer.at(++updates, r.lr, detail::gradient_scale(r.gradient_norm, s.count, optimizer.clip_norm)));
       }
     }
-    result.skipped += r.skipped, result.spikes += r.spike, result.not_finite += !r.not_finite.empty(), result.zeroed += r.zeroed.total;
+    result.skipped += r.skipped, result.spikes += r.spike, result.zeroed += r.zeroed.total;
+    result.not_finite += !r.not_finite.empty();
     r.peak_bytes = detail::highest_peak(rank);
     r.milliseconds = std::chrono::duration<double, std::milli>(clock::now() - begin).count();
     if (out) out->step(r);

@@ -1,5 +1,5 @@
-// The log of a run's numbers: a line a step on stdout with a bar below it on a terminal, and metrics.jsonl. Only the first rank
-// has one. Invariant: what a step has to say is written before the next one begins.
+// The log of a run's numbers: a line a step on stdout with a bar below it on a terminal, and metrics.jsonl. Only the first
+// rank has one. Invariant: what a step has to say is written before the next one begins.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace weft {
 
 class metrics_log {
  public:
-  /// `print`: whether stdout gets lines. `folder`: where metrics.jsonl goes, empty for nowhere. Throws when it can't be written.
+  /// `print`: whether stdout gets lines. `folder`: where metrics.jsonl goes, empty for nowhere; throws when it can't.
   metrics_log(bool print, const std::string& folder) : print_(print), bar_(print && isatty(fileno(stdout))) {
     if (!folder.empty()) file_.emplace(folder, "metrics.jsonl");
   }

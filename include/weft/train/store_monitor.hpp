@@ -10,7 +10,8 @@ namespace weft {
 
 /// Adds the statistics of master weights, finished gradients (times `gradient_scale`) and moments to `parts`.
 template <class Backend, class Store>
-void measure_stored(context& rank, Store& store, const parameter_registry& registry, double gradient_scale, measured_parts& parts) {
+void measure_stored(context& rank, Store& store, const parameter_registry& registry, double gradient_scale,
+                    measured_parts& parts) {
   store.each_stored([&](const stored_parameter& p) {
     const auto add = [&](measured kind, const array& x, double scale) {
       array_statistics s = statistics_of<Backend>(rank, x);
@@ -31,12 +32,15 @@ zeroed_elements zero_not_finite(context& rank, Store& store, const parameter_reg
   store.each_stored([&](const stored_parameter& p) {
     const array& x = p.gradient;
     const std::int64_t count = visit_dtype(x.type, [&]<class T>() {
-      if constexpr (floating<T>) return Backend::zero_not_finite(rank.queue<Backend>(), x.elements(), x.as<T>());
-      else return std::int64_t(0);
+      if constexpr (floating<T>)
+        return Backend::zero_not_finite(rank.queue<Backend>(), x.elements(), x.as<T>());
+      else
+        return std::int64_t(0);
     });
     array_statistics s;
     s.not_finite = count;
-    parts.add(rank, registry.units()[static_cast<std::size_t>(p.unit)].name, measured::gradient, p.record.sharded, p.storage, s);
+    parts.add(rank, registry.units()[static_cast<std::size_t>(p.unit)].name, measured::gradient, p.record.sharded,
+              p.storage, s);
   });
   zeroed_elements out;
   for (const unit_statistics& u : parts.gather(rank)) {
@@ -48,8 +52,8 @@ zeroed_elements zero_not_finite(context& rank, Store& store, const parameter_reg
   return out;
 }
 
-/// After finish_gradients, the first parameter of which a finished gradient is not finite, as a clause; empty where there is
-/// none. The same on every rank; all call it.
+/// After finish_gradients, the first parameter of which a finished gradient is not finite, as a clause; empty where
+/// there is none. The same on every rank; all call it.
 template <class Backend, class Store>
 std::string fault_in_sums(context& rank, Store& store) {
   std::string name;
@@ -57,7 +61,8 @@ std::string fault_in_sums(context& rank, Store& store) {
     if (name.empty() && statistics_of<Backend>(rank, p.gradient).not_finite > 0) name = p.record.name;
   });
   using finder = fault_finder<Backend>;
-  return finder::earliest(rank, name.empty() ? finder::none : 0, "first seen in the gradient of " + name + " when it was summed over micro-batches and ranks");
+  return finder::earliest(rank, name.empty() ? finder::none : 0,
+                          "first seen in the gradient of " + name + " when it was summed over micro-batches and ranks");
 }
 
 }  // namespace weft

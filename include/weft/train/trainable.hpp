@@ -32,11 +32,11 @@ class trainable {
 
   /// Whether the gradients() to come also measure what units pass on.
   virtual void observe(bool) {}
-  /// Every unit's statistics over all ranks, on the first rank: of what was observed, of the weights and moments as they are, and of
-  /// the gradients times `gradient_scale`.
+  /// Every unit's statistics over all ranks, on the first rank: of what was observed, of the weights and moments as
+  /// they are, and of the gradients times `gradient_scale`.
   virtual std::vector<unit_statistics> statistics(double /*gradient_scale*/) { return {}; }
-  /// Computes the gradients of `step` again and says where its first number that is not finite is seen, in a clause that is
-  /// the same on every rank. Empty when that can't be said.
+  /// Computes the gradients of `step` again and says where its first number that is not finite is seen, in a clause
+  /// that is the same on every rank. Empty when that can't be said.
   virtual std::string locate(std::int64_t /*step*/) { return {}; }
   /// Sets gradient elements that are not finite to zero.
   virtual zeroed_elements zero_not_finite() { return {}; }

@@ -53,7 +53,7 @@ class trainer {
 
   /// Trains. All ranks call it with the same plan. A further run goes on from the last one's weights, moments and data; its
   /// steps and schedule are its own plan's. Throws weft::error when the batch doesn't divide, the text is too short,
-  /// or a loss is not finite.
+  /// or a loss or gradient is not finite, unless plan.watch says otherwise.
   template <class Data>
   training_result run(const Data& data, training plan = {}) {
     if (plan.seq == 0) plan.seq = model_.config().max_seq;
@@ -132,7 +132,8 @@ class trainer {
       measured_.clear();
     }
     std::vector<unit_statistics> statistics(double gradient_scale) override {
-      measure_stored<backend>(owner_.rank_, owner_.store_, owner_.model_.registry(), gradient_scale / owner_.scale_.value(), measured_);
+      gradient_scale /= owner_.scale_.value();
+      measure_stored<backend>(owner_.rank_, owner_.store_, owner_.model_.registry(), gradient_scale, measured_);
       return measured_.gather(owner_.rank_);
     }
     std::string locate(std::int64_t step) override {
@@ -143,9 +144,11 @@ class trainer {
         const observing looking(owner_.rank_, &finder);
         gradients(step);
       }
-      if (const std::string flowed = finder.conclusion(); !flowed.empty()) return flowed;
-      if (const std::string summed = fault_in_sums<backend>(owner_.rank_, owner_.store_); !summed.empty()) return summed;
-      return std::isfinite(gradient_norm()) ? "not seen again when the step was computed once more" : "the sum of squares of finite gradients";
+      std::string where = finder.conclusion();
+      if (where.empty()) where = fault_in_sums<backend>(owner_.rank_, owner_.store_);
+      if (!where.empty()) return where;
+      return std::isfinite(gradient_norm()) ? "not seen again when the step was computed once more"
+                                            : "though every gradient is finite: their squares are too large";
     }
     zeroed_elements zero_not_finite() override {
       return weft::zero_not_finite<backend>(owner_.rank_, owner_.store_, owner_.model_.registry());
@@ -153,7 +156,8 @@ class trainer {
 
    private:
     using backend = typename ids::backend;
-    static constexpr bool counts_passes = requires(Model& m) { m.recorded_passes(m.recorded_passes()); };  // for dropout's masks
+    // Whether the model's passes are numbered, for masks of dropout.
+    static constexpr bool counts_passes = requires(Model& m) { m.recorded_passes(m.recorded_passes()); };
 
     template <class Read>
     auto read(Read&& next) const {

@@ -18,12 +18,12 @@ struct trace_window {
   trace_log* collectives = nullptr;
 };
 
-/// What becomes of a step whose loss or gradients are not finite. (Overflows under a dynamic loss scale are not meant: those
-/// halve the scale and skip the step.)
+/// What becomes of a step whose loss or gradients are not finite. (Overflows under a dynamic loss scale are not meant:
+/// those halve the scale and skip the step.)
 enum class non_finite : std::uint8_t {
   stop,  // the run ends with an error
   skip,  // the step is not taken
-  zero,  // gradient elements that are not finite become 0, and the step is taken; skipped where the loss is not finite either
+  zero,  // gradient elements that are not finite become 0 and the step is taken; as skip where the loss is not finite
 };
 constexpr const char* non_finite_names[] = {"stop", "skip", "zero"};
 
@@ -31,10 +31,10 @@ constexpr const char* non_finite_names[] = {"stop", "skip", "zero"};
 struct monitoring {
   std::int64_t every = 0;  // steps between statistics of every unit, to monitor.jsonl in the run's folder; 0: none
   non_finite on_non_finite = non_finite::stop;
-  int most_in_a_row = 10;  // bad steps that `skip` and `zero` bear one after another; the next ends the run; 0: any number
+  int most_in_a_row = 10;  // bad steps that skip and zero bear one after another, before they stop too; 0: any number
   bool locate = true;      // compute a bad step once more, to name the first unit where it goes wrong
-  double spike_deviations = 6;  // a spike is a loss this many standard deviations above the mean of those before it; 0: none counted
-  int spike_window = 50;        // losses that mean and deviation remember, and that go by before the first spike is counted
+  double spike_deviations = 6;  // standard deviations above the mean of the losses before; 0: no spikes are counted
+  int spike_window = 50;        // losses that mean and deviation remember, and that go by before the first spike
 };
 
 struct training {
@@ -62,7 +62,7 @@ struct step_report {
   double loss = 0;           // mean over the step's tokens, nats
   double gradient_norm = 0;  // of the mean loss, before clipping
   double lr = 0;
-  bool skipped = false;      // the weights stayed as they were: an overflow under the loss scale, or what `not_finite` tells
+  bool skipped = false;      // the weights stayed as they were: overflow under the loss scale, or what not_finite tells
   bool spike = false;        // the loss jumped, by the settings of `monitoring`
   std::string not_finite = {};   // which number was not finite, and where first; empty: all were
   zeroed_elements zeroed = {};   // of its gradients

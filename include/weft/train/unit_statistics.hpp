@@ -1,6 +1,6 @@
 // Statistics of a model's units over all ranks: of weights, gradients, the optimizer's moments and activations.
-// Invariant: a part is known by its unit, its kind and its place along the axes that it is cut over; ranks with equal parts hold
-// the same numbers, which count once.
+// Invariant: a part is known by its unit, its kind and its place along the axes that it is cut over; ranks with equal
+// parts hold the same numbers, which count once.
 #pragma once
 
 #include <cmath>
@@ -17,7 +17,8 @@ namespace weft {
 
 enum class measured : std::uint8_t { weight, gradient, first_moment, second_moment, activation };
 inline constexpr int measured_kinds = 5;
-constexpr const char* measured_names[measured_kinds] = {"weight", "gradient", "first_moment", "second_moment", "activation"};
+constexpr const char* measured_names[measured_kinds] = {"weight", "gradient", "first_moment", "second_moment",
+                                                        "activation"};
 
 /// One unit's statistics. A kind that was not measured has 0 elements.
 struct unit_statistics {
@@ -29,9 +30,10 @@ struct unit_statistics {
 /// What one rank has measured.
 class measured_parts {
  public:
-  /// Adds statistics of a tensor or of a share of one. `cut`: the axes along which other ranks hold other parts of it; `storage`:
-  /// one more, or null.
-  void add(const context& rank, const std::string& unit, measured kind, const std::vector<axis_id>& cut, axis_id storage, const array_statistics& s) {
+  /// Adds statistics of a tensor or of a share of one. `cut`: the axes along which other ranks hold other parts of it;
+  /// `storage`: one more, or null.
+  void add(const context& rank, const std::string& unit, measured kind, const std::vector<axis_id>& cut,
+           axis_id storage, const array_statistics& s) {
     std::string key = unit + '\n' + static_cast<char>('0' + static_cast<int>(kind));
     for (const axis_group& g : rank.axes())
       if (g.degree > 1 && (g.axis == storage || std::find(cut.begin(), cut.end(), g.axis) != cut.end()))
@@ -40,12 +42,15 @@ class measured_parts {
   }
   void clear() { parts_.clear(), numbers_.clear(); }
 
-  /// All ranks' units on the first rank, in the order in which ranks and units come; nothing on the others. All ranks call it.
+  /// All ranks' units on the first rank, in the order in which ranks and units come; nothing on the others. All ranks
+  /// call it.
   std::vector<unit_statistics> gather(context& rank) const {
     std::string bytes;
     for (const auto& [key, s] : parts_) {
       const std::size_t n = key.size();
-      bytes.append(reinterpret_cast<const char*>(&n), sizeof n).append(key).append(reinterpret_cast<const char*>(&s), sizeof s);
+      bytes.append(reinterpret_cast<const char*>(&n), sizeof n)
+          .append(key)
+          .append(reinterpret_cast<const char*>(&s), sizeof s);
     }
     measured_parts all;
     for (const std::string& one : gather_text(rank, bytes))
@@ -82,15 +87,19 @@ class measured_parts {
   std::map<std::string, std::size_t> numbers_;
 };
 
-/// {"step":3,"unit":"layer 0","weight":{"norm":..,"min":..,"max":..,"not_finite":0},...}: what was measured of one unit. Norm,
-/// minimum and maximum are those of the finite elements.
+/// {"step":3,"unit":"layer 0","weight":{"norm":..,"min":..,"max":..,"not_finite":0},...}: what was measured of one
+/// unit. Norm, minimum and maximum are those of the finite elements.
 inline std::string statistics_json(std::int64_t step, const unit_statistics& u) {
   json_writer w;
   w.begin_object().member("step", step).member("unit", u.unit);
   for (int k = 0; k < measured_kinds; ++k) {
     const array_statistics& s = u.of[k];
     if (s.elements == 0) continue;
-    w.key(measured_names[k]).begin_object().member("norm", std::sqrt(s.squares)).member("min", s.lowest).member("max", s.highest);
+    w.key(measured_names[k])
+        .begin_object()
+        .member("norm", std::sqrt(s.squares))
+        .member("min", s.lowest)
+        .member("max", s.highest);
     w.member("not_finite", s.not_finite).member("elements", s.elements).end_object();
   }
   return w.end_object().text();

@@ -1,5 +1,5 @@
-// What a monitor asks of an array: its squares, extremes and how much of it is not finite, in one pass; and those elements set
-// to zero. Invariant: the order of every sum depends on the length alone.
+// What a monitor asks of an array: its squares, extremes and how much of it is not finite, in one pass; and those
+// elements set to zero. Invariant: the order of every sum depends on the length alone.
 #pragma once
 
 #include <weft/backend/concept.hpp>
