@@ -45,9 +45,9 @@ struct poison final : unit_hooks {
         here(on_this_rank) {}
   void before_forward(int unit, bool recorded) override { store.before_forward(unit, recorded); }
   void after_forward(int unit) override { store.after_forward(unit); }
-  void before_backward(int unit) override {
-    store.before_backward(unit);
-    if (!here || step < from || step > to) return;
+  void before_backward(int unit, backward_part part) override {
+    store.before_backward(unit, part);
+    if (part == backward_part::inputs || !here || step < from || step > to) return;
     for (parameter_record& p : registry.units()[static_cast<std::size_t>(unit)].parameters)
       if (p.name == parameter) {
         slot& s = *p.slot;
@@ -56,7 +56,7 @@ struct poison final : unit_hooks {
         s.gradient.as<float>()[3] = static_cast<float>(number);
       }
   }
-  void after_backward(int unit) override { store.after_backward(unit); }
+  void after_backward(int unit, backward_part part) override { store.after_backward(unit, part); }
 };
 
 // A text that remembers which step was asked for.
@@ -155,6 +155,7 @@ ended run_poisoned(const degrees& ranks, std::int64_t steps, std::int64_t from, 
 
 using one = strategy<mesh<dp, tp>>;
 using sharded = strategy<mesh<dp, tp>, zero3, checkpoint_full>;
+using staged = strategy<mesh<dp, pp>>;
 const degrees four{.dp = 2, .tp = 2};
 
 void check_says(const std::string& said, const char* sentence) {
@@ -216,8 +217,8 @@ using vector = tensor<float, dims<hidden>>;
 struct no_hooks final : unit_hooks {
   void before_forward(int, bool) override {}
   void after_forward(int) override {}
-  void before_backward(int) override {}
-  void after_backward(int) override {}
+  void before_backward(int, backward_part) override {}
+  void after_backward(int, backward_part) override {}
 };
 // y = x * x, sqrt of that within a nested unit, times 3; at x = 0 the root's derivative is infinite.
 std::string found_in_units(double x, double seed) {
@@ -256,6 +257,23 @@ TEST_CASE("what a unit passes back, and what it was given") {
         "first seen in the gradient of the loss, while all that units pass on is finite");
   CHECK(found_in_units(1e30, 1) == "first seen in the forward of first (rank 0), in what it passes on");
   CHECK(found_in_units(not_a_number, 1) == "first seen in the forward of first (rank 0), in what it is given");
+}
+
+TEST_CASE("in a pipeline it is found on the stage that has the unit, and every stage comes to know") {
+  const degrees two{.pp = 2};
+  check_says(error_of_initial<staged>(two, "layers.1.down", {0, not_a_number}),
+             "first seen in the forward of layer 1 (rank 1), in its weight layers.1.down");
+  check_says(error_of_initial<staged>(two, "layers.0.mlp_norm", {0, 1e30}),
+             "first seen in the forward of layer 0 (rank 0), in what it passes on");
+  // In the last stage: the gradient is handed back to the first.
+  check_says(run_poisoned<staged>({.dp = 2, .pp = 2}, 1, 1, 1, 3, {}).error,
+             "first seen in the backward of layer 1 (rank 3), in the gradient of layers.1.down");
+  const auto first =
+      run_poisoned<staged>(two, 1, 1, 1, 0, {.on_non_finite = non_finite::zero}, infinity, tiny, "embedding");
+  REQUIRE(first.error.empty());
+  CHECK(first.lines.at(0).at("zeroed") == nlohmann::json{{"embedding", 1}});
+  check_says(first.lines[0].at("not_finite"),
+             "first seen in the backward of embedding (rank 0), in the gradient of embedding");
 }
 
 TEST_CASE("skip leaves the weights and counts the step; the run goes on") {

@@ -71,13 +71,13 @@ by_unit read_statistics(const std::string& path, std::int64_t step, std::size_t 
 
 // A step, then one that is watched: its weights and moments are those that the first step left.
 template <class S>
-measured_run run(const degrees& ranks) {
+measured_run run(const degrees& ranks, const llama_config& config = tiny) {
   const weft_test::temporary_folder folder;
   measured_run out;
   collected all;
   std::map<std::string, std::vector<double>> weights, first, gradients;
   launch<S>(ranks, [&](context& rank) {
-    llama<S> model(rank, tiny);
+    llama<S> model(rank, config);
     trainer t(rank, model, plain_adam);
     const text_dataset data(rank, rhyme());
     const auto unit_of = [&](const parameter_record& p) {
@@ -190,6 +190,15 @@ TEST_CASE("statistics are the same for every sharding, each element counted once
   SUBCASE("zero1") { check_strategy<strategy<mesh<dp, tp>, zero1>>({.dp = 4}); }
   SUBCASE("zero3") {
     check_strategy<strategy<mesh<dp, tp>, zero3, checkpoint_full, sequence_parallel>>({.dp = 2, .tp = 2});
+  }
+  SUBCASE("pipeline") { check_strategy<strategy<mesh<dp, pp>, zero1>>({.dp = 2, .pp = 2}); }
+  SUBCASE("embeddings tied across a pipeline's ends") {
+    llama_config tied = tiny;
+    tied.tied_embeddings = true;
+    const measured_run r = run<strategy<mesh<dp, pp>, zero1>>({.pp = 2}, tied);
+    check_same(r.told, r.direct, 1e-6);
+    CHECK(r.told.at("embedding").at("gradient").elements == tiny.vocab * tiny.hidden);
+    CHECK(r.told.at("embedding").at("activation").elements == tokens * tiny.hidden);  // the last stage uses it too
   }
   SUBCASE("hybrid") { check_strategy<strategy<mesh<dp, fsdp>, hybrid>>(degrees{.dp = 2}.with<fsdp>(2)); }
 }

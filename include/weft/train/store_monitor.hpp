@@ -13,6 +13,7 @@ template <class Backend, class Store>
 void measure_stored(context& rank, Store& store, const parameter_registry& registry, double gradient_scale,
                     measured_parts& parts) {
   store.each_stored([&](const stored_parameter& p) {
+    if (!p.record.counted) return;  // another rank's
     const auto add = [&](measured kind, const array& x, double scale) {
       array_statistics s = statistics_of<Backend>(rank, x);
       s.scale(scale);
@@ -37,6 +38,7 @@ zeroed_elements zero_not_finite(context& rank, Store& store, const parameter_reg
       else
         return std::int64_t(0);
     });
+    if (!p.record.counted) return;
     array_statistics s;
     s.not_finite = count;
     parts.add(rank, registry.units()[static_cast<std::size_t>(p.unit)].name, measured::gradient, p.record.sharded,
