@@ -12,7 +12,7 @@ using namespace weft;
 namespace {
 
 // A "model" whose every number is told, so that what the loop does with them can be seen.
-struct told final : trainable {
+struct told : trainable {
   double bad = 0;          // added to the loss of step 3
   double bad_norm = 0;     // and to its norm
   double norm_of_sums = 8;
@@ -150,6 +150,15 @@ TEST_CASE("skip and zero go on without what can't be said or mended") {
     CHECK_THROWS_WITH_AS(run(longer, {.steps = 5, .watch = {.on_non_finite = what, .most_in_a_row = 1}}),
                          doctest::Contains("step 4 is infinite; the 1 steps before it were no better"), error);
   }
+}
+
+TEST_CASE("bad steps between good ones are not in a row") {
+  struct every_other : told {
+    loss_sums gradients(std::int64_t step) override { return {step % 2 ? std::nan("") : 8, 4}; }
+  } work;
+  const auto result = run(work, {.steps = 7, .watch = {.on_non_finite = non_finite::skip, .most_in_a_row = 1}});
+  CHECK(result.skipped == 4);
+  CHECK(work.updates.size() == 3);
 }
 
 TEST_CASE("a step that is not accepted changes nothing, and the optimizer doesn't count it") {

@@ -254,7 +254,7 @@ TEST_CASE("what a unit passes back, and what it was given") {
   CHECK(found_in_units(1, 1).empty());
   CHECK(found_in_units(0, 1) == "first seen in the backward of second (rank 0), in the gradient that it passes back");
   CHECK(found_in_units(1, not_a_number) ==
-        "first seen in the gradient of the loss, while all that units pass on is finite");
+        "first seen in the backward of third (rank 0), in the gradient that it is given");
   CHECK(found_in_units(1e30, 1) == "first seen in the forward of first (rank 0), in what it passes on");
   CHECK(found_in_units(not_a_number, 1) == "first seen in the forward of first (rank 0), in what it is given");
 }
@@ -274,6 +274,12 @@ TEST_CASE("in a pipeline it is found on the stage that has the unit, and every s
   CHECK(first.lines.at(0).at("zeroed") == nlohmann::json{{"embedding", 1}});
   check_says(first.lines[0].at("not_finite"),
              "first seen in the backward of embedding (rank 0), in the gradient of embedding");
+  // The last stage has a copy of tied embeddings, where the sum over both ends is infinite too; its elements don't count.
+  llama_config tied = tiny;
+  tied.tied_embeddings = true;
+  const auto ends =
+      run_poisoned<staged>(two, 1, 1, 1, 0, {.on_non_finite = non_finite::zero}, infinity, tied, "embedding");
+  CHECK(ends.lines.at(0).at("zeroed") == nlohmann::json{{"embedding", 1}});
 }
 
 TEST_CASE("skip leaves the weights and counts the step; the run goes on") {

@@ -19,37 +19,31 @@ class fault_finder final : public unit_observer {
   void forward_begins(int unit, const value& x) override {
     if (depth_++ == 0) {
       pass_ = ++at(unit).forwards;
-      clean_ = finite(x.held());
-      if (!clean_) saw(unit, input, "in what it is given");  // unless another rank has passed it on
+      if (!finite(x.held())) saw(unit, input, "in what it is given");
     }
     for (const parameter_record& p : parameters(unit))
       if (!finite(p.live)) return saw(unit, weight, "in its weight " + p.name);
   }
   void forward_ends(int unit, const value& y, const std::vector<axis_id>&) override {
-    if (--depth_ == 0 && clean_ && !finite(y.held())) saw(unit, output, "in what it passes on");
+    if (--depth_ == 0 && !finite(y.held())) saw(unit, output, "in what it passes on");
   }
   void backward_begins(int unit, const array* gradient) override {
     if (depth_++ == 0) pass_ = at(unit).backwards += gradient != nullptr;
-    if (gradient && !finite(*gradient)) at(unit).given = given_ = true;
+    if (gradient && !finite(*gradient)) saw(unit, output_gradient, "in the gradient that it is given");
   }
   void backward_ends(int unit, const array* gradient) override {
     --depth_;
-    if (at(unit).given) return;
     const auto& all = parameters(unit);
     for (auto p = all.rbegin(); p != all.rend(); ++p)  // those that are used last get their gradients first
       if (p->slot->has_gradient && !finite(p->slot->gradient))
         return saw(unit, weight_gradient, "in the gradient of " + p->name);
-    if (depth_ == 0 && gradient && !finite(*gradient)) saw(unit, input_gradient, "in the gradient that it passes back");
+    if (depth_ == 0 && gradient && !finite(*gradient))
+      saw(unit, input_gradient, "in the gradient that it passes back");
   }
 
   /// The first fault of all ranks as a clause, "first seen in the backward of layer 3 (rank 2), in the gradient of
   /// layers.3.down". Empty when nothing that flowed was at fault. The same on every rank; all call it.
-  std::string conclusion() const {
-    const std::string first = earliest(rank_, found_.order, found_.clause);
-    if (!first.empty()) return first;
-    return earliest(rank_, given_ ? 0 : none,
-                    "first seen in the gradient of the loss, while all that units pass on is finite");
-  }
+  std::string conclusion() const { return earliest(rank_, found_.order, found_.clause); }
 
   /// The clause of the rank where `order` is least, on every rank; empty where no rank has any.
   static std::string earliest(context& rank, std::int64_t order, const std::string& clause) {
@@ -68,11 +62,10 @@ class fault_finder final : public unit_observer {
   static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
 
  private:
-  // Of two ranks' sightings in one pass, the earlier kind is nearer to the cause.
-  enum kind { weight, output, input, weight_gradient, input_gradient };
-  struct unit_state {
+  // What a unit is given comes last: it counts where no rank has seen another unit pass it on.
+  enum kind { weight, output, input, weight_gradient, input_gradient, output_gradient, kinds };
+  struct passes {
     int forwards = 0, backwards = 0;
-    bool given = false;  // the gradient of its output has not been finite
   };
   struct fault {
     int pass = std::numeric_limits<int>::max();
@@ -80,14 +73,14 @@ class fault_finder final : public unit_observer {
     std::string clause;
   };
 
-  unit_state& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
+  passes& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
   bool finite(const array& x) const { return statistics_of<Backend>(rank_, x).not_finite == 0; }
   const std::deque<parameter_record>& parameters(int unit) const {
     return registry_.units()[static_cast<std::size_t>(unit)].parameters;
   }
   void saw(int unit, kind what, const std::string& where) {
-    if (pass_ >= found_.pass) return;  // within a pass, what this rank sees first comes first
-    found_ = {pass_, static_cast<std::int64_t>(pass_) * (input_gradient + 1) + what,
+    if (pass_ >= found_.pass) return;  // what this rank sees in a pass after its first fault may come from that
+    found_ = {pass_, static_cast<std::int64_t>(pass_) * kinds + what,
               std::string("first seen in the ") + (what >= weight_gradient ? "backward" : "forward") + " of " +
                   registry_.units()[static_cast<std::size_t>(unit)].name + " (rank " + std::to_string(rank_.rank()) +
                   "), " + where};
@@ -95,9 +88,8 @@ class fault_finder final : public unit_observer {
 
   context& rank_;
   const parameter_registry& registry_;
-  std::vector<unit_state> units_;
+  std::vector<passes> units_;
   int depth_ = 0, pass_ = 0;  // of the outer unit: how often it has run
-  bool clean_ = true, given_ = false;
   fault found_;
 };
 
