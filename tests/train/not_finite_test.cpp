@@ -156,6 +156,15 @@ ended run_poisoned(const degrees& ranks, std::int64_t steps, std::int64_t from, 
 using one = strategy<mesh<dp, tp>>;
 using sharded = strategy<mesh<dp, tp>, zero3, checkpoint_full>;
 using staged = strategy<mesh<dp, pp>>;
+struct weights_last {  // a schedule: all forwards, then all backwards, weights last of all
+  static constexpr std::string_view name = "weights_last";
+  template <class Emit>
+  static constexpr void order(int, int, int micro_batches, Emit&& emit) {
+    using enum pipeline_action::kind;
+    for (const auto what : {forward, backward_inputs, backward_weights})
+      for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{what, m});
+  }
+};
 const degrees four{.dp = 2, .tp = 2};
 
 void check_says(const std::string& said, const char* sentence) {
@@ -268,6 +277,9 @@ TEST_CASE("in a pipeline it is found on the stage that has the unit, and every s
   // In the last stage: the gradient is handed back to the first.
   check_says(run_poisoned<staged>({.dp = 2, .pp = 2}, 1, 1, 1, 3, {}).error,
              "first seen in the backward of layer 1 (rank 3), in the gradient of layers.1.down");
+  for (const std::string parameter : {"layers.0.down", "embedding"})
+    check_says(run_poisoned<strategy<mesh<pp>, weights_last>>(two, 1, 1, 1, 0, {}, infinity, tiny, parameter).error,
+               ("(rank 0), in the gradient of " + parameter + ";").c_str());
   const auto first =
       run_poisoned<staged>(two, 1, 1, 1, 0, {.on_non_finite = non_finite::zero}, infinity, tiny, "embedding");
   REQUIRE(first.error.empty());
