@@ -20,7 +20,7 @@ struct initial {
 
 struct parameter_record {
   std::string name;
-  shape global, local;
+  shape global, local;            // local: of every rank, padding included
   std::int64_t offset[max_rank] = {};  // of this rank's slice, in global indices
   initial init;
   bool decays = true;             // weight decay; not for vectors (norms, biases)
@@ -43,7 +43,8 @@ class parameter_registry {
     return static_cast<int>(units_.size()) - 1;
   }
 
-  /// Makes `w` a parameter of the newest unit. `global` are its global extents. Throws when the ranks don't divide them, and
+  /// Makes `w` a parameter of the newest unit. `global` are its global extents. Where rank.extents has one that the ranks don't
+  /// divide, the last of them hold padding, which is zero and stays so. Throws when the ranks don't divide another, and
   /// when the name is taken: a parameter's initial values are a function of its name.
   /// Returns its record, where a bias of two dimensions says that it doesn't decay.
   template <any_tensor W>
