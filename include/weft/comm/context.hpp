@@ -14,8 +14,8 @@
 namespace weft {
 
 class tape;
-class unit_observer;
 class replay;
+class unit_observer;
 
 /// This rank's place along one axis.
 struct axis_group {
@@ -40,8 +40,8 @@ class context {
   weft::tape* tape = nullptr;  // null: nothing is recorded
   weft::replay* replay = nullptr;  // null: what runs isn't run again
   span_log* spans = nullptr;   // null: nobody asks what was done when
-  unit_observer* observer = nullptr;  // null: nobody looks at what flows through units
   uneven_extents extents;      // that ranks may share out though they don't divide them
+  unit_observer* observer = nullptr;  // null: nobody looks at what flows through units
 
   int rank() const { return world.rank(); }
   int size() const { return world.size(); }
