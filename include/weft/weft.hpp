@@ -16,6 +16,7 @@
 #include <weft/op/dropout.hpp>
 #include <weft/op/elementwise.hpp>
 #include <weft/op/embedding.hpp>
+#include <weft/op/hand_over.hpp>
 #include <weft/op/layer_norm.hpp>
 #include <weft/op/reduce.hpp>
 #include <weft/op/rms_norm.hpp>
@@ -29,6 +30,7 @@
 #include <weft/optim/adamw.hpp>
 #include <weft/optim/schedule.hpp>
 #include <weft/parallel/parameter_store.hpp>
+#include <weft/parallel/pipeline.hpp>
 #include <weft/io/print.hpp>
 #include <weft/train/generate.hpp>
 #include <weft/train/trainer.hpp>

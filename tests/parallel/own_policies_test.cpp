@@ -1,4 +1,7 @@
 // Policies of one's own, written against the concepts alone, train as the library's do.
+#include <chrono>
+#include <thread>
+
 #include "parallel/equals_serial.hpp"
 
 namespace {
@@ -18,6 +21,48 @@ struct double_reduction {  // a precision: float everywhere, but gradients trave
   using master = float;
 };
 
+struct weights_last {  // a schedule: all forwards, then all backwards, weights last of all
+  static constexpr std::string_view name = "weights_last";
+  template <class Emit>
+  static constexpr void order(int, int, int micro_batches, Emit&& emit) {
+    using enum pipeline_action::kind;
+    for (const auto what : {forward, backward_inputs, backward_weights})
+      for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{what, m});
+  }
+};
+// A communicator over any other: every operation begins and ends at another time than it would.
+template <communicator_policy C>
+class unsteady {
+ public:
+  unsteady(C under, std::uint32_t seed) : under_(under), state_(seed) {}
+  int rank() const { return under_.rank(); }
+  int size() const { return under_.size(); }
+  request all_reduce(const void* in, void* out, std::int64_t n, dtype type, reduction how) { return wait(), under_.all_reduce(in, out, n, type, how); }
+  request all_gather(const void* in, void* out, std::int64_t bytes) { return wait(), under_.all_gather(in, out, bytes); }
+  request reduce_scatter(const void* in, void* out, std::int64_t n, dtype type, reduction how) { return wait(), under_.reduce_scatter(in, out, n, type, how); }
+  request all_to_all(const void* in, void* out, std::int64_t bytes) { return wait(), under_.all_to_all(in, out, bytes); }
+  request broadcast(void* buffer, std::int64_t bytes, int root) { return wait(), under_.broadcast(buffer, bytes, root); }
+  request send(const void* in, std::int64_t bytes, int to) { return wait(), under_.send(in, bytes, to); }
+  request recv(void* out, std::int64_t bytes, int from) { return wait(), under_.recv(out, bytes, from); }
+  request barrier() { return wait(), under_.barrier(); }
+  unsteady split(int color, int key, const char* label) { return {under_.split(color, key, label), state_ + 1}; }
+  template <class F>
+  static void launch(int ranks, F&& f) {
+    C::launch(ranks, [&](C& world) {
+      unsteady own(world, static_cast<std::uint32_t>(world.rank()));
+      f(own);
+    });
+  }
+
+ private:
+  void wait() {
+    state_ = state_ * 1664525u + 1013904223u;
+    std::this_thread::sleep_for(std::chrono::microseconds(state_ >> 25));
+  }
+  C under_;
+  std::uint32_t state_;
+};
+
 template <class Sharding>
 struct of {
   template <class P> using strategy = weft::strategy<mesh<dp, tp>, P, Sharding>;
@@ -32,6 +77,20 @@ TEST_CASE("a precision with a reduction type of its own") {
   const auto serial = weft_test::train<whole>({}, t);
   weft_test::check_equal(serial, weft_test::train<whole>({.dp = 2, .tp = 2}, t), weft_test::fp32_loss, weft_test::fp32_gradient);
   weft_test::check_equal(serial, weft_test::train<shared>({.dp = 2, .tp = 2}, t), weft_test::fp32_loss, weft_test::fp32_gradient);
+}
+TEST_CASE("a schedule that computes all gradients of weights last") {
+  weft_test::task t{{.batch = 4, .micro_batches = 3}};
+  t.model.layers = 4;
+  const auto serial = weft_test::train<strategy<mesh<>, fp64>>({}, t);
+  using staged = strategy<mesh<dp, pp>, fp64, weights_last, zero2, checkpoint_full>;
+  for (const degrees& d : {degrees{.dp = 2, .pp = 2}, degrees{.pp = 4}})
+    weft_test::check_equal(serial, weft_test::train<staged>(d, t), weft_test::fp64_loss, weft_test::fp64_gradient);
+}
+TEST_CASE("a communicator whose every operation is late") {
+  const weft_test::task t{{.batch = 4, .steps = 3, .micro_batches = 2}};
+  using late = strategy<mesh<dp, tp, pp>, fp64, zero3, sequence_parallel, unsteady<threads>>;
+  weft_test::check_equal(weft_test::train<strategy<mesh<>, fp64>>({}, t), weft_test::train<late>({.dp = 2, .tp = 2, .pp = 2}, t),
+                         weft_test::fp64_loss, weft_test::fp64_gradient);
 }
 TEST_CASE("one rank without threads") {
   weft_test::check_equal(weft_test::train<strategy<mesh<dp, tp>>>({}), weft_test::train<strategy<mesh<>, self>>({}), 0, 0);

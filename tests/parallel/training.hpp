@@ -37,27 +37,24 @@ outcome train_model(const weft::degrees& degrees, const Config& config, const pl
     Model model(rank, config);
     parameter_store<cpu_backend, typename S::precision> store(rank, model.registry(), config_of<typename S::sharding>());
     model.use(store);
+    pipeline<Model> stages(rank, model);
     const adamw optimizer{.lr = 1e-2};
     const double tokens = double(t.batch) * t.seq * t.micro_batches;
     for (int step = 1; step <= t.steps; ++step) {
       store.begin_step(t.micro_batches);
-      double loss = 0;
-      for (int micro = 0; micro < t.micro_batches; ++micro) {
+      const auto read = [&](int micro) {
         const philox numbers{7, std::uint64_t(step * 16 + micro)};
         const auto token = [&](std::int64_t i) {  // mostly predictable, so that there is something to learn
           const auto u = numbers.word(std::uint64_t(i));
           return std::int64_t(u % 4 ? i * 5 % config.vocab : u / 4 % config.vocab);
         };
         using ids = typename Model::ids;
-        const auto x = generate<ids>(rank, {t.batch, t.seq}, token);
-        const auto y = generate<ids>(rank, {t.batch, t.seq}, [&](std::int64_t i) { return token(i + 1); });
-        const auto l = cross_entropy(model(x), y);
-        loss_sums sums{double(*l.sum.local_data()), double(*l.count.local_data())};
-        detail::finish_sums<decltype(l.sum)>(rank, sums);
-        loss += sums.sum;
-        backward(l.sum);
-        store.end_micro_batch();
-      }
+        struct { ids tokens, targets; } batch{generate<ids>(rank, {t.batch, t.seq}, token),
+                                              generate<ids>(rank, {t.batch, t.seq}, [&](std::int64_t i) { return token(i + 1); })};
+        return batch;
+      };
+      const loss_sums own = stages.train(t.micro_batches, 1, read, [&](int) { store.end_micro_batch(); });
+      const double loss = finished<typename pipeline<Model>::loss_tensor>(rank, own).sum;
       store.finish_gradients();
       const double norm = store.gradient_norm() / tokens;
       if (step == t.steps)

@@ -4,13 +4,11 @@
 #include <weft/autograd/tape.hpp>
 
 namespace weft {
+namespace detail {
 
-/// Carries d(loss) = `seed` back to every leaf that asked for a gradient. The loss is a scalar, and invariant or partial on
-/// every axis: d(sum)/d(addend) is 1, so a pending loss needs no all-reduce before it. Gradients add to those already there.
-/// Everything recorded is forgotten afterwards: two losses with a common part are added up and carried back at once.
-/// Throws when nothing recorded leads to the loss.
+/// Puts `seed` where the backward of a loss begins. Throws when nothing recorded leads to it.
 template <any_tensor L>
-void backward(const L& loss, double seed = 1.0) {
+void seed_loss(const L& loss, double seed) {
   static_assert(dims_of<L>::rank == 0, "weft: backward(loss) takes a scalar: sum or average it first");
   constexpr bool replicated = []<class... As>(list<As...>) {
     return ((state_on<layout_of<L>, As>.kind == holds::replicate) || ...);
@@ -25,7 +23,18 @@ void backward(const L& loss, double seed = 1.0) {
   loss.slot->gradient = rank.make(loss.held().type, loss.held().shape);
   loss.slot->has_gradient = true;
   Backend::fill(rank.queue<Backend>(), loss.slot->gradient, seed);
-  rank.tape->backward(rank);
+}
+
+}  // namespace detail
+
+/// Carries d(loss) = `seed` back to every leaf that asked for a gradient. The loss is a scalar, and invariant or partial on
+/// every axis: d(sum)/d(addend) is 1, so a pending loss needs no all-reduce before it. Gradients add to those already there.
+/// Everything recorded is forgotten afterwards: two losses with a common part are added up and carried back at once.
+/// Throws when nothing recorded leads to the loss.
+template <any_tensor L>
+void backward(const L& loss, double seed = 1.0) {
+  detail::seed_loss(loss, seed);
+  loss.rank->tape->backward(*loss.rank);
 }
 
 }  // namespace weft

@@ -15,6 +15,7 @@ struct checkpointed {
 
   static void vjp(context& rank, tape_node& node) {
     auto& self = *static_cast<checkpointed*>(node.state.get());
+    if (node.part() == backward_part::weights) return self.again.backward_weights(rank);
     X x = self.input;
     x.data = x.held();
     x.slot = node.input(0) ? new_slot(x.held(), x.held().type) : ref<slot>();
@@ -27,7 +28,8 @@ struct checkpointed {
       node.output->gradient = {};
     }
     self.input = X();
-    self.again.backward(rank);
+    if (node.part() == backward_part::inputs) self.again.backward_inputs(rank);
+    else self.again.backward(rank);
     if (node.input(0) && x.slot->has_gradient) contribute<typename X::backend>(rank, node, 0, x.slot->gradient);
   }
 };
@@ -51,6 +53,7 @@ auto checkpoint(F f, const X& x) {
   y.slot->epoch = rank.tape->epoch();
   tape_node& node = rank.tape->push();
   node.name = "checkpoint";
+  node.in_every_part = true;
   node.vjp = detail::checkpointed<F, X, Y>::vjp;
   node.add_input(x);
   node.output = y.slot;

@@ -20,6 +20,10 @@ struct gradient_target {
   explicit operator bool() const { return static_cast<bool>(to); }
 };
 
+/// What a backward pass computes: all gradients; those of activations alone, which the stage before a pipeline's waits for;
+/// or what that left over, those of weights.
+enum class backward_part : std::uint8_t { all, inputs, weights };
+
 class tape_node {
  public:
   static constexpr int max_inputs = 4, max_saved = 6, attribute_bytes = 448;
@@ -32,12 +36,19 @@ class tape_node {
     return s.live && s.live->live ? *s.live->live : s.data;
   }
   /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it.
-  array take_saved(int i) { return saved_[i].live ? saved(i) : std::move(saved_[i].data); }
+  array take_saved(int i) { return saved_[i].live || part_ == backward_part::inputs ? saved(i) : std::move(saved_[i].data); }
   void save(const value& v) { saved_[saved_count_++] = {v.data, v.slot && v.slot->live ? v.slot : ref<slot>()}; }
   void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
 
   void add_input(const value& v) { inputs_[input_count_++] = v.slot; }
-  const ref<slot>& input(int i) const { return inputs_[i]; }
+  /// Where input i's gradient goes; null when none is wanted, or not in this part of the backward.
+  const ref<slot>& input(int i) const {
+    static const ref<slot> none;
+    const bool left_out = part_ != backward_part::all && inputs_[i] && inputs_[i]->of_weights != (part_ == backward_part::weights);
+    return left_out ? none : inputs_[i];
+  }
+  /// The part of the backward that the vjp is called for.
+  backward_part part() const { return part_; }
   ref<slot> output;
   const array& output_gradient() const { return output->gradient; }
 
@@ -52,16 +63,24 @@ class tape_node {
     std::memcpy(&out, attributes_, sizeof(A));
     return out;
   }
-  std::shared_ptr<void> state;  // for entries that hold a function (recomputation, unit boundaries)
+  std::shared_ptr<void> state;  // for entries that hold a function (recomputation)
+  bool in_every_part = false;   // entries that no slot tells of (unit boundaries, recomputation): called in both parts
 
  private:
+  friend class tape;
+  bool wants(bool weights) const {
+    for (const ref<slot>& i : inputs_)
+      if (i && i->of_weights == weights) return true;
+    return in_every_part;
+  }
   struct item {
     array data;
     ref<slot> live;
   };
   ref<slot> inputs_[max_inputs];
   item saved_[max_saved];
-  int input_count_ = 0, saved_count_ = 0;
+  std::int8_t input_count_ = 0, saved_count_ = 0;
+  backward_part part_ = backward_part::all;
   alignas(8) std::byte attributes_[attribute_bytes];
 };
 
@@ -91,14 +110,34 @@ class tape {
     while (!nodes_.empty()) {
       tape_node node = std::move(nodes_.back());
       nodes_.pop_back();
-      if (node.output && !node.output->has_gradient) continue;
-      node.vjp(rank, node);
-      if (node.output) {
-        node.output->gradient = {};
-        node.output->has_gradient = false;
-      }
+      run(rank, node);
     }
   }
+
+  /// The first part of that: gradients of activations. Entries that lead to weights stay, with what they need, for
+  /// backward_weights(), which may come any time later; nothing may be recorded in between.
+  void backward_inputs(context& rank) {
+    const recording off(rank, nullptr);
+    emptying when_thrown{*this};
+    std::size_t kept = nodes_.size();  // kept entries gather at the end
+    for (std::size_t i = nodes_.size(); i-- > 0;) {
+      tape_node node = std::move(nodes_[i]);
+      if (node.output && !node.output->of_weights && !node.output->has_gradient) continue;
+      const bool weights = node.wants(true);
+      node.part_ = backward_part::inputs;
+      if (node.wants(false)) node.vjp(rank, node);
+      if (weights) nodes_[--kept] = std::move(node);
+      else forget_gradient(node);
+    }
+    nodes_.erase(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(kept));
+    when_thrown.armed = false;
+  }
+  /// The second part: gradients of weights.
+  void backward_weights(context& rank) {
+    for (tape_node& node : nodes_) node.part_ = backward_part::weights;
+    backward(rank);
+  }
+
   void clear() {
     nodes_.clear();
     epoch_ = fresh();
@@ -110,8 +149,21 @@ class tape {
  private:
   struct emptying {
     tape& of;
-    ~emptying() { of.clear(); }
+    bool armed = true;
+    ~emptying() {
+      if (armed) of.clear();
+    }
   };
+  static void forget_gradient(tape_node& node) {
+    if (!node.output) return;
+    node.output->gradient = {};
+    node.output->has_gradient = false;
+  }
+  static void run(context& rank, tape_node& node) {
+    if (node.output && !node.output->has_gradient) return;
+    node.vjp(rank, node);
+    forget_gradient(node);
+  }
   std::vector<tape_node> nodes_;
   static std::uint64_t fresh() {
     static std::atomic<std::uint64_t> count{0};

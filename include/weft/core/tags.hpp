@@ -42,6 +42,7 @@ WEFT_DETAIL_AXIS(tp);  // tensor parallel
 WEFT_DETAIL_AXIS(pp);  // pipeline parallel
 WEFT_DETAIL_AXIS(cp);  // context parallel
 WEFT_DETAIL_AXIS(ep);  // expert parallel
+WEFT_DETAIL_AXIS(pipeline_ends);  // the first and the last stage along pp; derived from it, never part of a mesh
 #undef WEFT_DETAIL_AXIS
 
 namespace detail {

@@ -1,4 +1,5 @@
-// What every decoder has: its units in order (the embedding, the layers, the head), and who owns the weights' memory.
+// What every decoder has: the token tables, its layers in order, and who owns the weights' memory. Layers are a dimension that a
+// pipeline shards over pp: a stage has its own of them, the first the embedding, the last the head.
 // Invariant: a unit's weights are at hand exactly while it runs; tied embeddings are used in the first unit and, within the last,
 // in the first once more.
 #pragma once
@@ -6,11 +7,30 @@
 #include <weft/autograd/checkpoint.hpp>
 #include <weft/nn/parameters.hpp>
 #include <weft/nn/weight.hpp>
+#include <weft/op/hand_over.hpp>
 #include <weft/op/require_ids.hpp>
 
 namespace weft {
 
-template <class S>
+/// A pipeline stage's place among the others, and the layers that it has: begin ... end - 1.
+struct stage_place {
+  int index = 0, count = 1;
+  std::int64_t begin = 0, end = 0;
+
+  bool first() const { return index == 0; }
+  bool last() const { return index == count - 1; }
+};
+
+/// This rank's share of `layers` along pp: as even as possible. Throws when a stage would have none.
+inline stage_place stage_of(const context& rank, std::int64_t layers) {
+  const int index = rank.index<pp>(), count = rank.degree<pp>();
+  require(layers >= count, layers, " layers don't fill ", count, " pipeline stages; choose pp of at most the number of layers");
+  return {index, count, layers * index / count, layers * (index + 1) / count};
+}
+
+/// Base of a decoder with layers of type Layer, whose tables are its own. The model M gives `begin_pass(tokens)`, an object that is
+/// copied where something runs again for its backward, with `embed(tokens)`, `block(layer, h)` and `head(table, h)`.
+template <class S, class M, class Layer>
 class decoder {
  public:
   using strategy = S;
@@ -22,42 +42,144 @@ class decoder {
 
   context& rank() const { return *rank_; }
   parameter_registry& registry() { return registry_; }
+  const stage_place& stage() const { return stage_; }
   void use(unit_hooks& hooks) { hooks_ = &hooks; }
   /// Says that the parameter store is gone, and with it the weights.
   void release() { hooks_ = nullptr; }
 
- protected:
-  explicit decoder(context& rank) : rank_(&rank) {}
+  /// tokens [batch/dp, seq] -> logits [batch/dp, seq, vocab/tp], on every stage. Throws when the sequence is longer than max_seq,
+  /// when a token is not in the vocabulary, and when a model of several stages is recorded: that takes a schedule (`pipeline`).
+  auto operator()(const ids& tokens) {
+    const auto pass = begin_pass(tokens);
+    if constexpr (S::mesh::template has<pp>)
+      if (stage_.count > 1) return over_stages(pass, tokens);
+    return head(pass, layers(pass, embed(pass, tokens)));
+  }
 
-  /// head(block(... block(embed(tokens)))): `block(layer)` is the function of one layer, copied where it runs again for its
-  /// backward; `head(table)` the function of the last unit, with `embedding` as its table where the config ties them, else `own`.
-  template <class Config, class Layers, class Embed, class Block, class Head, class Table>
-  auto run_units(const ids& tokens, const Config& config, const Layers& layers, Embed&& embed, Block&& block, Head&& head,
-                 const Table& embedding, const Table& own) {
+  // The parts of a pass, for who runs a stage.
+  auto begin_pass(const ids& tokens) {
     require(hooks_ != nullptr, "the model has no parameter store: make a trainer or a parameter_store for it, and keep that as long as the model is used");
-    const std::int64_t n = tokens.template local_extent<seq>();
-    require(n <= config.max_seq, "a sequence of ", n, " tokens is longer than max_seq = ", config.max_seq);
-    require_ids(tokens, 0, config.vocab, "the token");
-    auto x = in_unit(*rank_, *hooks_, 0, embed, tokens);
-    int unit = 1;
-    for (const auto& layer : layers) {
-      const auto run = block(layer);
+    const std::int64_t n = tokens.template local_extent<seq>(), most = model().config().max_seq;
+    require(n <= most, "a sequence of ", n, " tokens is longer than max_seq = ", most);
+    require_ids(tokens, 0, model().config().vocab, "the token");
+    return model().pass_for(tokens);
+  }
+  /// On the first stage: tokens [batch/dp, seq] -> [batch/dp, seq, hidden], sequence-parallel [batch/dp, seq/tp, hidden].
+  template <class Pass>
+  auto embed(const Pass& pass, const ids& tokens) {
+    return in_unit(*rank_, *hooks_, embedding_unit_, [&](const ids& t) { return pass.embed(t); }, tokens);
+  }
+  /// This stage's layers, one after another.
+  template <class Pass, any_tensor X>
+  X layers(const Pass& pass, X x) {
+    int unit = first_layer_unit_;
+    for (const Layer& layer : layers_) {
+      const auto run = [pass, &layer](const auto& h) { return pass.block(layer, h); };
       x = in_unit(*rank_, *hooks_, unit++, [&](const auto& h) {
         if constexpr (S::checkpointing::recomputes) return checkpoint(run, h);
         else return run(h);
       }, x);
     }
-    return in_unit(*rank_, *hooks_, unit, [&](const auto& h) {
-      if (!config.tied_embeddings) return head(own)(h);
-      return in_unit(*rank_, *hooks_, 0, head(embedding), h);
+    return x;
+  }
+  /// On the last stage: logits.
+  template <class Pass, any_tensor X>
+  auto head(const Pass& pass, const X& x) {
+    return in_unit(*rank_, *hooks_, head_unit_, [&](const auto& h) {
+      if (!tied_) return pass.head(head_, h);
+      return in_unit(*rank_, *hooks_, embedding_unit_, [&](const auto& in) { return pass.head(embedding_, in); }, h);
     }, x);
   }
+  /// Local sizes of what the stages hand on for these tokens.
+  template <class X>
+  shape stream_shape(const ids& tokens) const {
+    return local_shape<X>(*rank_, {3, {sequences(tokens), tokens.template local_extent<seq>(), model().config().hidden}});
+  }
 
+ protected:
+  using table = weight<S, dims<vocab, hidden>, shard<vocab, tp>>;
+
+  decoder(context& rank, std::int64_t layers, bool tied)
+      : rank_(&rank), stage_(stage_of(rank, layers)), tied_(tied), layers_(static_cast<std::size_t>(stage_.end - stage_.begin)) {
+    if (stage_.count > 1) registry_.held_by_stages(id_of<pp>);
+  }
+
+  /// Makes the embedding's unit where this stage needs it; `others()` adds what else is in it. Of tied embeddings the last stage
+  /// has a copy of the unit: it begins with the same numbers, and the gradients of both are added up before each step.
+  template <class F>
+  void add_embedding(std::int64_t rows, std::int64_t width, double stddev, F&& others) {
+    const bool copied = tied_ && stage_.count > 1;
+    if (!stage_.first() && !(copied && stage_.last())) return;
+    embedding_unit_ = registry_.begin_unit("embedding");
+    registry_.add(*rank_, embedding_, "embedding", {2, {rows, width}}, {stddev});
+    others();
+    if (!copied) return;
+    for (parameter_record& r : registry_.units().back().parameters) {
+      r.pending.push_back(id_of<pipeline_ends>);
+      r.counted = stage_.first();
+    }
+  }
+  /// f(layer, its parameters' prefix) for each layer of this stage, in a unit of its own.
+  template <class F>
+  void each_layer(F&& f) {
+    for (std::int64_t i = stage_.begin; i < stage_.end; ++i) {
+      const std::string number = std::to_string(i);
+      const int unit = registry_.begin_unit("layer " + number);
+      if (i == stage_.begin) first_layer_unit_ = unit;
+      f(layers_[static_cast<std::size_t>(i - stage_.begin)], "layers." + number + ".");
+    }
+  }
+  /// Begins the head's unit where this is the last stage; `norms()` adds what comes before its table.
+  template <class F>
+  void add_head(std::int64_t rows, std::int64_t width, double stddev, F&& norms) {
+    if (!stage_.last()) return;
+    head_unit_ = registry_.begin_unit("head");
+    norms();
+    if (!tied_) registry_.add(*rank_, head_, "head", {2, {rows, width}}, {stddev});
+  }
+
+  table embedding_;
   parameter_registry registry_;
 
  private:
+  M& model() { return static_cast<M&>(*this); }
+  const M& model() const { return static_cast<const M&>(*this); }
+  static std::int64_t sequences(const ids& tokens) {
+    return tokens.template local_extent<batch>() * shards_of<layout_of<ids>, batch>(*tokens.rank);
+  }
+
+  // Each stage in turn, one micro-batch; the last gives its logits to all.
+  template <class Pass>
+  auto over_stages(const Pass& pass, const ids& tokens) {
+    require(rank_->tape == nullptr, "the model's layers lie on ", stage_.count,
+            " pipeline stages, which take turns in training: use a trainer or weft::pipeline, or call it while nothing is recorded");
+    using X = decltype(pass.embed(tokens));
+    X x;
+    if (stage_.first()) x = embed(pass, tokens);
+    else x = receive<movement::shift, X>(*rank_, stream_shape<X>(tokens));
+    x = layers(pass, x);
+    using logits = decltype(head(pass, x));
+    if (!stage_.last()) send<movement::shift>(x).wait();
+    logits y;
+    if (stage_.last()) {
+      y = head(pass, x);
+    } else {
+      const shape all{3, {sequences(tokens), tokens.template local_extent<seq>(), model().config().vocab}};
+      y = logits(value{rank_, rank_->make(dtype_of<compute>, local_shape<logits>(*rank_, all)), {}});
+    }
+    rank_->group(id_of<pp>)->comm.broadcast(y.data.data, y.data.bytes(), stage_.count - 1).wait();
+    return y;
+  }
+
   context* rank_;
   unit_hooks* hooks_ = nullptr;
+  stage_place stage_;
+  bool tied_;
+  int embedding_unit_ = 0, first_layer_unit_ = 0, head_unit_ = 0;
+
+ protected:
+  std::vector<Layer> layers_;
+  table head_;
 };
 
 namespace detail {

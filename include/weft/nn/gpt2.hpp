@@ -50,51 +50,56 @@ struct gpt2_config {
   }
 };
 
+/// Dropout applies while the tape records, and the number of recorded passes so far picks its masks.
 template <class S>
-class gpt2 : public decoder<S> {
+class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
+  using base = decoder<S, gpt2<S>, gpt2_layer<S>>;
+
  public:
-  using ids = typename decoder<S>::ids;
+  using ids = typename base::ids;
 
-  gpt2(context& rank, const gpt2_config& wanted)
-      : decoder<S>(rank), config_(wanted.resolved(rank.degree<tp>(), S::sequence_parallel)), layers_(static_cast<std::size_t>(config_.layers)) {
-    const gpt2_config& c = config_;
-    parameter_registry& registry = this->registry_;
-    const double out_stddev = c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));
-    registry.begin_unit("embedding");
-    registry.add(rank, embedding_, "embedding", {2, {c.vocab, c.hidden}}, {c.init_stddev});
-    registry.add(rank, positions_, "positions", {2, {c.max_seq, c.hidden}}, {c.init_stddev});
-    for (std::int64_t i = 0; i < c.layers; ++i) {
-      gpt2_layer<S>& layer = layers_[static_cast<std::size_t>(i)];
-      layer.prefix = "layers." + std::to_string(i) + ".";
-      registry.begin_unit("layer " + std::to_string(i));
-      layer.add_to(registry, rank, c.hidden, c.heads, c.ffn, c.init_stddev, out_stddev);
-    }
-    registry.begin_unit("head");
-    norm_.add_to(registry, rank, "norm", c.hidden);
-    if (!c.tied_embeddings) registry.add(rank, head_, "head", {2, {c.vocab, c.hidden}}, {c.init_stddev});
-  }
-
-  /// tokens [batch/dp, seq] -> logits [batch/dp, seq, vocab/tp]. Dropout applies while the tape records, and the number of
-  /// recorded passes so far picks its masks. Throws when the sequence is longer than max_seq, and when a token is not in the
-  /// vocabulary.
-  auto operator()(const ids& tokens) {
-    const dropout_pass drop = this->rank().tape ? dropout_pass{config_.dropout, recorded_passes_++} : dropout_pass{};
-    const auto embed = [&](const ids& t) { return drop(leave_block<S>(embedding(t, embedding_)) + positions_of(t), "embedding"); };
-    const auto block = [&](const gpt2_layer<S>& layer) {
-      return [&layer, drop, eps = config_.norm_eps](const auto& h) { return layer(h, eps, drop); };
-    };
-    const auto head = [&](const auto& table) {
-      return [&](const auto& h) { return contract<hidden>(enter_block<S>(norm_(h, config_.norm_eps)), table); };
-    };
-    return this->run_units(tokens, config_, layers_, embed, block, head, embedding_, head_);
-  }
+  gpt2(context& rank, const gpt2_config& wanted) : gpt2(rank, wanted.resolved(rank.degree<tp>(), S::sequence_parallel), 0) {}
 
   const gpt2_config& config() const { return config_; }
   /// Passes recorded so far. A run that goes on where another ended sets it to what that one had.
   std::uint64_t recorded_passes() const { return recorded_passes_; }
   void recorded_passes(std::uint64_t n) { recorded_passes_ = n; }
 
+  /// A forward pass at hand: what it needs beside the weights.
+  struct pass {
+    const gpt2* model;
+    dropout_pass drop;
+
+    auto embed(const ids& tokens) const {
+      return drop(leave_block<S>(embedding(tokens, model->embedding_)) + model->positions_of(tokens), "embedding");
+    }
+    template <any_tensor X>
+    auto block(const gpt2_layer<S>& layer, const X& h) const { return layer(h, model->config_.norm_eps, drop); }
+    template <any_tensor Table, any_tensor X>
+    auto head(const Table& table, const X& h) const {
+      return contract<hidden>(enter_block<S>(model->norm_(h, model->config_.norm_eps)), table);
+    }
+  };
+
  private:
+  friend base;
+
+  gpt2(context& rank, const gpt2_config& c, int) : base(rank, c.layers, c.tied_embeddings), config_(c) {
+    parameter_registry& registry = this->registry_;
+    const double out_stddev = c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));
+    this->add_embedding(c.vocab, c.hidden, c.init_stddev,
+                        [&] { registry.add(rank, positions_, "positions", {2, {c.max_seq, c.hidden}}, {c.init_stddev}); });
+    this->each_layer([&](gpt2_layer<S>& layer, const std::string& prefix) {
+      layer.prefix = prefix;
+      layer.add_to(registry, rank, c.hidden, c.heads, c.ffn, c.init_stddev, out_stddev);
+    });
+    this->add_head(c.vocab, c.hidden, c.init_stddev, [&] { norm_.add_to(registry, rank, "norm", c.hidden); });
+  }
+
+  pass pass_for(const ids&) {
+    return {this, this->rank().tape ? dropout_pass{config_.dropout, recorded_passes_++} : dropout_pass{}};
+  }
+
   /// The positions of a sequence, of which each rank takes its own where the sequence is sharded.
   auto positions_of(const ids& tokens) const {
     const auto all = slice<seq>(positions_, 0, tokens.template local_extent<seq>());  // [seq, hidden]
@@ -103,9 +108,7 @@ class gpt2 : public decoder<S> {
   }
 
   gpt2_config config_;
-  weight<S, dims<vocab, hidden>, shard<vocab, tp>> embedding_, head_;
   norm_weight<S, dims<seq, hidden>> positions_;
-  std::vector<gpt2_layer<S>> layers_;
   layer_norm_weights<S> norm_;
   std::uint64_t recorded_passes_ = 0;
 };

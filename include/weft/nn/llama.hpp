@@ -73,49 +73,49 @@ struct llama_layer {
 };
 
 template <class S>
-class llama : public decoder<S> {
+class llama : public decoder<S, llama<S>, llama_layer<S>> {
+  using base = decoder<S, llama<S>, llama_layer<S>>;
+
  public:
   using compute = typename S::precision::compute;
-  using ids = typename decoder<S>::ids;
+  using ids = typename base::ids;
 
-  llama(context& rank, const llama_config& wanted)
-      : decoder<S>(rank), config_(wanted.resolved(rank.degree<tp>(), S::sequence_parallel)), layers_(static_cast<std::size_t>(config_.layers)) {
-    const llama_config& c = config_;
+  llama(context& rank, const llama_config& wanted) : llama(rank, wanted.resolved(rank.degree<tp>(), S::sequence_parallel), 0) {}
+
+  const llama_config& config() const { return config_; }
+
+  /// A forward pass at hand: what it needs beside the weights.
+  struct pass {
+    const llama* model;
+    rope_table positions;
+
+    auto embed(const ids& tokens) const { return leave_block<S>(embedding(tokens, model->embedding_)); }
+    template <any_tensor X>
+    auto block(const llama_layer<S>& layer, const X& h) const { return layer(h, positions, model->config_.norm_eps); }
+    template <any_tensor Table, any_tensor X>
+    auto head(const Table& table, const X& h) const {
+      return contract<hidden>(enter_block<S>(rms_norm(h, model->norm_, model->config_.norm_eps)), table);
+    }
+  };
+
+ private:
+  friend base;
+
+  llama(context& rank, const llama_config& c, int) : base(rank, c.layers, c.tied_embeddings), config_(c) {
     parameter_registry& registry = this->registry_;
     const double out_stddev = c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));  // as GPT-2 scales residual outputs
-    registry.begin_unit("embedding");
-    registry.add(rank, embedding_, "embedding", {2, {c.vocab, c.hidden}}, {c.init_stddev});
-    for (std::int64_t i = 0; i < c.layers; ++i) {
-      const std::string prefix = "layers." + std::to_string(i) + ".";
-      llama_layer<S>& layer = layers_[static_cast<std::size_t>(i)];
-      registry.begin_unit("layer " + std::to_string(i));
+    this->add_embedding(c.vocab, c.hidden, c.init_stddev, [] {});
+    this->each_layer([&](llama_layer<S>& layer, const std::string& prefix) {
       registry.add(rank, layer.attention_norm, prefix + "attention_norm", {1, {c.hidden}}, {0, 1});
       layer.attend.add_to(registry, rank, prefix, c.hidden, c.heads, c.kv_heads, c.head_dim, c.init_stddev, out_stddev);
       registry.add(rank, layer.mlp_norm, prefix + "mlp_norm", {1, {c.hidden}}, {0, 1});
       layer.feed.add_to(registry, rank, prefix, c.hidden, c.ffn, c.init_stddev, out_stddev);
-    }
-    registry.begin_unit("head");
-    registry.add(rank, norm_, "norm", {1, {c.hidden}}, {0, 1});
-    if (!c.tied_embeddings) registry.add(rank, head_, "head", {2, {c.vocab, c.hidden}}, {c.init_stddev});
+    });
+    this->add_head(c.vocab, c.hidden, c.init_stddev, [&] { registry.add(rank, norm_, "norm", {1, {c.hidden}}, {0, 1}); });
   }
 
-  /// tokens [batch/dp, seq] -> logits [batch/dp, seq, vocab/tp]. Throws when the sequence is longer than max_seq, and when a
-  /// token is not in the vocabulary.
-  auto operator()(const ids& tokens) {
-    const rope_table& positions = positions_for(tokens.template local_extent<seq>());
-    const auto embed = [&](const ids& t) { return leave_block<S>(embedding(t, embedding_)); };
-    const auto block = [&](const llama_layer<S>& layer) {
-      return [&layer, positions, eps = config_.norm_eps](const auto& h) { return layer(h, positions, eps); };
-    };
-    const auto head = [&](const auto& table) {
-      return [&](const auto& h) { return contract<hidden>(enter_block<S>(rms_norm(h, norm_, config_.norm_eps)), table); };
-    };
-    return this->run_units(tokens, config_, layers_, embed, block, head, embedding_, head_);
-  }
+  pass pass_for(const ids& tokens) { return {this, positions_for(tokens.template local_extent<seq>())}; }
 
-  const llama_config& config() const { return config_; }
-
- private:
   // Made once, but anew for another length of sequence where the scaling depends on that. A pass that is not yet carried back
   // keeps its own.
   const rope_table& positions_for(std::int64_t length) {
@@ -139,8 +139,6 @@ class llama : public decoder<S> {
   }
 
   llama_config config_;
-  weight<S, dims<vocab, hidden>, shard<vocab, tp>> embedding_, head_;
-  std::vector<llama_layer<S>> layers_;
   norm_weight<S, dims<hidden>> norm_;
   rope_table positions_;
   std::int64_t made_for_ = 0;  // tokens

@@ -25,6 +25,7 @@ struct parameter_record {
   bool decays = true;             // weight decay; not for vectors (norms, biases)
   std::vector<axis_id> pending;   // axes along which its gradient is left as addends
   std::vector<axis_id> sharded;   // axes along which the ranks hold different parts of it
+  bool counted = true;            // in norms; not where this rank's copy is another stage's parameter
   ref<weft::slot> slot;
   array live;                     // where its value is just now, in the compute type
 };
@@ -56,6 +57,7 @@ class parameter_registry {
     r.local = local_shape<W>(rank, global);
     r.init = init;
     r.decays = global.rank > 1;
+    r.sharded = stages_;
     int d = 0;
     [&]<class... Es>(dims<Es...>) {
       ((r.offset[d] = shard_index<layout_of<W>, tag_of<Es>>(rank) * r.local[d], ++d), ...);
@@ -70,26 +72,31 @@ class parameter_registry {
     r.live = w.data;
     w.requires_grad();
     w.slot->live = &r.live;
-    w.slot->pinned = true;
+    w.slot->pinned = w.slot->of_weights = true;
     r.slot = w.slot;
     return r;
   }
+
+  /// Says that the parameters to come are those of this rank's stage along `axis`, where other stages have others.
+  void held_by_stages(axis_id axis) { stages_ = {axis}; }
 
   std::deque<parameter_unit>& units() { return units_; }
   const std::deque<parameter_unit>& units() const { return units_; }
 
  private:
   std::deque<parameter_unit> units_;
+  std::vector<axis_id> stages_;
 };
 
-/// What happens around a unit's use. A parameter store implements it; a model calls it through `in_unit`.
+/// What happens around a unit's use. A parameter store implements it; a model calls it through `in_unit`. A backward in two
+/// parts calls the last two once a part.
 class unit_hooks {
  public:
   virtual ~unit_hooks() = default;
   virtual void before_forward(int unit, bool recorded) = 0;
   virtual void after_forward(int unit) = 0;
-  virtual void before_backward(int unit) = 0;
-  virtual void after_backward(int unit) = 0;
+  virtual void before_backward(int unit, backward_part part) = 0;
+  virtual void after_backward(int unit, backward_part part) = 0;
 };
 
 /// y = f(x) with the unit's parameters at hand, in the forward and, where it is recorded, in the backward.
@@ -104,10 +111,11 @@ auto in_unit(context& rank, unit_hooks& hooks, int unit, F&& f, const X& x) {
   if (rank.tape) {
     tape_node& enter = rank.tape->push();
     enter.name = "unit begins";
+    enter.in_every_part = true;
     enter.set(boundary{&hooks, unit});
     enter.vjp = [](context& rank, tape_node& node) {
       const auto b = node.get<boundary>();
-      b.hooks->after_backward(b.unit);
+      b.hooks->after_backward(b.unit, node.part());
       if (rank.spans) rank.spans->end();
     };
   }
@@ -115,11 +123,12 @@ auto in_unit(context& rank, unit_hooks& hooks, int unit, F&& f, const X& x) {
   if (rank.tape) {
     tape_node& leave = rank.tape->push();
     leave.name = "unit ends";
+    leave.in_every_part = true;
     leave.set(boundary{&hooks, unit});
     leave.vjp = [](context& rank, tape_node& node) {
       const auto b = node.get<boundary>();
-      if (rank.spans) rank.spans->begin("backward " + rank.spans->unit_name(b.unit));
-      b.hooks->before_backward(b.unit);
+      if (rank.spans) rank.spans->begin((node.part() == backward_part::weights ? "weight gradients " : "backward ") + rank.spans->unit_name(b.unit));
+      b.hooks->before_backward(b.unit, node.part());
     };
   }
   hooks.after_forward(unit);

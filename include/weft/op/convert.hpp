@@ -41,6 +41,7 @@ struct conversion {
     tape_node* node = record("promote", y, vjp, x);
     y.slot->live = x.slot->live;
     y.slot->type = x.slot->type;
+    y.slot->of_weights = x.slot->of_weights;
     node->set(conversion_attributes{axis, movement::all_reduce, -1, -1});
     std::erase_if(x.slot->promotions, [&](const slot::promotion& p) { return p.axis == axis; });
     x.slot->promotions.push_back({axis, rank.tape->epoch(), y.slot});

@@ -2,6 +2,7 @@
 // along it hold different parts of it; where they hold the same, they count once.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include <weft/comm/context.hpp>
@@ -10,37 +11,44 @@ namespace weft {
 
 class gradient_norm_parts {
  public:
+  explicit gradient_norm_parts(context& rank) : rank_(rank), squares_(std::size_t(1) << rank.axes().size()) {}
+
   /// Adds this rank's sum of squares of one parameter. `sharded`: the axes its type is sharded over; `storage`: one more,
   /// over which its storage is, or null.
-  void add(double squares, std::vector<axis_id> sharded, axis_id storage) {
-    if (storage) sharded.push_back(storage);
-    std::sort(sharded.begin(), sharded.end(), std::less<>{});
-    for (part& p : parts_)
-      if (p.axes == sharded) {
-        p.squares += squares;
-        return;
-      }
-    parts_.push_back({std::move(sharded), squares});
+  void add(double squares, const std::vector<axis_id>& sharded, axis_id storage) {
+    std::size_t key = 0, bit = 1;
+    for (const axis_group& g : rank_.axes()) {
+      const bool cut = g.axis == storage || std::find(sharded.begin(), sharded.end(), g.axis) != sharded.end();
+      if (cut && g.degree > 1) key |= bit;
+      bit *= 2;
+    }
+    squares_[key] += squares;
+    axes_ |= key;
   }
 
-  /// Sum over all parts, each finished over its axes. The same on every rank. All ranks add the same parameters.
-  double total(context& rank) {
-    double all = 0;
-    for (part& p : parts_) {
-      for (const axis_group& g : rank.axes())
-        if (std::find(p.axes.begin(), p.axes.end(), g.axis) != p.axes.end())
-          if (axis_group* group = rank.group(g.axis)) group->comm.all_reduce(&p.squares, &p.squares, 1, dtype::f64, reduction::sum).wait();
-      all += p.squares;
+  /// Sum over all parameters, each finished over its axes. The same on every rank. Ranks of different stages may have added
+  /// different parameters; those of one stage, the same ones. Cost: an all-reduce of 2^axes numbers for each axis used.
+  double total() {
+    std::vector<double> sums(squares_.size());
+    std::size_t bit = 1;
+    for (const axis_group& g : rank_.axes()) {
+      axis_group* group = axes_ & bit ? rank_.group(g.axis) : nullptr;
+      if (group) {
+        group->comm.all_reduce(squares_.data(), sums.data(), static_cast<std::int64_t>(sums.size()), dtype::f64, reduction::sum).wait();
+        for (std::size_t key = 0; key < sums.size(); ++key)
+          if (key & bit) squares_[key] = sums[key];
+      }
+      bit *= 2;
     }
+    double all = 0;
+    for (const double s : squares_) all += s;
     return all;
   }
 
  private:
-  struct part {
-    std::vector<axis_id> axes;
-    double squares;
-  };
-  std::vector<part> parts_;
+  context& rank_;
+  std::vector<double> squares_;  // by the set of axes that a parameter is sharded over, one bit an axis
+  std::size_t axes_ = 0;
 };
 
 }  // namespace weft

@@ -39,6 +39,16 @@ void check_degrees(const degrees& wanted) {
           wanted.product(), "; add the axis to mesh<...> or leave its degree at 1");
 }
 
+// The first and the last stage as a group of their own, for what both have; the stages between have no part in it.
+template <class Comm>
+void add_pipeline_ends(context& rank, Comm& stages) {
+  const bool first = stages.rank() == 0, end = first || stages.rank() == stages.size() - 1;
+  Comm ends = stages.split(end ? 0 : 1, stages.rank(), "pipeline_ends");
+  axis_group group{id_of<pipeline_ends>, pipeline_ends::name, end ? 2 : 1, end && !first ? 1 : 0, {}};
+  if (end) group.comm = any_communicator(std::move(ends));
+  rank.add_axis(std::move(group));
+}
+
 // Splits the world into this rank's group along every axis.
 template <class Comm, class... Entries>
 void add_axes(context& rank, Comm& world, const degrees& wanted, mesh<Entries...>) {
@@ -50,7 +60,11 @@ void add_axes(context& rank, Comm& world, const degrees& wanted, mesh<Entries...
      const int index = world.rank() / stride % degree;
      const int color = world.rank() - index * stride;
      axis_group group{id_of<A>, A::name, degree, index, {}};
-     if (degree > 1) group.comm = any_communicator(world.split(color, index, std::string(A::name).c_str()));
+     if (degree > 1) {
+       Comm along = world.split(color, index, std::string(A::name).c_str());
+       if constexpr (std::same_as<A, pp>) add_pipeline_ends(rank, along);
+       group.comm = any_communicator(std::move(along));
+     }
      rank.add_axis(std::move(group));
    }()),
    ...);

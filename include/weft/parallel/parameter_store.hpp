@@ -69,14 +69,15 @@ class parameter_store final : public unit_hooks {
 
   /// The norm of all gradients, each element counted once: which sums cross which axis follows from the parameters' types.
   double gradient_norm() {
-    gradient_norm_parts parts;
+    gradient_norm_parts parts(rank_);
     for (unit_state& u : units_)
       for (const flat_region& r : u.flat.regions) {
+        if (!r.parameter->counted) continue;
         const flat_range part = u.optimizer_range.overlap(r);
         const double squares = Backend::sum_of_squares(queue(), part.size(), u.gradient_at(part.begin));
         parts.add(squares, r.parameter->sharded, config_.shards_optimizer ? config_.axis : nullptr);
       }
-    return std::sqrt(parts.total(rank_));
+    return std::sqrt(parts.total());
   }
 
   /// Updates master weights and what operators see of them. weight_decay applies to matrices, not to vectors.
@@ -126,9 +127,12 @@ class parameter_store final : public unit_hooks {
     ahead(unit + 1);
   }
   void after_forward(int unit) override { leave(unit); }
-  void before_backward(int unit) override {
-    bring(unit);
-    ahead(unit - 1);
+  void before_backward(int unit, backward_part part) override {
+    if (part != backward_part::weights) {
+      bring(unit);
+      ahead(unit - 1);
+    }
+    if (part == backward_part::inputs) return;
     unit_state& u = at(unit);
     array whole = u.gradients;
     if (config_.shards_gradients) {
@@ -144,10 +148,11 @@ class parameter_store final : public unit_hooks {
       s.gradient = array(whole.template as<gradient>() + r.begin, dtype_of<gradient>, r.parameter->local);
     }
   }
-  void after_backward(int unit) override {
+  void after_backward(int unit, backward_part part) override {
+    if (part != backward_part::weights) leave(unit);
+    if (part == backward_part::inputs) return;
     unit_state& u = at(unit);
     --u.uses;
-    leave(unit);
     if (config_.shards_gradients) {
       for (full_gradient& g : full_)
         if (g.unit == unit) post_reduce_scatter(u, g);

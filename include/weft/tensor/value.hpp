@@ -49,6 +49,7 @@ struct slot {
   array gradient;                    // empty until the first contribution, unless its memory is given beforehand
   bool has_gradient = false;         // whether `gradient` holds a contribution (else the next one overwrites)
   bool pinned = false;               // the gradient's memory is given and never replaced
+  bool of_weights = false;           // a parameter's, promoted or not
   std::uint64_t epoch = 0;           // of the tape on which an entry fills the value (tape::epoch); 0: a leaf
   const array* live = nullptr;       // parameters: where the value is just now (it may move between gather buffers)
 

@@ -117,7 +117,7 @@ inline std::string trace_events_json(int rank, const std::string& place, const s
 inline void write_trace(context& rank, const span_log& log, const trace_log* collectives, const std::string& path) {
   std::string place;
   for (const axis_group& g : rank.axes())
-    if (g.degree > 1) place += (place.empty() ? "" : ", ") + std::string(g.name) + ' ' + std::to_string(g.index);
+    if (g.degree > 1 && g.axis != id_of<pipeline_ends>) place += (place.empty() ? "" : ", ") + std::string(g.name) + ' ' + std::to_string(g.index);
   const auto all = gather_text(rank, trace_events_json(rank.rank(), place, log, collectives ? &collectives->events(rank.rank()) : nullptr));
   if (!rank.is_first()) return;
   std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";

@@ -3,32 +3,14 @@
 // unequal counts on ranks or in micro-batches can't skew the mean.
 #pragma once
 
-#include <weft/autograd/backward.hpp>
 #include <weft/io/text_dataset.hpp>
-#include <weft/op/cross_entropy.hpp>
 #include <weft/optim/loss_scale.hpp>
 #include <weft/parallel/parameter_store.hpp>
+#include <weft/parallel/pipeline.hpp>
 #include <weft/policy/precision.hpp>
 #include <weft/train/loop.hpp>
 
 namespace weft {
-namespace detail {
-
-/// Finishes sums over the axes that a tensor type says they are pending on.
-template <any_tensor L>
-void finish_sums(context& rank, loss_sums& s) {
-  double two[2] = {s.sum, s.count};
-  [&]<class... As>(list<As...>) {
-    (([&] {
-       if constexpr (state_on<layout_of<L>, As>.kind == holds::partial)
-         if (axis_group* g = rank.group(id_of<As>)) g->comm.all_reduce(two, two, 2, dtype::f64, reduction::sum).wait();
-     }()),
-     ...);
-  }(axes_of<layout_of<L>>{});
-  s = {two[0], two[1]};
-}
-
-}  // namespace detail
 
 /// A model that a trainer takes: `using strategy`, `using ids`, logits from `model(ids)`, its parameters in registry(),
 /// use(unit_hooks&) and release(). Data: as text_dataset, `train<ids>(step, first, count, seq)` and `validation<ids>(first, count, seq)`.
@@ -42,7 +24,7 @@ class trainer {
   /// Allocates and initialises the parameters, each rank its own. The weights live as long as the trainer does; the model
   /// has to outlive it.
   trainer(context& rank, Model& model, const adamw& optimizer = {})
-      : rank_(rank), model_(model), optimizer_(optimizer), store_(rank, model.registry(), config_of<typename strategy::sharding>()) {
+      : rank_(rank), model_(model), optimizer_(optimizer), pipeline_(rank, model), store_(rank, model.registry(), config_of<typename strategy::sharding>()) {
     check(optimizer);
     model.use(store_);
   }
@@ -81,19 +63,13 @@ class trainer {
     loss_sums gradients(std::int64_t step) override {
       context& rank = owner_.rank_;
       owner_.store_.begin_step(plan_.micro_batches);
-      loss_sums sums;
-      for (int m = 0; m < plan_.micro_batches; ++m) {
-        const scoped_span whole(rank.spans, "micro-batch", m);
-        const auto batch = read([&] { return data_.template train<ids>(before_ + step, m * each_, each_, plan_.seq); });
-        const auto l = loss_of(batch, sums);
-        const scoped_span back(rank.spans, "backward");
-        backward(l.sum, owner_.scale_.value());
-        owner_.store_.end_micro_batch();
-      }
+      const loss_sums sums = owner_.pipeline_.train(
+          plan_.micro_batches, owner_.scale_.value(),
+          [&](int m) { return read([&] { return data_.template train<ids>(before_ + step, m * each_, each_, plan_.seq); }); },
+          [&](int) { owner_.store_.end_micro_batch(); });
       const scoped_span finish(rank.spans, "finish gradients");
       owner_.store_.finish_gradients();
-      finish_loss(sums);
-      return sums;
+      return finished<loss_tensor>(rank, sums);
     }
     double gradient_norm() override {
       const scoped_span norm(owner_.rank_.spans, "gradient norm");
@@ -111,12 +87,10 @@ class trainer {
 
     loss_sums validate() override {
       if (plan_.validation_sequences <= 0 || !data_.can_validate(plan_.seq)) return {};
-      const recording off(owner_.rank_, nullptr);
-      loss_sums sums;
-      for (std::int64_t first = 0; first < plan_.validation_sequences; first += each_)
-        loss_of(read([&] { return data_.template validation<ids>(first, each_, plan_.seq); }), sums);
-      finish_loss(sums);
-      return sums;
+      const auto passes = static_cast<int>((plan_.validation_sequences + each_ - 1) / each_);
+      const loss_sums sums = owner_.pipeline_.evaluate(
+          passes, [&](int m) { return read([&] { return data_.template validation<ids>(m * each_, each_, plan_.seq); }); });
+      return finished<loss_tensor>(owner_.rank_, sums);
     }
     std::vector<std::string> unit_names() const override {
       std::vector<std::string> names;
@@ -130,18 +104,7 @@ class trainer {
       const scoped_span reading(owner_.rank_.spans, "data");
       return next();
     }
-    // The loss of a batch as it is typed, and this rank's addends of it.
-    auto loss_of(const token_batch<ids>& batch, loss_sums& sums) const {
-      const scoped_span forward(owner_.rank_.spans, "forward");
-      auto l = cross_entropy(owner_.model_(batch.tokens), batch.targets);
-      sums.sum += static_cast<double>(*l.sum.local_data());
-      sums.count += static_cast<double>(*l.count.local_data());
-      return l;
-    }
-    void finish_loss(loss_sums& sums) const {
-      using l = decltype(cross_entropy(owner_.model_(std::declval<const ids&>()), std::declval<const ids&>()).sum);
-      detail::finish_sums<l>(owner_.rank_, sums);
-    }
+    using loss_tensor = typename pipeline<Model>::loss_tensor;
 
     trainer& owner_;
     const Data& data_;
@@ -153,6 +116,7 @@ class trainer {
   context& rank_;
   Model& model_;
   adamw optimizer_;
+  pipeline<Model> pipeline_;
   store_type store_;
   loss_scale scale_{initial_loss_scale<typename strategy::precision>};
   std::int64_t updates_ = 0;  // of the weights, over all runs

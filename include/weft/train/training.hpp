@@ -7,6 +7,7 @@
 
 #include <weft/comm/trace_log.hpp>
 #include <weft/optim/schedule.hpp>
+#include <weft/parallel/loss_sums.hpp>
 
 namespace weft {
 
@@ -46,11 +47,6 @@ struct training_result {
   double first_loss = 0, loss = 0;  // of the first and of the last step
   double validation_loss = -1;      // mean over the held-out tokens; -1: none was taken
   double seconds = 0;
-};
-
-/// Two sums over tokens, of which the mean is one by the other.
-struct loss_sums {
-  double sum = 0, count = 0;
 };
 
 }  // namespace weft

@@ -1,0 +1,210 @@
+// The pipeline: runs a step's micro-batches through this rank's stage in the order that the schedule policy says, handing
+// activations on to the next stage and gradients back to the one before. With one stage it is the loop over micro-batches.
+// Invariant: each micro-batch in flight has a tape of its own; what is handed over lives until its neighbour has it.
+#pragma once
+
+#include <deque>
+
+#include <weft/autograd/backward.hpp>
+#include <weft/nn/decoder.hpp>
+#include <weft/op/cross_entropy.hpp>
+#include <weft/parallel/loss_sums.hpp>
+#include <weft/policy/schedule.hpp>
+
+namespace weft {
+namespace detail {
+
+template <class M>
+concept staged_model = requires(M& m) {
+  { m.stage() } -> std::convertible_to<const stage_place&>;
+  typename M::pass;
+};
+
+// A model that is one function, seen as a stage.
+template <class M>
+struct only_stage {
+  M& model;
+  explicit only_stage(M& m) : model(m) {}
+  struct pass {};
+  template <class Ids> pass begin_pass(const Ids&) { return {}; }
+  template <class Ids> const Ids& embed(const pass&, const Ids& tokens) { return tokens; }
+  template <class Ids> const Ids& layers(const pass&, const Ids& tokens) { return tokens; }
+  template <class Ids> auto head(const pass&, const Ids& tokens) { return model(tokens); }
+};
+
+template <class P, bool Stages>
+constexpr bool can_be_followed() {
+  if constexpr (Stages) return sound_schedule<P, 1, 2> && sound_schedule<P, 2, 1> && sound_schedule<P, 4, 6>;
+  else return true;
+}
+
+}  // namespace detail
+
+/// Source: PipeDream-Flush (Narayanan et al. 2021); the backward's two parts: Zero Bubble (Qi et al. 2023).
+template <class Model>
+class pipeline {
+  using strategy = typename Model::strategy;
+  using schedule = typename strategy::schedule;
+  using ids = typename Model::ids;
+  static constexpr bool staged = detail::staged_model<Model>, has_stages = strategy::mesh::template has<pp>;
+  static_assert(staged || !has_stages,
+                "weft: the mesh has the axis pp, and this model can't be cut into stages: derive it from decoder, or leave pp out of the mesh");
+  static_assert(detail::can_be_followed<schedule, has_stages>(),
+                "weft: the pipeline schedule leaves a micro-batch out, does one twice or out of order, or its stages wait for each other for ever");
+  using model_type = std::conditional_t<staged, Model, detail::only_stage<Model>>;
+  using pass_type = decltype(std::declval<model_type&>().begin_pass(std::declval<const ids&>()));
+  using stream = std::remove_cvref_t<decltype(std::declval<model_type&>().embed(std::declval<const pass_type&>(), std::declval<const ids&>()))>;
+  using loss_type =
+      decltype(cross_entropy(std::declval<model_type&>().head(std::declval<const pass_type&>(), std::declval<const stream&>()), std::declval<const ids&>()));
+
+ public:
+  using loss_tensor = decltype(loss_type::sum);
+
+  pipeline(context& rank, Model& model) : rank_(rank), model_(model), stage_(stage()) {}
+
+  /// A step: read(m) gives micro-batch m, with `tokens` and `targets`; its loss is multiplied by `seed` for the backward, after
+  /// which done(m) is called. Every stage reads every micro-batch. Returns this rank's addends of the loss (see `finished`).
+  template <class Read, class Done>
+  loss_sums train(int micro_batches, double seed, Read&& read, Done&& done) {
+    loss_sums sums;
+    schedule::order(stage_.index, stage_.count, micro_batches, [&](pipeline_action a) {
+      using enum pipeline_action::kind;
+      const scoped_span whole(rank_.spans, "micro-batch", a.micro_batch);
+      if (a.what == forward) return run_forward(begin(a.micro_batch), read(a.micro_batch), sums);
+      flight& f = find(a.micro_batch);
+      const recording on(rank_, &f.recorded);
+      const scoped_span back(rank_.spans, "backward");
+      if (a.what == backward_weights) {
+        f.recorded.backward_weights(rank_);
+      } else {
+        begin_backward(f, seed);
+        if (a.what == backward) f.recorded.backward(rank_);
+        else f.recorded.backward_inputs(rank_);
+        hand_back(f);
+      }
+      if (a.what == backward_inputs) return;
+      f.micro_batch = -1;
+      done(a.micro_batch);
+    });
+    for (flight& f : flights_) f.sent.wait();
+    return sums;
+  }
+
+  /// The loss alone, nothing recorded: this rank's addends of it.
+  template <class Read>
+  loss_sums evaluate(int micro_batches, Read&& read) {
+    const recording off(rank_, nullptr);
+    loss_sums sums;
+    for (int m = 0; m < micro_batches; ++m) {
+      const scoped_span forward(rank_.spans, "forward");
+      pass_forward(read(m), [](stream&) {}, [&](loss_type&& l) { add(sums, l); }, [](request&& sent, const stream&) { sent.wait(); });
+    }
+    return sums;
+  }
+
+ private:
+  // A micro-batch between its forward and its backward.
+  struct flight {
+    int micro_batch = -1;
+    tape recorded;
+    stream in, out;  // where a neighbour's end them
+    loss_type loss;
+    request sent;    // on, and later back
+  };
+
+  stage_place stage() const {
+    if constexpr (staged) return model_.stage();
+    else return {};
+  }
+
+  flight& find(int micro_batch) {
+    for (flight& f : flights_)
+      if (f.micro_batch == micro_batch) return f;
+    fail("micro-batch ", micro_batch, " is not in flight on stage ", stage_.index, ": the schedule ", std::string(schedule::name), " is wrong");
+  }
+  flight& begin(int micro_batch) {
+    for (flight& f : flights_)
+      if (f.micro_batch < 0) {
+        f.sent.wait();
+        f.micro_batch = micro_batch;
+        return f;
+      }
+    flight& f = flights_.emplace_back();
+    f.micro_batch = micro_batch;
+    return f;
+  }
+
+  static void add(loss_sums& sums, const loss_type& l) {
+    sums.sum += static_cast<double>(*l.sum.local_data());
+    sums.count += static_cast<double>(*l.count.local_data());
+  }
+
+  // This stage's part of a forward pass. entered(x): x was taken over; ended(loss), or sent(request, x) where it goes on.
+  template <class Batch, class Entered, class Ended, class Sent>
+  void pass_forward(const Batch& batch, Entered&& entered, Ended&& ended, Sent&& sent) {
+    const auto pass = model_.begin_pass(batch.tokens);
+    stream x;
+    if constexpr (has_stages) {
+      if (stage_.first()) {
+        x = model_.embed(pass, batch.tokens);
+      } else {
+        x = receive<movement::shift, stream>(rank_, model_.template stream_shape<stream>(batch.tokens));
+        entered(x);
+      }
+    } else {
+      x = model_.embed(pass, batch.tokens);
+    }
+    x = model_.layers(pass, x);
+    if (stage_.last()) return ended(cross_entropy(model_.head(pass, x), batch.targets));
+    if constexpr (has_stages) sent(send<movement::shift>(x), x);
+  }
+
+  template <class Batch>
+  void run_forward(flight& f, const Batch& batch, loss_sums& sums) {
+    const scoped_span forward(rank_.spans, "forward");
+    const recording on(rank_, &f.recorded);
+    pass_forward(
+        batch, [&](stream& x) { f.in = x.requires_grad(); },
+        [&](loss_type&& l) {
+          add(sums, l);
+          f.loss = std::move(l);
+        },
+        [&](request&& sent, const stream& x) {
+          f.sent = std::move(sent);
+          f.out = x;
+        });
+  }
+
+  void begin_backward(flight& f, double seed) {
+    if (stage_.last()) {
+      detail::seed_loss(f.loss.sum, seed);
+      f.loss = {};
+      return;
+    }
+    if constexpr (has_stages) {
+      using gradient = typename stream::gradient_type;
+      slot& s = *f.out.slot;
+      s.gradient = receive<movement::shift_back, gradient>(rank_, s.shape).data;
+      s.has_gradient = true;
+      f.sent.wait();  // the next stage has had it
+      f.out = {};
+    }
+  }
+  void hand_back(flight& f) {
+    if (stage_.first()) return;
+    if constexpr (has_stages) {
+      using gradient = typename stream::gradient_type;
+      require(f.in.has_grad(), "the loss does not depend on what stage ", stage_.index, " took over, so there is no gradient to hand back");
+      f.in.data = f.in.slot->gradient;  // lives until it is sent
+      f.sent = send<movement::shift_back>(gradient(value{&rank_, f.in.data, {}}));
+      f.in.slot = {};
+    }
+  }
+
+  context& rank_;
+  std::conditional_t<staged, Model&, detail::only_stage<Model>> model_;
+  stage_place stage_;
+  std::deque<flight> flights_;
+};
+
+}  // namespace weft

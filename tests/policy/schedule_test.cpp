@@ -1,0 +1,90 @@
+// Schedules: each is a permutation of the step's work that the stages can follow together; what is not one is found out.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include <weft/policy/strategy.hpp>
+
+namespace {
+using namespace weft;
+using enum pipeline_action::kind;
+
+// All forwards, then all backwards; weights last of all.
+struct all_forward_first {
+  static constexpr std::string_view name = "all_forward_first";
+  template <class Emit>
+  static constexpr void order(int, int, int micro_batches, Emit&& emit) {
+    for (const auto what : {forward, backward_inputs, backward_weights})
+      for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{what, m});
+  }
+};
+struct forgets_one : all_forward_first {
+  template <class Emit>
+  static constexpr void order(int, int, int micro_batches, Emit&& emit) {
+    for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{forward, m});
+    for (int m = 1; m < micro_batches; ++m) emit(pipeline_action{backward, m});
+  }
+};
+struct twice : all_forward_first {
+  template <class Emit>
+  static constexpr void order(int, int, int micro_batches, Emit&& emit) {
+    for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{forward, m}), emit(pipeline_action{backward, m}), emit(pipeline_action{backward_weights, m});
+  }
+};
+struct backwards_first : all_forward_first {
+  template <class Emit>
+  static constexpr void order(int, int, int micro_batches, Emit&& emit) {
+    for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{backward, m}), emit(pipeline_action{forward, m});
+  }
+};
+struct waits_for_ever : all_forward_first {  // the first stage wants micro-batch 0 back before it forwards 1, the last wants both first
+  template <class Emit>
+  static constexpr void order(int stage, int stages, int micro_batches, Emit&& emit) {
+    if (stage == stages - 1) return all_forward_first::order(stage, stages, micro_batches, emit);
+    for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{forward, m}), emit(pipeline_action{backward, m});
+  }
+};
+
+static_assert(schedule_policy<one_f_one_b> && schedule_policy<all_forward_first> && !schedule_policy<zero3>);
+static_assert(sound_schedule<one_f_one_b, 1, 1> && sound_schedule<one_f_one_b, 1, 5> && sound_schedule<one_f_one_b, 2, 1> &&
+              sound_schedule<one_f_one_b, 2, 2> && sound_schedule<one_f_one_b, 4, 2> && sound_schedule<one_f_one_b, 4, 9> &&
+              sound_schedule<one_f_one_b, 7, 3> && sound_schedule<one_f_one_b, 8, 8>);
+static_assert(sound_schedule<all_forward_first, 4, 6>);
+static_assert(!sound_schedule<forgets_one, 2, 3> && !sound_schedule<twice, 2, 2> && !sound_schedule<backwards_first, 2, 2>);
+static_assert(sound_schedule<waits_for_ever, 2, 1> && !sound_schedule<waits_for_ever, 2, 2>);
+
+using named = strategy<mesh<dp, pp>, all_forward_first, zero1>;
+static_assert(std::same_as<named::schedule, all_forward_first> && std::same_as<named::sharding, zero1>);
+static_assert(std::same_as<strategy<mesh<dp>>::schedule, one_f_one_b>);
+
+std::string text(int stage, int stages, int micro_batches) {
+  std::string out;
+  one_f_one_b::order(stage, stages, micro_batches, [&](pipeline_action a) {
+    constexpr const char* letters[] = {"F", "B", "I", "W"};
+    out += (out.empty() ? "" : " ") + std::string(letters[int(a.what)]) + std::to_string(a.micro_batch);
+  });
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("1F1B, as in the paper's figure") {
+  CHECK(text(0, 1, 2) == "F0 B0 F1 B1");
+  CHECK(text(0, 2, 3) == "F0 F1 B0 F2 B1 B2");
+  CHECK(text(1, 2, 3) == "F0 I0 W0 F1 I1 W1 F2 I2 W2");
+  CHECK(text(0, 4, 2) == "F0 F1 B0 B1");
+}
+
+TEST_CASE("1F1B: a stage holds no more micro-batches than there are stages from it to the end") {
+  for (int stages = 1; stages <= 8; ++stages)
+    for (int stage = 0; stage < stages; ++stage)
+      for (int micro_batches = 1; micro_batches <= 12; ++micro_batches) {
+        int held = 0, most = 0;
+        one_f_one_b::order(stage, stages, micro_batches, [&](pipeline_action a) {
+          held += a.what == forward ? 1 : a.what == backward_inputs ? 0 : -1;
+          most = std::max(most, held);
+        });
+        CHECK(held == 0);
+        CHECK(most == std::min(micro_batches, stages - stage));
+      }
+}
