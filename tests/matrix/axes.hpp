@@ -28,9 +28,9 @@ struct whole_between {};  // activations between the blocks are whole on tp; the
 using betweens = list<whole_between, sequence_parallel>;
 
 template <class Sharding>
-struct mesh_of { using type = mesh<dp, tp>; };
+struct mesh_of { using type = mesh<pp, dp, tp>; };
 template <>
-struct mesh_of<hybrid> { using type = mesh<dp, fsdp, tp>; };
+struct mesh_of<hybrid> { using type = mesh<pp, dp, fsdp, tp>; };
 
 template <class Precision, class Sharding, class Checkpointing, class Between>
 struct strategy_of { using type = strategy<typename mesh_of<Sharding>::type, Precision, Sharding, Checkpointing, Between>; };
@@ -39,15 +39,16 @@ struct strategy_of<Precision, Sharding, Checkpointing, whole_between> {
   using type = strategy<typename mesh_of<Sharding>::type, Precision, Sharding, Checkpointing>;
 };
 
-// Models: 24 heads, 48 features, 24 tokens, so that tp may be 2, 3, 4, 6 and 8.
-constexpr std::int64_t length = 24;
+// Models: 24 heads, 48 features, 24 tokens, so that tp may be 2, 3, 4, 6 and 8; five layers, so that stages differ in how many
+// they have.
+constexpr std::int64_t length = 24, layers = 5;
 template <class S>
 llama_config config_for(const llama<S>*) {
-  return {.layers = 2, .hidden = 48, .heads = 24, .ffn = 48, .vocab = 48, .max_seq = length};
+  return {.layers = layers, .hidden = 48, .heads = 24, .ffn = 48, .vocab = 48, .max_seq = length};
 }
 template <class S>
 gpt2_config config_for(const gpt2<S>*) {
-  return {.layers = 2, .hidden = 48, .heads = 24, .ffn = 48, .vocab = 48, .max_seq = length, .dropout = 0.1};
+  return {.layers = layers, .hidden = 48, .heads = 24, .ffn = 48, .vocab = 48, .max_seq = length, .dropout = 0.1};
 }
 
 /// All meshes of up to 8 ranks.
@@ -55,31 +56,32 @@ template <class S>
 std::vector<degrees> meshes() {
   std::vector<degrees> out;
   constexpr bool nested = S::mesh::template has<fsdp>;
-  for (int d = 1; d <= 8; ++d)
-    for (int f = 1; d * f <= (nested ? 8 : d); ++f)
-      for (int t = 1; d * f * t <= 8; ++t) {
-        degrees m{.dp = d, .tp = t};
-        out.push_back(nested ? m.with<fsdp>(f) : m);
-      }
+  for (int p = 1; p <= 8; ++p)
+    for (int d = 1; p * d <= 8; ++d)
+      for (int f = 1; p * d * f <= (nested ? 8 : p * d); ++f)
+        for (int t = 1; p * d * f * t <= 8; ++t) {
+          const degrees m{.dp = d, .tp = t, .pp = p};
+          out.push_back(nested ? m.with<fsdp>(f) : m);
+        }
   return out;
 }
 
-/// Sequences in a micro-batch: about eight, and as many as the ranks that share them out can divide.
+/// Sequences in a micro-batch: three or four, or as many as the ranks that share them out.
 inline std::int64_t rows_for(const degrees& m) {
   const int ranks = m.dp * m.of("fsdp");
-  return 8 % ranks == 0 ? 8 : ranks * (8 / ranks);
+  return ranks > 4 ? ranks : 4 / ranks * ranks;
 }
-constexpr int micro_batches = 2;
+constexpr int micro_batches = 3;
 
-/// Whether the ranks of a mesh can share out heads, features, vocabulary and positions.
-inline bool legal(const degrees& m) { return 24 % m.tp == 0; }
+/// Whether the ranks of a mesh can share out heads, features, vocabulary and positions, and each stage gets a layer.
+inline bool legal(const degrees& m) { return 24 % m.tp == 0 && m.pp <= layers; }
 
 inline std::string name_of(const degrees& m) {
   std::string out;
   const auto axis = [&](const char* name) {
     if (m.of(name) > 1) out += (out.empty() ? "" : " ") + std::string(name) + std::to_string(m.of(name));
   };
-  axis("dp"), axis("fsdp"), axis("tp");
+  axis("pp"), axis("dp"), axis("fsdp"), axis("tp");
   return out.empty() ? "one rank" : out;
 }
 

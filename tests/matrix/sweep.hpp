@@ -27,7 +27,7 @@ std::vector<entry> entries(Pick) {
   const auto add = [&]<int Index, class Sharding, class Checkpointing, class Between>() {
     if constexpr (Pick::takes(Index)) {
       using S = typename strategy_of<Precision, Sharding, Checkpointing, Between>::type;
-      using serial = strategy<mesh<dp, tp>, Precision>;
+      using serial = strategy<mesh<>, Precision>;
       out.push_back({Index, Sharding::name, Checkpointing::name, S::sequence_parallel, meshes<S>(), run_cell<Model<S>, Model<serial>>});
     }
   };

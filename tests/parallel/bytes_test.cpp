@@ -33,9 +33,10 @@ enum class kind { replicated, zero1, zero2, zero3, hybrid };
 
 struct shape_of_run {
   kind policy;
-  int dp = 1, fsdp = 1, tp = 1, micro_batches = 1;
+  int pp = 1, dp = 1, fsdp = 1, tp = 1, micro_batches = 1;
   bool sequence_parallel = false, recomputes = false;
   std::int64_t compute = 4, reduce = 4;  // bytes an element
+  int axes = 2;                          // of the mesh
 };
 
 /// One parameter of a rank: its elements, and whether its gradient is pending over tp (norms under sequence parallelism).
@@ -44,16 +45,19 @@ struct piece {
   bool norm = false;
 };
 
-/// What rank (d, f) of dp x fsdp moves in a step.
-traffic formula(const shape_of_run& r, int f) {
+/// What the f-th of the ranks that share storage moves in a step, on pipeline stage `stage`.
+traffic formula(const shape_of_run& r, int stage, int f) {
   const llama_config& c = model_config;
-  const std::int64_t h = c.hidden, size = c.hidden / c.heads, layers = c.layers;
+  const std::int64_t h = c.hidden, size = c.hidden / c.heads;
+  const bool first = stage == 0, last = stage == r.pp - 1;
+  const std::int64_t layers = c.layers * (stage + 1) / r.pp - c.layers * stage / r.pp;
   // Units: the embedding, the layers, the head; on each rank 1/tp of all but the norms.
-  std::vector<std::vector<piece>> units{{{c.vocab * h / r.tp}}};
+  std::vector<std::vector<piece>> units;
+  if (first) units.push_back({{c.vocab * h / r.tp}});
   for (int i = 0; i < layers; ++i)
     units.push_back({{h, true}, {c.heads * size * h / r.tp}, {c.kv_heads * size * h / r.tp}, {c.kv_heads * size * h / r.tp},
                      {h * c.heads * size / r.tp}, {h, true}, {c.ffn * h / r.tp}, {c.ffn * h / r.tp}, {h * c.ffn / r.tp}});
-  units.push_back({{h, true}, {c.vocab * h / r.tp}});
+  if (last) units.push_back({{h, true}, {c.vocab * h / r.tp}});
 
   const bool nested = r.policy == kind::hybrid;
   const char* storage = nested ? "fsdp" : "dp";
@@ -95,8 +99,7 @@ traffic formula(const shape_of_run& r, int f) {
     case kind::hybrid: {
       each_unit("reduce_scatter", r.reduce, m);
       // Once for the forward and once for the backward; two buffers keep the two units at which the direction turns.
-      const std::size_t last = padded.size() - 1;
-      const std::int64_t at_the_end = padded[last] + padded[last - 1], at_the_start = padded[0] + padded[1];
+      const std::int64_t at_the_end = padded[padded.size() - 1] + padded[padded.size() - 2], at_the_start = padded[0] + padded[1];
       out.add("all_gather", storage, parts, ((2 * all - at_the_end) * m - at_the_start * (m - 1)) * r.compute);
       if (parts > 1) out[{"all_gather", storage}].calls += 2 * m * count - 2 * m - 2 * (m - 1) - 1;
     }
@@ -106,24 +109,27 @@ traffic formula(const shape_of_run& r, int f) {
 
   // Activations: [tokens, hidden], per micro-batch.
   const std::int64_t tokens = batch_size / (r.dp * r.fsdp) * length, x = tokens * h * r.compute;
-  const std::int64_t ways = 2 * layers + 1;                        // into blocks, and out of them: two a layer, and the ends
-  const std::int64_t again = r.recomputes ? 2 * layers : 0;         // a layer's forward once more
+  const std::int64_t ways = 4 * layers + first + last;       // into blocks and out of them: two each a layer, and the ends
+  const std::int64_t again = r.recomputes ? 2 * layers : 0;  // a layer's forward once more
   if (r.sequence_parallel) {
-    out.add("all_gather", "tp", r.tp, x, m * (2 * ways + again));
-    out.add("reduce_scatter", "tp", r.tp, x, m * (2 * ways + again));
+    out.add("all_gather", "tp", r.tp, x, m * (ways + again));
+    out.add("reduce_scatter", "tp", r.tp, x, m * (ways + again));
   } else {
-    out.add("all_reduce", "tp", r.tp, x, m * (2 * ways + again));
+    out.add("all_reduce", "tp", r.tp, x, m * (ways + again));
   }
   // Cross-entropy in float: each token's largest logit; then its sum of exponentials and its target's logit.
-  out.add("all_reduce", "tp", r.tp, 4 * tokens, m);
-  out.add("all_reduce", "tp", r.tp, 2 * 4 * tokens, m);
+  if (last) out.add("all_reduce", "tp", r.tp, 4 * tokens, m), out.add("all_reduce", "tp", r.tp, 2 * 4 * tokens, m);
+  // From stage to stage, and their gradients back.
+  const std::int64_t stream = r.sequence_parallel ? x / r.tp : x, neighbours = !first + !last;
+  out.add("send", "pp", r.pp, stream, m * neighbours);
+  out.add("recv", "pp", r.pp, stream, m * neighbours);
 
-  // The gradient norm: one double for the norms, one for all else, over the axes that they are cut along.
-  out.add("all_reduce", "tp", r.tp, 8);
-  if (cut) out.add("all_reduce", storage, parts, 8, 2);
-  // The loss: its sum and count, over the axes that share out tokens.
-  out.add("all_reduce", "dp", r.dp, 16, m);
-  out.add("all_reduce", "fsdp", r.fsdp, 16, m);
+  // The gradient norm: a double for each set of axes, over the axes that any parameter is cut along.
+  const std::int64_t squares = 8 << (r.axes + (r.pp > 1));  // with a pipeline, its two ends are an axis too
+  out.add("all_reduce", "pp", r.pp, squares), out.add("all_reduce", "tp", r.tp, squares);
+  if (cut) out.add("all_reduce", storage, parts, squares);
+  // The loss: its sum and count, over the axes that share out tokens, and from the last stage.
+  out.add("all_reduce", "pp", r.pp, 16), out.add("all_reduce", "dp", r.dp, 16), out.add("all_reduce", "fsdp", r.fsdp, 16);
   return out;
 }
 
@@ -132,26 +138,26 @@ template <class S>
 void check(shape_of_run r) {
   r.sequence_parallel = S::sequence_parallel, r.recomputes = S::checkpointing::recomputes;
   r.compute = sizeof(typename S::precision::compute), r.reduce = sizeof(typename S::precision::reduce);
-  const degrees mesh = degrees{.dp = r.dp, .tp = r.tp}.with<fsdp>(r.fsdp);
+  r.axes = S::mesh::rank;
+  const degrees mesh = degrees{.dp = r.dp, .tp = r.tp, .pp = r.pp}.with<fsdp>(r.fsdp);
   const int ranks = static_cast<int>(mesh.product());
   trace_log log(ranks);
-  std::vector<int> part(static_cast<std::size_t>(ranks));
+  std::vector<std::pair<int, int>> place(static_cast<std::size_t>(ranks));  // stage, part of the storage
   launch<S>(mesh, [&](context& rank) {
-    part[static_cast<std::size_t>(rank.rank())] = rank.group(id_of<typename S::sharding::axis>) ? rank.index<typename S::sharding::axis>() : 0;
+    place[static_cast<std::size_t>(rank.rank())] = {rank.index<pp>(), rank.index<typename S::sharding::axis>()};
     llama<S> model(rank, model_config);
     parameter_store<cpu_backend, typename S::precision> store(rank, model.registry(), config_of<typename S::sharding>());
     model.use(store);
+    pipeline<llama<S>> stages(rank, model);
     for (int step = 1; step <= steps; ++step) {
       store.begin_step(r.micro_batches);
-      for (int micro = 0; micro < r.micro_batches; ++micro) {
+      const auto read = [&](int micro) {
         using ids = typename llama<S>::ids;
         const auto x = generate<ids>(rank, {batch_size, length}, [&](std::int64_t i) { return (i * 7 + step + micro) % model_config.vocab; });
-        const auto l = cross_entropy(model(x), x);
-        loss_sums sums{double(*l.sum.local_data()), double(*l.count.local_data())};
-        detail::finish_sums<decltype(l.sum)>(rank, sums);
-        backward(l.sum);
-        store.end_micro_batch();
-      }
+        return token_batch<ids>{x, x};
+      };
+      const loss_sums own = stages.train(r.micro_batches, 1, read, [&](int) { store.end_micro_batch(); });
+      CHECK(finished<typename pipeline<llama<S>>::loss_tensor>(rank, own).count == static_cast<double>(r.micro_batches * batch_size * length));
       store.finish_gradients();
       CHECK(store.gradient_norm() > 0);
       store.step(adamw{}.at(step, 1e-3));
@@ -160,7 +166,8 @@ void check(shape_of_run r) {
 
   std::map<std::pair<std::string, std::string>, std::pair<std::int64_t, std::int64_t>> over_all;  // bytes and wire bytes
   for (int rank = 0; rank < ranks; ++rank) {
-    traffic expected = formula(r, part[static_cast<std::size_t>(rank)]), found;
+    const auto [stage, part] = place[static_cast<std::size_t>(rank)];
+    traffic expected = formula(r, stage, part), found;
     for (auto& entry : expected) entry.second.calls *= steps, entry.second.bytes *= steps;
     for (const trace_total& t : log.totals(rank)) {
       found[{t.operation, t.axis}] = {t.calls, t.bytes};
@@ -182,6 +189,7 @@ void check(shape_of_run r) {
   }
   // Of P ranks' buffers, 1 - 1/P comes from others: once where pieces are gathered or summed, twice where both.
   for (const auto& entry : over_all) {
+    if (entry.first.first == "send" || entry.first.first == "recv") continue;  // what is received is the buffer
     const std::int64_t p = mesh.of(entry.first.second), ways = entry.first.first == "all_reduce" ? 2 : 1;
     CHECK(entry.second.second * p == ways * (p - 1) * entry.second.first);
   }
@@ -189,6 +197,8 @@ void check(shape_of_run r) {
 
 template <class... Policies>
 using on_two = strategy<mesh<dp, tp>, Policies...>;
+template <class... Policies>
+using on_stages = strategy<mesh<pp, dp, tp>, Policies...>;
 template <class... Policies>
 using on_three = strategy<mesh<dp, fsdp, tp>, hybrid, Policies...>;
 
@@ -218,6 +228,11 @@ TEST_CASE("bytes of a step are the formula's: hybrid") {
     check<on_three<>>({.policy = kind::hybrid, .fsdp = 4, .micro_batches = micro_batches});
     check<on_three<sequence_parallel>>({.policy = kind::hybrid, .dp = 2, .fsdp = 2, .tp = 2, .micro_batches = micro_batches});
   }
+}
+TEST_CASE("bytes of a step are the formula's: a pipeline") {  // three layers on two stages: the embedding and one, two and the head
+  check<on_stages<>>({.policy = kind::replicated, .pp = 2, .micro_batches = 3});
+  check<on_stages<zero1>>({.policy = kind::zero1, .pp = 3, .dp = 2, .micro_batches = 4});
+  check<on_stages<zero2, sequence_parallel, checkpoint_full>>({.policy = kind::zero2, .pp = 2, .dp = 2, .tp = 2, .micro_batches = 2});
 }
 TEST_CASE("bytes of a step are the formula's: 16-bit weights travel in 2 bytes, their gradients in 4") {
   check<on_two<zero3, bf16_mixed>>({.policy = kind::zero3, .dp = 2, .tp = 2, .micro_batches = 2});

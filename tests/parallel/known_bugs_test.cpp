@@ -12,6 +12,7 @@ using weft_test::check_equal, weft_test::fp64_gradient, weft_test::fp64_loss, we
 using plain = strategy<mesh<dp, tp>, fp64>;
 using sequence = strategy<mesh<dp, tp>, fp64, sequence_parallel>;
 using sharded = strategy<mesh<dp, tp>, fp64, zero3, sequence_parallel>;
+using staged = strategy<mesh<pp, dp, tp>, fp64, zero1>;
 using nested = strategy<mesh<dp, fsdp, tp>, fp64, hybrid, sequence_parallel>;
 
 template <class S>
@@ -103,7 +104,7 @@ TEST_CASE("bug: key and value heads shared by groups of queries miss a sum over 
   CHECK_THROWS_WITH_AS(run<plain>({.tp = 4}, t), doctest::Contains("2 kv_heads don't divide among tp = 4 ranks"), weft::error);
 }
 
-TEST_CASE("bug: the gradient norm counts a gradient twice along tp or a storage axis, or misses one") {
+TEST_CASE("bug: the gradient norm counts a gradient twice along tp, pp or a storage axis, or misses one") {
   const auto check = [](const weft_test::outcome& o) {
     double squares = 0;
     for (const auto& entry : o.gradients)
@@ -118,6 +119,11 @@ TEST_CASE("bug: the gradient norm counts a gradient twice along tp or a storage 
   check(run<sharded>({.dp = 2, .tp = 4}));
   check(run<nested>(degrees{.dp = 2, .tp = 2}.with<fsdp>(2)));
   check(run<nested>(degrees{.tp = 2}.with<fsdp>(4)));
+  task t{{.batch = 4, .steps = 2, .micro_batches = 2}};
+  for (const bool tied : {false, true}) {  // tied: both ends of the pipeline hold the embedding
+    t.model.tied_embeddings = tied;
+    check(run<staged>({.dp = 2, .tp = 2, .pp = 2}, t));
+  }
 }
 
 TEST_CASE("bug: initialisation changes with the sharding") {
