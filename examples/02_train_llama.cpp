@@ -26,7 +26,8 @@ int main(int argc, char** argv) {
   app.add_flag("--sequence-parallel", sequence_parallel, "shard the sequence over tp between blocks");
   app.add_option("--dp", s.degrees.dp, "data-parallel ranks");
   app.add_option("--tp", s.degrees.tp, "tensor-parallel ranks");
-  app.add_option("--ranks", s.ranks, "ranks in all; checked against dp x tp");
+  app.add_option("--pp", s.degrees.pp, "pipeline stages; 1F1B over --micro-batches");
+  app.add_option("--ranks", s.ranks, "ranks in all; checked against dp x tp x pp");
   app.add_option("--threads", s.threads, "cores a rank [the machine's, shared out]");
 
   app.option_defaults()->group("Model");

@@ -19,8 +19,10 @@ from pathlib import Path
 here = Path(__file__).parent
 MODELS = {
     # the defaults of examples/02_train_llama.cpp
-    "main": dict(layers=4, hidden=192, heads=6, kv_heads=2, ffn=512, vocab=256, seq=128, batch=16),
-    "10.8M": dict(layers=6, hidden=384, heads=6, kv_heads=6, ffn=1024, vocab=256, seq=256, batch=8),
+    "main": dict(gpt2=0, layers=4, hidden=192, heads=6, kv_heads=2, ffn=512, vocab=256, seq=128, batch=16),
+    "10.8M": dict(gpt2=0, layers=6, hidden=384, heads=6, kv_heads=6, ffn=1024, vocab=256, seq=256, batch=8),
+    # positions for the tokens of a sequence only; without dropout
+    "gpt2-124M": dict(gpt2=1, layers=12, hidden=768, heads=12, kv_heads=12, ffn=3072, vocab=50257, seq=128, batch=4),
 }
 SETUPS = {
     "fp32": ["eager", "eager+malloc", "compile+malloc"],

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Times Weft beside PyTorch. Makes what it needs under build/compare: a Python environment with PyTorch from PyPI
 # (5.5 GB, as its Linux wheel asks for CUDA's libraries even where only the CPU is used) and the compiled step.cpp.
-#   bench/compare/run.sh [--rounds N] [--models main 10.8M] [--precisions fp32 bf16] [--ranks 1x1 1x2 2x1] [--setups eager ...]
+#   bench/compare/run.sh [--rounds N] [--models main 10.8M gpt2-124M] [--precisions fp32 bf16] [--ranks 1x1 1x2 2x1] [--setups eager ...]
 # TORCH: what pip installs [torch]. BENCH_LOCK: a file to lock around timed steps, where others measure on the same machine.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

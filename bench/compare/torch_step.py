@@ -80,6 +80,45 @@ class Llama(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
+class Gpt2Layer(nn.Module):
+    def __init__(self, o):
+        super().__init__()
+        self.heads = o["heads"]
+        self.attention_norm = nn.LayerNorm(o["hidden"])
+        self.qkv = nn.Linear(o["hidden"], 3 * o["hidden"])
+        self.out = nn.Linear(o["hidden"], o["hidden"])
+        self.mlp_norm = nn.LayerNorm(o["hidden"])
+        self.up = nn.Linear(o["hidden"], o["ffn"])
+        self.down = nn.Linear(o["ffn"], o["hidden"])
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.attention_norm(x)).unflatten(-1, (3, self.heads, -1)).transpose(1, 3).unbind(2)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        return x + self.down(F.gelu(self.up(self.mlp_norm(x)), approximate="tanh"))
+
+
+class Gpt2(nn.Module):
+    """Tied embeddings, no dropout."""
+
+    def __init__(self, o):
+        super().__init__()
+        self.embedding = nn.Embedding(o["vocab"], o["hidden"])
+        self.positions = nn.Embedding(o["seq"], o["hidden"])
+        self.layers = nn.ModuleList(Gpt2Layer(o) for _ in range(o["layers"]))
+        self.norm = nn.LayerNorm(o["hidden"])
+        for name, p in self.named_parameters():
+            if p.dim() > 1:
+                residual = name.endswith(("out.weight", "down.weight"))
+                nn.init.normal_(p, std=0.02 / math.sqrt(2 * o["layers"]) if residual else 0.02)
+
+    def forward(self, tokens, targets):
+        x = self.embedding(tokens) + self.positions.weight
+        for layer in self.layers:
+            x = layer(x)
+        logits = F.linear(self.norm(x), self.embedding.weight)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
 class Optimizer:
     """Fused AdamW with the gradient's norm clipped to 1; for a bf16 model on fp32 copies of its weights."""
 
@@ -114,7 +153,7 @@ def main():
     torch.set_num_threads(o["threads"])
     base = status("VmHWM")
     share = o["batch"]
-    model = Llama(o)
+    model = Gpt2(o) if o["gpt2"] else Llama(o)
     count = sum(p.numel() for p in model.parameters())
     if setup.endswith("-master"):
         model.bfloat16()

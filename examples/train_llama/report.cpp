@@ -21,10 +21,11 @@ std::string harmless(std::string text) {
 }  // namespace
 
 void begin_run(settings& s, const weft::text_corpus& text) {
-  const std::string name = name_of(s) + "-dp" + std::to_string(s.degrees.dp) + "-tp" + std::to_string(s.degrees.tp);
+  const std::string name = name_of(s) + "-dp" + std::to_string(s.degrees.dp) + "-tp" + std::to_string(s.degrees.tp) +
+                           (s.degrees.pp > 1 ? "-pp" + std::to_string(s.degrees.pp) : "");
   s.plan.folder = weft::new_run_folder(s.out.empty() ? "runs/" + name : s.out);
   weft::write_file(s.plan.folder + "/config.json", to_json(s));
-  std::printf("%s on %d ranks, dp %d x tp %d, %d core%s a rank\n", name_of(s).c_str(), s.ranks, s.degrees.dp, s.degrees.tp, s.threads,
+  std::printf("%s on %d ranks, dp %d x tp %d x pp %d, %d core%s a rank\n", name_of(s).c_str(), s.ranks, s.degrees.dp, s.degrees.tp, s.degrees.pp, s.threads,
               s.threads == 1 ? "" : "s");
   std::printf("Llama with layers %lld, hidden %lld: %.2f M parameters; %lld sequences of %lld tokens a step\n",
               static_cast<long long>(s.model.layers), static_cast<long long>(s.model.hidden), static_cast<double>(s.model.parameters()) / 1e6,

@@ -42,7 +42,7 @@ std::vector<choice> strategies_of() {
   using namespace weft;
   std::vector<choice> all;
   const auto add = [&]<class Sharding, class Checkpointing, class... Sequence>() {
-    using S = strategy<mesh<dp, tp>, Sharding, Precision, Checkpointing, Sequence...>;
+    using S = strategy<mesh<dp, pp, tp>, Sharding, Precision, Checkpointing, Sequence...>;
     all.push_back({strategy_name<S>(), run_with<S>});
   };
   const auto with = [&]<class Sharding>() {

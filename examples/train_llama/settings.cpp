@@ -62,10 +62,11 @@ void resolve(settings& s) {
   check_name("sharding policy", s.sharding, {"replicated", "zero1", "zero2", "zero3"});
   check_name("precision policy", s.precision, {"fp32", "bf16"});
   check_name("checkpointing policy", s.checkpointing, {"none", "full"});
-  require(s.degrees.dp >= 1 && s.degrees.tp >= 1, "the degrees are dp ", s.degrees.dp, " and tp ", s.degrees.tp, "; each is at least 1");
+  const weft::degrees& d = s.degrees;
+  require(d.dp >= 1 && d.tp >= 1 && d.pp >= 1, "the degrees are dp ", d.dp, ", tp ", d.tp, " and pp ", d.pp, "; each is at least 1");
   const auto ranks = static_cast<int>(s.degrees.product());
-  require(s.ranks == 0 || s.ranks == ranks, "dp ", s.degrees.dp, " x tp ", s.degrees.tp, " takes ", ranks, " ranks, not ", s.ranks,
-          "; change --dp, --tp or --ranks so that they agree");
+  require(s.ranks == 0 || s.ranks == ranks, "dp ", d.dp, " x tp ", d.tp, " x pp ", d.pp, " takes ", ranks, " ranks, not ", s.ranks,
+          "; change --dp, --tp, --pp or --ranks so that they agree");
   s.ranks = ranks;
   if (s.threads == 0) s.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
   require(s.threads >= 1, "a rank works on at least 1 core, not ", s.threads);
@@ -75,6 +76,7 @@ void resolve(settings& s) {
   require(s.plan.seq >= 1, "a sequence has at least 1 token, not ", s.plan.seq);
   s.model.max_seq = s.plan.seq;
   s.model = s.model.resolved(s.degrees.tp, s.sequence_parallel);
+  require(s.model.layers >= d.pp, s.model.layers, " layers don't fill pp = ", d.pp, " pipeline stages; choose pp of at most the number of layers");
   require(s.plan.micro_batches >= 1, "a step has at least 1 micro-batch, not ", s.plan.micro_batches);
   const std::int64_t parts = static_cast<std::int64_t>(s.plan.micro_batches) * s.degrees.dp;
   require(s.plan.batch >= 1 && s.plan.batch % parts == 0, "a batch of ", s.plan.batch, " sequences doesn't divide into ", s.plan.micro_batches,
@@ -91,7 +93,8 @@ std::string to_json(const settings& s) {
   const auto put = [&](const char* key, const auto& value) { w.member(key, value); };
   w.begin_object();
   put("strategy", name_of(s)), put("sharding", s.sharding), put("precision", s.precision), put("checkpointing", s.checkpointing);
-  put("sequence_parallel", s.sequence_parallel), put("dp", s.degrees.dp), put("tp", s.degrees.tp), put("ranks", s.ranks);
+  put("sequence_parallel", s.sequence_parallel), put("dp", s.degrees.dp), put("tp", s.degrees.tp);
+  put("pp", s.degrees.pp), put("ranks", s.ranks);
   put("threads", s.threads), put("seed", s.seed);
   put("layers", s.model.layers), put("hidden", s.model.hidden), put("heads", s.model.heads), put("kv_heads", s.model.kv_heads);
   put("head_dim", s.model.head_dim), put("ffn", s.model.ffn), put("vocab", s.model.vocab), put("tied_embeddings", s.model.tied_embeddings);

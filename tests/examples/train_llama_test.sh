@@ -34,6 +34,7 @@ refused 1 'Is a directory' --data .
 refused 1 'give one with --data FILE'
 refused 1 'takes 4 ranks, not 3' --data text --ranks 3
 refused 1 'each is at least 1' --data text --dp 0
+refused 1 "4 layers don't fill pp = 5 pipeline stages" --data text --pp 5 --dp 1 --tp 1
 refused 1 "5 heads don't divide" --data text --heads 5
 refused 1 "don't divide among tp = 4 ranks" --data text --tp 4 --kv-heads 2
 refused 1 "a batch of 6 sequences doesn't divide into 2 micro-batches on dp = 2 ranks; choose a multiple of 4" --data text --batch 6 --micro-batches 2
@@ -48,7 +49,7 @@ refused 2 '--help lists the options' --data text --stepz 3
 refused 2 '--help lists the options' --data text --steps many
 
 "$program" --help >out 2>err || fault '--help fails'
-for option in strategy dp tp ranks steps lr data seed print-config temperature top-k top-p repetition-penalty; do
+for option in strategy dp tp pp ranks steps lr data seed print-config temperature top-k top-p repetition-penalty; do
   grep -qF -- "--$option" out || fault "--help does not show --$option"
 done
 
@@ -57,7 +58,7 @@ grep -qF '"strategy":"replicated-bf16-full-sp"' out || fault "a part does not ov
 grep -qF '"steps":7' out || fault '--print-config does not print the steps'
 [ "$(head -c 1 out)" = '{' ] && [ "$(tail -n 1 out)" = '}' ] || fault '--print-config does not print an object'
 
-small=(--data text --steps 3 --layers 1 --hidden 32 --heads 4 --seq 32 --batch 4 --sample-tokens 5 --out deep/run)
+small=(--data text --steps 3 --layers 2 --hidden 32 --heads 4 --seq 32 --batch 4 --sample-tokens 5 --out deep/run)
 for strategy in zero3-bf16 replicated-fp32-full-sp; do
   "$program" "${small[@]}" --strategy "$strategy" >out 2>err || fault "$strategy fails: $(cat err)"
   [ ! -s err ] || fault "$strategy writes to stderr: $(cat err)"
@@ -72,6 +73,15 @@ for run in deep/run deep/run-2; do
 done
 grep -qF '"strategy":"zero3-bf16"' deep/run/config.json || fault 'the second run wrote over the first'
 [ "$(grep -c '"loss":' deep/run/metrics.jsonl)" = 3 ] || fault 'metrics.jsonl does not have a line a step'
+
+# A pipeline prints the losses of one rank.
+losses() { sed -n 's/^step \([0-9]\).*loss \([0-9.]*\).*/\1 \2/p'; }
+for degrees in '--dp 1 --tp 1 --pp 1' '--dp 1 --tp 1 --pp 2' '--dp 1 --tp 2 --pp 2'; do
+  # shellcheck disable=SC2086 # three options
+  "$program" "${small[@]}" --strategy zero1-fp32 --micro-batches 2 $degrees 2>err | losses >"losses $degrees" || fault "$degrees fails: $(cat err)"
+  [ "$(wc -l <"losses $degrees")" = 3 ] || fault "$degrees does not print three losses"
+  cmp -s 'losses --dp 1 --tp 1 --pp 1' "losses $degrees" || fault "$degrees has other losses: $(cat "losses $degrees")"
+done
 
 echo "$faults faults"
 [ "$faults" = 0 ]

@@ -120,3 +120,38 @@ TEST_CASE("parameters that can't be trained are refused by name") {
     CHECK_THROWS_WITH_AS(empty.add(rank, w, "gain", {1, {8}}, {0, 1}), doctest::Contains("begin_unit"), error);
   });
 }
+
+TEST_CASE("a weight is read only where its unit is gathered") {
+  using S = strategy<mesh<dp>, zero3>;
+  using x_type = tensor<float, dims<batch, hidden>, shard<batch, dp>>;
+  launch<S>({.dp = 2}, [](context& rank) {
+    parameter_registry registry;
+    weight<S, dims<hidden>> w;
+    registry.begin_unit("only");
+    registry.add(rank, w, "gain", {1, {8}}, {0, 1});
+    const auto x = ones<x_type>(rank, {2, 8});
+    const auto not_at_hand = doctest::Contains("read while its memory is not at hand");
+    CHECK_THROWS_WITH_AS(x * w, not_at_hand, error);  // no store yet
+    parameter_store<cpu_backend, fp32> store(rank, registry, config_of<zero3>());
+    CHECK_THROWS_WITH_AS(x * w, not_at_hand, error);
+    const auto y = in_unit(rank, store, 0, [&](const auto& h) -> x_type { return h * w; }, x);
+    CHECK(*y.local_data() == 1);
+    CHECK_THROWS_WITH_AS(x * w, not_at_hand, error);
+  });
+}
+
+TEST_CASE("a unit inside checkpoint that is used again after its gradients went to be summed") {
+  using S = strategy<mesh<dp>, replicated>;
+  using x_type = tensor<float, dims<batch, hidden>, shard<batch, dp>>;
+  launch<S>({.dp = 2}, [](context& rank) {
+    parameter_registry registry;
+    weight<S, dims<hidden>> w;
+    registry.begin_unit("only");
+    registry.add(rank, w, "gain", {1, {8}}, {0, 1});
+    parameter_store<cpu_backend, fp32> store(rank, registry, config_of<replicated>());
+    const auto once = [&](const auto& x) { return in_unit(rank, store, 0, [&](const auto& h) -> x_type { return h * w; }, x); };
+    store.begin_step(1);
+    const auto loss = sum(checkpoint(once, checkpoint(once, ones<x_type>(rank, {2, 8}))));
+    CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("put the checkpoint inside of in_unit"), error);
+  });
+}

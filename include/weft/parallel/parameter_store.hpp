@@ -134,6 +134,8 @@ class parameter_store final : public unit_hooks {
     }
     if (part == backward_part::inputs) return;
     unit_state& u = at(unit);
+    require(!u.posted, "a unit is used again after its gradients were sent to be summed: where units lie inside checkpoint(...), each may be "
+                       "used once a micro-batch; put the checkpoint inside of in_unit(...) instead");
     array whole = u.gradients;
     if (config_.shards_gradients) {
       if (full_[turn_ % 2].unit >= 0) ++turn_;  // around this unit
@@ -233,7 +235,8 @@ class parameter_store final : public unit_hooks {
       gathered_.prefetch(unit, *group_, at(unit).weights);
   }
   void leave(int unit) {
-    if (config_.shards_parameters) gathered_.release(unit);
+    if (!config_.shards_parameters || !gathered_.release(unit)) return;
+    for (const flat_region& r : at(unit).flat.regions) r.parameter->live.data = nullptr;  // whatever is gathered next may lie there
   }
 
   // Zeros where no gradient came, and between the parameters.

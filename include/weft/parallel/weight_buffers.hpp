@@ -23,9 +23,11 @@ class weight_buffers {
   }
   /// Starts to gather `unit` if a buffer is free for it.
   void prefetch(int unit, axis_group& group, const array& share) { start(unit, group, share, false); }
-  void release(int unit) {
+  /// True when nobody else uses it any more.
+  bool release(int unit) {
     for (buffer& b : buffers_)
-      if (b.unit == unit) --b.users;
+      if (b.unit == unit) return --b.users == 0;
+    return false;
   }
   /// Forgets what is gathered: the shares are about to change.
   void invalidate() {

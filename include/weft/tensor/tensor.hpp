@@ -29,7 +29,7 @@ class basic_tensor : public value {
   template <dimension D>
   std::int64_t local_extent() const {
     static_assert(Dims::template has<D>, "weft: the tensor has no such dimension");
-    return held().shape[Dims::template index<D>];
+    return sizes()[Dims::template index<D>];
   }
   /// This rank's elements, row-major. Host backends only may read through it.
   T* local_data() const { return held().template as<T>(); }

@@ -62,12 +62,25 @@ struct slot {
   std::vector<promotion> promotions;
 };
 
+namespace detail {
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_not_at_hand() {
+  fail("a parameter is read while its memory is not at hand: make a parameter store (a trainer makes one), and use the parameter inside "
+       "in_unit(...), where a sharding policy has gathered it");
+}
+}  // namespace detail
+
 struct value {
   context* rank = nullptr;
   array data;
   ref<weft::slot> slot;  // null: no gradient wanted
 
-  const array& held() const { return slot && slot->live ? *slot->live : data; }
+  /// What this rank holds. Throws for a parameter whose unit is not at hand.
+  const array& held() const {
+    if (!slot || !slot->live) return data;
+    if (!slot->live->data) detail::fail_not_at_hand();
+    return *slot->live;
+  }
+  const shape& sizes() const { return slot && slot->live ? slot->live->shape : data.shape; }
 };
 
 }  // namespace weft
