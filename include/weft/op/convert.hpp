@@ -22,7 +22,10 @@ struct conversion {
     axis_group* group = rank.group(axis);
     if (!group) return x;
     value y{x.rank, move<Backend>(rank, *group, there, x.held(), dim_from, dim_to), {}};
-    if (tape_node* node = record("convert", y, vjp, x)) node->set(conversion_attributes{axis, back, dim_from, dim_to});
+    if (tape_node* node = record("convert", y, vjp, x)) {
+      node->set(conversion_attributes{axis, back, dim_from, dim_to});
+      y.slot->type = x.slot->type;  // a weight's main gradient
+    }
     return y;
   }
   static void vjp(context& rank, tape_node& node) {

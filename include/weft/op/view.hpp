@@ -1,5 +1,5 @@
 // Other views of the same numbers: slice, permute, rename, cast. Linear: all of them take pending sums.
-// Invariant: nothing moves between ranks.
+// Invariant: nothing moves between ranks, and a view's gradient is kept in the type of what it views: a weight's main gradient.
 #pragma once
 
 #include <weft/autograd/tape.hpp>
@@ -37,7 +37,7 @@ struct slice_operator {
     row_major(at.in, from);
     row_major(s, to);
     Backend::copy(rank.queue<Backend>(), s.rank, s.extent, part(x.held(), at), from, y.data, to, false);
-    if (tape_node* node = record("slice", y, vjp, x)) node->set(at);
+    if (tape_node* node = record("slice", y, vjp, x)) node->set(at), y.slot->type = x.slot->type;
     return y;
   }
   static void vjp(context& rank, tape_node& node) {
@@ -75,7 +75,7 @@ struct permute_operator {
     for (int d = 0; d < at.in.rank; ++d) out.push_back(at.in[at.from[d]]);
     value y{x.rank, rank.make(x.held().type, out), {}};
     turn(rank, at, x.held(), y.data, false);
-    if (tape_node* node = record("permute", y, vjp, x)) node->set(at);
+    if (tape_node* node = record("permute", y, vjp, x)) node->set(at), y.slot->type = x.slot->type;
     return y;
   }
   static void vjp(context& rank, tape_node& node) {
