@@ -102,7 +102,7 @@ template <>
 inline constexpr tolerance tolerance_of<fp32> = {1e-6, 1e-5, 1e-3};
 // A rank's partial sums are rounded to 16 bits before they are added to the others'; one rank rounds once. Each rounding is of 2^-9, a
 // gradient meets some twenty, with either sign: 1 %, and up to four times that in the worst of some thousand elements. The loss is a
-// mean over 290 tokens. A weight whose gradient is smaller than its own rounding takes its first steps with unsure sign, each a
+// mean over 190 tokens. A weight whose gradient is smaller than its own rounding takes its first steps with unsure sign, each a
 // twentieth of a typical weight (lr 1e-3, deviation 0.02): later gradients are off by a few times that where such weights gather.
 template <>
 inline constexpr tolerance tolerance_of<bf16_mixed> = {1e-3, 5e-2, 1.5e-1};

@@ -16,7 +16,7 @@ NF == 12 {
 END {
   print "# The matrix\n"
   print "Every sharding policy with every precision, every checkpointing policy, with the sequence sharded between the blocks or not, on every"
-  print "mesh of up to 8 ranks, for every model: each cell trains three steps of two micro-batches through the trainer, with another number of"
+  print "mesh of up to 8 ranks, for every model: each cell trains three steps of three micro-batches through the trainer, with another number of"
   print "targets in every row, and is compared with one rank in the same precision: losses, gradient norms, and every gradient of the first and"
   print "the last step by global index. Ranks that hold the same element must hold the same bits. Cells that can't work must be refused, and"
   print "which those are is said in `tests/matrix/axes.hpp`, apart from the library. A fixed sample runs with the ordinary tests.\n"
