@@ -1,5 +1,5 @@
-// What every step moves, per sharding policy: calls and bytes of each collective on each axis, exactly as a formula says that is
-// written here from the sizes of the parameters, the tokens and the ranks alone.
+// What every step moves, per sharding policy: calls and bytes of each collective on each axis, exactly as a formula
+// says that is written here from the sizes of the parameters, the tokens and the ranks alone.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -7,14 +7,14 @@
 #include <string>
 #include <utility>
 #include <vector>
-
 #include <weft/weft.hpp>
 
 namespace {
 using namespace weft;
 
 // Sizes that leave padding everywhere: a vocabulary of 36 rows of 24, norms of 24, heads of 6.
-const llama_config model_config{.layers = 3, .hidden = 24, .heads = 4, .kv_heads = 2, .ffn = 20, .vocab = 36, .max_seq = 12};
+const llama_config model_config{
+    .layers = 3, .hidden = 24, .heads = 4, .kv_heads = 2, .ffn = 20, .vocab = 36, .max_seq = 12};
 constexpr std::int64_t batch_size = 4, length = 12, steps = 2;
 
 struct amount {
@@ -39,7 +39,8 @@ struct shape_of_run {
   int axes = 2;                          // of the mesh
 };
 
-/// One parameter of a rank: its elements, and whether its gradient is pending over tp (norms under sequence parallelism).
+/// One parameter of a rank: its elements, and whether its gradient is pending over tp (norms under sequence
+/// parallelism).
 struct piece {
   std::int64_t elements;
   bool norm = false;
@@ -55,8 +56,15 @@ traffic formula(const shape_of_run& r, int stage, int f) {
   std::vector<std::vector<piece>> units;
   if (first) units.push_back({{c.vocab * h / r.tp}});
   for (int i = 0; i < layers; ++i)
-    units.push_back({{h, true}, {c.heads * size * h / r.tp}, {c.kv_heads * size * h / r.tp}, {c.kv_heads * size * h / r.tp},
-                     {h * c.heads * size / r.tp}, {h, true}, {c.ffn * h / r.tp}, {c.ffn * h / r.tp}, {h * c.ffn / r.tp}});
+    units.push_back({{h, true},
+                     {c.heads * size * h / r.tp},
+                     {c.kv_heads * size * h / r.tp},
+                     {c.kv_heads * size * h / r.tp},
+                     {h * c.heads * size / r.tp},
+                     {h, true},
+                     {c.ffn * h / r.tp},
+                     {c.ffn * h / r.tp},
+                     {h * c.ffn / r.tp}});
   if (last) units.push_back({{h, true}, {c.vocab * h / r.tp}});
 
   const bool nested = r.policy == kind::hybrid;
@@ -76,7 +84,8 @@ traffic formula(const shape_of_run& r, int stage, int f) {
     const std::int64_t from = cut ? n / parts * f : 0, to = cut ? n / parts * (f + 1) : n;
     std::int64_t begin = 0;
     for (const piece& p : unit) {
-      for (std::int64_t i = begin; i < begin + p.elements; ++i) real += i >= from && i < to, norms += p.norm && i >= from && i < to;
+      for (std::int64_t i = begin; i < begin + p.elements; ++i)
+        real += i >= from && i < to, norms += p.norm && i >= from && i < to;
       begin += (p.elements + 15) / 16 * 16;
     }
   }
@@ -92,14 +101,21 @@ traffic formula(const shape_of_run& r, int stage, int f) {
     for (const std::int64_t n : padded) out.add(operation, storage, parts, n * width, times);
   };
   switch (r.policy) {
-    case kind::replicated: each_unit("all_reduce", r.reduce, 1); break;
-    case kind::zero1: each_unit("reduce_scatter", r.reduce, 1), each_unit("all_gather", r.compute, 1); break;
-    case kind::zero2: each_unit("reduce_scatter", r.reduce, m), each_unit("all_gather", r.compute, 1); break;
+    case kind::replicated:
+      each_unit("all_reduce", r.reduce, 1);
+      break;
+    case kind::zero1:
+      each_unit("reduce_scatter", r.reduce, 1), each_unit("all_gather", r.compute, 1);
+      break;
+    case kind::zero2:
+      each_unit("reduce_scatter", r.reduce, m), each_unit("all_gather", r.compute, 1);
+      break;
     case kind::zero3:
     case kind::hybrid: {
       each_unit("reduce_scatter", r.reduce, m);
       // Once for the forward and once for the backward; two buffers keep the two units at which the direction turns.
-      const std::int64_t at_the_end = padded[padded.size() - 1] + padded[padded.size() - 2], at_the_start = padded[0] + padded[1];
+      const std::int64_t at_the_end = padded[padded.size() - 1] + padded[padded.size() - 2],
+                         at_the_start = padded[0] + padded[1];
       out.add("all_gather", storage, parts, ((2 * all - at_the_end) * m - at_the_start * (m - 1)) * r.compute);
       if (parts > 1) out[{"all_gather", storage}].calls += 2 * m * count - 2 * m - 2 * (m - 1) - 1;
     }
@@ -109,7 +125,7 @@ traffic formula(const shape_of_run& r, int stage, int f) {
 
   // Activations: [tokens, hidden], per micro-batch.
   const std::int64_t tokens = batch_size / (r.dp * r.fsdp) * length, x = tokens * h * r.compute;
-  const std::int64_t ways = 4 * layers + first + last;       // into blocks and out of them: two each a layer, and the ends
+  const std::int64_t ways = 4 * layers + first + last;  // into blocks and out of them: two each a layer, and the ends
   const std::int64_t again = r.recomputes ? 2 * layers : 0;  // a layer's forward once more
   if (r.sequence_parallel) {
     out.add("all_gather", "tp", r.tp, x, m * (ways + again));
@@ -129,7 +145,8 @@ traffic formula(const shape_of_run& r, int stage, int f) {
   out.add("all_reduce", "pp", r.pp, squares), out.add("all_reduce", "tp", r.tp, squares);
   if (cut) out.add("all_reduce", storage, parts, squares);
   // The loss: its sum and count, over the axes that share out tokens, and from the last stage.
-  out.add("all_reduce", "pp", r.pp, 16), out.add("all_reduce", "dp", r.dp, 16), out.add("all_reduce", "fsdp", r.fsdp, 16);
+  out.add("all_reduce", "pp", r.pp, 16), out.add("all_reduce", "dp", r.dp, 16),
+      out.add("all_reduce", "fsdp", r.fsdp, 16);
   return out;
 }
 
@@ -143,28 +160,35 @@ void check(shape_of_run r) {
   const int ranks = static_cast<int>(mesh.product());
   trace_log log(ranks);
   std::vector<std::pair<int, int>> place(static_cast<std::size_t>(ranks));  // stage, part of the storage
-  launch<S>(mesh, [&](context& rank) {
-    place[static_cast<std::size_t>(rank.rank())] = {rank.index<pp>(), rank.index<typename S::sharding::axis>()};
-    llama<S> model(rank, model_config);
-    parameter_store<cpu_backend, typename S::precision> store(rank, model.registry(), config_of<typename S::sharding>());
-    model.use(store);
-    pipeline<llama<S>> stages(rank, model);
-    for (int step = 1; step <= steps; ++step) {
-      store.begin_step(r.micro_batches);
-      const auto read = [&](int micro) {
-        using ids = typename llama<S>::ids;
-        const auto x = generate<ids>(rank, {batch_size, length}, [&](std::int64_t i) { return (i * 7 + step + micro) % model_config.vocab; });
-        return token_batch<ids>{x, x};
-      };
-      const loss_sums own = stages.train(r.micro_batches, 1, read, [&](int) { store.end_micro_batch(); });
-      CHECK(finished<typename pipeline<llama<S>>::loss_tensor>(rank, own).count == static_cast<double>(r.micro_batches * batch_size * length));
-      store.finish_gradients();
-      CHECK(store.gradient_norm() > 0);
-      store.step(adamw{}.at(step, 1e-3));
-    }
-  }, {.trace = &log});
+  launch<S>(
+      mesh,
+      [&](context& rank) {
+        place[static_cast<std::size_t>(rank.rank())] = {rank.index<pp>(), rank.index<typename S::sharding::axis>()};
+        llama<S> model(rank, model_config);
+        parameter_store<cpu_backend, typename S::precision> store(rank, model.registry(),
+                                                                  config_of<typename S::sharding>());
+        model.use(store);
+        pipeline<llama<S>> stages(rank, model);
+        for (int step = 1; step <= steps; ++step) {
+          store.begin_step(r.micro_batches);
+          const auto read = [&](int micro) {
+            using ids = typename llama<S>::ids;
+            const auto x = generate<ids>(rank, {batch_size, length},
+                                         [&](std::int64_t i) { return (i * 7 + step + micro) % model_config.vocab; });
+            return token_batch<ids>{x, x};
+          };
+          const loss_sums own = stages.train(r.micro_batches, 1, read, [&](int) { store.end_micro_batch(); });
+          CHECK(finished<typename pipeline<llama<S>>::loss_tensor>(rank, own).count ==
+                static_cast<double>(r.micro_batches * batch_size * length));
+          store.finish_gradients();
+          CHECK(store.gradient_norm() > 0);
+          store.step(adamw{}.at(step, 1e-3));
+        }
+      },
+      {.trace = &log});
 
-  std::map<std::pair<std::string, std::string>, std::pair<std::int64_t, std::int64_t>> over_all;  // bytes and wire bytes
+  std::map<std::pair<std::string, std::string>, std::pair<std::int64_t, std::int64_t>>
+      over_all;  // bytes and wire bytes
   for (int rank = 0; rank < ranks; ++rank) {
     const auto [stage, part] = place[static_cast<std::size_t>(rank)];
     traffic expected = formula(r, stage, part), found;
@@ -226,13 +250,16 @@ TEST_CASE("bytes of a step are the formula's: hybrid") {
   for (const int micro_batches : {1, 3}) {
     check<on_three<>>({.policy = kind::hybrid, .dp = 2, .fsdp = 2, .micro_batches = micro_batches});
     check<on_three<>>({.policy = kind::hybrid, .fsdp = 4, .micro_batches = micro_batches});
-    check<on_three<sequence_parallel>>({.policy = kind::hybrid, .dp = 2, .fsdp = 2, .tp = 2, .micro_batches = micro_batches});
+    check<on_three<sequence_parallel>>(
+        {.policy = kind::hybrid, .dp = 2, .fsdp = 2, .tp = 2, .micro_batches = micro_batches});
   }
 }
-TEST_CASE("bytes of a step are the formula's: a pipeline") {  // three layers on two stages: the embedding and one, two and the head
+TEST_CASE("bytes of a step are the formula's: a pipeline") {  // three layers on two stages: the embedding and one, two
+                                                              // and the head
   check<on_stages<>>({.policy = kind::replicated, .pp = 2, .micro_batches = 3});
   check<on_stages<zero1>>({.policy = kind::zero1, .pp = 3, .dp = 2, .micro_batches = 4});
-  check<on_stages<zero2, sequence_parallel, checkpoint_full>>({.policy = kind::zero2, .pp = 2, .dp = 2, .tp = 2, .micro_batches = 2});
+  check<on_stages<zero2, sequence_parallel, checkpoint_full>>(
+      {.policy = kind::zero2, .pp = 2, .dp = 2, .tp = 2, .micro_batches = 2});
 }
 TEST_CASE("bytes of a step are the formula's: 16-bit weights travel in 2 bytes, their gradients in 4") {
   check<on_two<zero3, bf16_mixed>>({.policy = kind::zero3, .dp = 2, .tp = 2, .micro_batches = 2});

@@ -1,5 +1,5 @@
-// Bugs that other systems had, each as a test that would fail here if we had it. docs/known_bugs.md lists them all, those too that
-// are tested elsewhere.
+// Bugs that other systems had, each as a test that would fail here if we had it. docs/known_bugs.md lists them all,
+// those too that are tested elsewhere.
 #include <cmath>
 
 #include "comm/watch.hpp"
@@ -16,7 +16,9 @@ using staged = strategy<mesh<pp, dp, tp>, fp64, zero1>;
 using nested = strategy<mesh<dp, fsdp, tp>, fp64, hybrid, sequence_parallel>;
 
 template <class S>
-weft_test::outcome run(const degrees& d, const task& t = {{.batch = 4, .steps = 2}}) { return weft_test::train<S>(d, t); }
+weft_test::outcome run(const degrees& d, const task& t = {{.batch = 4, .steps = 2}}) {
+  return weft_test::train<S>(d, t);
+}
 
 /// Every weight as a model is born with it, by global index.
 template <class S>
@@ -51,7 +53,8 @@ TEST_CASE("bug: the loss is off by log(tp) where logits are gathered") {
     launch<plain>({.tp = n}, [&](context& rank) {
       const auto logits = generate<logits_type>(rank, {6, 8}, logit);
       const auto targets = generate<targets_type>(rank, {6}, [](std::int64_t i) { return i; });
-      const double cut = *cross_entropy(logits, targets).sum.local_data(), gathered = *cross_entropy(all_gather<tp>(logits), targets).sum.local_data();
+      const double cut = *cross_entropy(logits, targets).sum.local_data(),
+                   gathered = *cross_entropy(all_gather<tp>(logits), targets).sum.local_data();
       CHECK(cut == doctest::Approx(expected).epsilon(1e-13));  // six sums of eight terms, some 1e-15 each
       CHECK(gathered == doctest::Approx(expected).epsilon(1e-13));
     });
@@ -64,7 +67,8 @@ TEST_CASE("bug: norm gradients are not summed over tp under sequence parallelism
     for (const auto* o : {&cut, &both}) {
       const auto &expected = one.gradients.at(name), &got = o->gradients.at(name);
       REQUIRE(expected.size() == got.size());
-      for (std::size_t i = 0; i < expected.size(); ++i) CHECK(std::abs(expected[i] - got[i]) <= 1e-10);  // of about 1e-2
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        CHECK(std::abs(expected[i] - got[i]) <= 1e-10);  // of about 1e-2
     }
   }
 }
@@ -101,7 +105,8 @@ TEST_CASE("bug: key and value heads shared by groups of queries miss a sum over 
   const auto serial = run<plain>({}, t);
   check_equal(serial, run<plain>({.tp = 2}, t), fp64_loss, fp64_gradient);
   check_equal(serial, run<sharded>({.dp = 2, .tp = 2}, t), fp64_loss, fp64_gradient);
-  CHECK_THROWS_WITH_AS(run<plain>({.tp = 4}, t), doctest::Contains("2 kv_heads don't divide among tp = 4 ranks"), weft::error);
+  CHECK_THROWS_WITH_AS(run<plain>({.tp = 4}, t), doctest::Contains("2 kv_heads don't divide among tp = 4 ranks"),
+                       weft::error);
 }
 
 TEST_CASE("bug: the gradient norm counts a gradient twice along tp, pp or a storage axis, or misses one") {
@@ -136,7 +141,8 @@ TEST_CASE("bug: initialisation changes with the sharding") {
 
 TEST_CASE("bug: sizes that don't divide lose their rest, or are read beyond") {
   task t{{.batch = 6, .seq = 10, .steps = 3}};
-  t.model = {.layers = 2, .hidden = 20, .heads = 2, .ffn = 14, .vocab = 22, .max_seq = 10};  // no unit divides by 16 or 3
+  t.model = {
+      .layers = 2, .hidden = 20, .heads = 2, .ffn = 14, .vocab = 22, .max_seq = 10};  // no unit divides by 16 or 3
   const auto serial = run<plain>({}, t);
   check_equal(serial, run<sharded>({.dp = 3, .tp = 2}, t), fp64_loss, fp64_gradient);
   check_equal(serial, run<nested>(degrees{.dp = 2}.with<fsdp>(3), t), fp64_loss, fp64_gradient);
