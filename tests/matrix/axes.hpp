@@ -23,7 +23,7 @@ struct fp16_from_above : fp16_mixed {
 // models: llama gpt2
 using precisions = list<fp64, fp32, bf16_mixed, fp16_from_above>;
 using shardings = list<replicated, zero1, zero2, zero3, hybrid>;
-using checkpointings = list<checkpoint_none, checkpoint_full>;
+using checkpointings = list<checkpoint_none, checkpoint_selective, checkpoint_full>;
 struct whole_between {};  // activations between the blocks are whole on tp; the other choice shards their sequence
 using betweens = list<whole_between, sequence_parallel>;
 
@@ -39,16 +39,16 @@ struct strategy_of<Precision, Sharding, Checkpointing, whole_between> {
   using type = strategy<typename mesh_of<Sharding>::type, Precision, Sharding, Checkpointing>;
 };
 
-// Models: 24 heads, 48 features, 24 tokens, so that tp may be 2, 3, 4, 6 and 8; five layers, so that stages differ in how many
-// they have.
-constexpr std::int64_t length = 24, layers = 5;
+// Models: 24 heads and 48 features, so that tp may be 2, 3, 4, 6 and 8; five layers, so that stages differ in how many they have; 49
+// words and 23 tokens, so that the last rank's share is padded wherever tp is above 1.
+constexpr std::int64_t length = 23, layers = 5, words = 49;
 template <class S>
 llama_config config_for(const llama<S>*) {
-  return {.layers = layers, .hidden = 48, .heads = 24, .ffn = 48, .vocab = 48, .max_seq = length};
+  return {.layers = layers, .hidden = 48, .heads = 24, .ffn = 48, .vocab = words, .max_seq = length};
 }
 template <class S>
 gpt2_config config_for(const gpt2<S>*) {
-  return {.layers = layers, .hidden = 48, .heads = 24, .ffn = 48, .vocab = 48, .max_seq = length, .dropout = 0.1};
+  return {.layers = layers, .hidden = 48, .heads = 24, .ffn = 48, .vocab = words, .max_seq = length, .dropout = 0.1};
 }
 
 /// All meshes of up to 8 ranks.
@@ -73,7 +73,7 @@ inline std::int64_t rows_for(const degrees& m) {
 }
 constexpr int micro_batches = 3;
 
-/// Whether the ranks of a mesh can share out heads, features, vocabulary and positions, and each stage gets a layer.
+/// Whether the ranks of a mesh can share out heads and features, and each stage gets a layer.
 inline bool legal(const degrees& m) { return 24 % m.tp == 0 && m.pp <= layers; }
 
 inline std::string name_of(const degrees& m) {

@@ -49,7 +49,7 @@ struct trained {
   std::vector<double> losses, norms;
   gradients first, last;
   int skipped = 0;        // steps that overflowed under the loss scale, and were taken again under half of it
-  bool same_bits = true;  // on ranks that hold the same elements
+  bool same_bits = true;  // on ranks that hold the same elements, and zeros in padding
 };
 
 template <class Model>
@@ -77,12 +77,17 @@ trained train(const degrees& mesh, std::int64_t rows) {
       const double norm = t.store().gradient_norm() / divisor;
       if (rank.is_first()) out.losses.push_back(r.loss), out.norms.push_back(norm);
       if (step != 1 && step != steps) continue;
-      t.store().each_parameter([&](const parameter_record& p, const auto* gradient, const auto*) {
+      t.store().each_parameter([&](const parameter_record& p, const auto* gradient, const auto* weight) {
         const std::lock_guard guard(lock);
         auto& all = (step == 1 ? out.first : out.last)[p.name];
         all.resize(static_cast<std::size_t>(p.global.elements()), NAN);
         for (std::int64_t i = 0; i < p.local.elements(); ++i) {
-          double& at = all[static_cast<std::size_t>(detail::global_index(p, i))];
+          const std::int64_t index = detail::global_index(p, i);
+          if (index < 0) {  // padding
+            out.same_bits &= gradient[i] == 0 && weight[i] == 0;
+            continue;
+          }
+          double& at = all[static_cast<std::size_t>(index)];
           const double g = static_cast<double>(gradient[i]) / divisor;
           out.same_bits &= std::isnan(at) || at == g;
           at = g;

@@ -32,7 +32,8 @@ std::map<std::string, std::vector<double>> born(const degrees& d) {
       const std::lock_guard guard(lock);
       auto& all = out[p.name];
       all.resize(std::size_t(p.global.elements()), NAN);
-      for (std::int64_t i = 0; i < p.local.elements(); ++i) all[std::size_t(detail::global_index(p, i))] = weight[i];
+      for (std::int64_t i = 0; i < p.local.elements(); ++i)
+        if (const std::int64_t at = detail::global_index(p, i); at >= 0) all[std::size_t(at)] = weight[i];
     });
   });
   return out;
@@ -140,9 +141,9 @@ TEST_CASE("bug: initialisation changes with the sharding") {
 }
 
 TEST_CASE("bug: sizes that don't divide lose their rest, or are read beyond") {
-  task t{{.batch = 6, .seq = 10, .steps = 3}};
+  task t{{.batch = 6, .seq = 9, .steps = 3}};
   t.model = {
-      .layers = 2, .hidden = 20, .heads = 2, .ffn = 14, .vocab = 22, .max_seq = 10};  // no unit divides by 16 or 3
+      .layers = 2, .hidden = 20, .heads = 2, .ffn = 14, .vocab = 21, .max_seq = 11};  // no unit divides by 16 or 3
   const auto serial = run<plain>({}, t);
   check_equal(serial, run<sharded>({.dp = 3, .tp = 2}, t), fp64_loss, fp64_gradient);
   check_equal(serial, run<nested>(degrees{.dp = 2}.with<fsdp>(3), t), fp64_loss, fp64_gradient);
@@ -155,9 +156,6 @@ TEST_CASE("bug: sizes that don't divide lose their rest, or are read beyond") {
   refused("dimension batch has 6 elements, which 4 ranks can't share evenly", {.dp = 4}, [](task&) {});
   refused("2 heads don't divide among tp = 4 ranks", {.tp = 4}, [](task&) {});
   refused("15 ffn don't divide among tp = 2 ranks", {.tp = 2}, [](task& o) { o.model.ffn = 15; });
-  refused("21 vocab don't divide among tp = 2 ranks", {.tp = 2}, [](task& o) { o.model.vocab = 21; });
-  refused("11 positions (max_seq) don't divide among tp = 2 ranks", {.tp = 2}, [](task& o) { o.model.max_seq = 11; });
-  refused("9 elements", {.tp = 2}, [](task& o) { o.seq = 9; });
 }
 
 TEST_CASE("bug: ranks that call different collectives hang") {
