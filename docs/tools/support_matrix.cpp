@@ -1,13 +1,13 @@
 // The support matrix: for every operator and every placement of its operands on one mesh axis, what comes out.
-// Invariant: nobody writes an answer here. Each cell is a call of the operator on types of its own; docs/tools/support.sh compiles
-// this file three times: with WEFT_ASK, which instantiates all cells and lets the compiler refuse what it refuses; with WEFT_ASK_DEVICE,
-// which does the same for one cell of every operator over the kernels of the CUDA backend; and last, with both answers in
-// "refused.inc" and "missing.inc", to print the outcomes' types of all the other cells.
+// Invariant: nobody writes an answer here. Each cell is a call of the operator on types of its own;
+// docs/tools/support.sh compiles this file three times: with WEFT_ASK, which instantiates all cells and lets the
+// compiler refuse what it refuses; with WEFT_ASK_DEVICE, which does the same for one cell of every operator over the
+// kernels of the CUDA backend; and last, with both answers in "refused.inc" and "missing.inc", to print the outcomes'
+// types of all the other cells.
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
-
 #include <weft/backend/cuda/backend.hpp>
 #include <weft/weft.hpp>
 
@@ -15,28 +15,53 @@ using namespace weft;
 
 // ---- placements on the axis of a cell ----
 
-struct whole { template <class A> using on = place<>; };               // invariant
-struct copies { template <class A> using on = place<replicate<A>>; };
-struct addends { template <class A> using on = place<partial<A>>; };
-template <class D> struct cut { template <class A> using on = place<shard<D, A>>; };
+struct whole {
+  template <class A>
+  using on = place<>;
+};  // invariant
+struct copies {
+  template <class A>
+  using on = place<replicate<A>>;
+};
+struct addends {
+  template <class A>
+  using on = place<partial<A>>;
+};
+template <class D>
+struct cut {
+  template <class A>
+  using on = place<shard<D, A>>;
+};
 
 std::string name_of(whole) { return "invariant"; }
 std::string name_of(copies) { return "replicate"; }
 std::string name_of(addends) { return "partial"; }
-template <class D> std::string name_of(cut<D>) { return "shard " + std::string(D::name); }
+template <class D>
+std::string name_of(cut<D>) {
+  return "shard " + std::string(D::name);
+}
 
-template <class... Ps> struct placements { static constexpr int count = sizeof...(Ps); };
-template <class List, int I> struct at;
-template <class P, class... Ps> struct at<placements<P, Ps...>, 0> { using type = P; };
-template <class P, class... Ps, int I> struct at<placements<P, Ps...>, I> : at<placements<Ps...>, I - 1> {};
+template <class... Ps>
+struct placements {
+  static constexpr int count = sizeof...(Ps);
+};
+template <class List, int I>
+struct at;
+template <class P, class... Ps>
+struct at<placements<P, Ps...>, 0> {
+  using type = P;
+};
+template <class P, class... Ps, int I>
+struct at<placements<P, Ps...>, I> : at<placements<Ps...>, I - 1> {};
 
-template <class... Ds> using any = placements<whole, copies, addends, cut<Ds>...>;
+template <class... Ds>
+using any = placements<whole, copies, addends, cut<Ds>...>;
 template <class Dims, class P, class A, class Backend, class T = float>
 using placed = basic_tensor<T, Dims, typename P::template on<A>, Backend>;
 
 // ---- operators ----
-// `rows` and `columns`: the placements of the first and of the second operand (none: `placements<void>`). call<A>(...) is the operator.
-// `table`: operators with the same operands, whose rows stand in one table.
+// `rows` and `columns`: the placements of the first and of the second operand (none: `placements<void>`). call<A>(...)
+// is the operator. `table`: operators with the same operands, whose rows stand in one table.
 
 namespace ops {
 
@@ -44,13 +69,16 @@ using two = dims<batch, hidden>;
 struct one_operand {
   static constexpr const char* table = "x [batch, hidden]";
   using columns = any<hidden, batch>;
-  template <class P, class A, class B> using operand = placed<two, P, A, B>;
+  template <class P, class A, class B>
+  using operand = placed<two, P, A, B>;
 };
-#define ONE(op, text, ...)                                         \
-  struct op : one_operand {                                        \
-    static constexpr const char *tag = #op, *name = text;           \
-    template <class A, class X>                                    \
-    static auto call(const X& x) { return __VA_ARGS__; }           \
+#define ONE(op, text, ...)                                \
+  struct op : one_operand {                               \
+    static constexpr const char *tag = #op, *name = text; \
+    template <class A, class X>                           \
+    static auto call(const X& x) {                        \
+      return __VA_ARGS__;                                 \
+    }                                                     \
   };
 ONE(exp_, "exp(x)", exp(x))
 ONE(log_, "log(x)", log(x))
@@ -85,43 +113,55 @@ ONE(shift_, "shift<a>(x)", shift<A>(x))
 struct rope_ {
   static constexpr const char *table = "x [batch, seq, heads, head_dim]", *tag = "rope_", *name = "rope(x, table)";
   using columns = any<batch, seq, heads, head_dim>;
-  template <class P, class A, class B> using operand = placed<dims<batch, seq, heads, head_dim>, P, A, B>;
-  template <class A, class X> static auto call(const X& x) { return rope(x, rope_table{}); }
+  template <class P, class A, class B>
+  using operand = placed<dims<batch, seq, heads, head_dim>, P, A, B>;
+  template <class A, class X>
+  static auto call(const X& x) {
+    return rope(x, rope_table{});
+  }
 };
 
 #define TWO(op, text, row_dims, row_placements, column_dims, column_placements, column_type, ...) \
-  struct op {                                                                            \
-    static constexpr const char *tag = #op, *name = text;                                \
-    using rows = row_placements;                                                         \
-    using columns = column_placements;                                                   \
-    template <class P, class A, class B> using first = placed<row_dims, P, A, B>;        \
-    template <class P, class A, class B> using operand = placed<column_dims, P, A, B, column_type>; \
-    template <class A, class X, class Y>                                                 \
-    static auto call(const X& x, const Y& y) { return __VA_ARGS__; }                     \
+  struct op {                                                                                     \
+    static constexpr const char *tag = #op, *name = text;                                         \
+    using rows = row_placements;                                                                  \
+    using columns = column_placements;                                                            \
+    template <class P, class A, class B>                                                          \
+    using first = placed<row_dims, P, A, B>;                                                      \
+    template <class P, class A, class B>                                                          \
+    using operand = placed<column_dims, P, A, B, column_type>;                                    \
+    template <class A, class X, class Y>                                                          \
+    static auto call(const X& x, const Y& y) {                                                    \
+      return __VA_ARGS__;                                                                         \
+    }                                                                                             \
   };
 #define LIST(...) __VA_ARGS__
-TWO(contract_, "contract<hidden>(x, y): x [batch, seq, hidden], y [batch, hidden, ffn]", LIST(dims<batch, seq, hidden>), LIST(any<hidden, batch, seq>),
-    LIST(dims<batch, hidden, ffn>), LIST(any<hidden, batch, ffn>), float, contract<hidden>(x, y))
-TWO(plus_, "x + y: x [batch, seq], y [seq, hidden]", LIST(dims<batch, seq>), LIST(any<seq, batch>), LIST(dims<seq, hidden>), LIST(any<seq, hidden>),
-    float, x + y)
-TWO(minus_, "x - y: x [batch, seq], y [seq, hidden]", LIST(dims<batch, seq>), LIST(any<seq, batch>), LIST(dims<seq, hidden>), LIST(any<seq, hidden>),
-    float, x - y)
-TWO(times_, "x * y: x [batch, seq], y [seq, hidden]", LIST(dims<batch, seq>), LIST(any<seq, batch>), LIST(dims<seq, hidden>), LIST(any<seq, hidden>),
-    float, x* y)
-TWO(divide_, "x / y: x [batch, seq], y [seq, hidden]", LIST(dims<batch, seq>), LIST(any<seq, batch>), LIST(dims<seq, hidden>), LIST(any<seq, hidden>),
-    float, x / y)
-TWO(swiglu_, "swiglu(x, y): x, y [batch, ffn]", LIST(dims<batch, ffn>), LIST(any<batch, ffn>), LIST(dims<batch, ffn>), LIST(any<batch, ffn>),
-    float, swiglu(x, y))
-TWO(rms_norm_, "rms_norm(x, y): x [batch, hidden], weight y [hidden]", LIST(dims<batch, hidden>), LIST(any<batch, hidden>), LIST(dims<hidden>), LIST(any<hidden>),
-    float, rms_norm(x, y))
-TWO(layer_norm_, "layer_norm(x, y, y): x [batch, hidden], weight and bias y [hidden]", LIST(dims<batch, hidden>), LIST(any<batch, hidden>), LIST(dims<hidden>),
-    LIST(any<hidden>), float, layer_norm(x, y, y))
-TWO(attention_, "attention(x, y, y): queries x [batch, seq, heads, head_dim], keys and values y [batch, seq, kv_heads, head_dim]", LIST(dims<batch, seq, heads, head_dim>),
-    LIST(any<batch, seq, heads, head_dim>), LIST(dims<batch, seq, kv_heads, head_dim>), LIST(any<batch, seq, kv_heads, head_dim>), float, attention(x, y, y))
-TWO(embedding_, "embedding(y, x): ids y [batch, seq], table x [vocab, hidden]", LIST(dims<vocab, hidden>), LIST(any<vocab, hidden>), LIST(dims<batch, seq>),
-    LIST(any<batch>), std::int32_t, embedding(y, x))
-TWO(cross_entropy_, "cross_entropy(x, y): logits x [batch, seq, vocab], targets y [batch, seq]", LIST(dims<batch, seq, vocab>), LIST(any<vocab, batch>),
-    LIST(dims<batch, seq>), LIST(any<batch>), std::int32_t, cross_entropy(x, y))
+TWO(contract_, "contract<hidden>(x, y): x [batch, seq, hidden], y [batch, hidden, ffn]", LIST(dims<batch, seq, hidden>),
+    LIST(any<hidden, batch, seq>), LIST(dims<batch, hidden, ffn>), LIST(any<hidden, batch, ffn>), float,
+    contract<hidden>(x, y))
+TWO(plus_, "x + y: x [batch, seq], y [seq, hidden]", LIST(dims<batch, seq>), LIST(any<seq, batch>),
+    LIST(dims<seq, hidden>), LIST(any<seq, hidden>), float, x + y)
+TWO(minus_, "x - y: x [batch, seq], y [seq, hidden]", LIST(dims<batch, seq>), LIST(any<seq, batch>),
+    LIST(dims<seq, hidden>), LIST(any<seq, hidden>), float, x - y)
+TWO(times_, "x * y: x [batch, seq], y [seq, hidden]", LIST(dims<batch, seq>), LIST(any<seq, batch>),
+    LIST(dims<seq, hidden>), LIST(any<seq, hidden>), float, x* y)
+TWO(divide_, "x / y: x [batch, seq], y [seq, hidden]", LIST(dims<batch, seq>), LIST(any<seq, batch>),
+    LIST(dims<seq, hidden>), LIST(any<seq, hidden>), float, x / y)
+TWO(swiglu_, "swiglu(x, y): x, y [batch, ffn]", LIST(dims<batch, ffn>), LIST(any<batch, ffn>), LIST(dims<batch, ffn>),
+    LIST(any<batch, ffn>), float, swiglu(x, y))
+TWO(rms_norm_, "rms_norm(x, y): x [batch, hidden], weight y [hidden]", LIST(dims<batch, hidden>),
+    LIST(any<batch, hidden>), LIST(dims<hidden>), LIST(any<hidden>), float, rms_norm(x, y))
+TWO(layer_norm_, "layer_norm(x, y, y): x [batch, hidden], weight and bias y [hidden]", LIST(dims<batch, hidden>),
+    LIST(any<batch, hidden>), LIST(dims<hidden>), LIST(any<hidden>), float, layer_norm(x, y, y))
+TWO(attention_,
+    "attention(x, y, y): queries x [batch, seq, heads, head_dim], keys and values y [batch, seq, kv_heads, head_dim]",
+    LIST(dims<batch, seq, heads, head_dim>), LIST(any<batch, seq, heads, head_dim>),
+    LIST(dims<batch, seq, kv_heads, head_dim>), LIST(any<batch, seq, kv_heads, head_dim>), float, attention(x, y, y))
+TWO(embedding_, "embedding(y, x): ids y [batch, seq], table x [vocab, hidden]", LIST(dims<vocab, hidden>),
+    LIST(any<vocab, hidden>), LIST(dims<batch, seq>), LIST(any<batch>), std::int32_t, embedding(y, x))
+TWO(cross_entropy_, "cross_entropy(x, y): logits x [batch, seq, vocab], targets y [batch, seq]",
+    LIST(dims<batch, seq, vocab>), LIST(any<vocab, batch>), LIST(dims<batch, seq>), LIST(any<batch>), std::int32_t,
+    cross_entropy(x, y))
 #undef TWO
 #undef LIST
 
@@ -135,36 +175,49 @@ struct axis_of : axis_tag {
   static constexpr std::string_view name = "a";
 };
 
-template <class T> struct outcome_of { using type = T; };
-template <class Sum, class Count> struct outcome_of<loss<Sum, Count>> { using type = Sum; };
+template <class T>
+struct outcome_of {
+  using type = T;
+};
+template <class Sum, class Count>
+struct outcome_of<loss<Sum, Count>> {
+  using type = Sum;
+};
 
 template <class Op, int I, int J, class Backend = cpu_backend>
 struct cell {
   using a = axis_of<Op, I, J>;
   static auto ask() {
     if constexpr (requires { typename Op::rows; })
-      return Op::template call<a>(typename Op::template first<typename at<typename Op::rows, I>::type, a, Backend>{},
-                                  typename Op::template operand<typename at<typename Op::columns, J>::type, a, Backend>{});
+      return Op::template call<a>(
+          typename Op::template first<typename at<typename Op::rows, I>::type, a, Backend>{},
+          typename Op::template operand<typename at<typename Op::columns, J>::type, a, Backend>{});
     else
-      return Op::template call<a>(typename Op::template operand<typename at<typename Op::columns, J>::type, a, Backend>{});
+      return Op::template call<a>(
+          typename Op::template operand<typename at<typename Op::columns, J>::type, a, Backend>{});
   }
   using outcome = typename outcome_of<decltype(ask())>::type;
 };
 
 template <class Op>
 constexpr int rows_of = [] {
-  if constexpr (requires { typename Op::rows; }) return Op::rows::count;
-  else return 1;
+  if constexpr (requires { typename Op::rows; })
+    return Op::rows::count;
+  else
+    return 1;
 }();
 
-template <class... Ops> struct operators {};
-using one_operand = operators<ops::exp_, ops::log_, ops::sqrt_, ops::rsqrt_, ops::reciprocal_, ops::square_, ops::abs_, ops::tanh_, ops::sigmoid_, ops::relu_,
-                              ops::silu_, ops::gelu_, ops::gelu_exact_, ops::softmax_, ops::scale_, ops::sum_, ops::mean_, ops::slice_, ops::permute_,
-                              ops::rename_, ops::cast_, ops::dropout_>;
+template <class... Ops>
+struct operators {};
+using one_operand =
+    operators<ops::exp_, ops::log_, ops::sqrt_, ops::rsqrt_, ops::reciprocal_, ops::square_, ops::abs_, ops::tanh_,
+              ops::sigmoid_, ops::relu_, ops::silu_, ops::gelu_, ops::gelu_exact_, ops::softmax_, ops::scale_,
+              ops::sum_, ops::mean_, ops::slice_, ops::permute_, ops::rename_, ops::cast_, ops::dropout_>;
 using rotary = operators<ops::rope_>;
-using conversions = operators<ops::all_reduce_, ops::all_gather_, ops::reduce_scatter_, ops::split_, ops::all_to_all_, ops::shift_>;
-using two_operands = operators<ops::contract_, ops::plus_, ops::minus_, ops::times_, ops::divide_, ops::swiglu_, ops::rms_norm_, ops::layer_norm_,
-                               ops::attention_, ops::embedding_, ops::cross_entropy_>;
+using conversions =
+    operators<ops::all_reduce_, ops::all_gather_, ops::reduce_scatter_, ops::split_, ops::all_to_all_, ops::shift_>;
+using two_operands = operators<ops::contract_, ops::plus_, ops::minus_, ops::times_, ops::divide_, ops::swiglu_,
+                               ops::rms_norm_, ops::layer_norm_, ops::attention_, ops::embedding_, ops::cross_entropy_>;
 
 #if defined(WEFT_ASK)
 
@@ -174,7 +227,9 @@ int ask_row(std::integer_sequence<int, Is...>) {
   return (0 + ... + int(std::is_void_v<typename cell<Op, Is / columns, Is % columns>::outcome>));
 }
 template <class... Ops>
-int ask(operators<Ops...>) { return (0 + ... + ask_row<Ops>(std::make_integer_sequence<int, rows_of<Ops> * Ops::columns::count>{})); }
+int ask(operators<Ops...>) {
+  return (0 + ... + ask_row<Ops>(std::make_integer_sequence<int, rows_of<Ops> * Ops::columns::count>{}));
+}
 
 int main() { return ask(one_operand{}) + ask(rotary{}) + ask(conversions{}) + ask(two_operands{}); }
 
@@ -188,12 +243,13 @@ constexpr const char* why = nullptr;
 #endif
 #if defined(WEFT_ASK_DEVICE)
 
-// The kernels of the CUDA backend over a queue that is only declared; one for each operator, for the same reason as the axes.
-// "stubs.inc": what stands in for the kernels that it lacks, and says so.
+// The kernels of the CUDA backend over a queue that is only declared; one for each operator, for the same reason as the
+// axes. "stubs.inc": what stands in for the kernels that it lacks, and says so.
 struct declared_queue {
   static constexpr int block_threads = 256;
   std::int64_t resident_blocks();
-  template <class Kernel> void start(std::int64_t, std::size_t, const Kernel&);
+  template <class Kernel>
+  void start(std::int64_t, std::size_t, const Kernel&);
   void* scratch(std::size_t);
   void copy(const void*, void*, std::size_t);
   void upload(const void*, void*, std::size_t);
@@ -212,22 +268,29 @@ template <class Op, int I = 0>
 constexpr int legal = [] {
   constexpr int columns = Op::columns::count;
   static_assert(I < rows_of<Op> * columns, "an operator that refuses everything");
-  if constexpr (why<Op, I / columns, I % columns> == nullptr) return I;
-  else return legal<Op, I + 1>;
+  if constexpr (why<Op, I / columns, I % columns> == nullptr)
+    return I;
+  else
+    return legal<Op, I + 1>;
 }();
 template <class Op>
 int ask_one() {
-  return std::is_void_v<typename cell<Op, legal<Op> / Op::columns::count, legal<Op> % Op::columns::count, device_for<Op>>::outcome>;
+  return std::is_void_v<
+      typename cell<Op, legal<Op> / Op::columns::count, legal<Op> % Op::columns::count, device_for<Op>>::outcome>;
 }
 template <class... Ops>
-int ask(operators<Ops...>) { return (0 + ... + ask_one<Ops>()); }
+int ask(operators<Ops...>) {
+  return (0 + ... + ask_one<Ops>());
+}
 
 int main() { return ask(one_operand{}) + ask(rotary{}) + ask(conversions{}) + ask(two_operands{}); }
 
 #elif !defined(WEFT_ASK)
 
 // "missing.inc" has an entry for every operator and every kernel that the CUDA backend lacks for it.
-struct lack { const char *op, *kernel; };
+struct lack {
+  const char *op, *kernel;
+};
 constexpr lack missing[] = {
 #include "missing.inc"
 };
@@ -241,7 +304,8 @@ std::string note(const std::string& sentence) {
 }
 void notes() {
   if (!sentences.empty()) std::printf("\n");
-  for (std::size_t i = 0; i < sentences.size(); ++i) std::printf("(%zu) %s%s\n", i + 1, sentences[i].c_str(), i + 1 < sentences.size() ? "  " : "");
+  for (std::size_t i = 0; i < sentences.size(); ++i)
+    std::printf("(%zu) %s%s\n", i + 1, sentences[i].c_str(), i + 1 < sentences.size() ? "  " : "");
   sentences.clear();
 }
 
@@ -288,7 +352,8 @@ void table(operators<Op, Ops...>) {
 template <class Op, int... Is>
 std::string rows(std::integer_sequence<int, Is...>) {
   std::string out;
-  ((out += "| **" + name_of(typename at<typename Op::rows, Is>::type{}) + "** |" + row<Op, Is>(std::make_integer_sequence<int, Op::columns::count>{}) + "\n"),
+  ((out += "| **" + name_of(typename at<typename Op::rows, Is>::type{}) + "** |" +
+           row<Op, Is>(std::make_integer_sequence<int, Op::columns::count>{}) + "\n"),
    ...);
   return out;
 }
@@ -298,9 +363,11 @@ void tables(operators<Op, Ops...>, std::string names = "") {
   const std::string mine = rows<Op>(std::make_integer_sequence<int, Op::rows::count>{});
   const auto kept = std::exchange(sentences, {});
   if constexpr (sizeof...(Ops) > 0) {
-    const bool same = []<class Next, class... Rest>(operators<Next, Rest...>, const std::string& own) {
-      return rows<Next>(std::make_integer_sequence<int, Next::rows::count>{}) == own;
-    }(operators<Ops...>{}, mine) && sentences == kept;
+    const bool same =
+        []<class Next, class... Rest>(operators<Next, Rest...>, const std::string& own) {
+          return rows<Next>(std::make_integer_sequence<int, Next::rows::count>{}) == own;
+        }(operators<Ops...>{}, mine) &&
+        sentences == kept;
     sentences.clear();
     if (same) return tables(operators<Ops...>{}, names);
   }
@@ -313,7 +380,9 @@ void tables(operators<Op, Ops...>, std::string names = "") {
 }
 
 // Backends: what is asked above is compiled for the CPU, or this program would not be here.
-struct backend_row { std::string lacks, names; };
+struct backend_row {
+  std::string lacks, names;
+};
 template <class... Ops>
 void add_backend_rows(std::vector<backend_row>& rows, operators<Ops...>) {
   const auto add = [&](const char* tag, const std::string& name) {
@@ -328,23 +397,37 @@ void add_backend_rows(std::vector<backend_row>& rows, operators<Ops...>) {
 }
 void backend_table() {
   std::vector<backend_row> rows;
-  add_backend_rows(rows, one_operand{}), add_backend_rows(rows, rotary{}), add_backend_rows(rows, conversions{}), add_backend_rows(rows, two_operands{});
+  add_backend_rows(rows, one_operand{}), add_backend_rows(rows, rotary{}), add_backend_rows(rows, conversions{}),
+      add_backend_rows(rows, two_operands{});
   std::printf("| operators | `cpu_backend` | `cuda_backend` |\n|---|---|---|\n");
-  for (const backend_row& r : rows) std::printf("| %s | yes | %s |\n", r.names.c_str(), r.lacks.empty() ? "compiles" : ("lacks " + r.lacks).c_str());
+  for (const backend_row& r : rows)
+    std::printf("| %s | yes | %s |\n", r.names.c_str(), r.lacks.empty() ? "compiles" : ("lacks " + r.lacks).c_str());
 }
 
-// Conversions: from every placement to every other, forward and backward; refused pairs by the same table that convert<> asks.
+// Conversions: from every placement to every other, forward and backward; refused pairs by the same table that
+// convert<> asks.
 void conversion_table() {
-  struct kind { const char* name; holds at; };
-  const kind kinds[] = {{"invariant", holds::invariant}, {"replicate", holds::replicate}, {"partial", holds::partial}, {"shard d", holds::shard}};
-  std::printf("| from \\ to | invariant | replicate | partial | shard d | shard of another dimension |\n|---|---|---|---|---|---|\n");
+  struct kind {
+    const char* name;
+    holds at;
+  };
+  const kind kinds[] = {{"invariant", holds::invariant},
+                        {"replicate", holds::replicate},
+                        {"partial", holds::partial},
+                        {"shard d", holds::shard}};
+  std::printf(
+      "| from \\ to | invariant | replicate | partial | shard d | shard of another dimension "
+      "|\n|---|---|---|---|---|---|\n");
   for (const kind& from : kinds) {
     std::printf("| **%s** |", from.name);
     const auto say = [&](holds to, bool same) {
       const movement there = forward_of(from.at, to, same), back = backward_of(from.at, to, same);
-      if (there == movement::refused) std::printf(" refused |");
-      else if (from.at == to && same) std::printf(" - |");
-      else std::printf(" %s; %s |", std::string(weft::name_of(there)).c_str(), std::string(weft::name_of(back)).c_str());
+      if (there == movement::refused)
+        std::printf(" refused |");
+      else if (from.at == to && same)
+        std::printf(" - |");
+      else
+        std::printf(" %s; %s |", std::string(weft::name_of(there)).c_str(), std::string(weft::name_of(back)).c_str());
     };
     for (const kind& to : kinds) say(to.at, true);
     say(holds::shard, false);
