@@ -55,3 +55,16 @@ awk "$read_errors"'
 
 "${asked[@]}" -o "$work/matrix" -pthread
 "$work/matrix"
+
+# ---- kernels ----
+echo "== kernels"
+echo "| kernel | \`cpu_backend\` | \`cuda_backend\` | called in |"
+echo "|---|---|---|---|"
+while read -r kernel; do
+  has=no
+  grep -qx "$kernel" "$work/cuda" && has=yes
+  callers=$(grep -lE "Backend::$kernel[(<]|backend::$kernel[(<]" $include/{op,autograd,optim,parallel,nn,train,io}/*.hpp | sort |
+    sed 's|^include/weft/\(.*\)|`\1`|' | paste -sd, | sed 's/,/, /g') || true
+  echo "| \`$kernel\` | yes | $has | ${callers:--} |"
+done <"$work/cpu"
+if comm -13 "$work/cpu" "$work/cuda" | grep .; then fail "the CPU lacks these kernels of cuda_backend"; fi
