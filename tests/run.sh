@@ -25,6 +25,7 @@ need /usr/include/doctest/doctest.h doctest-dev
 need /usr/include/CLI/CLI.hpp libcli11-dev
 need /usr/include/nlohmann/json.hpp nlohmann-json3-dev
 need /usr/include/benchmark/benchmark.h libbenchmark-dev
+need valgrind valgrind
 install_missing || exit 1
 
 mkdir -p build

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # generate.sh [--check] [policies] [support]: writes the generated parts of the documentation, or, with --check, fails where a
 # page does not say what the code says.
-#   policies  docs/policies/*.md, by policy_tables.cpp
+#   policies  docs/policies/*.md, by policy_tables.cpp and checkpointing_tables.cpp
 #   support   docs/support.md, by support.sh
 # A part of a page stands between the lines `<!-- generated: NAME -->` and `<!-- end of generated -->`. The programs print each
 # part after a line `== NAME`. Every part has to be wanted by one page, and every page's part has to be printed.
@@ -17,11 +17,15 @@ trap 'rm -rf "$work"' EXIT
 
 stale=0
 for what; do
+  : >"$work/parts"
+  : >"$work/used"
   case $what in
     policies)
       pages=(docs/policies/*.md)
-      "$CXX" -std=c++20 -Iinclude docs/tools/policy_tables.cpp -o "$work/policy_tables" -pthread
-      "$work/policy_tables" >"$work/parts"
+      for program in policy_tables checkpointing_tables; do
+        "$CXX" -std=c++20 -Iinclude docs/tools/$program.cpp -o "$work/$program" -pthread
+        "$work/$program" >>"$work/parts"
+      done
       ;;
     support)
       pages=(docs/support.md)
@@ -29,7 +33,6 @@ for what; do
       ;;
     *) echo "generate.sh: there is no part called $what; it is policies or support" >&2; exit 2 ;;
   esac
-  : >"$work/used"
   for page in "${pages[@]}"; do
     awk -v parts="$work/parts" -v used="$work/used" '
       BEGIN { while ((getline line < parts) > 0) if (line ~ /^== /) name = substr(line, 4); else text[name] = text[name] line "\n" }

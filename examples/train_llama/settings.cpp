@@ -75,7 +75,7 @@ void resolve(settings& s) {
   if (s.plan.seq == 0) s.plan.seq = s.model.max_seq;
   require(s.plan.seq >= 1, "a sequence has at least 1 token, not ", s.plan.seq);
   s.model.max_seq = s.plan.seq;
-  s.model = s.model.resolved(s.degrees.tp, s.sequence_parallel);
+  s.model = s.model.resolved(s.degrees.tp);
   require(s.model.layers >= d.pp, s.model.layers, " layers don't fill pp = ", d.pp, " pipeline stages; choose pp of at most the number of layers");
   require(s.plan.micro_batches >= 1, "a step has at least 1 micro-batch, not ", s.plan.micro_batches);
   const std::int64_t parts = static_cast<std::int64_t>(s.plan.micro_batches) * s.degrees.dp;

@@ -43,7 +43,6 @@ refused 1 "no sharding policy called 'zero4'; there are, the nearest first: zero
 refused 1 "no precision policy called 'bf61'; there are, the nearest first: bf16, fp32" --data text --precision bf61
 refused 1 'temperature is -1' --data text --temperature -1
 refused 1 'at least 1 step' --data text --steps 0
-refused 1 "positions (max_seq) don't divide among tp = 2" --data text --seq 33 --sequence-parallel
 refused 1 "can't be made" --data text --out text/below
 refused 2 '--help lists the options' --data text --stepz 3
 refused 2 '--help lists the options' --data text --steps many

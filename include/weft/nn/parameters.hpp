@@ -20,7 +20,7 @@ struct initial {
 /// One parameter, as a parameter store sees it.
 struct parameter_record {
   std::string name;               // unique within the model: initial values are a function of it
-  shape global, local;            // extents of the whole, and of this rank's slice as its type shards it
+  shape global, local;            // extents of the whole; of every rank's slice as its type shards it, padding included
   std::int64_t offset[max_rank] = {};  // of this rank's slice, in global indices
   initial init;
   bool decays = true;             // weight decay; not for vectors (norms, biases)
@@ -46,7 +46,8 @@ class parameter_registry {
     return static_cast<int>(units_.size()) - 1;
   }
 
-  /// Makes `w` a parameter of the newest unit. `global` are its global extents. Throws when the ranks don't divide them, and
+  /// Makes `w` a parameter of the newest unit. `global` are its global extents. Where rank.extents has one that the ranks don't
+  /// divide, the last of them hold padding, which is zero and stays so. Throws when the ranks don't divide another, and
   /// when the name is taken: a parameter's initial values are a function of its name.
   /// Returns its record, where a bias of two dimensions says that it doesn't decay.
   template <any_tensor W>

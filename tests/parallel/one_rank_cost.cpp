@@ -1,0 +1,36 @@
+// A few training steps of one model on one rank, on a mesh whose three axes have one rank each ("axes") or on one without
+// axes ("none"), for callgrind to count. Run by one_rank_cost_test.sh.
+#include <cstdlib>
+#include <string_view>
+
+#include <weft/weft.hpp>
+
+namespace {
+using namespace weft;
+
+template <class S>
+void train(int steps) {
+  launch<S>({}, [&](context& rank) {
+    llama<S> model(rank, {.layers = 2, .hidden = 64, .heads = 4, .vocab = 256, .max_seq = 32});
+    parameter_store<cpu_backend, typename S::precision> store(rank, model.registry(), config_of<typename S::sharding>());
+    model.use(store);
+    pipeline<llama<S>> stages(rank, model);
+    using ids = typename llama<S>::ids;
+    struct token_pair { ids tokens, targets; };
+    const auto x = generate<ids>(rank, {2, 32}, [](std::int64_t i) { return i * 7 % 256; });
+    for (int step = 1; step <= steps; ++step) {
+      store.begin_step(2);
+      const loss_sums own = stages.train(2, 1, [&](int) { return token_pair{x, x}; }, [&](int) { store.end_micro_batch(); });
+      const double count = finished<typename pipeline<llama<S>>::loss_tensor>(rank, own).count;
+      store.finish_gradients();
+      store.step(adamw{}.at(step, 1e-3, 1 / (count * (1 + store.gradient_norm()))));
+    }
+  });
+}
+}  // namespace
+
+int main(int, char** argument) {
+  const int steps = std::atoi(argument[2]);
+  if (std::string_view(argument[1]) == "axes") train<strategy<mesh<dp, pp, tp>>>(steps);
+  else train<strategy<mesh<>>>(steps);
+}
