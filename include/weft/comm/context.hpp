@@ -15,6 +15,7 @@ namespace weft {
 
 class tape;
 class replay;
+class unit_observer;
 
 /// This rank's place along one axis.
 struct axis_group {
@@ -40,6 +41,7 @@ class context {
   weft::replay* replay = nullptr;  // null: what runs isn't run again
   span_log* spans = nullptr;   // null: nobody asks what was done when
   uneven_extents extents;      // that ranks may share out though they don't divide them
+  unit_observer* observer = nullptr;  // null: nobody looks at what flows through units
 
   int rank() const { return world.rank(); }
   int size() const { return world.size(); }

@@ -42,6 +42,14 @@ struct flat_unit {
   flat_range share(int index, int parts) const { return {size / parts * index, size / parts * (index + 1)}; }
 };
 
+/// What one rank keeps of a parameter: its elements, or its share of them along the axis `storage` (null: all).
+struct stored_parameter {
+  int unit;
+  const parameter_record& record;
+  axis_id storage;
+  array weight, gradient, first, second;  // weight: the master weight; first, second: the optimizer's moments
+};
+
 namespace detail {
 
 /// Global row-major index of local element i of a parameter, or -1 where that is padding.
