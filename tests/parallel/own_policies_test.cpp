@@ -106,7 +106,7 @@ TEST_CASE("one rank without threads") {
   weft_test::check_equal(weft_test::train<strategy<mesh<dp, tp>>>({}), weft_test::train<strategy<mesh<>, self>>({}), 0, 0);
   CHECK_THROWS_WITH_AS((weft_test::train<strategy<mesh<dp>, self>>({.dp = 2})), doctest::Contains("rank"), weft::error);
 }
-TEST_CASE("tied embeddings") {
+TEST_CASE("bug: tied embeddings get the gradient of one use") {
   weft_test::task t;
   t.model.tied_embeddings = true;
   const auto serial = weft_test::train<strategy<mesh<dp, tp>, fp64>>({}, t);
@@ -114,11 +114,4 @@ TEST_CASE("tied embeddings") {
   weft_test::check_equal(serial, weft_test::train<strategy<mesh<dp, tp>, fp64, replicated>>({.dp = 2, .tp = 2}, t), weft_test::fp64_loss,
                          weft_test::fp64_gradient);
   weft_test::check_equal(serial, weft_test::train<full>({.dp = 2, .tp = 4}, t), weft_test::fp64_loss, weft_test::fp64_gradient);
-}
-TEST_CASE("grouped-query attention") {
-  weft_test::task t;
-  t.model.kv_heads = 2;
-  const auto serial = weft_test::train<strategy<mesh<dp, tp>, fp64>>({}, t);
-  weft_test::check_equal(serial, weft_test::train<strategy<mesh<dp, tp>, fp64, zero3>>({.dp = 2, .tp = 2}, t), weft_test::fp64_loss,
-                         weft_test::fp64_gradient);
 }

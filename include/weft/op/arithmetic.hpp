@@ -120,6 +120,12 @@ struct binary_operator {
 
   // Sums g over the dimensions in which input i was broadcast, and puts the rest in the input's order.
   static void give(context& rank, tape_node& node, int i, const attributes& at, const array& g) {
+    if constexpr (sizeof(T) == 2)
+      if (node.input(i)->type == dtype::f32) return give_as<float>(rank, node, i, at, g);  // main gradients (of biases)
+    give_as<T>(rank, node, i, at, g);
+  }
+  template <class G>
+  static void give_as(context& rank, tape_node& node, int i, const attributes& at, const array& g) {
     const shape& own = i == 0 ? at.a : at.b;
     if (own == at.out && straight(at.map, i)) return contribute<Backend>(rank, node, i, g);
     bool reduced[max_rank];
@@ -134,11 +140,11 @@ struct binary_operator {
       in_order = in_order && order[n] == n;
       ++n;
     }
-    array sum = rank.make(dtype_of<T>, kept);
+    array sum = rank.make(dtype_of<G>, kept);
     Backend::reduce_dims(rank.queue<Backend>(), reduce::sum, at.map.rank, at.out.extent, reduced, g.template as<T>(),
-                         sum.template as<T>(), false);
+                         sum.template as<G>(), false);
     if (in_order) return contribute<Backend>(rank, node, i, sum);
-    array turned = rank.make(dtype_of<T>, own);
+    array turned = rank.make(dtype_of<G>, own);
     std::int64_t from[max_rank], to[max_rank], own_stride[max_rank], stride = 1;
     for (int d = own.rank - 1; d >= 0; --d) own_stride[d] = std::exchange(stride, stride * own[d]);
     stride = 1;

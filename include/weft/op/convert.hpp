@@ -29,7 +29,10 @@ struct conversion {
       y.data = move<Backend>(rank, *group, there, x.held(), from, to);
       computed(rank, {name_of(there), 0, received_bytes(there, x.held(), y.data, group->degree)}, {&y.data}, x);
     }
-    if (tape_node* node = record("convert", y, vjp, x)) node->set(conversion_attributes{axis, back, from, to});
+    if (tape_node* node = record("convert", y, vjp, x)) {
+      node->set(conversion_attributes{axis, back, from, to});
+      y.slot->type = x.slot->type;  // a weight's main gradient
+    }
     return y;
   }
   static void vjp(context& rank, tape_node& node) {

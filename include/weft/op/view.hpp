@@ -1,5 +1,6 @@
 // Other views of the same numbers: slice, permute, rename, cast. Linear: all of them take pending sums.
-// Invariant: nothing moves between ranks. Cost: a copy each (rename: none); no operations.
+// Invariant: nothing moves between ranks, and a view's gradient is kept in the type of what it views: a weight's main gradient.
+// Cost: a copy each (rename: none); no operations.
 #pragma once
 
 #include <weft/autograd/tape.hpp>
@@ -41,7 +42,7 @@ struct slice_operator {
       Backend::copy(rank.queue<Backend>(), s.rank, s.extent, part(x.held(), at), from, y.data, to, false);
       computed(rank, {"slice"}, {&y.data}, x);
     }
-    if (tape_node* node = record("slice", y, vjp, x)) node->set(at);
+    if (tape_node* node = record("slice", y, vjp, x)) node->set(at), y.slot->type = x.slot->type;
     return y;
   }
   static void vjp(context& rank, tape_node& node) {
@@ -83,7 +84,7 @@ struct permute_operator {
       turn(rank, at, x.held(), y.data, false);
       computed(rank, {"permute"}, {&y.data}, x);
     }
-    if (tape_node* node = record("permute", y, vjp, x)) node->set(at);
+    if (tape_node* node = record("permute", y, vjp, x)) node->set(at), y.slot->type = x.slot->type;
     return y;
   }
   static void vjp(context& rank, tape_node& node) {

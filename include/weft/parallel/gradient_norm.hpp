@@ -9,6 +9,7 @@
 
 namespace weft {
 
+/// Squares are added parameter by parameter, then finished together.
 class gradient_norm_parts {
  public:
   explicit gradient_norm_parts(context& rank) : rank_(rank) { clear(); }

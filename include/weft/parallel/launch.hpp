@@ -14,6 +14,7 @@
 
 namespace weft {
 
+/// What a launch may be told beside the degrees. seed: of every random number of the run.
 struct launch_options {
   std::uint64_t seed = 1;
   int threads_per_rank = 1;  // cores that each rank's kernels use

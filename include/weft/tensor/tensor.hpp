@@ -9,6 +9,8 @@ namespace weft {
 
 struct cpu_backend;
 
+/// Source of a tensor: op/create.hpp, or an operator. Copies share memory and slot. Layout: place<...>; axes that are
+/// not named are invariant.
 template <element T, class Dims, class Layout = layout<>, class Backend = cpu_backend>
 class basic_tensor : public value {
   static_assert(is_dims<Dims>, "weft: the second argument of a tensor is dims<...>");
@@ -69,6 +71,7 @@ inline constexpr bool is_tensor<basic_tensor<T, D, L, B>> = true;
 template <class X>
 concept any_tensor = is_tensor<std::remove_cvref_t<X>>;
 
+/// A tensor's dims<...> and layout<...>.
 template <any_tensor X>
 using dims_of = typename X::dims;
 template <any_tensor X>
