@@ -78,8 +78,8 @@ void time_streams(team& t, int64 n) {
   report("memcpy", 2 * z,
          [&] { std::memcpy(static_cast<void*>(c.data()), a.data(), static_cast<std::size_t>(n) * sizeof(T)); });
   report("add", 3 * z, [&] { apply(t, binary::add, n, a.data(), b.data(), c.data()); });
-  report("exp", 2 * z, [&] { apply(t, unary::exp, n, a.data(), c.data()); });
-  report("gelu", 2 * z, [&] { apply(t, unary::gelu, n, a.data(), c.data()); });
+  report("exp", 2 * z, [&] { apply<unary::exp>(t, n, a.data(), c.data()); });
+  report("gelu", 2 * z, [&] { apply<unary::gelu>(t, n, a.data(), c.data()); });
   report("swiglu", 3 * z, [&] { swiglu(t, n, a.data(), b.data(), c.data()); });
   report("swiglu backward", 5 * z,
          [&] { swiglu_backward(t, n, a.data(), b.data(), c.data(), d.data(), false, e.data(), false); });

@@ -15,12 +15,21 @@ namespace weft::cpu {
 namespace detail {
 
 template <class T>
-void unary_block(unary f, int64 n, const T* x, T* y) {
-  WEFT_DISPATCH(unary_block<false>, f, n, x, static_cast<const T*>(nullptr), y, false);
+using unary_kernel = void (*)(int64 n, const T* x, const T* dy, T* y, bool add);
+
+template <unary F, class T>
+void unary_block(int64 n, const T* x, const T* dy, T* y, bool add) {
+  WEFT_DISPATCH(unary_block<F>, n, x, dy, y, add);
+}
+template <unary F, class T>
+void unary_backward_block(int64 n, const T* x, const T* dy, T* dx, bool add) {
+  WEFT_DISPATCH(unary_backward_block<F>, n, x, dy, dx, add);
 }
 template <class T>
-void unary_block(unary f, int64 n, const T* x, const T* dy, T* dx, bool add) {
-  WEFT_DISPATCH(unary_block<true>, f, n, x, dy, dx, add);
+[[gnu::noinline]] void unary_blocks(team& workers, unary_kernel<T> kernel, int64 n, const T* x, const T* dy, T* y, bool add) {
+  for_blocks(workers, n, block_elements, [=](int64 begin, int64 end) {
+    kernel(end - begin, x + begin, dy ? dy + begin : nullptr, y + begin, add);
+  });
 }
 template <class T>
 void binary_block(binary f, int64 n, const T* a, int64 sa, const T* b, int64 sb, T* y) {
@@ -41,19 +50,16 @@ inline constexpr bool in_float = floating<T> && sizeof(T) < 8;
 
 }  // namespace detail
 
-/// y = f(x), n elements; y may be x.
-template <class T>
-void apply(team& workers, unary f, int64 n, const T* x, T* y) {
-  detail::for_blocks(workers, n, detail::block_elements,
-                     [=](int64 begin, int64 end) { detail::unary_block(f, end - begin, x + begin, y + begin); });
+/// y = F(x), n elements; y may be x.
+template <unary F, class T>
+void apply(team& workers, int64 n, const T* x, T* y) {
+  detail::unary_blocks<T>(workers, detail::unary_block<F, T>, n, x, nullptr, y, false);
 }
 
-/// dx (+)= f'(x) * dy; dx may be dy.
-template <class T>
-void apply_backward(team& workers, unary f, int64 n, const T* x, const T* dy, T* dx, bool add) {
-  detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
-    detail::unary_block(f, end - begin, x + begin, dy + begin, dx + begin, add);
-  });
+/// dx (+)= F'(x) * dy; dx may be dy.
+template <unary F, class T>
+void apply_backward(team& workers, int64 n, const T* x, const T* dy, T* dx, bool add) {
+  detail::unary_blocks<T>(workers, detail::unary_backward_block<F, T>, n, x, dy, dx, add);
 }
 
 /// y = f(a, b), all of n elements; y may be a or b.
