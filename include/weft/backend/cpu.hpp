@@ -28,7 +28,6 @@ struct cpu_backend {
   WEFT_DETAIL_KERNEL(matmul)
   WEFT_DETAIL_KERNEL(apply)
   WEFT_DETAIL_KERNEL(scale)
-  WEFT_DETAIL_KERNEL(reduce_dims)
   WEFT_DETAIL_KERNEL(softmax)
   WEFT_DETAIL_KERNEL(softmax_backward)
   WEFT_DETAIL_KERNEL(swiglu)
@@ -58,6 +57,11 @@ struct cpu_backend {
   template <unary F, class T>
   static void apply_backward(queue& cores, std::int64_t n, const T* x, const T* dy, T* dx, bool add) {
     cpu::apply_backward<F>(cores, n, x, dy, dx, add);
+  }
+
+  template <reduce Kind, class... Args>
+  static void reduce_dims(queue& cores, const Args&... args) {
+    cpu::reduce_dims<Kind>(cores, args...);
   }
 
   template <class T>

@@ -131,7 +131,7 @@ struct binary_operator {
       ++n;
     }
     array sum = rank.make(dtype_of<T>, kept);
-    Backend::reduce_dims(rank.queue<Backend>(), reduce::sum, at.map.rank, at.out.extent, reduced, g.template as<T>(),
+    Backend::template reduce_dims<reduce::sum>(rank.queue<Backend>(), at.map.rank, at.out.extent, reduced, g.template as<T>(),
                          sum.template as<T>(), false);
     if (in_order) return contribute<Backend>(rank, node, i, sum);
     array turned = rank.make(dtype_of<T>, own);

@@ -11,24 +11,23 @@ namespace detail {
 
 struct conversion_attributes {
   axis_id axis;
-  movement back;
+  mover back;
   int dim_from, dim_to;  // positions of the sharded dimension before and after, or -1
 };
 
 template <class Backend>
 struct conversion {
-  static value forward(const value& x, axis_id axis, movement there, movement back, int dim_from, int dim_to) {
+  static value forward(const value& x, axis_id axis, mover there, mover back, int dim_from, int dim_to) {
     context& rank = *x.rank;
     axis_group* group = rank.group(axis);
     if (!group) return x;
-    value y{x.rank, move<Backend>(rank, *group, there, x.held(), dim_from, dim_to), {}};
+    value y{x.rank, there(rank, *group, x.held(), dim_from, dim_to), {}};
     if (tape_node* node = record("convert", y, vjp, x)) node->set(conversion_attributes{axis, back, dim_from, dim_to});
     return y;
   }
   static void vjp(context& rank, tape_node& node) {
     const auto a = node.get<conversion_attributes>();
-    contribute<Backend>(rank, node, 0,
-                        move<Backend>(rank, *rank.group(a.axis), a.back, node.output_gradient(), a.dim_to, a.dim_from));
+    contribute<Backend>(rank, node, 0, a.back(rank, *rank.group(a.axis), node.output_gradient(), a.dim_to, a.dim_from));
   }
 
   /// `invariant -> replicate`, once a tape.
@@ -42,7 +41,7 @@ struct conversion {
     y.slot->live = x.slot->live;
     y.slot->type = x.slot->type;
     y.slot->of_weights = x.slot->of_weights;
-    node->set(conversion_attributes{axis, movement::all_reduce, -1, -1});
+    node->set(conversion_attributes{axis, move<Backend, movement::all_reduce>, -1, -1});
     std::erase_if(x.slot->promotions, [&](const slot::promotion& p) { return p.axis == axis; });
     x.slot->promotions.push_back({axis, rank.tape->epoch(), y.slot});
     return y;
@@ -105,11 +104,13 @@ auto convert(const X& x) {
   if constexpr (there == movement::none && from.kind == to::kind) {
     return x;
   } else {
-    using engine = detail::conversion<typename X::backend>;
+    using Backend = typename X::backend;
+    using engine = detail::conversion<Backend>;
     if constexpr (from.kind == holds::invariant && to::kind == holds::replicate) {
       return result(engine::promote(x, id_of<A>));
     } else {
-      return result(engine::forward(x, id_of<A>, there, backward_of(from.kind, to::kind, same),
+      constexpr movement back = backward_of(from.kind, to::kind, same);
+      return result(engine::forward(x, id_of<A>, detail::move<Backend, there>, detail::move<Backend, back>,
                                     detail::position_of<dims_of<X>>(from), detail::position_of<dims_of<X>>(into)));
     }
   }
@@ -163,7 +164,9 @@ auto all_to_all(const X& x) {
 template <mesh_axis A, any_tensor X>
 X shift(const X& x) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::shard, "weft: shift<axis>(x) hands on slices: x has to be sharded over that axis");
-  return X(detail::conversion<typename X::backend>::forward(x, id_of<A>, movement::shift, movement::shift_back, 0, 0));
+  using Backend = typename X::backend;
+  return X(detail::conversion<Backend>::forward(x, id_of<A>, detail::move<Backend, movement::shift>,
+                                                detail::move<Backend, movement::shift_back>, 0, 0));
 }
 
 }  // namespace weft

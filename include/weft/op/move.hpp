@@ -115,32 +115,30 @@ array ring(context& rank, axis_group& group, const array& x, int step) {
   return y;
 }
 
-/// Moves x along one axis. `from` and `to` are the positions of the dimension that is sharded before and after.
-template <class Backend>
-array move(context& rank, axis_group& group, movement what, const array& x, int from, int to) {
-  switch (what) {
-    case movement::none: return x;
-    case movement::keep_first: {
-      if (group.index == 0) return x;
-      array y = rank.make(x.type, x.shape);
-      Backend::zero(rank.queue<Backend>(), y);
-      return y;
-    }
-    case movement::slice: return slice<Backend>(rank, group, x, to);
-    case movement::pad: return pad<Backend>(rank, group, x, from);
-    case movement::all_reduce: {
-      array y = rank.make(x.type, x.shape);
-      group.comm.all_reduce(x.data, y.data, x.elements(), x.type, reduction::sum).wait();
-      return y;
-    }
-    case movement::all_gather: return gather<Backend>(rank, group, x, from);
-    case movement::reduce_scatter: return scatter_sum<Backend>(rank, group, x, to);
-    case movement::all_to_all: return exchange<Backend>(rank, group, x, from, to);
-    case movement::shift: return ring<Backend>(rank, group, x, 1);
-    case movement::shift_back: return ring<Backend>(rank, group, x, -1);
-    case movement::refused: break;
+/// Moves x along one axis. `from` and `to` are the positions of the dimension that is sharded before and after. A function for
+/// each movement, so that a program has those that its conversions name.
+template <class Backend, movement What>
+array move(context& rank, axis_group& group, const array& x, [[maybe_unused]] int from, [[maybe_unused]] int to) {
+  static_assert(What != movement::refused);
+  if constexpr (What == movement::none) {
+    return x;
+  } else if constexpr (What == movement::keep_first) {
+    if (group.index == 0) return x;
+    array y = rank.make(x.type, x.shape);
+    Backend::zero(rank.queue<Backend>(), y);
+    return y;
+  } else if constexpr (What == movement::all_reduce) {
+    array y = rank.make(x.type, x.shape);
+    group.comm.all_reduce(x.data, y.data, x.elements(), x.type, reduction::sum).wait();
+    return y;
   }
-  fail("a refused conversion was run");
+  else if constexpr (What == movement::slice) return slice<Backend>(rank, group, x, to);
+  else if constexpr (What == movement::pad) return pad<Backend>(rank, group, x, from);
+  else if constexpr (What == movement::all_gather) return gather<Backend>(rank, group, x, from);
+  else if constexpr (What == movement::reduce_scatter) return scatter_sum<Backend>(rank, group, x, to);
+  else if constexpr (What == movement::all_to_all) return exchange<Backend>(rank, group, x, from, to);
+  else return ring<Backend>(rank, group, x, What == movement::shift ? 1 : -1);
 }
+using mover = array (*)(context&, axis_group&, const array&, int from, int to);
 
 }  // namespace weft::detail

@@ -34,7 +34,7 @@ struct reduction_operator {
     for (int d = 0; d < at.in.rank; ++d)
       if (!reduced.at[d]) kept.push_back(at.in[d]);
     value y{x.rank, rank.make(dtype_of<T>, kept), {}};
-    Backend::reduce_dims(rank.queue<Backend>(), reduce::sum, at.in.rank, at.in.extent, reduced.at, x.held().template as<T>(),
+    Backend::template reduce_dims<reduce::sum>(rank.queue<Backend>(), at.in.rank, at.in.extent, reduced.at, x.held().template as<T>(),
                          y.data.template as<T>(), false);
     if (tape_node* node = record("sum", y, vjp, x)) node->set(at);
     return y;

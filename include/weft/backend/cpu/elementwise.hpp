@@ -121,18 +121,28 @@ void convert(team& workers, int64 n, const From* x, To* y, bool add = false) {
   detail::convert(workers, n, detail::convert_elements<To, From>, x, sizeof(From), y, sizeof(To), add);
 }
 
-/// y = value, n times.
-template <class T>
-void fill(team& workers, int64 n, T value, T* y) {
-  detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
-    const int64 seed = end - begin < 64 ? end : begin + 64;
-    for (int64 i = begin; i < seed; ++i) y[i] = value;
-    for (int64 done = seed - begin; begin + done < end;) {  // what is there, once more
-      const int64 more = end - begin - done < done ? end - begin - done : done;
-      std::memcpy(static_cast<void*>(y + begin + done), y + begin, static_cast<std::size_t>(more) * sizeof(T));
+namespace detail {
+
+/// One element of `size` bytes, n times.
+[[gnu::noinline]] inline void fill(team& workers, int64 n, std::size_t size, const void* value, void* y) {
+  const auto bytes = static_cast<int64>(size);
+  for_blocks(workers, n, block_elements, [=](int64 begin, int64 end) {
+    char* const to = static_cast<char*>(y) + begin * bytes;
+    std::memcpy(to, value, size);
+    for (int64 done = 1, all = end - begin; done < all;) {  // what is there, once more
+      const int64 more = all - done < done ? all - done : done;
+      std::memcpy(to + done * bytes, to, static_cast<std::size_t>(more * bytes));
       done += more;
     }
   });
+}
+
+}  // namespace detail
+
+/// y = value, n times.
+template <class T>
+void fill(team& workers, int64 n, T value, T* y) {
+  detail::fill(workers, n, sizeof(T), &value, y);
 }
 
 }  // namespace weft::cpu
