@@ -41,7 +41,7 @@ template <class T>
 void add_row(int64 n, const void* from, int64 sx, void* to, int64 sy) {
   const T* const x = static_cast<const T*>(from);
   T* const y = static_cast<T*>(to);
-  if (sx == 1 && sy == 1) return convert_block(n, x, y, true);
+  if (sx == 1 && sy == 1) return convert_elements<T, T>(n, x, y, true);
   for (int64 i = 0; i < n; ++i) put(y[i * sy], widen(x[i * sx]), true);
 }
 
