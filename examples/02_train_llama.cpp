@@ -49,6 +49,11 @@ int main(int argc, char** argv) {
   app.add_option("--held-out", s.held_out, "share of the text kept for validation");
   app.add_option("--validate-every", s.plan.validate_every, "steps; 0: at the end only");
 
+  app.option_defaults()->group("Monitor");
+  app.add_option("--watch-every", s.plan.watch.every, "steps between statistics of every layer; 0: none");
+  app.add_option("--on-non-finite", s.on_non_finite, "NaN or infinity: stop, skip the step or zero gradients");
+  app.add_option("--spike", s.plan.watch.spike_deviations, "deviations that make a loss a spike; 0: none is");
+
   app.option_defaults()->group("Optimizer");
   app.add_option("--lr", s.optimizer.lr, "highest learning rate");
   app.add_option("--warmup", s.plan.schedule.warmup, "steps of linear warm-up; a cosine follows");

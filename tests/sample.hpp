@@ -6,6 +6,13 @@
 
 namespace weft_test {
 
+/// Sanitizers make a program of many instantiations slow to compile, too: such tests leave some out.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool sanitized = true;
+#else
+inline constexpr bool sanitized = false;
+#endif
+
 /// The divisor: 1 unless WEFT_TEST_SAMPLE says more. As a loop's stride it visits every n-th case.
 inline int sample_stride() {
   const char* text = std::getenv("WEFT_TEST_SAMPLE");

@@ -44,7 +44,11 @@ void end_run(const settings& s, const weft::text_corpus& text, const weft::train
   std::printf("memory of rank 0 at its peak, MiB: %.1f =", static_cast<double>(ledger.peak_total) / (1 << 20));
   for (std::size_t c = 0; c < ledger.at_peak.size(); ++c)
     std::printf("%s %s %.1f", c ? " +" : "", std::string(weft::memory_names[c]).c_str(), static_cast<double>(ledger.at_peak[c]) / (1 << 20));
-  std::printf("\n%s holds config.json, metrics.jsonl, memory.json, sample.txt, and trace.json for ui.perfetto.dev\n", s.plan.folder.c_str());
+  if (r.spikes + r.not_finite > 0)
+    std::printf("\n%lld loss spikes; %lld steps with NaN or infinity, %lld gradient elements set to zero",
+                static_cast<long long>(r.spikes), static_cast<long long>(r.not_finite), static_cast<long long>(r.zeroed));
+  std::printf("\n%s holds config.json, metrics.jsonl, %smemory.json, sample.txt, and trace.json for ui.perfetto.dev\n",
+              s.plan.folder.c_str(), s.plan.watch.every > 0 ? "monitor.jsonl, " : "");
   weft::write_file(s.plan.folder + "/sample.txt", s.prompt + sample + '\n');
   if (!sample.empty()) std::printf("\n-- a sample, from the prompt on --\n%s%s\n", s.prompt.c_str(), harmless(sample).c_str());
 }

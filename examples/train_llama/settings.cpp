@@ -5,6 +5,7 @@
 #include <thread>
 
 #include <weft/io/json.hpp>
+#include <weft/train/step_guard.hpp>
 
 namespace train_llama {
 namespace {
@@ -75,7 +76,7 @@ void resolve(settings& s) {
   if (s.plan.seq == 0) s.plan.seq = s.model.max_seq;
   require(s.plan.seq >= 1, "a sequence has at least 1 token, not ", s.plan.seq);
   s.model.max_seq = s.plan.seq;
-  s.model = s.model.resolved(s.degrees.tp, s.sequence_parallel);
+  s.model = s.model.resolved(s.degrees.tp);
   require(s.model.layers >= d.pp, s.model.layers, " layers don't fill pp = ", d.pp, " pipeline stages; choose pp of at most the number of layers");
   require(s.plan.micro_batches >= 1, "a step has at least 1 micro-batch, not ", s.plan.micro_batches);
   const std::int64_t parts = static_cast<std::int64_t>(s.plan.micro_batches) * s.degrees.dp;
@@ -86,6 +87,12 @@ void resolve(settings& s) {
   require(s.optimizer.clip_norm >= 0, "the gradient norm is clipped at 0 (off) or above, not ", s.optimizer.clip_norm);
   require(s.held_out >= 0 && s.held_out < 1, "the held-out share is from 0 to below 1, not ", s.held_out);
   weft::check(s.sample);
+
+  const auto& actions = weft::non_finite_names;
+  check_name("answer to NaN", s.on_non_finite, {std::begin(actions), std::end(actions)});
+  const auto* const action = std::find(std::begin(actions), std::end(actions), s.on_non_finite);
+  s.plan.watch.on_non_finite = static_cast<weft::non_finite>(action - std::begin(actions));
+  weft::check(s.plan.watch);
 }
 
 std::string to_json(const settings& s) {
@@ -104,6 +111,8 @@ std::string to_json(const settings& s) {
   put("beta1", s.optimizer.beta1), put("beta2", s.optimizer.beta2), put("eps", s.optimizer.eps);
   put("weight_decay", s.optimizer.weight_decay), put("clip", s.optimizer.clip_norm);
   put("data", s.data), put("held_out", s.held_out), put("validate_every", s.plan.validate_every);
+  put("watch_every", s.plan.watch.every), put("on_non_finite", s.on_non_finite);
+  put("spike", s.plan.watch.spike_deviations);
   put("validation_sequences", s.plan.validation_sequences), put("prompt", s.prompt), put("sample_tokens", s.sample.tokens);
   put("temperature", s.sample.temperature), put("top_k", s.sample.top_k), put("top_p", s.sample.top_p);
   put("repetition_penalty", s.sample.repetition_penalty);

@@ -25,6 +25,7 @@ struct settings {
   weft::training plan = {.steps = 1500, .batch = 16, .schedule = {.warmup = 40}};
 
   std::string data, out;
+  std::string on_non_finite = "stop";  // the name of plan.watch.on_non_finite
   double held_out = 0.05;
 
   std::string prompt = "/// ";

@@ -18,7 +18,7 @@ using weft_test::traced_ranks;
 using row = tensor<double, dims<hidden>>;
 using rows = tensor<double, dims<batch, hidden>, shard<batch, tp>>;
 
-TEST_CASE("many uses of a weight, one all-reduce of its gradient") {
+TEST_CASE("bug: a whole input of sharded work gets one rank's share of its gradient (many uses, one all-reduce)") {
   traced_ranks({.tp = 4}, [](context& rank, auto count) {
     const rows x = ones<rows>(rank, {8, 3});
     row w = full<row>(rank, {3}, 2).requires_grad();

@@ -234,6 +234,21 @@ TEST_CASE("gradients kept in another type than the value's") {
   });
 }
 
+TEST_CASE("bug: a 16-bit bias's gradient is rounded, or overflows, on its way to an fp32 main gradient") {
+  alone([](context& rank) {
+    const auto x = ones<tensor<fp16, dims<batch, heads, hidden>>>(rank, {2047, 2, 3});
+    auto bias = ones<tensor<fp16, dims<hidden>>>(rank, {3}).requires_grad();
+    auto turned = ones<tensor<fp16, dims<hidden, heads>>>(rank, {3, 2}).requires_grad();
+    auto positions = ones<tensor<fp16, dims<seq, hidden>>>(rank, {4, 3}).requires_grad();
+    bias.slot->type = turned.slot->type = positions.slot->type = dtype::f32;
+    const auto first = permute<heads, hidden>(rename<seq, heads>(slice<seq>(positions, 0, 2)));
+    backward(sum(cast<float>(((x + bias) + turned) + first)), 65);
+    for (int i = 0; i < 3; ++i) CHECK(bias.slot->gradient.as<float>()[i] == 2 * 2047 * 65);  // beyond fp16's 65504
+    for (int i = 0; i < 6; ++i) CHECK(turned.slot->gradient.as<float>()[i] == 2047 * 65);    // and odd, with more bits than its 11
+    for (int i = 0; i < 12; ++i) CHECK(positions.slot->gradient.as<float>()[i] == (i < 6 ? 2047 * 65 : 0));  // through views
+  });
+}
+
 TEST_CASE("logits that are a parameter are not written over") {
   alone([](context& rank) {
     matrix x = normal<matrix>(rank, "x", {2, 4});

@@ -4,11 +4,13 @@
 # its `#else`. The right version must compile, without warnings. The wrong one (-DWRONG) must not, and every SENTENCE
 # must stand in the compiler's output, word for word. PRECOMPILED is a header that includes <weft/weft.hpp> with its
 # precompiled form beside it, or ''; it is used only for a FILE that includes <weft/weft.hpp>.
+# nvcc compiles FILE as CUDA with <weft/weft.cuh> in front, up to the host compiler's turn: its own front end has to answer.
 set -euo pipefail
 compiler=$1 precompiled=$2 file=$3
 include="$(dirname "${BASH_SOURCE[0]}")/../../include"
-out=$(mktemp)
-trap 'rm -f "$out"' EXIT
+work=$(mktemp -d)
+out=$work/out
+trap 'rm -rf "$work"' EXIT
 
 mapfile -t sentences < <(awk '/^\/\/ expect: /{ sub(/^\/\/ expect: +/, ""); print; next } { exit }' "$file")
 if [ ${#sentences[@]} = 0 ] || [ -z "${sentences[0]}" ]; then
@@ -20,13 +22,20 @@ if ! grep -q '^#ifdef WRONG' "$file" || ! grep -q '^#else' "$file"; then
   exit 1
 fi
 
-command=("$compiler" -std=c++20 -Wall -Wextra -fsyntax-only -I "$include")
+strict=(-Werror)
+if [ "$(basename "$compiler")" = nvcc ]; then
+  command=("$compiler" -x cu -std=c++20 --expt-relaxed-constexpr --extended-lambda -diag-suppress=3001 -arch=sm_90 -I "$include"
+    -include weft/weft.cuh -cuda -o "$work/front.ii")
+  strict=()
+else
+  command=("$compiler" -std=c++20 -Wall -Wextra -fsyntax-only -I "$include")
+fi
 if [ -n "$precompiled" ] && grep -q '^#include <weft/weft.hpp>' "$file"; then
   command+=(-include "$precompiled")
 fi
 
-if ! "${command[@]}" -Werror "$file" >"$out" 2>&1; then
-  echo "$file: the right version does not compile (${command[*]} -Werror):"
+if ! "${command[@]}" "${strict[@]}" "$file" >"$out" 2>&1; then
+  echo "$file: the right version does not compile (${command[*]} ${strict[*]}):"
   head -n 100 "$out"
   exit 1
 fi

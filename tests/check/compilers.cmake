@@ -50,4 +50,13 @@ foreach(name IN ITEMS g++ clang++)
   endforeach()
 endforeach()
 
+# nvcc has a front end of its own, and no precompiled headers: a sample, one program for each kind of sentence.
+if(WEFT_HAS_CUDA)
+  foreach(stem IN ITEMS silu_of_partial missing_all_reduce contract_sharded_with_whole cross_entropy_tokens_one_side
+      optimizer_fed_a_pending_gradient sequence_parallel_without_tp)
+    add_test(NAME compile_fail/${stem}/nvcc
+      COMMAND bash "${check_dir}/compile_fail.sh" "${WEFT_NVCC}" "" "${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/${stem}.cpp")
+  endforeach()
+endif()
+
 add_test(NAME check/self COMMAND bash "${check_dir}/self.sh" "${CMAKE_CXX_COMPILER}")

@@ -103,7 +103,7 @@ TEST_CASE("a rank learns why it was ended") {
   CHECK(told == "This collective can't finish: rank 1 failed: the disk is full");
 }
 
-TEST_CASE("ranks that disagree are told who calls what") {
+TEST_CASE("bug: ranks that disagree on a collective corrupt it (they are told who calls what)") {
   std::string text = message_of(3, [](threads& c) {
     float x[8] = {};
     if (c.rank() == 1) {
@@ -167,7 +167,7 @@ TEST_CASE("a disagreement found while nobody waits still ends the launch") {
                  "disagree"));
 }
 
-TEST_CASE("no program hangs: the ranks are told what each waits for") {
+TEST_CASE("bug: a rank that waits for what never comes hangs (the ranks are told what each waits for)") {
   std::string text = message_of(3, [](threads& c) {
     if (c.rank() == 1) return;
     c.barrier().wait();

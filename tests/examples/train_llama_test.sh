@@ -43,13 +43,14 @@ refused 1 "no sharding policy called 'zero4'; there are, the nearest first: zero
 refused 1 "no precision policy called 'bf61'; there are, the nearest first: bf16, fp32" --data text --precision bf61
 refused 1 'temperature is -1' --data text --temperature -1
 refused 1 'at least 1 step' --data text --steps 0
-refused 1 "positions (max_seq) don't divide among tp = 2" --data text --seq 33 --sequence-parallel
 refused 1 "can't be made" --data text --out text/below
+refused 1 "no answer to NaN called 'zeros'; there are, the nearest first: zero, stop, skip" --data text --on-non-finite zeros
+refused 1 'every -1 steps' --data text --watch-every -1
 refused 2 '--help lists the options' --data text --stepz 3
 refused 2 '--help lists the options' --data text --steps many
 
 "$program" --help >out 2>err || fault '--help fails'
-for option in strategy dp tp pp ranks steps lr data seed print-config temperature top-k top-p repetition-penalty; do
+for option in strategy dp tp pp ranks steps lr data seed print-config watch-every on-non-finite temperature top-k top-p repetition-penalty; do
   grep -qF -- "--$option" out || fault "--help does not show --$option"
 done
 
@@ -60,19 +61,20 @@ grep -qF '"steps":7' out || fault '--print-config does not print the steps'
 
 small=(--data text --steps 3 --layers 2 --hidden 32 --heads 4 --seq 32 --batch 4 --sample-tokens 5 --out deep/run)
 for strategy in zero3-bf16 replicated-fp32-full-sp; do
-  "$program" "${small[@]}" --strategy "$strategy" >out 2>err || fault "$strategy fails: $(cat err)"
+  "$program" "${small[@]}" --strategy "$strategy" --watch-every 2 --on-non-finite zero >out 2>err || fault "$strategy fails: $(cat err)"
   [ ! -s err ] || fault "$strategy writes to stderr: $(cat err)"
   [ "$(grep -c '^step [123]/3  loss ' out)" = 3 ] || fault "$strategy does not print three steps"
   grep -q 'unigram entropy' out || fault "$strategy does not compare with the unigram entropy"
   ! grep -q $'\r' out || fault "$strategy draws a bar into a file"
 done
 for run in deep/run deep/run-2; do
-  for file in config.json metrics.jsonl memory.json trace.json sample.txt; do
+  for file in config.json metrics.jsonl monitor.jsonl memory.json trace.json sample.txt; do
     [ -s "$run/$file" ] || fault "$run/$file is missing or empty"
   done
 done
 grep -qF '"strategy":"zero3-bf16"' deep/run/config.json || fault 'the second run wrote over the first'
 [ "$(grep -c '"loss":' deep/run/metrics.jsonl)" = 3 ] || fault 'metrics.jsonl does not have a line a step'
+[ "$(grep -c '^{"step":2,"unit":"' deep/run/monitor.jsonl)" = 4 ] || fault 'monitor.jsonl does not have a line a unit'
 
 # A pipeline prints the losses of one rank.
 losses() { sed -n 's/^step \([0-9]\).*loss \([0-9.]*\).*/\1 \2/p'; }

@@ -21,13 +21,22 @@ constexpr tolerance in_double{.logits = 1e-10, .losses = 1e-10, .norms = 1e-10, 
 // step of unsure size; the weights' three sums mix few such elements with many sure ones.
 constexpr tolerance in_float{.logits = 2e-6, .losses = 1e-6, .norms = 5e-6, .gradients = 2e-5, .weights = 5e-6};
 
+llama_config config_of(const numbers& reference) {
+  const auto c = [&](const char* name) { return reference.at(std::string("config ") + name).at(0); };
+  const auto whole = [&](const char* name) { return static_cast<std::int64_t>(c(name)); };
+  return {.layers = whole("layers"), .hidden = whole("hidden"), .heads = whole("heads"), .kv_heads = whole("kv_heads"), .ffn = whole("ffn"),
+          .vocab = whole("vocab"), .max_seq = whole("seq"), .rope_theta = c("theta"), .norm_eps = c("eps"), .init_stddev = c("stddev"),
+          .tied_embeddings = c("tied") != 0};
+}
+
 template <class Precision>
 void check_all(const numbers& reference, const tolerance& most) {
-  using whole = strategy<mesh<dp, tp>, Precision>;
-  using sharded = strategy<mesh<dp, tp>, Precision, zero3>;
-  const settings s(reference.at("config"));
-  SUBCASE("one rank") { check(reference, replay<whole>({}, s), most); }
-  SUBCASE("zero3, dp 2 x tp 2") { check(reference, replay<sharded>({.dp = 2, .tp = 2}, s), most); }
+  using whole = llama<strategy<mesh<dp, tp>, Precision>>;
+  using sharded = llama<strategy<mesh<dp, tp>, Precision, zero3>>;
+  const settings s(reference);
+  const llama_config config = config_of(reference);
+  SUBCASE("one rank") { check(reference, replay<whole>({}, config, s), most); }
+  SUBCASE("zero3, dp 2 x tp 2") { check(reference, replay<sharded>({.dp = 2, .tp = 2}, config, s), most); }
 }
 
 }  // namespace

@@ -165,7 +165,7 @@ TEST_CASE("shift hands each slice to the next rank of its ring") {
 TEST_CASE("a dimension that ranks can't share evenly is refused, naming the axis") {
   CHECK_THROWS_WITH_AS(on_ranks({.tp = 4},
                                 [](context& rank) { split<seq, tp>(full<tensor<double, dims<seq>>>(rank, {6}, 1)); }),
-                       doctest::Contains("a dimension of 6 elements can't be sharded evenly over the 4 ranks of axis tp"), weft::error);
+                       doctest::Contains("dimension seq of 6 elements can't be sharded evenly over the 4 ranks of axis tp"), weft::error);
   CHECK_THROWS_WITH_AS(on_ranks({.tp = 4}, [](context& rank) { full<tensor<double, dims<seq>, shard<seq, tp>>>(rank, {6}, 1); }),
                        doctest::Contains("dimension seq has 6 elements, which 4 ranks can't share evenly"), weft::error);
 }

@@ -14,12 +14,6 @@ inline constexpr double fp64_loss = 1e-10, fp64_gradient = 1e-8;
 // In fp32 the same reasoning starts from 6e-8: losses agree to 1e-5, gradients of the fifth step to 5e-3 of the largest.
 inline constexpr double fp32_loss = 1e-5, fp32_gradient = 5e-3;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool sanitized = true;
-#else
-inline constexpr bool sanitized = false;
-#endif
-
 struct mesh_case {
   weft::degrees degrees;
   int batch = 8, micro_batches = 1;

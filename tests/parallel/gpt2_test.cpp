@@ -3,18 +3,8 @@
 
 namespace {
 using namespace weft;
-using weft_test::check_gpt2_meshes, weft_test::fp64_gradient, weft_test::fp64_loss;
+using weft_test::fp64_gradient, weft_test::fp64_loss;
 }  // namespace
-
-TEST_CASE("gpt2, replicated, equals one rank") { check_gpt2_meshes<fp64, replicated>(fp64_loss, fp64_gradient); }
-TEST_CASE("gpt2, zero3, equals one rank") { check_gpt2_meshes<fp64, zero3>(fp64_loss, fp64_gradient); }
-TEST_CASE("gpt2, replicated, sequence parallel, equals one rank") {
-  check_gpt2_meshes<fp64, replicated, sequence_parallel>(fp64_loss, fp64_gradient);
-}
-TEST_CASE("gpt2, zero3, sequence parallel, equals one rank") { check_gpt2_meshes<fp64, zero3, sequence_parallel>(fp64_loss, fp64_gradient); }
-TEST_CASE("gpt2 in fp32 equals one rank") {
-  check_gpt2_meshes<fp32, zero3, sequence_parallel>(weft_test::fp32_loss, weft_test::fp32_gradient);
-}
 
 TEST_CASE("gpt2 with a head of its own and without dropout") {
   gpt2_config c = weft_test::small_gpt2;
@@ -37,7 +27,7 @@ TEST_CASE("gpt2 in bf16 with fp32 main gradients follows fp32") {
   for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(wanted[i]).epsilon(0.01));
 }
 
-TEST_CASE("dropout: other masks in every recorded pass, the same again from the same count, none in evaluation") {
+TEST_CASE("bug: dropout changes with the sharding, repeats itself, or stays on in evaluation") {
   using S = strategy<mesh<dp, tp>, fp64, zero3, sequence_parallel>;
   const auto losses = [](const degrees& d) {
     std::vector<double> out;
@@ -88,6 +78,6 @@ TEST_CASE("gpt2: parameters are counted, biases don't decay, what can't be share
       }
     CHECK(all == weft_test::small_gpt2.parameters());
   });
-  CHECK_THROWS_WITH_AS(gpt2_config{}.resolved(2), doctest::Contains("pad it to 50258"), weft::error);
+  CHECK_THROWS_WITH_AS(gpt2_config{}.resolved(5), doctest::Contains("12 heads don't divide"), weft::error);
   CHECK_THROWS_WITH_AS(gpt2_config{.dropout = 1}.resolved(), doctest::Contains("dropout rate"), weft::error);
 }

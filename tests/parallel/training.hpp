@@ -58,13 +58,18 @@ outcome train_model(const weft::degrees& degrees, const Config& config, const pl
       store.finish_gradients();
       const double norm = store.gradient_norm() / tokens;
       if (step == t.steps)
-        store.each_parameter([&](const parameter_record& p, const auto* gradient, const auto*) {
+        store.each_parameter([&](const parameter_record& p, const auto* gradient, const auto* weight) {
           const std::lock_guard guard(lock);
           auto& all = out.gradients[p.name];
           all.resize(std::size_t(p.global.elements()), NAN);
           for (std::int64_t i = 0; i < p.local.elements(); ++i) {
-            double& at = all[std::size_t(detail::global_index(p, i))];
             const double g = double(gradient[i]) / tokens;
+            const std::int64_t index = detail::global_index(p, i);
+            if (index < 0) {
+              require(g == 0 && double(weight[i]) == 0, "the padding of parameter ", p.name, " has a gradient or a weight");
+              continue;
+            }
+            double& at = all[std::size_t(index)];
             // Ranks that hold the same elements hold the same numbers: collectives give every rank the same bits.
             if (!std::isnan(at) && at != g) at = INFINITY;
             else at = g;

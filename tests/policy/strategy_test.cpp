@@ -27,12 +27,14 @@ struct coarse {
 struct keeps_all {
   static constexpr std::string_view name = "all";
   static constexpr bool recomputes = false;
+  static constexpr bool keeps(const op_cost&) { return true; }
 };
 struct pigeons {};  // a communicator, as far as a strategy looks
 
 static_assert(sharding_policy<replicated> && sharding_policy<zero3> && sharding_policy<in_two_halves>);
 static_assert(precision_policy<fp32> && precision_policy<bf16_mixed> && precision_policy<fp64> && precision_policy<coarse>);
-static_assert(checkpointing_policy<checkpoint_none> && checkpointing_policy<checkpoint_full> && checkpointing_policy<keeps_all>);
+static_assert(checkpointing_policy<checkpoint_none> && checkpointing_policy<checkpoint_full> && checkpointing_policy<checkpoint_selective> &&
+              checkpointing_policy<keeps_all>);
 static_assert(!sharding_policy<fp32> && !precision_policy<zero3> && !checkpointing_policy<pigeons> && !precision_policy<int>);
 
 using plain = strategy<mesh<dp>>;

@@ -12,7 +12,7 @@ using namespace weft;
 namespace {
 
 // A "model" whose every number is told, so that what the loop does with them can be seen.
-struct told final : trainable {
+struct told : trainable {
   double bad = 0;          // added to the loss of step 3
   double bad_norm = 0;     // and to its norm
   double norm_of_sums = 8;
@@ -89,6 +89,76 @@ TEST_CASE("files: a line a step, the ledger, the trace") {
   CHECK(ledger.at("ranks").at(0).at("categories").contains("optimizer"));
   CHECK(nlohmann::json::parse(read_file(folder / "trace.json")).at("traceEvents").size() > 3);
   CHECK_THROWS_WITH_AS(run(work, {.steps = 1, .folder = folder / "missing"}), doctest::Contains("metrics.jsonl can't be written"), error);
+}
+
+TEST_CASE("spikes are losses far above the last ones, and every rank counts the same") {
+  loss_spikes two(2, 4);
+  for (const double loss : {10.0, 90.0, 10.0, 11.0}) CHECK(!two.saw(loss));  // learned from, however they jump
+  // Mean 30.25, deviation 34.5: a spike is above 99.3.
+  loss_spikes same = two;
+  CHECK(!same.saw(99.2));
+  CHECK(!two.saw(std::nan("")));
+  CHECK(two.saw(99.3));
+  loss_spikes off(0, 4), level(3, 5);
+  for (int i = 0; i < 20; ++i) CHECK(!off.saw(i == 15 ? 1e9 : 1));
+  int spikes = 0;
+  for (int i = 0; i < 40; ++i) spikes += level.saw((i < 20 ? 1 : 50) + i % 2 * 0.5);
+  CHECK(spikes == 1);  // a level that stays is no more than one
+
+  told work;  // losses 9, 8, ... but 7 + 100 in step 3
+  work.bad = 400;
+  const weft_test::temporary_folder folder;
+  const auto result = run(work, {.steps = 5, .folder = folder.path(), .watch = {.spike_deviations = 3, .spike_window = 2}});
+  CHECK(result.spikes == 1);
+  CHECK(result.not_finite == 0);
+  CHECK(work.updates.size() == 5);
+  const std::string lines = read_file(folder / "metrics.jsonl");
+  CHECK(lines.find("\"spike\":true") > lines.find("\"step\":3,\"loss\":107"));
+  CHECK(lines.find("\"spike\":true") < lines.find("\"step\":4"));
+  told calm;
+  calm.bad = 400;
+  CHECK(run(calm, {.steps = 5, .watch = {.spike_deviations = 0, .spike_window = 2}}).spikes == 0);
+}
+
+TEST_CASE("a run is told what to watch in numbers that make sense") {
+  const auto refused = [](monitoring watch, const char* sentence) {
+    told work;
+    CHECK_THROWS_WITH_AS(run(work, {.steps = 1, .watch = watch}), doctest::Contains(sentence), error);
+  };
+  refused({.every = -1}, "every -1 steps");
+  refused({.every = 3}, "nowhere to go; give the run a folder");
+  refused({.most_in_a_row = -2}, "most_in_a_row is -2");
+  refused({.spike_deviations = -1}, "spike_deviations is -1");
+  refused({.spike_deviations = std::nan("")}, "spike_deviations is nan");
+  refused({.spike_window = 1}, "spike_window is 1");
+}
+
+TEST_CASE("skip and zero go on without what can't be said or mended") {
+  for (const non_finite what : {non_finite::skip, non_finite::zero}) {
+    told work;
+    work.bad_norm = INFINITY;  // from the third step on
+    CHECK(run(work, {.steps = 5, .watch = {.on_non_finite = what}}).skipped == 3);
+    CHECK(work.updates.size() == 2);
+    told again;
+    again.bad = std::nan("");
+    const auto result = run(again, {.steps = 5, .watch = {.on_non_finite = what, .most_in_a_row = 1}});
+    CHECK(result.skipped == 1);
+    CHECK(result.not_finite == 1);
+    CHECK(again.updates.size() == 4);
+    told longer;
+    longer.bad_norm = INFINITY;
+    CHECK_THROWS_WITH_AS(run(longer, {.steps = 5, .watch = {.on_non_finite = what, .most_in_a_row = 1}}),
+                         doctest::Contains("step 4 is infinite; the 1 steps before it were no better"), error);
+  }
+}
+
+TEST_CASE("bad steps between good ones are not in a row") {
+  struct every_other : told {
+    loss_sums gradients(std::int64_t step) override { return {step % 2 ? std::nan("") : 8, 4}; }
+  } work;
+  const auto result = run(work, {.steps = 7, .watch = {.on_non_finite = non_finite::skip, .most_in_a_row = 1}});
+  CHECK(result.skipped == 4);
+  CHECK(work.updates.size() == 3);
 }
 
 TEST_CASE("a step that is not accepted changes nothing, and the optimizer doesn't count it") {

@@ -88,7 +88,7 @@ using sharded = strategy<mesh<dp, tp>, zero3, checkpoint_full>;
 
 }  // namespace
 
-TEST_CASE("micro-batches and ranks with unequal counts equal the one big batch") {
+TEST_CASE("bug: the loss is a mean of means where token counts differ (micro-batches and ranks equal the one big batch)") {
   const training plan{.steps = 5, .batch = 8, .seq = 16, .validation_sequences = 0};
   const auto in_parts = [&](int parts) {
     training p = plan;

@@ -1,4 +1,4 @@
-// Recomputation: run a function without recording it, and again, recording, when its gradient is due.
+// Recomputation: run a function, keeping little of what it computes, and again when its gradient is due.
 // Invariant: the second run sees the same inputs and the same random counters, so it computes the same values.
 #pragma once
 
@@ -11,16 +11,36 @@ template <class F, class X, class Y>
 struct checkpointed {
   F f;
   X input;
+  weft::replay operators;
   weft::tape again;
+
+  // The first run is recorded too, on a tape that is thrown away: it says which values the backward will look at.
+  Y first_run(context& rank) {
+    const X x = recorded_input(static_cast<bool>(input.slot));
+    weft::tape once;
+    Y y;
+    {
+      const recording on(rank, &once);
+      const replay::scope noted(rank, operators);
+      y = f(x);
+    }
+    operators.end_first_run([&](auto&& look) { once.each_saved(look); }, y.held());
+    return y;
+  }
+  X recorded_input(bool wants_gradient) const {
+    X x = input;
+    x.data = x.held();
+    x.slot = wants_gradient ? new_slot(x.data, x.data.type) : ref<slot>();
+    return x;
+  }
 
   static void vjp(context& rank, tape_node& node) {
     auto& self = *static_cast<checkpointed*>(node.state.get());
     if (node.part() == backward_part::weights) return self.again.backward_weights(rank);
-    X x = self.input;
-    x.data = x.held();
-    x.slot = node.input(0) ? new_slot(x.held(), x.held().type) : ref<slot>();
+    const X x = self.recorded_input(static_cast<bool>(node.input(0)));
     {
-      recording on(rank, &self.again);
+      const recording on(rank, &self.again);
+      const replay::scope recalling(rank, self.operators);
       Y y = self.f(x);
       if (!y.slot) return;  // nothing that the function reads wants a gradient
       y.slot->gradient = node.output_gradient();
@@ -36,20 +56,19 @@ struct checkpointed {
 
 }  // namespace detail
 
-/// y = f(x), keeping only x. f is copied and called once more in the backward; leaves that it reads beside x (parameters)
-/// get their gradients as usual.
-template <class F, any_tensor X>
+/// y = f(x), keeping x and what the policy wants of the operators' outcomes. f is copied and called once more in the backward,
+/// where what nobody looks at any more is left out; leaves that it reads beside x (parameters) get their gradients as usual.
+/// f runs the same operators both times and reads tensors through operators only. A unit's boundary goes round a checkpoint.
+template <checkpointing_policy Policy = checkpoint_full, class F, any_tensor X>
 auto checkpoint(F f, const X& x) {
   using Y = decltype(f(x));
   context& rank = *x.rank;
   if (!rank.tape) return f(x);
-  Y y;
-  {
-    recording off(rank, nullptr);
-    y = f(x);
-  }
+  if (rank.replay) rank.replay->looked_at(x);
+  auto state = std::make_shared<detail::checkpointed<F, X, Y>>(
+      detail::checkpointed<F, X, Y>{std::move(f), x, weft::replay([](const op_cost& cost) { return bool(Policy::keeps(cost)); }), {}});
+  Y y = state->first_run(rank);
   y.slot = detail::new_slot(y.data, y.data.type);
-  auto state = std::make_shared<detail::checkpointed<F, X, Y>>(detail::checkpointed<F, X, Y>{std::move(f), x, {}});
   y.slot->epoch = rank.tape->epoch();
   tape_node& node = rank.tape->push();
   node.name = "checkpoint";

@@ -9,7 +9,7 @@
 #include <memory>
 #include <type_traits>
 
-#include <weft/comm/context.hpp>
+#include <weft/autograd/replay.hpp>
 
 namespace weft {
 
@@ -39,6 +39,7 @@ class tape_node {
   array take_saved(int i) { return saved_[i].live || part_ == backward_part::inputs ? saved(i) : std::move(saved_[i].data); }
   void save(const value& v) { saved_[saved_count_++] = {v.data, v.slot && v.slot->live ? v.slot : ref<slot>()}; }
   void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
+  int saved_count() const { return saved_count_; }
 
   void add_input(const value& v) { inputs_[input_count_++] = v.slot; }
   /// Where input i's gradient goes; null when none is wanted, or not in this part of the backward.
@@ -113,6 +114,12 @@ class tape {
       run(rank, node);
     }
   }
+  /// Calls f(array) with everything that is kept for the backward.
+  template <class F>
+  void each_saved(F&& f) const {
+    for (const tape_node& node : nodes_)
+      for (int i = 0; i < node.saved_count(); ++i) f(node.saved(i));
+  }
 
   /// The first part of that: gradients of activations. Entries that lead to weights stay, with what they need, for
   /// backward_weights(), which may come any time later; nothing may be recorded in between.
@@ -184,6 +191,7 @@ inline ref<slot> new_slot(const array& of, dtype type) {
 /// Records an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise.
 template <class... Inputs>
 tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&), const Inputs&... inputs) {
+  if (out.rank->replay) out.rank->replay->recorded(out, {static_cast<const value*>(&inputs)...});
   tape* to = out.rank->tape;
   if (!to || !(inputs.slot || ...)) return nullptr;
   out.slot = new_slot(out.data, out.data.type);

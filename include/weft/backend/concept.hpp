@@ -36,6 +36,24 @@ struct adamw_step {
   double lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale;
 };
 
+/// What one pass over an array says of it. squares (their sum), lowest and highest are over its finite elements; where
+/// there are none, 0, infinity and -infinity.
+struct array_statistics {
+  double squares = 0, lowest = __builtin_inf(), highest = -__builtin_inf();
+  std::int64_t elements = 0, not_finite = 0;
+
+  /// Of two arrays together.
+  void join(const array_statistics& other) {
+    squares += other.squares;
+    lowest = other.lowest < lowest ? other.lowest : lowest;
+    highest = other.highest > highest ? other.highest : highest;
+    elements += other.elements;
+    not_finite += other.not_finite;
+  }
+  /// Of the array multiplied by a number above 0.
+  void scale(double by) { squares *= by * by, lowest *= by, highest *= by; }
+};
+
 /// Where a rank's slice lies in the whole tensor, for each dimension: its extent, the whole's, and its first index there.
 struct placed_slice {
   int rank = 0;

@@ -68,6 +68,14 @@ struct cpu_backend {
   static double sum_of_squares(queue& cores, std::int64_t n, const T* x) {
     return cpu::sum_of_squares(cores, n, x);
   }
+  template <class T>
+  static array_statistics statistics(queue& cores, std::int64_t n, const T* x) {
+    return cpu::statistics(cores, n, x);
+  }
+  template <class T>
+  static std::int64_t zero_not_finite(queue& cores, std::int64_t n, T* x) {
+    return cpu::zero_not_finite(cores, n, x);
+  }
 
   static void copy_bytes(queue&, const void* from, void* to, std::int64_t bytes) {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));

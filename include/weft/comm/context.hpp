@@ -7,12 +7,15 @@
 #include <typeinfo>
 
 #include <weft/comm/any.hpp>
+#include <weft/comm/extents.hpp>
 #include <weft/comm/spans.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft {
 
 class tape;
+class replay;
+class unit_observer;
 
 /// This rank's place along one axis.
 struct axis_group {
@@ -35,7 +38,10 @@ class context {
   any_communicator world;
   arena memory;
   weft::tape* tape = nullptr;  // null: nothing is recorded
+  weft::replay* replay = nullptr;  // null: what runs isn't run again
   span_log* spans = nullptr;   // null: nobody asks what was done when
+  uneven_extents extents;      // that ranks may share out though they don't divide them
+  unit_observer* observer = nullptr;  // null: nobody looks at what flows through units
 
   int rank() const { return world.rank(); }
   int size() const { return world.size(); }
@@ -93,13 +99,26 @@ int shard_index(const context& rank) {
   return index;
 }
 
-/// Extent of dimension D on each rank, from the global one. Throws when the ranks don't divide it.
+/// Number of axes with more than one rank among them.
+template <class L, class D>
+int shard_axes_of(const context& rank) {
+  return []<class... As>(const context& r, list<As...>) { return (0 + ... + int(r.degree<As>() > 1)); }(rank, shard_axes<L, D>{});
+}
+
+/// Extent of dimension D on each rank, from the global one. Throws when the ranks don't divide it, unless rank.extents has it:
+/// then it is rounded up, and the last ranks hold padding.
 template <class L, class D>
 std::int64_t local_extent(const context& rank, std::int64_t global) {
   const int n = shards_of<L, D>(rank);
-  require(global % n == 0, "dimension ", std::string(D::name), " has ", global, " elements, which ", n,
-          " ranks can't share evenly; choose an extent or degrees that divide");
-  return global / n;
+  require(global % n == 0 || (rank.extents.has(D::name, global) && shard_axes_of<L, D>(rank) == 1), "dimension ", std::string(D::name), " has ", global,
+          " elements, which ", n, " ranks can't share evenly; choose an extent or degrees that divide");
+  return uneven_extents::share(global, n);
+}
+/// The global extent, from each rank's.
+template <class L, class D>
+std::int64_t global_extent(const context& rank, std::int64_t local) {
+  const int n = shards_of<L, D>(rank);
+  return shard_axes_of<L, D>(rank) == 1 ? rank.extents.whole(D::name, local, n) : local * n;
 }
 
 /// Local sizes of a tensor type from its global ones.

@@ -15,6 +15,7 @@ struct dimension_text {
   std::string_view name;
   std::int64_t held = 0;  // elements on this rank
   int parts = 1;          // ranks that share the dimension
+  std::int64_t whole = 0;
 };
 
 // One placement as text: kind<first, ...>
@@ -50,7 +51,9 @@ std::string text_of(layout<Ps...>) {
 
 template <any_tensor X, class E>
 dimension_text dimension_of(const X& x) {
-  return {tag_of<E>::name, x.template local_extent<tag_of<E>>(), shards_of<layout_of<X>, tag_of<E>>(*x.rank)};
+  using D = tag_of<E>;
+  const std::int64_t held = x.template local_extent<D>();
+  return {D::name, held, shards_of<layout_of<X>, D>(*x.rank), global_extent<layout_of<X>, D>(*x.rank, held)};
 }
 
 [[gnu::cold, gnu::noinline]] inline std::string describe(dtype type, std::initializer_list<dimension_text> dimensions, const std::string& placements) {
@@ -61,7 +64,7 @@ dimension_text dimension_of(const X& x) {
     out += d.name;
     out += ' ';
     append(out, d.held);
-    if (d.parts > 1) out += " of ", append(out, d.held * d.parts);
+    if (d.parts > 1) out += " of ", append(out, d.whole);
     before = ", ";
   }
   out += dimensions.size() == 0 ? " []" : "]";

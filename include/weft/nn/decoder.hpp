@@ -62,6 +62,7 @@ class decoder {
     const std::int64_t n = tokens.template local_extent<seq>(), most = model().config().max_seq;
     require(n <= most, "a sequence of ", n, " tokens is longer than max_seq = ", most);
     require_ids(tokens, 0, model().config().vocab, "the token");
+    if constexpr (S::sequence_parallel) rank_->extents.replace(seq::name, n);
     return model().pass_for(tokens);
   }
   /// On the first stage: tokens [batch/dp, seq] -> [batch/dp, seq, hidden], sequence-parallel [batch/dp, seq/tp, hidden].
@@ -76,7 +77,7 @@ class decoder {
     for (const Layer& layer : layers_) {
       const auto run = [pass, &layer](const auto& h) { return pass.block(layer, h); };
       x = in_unit(*rank_, *hooks_, unit++, [&](const auto& h) {
-        if constexpr (S::checkpointing::recomputes) return checkpoint(run, h);
+        if constexpr (S::checkpointing::recomputes) return checkpoint<typename S::checkpointing>(run, h);
         else return run(h);
       }, x);
     }
@@ -108,6 +109,7 @@ class decoder {
   /// has a copy of the unit: it begins with the same numbers, and the gradients of both are added up before each step.
   template <class F>
   void add_embedding(std::int64_t rows, std::int64_t width, double stddev, F&& others) {
+    rank_->extents.add(vocab::name, rows);
     const bool copied = tied_ && stage_.count > 1;
     if (!stage_.first() && !(copied && stage_.last())) return;
     embedding_unit_ = registry_.begin_unit("embedding");

@@ -25,7 +25,7 @@ struct gpt2_config {
   friend bool operator==(const gpt2_config&, const gpt2_config&) = default;
 
   /// The configuration with every 0 filled in, checked against the degrees. Throws weft::error with the way out.
-  gpt2_config resolved(int tensor_parallel = 1, bool sequence_parallel = false) const {
+  gpt2_config resolved(int tensor_parallel = 1) const {
     gpt2_config c = *this;
     const auto at_least_one = detail::check_at_least_one;
     at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
@@ -36,9 +36,6 @@ struct gpt2_config {
     at_least_one(c.ffn, "ffn");
     const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
     divides(c.heads, "heads"), divides(c.ffn, "ffn");
-    require(c.vocab % tensor_parallel == 0, "a vocab of ", c.vocab, " doesn't divide among tp = ", tensor_parallel,
-            " ranks; choose tp so that it does, or pad it to ", (c.vocab + tensor_parallel - 1) / tensor_parallel * tensor_parallel);
-    if (sequence_parallel) divides(c.max_seq, "positions (max_seq)");
     return c;
   }
 
@@ -58,7 +55,7 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
  public:
   using ids = typename base::ids;
 
-  gpt2(context& rank, const gpt2_config& wanted) : gpt2(rank, wanted.resolved(rank.degree<tp>(), S::sequence_parallel), 0) {}
+  gpt2(context& rank, const gpt2_config& wanted) : gpt2(rank, wanted.resolved(rank.degree<tp>()), 0) {}
 
   const gpt2_config& config() const { return config_; }
   /// Passes recorded so far. A run that goes on where another ended sets it to what that one had.

@@ -29,7 +29,7 @@ struct llama_config {
   friend bool operator==(const llama_config&, const llama_config&) = default;
 
   /// The configuration with every 0 filled in, checked against the degrees. Throws weft::error with the way out.
-  llama_config resolved(int tensor_parallel = 1, bool sequence_parallel = false) const {
+  llama_config resolved(int tensor_parallel = 1) const {
     llama_config c = *this;
     const auto at_least_one = detail::check_at_least_one;
     at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
@@ -46,8 +46,7 @@ struct llama_config {
     at_least_one(c.head_dim, "head_dim"), at_least_one(c.ffn, "ffn");
     c.rope_scaling = c.rope_scaling.resolved(c.max_seq);
     const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
-    divides(c.heads, "heads"), divides(c.kv_heads, "kv_heads"), divides(c.ffn, "ffn"), divides(c.vocab, "vocab");
-    if (sequence_parallel) divides(c.max_seq, "positions (max_seq)");
+    divides(c.heads, "heads"), divides(c.kv_heads, "kv_heads"), divides(c.ffn, "ffn");
     return c;
   }
 
@@ -80,7 +79,7 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
   using compute = typename S::precision::compute;
   using ids = typename base::ids;
 
-  llama(context& rank, const llama_config& wanted) : llama(rank, wanted.resolved(rank.degree<tp>(), S::sequence_parallel), 0) {}
+  llama(context& rank, const llama_config& wanted) : llama(rank, wanted.resolved(rank.degree<tp>()), 0) {}
 
   const llama_config& config() const { return config_; }
 

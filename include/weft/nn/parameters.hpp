@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <weft/autograd/tape.hpp>
+#include <weft/nn/unit_observer.hpp>
 
 namespace weft {
 
@@ -19,7 +20,7 @@ struct initial {
 
 struct parameter_record {
   std::string name;
-  shape global, local;
+  shape global, local;            // local: of every rank, padding included
   std::int64_t offset[max_rank] = {};  // of this rank's slice, in global indices
   initial init;
   bool decays = true;             // weight decay; not for vectors (norms, biases)
@@ -42,7 +43,8 @@ class parameter_registry {
     return static_cast<int>(units_.size()) - 1;
   }
 
-  /// Makes `w` a parameter of the newest unit. `global` are its global extents. Throws when the ranks don't divide them, and
+  /// Makes `w` a parameter of the newest unit. `global` are its global extents. Where rank.extents has one that the ranks don't
+  /// divide, the last of them hold padding, which is zero and stays so. Throws when the ranks don't divide another, and
   /// when the name is taken: a parameter's initial values are a function of its name.
   /// Returns its record, where a bias of two dimensions says that it doesn't decay.
   template <any_tensor W>
@@ -113,22 +115,28 @@ auto in_unit(context& rank, unit_hooks& hooks, int unit, F&& f, const X& x) {
     enter.name = "unit begins";
     enter.in_every_part = true;
     enter.set(boundary{&hooks, unit});
+    if (rank.observer) enter.add_input(x);
     enter.vjp = [](context& rank, tape_node& node) {
       const auto b = node.get<boundary>();
+      if (rank.observer) rank.observer->backward_ends(b.unit, detail::pending_gradient(node.input(0)));
       b.hooks->after_backward(b.unit, node.part());
       if (rank.spans) rank.spans->end();
     };
   }
+  if (rank.observer) rank.observer->forward_begins(unit, x);
   auto y = f(x);
+  if (rank.observer) rank.observer->forward_ends(unit, y, detail::cut_axes<layout_of<decltype(y)>>());
   if (rank.tape) {
     tape_node& leave = rank.tape->push();
     leave.name = "unit ends";
     leave.in_every_part = true;
     leave.set(boundary{&hooks, unit});
+    if (rank.observer) leave.add_input(y);
     leave.vjp = [](context& rank, tape_node& node) {
       const auto b = node.get<boundary>();
       if (rank.spans) rank.spans->begin((node.part() == backward_part::weights ? "weight gradients " : "backward ") + rank.spans->unit_name(b.unit));
       b.hooks->before_backward(b.unit, node.part());
+      if (rank.observer) rank.observer->backward_begins(b.unit, detail::pending_gradient(node.input(0)));
     };
   }
   hooks.after_forward(unit);

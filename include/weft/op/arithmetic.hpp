@@ -45,8 +45,12 @@ struct binary_operator {
     context& rank = *a.rank;
     attributes at{f, map, {}, a.held().shape, b.held().shape};
     for (int d = 0; d < map.rank; ++d) at.out.push_back(map.at[0][d] >= 0 ? at.a[map.at[0][d]] : at.b[map.at[1][d]]);
-    value y{a.rank, rank.make(dtype_of<T>, at.out), {}};
-    pair(rank, f, at, a.held(), 0, b.held(), 1, y.data);
+    value y{a.rank, {}, {}};
+    if (!recalled(rank, "binary", y.data)) {
+      y.data = rank.make(dtype_of<T>, at.out);
+      pair(rank, f, at, a.held(), 0, b.held(), 1, y.data);
+      computed(rank, {"binary", static_cast<double>(at.out.elements())}, {&y.data}, a, b);
+    }
     if (tape_node* node = record("binary", y, vjp, a, b)) {
       node->set(at);
       if (f == binary::multiply || f == binary::divide) {
@@ -116,6 +120,12 @@ struct binary_operator {
 
   // Sums g over the dimensions in which input i was broadcast, and puts the rest in the input's order.
   static void give(context& rank, tape_node& node, int i, const attributes& at, const array& g) {
+    if constexpr (sizeof(T) == 2)
+      if (node.input(i)->type == dtype::f32) return give_as<float>(rank, node, i, at, g);  // main gradients (of biases)
+    give_as<T>(rank, node, i, at, g);
+  }
+  template <class G>
+  static void give_as(context& rank, tape_node& node, int i, const attributes& at, const array& g) {
     const shape& own = i == 0 ? at.a : at.b;
     if (own == at.out && straight(at.map, i)) return contribute<Backend>(rank, node, i, g);
     bool reduced[max_rank];
@@ -130,11 +140,11 @@ struct binary_operator {
       in_order = in_order && order[n] == n;
       ++n;
     }
-    array sum = rank.make(dtype_of<T>, kept);
+    array sum = rank.make(dtype_of<G>, kept);
     Backend::template reduce_dims<reduce::sum>(rank.queue<Backend>(), at.map.rank, at.out.extent, reduced, g.template as<T>(),
-                         sum.template as<T>(), false);
+                         sum.template as<G>(), false);
     if (in_order) return contribute<Backend>(rank, node, i, sum);
-    array turned = rank.make(dtype_of<T>, own);
+    array turned = rank.make(dtype_of<G>, own);
     std::int64_t from[max_rank], to[max_rank], own_stride[max_rank], stride = 1;
     for (int d = own.rank - 1; d >= 0; --d) own_stride[d] = std::exchange(stride, stride * own[d]);
     stride = 1;
@@ -163,7 +173,7 @@ auto two_sided(const A& a, const B& b) {
 }  // namespace detail
 
 /// a + b, broadcast by name. Placement, on each axis: both partial or neither; a dimension both have is sharded on both
-/// sides or on neither. Throws weft::error when shared extents differ.
+/// sides or on neither. Throws weft::error when shared extents differ. Cost, of the four: an operation an element of the outcome.
 template <any_tensor A, any_tensor B>
 auto operator+(const A& a, const B& b) { return detail::two_sided<detail::meeting::sum, binary::add>(a, b); }
 /// a - b; as a + b.

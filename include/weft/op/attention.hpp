@@ -27,12 +27,16 @@ struct attention_operator {
     require(sk == v.held().shape, "attention: keys and values have different sizes");
     require(sq[0] == sk[0] && sq[3] == sk[3], "attention: queries have ", sq[0], " sequences and heads of width ", sq[3], ", keys have ", sk[0],
             " and ", sk[3], "; both have to agree");
-    value out{q.rank, rank.make(dtype_of<T>, sq), {}};
-    shape rows;
-    rows.push_back(s.batch), rows.push_back(s.heads), rows.push_back(s.q_len);
-    array lse = rank.make(dtype_of<accumulate_t<T>>, rows);
-    Backend::attention(rank.queue<Backend>(), s, q.held().template as<T>(), k.held().template as<T>(), v.held().template as<T>(),
-                       out.data.template as<T>(), lse.as<accumulate_t<T>>());
+    value out{q.rank, {}, {}};
+    array lse;
+    if (!recalled(rank, "attention", out.data, lse)) {
+      out.data = rank.make(dtype_of<T>, sq);
+      lse = rank.make(dtype_of<accumulate_t<T>>, {3, {s.batch, s.heads, s.q_len}});
+      Backend::attention(rank.queue<Backend>(), s, q.held().template as<T>(), k.held().template as<T>(), v.held().template as<T>(),
+                         out.data.template as<T>(), lse.as<accumulate_t<T>>());
+      computed(rank, {"attention", (s.causal ? 2.0 : 4.0) * static_cast<double>(sq.elements()) * static_cast<double>(s.kv_len)},
+               {&out.data, &lse}, q, k, v);
+    }
     if (tape_node* node = record("attention", out, vjp, q, k, v)) {
       node->set(s);
       node->save(q);

@@ -4,6 +4,7 @@
 
 #include <weft/op/contract_engine.hpp>
 #include <weft/op/meet.hpp>
+#include <weft/op/require_even.hpp>
 
 namespace weft {
 
@@ -12,7 +13,8 @@ namespace weft {
 /// where k is several dimensions that don't lie alike on both sides, a 16-bit outcome is rounded once for each index of the
 /// outer ones.
 /// Placement, on each axis: k sharded on both sides gives partial; a kept dimension sharded on one side stays sharded, the
-/// other side being whole; partial times whole is partial. Throws weft::error when shared extents differ.
+/// other side being whole; partial times whole is partial. Throws weft::error when shared extents differ, and when a summed
+/// dimension is padded.
 /// Cost: 2 * |out| * |k| operations forward, twice that backward.
 template <dimension... Ks, any_tensor A, any_tensor B>
 auto contract(const A& a, const B& b) {
@@ -23,6 +25,7 @@ auto contract(const A& a, const B& b) {
   using out_dims = dims_without<dims_concat<dims_of<A>, dims_missing<dims_of<B>, dims_of<A>>>, Ks...>;
   if constexpr (rule::ok) {
     detail::check_shared_extents(a, b);
+    detail::require_even<Ks...>(a);
     using result = basic_tensor<typename A::element_type, out_dims, typename rule::layout, typename A::backend>;
     using engine = detail::contraction<typename A::backend, typename A::element_type>;
     static constexpr auto labels = detail::labels_of<dims_of<A>, dims_of<B>, out_dims>();

@@ -150,8 +150,12 @@ struct contraction {
           if (labels.of[which][e] == labels.of[2][d]) out.extent[d] = at.shapes[which][e];
     }
     out.rank = labels.rank[2];
-    value c{a.rank, rank.make(dtype_of<T>, out), {}};
-    run<T>(rank, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.data.template as<T>(), false);
+    value c{a.rank, {}, {}};
+    if (!recalled(rank, "contract", c.data)) {
+      c.data = rank.make(dtype_of<T>, out);
+      run<T>(rank, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.data.template as<T>(), false);
+      computed(rank, {"contract", operations(at)}, {&c.data}, a, b);
+    }
     if (tape_node* node = record("contract", c, vjp, a, b)) {
       node->set(at);
       node->save(a);
@@ -164,6 +168,14 @@ struct contraction {
   struct order {
     int first, second, out;
   };
+  // 2 * |out| * |k|: twice the product of all labels' sizes.
+  static double operations(const attributes& at) {
+    double size[max_rank], product = 2;
+    for (int which = 0; which < 2; ++which)
+      for (int d = 0; d < at.labels.rank[which]; ++d) size[at.labels.of[which][d]] = static_cast<double>(at.shapes[which][d]);
+    for (int i = 0; i < at.labels.count; ++i) product *= size[i];
+    return product;
+  }
   template <class Out>
   static void run(context& rank, const attributes& at, order o, const T* x, const T* y, Out* z, bool add) {
     const shape* shapes[3] = {&at.shapes[0], &at.shapes[1], &at.shapes[2]};

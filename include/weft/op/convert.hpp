@@ -12,22 +12,32 @@ namespace detail {
 struct conversion_attributes {
   axis_id axis;
   mover back;
-  int dim_from, dim_to;  // positions of the sharded dimension before and after, or -1
+  moved_dim from, to;  // the sharded dimension before and after
 };
 
 template <class Backend>
 struct conversion {
-  static value forward(const value& x, axis_id axis, mover there, mover back, int dim_from, int dim_to) {
+  static value forward(const value& x, axis_id axis, const ways& way, moved_dim from, moved_dim to) {
     context& rank = *x.rank;
     axis_group* group = rank.group(axis);
     if (!group) return x;
-    value y{x.rank, there(rank, *group, x.held(), dim_from, dim_to), {}};
-    if (tape_node* node = record("convert", y, vjp, x)) node->set(conversion_attributes{axis, back, dim_from, dim_to});
+    value y{x.rank, {}, {}};
+    if (way.what == movement::none || way.what == movement::keep_first) {  // where nothing is computed nothing is remembered
+      y.data = way.there(rank, *group, x.held(), from, to);
+      if (way.what == movement::keep_first && rank.replay) rank.replay->looked_at(x);
+    } else if (!recalled(rank, name_of(way.what), y.data)) {
+      y.data = way.there(rank, *group, x.held(), from, to);
+      computed(rank, {name_of(way.what), 0, received_bytes(way.what, x.held(), y.data, group->degree)}, {&y.data}, x);
+    }
+    if (tape_node* node = record("convert", y, vjp, x)) {
+      node->set(conversion_attributes{axis, way.back, from, to});
+      y.slot->type = x.slot->type;  // a weight's main gradient
+    }
     return y;
   }
   static void vjp(context& rank, tape_node& node) {
     const auto a = node.get<conversion_attributes>();
-    contribute<Backend>(rank, node, 0, a.back(rank, *rank.group(a.axis), node.output_gradient(), a.dim_to, a.dim_from));
+    contribute<Backend>(rank, node, 0, a.back(rank, *rank.group(a.axis), node.output_gradient(), a.to, a.from));
   }
 
   /// `invariant -> replicate`, once a tape.
@@ -41,12 +51,35 @@ struct conversion {
     y.slot->live = x.slot->live;
     y.slot->type = x.slot->type;
     y.slot->of_weights = x.slot->of_weights;
-    node->set(conversion_attributes{axis, move<Backend, movement::all_reduce>, -1, -1});
+    node->set(conversion_attributes{axis, move<Backend, movement::all_reduce>, {}, {}});
     std::erase_if(x.slot->promotions, [&](const slot::promotion& p) { return p.axis == axis; });
     x.slot->promotions.push_back({axis, rank.tape->epoch(), y.slot});
     return y;
   }
 };
+
+template <class Dims>
+constexpr int position_of(on_axis at) {
+  if (at.kind == holds::shard)
+    for (int i = 0; i < Dims::rank; ++i)
+      if (Dims::names[i] == at.dim) return i;
+  return -1;
+}
+
+// The dimension that `at` shards over A, and its extent over all of A's ranks: as the context knows it, if x is a share of it.
+template <class A, any_tensor X>
+moved_dim moved(const X& x, on_axis at, bool is_share) {
+  moved_dim out{position_of<dims_of<X>>(at), 0};
+  if (out.at < 0) return out;
+  const context& rank = *x.rank;
+  out.whole = x.held().shape[out.at];
+  if (is_share) out.whole = rank.extents.whole(at.dim, out.whole, rank.degree<A>());
+  else
+    require(out.whole % rank.degree<A>() == 0 || rank.extents.has(at.dim, out.whole), "dimension ", std::string(at.dim), " of ", out.whole,
+            " elements can't be sharded evenly over the ", rank.degree<A>(), " ranks of axis ", std::string(A::name),
+            "; choose an extent or a degree that divides");
+  return out;
+}
 
 template <class P> struct target_placement;
 template <class D, class A> struct target_placement<shard<D, A>> {
@@ -57,14 +90,6 @@ template <class D, class A> struct target_placement<shard<D, A>> {
 template <class A> struct target_placement<invariant<A>> { using axis = A; using dim = void; static constexpr holds kind = holds::invariant; };
 template <class A> struct target_placement<replicate<A>> { using axis = A; using dim = void; static constexpr holds kind = holds::replicate; };
 template <class A> struct target_placement<partial<A>> { using axis = A; using dim = void; static constexpr holds kind = holds::partial; };
-
-template <class Dims>
-constexpr int position_of(on_axis at) {
-  if (at.kind == holds::shard)
-    for (int i = 0; i < Dims::rank; ++i)
-      if (Dims::names[i] == at.dim) return i;
-  return -1;
-}
 
 template <class List, class A> inline constexpr bool ends_with = false;
 template <class... As, class A>
@@ -82,7 +107,8 @@ inline constexpr bool innermost<layout<Ps...>, A> =
 
 /// Converts x to the placement P on P's one axis: `convert<replicate<tp>>(x)`, `convert<shard<seq, tp>>(x)`.
 /// Every row of the conversion table is reachable so; the functions below are its common names.
-/// Shape: a sharded dimension shrinks or grows by the axis's degree; else as x. Throws when a dimension doesn't divide.
+/// Shape: a sharded dimension shrinks or grows by the axis's degree; else as x. Throws when a dimension doesn't divide and
+/// rank.extents doesn't have it; if it does, shares are padded with zeros, and what collects them leaves the padding out.
 template <class P, any_tensor X>
 auto convert(const X& x) {
   using to = detail::target_placement<P>;
@@ -109,9 +135,8 @@ auto convert(const X& x) {
     if constexpr (from.kind == holds::invariant && to::kind == holds::replicate) {
       return result(engine::promote(x, id_of<A>));
     } else {
-      constexpr movement back = backward_of(from.kind, to::kind, same);
-      return result(engine::forward(x, id_of<A>, detail::move<Backend, there>, detail::move<Backend, back>,
-                                    detail::position_of<dims_of<X>>(from), detail::position_of<dims_of<X>>(into)));
+      constexpr auto way = detail::ways_of<Backend, there, backward_of(from.kind, to::kind, same)>();
+      return result(engine::forward(x, id_of<A>, way, detail::moved<A>(x, from, true), detail::moved<A>(x, into, false)));
     }
   }
 }
@@ -165,8 +190,7 @@ template <mesh_axis A, any_tensor X>
 X shift(const X& x) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::shard, "weft: shift<axis>(x) hands on slices: x has to be sharded over that axis");
   using Backend = typename X::backend;
-  return X(detail::conversion<Backend>::forward(x, id_of<A>, detail::move<Backend, movement::shift>,
-                                                detail::move<Backend, movement::shift_back>, 0, 0));
+  return X(detail::conversion<Backend>::forward(x, id_of<A>, detail::ways_of<Backend, movement::shift, movement::shift_back>(), {}, {}));
 }
 
 }  // namespace weft

@@ -21,15 +21,19 @@ inline shape shape_from(std::initializer_list<std::int64_t> extents) {
   return s;
 }
 
-/// Calls f(local index, global index) for every element that this rank holds; both count row-major.
+/// Calls f(local index, global index) for every element that this rank holds; both count row-major. Padding has the index -1.
 template <class F>
 void each_element(const shape& local, const shape& global, const std::int64_t* offset, F&& f) {
   std::int64_t at[max_rank] = {};
   const std::int64_t n = local.elements();
   for (std::int64_t i = 0; i < n; ++i) {
     std::int64_t g = 0;
-    for (int d = 0; d < local.rank; ++d) g = g * global[d] + offset[d] + at[d];
-    f(i, g);
+    bool inside = true;
+    for (int d = 0; d < local.rank; ++d) {
+      g = g * global[d] + offset[d] + at[d];
+      inside = inside && offset[d] + at[d] < global[d];
+    }
+    f(i, inside ? g : -1);
     for (int d = local.rank - 1; d >= 0 && ++at[d] == local[d]; --d) at[d] = 0;
   }
 }
@@ -56,12 +60,12 @@ constexpr T element_from(double x) {
   else return static_cast<T>(x);
 }
 
-/// Writes f(global index) at every element that this rank holds; for a device, by way of the host's memory. Compiled once for
-/// all dimensions and placements.
+/// Writes f(global index) at every element that this rank holds, 0 in padding; for a device, by way of the host's memory. Compiled
+/// once for all dimensions and placements.
 template <class Backend, class T, class F>
 void write_elements(context& rank, const array& x, const shape& global, const std::int64_t* offset, const F& f) {
   const auto write = [&](T* out) {
-    each_element(x.shape, global, offset, [&](std::int64_t local, std::int64_t index) { out[local] = f(index); });
+    each_element(x.shape, global, offset, [&](std::int64_t local, std::int64_t index) { out[local] = index < 0 ? T{} : f(index); });
   };
   if constexpr (Backend::host_memory) {
     write(x.as<T>());

@@ -36,6 +36,8 @@ struct cross_entropy_operator {
   struct attributes {
     std::int64_t begin, vocab;
     double smoothing;
+    /// Columns of the vocabulary among the n that this rank holds: the others are padding.
+    std::int64_t columns(std::int64_t n) const { return std::clamp<std::int64_t>(vocab - begin, 0, n); }
   };
 
   static void forward(const value& logits, const value& targets, const vocab_axes& axes, std::int64_t begin, std::int64_t vocab,
@@ -43,16 +45,17 @@ struct cross_entropy_operator {
     context& rank = *logits.rank;
     auto& queue = rank.queue<Backend>();
     const array& x = logits.held();
-    const std::int64_t n = x.shape[x.shape.rank - 1], rows = x.elements() / n;
+    const attributes at{begin, vocab, smoothing};
+    const std::int64_t n = x.shape[x.shape.rank - 1], rows = x.elements() / n, columns = at.columns(n);
     const auto* ids = targets.held().template as<std::int32_t>();
     // Four rows of statistics in one array, so that the three sums travel as one collective.
     shape four, one;
     four.push_back(4), four.push_back(rows);
     array stats = rank.make(dtype_of<A>, four);
     A *m = stats.as<A>(), *sum_exp = m + rows, *target_logit = sum_exp + rows, *sum_logits = target_logit + rows;
-    Backend::row_max(queue, rows, n, x.template as<T>(), m);
+    Backend::row_max(queue, rows, columns, x.template as<T>(), m, n);
     each_group(rank, axes, [&](any_communicator& comm) { comm.all_reduce(m, m, rows, dtype_of<A>, reduction::max).wait(); });
-    Backend::row_sums(queue, rows, n, x.template as<T>(), begin, ids, m, sum_exp, target_logit, smoothing != 0 ? sum_logits : nullptr);
+    Backend::row_sums(queue, rows, columns, x.template as<T>(), begin, ids, m, sum_exp, target_logit, smoothing != 0 ? sum_logits : nullptr, n);
     each_group(rank, axes, [&](any_communicator& comm) {
       comm.all_reduce(sum_exp, sum_exp, (smoothing != 0 ? 3 : 2) * rows, dtype_of<A>, reduction::sum).wait();
     });
@@ -65,7 +68,7 @@ struct cross_entropy_operator {
     Backend::row_loss(queue, rows, ids, m, sum_exp, target_logit, sum_logits, smoothing, vocab, lse.as<A>(), sum.data.template as<A>(),
                       count.data.template as<A>());
     if (tape_node* node = record("cross_entropy", sum, vjp, logits)) {
-      node->set(attributes{begin, vocab, smoothing});
+      node->set(at);
       node->save(logits);
       node->save(targets);
       node->save(lse);
@@ -82,8 +85,8 @@ struct cross_entropy_operator {
     const std::int64_t repeat[1] = {0}, along[1] = {1};
     Backend::copy(queue, 1, &rows, node.output_gradient(), repeat, g, along, false);
     array d = logits.buffer.unique() ? logits : rank.make(dtype_of<T>, logits.shape);
-    Backend::cross_entropy_backward(queue, rows, n, logits.template as<T>(), at.begin, targets.template as<std::int32_t>(),
-                                    lse.template as<A>(), g.template as<A>(), at.smoothing, at.vocab, d.template as<T>());
+    Backend::cross_entropy_backward(queue, rows, at.columns(n), logits.template as<T>(), at.begin, targets.template as<std::int32_t>(),
+                                    lse.template as<A>(), g.template as<A>(), at.smoothing, at.vocab, d.template as<T>(), n);
     logits = {};
     contribute<Backend>(rank, node, 0, d);
   }
@@ -121,8 +124,8 @@ struct cross_entropy_rule<X, Y, list<As...>> {
 }  // namespace detail
 
 /// -log softmax(logits)[target], summed over tokens, with the number of tokens. Shape: logits [..., vocab], targets [...] of
-/// int32 global ids; a negative target is left out, one beyond the vocabulary is an error. Placement: the vocabulary sharded or whole; tokens sharded alike on both,
-/// which leaves both sums pending. Sums in accumulate_t<T>. Cost: two reads of the logits; over a sharded vocabulary two
+/// int32 global ids; a negative target is left out, one beyond the vocabulary is an error. Placement: the vocabulary sharded
+/// (its padding, if any, counts for nothing) or whole; tokens sharded alike on both, which leaves both sums pending. Sums in accumulate_t<T>. Cost: two reads of the logits; over a sharded vocabulary two
 /// all-reduces, of [tokens] and [2 tokens]. Source: Shoeybi et al. 2019, section 3.
 template <any_tensor X, any_tensor Y>
 auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options options = {}) {
@@ -146,7 +149,7 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
       using V = std::tuple_element_t<sizeof...(Es) - 1, std::tuple<tag_of<Es>...>>;
       detail::vocab_axes axes;
       [&]<class... As>(list<As...>) { ((axes.axis[axes.count++] = id_of<As>), ...); }(shard_axes<layout_of<X>, V>{});
-      const std::int64_t local = logits.template local_extent<V>(), all = local * shards_of<layout_of<X>, V>(*logits.rank);
+      const std::int64_t local = logits.template local_extent<V>(), all = global_extent<layout_of<X>, V>(*logits.rank, local);
       require_ids(targets, std::numeric_limits<std::int32_t>::min(), all, "the target");
       loss<scalar, scalar> out;
       detail::cross_entropy_operator<typename X::backend, T>::forward(

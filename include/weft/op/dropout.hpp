@@ -19,8 +19,12 @@ struct dropout_operator {
   };
   static value forward(const value& x, const attributes& at) {
     context& rank = *x.rank;
-    value y{x.rank, rank.make(dtype_of<T>, x.held().shape), {}};
-    Backend::dropout(rank.queue<Backend>(), at.mask, at.at, x.held().template as<const T>(), y.data.template as<T>(), false);
+    value y{x.rank, {}, {}};
+    if (!recalled(rank, "dropout", y.data)) {
+      y.data = rank.make(dtype_of<T>, x.held().shape);
+      Backend::dropout(rank.queue<Backend>(), at.mask, at.at, x.held().template as<const T>(), y.data.template as<T>(), false);
+      computed(rank, {"dropout", 9.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
+    }
     if (tape_node* node = record("dropout", y, vjp, x)) node->set(at);
     return y;
   }
@@ -43,7 +47,8 @@ constexpr std::uint64_t dropout_stream(std::string_view name, std::uint64_t step
 /// global index say. A rate of 0 returns x. Shape and placement as x, any placement: ranks that hold the same value drop the
 /// same of it, a rank with a slice drops its slice's share, and, the mask being given, dropout is linear: pending sums
 /// pass, since every addend of an element is dropped or none. When it applies (training, not evaluation) is the caller's to say.
-/// Throws unless 0 <= rate < 1. Cost: one read and one write of x, and as much backward.
+/// Throws unless 0 <= rate < 1. Cost: one read and one write of x, a random word and a product an element, and as much
+/// backward.
 template <any_tensor X>
 X dropout(const X& x, double rate, std::uint64_t stream) {
   static_assert(floating<typename X::element_type>, "weft: dropout(x, rate, stream) needs a floating element type");
@@ -56,7 +61,7 @@ X dropout(const X& x, double rate, std::uint64_t stream) {
        const int d = at.at.rank++;
        const std::int64_t n = x.template local_extent<tag_of<Es>>();
        at.at.local[d] = n;
-       at.at.global[d] = n * shards_of<layout_of<X>, tag_of<Es>>(*x.rank);
+       at.at.global[d] = global_extent<layout_of<X>, tag_of<Es>>(*x.rank, n);
        at.at.first[d] = n * shard_index<layout_of<X>, tag_of<Es>>(*x.rank);
      }()),
      ...);

@@ -18,8 +18,12 @@ struct unary_operator {
 
   static value forward(const value& x, kernels f) {
     context& rank = *x.rank;
-    value y{x.rank, rank.make(dtype_of<T>, x.held().shape), {}};
-    f.apply(rank.queue<Backend>(), y.data.elements(), x.held().template as<T>(), y.data.template as<T>());
+    value y{x.rank, {}, {}};
+    if (!recalled(rank, "unary", y.data)) {
+      y.data = rank.make(dtype_of<T>, x.held().shape);
+      f.apply(rank.queue<Backend>(), y.data.elements(), x.held().template as<T>(), y.data.template as<T>());
+      computed(rank, {"unary", 8.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
+    }
     if (tape_node* node = record("unary", y, vjp, x)) {
       node->set(f);
       node->save(x);
@@ -39,8 +43,12 @@ template <class Backend, class T>
 struct scale_operator {
   static value forward(const value& x, double factor) {
     context& rank = *x.rank;
-    value y{x.rank, rank.make(dtype_of<T>, x.held().shape), {}};
-    Backend::scale(rank.queue<Backend>(), y.data.elements(), factor, x.held().template as<T>(), y.data.template as<T>(), false);
+    value y{x.rank, {}, {}};
+    if (!recalled(rank, "scale", y.data)) {
+      y.data = rank.make(dtype_of<T>, x.held().shape);
+      Backend::scale(rank.queue<Backend>(), y.data.elements(), factor, x.held().template as<T>(), y.data.template as<T>(), false);
+      computed(rank, {"scale", static_cast<double>(y.data.elements())}, {&y.data}, x);
+    }
     if (tape_node* node = record("scale", y, vjp, x)) node->set(factor);
     return y;
   }
@@ -68,7 +76,8 @@ X nonlinear(const X& x) {
 
 }  // namespace detail
 
-/// Element-wise functions. Shape and placement as x; a pending sum is refused. Cost: one read and one write of x.
+/// Element-wise functions. Shape and placement as x; a pending sum is refused. Cost: one read and one write of x, 8 operations
+/// an element whichever it is.
 #define WEFT_DETAIL_UNARY(function) \
   template <any_tensor X>           \
   X function(const X& x) {          \
@@ -89,7 +98,7 @@ WEFT_DETAIL_UNARY(gelu)        // tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.0
 WEFT_DETAIL_UNARY(gelu_exact)  // 0.5 x (1 + erf(x / sqrt(2)))
 #undef WEFT_DETAIL_UNARY
 
-/// factor * x. Linear: any placement, pending sums too.
+/// factor * x. Linear: any placement, pending sums too. Cost: an operation an element.
 template <any_tensor X>
 X scale(const X& x, double factor) {
   return X(detail::scale_operator<typename X::backend, typename X::element_type>::forward(x, factor));

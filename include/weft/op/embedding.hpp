@@ -19,9 +19,13 @@ struct embedding_operator {
     const attributes at{shard * t[0], t[0], t[1]};
     shape s = ids.held().shape;
     s.push_back(at.width);
-    value y{table.rank, rank.make(dtype_of<T>, s), {}};
-    Backend::embedding(rank.queue<Backend>(), ids.held().elements(), at.width, ids.held().template as<std::int32_t>(), at.begin, at.count,
-                       table.held().template as<T>(), y.data.template as<T>());
+    value y{table.rank, {}, {}};
+    if (!recalled(rank, "embedding", y.data)) {
+      y.data = rank.make(dtype_of<T>, s);
+      Backend::embedding(rank.queue<Backend>(), ids.held().elements(), at.width, ids.held().template as<std::int32_t>(), at.begin, at.count,
+                         table.held().template as<T>(), y.data.template as<T>());
+      computed(rank, {"embedding"}, {&y.data}, ids, table);
+    }
     if (tape_node* node = record("embedding", y, vjp, table)) {
       node->set(at);
       node->save(ids);
@@ -61,7 +65,7 @@ struct embedding_rule<I, W, list<As...>> : on_this_axis<As, embedding_on<I, W, A
 
 /// Shape: ids [...] of int32, table [rows, width], out [..., width]. Indices outside the table give zeros.
 /// Placement, on each axis: ids sharded and the table whole keeps that shard; rows sharded and ids whole gives partial;
-/// width sharded and ids whole keeps that shard.
+/// width sharded and ids whole keeps that shard. Cost: a copy; no operations.
 template <any_tensor I, any_tensor W>
 auto embedding(const I& ids, const W& table) {
   static_assert(std::same_as<typename I::element_type, std::int32_t>, "weft: embedding(ids, table) takes int32 ids");

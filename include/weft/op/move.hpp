@@ -29,17 +29,41 @@ array pieces_of(context& rank, const array& x, int d, int parts) {
   return y;
 }
 
-inline void require_divides(const array& x, int d, const axis_group& group) {
-  require(x.shape[d] % group.degree == 0, "a dimension of ", x.shape[d], " elements can't be sharded evenly over the ", group.degree,
-          " ranks of axis ", std::string(group.name), "; choose an extent or a degree that divides");
+/// The dimension that a movement shards, or that was sharded: its position, and its extent over all ranks of the axis.
+struct moved_dim {
+  int at = -1;
+  std::int64_t whole = 0;
+};
+
+inline shape part_of(shape s, int d, int parts) {
+  s[d] /= parts;
+  return s;
+}
+
+/// x with n elements along dimension d: the last ones left out, or zeros behind them.
+template <class Backend>
+array resized(context& rank, const array& x, int d, std::int64_t n) {
+  if (x.shape[d] == n) return x;
+  shape out = x.shape;
+  out[d] = n;
+  const array y = rank.make(x.type, out);
+  if (n > x.shape[d]) Backend::zero(rank.queue<Backend>(), y);
+  const std::int64_t inner = x.shape.elements(d + 1), here = x.shape[d] * inner, there = n * inner;
+  const std::int64_t extents[2] = {x.shape.elements(0, d), std::min(here, there)}, from[2] = {here, 1}, to[2] = {there, 1};
+  Backend::copy(rank.queue<Backend>(), 2, extents, x, from, y, to, false);
+  return y;
+}
+/// x with dimension d rounded up so that the group's ranks have equal shares.
+template <class Backend>
+array even(context& rank, const axis_group& group, const array& x, int d) {
+  return resized<Backend>(rank, x, d, (x.shape[d] + group.degree - 1) / group.degree * group.degree);
 }
 
 template <class Backend>
-array slice(context& rank, const axis_group& group, const array& x, int d) {
-  require_divides(x, d, group);
+array slice(context& rank, const axis_group& group, const array& uneven, int d) {
+  const array x = even<Backend>(rank, group, uneven, d);
   const cut c(x.shape, d, group.degree);
-  array y = rank.make(x.type, x.shape);
-  y.shape[d] /= group.degree;
+  const array y = rank.make(x.type, part_of(x.shape, d, group.degree));
   const std::int64_t extents[2] = {c.outer, c.inner}, from[2] = {group.degree * c.inner, 1}, to[2] = {c.inner, 1};
   array start = x;
   start.data = static_cast<std::byte*>(x.data) + group.index * c.inner * static_cast<std::int64_t>(size_of(x.type));
@@ -78,18 +102,17 @@ array gather(context& rank, axis_group& group, const array& x, int d) {
 }
 
 template <class Backend>
-array scatter_sum(context& rank, axis_group& group, const array& x, int d) {
-  require_divides(x, d, group);
+array scatter_sum(context& rank, axis_group& group, const array& uneven, int d) {
+  const array x = even<Backend>(rank, group, uneven, d);
   const array pieces = pieces_of<Backend>(rank, x, d, group.degree);
-  array y = rank.make(x.type, x.shape);
-  y.shape[d] /= group.degree;
+  const array y = rank.make(x.type, part_of(x.shape, d, group.degree));
   group.comm.reduce_scatter(pieces.data, y.data, y.elements(), x.type, reduction::sum).wait();
   return y;
 }
 
 template <class Backend>
-array exchange(context& rank, axis_group& group, const array& x, int from, int to) {
-  require_divides(x, to, group);
+array exchange(context& rank, axis_group& group, const array& uneven, int from, int to) {
+  const array x = even<Backend>(rank, group, uneven, to);
   const array pieces = pieces_of<Backend>(rank, x, to, group.degree);
   array received = rank.make(x.type, x.shape, memory::buffers);
   group.comm.all_to_all(pieces.data, received.data, x.bytes() / group.degree).wait();
@@ -115,10 +138,22 @@ array ring(context& rank, axis_group& group, const array& x, int step) {
   return y;
 }
 
-/// Moves x along one axis. `from` and `to` are the positions of the dimension that is sharded before and after. A function for
-/// each movement, so that a program has those that its conversions name.
+/// Cost: bytes that a rank receives when x becomes y among n ranks, in the ring form of each collective.
+inline double received_bytes(movement what, const array& x, const array& y, int n) {
+  const double others = static_cast<double>(n - 1) / n;
+  switch (what) {
+    case movement::all_reduce: return 2 * others * static_cast<double>(y.bytes());
+    case movement::all_gather: case movement::all_to_all: return others * static_cast<double>(y.bytes());
+    case movement::reduce_scatter: return others * static_cast<double>(x.bytes());
+    case movement::shift: case movement::shift_back: return static_cast<double>(y.bytes());
+    default: return 0;
+  }
+}
+
+/// Moves x along one axis. `from` and `to`: the dimension that is sharded before and after. A function for each movement, so that
+/// a program has those that its conversions name.
 template <class Backend, movement What>
-array move(context& rank, axis_group& group, const array& x, [[maybe_unused]] int from, [[maybe_unused]] int to) {
+array move(context& rank, axis_group& group, const array& x, [[maybe_unused]] moved_dim from, [[maybe_unused]] moved_dim to) {
   static_assert(What != movement::refused);
   if constexpr (What == movement::none) {
     return x;
@@ -127,18 +162,34 @@ array move(context& rank, axis_group& group, const array& x, [[maybe_unused]] in
     array y = rank.make(x.type, x.shape);
     Backend::zero(rank.queue<Backend>(), y);
     return y;
+  } else if constexpr (What == movement::slice) {
+    return slice<Backend>(rank, group, x, to.at);
+  } else if constexpr (What == movement::pad) {
+    return resized<Backend>(rank, pad<Backend>(rank, group, x, from.at), from.at, from.whole);
   } else if constexpr (What == movement::all_reduce) {
     array y = rank.make(x.type, x.shape);
     group.comm.all_reduce(x.data, y.data, x.elements(), x.type, reduction::sum).wait();
     return y;
+  } else if constexpr (What == movement::all_gather) {
+    return resized<Backend>(rank, gather<Backend>(rank, group, x, from.at), from.at, from.whole);
+  } else if constexpr (What == movement::reduce_scatter) {
+    return scatter_sum<Backend>(rank, group, x, to.at);
+  } else if constexpr (What == movement::all_to_all) {
+    return resized<Backend>(rank, exchange<Backend>(rank, group, x, from.at, to.at), from.at, from.whole);
+  } else {
+    return ring<Backend>(rank, group, x, What == movement::shift ? 1 : -1);
   }
-  else if constexpr (What == movement::slice) return slice<Backend>(rank, group, x, to);
-  else if constexpr (What == movement::pad) return pad<Backend>(rank, group, x, from);
-  else if constexpr (What == movement::all_gather) return gather<Backend>(rank, group, x, from);
-  else if constexpr (What == movement::reduce_scatter) return scatter_sum<Backend>(rank, group, x, to);
-  else if constexpr (What == movement::all_to_all) return exchange<Backend>(rank, group, x, from, to);
-  else return ring<Backend>(rank, group, x, What == movement::shift ? 1 : -1);
 }
-using mover = array (*)(context&, axis_group&, const array&, int from, int to);
+using mover = array (*)(context&, axis_group&, const array&, moved_dim from, moved_dim to);
+
+/// A conversion's way there and its gradient's way back.
+struct ways {
+  movement what;
+  mover there, back;
+};
+template <class Backend, movement There, movement Back>
+constexpr ways ways_of() {
+  return {There, move<Backend, There>, move<Backend, Back>};
+}
 
 }  // namespace weft::detail

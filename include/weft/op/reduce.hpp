@@ -5,6 +5,7 @@
 #include <weft/backend/concept.hpp>
 #include <weft/core/rule.hpp>
 #include <weft/op/elementwise.hpp>
+#include <weft/op/require_even.hpp>
 
 namespace weft {
 namespace detail {
@@ -33,9 +34,13 @@ struct reduction_operator {
     shape kept;
     for (int d = 0; d < at.in.rank; ++d)
       if (!reduced.at[d]) kept.push_back(at.in[d]);
-    value y{x.rank, rank.make(dtype_of<T>, kept), {}};
-    Backend::template reduce_dims<reduce::sum>(rank.queue<Backend>(), at.in.rank, at.in.extent, reduced.at, x.held().template as<T>(),
-                         y.data.template as<T>(), false);
+    value y{x.rank, {}, {}};
+    if (!recalled(rank, "sum", y.data)) {
+      y.data = rank.make(dtype_of<T>, kept);
+      Backend::template reduce_dims<reduce::sum>(rank.queue<Backend>(), at.in.rank, at.in.extent, reduced.at, x.held().template as<T>(),
+                           y.data.template as<T>(), false);
+      computed(rank, {"sum", static_cast<double>(at.in.elements())}, {&y.data}, x);
+    }
     if (tape_node* node = record("sum", y, vjp, x)) node->set(at);
     return y;
   }
@@ -68,7 +73,8 @@ struct reduced_layout<layout<Ps...>, list<Rs...>> {
 }  // namespace detail
 
 /// Sum over the given dimensions, or over all of them when none is given. Accumulated in accumulate_t<T>.
-/// Placement: a reduced dimension's axes become partial; the rest stays. Linear: takes pending sums.
+/// Placement: a reduced dimension's axes become partial; the rest stays. Linear: takes pending sums. Cost: an operation an element
+/// of x.
 template <dimension... Rs, any_tensor X>
 auto sum(const X& x) {
   if constexpr (sizeof...(Rs) == 0) {
@@ -78,6 +84,7 @@ auto sum(const X& x) {
     static_assert((dims_of<X>::template has<Rs> && ...), "weft: sum<dim...>(x) names a dimension that x lacks");
     using result = basic_tensor<typename X::element_type, dims_without<dims_of<X>, Rs...>,
                                 typename detail::reduced_layout<layout_of<X>, list<Rs...>>::type, typename X::backend>;
+    detail::require_even<Rs...>(x);
     static constexpr auto reduced = detail::reduced_of<dims_of<X>>(list<Rs...>{});
     return result(detail::reduction_operator<typename X::backend, typename X::element_type>::forward(x, reduced));
   }

@@ -22,13 +22,17 @@ struct rope_operator {
   };
   static value forward(const value& x, const rope_table& table, std::int64_t first) {
     context& rank = *x.rank;
-    value y{x.rank, rank.make(dtype_of<T>, x.held().shape), {}};
-    require(table.cos.shape[0] >= first + y.data.shape[1], "rope: the table has ", table.cos.shape[0], " positions and the sequence needs ",
-            first + y.data.shape[1], "; raise max_seq");
+    const std::int64_t end = first + x.held().shape[1];
+    require(table.cos.shape[0] >= end, "rope: the table has ", table.cos.shape[0], " positions and the sequence needs ", end, "; raise max_seq");
     require(table.cos.type == dtype_of<accumulate_t<T>> && table.cos.shape[1] * 2 == x.held().shape[3], "rope: the table is of ", name_of(table.cos.type),
             " for heads of width ", table.cos.shape[1] * 2, " and the tensor's heads have ", x.held().shape[3], ", turned in ",
             name_of(dtype_of<accumulate_t<T>>), "; make it for this tensor");
-    turn(rank, x.held(), table.cos, table.sin, first, false, y.data.template as<T>(), false);
+    value y{x.rank, {}, {}};
+    if (!recalled(rank, "rope", y.data)) {
+      y.data = rank.make(dtype_of<T>, x.held().shape);
+      turn(rank, x.held(), table.cos, table.sin, first, false, y.data.template as<T>(), false);
+      computed(rank, {"rope", 3.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
+    }
     if (tape_node* node = record("rope", y, vjp, x)) {
       node->set(attributes{first});
       node->save(table.cos);
@@ -50,7 +54,8 @@ struct rope_operator {
 
 }  // namespace detail
 
-/// Shape: x [batch, seq, heads, head_dim], out the same. Placement: any, but head_dim whole. Linear: pending sums pass.
+/// Shape: x [batch, seq, heads, head_dim], out the same. Placement: any, but head_dim whole. Linear: pending sums pass. Cost: 3 operations
+/// an element.
 /// Throws when the table is shorter than the sequence or made for another head_dim.
 template <any_tensor X>
 X rope(const X& x, const rope_table& table) {

@@ -12,8 +12,12 @@ struct softmax_operator {
   static value forward(const value& x, int d) {
     context& rank = *x.rank;
     const shape& s = x.held().shape;
-    value y{x.rank, rank.make(dtype_of<T>, s), {}};
-    Backend::softmax(rank.queue<Backend>(), s.elements(0, d), s[d], s.elements(d + 1), x.held().template as<T>(), y.data.template as<T>());
+    value y{x.rank, {}, {}};
+    if (!recalled(rank, "softmax", y.data)) {
+      y.data = rank.make(dtype_of<T>, s);
+      Backend::softmax(rank.queue<Backend>(), s.elements(0, d), s[d], s.elements(d + 1), x.held().template as<T>(), y.data.template as<T>());
+      computed(rank, {"softmax", 12.0 * static_cast<double>(s.elements())}, {&y.data}, x);
+    }
     if (tape_node* node = record("softmax", y, vjp, x)) {
       node->set(d);
       node->save(y.data);
@@ -32,7 +36,8 @@ struct softmax_operator {
 
 }  // namespace detail
 
-/// exp(x - max) / sum of it, along D. Shape and placement as x; x may not be partial nor sharded along D.
+/// exp(x - max) / sum of it, along D. Shape and placement as x; x may not be partial nor sharded along D. Cost: 12
+/// operations an element.
 template <dimension D, any_tensor X>
 X softmax(const X& x) {
   static_assert(dims_of<X>::template has<D>, "weft: softmax<dim>(x) names a dimension that x lacks");

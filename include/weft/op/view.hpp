@@ -1,5 +1,6 @@
 // Other views of the same numbers: slice, permute, rename, cast. Linear: all of them take pending sums.
-// Invariant: nothing moves between ranks.
+// Invariant: nothing moves between ranks, and a view's gradient is kept in the type of what it views: a weight's main gradient.
+// Cost: a copy each (rename: none); no operations.
 #pragma once
 
 #include <weft/autograd/tape.hpp>
@@ -32,12 +33,16 @@ struct slice_operator {
     const attributes at{dim, begin, x.held().shape};
     shape s = at.in;
     s[dim] = count;
-    value y{x.rank, rank.make(x.held().type, s), {}};
-    std::int64_t from[max_rank], to[max_rank];
-    row_major(at.in, from);
-    row_major(s, to);
-    Backend::copy(rank.queue<Backend>(), s.rank, s.extent, part(x.held(), at), from, y.data, to, false);
-    if (tape_node* node = record("slice", y, vjp, x)) node->set(at);
+    value y{x.rank, {}, {}};
+    if (!recalled(rank, "slice", y.data)) {
+      y.data = rank.make(x.held().type, s);
+      std::int64_t from[max_rank], to[max_rank];
+      row_major(at.in, from);
+      row_major(s, to);
+      Backend::copy(rank.queue<Backend>(), s.rank, s.extent, part(x.held(), at), from, y.data, to, false);
+      computed(rank, {"slice"}, {&y.data}, x);
+    }
+    if (tape_node* node = record("slice", y, vjp, x)) node->set(at), y.slot->type = x.slot->type;
     return y;
   }
   static void vjp(context& rank, tape_node& node) {
@@ -73,9 +78,13 @@ struct permute_operator {
     at.in = x.held().shape;
     shape out;
     for (int d = 0; d < at.in.rank; ++d) out.push_back(at.in[at.from[d]]);
-    value y{x.rank, rank.make(x.held().type, out), {}};
-    turn(rank, at, x.held(), y.data, false);
-    if (tape_node* node = record("permute", y, vjp, x)) node->set(at);
+    value y{x.rank, {}, {}};
+    if (!recalled(rank, "permute", y.data)) {
+      y.data = rank.make(x.held().type, out);
+      turn(rank, at, x.held(), y.data, false);
+      computed(rank, {"permute"}, {&y.data}, x);
+    }
+    if (tape_node* node = record("permute", y, vjp, x)) node->set(at), y.slot->type = x.slot->type;
     return y;
   }
   static void vjp(context& rank, tape_node& node) {
@@ -90,8 +99,12 @@ template <class Backend>
 struct cast_operator {
   static value forward(const value& x, dtype to) {
     context& rank = *x.rank;
-    value y{x.rank, rank.make(to, x.held().shape), {}};
-    Backend::convert(rank.queue<Backend>(), x.held(), y.data, false);
+    value y{x.rank, {}, {}};
+    if (!recalled(rank, "cast", y.data)) {
+      y.data = rank.make(to, x.held().shape);
+      Backend::convert(rank.queue<Backend>(), x.held(), y.data, false);
+      computed(rank, {"cast"}, {&y.data}, x);
+    }
     record("cast", y, vjp, x);
     return y;
   }

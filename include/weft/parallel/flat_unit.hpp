@@ -41,13 +41,22 @@ struct flat_unit {
   flat_range share(int index, int parts) const { return {size / parts * index, size / parts * (index + 1)}; }
 };
 
+/// What one rank keeps of a parameter: its elements, or its share of them along the axis `storage` (null: all).
+struct stored_parameter {
+  int unit;
+  const parameter_record& record;
+  axis_id storage;
+  array weight, gradient, first, second;  // weight: the master weight; first, second: the optimizer's moments
+};
+
 namespace detail {
 
-/// Global row-major index of local element i of a parameter.
+/// Global row-major index of local element i of a parameter, or -1 where that is padding.
 inline std::int64_t global_index(const parameter_record& p, std::int64_t i) {
   std::int64_t at[max_rank];
   for (int d = p.local.rank - 1; d >= 0; --d) {
     at[d] = i % p.local[d] + p.offset[d];
+    if (at[d] >= p.global[d]) return -1;
     i /= p.local[d];
   }
   std::int64_t g = 0;
@@ -56,7 +65,7 @@ inline std::int64_t global_index(const parameter_record& p, std::int64_t i) {
 }
 
 /// Initial values of the flat elements in `range`, written to out[0 ...): a function of global indices, so that each rank
-/// makes just what it holds. Padding is zero.
+/// makes just what it holds. Padding, of a parameter and between parameters, is zero.
 template <class T>
 void initialise(const flat_unit& unit, flat_range range, std::uint64_t seed, T* out) {
   std::fill(out, out + range.size(), T{});
@@ -68,8 +77,10 @@ void initialise(const flat_unit& unit, flat_range range, std::uint64_t seed, T* 
     std::array<float, 4> four{};
     for (std::int64_t i = part.begin; i < part.end; ++i) {
       double x = p.init.constant;
+      const std::int64_t at = global_index(p, i - r.begin);
+      if (at < 0) continue;
       if (p.init.stddev != 0) {
-        const auto index = static_cast<std::uint64_t>(global_index(p, i - r.begin));
+        const auto index = static_cast<std::uint64_t>(at);
         if (index / 4 != counter) four = numbers.normals(counter = index / 4);
         x += p.init.stddev * static_cast<double>(four[index % 4]);
       }

@@ -120,6 +120,25 @@ class parameter_store final : public unit_hooks {
     }
   }
 
+  /// Calls f(stored_parameter) for what this rank keeps of every parameter. Gradients are finished after
+  /// finish_gradients() only. For monitors: it moves nothing.
+  template <class F>
+  void each_stored(F&& f) {
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      unit_state& u = units_[i];
+      for (const flat_region& r : u.flat.regions) {
+        const flat_range part = u.optimizer_range.overlap(r);
+        if (part.size() == 0) continue;
+        const std::int64_t o = part.begin - u.optimizer_range.begin;
+        const shape size{1, {part.size()}};
+        const auto state = [&](const array& a) { return array(a.template as<master>() + o, dtype_of<master>, size); };
+        f(stored_parameter{static_cast<int>(i), *r.parameter, config_.shards_optimizer ? config_.axis : nullptr,
+                           state(u.master_weights), array(u.gradient_at(part.begin), dtype_of<gradient>, size),
+                           state(u.first), state(u.second)});
+      }
+    }
+  }
+
   void before_forward(int unit, bool recorded) override {
     unit_state& u = at(unit);
     if (recorded) ++u.uses;

@@ -8,28 +8,11 @@
 
 #include <weft/optim/adamw.hpp>
 #include <weft/train/memory_report.hpp>
-#include <weft/train/monitor.hpp>
+#include <weft/train/metrics_log.hpp>
+#include <weft/train/step_guard.hpp>
 #include <weft/train/trace_writer.hpp>
 
 namespace weft {
-
-/// What the loop asks of a model with its parameters, its data and its optimizer state. Steps count from 1.
-class trainable {
- public:
-  virtual ~trainable() = default;
-  /// Updates of the weights before this run; the optimizer counts on from there.
-  virtual std::int64_t steps_before() const { return 0; }
-  /// Computes a step's gradients: sums over its tokens, finished over the ranks. Returns the loss as global sums.
-  virtual loss_sums gradients(std::int64_t step) = 0;
-  /// The global norm of those sums.
-  virtual double gradient_norm() = 0;
-  /// Whether gradients of this norm may be used. False skips the step; else a norm that is not finite ends the run.
-  virtual bool accept(double norm) = 0;
-  virtual void update(adamw_step step) = 0;
-  /// Global sums over the held-out sequences; a count of 0 where there are none.
-  virtual loss_sums validate() = 0;
-  virtual std::vector<std::string> unit_names() const = 0;
-};
 
 namespace detail {
 
@@ -39,9 +22,10 @@ inline double gradient_scale(double norm_of_mean, double count, double clip_norm
   return (above ? clip_norm / norm_of_mean : 1.0) / count;
 }
 
-inline void check_finite(double number, const char* what, std::int64_t step) {
-  require(std::isfinite(number), what, " of step ", step, " is ", std::isnan(number) ? "not a number" : "infinite",
-          ", so training stops there; lower the learning rate, lengthen the warm-up or check the data");
+/// monitor.jsonl: a line a unit. The first rank writes.
+inline void write_statistics(std::optional<json_lines>& file, std::int64_t step,
+                             const std::vector<unit_statistics>& units) {
+  for (const unit_statistics& u : units) file->write(statistics_json(step, u));
 }
 
 inline std::int64_t highest_peak(context& rank) {
@@ -52,13 +36,23 @@ inline std::int64_t highest_peak(context& rank) {
 
 }  // namespace detail
 
-/// Runs `plan.steps` steps. All ranks call it. Throws weft::error naming the step when a loss or norm is not finite.
+/// Runs `plan.steps` steps. All ranks call it. Throws weft::error naming the step when a loss or norm is not finite,
+/// unless plan.watch says otherwise.
 inline training_result train_loop(context& rank, trainable& work, const training& plan, const adamw& optimizer) {
   using clock = std::chrono::steady_clock;
   require(plan.steps >= 1, "a run of ", plan.steps, " steps trains nothing; ask for at least 1");
   const std::string folder = plan.folder.empty() ? "" : plan.folder + '/';
-  std::optional<monitor> out;
-  if (rank.is_first()) out.emplace(plan.print, folder.empty() ? "" : folder + "metrics.jsonl");
+  const monitoring& watch = plan.watch;
+  check(watch);
+  require(watch.every == 0 || !folder.empty(), "statistics of the units every ", watch.every,
+          " steps have nowhere to go; give the run a folder");
+  std::optional<metrics_log> out;
+  std::optional<json_lines> statistics;
+  if (rank.is_first()) {
+    out.emplace(plan.print, plan.folder);
+    if (watch.every > 0) statistics.emplace(plan.folder, "monitor.jsonl");
+  }
+  step_guard guard(work, watch);
   step_tracer tracer(rank, plan.trace, !folder.empty());
   tracer.log().units = work.unit_names();
 
@@ -78,22 +72,22 @@ inline training_result train_loop(context& rank, trainable& work, const training
     step_report r{.step = step, .steps = plan.steps};
     {
       const scoped_span whole(rank.spans, "step", step);
+      const bool watched = watch.every > 0 && step % watch.every == 0;
+      work.observe(watched);
       const loss_sums s = work.gradients(step);
       require(s.count > 0, "no token of step ", step, " has a target, so there is nothing to learn from; check the data");
       r.tokens = static_cast<std::int64_t>(s.count);
       r.loss = s.sum / s.count;
-      detail::check_finite(r.loss, "the loss", step);
       r.gradient_norm = work.gradient_norm() / s.count;
       r.lr = optimizer.lr * plan.schedule(static_cast<int>(step - 1), static_cast<int>(plan.steps));
-      if (work.accept(r.gradient_norm)) {
-        detail::check_finite(r.gradient_norm, "the gradient norm", step);
+      if (watched) detail::write_statistics(statistics, step, work.statistics(1 / s.count));
+      if (guard.allows(r, s.count)) {
         const scoped_span update(rank.spans, "optimizer");
         work.update(optimizer.at(++updates, r.lr, detail::gradient_scale(r.gradient_norm, s.count, optimizer.clip_norm)));
-      } else {
-        r.skipped = true;
-        ++result.skipped;
       }
     }
+    result.skipped += r.skipped, result.spikes += r.spike, result.zeroed += r.zeroed.total;
+    result.not_finite += !r.not_finite.empty();
     r.peak_bytes = detail::highest_peak(rank);
     r.milliseconds = std::chrono::duration<double, std::milli>(clock::now() - begin).count();
     if (out) out->step(r);

@@ -40,7 +40,9 @@ inline std::string step_line(const step_report& r) {
   std::snprintf(text, sizeof text, "step %*lld/%lld  loss %.4f  norm %7.3f  lr %.2e  %6.0f ms  %7.0f tok/s  %.1f MiB%s", digits,
                 static_cast<long long>(r.step), static_cast<long long>(r.steps), r.loss, r.gradient_norm, r.lr, r.milliseconds,
                 r.tokens_per_second(), static_cast<double>(r.peak_bytes) / (1 << 20), r.skipped ? "  skipped" : "");
-  return text;
+  std::string out = text;
+  if (r.zeroed.total > 0) out += "  zeroed " + std::to_string(r.zeroed.total);
+  return r.spike ? out + "  spike" : out;
 }
 
 }  // namespace weft

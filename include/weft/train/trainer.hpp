@@ -9,6 +9,7 @@
 #include <weft/parallel/pipeline.hpp>
 #include <weft/policy/precision.hpp>
 #include <weft/train/loop.hpp>
+#include <weft/train/store_monitor.hpp>
 
 namespace weft {
 
@@ -34,7 +35,7 @@ class trainer {
 
   /// Trains. All ranks call it with the same plan. A further run goes on from the last one's weights, moments and data; its
   /// steps and schedule are its own plan's. Throws weft::error when the batch doesn't divide, the text is too short,
-  /// or a loss is not finite.
+  /// or a loss or gradient is not finite, unless plan.watch says otherwise.
   template <class Data>
   training_result run(const Data& data, training plan = {}) {
     if (plan.seq == 0) plan.seq = model_.config().max_seq;
@@ -62,6 +63,8 @@ class trainer {
     std::int64_t steps_before() const override { return before_; }
     loss_sums gradients(std::int64_t step) override {
       context& rank = owner_.rank_;
+      const observing looking(rank, observed_ ? &meter_ : rank.observer);
+      if constexpr (counts_passes) passes_ = owner_.model_.recorded_passes();
       owner_.store_.begin_step(plan_.micro_batches);
       const loss_sums sums = owner_.pipeline_.train(
           plan_.micro_batches, owner_.scale_.value(),
@@ -98,7 +101,38 @@ class trainer {
       return names;
     }
 
+    void observe(bool on) override {
+      observed_ = on;
+      measured_.clear();
+    }
+    std::vector<unit_statistics> statistics(double gradient_scale) override {
+      gradient_scale /= owner_.scale_.value();
+      measure_stored<backend>(owner_.rank_, owner_.store_, owner_.model_.registry(), gradient_scale, measured_);
+      return measured_.gather(owner_.rank_);
+    }
+    std::string locate(std::int64_t step) override {
+      if constexpr (counts_passes) owner_.model_.recorded_passes(passes_);  // the masks of the first time
+      observe(false);
+      fault_finder<backend> finder(owner_.rank_, owner_.model_.registry());
+      {
+        const observing looking(owner_.rank_, &finder);
+        gradients(step);
+      }
+      std::string where = finder.conclusion();
+      if (where.empty()) where = fault_in_sums<backend>(owner_.rank_, owner_.store_);
+      if (!where.empty()) return where;
+      return std::isfinite(gradient_norm()) ? "not seen again when the step was computed once more"
+                                            : "though every gradient is finite: their squares are too large";
+    }
+    zeroed_elements zero_not_finite() override {
+      return weft::zero_not_finite<backend>(owner_.rank_, owner_.store_, owner_.model_.registry());
+    }
+
    private:
+    using backend = typename ids::backend;
+    // Whether the model's passes are numbered, for masks of dropout.
+    static constexpr bool counts_passes = requires(Model& m) { m.recorded_passes(m.recorded_passes()); };
+
     template <class Read>
     auto read(Read&& next) const {
       const scoped_span reading(owner_.rank_.spans, "data");
@@ -111,6 +145,10 @@ class trainer {
     const training& plan_;
     std::int64_t each_, before_;
     double used_ = 1;  // the scale of the gradients at hand
+    measured_parts measured_;
+    activation_meter<backend> meter_{owner_.rank_, owner_.model_.registry(), measured_};
+    bool observed_ = false;
+    std::uint64_t passes_ = 0;  // of the model before this step
   };
 
   context& rank_;

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <weft/comm/trace_log.hpp>
 #include <weft/optim/schedule.hpp>
@@ -17,6 +19,25 @@ struct trace_window {
   trace_log* collectives = nullptr;
 };
 
+/// What becomes of a step whose loss or gradients are not finite. (Overflows under a dynamic loss scale are not meant:
+/// those halve the scale and skip the step.)
+enum class non_finite : std::uint8_t {
+  stop,  // the run ends with an error
+  skip,  // the step is not taken
+  zero,  // gradient elements that are not finite become 0 and the step is taken; as skip where the loss is not finite
+};
+constexpr const char* non_finite_names[] = {"stop", "skip", "zero"};
+
+/// What a run keeps an eye on.
+struct monitoring {
+  std::int64_t every = 0;  // steps between statistics of every unit, to monitor.jsonl in the run's folder; 0: none
+  non_finite on_non_finite = non_finite::stop;
+  int most_in_a_row = 10;  // bad steps that skip and zero bear one after another, before they stop too; 0: any number
+  bool locate = true;      // compute a bad step once more, to name the first unit where it goes wrong
+  double spike_deviations = 6;  // standard deviations above the mean of the losses before; 0: no spikes are counted
+  int spike_window = 50;        // losses that mean and deviation remember, and that go by before the first spike
+};
+
 struct training {
   std::int64_t steps = 100;
   std::int64_t batch = 8;       // sequences a step
@@ -28,6 +49,13 @@ struct training {
   bool print = true;            // a line a step on stdout, by the first rank
   std::string folder = {};      // where metrics.jsonl, memory.json and trace.json go; it exists; empty: no files
   trace_window trace = {};
+  monitoring watch = {};
+};
+
+/// Gradient elements that were set to zero, over all ranks.
+struct zeroed_elements {
+  std::int64_t total = 0;
+  std::vector<std::pair<std::string, std::int64_t>> units;  // those with any; on the first rank alone
 };
 
 struct step_report {
@@ -35,7 +63,10 @@ struct step_report {
   double loss = 0;           // mean over the step's tokens, nats
   double gradient_norm = 0;  // of the mean loss, before clipping
   double lr = 0;
-  bool skipped = false;      // its gradients overflowed under the loss scale, which was halved
+  bool skipped = false;      // the weights stayed as they were: overflow under the loss scale, or what not_finite tells
+  bool spike = false;        // the loss jumped, by the settings of `monitoring`
+  std::string not_finite = {};   // which number was not finite, and where first; empty: all were
+  zeroed_elements zeroed = {};   // of its gradients
   double milliseconds = 0;
   std::int64_t tokens = 0;   // that the loss was taken over
   std::int64_t peak_bytes = 0;  // of the rank that held most, since the run began
@@ -44,6 +75,9 @@ struct step_report {
 
 struct training_result {
   std::int64_t steps = 0, skipped = 0;
+  std::int64_t spikes = 0;      // losses that jumped
+  std::int64_t not_finite = 0;  // steps whose loss or gradients were not finite, but for overflows under a loss scale
+  std::int64_t zeroed = 0;      // gradient elements set to zero in them
   double first_loss = 0, loss = 0;  // of the first and of the last step
   double validation_loss = -1;      // mean over the held-out tokens; -1: none was taken
   double seconds = 0;

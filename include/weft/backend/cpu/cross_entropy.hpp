@@ -1,5 +1,6 @@
 // Cross-entropy over a vocabulary that may be cut over ranks, in pieces between which the ranks meet.
-// Invariant: logits are read as stored; no second array of their size is ever made. A negative target ignores its row.
+// Invariant: logits are read as stored; no second array of their size is ever made. A negative target ignores its row. Rows lie
+// `stride` apart (0: n), and what is beyond their n columns is padding.
 #pragma once
 
 #include <cstring>
@@ -30,9 +31,10 @@ void cross_entropy_backward_row(int64 n, const T* x, int64 column, accumulate_t<
 
 /// m[row] = max of logits[row].  // logits [rows, n], m [rows]
 template <class T>
-void row_max(team& workers, int64 rows, int64 n, const T* logits, accumulate_t<T>* m) {
+void row_max(team& workers, int64 rows, int64 n, const T* logits, accumulate_t<T>* m, int64 stride = 0) {
+  if (stride == 0) stride = n;
   detail::for_rows(workers, rows, n, [=](int64 begin, int64 end) {
-    for (int64 row = begin; row < end; ++row) m[row] = detail::row_largest(n, logits + row * n);
+    for (int64 row = begin; row < end; ++row) m[row] = detail::row_largest(n, logits + row * stride);
   });
 }
 
@@ -42,11 +44,12 @@ void row_max(team& workers, int64 rows, int64 n, const T* logits, accumulate_t<T
 template <class T>
 void row_sums(team& workers, int64 rows, int64 n, const T* logits, int64 vocab_begin, const std::int32_t* targets,
               const accumulate_t<T>* m, accumulate_t<T>* sum_exp, accumulate_t<T>* target_logit,
-              accumulate_t<T>* sum_logits = nullptr) {
+              accumulate_t<T>* sum_logits = nullptr, int64 stride = 0) {
   using A = accumulate_t<T>;
+  if (stride == 0) stride = n;
   detail::for_rows(workers, rows, n, [=](int64 begin, int64 end) {
     for (int64 row = begin; row < end; ++row) {
-      const T* x = logits + row * n;
+      const T* x = logits + row * stride;
       A sums[2] = {0, 0};
       if (sum_logits) {
         detail::exp_sums_and_sum(n, x, m[row], sums);
@@ -62,21 +65,22 @@ void row_sums(team& workers, int64 rows, int64 n, const T* logits, int64 vocab_b
 }
 
 /// dlogits = (exp(logits - lse) - (1 - label_smoothing) * onehot(target) - label_smoothing / vocab_global) * g[row];
-/// 0 in ignored rows. dlogits may be logits.  // [rows, n]
+/// 0 in ignored rows and in padding. dlogits may be logits.  // [rows, n]
 template <class T>
 void cross_entropy_backward(team& workers, int64 rows, int64 n, const T* logits, int64 vocab_begin,
                             const std::int32_t* targets, const accumulate_t<T>* lse, const accumulate_t<T>* g,
-                            double label_smoothing, int64 vocab_global, T* dlogits) {
+                            double label_smoothing, int64 vocab_global, T* dlogits, int64 stride = 0) {
   using A = accumulate_t<T>;
+  if (stride == 0) stride = n;
   const A everywhere = static_cast<A>(label_smoothing / static_cast<double>(vocab_global));
   const A at_target = static_cast<A>(1 - label_smoothing);
   detail::for_rows(workers, rows, n, [=](int64 begin, int64 end) {
     for (int64 row = begin; row < end; ++row) {
-      T* dx = dlogits + row * n;
-      if (targets[row] < 0) {
-        std::memset(static_cast<void*>(dx), 0, static_cast<std::size_t>(n) * sizeof(T));
-      } else {
-        detail::cross_entropy_backward_row(n, logits + row * n, targets[row] - vocab_begin, lse[row], g[row],
+      T* dx = dlogits + row * stride;
+      const int64 kept = targets[row] < 0 ? 0 : n;
+      std::memset(static_cast<void*>(dx + kept), 0, static_cast<std::size_t>(stride - kept) * sizeof(T));
+      if (kept > 0) {
+        detail::cross_entropy_backward_row(n, logits + row * stride, targets[row] - vocab_begin, lse[row], g[row],
                                            everywhere, at_target, dx);
       }
     }

@@ -15,4 +15,5 @@
 #include <weft/backend/cpu/rms_norm.hpp>
 #include <weft/backend/cpu/rope.hpp>
 #include <weft/backend/cpu/softmax.hpp>
+#include <weft/backend/cpu/statistics.hpp>
 #include <weft/backend/cpu/swiglu.hpp>

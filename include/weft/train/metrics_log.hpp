@@ -1,32 +1,42 @@
-// The monitor: a line a step on stdout with a bar below it on a terminal, and metrics.jsonl. Only the first rank has one.
-// Invariant: each line of the file is complete JSON and on the disk's side before the next step begins.
+// The log of a run's numbers: a line a step on stdout with a bar below it on a terminal, and metrics.jsonl. Only the first
+// rank has one. Invariant: what a step has to say is written before the next one begins.
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <unistd.h>
 
-#include <weft/io/file.hpp>
 #include <weft/io/json.hpp>
+#include <weft/train/json_lines.hpp>
 #include <weft/train/progress.hpp>
 
 namespace weft {
 
-class monitor {
+class metrics_log {
  public:
-  /// `print`: whether stdout gets lines. `metrics`: path of the file, empty for none. Throws when it can't be written.
-  monitor(bool print, const std::string& metrics)
-      : print_(print), bar_(print && isatty(fileno(stdout))), file_(metrics.empty() ? file_handle(nullptr, &std::fclose) : open_file(metrics, "wb")) {}
-  ~monitor() { line({}); }  // takes the bar away, after an error too
-  monitor(const monitor&) = delete;
-  monitor& operator=(const monitor&) = delete;
+  /// `print`: whether stdout gets lines. `folder`: where metrics.jsonl goes, empty for nowhere; throws when it can't.
+  metrics_log(bool print, const std::string& folder) : print_(print), bar_(print && isatty(fileno(stdout))) {
+    if (!folder.empty()) file_.emplace(folder, "metrics.jsonl");
+  }
+  ~metrics_log() { line({}); }  // takes the bar away, after an error too
+  metrics_log(const metrics_log&) = delete;
+  metrics_log& operator=(const metrics_log&) = delete;
 
   void step(const step_report& r) {
     json_writer w;
     w.begin_object().member("step", r.step).member("loss", r.loss).member("gradient_norm", r.gradient_norm).member("lr", r.lr);
     if (r.skipped) w.member("skipped", true);
+    if (r.spike) w.member("spike", true);
+    if (!r.not_finite.empty()) w.member("not_finite", r.not_finite);
+    if (r.zeroed.total > 0) {
+      w.key("zeroed").begin_object();
+      for (const auto& [unit, n] : r.zeroed.units) w.member(unit, n);
+      w.end_object();
+    }
     w.member("ms", r.milliseconds).member("tokens", r.tokens).member("tokens_per_second", r.tokens_per_second());
     w.member("peak_bytes", r.peak_bytes).end_object();
     record(w);
+    if (!r.not_finite.empty()) line(r.not_finite);
     line(step_line(r));
     if (bar_) draw(r.step, r.steps);
   }
@@ -37,12 +47,10 @@ class monitor {
     std::snprintf(text, sizeof text, "validation loss %.4f", loss);
     line(text);
   }
+
  private:
   void record(const json_writer& w) {
-    if (!file_) return;
-    const std::string text = w.text() + '\n';
-    require(std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() && std::fflush(file_.get()) == 0,
-            "metrics.jsonl can't be written: ", std::strerror(errno), "; check the space left on the disk");
+    if (file_) file_->write(w.text());
   }
   void line(const std::string& text) {
     if (!print_) return;
@@ -57,7 +65,7 @@ class monitor {
   }
 
   bool print_, bar_;
-  file_handle file_;
+  std::optional<json_lines> file_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

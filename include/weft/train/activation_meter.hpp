@@ -1,0 +1,44 @@
+// Statistics of what a model's units pass on. Invariant: of nested units only the outer one's output is measured.
+#pragma once
+
+#include <weft/nn/parameters.hpp>
+#include <weft/train/unit_statistics.hpp>
+
+namespace weft {
+
+/// Statistics of an array of any floating type; of another type, nothing.
+template <class Backend>
+array_statistics statistics_of(context& rank, const array& x) {
+  return visit_dtype(x.type, [&]<class T>() {
+    if constexpr (floating<T>)
+      return Backend::statistics(rank.queue<Backend>(), x.elements(), static_cast<const T*>(x.as<T>()));
+    else
+      return array_statistics();
+  });
+}
+
+/// While it observes: adds the output of every unit's forward to `parts`, over as many micro-batches as there are. An
+/// output that is left partial is measured as the addends that the ranks hold.
+template <class Backend>
+class activation_meter final : public unit_observer {
+ public:
+  activation_meter(context& rank, const parameter_registry& registry, measured_parts& parts)
+      : rank_(rank), registry_(registry), parts_(parts) {}
+
+  void forward_begins(int, const value&) override { ++depth_; }
+  void forward_ends(int unit, const value& y, const std::vector<axis_id>& cut) override {
+    if (--depth_ > 0) return;
+    const std::string& name = registry_.units()[static_cast<std::size_t>(unit)].name;
+    parts_.add(rank_, name, measured::activation, cut, nullptr, statistics_of<Backend>(rank_, y.held()));
+  }
+  void backward_begins(int, const array*) override {}
+  void backward_ends(int, const array*) override {}
+
+ private:
+  context& rank_;
+  const parameter_registry& registry_;
+  measured_parts& parts_;
+  int depth_ = 0;
+};
+
+}  // namespace weft

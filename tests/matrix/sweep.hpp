@@ -1,0 +1,57 @@
+// Every strategy of one model and one precision, as a list that a program or a test walks through.
+#pragma once
+
+#include "cell.hpp"
+
+namespace matrix {
+
+/// A strategy by its values' names, and what runs it on a mesh.
+struct entry {
+  int index;  // among all strategies of the matrix, model and precision aside
+  std::string_view sharding, checkpointing;
+  bool sequence_parallel;
+  std::vector<degrees> meshes;
+  verdict (*run)(const degrees&);
+};
+
+template <class L>
+inline constexpr int count_of = 0;
+template <class... Ts>
+inline constexpr int count_of<list<Ts...>> = sizeof...(Ts);
+constexpr int strategies = count_of<shardings> * count_of<checkpointings> * count_of<betweens>;
+
+/// The entries whose index `Pick` takes; the others are not compiled.
+template <template <class> class Model, class Precision, class Pick>
+std::vector<entry> entries(Pick) {
+  std::vector<entry> out;
+  const auto add = [&]<int Index, class Sharding, class Checkpointing, class Between>() {
+    if constexpr (Pick::takes(Index)) {
+      using S = typename strategy_of<Precision, Sharding, Checkpointing, Between>::type;
+      using serial = strategy<mesh<>, Precision>;
+      out.push_back({Index, Sharding::name, Checkpointing::name, S::sequence_parallel, meshes<S>(), run_cell<Model<S>, Model<serial>>});
+    }
+  };
+  constexpr int n = count_of<checkpointings>, b = count_of<betweens>;
+  const auto three = [&]<int At, class Sharding, class Checkpointing, class... Bs>(list<Bs...>) {
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      (add.template operator()<At * b + I, Sharding, Checkpointing, Bs>(), ...);
+    }(std::make_integer_sequence<int, b>{});
+  };
+  const auto two = [&]<int At, class Sharding, class... Cs>(list<Cs...>) {
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      (three.template operator()<At * n + I, Sharding, Cs>(betweens{}), ...);
+    }(std::make_integer_sequence<int, n>{});
+  };
+  [&]<class... Ss>(list<Ss...>) {
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      (two.template operator()<I, Ss>(checkpointings{}), ...);
+    }(std::make_integer_sequence<int, sizeof...(Ss)>{});
+  }(shardings{});
+  return out;
+}
+
+struct all_of_them {
+  static constexpr bool takes(int) { return true; }
+};
+
+}  // namespace matrix
