@@ -155,7 +155,7 @@ class threads {
     others.reserve(ranks);
     std::exception_ptr unstarted;
     try {
-      for (int r = 1; r < ranks; ++r) others.emplace_back(run, r);
+      for (int r = 1; r < ranks; ++r) others.push_back(std::thread(run, r));
     } catch (...) {
       unstarted = std::current_exception();
     }
@@ -171,7 +171,7 @@ class threads {
  private:
   threads(detail::thread_group& group, int rank) : group_(&group), rank_(rank) {}
 
-  request post(const detail::call& what) { return group_->collectives().post(rank_, what); }
+  [[gnu::noinline]] request post(const detail::call& what) { return group_->collectives().post(rank_, what); }
   void exchange(const void* in, void* out, std::size_t bytes) {
     post({in, out, static_cast<std::int64_t>(bytes), detail::verb::split}).wait();
   }

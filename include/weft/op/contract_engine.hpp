@@ -44,7 +44,7 @@ struct contraction_plan {
   int count = 0;
 
   // Strides of row-major arrays for the operands in the order (first, second, out).
-  contraction_plan(const contraction_labels& l, const shape* shapes[3], const int order[3]) {
+  [[gnu::noinline]] contraction_plan(const contraction_labels& l, const shape* shapes[3], const int order[3]) {
     labelled all[max_rank] = {};
     for (int slot = 0; slot < 3; ++slot) {
       const int which = order[slot];

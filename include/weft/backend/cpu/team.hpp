@@ -55,7 +55,7 @@ class team {
     detail::team_threads() += size_;
     try {
       workers_.reserve(static_cast<std::size_t>(size_));
-      for (int i = 1; i < size_; ++i) workers_.emplace_back([this] { work(); });
+      for (int i = 1; i < size_; ++i) workers_.push_back(std::thread([this] { work(); }));
     } catch (...) {  // the system has no more threads: end those that began
       end();
       throw;
