@@ -37,35 +37,42 @@ A join(reduce kind, A a, A b) {
   return (kind == reduce::max) == (b > a) ? b : a;
 }
 
-}  // namespace detail
-
-/// y (+)= x reduced over the dimensions where `reduced` is true; x contiguous, y the kept extents in order, contiguous.
-/// Nothing reduced gives 0, -infinity (max) or infinity (min). Adding is for sums; a maximum added is a plain addition.
-template <reduce Kind, class T, class Out>
-void reduce_dims(team& workers, int rank, const int64* extents, const bool* reduced, const T* x, Out* y,
-                 bool add) {
-  using A = accumulate_t<T>;
-  require(rank >= 0 && rank <= max_rank, "reduce_dims takes at most ", max_rank, " dimensions, not ", rank,
-          ": join dimensions first.");
-  int64 kept_extents[max_rank] = {}, kept_strides[max_rank] = {}, gone_extents[max_rank] = {},
-        gone_strides[max_rank] = {};
-  int kept = 0, gone = 0;
-  int64 strides[max_rank] = {}, size = 1, outputs = 1;
+/// What a reduction walks over, whatever its element type: the kept extents outside, the reduced ones inside.
+struct reduction_nest {
+  int64 size = 1, outputs = 1;
   bool last_is_kept = false;  // of the last dimension that is not 1
+  loop<1> outer, inner;
+};
+
+[[gnu::noinline]] inline reduction_nest reduction_nest_of(int rank, const int64* extents, const bool* reduced) {
+  require(rank >= 0 && rank <= max_rank, "reduce_dims takes at most ", max_rank, " dimensions, not ", rank, ": join dimensions first.");
+  int64 kept_extents[max_rank] = {}, kept_strides[max_rank] = {}, gone_extents[max_rank] = {}, gone_strides[max_rank] = {};
+  int64 strides[max_rank] = {}, size = 1, outputs = 1;
+  int kept = 0, gone = 0;
+  bool last_is_kept = false;
   for (int d = rank - 1; d >= 0; --d) {
     if (size == 1 && extents[d] != 1) last_is_kept = !reduced[d];
     strides[d] = size, size *= extents[d];
   }
   for (int d = 0; d < rank; ++d) {
-    if (reduced[d]) {
-      gone_extents[gone] = extents[d], gone_strides[gone++] = strides[d];
-    } else {
-      kept_extents[kept] = extents[d], kept_strides[kept++] = strides[d], outputs *= extents[d];
-    }
+    if (reduced[d]) gone_extents[gone] = extents[d], gone_strides[gone++] = strides[d];
+    else kept_extents[kept] = extents[d], kept_strides[kept++] = strides[d], outputs *= extents[d];
   }
+  return {size, outputs, last_is_kept, {kept, kept_extents, {kept_strides}}, {gone, gone_extents, {gone_strides}}};
+}
+
+}  // namespace detail
+
+/// y (+)= x reduced over the dimensions where `reduced` is true; x contiguous, y the kept extents in order, contiguous.
+/// Nothing reduced gives 0, -infinity (max) or infinity (min). Adding is for sums; a maximum added is a plain addition.
+template <reduce Kind, class T, class Out>
+void reduce_dims(team& workers, int rank, const int64* extents, const bool* reduced, const T* x, Out* y, bool add) {
+  using A = accumulate_t<T>;
+  const detail::reduction_nest nest = detail::reduction_nest_of(rank, extents, reduced);
+  const auto &outer = nest.outer, &inner = nest.inner;
+  const int64 size = nest.size, outputs = nest.outputs;
   if (outputs == 0) return;
   const int64 inputs = size / outputs;
-  const detail::loop<1> outer(kept, kept_extents, {kept_strides}), inner(gone, gone_extents, {gone_strides});
   if (inputs == 0) {
     for (int64 i = 0; i < outputs; ++i) detail::put(y[i], detail::start_of<A>(Kind), add);
   } else if (outputs == 1) {  // everything: blocks first, then the blocks in order
@@ -76,7 +83,7 @@ void reduce_dims(team& workers, int rank, const int64* extents, const bool* redu
       parts[begin / detail::block_elements] = detail::reduce_row<Kind>(end - begin, x + begin);
     });
     detail::put(y[0], detail::reduce_row<Kind>(blocks, static_cast<const A*>(parts)), add);
-  } else if (last_is_kept) {  // whole rows joined, a run of columns a task
+  } else if (nest.last_is_kept) {  // whole rows joined, a run of columns a task
     constexpr int64 run = 512;
     const int64 width = outer.inner(), runs = (width + run - 1) / run;
     workers.parallel_for(outer.outer() * runs, [&](int64 task) {

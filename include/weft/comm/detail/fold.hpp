@@ -37,19 +37,18 @@ template <class How, class T>
 void combine(T* out, const T* a, const T* b, std::int64_t count) {
   std::int64_t i = 0;
 #ifdef WEFT_DETAIL_VECTORS
-  typedef T vector __attribute__((vector_size(16)));
-  constexpr std::int64_t width = sizeof(vector) / sizeof(T);
-  const auto step = [&](std::int64_t at) {
-    vector x, y;
-    std::memcpy(&x, a + at, sizeof x);
-    std::memcpy(&y, b + at, sizeof y);
-    How::apply(x, y);
-    std::memcpy(out + at, &x, sizeof x);
-  };
-  if constexpr (std::is_same_v<How, add>)  // the others take longer than the loop around them
-    for (const std::int64_t whole = count / (4 * width) * (4 * width); i < whole; i += 4 * width)
-      step(i), step(i + width), step(i + 2 * width), step(i + 3 * width);
-  for (; i + width <= count; i += width) step(i);
+  if constexpr (std::is_same_v<How, add> || floating<T>) {  // vectors of 16 bytes need not have a maximum of integers
+    typedef T vector __attribute__((vector_size(16)));
+    constexpr std::int64_t width = sizeof(vector) / sizeof(T);
+    const auto step = [&](std::int64_t at) {
+      vector x, y;
+      std::memcpy(&x, a + at, sizeof x);
+      std::memcpy(&y, b + at, sizeof y);
+      How::apply(x, y);
+      std::memcpy(out + at, &x, sizeof x);
+    };
+    for (; i + 4 * width <= count; i += 4 * width) step(i), step(i + width), step(i + 2 * width), step(i + 3 * width);
+  }
 #endif
   for (; i < count; ++i) {
     T x = a[i];
