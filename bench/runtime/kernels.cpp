@@ -78,8 +78,8 @@ void time_streams(team& t, int64 n) {
   report("memcpy", 2 * z,
          [&] { std::memcpy(static_cast<void*>(c.data()), a.data(), static_cast<std::size_t>(n) * sizeof(T)); });
   report("add", 3 * z, [&] { apply(t, binary::add, n, a.data(), b.data(), c.data()); });
-  report("exp", 2 * z, [&] { apply(t, unary::exp, n, a.data(), c.data()); });
-  report("gelu", 2 * z, [&] { apply(t, unary::gelu, n, a.data(), c.data()); });
+  report("exp", 2 * z, [&] { apply<unary::exp>(t, n, a.data(), c.data()); });
+  report("gelu", 2 * z, [&] { apply<unary::gelu>(t, n, a.data(), c.data()); });
   report("swiglu", 3 * z, [&] { swiglu(t, n, a.data(), b.data(), c.data()); });
   report("swiglu backward", 5 * z,
          [&] { swiglu_backward(t, n, a.data(), b.data(), c.data(), d.data(), false, e.data(), false); });
@@ -106,7 +106,7 @@ void time_streams(team& t, int64 n) {
   const int64 plane[2] = {rows, width}, turned[2] = {width, rows}, x_turned[2] = {1, width}, y_turned[2] = {rows, 1};
   const bool over_rows[2] = {true, false};
   report("sum over rows", z,
-         [&] { reduce_dims(t, weft::reduce::sum, 2, plane, over_rows, a.data(), column.data(), false); });
+         [&] { reduce_dims<weft::reduce::sum>(t, 2, plane, over_rows, a.data(), column.data(), false); });
   const int64 heads[4] = {rows / 256, 12, 256, 64};
   const int64 by_seq[4] = {256 * 768, 64, 768, 1}, by_head[4] = {256 * 768, 256 * 64, 64, 1};
   report("copy seq <-> heads", 2 * z, [&] { copy(t, 4, heads, a.data(), by_seq, c.data(), by_head, false); });

@@ -41,7 +41,7 @@ void test_reduce(const extents& e, std::uint64_t seed) {
   for (unsigned mask = 0; mask < 1u << rank; ++mask) {
     bool reduced[8] = {};
     for (int d = 0; d < rank; ++d) reduced[d] = mask >> d & 1;
-    for (const reduce kind : {reduce::sum, reduce::max, reduce::min}) {
+    const auto test = [&]<reduce kind>() {
       INFO("mask " << mask << " kind " << static_cast<int>(kind) << " rank " << rank);
       const doubles want = exact(kind, e, mask, widened(x));
       const auto old = numbers<Out>(static_cast<int64>(want.size()), 2);
@@ -54,15 +54,18 @@ void test_reduce(const extents& e, std::uint64_t seed) {
           kind == reduce::sum ? 4 * std::sqrt(terms) * std::fmin(terms + 1, 300) * sum_rounding<T> : 1e-300;
       on_every_isa([&](team& t) {
         std::vector<Out> got(want.size()), sum = old;
-        weft::cpu::reduce_dims(t, kind, rank, e.data(), reduced, x.data(), got.data(), false);
+        weft::cpu::reduce_dims<kind>(t, rank, e.data(), reduced, x.data(), got.data(), false);
         check_close(got, want, rounding<Out>, absolute);
         if (kind == reduce::sum) {
-          weft::cpu::reduce_dims(t, kind, rank, e.data(), reduced, x.data(), sum.data(), true);
+          weft::cpu::reduce_dims<kind>(t, rank, e.data(), reduced, x.data(), sum.data(), true);
           check_close(sum, added, rounding<Out>, absolute + 4 * sum_rounding<T>);
         }
         return got;
       });
-    }
+    };
+    test.template operator()<reduce::sum>();
+    test.template operator()<reduce::max>();
+    test.template operator()<reduce::min>();
   }
 }
 
@@ -85,11 +88,11 @@ TEST_CASE("reduce of nothing gives the neutral element, and more than 8 dimensio
   const int64 e[9] = {3, 0, 1, 1, 1, 1, 1, 1, 1};
   const bool reduced[9] = {false, true};
   std::vector<float> y(3, 7.0f);
-  weft::cpu::reduce_dims<float>(t, reduce::sum, 2, e, reduced, nullptr, y.data(), false);
+  weft::cpu::reduce_dims<reduce::sum, float>(t, 2, e, reduced, nullptr, y.data(), false);
   CHECK(y == std::vector<float>{0, 0, 0});
-  weft::cpu::reduce_dims<float>(t, reduce::max, 2, e, reduced, nullptr, y.data(), false);
+  weft::cpu::reduce_dims<reduce::max, float>(t, 2, e, reduced, nullptr, y.data(), false);
   CHECK(y == std::vector<float>(3, -INFINITY));
-  CHECK_THROWS_AS(weft::cpu::reduce_dims<float>(t, reduce::sum, 9, e, reduced, nullptr, y.data(), false), weft::error);
+  CHECK_THROWS_AS((weft::cpu::reduce_dims<reduce::sum, float>(t, 9, e, reduced, nullptr, y.data(), false)), weft::error);
 }
 
 TEST_CASE_TEMPLATE("sum of squares", T, double, float, bf16, fp16) {

@@ -11,13 +11,14 @@
 
 namespace weft {
 
+/// Its functions are virtual so that a program that checkpoints nothing has none of them.
 class replay {
  public:
   /// keeps: the policy's answer for one operator. records: where the entries lie; null: on the heap.
   explicit replay(bool (*keeps)(const op_cost&), pool* records = nullptr) : keeps_(keeps), entries_(pool_allocator<entry>(records)) {}
 
   /// First run: an operator made `outcome` from `inputs`.
-  void computed(op_cost cost, std::initializer_list<const array*> outcome, std::initializer_list<const value*> inputs) {
+  virtual void computed(op_cost cost, std::initializer_list<const array*> outcome, std::initializer_list<const value*> inputs) {
     if (!first_run_) return;
     for (const array* a : outcome) cost.kept_bytes += a->bytes();
     entry e;
@@ -37,14 +38,14 @@ class replay {
     fresh_ = true;
   }
   /// First run: something that doesn't take part (an operator that declares no cost) reads v.
-  void looked_at(const value& v) {
+  virtual void looked_at(const value& v) {
     if (!first_run_) return;
     if (outer_) outer_->looked_at(v);
     const int from = maker_of(v.held());
     if (from >= 0) entries_[static_cast<std::size_t>(from)].needed = true;
   }
   /// First run: y is recorded. Unless it was computed just now, or is an input seen in another way, whoever made it reads its inputs.
-  void recorded(const value& y, std::initializer_list<const value*> inputs) {
+  virtual void recorded(const value& y, std::initializer_list<const value*> inputs) {
     if (!first_run_ || (std::exchange(fresh_, false) && entries_.back().made[0] == key(y.data))) return;
     for (const value* v : inputs)
       if (key(v->held()) == key(y.data)) return;
@@ -71,7 +72,7 @@ class replay {
   }
 
   /// Second run: whether the operator that comes now needn't run. Gives it its outcome, or arrays without memory.
-  bool recalled(std::string_view name, std::initializer_list<array*> outcome) {
+  virtual bool recalled(std::string_view name, std::initializer_list<array*> outcome) {
     if (first_run_) return false;
     require(next_ < entries_.size() && entries_[next_].name == name, "a checkpointed function ran ", name, " as operator ", next_,
             " when its gradient was due, and ", next_ < entries_.size() ? entries_[next_].name : std::string_view("nothing"),

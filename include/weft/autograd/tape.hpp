@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <type_traits>
 
@@ -192,19 +193,25 @@ inline ref<slot> new_slot(context& rank, const array& of, dtype type) {
 }
 
 /// Records an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise.
-template <class... Inputs>
-tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&), const Inputs&... inputs) {
-  if (out.rank->replay) out.rank->replay->recorded(out, {static_cast<const value*>(&inputs)...});
+[[gnu::noinline]] inline tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&),
+                                           std::initializer_list<const value*> inputs) {
+  if (out.rank->replay) out.rank->replay->recorded(out, inputs);
   tape* to = out.rank->tape;
-  if (!to || !(inputs.slot || ...)) return nullptr;
+  bool wanted = false;
+  for (const value* input : inputs) wanted = wanted || input->slot;
+  if (!to || !wanted) return nullptr;
   out.slot = new_slot(*out.rank, out.data, out.data.type);
   out.slot->epoch = to->epoch();
   tape_node& node = to->push();
   node.name = name;
   node.vjp = vjp;
-  (node.add_input(inputs), ...);
+  for (const value* input : inputs) node.add_input(*input);
   node.output = out.slot;
   return &node;
+}
+template <class... Inputs>
+tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&), const Inputs&... inputs) {
+  return record(name, out, vjp, {static_cast<const value*>(&inputs)...});
 }
 
 /// Memory for input i's gradient: empty when none is wanted. What another slot or a reader shares is never written.

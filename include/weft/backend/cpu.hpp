@@ -27,9 +27,7 @@ struct cpu_backend {
   }
   WEFT_DETAIL_KERNEL(matmul)
   WEFT_DETAIL_KERNEL(apply)
-  WEFT_DETAIL_KERNEL(apply_backward)
   WEFT_DETAIL_KERNEL(scale)
-  WEFT_DETAIL_KERNEL(reduce_dims)
   WEFT_DETAIL_KERNEL(softmax)
   WEFT_DETAIL_KERNEL(softmax_backward)
   WEFT_DETAIL_KERNEL(swiglu)
@@ -50,6 +48,21 @@ struct cpu_backend {
   WEFT_DETAIL_KERNEL(embedding_backward)
   WEFT_DETAIL_KERNEL(adamw)
 #undef WEFT_DETAIL_KERNEL
+
+  /// y = F(x); dx (+)= F'(x) * dy. A program has the kernels of the functions that it names.
+  template <unary F, class T>
+  static void apply(queue& cores, std::int64_t n, const T* x, T* y) {
+    cpu::apply<F>(cores, n, x, y);
+  }
+  template <unary F, class T>
+  static void apply_backward(queue& cores, std::int64_t n, const T* x, const T* dy, T* dx, bool add) {
+    cpu::apply_backward<F>(cores, n, x, dy, dx, add);
+  }
+
+  template <reduce Kind, class... Args>
+  static void reduce_dims(queue& cores, const Args&... args) {
+    cpu::reduce_dims<Kind>(cores, args...);
+  }
 
   template <class T>
   static double sum_of_squares(queue& cores, std::int64_t n, const T* x) {

@@ -17,7 +17,7 @@ namespace detail {
 /// One group of ranks: a lane for its collectives, and one for each pair that has exchanged something.
 class thread_group final : public kept {
  public:
-  thread_group(hub& owner, std::vector<int> members, std::string name)
+  [[gnu::cold]] thread_group(hub& owner, std::vector<int> members, std::string name)
       : hub_(owner),
         members_(std::move(members)),
         name_(std::move(name)),
@@ -31,6 +31,13 @@ class thread_group final : public kept {
   lane& pair(int from, int to) {
     std::atomic<lane*>& place = pairs_[from * members_.size() + to];
     if (lane* found = place.load(std::memory_order_acquire)) return *found;
+    return make_pair(place, from, to);
+  }
+
+  void wake() override { collectives_.wake(); }
+
+ private:
+  [[gnu::cold, gnu::noinline]] lane& make_pair(std::atomic<lane*>& place, int from, int to) {
     const std::lock_guard lock(hub_.mutex());
     if (lane* found = place.load(std::memory_order_relaxed)) return *found;
     lane& made = hub_.keep(std::make_unique<lane>(hub_, std::vector<int>{world_rank(from), world_rank(to)}, name_));
@@ -38,9 +45,6 @@ class thread_group final : public kept {
     return made;
   }
 
-  void wake() override { collectives_.wake(); }
-
- private:
   hub& hub_;
   std::vector<int> members_;
   std::string name_;
@@ -96,7 +100,7 @@ class threads {
   request barrier() { return post({}); }
 
   /// A split is meant for setting up: its groups live until launch returns.
-  threads split(int color, int key, const char* label) {
+  [[gnu::cold, gnu::noinline]] threads split(int color, int key, const char* label) {
     struct choice {
       int color, key;
     };
@@ -151,7 +155,7 @@ class threads {
     others.reserve(ranks);
     std::exception_ptr unstarted;
     try {
-      for (int r = 1; r < ranks; ++r) others.emplace_back(run, r);
+      for (int r = 1; r < ranks; ++r) others.push_back(std::thread(run, r));
     } catch (...) {
       unstarted = std::current_exception();
     }
@@ -167,7 +171,7 @@ class threads {
  private:
   threads(detail::thread_group& group, int rank) : group_(&group), rank_(rank) {}
 
-  request post(const detail::call& what) { return group_->collectives().post(rank_, what); }
+  [[gnu::noinline]] request post(const detail::call& what) { return group_->collectives().post(rank_, what); }
   void exchange(const void* in, void* out, std::size_t bytes) {
     post({in, out, static_cast<std::int64_t>(bytes), detail::verb::split}).wait();
   }

@@ -46,7 +46,7 @@ struct message_part {
   }
 };
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void fail_joined(const message_part* parts, std::size_t count) {
+[[gnu::cold, gnu::noinline]] inline std::string join(const message_part* parts, std::size_t count) {
   std::string message;
   for (const message_part* part = parts; part != parts + count; ++part) {
     if (part->kind == message_part::text) message += part->characters;
@@ -54,7 +54,17 @@ struct message_part {
     if (part->kind == message_part::natural) append(message, part->unsigned_number);
     if (part->kind == message_part::real) append(message, part->real_number);
   }
-  throw error(message);
+  return message;
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_joined(const message_part* parts, std::size_t count) {
+  throw error(join(parts, count));
+}
+
+/// The parts as one text.
+template <class... Parts>
+[[gnu::cold, gnu::noinline]] std::string text(const Parts&... parts) {
+  const message_part all[] = {parts..., ""};
+  return join(all, sizeof...(parts));
 }
 
 }  // namespace detail

@@ -5,7 +5,6 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <weft/comm/context.hpp>
 
@@ -56,12 +55,8 @@ dimension_text dimension_of(const X& x) {
   const std::int64_t held = x.template local_extent<D>();
   return {D::name, held, shards_of<layout_of<X>, D>(*x.rank), global_extent<layout_of<X>, D>(*x.rank, held)};
 }
-template <any_tensor X, class... Es>
-std::vector<dimension_text> dimensions_of(const X& x, dims<Es...>) {
-  return {dimension_of<X, Es>(x)...};
-}
 
-[[gnu::cold, gnu::noinline]] inline std::string describe(dtype type, const std::vector<dimension_text>& dimensions, const std::string& placements) {
+[[gnu::cold, gnu::noinline]] inline std::string describe(dtype type, std::initializer_list<dimension_text> dimensions, const std::string& placements) {
   std::string out(name_of(type));
   const char* before = " [";
   for (const dimension_text& d : dimensions) {
@@ -72,20 +67,22 @@ std::vector<dimension_text> dimensions_of(const X& x, dims<Es...>) {
     if (d.parts > 1) out += " of ", append(out, d.whole);
     before = ", ";
   }
-  out += dimensions.empty() ? " []" : "]";
+  out += dimensions.size() == 0 ? " []" : "]";
   return out += placements;
 }
 
-[[gnu::cold, gnu::noinline]] inline void print(int rank, const char* name, const std::string& description, const double* numbers, std::int64_t count, bool more) {
+template <class T>
+[[gnu::cold, gnu::noinline]] void print(const value& x, const char* name, const std::string& description, std::int64_t most) {
+  const std::int64_t all = x.held().elements(), count = all < most ? all : most;
   std::string line("rank ");
-  append(line, rank);
+  append(line, x.rank->rank());
   for (const char* part : {": ", name, " ", description.c_str(), " ="}) line += part;
   for (std::int64_t i = 0; i < count; ++i) {
     char number[32];
-    std::snprintf(number, sizeof number, " %.6g", numbers[i]);
+    std::snprintf(number, sizeof number, " %.6g", static_cast<double>(x.held().as<T>()[i]));
     line += number;
   }
-  if (more) line += " ...";
+  if (all > count) line += " ...";
   std::puts(line.c_str());
 }
 
@@ -94,16 +91,15 @@ std::vector<dimension_text> dimensions_of(const X& x, dims<Es...>) {
 /// A tensor's type and local sizes: "fp32 [hidden 8, ffn 8 of 16] shard<ffn, tp>".
 template <any_tensor X>
 std::string describe(const X& x) {
-  return detail::describe(dtype_of<typename X::element_type>, detail::dimensions_of(x, dims_of<X>{}), detail::text_of(layout_of<X>{}));
+  return [&]<class... Es>(dims<Es...>) {
+    return detail::describe(dtype_of<typename X::element_type>, {detail::dimension_of<X, Es>(x)...}, detail::text_of(layout_of<X>{}));
+  }(dims_of<X>{});
 }
 
 /// Prints a line: the rank, a name, the tensor's description and its first elements on this rank. Host backends only.
 template <any_tensor X>
 void print(const char* name, const X& x, std::int64_t most = 4) {
-  const std::int64_t all = x.local_elements(), count = all < most ? all : most;
-  std::vector<double> numbers;
-  for (std::int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<double>(x.local_data()[i]));
-  detail::print(x.rank->rank(), name, describe(x), numbers.data(), count, all > count);
+  detail::print<typename X::element_type>(x, name, describe(x), most);
 }
 
 }  // namespace weft

@@ -141,7 +141,7 @@ struct binary_operator {
       ++n;
     }
     array sum = rank.make(dtype_of<G>, kept);
-    Backend::reduce_dims(rank.queue<Backend>(), reduce::sum, at.map.rank, at.out.extent, reduced, g.template as<T>(),
+    Backend::template reduce_dims<reduce::sum>(rank.queue<Backend>(), at.map.rank, at.out.extent, reduced, g.template as<T>(),
                          sum.template as<G>(), false);
     if (in_order) return contribute<Backend>(rank, node, i, sum);
     array turned = rank.make(dtype_of<G>, own);

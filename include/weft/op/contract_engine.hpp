@@ -44,7 +44,7 @@ struct contraction_plan {
   int count = 0;
 
   // Strides of row-major arrays for the operands in the order (first, second, out).
-  contraction_plan(const contraction_labels& l, const shape* shapes[3], const int order[3]) {
+  [[gnu::noinline]] contraction_plan(const contraction_labels& l, const shape* shapes[3], const int order[3]) {
     labelled all[max_rank] = {};
     for (int slot = 0; slot < 3; ++slot) {
       const int which = order[slot];
@@ -110,8 +110,7 @@ void run_contraction(typename Backend::queue& queue, const contraction_plan& pla
   }
   if (sizes.n == 1) cs.column = 1;
   const auto product = [&](const T* x, const T* y, Out* z, bool accumulate) {
-    if (exchanged) Backend::matmul(queue, sizes, y, bs, x, as, z, cs, accumulate);
-    else Backend::matmul(queue, sizes, x, as, y, bs, z, cs, accumulate);
+    Backend::matmul(queue, sizes, exchanged ? y : x, exchanged ? bs : as, exchanged ? x : y, exchanged ? as : bs, z, cs, accumulate);
   };
   // Columns that are not contiguous (a batch dimension lies inside them in the outcome): one column at a time.
   const bool by_column = cs.column != 1;

@@ -11,34 +11,33 @@ namespace detail {
 
 struct conversion_attributes {
   axis_id axis;
-  movement back;
+  mover back;
   moved_dim from, to;  // the sharded dimension before and after
 };
 
 template <class Backend>
 struct conversion {
-  static value forward(const value& x, axis_id axis, movement there, movement back, moved_dim from, moved_dim to) {
+  static value forward(const value& x, axis_id axis, const ways& way, moved_dim from, moved_dim to) {
     context& rank = *x.rank;
     axis_group* group = rank.group(axis);
     if (!group) return x;
     value y{x.rank, {}, {}};
-    if (there == movement::none || there == movement::keep_first) {  // where nothing is computed nothing is remembered
-      y.data = move<Backend>(rank, *group, there, x.held(), from, to);
-      if (there == movement::keep_first && rank.replay) rank.replay->looked_at(x);
-    } else if (!recalled(rank, name_of(there), y.data)) {
-      y.data = move<Backend>(rank, *group, there, x.held(), from, to);
-      computed(rank, {name_of(there), 0, received_bytes(there, x.held(), y.data, group->degree)}, {&y.data}, x);
+    if (way.what == movement::none || way.what == movement::keep_first) {  // where nothing is computed nothing is remembered
+      y.data = way.there(rank, *group, x.held(), from, to);
+      if (way.what == movement::keep_first && rank.replay) rank.replay->looked_at(x);
+    } else if (!recalled(rank, name_of(way.what), y.data)) {
+      y.data = way.there(rank, *group, x.held(), from, to);
+      computed(rank, {name_of(way.what), 0, received_bytes(way.what, x.held(), y.data, group->degree)}, {&y.data}, x);
     }
     if (tape_node* node = record("convert", y, vjp, x)) {
-      node->set(conversion_attributes{axis, back, from, to});
+      node->set(conversion_attributes{axis, way.back, from, to});
       y.slot->type = x.slot->type;  // a weight's main gradient
     }
     return y;
   }
   static void vjp(context& rank, tape_node& node) {
     const auto a = node.get<conversion_attributes>();
-    contribute<Backend>(rank, node, 0,
-                        move<Backend>(rank, *rank.group(a.axis), a.back, node.output_gradient(), a.to, a.from));
+    contribute<Backend>(rank, node, 0, a.back(rank, *rank.group(a.axis), node.output_gradient(), a.to, a.from));
   }
 
   /// `invariant -> replicate`, once a tape.
@@ -54,7 +53,7 @@ struct conversion {
     y.slot->live = x.slot->live;
     y.slot->type = x.slot->type;
     y.slot->of_weights = x.slot->of_weights;
-    node->set(conversion_attributes{axis, movement::all_reduce, {}, {}});
+    node->set(conversion_attributes{axis, move<Backend, movement::all_reduce>, {}, {}});
     y.slot->promoted_over = axis;
     y.slot->next = std::exchange(made, y.slot);
     return y;
@@ -133,12 +132,13 @@ auto convert(const X& x) {
   if constexpr (there == movement::none && from.kind == to::kind) {
     return x;
   } else {
-    using engine = detail::conversion<typename X::backend>;
+    using Backend = typename X::backend;
+    using engine = detail::conversion<Backend>;
     if constexpr (from.kind == holds::invariant && to::kind == holds::replicate) {
       return result(engine::promote(x, id_of<A>));
     } else {
-      return result(engine::forward(x, id_of<A>, there, backward_of(from.kind, to::kind, same),
-                                    detail::moved<A>(x, from, true), detail::moved<A>(x, into, false)));
+      constexpr auto way = detail::ways_of<Backend, there, backward_of(from.kind, to::kind, same)>();
+      return result(engine::forward(x, id_of<A>, way, detail::moved<A>(x, from, true), detail::moved<A>(x, into, false)));
     }
   }
 }
@@ -191,7 +191,8 @@ auto all_to_all(const X& x) {
 template <mesh_axis A, any_tensor X>
 X shift(const X& x) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::shard, "weft: shift<axis>(x) hands on slices: x has to be sharded over that axis");
-  return X(detail::conversion<typename X::backend>::forward(x, id_of<A>, movement::shift, movement::shift_back, {}, {}));
+  using Backend = typename X::backend;
+  return X(detail::conversion<Backend>::forward(x, id_of<A>, detail::ways_of<Backend, movement::shift, movement::shift_back>(), {}, {}));
 }
 
 }  // namespace weft

@@ -60,22 +60,40 @@ constexpr T element_from(double x) {
   else return static_cast<T>(x);
 }
 
-/// Writes f(global index) at every element of x that this rank holds, 0 in padding; for a device, by way of the host's memory.
-template <any_tensor X, class F>
-void write_elements(X& x, const shape& global, const std::int64_t* offset, F&& f) {
-  using T = typename X::element_type;
-  using Backend = typename X::backend;
+/// Writes f(global index) at every element that this rank holds, 0 in padding; for a device, by way of the host's memory. Compiled
+/// once for all dimensions and placements.
+template <class Backend, class T, class F>
+void write_elements(context& rank, const array& x, const shape& global, const std::int64_t* offset, const F& f) {
   const auto write = [&](T* out) {
-    each_element(x.data.shape, global, offset, [&](std::int64_t local, std::int64_t index) { out[local] = index < 0 ? T{} : f(index); });
+    each_element(x.shape, global, offset, [&](std::int64_t local, std::int64_t index) { out[local] = index < 0 ? T{} : f(index); });
   };
   if constexpr (Backend::host_memory) {
-    write(x.local_data());
+    write(x.as<T>());
   } else {
-    std::vector<T> staged(static_cast<std::size_t>(x.local_elements()));
+    std::vector<T> staged(static_cast<std::size_t>(x.elements()));
     write(staged.data());
-    Backend::upload(x.rank->template queue<Backend>(), staged.data(), x.data.data, x.data.bytes());
+    Backend::upload(rank.queue<Backend>(), staged.data(), x.data, x.bytes());
   }
 }
+
+/// f's numbers as elements.
+template <class T, class F>
+struct as_elements {
+  const F& f;
+  T operator()(std::int64_t index) const { return element_from<T>(static_cast<double>(f(index))); }
+};
+
+/// What normal and uniform put at a global index.
+struct normal_numbers {
+  philox words;
+  double stddev;
+  double operator()(std::int64_t i) const { return stddev * static_cast<double>(words.normal(static_cast<std::uint64_t>(i))); }
+};
+struct uniform_numbers {
+  philox words;
+  double low, high;
+  double operator()(std::int64_t i) const { return low + (high - low) * static_cast<double>(words.uniform(static_cast<std::uint64_t>(i))); }
+};
 
 }  // namespace detail
 
@@ -88,8 +106,8 @@ X generate(context& rank, std::initializer_list<std::int64_t> global, F&& f) {
   X x = detail::new_tensor<X>(rank, global);
   std::int64_t offset[max_rank] = {};
   detail::offsets_of<X>(rank, x.data.shape, offset);
-  detail::write_elements(x, detail::shape_from(global), offset,
-                         [&](std::int64_t index) { return detail::element_from<T>(static_cast<double>(f(index))); });
+  using numbers = detail::as_elements<T, std::remove_reference_t<F>>;
+  detail::write_elements<typename X::backend, T>(rank, x.data, detail::shape_from(global), offset, numbers{f});
   return x;
 }
 
@@ -108,14 +126,12 @@ X ones(context& rank, std::initializer_list<std::int64_t> global) { return full<
 /// Normal with mean 0: a function of (the context's seed, `name`, global index), so the same for every sharding.
 template <any_tensor X>
 X normal(context& rank, std::string_view name, std::initializer_list<std::int64_t> global, double stddev = 1) {
-  const philox numbers{rank.seed, stream_of(name)};
-  return generate<X>(rank, global, [&](std::int64_t i) { return stddev * static_cast<double>(numbers.normal(static_cast<std::uint64_t>(i))); });
+  return generate<X>(rank, global, detail::normal_numbers{{rank.seed, stream_of(name)}, stddev});
 }
 /// Uniform in [low, high), in the same way.
 template <any_tensor X>
 X uniform(context& rank, std::string_view name, std::initializer_list<std::int64_t> global, double low = 0, double high = 1) {
-  const philox numbers{rank.seed, stream_of(name)};
-  return generate<X>(rank, global, [&](std::int64_t i) { return low + (high - low) * static_cast<double>(numbers.uniform(static_cast<std::uint64_t>(i))); });
+  return generate<X>(rank, global, detail::uniform_numbers{{rank.seed, stream_of(name)}, low, high});
 }
 
 /// A tensor from the whole, global, row-major numbers: each rank copies its share. `numbers` holds the product of
@@ -125,7 +141,8 @@ X from_global(context& rank, std::initializer_list<std::int64_t> global, const t
   X x = detail::new_tensor<X>(rank, global);
   std::int64_t offset[max_rank] = {};
   detail::offsets_of<X>(rank, x.data.shape, offset);
-  detail::write_elements(x, detail::shape_from(global), offset, [&](std::int64_t index) { return numbers[index]; });
+  detail::write_elements<typename X::backend, typename X::element_type>(rank, x.data, detail::shape_from(global), offset,
+                                                                        [&](std::int64_t index) { return numbers[index]; });
   return x;
 }
 

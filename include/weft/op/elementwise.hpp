@@ -9,12 +9,19 @@ namespace detail {
 
 template <class Backend, class T>
 struct unary_operator {
-  static value forward(const value& x, unary f) {
+  using queue = typename Backend::queue;
+  /// One function's kernels: the operator around them is compiled once.
+  struct kernels {
+    void (*apply)(queue&, std::int64_t n, const T* x, T* y);
+    void (*apply_backward)(queue&, std::int64_t n, const T* x, const T* dy, T* dx, bool add);
+  };
+
+  static value forward(const value& x, kernels f) {
     context& rank = *x.rank;
     value y{x.rank, {}, {}};
     if (!recalled(rank, "unary", y.data)) {
       y.data = rank.make(dtype_of<T>, x.held().shape);
-      Backend::apply(rank.queue<Backend>(), f, y.data.elements(), x.held().template as<T>(), y.data.template as<T>());
+      f.apply(rank.queue<Backend>(), y.data.elements(), x.held().template as<T>(), y.data.template as<T>());
       computed(rank, {"unary", 8.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
     }
     if (tape_node* node = record("unary", y, vjp, x)) {
@@ -26,8 +33,8 @@ struct unary_operator {
   static void vjp(context& rank, tape_node& node) {
     const array& dy = node.output_gradient();
     through<Backend, T>(rank, node, 0, [&](T* dx, bool add) {
-      Backend::apply_backward(rank.queue<Backend>(), node.template get<unary>(), dy.elements(), node.saved(0).template as<T>(),
-                              dy.template as<T>(), dx, add);
+      node.template get<kernels>().apply_backward(rank.queue<Backend>(), dy.elements(), node.saved(0).template as<T>(), dy.template as<T>(),
+                                                  dx, add);
     });
   }
 };
@@ -58,8 +65,13 @@ X nonlinear(const X& x) {
   static_assert(floating<typename X::element_type>, "weft: this function needs a floating element type");
   static_assert(!has_partial<layout_of<X>>,
                 "weft: a non-linear function of a pending sum is not the sum of the functions: all_reduce<axis> it first");
-  if constexpr (!has_partial<layout_of<X>>) return X(unary_operator<typename X::backend, typename X::element_type>::forward(x, F));
-  else return x;
+  if constexpr (!has_partial<layout_of<X>>) {
+    using Backend = typename X::backend;
+    using T = typename X::element_type;
+    return X(unary_operator<Backend, T>::forward(x, {Backend::template apply<F, T>, Backend::template apply_backward<F, T>}));
+  } else {
+    return x;
+  }
 }
 
 }  // namespace detail

@@ -150,32 +150,46 @@ inline double received_bytes(movement what, const array& x, const array& y, int 
   }
 }
 
-/// Moves x along one axis. `from` and `to`: the dimension that is sharded before and after.
-template <class Backend>
-array move(context& rank, axis_group& group, movement what, const array& x, moved_dim from, moved_dim to) {
-  switch (what) {
-    case movement::none: return x;
-    case movement::keep_first: {
-      if (group.index == 0) return x;
-      array y = rank.make(x.type, x.shape);
-      Backend::zero(rank.queue<Backend>(), y);
-      return y;
-    }
-    case movement::slice: return slice<Backend>(rank, group, x, to.at);
-    case movement::pad: return resized<Backend>(rank, pad<Backend>(rank, group, x, from.at), from.at, from.whole);
-    case movement::all_reduce: {
-      array y = rank.make(x.type, x.shape);
-      group.comm.all_reduce(x.data, y.data, x.elements(), x.type, reduction::sum).wait();
-      return y;
-    }
-    case movement::all_gather: return resized<Backend>(rank, gather<Backend>(rank, group, x, from.at), from.at, from.whole);
-    case movement::reduce_scatter: return scatter_sum<Backend>(rank, group, x, to.at);
-    case movement::all_to_all: return resized<Backend>(rank, exchange<Backend>(rank, group, x, from.at, to.at), from.at, from.whole);
-    case movement::shift: return ring<Backend>(rank, group, x, 1);
-    case movement::shift_back: return ring<Backend>(rank, group, x, -1);
-    case movement::refused: break;
+/// Moves x along one axis. `from` and `to`: the dimension that is sharded before and after. A function for each movement, so that
+/// a program has those that its conversions name.
+template <class Backend, movement What>
+array move(context& rank, axis_group& group, const array& x, [[maybe_unused]] moved_dim from, [[maybe_unused]] moved_dim to) {
+  static_assert(What != movement::refused);
+  if constexpr (What == movement::none) {
+    return x;
+  } else if constexpr (What == movement::keep_first) {
+    if (group.index == 0) return x;
+    array y = rank.make(x.type, x.shape);
+    Backend::zero(rank.queue<Backend>(), y);
+    return y;
+  } else if constexpr (What == movement::slice) {
+    return slice<Backend>(rank, group, x, to.at);
+  } else if constexpr (What == movement::pad) {
+    return resized<Backend>(rank, pad<Backend>(rank, group, x, from.at), from.at, from.whole);
+  } else if constexpr (What == movement::all_reduce) {
+    array y = rank.make(x.type, x.shape);
+    group.comm.all_reduce(x.data, y.data, x.elements(), x.type, reduction::sum).wait();
+    return y;
+  } else if constexpr (What == movement::all_gather) {
+    return resized<Backend>(rank, gather<Backend>(rank, group, x, from.at), from.at, from.whole);
+  } else if constexpr (What == movement::reduce_scatter) {
+    return scatter_sum<Backend>(rank, group, x, to.at);
+  } else if constexpr (What == movement::all_to_all) {
+    return resized<Backend>(rank, exchange<Backend>(rank, group, x, from.at, to.at), from.at, from.whole);
+  } else {
+    return ring<Backend>(rank, group, x, What == movement::shift ? 1 : -1);
   }
-  fail("a refused conversion was run");
+}
+using mover = array (*)(context&, axis_group&, const array&, moved_dim from, moved_dim to);
+
+/// A conversion's way there and its gradient's way back.
+struct ways {
+  movement what;
+  mover there, back;
+};
+template <class Backend, movement There, movement Back>
+constexpr ways ways_of() {
+  return {There, move<Backend, There>, move<Backend, Back>};
 }
 
 }  // namespace weft::detail

@@ -37,7 +37,7 @@ struct reduction_operator {
     value y{x.rank, {}, {}};
     if (!recalled(rank, "sum", y.data)) {
       y.data = rank.make(dtype_of<T>, kept);
-      Backend::reduce_dims(rank.queue<Backend>(), reduce::sum, at.in.rank, at.in.extent, reduced.at, x.held().template as<T>(),
+      Backend::template reduce_dims<reduce::sum>(rank.queue<Backend>(), at.in.rank, at.in.extent, reduced.at, x.held().template as<T>(),
                            y.data.template as<T>(), false);
       computed(rank, {"sum", static_cast<double>(at.in.elements())}, {&y.data}, x);
     }

@@ -14,12 +14,30 @@
 
 namespace weft {
 
+/// Where a launch writes its collectives: nowhere, or in a log for at least as many ranks. What does it is compiled only in a
+/// program that names a log.
+class trace_target {
+ public:
+  trace_target() = default;
+  template <std::same_as<trace_log> Log>
+  trace_target(Log* log) : log_(log), wrap_([](const any_communicator& world, trace_log& to) -> any_communicator {
+    return traced<any_communicator>(world, to);
+  }) {}
+
+  /// `world`, recorded where there is a log.
+  any_communicator over(const any_communicator& world) const { return log_ ? wrap_(world, *log_) : world; }
+
+ private:
+  trace_log* log_ = nullptr;
+  any_communicator (*wrap_)(const any_communicator&, trace_log&) = nullptr;
+};
+
 /// What a launch may be told beside the degrees. seed: of every random number of the run.
 struct launch_options {
   std::uint64_t seed = 1;
   int threads_per_rank = 1;  // cores that each rank's kernels use
   bool record = true;        // whether operators are recorded for backward
-  trace_log* trace = nullptr;  // where every collective is written, if anywhere; for at least as many ranks as are launched
+  trace_target trace = {};   // a trace_log's address, where every collective is to be written
 };
 
 namespace detail {
@@ -41,32 +59,34 @@ void check_degrees(const degrees& wanted) {
 }
 
 // The first and the last stage as a group of their own, for what both have; the stages between have no part in it.
-template <class Comm>
-void add_pipeline_ends(context& rank, Comm& stages) {
+[[gnu::cold, gnu::noinline]] inline void add_pipeline_ends(context& rank, any_communicator& stages) {
   const bool first = stages.rank() == 0, end = first || stages.rank() == stages.size() - 1;
-  Comm ends = stages.split(end ? 0 : 1, stages.rank(), "pipeline_ends");
+  any_communicator ends = stages.split(end ? 0 : 1, stages.rank(), "pipeline_ends");
   axis_group group{id_of<pipeline_ends>, pipeline_ends::name, end ? 2 : 1, end && !first ? 1 : 0, {}};
-  if (end) group.comm = any_communicator(std::move(ends));
+  if (end) group.comm = std::move(ends);
+  rank.add_axis(std::move(group));
+}
+
+// This rank's group along one axis; `stride` is the distance between its ranks in the world.
+[[gnu::cold, gnu::noinline]] inline void add_axis(context& rank, axis_id axis, std::string_view name, int degree, int stride) {
+  const int index = rank.rank() / stride % degree;
+  axis_group group{axis, name, degree, index, {}};
+  if (degree > 1) {
+    group.comm = rank.world.split(rank.rank() - index * stride, index, std::string(name).c_str());
+    if (axis == id_of<pp>) add_pipeline_ends(rank, group.comm);
+  }
   rank.add_axis(std::move(group));
 }
 
 // Splits the world into this rank's group along every axis.
-template <class Comm, class... Entries>
-void add_axes(context& rank, Comm& world, const degrees& wanted, mesh<Entries...>) {
-  [[maybe_unused]] int stride = world.size();  // a mesh may have no axes
+template <class... Entries>
+[[gnu::cold]] void add_axes(context& rank, const degrees& wanted, mesh<Entries...>) {
+  [[maybe_unused]] int stride = rank.size();  // a mesh may have no axes
   (([&] {
      using A = typename mesh_entry<Entries>::tag;
      const int degree = wanted.of(A::name);
      stride /= degree;
-     const int index = world.rank() / stride % degree;
-     const int color = world.rank() - index * stride;
-     axis_group group{id_of<A>, A::name, degree, index, {}};
-     if (degree > 1) {
-       Comm along = world.split(color, index, std::string(A::name).c_str());
-       if constexpr (std::same_as<A, pp>) add_pipeline_ends(rank, along);
-       group.comm = any_communicator(std::move(along));
-     }
-     rank.add_axis(std::move(group));
+     add_axis(rank, id_of<A>, A::name, degree, stride);
    }()),
    ...);
 }
@@ -84,19 +104,14 @@ void launch(const degrees& wanted, F&& f, launch_options options = {}) {
   detail::check_degrees<typename S::mesh>(wanted);
   require(options.threads_per_rank >= 1, "threads_per_rank is ", options.threads_per_rank, "; it has to be at least 1");
   S::communicator::launch(static_cast<int>(wanted.product()), [&](typename S::communicator& world) {
-    const auto start = [&](auto& ranks) {
-      auto queue = S::backend::open(ranks.size(), ranks.rank(), options.threads_per_rank);
-      context rank{any_communicator(ranks), options.seed, S::backend::memory()};
-      rank.set_queue(std::move(queue));
-      detail::add_axes(rank, ranks, wanted, typename S::mesh{});
-      tape recorded;
-      if (options.record) rank.tape = &recorded;
-      f(rank);
-      recorded.clear();
-    };
-    if (!options.trace) return start(world);
-    traced<typename S::communicator> watched(world, *options.trace);
-    start(watched);
+    auto queue = S::backend::open(world.size(), world.rank(), options.threads_per_rank);
+    context rank{options.trace.over(world), options.seed, S::backend::memory()};
+    rank.set_queue(std::move(queue));
+    detail::add_axes(rank, wanted, typename S::mesh{});
+    tape recorded;
+    if (options.record) rank.tape = &recorded;
+    f(rank);
+    recorded.clear();
   });
 }
 

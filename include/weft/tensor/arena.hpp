@@ -89,7 +89,7 @@ class arena {
 
   /// A block of at least `bytes`, aligned to 64 bytes, its content undefined.
   /// Throws weft::error when the system has no more memory.
-  handle allocate(std::size_t bytes, memory category) {
+  [[gnu::noinline]] handle allocate(std::size_t bytes, memory category) {
     const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), alignment);
     block* found = take(size);
     if (!found) {
@@ -119,7 +119,7 @@ class arena {
   static std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
   static int bin_of(std::size_t size) { return std::bit_width(size / alignment) - 1; }
 
-  void grow(std::size_t size) {
+  [[gnu::cold, gnu::noinline]] void grow(std::size_t size) {
     const std::size_t bytes = round_up(std::max(size, chunk_bytes_), 4096);
     void* chunk = source_.allocate(bytes);
     require(chunk != nullptr, "out of memory: the arena holds ", ledger_.reserved >> 20, " MiB and asked for ", bytes >> 20,

@@ -1,9 +1,10 @@
 // Strided copies: transposes, slices, padding.
-// Invariant: element i... of y becomes (or gains) element i... of x; x and y do not overlap. A NaN stays one, if a
-// quiet one.
+// Invariant: element i... of y becomes (or gains) element i... of x, bit for bit if not added; x and y do not overlap.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <weft/backend/cpu/elementwise.hpp>
 #include <weft/backend/cpu/index.hpp>
 
@@ -14,47 +15,49 @@ namespace weft::cpu {
 
 namespace detail {
 
-/// One row of a copy.
+/// An element moved as bits, so that types of one size share their copies.
+template <class Bits>
+struct [[gnu::may_alias]] word {
+  Bits bits;
+};
 template <class T>
-void copy_row(int64 n, const T* x, int64 sx, T* y, int64 sy, bool add) {
+using bits_of_size = std::conditional_t<sizeof(T) == 8, std::uint64_t,
+                                        std::conditional_t<sizeof(T) == 4, std::uint32_t,
+                                                           std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
+
+/// One row of a copy.
+template <class Bits>
+void move_row(int64 n, const void* from, int64 sx, void* to, int64 sy) {
   if (sx == 1 && sy == 1) {
-    if constexpr (floating<T>) {
-      if (add) return convert_block(n, x, y, true);
-    }
-    if (!add) {
-      std::memcpy(static_cast<void*>(y), x, static_cast<std::size_t>(n) * sizeof(T));
-      return;
-    }
+    std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(Bits));
+    return;
   }
-  if (add)
-    for (int64 i = 0; i < n; ++i) put(y[i * sy], widen(x[i * sx]), true);
-  else
-    for (int64 i = 0; i < n; ++i) y[i * sy] = x[i * sx];
+  const auto* const x = static_cast<const word<Bits>*>(from);
+  auto* const y = static_cast<word<Bits>*>(to);
+  for (int64 i = 0; i < n; ++i) y[i * sy] = x[i * sx];
+}
+/// The same, added to what is there.
+template <class T>
+void add_row(int64 n, const void* from, int64 sx, void* to, int64 sy) {
+  const T* const x = static_cast<const T*>(from);
+  T* const y = static_cast<T*>(to);
+  if (sx == 1 && sy == 1) return convert_elements<T, T>(n, x, y, true);
+  for (int64 i = 0; i < n; ++i) put(y[i * sy], widen(x[i * sx]), true);
 }
 
-template <class T>
-void copy_transposed(int64 rows, int64 columns, const T* x, int64 x_column, T* y, int64 y_row) {
-  if constexpr (in_float<T>) {
-    WEFT_DISPATCH(copy_transposed, rows, columns, x, x_column, y, y_row);
+/// y[i, j] = x[i, j] where x runs along i and y along j.
+template <class Bits>
+void move_transposed(int64 rows, int64 columns, const void* from, int64 x_column, void* to, int64 y_row) {
+  const auto* const x = static_cast<const word<Bits>*>(from);
+  auto* const y = static_cast<word<Bits>*>(to);
+  if constexpr (sizeof(Bits) == 2 || sizeof(Bits) == 4) {
+    WEFT_DISPATCH(move_transposed, rows, columns, x, x_column, y, y_row);
   } else {
     constexpr int64 side = 8;  // squares whose lines stay in the first cache
     for (int64 j0 = 0; j0 < columns; j0 += side)
       for (int64 i = 0; i < rows; ++i)
         for (int64 j = j0; j < columns && j < j0 + side; ++j) y[i * y_row + j] = x[i + j * x_column];
   }
-}
-
-/// y += the transposed, by way of a small square in the first cache: x is moved there, then added row by row.
-template <class T>
-void add_transposed(int64 rows, int64 columns, const T* x, int64 x_column, T* y, int64 y_row) {
-  constexpr int64 side = 32;
-  alignas(64) T square[side * side];
-  for (int64 j = 0; j < columns; j += side)
-    for (int64 i = 0; i < rows; i += side) {
-      const int64 down = rows - i < side ? rows - i : side, across = columns - j < side ? columns - j : side;
-      copy_transposed(down, across, x + i + j * x_column, x_column, square, side);
-      for (int64 k = 0; k < down; ++k) copy_row(across, square + k * side, 1, y + (i + k) * y_row + j, 1, true);
-    }
 }
 
 /// The dimension along which an array runs, or -1.
@@ -66,36 +69,43 @@ inline int unit_dimension(const loop<2>& nest, int array) {
 
 /// What a copy of one element type is made of, so that the loop nest around it is compiled once.
 struct copy_kernels {
-  int64 size;  // bytes of an element
-  void (*row)(int64 n, const void* x, int64 sx, void* y, int64 sy, bool add);
-  void (*square)(int64 rows, int64 columns, const void* x, int64 x_column, void* y, int64 y_row, bool add);  // transposed
+  using row = void (*)(int64 n, const void* x, int64 sx, void* y, int64 sy);
+  int64 size;     // bytes of an element
+  row move, add;  // add is null for integers
+  void (*transposed)(int64 rows, int64 columns, const void* x, int64 x_column, void* y, int64 y_row);
 };
 
 template <class T>
 constexpr copy_kernels copy_kernels_of() {
-  return {sizeof(T),
-          [](int64 n, const void* x, int64 sx, void* y, int64 sy, bool add) {
-            copy_row(n, static_cast<const T*>(x), sx, static_cast<T*>(y), sy, add);
-          },
-          [](int64 rows, int64 columns, const void* x, int64 x_column, void* y, int64 y_row, bool add) {
-            if constexpr (!floating<T>) {
-              if (add)
-                for (int64 j = 0; j < columns; ++j)
-                  copy_row(rows, static_cast<const T*>(x) + j * x_column, 1, static_cast<T*>(y) + j, y_row, true);
-              else copy_transposed(rows, columns, static_cast<const T*>(x), x_column, static_cast<T*>(y), y_row);
-            } else if (add) add_transposed(rows, columns, static_cast<const T*>(x), x_column, static_cast<T*>(y), y_row);
-            else copy_transposed(rows, columns, static_cast<const T*>(x), x_column, static_cast<T*>(y), y_row);
-          }};
+  using bits = bits_of_size<T>;
+  copy_kernels kernels{sizeof(T), move_row<bits>, nullptr, move_transposed<bits>};
+  if constexpr (floating<T>) kernels.add = add_row<T>;
+  return kernels;
+}
+
+/// y += the transposed, by way of a small square in the first cache: x is moved there, then added row by row.
+inline void add_transposed(const copy_kernels& kernels, int64 rows, int64 columns, const char* x, int64 x_column, char* y, int64 y_row) {
+  constexpr int64 side = 32, widest = 8;
+  alignas(64) char square[side * side * widest];
+  const int64 size = kernels.size;
+  for (int64 j = 0; j < columns; j += side)
+    for (int64 i = 0; i < rows; i += side) {
+      const int64 down = rows - i < side ? rows - i : side, across = columns - j < side ? columns - j : side;
+      kernels.transposed(down, across, x + (i + j * x_column) * size, x_column, square, side);
+      for (int64 k = 0; k < down; ++k) kernels.add(across, square + k * side * size, 1, y + ((i + k) * y_row + j) * size, 1);
+    }
 }
 
 [[gnu::noinline]] inline void copy(team& workers, loop<2> nest, const copy_kernels& kernels, const void* from, void* to, bool add) {
+  require(!add || kernels.add, "a copy adds floating elements only");
+  const auto row = add ? kernels.add : kernels.move;
   const auto x = [&](int64 at) { return static_cast<const char*>(from) + at * kernels.size; };
   const auto y = [&](int64 at) { return static_cast<char*>(to) + at * kernels.size; };
   const int to_last = unit_dimension(nest, 1), along = unit_dimension(nest, 0), last = nest.rank() - 1;
   if (to_last < 0 || along < 0 || to_last == along) {
     const int64 n = nest.inner(), sx = nest.inner_stride(0), sy = nest.inner_stride(1);
     for_rows(workers, nest.outer(), n, [&](int64 begin, int64 end) {
-      nest.each(begin, end, [&](const std::array<int64, 2>& at) { kernels.row(n, x(at[0]), sx, y(at[1]), sy, add); });
+      nest.each(begin, end, [&](const std::array<int64, 2>& at) { row(n, x(at[0]), sx, y(at[1]), sy); });
     });
     return;
   }
@@ -108,13 +118,14 @@ constexpr copy_kernels copy_kernels_of() {
   workers.parallel_for(rest.outer() * bands, [&](int64 task) {
     const auto at = rest.offsets(task / bands);
     const int64 first = task % bands * band, n = rows - first < band ? rows - first : band;
-    kernels.square(n, columns, x(at[0] + first), x_column, y(at[1] + first * y_row), y_row, add);
+    if (add) add_transposed(kernels, n, columns, x(at[0] + first), x_column, y(at[1] + first * y_row), y_row);
+    else kernels.transposed(n, columns, x(at[0] + first), x_column, y(at[1] + first * y_row), y_row);
   });
 }
 
 }  // namespace detail
 
-/// y[i...] (+)= x[i...] over `rank` <= 8 extents; strides in elements.
+/// y[i...] (+)= x[i...] over `rank` <= 8 extents; strides in elements. Only floating elements are added.
 template <class T>
 void copy(team& workers, int rank, const int64* extents, const T* x, const int64* x_strides, T* y,
           const int64* y_strides, bool add) {

@@ -15,12 +15,21 @@ namespace weft::cpu {
 namespace detail {
 
 template <class T>
-void unary_block(unary f, int64 n, const T* x, T* y) {
-  WEFT_DISPATCH(unary_block<false>, f, n, x, static_cast<const T*>(nullptr), y, false);
+using unary_kernel = void (*)(int64 n, const T* x, const T* dy, T* y, bool add);
+
+template <unary F, class T>
+void unary_block(int64 n, const T* x, const T* dy, T* y, bool add) {
+  WEFT_DISPATCH(unary_block<F>, n, x, dy, y, add);
+}
+template <unary F, class T>
+void unary_backward_block(int64 n, const T* x, const T* dy, T* dx, bool add) {
+  WEFT_DISPATCH(unary_backward_block<F>, n, x, dy, dx, add);
 }
 template <class T>
-void unary_block(unary f, int64 n, const T* x, const T* dy, T* dx, bool add) {
-  WEFT_DISPATCH(unary_block<true>, f, n, x, dy, dx, add);
+[[gnu::noinline]] void unary_blocks(team& workers, unary_kernel<T> kernel, int64 n, const T* x, const T* dy, T* y, bool add) {
+  for_blocks(workers, n, block_elements, [=](int64 begin, int64 end) {
+    kernel(end - begin, x + begin, dy ? dy + begin : nullptr, y + begin, add);
+  });
 }
 template <class T>
 void binary_block(binary f, int64 n, const T* a, int64 sa, const T* b, int64 sb, T* y) {
@@ -41,19 +50,16 @@ inline constexpr bool in_float = floating<T> && sizeof(T) < 8;
 
 }  // namespace detail
 
-/// y = f(x), n elements; y may be x.
-template <class T>
-void apply(team& workers, unary f, int64 n, const T* x, T* y) {
-  detail::for_blocks(workers, n, detail::block_elements,
-                     [=](int64 begin, int64 end) { detail::unary_block(f, end - begin, x + begin, y + begin); });
+/// y = F(x), n elements; y may be x.
+template <unary F, class T>
+void apply(team& workers, int64 n, const T* x, T* y) {
+  detail::unary_blocks<T>(workers, detail::unary_block<F, T>, n, x, nullptr, y, false);
 }
 
-/// dx (+)= f'(x) * dy; dx may be dy.
-template <class T>
-void apply_backward(team& workers, unary f, int64 n, const T* x, const T* dy, T* dx, bool add) {
-  detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
-    detail::unary_block(f, end - begin, x + begin, dy + begin, dx + begin, add);
-  });
+/// dx (+)= F'(x) * dy; dx may be dy.
+template <unary F, class T>
+void apply_backward(team& workers, int64 n, const T* x, const T* dy, T* dx, bool add) {
+  detail::unary_blocks<T>(workers, detail::unary_backward_block<F, T>, n, x, dy, dx, add);
 }
 
 /// y = f(a, b), all of n elements; y may be a or b.
@@ -79,8 +85,8 @@ template <class To, class From>
 void convert_elements(int64 n, const void* from, void* to, bool add) {
   const From* const x = static_cast<const From*>(from);
   To* const y = static_cast<To*>(to);
-  if constexpr (in_float<To> && in_float<From> && sizeof(To) + sizeof(From) == 4 && !std::is_same_v<To, From>) {
-    // Between the two 16-bit types: by way of float, which holds every value of either.
+  if constexpr (in_float<To> && in_float<From> && sizeof(To) + sizeof(From) == 4) {
+    // Between 16-bit types: by way of float, which holds every value of either.
     alignas(64) float wide[256];
     for (int64 i = 0; i < n; i += 256) {
       const int64 count = n - i < 256 ? n - i : 256;
@@ -115,18 +121,28 @@ void convert(team& workers, int64 n, const From* x, To* y, bool add = false) {
   detail::convert(workers, n, detail::convert_elements<To, From>, x, sizeof(From), y, sizeof(To), add);
 }
 
-/// y = value, n times.
-template <class T>
-void fill(team& workers, int64 n, T value, T* y) {
-  detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
-    const int64 seed = end - begin < 64 ? end : begin + 64;
-    for (int64 i = begin; i < seed; ++i) y[i] = value;
-    for (int64 done = seed - begin; begin + done < end;) {  // what is there, once more
-      const int64 more = end - begin - done < done ? end - begin - done : done;
-      std::memcpy(static_cast<void*>(y + begin + done), y + begin, static_cast<std::size_t>(more) * sizeof(T));
+namespace detail {
+
+/// One element of `size` bytes, n times.
+[[gnu::noinline]] inline void fill(team& workers, int64 n, std::size_t size, const void* value, void* y) {
+  const auto bytes = static_cast<int64>(size);
+  for_blocks(workers, n, block_elements, [=](int64 begin, int64 end) {
+    char* const to = static_cast<char*>(y) + begin * bytes;
+    std::memcpy(to, value, size);
+    for (int64 done = 1, all = end - begin; done < all;) {  // what is there, once more
+      const int64 more = all - done < done ? all - done : done;
+      std::memcpy(to + done * bytes, to, static_cast<std::size_t>(more * bytes));
       done += more;
     }
   });
+}
+
+}  // namespace detail
+
+/// y = value, n times.
+template <class T>
+void fill(team& workers, int64 n, T value, T* y) {
+  detail::fill(workers, n, sizeof(T), &value, y);
 }
 
 }  // namespace weft::cpu

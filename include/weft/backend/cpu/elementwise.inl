@@ -74,46 +74,18 @@ WEFT_INLINE V evaluate(V a, V b) {
 }
 
 // Loops over full vectors; n is a multiple of the lanes.
-template <unary F, class A>
-inline void map(std::int64_t n, const A* x, A* y) {
-  for (std::int64_t i = 0; i < n; i += vector_of<A>::width) store(y + i, evaluate<F>(load(x + i)));
-}
-template <unary F, class A>
-inline void map_backward(std::int64_t n, const A* x, const A* dy, A* dx) {
-  for (std::int64_t i = 0; i < n; i += vector_of<A>::width) store(dx + i, derivative<F>(load(x + i)) * load(dy + i));
+template <unary F, bool Backward, class A>
+inline void map(std::int64_t n, const A* x, [[maybe_unused]] const A* dy, A* y) {
+  for (std::int64_t i = 0; i < n; i += vector_of<A>::width) {
+    if constexpr (Backward) store(y + i, derivative<F>(load(x + i)) * load(dy + i));
+    else store(y + i, evaluate<F>(load(x + i)));
+  }
 }
 template <binary F, class A>
 inline void map(std::int64_t n, const A* a, const A* b, A* y) {
   for (std::int64_t i = 0; i < n; i += vector_of<A>::width) store(y + i, evaluate<F>(load(a + i), load(b + i)));
 }
 
-#define WEFT_UNARY(name)                             \
-  case unary::name:                                  \
-    if constexpr (Backward)                          \
-      return map_backward<unary::name>(n, x, dy, y); \
-    else                                             \
-      return map<unary::name>(n, x, y)
-template <bool Backward, class A>
-inline void map(unary f, std::int64_t n, const A* x, [[maybe_unused]] const A* dy, A* y) {
-  switch (f) {
-    WEFT_UNARY(identity);
-    WEFT_UNARY(negate);
-    WEFT_UNARY(exp);
-    WEFT_UNARY(log);
-    WEFT_UNARY(sqrt);
-    WEFT_UNARY(rsqrt);
-    WEFT_UNARY(reciprocal);
-    WEFT_UNARY(square);
-    WEFT_UNARY(abs);
-    WEFT_UNARY(tanh);
-    WEFT_UNARY(sigmoid);
-    WEFT_UNARY(relu);
-    WEFT_UNARY(silu);
-    WEFT_UNARY(gelu);
-    WEFT_UNARY(gelu_exact);
-  }
-}
-#undef WEFT_UNARY
 #define WEFT_BINARY(name) \
   case binary::name:      \
     return map<binary::name>(n, a, b, y)
@@ -162,26 +134,34 @@ inline void widen_block(std::int64_t n, const T* from, std::int64_t stride, A* t
   }
 }
 
-/// Runs f(n, widened..., A* out) over blocks: floats in place where whole vectors lie side by side, else through
-/// buffers.
-template <bool Backward, class T>
-inline void unary_block(unary f, std::int64_t n, const T* x, const T* dy, T* y, bool add) {
-  typedef accumulate_t<T> A;
+/// y (+)= f(x), or f(x, dy) where dy is not null, over blocks: floats in place where whole vectors lie side by side, else
+/// through buffers. Compiled once for all functions.
+template <class T, class A = accumulate_t<T>>
+inline void unary_block(void (*f)(std::int64_t n, const A* x, const A* dy, A* y), std::int64_t n, const T* x, const T* dy, T* y,
+                        bool add) {
   constexpr int width = vector_of<T>::width;
   std::int64_t done = 0;
   if constexpr (sizeof(T) == sizeof(A))
     if (!add) {
       done = n / width * width;
-      map<Backward>(f, done, x, dy, y);
+      f(done, x, dy, y);
     }
   alignas(64) A from[staged], to[staged];
   for (; done < n; done += staged) {
     const std::int64_t count = n - done < staged ? n - done : staged;
     widen_block(count, x + done, 1, from);
-    if constexpr (Backward) widen_block(count, dy + done, 1, to);
-    map<Backward>(f, (count + width - 1) / width * width, from, Backward ? to : from, to);
+    if (dy) widen_block(count, dy + done, 1, to);
+    f((count + width - 1) / width * width, from, to, to);
     convert_block(count, to, y + done, add);
   }
+}
+template <unary F, class T>
+inline void unary_block(std::int64_t n, const T* x, const T* dy, T* y, bool add) {
+  unary_block<T>(map<F, false, accumulate_t<T>>, n, x, dy, y, add);
+}
+template <unary F, class T>
+inline void unary_backward_block(std::int64_t n, const T* x, const T* dy, T* dx, bool add) {
+  unary_block<T>(map<F, true, accumulate_t<T>>, n, x, dy, dx, add);
 }
 
 /// y = f(a, b); strides of a and b in elements, y contiguous.

@@ -26,7 +26,7 @@ void matmul_rows(team* cores, const matmul_operands<T, Out>& p) {
   constexpr std::int64_t cached = 384 << 10;
   std::int64_t strip = 1024;
   while (p.m > 1 && strip > 64 && strip * p.k * std::int64_t{sizeof(T)} > cached) strip /= 2;
-  share(cores, ceil_div(p.n, strip), [&](std::int64_t task) {
+  team::share(cores, ceil_div(p.n, strip), [&](std::int64_t task) {
     const std::int64_t first = task * strip, columns = p.n - first < strip ? p.n - first : strip;
     scratch sums(static_cast<std::size_t>(columns) * sizeof(value));
     value* const y = sums.template as<value>();
@@ -54,7 +54,7 @@ void matmul_long(team* cores, const matmul_operands<T, Out>& p) {
     matmul_blocked<T, float>(
         cores, kernels_in_use<T, float>(),
         {rows, p.n, p.k, p.a + first * p.a_row, p.a_row, p.a_column, p.b, p.b_row, p.b_column, sum, p.n, false});
-    share(cores, rows,
+    team::share(cores, rows,
           [&](std::int64_t i) { finish_row<T>(sum + i * p.n, p.n, p.c + (first + i) * p.c_row, p.accumulate); });
   }
 }

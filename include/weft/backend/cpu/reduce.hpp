@@ -6,10 +6,6 @@
 #include <weft/backend/cpu/index.hpp>
 #include <weft/backend/cpu/vmath.hpp>
 
-namespace weft::cpu {
-
-}  // namespace weft::cpu
-
 #define WEFT_KERNELS <weft/backend/cpu/reduce.inl>
 #include <weft/backend/cpu/each_target.inl>
 
@@ -17,13 +13,13 @@ namespace weft::cpu {
 
 namespace detail {
 
-template <class T>
-accumulate_t<T> reduce_row(reduce kind, int64 n, const T* x) {
-  WEFT_DISPATCH(reduce_row, kind, n, x);
+template <reduce Kind, class T>
+accumulate_t<T> reduce_row(int64 n, const T* x) {
+  WEFT_DISPATCH(reduce_row<Kind>, n, x);
 }
-template <class T>
-void reduce_columns(reduce kind, int64 rows, int64 stride, int64 n, const T* x, accumulate_t<T>* y) {
-  WEFT_DISPATCH(reduce_columns, kind, rows, stride, n, x, y);
+template <reduce Kind, class T>
+void reduce_columns(int64 rows, int64 stride, int64 n, const T* x, accumulate_t<T>* y) {
+  WEFT_DISPATCH(reduce_columns<Kind>, rows, stride, n, x, y);
 }
 template <class T>
 double sum_of_squares_block(int64 n, const T* x) {
@@ -41,64 +37,71 @@ A join(reduce kind, A a, A b) {
   return (kind == reduce::max) == (b > a) ? b : a;
 }
 
-}  // namespace detail
-
-/// y (+)= x reduced over the dimensions where `reduced` is true; x contiguous, y the kept extents in order, contiguous.
-/// Nothing reduced gives 0, -infinity (max) or infinity (min). Adding is for sums; a maximum added is a plain addition.
-template <class T, class Out>
-void reduce_dims(team& workers, reduce kind, int rank, const int64* extents, const bool* reduced, const T* x, Out* y,
-                 bool add) {
-  using A = accumulate_t<T>;
-  require(rank >= 0 && rank <= max_rank, "reduce_dims takes at most ", max_rank, " dimensions, not ", rank,
-          ": join dimensions first.");
-  int64 kept_extents[max_rank] = {}, kept_strides[max_rank] = {}, gone_extents[max_rank] = {},
-        gone_strides[max_rank] = {};
-  int kept = 0, gone = 0;
-  int64 strides[max_rank] = {}, size = 1, outputs = 1;
+/// What a reduction walks over, whatever its element type: the kept extents outside, the reduced ones inside.
+struct reduction_nest {
+  int64 size = 1, outputs = 1;
   bool last_is_kept = false;  // of the last dimension that is not 1
+  loop<1> outer, inner;
+};
+
+[[gnu::noinline]] inline reduction_nest reduction_nest_of(int rank, const int64* extents, const bool* reduced) {
+  require(rank >= 0 && rank <= max_rank, "reduce_dims takes at most ", max_rank, " dimensions, not ", rank, ": join dimensions first.");
+  int64 kept_extents[max_rank] = {}, kept_strides[max_rank] = {}, gone_extents[max_rank] = {}, gone_strides[max_rank] = {};
+  int64 strides[max_rank] = {}, size = 1, outputs = 1;
+  int kept = 0, gone = 0;
+  bool last_is_kept = false;
   for (int d = rank - 1; d >= 0; --d) {
     if (size == 1 && extents[d] != 1) last_is_kept = !reduced[d];
     strides[d] = size, size *= extents[d];
   }
   for (int d = 0; d < rank; ++d) {
-    if (reduced[d]) {
-      gone_extents[gone] = extents[d], gone_strides[gone++] = strides[d];
-    } else {
-      kept_extents[kept] = extents[d], kept_strides[kept++] = strides[d], outputs *= extents[d];
-    }
+    if (reduced[d]) gone_extents[gone] = extents[d], gone_strides[gone++] = strides[d];
+    else kept_extents[kept] = extents[d], kept_strides[kept++] = strides[d], outputs *= extents[d];
   }
+  return {size, outputs, last_is_kept, {kept, kept_extents, {kept_strides}}, {gone, gone_extents, {gone_strides}}};
+}
+
+}  // namespace detail
+
+/// y (+)= x reduced over the dimensions where `reduced` is true; x contiguous, y the kept extents in order, contiguous.
+/// Nothing reduced gives 0, -infinity (max) or infinity (min). Adding is for sums; a maximum added is a plain addition.
+template <reduce Kind, class T, class Out>
+void reduce_dims(team& workers, int rank, const int64* extents, const bool* reduced, const T* x, Out* y, bool add) {
+  using A = accumulate_t<T>;
+  const detail::reduction_nest nest = detail::reduction_nest_of(rank, extents, reduced);
+  const auto &outer = nest.outer, &inner = nest.inner;
+  const int64 size = nest.size, outputs = nest.outputs;
   if (outputs == 0) return;
   const int64 inputs = size / outputs;
-  const detail::loop<1> outer(kept, kept_extents, {kept_strides}), inner(gone, gone_extents, {gone_strides});
   if (inputs == 0) {
-    for (int64 i = 0; i < outputs; ++i) detail::put(y[i], detail::start_of<A>(kind), add);
+    for (int64 i = 0; i < outputs; ++i) detail::put(y[i], detail::start_of<A>(Kind), add);
   } else if (outputs == 1) {  // everything: blocks first, then the blocks in order
     const int64 blocks = (size + detail::block_elements - 1) / detail::block_elements;
     const scratch memory(static_cast<std::size_t>(blocks) * sizeof(A));
     A* const parts = memory.as<A>();
     detail::for_blocks(workers, size, detail::block_elements, [=](int64 begin, int64 end) {
-      parts[begin / detail::block_elements] = detail::reduce_row(kind, end - begin, x + begin);
+      parts[begin / detail::block_elements] = detail::reduce_row<Kind>(end - begin, x + begin);
     });
-    detail::put(y[0], detail::reduce_row(kind, blocks, static_cast<const A*>(parts)), add);
-  } else if (last_is_kept) {  // whole rows joined, a run of columns a task
+    detail::put(y[0], detail::reduce_row<Kind>(blocks, static_cast<const A*>(parts)), add);
+  } else if (nest.last_is_kept) {  // whole rows joined, a run of columns a task
     constexpr int64 run = 512;
     const int64 width = outer.inner(), runs = (width + run - 1) / run;
     workers.parallel_for(outer.outer() * runs, [&](int64 task) {
       const int64 first = task % runs * run, n = width - first < run ? width - first : run;
       const T* const from = x + outer.offsets(task / runs)[0] + first;
       alignas(64) A columns[run];
-      for (int64 j = 0; j < n; ++j) columns[j] = detail::start_of<A>(kind);
+      for (int64 j = 0; j < n; ++j) columns[j] = detail::start_of<A>(Kind);
       for (int64 row = 0; row < inner.outer(); ++row)
-        detail::reduce_columns(kind, inner.inner(), inner.inner_stride(0), n, from + inner.offsets(row)[0], columns);
+        detail::reduce_columns<Kind>(inner.inner(), inner.inner_stride(0), n, from + inner.offsets(row)[0], columns);
       for (int64 j = 0; j < n; ++j) detail::put(y[task / runs * width + first + j], columns[j], add);
     });
   } else {
     detail::for_rows(workers, outputs, inputs, [&](int64 begin, int64 end) {
       for (int64 i = begin; i < end; ++i) {
         const T* const from = x + outer.offsets(i / outer.inner())[0] + i % outer.inner() * outer.inner_stride(0);
-        A total = detail::start_of<A>(kind);
+        A total = detail::start_of<A>(Kind);
         for (int64 row = 0; row < inner.outer(); ++row)
-          total = detail::join(kind, total, detail::reduce_row(kind, inner.inner(), from + inner.offsets(row)[0]));
+          total = detail::join(Kind, total, detail::reduce_row<Kind>(inner.inner(), from + inner.offsets(row)[0]));
         detail::put(y[i], total, add);
       }
     });

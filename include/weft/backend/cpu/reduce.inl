@@ -22,30 +22,18 @@ inline accumulate_t<T> reduce_row(std::int64_t n, const T* x) {
   if constexpr (Kind == reduce::max) return largest(folded);
   if constexpr (Kind == reduce::min) return -largest(-folded);
 }
-template <class T>
-inline accumulate_t<T> reduce_row(reduce kind, std::int64_t n, const T* x) {
-  if (kind == reduce::sum) return reduce_row<reduce::sum>(n, x);
-  return kind == reduce::max ? reduce_row<reduce::max>(n, x) : reduce_row<reduce::min>(n, x);
-}
 
 /// y[j] = join(y[j], x[row, j]) for every row, in order.  // x [rows, n] with `stride` between rows, y [n]
 template <reduce Kind, class T>
 inline void reduce_columns(std::int64_t rows, std::int64_t stride, std::int64_t n, const T* x, accumulate_t<T>* y) {
-  sweep<T>(n, [=](std::int64_t j, auto count) WEFT_INLINE_LAMBDA {
-    auto v = get(y + j, count);
-    for (std::int64_t row = 0; row < rows; ++row) v = join<Kind>(v, get(x + row * stride + j, count));
-    set(y + j, v, count);
-  });
-}
-template <class T>
-inline void reduce_columns(reduce kind, std::int64_t rows, std::int64_t stride, std::int64_t n, const T* x,
-                           accumulate_t<T>* y) {
-  for (std::int64_t row = 0; row < rows; row += 16) {  // few rows at a time, so that memory is read nearly in order
-    const std::int64_t some = rows - row < 16 ? rows - row : 16;
-    const T* const from = x + row * stride;
-    if (kind == reduce::sum) reduce_columns<reduce::sum>(some, stride, n, from, y);
-    if (kind == reduce::max) reduce_columns<reduce::max>(some, stride, n, from, y);
-    if (kind == reduce::min) reduce_columns<reduce::min>(some, stride, n, from, y);
+  for (std::int64_t first = 0; first < rows; first += 16) {  // few rows at a time, so that memory is read nearly in order
+    const std::int64_t some = rows - first < 16 ? rows - first : 16;
+    const T* const from = x + first * stride;
+    sweep<T>(n, [=](std::int64_t j, auto count) WEFT_INLINE_LAMBDA {
+      auto v = get(y + j, count);
+      for (std::int64_t row = 0; row < some; ++row) v = join<Kind>(v, get(from + row * stride + j, count));
+      set(y + j, v, count);
+    });
   }
 }
 

@@ -57,7 +57,7 @@ class team {
     detail::team_threads() += size_;
     try {
       workers_.reserve(static_cast<std::size_t>(size_));
-      for (int i = 1; i < size_; ++i) workers_.emplace_back([this, i] { work(scratch_[static_cast<std::size_t>(i)]); });
+      for (int i = 1; i < size_; ++i) workers_.push_back(std::thread([this, i] { work(scratch_[static_cast<std::size_t>(i)]); }));
     } catch (...) {  // the system has no more threads: end those that began
       end();
       throw;
@@ -73,20 +73,25 @@ class team {
   /// task throws is rethrown here; tasks not yet begun are then dropped.
   template <class F>
   void parallel_for(std::int64_t tasks, F&& f) {
-    if (size_ == 1 || tasks <= 1 || running_) {
-      for (std::int64_t task = 0; task < tasks; ++task) f(task);
-      return;
-    }
+    share(this, tasks, f);
+  }
+  /// The same on a team or, given null, on the caller alone.
+  template <class F>
+  static void share(team* cores, std::int64_t tasks, F&& f) {
     using function = std::remove_reference_t<F>;
-    share_out(tasks, [](void* context, std::int64_t task) { (*static_cast<function*>(context))(task); },
-              const_cast<void*>(static_cast<const void*>(std::addressof(f))));
+    run(cores, tasks, [](void* context, std::int64_t task) { (*static_cast<function*>(context))(task); },
+        const_cast<void*>(static_cast<const void*>(std::addressof(f))));
   }
 
  private:
   static constexpr int closed = 1 << 30;
 
-  // Compiled once, whatever the loop's body.
-  [[gnu::noinline]] void share_out(std::int64_t tasks, void (*call)(void*, std::int64_t), void* context) {
+  // Compiled once, whatever the loop's body; a body is compiled in one place, also where there is nothing to share.
+  [[gnu::noinline]] static void run(team* cores, std::int64_t tasks, void (*call)(void*, std::int64_t), void* context) {
+    if (cores && cores->size_ > 1 && tasks > 1 && !cores->running_) return cores->share_out(tasks, call, context);
+    for (std::int64_t task = 0; task < tasks; ++task) call(context, task);
+  }
+  void share_out(std::int64_t tasks, void (*call)(void*, std::int64_t), void* context) {
     call_ = call;
     context_ = context;
     tasks_ = tasks;

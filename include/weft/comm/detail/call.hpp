@@ -48,13 +48,11 @@ inline bool agree(const call& a, const call& b) {
 
 /// "all_reduce(96 fp32, sum)", "broadcast(64 bytes, root 1)"
 [[gnu::cold, gnu::noinline]] inline std::string describe(const call& what) {
-  std::string text = name_of(what.operation);
-  if (what.operation == verb::barrier || what.operation == verb::split) return text + "()";
-  text += "(" + std::to_string(what.count) + " ";
-  if (what.computes()) return text + name_of(what.type) + ", " + name_of(what.how) + ")";
-  text += "bytes";
-  if (what.operation == verb::broadcast) text += ", root " + std::to_string(what.root);
-  return text + ")";
+  const char* const name = name_of(what.operation);
+  if (what.operation == verb::barrier || what.operation == verb::split) return text(name, "()");
+  if (what.computes()) return text(name, "(", what.count, " ", name_of(what.type), ", ", name_of(what.how), ")");
+  if (what.operation == verb::broadcast) return text(name, "(", what.count, " bytes, root ", what.root, ")");
+  return text(name, "(", what.count, " bytes)");
 }
 
 }  // namespace weft::detail

@@ -9,19 +9,19 @@
 
 namespace weft::detail {
 
-inline void check_buffers(const char* operation, const void* in, const void* out, std::int64_t count) {
+[[gnu::noinline]] inline void check_buffers(const char* operation, const void* in, const void* out, std::int64_t count) {
   require(count >= 0, operation, " takes a size of zero or more, not ", count, ".");
   require(count == 0 || (in != nullptr && out != nullptr), operation, " of ", count,
           " elements or bytes was given a null buffer; only an empty one may be null.");
 }
 
-inline void check_peer(const char* operation, int peer, int size) {
+[[gnu::noinline]] inline void check_peer(const char* operation, int peer, int size) {
   require(peer >= 0 && peer < size, operation, " names rank ", peer, ", but the group's ranks are 0 to ", size - 1,
           ".");
 }
 
 /// Every collective of a group of one: a copy, or nothing in place.
-inline request copy_alone(const char* operation, const void* in, void* out, std::int64_t count, std::int64_t width) {
+[[gnu::noinline]] inline request copy_alone(const char* operation, const void* in, void* out, std::int64_t count, std::int64_t width) {
   check_buffers(operation, in, out, count);
   if (in != out && count > 0) std::memcpy(out, in, static_cast<std::size_t>(count * width));
   return {};

@@ -37,17 +37,17 @@ template <class How, class T>
 void combine(T* out, const T* a, const T* b, std::int64_t count) {
   std::int64_t i = 0;
 #ifdef WEFT_DETAIL_VECTORS
-  typedef T vector __attribute__((vector_size(16)));
-  constexpr std::int64_t width = sizeof(vector) / sizeof(T);
-  const auto step = [&](std::int64_t at) {
-    vector x, y;
-    std::memcpy(&x, a + at, sizeof x);
-    std::memcpy(&y, b + at, sizeof y);
-    How::apply(x, y);
-    std::memcpy(out + at, &x, sizeof x);
-  };
-  for (const std::int64_t whole = count / (4 * width) * (4 * width); i < whole; i += 4 * width) {
-    step(i), step(i + width), step(i + 2 * width), step(i + 3 * width);
+  if constexpr (std::is_same_v<How, add> || floating<T>) {  // vectors of 16 bytes need not have a maximum of integers
+    typedef T vector __attribute__((vector_size(16)));
+    constexpr std::int64_t width = sizeof(vector) / sizeof(T);
+    const auto step = [&](std::int64_t at) {
+      vector x, y;
+      std::memcpy(&x, a + at, sizeof x);
+      std::memcpy(&y, b + at, sizeof y);
+      How::apply(x, y);
+      std::memcpy(out + at, &x, sizeof x);
+    };
+    for (; i + 4 * width <= count; i += 4 * width) step(i), step(i + width), step(i + 2 * width), step(i + 3 * width);
   }
 #endif
   for (; i < count; ++i) {
@@ -72,18 +72,31 @@ struct fold_range {
 inline constexpr std::size_t fold_block_bytes = 4096;  // stays in the first-level cache until it is stored
 
 /// to[i] = the fold over k of in[k][i], `count` elements; a whole block at a time.
-using fold_kernel = void (*)(void* to, const void* const* in, int inputs, std::int64_t count);
+using fold_kernel = void (*)(reduction how, void* to, const void* const* in, int inputs, std::int64_t count);
 
-template <class How, class T>
-void fold_block(void* to, const void* const* in, int inputs, std::int64_t count) {
-  T* const out = static_cast<T*>(to);
-  for (int k = 1; k < inputs; ++k)
-    combine<How>(out, static_cast<const T*>(k == 1 ? in[0] : to), static_cast<const T*>(in[k]), count);
+template <class T>
+void fold_block(reduction how, void* to, const void* const* in, int inputs, std::int64_t count) {
+  using bits = std::conditional_t<std::is_same_v<T, std::int32_t>, std::uint32_t,
+                                  std::conditional_t<std::is_same_v<T, std::int64_t>, std::uint64_t, T>>;
+  const auto each = [&]<class How, class U>(How, U* out) {
+    for (int k = 1; k < inputs; ++k)
+      combine<How>(out, static_cast<const U*>(k == 1 ? in[0] : to), static_cast<const U*>(in[k]), count);
+  };
+  if (how == reduction::sum) each(add(), static_cast<bits*>(to));  // unsigned, so that integers wrap
+  if (how == reduction::max) each(take_max(), static_cast<T*>(to));
+  if (how == reduction::min) each(take_min(), static_cast<T*>(to));
 }
 
-/// The same for 16-bit floats: folded in float, rounded once.
-template <class How, class T>
-void fold_narrow_block(void* to, const void* const* in, int inputs, std::int64_t count) {
+/// a = a ∘ b.
+template <class V>
+void apply(reduction how, V& a, const V& b) {
+  if (how == reduction::sum) return add::apply(a, b);
+  return how == reduction::max ? take_max::apply(a, b) : take_min::apply(a, b);
+}
+
+/// The same for 16-bit floats: folded in float, rounded once. Widening and rounding outweigh the choice of the function.
+template <class T>
+void fold_narrow_block(reduction how, void* to, const void* const* in, int inputs, std::int64_t count) {
   T* const out = static_cast<T*>(to);
   const auto input = [&](int k) { return static_cast<const T*>(in[k]); };
   std::int64_t i = 0;
@@ -93,35 +106,25 @@ void fold_narrow_block(void* to, const void* const* in, int inputs, std::int64_t
     load_wide(x, y, input(0) + i);
     for (int k = 1; k < inputs; ++k) {
       load_wide(u, v, input(k) + i);
-      How::apply(x, u);
-      How::apply(y, v);
+      apply(how, x, u);
+      apply(how, y, v);
     }
     store_narrow(out + i, x, y);
   }
 #endif
   for (; i < count; ++i) {
     float x = static_cast<float>(input(0)[i]);
-    for (int k = 1; k < inputs; ++k) How::apply(x, static_cast<float>(input(k)[i]));
+    for (int k = 1; k < inputs; ++k) apply(how, x, static_cast<float>(input(k)[i]));
     out[i] = T(x);
-  }
-}
-
-template <class T>
-fold_kernel fold_kernel_for(reduction how) {
-  if constexpr (sizeof(T) == 2) {
-    return how == reduction::sum ? fold_narrow_block<add, T>
-                                 : how == reduction::max ? fold_narrow_block<take_max, T> : fold_narrow_block<take_min, T>;
-  } else {
-    using bits = std::conditional_t<std::is_same_v<T, std::int32_t>, std::uint32_t,
-                                    std::conditional_t<std::is_same_v<T, std::int64_t>, std::uint64_t, T>>;
-    return how == reduction::sum ? fold_block<add, bits>  // unsigned, so that integers wrap
-                                 : how == reduction::max ? fold_block<take_max, T> : fold_block<take_min, T>;
   }
 }
 
 inline void fold(dtype type, reduction how, const fold_range& range) {
   const auto width = static_cast<std::int64_t>(size_of(type));
-  const fold_kernel kernel = visit_dtype(type, [how]<class T>() { return fold_kernel_for<T>(how); });
+  const fold_kernel kernel = visit_dtype(type, []<class T>() -> fold_kernel {
+    if constexpr (sizeof(T) == 2) return fold_narrow_block<T>;
+    else return fold_block<T>;
+  });
   alignas(64) std::byte block[fold_block_bytes];
   const std::int64_t most = static_cast<std::int64_t>(fold_block_bytes) / width;
   std::unique_ptr<const void*[]> many;  // more inputs than fit on the stack
@@ -134,7 +137,7 @@ inline void fold(dtype type, reduction how, const fold_range& range) {
     for (int k = 0; k < range.inputs; ++k) in[k] = range.in[k] + range.from + at;
     // One input is rounded by nothing, but a NaN of 16 bits becomes a quiet one, as in a fold of several.
     if (range.inputs == 1 && width != 2) std::memcpy(block, in[0], static_cast<std::size_t>(count * width));
-    else kernel(block, in, range.inputs, count);
+    else kernel(how, block, in, range.inputs, count);
     for (int k = 0; k < range.outputs; ++k) copy(range.out[k] + range.to + at, block, count * width, range.around_cache);
   }
 }

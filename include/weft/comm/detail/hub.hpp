@@ -39,7 +39,7 @@ class waitable : public kept {
 
 class hub {
  public:
-  explicit hub(int ranks)
+  [[gnu::cold]] explicit hub(int ranks)
       : ranks_(static_cast<std::size_t>(ranks)),
         crowded_(static_cast<unsigned>(ranks) > std::thread::hardware_concurrency()),
         status_(std::uint64_t(ranks) << live_shift) {}
@@ -60,7 +60,7 @@ class hub {
   bool ended() const { return ended_.load(std::memory_order_seq_cst); }
 
   /// Ends all ranks: their collectives throw from now on. The first call wins. `rank` is the culprit, or -1 for all.
-  void end(int rank, std::string why, std::exception_ptr cause) noexcept {
+  [[gnu::cold, gnu::noinline]] void end(int rank, std::string why, std::exception_ptr cause) noexcept {
     const std::lock_guard lock(mutex_);
     if (!ended()) {
       culprit_ = rank;
@@ -72,16 +72,16 @@ class hub {
   }
 
   /// Ends all ranks with a mistake of the program that this rank found, and throws it.
-  [[noreturn]] void end_with(const std::string& message) {
+  [[noreturn, gnu::cold, gnu::noinline]] void end_with(const std::string& message) {
     end(-1, message, std::make_exception_ptr(error(message)));
     leave();
   }
 
   /// Throws what a rank is told after the end, once no buffer of its is in use any more.
-  [[noreturn]] void leave() {
+  [[noreturn, gnu::cold, gnu::noinline]] void leave() {
     quiesce();
     const std::lock_guard lock(mutex_);
-    throw aborted("This collective can't finish: " + why_);
+    throw aborted(text("This collective can't finish: ", why_));
   }
 
   /// A thread moves data only between enter_work() == true and leave_work().
@@ -108,17 +108,7 @@ class hub {
 
   /// Rank `rank` returned from its function, or threw `failure`.
   void finish(int rank, std::exception_ptr failure) noexcept {
-    if (failure) {
-      try {
-        std::rethrow_exception(failure);
-      } catch (const aborted&) {
-        end(rank, "rank " + std::to_string(rank) + " was aborted.", failure);  // only if nobody ended before
-      } catch (const std::exception& e) {
-        blame(rank, std::string("rank ") + std::to_string(rank) + " failed: " + e.what(), failure);
-      } catch (...) {
-        blame(rank, "rank " + std::to_string(rank) + " threw something that is no std::exception.", failure);
-      }
-    }
+    if (failure) end_by(rank, failure);
     at(rank).finished.store(true, std::memory_order_relaxed);
     look_for_deadlock(status_.fetch_sub(one_rank, std::memory_order_seq_cst) - one_rank);
   }
@@ -143,8 +133,21 @@ class hub {
   };
   rank_state& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
 
+  /// Rank `rank` threw `failure`.
+  [[gnu::cold, gnu::noinline]] void end_by(int rank, const std::exception_ptr& failure) noexcept {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const aborted&) {
+      end(rank, text("rank ", rank, " was aborted."), failure);  // only if nobody ended before
+    } catch (const std::exception& e) {
+      blame(rank, text("rank ", rank, " failed: ", e.what()), failure);
+    } catch (...) {
+      blame(rank, text("rank ", rank, " threw something that is no std::exception."), failure);
+    }
+  }
+
   /// Ends all ranks with this rank's own error; also when the rank ended them before, while it unwound.
-  void blame(int rank, std::string why, std::exception_ptr failure) noexcept {
+  [[gnu::cold, gnu::noinline]] void blame(int rank, std::string why, std::exception_ptr failure) noexcept {
     end(rank, std::move(why), failure);
     const std::lock_guard lock(mutex_);
     if (culprit_ == rank && !cause_) cause_ = std::move(failure);
@@ -158,16 +161,14 @@ class hub {
       if (rank.finished.load(std::memory_order_relaxed)) continue;
       if (rank.on.load(std::memory_order_relaxed)->can_move(rank.ticket.load(std::memory_order_relaxed))) return;
     }
-    if (status_.load(std::memory_order_seq_cst) != status) return;
+    if (status_.load(std::memory_order_seq_cst) == status) end_deadlock();
+  }
+  [[gnu::cold, gnu::noinline]] void end_deadlock() noexcept {
     std::string message = "No rank can go on:";
     for (int rank = 0; rank < ranks(); ++rank) {
-      message += rank == 0 ? " rank " : "; rank ";
-      message += std::to_string(rank);
-      if (at(rank).finished) {
-        message += " has returned";
-      } else {
-        message += " waits for " + at(rank).on.load()->describe_wait(rank, at(rank).ticket);
-      }
+      message += text(rank == 0 ? " rank " : "; rank ", rank);
+      message += at(rank).finished ? std::string(" has returned")
+                                   : text(" waits for ", at(rank).on.load()->describe_wait(rank, at(rank).ticket));
     }
     message += ". Every rank of a group has to call the same collectives in the same order.";
     auto cause = std::make_exception_ptr(error(message));

@@ -22,7 +22,7 @@ class lane final : public waitable {
   static constexpr std::int64_t at_once = 32 << 10;  // up to so many bytes of work the last caller does while posting
 
   /// members[m] is the world rank of member m. A lane of a pair has the sender first.
-  lane(hub& owner, std::vector<int> members, std::string name)
+  [[gnu::cold]] lane(hub& owner, std::vector<int> members, std::string name)
       : hub_(owner), members_(std::move(members)), name_(std::move(name)), sources_(members_.size()) {
     for (std::uint64_t s = 0; s < ring; ++s) slots_.push_back(std::make_unique<slot>(size()));
     for (int m = 0; m < size(); ++m) source(m).bind(*this, m);
@@ -74,10 +74,10 @@ class lane final : public waitable {
     return done(s, ticket);
   }
 
-  void abandon(int m, std::uint64_t ticket) noexcept {
+  [[gnu::cold, gnu::noinline]] void abandon(int m, std::uint64_t ticket) noexcept {
     if (done(at(ticket), ticket)) return;
     const int rank = members_[m];
-    hub_.end(rank, "rank " + std::to_string(rank) + " left a collective of group '" + name_ + "' by an exception.", {});
+    hub_.end(rank, text("rank ", rank, " left a collective of group '", name_, "' by an exception."), {});
     hub_.quiesce();
   }
 
@@ -88,16 +88,15 @@ class lane final : public waitable {
   bool can_move(std::uint64_t ticket) const override {
     return at(ticket).ready.load(std::memory_order_seq_cst) > ticket;
   }
-  [[gnu::cold]] std::string describe_wait(int world_rank, std::uint64_t ticket) const override {
+  [[gnu::cold, gnu::noinline]] std::string describe_wait(int world_rank, std::uint64_t ticket) const override {
     int m = 0;
     std::string missing;
     for (int k = 0; k < size(); ++k) {
       if (members_[k] == world_rank && sources_[k].posted > ticket) m = k;
       if (sources_[k].posted > ticket) continue;
-      missing += (missing.empty() ? "" : ", ") + std::to_string(members_[k]);
+      missing += text(missing.empty() ? "" : ", ", members_[k]);
     }
-    return describe(at(ticket).entries[m].what) + " of group '" + name_ + "', which still has to be called by rank " +
-           missing;
+    return text(describe(at(ticket).entries[m].what), " of group '", name_, "', which still has to be called by rank ", missing);
   }
 
  private:
@@ -218,13 +217,12 @@ class lane final : public waitable {
 
   [[gnu::cold, gnu::noinline]] std::string mismatch(const slot& s, std::uint64_t ticket) const {
     const bool pair = s.entries[0].what.operation == verb::send;
-    std::string text = "The ranks of group '" + name_ + "' disagree on their " + (pair ? "exchange" : "collective") +
-                       " number " + std::to_string(ticket) + ":";
-    for (int m = 0; m < size(); ++m) {  // members are named by their ranks in the world
-      text += (m == 0 ? " rank " : "; rank ") + std::to_string(members_[m]) + " calls " + describe(s.entries[m].what);
-    }
-    if (pair) return text + ". A send and the recv it meets must have the same size.";
-    return text + ". Every rank of a group has to call the same collectives in the same order.";
+    std::string message = text("The ranks of group '", name_, "' disagree on their ", pair ? "exchange" : "collective", " number ", ticket, ":");
+    for (int m = 0; m < size(); ++m)  // members are named by their ranks in the world
+      message += text(m == 0 ? " rank " : "; rank ", members_[m], " calls ", describe(s.entries[m].what));
+    message += pair ? ". A send and the recv it meets must have the same size."
+                    : ". Every rank of a group has to call the same collectives in the same order.";
+    return message;
   }
 
   hub& hub_;

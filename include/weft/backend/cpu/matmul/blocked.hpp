@@ -21,12 +21,6 @@ struct matmul_operands {
   bool accumulate;
 };
 
-template <class F>
-void share(team* cores, std::int64_t tasks, F&& f) {
-  if (cores) return cores->parallel_for(tasks, f);
-  for (std::int64_t task = 0; task < tasks; ++task) f(task);
-}
-
 /// Both operands as the kernels want them, for one cut of k.
 template <class T, class Out>
 void matmul_cut(team* cores, const matmul_kernels<T, Out>& kernels, const matmul_operands<T, Out>& p) {
@@ -55,7 +49,7 @@ void matmul_cut(team* cores, const matmul_kernels<T, Out>& kernels, const matmul
     scratch packed(static_cast<std::size_t>(b_panels * packed_b.panel));
     char* const b_memory = packed.as<char>();
     const std::int64_t at_once = ceil_div(8192, units) < 1 ? 1 : ceil_div(8192, units);  // panels a packing task
-    share(cores, ceil_div(b_panels, at_once), [&](std::int64_t task) {
+    team::share(cores, ceil_div(b_panels, at_once), [&](std::int64_t task) {
       const std::int64_t from = b_start + task * at_once * width;
       const std::int64_t count = columns - from < at_once * width ? columns - from : at_once * width;
       kernels.pack_b(b + from * p.b_column, p.b_column, p.b_row, count, p.k,
@@ -72,7 +66,7 @@ void matmul_cut(team* cores, const matmul_kernels<T, Out>& kernels, const matmul
       else
         groups = size < ceil_div(columns, width) ? size : ceil_div(columns, width);
     }
-    share(cores, blocks * groups, [&](std::int64_t task) {
+    team::share(cores, blocks * groups, [&](std::int64_t task) {
       const std::int64_t row_block = task / groups, group = task % groups;
       const std::int64_t first_row = panels * row_block / blocks * height;
       const std::int64_t last = panels * (row_block + 1) / blocks * height, last_row = last < p.m ? last : p.m;

@@ -61,14 +61,14 @@ WEFT_INLINE void pack_square(const typename Units::source* from, std::int64_t ac
   (put<Width>(to + static_cast<std::int64_t>(Lane) * Width, v[Lane]), ...);
 }
 
-/// The same at the edges: `rows` rows, `units` units holding k values.
-template <class Units, int Width>
-inline void pack_edge(const typename Units::source* from, std::int64_t across, std::int64_t rows, std::int64_t units,
-                      std::int64_t k, float* to) {
+/// The same at the edges: `rows` rows, `units` units holding k values. Compiled once for all widths.
+template <class Units>
+[[gnu::noinline]] inline void pack_edge(const typename Units::source* from, std::int64_t across, std::int64_t rows, std::int64_t units,
+                                        std::int64_t k, float* to, std::int64_t width) {
   vec v[lanes] = {};
   for (std::int64_t i = 0; i < rows; ++i) v[i] = Units::along(from + i * across, k);
   transpose(v);
-  for (std::int64_t u = 0; u < units; ++u) put<Width>(to + u * Width, v[u]);
+  for (std::int64_t u = 0; u < units; ++u) store(to + u * width, v[u], width < lanes ? width : lanes);
 }
 
 /// Rows that are neighbours in memory: some panels side by side, so that every step reads a long piece.
@@ -101,7 +101,7 @@ inline void pack_along(const typename Units::source* from, std::int64_t across, 
         pack_square<Units, Width>(at, across, to + u * Width + i, std::make_index_sequence<full>(),
                                   std::make_index_sequence<lanes>());
       else
-        pack_edge<Units, Width>(at, across, rows, units - u < lanes ? units - u : lanes, k_left, to + u * Width + i);
+        pack_edge<Units>(at, across, rows, units - u < lanes ? units - u : lanes, k_left, to + u * Width + i, Width);
     }
 }
 
