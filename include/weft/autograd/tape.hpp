@@ -38,8 +38,8 @@ class tape_node {
   }
   /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it.
   array take_saved(int i) { return saved_[i].live || part_ == backward_part::inputs ? saved(i) : std::move(saved_[i].data); }
-  void save(const value& v) { saved_[saved_count_++] = {v.data, v.slot && v.slot->live ? v.slot : ref<slot>()}; }
-  void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
+  [[gnu::noinline]] void save(const value& v) { saved_[saved_count_++] = {v.data, v.slot && v.slot->live ? v.slot : ref<slot>()}; }
+  [[gnu::noinline]] void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
   int saved_count() const { return saved_count_; }
 
   void add_input(const value& v) { inputs_[input_count_++] = v.slot; }
