@@ -95,6 +95,16 @@ TEST_CASE("teams of several rank threads run side by side") {
   CHECK(total == 4 * 200 * 45);
 }
 
+TEST_CASE("what one task takes of scratch, every thread has at hand in the next loop") {
+  team cores(3);
+  cores.parallel_for(3, [](std::int64_t i) {
+    if (i == 1) scratch(100000).as<char>()[99999] = 1;
+  });
+  std::atomic<int> short_of{0};
+  cores.parallel_for(100, [&](std::int64_t) { short_of += scratch::reserved() < 100000; });
+  CHECK(short_of == 0);
+}
+
 TEST_CASE("a team without threads is refused") { CHECK_THROWS_AS(team(0), error); }
 
 TEST_CASE("scratch is aligned, nests, and stops allocating once it is warm") {

@@ -29,12 +29,14 @@ struct traffic : std::map<std::pair<std::string, std::string>, amount> {  // by 
   }
 };
 
+enum class recomputation { none, selective, full };
 enum class kind { replicated, zero1, zero2, zero3, hybrid };
 
 struct shape_of_run {
   kind policy;
   int pp = 1, dp = 1, fsdp = 1, tp = 1, micro_batches = 1;
-  bool sequence_parallel = false, recomputes = false;
+  bool sequence_parallel = false;
+  recomputation again = recomputation::none;
   std::int64_t compute = 4, reduce = 4;  // bytes an element
   int axes = 2;                          // of the mesh
 };
@@ -126,12 +128,15 @@ traffic formula(const shape_of_run& r, int stage, int f) {
   // Activations: [tokens, hidden], per micro-batch.
   const std::int64_t tokens = batch_size / (r.dp * r.fsdp) * length, x = tokens * h * r.compute;
   const std::int64_t ways = 4 * layers + first + last;  // into blocks and out of them: two each a layer, and the ends
-  const std::int64_t again = r.recomputes ? 2 * layers : 0;  // a layer's forward once more
+  // Of a layer's forward, run once more: both all-gathers; and of both sums, full recomputation runs the first (nobody
+  // looks at what a layer ends with), selective keeps it, since it was received from others.
+  const std::int64_t entered = r.again == recomputation::none ? 0 : 2 * layers;
+  const std::int64_t left = r.again == recomputation::full ? layers : 0;
   if (r.sequence_parallel) {
-    out.add("all_gather", "tp", r.tp, x, m * (ways + again));
-    out.add("reduce_scatter", "tp", r.tp, x, m * (ways + again));
+    out.add("all_gather", "tp", r.tp, x, m * (ways + entered));
+    out.add("reduce_scatter", "tp", r.tp, x, m * (ways + left));
   } else {
-    out.add("all_reduce", "tp", r.tp, x, m * (ways + again));
+    out.add("all_reduce", "tp", r.tp, x, m * (ways + left));
   }
   // Cross-entropy in float: each token's largest logit; then its sum of exponentials and its target's logit.
   if (last) out.add("all_reduce", "tp", r.tp, 4 * tokens, m), out.add("all_reduce", "tp", r.tp, 2 * 4 * tokens, m);
@@ -153,7 +158,9 @@ traffic formula(const shape_of_run& r, int stage, int f) {
 /// Trains under S, and holds what every rank moved to the formula.
 template <class S>
 void check(shape_of_run r) {
-  r.sequence_parallel = S::sequence_parallel, r.recomputes = S::checkpointing::recomputes;
+  r.sequence_parallel = S::sequence_parallel;
+  if (std::same_as<typename S::checkpointing, checkpoint_full>) r.again = recomputation::full;
+  if (std::same_as<typename S::checkpointing, checkpoint_selective>) r.again = recomputation::selective;
   r.compute = sizeof(typename S::precision::compute), r.reduce = sizeof(typename S::precision::reduce);
   r.axes = S::mesh::rank;
   const degrees mesh = degrees{.dp = r.dp, .tp = r.tp, .pp = r.pp}.with<fsdp>(r.fsdp);
@@ -245,6 +252,8 @@ TEST_CASE("bytes of a step are the formula's: zero3") {
   check_all<zero3>(kind::zero3);
   check<on_two<zero3, checkpoint_full>>({.policy = kind::zero3, .dp = 2, .tp = 2, .micro_batches = 2});
   check<on_two<zero3, checkpoint_full, sequence_parallel>>({.policy = kind::zero3, .dp = 2, .tp = 2});
+  check<on_two<zero3, checkpoint_selective>>({.policy = kind::zero3, .dp = 2, .tp = 2, .micro_batches = 2});
+  check<on_two<zero3, checkpoint_selective, sequence_parallel>>({.policy = kind::zero3, .dp = 2, .tp = 2});
 }
 TEST_CASE("bytes of a step are the formula's: hybrid") {
   for (const int micro_batches : {1, 3}) {

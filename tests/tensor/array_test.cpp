@@ -61,6 +61,7 @@ struct counted {
   int references = 0;
   counted() { ++alive; }
   ~counted() { --alive; }
+  void end() { delete this; }
 };
 
 TEST_CASE("a ref ends its object with the last of its copies") {

@@ -16,8 +16,8 @@ struct checkpointed {
 
   // The first run is recorded too, on a tape that is thrown away: it says which values the backward will look at.
   Y first_run(context& rank) {
-    const X x = recorded_input(static_cast<bool>(input.slot));
-    weft::tape once;
+    const X x = recorded_input(rank, static_cast<bool>(input.slot));
+    weft::tape once(&rank.records);
     Y y;
     {
       const recording on(rank, &once);
@@ -27,17 +27,17 @@ struct checkpointed {
     operators.end_first_run([&](auto&& look) { once.each_saved(look); }, y.held());
     return y;
   }
-  X recorded_input(bool wants_gradient) const {
+  X recorded_input(context& rank, bool wants_gradient) const {
     X x = input;
     x.data = x.held();
-    x.slot = wants_gradient ? new_slot(x.data, x.data.type) : ref<slot>();
+    x.slot = wants_gradient ? new_slot(rank, x.data, x.data.type) : ref<slot>();
     return x;
   }
 
   static void vjp(context& rank, tape_node& node) {
     auto& self = *static_cast<checkpointed*>(node.state.get());
     if (node.part() == backward_part::weights) return self.again.backward_weights(rank);
-    const X x = self.recorded_input(static_cast<bool>(node.input(0)));
+    const X x = self.recorded_input(rank, static_cast<bool>(node.input(0)));
     {
       const recording on(rank, &self.again);
       const replay::scope recalling(rank, self.operators);
@@ -65,15 +65,17 @@ auto checkpoint(F f, const X& x) {
   context& rank = *x.rank;
   if (!rank.tape) return f(x);
   if (rank.replay) rank.replay->looked_at(x);
-  auto state = std::make_shared<detail::checkpointed<F, X, Y>>(
-      detail::checkpointed<F, X, Y>{std::move(f), x, weft::replay([](const op_cost& cost) { return bool(Policy::keeps(cost)); }), {}});
+  using function = detail::checkpointed<F, X, Y>;
+  const auto keeps = [](const op_cost& cost) { return bool(Policy::keeps(cost)); };
+  auto state = std::allocate_shared<function>(pool_allocator<function>(&rank.records),
+                                              function{std::move(f), x, weft::replay(keeps, &rank.records), weft::tape(&rank.records)});
   Y y = state->first_run(rank);
-  y.slot = detail::new_slot(y.data, y.data.type);
+  y.slot = detail::new_slot(rank, y.data, y.data.type);
   y.slot->epoch = rank.tape->epoch();
   tape_node& node = rank.tape->push();
   node.name = "checkpoint";
   node.in_every_part = true;
-  node.vjp = detail::checkpointed<F, X, Y>::vjp;
+  node.vjp = function::vjp;
   node.add_input(x);
   node.output = y.slot;
   node.state = std::move(state);

@@ -14,8 +14,8 @@ namespace weft {
 /// Its functions are virtual so that a program that checkpoints nothing has none of them.
 class replay {
  public:
-  /// keeps: the policy's answer for one operator.
-  explicit replay(bool (*keeps)(const op_cost&)) : keeps_(keeps) {}
+  /// keeps: the policy's answer for one operator. records: where the entries lie; null: on the heap.
+  explicit replay(bool (*keeps)(const op_cost&), pool* records = nullptr) : keeps_(keeps), entries_(pool_allocator<entry>(records)) {}
 
   /// First run: an operator made `outcome` from `inputs`.
   virtual void computed(op_cost cost, std::initializer_list<const array*> outcome, std::initializer_list<const value*> inputs) {
@@ -74,8 +74,8 @@ class replay {
   /// Second run: whether the operator that comes now needn't run. Gives it its outcome, or arrays without memory.
   virtual bool recalled(std::string_view name, std::initializer_list<array*> outcome) {
     if (first_run_) return false;
-    require(next_ < entries_.size() && entries_[next_].name == name, "a checkpointed function ran ", std::string(name), " as operator ", next_,
-            " when its gradient was due, and ", next_ < entries_.size() ? std::string(entries_[next_].name) : std::string("nothing"),
+    require(next_ < entries_.size() && entries_[next_].name == name, "a checkpointed function ran ", name, " as operator ", next_,
+            " when its gradient was due, and ", next_ < entries_.size() ? entries_[next_].name : std::string_view("nothing"),
             " at first; it has to do the same both times");
     entry& e = entries_[next_++];
     if (e.needed && !e.kept) return false;
@@ -118,7 +118,7 @@ class replay {
   }
 
   bool (*keeps_)(const op_cost&);
-  std::vector<entry> entries_;
+  std::vector<entry, pool_allocator<entry>> entries_;
   std::size_t next_ = 0;
   bool first_run_ = true, fresh_ = false;  // fresh: the last operator isn't recorded yet
   replay* outer_ = nullptr;

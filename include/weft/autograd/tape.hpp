@@ -101,6 +101,9 @@ class recording {
 
 class tape {
  public:
+  /// `records`: where its entries lie; null: on the heap. For a tape that is made anew again and again.
+  explicit tape(pool* records = nullptr) : nodes_(pool_allocator<tape_node>(records)) {}
+
   tape_node& push() { return nodes_.emplace_back(); }
   std::size_t size() const { return nodes_.size(); }
 
@@ -172,7 +175,7 @@ class tape {
     node.vjp(rank, node);
     forget_gradient(node);
   }
-  std::vector<tape_node> nodes_;
+  std::vector<tape_node, pool_allocator<tape_node>> nodes_;
   static std::uint64_t fresh() {
     static std::atomic<std::uint64_t> count{0};
     return ++count;
@@ -182,8 +185,8 @@ class tape {
 
 namespace detail {
 
-inline ref<slot> new_slot(const array& of, dtype type) {
-  ref<slot> made(new slot);
+inline ref<slot> new_slot(context& rank, const array& of, dtype type) {
+  ref<slot> made = slot::make(&rank.records);
   made->shape = of.shape;
   made->type = type;
   return made;
@@ -197,7 +200,7 @@ inline ref<slot> new_slot(const array& of, dtype type) {
   bool wanted = false;
   for (const value* input : inputs) wanted = wanted || input->slot;
   if (!to || !wanted) return nullptr;
-  out.slot = new_slot(out.data, out.data.type);
+  out.slot = new_slot(*out.rank, out.data, out.data.type);
   out.slot->epoch = to->epoch();
   tape_node& node = to->push();
   node.name = name;

@@ -36,6 +36,7 @@ class context {
 
   std::uint64_t seed;
   any_communicator world;
+  pool records;                // what this rank writes down: slots, entries of tapes
   arena memory;
   weft::tape* tape = nullptr;  // null: nothing is recorded
   weft::replay* replay = nullptr;  // null: what runs isn't run again
@@ -110,7 +111,7 @@ int shard_axes_of(const context& rank) {
 template <class L, class D>
 std::int64_t local_extent(const context& rank, std::int64_t global) {
   const int n = shards_of<L, D>(rank);
-  require(global % n == 0 || (rank.extents.has(D::name, global) && shard_axes_of<L, D>(rank) == 1), "dimension ", std::string(D::name), " has ", global,
+  require(global % n == 0 || (rank.extents.has(D::name, global) && shard_axes_of<L, D>(rank) == 1), "dimension ", D::name, " has ", global,
           " elements, which ", n, " ranks can't share evenly; choose an extent or degrees that divide");
   return uneven_extents::share(global, n);
 }
@@ -130,7 +131,7 @@ shape local_shape(const context& rank, const shape& global) {
     [[maybe_unused]] int i = 0;
     (([&] {
        constexpr std::int64_t fixed = detail::entry<Es>::size;
-       require(fixed == dynamic_extent || fixed == global[i], "dimension ", std::string(tag_of<Es>::name), " has ", fixed,
+       require(fixed == dynamic_extent || fixed == global[i], "dimension ", tag_of<Es>::name, " has ", fixed,
                " elements by its type, not ", global[i]);
        out.push_back(local_extent<typename X::layout, tag_of<Es>>(rank, global[i]));
        ++i;

@@ -33,7 +33,7 @@ class uneven_extents {
     std::int64_t found = 0;
     for (const extent& e : known_)
       if (e.dim == dim && share(e.n, ranks) == local) {
-        require(ranks == 1 || !found, "dimension ", std::string(dim), " has tensors of ", found, " and of ", e.n, " elements, whose shares on ", ranks,
+        require(ranks == 1 || !found, "dimension ", dim, " has tensors of ", found, " and of ", e.n, " elements, whose shares on ", ranks,
                 " ranks are both ", local, " long; make them one extent");
         found = e.n;
       }

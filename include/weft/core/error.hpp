@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace weft {
 
@@ -27,14 +28,15 @@ void append(std::string& to, T value) {
 struct message_part {
   enum { text, whole, natural, real } kind;
   union {
-    const char* characters;
+    std::string_view characters;
     long long signed_number;
     unsigned long long unsigned_number;
     double real_number;
   };
 
-  message_part(const char* part) : kind(text), characters(part) {}
-  message_part(const std::string& part) : kind(text), characters(part.c_str()) {}
+  message_part(std::string_view part) : kind(text), characters(part) {}
+  message_part(const char* part) : message_part(std::string_view(part)) {}
+  message_part(const std::string& part) : message_part(std::string_view(part)) {}
   template <class T>
     requires requires(T value) { std::to_string(value); }
   message_part(T value) {

@@ -87,8 +87,7 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
     this->add_embedding(c.vocab, c.hidden, c.init_stddev,
                         [&] { registry.add(rank, positions_, "positions", {2, {c.max_seq, c.hidden}}, {c.init_stddev}); });
     this->each_layer([&](gpt2_layer<S>& layer, const std::string& prefix) {
-      layer.prefix = prefix;
-      layer.add_to(registry, rank, c.hidden, c.heads, c.ffn, c.init_stddev, out_stddev);
+      layer.add_to(registry, rank, prefix, c.hidden, c.heads, c.ffn, c.init_stddev, out_stddev);
     });
     this->add_head(c.vocab, c.hidden, c.init_stddev, [&] { norm_.add_to(registry, rank, "norm", c.hidden); });
   }

@@ -50,12 +50,12 @@ struct gpt2_layer {
   weight<S, dims<ffn, hidden>, shard<ffn, tp>> up;
   weight<S, dims<ffn>, shard<ffn, tp>> up_bias;
   weight<S, dims<hidden, ffn>, shard<ffn, tp>> down;
-  std::string prefix;  // of its parameters' names
+  std::string after_attention, after_mlp;  // names of the dropouts
 
   template <any_tensor X>
   auto operator()(const X& x, double eps, const dropout_pass& drop) const {
-    auto h = x + drop(leave_block<S>(attend(enter_block<S>(attention_norm(x, eps)))) + out_bias, prefix + "attention");
-    return h + drop(leave_block<S>(feed(enter_block<S>(mlp_norm(h, eps)))) + down_bias, prefix + "mlp");
+    auto h = x + drop(leave_block<S>(attend(enter_block<S>(attention_norm(x, eps)))) + out_bias, after_attention);
+    return h + drop(leave_block<S>(feed(enter_block<S>(mlp_norm(h, eps)))) + down_bias, after_mlp);
   }
 
   /// x [batch, seq, hidden], whole on tp -> [batch, seq, hidden], partial over tp, its bias not yet added.
@@ -72,8 +72,9 @@ struct gpt2_layer {
     return contract<ffn>(gelu(contract<hidden>(x, up) + up_bias), down);
   }
 
-  void add_to(parameter_registry& registry, context& rank, std::int64_t width, std::int64_t n_heads, std::int64_t inner, double stddev,
-              double out_stddev) {
+  void add_to(parameter_registry& registry, context& rank, const std::string& prefix, std::int64_t width, std::int64_t n_heads,
+              std::int64_t inner, double stddev, double out_stddev) {
+    after_attention = prefix + "attention", after_mlp = prefix + "mlp";
     const std::int64_t size = width / n_heads;
     const auto bias = [&](auto& w, const char* name, const shape& extents) {
       registry.add(rank, w, prefix + name, extents, {}).decays = false;

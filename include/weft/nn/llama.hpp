@@ -16,6 +16,8 @@
 
 namespace weft {
 
+/// Sizes of the whole model, whatever the strategy. Matrices begin normal with init_stddev, those that write to the
+/// residual stream with less for more layers; norms begin with 1.
 struct llama_config {
   std::int64_t layers = 6, hidden = 384, heads = 6;
   std::int64_t kv_heads = 0;  // 0: as many as heads
@@ -58,6 +60,8 @@ struct llama_config {
   }
 };
 
+/// One layer: h = x + attend(norm(x)), h + feed(norm(h)). x and the outcome: [batch, seq, hidden], sequence-parallel
+/// [batch, seq/tp, hidden].
 template <class S>
 struct llama_layer {
   norm_weight<S, dims<hidden>> attention_norm, mlp_norm;

@@ -9,6 +9,7 @@
 
 namespace weft {
 
+/// Source: Shazeer 2020 (SwiGLU); sharded over tp as Shoeybi et al. 2019, section 3.
 template <class S>
 struct mlp {
   weight<S, dims<ffn, hidden>, shard<ffn, tp>> gate, up;
@@ -21,6 +22,8 @@ struct mlp {
     return contract<ffn>(h, down);                                        // [batch, seq, hidden] partial over tp
   }
 
+  /// Registers the weights as prefix + "gate", "up", "down", born normal with these deviations (`out_stddev`: down's).
+  /// width: of hidden; inner: of ffn, both global.
   void add_to(parameter_registry& registry, context& rank, const std::string& prefix, std::int64_t width, std::int64_t inner,
               double stddev, double out_stddev) {
     registry.add(rank, gate, prefix + "gate", {2, {inner, width}}, {stddev});

@@ -18,9 +18,10 @@ struct initial {
   double constant = 0;
 };
 
+/// One parameter, as a parameter store sees it.
 struct parameter_record {
-  std::string name;
-  shape global, local;            // local: of every rank, padding included
+  std::string name;               // unique within the model: initial values are a function of it
+  shape global, local;            // extents of the whole; of every rank's slice as its type shards it, padding included
   std::int64_t offset[max_rank] = {};  // of this rank's slice, in global indices
   initial init;
   bool decays = true;             // weight decay; not for vectors (norms, biases)
@@ -31,13 +32,16 @@ struct parameter_record {
   array live;                     // where its value is just now, in the compute type
 };
 
+/// Parameters that are gathered, reduced and freed at once, in the order of their registration.
 struct parameter_unit {
   std::string name;
   std::deque<parameter_record> parameters;  // a deque: addresses stay
 };
 
+/// A model's parameters by unit. All ranks of a stage register the same ones in the same order.
 class parameter_registry {
  public:
+  /// Begins a unit; what is added next belongs to it. Returns its number, for in_unit.
   int begin_unit(std::string name) {
     units_.push_back({std::move(name), {}});
     return static_cast<int>(units_.size()) - 1;
@@ -101,7 +105,9 @@ class unit_hooks {
   virtual void after_backward(int unit, backward_part part) = 0;
 };
 
-/// y = f(x) with the unit's parameters at hand, in the forward and, where it is recorded, in the backward.
+/// y = f(x) with the unit's parameters at hand, in the forward and, where it is recorded, in the backward. f reads the
+/// parameters of `unit` (a number that begin_unit returned) and of no other, but for a unit whose in_unit is within.
+/// Shape and placement: f's.
 template <class F, any_tensor X>
 auto in_unit(context& rank, unit_hooks& hooks, int unit, F&& f, const X& x) {
   struct boundary {

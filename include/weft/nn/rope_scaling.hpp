@@ -12,6 +12,7 @@
 
 namespace weft {
 
+/// Which scaling, each with its source.
 enum class rope_kind : std::uint8_t {
   none,     // Su et al. 2021
   linear,   // every angle divided by `factor`: position interpolation, Chen et al. 2023 (arXiv 2306.15595) and kaiokendev
@@ -20,6 +21,7 @@ enum class rope_kind : std::uint8_t {
   llama3,   // the same idea by wavelength: Llama 3.1's released code (Grattafiori et al. 2024)
 };
 
+/// A scaling and its numbers; those that a kind doesn't name are not read by it.
 struct rope_scaling {
   rope_kind kind = rope_kind::none;
   double factor = 1;                  // how many times longer than the original
@@ -45,6 +47,7 @@ struct rope_scaling {
   }
 };
 
+/// What a rope_table is made of.
 struct rope_frequencies {
   std::vector<double> inverse;  // [head_dim/2], radians a position
   double attention = 1;         // multiplies cosines and sines, so logits twice

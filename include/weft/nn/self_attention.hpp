@@ -10,6 +10,8 @@
 
 namespace weft {
 
+/// Source: Vaswani et al. 2017; Ainslie et al. 2023 (grouped queries); sharded over tp as Shoeybi et al. 2019, section
+/// 3.
 template <class S>
 struct self_attention {
   weight<S, dims<heads, head_dim, hidden>, shard<heads, tp>> query;
@@ -25,6 +27,8 @@ struct self_attention {
     return contract<heads, head_dim>(attention(q, k, v), out);
   }
 
+  /// Registers the weights as prefix + "query", "key", "value", "out", born normal with these deviations (`out_stddev`:
+  /// out's). width: of hidden; size: of one head; all global.
   void add_to(parameter_registry& registry, context& rank, const std::string& prefix, std::int64_t width, std::int64_t n_heads,
               std::int64_t n_kv_heads, std::int64_t size, double stddev, double out_stddev) {
     registry.add(rank, query, prefix + "query", {3, {n_heads, size, width}}, {stddev});

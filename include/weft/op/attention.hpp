@@ -9,6 +9,7 @@
 
 namespace weft {
 
+/// causal: a query sees no key after its own position. scale: what q k^T is multiplied by before the softmax.
 struct attention_options {
   bool causal = true;
   double scale = 0;  // 0: 1 / sqrt(head_dim)
@@ -97,6 +98,8 @@ struct attention_rule<Q, K, V, list<As...>> {
 /// the tags; out as q. heads is a multiple of kv_heads, head h attends with kv head h / (heads / kv_heads).
 /// Causal: query i sees keys j <= i + keys - seq. Placement: batch or heads sharded alike on all three, the rest whole.
 /// Cost: 4 * batch * heads * seq * keys * head_dim operations forward (half of it if causal), 2.5 times that backward.
+/// Throws weft::error when heads is no multiple of kv_heads, or sizes don't agree. Source: Vaswani et al. 2017; groups
+/// of heads: Ainslie et al. 2023; computed in blocks, without the matrix of scores: Dao et al. 2022.
 template <any_tensor Q, any_tensor K, any_tensor V>
 auto attention(const Q& q, const K& k, const V& v, attention_options options = {}) {
   static_assert(dims_of<Q>::rank == 4 && dims_of<K>::rank == 4 && std::same_as<dims_of<K>, dims_of<V>>,

@@ -44,16 +44,18 @@ struct conversion {
   static value promote(const value& x, axis_id axis) {
     context& rank = *x.rank;
     if (!x.slot || !rank.tape || !rank.group(axis)) return x;
-    for (const slot::promotion& p : x.slot->promotions)
-      if (p.axis == axis && p.epoch == rank.tape->epoch()) return {x.rank, x.data, p.promoted};
+    ref<slot>& made = x.slot->promotions;
+    if (made && made->epoch != rank.tape->epoch()) made = {};  // for another tape
+    for (ref<slot> s = made; s; s = s->next)
+      if (s->promoted_over == axis) return {x.rank, x.data, s};
     value y{x.rank, x.data, {}};
     tape_node* node = record("promote", y, vjp, x);
     y.slot->live = x.slot->live;
     y.slot->type = x.slot->type;
     y.slot->of_weights = x.slot->of_weights;
     node->set(conversion_attributes{axis, move<Backend, movement::all_reduce>, {}, {}});
-    std::erase_if(x.slot->promotions, [&](const slot::promotion& p) { return p.axis == axis; });
-    x.slot->promotions.push_back({axis, rank.tape->epoch(), y.slot});
+    y.slot->promoted_over = axis;
+    y.slot->next = std::exchange(made, y.slot);
     return y;
   }
 };
@@ -75,8 +77,8 @@ moved_dim moved(const X& x, on_axis at, bool is_share) {
   out.whole = x.held().shape[out.at];
   if (is_share) out.whole = rank.extents.whole(at.dim, out.whole, rank.degree<A>());
   else
-    require(out.whole % rank.degree<A>() == 0 || rank.extents.has(at.dim, out.whole), "dimension ", std::string(at.dim), " of ", out.whole,
-            " elements can't be sharded evenly over the ", rank.degree<A>(), " ranks of axis ", std::string(A::name),
+    require(out.whole % rank.degree<A>() == 0 || rank.extents.has(at.dim, out.whole), "dimension ", at.dim, " of ", out.whole,
+            " elements can't be sharded evenly over the ", rank.degree<A>(), " ranks of axis ", A::name,
             "; choose an extent or a degree that divides");
   return out;
 }

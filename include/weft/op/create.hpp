@@ -97,7 +97,9 @@ struct uniform_numbers {
 
 }  // namespace detail
 
-/// A tensor of type X with f(global index) at every element. `global`: its global extents, outermost first.
+/// A tensor of type X with f(global index) at every element; the index counts row-major, from 0. `global`: its global
+/// extents, outermost first. Placement: any but partial, which is refused. Throws weft::error when an extent is below 1
+/// or can't be shared out as X says. Here and below.
 template <any_tensor X, class F>
 X generate(context& rank, std::initializer_list<std::int64_t> global, F&& f) {
   using T = typename X::element_type;
@@ -109,12 +111,15 @@ X generate(context& rank, std::initializer_list<std::int64_t> global, F&& f) {
   return x;
 }
 
+/// `number` at every element.
 template <any_tensor X>
 X full(context& rank, std::initializer_list<std::int64_t> global, double number) {
   return generate<X>(rank, global, [&](std::int64_t) { return number; });
 }
+/// 0 at every element.
 template <any_tensor X>
 X zeros(context& rank, std::initializer_list<std::int64_t> global) { return full<X>(rank, global, 0); }
+/// 1 at every element.
 template <any_tensor X>
 X ones(context& rank, std::initializer_list<std::int64_t> global) { return full<X>(rank, global, 1); }
 
@@ -129,7 +134,8 @@ X uniform(context& rank, std::string_view name, std::initializer_list<std::int64
   return generate<X>(rank, global, detail::uniform_numbers{{rank.seed, stream_of(name)}, low, high});
 }
 
-/// A tensor from the whole, global, row-major numbers: each rank copies its share.
+/// A tensor from the whole, global, row-major numbers: each rank copies its share. `numbers` holds the product of
+/// `global` of them, on the host, the same on every rank.
 template <any_tensor X>
 X from_global(context& rank, std::initializer_list<std::int64_t> global, const typename X::element_type* numbers) {
   X x = detail::new_tensor<X>(rank, global);

@@ -19,6 +19,7 @@ struct loss {
   Count count;
 };
 
+/// label_smoothing: Szegedy et al. 2016, section 7; from 0 (none) to below 1.
 struct cross_entropy_options {
   double label_smoothing = 0;  // share of the target spread evenly over the *global* vocabulary
 };

@@ -98,7 +98,8 @@ WEFT_DETAIL_UNARY(gelu)        // tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.0
 WEFT_DETAIL_UNARY(gelu_exact)  // 0.5 x (1 + erf(x / sqrt(2)))
 #undef WEFT_DETAIL_UNARY
 
-/// factor * x. Linear: any placement, pending sums too. Cost: an operation an element.
+/// factor * x, also written so; -x is -1 * x. Shape as x. Linear: any placement, pending sums too. Cost: an operation an
+/// element.
 template <any_tensor X>
 X scale(const X& x, double factor) {
   return X(detail::scale_operator<typename X::backend, typename X::element_type>::forward(x, factor));

@@ -13,6 +13,7 @@ namespace weft {
 template <dimension D, mesh_axis A, any_tensor X>
 using stack_of = basic_tensor<typename X::element_type, dims_concat<dims<D>, dims_of<X>>, replaced<layout_of<X>, A, shard<D, A>>, typename X::backend>;
 
+/// x seen so. Placement: invariant on A, without D. Copies nothing; the outcome is not recorded.
 template <dimension D, mesh_axis A, any_tensor X>
 stack_of<D, A, X> stacked(const X& x) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::invariant && !dims_of<X>::template has<D>,

@@ -137,7 +137,7 @@ void check_shared_extent(const X& x, const Y& y) {
     static_assert(fixed_x == dynamic_extent || fixed_y == dynamic_extent || fixed_x == fixed_y,
                   "weft: the two tensors have different static extents in a dimension that both have");
     const auto nx = x.template local_extent<D>(), ny = y.template local_extent<D>();
-    require(nx == ny, "dimension ", std::string(D::name), " has ", nx, " elements on one side and ", ny, " on the other");
+    require(nx == ny, "dimension ", D::name, " has ", nx, " elements on one side and ", ny, " on the other");
   }
 }
 

@@ -22,6 +22,7 @@ struct flat_range {
   }
 };
 
+/// A unit's regions, and the share of each rank along the data axis. Sizes are in elements.
 struct flat_unit {
   std::vector<flat_region> regions;
   std::int64_t size = 0;  // padded

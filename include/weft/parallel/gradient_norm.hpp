@@ -9,9 +9,16 @@
 
 namespace weft {
 
+/// Squares are added parameter by parameter, then finished together.
 class gradient_norm_parts {
  public:
-  explicit gradient_norm_parts(context& rank) : rank_(rank), squares_(std::size_t(1) << rank.axes().size()) {}
+  explicit gradient_norm_parts(context& rank) : rank_(rank) { clear(); }
+
+  /// Starts anew.
+  void clear() {
+    squares_.assign(std::size_t(1) << rank_.axes().size(), 0);
+    axes_ = 0;
+  }
 
   /// Adds this rank's sum of squares of one parameter. `sharded`: the axes its type is sharded over; `storage`: one more,
   /// over which its storage is, or null.
@@ -29,14 +36,14 @@ class gradient_norm_parts {
   /// Sum over all parameters, each finished over its axes. The same on every rank. Ranks of different stages may have added
   /// different parameters; those of one stage, the same ones. Cost: an all-reduce of 2^axes numbers for each axis used.
   double total() {
-    std::vector<double> sums(squares_.size());
+    sums_.resize(squares_.size());
     std::size_t bit = 1;
     for (const axis_group& g : rank_.axes()) {
       axis_group* group = axes_ & bit ? rank_.group(g.axis) : nullptr;
       if (group) {
-        group->comm.all_reduce(squares_.data(), sums.data(), static_cast<std::int64_t>(sums.size()), dtype::f64, reduction::sum).wait();
-        for (std::size_t key = 0; key < sums.size(); ++key)
-          if (key & bit) squares_[key] = sums[key];
+        group->comm.all_reduce(squares_.data(), sums_.data(), static_cast<std::int64_t>(sums_.size()), dtype::f64, reduction::sum).wait();
+        for (std::size_t key = 0; key < sums_.size(); ++key)
+          if (key & bit) squares_[key] = sums_[key];
       }
       bit *= 2;
     }
@@ -47,7 +54,7 @@ class gradient_norm_parts {
 
  private:
   context& rank_;
-  std::vector<double> squares_;  // by the set of axes that a parameter is sharded over, one bit an axis
+  std::vector<double> squares_, sums_;  // by the set of axes that a parameter is sharded over, one bit an axis
   std::size_t axes_ = 0;
 };
 

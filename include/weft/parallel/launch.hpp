@@ -32,6 +32,7 @@ class trace_target {
   any_communicator (*wrap_)(const any_communicator&, trace_log&) = nullptr;
 };
 
+/// What a launch may be told beside the degrees. seed: of every random number of the run.
 struct launch_options {
   std::uint64_t seed = 1;
   int threads_per_rank = 1;  // cores that each rank's kernels use

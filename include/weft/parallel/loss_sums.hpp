@@ -6,6 +6,7 @@
 
 namespace weft {
 
+/// The sum of the losses of tokens, in nats, and how many tokens; double, whatever the loss was computed in.
 struct loss_sums {
   double sum = 0, count = 0;
 };

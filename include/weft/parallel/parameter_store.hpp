@@ -69,15 +69,15 @@ class parameter_store final : public unit_hooks {
 
   /// The norm of all gradients, each element counted once: which sums cross which axis follows from the parameters' types.
   double gradient_norm() {
-    gradient_norm_parts parts(rank_);
+    norm_parts_.clear();
     for (unit_state& u : units_)
       for (const flat_region& r : u.flat.regions) {
         if (!r.parameter->counted) continue;
         const flat_range part = u.optimizer_range.overlap(r);
         const double squares = Backend::sum_of_squares(queue(), part.size(), u.gradient_at(part.begin));
-        parts.add(squares, r.parameter->sharded, config_.shards_optimizer ? config_.axis : nullptr);
+        norm_parts_.add(squares, r.parameter->sharded, config_.shards_optimizer ? config_.axis : nullptr);
       }
-    return std::sqrt(parts.total());
+    return std::sqrt(norm_parts_.total());
   }
 
   /// Updates master weights and what operators see of them. weight_decay applies to matrices, not to vectors.
@@ -365,6 +365,7 @@ class parameter_store final : public unit_hooks {
   store_config config_;
   axis_group* group_;
   std::deque<unit_state> units_;
+  gradient_norm_parts norm_parts_{rank_};
   weight_buffers gathered_;
   full_gradient full_[2];
   unsigned turn_ = 0;

@@ -164,7 +164,7 @@ class pipeline {
     const scoped_span forward(rank_.spans, "forward");
     const recording on(rank_, &f.recorded);
     pass_forward(
-        batch, [&](stream& x) { f.in = x.requires_grad(); },
+        batch, [&](stream& x) { f.in = x.requires_grad(&rank_.records); },
         [&](loss_type&& l) {
           add(sums, l);
           f.loss = std::move(l);

@@ -5,12 +5,15 @@
 
 namespace weft {
 
+/// The members of a sharding_policy, of the same names.
 struct store_config {
   axis_id axis;
   bool shards_parameters, shards_gradients, shards_optimizer;
   int prefetch;
 };
 
+/// The config of P. Refuses one that shards parameters but not their gradients, or gradients but not the optimizer's
+/// state.
 template <sharding_policy P>
 constexpr store_config config_of() {
   static_assert(!P::shards_parameters || P::shards_gradients, "weft: a policy that shards parameters also shards their gradients");

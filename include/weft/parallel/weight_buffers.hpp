@@ -6,6 +6,7 @@
 
 namespace weft {
 
+/// Source: the two buffers of YaFSDP (Yandex 2024), here as many as the policy's prefetch + 1.
 class weight_buffers {
  public:
   /// `count` buffers of `elements` each. Nothing is allocated when count is 0.

@@ -28,6 +28,7 @@ struct shape {
   }
 };
 
+/// Sizes, element type and memory, which it shares or only looks at. Extents are local.
 struct array {
   storage buffer;
   void* data = nullptr;

@@ -16,6 +16,7 @@ constexpr std::uint64_t stream_of(std::string_view name) {
   return h;
 }
 
+/// The random numbers of one stream. An index names one 32-bit word; four neighbours share a block.
 struct philox {
   std::uint64_t seed = 0, stream = 0;
 

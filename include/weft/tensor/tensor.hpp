@@ -9,6 +9,8 @@ namespace weft {
 
 struct cpu_backend;
 
+/// Source of a tensor: op/create.hpp, or an operator. Copies share memory and slot. Layout: place<...>; axes that are
+/// not named are invariant.
 template <element T, class Dims, class Layout = layout<>, class Backend = cpu_backend>
 class basic_tensor : public value {
   static_assert(is_dims<Dims>, "weft: the second argument of a tensor is dims<...>");
@@ -35,10 +37,11 @@ class basic_tensor : public value {
   T* local_data() const { return held().template as<T>(); }
   std::int64_t local_elements() const { return held().elements(); }
 
-  /// Asks for a gradient: the tensor becomes a leaf of the tape. Returns itself.
-  basic_tensor& requires_grad() {
+  /// Asks for a gradient: the tensor becomes a leaf of the tape. Returns itself. records: for what is said of the gradient; null:
+  /// the heap.
+  basic_tensor& requires_grad(pool* records = nullptr) {
     if (!slot) {
-      slot = ref<weft::slot>(new weft::slot);
+      slot = weft::slot::make(records);
       slot->shape = data.shape;
       slot->type = dtype_of<T>;
       slot->category = memory::gradients;
@@ -68,6 +71,7 @@ inline constexpr bool is_tensor<basic_tensor<T, D, L, B>> = true;
 template <class X>
 concept any_tensor = is_tensor<std::remove_cvref_t<X>>;
 
+/// A tensor's dims<...> and layout<...>.
 template <any_tensor X>
 using dims_of = typename X::dims;
 template <any_tensor X>

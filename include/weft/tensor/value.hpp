@@ -3,17 +3,17 @@
 #pragma once
 
 #include <utility>
-#include <vector>
 
 #include <weft/core/tags.hpp>
 #include <weft/tensor/array.hpp>
+#include <weft/tensor/pool.hpp>
 
 namespace weft {
 
 class context;
 class tape;
 
-/// Shared ownership by a counter inside the object; a rank's thread only.
+/// Shared ownership by a counter inside the object, whose end() the last owner calls; a rank's thread only.
 template <class T>
 class ref {
  public:
@@ -28,7 +28,7 @@ class ref {
     return *this;
   }
   ~ref() {
-    if (p_ && --p_->references == 0) delete p_;
+    if (p_ && --p_->references == 0) p_->end();
   }
   T* operator->() const { return p_; }
   T& operator*() const { return *p_; }
@@ -43,6 +43,7 @@ class ref {
 /// Where the gradient of one differentiable value collects.
 struct slot {
   int references = 0;
+  pool* home = nullptr;              // where its memory came from; null: the heap
   weft::shape shape;
   dtype type = dtype::f32;           // of the gradient: the value's, or fp32 for main gradients
   memory category = memory::activations;
@@ -53,13 +54,22 @@ struct slot {
   std::uint64_t epoch = 0;           // of the tape on which an entry fills the value (tape::epoch); 0: a leaf
   const array* live = nullptr;       // parameters: where the value is just now (it may move between gather buffers)
 
-  /// This value as `replicate` on an axis: made once a tape, however many operators use it.
-  struct promotion {
-    axis_id axis;
-    std::uint64_t epoch;
-    ref<slot> promoted;
-  };
-  std::vector<promotion> promotions;
+  /// This value as `replicate` on an axis: made once a tape, however many operators use it. A list by `next`, of one tape.
+  ref<slot> promotions, next;
+  axis_id promoted_over = nullptr;
+
+  static ref<slot> make(pool* home) {
+    if (!home) return ref<slot>(new slot);
+    ref<slot> made(new (home->allocate(sizeof(slot))) slot);
+    made->home = home;
+    return made;
+  }
+  void end() {
+    if (!home) return delete this;
+    pool& to = *home;
+    this->~slot();
+    to.release(this, sizeof(slot));
+  }
 };
 
 namespace detail {

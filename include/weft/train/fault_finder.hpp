@@ -80,7 +80,7 @@ class fault_finder final : public unit_observer {
   }
   void saw(int unit, kind what, const std::string& where) {
     if (pass_ >= found_.pass) return;  // what this rank sees in a pass after its first fault may come from that
-    found_ = {pass_, static_cast<std::int64_t>(pass_) * kinds + what,
+    found_ = {pass_, static_cast<std::int64_t>(pass_) * int(kinds) + int(what),
               std::string("first seen in the ") + (what >= weight_gradient ? "backward" : "forward") + " of " +
                   registry_.units()[static_cast<std::size_t>(unit)].name + " (rank " + std::to_string(rank_.rank()) +
                   "), " + where};

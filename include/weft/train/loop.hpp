@@ -48,7 +48,7 @@ inline training_result train_loop(context& rank, trainable& work, const training
           " steps have nowhere to go; give the run a folder");
   std::optional<metrics_log> out;
   std::optional<json_lines> statistics;
-  if (rank.is_first()) {
+  if (rank.is_first() && (plan.print || !folder.empty())) {
     out.emplace(plan.print, plan.folder);
     if (watch.every > 0) statistics.emplace(plan.folder, "monitor.jsonl");
   }

@@ -13,6 +13,7 @@
 
 namespace weft {
 
+/// Settings of a generated text; what each is off at stands beside it. top_p: Holtzman et al. 2020.
 struct sampling {
   std::int64_t tokens = 200;       // to generate
   double temperature = 0.8;        // 0: always the likeliest token

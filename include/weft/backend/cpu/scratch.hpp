@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <new>
+#include <utility>
 
 namespace weft::cpu {
 
@@ -35,6 +36,14 @@ class scratch_stack {
     while (top_ && top_->below) drop();
     if (top_ && top_->size < wanted_) drop();  // the next push makes one block large enough for all
   }
+  /// The most that was ever in use at once.
+  std::size_t wanted() const { return wanted_; }
+  /// Of a stack that is empty: from now on it has so much without asking for more.
+  void reserve(std::size_t bytes) {
+    if (bytes <= kept_) return;
+    while (top_) drop();
+    grow(bytes);
+  }
   std::size_t reserved() const {
     std::size_t bytes = 0;
     for (block* b = top_; b; b = b->below) bytes += b->size;
@@ -54,22 +63,39 @@ class scratch_stack {
     const std::size_t size = held == 0 ? wanted_ : bytes;
     if (top_ && top_->used == 0) drop();
     void* memory = ::operator new (sizeof(block) + size, std::align_val_t{64});
+    if (!top_) kept_ = size;
     top_ = new (memory) block{top_, size, 0};
   }
   void drop() {
     block* below = top_->below;
     ::operator delete (static_cast<void*>(top_), std::align_val_t{64});
     top_ = below;
+    if (!top_) kept_ = 0;
   }
 
   block* top_ = nullptr;
   std::size_t wanted_ = 0;
+  std::size_t kept_ = 0;  // the lowest block's size: what an empty stack has
 };
 
-inline scratch_stack& this_thread_scratch() {
-  thread_local scratch_stack stack;
-  return stack;
+/// The stack that the calling thread uses: its own, unless a team has given it another.
+inline scratch_stack*& this_thread_scratch() {
+  thread_local scratch_stack own;
+  thread_local scratch_stack* used = &own;
+  return used;
 }
+
+/// Gives the calling thread another stack for the life of the object.
+class using_stack {
+ public:
+  explicit using_stack(scratch_stack& stack) : before_(std::exchange(this_thread_scratch(), &stack)) {}
+  ~using_stack() { this_thread_scratch() = before_; }
+  using_stack(const using_stack&) = delete;
+  using_stack& operator=(const using_stack&) = delete;
+
+ private:
+  scratch_stack* before_;
+};
 
 }  // namespace detail
 
@@ -78,7 +104,7 @@ inline scratch_stack& this_thread_scratch() {
 class scratch {
  public:
   explicit scratch(std::size_t bytes)
-      : stack_(detail::this_thread_scratch()), bytes_((bytes + 63) / 64 * 64), data_(stack_.push(bytes_)) {}
+      : stack_(*detail::this_thread_scratch()), bytes_((bytes + 63) / 64 * 64), data_(stack_.push(bytes_)) {}
   scratch(const scratch&) = delete;
   scratch& operator=(const scratch&) = delete;
   ~scratch() { stack_.pop(bytes_); }
@@ -91,7 +117,7 @@ class scratch {
   }
 
   /// Bytes that the calling thread keeps for scratch.
-  static std::size_t reserved() { return detail::this_thread_scratch().reserved(); }
+  static std::size_t reserved() { return detail::this_thread_scratch()->reserved(); }
 
  private:
   detail::scratch_stack& stack_;

@@ -1,7 +1,9 @@
 // The cores that one rank owns, and per-thread scratch memory.
 // Invariant: parallel_for returns only after every task has run (or one has thrown); a team of one creates no thread.
+// Between loops all its threads have as much scratch memory as the one whose tasks took the most, whoever ran them.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -50,12 +52,13 @@ void wait_while(std::atomic<Word>& word, Word old) {
 /// are independent. A parallel_for inside a task of the same team runs as a plain loop.
 class team {
  public:
-  explicit team(int threads = 1) : size_(threads) {
+  explicit team(int threads = 1) : size_(threads), scratch_(static_cast<std::size_t>(threads > 1 && threads <= 4096 ? threads : 0)) {
     require(threads >= 1 && threads <= 4096, "A team needs 1 to 4096 threads, not ", threads, ".");
     detail::team_threads() += size_;
     try {
       workers_.reserve(static_cast<std::size_t>(size_));
-      for (int i = 1; i < size_; ++i) workers_.push_back(std::thread([this] { work(); }));
+      for (int i = 1; i < size_; ++i)
+        workers_.push_back(std::thread([this, i] { work(scratch_[static_cast<std::size_t>(i)]); }));
     } catch (...) {  // the system has no more threads: end those that began
       end();
       throw;
@@ -98,19 +101,30 @@ class team {
     inside_.fetch_and(~closed, std::memory_order_release);
     generation_.fetch_add(1, std::memory_order_release);
     generation_.notify_all();
-    run_tasks();
+    {
+      const detail::using_stack mine(scratch_.front());
+      run_tasks();
+    }
     int seen = inside_.fetch_or(closed, std::memory_order_acq_rel) | closed;
     while (seen != closed) {
       detail::wait_while(inside_, seen);
       seen = inside_.load(std::memory_order_acquire);
     }
     running_ = false;
+    share_needs();
     if (failed_.load(std::memory_order_relaxed)) {
       failed_.store(false, std::memory_order_relaxed);
       std::exception_ptr thrown;
       thrown.swap(thrown_);
       std::rethrow_exception(thrown);
     }
+  }
+
+  // No worker is in a loop: what one thread's tasks took, another's may take next time.
+  void share_needs() {
+    std::size_t most = 0;
+    for (const detail::scratch_stack& s : scratch_) most = std::max(most, s.wanted());
+    for (detail::scratch_stack& s : scratch_) s.reserve(most);
   }
 
   void end() {
@@ -134,7 +148,8 @@ class team {
     }
   }
 
-  void work() {
+  void work(detail::scratch_stack& mine) {
+    const detail::using_stack given(mine);
     std::uint32_t seen = 0;
     for (;;) {
       detail::wait_while(generation_, seen);
@@ -153,6 +168,7 @@ class team {
   std::int64_t tasks_ = 0;
   std::exception_ptr thrown_;
   std::atomic<bool> failed_{false}, stop_{false};
+  std::vector<detail::scratch_stack> scratch_;  // a thread's, for what its tasks take
   std::vector<std::thread> workers_;
   alignas(64) std::atomic<std::uint32_t> generation_{0};  // of loops; workers sleep on it
   alignas(64) std::atomic<int> inside_{closed};           // workers in the loop, plus `closed` when none may enter

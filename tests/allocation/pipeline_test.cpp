@@ -1,0 +1,21 @@
+// As llama_test.cpp, over pipeline stages: activations handed on, backwards in two parts.
+#include <doctest/doctest.h>
+
+#include "allocation/training.hpp"
+
+using namespace weft;
+using namespace weft_test;
+
+namespace {
+
+const llama_config tiny{.layers = 4, .hidden = 32, .heads = 4, .kv_heads = 2, .ffn = 64, .vocab = 256, .max_seq = 32, .tied_embeddings = true};
+
+TEST_CASE("a step of a pipeline allocates nothing on any stage") {
+  check_takes_nothing<llama<strategy<mesh<pp, dp>, zero1>>>({.dp = 2, .pp = 2}, tiny);
+}
+
+TEST_CASE("a step of a pipeline that recomputes selectively allocates nothing on any stage") {
+  check_takes_nothing<llama<strategy<mesh<pp, dp>, zero2, fp16_mixed, checkpoint_selective>>>({.dp = 2, .pp = 2}, tiny);
+}
+
+}  // namespace
