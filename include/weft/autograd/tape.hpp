@@ -29,6 +29,12 @@ class tape_node {
  public:
   static constexpr int max_inputs = 4, max_saved = 6, attribute_bytes = 448;
 
+  tape_node() = default;
+  // Out of line: an entry owns a dozen things, and the vector around it moves and ends entries in many places.
+  [[gnu::noinline]] tape_node(tape_node&&) noexcept = default;
+  [[gnu::noinline]] tape_node& operator=(tape_node&&) noexcept = default;
+  [[gnu::noinline]] ~tape_node() = default;
+
   const char* name = "";
   void (*vjp)(context&, tape_node&) = nullptr;
 
