@@ -29,6 +29,12 @@ class tape_node {
  public:
   static constexpr int max_inputs = 4, max_saved = 6, attribute_bytes = 448;
 
+  tape_node() = default;
+  // Out of line: an entry owns a dozen things, and the vector around it moves and ends entries in many places.
+  [[gnu::noinline]] tape_node(tape_node&&) noexcept = default;
+  [[gnu::noinline]] tape_node& operator=(tape_node&&) noexcept = default;
+  [[gnu::noinline]] ~tape_node() = default;
+
   const char* name = "";
   void (*vjp)(context&, tape_node&) = nullptr;
 
@@ -38,8 +44,8 @@ class tape_node {
   }
   /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it.
   array take_saved(int i) { return saved_[i].live || part_ == backward_part::inputs ? saved(i) : std::move(saved_[i].data); }
-  void save(const value& v) { saved_[saved_count_++] = {v.data, v.slot && v.slot->live ? v.slot : ref<slot>()}; }
-  void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
+  [[gnu::noinline]] void save(const value& v) { saved_[saved_count_++] = {v.data, v.slot && v.slot->live ? v.slot : ref<slot>()}; }
+  [[gnu::noinline]] void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
   int saved_count() const { return saved_count_; }
 
   void add_input(const value& v) { inputs_[input_count_++] = v.slot; }

@@ -4,11 +4,11 @@
 
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <weft/io/file.hpp>
 
@@ -38,11 +38,13 @@ struct text_corpus {
 /// Throws weft::error when the file can't be read or is empty.
 inline std::shared_ptr<const text_corpus> open_corpus(const std::string& path) {
   static std::mutex guard;
-  static std::map<std::string, std::weak_ptr<const text_corpus>> open;
+  static std::vector<std::weak_ptr<const text_corpus>> open;
   const std::lock_guard lock(guard);
-  if (auto held = open[path].lock()) return held;
+  std::erase_if(open, [](const auto& one) { return one.expired(); });
+  for (const auto& one : open)
+    if (auto held = one.lock(); held && held->path == path) return held;
   auto made = std::make_shared<const text_corpus>(path, read_file(path));
-  open[path] = made;
+  open.push_back(made);
   return made;
 }
 

@@ -64,7 +64,7 @@ struct slot {
     made->home = home;
     return made;
   }
-  void end() {
+  [[gnu::noinline]] void end() {
     if (!home) return delete this;
     pool& to = *home;
     this->~slot();

@@ -57,7 +57,8 @@ class team {
     detail::team_threads() += size_;
     try {
       workers_.reserve(static_cast<std::size_t>(size_));
-      for (int i = 1; i < size_; ++i) workers_.push_back(std::thread([this, i] { work(scratch_[static_cast<std::size_t>(i)]); }));
+      for (int i = 1; i < size_; ++i)
+        workers_.push_back(std::thread([this, i] { work(scratch_[static_cast<std::size_t>(i)]); }));
     } catch (...) {  // the system has no more threads: end those that began
       end();
       throw;
