@@ -34,14 +34,11 @@ struct counting_backend : cpu_backend {
     ++counted.norms;
     cpu_backend::rms_norm(std::forward<Args>(args)...);
   }
-  template <class... Args>
-  static void apply(queue& q, unary f, Args&&... args) {
+  using cpu_backend::apply;
+  template <unary F, class T>
+  static void apply(queue& q, std::int64_t n, const T* x, T* y) {
     ++counted.unary;
-    cpu_backend::apply(q, f, std::forward<Args>(args)...);
-  }
-  template <class... Args>
-  static void apply(queue& q, binary f, Args&&... args) {
-    cpu_backend::apply(q, f, std::forward<Args>(args)...);
+    cpu_backend::apply<F>(q, n, x, y);
   }
 };
 

@@ -17,7 +17,7 @@ void traced_ranks(const weft::degrees& mesh, F&& f) {
   inner::launch(static_cast<int>(mesh.product()), log, [&](inner& world) {
     context rank{weft::any_communicator(world), 1};
     rank.set_queue(std::make_shared<weft::cpu_backend::queue>(1));
-    weft::detail::add_axes(rank, world, mesh, weft::mesh<weft::dp, weft::tp>{});
+    weft::detail::add_axes(rank, mesh, weft::mesh<weft::dp, weft::tp>{});
     weft::tape recorded;
     rank.tape = &recorded;
     f(rank, [&](std::string_view operation, std::string_view axis) {
