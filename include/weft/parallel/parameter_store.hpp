@@ -46,6 +46,7 @@ class parameter_store final : public unit_hooks {
     remaining_ = micro_batches;
     for (unit_state& u : units_) {
       u.has_gradient = u.posted = false;
+      u.uses = 0;
       for (const flat_region& r : u.flat.regions) r.parameter->slot->has_gradient = false;
     }
   }
@@ -153,8 +154,8 @@ class parameter_store final : public unit_hooks {
     }
     if (part == backward_part::inputs) return;
     unit_state& u = at(unit);
-    require(!u.posted, "a unit is used again after its gradients were sent to be summed: where units lie inside checkpoint(...), each may be "
-                       "used once a micro-batch; put the checkpoint inside of in_unit(...) instead");
+    require(!u.posted, "a unit's gradients were already sent to be summed, and here come more: tell begin_step() how many micro-batches "
+            "(forwards with their backwards) the step has");
     array whole = u.gradients;
     if (config_.shards_gradients) {
       if (full_[turn_ % 2].unit >= 0) ++turn_;  // around this unit
