@@ -141,7 +141,7 @@ TEST_CASE("bug: ranks that disagree on a collective corrupt it (they are told wh
   CHECK(contains(message_of(4,
                             [](threads& c) {
                               threads tp = c.split(c.rank() / 2, c.rank(), "tp");
-                              float x[4], y[4];
+                              float x[4] = {}, y[4];
                               if (c.rank() == 3)
                                 tp.all_gather(x, y, 4).wait();
                               else
@@ -151,7 +151,7 @@ TEST_CASE("bug: ranks that disagree on a collective corrupt it (they are told wh
                  "all_gather(4 bytes)"));
   CHECK(contains(message_of(3,
                             [](threads& c) {
-                              float x[4];
+                              float x[4] = {};
                               if (c.rank() == 0) c.send(x, 8, 2).wait();
                               if (c.rank() == 2) c.recv(x, 16, 0).wait();
                             }),
