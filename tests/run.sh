@@ -26,6 +26,7 @@ need /usr/include/CLI/CLI.hpp libcli11-dev
 need /usr/include/nlohmann/json.hpp nlohmann-json3-dev
 need /usr/include/benchmark/benchmark.h libbenchmark-dev
 need valgrind valgrind
+need /usr/bin/time time
 install_missing || exit 1
 
 mkdir -p build

@@ -9,10 +9,14 @@
 
 namespace weft::detail {
 
-[[gnu::noinline]] inline void check_buffers(const char* operation, const void* in, const void* out, std::int64_t count) {
+[[gnu::noinline]] inline void check_size(const char* operation, std::int64_t count, bool null) {
   require(count >= 0, operation, " takes a size of zero or more, not ", count, ".");
-  require(count == 0 || (in != nullptr && out != nullptr), operation, " of ", count,
+  require(count == 0 || !null, operation, " of ", count,
           " elements or bytes was given a null buffer; only an empty one may be null.");
+}
+
+inline void check_buffers(const char* operation, const void* in, const void* out, std::int64_t count) {
+  check_size(operation, count, in == nullptr || out == nullptr);
 }
 
 [[gnu::noinline]] inline void check_peer(const char* operation, int peer, int size) {
@@ -21,7 +25,7 @@ namespace weft::detail {
 }
 
 /// Every collective of a group of one: a copy, or nothing in place.
-[[gnu::noinline]] inline request copy_alone(const char* operation, const void* in, void* out, std::int64_t count, std::int64_t width) {
+inline request copy_alone(const char* operation, const void* in, void* out, std::int64_t count, std::int64_t width) {
   check_buffers(operation, in, out, count);
   if (in != out && count > 0) std::memcpy(out, in, static_cast<std::size_t>(count * width));
   return {};
