@@ -41,7 +41,8 @@ template <class T>
 void add_row(int64 n, const void* from, int64 sx, void* to, int64 sy) {
   const T* const x = static_cast<const T*>(from);
   T* const y = static_cast<T*>(to);
-  if (sx == 1 && sy == 1) return convert_elements<T, T>(n, x, y, true);
+  if constexpr (floating<T>)
+    if (sx == 1 && sy == 1) return convert_block(n, x, y, true);
   for (int64 i = 0; i < n; ++i) put(y[i * sy], widen(x[i * sx]), true);
 }
 
@@ -70,17 +71,15 @@ inline int unit_dimension(const loop<2>& nest, int array) {
 /// What a copy of one element type is made of, so that the loop nest around it is compiled once.
 struct copy_kernels {
   using row = void (*)(int64 n, const void* x, int64 sx, void* y, int64 sy);
-  int64 size;     // bytes of an element
-  row move, add;  // add is null for integers
+  int64 size;  // bytes of an element
+  row move, add;
   void (*transposed)(int64 rows, int64 columns, const void* x, int64 x_column, void* y, int64 y_row);
 };
 
 template <class T>
 constexpr copy_kernels copy_kernels_of() {
   using bits = bits_of_size<T>;
-  copy_kernels kernels{sizeof(T), move_row<bits>, nullptr, move_transposed<bits>};
-  if constexpr (floating<T>) kernels.add = add_row<T>;
-  return kernels;
+  return {sizeof(T), move_row<bits>, add_row<T>, move_transposed<bits>};
 }
 
 /// y += the transposed, by way of a small square in the first cache: x is moved there, then added row by row.
@@ -97,7 +96,6 @@ inline void add_transposed(const copy_kernels& kernels, int64 rows, int64 column
 }
 
 [[gnu::noinline]] inline void copy(team& workers, loop<2> nest, const copy_kernels& kernels, const void* from, void* to, bool add) {
-  require(!add || kernels.add, "a copy adds floating elements only");
   const auto row = add ? kernels.add : kernels.move;
   const auto x = [&](int64 at) { return static_cast<const char*>(from) + at * kernels.size; };
   const auto y = [&](int64 at) { return static_cast<char*>(to) + at * kernels.size; };
@@ -125,7 +123,7 @@ inline void add_transposed(const copy_kernels& kernels, int64 rows, int64 column
 
 }  // namespace detail
 
-/// y[i...] (+)= x[i...] over `rank` <= 8 extents; strides in elements. Only floating elements are added.
+/// y[i...] (+)= x[i...] over `rank` <= 8 extents; strides in elements.
 template <class T>
 void copy(team& workers, int rank, const int64* extents, const T* x, const int64* x_strides, T* y,
           const int64* y_strides, bool add) {

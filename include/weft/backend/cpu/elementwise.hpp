@@ -85,8 +85,8 @@ template <class To, class From>
 void convert_elements(int64 n, const void* from, void* to, bool add) {
   const From* const x = static_cast<const From*>(from);
   To* const y = static_cast<To*>(to);
-  if constexpr (in_float<To> && in_float<From> && sizeof(To) + sizeof(From) == 4) {
-    // Between 16-bit types: by way of float, which holds every value of either.
+  if constexpr (in_float<To> && in_float<From> && sizeof(To) + sizeof(From) == 4 && !std::is_same_v<To, From>) {
+    // Between the two 16-bit types: by way of float, which holds every value of either.
     alignas(64) float wide[256];
     for (int64 i = 0; i < n; i += 256) {
       const int64 count = n - i < 256 ? n - i : 256;
