@@ -37,17 +37,17 @@ template <class How, class T>
 void combine(T* out, const T* a, const T* b, std::int64_t count) {
   std::int64_t i = 0;
 #ifdef WEFT_DETAIL_VECTORS
-  if constexpr (std::is_same_v<How, add> || floating<T>) {  // vectors of 16 bytes need not have a maximum of integers
-    typedef T vector __attribute__((vector_size(16)));
-    constexpr std::int64_t width = sizeof(vector) / sizeof(T);
-    const auto step = [&](std::int64_t at) {
-      vector x, y;
-      std::memcpy(&x, a + at, sizeof x);
-      std::memcpy(&y, b + at, sizeof y);
-      How::apply(x, y);
-      std::memcpy(out + at, &x, sizeof x);
-    };
-    for (; i + 4 * width <= count; i += 4 * width) step(i), step(i + width), step(i + 2 * width), step(i + 3 * width);
+  typedef T vector __attribute__((vector_size(16)));
+  constexpr std::int64_t width = sizeof(vector) / sizeof(T);
+  const auto step = [&](std::int64_t at) {
+    vector x, y;
+    std::memcpy(&x, a + at, sizeof x);
+    std::memcpy(&y, b + at, sizeof y);
+    How::apply(x, y);
+    std::memcpy(out + at, &x, sizeof x);
+  };
+  for (const std::int64_t whole = count / (4 * width) * (4 * width); i < whole; i += 4 * width) {
+    step(i), step(i + width), step(i + 2 * width), step(i + 3 * width);
   }
 #endif
   for (; i < count; ++i) {
