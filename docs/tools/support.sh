@@ -41,9 +41,18 @@ awk "$read_errors"'
 sed -n '/\\$/d; s/^ *WEFT_DETAIL_KERNEL(\([a-z_]*\)).*/\1/p; s/^  static [a-zA-Z_:]* \([a-z_]*\)(queue&.*/\1/p' $include/backend/cpu.hpp | sort -u >"$work/cpu"
 sed -n '/^ private:/q; s/^  static [a-zA-Z_:]* \([a-z_]*\)(queue&.*/\1/p' $include/backend/cuda/backend.hpp | sort -u >"$work/cuda"
 [ "$(wc -l <"$work/cpu")" -ge 20 ] && [ "$(wc -l <"$work/cuda")" -ge 8 ] || fail "found too few kernels; has their form changed?"
-comm -23 "$work/cpu" "$work/cuda" | while read -r kernel; do
-  echo "template <class... A> static void $kernel(A&&...) { static_assert(sizeof...(A) < 0, \"no kernel $kernel\"); }"
-done >"$work/stubs.inc"
+{
+  comm -23 "$work/cpu" "$work/cuda" | while read -r kernel; do
+    missing="static_assert(sizeof...(A) < 0, \"no kernel $kernel\");"
+    echo "template <class... A> static void $kernel(A&&...) { $missing }"
+    echo "template <auto, class... A> static void $kernel(A&&...) { $missing }"
+  done
+  # Operators take the addresses of these two.
+  echo 'template <unary, class T> static void apply(queue&, std::int64_t, const T*, T*) { static_assert(sizeof(T) < 0, "no kernel apply"); }'
+  echo 'template <unary, class T> static void apply_backward(queue&, std::int64_t, const T*, const T*, T*, bool) {'
+  echo '  static_assert(sizeof(T) < 0, "no kernel apply_backward");'
+  echo '}'
+} >"$work/stubs.inc"
 LC_ALL=C "${asked[@]}" -DWEFT_ASK_DEVICE -fsyntax-only >"$work/said" 2>&1 || true
 awk "$read_errors"'
   / error: static assertion failed: no kernel / {
@@ -63,7 +72,7 @@ echo "|---|---|---|---|"
 while read -r kernel; do
   has=no
   grep -qx "$kernel" "$work/cuda" && has=yes
-  callers=$(grep -lE "Backend::$kernel[(<]|backend::$kernel[(<]" $include/{op,autograd,optim,parallel,nn,train,io}/*.hpp | sort |
+  callers=$(grep -lE "Backend::(template )?$kernel[(<]|backend::$kernel[(<]" $include/{op,autograd,optim,parallel,nn,train,io}/*.hpp | sort |
     sed 's|^include/weft/\(.*\)|`\1`|' | paste -sd, | sed 's/,/, /g') || true
   echo "| \`$kernel\` | yes | $has | ${callers:--} |"
 done <"$work/cpu"
