@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "parallel/equals_serial.hpp"
+#include "policy/weights_last.hpp"
 
 namespace {
 using namespace weft;
@@ -26,15 +27,7 @@ struct keeps_attention {  // a checkpointing: attention's outcome is kept, and w
   static constexpr bool recomputes = true;
   static constexpr bool keeps(const op_cost& c) { return c.name == "attention" || c.flops > 1000.0 * double(c.kept_bytes); }
 };
-struct weights_last {  // a schedule: all forwards, then all backwards, weights last of all
-  static constexpr std::string_view name = "weights_last";
-  template <class Emit>
-  static constexpr void order(int, int, int micro_batches, Emit&& emit) {
-    using enum pipeline_action::kind;
-    for (const auto what : {forward, backward_inputs, backward_weights})
-      for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{what, m});
-  }
-};
+using weft_test::weights_last;  // a schedule
 // A communicator over any other: every operation begins and ends at another time than it would.
 template <communicator_policy C>
 class unsteady {

@@ -121,38 +121,49 @@ TEST_CASE("parameters that can't be trained are refused by name") {
   });
 }
 
-TEST_CASE("a weight is read only where its unit is gathered") {
-  using S = strategy<mesh<dp>, zero3>;
+namespace {
+// One unit with one weight of ones, over two ranks.
+template <class S>
+struct one_unit {
   using x_type = tensor<float, dims<batch, hidden>, shard<batch, dp>>;
-  launch<S>({.dp = 2}, [](context& rank) {
-    parameter_registry registry;
-    weight<S, dims<hidden>> w;
+  context& rank;
+  parameter_registry registry;
+  weight<S, dims<hidden>> w;
+
+  explicit one_unit(context& on) : rank(on) {
     registry.begin_unit("only");
     registry.add(rank, w, "gain", {1, {8}}, {0, 1});
-    const auto x = ones<x_type>(rank, {2, 8});
+  }
+  x_type ones() const { return weft::ones<x_type>(rank, {2, 8}); }
+  x_type times(unit_hooks& store, const x_type& x) const {
+    return in_unit(rank, store, 0, [&](const auto& h) -> x_type { return h * w; }, x);
+  }
+};
+}  // namespace
+
+TEST_CASE("a weight is read only where its unit is gathered") {
+  using S = strategy<mesh<dp>, zero3>;
+  launch<S>({.dp = 2}, [](context& rank) {
+    one_unit<S> unit(rank);
+    const auto x = unit.ones();
     const auto not_at_hand = doctest::Contains("read while its memory is not at hand");
-    CHECK_THROWS_WITH_AS(x * w, not_at_hand, error);  // no store yet
-    parameter_store<cpu_backend, fp32> store(rank, registry, config_of<zero3>());
-    CHECK_THROWS_WITH_AS(x * w, not_at_hand, error);
-    const auto y = in_unit(rank, store, 0, [&](const auto& h) -> x_type { return h * w; }, x);
-    CHECK(*y.local_data() == 1);
-    CHECK_THROWS_WITH_AS(x * w, not_at_hand, error);
+    CHECK_THROWS_WITH_AS(x * unit.w, not_at_hand, error);  // no store yet
+    parameter_store<cpu_backend, fp32> store(rank, unit.registry, config_of<zero3>());
+    CHECK_THROWS_WITH_AS(x * unit.w, not_at_hand, error);
+    CHECK(*unit.times(store, x).local_data() == 1);
+    CHECK_THROWS_WITH_AS(x * unit.w, not_at_hand, error);
   });
 }
 
 TEST_CASE("a unit inside checkpoint, used twice, is summed once") {
   using S = strategy<mesh<dp>, replicated>;
-  using x_type = tensor<float, dims<batch, hidden>, shard<batch, dp>>;
   launch<S>({.dp = 2}, [](context& rank) {
-    parameter_registry registry;
-    weight<S, dims<hidden>> w;
-    registry.begin_unit("only");
-    registry.add(rank, w, "gain", {1, {8}}, {0, 1});
-    parameter_store<cpu_backend, fp32> store(rank, registry, config_of<replicated>());
-    const auto once = [&](const auto& x) { return in_unit(rank, store, 0, [&](const auto& h) -> x_type { return h * w; }, x); };
+    one_unit<S> unit(rank);
+    parameter_store<cpu_backend, fp32> store(rank, unit.registry, config_of<replicated>());
+    const auto once = [&](const auto& x) { return unit.times(store, x); };
     for (int step = 0; step < 2; ++step) {
       store.begin_step(1);
-      backward(sum(checkpoint(once, checkpoint(once, ones<x_type>(rank, {2, 8})))));  // x w^2, w = 1, in two rows
+      backward(sum(checkpoint(once, checkpoint(once, unit.ones()))));  // x w^2, w = 1, in two rows
       store.end_micro_batch();
       store.finish_gradients();
       store.each_parameter([](const parameter_record&, const float* gradient, const float*) { CHECK(gradient[0] == 4); });
@@ -162,16 +173,10 @@ TEST_CASE("a unit inside checkpoint, used twice, is summed once") {
 
 TEST_CASE("more backwards than begin_step was told of are refused") {
   using S = strategy<mesh<dp>, replicated>;
-  using x_type = tensor<float, dims<batch, hidden>, shard<batch, dp>>;
   launch<S>({.dp = 2}, [](context& rank) {
-    parameter_registry registry;
-    weight<S, dims<hidden>> w;
-    registry.begin_unit("only");
-    registry.add(rank, w, "gain", {1, {8}}, {0, 1});
-    parameter_store<cpu_backend, fp32> store(rank, registry, config_of<replicated>());
-    const auto loss = [&] {
-      return sum(in_unit(rank, store, 0, [&](const auto& h) -> x_type { return h * w; }, ones<x_type>(rank, {2, 8})));
-    };
+    one_unit<S> unit(rank);
+    parameter_store<cpu_backend, fp32> store(rank, unit.registry, config_of<replicated>());
+    const auto loss = [&] { return sum(unit.times(store, unit.ones())); };
     store.begin_step(1);
     backward(loss());
     CHECK_THROWS_WITH_AS(backward(loss()), doctest::Contains("tell begin_step() how many micro-batches"), error);

@@ -5,56 +5,50 @@
 
 #include <weft/policy/strategy.hpp>
 
+#include "weights_last.hpp"
+
 namespace {
 using namespace weft;
 using enum pipeline_action::kind;
+using weft_test::weights_last;
 
-// All forwards, then all backwards; weights last of all.
-struct all_forward_first {
-  static constexpr std::string_view name = "all_forward_first";
-  template <class Emit>
-  static constexpr void order(int, int, int micro_batches, Emit&& emit) {
-    for (const auto what : {forward, backward_inputs, backward_weights})
-      for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{what, m});
-  }
-};
-struct forgets_one : all_forward_first {
+struct forgets_one : weights_last {
   template <class Emit>
   static constexpr void order(int, int, int micro_batches, Emit&& emit) {
     for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{forward, m});
     for (int m = 1; m < micro_batches; ++m) emit(pipeline_action{backward, m});
   }
 };
-struct twice : all_forward_first {
+struct twice : weights_last {
   template <class Emit>
   static constexpr void order(int, int, int micro_batches, Emit&& emit) {
     for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{forward, m}), emit(pipeline_action{backward, m}), emit(pipeline_action{backward_weights, m});
   }
 };
-struct backwards_first : all_forward_first {
+struct backwards_first : weights_last {
   template <class Emit>
   static constexpr void order(int, int, int micro_batches, Emit&& emit) {
     for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{backward, m}), emit(pipeline_action{forward, m});
   }
 };
-struct waits_for_ever : all_forward_first {  // the first stage wants micro-batch 0 back before it forwards 1, the last wants both first
+struct waits_for_ever : weights_last {  // the first stage wants micro-batch 0 back before it forwards 1, the last wants both first
   template <class Emit>
   static constexpr void order(int stage, int stages, int micro_batches, Emit&& emit) {
-    if (stage == stages - 1) return all_forward_first::order(stage, stages, micro_batches, emit);
+    if (stage == stages - 1) return weights_last::order(stage, stages, micro_batches, emit);
     for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{forward, m}), emit(pipeline_action{backward, m});
   }
 };
 
-static_assert(schedule_policy<one_f_one_b> && schedule_policy<all_forward_first> && !schedule_policy<zero3>);
+static_assert(schedule_policy<one_f_one_b> && schedule_policy<weights_last> && !schedule_policy<zero3>);
 static_assert(sound_schedule<one_f_one_b, 1, 1> && sound_schedule<one_f_one_b, 1, 5> && sound_schedule<one_f_one_b, 2, 1> &&
               sound_schedule<one_f_one_b, 2, 2> && sound_schedule<one_f_one_b, 4, 2> && sound_schedule<one_f_one_b, 4, 9> &&
               sound_schedule<one_f_one_b, 7, 3> && sound_schedule<one_f_one_b, 8, 8>);
-static_assert(sound_schedule<all_forward_first, 4, 6>);
+static_assert(sound_schedule<weights_last, 4, 6>);
 static_assert(!sound_schedule<forgets_one, 2, 3> && !sound_schedule<twice, 2, 2> && !sound_schedule<backwards_first, 2, 2>);
 static_assert(sound_schedule<waits_for_ever, 2, 1> && !sound_schedule<waits_for_ever, 2, 2>);
 
-using named = strategy<mesh<dp, pp>, all_forward_first, zero1>;
-static_assert(std::same_as<named::schedule, all_forward_first> && std::same_as<named::sharding, zero1>);
+using named = strategy<mesh<dp, pp>, weights_last, zero1>;
+static_assert(std::same_as<named::schedule, weights_last> && std::same_as<named::sharding, zero1>);
 static_assert(std::same_as<strategy<mesh<dp>>::schedule, one_f_one_b>);
 
 std::string text(int stage, int stages, int micro_batches) {

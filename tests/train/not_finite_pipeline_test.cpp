@@ -1,18 +1,11 @@
 // NaN and infinity on the stages of a pipeline, and under dropout.
 #include "poisoned.hpp"
+#include "policy/weights_last.hpp"
 
 namespace {
 
 using staged = strategy<mesh<dp, pp>>;
-struct weights_last {  // a schedule: all forwards, then all backwards, weights last of all
-  static constexpr std::string_view name = "weights_last";
-  template <class Emit>
-  static constexpr void order(int, int, int micro_batches, Emit&& emit) {
-    using enum pipeline_action::kind;
-    for (const auto what : {forward, backward_inputs, backward_weights})
-      for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{what, m});
-  }
-};
+using weft_test::weights_last;
 
 }  // namespace
 

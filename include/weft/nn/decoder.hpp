@@ -28,7 +28,7 @@ inline stage_place stage_of(const context& rank, std::int64_t layers) {
   return {index, count, layers * index / count, layers * (index + 1) / count};
 }
 
-/// Base of a decoder with layers of type Layer, whose tables are its own. The model M gives `begin_pass(tokens)`, an object that is
+/// Base of a decoder with layers of type Layer, whose tables are its own. The model M gives `pass_for(tokens)`, an object that is
 /// copied where something runs again for its backward, with `embed(tokens)`, `block(layer, h)` and `head(table, h)`.
 template <class S, class M, class Layer>
 class decoder {
