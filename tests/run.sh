@@ -25,6 +25,8 @@ need /usr/include/doctest/doctest.h doctest-dev
 need /usr/include/CLI/CLI.hpp libcli11-dev
 need /usr/include/nlohmann/json.hpp nlohmann-json3-dev
 need /usr/include/benchmark/benchmark.h libbenchmark-dev
+need make make
+need pkg-config pkg-config
 need valgrind valgrind
 need /usr/bin/time time
 install_missing || exit 1

@@ -11,6 +11,10 @@ install_to() {
   mv "$out/before" "$1"
 }
 
+# Consumers are built as the library's tests are; make may be missing.
+CMAKE_GENERATOR=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$WEFT_BINARY_DIR/CMakeCache.txt")
+export CMAKE_GENERATOR
+
 quietly() { "$@" >"$out/log" 2>&1 || { cat "$out/log"; echo "FAULT: $*"; exit 1; }; }
 
 consume() {

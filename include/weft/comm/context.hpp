@@ -24,6 +24,14 @@ struct axis_group {
   int degree = 1;
   int index = 0;
   any_communicator comm;
+
+  /// Whether its ranks hold different parts of a tensor that is sharded over `sharded` and stored in shares along `storage` (or null).
+  bool cuts(const std::vector<axis_id>& sharded, axis_id storage) const {
+    if (degree == 1) return false;
+    for (const axis_id a : sharded)
+      if (a == axis) return true;
+    return axis == storage;
+  }
 };
 
 class context {

@@ -53,7 +53,7 @@ class decoder {
     const auto pass = begin_pass(tokens);
     if constexpr (S::mesh::template has<pp>)
       if (stage_.count > 1) return over_stages(pass, tokens);
-    return head(pass, layers(pass, embed(pass, tokens)));
+    return head(pass, through(pass, tokens, [](auto&) {}));
   }
 
   // The parts of a pass, for who runs a stage.
@@ -65,14 +65,21 @@ class decoder {
     if constexpr (S::sequence_parallel) rank_->extents.replace(seq::name, n);
     return model().pass_for(tokens);
   }
-  /// On the first stage: tokens [batch/dp, seq] -> [batch/dp, seq, hidden], sequence-parallel [batch/dp, seq/tp, hidden].
-  template <class Pass>
-  auto embed(const Pass& pass, const ids& tokens) {
-    return in_unit(*rank_, *hooks_, embedding_unit_, [&](const ids& t) { return pass.embed(t); }, tokens);
-  }
-  /// This stage's layers, one after another.
-  template <class Pass, any_tensor X>
-  X layers(const Pass& pass, X x) {
+  /// tokens [batch/dp, seq] -> what this stage's layers make of their embedding or of what the stage before hands on, after
+  /// entered(it): [batch/dp, seq, hidden], sequence-parallel [batch/dp, seq/tp, hidden].
+  template <class Pass, class Entered>
+  auto through(const Pass& pass, const ids& tokens, Entered&& entered) {
+    decltype(pass.embed(tokens)) x;
+    if constexpr (S::mesh::template has<pp>) {
+      if (stage_.first()) {
+        x = embed(pass, tokens);
+      } else {
+        x = receive<movement::shift, decltype(x)>(*rank_, local_shape<decltype(x)>(*rank_, sizes(tokens, model().config().hidden)));
+        entered(x);
+      }
+    } else {
+      x = embed(pass, tokens);
+    }
     int unit = first_layer_unit_;
     for (const Layer& layer : layers_) {
       const auto run = [pass, &layer](const auto& h) { return pass.block(layer, h); };
@@ -90,11 +97,6 @@ class decoder {
       if (!tied_) return pass.head(head_, h);
       return in_unit(*rank_, *hooks_, embedding_unit_, [&](const auto& in) { return pass.head(embedding_, in); }, h);
     }, x);
-  }
-  /// Local sizes of what the stages hand on for these tokens.
-  template <class X>
-  shape stream_shape(const ids& tokens) const {
-    return local_shape<X>(*rank_, {3, {sequences(tokens), tokens.template local_extent<seq>(), model().config().hidden}});
   }
 
  protected:
@@ -146,8 +148,14 @@ class decoder {
  private:
   M& model() { return static_cast<M&>(*this); }
   const M& model() const { return static_cast<const M&>(*this); }
-  static std::int64_t sequences(const ids& tokens) {
-    return tokens.template local_extent<batch>() * shards_of<layout_of<ids>, batch>(*tokens.rank);
+  template <class Pass>
+  auto embed(const Pass& pass, const ids& tokens) {
+    return in_unit(*rank_, *hooks_, embedding_unit_, [&](const ids& t) { return pass.embed(t); }, tokens);
+  }
+  // Of all data-parallel ranks, for a tensor over these tokens that is `width` wide.
+  static shape sizes(const ids& tokens, std::int64_t width) {
+    const std::int64_t sequences = tokens.template local_extent<batch>() * shards_of<layout_of<ids>, batch>(*tokens.rank);
+    return {3, {sequences, tokens.template local_extent<seq>(), width}};
   }
 
   // Each stage in turn, one micro-batch; the last gives its logits to all.
@@ -155,19 +163,14 @@ class decoder {
   auto over_stages(const Pass& pass, const ids& tokens) {
     require(rank_->tape == nullptr, "the model's layers lie on ", stage_.count,
             " pipeline stages, which take turns in training: use a trainer or weft::pipeline, or call it while nothing is recorded");
-    using X = decltype(pass.embed(tokens));
-    X x;
-    if (stage_.first()) x = embed(pass, tokens);
-    else x = receive<movement::shift, X>(*rank_, stream_shape<X>(tokens));
-    x = layers(pass, x);
+    const auto x = through(pass, tokens, [](auto&) {});
     using logits = decltype(head(pass, x));
-    if (!stage_.last()) send<movement::shift>(x).wait();
     logits y;
     if (stage_.last()) {
       y = head(pass, x);
     } else {
-      const shape all{3, {sequences(tokens), tokens.template local_extent<seq>(), model().config().vocab}};
-      y = logits(value{rank_, rank_->make(dtype_of<compute>, local_shape<logits>(*rank_, all)), {}});
+      send<movement::shift>(x).wait();
+      y = logits(value{rank_, rank_->make(dtype_of<compute>, local_shape<logits>(*rank_, sizes(tokens, model().config().vocab))), {}});
     }
     rank_->group(id_of<pp>)->comm.broadcast(y.data.data, y.data.bytes(), stage_.count - 1).wait();
     return y;

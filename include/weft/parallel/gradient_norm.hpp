@@ -2,7 +2,6 @@
 // along it hold different parts of it; where they hold the same, they count once.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 
 #include <weft/comm/context.hpp>
@@ -25,8 +24,7 @@ class gradient_norm_parts {
   void add(double squares, const std::vector<axis_id>& sharded, axis_id storage) {
     std::size_t key = 0, bit = 1;
     for (const axis_group& g : rank_.axes()) {
-      const bool cut = g.axis == storage || std::find(sharded.begin(), sharded.end(), g.axis) != sharded.end();
-      if (cut && g.degree > 1) key |= bit;
+      if (g.cuts(sharded, storage)) key |= bit;
       bit *= 2;
     }
     squares_[key] += squares;

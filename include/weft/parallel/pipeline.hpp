@@ -27,8 +27,7 @@ struct only_stage {
   explicit only_stage(M& m) : model(m) {}
   struct pass {};
   template <class Ids> pass begin_pass(const Ids&) { return {}; }
-  template <class Ids> const Ids& embed(const pass&, const Ids& tokens) { return tokens; }
-  template <class Ids> const Ids& layers(const pass&, const Ids& tokens) { return tokens; }
+  template <class Ids, class Entered> const Ids& through(const pass&, const Ids& tokens, Entered&&) { return tokens; }
   template <class Ids> auto head(const pass&, const Ids& tokens) { return model(tokens); }
 };
 
@@ -53,7 +52,10 @@ class pipeline {
                 "weft: the pipeline schedule leaves a micro-batch out, does one twice or out of order, or its stages wait for each other for ever");
   using model_type = std::conditional_t<staged, Model, detail::only_stage<Model>>;
   using pass_type = decltype(std::declval<model_type&>().begin_pass(std::declval<const ids&>()));
-  using stream = std::remove_cvref_t<decltype(std::declval<model_type&>().embed(std::declval<const pass_type&>(), std::declval<const ids&>()))>;
+  struct ignore {
+    template <class X> void operator()(X&) const {}
+  };
+  using stream = std::remove_cvref_t<decltype(std::declval<model_type&>().through(std::declval<const pass_type&>(), std::declval<const ids&>(), ignore()))>;
   using loss_type =
       decltype(cross_entropy(std::declval<model_type&>().head(std::declval<const pass_type&>(), std::declval<const stream&>()), std::declval<const ids&>()));
 
@@ -97,7 +99,7 @@ class pipeline {
     loss_sums sums;
     for (int m = 0; m < micro_batches; ++m) {
       const scoped_span forward(rank_.spans, "forward");
-      pass_forward(read(m), [](stream&) {}, [&](loss_type&& l) { add(sums, l); }, [](request&& sent, const stream&) { sent.wait(); });
+      pass_forward(read(m), ignore(), [&](loss_type&& l) { add(sums, l); }, [](request&& sent, const stream&) { sent.wait(); });
     }
     return sums;
   }
@@ -143,18 +145,7 @@ class pipeline {
   template <class Batch, class Entered, class Ended, class Sent>
   void pass_forward(const Batch& batch, Entered&& entered, Ended&& ended, Sent&& sent) {
     const auto pass = model_.begin_pass(batch.tokens);
-    stream x;
-    if constexpr (has_stages) {
-      if (stage_.first()) {
-        x = model_.embed(pass, batch.tokens);
-      } else {
-        x = receive<movement::shift, stream>(rank_, model_.template stream_shape<stream>(batch.tokens));
-        entered(x);
-      }
-    } else {
-      x = model_.embed(pass, batch.tokens);
-    }
-    x = model_.layers(pass, x);
+    const stream x = model_.through(pass, batch.tokens, entered);
     if (stage_.last()) return ended(cross_entropy(model_.head(pass, x), batch.targets));
     if constexpr (has_stages) sent(send<movement::shift>(x), x);
   }

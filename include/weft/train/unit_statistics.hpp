@@ -36,8 +36,7 @@ class measured_parts {
            axis_id storage, const array_statistics& s) {
     std::string key = unit + '\n' + static_cast<char>('0' + static_cast<int>(kind));
     for (const axis_group& g : rank.axes())
-      if (g.degree > 1 && (g.axis == storage || std::find(cut.begin(), cut.end(), g.axis) != cut.end()))
-        ((key += ' ') += g.name) += std::to_string(g.index);
+      if (g.cuts(cut, storage)) ((key += ' ') += g.name) += std::to_string(g.index);
     part(key).join(s);
   }
   void clear() { parts_.clear(), numbers_.clear(); }
