@@ -4,7 +4,7 @@
 # its `#else`. The right version must compile, without warnings. The wrong one (-DWRONG) must not, and every SENTENCE
 # must stand in the compiler's output, word for word. PRECOMPILED is a header that includes <weft/weft.hpp> with its
 # precompiled form beside it, or ''; it is used only for a FILE that includes <weft/weft.hpp>.
-# nvcc compiles FILE as CUDA with <weft/weft.cuh> in front, up to the host compiler's turn: its own front end has to answer.
+# nvcc compiles FILE as CUDA, up to the host compiler's turn: its own front end has to answer.
 set -euo pipefail
 compiler=$1 precompiled=$2 file=$3
 include="$(dirname "${BASH_SOURCE[0]}")/../../include"
@@ -25,7 +25,7 @@ fi
 strict=(-Werror)
 if [ "$(basename "$compiler")" = nvcc ]; then
   command=("$compiler" -x cu -std=c++20 --expt-relaxed-constexpr --extended-lambda -diag-suppress=3001 -arch=sm_90 -I "$include"
-    -include weft/weft.cuh -cuda -o "$work/front.ii")
+    -cuda -o "$work/front.ii")
   strict=()
 else
   command=("$compiler" -std=c++20 -Wall -Wextra -fsyntax-only -I "$include")

@@ -50,12 +50,11 @@ foreach(name IN ITEMS g++ clang++)
   endforeach()
 endforeach()
 
-# nvcc has a front end of its own, and no precompiled headers: a sample, one program for each kind of sentence.
+# nvcc has a front end of its own, and no precompiled headers.
 if(WEFT_HAS_CUDA)
-  foreach(stem IN ITEMS silu_of_partial missing_all_reduce contract_sharded_with_whole cross_entropy_tokens_one_side
-      optimizer_fed_a_pending_gradient sequence_parallel_without_tp)
-    add_test(NAME compile_fail/${stem}/nvcc
-      COMMAND bash "${check_dir}/compile_fail.sh" "${WEFT_NVCC}" "" "${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/${stem}.cpp")
+  foreach(program IN LISTS wrong_programs)
+    cmake_path(GET program STEM stem)
+    add_test(NAME compile_fail/${stem}/nvcc COMMAND bash "${check_dir}/compile_fail.sh" "${WEFT_NVCC}" "" "${program}")
   endforeach()
 endif()
 

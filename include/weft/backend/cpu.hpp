@@ -96,13 +96,13 @@ struct cpu_backend {
   static void copy(queue& cores, int rank, const std::int64_t* extents, const array& from, const std::int64_t* from_strides, const array& to,
                    const std::int64_t* to_strides, bool add) {
     const cpu::detail::loop<2> nest(rank, extents, {from_strides, to_strides});
-    const auto kernels = visit_dtype(from.type, []<class T>() { return cpu::detail::copy_kernels_of<T>(); });
+    const auto kernels = visit_dtype(from.type, [&]<class T>() { return cpu::detail::copy_kernels_of<T>(); });
     cpu::detail::copy(cores, nest, kernels, from.data, to.data, add);
   }
   /// to (+)= from in another floating type.
   static void convert(queue& cores, const array& from, const array& to, bool add) {
     const auto kernel = with_floating(from.type, [&]<class From>() {
-      return with_floating(to.type, []<class To>() { return cpu::detail::convert_elements<To, From>; });
+      return with_floating(to.type, [&]<class To>() { return cpu::detail::convert_elements<To, From>; });
     });
     cpu::detail::convert(cores, from.elements(), kernel, from.data, size_of(from.type), to.data, size_of(to.type), add);
   }
