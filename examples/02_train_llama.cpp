@@ -1,5 +1,5 @@
 // Trains a byte-level Llama on a text. The strategy is a template argument of everything that computes; the program holds
-// thirty-two of them (train_llama/*.cpp) and picks one by name. Errors: one sentence on stderr; exit code 2 for what can't be
+// forty-eight of them (train_llama/*.cpp) and picks one by name. Errors: one sentence on stderr; exit code 2 for what can't be
 // read on the command line, 1 for the rest.
 #include <CLI/CLI.hpp>
 
@@ -19,10 +19,10 @@ int main(int argc, char** argv) {
   app.get_formatter()->column_width(34);
   app.option_defaults()->always_capture_default();
   app.option_defaults()->group("Strategy");
-  app.add_option("--strategy", strategy, "SHARDING-PRECISION[-full][-sp] by one name [zero3-bf16]");
+  app.add_option("--strategy", strategy, "SHARDING-PRECISION[-selective or -full][-sp] by one name [zero3-bf16]");
   app.add_option("--sharding", sharding, "replicated, zero1, zero2 or zero3");
   app.add_option("--precision", precision, "fp32 or bf16");
-  app.add_option("--checkpointing", checkpointing, "none or full (recompute each layer)");
+  app.add_option("--checkpointing", checkpointing, "none, selective (what is cheap to recompute) or full (each layer)");
   app.add_flag("--sequence-parallel", sequence_parallel, "shard the sequence over tp between blocks");
   app.add_option("--dp", s.degrees.dp, "data-parallel ranks");
   app.add_option("--tp", s.degrees.tp, "tensor-parallel ranks");

@@ -1,4 +1,4 @@
-// The training program for one strategy, a template: each of bf16.cpp and fp32.cpp makes eight of the sixteen.
+// The training program for one strategy, a template: each of bf16.cpp and fp32.cpp makes half of them.
 // A strategy costs the compiler half a second; a file costs fifteen, whatever is in it.
 #pragma once
 
@@ -36,7 +36,7 @@ void run_with(settings s) {
   }, {.seed = s.seed, .threads_per_rank = s.threads, .trace = &collectives});
 }
 
-/// The sixteen strategies of one precision.
+/// All strategies of one precision.
 template <class Precision>
 std::vector<choice> strategies_of() {
   using namespace weft;
@@ -48,6 +48,8 @@ std::vector<choice> strategies_of() {
   const auto with = [&]<class Sharding>() {
     add.template operator()<Sharding, checkpoint_none>();
     add.template operator()<Sharding, checkpoint_none, sequence_parallel>();
+    add.template operator()<Sharding, checkpoint_selective>();
+    add.template operator()<Sharding, checkpoint_selective, sequence_parallel>();
     add.template operator()<Sharding, checkpoint_full>();
     add.template operator()<Sharding, checkpoint_full, sequence_parallel>();
   };

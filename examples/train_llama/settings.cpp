@@ -27,7 +27,7 @@ std::size_t edits(const std::string& a, const std::string& b) {  // Levenshtein'
 }  // namespace
 
 std::string name_of(const settings& s) {
-  return s.sharding + '-' + s.precision + (s.checkpointing == "full" ? "-full" : "") + (s.sequence_parallel ? "-sp" : "");
+  return s.sharding + '-' + s.precision + (s.checkpointing == "none" ? "" : '-' + s.checkpointing) + (s.sequence_parallel ? "-sp" : "");
 }
 
 const std::vector<choice>& choices() {
@@ -54,7 +54,7 @@ void set_strategy(settings& s, const std::string& name) {
   const auto has = [&](const std::string& part) { return ('-' + name + '-').find('-' + part + '-') != std::string::npos; };
   s.sharding = name.substr(0, name.find('-'));
   s.precision = has("bf16") ? "bf16" : "fp32";
-  s.checkpointing = has("full") ? "full" : "none";
+  s.checkpointing = has("full") ? "full" : has("selective") ? "selective" : "none";
   s.sequence_parallel = has("sp");
 }
 
@@ -62,7 +62,7 @@ void resolve(settings& s) {
   using weft::require;
   check_name("sharding policy", s.sharding, {"replicated", "zero1", "zero2", "zero3"});
   check_name("precision policy", s.precision, {"fp32", "bf16"});
-  check_name("checkpointing policy", s.checkpointing, {"none", "full"});
+  check_name("checkpointing policy", s.checkpointing, {"none", "selective", "full"});
   const weft::degrees& d = s.degrees;
   require(d.dp >= 1 && d.tp >= 1 && d.pp >= 1, "the degrees are dp ", d.dp, ", tp ", d.tp, " and pp ", d.pp, "; each is at least 1");
   const auto ranks = static_cast<int>(s.degrees.product());

@@ -60,14 +60,14 @@ grep -qF '"steps":7' out || fault '--print-config does not print the steps'
 [ "$(head -c 1 out)" = '{' ] && [ "$(tail -n 1 out)" = '}' ] || fault '--print-config does not print an object'
 
 small=(--data text --steps 3 --layers 2 --hidden 32 --heads 4 --seq 32 --batch 4 --sample-tokens 5 --out deep/run)
-for strategy in zero3-bf16 replicated-fp32-full-sp; do
+for strategy in zero3-bf16 replicated-fp32-full-sp zero1-bf16-selective; do
   "$program" "${small[@]}" --strategy "$strategy" --watch-every 2 --on-non-finite zero >out 2>err || fault "$strategy fails: $(cat err)"
   [ ! -s err ] || fault "$strategy writes to stderr: $(cat err)"
   [ "$(grep -c '^step [123]/3  loss ' out)" = 3 ] || fault "$strategy does not print three steps"
   grep -q 'unigram entropy' out || fault "$strategy does not compare with the unigram entropy"
   ! grep -q $'\r' out || fault "$strategy draws a bar into a file"
 done
-for run in deep/run deep/run-2; do
+for run in deep/run deep/run-2 deep/run-3; do
   for file in config.json metrics.jsonl monitor.jsonl memory.json trace.json sample.txt; do
     [ -s "$run/$file" ] || fault "$run/$file is missing or empty"
   done
