@@ -114,7 +114,7 @@ numbers replay(const weft::degrees& degrees, const Config& config, const setting
 /// Largest deviations, each relative to the largest number of its entry.
 struct tolerance {
   double logits, losses, norms, gradients, weights;
-  double of(const std::string& name) const {
+  double& of(const std::string& name) {
     return name == "logits" ? logits : name == "losses" ? losses : name == "norms" ? norms : name.starts_with("gradient ") ? gradients : weights;
   }
 };
@@ -125,7 +125,9 @@ inline double largest_of(const std::vector<double>& x) {
   return most;
 }
 
-inline void check(const numbers& reference, const numbers& weft, const tolerance& most) {
+/// Holds Weft's numbers to the reference's, and says how far off the worst of each kind is.
+inline void check(const numbers& reference, const numbers& weft, tolerance most) {
+  tolerance off_by{};
   for (const auto& entry : reference) {
     const auto& name = entry.first;  // not a structured binding: clang 14 can't capture those
     const auto& expected = entry.second;
@@ -143,11 +145,14 @@ inline void check(const numbers& reference, const numbers& weft, const tolerance
     }
     CHECK(largest > 0);
     CHECK(worst <= most.of(name) * largest);
+    off_by.of(name) = std::max(off_by.of(name), worst / largest);
   }
   for (const auto& entry : weft) {  // and nothing that the reference lacks, but the weights whose gradient vanishes
     CAPTURE(entry.first);
     CHECK((reference.count(entry.first) == 1 || entry.first.ends_with("key_bias")));
   }
+  MESSAGE("deviations: logits " << off_by.logits << ", losses " << off_by.losses << ", norms " << off_by.norms << ", gradients "
+                                << off_by.gradients << ", weights " << off_by.weights);
 }
 
 }  // namespace golden
