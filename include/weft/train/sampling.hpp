@@ -36,11 +36,11 @@ inline void check(const sampling& s) {
 
 /// Source: Keskar et al. 2019 (CTRL), with negative logits multiplied, so that the penalty always lowers. A token counts once.
 inline void penalise_repetition(std::vector<double>& logits, const std::int32_t* recent, std::int64_t count, double penalty) {
-  std::vector<bool> seen(logits.size());
+  std::vector<char> seen(logits.size());
   for (std::int64_t i = 0; i < count; ++i) {
     const auto t = static_cast<std::size_t>(recent[i]);
     if (t >= logits.size() || seen[t]) continue;
-    seen[t] = true;
+    seen[t] = 1;
     logits[t] = logits[t] > 0 ? logits[t] / penalty : logits[t] * penalty;
   }
 }

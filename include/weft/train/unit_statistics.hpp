@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -39,7 +38,7 @@ class measured_parts {
       if (g.cuts(cut, storage)) ((key += ' ') += g.name) += std::to_string(g.index);
     part(key).join(s);
   }
-  void clear() { parts_.clear(), numbers_.clear(); }
+  void clear() { parts_.clear(), next_ = 0; }
 
   /// All ranks' units on the first rank, in the order in which ranks and units come; nothing on the others. All ranks
   /// call it.
@@ -65,25 +64,33 @@ class measured_parts {
   }
 
  private:
+  // Looked for from where the last was found: ranks and steps name their parts in one order.
   array_statistics& part(const std::string& key) {
-    const auto [found, fresh] = numbers_.try_emplace(key, parts_.size());
-    if (fresh) parts_.push_back({key, {}});
-    return parts_[found->second].second;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const std::size_t at = (next_ + i) % parts_.size();
+      if (parts_[at].first != key) continue;
+      next_ = at + 1;
+      return parts_[at].second;
+    }
+    parts_.push_back({key, {}});
+    next_ = parts_.size();
+    return parts_.back().second;
   }
   std::vector<unit_statistics> units() const {
     std::vector<unit_statistics> out;
-    std::map<std::string, std::size_t> numbers;
     for (const auto& [key, s] : parts_) {
       const std::size_t name = key.find('\n');
-      const auto [found, fresh] = numbers.try_emplace(key.substr(0, name), out.size());
-      if (fresh) out.push_back({key.substr(0, name), {}});
-      out[found->second].of[key[name + 1] - '0'].join(s);
+      const std::string unit = key.substr(0, name);
+      std::size_t at = out.size();  // the last ones are the likeliest
+      while (at > 0 && out[at - 1].unit != unit) --at;
+      if (at == 0) out.push_back({unit, {}}), at = out.size();
+      out[at - 1].of[key[name + 1] - '0'].join(s);
     }
     return out;
   }
 
   std::vector<std::pair<std::string, array_statistics>> parts_;
-  std::map<std::string, std::size_t> numbers_;
+  std::size_t next_ = 0;
 };
 
 /// {"step":3,"unit":"layer 0","weight":{"norm":..,"min":..,"max":..,"not_finite":0},...}: what was measured of one

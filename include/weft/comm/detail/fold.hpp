@@ -32,22 +32,24 @@ struct take_min {
   }
 };
 
-/// out[i] = a[i] ∘ b[i]; out may be a or b.
+/// out[i] = a[i] ∘ b[i]; out may be a or b. In vectors where there is much of it: not for integers, which are counts and flags.
 template <class How, class T>
 void combine(T* out, const T* a, const T* b, std::int64_t count) {
   std::int64_t i = 0;
 #ifdef WEFT_DETAIL_VECTORS
-  typedef T vector __attribute__((vector_size(16)));
-  constexpr std::int64_t width = sizeof(vector) / sizeof(T);
-  const auto step = [&](std::int64_t at) {
-    vector x, y;
-    std::memcpy(&x, a + at, sizeof x);
-    std::memcpy(&y, b + at, sizeof y);
-    How::apply(x, y);
-    std::memcpy(out + at, &x, sizeof x);
-  };
-  for (const std::int64_t whole = count / (4 * width) * (4 * width); i < whole; i += 4 * width) {
-    step(i), step(i + width), step(i + 2 * width), step(i + 3 * width);
+  if constexpr (std::is_floating_point_v<T>) {
+    typedef T vector __attribute__((vector_size(16)));
+    constexpr std::int64_t width = sizeof(vector) / sizeof(T);
+    const auto step = [&](std::int64_t at) {
+      vector x, y;
+      std::memcpy(&x, a + at, sizeof x);
+      std::memcpy(&y, b + at, sizeof y);
+      How::apply(x, y);
+      std::memcpy(out + at, &x, sizeof x);
+    };
+    for (const std::int64_t whole = count / (4 * width) * (4 * width); i < whole; i += 4 * width) {
+      step(i), step(i + width), step(i + 2 * width), step(i + 3 * width);
+    }
   }
 #endif
   for (; i < count; ++i) {
