@@ -68,7 +68,8 @@ TEST_CASE("the error of a rank that throws is rethrown, once, whatever the other
           if (when == 4 && mine) throw own_error("mine");
           third.sum.wait();
           first.sum.wait();
-          if (when == 5 && mine) throw own_error("mine");  // after all its collectives
+          c.barrier().wait();
+          if (when == 5 && mine) throw own_error("mine");  // after all collectives, of the others too
           ++finished;
         };
         CHECK_THROWS_WITH_AS(threads::launch(ranks, body), "mine", own_error);

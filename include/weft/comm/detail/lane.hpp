@@ -49,8 +49,7 @@ class lane final : public waitable {
     // core); then sleeps. Long pauses cost the most when ranks, or other programs, outnumber the cores.
     const int pauses = hub_.crowded() ? 0 : 60, looks = pauses + (hub_.crowded() ? 4 : 100);
     for (int idle = 0;;) {
-      if (done(s, ticket)) return;
-      if (hub_.ended()) hub_.leave();
+      if (over(s, ticket)) return;
       if (work(s, m, ticket) || help(m)) {
         idle = 0;
       } else if (idle < pauses) {
@@ -68,8 +67,7 @@ class lane final : public waitable {
 
   bool test(int m, std::uint64_t ticket) {
     slot& s = at(ticket);
-    if (done(s, ticket)) return true;
-    if (hub_.ended()) hub_.leave();
+    if (over(s, ticket)) return true;
     work(s, m, ticket);
     return done(s, ticket);
   }
@@ -128,6 +126,15 @@ class lane final : public waitable {
   slot& at(std::uint64_t ticket) { return *slots_[ticket % ring]; }
   const slot& at(std::uint64_t ticket) const { return *slots_[ticket % ring]; }
   static bool done(const slot& s, std::uint64_t ticket) { return s.complete.load(std::memory_order_seq_cst) > ticket; }
+
+  /// Done; throws when it never will be. The end is looked for first: a rank that ends all after an operation completed
+  /// on it must not take the result from the others.
+  bool over(const slot& s, std::uint64_t ticket) {
+    const bool ended = hub_.ended();
+    if (done(s, ticket)) return true;
+    if (ended) hub_.leave();
+    return false;
+  }
 
   /// The first piece of a member's share.
   std::int64_t first_of(const slot& s, std::int64_t share) const { return s.moves.count() * share / size(); }
