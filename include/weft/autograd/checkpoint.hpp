@@ -50,7 +50,7 @@ struct checkpointed {
     self.input = X();
     if (node.part() == backward_part::inputs) self.again.backward_inputs(rank);
     else self.again.backward(rank);
-    if (node.input(0) && x.slot->has_gradient) contribute<typename X::backend>(rank, node, 0, x.slot->gradient);
+    if (node.input(0) && x.slot->has_gradient) contribute<typename X::backend, typename X::element_type>(rank, node, 0, x.slot->gradient);
   }
 };
 

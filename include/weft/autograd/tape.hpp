@@ -234,8 +234,22 @@ gradient_target target(context& rank, tape_node& node, int i) {
   return {s->gradient, std::exchange(s->has_gradient, true), false};
 }
 
-/// Contributes a gradient that is already there, without copying it where that is possible.
-template <class Backend>
+/// to (+)= from, element by element, converted from From to To. Only floating values have gradients.
+template <class Backend, class To, class From>
+void add_converted([[maybe_unused]] context& rank, [[maybe_unused]] const array& from, [[maybe_unused]] const array& to, [[maybe_unused]] bool add) {
+  if constexpr (floating<To>) Backend::convert(rank.queue<Backend>(), from.elements(), static_cast<const From*>(from.as<From>()), to.as<To>(), add);
+}
+/// slot::add_main for gradients of type G of values of type T.
+template <class Backend, class G, class T>
+void add_main(context& rank, const array& from, const array& to, bool add) {
+  require(from.type == dtype_of<T> || from.type == dtype_of<G>, "a gradient of type ", name_of(from.type), " meets main gradients of type ",
+          name_of(dtype_of<G>));
+  (from.type == dtype_of<G> ? add_converted<Backend, G, G> : add_converted<Backend, G, T>)(rank, from, to, add);
+}
+
+/// Contributes a gradient of type G that is already there to input i, a value of type T; without copying it where that is
+/// possible.
+template <class Backend, class T, class G = T>
 void contribute(context& rank, tape_node& node, int i, const array& gradient) {
   slot* s = node.input(i).get();
   if (!s) return;
@@ -245,7 +259,7 @@ void contribute(context& rank, tape_node& node, int i, const array& gradient) {
     return;
   }
   const gradient_target to = target<Backend>(rank, node, i);
-  Backend::convert(rank.queue<Backend>(), gradient, to.to, to.add);
+  (s->add_main ? s->add_main : add_converted<Backend, T, G>)(rank, gradient, to.to, to.add);
 }
 
 /// Whether input i is the same value as an earlier input.
@@ -262,23 +276,24 @@ gradient_target target_apart(context& rank, tape_node& node, int i) {
   if (!s || (s->type == dtype_of<T> && !met_before(node, i))) return target<Backend>(rank, node, i);
   return {rank.make(dtype_of<T>, s->shape), false, true};
 }
-template <class Backend>
+template <class Backend, class T, class G = T>
 void settle(context& rank, tape_node& node, int i, const gradient_target& written) {
-  if (written.apart) contribute<Backend>(rank, node, i, written.to);
+  if (written.apart) contribute<Backend, T, G>(rank, node, i, written.to);
 }
 
-/// A vjp for element type T whose target may be kept in another type: computes into T, then converts.
-template <class Backend, class T, class F>
+/// A vjp of a value of type T that computes in type G, whose target may be kept in another type: then computes apart and
+/// converts.
+template <class Backend, class T, class G = T, class F>
 void through(context& rank, tape_node& node, int i, F&& compute) {
   slot* s = node.input(i).get();
   if (!s) return;
-  if (s->type == dtype_of<T>) {
+  if (s->type == dtype_of<G>) {
     const gradient_target to = target<Backend>(rank, node, i);
-    compute(to.to.template as<T>(), to.add);
+    compute(to.to.template as<G>(), to.add);
   } else {
-    array own = rank.make(dtype_of<T>, s->shape);
-    compute(own.as<T>(), false);
-    contribute<Backend>(rank, node, i, own);
+    array own = rank.make(dtype_of<G>, s->shape);
+    compute(own.as<G>(), false);
+    contribute<Backend, T, G>(rank, node, i, own);
   }
 }
 

@@ -92,31 +92,21 @@ struct cpu_backend {
     });
   }
 
-  /// to (+)= from, over `rank` extents with the strides of each, in elements. Both have one type.
+  /// to = from, over `rank` extents with the strides of each, in elements. Both have one type.
   static void copy(queue& cores, int rank, const std::int64_t* extents, const array& from, const std::int64_t* from_strides, const array& to,
+                   const std::int64_t* to_strides) {
+    cpu::copy(cores, rank, extents, size_of(from.type), from.data, from_strides, to.data, to_strides);
+  }
+  /// to (+)= from; as above.
+  template <class T>
+  static void copy(queue& cores, int rank, const std::int64_t* extents, const T* from, const std::int64_t* from_strides, T* to,
                    const std::int64_t* to_strides, bool add) {
-    const cpu::detail::loop<2> nest(rank, extents, {from_strides, to_strides});
-    const auto kernels = visit_dtype(from.type, [&]<class T>() { return cpu::detail::copy_kernels_of<T>(); });
-    cpu::detail::copy(cores, nest, kernels, from.data, to.data, add);
+    cpu::copy(cores, rank, extents, from, from_strides, to, to_strides, add);
   }
   /// to (+)= from in another floating type.
-  static void convert(queue& cores, const array& from, const array& to, bool add) {
-    const auto kernel = with_floating(from.type, [&]<class From>() {
-      return with_floating(to.type, [&]<class To>() { return cpu::detail::convert_elements<To, From>; });
-    });
-    cpu::detail::convert(cores, from.elements(), kernel, from.data, size_of(from.type), to.data, size_of(to.type), add);
-  }
-
- private:
-  template <class F>
-  static cpu::detail::convert_kernel with_floating(dtype type, F&& f) {
-    switch (type) {
-      case dtype::f64: return f.template operator()<double>();
-      case dtype::f32: return f.template operator()<float>();
-      case dtype::bf16: return f.template operator()<bf16>();
-      case dtype::f16: return f.template operator()<fp16>();
-      default: fail("only floating tensors are converted, not ", name_of(type));
-    }
+  template <class From, class To>
+  static void convert(queue& cores, std::int64_t n, const From* from, To* to, bool add) {
+    cpu::convert(cores, n, from, to, add);
   }
 };
 

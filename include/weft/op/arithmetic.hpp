@@ -127,7 +127,7 @@ struct binary_operator {
   template <class G>
   static void give_as(context& rank, tape_node& node, int i, const attributes& at, const array& g) {
     const shape& own = i == 0 ? at.a : at.b;
-    if (own == at.out && straight(at.map, i)) return contribute<Backend>(rank, node, i, g);
+    if (own == at.out && straight(at.map, i)) return contribute<Backend, T>(rank, node, i, g);
     bool reduced[max_rank];
     shape kept;
     int order[max_rank], n = 0;
@@ -143,7 +143,7 @@ struct binary_operator {
     array sum = rank.make(dtype_of<G>, kept);
     Backend::template reduce_dims<reduce::sum>(rank.queue<Backend>(), at.map.rank, at.out.extent, reduced, g.template as<T>(),
                          sum.template as<G>(), false);
-    if (in_order) return contribute<Backend>(rank, node, i, sum);
+    if (in_order) return contribute<Backend, T, G>(rank, node, i, sum);
     array turned = rank.make(dtype_of<G>, own);
     std::int64_t from[max_rank], to[max_rank], own_stride[max_rank], stride = 1;
     for (int d = own.rank - 1; d >= 0; --d) own_stride[d] = std::exchange(stride, stride * own[d]);
@@ -152,8 +152,8 @@ struct binary_operator {
       from[d] = std::exchange(stride, stride * kept[d]);
       to[d] = own_stride[order[d]];
     }
-    Backend::copy(rank.queue<Backend>(), n, kept.extent, sum, from, turned, to, false);
-    contribute<Backend>(rank, node, i, turned);
+    Backend::copy(rank.queue<Backend>(), n, kept.extent, sum, from, turned, to);
+    contribute<Backend, T, G>(rank, node, i, turned);
   }
 };
 

@@ -57,7 +57,7 @@ struct attention_operator {
                                 node.saved(2).template as<T>(), node.saved(3).template as<T>(),
                                 node.saved(4).template as<accumulate_t<T>>(), node.output_gradient().template as<T>(),
                                 d[0].to.template as<T>(), d[0].add, d[1].to.template as<T>(), d[1].add, d[2].to.template as<T>(), d[2].add);
-    for (int i = 0; i < 3; ++i) settle<Backend>(rank, node, i, d[i]);
+    for (int i = 0; i < 3; ++i) settle<Backend, T>(rank, node, i, d[i]);
   }
 };
 

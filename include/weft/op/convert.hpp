@@ -15,9 +15,11 @@ struct conversion_attributes {
   moved_dim from, to;  // the sharded dimension before and after
 };
 
+using conversion_vjp = void (*)(context&, tape_node&);
+
 template <class Backend>
 struct conversion {
-  static value forward(const value& x, axis_id axis, const ways& way, moved_dim from, moved_dim to) {
+  static value forward(const value& x, axis_id axis, const ways& way, moved_dim from, moved_dim to, conversion_vjp vjp) {
     context& rank = *x.rank;
     axis_group* group = rank.group(axis);
     if (!group) return x;
@@ -31,17 +33,19 @@ struct conversion {
     }
     if (tape_node* node = record("convert", y, vjp, x)) {
       node->set(conversion_attributes{axis, way.back, from, to});
-      y.slot->type = x.slot->type;  // a weight's main gradient
+      y.slot->keep_as(*x.slot);
     }
     return y;
   }
+  /// Of a conversion of elements of type T.
+  template <class T>
   static void vjp(context& rank, tape_node& node) {
     const auto a = node.get<conversion_attributes>();
-    contribute<Backend>(rank, node, 0, a.back(rank, *rank.group(a.axis), node.output_gradient(), a.to, a.from));
+    contribute<Backend, T>(rank, node, 0, a.back(rank, *rank.group(a.axis), node.output_gradient(), a.to, a.from));
   }
 
   /// `invariant -> replicate`, once a tape.
-  static value promote(const value& x, axis_id axis) {
+  static value promote(const value& x, axis_id axis, conversion_vjp vjp) {
     context& rank = *x.rank;
     if (!x.slot || !rank.tape || !rank.group(axis)) return x;
     ref<slot>& made = x.slot->promotions;
@@ -51,7 +55,7 @@ struct conversion {
     value y{x.rank, x.data, {}};
     tape_node* node = record("promote", y, vjp, x);
     y.slot->live = x.slot->live;
-    y.slot->type = x.slot->type;
+    y.slot->keep_as(*x.slot);
     y.slot->of_weights = x.slot->of_weights;
     node->set(conversion_attributes{axis, move<Backend, movement::all_reduce>, {}, {}});
     y.slot->promoted_over = axis;
@@ -134,11 +138,12 @@ auto convert(const X& x) {
   } else {
     using Backend = typename X::backend;
     using engine = detail::conversion<Backend>;
+    constexpr auto vjp = engine::template vjp<typename X::element_type>;
     if constexpr (from.kind == holds::invariant && to::kind == holds::replicate) {
-      return result(engine::promote(x, id_of<A>));
+      return result(engine::promote(x, id_of<A>, vjp));
     } else {
       constexpr auto way = detail::ways_of<Backend, there, backward_of(from.kind, to::kind, same)>();
-      return result(engine::forward(x, id_of<A>, way, detail::moved<A>(x, from, true), detail::moved<A>(x, into, false)));
+      return result(engine::forward(x, id_of<A>, way, detail::moved<A>(x, from, true), detail::moved<A>(x, into, false), vjp));
     }
   }
 }
@@ -192,7 +197,9 @@ template <mesh_axis A, any_tensor X>
 X shift(const X& x) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::shard, "weft: shift<axis>(x) hands on slices: x has to be sharded over that axis");
   using Backend = typename X::backend;
-  return X(detail::conversion<Backend>::forward(x, id_of<A>, detail::ways_of<Backend, movement::shift, movement::shift_back>(), {}, {}));
+  using engine = detail::conversion<Backend>;
+  return X(engine::forward(x, id_of<A>, detail::ways_of<Backend, movement::shift, movement::shift_back>(), {}, {},
+                           engine::template vjp<typename X::element_type>));
 }
 
 }  // namespace weft

@@ -84,12 +84,12 @@ struct cross_entropy_operator {
     const std::int64_t n = logits.shape[logits.shape.rank - 1], rows = logits.elements() / n;
     array g = rank.make(dtype_of<A>, lse.shape);
     const std::int64_t repeat[1] = {0}, along[1] = {1};
-    Backend::copy(queue, 1, &rows, node.output_gradient(), repeat, g, along, false);
+    Backend::copy(queue, 1, &rows, node.output_gradient(), repeat, g, along);
     array d = logits.buffer.unique() ? logits : rank.make(dtype_of<T>, logits.shape);
     Backend::cross_entropy_backward(queue, rows, at.columns(n), logits.template as<T>(), at.begin, targets.template as<std::int32_t>(),
                                     lse.template as<A>(), g.template as<A>(), at.smoothing, at.vocab, d.template as<T>(), n);
     logits = {};
-    contribute<Backend>(rank, node, 0, d);
+    contribute<Backend, T>(rank, node, 0, d);
   }
 
  private:

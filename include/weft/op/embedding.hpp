@@ -40,7 +40,7 @@ struct embedding_operator {
                                   dy.template as<T>(), table, add);
     };
     if constexpr (sizeof(T) == 2)
-      if (node.input(0)->type == dtype::f32) return through<Backend, float>(rank, node, 0, back);  // main gradients
+      if (node.input(0)->type == dtype::f32) return through<Backend, T, float>(rank, node, 0, back);  // main gradients
     through<Backend, T>(rank, node, 0, back);
   }
 };

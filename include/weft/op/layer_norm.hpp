@@ -49,9 +49,9 @@ struct layer_norm_operator {
     Backend::layer_norm_backward(rank.queue<Backend>(), rows, width, x.template as<T>(), weight.template as<T>(), mean.template as<A>(),
                                  rstd.template as<A>(), node.output_gradient().template as<T>(), dx.to.template as<T>(), dx.add,
                                  dw.to.template as<G>(), dw.add, db.to.template as<G>(), db.add);
-    settle<Backend>(rank, node, 0, dx);
-    settle<Backend>(rank, node, 1, dw);
-    settle<Backend>(rank, node, 2, db);
+    settle<Backend, T>(rank, node, 0, dx);
+    settle<Backend, T, G>(rank, node, 1, dw);
+    settle<Backend, T, G>(rank, node, 2, db);
   }
 };
 

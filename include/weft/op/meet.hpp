@@ -122,7 +122,7 @@ value promoted(const X& x) {
   value v = x;
   [&]<class... As>(list<As...>) {
     ((promotes(state_on<layout_of<X>, As>, state_on<Out, As>)
-          ? void(v = conversion<typename X::backend>::promote(v, id_of<As>))
+          ? void(v = conversion<typename X::backend>::promote(v, id_of<As>, conversion<typename X::backend>::template vjp<typename X::element_type>))
           : void()),
      ...);
   }(axes_of<Out>{});

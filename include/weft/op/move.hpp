@@ -17,7 +17,7 @@ template <class Backend>
 void regroup(context& rank, const cut& c, int parts, const array& x, const array& y, bool back) {
   const std::int64_t extents[3] = {c.outer, parts, c.inner};
   const std::int64_t whole[3] = {parts * c.inner, c.inner, 1}, pieces[3] = {c.inner, c.outer * c.inner, 1};
-  Backend::copy(rank.queue<Backend>(), 3, extents, x, back ? pieces : whole, y, back ? whole : pieces, false);
+  Backend::copy(rank.queue<Backend>(), 3, extents, x, back ? pieces : whole, y, back ? whole : pieces);
 }
 
 template <class Backend>
@@ -50,7 +50,7 @@ array resized(context& rank, const array& x, int d, std::int64_t n) {
   if (n > x.shape[d]) Backend::zero(rank.queue<Backend>(), y);
   const std::int64_t inner = x.shape.elements(d + 1), here = x.shape[d] * inner, there = n * inner;
   const std::int64_t extents[2] = {x.shape.elements(0, d), std::min(here, there)}, from[2] = {here, 1}, to[2] = {there, 1};
-  Backend::copy(rank.queue<Backend>(), 2, extents, x, from, y, to, false);
+  Backend::copy(rank.queue<Backend>(), 2, extents, x, from, y, to);
   return y;
 }
 /// x with dimension d rounded up so that the group's ranks have equal shares.
@@ -67,7 +67,7 @@ array slice(context& rank, const axis_group& group, const array& uneven, int d) 
   const std::int64_t extents[2] = {c.outer, c.inner}, from[2] = {group.degree * c.inner, 1}, to[2] = {c.inner, 1};
   array start = x;
   start.data = static_cast<std::byte*>(x.data) + group.index * c.inner * static_cast<std::int64_t>(size_of(x.type));
-  Backend::copy(rank.queue<Backend>(), 2, extents, start, from, y, to, false);
+  Backend::copy(rank.queue<Backend>(), 2, extents, start, from, y, to);
   return y;
 }
 
@@ -81,7 +81,7 @@ array pad(context& rank, const axis_group& group, const array& x, int d) {
   const std::int64_t extents[2] = {c.outer, c.inner}, from[2] = {c.inner, 1}, to[2] = {group.degree * c.inner, 1};
   array start = y;
   start.data = static_cast<std::byte*>(y.data) + group.index * c.inner * static_cast<std::int64_t>(size_of(y.type));
-  Backend::copy(rank.queue<Backend>(), 2, extents, x, from, start, to, false);
+  Backend::copy(rank.queue<Backend>(), 2, extents, x, from, start, to);
   return y;
 }
 

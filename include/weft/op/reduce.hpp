@@ -55,8 +55,9 @@ struct reduction_operator {
       into[d] = std::exchange(all, all * at.in[d]);
       from[d] = at.reduced.at[d] ? 0 : std::exchange(kept, kept * at.in[d]);
     }
-    Backend::copy(rank.queue<Backend>(), at.in.rank, at.in.extent, dy, from, dx, into, to.add);
-    if (!to) contribute<Backend>(rank, node, 0, dx);
+    Backend::copy(rank.queue<Backend>(), at.in.rank, at.in.extent, static_cast<const T*>(dy.template as<T>()), from,
+                  dx.template as<T>(), into, to.add);
+    if (!to) contribute<Backend, T>(rank, node, 0, dx);
   }
 };
 

@@ -43,8 +43,8 @@ struct rms_norm_operator {
     Backend::rms_norm_backward(rank.queue<Backend>(), rows, width, x.template as<T>(), weight.template as<T>(),
                                rstd.template as<accumulate_t<T>>(), node.output_gradient().template as<T>(),
                                dx.to.template as<T>(), dx.add, dw.to.template as<G>(), dw.add);
-    settle<Backend>(rank, node, 0, dx);
-    settle<Backend>(rank, node, 1, dw);
+    settle<Backend, T>(rank, node, 0, dx);
+    settle<Backend, T, G>(rank, node, 1, dw);
   }
 };
 

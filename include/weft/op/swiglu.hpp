@@ -28,8 +28,8 @@ struct swiglu_operator {
     const gradient_target dgate = scratch(rank, node, 0), dup = scratch(rank, node, 1);
     Backend::swiglu_backward(rank.queue<Backend>(), dy.elements(), node.saved(0).template as<T>(), node.saved(1).template as<T>(),
                              dy.template as<T>(), dgate.to.template as<T>(), dgate.add, dup.to.template as<T>(), dup.add);
-    settle<Backend>(rank, node, 0, dgate);
-    settle<Backend>(rank, node, 1, dup);
+    settle<Backend, T>(rank, node, 0, dgate);
+    settle<Backend, T>(rank, node, 1, dup);
   }
   // The kernel writes both gradients; one that is not wanted goes nowhere.
   static gradient_target scratch(context& rank, tape_node& node, int i) {

@@ -14,7 +14,7 @@ inline void row_major(const shape& s, std::int64_t* out) {
   for (int d = s.rank - 1; d >= 0; --d) out[d] = std::exchange(stride, stride * s[d]);
 }
 
-template <class Backend>
+template <class Backend, class T>
 struct slice_operator {
   struct attributes {
     int dim;
@@ -39,10 +39,10 @@ struct slice_operator {
       std::int64_t from[max_rank], to[max_rank];
       row_major(at.in, from);
       row_major(s, to);
-      Backend::copy(rank.queue<Backend>(), s.rank, s.extent, part(x.held(), at), from, y.data, to, false);
+      Backend::copy(rank.queue<Backend>(), s.rank, s.extent, part(x.held(), at), from, y.data, to);
       computed(rank, {"slice"}, {&y.data}, x);
     }
-    if (tape_node* node = record("slice", y, vjp, x)) node->set(at), y.slot->type = x.slot->type;
+    if (tape_node* node = record("slice", y, vjp, x)) node->set(at), y.slot->keep_as(*x.slot);
     return y;
   }
   static void vjp(context& rank, tape_node& node) {
@@ -53,12 +53,12 @@ struct slice_operator {
     std::int64_t from[max_rank], to[max_rank];
     row_major(dy.shape, from);
     row_major(at.in, to);
-    Backend::copy(rank.queue<Backend>(), at.in.rank, dy.shape.extent, dy, from, part(dx, at), to, false);
-    contribute<Backend>(rank, node, 0, dx);
+    Backend::copy(rank.queue<Backend>(), at.in.rank, dy.shape.extent, dy, from, part(dx, at), to);
+    contribute<Backend, T>(rank, node, 0, dx);
   }
 };
 
-template <class Backend>
+template <class Backend, class T>
 struct permute_operator {
   struct attributes {
     std::int8_t from[max_rank];  // position in x of each dimension of y
@@ -71,7 +71,7 @@ struct permute_operator {
     row_major(at.in, in);
     row_major(out, of_y);
     for (int d = 0; d < at.in.rank; ++d) of_x[d] = in[at.from[d]];
-    Backend::copy(rank.queue<Backend>(), out.rank, out.extent, x, back ? of_y : of_x, y, back ? of_x : of_y, false);
+    Backend::copy(rank.queue<Backend>(), out.rank, out.extent, x, back ? of_y : of_x, y, back ? of_x : of_y);
   }
   static value forward(const value& x, attributes at) {
     context& rank = *x.rank;
@@ -84,33 +84,38 @@ struct permute_operator {
       turn(rank, at, x.held(), y.data, false);
       computed(rank, {"permute"}, {&y.data}, x);
     }
-    if (tape_node* node = record("permute", y, vjp, x)) node->set(at), y.slot->type = x.slot->type;
+    if (tape_node* node = record("permute", y, vjp, x)) node->set(at), y.slot->keep_as(*x.slot);
     return y;
   }
   static void vjp(context& rank, tape_node& node) {
     const auto at = node.template get<attributes>();
     array dx = rank.make(node.output_gradient().type, at.in);
     turn(rank, at, node.output_gradient(), dx, true);
-    contribute<Backend>(rank, node, 0, dx);
+    contribute<Backend, T>(rank, node, 0, dx);
   }
 };
 
-template <class Backend>
+template <class Backend, class To, class From>
 struct cast_operator {
-  static value forward(const value& x, dtype to) {
+  static value forward(const value& x) {
     context& rank = *x.rank;
     value y{x.rank, {}, {}};
     if (!recalled(rank, "cast", y.data)) {
-      y.data = rank.make(to, x.held().shape);
-      Backend::convert(rank.queue<Backend>(), x.held(), y.data, false);
+      y.data = rank.make(dtype_of<To>, x.held().shape);
+      add_converted<Backend, To, From>(rank, x.held(), y.data, false);
       computed(rank, {"cast"}, {&y.data}, x);
     }
     record("cast", y, vjp, x);
     return y;
   }
   static void vjp(context& rank, tape_node& node) { 
-    const gradient_target to = target<Backend>(rank, node, 0);
-    Backend::convert(rank.queue<Backend>(), node.output_gradient(), to.to, to.add);
+    const array& dy = node.output_gradient();
+    const slot* x = node.input(0).get();
+    if (!x) return;
+    if (x->type == dtype_of<From> || x->type == dtype_of<To>) return contribute<Backend, From, To>(rank, node, 0, dy);
+    array dx = rank.make(dtype_of<From>, dy.shape);  // for main gradients of a third type
+    add_converted<Backend, From, To>(rank, dy, dx, false);
+    contribute<Backend, From>(rank, node, 0, dx);
   }
 };
 
@@ -142,7 +147,7 @@ auto slice(const X& x, std::int64_t begin, std::int64_t count) {
   using in = dims_of<X>;
   using out = typename detail::without_static<in, D>::type;
   return basic_tensor<typename X::element_type, out, layout_of<X>, typename X::backend>(
-      detail::slice_operator<typename X::backend>::forward(x, in::template index<D>, begin, count));
+      detail::slice_operator<typename X::backend, typename X::element_type>::forward(x, in::template index<D>, begin, count));
 }
 
 /// The same tensor with its dimensions in the given order.
@@ -151,11 +156,11 @@ auto permute(const X& x) {
   static_assert(sizeof...(Ds) == dims_of<X>::rank && (dims_of<X>::template has<Ds> && ...),
                 "weft: permute<dim...>(x) names every dimension of x once");
   using out = dims<detail::entry_for<dims_of<X>, Ds>...>;
-  typename detail::permute_operator<typename X::backend>::attributes at{};
+  typename detail::permute_operator<typename X::backend, typename X::element_type>::attributes at{};
   int d = 0;
   ((at.from[d++] = static_cast<std::int8_t>(dims_of<X>::template index<Ds>)), ...);
   return basic_tensor<typename X::element_type, out, layout_of<X>, typename X::backend>(
-      detail::permute_operator<typename X::backend>::forward(x, at));
+      detail::permute_operator<typename X::backend, typename X::element_type>::forward(x, at));
 }
 
 /// The same tensor with dimension From called To. Costs nothing.
@@ -171,7 +176,7 @@ template <floating To, any_tensor X>
 auto cast(const X& x) {
   using result = basic_tensor<To, dims_of<X>, layout_of<X>, typename X::backend>;
   if constexpr (std::same_as<To, typename X::element_type>) return x;
-  else return result(detail::cast_operator<typename X::backend>::forward(x, dtype_of<To>));
+  else return result(detail::cast_operator<typename X::backend, To, typename X::element_type>::forward(x));
 }
 
 }  // namespace weft

@@ -208,6 +208,10 @@ class parameter_store final : public unit_hooks {
   auto& queue() { return rank_.queue<Backend>(); }
   unit_state& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
   array make(std::int64_t n, dtype type, memory category) { return rank_.make(type, {1, {n}}, category); }
+  template <class From, class To>
+  void convert(const array& from, const array& to, bool add = false) {
+    detail::add_converted<Backend, To, From>(rank_, from, to, add);
+  }
   // Where weights and master weights are the same numbers, they are the same memory.
   bool shares_master() const { return std::is_same_v<compute, master> && config_.shards_parameters == config_.shards_optimizer; }
 
@@ -216,6 +220,7 @@ class parameter_store final : public unit_hooks {
             " is not left pending over ", std::string(group_ ? group_->name : ""),
             ", the sharding policy's axis, so summing it there would be wrong; declare it as weight<strategy, dims<...>>");
     p.slot->type = dtype_of<gradient>;
+    p.slot->add_main = std::is_same_v<gradient, compute> ? nullptr : detail::add_main<Backend, gradient, compute>;
   }
 
   void allocate(unit_state& s, int parts) {
@@ -236,7 +241,7 @@ class parameter_store final : public unit_hooks {
     } else {
       s.weights = make(s.weight_range.size(), dtype_of<compute>, memory::parameters);
       if (s.weight_range.begin == s.optimizer_range.begin && s.weight_range.end == s.optimizer_range.end)
-        Backend::convert(queue(), s.master_weights, s.weights, false);
+        convert<master, compute>(s.master_weights, s.weights);
       else
         detail::initialise(s.flat, s.weight_range, rank_.seed, s.weights.template as<compute>());
     }
@@ -294,7 +299,7 @@ class parameter_store final : public unit_hooks {
   void complete(full_gradient& g) {
     if (!g.to) return;
     g.reduction.wait();
-    if (g.received.data != g.to->gradients.data) Backend::convert(queue(), g.received, g.to->gradients, g.to->has_gradient);
+    if (g.received.data != g.to->gradients.data) convert<reduce_type, gradient>(g.received, g.to->gradients, g.to->has_gradient);
     g.to->has_gradient = true;
     g.to = nullptr;
     g.sent = g.received = {};
@@ -312,7 +317,7 @@ class parameter_store final : public unit_hooks {
   array in_reduce_type(const array& g) {
     if constexpr (std::is_same_v<gradient, reduce_type>) return g;
     array out = make(g.elements(), dtype_of<reduce_type>, memory::buffers);
-    Backend::convert(queue(), g, out, false);
+    convert<gradient, reduce_type>(g, out);
     return out;
   }
 
@@ -320,7 +325,7 @@ class parameter_store final : public unit_hooks {
   // `hybrid`): all such parameters in one all-reduce an axis.
   void finish_other_axes() {
     for (unit_state& u : units_) {
-      if (u.staging && u.staging.data != u.gradients.data) Backend::convert(queue(), u.staging, u.gradients, false);
+      if (u.staging && u.staging.data != u.gradients.data) convert<reduce_type, gradient>(u.staging, u.gradients);
       u.staging = {};
     }
     for (const axis_group& along : rank_.axes()) {
@@ -337,7 +342,7 @@ class parameter_store final : public unit_hooks {
       });
       const array travels = in_reduce_type(joined);
       group->comm.all_reduce(travels.data, travels.data, n, dtype_of<reduce_type>, reduction::sum).wait();
-      if (travels.data != joined.data) Backend::convert(queue(), travels, joined, false);
+      if (travels.data != joined.data) convert<reduce_type, gradient>(travels, joined);
       at = joined.template as<gradient>();
       each_pending(along.axis, [&](gradient* g, std::int64_t count) {
         Backend::copy_bytes(queue(), at, g, count * static_cast<std::int64_t>(sizeof(gradient)));

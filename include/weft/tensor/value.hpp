@@ -45,7 +45,9 @@ struct slot {
   int references = 0;
   pool* home = nullptr;              // where its memory came from; null: the heap
   weft::shape shape;
-  dtype type = dtype::f32;           // of the gradient: the value's, or fp32 for main gradients
+  dtype type = dtype::f32;           // of the gradient: the value's, or that of main gradients
+  /// Main gradients: to (+)= from, a gradient in the value's type or already in theirs. Null: the gradient has the value's type.
+  void (*add_main)(context& rank, const array& from, const array& to, bool add) = nullptr;
   memory category = memory::activations;
   array gradient;                    // empty until the first contribution, unless its memory is given beforehand
   bool has_gradient = false;         // whether `gradient` holds a contribution (else the next one overwrites)
@@ -63,6 +65,11 @@ struct slot {
     ref<slot> made(new (home->allocate(sizeof(slot))) slot);
     made->home = home;
     return made;
+  }
+  /// Keeps the gradient as `other` does, whose value this one is a view or a conversion of.
+  void keep_as(const slot& other) {
+    type = other.type;
+    add_main = other.add_main;
   }
   [[gnu::noinline]] void end() {
     if (!home) return delete this;

@@ -20,10 +20,6 @@ template <class Bits>
 struct [[gnu::may_alias]] word {
   Bits bits;
 };
-template <class T>
-using bits_of_size = std::conditional_t<sizeof(T) == 8, std::uint64_t,
-                                        std::conditional_t<sizeof(T) == 4, std::uint32_t,
-                                                           std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
 
 /// One row of a copy.
 template <class Bits>
@@ -76,10 +72,14 @@ struct copy_kernels {
   void (*transposed)(int64 rows, int64 columns, const void* x, int64 x_column, void* y, int64 y_row);
 };
 
-template <class T>
-constexpr copy_kernels copy_kernels_of() {
-  using bits = bits_of_size<T>;
-  return {sizeof(T), move_row<bits>, add_row<T>, move_transposed<bits>};
+/// Of elements of so many bytes that are moved only.
+constexpr copy_kernels move_kernels_of(std::size_t size) {
+  switch (size) {
+    case 8: return {8, move_row<std::uint64_t>, nullptr, move_transposed<std::uint64_t>};
+    case 4: return {4, move_row<std::uint32_t>, nullptr, move_transposed<std::uint32_t>};
+    case 2: return {2, move_row<std::uint16_t>, nullptr, move_transposed<std::uint16_t>};
+    default: return {1, move_row<std::uint8_t>, nullptr, move_transposed<std::uint8_t>};
+  }
 }
 
 /// y += the transposed, by way of a small square in the first cache: x is moved there, then added row by row.
@@ -128,7 +128,14 @@ template <class T>
 void copy(team& workers, int rank, const int64* extents, const T* x, const int64* x_strides, T* y,
           const int64* y_strides, bool add) {
   const detail::loop<2> nest(rank, extents, {x_strides, y_strides});
-  detail::copy(workers, nest, detail::copy_kernels_of<T>(), x, y, add);
+  detail::copy_kernels kernels = detail::move_kernels_of(sizeof(T));
+  kernels.add = detail::add_row<T>;
+  detail::copy(workers, nest, kernels, x, y, add);
+}
+
+/// y[i...] = x[i...], elements of `size` bytes.
+inline void copy(team& workers, int rank, const int64* extents, std::size_t size, const void* x, const int64* x_strides, void* y, const int64* y_strides) {
+  detail::copy(workers, detail::loop<2>(rank, extents, {x_strides, y_strides}), detail::move_kernels_of(size), x, y, false);
 }
 
 }  // namespace weft::cpu

@@ -48,30 +48,35 @@ struct device_kernels {
       over_elements<T>(q, y.elements(), fill_kernel<T>{y.elements(), value, y.as<T>(), aligned_for_packs(y.as<T>())});
     });
   }
-  /// to (+)= from, over `rank` extents with the strides of each, in elements. Both have one type.
+  /// to = from, over `rank` extents with the strides of each, in elements. Both have one type; whichever it is, bits move.
   static void copy(queue& q, int rank, const std::int64_t* extents, const array& from, const std::int64_t* from_strides, const array& to,
+                   const std::int64_t* to_strides) {
+    const auto as = [&]<class T>(T) { copy(q, rank, extents, from.as<const T>(), from_strides, to.as<T>(), to_strides, false); };
+    switch (size_of(from.type)) {
+      case 8: return as(double());
+      case 4: return as(float());
+      case 2: return as(bf16());
+      default: return as(std::uint8_t());
+    }
+  }
+  /// to (+)= from; as above.
+  template <class T>
+  static void copy(queue& q, int rank, const std::int64_t* extents, const T* from, const std::int64_t* from_strides, T* to,
                    const std::int64_t* to_strides, bool add) {
-    visit_dtype(from.type, [&]<class T>() {
-      strided_copy_kernel<T> kernel{1, {}, {}, {}, from.as<const T>(), to.as<T>(), add};
-      static_assert(kernel.max_extents == max_rank);
-      for (int d = 0; d < max_rank; ++d) {
-        kernel.extent[d] = d < rank ? extents[d] : 1;
-        kernel.from_stride[d] = d < rank ? from_strides[d] : 0;
-        kernel.to_stride[d] = d < rank ? to_strides[d] : 0;
-        kernel.n *= kernel.extent[d];
-      }
-      over_elements<T>(q, kernel.n, kernel, 1);
-    });
+    strided_copy_kernel<T> kernel{1, {}, {}, {}, from, to, add};
+    static_assert(kernel.max_extents == max_rank);
+    for (int d = 0; d < max_rank; ++d) {
+      kernel.extent[d] = d < rank ? extents[d] : 1;
+      kernel.from_stride[d] = d < rank ? from_strides[d] : 0;
+      kernel.to_stride[d] = d < rank ? to_strides[d] : 0;
+      kernel.n *= kernel.extent[d];
+    }
+    over_elements<T>(q, kernel.n, kernel, 1);
   }
   /// to (+)= from in another floating type.
-  static void convert(queue& q, const array& from, const array& to, bool add) {
-    with_floating(from.type, [&]<class From>() {
-      with_floating(to.type, [&]<class To>() {
-        const From* x = from.as<const From>();
-        To* y = to.as<To>();
-        over_elements<From>(q, from.elements(), convert_kernel<From, To>{from.elements(), x, y, add, aligned_for_packs(x, y)});
-      });
-    });
+  template <class From, class To>
+  static void convert(queue& q, std::int64_t n, const From* from, To* to, bool add) {
+    over_elements<From>(q, n, convert_kernel<From, To>{n, from, to, add, aligned_for_packs(from, to)});
   }
 
   // ---- matrix products ----
@@ -129,13 +134,6 @@ struct device_kernels {
   static void over_elements(queue& q, int64 n, const Kernel& kernel, int each = pack_size<T>) {
     const int64 per_block = int64{Queue::block_threads} * each;
     q.start(std::min<int64>((n + per_block - 1) / per_block, q.resident_blocks()), 0, kernel);
-  }
-  template <class F>
-  static void with_floating(dtype type, F&& f) {
-    visit_dtype(type, [&]<class T>() {
-      if constexpr (floating<T>) f.template operator()<T>();
-      else fail("only floating tensors are converted, not ", name_of(type));
-    });
   }
 };
 
