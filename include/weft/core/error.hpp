@@ -16,14 +16,6 @@ class error : public std::runtime_error {
 
 namespace detail {
 
-inline void append(std::string& to, const char* text) { to += text; }
-inline void append(std::string& to, const std::string& text) { to += text; }
-template <class T>
-  requires requires(T value) { std::to_string(value); }
-void append(std::string& to, T value) {
-  to += std::to_string(value);
-}
-
 /// One part of a message, so that joining them is compiled once.
 struct message_part {
   enum { text, whole, natural, real } kind;
@@ -46,14 +38,15 @@ struct message_part {
   }
 };
 
+[[gnu::cold, gnu::noinline]] inline void append(std::string& to, const message_part& part) {
+  if (part.kind == message_part::text) to += part.characters;
+  if (part.kind == message_part::whole) to += std::to_string(part.signed_number);
+  if (part.kind == message_part::natural) to += std::to_string(part.unsigned_number);
+  if (part.kind == message_part::real) to += std::to_string(part.real_number);
+}
 [[gnu::cold, gnu::noinline]] inline std::string join(const message_part* parts, std::size_t count) {
   std::string message;
-  for (const message_part* part = parts; part != parts + count; ++part) {
-    if (part->kind == message_part::text) message += part->characters;
-    if (part->kind == message_part::whole) append(message, part->signed_number);
-    if (part->kind == message_part::natural) append(message, part->unsigned_number);
-    if (part->kind == message_part::real) append(message, part->real_number);
-  }
+  for (const message_part* part = parts; part != parts + count; ++part) append(message, *part);
   return message;
 }
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_joined(const message_part* parts, std::size_t count) {
