@@ -1,4 +1,4 @@
-// Reductions over every choice of dimensions against loops in double.
+// Reductions over every choice of dimensions against loops in double, and their way back.
 #include <weft/backend/cpu/reduce.hpp>
 
 #include "kernel_testing.hpp"
@@ -69,7 +69,44 @@ void test_reduce(const extents& e, std::uint64_t seed) {
   }
 }
 
+/// The way back against loops, bit for bit: every choice of dimensions, written and added.
+template <class T>
+void test_repeat(const extents& e) {
+  const int rank = static_cast<int>(e.size());
+  for (unsigned mask = 0; mask < 1u << rank; ++mask) {
+    bool reduced[8] = {};
+    int64 kept = 1;
+    for (int d = 0; d < rank; ++d) reduced[d] = mask >> d & 1, kept *= reduced[d] ? 1 : e[d];
+    const auto y = numbers<T>(kept, 1), old = numbers<T>(product(e), 2);
+    std::vector<T> want(old.size()), added(old.size());
+    for (int64 i = 0; i < product(e); ++i) {
+      int64 rest = i, at = 0, stride = 1;
+      for (int d = rank - 1; d >= 0; --d) {
+        if (!reduced[d]) at += rest % e[d] * stride, stride *= e[d];
+        rest /= e[d];
+      }
+      using A = weft::accumulate_t<T>;
+      want[i] = y[at];
+      added[i] = T(static_cast<A>(old[i]) + static_cast<A>(y[at]));
+    }
+    INFO("mask " << mask << " rank " << rank);
+    on_every_isa([&](team& t) {
+      std::vector<T> got(old.size(), T(7.0f)), sum = old;
+      weft::cpu::repeat(t, rank, e.data(), reduced, y.data(), got.data(), false);
+      weft::cpu::repeat(t, rank, e.data(), reduced, y.data(), sum.data(), true);
+      CHECK(same_bits(got, want));
+      CHECK(same_bits(sum, added));
+      return got;
+    });
+  }
+}
+
 }  // namespace
+
+TEST_CASE_TEMPLATE("repeat along any dimensions", T, double, float, bf16, fp16) {
+  for (const extents& e : {extents{}, {1}, {5}, {40000}, {3, 70}, {70, 3}, {1, 30, 1, 40}, {4, 50, 2, 33}, {3, 0, 2}, {2, 3, 2, 3, 2, 3, 2, 2}})
+    test_repeat<T>(e);
+}
 
 TEST_CASE("reduce over any dimensions") {
   for (const extents& e :
@@ -93,6 +130,7 @@ TEST_CASE("reduce of nothing gives the neutral element, and more than 8 dimensio
   weft::cpu::reduce_dims<reduce::max, float>(t, 2, e, reduced, nullptr, y.data(), false);
   CHECK(y == std::vector<float>(3, -INFINITY));
   CHECK_THROWS_AS((weft::cpu::reduce_dims<reduce::sum, float>(t, 9, e, reduced, nullptr, y.data(), false)), weft::error);
+  CHECK_THROWS_AS((weft::cpu::repeat<float>(t, 9, e, reduced, nullptr, y.data(), false)), weft::error);
 }
 
 TEST_CASE_TEMPLATE("sum of squares", T, double, float, bf16, fp16) {

@@ -46,6 +46,7 @@ struct cpu_backend {
   WEFT_DETAIL_KERNEL(cross_entropy_backward)
   WEFT_DETAIL_KERNEL(embedding)
   WEFT_DETAIL_KERNEL(embedding_backward)
+  WEFT_DETAIL_KERNEL(repeat)
   WEFT_DETAIL_KERNEL(adamw)
 #undef WEFT_DETAIL_KERNEL
 
@@ -96,12 +97,6 @@ struct cpu_backend {
   static void copy(queue& cores, int rank, const std::int64_t* extents, const array& from, const std::int64_t* from_strides, const array& to,
                    const std::int64_t* to_strides) {
     cpu::copy(cores, rank, extents, size_of(from.type), from.data, from_strides, to.data, to_strides);
-  }
-  /// to (+)= from; as above.
-  template <class T>
-  static void copy(queue& cores, int rank, const std::int64_t* extents, const T* from, const std::int64_t* from_strides, T* to,
-                   const std::int64_t* to_strides, bool add) {
-    cpu::copy(cores, rank, extents, from, from_strides, to, to_strides, add);
   }
   /// to (+)= from in another floating type.
   template <class From, class To>

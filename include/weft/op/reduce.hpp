@@ -50,13 +50,8 @@ struct reduction_operator {
     const array& dy = node.output_gradient();
     const gradient_target to = node.input(0)->type == dtype_of<T> ? target<Backend>(rank, node, 0) : gradient_target{};
     array dx = to ? to.to : rank.make(dtype_of<T>, at.in);
-    std::int64_t from[max_rank], into[max_rank], kept = 1, all = 1;
-    for (int d = at.in.rank - 1; d >= 0; --d) {
-      into[d] = std::exchange(all, all * at.in[d]);
-      from[d] = at.reduced.at[d] ? 0 : std::exchange(kept, kept * at.in[d]);
-    }
-    Backend::copy(rank.queue<Backend>(), at.in.rank, at.in.extent, static_cast<const T*>(dy.template as<T>()), from,
-                  dx.template as<T>(), into, to.add);
+    Backend::repeat(rank.queue<Backend>(), at.in.rank, at.in.extent, at.reduced.at, static_cast<const T*>(dy.template as<T>()),
+                    dx.template as<T>(), to.add);
     if (!to) contribute<Backend, T>(rank, node, 0, dx);
   }
 };

@@ -1,12 +1,11 @@
 // Strided copies: transposes, slices, padding.
-// Invariant: element i... of y becomes (or gains) element i... of x, bit for bit if not added; x and y do not overlap.
+// Invariant: element i... of y becomes element i... of x, bit for bit; x and y do not overlap.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
-#include <weft/backend/cpu/elementwise.hpp>
 #include <weft/backend/cpu/index.hpp>
+#include <weft/backend/cpu/vmath.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/copy.inl>
 #include <weft/backend/cpu/each_target.inl>
@@ -32,15 +31,6 @@ void move_row(int64 n, const void* from, int64 sx, void* to, int64 sy) {
   auto* const y = static_cast<word<Bits>*>(to);
   for (int64 i = 0; i < n; ++i) y[i * sy] = x[i * sx];
 }
-/// The same, added to what is there.
-template <class T>
-void add_row(int64 n, const void* from, int64 sx, void* to, int64 sy) {
-  const T* const x = static_cast<const T*>(from);
-  T* const y = static_cast<T*>(to);
-  if constexpr (floating<T>)
-    if (sx == 1 && sy == 1) return convert_block(n, x, y, true);
-  for (int64 i = 0; i < n; ++i) put(y[i * sy], widen(x[i * sx]), true);
-}
 
 /// y[i, j] = x[i, j] where x runs along i and y along j.
 template <class Bits>
@@ -64,50 +54,29 @@ inline int unit_dimension(const loop<2>& nest, int array) {
   return -1;
 }
 
-/// What a copy of one element type is made of, so that the loop nest around it is compiled once.
+/// What a copy of elements of one size is made of, so that the loop nest around it is compiled once.
 struct copy_kernels {
-  using row = void (*)(int64 n, const void* x, int64 sx, void* y, int64 sy);
   int64 size;  // bytes of an element
-  row move, add;
+  void (*row)(int64 n, const void* x, int64 sx, void* y, int64 sy);
   void (*transposed)(int64 rows, int64 columns, const void* x, int64 x_column, void* y, int64 y_row);
 };
-
-/// Of elements of so many bytes that are moved only.
-constexpr copy_kernels move_kernels_of(std::size_t size) {
-  switch (size) {
-    case 8: return {8, move_row<std::uint64_t>, nullptr, move_transposed<std::uint64_t>};
-    case 4: return {4, move_row<std::uint32_t>, nullptr, move_transposed<std::uint32_t>};
-    case 2: return {2, move_row<std::uint16_t>, nullptr, move_transposed<std::uint16_t>};
-    default: return {1, move_row<std::uint8_t>, nullptr, move_transposed<std::uint8_t>};
-  }
+template <class Bits>
+constexpr copy_kernels copy_kernels_of() {
+  return {sizeof(Bits), move_row<Bits>, move_transposed<Bits>};
 }
 
-/// y += the transposed, by way of a small square in the first cache: x is moved there, then added row by row.
-inline void add_transposed(const copy_kernels& kernels, int64 rows, int64 columns, const char* x, int64 x_column, char* y, int64 y_row) {
-  constexpr int64 side = 32, widest = 8;
-  alignas(64) char square[side * side * widest];
-  const int64 size = kernels.size;
-  for (int64 j = 0; j < columns; j += side)
-    for (int64 i = 0; i < rows; i += side) {
-      const int64 down = rows - i < side ? rows - i : side, across = columns - j < side ? columns - j : side;
-      kernels.transposed(down, across, x + (i + j * x_column) * size, x_column, square, side);
-      for (int64 k = 0; k < down; ++k) kernels.add(across, square + k * side * size, 1, y + ((i + k) * y_row + j) * size, 1);
-    }
-}
-
-[[gnu::noinline]] inline void copy(team& workers, loop<2> nest, const copy_kernels& kernels, const void* from, void* to, bool add) {
-  const auto row = add ? kernels.add : kernels.move;
+[[gnu::noinline]] inline void copy(team& workers, loop<2> nest, const copy_kernels& kernels, const void* from, void* to) {
   const auto x = [&](int64 at) { return static_cast<const char*>(from) + at * kernels.size; };
   const auto y = [&](int64 at) { return static_cast<char*>(to) + at * kernels.size; };
   const int to_last = unit_dimension(nest, 1), along = unit_dimension(nest, 0), last = nest.rank() - 1;
   if (to_last < 0 || along < 0 || to_last == along) {
     const int64 n = nest.inner(), sx = nest.inner_stride(0), sy = nest.inner_stride(1);
     for_rows(workers, nest.outer(), n, [&](int64 begin, int64 end) {
-      nest.each(begin, end, [&](const std::array<int64, 2>& at) { row(n, x(at[0]), sx, y(at[1]), sy); });
+      nest.each(begin, end, [&](const std::array<int64, 2>& at) { kernels.row(n, x(at[0]), sx, y(at[1]), sy); });
     });
     return;
   }
-  if (to_last != last) return copy(workers, nest.with_last(to_last), kernels, from, to, add);
+  if (to_last != last) return copy(workers, nest.with_last(to_last), kernels, from, to);
   // Transposed: tasks are bands of 64 of dimension `along`, for every index of the dimensions that remain.
   constexpr int64 band = 64;
   const int64 rows = nest.extent(along), columns = nest.inner(), bands = (rows + band - 1) / band;
@@ -116,26 +85,20 @@ inline void add_transposed(const copy_kernels& kernels, int64 rows, int64 column
   workers.parallel_for(rest.outer() * bands, [&](int64 task) {
     const auto at = rest.offsets(task / bands);
     const int64 first = task % bands * band, n = rows - first < band ? rows - first : band;
-    if (add) add_transposed(kernels, n, columns, x(at[0] + first), x_column, y(at[1] + first * y_row), y_row);
-    else kernels.transposed(n, columns, x(at[0] + first), x_column, y(at[1] + first * y_row), y_row);
+    kernels.transposed(n, columns, x(at[0] + first), x_column, y(at[1] + first * y_row), y_row);
   });
 }
 
 }  // namespace detail
 
-/// y[i...] (+)= x[i...] over `rank` <= 8 extents; strides in elements.
-template <class T>
-void copy(team& workers, int rank, const int64* extents, const T* x, const int64* x_strides, T* y,
-          const int64* y_strides, bool add) {
-  const detail::loop<2> nest(rank, extents, {x_strides, y_strides});
-  detail::copy_kernels kernels = detail::move_kernels_of(sizeof(T));
-  kernels.add = detail::add_row<T>;
-  detail::copy(workers, nest, kernels, x, y, add);
-}
-
-/// y[i...] = x[i...], elements of `size` bytes.
-inline void copy(team& workers, int rank, const int64* extents, std::size_t size, const void* x, const int64* x_strides, void* y, const int64* y_strides) {
-  detail::copy(workers, detail::loop<2>(rank, extents, {x_strides, y_strides}), detail::move_kernels_of(size), x, y, false);
+/// y[i...] = x[i...] over `rank` <= 8 extents; strides in elements, which are of 1, 2, 4 or 8 bytes.
+inline void copy(team& workers, int rank, const int64* extents, std::size_t size, const void* x, const int64* x_strides, void* y,
+                 const int64* y_strides) {
+  const auto kernels = size == 8   ? detail::copy_kernels_of<std::uint64_t>()
+                       : size == 4 ? detail::copy_kernels_of<std::uint32_t>()
+                       : size == 2 ? detail::copy_kernels_of<std::uint16_t>()
+                                   : detail::copy_kernels_of<std::uint8_t>();
+  detail::copy(workers, detail::loop<2>(rank, extents, {x_strides, y_strides}), kernels, x, y);
 }
 
 }  // namespace weft::cpu

@@ -1,10 +1,10 @@
-// Reductions: sums, maxima and minima over chosen dimensions, and the sum of squares of an array.
+// Reductions: sums, maxima and minima over chosen dimensions, a sum's way back, and the sum of squares of an array.
 // Invariant: the order of every sum depends on the shape alone.
 #pragma once
 
 #include <weft/backend/concept.hpp>
+#include <weft/backend/cpu/elementwise.hpp>
 #include <weft/backend/cpu/index.hpp>
-#include <weft/backend/cpu/vmath.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/reduce.inl>
 #include <weft/backend/cpu/each_target.inl>
@@ -20,6 +20,10 @@ accumulate_t<T> reduce_row(int64 n, const T* x) {
 template <reduce Kind, class T>
 void reduce_columns(int64 rows, int64 stride, int64 n, const T* x, accumulate_t<T>* y) {
   WEFT_DISPATCH(reduce_columns<Kind>, rows, stride, n, x, y);
+}
+template <class T>
+void repeat_number(int64 n, accumulate_t<T> number, T* to, bool add) {
+  WEFT_DISPATCH(repeat_number, n, number, to, add);
 }
 template <class T>
 double sum_of_squares_block(int64 n, const T* x) {
@@ -106,6 +110,29 @@ void reduce_dims(team& workers, int rank, const int64* extents, const bool* redu
       }
     });
   }
+}
+
+/// x (+)= y repeated along the dimensions where `reduced` is true: a sum's way back. Layouts as in reduce_dims.
+template <class T>
+void repeat(team& workers, int rank, const int64* extents, const bool* reduced, const T* y, T* x, bool add) {
+  require(rank >= 0 && rank <= max_rank, "repeat takes at most ", max_rank, " dimensions, not ", rank, ": join dimensions first.");
+  int64 from[max_rank], to[max_rank], kept = 1, all = 1;
+  for (int d = rank - 1; d >= 0; --d) {
+    to[d] = all, all *= extents[d];
+    from[d] = reduced[d] ? 0 : kept, kept *= reduced[d] ? 1 : extents[d];
+  }
+  if (all == 0) return;
+  const detail::loop<2> nest(rank, extents, {from, to});
+  const int64 width = nest.inner(), step = nest.inner_stride(0);
+  const int64 piece = width < detail::block_elements ? width : detail::block_elements, pieces = (width + piece - 1) / piece;
+  detail::for_rows(workers, nest.outer() * pieces, piece, [&](int64 begin, int64 end) {
+    for (int64 i = begin; i < end; ++i) {
+      const auto at = nest.offsets(i / pieces);
+      const int64 first = i % pieces * piece, n = width - first < piece ? width - first : piece;
+      if (step == 0) detail::repeat_number<T>(n, detail::widen(y[at[0]]), x + at[1] + first, add);
+      else detail::convert_block(n, y + at[0] + first, x + at[1] + first, add);
+    }
+  });
 }
 
 /// Sum of x[i]^2: squares and sums in double, blocks in order.

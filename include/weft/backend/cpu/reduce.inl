@@ -37,6 +37,12 @@ inline void reduce_columns(std::int64_t rows, std::int64_t stride, std::int64_t 
   }
 }
 
+/// to[i] (+)= number.
+template <class T>
+inline void repeat_number(std::int64_t n, accumulate_t<T> number, T* to, bool add) {
+  sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA { put(to + i, splat(number), add, count); });
+}
+
 template <class T>
 inline double sum_of_squares_block(std::int64_t n, const T* x) {
   return total(fold<T>(

@@ -51,27 +51,13 @@ struct device_kernels {
   /// to = from, over `rank` extents with the strides of each, in elements. Both have one type; whichever it is, bits move.
   static void copy(queue& q, int rank, const std::int64_t* extents, const array& from, const std::int64_t* from_strides, const array& to,
                    const std::int64_t* to_strides) {
-    const auto as = [&]<class T>(T) { copy(q, rank, extents, from.as<const T>(), from_strides, to.as<T>(), to_strides, false); };
+    const auto as = [&]<class T>(T) { copy_as(q, rank, extents, from.as<const T>(), from_strides, to.as<T>(), to_strides); };
     switch (size_of(from.type)) {
       case 8: return as(double());
       case 4: return as(float());
       case 2: return as(bf16());
       default: return as(std::uint8_t());
     }
-  }
-  /// to (+)= from; as above.
-  template <class T>
-  static void copy(queue& q, int rank, const std::int64_t* extents, const T* from, const std::int64_t* from_strides, T* to,
-                   const std::int64_t* to_strides, bool add) {
-    strided_copy_kernel<T> kernel{1, {}, {}, {}, from, to, add};
-    static_assert(kernel.max_extents == max_rank);
-    for (int d = 0; d < max_rank; ++d) {
-      kernel.extent[d] = d < rank ? extents[d] : 1;
-      kernel.from_stride[d] = d < rank ? from_strides[d] : 0;
-      kernel.to_stride[d] = d < rank ? to_strides[d] : 0;
-      kernel.n *= kernel.extent[d];
-    }
-    over_elements<T>(q, kernel.n, kernel, 1);
   }
   /// to (+)= from in another floating type.
   template <class From, class To>
@@ -129,6 +115,19 @@ struct device_kernels {
   template <class T>
   static constexpr std::size_t warp_scratch = static_cast<std::size_t>(Queue::block_threads / warp_size) * sizeof(accumulate_t<T>);
 
+  template <class T>
+  static void copy_as(queue& q, int rank, const std::int64_t* extents, const T* from, const std::int64_t* from_strides, T* to,
+                      const std::int64_t* to_strides) {
+    strided_copy_kernel<T> kernel{1, {}, {}, {}, from, to};
+    static_assert(kernel.max_extents == max_rank);
+    for (int d = 0; d < max_rank; ++d) {
+      kernel.extent[d] = d < rank ? extents[d] : 1;
+      kernel.from_stride[d] = d < rank ? from_strides[d] : 0;
+      kernel.to_stride[d] = d < rank ? to_strides[d] : 0;
+      kernel.n *= kernel.extent[d];
+    }
+    over_elements<T>(q, kernel.n, kernel, 1);
+  }
   // A kernel over n elements of T, `each` to a thread: as many blocks as that takes, at most what is worth having at once.
   template <class T, class Kernel>
   static void over_elements(queue& q, int64 n, const Kernel& kernel, int each = pack_size<T>) {

@@ -30,7 +30,6 @@ struct strided_copy_kernel {
   int64 extent[max_extents], from_stride[max_extents], to_stride[max_extents];
   const T* from;
   T* to;
-  bool add;
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
@@ -42,7 +41,7 @@ struct strided_copy_kernel {
         y += i % extent[d] * to_stride[d];
         i /= extent[d];
       }
-      *y = add ? block.template narrow<T>(block.widen(*y) + block.widen(*x)) : *x;
+      *y = *x;
     });
   }
 };
