@@ -195,24 +195,23 @@ TEST_CASE("gradients kept in another type than the value's") {
     using half = tensor<bf16, dims<batch, hidden>>;
     using half_row = tensor<bf16, dims<hidden>>;
     using four = tensor<bf16, dims<batch, seq, heads, head_dim>>;
-    // dtype `kept` for every input's gradient; all gradients one after another, as doubles.
-    const auto gradients_of = [&](dtype kept, auto f, auto... inputs) {
-      ((inputs.requires_grad(), inputs.slot->type = kept), ...);
+    // Every input's gradient is kept in type G; all gradients one after another, as doubles.
+    const auto gradients_of = [&]<class G>(G, auto f, auto... inputs) {
+      (detail::keep_gradient_in<cpu_backend, G, bf16>(*inputs.requires_grad().slot), ...);
       backward(sum(cast<float>(f(inputs...))));
       std::vector<double> out;
       const auto add = [&](const array& g) {
-        REQUIRE(g.type == kept);
+        REQUIRE(g.type == dtype_of<G>);
         for (std::int64_t i = 0; i < g.elements(); ++i)
-          out.push_back(kept == dtype::bf16 ? double(float(g.as<bf16>()[i])) : kept == dtype::f32 ? double(g.as<float>()[i]) : g.as<double>()[i]);
+          out.push_back(static_cast<double>(static_cast<accumulate_t<G>>(g.as<G>()[i])));
       };
       (add(inputs.slot->gradient), ...);
       return out;
     };
     // 2^-7: one rounding to bf16 more on one side than on the other, of gradients no larger than 4.
     const auto same = [&](auto f, auto... inputs) {
-      const auto own = gradients_of(dtype::bf16, f, inputs...);
-      for (dtype kept : {dtype::f32, dtype::f64}) {
-        const auto other = gradients_of(kept, f, inputs...);
+      const auto own = gradients_of(bf16(), f, inputs...);
+      for (const auto& other : {gradients_of(float(), f, inputs...), gradients_of(double(), f, inputs...)}) {
         REQUIRE(own.size() == other.size());
         double largest = 0;
         for (std::size_t i = 0; i < own.size(); ++i) {
@@ -240,7 +239,7 @@ TEST_CASE("bug: a 16-bit bias's gradient is rounded, or overflows, on its way to
     auto bias = ones<tensor<fp16, dims<hidden>>>(rank, {3}).requires_grad();
     auto turned = ones<tensor<fp16, dims<hidden, heads>>>(rank, {3, 2}).requires_grad();
     auto positions = ones<tensor<fp16, dims<seq, hidden>>>(rank, {4, 3}).requires_grad();
-    bias.slot->type = turned.slot->type = positions.slot->type = dtype::f32;
+    for (slot* s : {bias.slot.get(), turned.slot.get(), positions.slot.get()}) detail::keep_gradient_in<cpu_backend, float, fp16>(*s);
     const auto first = permute<heads, hidden>(rename<seq, heads>(slice<seq>(positions, 0, 2)));
     backward(sum(cast<float>(((x + bias) + turned) + first)), 65);
     for (int i = 0; i < 3; ++i) CHECK(bias.slot->gradient.as<float>()[i] == 2 * 2047 * 65);  // beyond fp16's 65504

@@ -246,6 +246,13 @@ void add_main(context& rank, const array& from, const array& to, bool add) {
           name_of(dtype_of<G>));
   (from.type == dtype_of<G> ? add_converted<Backend, G, G> : add_converted<Backend, G, T>)(rank, from, to, add);
 }
+/// From now on the gradient of this value, whose type is T, is kept in type G: a main gradient.
+template <class Backend, class G, class T>
+void keep_gradient_in(slot& s) {
+  s.type = dtype_of<G>;
+  s.add_main = nullptr;
+  if constexpr (!std::is_same_v<G, T>) s.add_main = add_main<Backend, G, T>;
+}
 
 /// Contributes a gradient of type G that is already there to input i, a value of type T; without copying it where that is
 /// possible.
@@ -259,7 +266,9 @@ void contribute(context& rank, tape_node& node, int i, const array& gradient) {
     return;
   }
   const gradient_target to = target<Backend>(rank, node, i);
-  (s->add_main ? s->add_main : add_converted<Backend, T, G>)(rank, gradient, to.to, to.add);
+  if (s->add_main) return s->add_main(rank, gradient, to.to, to.add);
+  require(s->type == dtype_of<T>, "a gradient of type ", name_of(s->type), " of a value of another type was not asked for by keep_gradient_in");
+  add_converted<Backend, T, G>(rank, gradient, to.to, to.add);
 }
 
 /// Whether input i is the same value as an earlier input.

@@ -219,8 +219,7 @@ class parameter_store final : public unit_hooks {
     require(!group_ || std::find(p.pending.begin(), p.pending.end(), config_.axis) != p.pending.end(), "the gradient of parameter ", p.name,
             " is not left pending over ", std::string(group_ ? group_->name : ""),
             ", the sharding policy's axis, so summing it there would be wrong; declare it as weight<strategy, dims<...>>");
-    p.slot->type = dtype_of<gradient>;
-    p.slot->add_main = std::is_same_v<gradient, compute> ? nullptr : detail::add_main<Backend, gradient, compute>;
+    detail::keep_gradient_in<Backend, gradient, compute>(*p.slot);
   }
 
   void allocate(unit_state& s, int parts) {

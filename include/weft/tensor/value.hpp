@@ -45,7 +45,7 @@ struct slot {
   int references = 0;
   pool* home = nullptr;              // where its memory came from; null: the heap
   weft::shape shape;
-  dtype type = dtype::f32;           // of the gradient: the value's, or that of main gradients
+  dtype type = dtype::f32;           // of the gradient: the value's, or that of main gradients (see keep_gradient_in)
   /// Main gradients: to (+)= from, a gradient in the value's type or already in theirs. Null: the gradient has the value's type.
   void (*add_main)(context& rank, const array& from, const array& to, bool add) = nullptr;
   memory category = memory::activations;

@@ -51,7 +51,7 @@ mlp_outcome run_mlp(const mlp_sizes& size) {
     for (parameter_record& p : parameters) {
       using flat = basic_tensor<compute, dims<hidden>, layout<>, backend>;
       p.live = normal<flat>(rank, p.name, {p.local.elements()}, p.init.stddev).data.reshaped(p.local);
-      p.slot->type = dtype_of<typename S::precision::gradient>;
+      detail::keep_gradient_in<backend, typename S::precision::gradient, compute>(*p.slot);
       p.slot->gradient = rank.make(p.slot->type, p.local, memory::gradients);
     }
     activations x = normal<activations>(rank, "x", {size.batch, size.seq, size.hidden});
