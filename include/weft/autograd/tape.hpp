@@ -237,7 +237,7 @@ gradient_target target(context& rank, tape_node& node, int i) {
 /// to (+)= from, element by element, converted from From to To. Only floating values have gradients.
 template <class Backend, class To, class From>
 void add_converted([[maybe_unused]] context& rank, [[maybe_unused]] const array& from, [[maybe_unused]] const array& to, [[maybe_unused]] bool add) {
-  if constexpr (floating<To>) Backend::convert(rank.queue<Backend>(), from.elements(), static_cast<const From*>(from.as<From>()), to.as<To>(), add);
+  if constexpr (floating<To>) Backend::convert(rank.queue<Backend>(), from.elements(), from.as<From>(), to.as<To>(), add);
 }
 /// slot::add_main for gradients of type G of values of type T.
 template <class Backend, class G, class T>

@@ -84,7 +84,7 @@ struct cross_entropy_operator {
     const std::int64_t n = logits.shape[logits.shape.rank - 1], rows = logits.elements() / n;
     array g = rank.make(dtype_of<A>, lse.shape);
     const bool along_rows = true;
-    Backend::repeat(queue, 1, &rows, &along_rows, static_cast<const A*>(node.output_gradient().template as<A>()), g.template as<A>(), false);
+    Backend::repeat(queue, 1, &rows, &along_rows, node.output_gradient().template as<A>(), g.template as<A>(), false);
     array d = logits.buffer.unique() ? logits : rank.make(dtype_of<T>, logits.shape);
     Backend::cross_entropy_backward(queue, rows, at.columns(n), logits.template as<T>(), at.begin, targets.template as<std::int32_t>(),
                                     lse.template as<A>(), g.template as<A>(), at.smoothing, at.vocab, d.template as<T>(), n);

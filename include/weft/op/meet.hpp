@@ -119,10 +119,11 @@ struct met {
 /// x promoted `invariant -> replicate` on every axis where the outcome varies and x does not.
 template <class Out, any_tensor X>
 value promoted(const X& x) {
+  using engine = conversion<typename X::backend>;
   value v = x;
   [&]<class... As>(list<As...>) {
     ((promotes(state_on<layout_of<X>, As>, state_on<Out, As>)
-          ? void(v = conversion<typename X::backend>::promote(v, id_of<As>, conversion<typename X::backend>::template vjp<typename X::element_type>))
+          ? void(v = engine::promote(v, id_of<As>, engine::template vjp<typename X::element_type>))
           : void()),
      ...);
   }(axes_of<Out>{});

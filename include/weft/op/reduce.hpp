@@ -50,8 +50,8 @@ struct reduction_operator {
     const array& dy = node.output_gradient();
     const gradient_target to = node.input(0)->type == dtype_of<T> ? target<Backend>(rank, node, 0) : gradient_target{};
     array dx = to ? to.to : rank.make(dtype_of<T>, at.in);
-    Backend::repeat(rank.queue<Backend>(), at.in.rank, at.in.extent, at.reduced.at, static_cast<const T*>(dy.template as<T>()),
-                    dx.template as<T>(), to.add);
+    Backend::repeat(rank.queue<Backend>(), at.in.rank, at.in.extent, at.reduced.at, dy.template as<T>(), dx.template as<T>(),
+                    to.add);
     if (!to) contribute<Backend, T>(rank, node, 0, dx);
   }
 };

@@ -148,7 +148,7 @@ TEST_CASE_TEMPLATE("conversions and filling are the CPU's", From, float, double,
       for (const bool add : {false, true}) {
         auto got = numbers<To>(n, 8), want = got;
         weft::cpu::convert(cores, n, x.data(), want.data(), add);
-        host_cuda_backend::convert(queue, n, static_cast<const From*>(x.data()), got.data(), add);
+        host_cuda_backend::convert(queue, n, x.data(), got.data(), add);
         if (add) check_alike(got, want, 4);
         else CHECK(same_bits(got, want));
       }
