@@ -3,12 +3,14 @@
 // Invariant: nothing is allocated here; a parameter's value is wherever its slot's `live` points.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <string>
 #include <vector>
 
 #include <weft/autograd/tape.hpp>
 #include <weft/nn/unit_observer.hpp>
+#include <weft/op/placed.hpp>
 
 namespace weft {
 
@@ -30,6 +32,14 @@ struct parameter_record {
   bool counted = true;            // in norms; not where this rank's copy is another stage's parameter
   ref<weft::slot> slot;
   array live;                     // where its value is just now, in the compute type
+
+  placed_slice placed() const {
+    placed_slice at{local.rank};
+    std::copy_n(local.extent, local.rank, at.local);
+    std::copy_n(global.extent, local.rank, at.global);
+    std::copy_n(offset, local.rank, at.first);
+    return at;
+  }
 };
 
 /// Parameters that are gathered, reduced and freed at once, in the order of their registration.
@@ -131,7 +141,7 @@ auto in_unit(context& rank, unit_hooks& hooks, int unit, F&& f, const X& x) {
   }
   if (rank.observer) rank.observer->forward_begins(unit, x);
   auto y = f(x);
-  if (rank.observer) rank.observer->forward_ends(unit, y, detail::cut_axes<layout_of<decltype(y)>>());
+  if (rank.observer) rank.observer->forward_ends(unit, y, detail::cut_axes<layout_of<decltype(y)>>(), detail::placed(y));
   if (rank.tape) {
     tape_node& leave = rank.tape->push();
     leave.name = "unit ends";

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/backend/concept.hpp>
 #include <weft/comm/context.hpp>
 
 namespace weft {
@@ -16,8 +17,9 @@ class unit_observer {
   virtual ~unit_observer() = default;
   /// `x` flows in; the unit's weights are at hand.
   virtual void forward_begins(int unit, const value& x) = 0;
-  /// `y` flows out. `cut`: the axes along which the ranks hold different parts of it, or different addends.
-  virtual void forward_ends(int unit, const value& y, const std::vector<axis_id>& cut) = 0;
+  /// `y` flows out. `cut`: the axes along which the ranks hold different parts of it, or different addends; `at`: where this
+  /// rank's lies.
+  virtual void forward_ends(int unit, const value& y, const std::vector<axis_id>& cut, const placed_slice& at) = 0;
   /// The gradient of what flowed out; null where there is none.
   virtual void backward_begins(int unit, const array* gradient) = 0;
   /// The gradient of what flowed in, or null; those of the unit's weights are in their slots, not yet summed over

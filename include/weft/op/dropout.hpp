@@ -6,6 +6,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/backend/concept.hpp>
+#include <weft/op/placed.hpp>
 #include <weft/tensor/random.hpp>
 
 namespace weft {
@@ -55,18 +56,7 @@ X dropout(const X& x, double rate, std::uint64_t stream) {
   require(rate >= 0 && rate < 1, "a dropout rate is from 0 to below 1, not ", rate);
   if (rate == 0) return x;
   using engine = detail::dropout_operator<typename X::backend, typename X::element_type>;
-  typename engine::attributes at{{rate, x.rank->seed, stream}, {}};
-  [&]<class... Es>(dims<Es...>) {
-    (([&] {
-       const int d = at.at.rank++;
-       const std::int64_t n = x.template local_extent<tag_of<Es>>();
-       at.at.local[d] = n;
-       at.at.global[d] = global_extent<layout_of<X>, tag_of<Es>>(*x.rank, n);
-       at.at.first[d] = n * shard_index<layout_of<X>, tag_of<Es>>(*x.rank);
-     }()),
-     ...);
-  }(dims_of<X>{});
-  return X(engine::forward(x, at));
+  return X(engine::forward(x, {{rate, x.rank->seed, stream}, detail::placed(x)}));
 }
 
 }  // namespace weft

@@ -47,6 +47,7 @@ struct stored_parameter {
   int unit;
   const parameter_record& record;
   axis_id storage;
+  std::int64_t begin;  // of what follows, within the rank's slice of the parameter
   array weight, gradient, first, second;  // weight: the master weight; first, second: the optimizer's moments
 };
 

@@ -133,7 +133,7 @@ class parameter_store final : public unit_hooks {
         const std::int64_t o = part.begin - u.optimizer_range.begin;
         const shape size{1, {part.size()}};
         const auto state = [&](const array& a) { return array(a.template as<master>() + o, dtype_of<master>, size); };
-        f(stored_parameter{static_cast<int>(i), *r.parameter, config_.shards_optimizer ? config_.axis : nullptr,
+        f(stored_parameter{static_cast<int>(i), *r.parameter, config_.shards_optimizer ? config_.axis : nullptr, part.begin - r.begin,
                            state(u.master_weights), array(u.gradient_at(part.begin), dtype_of<gradient>, size),
                            state(u.first), state(u.second)});
       }

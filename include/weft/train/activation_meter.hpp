@@ -2,20 +2,10 @@
 #pragma once
 
 #include <weft/nn/parameters.hpp>
+#include <weft/train/share_statistics.hpp>
 #include <weft/train/unit_statistics.hpp>
 
 namespace weft {
-
-/// Statistics of an array of any floating type; of another type, nothing.
-template <class Backend>
-array_statistics statistics_of(context& rank, const array& x) {
-  return visit_dtype(x.type, [&]<class T>() {
-    if constexpr (floating<T>)
-      return Backend::statistics(rank.queue<Backend>(), x.elements(), static_cast<const T*>(x.as<T>()));
-    else
-      return array_statistics();
-  });
-}
 
 /// While it observes: adds the output of every unit's forward to `parts`, over as many micro-batches as there are. An
 /// output that is left partial is measured as the addends that the ranks hold.
@@ -26,10 +16,10 @@ class activation_meter final : public unit_observer {
       : rank_(rank), registry_(registry), parts_(parts) {}
 
   void forward_begins(int, const value&) override { ++depth_; }
-  void forward_ends(int unit, const value& y, const std::vector<axis_id>& cut) override {
+  void forward_ends(int unit, const value& y, const std::vector<axis_id>& cut, const placed_slice& at) override {
     if (--depth_ > 0) return;
     const std::string& name = registry_.units()[static_cast<std::size_t>(unit)].name;
-    parts_.add(rank_, name, measured::activation, cut, nullptr, statistics_of<Backend>(rank_, y.held()));
+    parts_.add(rank_, name, measured::activation, cut, nullptr, statistics_of<Backend>(rank_, y.held(), at, 0));
   }
   void backward_begins(int, const array*) override {}
   void backward_ends(int, const array*) override {}

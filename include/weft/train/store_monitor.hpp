@@ -4,6 +4,7 @@
 
 #include <weft/parallel/flat_unit.hpp>
 #include <weft/train/fault_finder.hpp>
+#include <weft/train/share_statistics.hpp>
 #include <weft/train/training.hpp>
 
 namespace weft {
@@ -14,8 +15,9 @@ void measure_stored(context& rank, Store& store, const parameter_registry& regis
                     measured_parts& parts) {
   store.each_stored([&](const stored_parameter& p) {
     if (!p.record.counted) return;  // another rank's
+    const placed_slice at = p.record.placed();
     const auto add = [&](measured kind, const array& x, double scale) {
-      array_statistics s = statistics_of<Backend>(rank, x);
+      array_statistics s = statistics_of<Backend>(rank, x, at, p.begin);
       s.scale(scale);
       parts.add(rank, registry.units()[static_cast<std::size_t>(p.unit)].name, kind, p.record.sharded, p.storage, s);
     };

@@ -1,0 +1,56 @@
+// Statistics of one rank's share of a tensor. Invariant: padding, where ranks share an extent that they don't divide, is left out.
+#pragma once
+
+#include <algorithm>
+
+#include <weft/backend/concept.hpp>
+#include <weft/comm/context.hpp>
+
+namespace weft {
+
+/// Statistics of an array of any floating type; of another type, nothing.
+template <class Backend>
+array_statistics statistics_of(context& rank, const array& x) {
+  return visit_dtype(x.type, [&]<class T>() {
+    if constexpr (floating<T>)
+      return Backend::statistics(rank.queue<Backend>(), x.elements(), static_cast<const T*>(x.as<T>()));
+    else
+      return array_statistics();
+  });
+}
+
+namespace detail {
+
+/// Calls f(begin, count) for the elements begin ... end-1 of a slice, row-major, that lie within the whole: for runs of
+/// neighbours, in order.
+template <class F>
+void each_run_within(const placed_slice& at, std::int64_t begin, std::int64_t end, F&& f) {
+  const auto within = [&](int d) { return std::clamp<std::int64_t>(at.global[d] - at.first[d], 0, at.local[d]); };
+  int last = at.rank - 1;  // that has padding
+  std::int64_t inner = 1;
+  for (; last >= 0 && within(last) == at.local[last]; --last) inner *= at.local[last];
+  if (last < 0) return f(begin, end - begin);
+  const std::int64_t row = inner * at.local[last], run = inner * within(last);
+  for (std::int64_t r = begin / row; r * row < end; ++r) {
+    bool inside = true;
+    std::int64_t rest = r;
+    for (int d = last - 1; d >= 0; rest /= at.local[d--]) inside = inside && rest % at.local[d] < within(d);
+    const std::int64_t from = std::max(begin, r * row), to = std::min(end, r * row + run);
+    if (inside && from < to) f(from, to - from);
+  }
+}
+
+}  // namespace detail
+
+/// Of x, which is the elements from `first` on of the slice that lies `at`: those within the whole tensor.
+template <class Backend>
+array_statistics statistics_of(context& rank, const array& x, const placed_slice& at, std::int64_t first) {
+  array_statistics all;
+  detail::each_run_within(at, first, first + x.elements(), [&](std::int64_t begin, std::int64_t count) {
+    auto* data = static_cast<std::byte*>(x.data) + (begin - first) * static_cast<std::int64_t>(size_of(x.type));
+    all.join(statistics_of<Backend>(rank, array(data, x.type, {1, {count}})));
+  });
+  return all;
+}
+
+}  // namespace weft
