@@ -248,6 +248,25 @@ TEST_CASE("bug: a 16-bit bias's gradient is rounded, or overflows, on its way to
   });
 }
 
+TEST_CASE("a cast's gradient is not rounded to 16 bits on its way to a wider main gradient") {
+  alone([](context& rank) {
+    auto w = ones<tensor<fp16, dims<hidden>>>(rank, {3}).requires_grad();
+    auto v = ones<tensor<bf16, dims<hidden>>>(rank, {3}).requires_grad();
+    detail::keep_gradient_in<cpu_backend, float, fp16>(*w.slot);
+    detail::keep_gradient_in<cpu_backend, double, bf16>(*v.slot);
+    for (int times = 1; times <= 2; ++times) {
+      backward(sum(cast<double>(w)), 100001);
+      backward(sum(cast<float>(v)), 100001);
+      for (int i = 0; i < 3; ++i) {
+        CHECK(w.slot->gradient.as<float>()[i] == static_cast<float>(100001 * times));
+        CHECK(v.slot->gradient.as<double>()[i] == 100001.0 * times);
+      }
+    }
+    CHECK_THROWS_WITH_AS(cast<float>(ones<tensor<std::int32_t, dims<hidden>>>(rank, {3})),
+                         "only floating tensors are converted and have gradients, not int32 to fp32", error);
+  });
+}
+
 TEST_CASE("logits that are a parameter are not written over") {
   alone([](context& rank) {
     matrix x = normal<matrix>(rank, "x", {2, 4});

@@ -234,10 +234,11 @@ gradient_target target(context& rank, tape_node& node, int i) {
   return {s->gradient, std::exchange(s->has_gradient, true), false};
 }
 
-/// to (+)= from, element by element, converted from From to To. Only floating values have gradients.
+/// to (+)= from, element by element, converted from From to To. Throws where one of them is not floating.
 template <class Backend, class To, class From>
-void add_converted([[maybe_unused]] context& rank, [[maybe_unused]] const array& from, [[maybe_unused]] const array& to, [[maybe_unused]] bool add) {
-  if constexpr (floating<To>) Backend::convert(rank.queue<Backend>(), from.elements(), from.as<From>(), to.as<To>(), add);
+void add_converted([[maybe_unused]] context& rank, const array& from, const array& to, [[maybe_unused]] bool add) {
+  if constexpr (!floating<To> || !floating<From>) fail("only floating tensors are converted and have gradients, not ", name_of(from.type), " to ", name_of(to.type));
+  else Backend::convert(rank.queue<Backend>(), from.elements(), from.as<From>(), to.as<To>(), add);
 }
 /// slot::add_main for gradients of type G of values of type T.
 template <class Backend, class G, class T>

@@ -109,13 +109,18 @@ struct cast_operator {
     return y;
   }
   static void vjp(context& rank, tape_node& node) { 
-    const array& dy = node.output_gradient();
     const slot* x = node.input(0).get();
     if (!x) return;
-    if (x->type == dtype_of<From> || x->type == dtype_of<To>) return contribute<Backend, From, To>(rank, node, 0, dy);
-    array dx = rank.make(dtype_of<From>, dy.shape);  // for main gradients of a third type
-    add_converted<Backend, From, To>(rank, dy, dx, false);
-    contribute<Backend, From>(rank, node, 0, dx);
+    if (x->type == dtype_of<From> || x->type == dtype_of<To>) contribute<Backend, From, To>(rank, node, 0, node.output_gradient());
+    else if (x->type == dtype::f64) back_as<double>(rank, node);  // main gradients of a third type
+    else if (x->type == dtype::f32) back_as<float>(rank, node);
+    else back_as<From>(rank, node);
+  }
+  template <class G>
+  static void back_as(context& rank, tape_node& node) {
+    array dx = rank.make(dtype_of<G>, node.output_gradient().shape);
+    add_converted<Backend, G, To>(rank, node.output_gradient(), dx, false);
+    contribute<Backend, From, G>(rank, node, 0, dx);
   }
 };
 

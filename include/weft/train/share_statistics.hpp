@@ -25,6 +25,7 @@ namespace detail {
 /// neighbours, in order.
 template <class F>
 void each_run_within(const placed_slice& at, std::int64_t begin, std::int64_t end, F&& f) {
+  if (begin == end) return;
   const auto within = [&](int d) { return std::clamp<std::int64_t>(at.global[d] - at.first[d], 0, at.local[d]); };
   int last = at.rank - 1;  // that has padding
   std::int64_t inner = 1;

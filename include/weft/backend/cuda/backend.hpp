@@ -51,11 +51,14 @@ struct device_kernels {
   /// to = from, over `rank` extents with the strides of each, in elements. Both have one type; whichever it is, bits move.
   static void copy(queue& q, int rank, const std::int64_t* extents, const array& from, const std::int64_t* from_strides, const array& to,
                    const std::int64_t* to_strides) {
-    const auto as = [&]<class T>(T) { copy_as(q, rank, extents, from.as<const T>(), from_strides, to.as<T>(), to_strides); };
+    const auto as = [&]<class Bits>(Bits) {
+      using T = moved_bits<Bits>;
+      copy_as(q, rank, extents, from.as<const T>(), from_strides, to.as<T>(), to_strides);
+    };
     switch (size_of(from.type)) {
-      case 8: return as(double());
-      case 4: return as(float());
-      case 2: return as(bf16());
+      case 8: return as(std::uint64_t());
+      case 4: return as(std::uint32_t());
+      case 2: return as(std::uint16_t());
       default: return as(std::uint8_t());
     }
   }

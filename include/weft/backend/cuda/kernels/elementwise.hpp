@@ -22,7 +22,13 @@ struct fill_kernel {
   }
 };
 
-/// to (+)= from, over n = the product of the extents, each array with its own strides in elements. Extents not used are 1.
+/// An element moved as bits, whatever its type.
+template <class Bits>
+struct [[gnu::may_alias]] moved_bits {
+  Bits bits;
+};
+
+/// to = from, over n = the product of the extents, each array with its own strides in elements. Extents not used are 1.
 template <class T>
 struct strided_copy_kernel {
   static constexpr int max_extents = 8;
