@@ -53,7 +53,15 @@ struct device_kernels {
                    const std::int64_t* to_strides) {
     const auto as = [&]<class Bits>(Bits) {
       using T = moved_bits<Bits>;
-      copy_as(q, rank, extents, from.as<const T>(), from_strides, to.as<T>(), to_strides);
+      strided_copy_kernel<T> kernel{1, {}, {}, {}, from.as<const T>(), to.as<T>()};
+      static_assert(kernel.max_extents == max_rank);
+      for (int d = 0; d < max_rank; ++d) {
+        kernel.extent[d] = d < rank ? extents[d] : 1;
+        kernel.from_stride[d] = d < rank ? from_strides[d] : 0;
+        kernel.to_stride[d] = d < rank ? to_strides[d] : 0;
+        kernel.n *= kernel.extent[d];
+      }
+      over_elements<T>(q, kernel.n, kernel, 1);
     };
     switch (size_of(from.type)) {
       case 8: return as(std::uint64_t());
@@ -118,19 +126,6 @@ struct device_kernels {
   template <class T>
   static constexpr std::size_t warp_scratch = static_cast<std::size_t>(Queue::block_threads / warp_size) * sizeof(accumulate_t<T>);
 
-  template <class T>
-  static void copy_as(queue& q, int rank, const std::int64_t* extents, const T* from, const std::int64_t* from_strides, T* to,
-                      const std::int64_t* to_strides) {
-    strided_copy_kernel<T> kernel{1, {}, {}, {}, from, to};
-    static_assert(kernel.max_extents == max_rank);
-    for (int d = 0; d < max_rank; ++d) {
-      kernel.extent[d] = d < rank ? extents[d] : 1;
-      kernel.from_stride[d] = d < rank ? from_strides[d] : 0;
-      kernel.to_stride[d] = d < rank ? to_strides[d] : 0;
-      kernel.n *= kernel.extent[d];
-    }
-    over_elements<T>(q, kernel.n, kernel, 1);
-  }
   // A kernel over n elements of T, `each` to a thread: as many blocks as that takes, at most what is worth having at once.
   template <class T, class Kernel>
   static void over_elements(queue& q, int64 n, const Kernel& kernel, int each = pack_size<T>) {
