@@ -3,13 +3,14 @@
 using namespace weft;
 
 int main() {
-  launch<strategy<mesh<tp>>>({.tp = 2}, [](context& rank) {
-    auto x = normal<tensor<float, dims<batch, hidden>>>(rank, "x", {4, 8});
-    auto w = normal<tensor<float, dims<hidden, ffn>, shard<ffn, tp>>>(rank, "w", {8, 16}).requires_grad();
-    auto v = normal<tensor<float, dims<ffn, hidden>, shard<ffn, tp>>>(rank, "v", {16, 8});
+  launch<strategy<mesh<tp>>>({.tp = 2}, [](context& ctx) {
+    auto x = normal<tensor<float, dims<batch, hidden>>>(ctx, "x", {4, 8});
+    auto w = normal<tensor<float, dims<hidden, ffn>, shard<ffn, tp>>>(ctx, "w", {8, 16}).requires_grad();
+    auto v = normal<tensor<float, dims<ffn, hidden>, shard<ffn, tp>>>(ctx, "v", {16, 8});
 
-    auto h = silu(contract<hidden>(x, w));         // [batch, ffn/tp]
-    auto y = all_reduce<tp>(contract<ffn>(h, v));  // [batch, hidden]; without all_reduce<tp> the next line doesn't compile
+    auto h = silu(contract<hidden>(x, w));  // [batch, ffn/tp]
+    auto y =
+        all_reduce<tp>(contract<ffn>(h, v));  // [batch, hidden]; without all_reduce<tp> the next line doesn't compile
     auto loss = mean(square(y));
     backward(loss);
 

@@ -1,9 +1,9 @@
-// Trains a byte-level Llama on a text. The strategy is a template argument of everything that computes; the program holds
-// forty-eight of them (train_llama/*.cpp) and picks one by name. Errors: one sentence on stderr; exit code 2 for what can't be
-// read on the command line, 1 for the rest.
-#include <CLI/CLI.hpp>
-
+// Trains a byte-level Llama on a text. The strategy is a template argument of everything that computes; the program
+// holds forty-eight of them (train_llama/*.cpp) and picks one by name. Errors: one sentence on stderr; exit code 2 for
+// what can't be read on the command line, 1 for the rest.
 #include <cstdio>
+
+#include <CLI/CLI.hpp>
 
 #include "train_llama/settings.hpp"
 
@@ -87,7 +87,8 @@ int main(int argc, char** argv) {
     s.sample.seed = s.seed;
     resolve(s);
     if (print_config) return std::fputs(to_json(s).c_str(), stdout) < 0;
-    weft::require(!s.data.empty(), "there is no text to train on; give one with --data FILE (examples/run.sh makes one by itself)");
+    weft::require(!s.data.empty(),
+                  "there is no text to train on; give one with --data FILE (examples/run.sh makes one by itself)");
     for (const choice& c : choices())
       if (c.name == name_of(s)) c.run(s);
   } catch (const std::exception& e) {

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
-
 #include <stdlib.h>
+#include <string>
 
 namespace weft_test {
 
@@ -12,7 +11,8 @@ class temporary_folder {
  public:
   temporary_folder() {
     std::string pattern = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::filesystem::filesystem_error("mkdtemp", std::error_code(errno, std::generic_category()));
+    if (!mkdtemp(pattern.data()))
+      throw std::filesystem::filesystem_error("mkdtemp", std::error_code(errno, std::generic_category()));
     path_ = pattern;
   }
   ~temporary_folder() {

@@ -1,5 +1,5 @@
-// Weft's side of bench/compare: trains a Llama or a GPT-2 on made-up tokens, one step for each line on stdin, and answers each
-// with a line of JSON. Weights, tokens and optimizer are those of torch_step.py.
+// Weft's side of bench/compare: trains a Llama or a GPT-2 on made-up tokens, one step for each line on stdin, and
+// answers each with a line of JSON. Weights, tokens and optimizer are those of torch_step.py.
 //   g++ -std=c++20 -O2 -Iinclude bench/compare/step.cpp -o step -pthread && yes | ./step fp32 threads 1 dp 1 layers 4
 //   ...
 #include <atomic>
@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+
 #include <weft/train/trainer.hpp>
 #include <weft/weft.hpp>
 
@@ -60,9 +61,9 @@ class gated_tokens {
     return {generate<Ids>(*rank(), {count, length}, token),
             generate<Ids>(*rank(), {count, length}, [&](std::int64_t i) { return token(i + 1); })};
   }
-  void wait(context& rank, bool more) const {
+  void wait(context& ctx, bool more) const {
     arrived_.arrive_and_wait();
-    if (rank.is_first()) {
+    if (ctx.is_first()) {
       if (running_) {
         const double seconds = std::chrono::duration<double>(clock::now() - begin_).count();
         std::printf("{\"seconds\": %.6f, \"peak_kb\": %ld}\n", seconds, status("VmHWM:"));
@@ -93,16 +94,18 @@ void train(std::map<std::string, long> of, const Config& config) {
   const gated_tokens data(dp, of["vocab"]);
   launch<typename Model::strategy>(
       {.dp = dp},
-      [&](context& rank) {
-        data.rank() = &rank;
-        Model model(rank, config);
-        trainer training(rank, model, {.lr = 1e-3});
-        if (rank.is_first()) std::printf("{\"parameters\": %ld}\n", static_cast<long>(model.config().parameters()));
-        const auto result = training.run(
-            data,
-            {.steps = of["steps"], .batch = of["batch"], .schedule = {.floor = 1}, .validation_sequences = 0, .print = false});
+      [&](context& ctx) {
+        data.rank() = &ctx;
+        Model model(ctx, config);
+        trainer training(ctx, model, {.lr = 1e-3});
+        if (ctx.is_first()) std::printf("{\"parameters\": %ld}\n", static_cast<long>(model.config().parameters()));
+        const auto result = training.run(data, {.steps = of["steps"],
+                                                .batch = of["batch"],
+                                                .schedule = {.floor = 1},
+                                                .validation_sequences = 0,
+                                                .print = false});
         data.finish();
-        if (rank.is_first()) std::printf("{\"first_loss\": %.5f, \"loss\": %.5f}\n", result.first_loss, result.loss);
+        if (ctx.is_first()) std::printf("{\"first_loss\": %.5f, \"loss\": %.5f}\n", result.first_loss, result.loss);
       },
       {.threads_per_rank = static_cast<int>(of["threads"])});
 }

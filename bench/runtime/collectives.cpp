@@ -1,11 +1,11 @@
 // Collectives between threads: payload bytes over time, per rank count and size.
 // Each repetition times a batch of operations on rank 0, all ranks running the same batch; memory is touched before.
-#include <benchmark/benchmark.h>
-
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <vector>
+
+#include <benchmark/benchmark.h>
 
 #include "weft/comm/threads.hpp"
 

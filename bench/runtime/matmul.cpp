@@ -1,10 +1,11 @@
 // Matrix products: GFLOP/s of y = x W (nn), y = x W^T (nt) and dW = x^T dy (tn) for shapes of small language models.
 // Names read kind/m/n/k/threads. WEFT_ISA=avx2 and so on shows other instruction sets.
-#include <benchmark/benchmark.h>
-
 #include <array>
 #include <cstdint>
 #include <vector>
+
+#include <benchmark/benchmark.h>
+
 #include <weft/backend/cpu/matmul.hpp>
 
 namespace {

@@ -2,11 +2,12 @@
 // with weights take when each is run alone ("products"). Names read
 // precision/layers/hidden/heads/kv_heads/seq/batch/threads. The products inside attention are not counted: they are
 // part of a fused kernel.
-#include <benchmark/benchmark.h>
-
 #include <algorithm>
 #include <chrono>
 #include <vector>
+
+#include <benchmark/benchmark.h>
+
 #include <weft/weft.hpp>
 
 namespace {
@@ -48,15 +49,15 @@ void step(benchmark::State& state) {
   double seconds = 0, alone = 0;
   launch<S>(
       {},
-      [&](context& rank) {
-        llama<S> model(rank, wanted);
-        parameter_store<cpu_backend, Precision> store(rank, model.registry(), config_of<typename S::sharding>());
+      [&](context& ctx) {
+        llama<S> model(ctx, wanted);
+        parameter_store<cpu_backend, Precision> store(ctx, model.registry(), config_of<typename S::sharding>());
         model.use(store);
         const adamw optimizer;
         const auto token = [](std::int64_t i) { return (i * i * 5 + i * 3) % 256; };
         using ids = typename llama<S>::ids;
-        const auto x = generate<ids>(rank, {sequences, wanted.max_seq}, token);
-        const auto y = generate<ids>(rank, {sequences, wanted.max_seq}, [&](std::int64_t i) { return token(i + 1); });
+        const auto x = generate<ids>(ctx, {sequences, wanted.max_seq}, token);
+        const auto y = generate<ids>(ctx, {sequences, wanted.max_seq}, [&](std::int64_t i) { return token(i + 1); });
         int t = 0;
         const auto once = [&] {
           store.begin_step(1);
@@ -77,7 +78,7 @@ void step(benchmark::State& state) {
         model.release();
         const llama_config& c = model.config();
         const auto of = [&](std::int64_t out, std::int64_t in) {
-          return products<typename Precision::compute>(rank.queue<cpu_backend>(), tokens, out, in);
+          return products<typename Precision::compute>(ctx.queue<cpu_backend>(), tokens, out, in);
         };
         alone =
             static_cast<double>(c.layers) * (2 * of(c.hidden, c.hidden) + 2 * of(c.kv_heads * c.head_dim, c.hidden) +

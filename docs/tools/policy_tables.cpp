@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <vector>
+
 #include <weft/weft.hpp>
 
 namespace {
@@ -56,30 +57,30 @@ cost measure(const store_config& config, const degrees& mesh_of, int micro_batch
   trace_log log(static_cast<int>(mesh_of.product()));
   launch<S>(
       mesh_of,
-      [&](context& rank) {
+      [&](context& ctx) {
         using weights = tensor<T, dims<hidden>, replicate<dp, fsdp>>;
         using stream = tensor<T, dims<batch, hidden>, shard<batch, dp, fsdp>>;
         parameter_registry registry;
         std::vector<weights> w(units);
         for (int u = 0; u < units; ++u) {
           registry.begin_unit("unit");
-          registry.add(rank, w[static_cast<std::size_t>(u)], "w" + std::to_string(u), {1, {width}}, {.constant = 1});
+          registry.add(ctx, w[static_cast<std::size_t>(u)], "w" + std::to_string(u), {1, {width}}, {.constant = 1});
         }
-        parameter_store<cpu_backend, Precision> store(rank, registry, config);
+        parameter_store<cpu_backend, Precision> store(ctx, registry, config);
         store.begin_step(micro_batches);
         for (int m = 0; m < micro_batches; ++m) {
-          stream x = ones<stream>(rank, {rank.size(), width});
+          stream x = ones<stream>(ctx, {ctx.size(), width});
           for (int u = 0; u < units; ++u)
             x = in_unit(
-                rank, store, u, [&](const stream& h) -> stream { return h * w[static_cast<std::size_t>(u)]; }, x);
+                ctx, store, u, [&](const stream& h) -> stream { return h * w[static_cast<std::size_t>(u)]; }, x);
           backward(sum(x));
           store.end_micro_batch();
         }
         store.finish_gradients();
         store.step(adamw{}.at(1, 1e-3));
-        rank.world.barrier().wait();
-        if (!rank.is_first()) return;
-        const memory_ledger& held = rank.memory.ledger();
+        ctx.world.barrier().wait();
+        if (!ctx.is_first()) return;
+        const memory_ledger& held = ctx.memory.ledger();
         const auto bytes = [&](memory category) {
           return static_cast<double>(held.peak[static_cast<std::size_t>(category)]);
         };

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 #include <vector>
+
 #include <weft/backend/cuda/backend.hpp>
 #include <weft/weft.hpp>
 

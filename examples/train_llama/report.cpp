@@ -25,32 +25,38 @@ void begin_run(settings& s, const weft::text_corpus& text) {
                            (s.degrees.pp > 1 ? "-pp" + std::to_string(s.degrees.pp) : "");
   s.plan.folder = weft::new_run_folder(s.out.empty() ? "runs/" + name : s.out);
   weft::write_file(s.plan.folder + "/config.json", to_json(s));
-  std::printf("%s on %d ranks, dp %d x tp %d x pp %d, %d core%s a rank\n", name_of(s).c_str(), s.ranks, s.degrees.dp, s.degrees.tp, s.degrees.pp, s.threads,
-              s.threads == 1 ? "" : "s");
+  std::printf("%s on %d ranks, dp %d x tp %d x pp %d, %d core%s a rank\n", name_of(s).c_str(), s.ranks, s.degrees.dp,
+              s.degrees.tp, s.degrees.pp, s.threads, s.threads == 1 ? "" : "s");
   std::printf("Llama with layers %lld, hidden %lld: %.2f M parameters; %lld sequences of %lld tokens a step\n",
-              static_cast<long long>(s.model.layers), static_cast<long long>(s.model.hidden), static_cast<double>(s.model.parameters()) / 1e6,
-              static_cast<long long>(s.plan.batch), static_cast<long long>(s.plan.seq));
-  std::printf("%s: %.2f MB of text, unigram entropy %.3f nats a byte\n", text.path.c_str(), static_cast<double>(text.bytes.size()) / 1e6,
-              text.entropy);
+              static_cast<long long>(s.model.layers), static_cast<long long>(s.model.hidden),
+              static_cast<double>(s.model.parameters()) / 1e6, static_cast<long long>(s.plan.batch),
+              static_cast<long long>(s.plan.seq));
+  std::printf("%s: %.2f MB of text, unigram entropy %.3f nats a byte\n", text.path.c_str(),
+              static_cast<double>(text.bytes.size()) / 1e6, text.entropy);
   std::fflush(stdout);
 }
 
-void end_run(const settings& s, const weft::text_corpus& text, const weft::training_result& r, const weft::memory_ledger& ledger,
-             const std::string& sample) {
-  std::printf("\n%lld steps in %s: loss %.3f, at first %.3f", static_cast<long long>(r.steps), weft::duration_text(r.seconds).c_str(), r.loss,
-              r.first_loss);
+void end_run(const settings& s, const weft::text_corpus& text, const weft::training_result& r,
+             const weft::memory_ledger& ledger, const std::string& sample) {
+  std::printf("\n%lld steps in %s: loss %.3f, at first %.3f", static_cast<long long>(r.steps),
+              weft::duration_text(r.seconds).c_str(), r.loss, r.first_loss);
   if (r.validation_loss >= 0) std::printf("; on held-out text %.3f", r.validation_loss);
-  std::printf(" nats a byte\nthe corpus's unigram entropy is %.3f: what knowing how frequent each byte is would reach\n", text.entropy);
+  std::printf(
+      " nats a byte\nthe corpus's unigram entropy is %.3f: what knowing how frequent each byte is would reach\n",
+      text.entropy);
   std::printf("memory of rank 0 at its peak, MiB: %.1f =", static_cast<double>(ledger.peak_total) / (1 << 20));
   for (std::size_t c = 0; c < ledger.at_peak.size(); ++c)
-    std::printf("%s %s %.1f", c ? " +" : "", std::string(weft::memory_names[c]).c_str(), static_cast<double>(ledger.at_peak[c]) / (1 << 20));
+    std::printf("%s %s %.1f", c ? " +" : "", std::string(weft::memory_names[c]).c_str(),
+                static_cast<double>(ledger.at_peak[c]) / (1 << 20));
   if (r.spikes + r.not_finite > 0)
     std::printf("\n%lld loss spikes; %lld steps with NaN or infinity, %lld gradient elements set to zero",
-                static_cast<long long>(r.spikes), static_cast<long long>(r.not_finite), static_cast<long long>(r.zeroed));
+                static_cast<long long>(r.spikes), static_cast<long long>(r.not_finite),
+                static_cast<long long>(r.zeroed));
   std::printf("\n%s holds config.json, metrics.jsonl, %smemory.json, sample.txt, and trace.json for ui.perfetto.dev\n",
               s.plan.folder.c_str(), s.plan.watch.every > 0 ? "monitor.jsonl, " : "");
   weft::write_file(s.plan.folder + "/sample.txt", s.prompt + sample + '\n');
-  if (!sample.empty()) std::printf("\n-- a sample, from the prompt on --\n%s%s\n", s.prompt.c_str(), harmless(sample).c_str());
+  if (!sample.empty())
+    std::printf("\n-- a sample, from the prompt on --\n%s%s\n", s.prompt.c_str(), harmless(sample).c_str());
 }
 
 }  // namespace train_llama

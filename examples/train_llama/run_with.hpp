@@ -3,9 +3,9 @@
 #pragma once
 
 #include <weft/io/text_dataset.hpp>
-#include <weft/weft.hpp>
 #include <weft/train/generate.hpp>
 #include <weft/train/trainer.hpp>
+#include <weft/weft.hpp>
 
 #include "report.hpp"
 
@@ -26,14 +26,16 @@ void run_with(settings s) {
   begin_run(s, *text);
   weft::trace_log collectives(s.ranks);
   s.plan.trace.collectives = &collectives;
-  weft::launch<S>(s.degrees, [&](weft::context& rank) {
-    weft::llama<S> model(rank, s.model);
-    const weft::text_dataset data(rank, text, s.held_out);
-    weft::trainer training(rank, model, s.optimizer);
-    const weft::training_result result = training.run(data, s.plan);
-    const std::string sample = weft::generate(model, s.prompt, s.sample);
-    if (rank.is_first()) end_run(s, *text, result, rank.memory.ledger(), sample);
-  }, {.seed = s.seed, .threads_per_rank = s.threads, .trace = &collectives});
+  weft::launch<S>(s.degrees,
+                  [&](weft::context& ctx) {
+                    weft::llama<S> model(ctx, s.model);
+                    const weft::text_dataset data(ctx, text, s.held_out);
+                    weft::trainer training(ctx, model, s.optimizer);
+                    const weft::training_result result = training.run(data, s.plan);
+                    const std::string sample = weft::generate(model, s.prompt, s.sample);
+                    if (ctx.is_first()) end_run(s, *text, result, ctx.memory.ledger(), sample);
+                  },
+                  {.seed = s.seed, .threads_per_rank = s.threads, .trace = &collectives});
 }
 
 /// All strategies of one precision.

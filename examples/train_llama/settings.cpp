@@ -27,7 +27,8 @@ std::size_t edits(const std::string& a, const std::string& b) {  // Levenshtein'
 }  // namespace
 
 std::string name_of(const settings& s) {
-  return s.sharding + '-' + s.precision + (s.checkpointing == "none" ? "" : '-' + s.checkpointing) + (s.sequence_parallel ? "-sp" : "");
+  return s.sharding + '-' + s.precision + (s.checkpointing == "none" ? "" : '-' + s.checkpointing) +
+         (s.sequence_parallel ? "-sp" : "");
 }
 
 const std::vector<choice>& choices() {
@@ -41,7 +42,8 @@ const std::vector<choice>& choices() {
 
 void check_name(const char* what, const std::string& given, std::vector<std::string> valid) {
   if (std::find(valid.begin(), valid.end(), given) != valid.end()) return;
-  std::stable_sort(valid.begin(), valid.end(), [&](const auto& a, const auto& b) { return edits(given, a) < edits(given, b); });
+  std::stable_sort(valid.begin(), valid.end(),
+                   [&](const auto& a, const auto& b) { return edits(given, a) < edits(given, b); });
   std::string list;
   for (const std::string& name : valid) list += (list.empty() ? "" : ", ") + name;
   weft::fail("there is no ", what, " called '", given, "'; there are, the nearest first: ", list);
@@ -51,7 +53,9 @@ void set_strategy(settings& s, const std::string& name) {
   std::vector<std::string> valid;
   for (const choice& c : choices()) valid.push_back(c.name);
   check_name("strategy", name, valid);
-  const auto has = [&](const std::string& part) { return ('-' + name + '-').find('-' + part + '-') != std::string::npos; };
+  const auto has = [&](const std::string& part) {
+    return ('-' + name + '-').find('-' + part + '-') != std::string::npos;
+  };
   s.sharding = name.substr(0, name.find('-'));
   s.precision = has("bf16") ? "bf16" : "fp32";
   s.checkpointing = has("full") ? "full" : has("selective") ? "selective" : "none";
@@ -64,10 +68,11 @@ void resolve(settings& s) {
   check_name("precision policy", s.precision, {"fp32", "bf16"});
   check_name("checkpointing policy", s.checkpointing, {"none", "selective", "full"});
   const weft::degrees& d = s.degrees;
-  require(d.dp >= 1 && d.tp >= 1 && d.pp >= 1, "the degrees are dp ", d.dp, ", tp ", d.tp, " and pp ", d.pp, "; each is at least 1");
+  require(d.dp >= 1 && d.tp >= 1 && d.pp >= 1, "the degrees are dp ", d.dp, ", tp ", d.tp, " and pp ", d.pp,
+          "; each is at least 1");
   const auto ranks = static_cast<int>(s.degrees.product());
-  require(s.ranks == 0 || s.ranks == ranks, "dp ", d.dp, " x tp ", d.tp, " x pp ", d.pp, " takes ", ranks, " ranks, not ", s.ranks,
-          "; change --dp, --tp, --pp or --ranks so that they agree");
+  require(s.ranks == 0 || s.ranks == ranks, "dp ", d.dp, " x tp ", d.tp, " x pp ", d.pp, " takes ", ranks,
+          " ranks, not ", s.ranks, "; change --dp, --tp, --pp or --ranks so that they agree");
   s.ranks = ranks;
   if (s.threads == 0) s.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
   require(s.threads >= 1, "a rank works on at least 1 core, not ", s.threads);
@@ -77,11 +82,13 @@ void resolve(settings& s) {
   require(s.plan.seq >= 1, "a sequence has at least 1 token, not ", s.plan.seq);
   s.model.max_seq = s.plan.seq;
   s.model = s.model.resolved(s.degrees.tp);
-  require(s.model.layers >= d.pp, s.model.layers, " layers don't fill pp = ", d.pp, " pipeline stages; choose pp of at most the number of layers");
+  require(s.model.layers >= d.pp, s.model.layers, " layers don't fill pp = ", d.pp,
+          " pipeline stages; choose pp of at most the number of layers");
   require(s.plan.micro_batches >= 1, "a step has at least 1 micro-batch, not ", s.plan.micro_batches);
   const std::int64_t parts = static_cast<std::int64_t>(s.plan.micro_batches) * s.degrees.dp;
-  require(s.plan.batch >= 1 && s.plan.batch % parts == 0, "a batch of ", s.plan.batch, " sequences doesn't divide into ", s.plan.micro_batches,
-          " micro-batches on dp = ", s.degrees.dp, " ranks; choose a multiple of ", parts);
+  require(s.plan.batch >= 1 && s.plan.batch % parts == 0, "a batch of ", s.plan.batch,
+          " sequences doesn't divide into ", s.plan.micro_batches, " micro-batches on dp = ", s.degrees.dp,
+          " ranks; choose a multiple of ", parts);
   require(s.optimizer.lr > 0, "the learning rate is above 0, not ", s.optimizer.lr);
   require(s.plan.schedule.warmup >= 0, "the warm-up takes 0 steps or more, not ", s.plan.schedule.warmup);
   require(s.optimizer.clip_norm >= 0, "the gradient norm is clipped at 0 (off) or above, not ", s.optimizer.clip_norm);
@@ -99,21 +106,26 @@ std::string to_json(const settings& s) {
   weft::json_writer w(1);
   const auto put = [&](const char* key, const auto& value) { w.member(key, value); };
   w.begin_object();
-  put("strategy", name_of(s)), put("sharding", s.sharding), put("precision", s.precision), put("checkpointing", s.checkpointing);
+  put("strategy", name_of(s)), put("sharding", s.sharding), put("precision", s.precision),
+      put("checkpointing", s.checkpointing);
   put("sequence_parallel", s.sequence_parallel), put("dp", s.degrees.dp), put("tp", s.degrees.tp);
   put("pp", s.degrees.pp), put("ranks", s.ranks);
   put("threads", s.threads), put("seed", s.seed);
-  put("layers", s.model.layers), put("hidden", s.model.hidden), put("heads", s.model.heads), put("kv_heads", s.model.kv_heads);
-  put("head_dim", s.model.head_dim), put("ffn", s.model.ffn), put("vocab", s.model.vocab), put("tied_embeddings", s.model.tied_embeddings);
+  put("layers", s.model.layers), put("hidden", s.model.hidden), put("heads", s.model.heads),
+      put("kv_heads", s.model.kv_heads);
+  put("head_dim", s.model.head_dim), put("ffn", s.model.ffn), put("vocab", s.model.vocab),
+      put("tied_embeddings", s.model.tied_embeddings);
   put("parameters", s.model.parameters());
-  put("steps", s.plan.steps), put("batch", s.plan.batch), put("micro_batches", s.plan.micro_batches), put("seq", s.plan.seq);
+  put("steps", s.plan.steps), put("batch", s.plan.batch), put("micro_batches", s.plan.micro_batches),
+      put("seq", s.plan.seq);
   put("lr", s.optimizer.lr), put("warmup", s.plan.schedule.warmup), put("lr_floor", s.plan.schedule.floor);
   put("beta1", s.optimizer.beta1), put("beta2", s.optimizer.beta2), put("eps", s.optimizer.eps);
   put("weight_decay", s.optimizer.weight_decay), put("clip", s.optimizer.clip_norm);
   put("data", s.data), put("held_out", s.held_out), put("validate_every", s.plan.validate_every);
   put("watch_every", s.plan.watch.every), put("on_non_finite", s.on_non_finite);
   put("spike", s.plan.watch.spike_deviations);
-  put("validation_sequences", s.plan.validation_sequences), put("prompt", s.prompt), put("sample_tokens", s.sample.tokens);
+  put("validation_sequences", s.plan.validation_sequences), put("prompt", s.prompt),
+      put("sample_tokens", s.sample.tokens);
   put("temperature", s.sample.temperature), put("top_k", s.sample.top_k), put("top_p", s.sample.top_p);
   put("repetition_penalty", s.sample.repetition_penalty);
   return w.end_object().text() + '\n';

@@ -1,4 +1,5 @@
-// What train_llama is told. Invariant: once checked, every number is the one that is used, and strategies have one name each.
+// What train_llama is told. Invariant: once checked, every number is the one that is used, and strategies have one name
+// each.
 #pragma once
 
 #include <string>
@@ -32,7 +33,8 @@ struct settings {
   weft::sampling sample = {.tokens = 300, .temperature = 0.7, .top_k = 40};
 };
 
-/// "zero3-bf16", "replicated-fp32-full-sp": sharding, precision, then checkpointing and sequence parallelism where they are on.
+/// "zero3-bf16", "replicated-fp32-full-sp": sharding, precision, then checkpointing and sequence parallelism where they
+/// are on.
 std::string name_of(const settings&);
 /// Every name, each with the function that trains under it.
 struct choice {

@@ -1,12 +1,15 @@
 // Weft on the CPU, in one include.
 #pragma once
 
+#include <weft/autograd/backward.hpp>
+#include <weft/autograd/checkpoint.hpp>
 #include <weft/backend/cpu.hpp>
 #include <weft/comm/self.hpp>
 #include <weft/comm/threads.hpp>
 #include <weft/comm/traced.hpp>
-#include <weft/autograd/backward.hpp>
-#include <weft/autograd/checkpoint.hpp>
+#include <weft/io/print.hpp>
+#include <weft/nn/gpt2.hpp>
+#include <weft/nn/llama.hpp>
 #include <weft/op/arithmetic.hpp>
 #include <weft/op/attention.hpp>
 #include <weft/op/contract.hpp>
@@ -24,13 +27,10 @@
 #include <weft/op/softmax.hpp>
 #include <weft/op/swiglu.hpp>
 #include <weft/op/view.hpp>
-#include <weft/nn/gpt2.hpp>
-#include <weft/nn/llama.hpp>
-#include <weft/parallel/launch.hpp>
 #include <weft/optim/adamw.hpp>
 #include <weft/optim/schedule.hpp>
+#include <weft/parallel/launch.hpp>
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/parallel/pipeline.hpp>
-#include <weft/io/print.hpp>
 #include <weft/train/generate.hpp>
 #include <weft/train/trainer.hpp>

@@ -1,8 +1,6 @@
 // The operators that count, and that they do. Everything else in this folder relies on it.
 #include "allocation/heap.hpp"
 
-#include <doctest/doctest.h>
-
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -10,13 +8,16 @@
 #include <thread>
 #include <vector>
 
+#include <doctest/doctest.h>
+
 namespace {
 
 void* take(std::size_t bytes, std::size_t alignment) {
   using weft_test::heap_counter;
   if (heap_counter::on.load(std::memory_order_relaxed)) heap_counter::taken.fetch_add(1, std::memory_order_relaxed);
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
-  void* at = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ ? std::malloc(bytes ? bytes : 1) : std::aligned_alloc(alignment, whole);
+  void* at = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ ? std::malloc(bytes ? bytes : 1)
+                                                           : std::aligned_alloc(alignment, whole);
   if (!at) throw std::bad_alloc();
   return at;
 }
@@ -26,8 +27,12 @@ void* take(std::size_t bytes, std::size_t alignment) {
 // The other forms of new and delete end in these.
 void* operator new(std::size_t bytes) { return take(bytes, 1); }
 void* operator new[](std::size_t bytes) { return take(bytes, 1); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) { return take(bytes, static_cast<std::size_t>(alignment)); }
-void* operator new[](std::size_t bytes, std::align_val_t alignment) { return take(bytes, static_cast<std::size_t>(alignment)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return take(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return take(bytes, static_cast<std::size_t>(alignment));
+}
 void operator delete(void* at) noexcept { std::free(at); }
 void operator delete[](void* at) noexcept { std::free(at); }
 void operator delete(void* at, std::size_t) noexcept { std::free(at); }

@@ -1,4 +1,5 @@
-// From its third step on, training takes no memory from the system: neither for tensors nor for what is noted about them.
+// From its third step on, training takes no memory from the system: neither for tensors nor for what is noted about
+// them.
 #include <doctest/doctest.h>
 
 #include "allocation/training.hpp"
@@ -24,7 +25,8 @@ TEST_CASE("what a rank's thread allocates in a step would be seen") {
 }
 
 TEST_CASE("sharded, sequence-parallel, recomputed in bf16: a step allocates nothing") {
-  check_takes_nothing<llama<strategy<mesh<dp, tp>, zero3, bf16_mixed, sequence_parallel, checkpoint_full>>>({.dp = 2, .tp = 2}, tiny);
+  check_takes_nothing<llama<strategy<mesh<dp, tp>, zero3, bf16_mixed, sequence_parallel, checkpoint_full>>>(
+      {.dp = 2, .tp = 2}, tiny);
 }
 
 }  // namespace

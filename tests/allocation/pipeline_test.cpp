@@ -8,7 +8,14 @@ using namespace weft_test;
 
 namespace {
 
-const llama_config tiny{.layers = 4, .hidden = 32, .heads = 4, .kv_heads = 2, .ffn = 64, .vocab = 256, .max_seq = 32, .tied_embeddings = true};
+const llama_config tiny{.layers = 4,
+                        .hidden = 32,
+                        .heads = 4,
+                        .kv_heads = 2,
+                        .ffn = 64,
+                        .vocab = 256,
+                        .max_seq = 32,
+                        .tied_embeddings = true};
 
 TEST_CASE("a step of a pipeline allocates nothing on any stage") {
   check_takes_nothing<llama<strategy<mesh<pp, dp>, zero1>>>({.dp = 2, .pp = 2}, tiny);

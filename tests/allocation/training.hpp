@@ -1,13 +1,14 @@
-// Training with the heap watched. Invariant: the window reaches from the first thing that step 3 does on any rank, to the
-// last thing that step 6 does on any rank: gradients, their norm, the update, and the loop around them.
+// Training with the heap watched. Invariant: the window reaches from the first thing that step 3 does on any rank, to
+// the last thing that step 6 does on any rank: gradients, their norm, the update, and the loop around them.
 #pragma once
-
-#include <doctest/doctest.h>
 
 #include <atomic>
 #include <barrier>
 #include <memory>
 #include <string>
+
+#include <doctest/doctest.h>
+
 #include <weft/train/trainer.hpp>
 #include <weft/weft.hpp>
 
@@ -16,9 +17,9 @@
 namespace weft_test {
 
 struct taken_in_window {
-  long heap = 0;                     // calls of operator new, on any thread
-  std::atomic<long> chunks{0};       // that the ranks' arenas took from the system
-  std::atomic<long> kept_bytes{0};   // what the ranks' arenas hold more at its end than at its beginning
+  long heap = 0;                    // calls of operator new, on any thread
+  std::atomic<long> chunks{0};      // that the ranks' arenas took from the system
+  std::atomic<long> kept_bytes{0};  // what the ranks' arenas hold more at its end than at its beginning
 };
 
 /// A text whose reader opens the window, all ranks being there, and ends it. `extra`: allocations that each read makes.
@@ -26,8 +27,8 @@ class watched_text {
  public:
   static constexpr std::int64_t begin = 3, end = 7;
 
-  watched_text(weft::context& rank, std::barrier<>& all, taken_in_window& taken, int extra)
-      : rank_(rank), text_(rank, corpus()), all_(all), taken_(taken), extra_(extra) {}
+  watched_text(weft::context& ctx, std::barrier<>& all, taken_in_window& taken, int extra)
+      : ctx_(ctx), text_(ctx, corpus()), all_(all), taken_(taken), extra_(extra) {}
 
   template <weft::any_tensor Ids>
   weft::token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length) const {
@@ -49,14 +50,14 @@ class watched_text {
   }
   void turn(bool on) const {
     const long sign = on ? -1 : 1;
-    taken_.chunks += sign * rank_.memory.ledger().chunks;
-    taken_.kept_bytes += sign * static_cast<long>(rank_.memory.ledger().total);
+    taken_.chunks += sign * ctx_.memory.ledger().chunks;
+    taken_.kept_bytes += sign * static_cast<long>(ctx_.memory.ledger().total);
     all_.arrive_and_wait();
-    if (rank_.is_first()) heap_counter::on = on;
+    if (ctx_.is_first()) heap_counter::on = on;
     all_.arrive_and_wait();
   }
 
-  weft::context& rank_;
+  weft::context& ctx_;
   weft::text_dataset text_;
   std::barrier<>& all_;
   taken_in_window& taken_;
@@ -70,11 +71,13 @@ void train_watched(taken_in_window& taken, weft::degrees ranks, const Config& co
   heap_counter::taken = 0;
   weft::launch<typename Model::strategy>(
       ranks,
-      [&](weft::context& rank) {
-        Model model(rank, config);
-        weft::trainer training(rank, model, {.lr = 1e-3});
-        const watched_text text(rank, all, taken, extra);
-        training.run(text, {.steps = watched_text::end, .batch = 8, .micro_batches = 2, .validation_sequences = 0, .print = false});
+      [&](weft::context& ctx) {
+        Model model(ctx, config);
+        weft::trainer training(ctx, model, {.lr = 1e-3});
+        const watched_text text(ctx, all, taken, extra);
+        training.run(
+            text,
+            {.steps = watched_text::end, .batch = 8, .micro_batches = 2, .validation_sequences = 0, .print = false});
       },
       {.threads_per_rank = threads});
   taken.heap = heap_counter::taken;

@@ -57,7 +57,7 @@ constexpr std::int64_t rows = 8, width = 16, inner = 64;
 
 template <class F>
 void alone(F&& f) {
-  traced_ranks({}, [&](context& rank, auto) { f(rank); });
+  traced_ranks({}, [&](context& ctx, auto) { f(ctx); });
 }
 
 struct block {
@@ -66,14 +66,14 @@ struct block {
   of<dims<ffn, hidden>> down;
   row operator()(const row& x) const { return x + contract<ffn>(silu(contract<hidden>(rms_norm(x, scale), up)), down); }
 };
-block make_block(context& rank) {
-  block b{normal<of<dims<hidden>>>(rank, "scale", {width}), normal<of<dims<hidden, ffn>>>(rank, "up", {width, inner}),
-          normal<of<dims<ffn, hidden>>>(rank, "down", {inner, width})};
+block make_block(context& ctx) {
+  block b{normal<of<dims<hidden>>>(ctx, "scale", {width}), normal<of<dims<hidden, ffn>>>(ctx, "up", {width, inner}),
+          normal<of<dims<ffn, hidden>>>(ctx, "down", {inner, width})};
   b.scale.requires_grad(), b.up.requires_grad(), b.down.requires_grad();
   return b;
 }
 
-std::size_t activations(const context& rank) { return rank.memory.ledger().current[std::size_t(memory::activations)]; }
+std::size_t activations(const context& ctx) { return ctx.memory.ledger().current[std::size_t(memory::activations)]; }
 
 struct run {
   counts forward, backward;
@@ -81,15 +81,15 @@ struct run {
   std::vector<double> gradients;
 };
 template <class Apply>
-run trial(context& rank, Apply&& apply) {
-  const block b = make_block(rank);
-  auto x = normal<row>(rank, "x", {rows, width}).requires_grad();
+run trial(context& ctx, Apply&& apply) {
+  const block b = make_block(ctx);
+  auto x = normal<row>(ctx, "x", {rows, width}).requires_grad();
   counted = {};
   run out;
-  const std::size_t before = activations(rank);
+  const std::size_t before = activations(ctx);
   const row y = apply(b, x);
   out.forward = std::exchange(counted, {});
-  out.kept = activations(rank) - before - std::size_t(y.data.bytes());
+  out.kept = activations(ctx) - before - std::size_t(y.data.bytes());
   backward(sum(square(y)));
   out.backward = counted;
   for (const value& leaf : {value(x), value(b.scale), value(b.up), value(b.down)}) {
@@ -101,10 +101,10 @@ run trial(context& rank, Apply&& apply) {
 }  // namespace
 
 TEST_CASE("what is kept and what is of no use isn't run again") {
-  alone([](context& rank) {
-    const run plain = trial(rank, [](const block& b, const row& x) { return b(x); });
-    const run full = trial(rank, [](const block& b, const row& x) { return checkpoint(b, x); });
-    const run some = trial(rank, [](const block& b, const row& x) { return checkpoint<contractions_only>(b, x); });
+  alone([](context& ctx) {
+    const run plain = trial(ctx, [](const block& b, const row& x) { return b(x); });
+    const run full = trial(ctx, [](const block& b, const row& x) { return checkpoint(b, x); });
+    const run some = trial(ctx, [](const block& b, const row& x) { return checkpoint<contractions_only>(b, x); });
     CHECK(full.gradients == plain.gradients);
     CHECK(some.gradients == plain.gradients);
 
@@ -130,59 +130,70 @@ struct everything {
 };
 // An operator that says nothing of itself but what its backward needs.
 row doubled(const row& x) {
-  value y{x.rank, x.rank->make(dtype::f64, x.held().shape), {}};
+  value y{x.ctx, x.ctx->make(dtype::f64, x.held().shape), {}};
   for (std::int64_t i = 0; i < y.data.elements(); ++i) y.data.as<double>()[i] = 2 * x.held().as<double>()[i];
-  detail::record("doubled", y, [](context& rank, tape_node& node) {
-    const gradient_target to = detail::target<counting_backend>(rank, node, 0);
-    for (std::int64_t i = 0; i < to.to.elements(); ++i)
-      to.to.as<double>()[i] = 2 * node.output_gradient().as<double>()[i] + (to.add ? to.to.as<double>()[i] : 0);
-  }, x);
+  detail::record(
+      "doubled", y,
+      [](context& ctx, tape_node& node) {
+        const gradient_target to = detail::target<counting_backend>(ctx, node, 0);
+        for (std::int64_t i = 0; i < to.to.elements(); ++i)
+          to.to.as<double>()[i] = 2 * node.output_gradient().as<double>()[i] + (to.add ? to.to.as<double>()[i] : 0);
+      },
+      x);
   return row(y);
 }
 }  // namespace
 
 TEST_CASE("operators that declare no cost run again, and find their inputs") {
-  alone([](context& rank) {
+  alone([](context& ctx) {
     const auto of = [](const block& b, const row& x) {
       const row h = contract<ffn>(contract<hidden>(x, b.up), b.down);
       return b(doubled(h) + scale(h, 0.5));  // the sum is kept, and so alone would leave h unused
     };
-    const run plain = trial(rank, of);
-    const run kept = trial(rank, [&](const block& b, const row& x) { return checkpoint<everything>([&](const row& h) { return of(b, h); }, x); });
-    const run some = trial(rank, [&](const block& b, const row& x) { return checkpoint<contractions_only>([&](const row& h) { return of(b, h); }, x); });
+    const run plain = trial(ctx, of);
+    const run kept = trial(ctx, [&](const block& b, const row& x) {
+      return checkpoint<everything>([&](const row& h) { return of(b, h); }, x);
+    });
+    const run some = trial(ctx, [&](const block& b, const row& x) {
+      return checkpoint<contractions_only>([&](const row& h) { return of(b, h); }, x);
+    });
     CHECK(kept.gradients == plain.gradients);
     CHECK(some.gradients == plain.gradients);
-    CHECK((kept.backward.norms == 0 && kept.backward.products == plain.backward.products && kept.backward.unary == plain.backward.unary));
+    CHECK((kept.backward.norms == 0 && kept.backward.products == plain.backward.products &&
+           kept.backward.unary == plain.backward.unary));
   });
 }
 
 TEST_CASE("checkpoints within a checkpoint, each with its policy") {
-  alone([](context& rank) {
-    const run plain = trial(rank, [](const block& b, const row& x) { return b(b(square(x)) * x); });
+  alone([](context& ctx) {
+    const run plain = trial(ctx, [](const block& b, const row& x) { return b(b(square(x)) * x); });
     const auto nested = [](auto inner_of, auto outer_of) {
       return [=](const block& b, const row& x) {
-        return checkpoint<decltype(outer_of)>([b](const row& h) {
-          const row s = square(h);  // of use to the inner one alone
-          const row t = b(s);
-          return checkpoint<decltype(inner_of)>([b, t](const row& g) { return b(t * g); }, h);
-        }, x);
+        return checkpoint<decltype(outer_of)>(
+            [b](const row& h) {
+              const row s = square(h);  // of use to the inner one alone
+              const row t = b(s);
+              return checkpoint<decltype(inner_of)>([b, t](const row& g) { return b(t * g); }, h);
+            },
+            x);
       };
     };
     const auto close = [&](const run& r) {
       REQUIRE(r.gradients.size() == plain.gradients.size());
       // The weights' two gradients are added in another order: a few roundings of 1e-16 on sums of up to 1e6.
-      for (std::size_t i = 0; i < r.gradients.size(); ++i) CHECK(r.gradients[i] == doctest::Approx(plain.gradients[i]).epsilon(1e-9));
+      for (std::size_t i = 0; i < r.gradients.size(); ++i)
+        CHECK(r.gradients[i] == doctest::Approx(plain.gradients[i]).epsilon(1e-9));
     };
-    close(trial(rank, nested(checkpoint_full{}, checkpoint_full{})));
-    close(trial(rank, nested(contractions_only{}, checkpoint_full{})));
-    close(trial(rank, nested(contractions_only{}, everything{})));
-    close(trial(rank, nested(everything{}, contractions_only{})));
+    close(trial(ctx, nested(checkpoint_full{}, checkpoint_full{})));
+    close(trial(ctx, nested(contractions_only{}, checkpoint_full{})));
+    close(trial(ctx, nested(contractions_only{}, everything{})));
+    close(trial(ctx, nested(everything{}, contractions_only{})));
   });
 }
 
 TEST_CASE("a function that does something else the second time is refused") {
-  alone([](context& rank) {
-    auto x = normal<row>(rank, "x", {rows, width}).requires_grad();
+  alone([](context& ctx) {
+    auto x = normal<row>(ctx, "x", {rows, width}).requires_grad();
     int runs = 0;
     const auto l = sum(checkpoint([&](const row& h) { return ++runs == 1 ? square(exp(h)) : h * h; }, x));
     CHECK_THROWS_WITH_AS(backward(l), doctest::Contains("the same both times"), weft::error);
@@ -190,18 +201,20 @@ TEST_CASE("a function that does something else the second time is refused") {
 }
 
 TEST_CASE("sums over ranks are kept, gathers run again") {
-  traced_ranks({.tp = 4}, [](context& rank, auto count) {
+  traced_ranks({.tp = 4}, [](context& ctx, auto count) {
     using cut = tensor<double, dims<seq, hidden>, shard<seq, tp>>;
-    const auto down = normal<tensor<double, dims<ffn, hidden>, shard<ffn, tp>>>(rank, "down", {64, 8}).requires_grad();
-    const auto up = normal<tensor<double, dims<ffn, hidden>, shard<ffn, tp>>>(rank, "up", {64, 8}).requires_grad();
-    auto x = normal<cut>(rank, "x", {16, 8}).requires_grad();
-    const auto half = [=](const cut& h) { return reduce_scatter<seq, tp>(contract<ffn>(silu(contract<hidden>(all_gather<tp>(h), up)), down)); };
+    const auto down = normal<tensor<double, dims<ffn, hidden>, shard<ffn, tp>>>(ctx, "down", {64, 8}).requires_grad();
+    const auto up = normal<tensor<double, dims<ffn, hidden>, shard<ffn, tp>>>(ctx, "up", {64, 8}).requires_grad();
+    auto x = normal<cut>(ctx, "x", {16, 8}).requires_grad();
+    const auto half = [=](const cut& h) {
+      return reduce_scatter<seq, tp>(contract<ffn>(silu(contract<hidden>(all_gather<tp>(h), up)), down));
+    };
     const auto both = [=](const cut& h) { return half(square(half(h))); };
     const auto l = sum(checkpoint<checkpoint_selective>(both, x));
     const int gathers = count("all_gather", "tp"), scatters = count("reduce_scatter", "tp");
     REQUIRE((gathers == 2 && scatters == 2));
     backward(l);
-    CHECK(count("all_gather", "tp") - gathers == 2 + 2);       // both again, and the two scatters' backward
-    CHECK(count("reduce_scatter", "tp") - scatters == 2);      // the gathers' backward alone
+    CHECK(count("all_gather", "tp") - gathers == 2 + 2);   // both again, and the two scatters' backward
+    CHECK(count("reduce_scatter", "tp") - scatters == 2);  // the gathers' backward alone
   });
 }

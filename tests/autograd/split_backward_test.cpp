@@ -1,8 +1,8 @@
-// The backward in two parts: first what activations want, later what weights want; together what one backward gives, bit for
-// bit, with recomputation, promotions over an axis and weights that are computed from others.
-#include <doctest/doctest.h>
-
+// The backward in two parts: first what activations want, later what weights want; together what one backward gives,
+// bit for bit, with recomputation, promotions over an axis and weights that are computed from others.
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include <weft/autograd/backward.hpp>
 #include <weft/autograd/checkpoint.hpp>
@@ -25,8 +25,8 @@ using stream = tensor<double, dims<batch, hidden>>;
 using numbers = std::vector<double>;
 
 template <class W>
-W weight_of(context& rank, const char* name, std::initializer_list<std::int64_t> sizes) {
-  W w = normal<W>(rank, name, sizes).requires_grad();
+W weight_of(context& ctx, const char* name, std::initializer_list<std::int64_t> sizes) {
+  W w = normal<W>(ctx, name, sizes).requires_grad();
   w.slot->of_weights = true;
   return w;
 }
@@ -43,31 +43,34 @@ struct carried_back {
 // table[ids] + x through a norm, a contraction with a scaled weight and back, twice.
 carried_back run(bool split, bool recompute) {
   carried_back out;
-  weft_test::traced_ranks({}, [&](context& rank, auto) {
-    stream x = normal<stream>(rank, "x", {4, 6}).requires_grad();
-    const auto norm = weight_of<vector>(rank, "norm", {6});
-    const auto up = weight_of<matrix>(rank, "up", {5, 6});
-    const auto table = weight_of<tensor<double, dims<vocab, hidden>>>(rank, "table", {7, 6});
-    const auto ids = generate<tensor<std::int32_t, dims<batch>>>(rank, {4}, [](std::int64_t i) { return i * 3 % 7; });
+  weft_test::traced_ranks({}, [&](context& ctx, auto) {
+    stream x = normal<stream>(ctx, "x", {4, 6}).requires_grad();
+    const auto norm = weight_of<vector>(ctx, "norm", {6});
+    const auto up = weight_of<matrix>(ctx, "up", {5, 6});
+    const auto table = weight_of<tensor<double, dims<vocab, hidden>>>(ctx, "table", {7, 6});
+    const auto ids = generate<tensor<std::int32_t, dims<batch>>>(ctx, {4}, [](std::int64_t i) { return i * 3 % 7; });
     const auto block = [&](const auto& h) {
       const auto scaled = scale(up, 0.5);
       return h + contract<ffn>(silu(contract<hidden>(rms_norm(h, norm), scaled)), up);
     };
     auto h = embedding(ids, table) + x;
     for (int i = 0; i < 2; ++i) {
-      if (recompute) h = checkpoint(block, h);
-      else h = block(h);
+      if (recompute)
+        h = checkpoint(block, h);
+      else
+        h = block(h);
     }
     const auto loss = sum(square(h));
     if (split) {
       detail::seed_loss(loss, 1);
-      rank.tape->backward_inputs(rank);
-      out.weights_came_last = !norm.slot->has_gradient && !up.slot->has_gradient && !table.slot->has_gradient && x.slot->has_gradient;
-      rank.tape->backward_weights(rank);
+      ctx.tape->backward_inputs(ctx);
+      out.weights_came_last =
+          !norm.slot->has_gradient && !up.slot->has_gradient && !table.slot->has_gradient && x.slot->has_gradient;
+      ctx.tape->backward_weights(ctx);
     } else {
       backward(loss);
     }
-    CHECK(rank.tape->size() == 0);
+    CHECK(ctx.tape->size() == 0);
     out.x = gradient(x), out.norm = gradient(norm), out.up = gradient(up), out.table = gradient(table);
   });
   return out;

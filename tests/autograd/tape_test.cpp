@@ -1,9 +1,10 @@
 // The tape: gradients add up where a value is used twice or backward runs twice, never where somebody else reads them;
 // leaves, scalars, errors.
-#include <doctest/doctest.h>
-
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+
 #include <weft/autograd/backward.hpp>
 #include <weft/autograd/checkpoint.hpp>
 #include <weft/op/arithmetic.hpp>
@@ -29,15 +30,17 @@ using matrix = tensor<double, dims<batch, hidden>>;
 
 template <class F>
 void alone(F f) {
-  traced_ranks({}, [&](context& rank, auto) { f(rank); });
+  traced_ranks({}, [&](context& ctx, auto) { f(ctx); });
 }
 template <class X>
-context& rank_of(const X& x) { return *x.rank; }
+context& ctx_of(const X& x) {
+  return *x.ctx;
+}
 double first(const row& x) { return x.local_data()[0]; }
 
 TEST_CASE("a value used many times gets the sum of its gradients") {
-  alone([](context& rank) {
-    row x = full<row>(rank, {3}, 5).requires_grad();
+  alone([](context& ctx) {
+    row x = full<row>(ctx, {3}, 5).requires_grad();
     const auto y = x + x;          // 2x
     const auto z = y * x - y + y;  // 2x^2
     backward(sum(z));
@@ -46,12 +49,12 @@ TEST_CASE("a value used many times gets the sum of its gradients") {
 }
 
 TEST_CASE("gradients of several backwards add up until they are cleared") {
-  alone([](context& rank) {
-    row x = full<row>(rank, {3}, 5).requires_grad();
+  alone([](context& ctx) {
+    row x = full<row>(ctx, {3}, 5).requires_grad();
     for (int i = 1; i <= 3; ++i) {
       backward(sum(square(x)), 0.5);
       CHECK(first(x.grad()) == 5 * i);
-      CHECK(rank.tape->size() == 0);
+      CHECK(ctx.tape->size() == 0);
     }
     x.zero_grad();
     CHECK(!x.has_grad());
@@ -61,8 +64,8 @@ TEST_CASE("gradients of several backwards add up until they are cleared") {
 }
 
 TEST_CASE("two leaves that got one gradient without a copy stay apart, also after they are cleared") {
-  alone([](context& rank) {
-    row a = ones<row>(rank, {3}).requires_grad(), b = ones<row>(rank, {3}).requires_grad();
+  alone([](context& ctx) {
+    row a = ones<row>(ctx, {3}).requires_grad(), b = ones<row>(ctx, {3}).requires_grad();
     backward(sum(a + b));  // both may share one buffer now
     backward(sum(scale(a, 2)));
     CHECK(first(a.grad()) == 3);
@@ -77,8 +80,8 @@ TEST_CASE("two leaves that got one gradient without a copy stay apart, also afte
 }
 
 TEST_CASE("a gradient that somebody keeps doesn't change under him") {
-  alone([](context& rank) {
-    row a = ones<row>(rank, {3}).requires_grad();
+  alone([](context& ctx) {
+    row a = ones<row>(ctx, {3}).requires_grad();
     backward(sum(scale(a, 2)));
     const row kept = a.grad();
     backward(sum(scale(a, 5)));
@@ -92,67 +95,70 @@ TEST_CASE("a gradient that somebody keeps doesn't change under him") {
 }
 
 TEST_CASE("only what wants a gradient is recorded, and only what the loss needs is carried back") {
-  alone([](context& rank) {
-    row x = ones<row>(rank, {3}), w = ones<row>(rank, {3}).requires_grad(), unused = ones<row>(rank, {3}).requires_grad();
+  alone([](context& ctx) {
+    row x = ones<row>(ctx, {3}), w = ones<row>(ctx, {3}).requires_grad(), unused = ones<row>(ctx, {3}).requires_grad();
     CHECK(!(x * x).slot);
-    CHECK(rank.tape->size() == 0);
+    CHECK(ctx.tape->size() == 0);
     const auto aside = exp(unused);
     backward(sum(x * w));
     CHECK(w.has_grad());
     CHECK(!unused.has_grad());
     CHECK(!x.has_grad());
-    CHECK(rank.tape->size() == 0);
+    CHECK(ctx.tape->size() == 0);
   });
 }
 
 TEST_CASE("after backward the activations are gone") {
-  alone([](context& rank) {
-    matrix w = ones<matrix>(rank, {64, 64}).requires_grad();
-    const auto before = rank.memory.ledger().total;
+  alone([](context& ctx) {
+    matrix w = ones<matrix>(ctx, {64, 64}).requires_grad();
+    const auto before = ctx.memory.ledger().total;
     { backward(sum(silu(exp(w)) * w)); }
-    CHECK(rank.memory.ledger().total == before + 64 * 64 * 8);  // the gradient stays
-    const auto peak = rank.memory.ledger().peak_total;
+    CHECK(ctx.memory.ledger().total == before + 64 * 64 * 8);  // the gradient stays
+    const auto peak = ctx.memory.ledger().peak_total;
     for (int i = 0; i < 5; ++i) {
       w.zero_grad();
       backward(sum(silu(exp(w)) * w));
     }
-    CHECK(rank.memory.ledger().total == before + 64 * 64 * 8);
-    CHECK(rank.memory.ledger().peak_total <= peak + 64 * 64 * 8);  // the gradient is there from the start now
-    CHECK(rank.memory.ledger().chunks == 1);
+    CHECK(ctx.memory.ledger().total == before + 64 * 64 * 8);
+    CHECK(ctx.memory.ledger().peak_total <= peak + 64 * 64 * 8);  // the gradient is there from the start now
+    CHECK(ctx.memory.ledger().chunks == 1);
   });
 }
 
 TEST_CASE("misuse is an error that says what to do") {
-  alone([](context& rank) {
-    row x = ones<row>(rank, {3});
+  alone([](context& ctx) {
+    row x = ones<row>(ctx, {3});
     CHECK_THROWS_WITH_AS(x.grad(), doctest::Contains("call requires_grad() before it is used"), weft::error);
     const auto loss = sum(x);
     CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("asked for a gradient"), weft::error);
     x.requires_grad();
     CHECK_THROWS_WITH_AS(x.grad(), doctest::Contains("the tensor has no gradient"), weft::error);
     const auto good = sum(x);
-    tape* own = std::exchange(rank.tape, nullptr);
+    tape* own = std::exchange(ctx.tape, nullptr);
     CHECK_THROWS_WITH_AS(backward(good), doctest::Contains("while recording"), weft::error);
-    rank.tape = own;
-    CHECK_THROWS_WITH_AS((contract<hidden>(x, ones<row>(rank, {4}))), doctest::Contains("dimension hidden has 3 elements on one side and 4"), weft::error);
-    CHECK_THROWS_WITH_AS((slice<hidden>(x, 2, 2)), doctest::Contains("slice of dimension hidden from 2 with 2 elements lies outside its 3"), weft::error);
+    ctx.tape = own;
+    CHECK_THROWS_WITH_AS((contract<hidden>(x, ones<row>(ctx, {4}))),
+                         doctest::Contains("dimension hidden has 3 elements on one side and 4"), weft::error);
+    CHECK_THROWS_WITH_AS((slice<hidden>(x, 2, 2)),
+                         doctest::Contains("slice of dimension hidden from 2 with 2 elements lies outside its 3"),
+                         weft::error);
   });
 }
 
 TEST_CASE("a loss whose recording is gone is refused, not taken for a constant") {
-  alone([](context& rank) {
-    row x = ones<row>(rank, {3}).requires_grad();
+  alone([](context& ctx) {
+    row x = ones<row>(ctx, {3}).requires_grad();
     const auto trunk = square(x);
     const auto one = sum(trunk), two = sum(scale(trunk, 2));
     backward(one);
     CHECK_THROWS_WITH_AS(backward(one), doctest::Contains("add losses up"), weft::error);
     CHECK_THROWS_WITH_AS(backward(two), doctest::Contains("add losses up"), weft::error);
     tape other;
-    const recording elsewhere(rank, &other);
+    const recording elsewhere(ctx, &other);
     const auto three = sum(checkpoint([](const row& h) { return square(h); }, x));
     {
       tape third;
-      const recording inside(rank, &third);
+      const recording inside(ctx, &third);
       CHECK_THROWS_WITH_AS(backward(three), doctest::Contains("no longer recorded"), weft::error);
     }
     x.zero_grad();
@@ -162,9 +168,9 @@ TEST_CASE("a loss whose recording is gone is refused, not taken for a constant")
 }
 
 TEST_CASE("a backward that throws leaves an empty tape that records on") {
-  alone([](context& rank) {
-    row x = full<row>(rank, {3}, 5).requires_grad();
-    tape* const own = rank.tape;
+  alone([](context& ctx) {
+    row x = full<row>(ctx, {3}, 5).requires_grad();
+    tape* const own = ctx.tape;
     bool told = false;
     const auto f = [&](const row& h) {
       if (std::exchange(told, true)) fail("the second run");
@@ -172,8 +178,8 @@ TEST_CASE("a backward that throws leaves an empty tape that records on") {
     };
     const auto loss = sum(checkpoint(f, x) + square(x));
     CHECK_THROWS_WITH_AS(backward(loss), "the second run", weft::error);
-    CHECK(rank.tape == own);
-    CHECK(rank.tape->size() == 0);
+    CHECK(ctx.tape == own);
+    CHECK(ctx.tape->size() == 0);
     x.zero_grad();
     backward(sum(square(x)));
     CHECK(first(x.grad()) == 10);
@@ -181,17 +187,18 @@ TEST_CASE("a backward that throws leaves an empty tape that records on") {
 }
 
 TEST_CASE("a checkpointed function of constants contributes nothing, and is no error") {
-  alone([](context& rank) {
-    row c = ones<row>(rank, {3}), x = ones<row>(rank, {3}).requires_grad();
+  alone([](context& ctx) {
+    row c = ones<row>(ctx, {3}), x = ones<row>(ctx, {3}).requires_grad();
     backward(sum(checkpoint([](const row& h) { return square(h); }, c) * x));
     CHECK(first(x.grad()) == 1);
     CHECK(!c.has_grad());
   });
 }
 
-// A parameter's gradient is kept in the policy's type; operators whose kernels write several gradients at once have to see it.
+// A parameter's gradient is kept in the policy's type; operators whose kernels write several gradients at once have to
+// see it.
 TEST_CASE("gradients kept in another type than the value's") {
-  alone([](context& rank) {
+  alone([](context& ctx) {
     using half = tensor<bf16, dims<batch, hidden>>;
     using half_row = tensor<bf16, dims<hidden>>;
     using four = tensor<bf16, dims<batch, seq, heads, head_dim>>;
@@ -222,36 +229,40 @@ TEST_CASE("gradients kept in another type than the value's") {
         CHECK(largest < 4);
       }
     };
-    const auto x = normal<half>(rank, "x", {3, 8}), y = normal<half>(rank, "y", {3, 8});
+    const auto x = normal<half>(ctx, "x", {3, 8}), y = normal<half>(ctx, "y", {3, 8});
     same([](const half& a, const half& b) { return swiglu(a, b); }, x, y);
     same([](const half& a) { return swiglu(a, a); }, x);
-    same([](const half& a, const half_row& b) { return rms_norm(a, b); }, x, ones<half_row>(rank, {8}));
-    same([](const half& a) { return embedding(full<tensor<std::int32_t, dims<seq>>>(rank_of(a), {2}, 1), a); }, x);
-    const auto q = normal<four>(rank, "q", {1, 4, 2, 8}, 0.5), k = normal<four>(rank, "k", {1, 4, 2, 8}, 0.5), v = normal<four>(rank, "v", {1, 4, 2, 8}, 0.5);
+    same([](const half& a, const half_row& b) { return rms_norm(a, b); }, x, ones<half_row>(ctx, {8}));
+    same([](const half& a) { return embedding(full<tensor<std::int32_t, dims<seq>>>(*a.ctx, {2}, 1), a); }, x);
+    const auto q = normal<four>(ctx, "q", {1, 4, 2, 8}, 0.5), k = normal<four>(ctx, "k", {1, 4, 2, 8}, 0.5),
+               v = normal<four>(ctx, "v", {1, 4, 2, 8}, 0.5);
     same([](const four& a, const four& b, const four& c) { return attention(a, b, c); }, q, k, v);
     same([](const four& a) { return attention(a, a, a); }, q);
   });
 }
 
 TEST_CASE("bug: a 16-bit bias's gradient is rounded, or overflows, on its way to an fp32 main gradient") {
-  alone([](context& rank) {
-    const auto x = ones<tensor<fp16, dims<batch, heads, hidden>>>(rank, {2047, 2, 3});
-    auto bias = ones<tensor<fp16, dims<hidden>>>(rank, {3}).requires_grad();
-    auto turned = ones<tensor<fp16, dims<hidden, heads>>>(rank, {3, 2}).requires_grad();
-    auto positions = ones<tensor<fp16, dims<seq, hidden>>>(rank, {4, 3}).requires_grad();
-    for (slot* s : {bias.slot.get(), turned.slot.get(), positions.slot.get()}) detail::keep_gradient_in<cpu_backend, float, fp16>(*s);
+  alone([](context& ctx) {
+    const auto x = ones<tensor<fp16, dims<batch, heads, hidden>>>(ctx, {2047, 2, 3});
+    auto bias = ones<tensor<fp16, dims<hidden>>>(ctx, {3}).requires_grad();
+    auto turned = ones<tensor<fp16, dims<hidden, heads>>>(ctx, {3, 2}).requires_grad();
+    auto positions = ones<tensor<fp16, dims<seq, hidden>>>(ctx, {4, 3}).requires_grad();
+    for (slot* s : {bias.slot.get(), turned.slot.get(), positions.slot.get()})
+      detail::keep_gradient_in<cpu_backend, float, fp16>(*s);
     const auto first = permute<heads, hidden>(rename<seq, heads>(slice<seq>(positions, 0, 2)));
     backward(sum(cast<float>(((x + bias) + turned) + first)), 65);
     for (int i = 0; i < 3; ++i) CHECK(bias.slot->gradient.as<float>()[i] == 2 * 2047 * 65);  // beyond fp16's 65504
-    for (int i = 0; i < 6; ++i) CHECK(turned.slot->gradient.as<float>()[i] == 2047 * 65);    // and odd, with more bits than its 11
-    for (int i = 0; i < 12; ++i) CHECK(positions.slot->gradient.as<float>()[i] == (i < 6 ? 2047 * 65 : 0));  // through views
+    for (int i = 0; i < 6; ++i)
+      CHECK(turned.slot->gradient.as<float>()[i] == 2047 * 65);  // and odd, with more bits than its 11
+    for (int i = 0; i < 12; ++i)
+      CHECK(positions.slot->gradient.as<float>()[i] == (i < 6 ? 2047 * 65 : 0));  // through views
   });
 }
 
 TEST_CASE("a cast's gradient is not rounded to 16 bits on its way to a wider main gradient") {
-  alone([](context& rank) {
-    auto w = ones<tensor<fp16, dims<hidden>>>(rank, {3}).requires_grad();
-    auto v = ones<tensor<bf16, dims<hidden>>>(rank, {3}).requires_grad();
+  alone([](context& ctx) {
+    auto w = ones<tensor<fp16, dims<hidden>>>(ctx, {3}).requires_grad();
+    auto v = ones<tensor<bf16, dims<hidden>>>(ctx, {3}).requires_grad();
     detail::keep_gradient_in<cpu_backend, float, fp16>(*w.slot);
     detail::keep_gradient_in<cpu_backend, double, bf16>(*v.slot);
     for (int times = 1; times <= 2; ++times) {
@@ -262,15 +273,15 @@ TEST_CASE("a cast's gradient is not rounded to 16 bits on its way to a wider mai
         CHECK(v.slot->gradient.as<double>()[i] == 100001.0 * times);
       }
     }
-    CHECK_THROWS_WITH_AS(cast<float>(ones<tensor<std::int32_t, dims<hidden>>>(rank, {3})),
+    CHECK_THROWS_WITH_AS(cast<float>(ones<tensor<std::int32_t, dims<hidden>>>(ctx, {3})),
                          "only floating tensors are converted and have gradients, not int32 to fp32", error);
   });
 }
 
 TEST_CASE("logits that are a parameter are not written over") {
-  alone([](context& rank) {
-    matrix x = normal<matrix>(rank, "x", {2, 4});
-    const auto ids = zeros<tensor<std::int32_t, dims<batch>>>(rank, {2});
+  alone([](context& ctx) {
+    matrix x = normal<matrix>(ctx, "x", {2, 4});
+    const auto ids = zeros<tensor<std::int32_t, dims<batch>>>(ctx, {2});
     const auto gradient_of = [&](matrix& logits) {
       backward(cross_entropy(logits, ids).sum);
       return on_host(logits.grad());
@@ -287,23 +298,23 @@ TEST_CASE("logits that are a parameter are not written over") {
   });
 }
 
-// A checkpointed block computes the same numbers, bit for bit, and keeps less. (A weight shared by several checkpointed blocks
-// is promoted once in each, so that its gradient is summed over ranks and over blocks in another order.)
+// A checkpointed block computes the same numbers, bit for bit, and keeps less. (A weight shared by several checkpointed
+// blocks is promoted once in each, so that its gradient is summed over ranks and over blocks in another order.)
 TEST_CASE("checkpoint equals no checkpoint, bit for bit") {
   for (int tp_degree : {1, 2, 4})
-    traced_ranks({.dp = 2, .tp = tp_degree}, [](context& rank, auto) {
+    traced_ranks({.dp = 2, .tp = tp_degree}, [](context& ctx, auto) {
       using x_type = tensor<float, dims<batch, hidden>, shard<batch, dp>>;
       using up_type = tensor<float, dims<hidden, ffn>, shard<ffn, tp>>;
       using down_type = tensor<float, dims<ffn, hidden>, shard<ffn, tp>>;
       const auto run = [&](bool recompute, std::vector<float>& out, std::size_t& peak) {
-        auto x = normal<x_type>(rank, "x", {32, 16}).requires_grad();
+        auto x = normal<x_type>(ctx, "x", {32, 16}).requires_grad();
         std::vector<up_type> ups;
         std::vector<down_type> downs;
         for (int layer = 0; layer < 4; ++layer) {
-          ups.push_back(normal<up_type>(rank, "up" + std::to_string(layer), {16, 256}, 0.2).requires_grad());
-          downs.push_back(normal<down_type>(rank, "down" + std::to_string(layer), {256, 16}, 0.2).requires_grad());
+          ups.push_back(normal<up_type>(ctx, "up" + std::to_string(layer), {16, 256}, 0.2).requires_grad());
+          downs.push_back(normal<down_type>(ctx, "down" + std::to_string(layer), {256, 16}, 0.2).requires_grad());
         }
-        rank.memory.reset_peaks();
+        ctx.memory.reset_peaks();
         x_type h = x;
         for (std::size_t layer = 0; layer < 4; ++layer) {
           const auto block = [up = ups[layer], down = downs[layer]](const x_type& in) {
@@ -313,9 +324,11 @@ TEST_CASE("checkpoint equals no checkpoint, bit for bit") {
         }
         const auto loss = mean(square(h));
         backward(loss);
-        peak = rank.memory.ledger().peak_total;
+        peak = ctx.memory.ledger().peak_total;
         out.push_back(*loss.local_data());
-        const auto keep = [&](const auto& g) { out.insert(out.end(), g.local_data(), g.local_data() + g.local_elements()); };
+        const auto keep = [&](const auto& g) {
+          out.insert(out.end(), g.local_data(), g.local_data() + g.local_elements());
+        };
         keep(x.grad());
         for (std::size_t layer = 0; layer < 4; ++layer) keep(ups[layer].grad()), keep(downs[layer].grad());
       };
@@ -329,12 +342,12 @@ TEST_CASE("checkpoint equals no checkpoint, bit for bit") {
 }
 
 TEST_CASE("checkpoint runs the function once where nothing is recorded, and twice where it is") {
-  alone([](context& rank) {
+  alone([](context& ctx) {
     int runs = 0;
     const auto f = [&](const row& x) { return ++runs, square(x); };
-    row x = full<row>(rank, {3}, 3).requires_grad();
+    row x = full<row>(ctx, {3}, 3).requires_grad();
     {
-      const recording off(rank, nullptr);
+      const recording off(ctx, nullptr);
       checkpoint(f, x);
       CHECK(runs == 1);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+
 #include <weft/comm/threads.hpp>
 #include <weft/comm/traced.hpp>
 #include <weft/parallel/launch.hpp>
@@ -15,14 +16,15 @@ void traced_ranks(const weft::degrees& mesh, F&& f) {
   using inner = weft::traced<weft::threads>;
   weft::trace_log log(static_cast<int>(mesh.product()));
   inner::launch(static_cast<int>(mesh.product()), log, [&](inner& world) {
-    context rank{weft::any_communicator(world), 1};
-    rank.set_queue(std::make_shared<weft::cpu_backend::queue>(1));
-    weft::detail::add_axes(rank, mesh, weft::mesh<weft::dp, weft::tp>{});
+    context ctx{weft::any_communicator(world), 1};
+    ctx.set_queue(std::make_shared<weft::cpu_backend::queue>(1));
+    weft::detail::add_axes(ctx, mesh, weft::mesh<weft::dp, weft::tp>{});
     weft::tape recorded;
-    rank.tape = &recorded;
-    f(rank, [&](std::string_view operation, std::string_view axis) {
+    ctx.tape = &recorded;
+    f(ctx, [&](std::string_view operation, std::string_view axis) {
       int n = 0;
-      for (const weft::trace_event& e : log.recorder(world.rank()).events) n += e.operation == operation && e.axis == axis;
+      for (const weft::trace_event& e : log.recorder(world.rank()).events)
+        n += e.operation == operation && e.axis == axis;
       return n;
     });
   });

@@ -30,7 +30,7 @@ void test_adamw(bool with_copy) {
       std::vector<W> copy(start.size());
       for (int t = 1; t <= steps; ++t) {
         const weft::adamw_step step{lr,   beta1, beta2, eps, decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t),
-                                         scale};
+                                    scale};
         weft::cpu::adamw(team, step, n, master.data(), gm.data(), gv.data(),
                          gradients[static_cast<std::size_t>(t - 1)].data(), with_copy ? copy.data() : nullptr);
       }

@@ -1,5 +1,6 @@
 // Strided copies against loops, bit for bit: permutations, slices, padding, repetition.
 #include <algorithm>
+
 #include <weft/backend/cpu/copy.hpp>
 
 #include "kernel_testing.hpp"

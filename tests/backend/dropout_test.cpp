@@ -15,7 +15,7 @@ constexpr weft::dropout_mask mask{0.3, 0x123456789abcdef0u, 0xfedcba9876543210u}
 // Global index of the slice's element i.
 int64 index_of(const placed_slice& at, int64 i) {
   int64 global = 0, step = 1;
-  for (int d = at.rank - 1; d >= 0; --d) {
+  for (int d = at.ndim - 1; d >= 0; --d) {
     global += (i % at.local[d] + at.first[d]) * step;
     step *= at.global[d];
     i /= at.local[d];
@@ -24,7 +24,7 @@ int64 index_of(const placed_slice& at, int64 i) {
 }
 int64 size_of(const placed_slice& at) {
   int64 n = 1;
-  for (int d = 0; d < at.rank; ++d) n *= at.local[d];
+  for (int d = 0; d < at.ndim; ++d) n *= at.local[d];
   return n;
 }
 
@@ -53,7 +53,8 @@ TEST_CASE_TEMPLATE("dropout keeps what the generator says at the global index", 
     const auto x = numbers<T>(n, 1), old = numbers<T>(n, 2);
     std::vector<T> want, added;
     for (int64 i = 0; i < n; ++i) {
-      const bool kept = static_cast<double>(words.word(static_cast<std::uint64_t>(index_of(at, i)))) >= std::floor(0.3 * 0x1p32);
+      const bool kept =
+          static_cast<double>(words.word(static_cast<std::uint64_t>(index_of(at, i)))) >= std::floor(0.3 * 0x1p32);
       const A y = static_cast<A>(x[i]) * (kept ? static_cast<A>(1 / 0.7) : A(0));
       want.push_back(make<T>(static_cast<double>(y)));
       added.push_back(make<T>(static_cast<double>(static_cast<A>(static_cast<A>(old[i]) + y))));
@@ -81,7 +82,8 @@ TEST_CASE("dropout drops the share that was asked for") {
     weft::cpu::dropout(t, {rate, 1, 2}, at, ones.data(), y.data(), false);
     double kept = 0, sum = 0;
     for (const float v : y) kept += v != 0, sum += static_cast<double>(v);
-    // A binomial of 1e5 draws: six standard deviations are 950 at most; the numbers are fixed, so it either holds or not.
+    // A binomial of 1e5 draws: six standard deviations are 950 at most; the numbers are fixed, so it either holds or
+    // not.
     CHECK(std::fabs(kept - 1e5 * (1 - rate)) <= 950);
     CHECK(sum == doctest::Approx(kept / (1 - rate)).epsilon(1e-6));
   }

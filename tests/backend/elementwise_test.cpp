@@ -84,11 +84,13 @@ void with_function(unary f, F&& call, std::index_sequence<I...>) {
 using all_functions = std::make_index_sequence<std::size(functions)>;
 template <class T>
 void apply(team& t, unary f, int64 n, const T* x, T* y) {
-  with_function(f, [&]<unary F>() { weft::cpu::apply<F>(t, n, x, y); }, all_functions());
+  with_function(
+      f, [&]<unary F>() { weft::cpu::apply<F>(t, n, x, y); }, all_functions());
 }
 template <class T>
 void apply_backward(team& t, unary f, int64 n, const T* x, const T* dy, T* dx, bool add) {
-  with_function(f, [&]<unary F>() { weft::cpu::apply_backward<F>(t, n, x, dy, dx, add); }, all_functions());
+  with_function(
+      f, [&]<unary F>() { weft::cpu::apply_backward<F>(t, n, x, dy, dx, add); }, all_functions());
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Instruction sets: detection, forcing one, and the vectors of every target against plain arithmetic.
-#include <doctest/doctest.h>
-
 #include <bit>
 #include <cmath>
 #include <cstdint>
+
+#include <doctest/doctest.h>
 
 #include <weft/backend/cpu/simd.hpp>
 
@@ -15,27 +15,27 @@ namespace weft::cpu::portable {
 #undef WEFT_TARGET
 #if defined(WEFT_X86)
 #define WEFT_TARGET 1
-WEFT_TARGET_BEGIN_avx2
-namespace weft::cpu::avx2 {
+WEFT_TARGET_BEGIN_avx2 namespace weft::cpu::avx2{
 #include "simd_probe.inl"
 }  // namespace weft::cpu::avx2
 WEFT_TARGET_END
 #undef WEFT_TARGET
 #define WEFT_TARGET 2
-WEFT_TARGET_BEGIN_avx512
-namespace weft::cpu::avx512 {
+    WEFT_TARGET_BEGIN_avx512 namespace weft::cpu::avx512{
 #include "simd_probe.inl"
-}  // namespace weft::cpu::avx512
+    }  // namespace weft::cpu::avx512
 WEFT_TARGET_END
 #undef WEFT_TARGET
 #endif
 
-using namespace weft;
+    using namespace weft;
 using namespace weft::cpu;
 
 namespace weft::cpu {
 template <class T>
-int probe_copy(const T* from, T* to, std::int64_t n) { WEFT_DISPATCH(probe_copy_kernel, from, to, n); }
+int probe_copy(const T* from, T* to, std::int64_t n) {
+  WEFT_DISPATCH(probe_copy_kernel, from, to, n);
+}
 inline void probe_math(const float* from, float* to) { WEFT_DISPATCH(probe_math_kernel, from, to); }
 inline int probe_transpose(const float* from, float* to) { WEFT_DISPATCH(probe_transpose_kernel, from, to); }
 }  // namespace weft::cpu

@@ -1,13 +1,14 @@
 // What the kernel tests share: random arrays, every instruction set of this machine, comparison with a double.
 #pragma once
 
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+
 #include <weft/backend/cpu/isa.hpp>
 #include <weft/backend/cpu/team.hpp>
 #include <weft/core/dtype.hpp>

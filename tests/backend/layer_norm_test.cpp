@@ -35,7 +35,8 @@ TEST_CASE_TEMPLATE("layer_norm and its gradients", T, double, float, bf16, fp16)
   using A = weft::accumulate_t<T>;
   for (const shape s : {shape{3, 17}, {70, 64}, {33, 384}, {2100, 20}}) {
     const int64 size = s.rows * s.width;
-    const auto x = numbers<T>(size, 1), w = numbers<T>(s.width, 2, 0.5, 1.5), b = numbers<T>(s.width, 7), dy = numbers<T>(size, 3);
+    const auto x = numbers<T>(size, 1), w = numbers<T>(s.width, 2, 0.5, 1.5), b = numbers<T>(s.width, 7),
+               dy = numbers<T>(size, 3);
     const auto old_dx = numbers<T>(size, 4), old_dw = numbers<T>(s.width, 5);
     const auto old_float = numbers<A>(s.width, 6);
     const normalised want = exact(s, widened(x), widened(w), widened(b));
@@ -63,7 +64,8 @@ TEST_CASE_TEMPLATE("layer_norm and its gradients", T, double, float, bf16, fp16)
       db_float[i] = db[i] + static_cast<double>(old_float[i]);
     }
     on_every_isa([&](team& t) {
-      std::vector<T> got(x.size()), gx(x.size()), gx_added = old_dx, gw(w.size()), gw_added = old_dw, gb(w.size()), gb_unused(w.size());
+      std::vector<T> got(x.size()), gx(x.size()), gx_added = old_dx, gw(w.size()), gw_added = old_dw, gb(w.size()),
+                                                  gb_unused(w.size());
       std::vector<A> gm(want.mean.size()), gr(want.rstd.size()), gw_float = old_float, gb_float = old_float;
       weft::cpu::layer_norm(t, s.rows, s.width, eps, x.data(), w.data(), b.data(), got.data(), gm.data(), gr.data());
       // Sums of `width` terms below 4 over at least 4 lanes: far below 100 roundings for these widths.
@@ -72,8 +74,8 @@ TEST_CASE_TEMPLATE("layer_norm and its gradients", T, double, float, bf16, fp16)
       // (x - mean) * rstd * w is below 6 and good to 100 roundings, of which the bias can leave little but the error.
       check_close(got, want.y, rounding<T>, 600 * sum_rounding<T> + 0x1p-25 * (sizeof(T) == 2));
       const auto back = [&](T* to_x, bool add_x, auto* to_w, bool add_w, auto* to_b, bool add_b) {
-        weft::cpu::layer_norm_backward(t, s.rows, s.width, x.data(), w.data(), gm.data(), gr.data(), dy.data(), to_x, add_x, to_w, add_w,
-                                       to_b, add_b);
+        weft::cpu::layer_norm_backward(t, s.rows, s.width, x.data(), w.data(), gm.data(), gr.data(), dy.data(), to_x,
+                                       add_x, to_w, add_w, to_b, add_b);
       };
       back(gx.data(), false, gw.data(), false, gb.data(), false);
       back(gx_added.data(), true, gw_added.data(), true, gb_unused.data(), false);
@@ -104,15 +106,16 @@ TEST_CASE_TEMPLATE("layer_norm and its gradients", T, double, float, bf16, fp16)
 }
 
 TEST_CASE("layer_norm of numbers far from zero keeps their differences") {
-  // 4096 + small: x^2 needs 24 bits before the point's fraction begins, so mean(x^2) - mean(x)^2 would be noise in float.
+  // 4096 + small: x^2 needs 24 bits before the point's fraction begins, so mean(x^2) - mean(x)^2 would be noise in
+  // float.
   const shape s{4, 100};
   std::vector<float> x = numbers<float>(400, 1, 0, 1), one(100, 1.0f), zero(100, 0.0f);
   for (float& e : x) e += 4096;
   const normalised want = exact(s, widened(x), widened(one), widened(zero));
   on_every_isa([&](team& t) {
     std::vector<float> y(400);
-    weft::cpu::layer_norm(t, s.rows, s.width, eps, x.data(), one.data(), zero.data(), y.data(), static_cast<float*>(nullptr),
-                          static_cast<float*>(nullptr));
+    weft::cpu::layer_norm(t, s.rows, s.width, eps, x.data(), one.data(), zero.data(), y.data(),
+                          static_cast<float*>(nullptr), static_cast<float*>(nullptr));
     // The mean is good to 4096 * 2^-24 times a few roundings, 1e-3, and the deviation is about 0.3.
     check_close(y, want.y, 0, 1e-2);
     return y;
@@ -123,18 +126,20 @@ TEST_CASE("layer_norm of a constant row is its bias") {
   const std::vector<double> x(12, 3.0), w = numbers<double>(12, 2), b = numbers<double>(12, 3);
   std::vector<double> y(12);
   team t;
-  weft::cpu::layer_norm(t, 1, 12, eps, x.data(), w.data(), b.data(), y.data(), static_cast<double*>(nullptr), static_cast<double*>(nullptr));
+  weft::cpu::layer_norm(t, 1, 12, eps, x.data(), w.data(), b.data(), y.data(), static_cast<double*>(nullptr),
+                        static_cast<double*>(nullptr));
   check_close(y, b, 1e-15, 1e-12);  // 3 * 12 / 12 is exact up to a rounding, which 1/sqrt(eps) multiplies by 300
 }
 
 TEST_CASE("layer_norm gradients agree with finite differences") {
   const shape s{5, 13};
-  const auto x = numbers<double>(65, 7), w = numbers<double>(13, 8), b = numbers<double>(13, 10), dy = numbers<double>(65, 9);
+  const auto x = numbers<double>(65, 7), w = numbers<double>(13, 8), b = numbers<double>(13, 10),
+             dy = numbers<double>(65, 9);
   team t;
   std::vector<double> y(65), mean(5), rstd(5), dx(65), dw(13), db(13);
   weft::cpu::layer_norm(t, s.rows, s.width, eps, x.data(), w.data(), b.data(), y.data(), mean.data(), rstd.data());
-  weft::cpu::layer_norm_backward(t, s.rows, s.width, x.data(), w.data(), mean.data(), rstd.data(), dy.data(), dx.data(), false, dw.data(),
-                                 false, db.data(), false);
+  weft::cpu::layer_norm_backward(t, s.rows, s.width, x.data(), w.data(), mean.data(), rstd.data(), dy.data(), dx.data(),
+                                 false, dw.data(), false, db.data(), false);
   const auto slope = [&](int which, std::size_t i) {
     double difference = 0;
     for (const double h : {1e-5, -1e-5}) {

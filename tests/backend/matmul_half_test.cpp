@@ -1,11 +1,12 @@
 // Matrix products of bf16 and fp16 against a triple loop in double: random shapes, strides, batches, every instruction
 // set here.
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+
 #include <weft/backend/cpu/matmul.hpp>
 
 #include "matmul_reference.hpp"

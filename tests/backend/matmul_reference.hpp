@@ -2,12 +2,13 @@
 // check against a triple loop in double. Shared by the tests of every kernel family.
 #pragma once
 
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
+
 #include <weft/backend/cpu/matmul.hpp>
 
 namespace weft::test {

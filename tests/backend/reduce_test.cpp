@@ -104,7 +104,16 @@ void test_repeat(const extents& e) {
 }  // namespace
 
 TEST_CASE_TEMPLATE("repeat along any dimensions", T, double, float, bf16, fp16) {
-  for (const extents& e : {extents{}, {1}, {5}, {40000}, {3, 70}, {70, 3}, {1, 30, 1, 40}, {4, 50, 2, 33}, {3, 0, 2}, {2, 3, 2, 3, 2, 3, 2, 2}})
+  for (const extents& e : {extents{},
+                           {1},
+                           {5},
+                           {40000},
+                           {3, 70},
+                           {70, 3},
+                           {1, 30, 1, 40},
+                           {4, 50, 2, 33},
+                           {3, 0, 2},
+                           {2, 3, 2, 3, 2, 3, 2, 2}})
     test_repeat<T>(e);
 }
 
@@ -129,7 +138,8 @@ TEST_CASE("reduce of nothing gives the neutral element, and more than 8 dimensio
   CHECK(y == std::vector<float>{0, 0, 0});
   weft::cpu::reduce_dims<reduce::max, float>(t, 2, e, reduced, nullptr, y.data(), false);
   CHECK(y == std::vector<float>(3, -INFINITY));
-  CHECK_THROWS_AS((weft::cpu::reduce_dims<reduce::sum, float>(t, 9, e, reduced, nullptr, y.data(), false)), weft::error);
+  CHECK_THROWS_AS((weft::cpu::reduce_dims<reduce::sum, float>(t, 9, e, reduced, nullptr, y.data(), false)),
+                  weft::error);
   CHECK_THROWS_AS((weft::cpu::repeat<float>(t, 9, e, reduced, nullptr, y.data(), false)), weft::error);
 }
 

@@ -1,11 +1,12 @@
 // The thread team and scratch memory.
-#include <doctest/doctest.h>
-
 #include <atomic>
 #include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <doctest/doctest.h>
+
 #include <weft/backend/cpu/team.hpp>
 
 using namespace weft;
@@ -91,7 +92,7 @@ TEST_CASE("teams of several rank threads run side by side") {
       team cores(2);
       for (int round = 0; round < 200; ++round) cores.parallel_for(10, [&](std::int64_t i) { total += i; });
     });
-  for (auto& rank : ranks) rank.join();
+  for (auto& ctx : ranks) ctx.join();
   CHECK(total == 4 * 200 * 45);
 }
 

@@ -1,9 +1,9 @@
 #include "weft/comm/detail/fold.hpp"
 
-#include <doctest/doctest.h>
-
 #include <limits>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "trial.hpp"
 

@@ -1,11 +1,11 @@
 // The laws of a communicator: each function is run by every rank of a launch.
 #pragma once
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <deque>
 #include <utility>
+
+#include <doctest/doctest.h>
 
 #include "trial.hpp"
 #include "watch.hpp"

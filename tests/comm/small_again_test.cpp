@@ -1,7 +1,7 @@
 // A small collective is moved by its last caller, and by nobody after that: its buffers are the callers' again at once.
-#include <doctest/doctest.h>
-
 #include <atomic>
+
+#include <doctest/doctest.h>
 
 #include <weft/comm/threads.hpp>
 

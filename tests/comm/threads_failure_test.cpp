@@ -1,10 +1,10 @@
 // What happens to the other ranks when one fails, leaves, or calls something else: they end, and the error says why.
-#include <doctest/doctest.h>
-
 #include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "watch.hpp"
 #include "weft/comm/threads.hpp"

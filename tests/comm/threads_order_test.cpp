@@ -1,8 +1,8 @@
 // Reductions over threads: the order of the sum, equality over ranks, and how they are rounded.
-#include <doctest/doctest.h>
-
 #include <cstring>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "trial.hpp"
 #include "watch.hpp"

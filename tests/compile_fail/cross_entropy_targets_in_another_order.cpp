@@ -3,7 +3,8 @@
 #include <weft/weft.hpp>
 using namespace weft;
 
-auto program(const tensor<float, dims<batch, seq, vocab>>& logits, const tensor<std::int32_t, dims<seq, batch>>& targets) {
+auto program(const tensor<float, dims<batch, seq, vocab>>& logits,
+             const tensor<std::int32_t, dims<seq, batch>>& targets) {
 #ifdef WRONG
   return cross_entropy(logits, targets);
 #else

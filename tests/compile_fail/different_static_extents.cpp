@@ -3,7 +3,8 @@
 #include <weft/weft.hpp>
 using namespace weft;
 
-auto program(const tensor<float, dims<batch, extent<hidden, 8>>>& x, [[maybe_unused]] const tensor<float, dims<extent<hidden, 9>>>& nine,
+auto program(const tensor<float, dims<batch, extent<hidden, 8>>>& x,
+             [[maybe_unused]] const tensor<float, dims<extent<hidden, 9>>>& nine,
              [[maybe_unused]] const tensor<float, dims<extent<hidden, 8>>>& eight) {
 #ifdef WRONG
   return x * nine;

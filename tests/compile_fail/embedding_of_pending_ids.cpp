@@ -3,7 +3,8 @@
 #include <weft/weft.hpp>
 using namespace weft;
 
-auto program(const tensor<std::int32_t, dims<batch>, partial<tp>>& ids, const tensor<float, dims<vocab, hidden>>& table) {
+auto program(const tensor<std::int32_t, dims<batch>, partial<tp>>& ids,
+             const tensor<float, dims<vocab, hidden>>& table) {
 #ifdef WRONG
   return embedding(ids, table);
 #else

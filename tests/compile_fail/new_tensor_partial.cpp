@@ -3,10 +3,10 @@
 #include <weft/weft.hpp>
 using namespace weft;
 
-auto program(context& rank) {
+auto program(context& ctx) {
 #ifdef WRONG
-  return ones<tensor<float, dims<hidden>, partial<tp>>>(rank, {8});
+  return ones<tensor<float, dims<hidden>, partial<tp>>>(ctx, {8});
 #else
-  return convert<partial<tp>>(ones<tensor<float, dims<hidden>>>(rank, {8}));
+  return convert<partial<tp>>(ones<tensor<float, dims<hidden>>>(ctx, {8}));
 #endif
 }

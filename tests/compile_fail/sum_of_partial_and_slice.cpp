@@ -3,7 +3,8 @@
 #include <weft/weft.hpp>
 using namespace weft;
 
-auto program(const tensor<float, dims<batch, seq>, partial<tp>>& a, const tensor<float, dims<batch, seq>, shard<seq, tp>>& b) {
+auto program(const tensor<float, dims<batch, seq>, partial<tp>>& a,
+             const tensor<float, dims<batch, seq>, shard<seq, tp>>& b) {
 #ifdef WRONG
   return a + b;
 #else

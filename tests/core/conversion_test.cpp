@@ -1,5 +1,6 @@
-// Both tables of the design, row by row, over every pair of placements; and a proof of each row by two ranks in constexpr:
-// the movement really leads from one placement to the other, and the transposed one carries the gradient back.
+// Both tables of the design, row by row, over every pair of placements; and a proof of each row by two ranks in
+// constexpr: the movement really leads from one placement to the other, and the transposed one carries the gradient
+// back.
 #include <doctest/doctest.h>
 
 #include <weft/core/conversion.hpp>
@@ -16,12 +17,15 @@ using enum weft::holds;
 using weft::holds;
 
 // The first table: a placement and its gradient's.
-static_assert(dual(shard) == shard && dual(invariant) == invariant && dual(replicate) == partial && dual(partial) == replicate);
-static_assert([] {
-  for (holds h : {invariant, replicate, partial, shard})
-    if (dual(dual(h)) != h) return false;
-  return true;
-}(), "dual is an involution");
+static_assert(dual(shard) == shard && dual(invariant) == invariant && dual(replicate) == partial &&
+              dual(partial) == replicate);
+static_assert(
+    [] {
+      for (holds h : {invariant, replicate, partial, shard})
+        if (dual(dual(h)) != h) return false;
+      return true;
+    }(),
+    "dual is an involution");
 
 // The second table: all sixteen pairs, shard -> shard twice.
 struct row {
@@ -51,12 +55,13 @@ constexpr row table[] = {
 static_assert(sizeof(table) / sizeof(row) == 17);
 static_assert([] {
   for (const row& r : table)
-    if (forward_of(r.from, r.to, r.same_dim) != r.forward || backward_of(r.from, r.to, r.same_dim) != r.backward) return false;
+    if (forward_of(r.from, r.to, r.same_dim) != r.forward || backward_of(r.from, r.to, r.same_dim) != r.backward)
+      return false;
   return true;
 }());
 
-// The backward of a conversion is the conversion of the duals, the other way round; but for two, whose transposes are no
-// conversion that a program may ask for.
+// The backward of a conversion is the conversion of the duals, the other way round; but for two, whose transposes are
+// no conversion that a program may ask for.
 static_assert([] {
   int exceptions = 0;
   for (const row& r : table) {
@@ -72,8 +77,8 @@ static_assert([] {
 static_assert([] {
   for (movement what : {movement::none, movement::keep_first, movement::slice, movement::pad, movement::refused})
     if (communicates(what)) return false;
-  for (movement what : {movement::all_reduce, movement::all_gather, movement::reduce_scatter, movement::all_to_all, movement::shift,
-                        movement::shift_back})
+  for (movement what : {movement::all_reduce, movement::all_gather, movement::reduce_scatter, movement::all_to_all,
+                        movement::shift, movement::shift_back})
     if (!communicates(what)) return false;
   return true;
 }());
@@ -96,15 +101,24 @@ constexpr small padded(const small& x, int l, int rank) {
 constexpr pair moved(movement what, const pair& p, int from, int to) {
   const auto& [x, y] = p.on;
   switch (what) {
-    case movement::none: return p;
-    case movement::keep_first: return {{x, zero_like(x)}};
-    case movement::slice: return {{slice(x, to, 0), slice(y, to, 1)}};
-    case movement::pad: return {{padded(x, from, 0), padded(y, from, 1)}};
-    case movement::all_reduce: return {{add(x, y), add(x, y)}};
-    case movement::all_gather: return {{join(p, from), join(p, from)}};
-    case movement::reduce_scatter: return {{slice(add(x, y), to, 0), slice(add(x, y), to, 1)}};
-    case movement::all_to_all: return {{slice(join(p, from), to, 0), slice(join(p, from), to, 1)}};
-    default: return {};
+    case movement::none:
+      return p;
+    case movement::keep_first:
+      return {{x, zero_like(x)}};
+    case movement::slice:
+      return {{slice(x, to, 0), slice(y, to, 1)}};
+    case movement::pad:
+      return {{padded(x, from, 0), padded(y, from, 1)}};
+    case movement::all_reduce:
+      return {{add(x, y), add(x, y)}};
+    case movement::all_gather:
+      return {{join(p, from), join(p, from)}};
+    case movement::reduce_scatter:
+      return {{slice(add(x, y), to, 0), slice(add(x, y), to, 1)}};
+    case movement::all_to_all:
+      return {{slice(join(p, from), to, 0), slice(join(p, from), to, 1)}};
+    default:
+      return {};
   }
 }
 

@@ -1,13 +1,14 @@
 // 16-bit floats: every bit pattern round trips, and rounding agrees with a reference that works in exact double
 // arithmetic from the formats' definitions, not from bits.
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 #include <utility>
+
+#include <doctest/doctest.h>
+
 #include <weft/core/dtype.hpp>
 
 #include "sample.hpp"

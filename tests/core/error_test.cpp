@@ -1,7 +1,8 @@
-#include <doctest/doctest.h>
-
 #include <cstdint>
 #include <string>
+
+#include <doctest/doctest.h>
+
 #include <weft/core/error.hpp>
 
 namespace {

@@ -1,5 +1,5 @@
-// Layouts and dimensions as an algebra of types: canonical form, replacement, duals, several axes on one dimension, static
-// extents. Invariant tested throughout: equal placements are equal types, however they were written.
+// Layouts and dimensions as an algebra of types: canonical form, replacement, duals, several axes on one dimension,
+// static extents. Invariant tested throughout: equal placements are equal types, however they were written.
 #include <doctest/doctest.h>
 
 #include <weft/core/layout.hpp>
@@ -25,13 +25,16 @@ static_assert(same<place<invariant<dp, tp>>, layout<>>);
 static_assert(same<place<shard<batch>>, layout<>>, "a shard over no axis is nothing");
 static_assert(same<place<partial<>, replicate<>>, layout<>>);
 static_assert(same<place<shard<seq, cp>, shard<batch, dp>>, place<shard<batch, dp>, shard<seq, cp>>>);
-static_assert(same<place<partial<tp>, replicate<cp>, shard<batch, dp>>, place<shard<batch, dp>, replicate<cp>, partial<tp>>>);
-static_assert(same<place<partial<tp, dp>>, place<partial<dp>, partial<tp>>> && same<place<partial<tp, dp>>, place<partial<dp, tp>>>);
+static_assert(
+    same<place<partial<tp>, replicate<cp>, shard<batch, dp>>, place<shard<batch, dp>, replicate<cp>, partial<tp>>>);
+static_assert(same<place<partial<tp, dp>>, place<partial<dp>, partial<tp>>> &&
+              same<place<partial<tp, dp>>, place<partial<dp, tp>>>);
 static_assert(same<place<replicate<tp, dp, cp>>, place<replicate<cp>, replicate<dp>, replicate<tp>>>);
 static_assert(same<place<shard<aisle, rows>, shard<batch, dp>>, layout<shard<aisle, rows>, shard<batch, dp>>>);
 static_assert(same<place<shard<batch, dp>, invariant<tp>>, layout<shard<batch, dp>>>);
 static_assert(detail::is_canonical<place<partial<tp>, shard<seq, dp>>>);
-static_assert(!detail::is_canonical<layout<partial<tp>, shard<seq, dp>>> && !detail::is_canonical<layout<partial<tp, dp>>>);
+static_assert(!detail::is_canonical<layout<partial<tp>, shard<seq, dp>>> &&
+              !detail::is_canonical<layout<partial<tp, dp>>>);
 
 // Every order of four placements is one type.
 using four = place<shard<batch, dp>, shard<heads, tp>, replicate<cp>, partial<ep>>;
@@ -47,13 +50,15 @@ static_assert(same<shard_axes<place<shard<seq, cp, tp>>, batch>, list<>>);
 static_assert(same<shard_axes<place<partial<cp>, shard<seq, tp>>, seq>, list<tp>>);
 
 // What a layout says of an axis.
-static_assert(state_on<four, dp> == on_axis{holds::shard, "batch"} && state_on<four, tp> == on_axis{holds::shard, "heads"});
+static_assert(state_on<four, dp> == on_axis{holds::shard, "batch"} &&
+              state_on<four, tp> == on_axis{holds::shard, "heads"});
 static_assert(state_on<four, cp> == on_axis{holds::replicate} && state_on<four, ep> == on_axis{holds::partial});
 static_assert(state_on<four, pp> == on_axis{} && state_on<layout<>, dp> == on_axis{});
 static_assert(state_on<place<shard<seq, cp, tp>>, cp> == on_axis{holds::shard, "seq"});
 static_assert(state_on<place<shard<seq, cp, tp>>, tp> == on_axis{holds::shard, "seq"});
 static_assert(has_partial<four> && !has_partial<place<replicate<tp>>> && !has_partial<layout<>>);
-static_assert(same<axes_of<place<shard<seq, cp, tp>, partial<dp>>>, list<cp, tp, dp>> && same<axes_of<layout<>>, list<>>);
+static_assert(same<axes_of<place<shard<seq, cp, tp>, partial<dp>>>, list<cp, tp, dp>> &&
+              same<axes_of<layout<>>, list<>>);
 static_assert(same<axes_of_all<place<shard<seq, cp, tp>>, place<partial<tp>, replicate<dp>>>, list<cp, tp, dp>>);
 
 // Sharding axes come first, each layout's in its own order, whichever layout names an axis first.
@@ -74,8 +79,10 @@ constexpr bool replaced_laws() {
   const auto one = []<class A>(A) {
     // Replacing twice is replacing once, and every placement that is put is found again.
     return same<replaced<replaced<L, A, partial<A>>, A, replicate<A>>, replaced<L, A, replicate<A>>> &&
-           state_on<replaced<L, A, partial<A>>, A> == on_axis{holds::partial} && state_on<replaced<L, A, invariant<A>>, A> == on_axis{} &&
-           state_on<replaced<L, A, shard<ffn, A>>, A> == on_axis{holds::shard, "ffn"} && detail::is_canonical<replaced<L, A, shard<ffn, A>>>;
+           state_on<replaced<L, A, partial<A>>, A> == on_axis{holds::partial} &&
+           state_on<replaced<L, A, invariant<A>>, A> == on_axis{} &&
+           state_on<replaced<L, A, shard<ffn, A>>, A> == on_axis{holds::shard, "ffn"} &&
+           detail::is_canonical<replaced<L, A, shard<ffn, A>>>;
   };
   return one(dp{}) && one(tp{}) && one(cp{}) && one(rows{});
 }
@@ -89,7 +96,8 @@ constexpr bool dual_laws() {
     constexpr on_axis here = state_on<L, A>, there = state_on<dual_layout<L>, A>;
     return there.kind == dual(here.kind) && there.dim == here.dim;
   };
-  return same<dual_layout<dual_layout<L>>, L> && detail::is_canonical<dual_layout<L>> && one(dp{}) && one(tp{}) && one(cp{}) && one(ep{});
+  return same<dual_layout<dual_layout<L>>, L> && detail::is_canonical<dual_layout<L>> && one(dp{}) && one(tp{}) &&
+         one(cp{}) && one(ep{});
 }
 static_assert(dual_laws<layout<>>() && dual_laws<four>() && dual_laws<place<shard<seq, cp, tp>, partial<dp>>>() &&
               dual_laws<place<replicate<dp, cp>, partial<ep, tp>>>() && dual_laws<place<partial<dp>, replicate<tp>>>());
@@ -97,19 +105,22 @@ static_assert(same<dual_layout<place<replicate<tp>, partial<cp>>>, place<partial
 
 // Dimensions.
 using d = dims<batch, extent<hidden, 384>, seq>;
-static_assert(d::rank == 3 && dims<>::rank == 0);
+static_assert(d::ndim == 3 && dims<>::ndim == 0);
 static_assert(d::index<batch> == 0 && d::index<hidden> == 1 && d::index<seq> == 2 && d::index<ffn> == -1);
 static_assert(d::has<hidden> && !d::has<ffn> && !dims<>::has<batch>);
-static_assert(d::static_extents[0] == dynamic_extent && d::static_extents[1] == 384 && d::static_extents[2] == dynamic_extent);
+static_assert(d::static_extents[0] == dynamic_extent && d::static_extents[1] == 384 &&
+              d::static_extents[2] == dynamic_extent);
 static_assert(d::names[0] == "batch" && d::names[1] == "hidden" && d::names[2] == "seq");
 static_assert(same<tag_of<extent<hidden, 384>>, hidden> && same<tag_of<hidden>, hidden>);
-static_assert(same<dims_without<d, seq, batch>, dims<extent<hidden, 384>>> && same<dims_without<d>, d> && same<dims_without<d, ffn>, d>);
+static_assert(same<dims_without<d, seq, batch>, dims<extent<hidden, 384>>> && same<dims_without<d>, d> &&
+              same<dims_without<d, ffn>, d>);
 static_assert(same<dims_without<d, batch, hidden, seq>, dims<>>);
 static_assert(same<dims_missing<dims<batch, ffn, vocab>, d>, dims<ffn, vocab>> && same<dims_missing<d, d>, dims<>>);
 static_assert(same<dims_missing<d, dims<>>, d>);
 static_assert(same<dims_concat<dims<batch>, dims<>, dims<extent<seq, 2>, ffn>>, dims<batch, extent<seq, 2>, ffn>> &&
               same<dims_concat<dims<>>, dims<>>);
-static_assert(same<dims_renamed<d, hidden, ffn>, dims<batch, extent<ffn, 384>, seq>> && same<dims_renamed<d, batch, ffn>, dims<ffn, extent<hidden, 384>, seq>>);
+static_assert(same<dims_renamed<d, hidden, ffn>, dims<batch, extent<ffn, 384>, seq>> &&
+              same<dims_renamed<d, batch, ffn>, dims<ffn, extent<hidden, 384>, seq>>);
 static_assert(is_dims<d> && is_dims<dims<>> && !is_dims<layout<>> && !is_dims<int>);
 
 TEST_CASE("axes have identities of their own, one for the whole program") {

@@ -1,8 +1,9 @@
 // The placement rules of sums, products, contractions and reductions, over every pair of placements, against what they
 // mean: two ranks compute in constexpr, forward and backward, and the rule has to name the placement that comes out.
+#include <string_view>
+
 #include <doctest/doctest.h>
 
-#include <string_view>
 #include <weft/core/rule.hpp>
 
 #include "two_ranks.hpp"
@@ -21,8 +22,8 @@ constexpr std::string_view label_names[labels] = {"g", "m", "n", "k"};
 
 /// An operator of two arrays over fixed labels, as a plain loop.
 struct operation {
-  bool product;            // or a sum
-  unsigned a, b, out;      // which labels each has
+  bool product;        // or a sum
+  unsigned a, b, out;  // which labels each has
 };
 constexpr unsigned bit(int l) { return 1u << l; }
 constexpr operation contraction{true, bit(g) | bit(m) | bit(k), bit(g) | bit(n) | bit(k), bit(g) | bit(m) | bit(n)};
@@ -40,8 +41,10 @@ constexpr small forward(const operation& op, const small& a, const small& b) {
   int sum = 1;
   for (int l = 0; l < labels; ++l) {
     const int size = a.extent[l] > b.extent[l] ? a.extent[l] : b.extent[l];
-    if (op.out & bit(l)) out.extent[l] = size;
-    else sum = size;  // only k is ever left out
+    if (op.out & bit(l))
+      out.extent[l] = size;
+    else
+      sum = size;  // only k is ever left out
   }
   out.each([&](int i, int j, int l, int) {
     long total = 0;
@@ -56,12 +59,14 @@ constexpr small backward(const operation& op, const small& to, const small& othe
   const int sum = to.extent[k] > other.extent[k] ? to.extent[k] : other.extent[k];
   dout.each([&](int i, int j, int l, int) {
     for (int s = 0; s < sum; ++s)
-      d(i % to.extent[g], j % to.extent[m], l % to.extent[n], s % to.extent[k]) += dout(i, j, l, 0) * (op.product ? other(i, j, l, s) : 1);
+      d(i % to.extent[g], j % to.extent[m], l % to.extent[n], s % to.extent[k]) +=
+          dout(i, j, l, 0) * (op.product ? other(i, j, l, s) : 1);
   });
   return d;
 }
 
-/// Whether, with operands placed so, the outcome placed so is right: its value, and every gradient that follows from it.
+/// Whether, with operands placed so, the outcome placed so is right: its value, and every gradient that follows from
+/// it.
 constexpr bool right(const operation& op, placed pa, placed pb, placed out) {
   const small a = numbers(op.a, 17), b = numbers(op.b, 4711), whole = forward(op, a, b), dwhole = numbers(op.out, 99);
   const pair as = distribute(a, pa), bs = distribute(b, pb);
@@ -70,7 +75,8 @@ constexpr bool right(const operation& op, placed pa, placed pb, placed out) {
   if (!reconstructs(outs, whole, out)) return false;
   const pair douts = distribute(dwhole, dual_of(out));
   const auto gradient_right = [&](placed p, const small& x, const pair& xs, const small& y, const pair& ys) {
-    if (p.kind == holds::invariant && out.kind != holds::invariant) p.kind = holds::replicate;  // the implicit promotion
+    if (p.kind == holds::invariant && out.kind != holds::invariant)
+      p.kind = holds::replicate;  // the implicit promotion
     const pair d{{backward(op, xs.on[0], ys.on[0], douts.on[0]), backward(op, xs.on[1], ys.on[1], douts.on[1])}};
     return reconstructs(d, backward(op, x, y, dwhole), dual_of(p));
   };
@@ -89,7 +95,9 @@ constexpr choices choices_of(unsigned set) {
   return out;
 }
 
-constexpr on_axis as_state(placed p) { return p.kind == holds::shard ? on_axis{p.kind, label_names[p.dim]} : on_axis{p.kind}; }
+constexpr on_axis as_state(placed p) {
+  return p.kind == holds::shard ? on_axis{p.kind, label_names[p.dim]} : on_axis{p.kind};
+}
 
 constexpr outcome asked(const operation& op, placed pa, placed pb) {
   const auto make = [&](placed p, unsigned other) {
@@ -119,10 +127,13 @@ constexpr bool proved_row() {  // one row an evaluation, so that no compiler's l
 
 static_assert(proved_row<contraction, 0>() && proved_row<contraction, 1>() && proved_row<contraction, 2>());
 static_assert(proved_row<contraction, 3>() && proved_row<contraction, 4>() && proved_row<contraction, 5>());
-static_assert(proved_row<times, 0>() && proved_row<times, 1>() && proved_row<times, 2>() && proved_row<times, 3>() && proved_row<times, 4>());
-static_assert(proved_row<plus, 0>() && proved_row<plus, 1>() && proved_row<plus, 2>() && proved_row<plus, 3>() && proved_row<plus, 4>());
+static_assert(proved_row<times, 0>() && proved_row<times, 1>() && proved_row<times, 2>() && proved_row<times, 3>() &&
+              proved_row<times, 4>());
+static_assert(proved_row<plus, 0>() && proved_row<plus, 1>() && proved_row<plus, 2>() && proved_row<plus, 3>() &&
+              proved_row<plus, 4>());
 
-TEST_CASE("every pair of placements means what the rule says") {  // as the assertions above, but naming the pair that fails
+TEST_CASE(
+    "every pair of placements means what the rule says") {  // as the assertions above, but naming the pair that fails
   for (const operation* op : {&contraction, &times, &plus}) {
     const choices as = choices_of(op->a), bs = choices_of(op->b);
     int refused = 0, accepted = 0;
@@ -144,7 +155,8 @@ TEST_CASE("every pair of placements means what the rule says") {  // as the asse
 // The reason given for each refusal.
 constexpr on_axis inv{}, rep{holds::replicate}, part{holds::partial}, at_g{holds::shard, "g"}, at_m{holds::shard, "m"},
     at_n{holds::shard, "n"}, at_k{holds::shard, "k"};
-constexpr operand cut_g{at_g, true, false}, cut_m{at_m, false, false}, cut_n{at_n, false, false}, cut_k{at_k, true, true};
+constexpr operand cut_g{at_g, true, false}, cut_m{at_m, false, false}, cut_n{at_n, false, false},
+    cut_k{at_k, true, true};
 
 static_assert(product_rule(cut_k, {inv}).why == verdict::contracted_one_side);
 static_assert(product_rule({rep}, cut_k).why == verdict::contracted_one_side);

@@ -1,5 +1,5 @@
-// Llama against PyTorch: logits, every gradient of the first step, ten losses and gradient norms, and the weights after them.
-// make_llama.py made the numbers.
+// Llama against PyTorch: logits, every gradient of the first step, ten losses and gradient norms, and the weights after
+// them. make_llama.py made the numbers.
 #include "reference.hpp"
 
 using namespace weft;
@@ -14,18 +14,27 @@ const numbers tied = {
 #include "llama_tied.inc"
 };
 
-// Double: the numbers are written with eleven digits, 5e-11 relative; rounding, 1e-16, is far below that even after ten steps.
+// Double: the numbers are written with eleven digits, 5e-11 relative; rounding, 1e-16, is far below that even after ten
+// steps.
 constexpr tolerance in_double{.logits = 1e-10, .losses = 1e-10, .norms = 1e-10, .gradients = 1e-10, .weights = 1e-10};
-// Float: 6e-8 a rounding. Sums of up to 24 products through two layers leave some ten roundings in logits, losses and norms;
-// gradients are sums that cancel, and lose a digit more. AdamW turns a gradient element that cancels to almost nothing into a
-// step of unsure size; the weights' three sums mix few such elements with many sure ones.
+// Float: 6e-8 a rounding. Sums of up to 24 products through two layers leave some ten roundings in logits, losses and
+// norms; gradients are sums that cancel, and lose a digit more. AdamW turns a gradient element that cancels to almost
+// nothing into a step of unsure size; the weights' three sums mix few such elements with many sure ones.
 constexpr tolerance in_float{.logits = 2e-6, .losses = 1e-6, .norms = 5e-6, .gradients = 2e-5, .weights = 5e-6};
 
 llama_config config_of(const numbers& reference) {
   const auto c = [&](const char* name) { return reference.at(std::string("config ") + name).at(0); };
   const auto whole = [&](const char* name) { return static_cast<std::int64_t>(c(name)); };
-  return {.layers = whole("layers"), .hidden = whole("hidden"), .heads = whole("heads"), .kv_heads = whole("kv_heads"), .ffn = whole("ffn"),
-          .vocab = whole("vocab"), .max_seq = whole("seq"), .rope_theta = c("theta"), .norm_eps = c("eps"), .init_stddev = c("stddev"),
+  return {.layers = whole("layers"),
+          .hidden = whole("hidden"),
+          .heads = whole("heads"),
+          .kv_heads = whole("kv_heads"),
+          .ffn = whole("ffn"),
+          .vocab = whole("vocab"),
+          .max_seq = whole("seq"),
+          .rope_theta = c("theta"),
+          .norm_eps = c("eps"),
+          .init_stddev = c("stddev"),
           .tied_embeddings = c("tied") != 0};
 }
 

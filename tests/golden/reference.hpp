@@ -1,14 +1,14 @@
-// Reference values that PyTorch computed, by name, and the run of Weft that is held to them. Invariant: sizes and rates come
-// from the reference's own "config ..." entries, so that the script alone decides them.
+// Reference values that PyTorch computed, by name, and the run of Weft that is held to them. Invariant: sizes and rates
+// come from the reference's own "config ..." entries, so that the script alone decides them.
 #pragma once
-
-#include <doctest/doctest.h>
 
 #include <cmath>
 #include <map>
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include <weft/train/loop.hpp>
 #include <weft/weft.hpp>
@@ -31,23 +31,33 @@ struct settings {
     batch = whole("batch"), seq = whole("seq"), vocab = whole("vocab"), steps = static_cast<int>(whole("steps"));
     seed = static_cast<std::uint64_t>(whole("seed"));
     schedule = {.warmup = static_cast<int>(whole("warmup")), .floor = c("floor")};
-    optimizer = {.lr = c("lr"), .beta1 = c("beta1"), .beta2 = c("beta2"), .eps = c("adam_eps"), .weight_decay = c("decay"), .clip_norm = c("clip")};
+    optimizer = {.lr = c("lr"),
+                 .beta1 = c("beta1"),
+                 .beta2 = c("beta2"),
+                 .eps = c("adam_eps"),
+                 .weight_decay = c("decay"),
+                 .clip_norm = c("clip")};
   }
 };
 
 /// As the script's batch_of.
-inline double token(const settings& s, int step, std::int64_t i) { return static_cast<double>((step * 31 + i * i * 5 + i * 3) % s.vocab); }
-inline double target(const settings& s, int step, std::int64_t i) { return (i + step) % 9 == 4 ? -1 : token(s, step, i + 1); }
+inline double token(const settings& s, int step, std::int64_t i) {
+  return static_cast<double>((step * 31 + i * i * 5 + i * 3) % s.vocab);
+}
+inline double target(const settings& s, int step, std::int64_t i) {
+  return (i + step) % 9 == 4 ? -1 : token(s, step, i + 1);
+}
 
 /// The whole logits of a batch: [batch, seq, vocab], row-major.
 template <class Model, class Ids>
-void read_logits(weft::context& rank, Model& model, const Ids& tokens, std::vector<double>& out) {
+void read_logits(weft::context& ctx, Model& model, const Ids& tokens, std::vector<double>& out) {
   using namespace weft;
-  const recording off(rank, nullptr);
+  const recording off(ctx, nullptr);
   const auto mine = all_gather<tp>(model(tokens));  // [batch/dp, seq, vocab]
-  if (rank.index<tp>() != 0) return;
+  if (ctx.index<tp>() != 0) return;
   const std::int64_t n = mine.local_elements();
-  for (std::int64_t i = 0; i < n; ++i) out[static_cast<std::size_t>(rank.index<dp>() * n + i)] = static_cast<double>(mine.local_data()[i]);
+  for (std::int64_t i = 0; i < n; ++i)
+    out[static_cast<std::size_t>(ctx.index<dp>() * n + i)] = static_cast<double>(mine.local_data()[i]);
 }
 
 /// As the script's checksums: sum, sum of squares, and a sum that notices when two elements are exchanged.
@@ -70,42 +80,46 @@ numbers replay(const weft::degrees& degrees, const Config& config, const setting
   auto& logits = out["logits"];
   logits.resize(static_cast<std::size_t>(s.batch * s.seq * s.vocab));
   std::mutex lock;
-  launch<S>(degrees, [&](context& rank) {
-    Model model(rank, config);
-    parameter_store<cpu_backend, typename S::precision> store(rank, model.registry(), config_of<typename S::sharding>());
-    model.use(store);
-    // Writes every parameter's gradient or weights to `to`, each rank what it holds.
-    const auto collect = [&](const char* prefix, numbers& to, bool gradients, double scale) {
-      store.each_parameter([&](const parameter_record& p, const auto* gradient, const auto* weight) {
-        const std::lock_guard guard(lock);
-        auto& all = to[prefix + p.name];
-        all.resize(static_cast<std::size_t>(p.global.elements()), NAN);
-        for (std::int64_t i = 0; i < p.local.elements(); ++i)
-          all[static_cast<std::size_t>(detail::global_index(p, i))] = scale * static_cast<double>(gradients ? gradient[i] : weight[i]);
-      });
-    };
-    for (int step = 1; step <= s.steps; ++step) {
-      using ids = typename Model::ids;
-      const auto x = generate<ids>(rank, {s.batch, s.seq}, [&](std::int64_t i) { return token(s, step, i); });
-      const auto y = generate<ids>(rank, {s.batch, s.seq}, [&](std::int64_t i) { return target(s, step, i); });
-      if (step == 1) read_logits(rank, model, x, logits);
-      store.begin_step(1);
-      const auto l = cross_entropy(model(x), y);
-      const double count = static_cast<double>(*all_reduce<dp>(l.count).local_data());
-      const double loss = static_cast<double>(*all_reduce<dp>(l.sum).local_data()) / count;
-      backward(l.sum);
-      store.end_micro_batch();
-      store.finish_gradients();
-      const double norm = store.gradient_norm() / count;
-      if (step == 1) collect("gradient ", out, true, 1 / count);
-      const double rate = s.optimizer.lr * s.schedule(step - 1, s.steps);
-      store.step(s.optimizer.at(step, rate, detail::gradient_scale(norm, count, s.optimizer.clip_norm)));
-      const std::lock_guard guard(lock);
-      if (rank.is_first()) out["losses"].push_back(loss), out["norms"].push_back(norm);
-    }
-    collect("weights ", out, false, 1);
-    model.release();
-  }, {.seed = s.seed});
+  launch<S>(degrees,
+            [&](context& ctx) {
+              Model model(ctx, config);
+              parameter_store<cpu_backend, typename S::precision> store(ctx, model.registry(),
+                                                                        config_of<typename S::sharding>());
+              model.use(store);
+              // Writes every parameter's gradient or weights to `to`, each rank what it holds.
+              const auto collect = [&](const char* prefix, numbers& to, bool gradients, double scale) {
+                store.each_parameter([&](const parameter_record& p, const auto* gradient, const auto* weight) {
+                  const std::lock_guard guard(lock);
+                  auto& all = to[prefix + p.name];
+                  all.resize(static_cast<std::size_t>(p.global.elements()), NAN);
+                  for (std::int64_t i = 0; i < p.local.elements(); ++i)
+                    all[static_cast<std::size_t>(detail::global_index(p, i))] =
+                        scale * static_cast<double>(gradients ? gradient[i] : weight[i]);
+                });
+              };
+              for (int step = 1; step <= s.steps; ++step) {
+                using ids = typename Model::ids;
+                const auto x = generate<ids>(ctx, {s.batch, s.seq}, [&](std::int64_t i) { return token(s, step, i); });
+                const auto y = generate<ids>(ctx, {s.batch, s.seq}, [&](std::int64_t i) { return target(s, step, i); });
+                if (step == 1) read_logits(ctx, model, x, logits);
+                store.begin_step(1);
+                const auto l = cross_entropy(model(x), y);
+                const double count = static_cast<double>(*all_reduce<dp>(l.count).local_data());
+                const double loss = static_cast<double>(*all_reduce<dp>(l.sum).local_data()) / count;
+                backward(l.sum);
+                store.end_micro_batch();
+                store.finish_gradients();
+                const double norm = store.gradient_norm() / count;
+                if (step == 1) collect("gradient ", out, true, 1 / count);
+                const double rate = s.optimizer.lr * s.schedule(step - 1, s.steps);
+                store.step(s.optimizer.at(step, rate, detail::gradient_scale(norm, count, s.optimizer.clip_norm)));
+                const std::lock_guard guard(lock);
+                if (ctx.is_first()) out["losses"].push_back(loss), out["norms"].push_back(norm);
+              }
+              collect("weights ", out, false, 1);
+              model.release();
+            },
+            {.seed = s.seed});
   for (auto& [name, all] : out)
     if (name.starts_with("weights ")) all = checksums(all);
   return out;
@@ -115,7 +129,11 @@ numbers replay(const weft::degrees& degrees, const Config& config, const setting
 struct tolerance {
   double logits, losses, norms, gradients, weights;
   double& of(const std::string& name) {
-    return name == "logits" ? logits : name == "losses" ? losses : name == "norms" ? norms : name.starts_with("gradient ") ? gradients : weights;
+    return name == "logits"                ? logits
+           : name == "losses"              ? losses
+           : name == "norms"               ? norms
+           : name.starts_with("gradient ") ? gradients
+                                           : weights;
   }
 };
 
@@ -151,8 +169,8 @@ inline void check(const numbers& reference, const numbers& weft, tolerance most)
     CAPTURE(entry.first);
     CHECK((reference.count(entry.first) == 1 || entry.first.ends_with("key_bias")));
   }
-  MESSAGE("deviations: logits " << off_by.logits << ", losses " << off_by.losses << ", norms " << off_by.norms << ", gradients "
-                                << off_by.gradients << ", weights " << off_by.weights);
+  MESSAGE("deviations: logits " << off_by.logits << ", losses " << off_by.losses << ", norms " << off_by.norms
+                                << ", gradients " << off_by.gradients << ", weights " << off_by.weights);
 }
 
 }  // namespace golden

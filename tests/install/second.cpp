@@ -3,8 +3,8 @@
 
 int second_unit() {
   int ranks = 0;
-  weft::launch<weft::strategy<weft::mesh<weft::dp>>>({.dp = 2}, [&](weft::context& rank) {
-    if (rank.is_first()) ranks = rank.size();
+  weft::launch<weft::strategy<weft::mesh<weft::dp>>>({.dp = 2}, [&](weft::context& ctx) {
+    if (ctx.is_first()) ranks = ctx.size();
   });
   return ranks;
 }

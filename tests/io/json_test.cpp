@@ -1,9 +1,9 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <limits>
 
+#include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+
 #include <weft/io/json.hpp>
 
 using weft::json_escape;
@@ -26,7 +26,15 @@ TEST_CASE("what a writer writes, a reader of others reads back") {
 TEST_CASE("one line by default, and as many as asked") {
   const auto lines_of = [](int lines) {
     json_writer w(lines);
-    const std::string text = w.begin_object().member("a", 1).member("b", 2).key("c").begin_object().member("d", 3).end_object().end_object().text();
+    const std::string text = w.begin_object()
+                                 .member("a", 1)
+                                 .member("b", 2)
+                                 .key("c")
+                                 .begin_object()
+                                 .member("d", 3)
+                                 .end_object()
+                                 .end_object()
+                                 .text();
     return std::count(text.begin(), text.end(), '\n');
   };
   CHECK(lines_of(0) == 0);
@@ -45,12 +53,12 @@ TEST_CASE("every byte can stand in a string") {
 TEST_CASE("what is no UTF-8 becomes U+FFFD, one for each byte") {
   const std::string bad = "\xEF\xBF\xBD";
   CHECK(json_escape("a\xFFz") == "a" + bad + "z");
-  CHECK(json_escape("\xC0\xAF") == bad + bad);              // overlong '/'
-  CHECK(json_escape("\xE0\x80\x80") == bad + bad + bad);    // overlong
-  CHECK(json_escape("\xED\xA0\x80") == bad + bad + bad);    // surrogate
+  CHECK(json_escape("\xC0\xAF") == bad + bad);                      // overlong '/'
+  CHECK(json_escape("\xE0\x80\x80") == bad + bad + bad);            // overlong
+  CHECK(json_escape("\xED\xA0\x80") == bad + bad + bad);            // surrogate
   CHECK(json_escape("\xF4\x90\x80\x80") == bad + bad + bad + bad);  // above U+10FFFF
-  CHECK(json_escape("\xE2\x82") == bad + bad);              // cut off
-  for (int first = 0; first < 256; ++first) {               // nlohmann's parser refuses what is not UTF-8
+  CHECK(json_escape("\xE2\x82") == bad + bad);                      // cut off
+  for (int first = 0; first < 256; ++first) {                       // nlohmann's parser refuses what is not UTF-8
     const std::string two{static_cast<char>(first), static_cast<char>(first * 7)};
     CHECK(nlohmann::json::accept('"' + json_escape(two) + '"'));
   }

@@ -1,11 +1,10 @@
-#include <weft/io/text_dataset.hpp>
-
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <set>
 
+#include <doctest/doctest.h>
+
 #include <weft/comm/self.hpp>
+#include <weft/io/text_dataset.hpp>
 
 #include "../temporary.hpp"
 
@@ -17,10 +16,11 @@ namespace {
 
 // The context that one rank of a mesh has, with nobody to talk to: making data takes no communication.
 struct lone_rank {
-  context rank;
-  lone_rank(int dp_degree, int dp_index, std::uint64_t seed = 7, int cp_degree = 1, int cp_index = 0) : rank(any_communicator(), seed) {
-    rank.add_axis({id_of<dp>, "dp", dp_degree, dp_index, {}});
-    rank.add_axis({id_of<cp>, "cp", cp_degree, cp_index, {}});
+  context ctx;
+  lone_rank(int dp_degree, int dp_index, std::uint64_t seed = 7, int cp_degree = 1, int cp_index = 0)
+      : ctx(any_communicator(), seed) {
+    ctx.add_axis({id_of<dp>, "dp", dp_degree, dp_index, {}});
+    ctx.add_axis({id_of<cp>, "cp", cp_degree, cp_index, {}});
   }
 };
 
@@ -34,7 +34,8 @@ using rows = std::vector<std::vector<int>>;
 template <class X>
 void append(rows& to, const X& x) {
   const auto n = x.template local_extent<seq>();
-  for (std::int64_t r = 0; r < x.template local_extent<batch>(); ++r) to.emplace_back(x.local_data() + r * n, x.local_data() + (r + 1) * n);
+  for (std::int64_t r = 0; r < x.template local_extent<batch>(); ++r)
+    to.emplace_back(x.local_data() + r * n, x.local_data() + (r + 1) * n);
 }
 
 }  // namespace
@@ -47,7 +48,7 @@ TEST_CASE("a batch is the same for every sharding and every number of micro-batc
     for (std::int64_t m = 0; m < parts; ++m)
       for (int r = 0; r < ranks; ++r) {
         lone_rank at(ranks, r);
-        const auto b = text_dataset(at.rank, text).train<ids>(step, m * (count / parts), count / parts, length);
+        const auto b = text_dataset(at.ctx, text).train<ids>(step, m * (count / parts), count / parts, length);
         CHECK(b.tokens.local_extent<batch>() == count / parts / ranks);
         append(tokens, b.tokens), append(targets, b.targets);
       }
@@ -62,16 +63,17 @@ TEST_CASE("a batch is the same for every sharding and every number of micro-batc
       CHECK(batch_of(1, ranks, parts) == whole);
     }
   CHECK(batch_of(2, 1, 1) != whole);
-  CHECK(std::set<std::vector<int>>(whole.first.begin(), whole.first.end()).size() > count / 2);  // not one window for all
+  CHECK(std::set<std::vector<int>>(whole.first.begin(), whole.first.end()).size() >
+        count / 2);  // not one window for all
 }
 
 TEST_CASE("a sequence can be sharded as well") {
   const auto text = some_text();
   lone_rank whole(1, 0);
-  const auto all = text_dataset(whole.rank, text).train<ids>(1, 0, 2, 8);
+  const auto all = text_dataset(whole.ctx, text).train<ids>(1, 0, 2, 8);
   for (int part = 0; part < 2; ++part) {
     lone_rank at(1, 0, 7, 2, part);
-    const auto b = text_dataset(at.rank, text).train<ids_by_two>(1, 0, 2, 8);
+    const auto b = text_dataset(at.ctx, text).train<ids_by_two>(1, 0, 2, 8);
     for (int r = 0; r < 2; ++r)
       for (int c = 0; c < 4; ++c) {
         CHECK(b.tokens.local_data()[r * 4 + c] == all.tokens.local_data()[r * 8 + part * 4 + c]);
@@ -86,7 +88,7 @@ TEST_CASE("targets are the next tokens, windows lie in their part, and the seed 
   for (int i = 0; i < 4000; ++i) marked += static_cast<char>(i < 3000 ? i % 100 : 128 + i % 100);
   const auto text = std::make_shared<const text_corpus>("marked", marked);
   lone_rank at(1, 0);
-  const text_dataset data(at.rank, text, 0.25);
+  const text_dataset data(at.ctx, text, 0.25);
   CHECK(data.training_bytes() == 3000);
   CHECK(data.validation_bytes() == 1000);
   const auto b = data.train<ids>(3, 0, 500, 20);
@@ -102,18 +104,20 @@ TEST_CASE("targets are the next tokens, windows lie in their part, and the seed 
   append(one, v.tokens), append(two, data.validation<ids>(0, 500, 20).tokens);
   CHECK(one == two);
   lone_rank elsewhere(1, 0, 8);
-  append(other, text_dataset(elsewhere.rank, text, 0.25).validation<ids>(0, 500, 20).tokens);
+  append(other, text_dataset(elsewhere.ctx, text, 0.25).validation<ids>(0, 500, 20).tokens);
   CHECK(one != other);
 }
 
 TEST_CASE("the shortest text that will do, and one byte less") {
   lone_rank at(1, 0);
-  const text_dataset data(at.rank, std::make_shared<const text_corpus>("short", "abcdefghi"), 0);
+  const text_dataset data(at.ctx, std::make_shared<const text_corpus>("short", "abcdefghi"), 0);
   const auto b = data.train<ids>(1, 0, 1, 8);
   CHECK(b.tokens.local_data()[0] == 'a');
   CHECK(b.targets.local_data()[7] == 'i');
   CHECK_THROWS_WITH_AS(data.train<ids>(1, 0, 1, 9),
-                       "the corpus short has 9 bytes to train on, fewer than a sequence of 9 and the byte after it; give a longer text or a smaller seq", error);
+                       "the corpus short has 9 bytes to train on, fewer than a sequence of 9 and the byte after it; "
+                       "give a longer text or a smaller seq",
+                       error);
   CHECK_THROWS_AS(text_dataset::check(data.corpus(), 0.5, 8), error);
   CHECK_FALSE(data.can_validate(1));
   CHECK_THROWS_AS(data.validation<ids>(0, 1, 8), error);
@@ -128,8 +132,10 @@ TEST_CASE("a file is read once a process, and what is wrong with it is said") {
   CHECK(first->bytes == "ab");
 
   write_file(folder / "empty.txt", "");
-  CHECK_THROWS_WITH_AS(open_corpus(folder / "empty.txt"), doctest::Contains("is empty; give a file with text in it"), error);
-  CHECK_THROWS_WITH_AS(open_corpus(folder / "missing.txt"), doctest::Contains("missing.txt can't be read: No such file"), error);
+  CHECK_THROWS_WITH_AS(open_corpus(folder / "empty.txt"), doctest::Contains("is empty; give a file with text in it"),
+                       error);
+  CHECK_THROWS_WITH_AS(open_corpus(folder / "missing.txt"),
+                       doctest::Contains("missing.txt can't be read: No such file"), error);
   CHECK_THROWS_WITH_AS(open_corpus(folder.path()), doctest::Contains("Is a directory"), error);
 }
 

@@ -1,4 +1,5 @@
-// Finite differences for attention: causal or not, with groups of query heads, more keys than queries, batch and heads sharded.
+// Finite differences for attention: causal or not, with groups of query heads, more keys than queries, batch and heads
+// sharded.
 #include <doctest/doctest.h>
 
 #include <weft/op/attention.hpp>
@@ -13,7 +14,9 @@ using q4 = dims<batch, seq, heads, head_dim>;
 using k4 = dims<batch, seq, kv_heads, head_dim>;
 
 const auto causal = [](const auto& q, const auto& k, const auto& v) { return attention(q, k, v); };
-const auto full_ = [](const auto& q, const auto& k, const auto& v) { return attention(q, k, v, {.causal = false, .scale = 0.3}); };
+const auto full_ = [](const auto& q, const auto& k, const auto& v) {
+  return attention(q, k, v, {.causal = false, .scale = 0.3});
+};
 
 TEST_CASE("attention, one key head a query head") {
   gradients<real<q4>, real<q4>, real<q4>>("causal", causal);
@@ -27,13 +30,15 @@ TEST_CASE("attention, grouped queries") {
   gradients<real<q4>, real<k4>, real<k4>>("grouped", causal, groups);
   gradients<real<q4, shard<heads, tp, dp>>, real<k4, shard<kv_heads, tp, dp>>, real<k4, shard<kv_heads, tp, dp>>>(
       "grouped, heads over two axes", full_, groups);
-  gradients<real<q4, shard<heads, tp>>, real<k4, shard<kv_heads, tp>>, real<k4, shard<kv_heads, tp>>>("grouped, heads sharded", causal, groups);
+  gradients<real<q4, shard<heads, tp>>, real<k4, shard<kv_heads, tp>>, real<k4, shard<kv_heads, tp>>>(
+      "grouped, heads sharded", causal, groups);
 }
 
 TEST_CASE("attention of the last queries to more keys") {
   using keys = dims<batch, ffn, kv_heads, head_dim>;  // ffn: the keys' dimension
   const options more{.base = {{"heads", 4}, {"kv_heads", 2}, {"seq", 3}, {"ffn", 7}}};
-  gradients<real<q4, shard<batch, dp>>, real<keys, shard<batch, dp>>, real<keys, shard<batch, dp>>>("more keys, causal", causal, more);
+  gradients<real<q4, shard<batch, dp>>, real<keys, shard<batch, dp>>, real<keys, shard<batch, dp>>>("more keys, causal",
+                                                                                                    causal, more);
   gradients<real<q4>, real<keys>, real<keys>>("more keys, not causal", full_, more);
 }
 

@@ -1,4 +1,5 @@
-// Finite differences for the parts of a transformer block: RMSNorm, SwiGLU, rotary positions, and recomputation around them.
+// Finite differences for the parts of a transformer block: RMSNorm, SwiGLU, rotary positions, and recomputation around
+// them.
 #include <doctest/doctest.h>
 
 #include <weft/autograd/checkpoint.hpp>
@@ -19,7 +20,8 @@ TEST_CASE("rms_norm: the weight's gradient is pending wherever rows are sharded"
   gradients<real<x3>, real<dims<hidden>>>("norm", norm);
   gradients<real<x3, shard<batch, dp>, shard<seq, tp>>, real<dims<hidden>>>("norm, rows sharded", norm);
   gradients<real<x3, shard<seq, tp, dp>>, real<dims<hidden>, replicate<dp>>>("norm, rows over two axes", norm);
-  gradients<real<x3, replicate<tp>>, real<dims<hidden>>>("norm, replicate", [](const auto& x, const auto& w) { return rms_norm(x, w, 0.1); });
+  gradients<real<x3, replicate<tp>>, real<dims<hidden>>>(
+      "norm, replicate", [](const auto& x, const auto& w) { return rms_norm(x, w, 0.1); });
 }
 
 TEST_CASE("rms_norm of a row by itself") {
@@ -34,10 +36,10 @@ TEST_CASE("swiglu") {
 }
 
 // A table of random turns: its entries need not be a rotation for the operator to be linear.
-rope_table turns(context& rank, std::int64_t positions, std::int64_t half) {
+rope_table turns(context& ctx, std::int64_t positions, std::int64_t half) {
   shape s;
   s.push_back(positions), s.push_back(half);
-  rope_table t{rank.make(dtype::f64, s), rank.make(dtype::f64, s)};
+  rope_table t{ctx.make(dtype::f64, s), ctx.make(dtype::f64, s)};
   for (std::int64_t i = 0; i < s.elements(); ++i) {
     const double angle = 0.7 * double(i / half) / double(1 + i % half);
     t.cos.as<double>()[i] = std::cos(angle), t.sin.as<double>()[i] = std::sin(angle);
@@ -49,7 +51,7 @@ TEST_CASE("rope: positions are global, pending sums pass") {
   using q4 = dims<batch, seq, heads, head_dim>;
   const auto turn = [](const auto& x) {
     const auto half = x.template local_extent<head_dim>() / 2;
-    return rope(x, turns(*x.rank, 64, half));
+    return rope(x, turns(*x.ctx, 64, half));
   };
   const options even{.base = {{"head_dim", 6}, {"seq", 3}}};
   gradients<real<q4, shard<batch, dp>, shard<heads, tp>>>("rope", turn, even);
@@ -62,12 +64,15 @@ TEST_CASE("checkpoint: the gradient of what is computed again, and of the weight
   using w = real<dims<hidden, ffn>, shard<ffn, tp>>;
   using v = real<dims<ffn, hidden>, shard<ffn, tp>>;
   gradients<x, w, v>("checkpointed", [](const auto& in, const auto& up, const auto& down) {
-    const auto block = [up, down](const auto& a) { return a + all_reduce<tp>(contract<ffn>(silu(contract<hidden>(a, up)), down)); };
+    const auto block = [up, down](const auto& a) {
+      return a + all_reduce<tp>(contract<ffn>(silu(contract<hidden>(a, up)), down));
+    };
     return checkpoint(block, checkpoint(block, in));
   });
   gradients<w, v>("checkpointed, the weights alone", [](const auto& up, const auto& down) {
-    const auto in = ones<x>(*up.rank, {24, up.template local_extent<hidden>()});
-    return checkpoint([=](const auto& a) { return all_reduce<tp>(contract<ffn>(silu(contract<hidden>(a, up)), down)); }, in);
+    const auto in = ones<x>(*up.ctx, {24, up.template local_extent<hidden>()});
+    return checkpoint([=](const auto& a) { return all_reduce<tp>(contract<ffn>(silu(contract<hidden>(a, up)), down)); },
+                      in);
   });
 }
 

@@ -31,7 +31,8 @@ TEST_CASE("contract over two dimensions, with a batch dimension") {
   using b = dims<heads, head_dim, batch, ffn>;
   const auto f = [](const auto& x, const auto& y) { return contract<heads, head_dim>(x, y); };
   gradients<real<a>, real<b>>("whole, two sums", f);
-  gradients<real<a, shard<heads, tp>, shard<batch, dp>>, real<b, shard<heads, tp>, shard<batch, dp>>>("batch and a sum sharded", f);
+  gradients<real<a, shard<heads, tp>, shard<batch, dp>>, real<b, shard<heads, tp>, shard<batch, dp>>>(
+      "batch and a sum sharded", f);
   gradients<real<a, shard<head_dim, tp>, shard<seq, dp>>, real<b, shard<head_dim, tp>>>("inner sum sharded", f);
 }
 
@@ -45,15 +46,18 @@ TEST_CASE("contract where labels neither join nor lie in one order") {
 
 TEST_CASE("contract whose batch dimension is the last of the outcome, or all is summed, or nothing else is there") {
   gradients<real<dims<hidden, batch>>, real<dims<batch, hidden>>>("batch last", over_hidden);
-  gradients<real<dims<hidden, seq, batch>, shard<batch, dp>>, real<dims<hidden, ffn, batch>, shard<batch, dp>>>("batch inside columns", over_hidden);
+  gradients<real<dims<hidden, seq, batch>, shard<batch, dp>>, real<dims<hidden, ffn, batch>, shard<batch, dp>>>(
+      "batch inside columns", over_hidden);
   gradients<real<dims<hidden>, shard<hidden, tp>>, real<dims<hidden>, shard<hidden, tp>>>("inner product", over_hidden);
   gradients<real<dims<hidden, seq>>, real<dims<hidden>>>("matrix and vector", over_hidden);
   gradients<real<dims<hidden, extent<ffn, 3>>>, real<dims<extent<ffn, 3>, hidden, seq>>>(
-      "static extents", [](const auto& x, const auto& y) { return contract<ffn, hidden>(x, y); }, {.base = {{"ffn", 3}}});
+      "static extents", [](const auto& x, const auto& y) { return contract<ffn, hidden>(x, y); },
+      {.base = {{"ffn", 3}}});
 }
 
 TEST_CASE("contract of a tensor with itself") {
-  gradients<real<dims<hidden, seq>, shard<seq, dp>>>("with itself", [](const auto& x) { return contract<hidden>(x, x); });
+  gradients<real<dims<hidden, seq>, shard<seq, dp>>>("with itself",
+                                                     [](const auto& x) { return contract<hidden>(x, x); });
 }
 
 }  // namespace

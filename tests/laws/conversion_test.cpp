@@ -1,8 +1,9 @@
-// Every conversion and its gradient are adjoint: <A x, y> = <x, A^T y>, with inner products over all ranks that follow from
-// the placements; and gather after scatter is the identity. Random shapes, 1 to 8 ranks, one and two axes.
+// Every conversion and its gradient are adjoint: <A x, y> = <x, A^T y>, with inner products over all ranks that follow
+// from the placements; and gather after scatter is the identity. Random shapes, 1 to 8 ranks, one and two axes.
+#include <cmath>
+
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <weft/autograd/backward.hpp>
 #include <weft/backend/cpu.hpp>
 #include <weft/op/convert.hpp>
@@ -20,25 +21,25 @@ using real = tensor<double, d3, Ps...>;
 
 /// Any numbers on each rank, as far as the placement allows: the same along the axes on which X is whole.
 template <class X>
-X any_numbers(context& rank, const shape& local, std::uint64_t salt) {
+X any_numbers(context& ctx, const shape& local, std::uint64_t salt) {
   const auto varies = [](holds kind) { return kind == holds::shard || kind == holds::partial; };
-  const std::uint64_t i = varies(state_on<layout_of<X>, dp>.kind) ? std::uint64_t(rank.index<dp>()) : 0;
-  const std::uint64_t j = varies(state_on<layout_of<X>, tp>.kind) ? std::uint64_t(rank.index<tp>()) : 0;
+  const std::uint64_t i = varies(state_on<layout_of<X>, dp>.kind) ? std::uint64_t(ctx.index<dp>()) : 0;
+  const std::uint64_t j = varies(state_on<layout_of<X>, tp>.kind) ? std::uint64_t(ctx.index<tp>()) : 0;
   const philox numbers{salt, i * 100 + j};
-  X x(value{&rank, rank.make(dtype::f64, local), {}});
+  X x(value{&ctx, ctx.make(dtype::f64, local), {}});
   for (std::int64_t k = 0; k < x.local_elements(); ++k) x.local_data()[k] = 2.0 * numbers.uniform(std::uint64_t(k)) - 1;
   return x;
 }
 
 /// <x, y> of a value and a gradient: one addend a rank, counted once along the axes on which both are whole.
 template <class X, class Y>
-double inner(context& rank, const X& x, const Y& y) {
+double inner(context& ctx, const X& x, const Y& y) {
   static_assert(std::same_as<layout_of<Y>, dual_layout<layout_of<X>>>);
-  const bool again = (state_on<layout_of<X>, dp>.kind == holds::invariant && rank.index<dp>() > 0) ||
-                     (state_on<layout_of<X>, tp>.kind == holds::invariant && rank.index<tp>() > 0);
+  const bool again = (state_on<layout_of<X>, dp>.kind == holds::invariant && ctx.index<dp>() > 0) ||
+                     (state_on<layout_of<X>, tp>.kind == holds::invariant && ctx.index<tp>() > 0);
   double total = 0;
   for (std::int64_t i = 0; !again && i < x.local_elements(); ++i) total += x.local_data()[i] * y.local_data()[i];
-  return world_sum(rank, total);
+  return world_sum(ctx, total);
 }
 
 /// The law for the function `convert`, which takes an X.
@@ -47,34 +48,37 @@ void adjoint(const char* what, F convert) {
   for (const degrees& mesh : meshes) {
     INFO(std::string(what), ", dp ", mesh.dp, ", tp ", mesh.tp);
     try {
-      on_ranks(mesh, [&](context& rank) {
+      on_ranks(mesh, [&](context& ctx) {
         const philox numbers{3, stream_of(what)};
         shape global;  // every dimension divides by both axes together
-        for (std::uint64_t d = 0; d < 3; ++d) global.push_back((1 + numbers.word(d + 4 * std::uint64_t(mesh.dp)) % 2) * mesh.dp * mesh.tp);
-        X x = any_numbers<X>(rank, local_shape<X>(rank, global), 1);
+        for (std::uint64_t d = 0; d < 3; ++d)
+          global.push_back((1 + numbers.word(d + 4 * std::uint64_t(mesh.dp)) % 2) * mesh.dp * mesh.tp);
+        X x = any_numbers<X>(ctx, local_shape<X>(ctx, global), 1);
         x.requires_grad();
         const auto y = convert(x);
         using Y = std::remove_const_t<decltype(y)>;
         using G = typename Y::gradient_type;
-        const G dy = any_numbers<G>(rank, y.held().shape, 2);
+        const G dy = any_numbers<G>(ctx, y.held().shape, 2);
         if (y.slot != x.slot) {  // recorded: along one rank nothing moves
           y.slot->gradient = dy.data;
           y.slot->has_gradient = true;
-          rank.tape->backward(rank);
+          ctx.tape->backward(ctx);
         } else {
           x.slot->gradient = dy.data;
           x.slot->has_gradient = true;
         }
         const auto dx = x.grad();
-        const double there = inner(rank, y, dy), back = inner(rank, x, dx);
+        const double there = inner(ctx, y, dy), back = inner(ctx, x, dx);
         // Both are sums of the same at most 10^5 products of numbers below 1, in another order.
         require(std::abs(there - back) < 1e-10, "<Ax, y> is ", there, " and <x, A'y> is ", back);
         if constexpr (requires { dx.slot; }) {  // what is said to be the same on all ranks is
           constexpr auto whole = [](holds kind) { return kind == holds::invariant || kind == holds::replicate; };
-          if (whole(state_on<layout_of<Y>, dp>.kind)) require_equal_along(rank, id_of<dp>, y.held(), "outcome");
-          if (whole(state_on<layout_of<Y>, tp>.kind)) require_equal_along(rank, id_of<tp>, y.held(), "outcome");
-          if (whole(state_on<dual_layout<layout_of<X>>, dp>.kind)) require_equal_along(rank, id_of<dp>, dx.held(), "gradient");
-          if (whole(state_on<dual_layout<layout_of<X>>, tp>.kind)) require_equal_along(rank, id_of<tp>, dx.held(), "gradient");
+          if (whole(state_on<layout_of<Y>, dp>.kind)) require_equal_along(ctx, id_of<dp>, y.held(), "outcome");
+          if (whole(state_on<layout_of<Y>, tp>.kind)) require_equal_along(ctx, id_of<tp>, y.held(), "outcome");
+          if (whole(state_on<dual_layout<layout_of<X>>, dp>.kind))
+            require_equal_along(ctx, id_of<dp>, dx.held(), "gradient");
+          if (whole(state_on<dual_layout<layout_of<X>>, tp>.kind))
+            require_equal_along(ctx, id_of<tp>, dx.held(), "gradient");
         }
       });
     } catch (const weft::error& e) {
@@ -127,15 +131,16 @@ TEST_CASE("conversions of a dimension over two axes") {
 template <class X, class Like, class F>
 void same_numbers(F f) {
   for (const degrees& mesh : meshes)
-    on_ranks(mesh, [&](context& rank) {
+    on_ranks(mesh, [&](context& ctx) {
       const auto number = [](std::int64_t i) { return double(i) + 0.5; };
-      const auto x = generate<X>(rank, {24, 48, 24}, number);
-      const auto like = generate<Like>(rank, {24, 48, 24}, number);
+      const auto x = generate<X>(ctx, {24, 48, 24}, number);
+      const auto like = generate<Like>(ctx, {24, 48, 24}, number);
       const auto y = f(x);
       static_assert(std::same_as<layout_of<decltype(y)>, layout_of<Like>>);
       require(y.held().shape == like.held().shape, "the shapes differ");
       for (std::int64_t i = 0; i < y.local_elements(); ++i)
-        require(y.local_data()[i] == like.local_data()[i], "element ", i, " of rank ", rank.rank(), " is ", y.local_data()[i]);
+        require(y.local_data()[i] == like.local_data()[i], "element ", i, " of rank ", ctx.rank(), " is ",
+                y.local_data()[i]);
     });
 }
 
@@ -143,31 +148,39 @@ TEST_CASE("gather after scatter is the identity, and every conversion keeps the 
   same_numbers<real<>, real<replicate<tp>>>([](const auto& x) { return all_gather<tp>(split<seq, tp>(x)); });
   same_numbers<real<>, real<>>([](const auto& x) { return convert<invariant<dp>>(split<hidden, dp>(x)); });
   same_numbers<real<>, real<>>([](const auto& x) { return all_reduce<tp>(convert<partial<tp>>(x)); });
-  same_numbers<real<>, real<shard<hidden, tp>>>([](const auto& x) { return reduce_scatter<hidden, tp>(convert<partial<tp>>(x)); });
-  same_numbers<real<shard<seq, tp>>, real<shard<seq, tp>>>([](const auto& x) { return all_to_all<seq, tp>(all_to_all<batch, tp>(x)); });
+  same_numbers<real<>, real<shard<hidden, tp>>>(
+      [](const auto& x) { return reduce_scatter<hidden, tp>(convert<partial<tp>>(x)); });
+  same_numbers<real<shard<seq, tp>>, real<shard<seq, tp>>>(
+      [](const auto& x) { return all_to_all<seq, tp>(all_to_all<batch, tp>(x)); });
   same_numbers<real<shard<seq, tp>>, real<shard<hidden, tp>>>([](const auto& x) { return all_to_all<hidden, tp>(x); });
   same_numbers<real<>, real<shard<seq, dp, tp>>>([](const auto& x) { return split<seq, tp>(split<seq, dp>(x)); });
-  same_numbers<real<shard<seq, dp, tp>>, real<shard<seq, dp>, replicate<tp>>>([](const auto& x) { return all_gather<tp>(x); });
-  same_numbers<real<shard<seq, dp>, shard<hidden, tp>>, real<shard<seq, dp, tp>>>([](const auto& x) { return all_to_all<seq, tp>(x); });
-  same_numbers<real<shard<seq, tp, dp>>, real<shard<seq, tp>, shard<batch, dp>>>([](const auto& x) { return all_to_all<batch, dp>(x); });
+  same_numbers<real<shard<seq, dp, tp>>, real<shard<seq, dp>, replicate<tp>>>(
+      [](const auto& x) { return all_gather<tp>(x); });
+  same_numbers<real<shard<seq, dp>, shard<hidden, tp>>, real<shard<seq, dp, tp>>>(
+      [](const auto& x) { return all_to_all<seq, tp>(x); });
+  same_numbers<real<shard<seq, tp, dp>>, real<shard<seq, tp>, shard<batch, dp>>>(
+      [](const auto& x) { return all_to_all<batch, dp>(x); });
 }
 
 TEST_CASE("shift hands each slice to the next rank of its ring") {
   for (const degrees& mesh : meshes)
-    on_ranks(mesh, [](context& rank) {
-      const auto y = shift<tp>(generate<tensor<double, dims<seq>, shard<seq, tp>>>(rank, {24}, [](std::int64_t i) { return i; }));
-      const int n = rank.degree<tp>(), from = (rank.index<tp>() + n - 1) % n;
+    on_ranks(mesh, [](context& ctx) {
+      const auto y =
+          shift<tp>(generate<tensor<double, dims<seq>, shard<seq, tp>>>(ctx, {24}, [](std::int64_t i) { return i; }));
+      const int n = ctx.degree<tp>(), from = (ctx.index<tp>() + n - 1) % n;
       for (std::int64_t i = 0; i < y.local_elements(); ++i)
         require(y.local_data()[i] == double(from * y.local_elements() + i), "element ", i, " is ", y.local_data()[i]);
     });
 }
 
 TEST_CASE("a dimension that ranks can't share evenly is refused, naming the axis") {
-  CHECK_THROWS_WITH_AS(on_ranks({.tp = 4},
-                                [](context& rank) { split<seq, tp>(full<tensor<double, dims<seq>>>(rank, {6}, 1)); }),
-                       doctest::Contains("dimension seq of 6 elements can't be sharded evenly over the 4 ranks of axis tp"), weft::error);
-  CHECK_THROWS_WITH_AS(on_ranks({.tp = 4}, [](context& rank) { full<tensor<double, dims<seq>, shard<seq, tp>>>(rank, {6}, 1); }),
-                       doctest::Contains("dimension seq has 6 elements, which 4 ranks can't share evenly"), weft::error);
+  CHECK_THROWS_WITH_AS(
+      on_ranks({.tp = 4}, [](context& ctx) { split<seq, tp>(full<tensor<double, dims<seq>>>(ctx, {6}, 1)); }),
+      doctest::Contains("dimension seq of 6 elements can't be sharded evenly over the 4 ranks of axis tp"),
+      weft::error);
+  CHECK_THROWS_WITH_AS(
+      on_ranks({.tp = 4}, [](context& ctx) { full<tensor<double, dims<seq>, shard<seq, tp>>>(ctx, {6}, 1); }),
+      doctest::Contains("dimension seq has 6 elements, which 4 ranks can't share evenly"), weft::error);
 }
 
 }  // namespace

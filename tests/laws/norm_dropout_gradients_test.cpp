@@ -18,13 +18,15 @@ TEST_CASE("layer_norm: gradients of weight and bias are pending wherever rows ar
   const options wide{.base = {{"hidden", 5}}};
   gradients<real<x3>, real<row>, real<row>>("norm", norm, wide);
   gradients<real<x3, shard<batch, dp>, shard<seq, tp>>, real<row>, real<row>>("norm, rows sharded", norm, wide);
-  gradients<real<x3, shard<seq, tp, dp>>, real<row, replicate<dp>>, real<row, replicate<tp>>>("norm, rows over two axes", norm, wide);
+  gradients<real<x3, shard<seq, tp, dp>>, real<row, replicate<dp>>, real<row, replicate<tp>>>(
+      "norm, rows over two axes", norm, wide);
   gradients<real<x3, replicate<tp>>, real<row>, real<row, replicate<dp>>>("norm, replicate", norm, wide);
   gradients<real<x3>, real<row, replicate<tp>>, real<row>>("norm, a replicated weight", norm, wide);
 }
 
 TEST_CASE("layer_norm of a row by itself") {
-  gradients<real<row>>("norm of itself", [](const auto& w) { return layer_norm(w, w, w, 0.1); }, {.base = {{"hidden", 5}}});
+  gradients<real<row>>("norm of itself", [](const auto& w) { return layer_norm(w, w, w, 0.1); },
+                       {.base = {{"hidden", 5}}});
 }
 
 TEST_CASE("dropout: any placement, pending sums pass") {

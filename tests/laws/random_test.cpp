@@ -1,7 +1,8 @@
 // Randomness is a function of (seed, name, global index): the same tensor, bit for bit, under every sharding.
+#include <cstring>
+
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <weft/backend/cpu.hpp>
 #include <weft/op/create.hpp>
 
@@ -21,20 +22,21 @@ std::vector<typename X::element_type> numbers(const X& x) {
 
 template <class T, class... Ps>
 void same_as_whole(bool uniform_numbers) {
-  const auto make = [=]<class X>(context& rank, X) {
-    return uniform_numbers ? uniform<X>(rank, "w", {B, S, H}, -3, 5) : normal<X>(rank, "w", {B, S, H}, 0.02);
+  const auto make = [=]<class X>(context& ctx, X) {
+    return uniform_numbers ? uniform<X>(ctx, "w", {B, S, H}, -3, 5) : normal<X>(ctx, "w", {B, S, H}, 0.02);
   };
   using X = tensor<T, d3, Ps...>;
   std::vector<T> whole;
-  on_ranks({}, [&](context& rank) { whole = numbers(make(rank, tensor<T, d3>{})); });
+  on_ranks({}, [&](context& ctx) { whole = numbers(make(ctx, tensor<T, d3>{})); });
   for (const degrees& mesh : meshes)
-    on_ranks(mesh, [&](context& rank) {
-      const X x = make(rank, X{});
-      const X copied = from_global<X>(rank, {B, S, H}, whole.data());
-      require(x.local_elements() * shards_of<layout_of<X>, batch>(rank) * shards_of<layout_of<X>, hidden>(rank) == B * S * H,
-              "a rank holds more or less than its share");
+    on_ranks(mesh, [&](context& ctx) {
+      const X x = make(ctx, X{});
+      const X copied = from_global<X>(ctx, {B, S, H}, whole.data());
+      require(
+          x.local_elements() * shards_of<layout_of<X>, batch>(ctx) * shards_of<layout_of<X>, hidden>(ctx) == B * S * H,
+          "a rank holds more or less than its share");
       require(std::memcmp(x.local_data(), copied.local_data(), std::size_t(x.local_elements()) * sizeof(T)) == 0,
-              "rank ", rank.rank(), " made other numbers than one rank does");
+              "rank ", ctx.rank(), " made other numbers than one rank does");
     });
 }
 
@@ -51,9 +53,9 @@ TEST_CASE("bug: random tensors change with the sharding") {
 TEST_CASE("another seed, another name: other numbers") {
   std::vector<float> a, b, c, again;
   const auto draw = [](std::uint64_t seed, const char* name, std::vector<float>& out) {
-    on_ranks({}, [&](context& rank) {
-      rank.seed = seed;
-      out = numbers(normal<tensor<float, dims<hidden>>>(rank, name, {64}));
+    on_ranks({}, [&](context& ctx) {
+      ctx.seed = seed;
+      out = numbers(normal<tensor<float, dims<hidden>>>(ctx, name, {64}));
     });
   };
   draw(1, "a", a), draw(2, "a", b), draw(1, "b", c), draw(1, "a", again);

@@ -13,16 +13,17 @@
 namespace laws {
 
 /// The meshes that laws are tried on: 1, 2, 4, 6 and 8 ranks.
-inline constexpr weft::degrees meshes[] = {{.dp = 1, .tp = 1}, {.dp = 2, .tp = 1}, {.dp = 1, .tp = 2}, {.dp = 2, .tp = 2}, {.dp = 1, .tp = 4},
-                                           {.dp = 3, .tp = 2}, {.dp = 2, .tp = 3}, {.dp = 4, .tp = 2}, {.dp = 2, .tp = 4}, {.dp = 1, .tp = 8}};
+inline constexpr weft::degrees meshes[] = {
+    {.dp = 1, .tp = 1}, {.dp = 2, .tp = 1}, {.dp = 1, .tp = 2}, {.dp = 2, .tp = 2}, {.dp = 1, .tp = 4},
+    {.dp = 3, .tp = 2}, {.dp = 2, .tp = 3}, {.dp = 4, .tp = 2}, {.dp = 2, .tp = 4}, {.dp = 1, .tp = 8}};
 
 /// Runs `body` on every rank of a dp x tp mesh of threads, recording.
 void on_ranks(const weft::degrees& mesh, const std::function<void(weft::context&)>& body);
 
 /// Sum of a number over all ranks of the mesh.
-double world_sum(weft::context& rank, double x);
+double world_sum(weft::context& ctx, double x);
 /// Throws unless all ranks along the axis hold the same bytes' values in `data`.
-void require_equal_along(weft::context& rank, weft::axis_id axis, const weft::array& data, const char* what);
+void require_equal_along(weft::context& ctx, weft::axis_id axis, const weft::array& data, const char* what);
 
 /// Global extents by the dimension's name.
 struct extents {

@@ -1,9 +1,10 @@
 // The part of the laws that needs no types, compiled once; and a test that it would notice a wrong gradient.
 #include "ranks.hpp"
 
+#include <cmath>
+
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <weft/comm/threads.hpp>
 #include <weft/parallel/launch.hpp>
 #include <weft/tensor/random.hpp>
@@ -16,22 +17,22 @@ void on_ranks(const weft::degrees& mesh, const std::function<void(weft::context&
   weft::launch<weft::strategy<weft::mesh<weft::dp, weft::tp>, weft::threads>>(mesh, body);
 }
 
-double world_sum(weft::context& rank, double x) {
+double world_sum(weft::context& ctx, double x) {
   double out = 0;
-  rank.world.all_reduce(&x, &out, 1, weft::dtype::f64, weft::reduction::sum).wait();
+  ctx.world.all_reduce(&x, &out, 1, weft::dtype::f64, weft::reduction::sum).wait();
   return out;
 }
 
-void require_equal_along(weft::context& rank, weft::axis_id axis, const weft::array& data, const char* what) {
-  weft::axis_group* group = rank.group(axis);
+void require_equal_along(weft::context& ctx, weft::axis_id axis, const weft::array& data, const char* what) {
+  weft::axis_group* group = ctx.group(axis);
   if (!group) return;
-  weft::array low = rank.make(data.type, data.shape), high = rank.make(data.type, data.shape);
+  weft::array low = ctx.make(data.type, data.shape), high = ctx.make(data.type, data.shape);
   group->comm.all_reduce(data.data, low.data, data.elements(), data.type, weft::reduction::min).wait();
   group->comm.all_reduce(data.data, high.data, data.elements(), data.type, weft::reduction::max).wait();
   weft::visit_dtype(data.type, [&]<class T>() {
     for (std::int64_t i = 0; i < data.elements(); ++i)
-      weft::require(low.as<T>()[i] == high.as<T>()[i], what, ": element ", i, " differs between the ranks along ", std::string(group->name), ": ",
-                    double(low.as<T>()[i]), " and ", double(high.as<T>()[i]));
+      weft::require(low.as<T>()[i] == high.as<T>()[i], what, ": element ", i, " differs between the ranks along ",
+                    std::string(group->name), ": ", double(low.as<T>()[i]), " and ", double(high.as<T>()[i]));
   });
 }
 
@@ -59,14 +60,15 @@ extents draw(const problem& p, const weft::degrees& mesh, std::uint64_t trial) {
 
 answer solve(const problem& p, const weft::degrees& mesh, const extents& sizes) {
   answer out{};
-  on_ranks(mesh, [&](weft::context& rank) {
-    // Central differences of fourth order: with steps of 1e-3 truncation (h^4 f'''''/30) and rounding (eps |f| / h) are both
-    // near 1e-13 of the function's scale.
+  on_ranks(mesh, [&](weft::context& ctx) {
+    // Central differences of fourth order: with steps of 1e-3 truncation (h^4 f'''''/30) and rounding (eps |f| / h) are
+    // both near 1e-13 of the function's scale.
     const double h = 1e-3;
-    const double value = p.at(rank, sizes, 0);
-    const double near = p.at(rank, sizes, h) - p.at(rank, sizes, -h), far = p.at(rank, sizes, 2 * h) - p.at(rank, sizes, -2 * h);
-    const auto [slope, magnitude] = p.slope(rank, sizes);
-    if (rank.is_first()) out = {value, slope, magnitude, (8 * near - far) / (12 * h)};
+    const double value = p.at(ctx, sizes, 0);
+    const double near = p.at(ctx, sizes, h) - p.at(ctx, sizes, -h),
+                 far = p.at(ctx, sizes, 2 * h) - p.at(ctx, sizes, -2 * h);
+    const auto [slope, magnitude] = p.slope(ctx, sizes);
+    if (ctx.is_first()) out = {value, slope, magnitude, (8 * near - far) / (12 * h)};
   });
   return out;
 }
@@ -74,20 +76,22 @@ answer solve(const problem& p, const weft::degrees& mesh, const extents& sizes) 
 }  // namespace
 
 std::vector<std::string> disagreements(const problem& p) {
-  // 1e-8: five digits of room above the differences' own error, for fifth derivatives and sums over many elements; a wrong
-  // or missing addend of a gradient shows at 1e-3 or more, directions being random and dense.
+  // 1e-8: five digits of room above the differences' own error, for fifth derivatives and sums over many elements; a
+  // wrong or missing addend of a gradient shows at 1e-3 or more, directions being random and dense.
   const double tolerance = p.options.tolerance > 0 ? p.options.tolerance : 1e-8;
   std::vector<std::string> out;
   const std::size_t stride = static_cast<std::size_t>(weft_test::sample_stride());
   for (std::size_t i = weft::stream_of(p.what) % stride % std::size(meshes); i < std::size(meshes); i += stride) {
     const weft::degrees& mesh = meshes[i];
-    const std::string where = std::string(p.what) + ", dp " + std::to_string(mesh.dp) + ", tp " + std::to_string(mesh.tp) + ": ";
+    const std::string where =
+        std::string(p.what) + ", dp " + std::to_string(mesh.dp) + ", tp " + std::to_string(mesh.tp) + ": ";
     try {
       const extents sizes = draw(p, mesh, i);
       const answer one = solve(p, {}, sizes), all = solve(p, mesh, sizes);
       const double scale = one.magnitude + std::abs(one.value) + 1;
       const auto near = [&](double a, double b, double allowed, const char* what) {
-        if (!(std::abs(a - b) <= allowed * scale)) out.push_back(where + what + ": " + std::to_string(a) + " and " + std::to_string(b));
+        if (!(std::abs(a - b) <= allowed * scale))
+          out.push_back(where + what + ": " + std::to_string(a) + " and " + std::to_string(b));
       };
       near(one.slope, one.difference, tolerance, "one rank's gradient and differences");
       near(all.slope, all.difference, tolerance, "all ranks' gradient and differences");
@@ -114,8 +118,8 @@ namespace {
 problem cubes(double factor, double stray) {
   const auto number = [](int i) { return 0.4 + 0.3 * i; };
   problem p{"cubes", {}, {}, {}, {}};
-  p.at = [=](weft::context& rank, const extents&, double step) {
-    double total = rank.size() == 1 ? stray : 0;
+  p.at = [=](weft::context& ctx, const extents&, double step) {
+    double total = ctx.size() == 1 ? stray : 0;
     for (int i = 0; i < 3; ++i) total += std::pow(number(i) + step * (i + 1), 3);
     return total;
   };
@@ -127,18 +131,19 @@ problem cubes(double factor, double stray) {
   return p;
 }
 
-TEST_CASE("the harness accepts a right gradient, and notices a wrong one, a wrong value, and one that ranks differ in") {
+TEST_CASE(
+    "the harness accepts a right gradient, and notices a wrong one, a wrong value, and one that ranks differ in") {
   CHECK(disagreements(cubes(1, 0)).empty());
   CHECK(!disagreements(cubes(1 + 1e-6, 0)).empty());
   CHECK(!disagreements(cubes(1, 1e-6)).empty());
   problem differs = cubes(1, 0);
-  differs.slope = [inner = differs.slope](weft::context& rank, const extents& at) {
+  differs.slope = [inner = differs.slope](weft::context& ctx, const extents& at) {
     weft::shape one;
     one.push_back(1);
-    const weft::array x = rank.make(weft::dtype::f64, one);
-    *x.as<double>() = rank.index<weft::tp>();
-    require_equal_along(rank, weft::id_of<weft::tp>, x, "x");
-    return inner(rank, at);
+    const weft::array x = ctx.make(weft::dtype::f64, one);
+    *x.as<double>() = ctx.index<weft::tp>();
+    require_equal_along(ctx, weft::id_of<weft::tp>, x, "x");
+    return inner(ctx, at);
   };
   const auto lines = disagreements(differs);
   if (weft_test::sample_stride() == 1) {

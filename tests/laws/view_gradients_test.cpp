@@ -13,21 +13,24 @@ using x3 = dims<batch, seq, hidden>;
 
 TEST_CASE("slice, permute, rename: linear, so any placement") {
   const options four{.base = {{"seq", 4}}};
-  gradients<real<x3, shard<batch, dp>, partial<tp>>>("slice", [](const auto& x) { return slice<seq>(x, 1, 2); }, four);
+  gradients<real<x3, shard<batch, dp>, partial<tp>>>(
+      "slice", [](const auto& x) { return slice<seq>(x, 1, 2); }, four);
   gradients<real<x3, shard<hidden, dp, tp>>>(
       "overlapping slices", [](const auto& x) { return slice<seq>(x, 0, 3) + slice<seq>(x, 1, 3); }, four);
-  gradients<real<x3, shard<batch, dp>, shard<hidden, tp>>>("permute", [](const auto& x) { return permute<hidden, batch, seq>(x); });
+  gradients<real<x3, shard<batch, dp>, shard<hidden, tp>>>(
+      "permute", [](const auto& x) { return permute<hidden, batch, seq>(x); });
   gradients<real<dims<batch, seq, heads, head_dim>, shard<heads, tp>, replicate<dp>>>(
       "permute four", [](const auto& x) { return permute<head_dim, seq, batch, heads>(x); });
-  gradients<real<x3, shard<seq, tp>, partial<dp>>>("rename", [](const auto& x) { return rename<seq, ffn>(x) + rename<seq, ffn>(x); });
+  gradients<real<x3, shard<seq, tp>, partial<dp>>>(
+      "rename", [](const auto& x) { return rename<seq, ffn>(x) + rename<seq, ffn>(x); });
   gradients<real<x3, shard<seq, tp>>>("outer product with itself",
                                       [](const auto& x) { return x * rename<hidden, ffn>(x); });
 }
 
 TEST_CASE("cast carries the gradient back through the other type") {
   // The function is rounded to float: differences with steps of 1e-3 know it to about 6e-8 / 1e-3.
-  gradients<real<x3, shard<batch, dp>, shard<hidden, tp>>>("cast", [](const auto& x) { return cast<double>(cast<float>(x)); },
-                                                           {.tolerance = 2e-4});
+  gradients<real<x3, shard<batch, dp>, shard<hidden, tp>>>(
+      "cast", [](const auto& x) { return cast<double>(cast<float>(x)); }, {.tolerance = 2e-4});
   gradients<real<x3>>("cast to its own type", [](const auto& x) { return cast<double>(x); });
 }
 
@@ -35,8 +38,8 @@ TEST_CASE("cast carries the gradient back through the other type") {
 template <class I, class W>
 I ids_for(const W& table, std::initializer_list<std::int64_t> sizes) {
   using rows = vocab;
-  const std::int64_t n = table.template local_extent<rows>() * shards_of<layout_of<W>, rows>(*table.rank);
-  return generate<I>(*table.rank, sizes, [&](std::int64_t i) { return i == 1 ? n + 5 : (i * i + 1) % n; });
+  const std::int64_t n = table.template local_extent<rows>() * shards_of<layout_of<W>, rows>(*table.ctx);
+  return generate<I>(*table.ctx, sizes, [&](std::int64_t i) { return i == 1 ? n + 5 : (i * i + 1) % n; });
 }
 
 template <class... Ps>
@@ -45,15 +48,14 @@ using ids = tensor<std::int32_t, dims<batch, seq>, Ps...>;
 TEST_CASE("embedding: rows, width or indices sharded") {
   using table = dims<vocab, hidden>;
   // 24 sequences: a multiple of every number of ranks along one axis here.
-  const auto lookup = []<class I>(I) {
-    return [](const auto& w) { return embedding(ids_for<I>(w, {24, 3}), w); };
-  };
+  const auto lookup = []<class I>(I) { return [](const auto& w) { return embedding(ids_for<I>(w, {24, 3}), w); }; };
   gradients<real<table>>("all whole", lookup(ids<>{}));
   gradients<real<table, shard<vocab, tp>>>("vocabulary parallel", lookup(ids<shard<batch, dp>>{}));
   gradients<real<table, shard<vocab, tp, dp>>>("rows over two axes", lookup(ids<>{}));
   gradients<real<table, shard<hidden, tp>>>("width sharded", lookup(ids<shard<batch, dp>>{}));
   gradients<real<table, partial<tp>, replicate<dp>>>("a pending table", lookup(ids<>{}));
-  gradients<real<table, replicate<dp>, shard<hidden, tp>>>("indices over an axis that the table names first", lookup(ids<shard<batch, dp>>{}));
+  gradients<real<table, replicate<dp>, shard<hidden, tp>>>("indices over an axis that the table names first",
+                                                           lookup(ids<shard<batch, dp>>{}));
   gradients<real<table, shard<hidden, tp, dp>>>("width over two axes", lookup(ids<replicate<dp>>{}));
   gradients<real<table, replicate<tp>>>("indices sharded over two axes", lookup(ids<shard<batch, dp>>{}));
 }

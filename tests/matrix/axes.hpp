@@ -1,5 +1,5 @@
-// The matrix's axes: each value of each is one line here. A cell is a model, a strategy and a mesh; which of them a run has to
-// refuse is said here too, apart from the library.
+// The matrix's axes: each value of each is one line here. A cell is a model, a strategy and a mesh; which of them a run
+// has to refuse is said here too, apart from the library.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@ namespace matrix {
 
 using namespace weft;  // NOLINT: test code, read beside the library
 
-/// fp16_mixed, under a loss scale so high that the first step overflows on any mesh: a logit's gradient is its probability less one
-/// at the target, times 131072, and fp16 ends at 65504. So the scale has to come down, on all ranks alike.
+/// fp16_mixed, under a loss scale so high that the first step overflows on any mesh: a logit's gradient is its
+/// probability less one at the target, times 131072, and fp16 ends at 65504. So the scale has to come down, on all
+/// ranks alike.
 struct fp16_from_above : fp16_mixed {
   static constexpr double initial_loss_scale = 0x1p17;
 };
@@ -28,19 +29,25 @@ struct whole_between {};  // activations between the blocks are whole on tp; the
 using betweens = list<whole_between, sequence_parallel>;
 
 template <class Sharding>
-struct mesh_of { using type = mesh<pp, dp, tp>; };
+struct mesh_of {
+  using type = mesh<pp, dp, tp>;
+};
 template <>
-struct mesh_of<hybrid> { using type = mesh<pp, dp, fsdp, tp>; };
+struct mesh_of<hybrid> {
+  using type = mesh<pp, dp, fsdp, tp>;
+};
 
 template <class Precision, class Sharding, class Checkpointing, class Between>
-struct strategy_of { using type = strategy<typename mesh_of<Sharding>::type, Precision, Sharding, Checkpointing, Between>; };
+struct strategy_of {
+  using type = strategy<typename mesh_of<Sharding>::type, Precision, Sharding, Checkpointing, Between>;
+};
 template <class Precision, class Sharding, class Checkpointing>
 struct strategy_of<Precision, Sharding, Checkpointing, whole_between> {
   using type = strategy<typename mesh_of<Sharding>::type, Precision, Sharding, Checkpointing>;
 };
 
-// Models: 24 heads and 48 features, so that tp may be 2, 3, 4, 6 and 8; five layers, so that stages differ in how many they have; 49
-// words and 23 tokens, so that the last rank's share is padded wherever tp is above 1.
+// Models: 24 heads and 48 features, so that tp may be 2, 3, 4, 6 and 8; five layers, so that stages differ in how many
+// they have; 49 words and 23 tokens, so that the last rank's share is padded wherever tp is above 1.
 constexpr std::int64_t length = 23, layers = 5, words = 49;
 template <class S>
 llama_config config_for(const llama<S>*) {
@@ -85,25 +92,27 @@ inline std::string name_of(const degrees& m) {
   return out.empty() ? "one rank" : out;
 }
 
-/// What may differ from one rank in the same precision. loss: relative, of each step's loss and gradient norm. first, last: of every
-/// gradient of the first and the last step, relative to the largest element of its parameter.
+/// What may differ from one rank in the same precision. loss: relative, of each step's loss and gradient norm. first,
+/// last: of every gradient of the first and the last step, relative to the largest element of its parameter.
 struct tolerance {
   double loss, first, last;
 };
 template <class Precision>
 inline constexpr tolerance tolerance_of = {0, 0, 0};
-// Half a unit in the last place is 1.1e-16; a sum of a thousand terms is off by the root of that many, 4e-15. AdamW divides by the
-// root of a small second moment, so what a gradient is off by moves weights by more, and later gradients with them: a hundred times.
-// An error of placement (a gradient counted twice or missed) is of order 1, or of 1e-2 where only an optimizer's moment is wrong.
+// Half a unit in the last place is 1.1e-16; a sum of a thousand terms is off by the root of that many, 4e-15. AdamW
+// divides by the root of a small second moment, so what a gradient is off by moves weights by more, and later gradients
+// with them: a hundred times. An error of placement (a gradient counted twice or missed) is of order 1, or of 1e-2
+// where only an optimizer's moment is wrong.
 template <>
 inline constexpr tolerance tolerance_of<fp64> = {1e-13, 1e-13, 1e-11};
 // The same from 6e-8, where sums of a thousand terms are already made of partial sums.
 template <>
 inline constexpr tolerance tolerance_of<fp32> = {1e-6, 1e-5, 1e-3};
-// A rank's partial sums are rounded to 16 bits before they are added to the others'; one rank rounds once. Each rounding is of 2^-9, a
-// gradient meets some twenty, with either sign: 1 %, and up to four times that in the worst of some thousand elements. The loss is a
-// mean over 190 tokens. A weight whose gradient is smaller than its own rounding takes its first steps with unsure sign, each a
-// twentieth of a typical weight (lr 1e-3, deviation 0.02): later gradients are off by a few times that where such weights gather.
+// A rank's partial sums are rounded to 16 bits before they are added to the others'; one rank rounds once. Each
+// rounding is of 2^-9, a gradient meets some twenty, with either sign: 1 %, and up to four times that in the worst of
+// some thousand elements. The loss is a mean over 190 tokens. A weight whose gradient is smaller than its own rounding
+// takes its first steps with unsure sign, each a twentieth of a typical weight (lr 1e-3, deviation 0.02): later
+// gradients are off by a few times that where such weights gather.
 template <>
 inline constexpr tolerance tolerance_of<bf16_mixed> = {1e-3, 5e-2, 1.5e-1};
 // The same from 2^-12; steps of unsure sign are as long as in bf16, but rarer.

@@ -1,5 +1,5 @@
-// One cell: trains a model under a strategy on a mesh, through the trainer, and compares with one rank in the same precision.
-// Invariant: what is compared are numbers by global index, so that nothing of the sharding is in them.
+// One cell: trains a model under a strategy on a mesh, through the trainer, and compares with one rank in the same
+// precision. Invariant: what is compared are numbers by global index, so that nothing of the sharding is in them.
 #pragma once
 
 #include <cmath>
@@ -31,7 +31,9 @@ struct rows_of_numbers {
   context* rank;
   template <any_tensor Ids>
   token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t rows, std::int64_t columns) const {
-    const auto at = [&](std::int64_t i, std::int64_t ahead) { return token(step, first + i / columns, i % columns + ahead); };
+    const auto at = [&](std::int64_t i, std::int64_t ahead) {
+      return token(step, first + i / columns, i % columns + ahead);
+    };
     return {generate<Ids>(*rank, {rows, columns}, [&](std::int64_t i) { return at(i, 0); }),
             generate<Ids>(*rank, {rows, columns}, [&](std::int64_t i) {
               return has_target(first + i / columns, i % columns) ? at(i, 1) : std::int64_t{-1};
@@ -57,25 +59,29 @@ trained train(const degrees& mesh, std::int64_t rows) {
   using S = typename Model::strategy;
   trained out;
   std::mutex lock;
-  launch<S>(mesh, [&](context& rank) {
+  launch<S>(mesh, [&](context& ctx) {
     const auto config = config_for(static_cast<const Model*>(nullptr));
-    Model model(rank, config);
-    trainer t(rank, model, {.lr = 1e-3});
-    const rows_of_numbers data{config.vocab, &rank};
+    Model model(ctx, config);
+    trainer t(ctx, model, {.lr = 1e-3});
+    const rows_of_numbers data{config.vocab, &ctx};
     const double count = static_cast<double>(data.count(rows * micro_batches));
     double scale = initial_loss_scale<typename S::precision> > 0 ? initial_loss_scale<typename S::precision> : 1;
     for (int step = 1; step <= steps; ++step) {
       training_result r;
       for (int attempt = 0; attempt == 0 || r.skipped != 0; ++attempt) {
-        r = t.run(data, {.steps = 1, .batch = rows * micro_batches, .micro_batches = micro_batches, .schedule = {.floor = 1},
-                         .validation_sequences = 0, .print = false});
+        r = t.run(data, {.steps = 1,
+                         .batch = rows * micro_batches,
+                         .micro_batches = micro_batches,
+                         .schedule = {.floor = 1},
+                         .validation_sequences = 0,
+                         .print = false});
         require(attempt < 40, "no loss scale fits");
         if (r.skipped != 0) scale /= 2;
-        if (rank.is_first()) out.skipped += static_cast<int>(r.skipped);
+        if (ctx.is_first()) out.skipped += static_cast<int>(r.skipped);
       }
       const double divisor = count * scale;
       const double norm = t.store().gradient_norm() / divisor;
-      if (rank.is_first()) out.losses.push_back(r.loss), out.norms.push_back(norm);
+      if (ctx.is_first()) out.losses.push_back(r.loss), out.norms.push_back(norm);
       if (step != 1 && step != steps) continue;
       t.store().each_parameter([&](const parameter_record& p, const auto* gradient, const auto* weight) {
         const std::lock_guard guard(lock);
@@ -116,23 +122,27 @@ inline double compare(const gradients& serial, const gradients& parallel) {
   for (const auto& entry : serial) {
     const auto found = parallel.find(entry.first);
     if (found == parallel.end() || found->second.size() != entry.second.size()) return INFINITY;
-    // A bias added to all keys adds the same to all of a query's logits, which softmax doesn't see: its gradient is zero but for
-    // rounding, and is held against that of the weight beside it.
+    // A bias added to all keys adds the same to all of a query's logits, which softmax doesn't see: its gradient is
+    // zero but for rounding, and is held against that of the weight beside it.
     const std::string& name = entry.first;
     const bool vanishes = name.ends_with("key_bias");
     const double largest = largest_of(vanishes ? serial.at(name.substr(0, name.size() - 5)) : entry.second);
     if (largest == 0) return INFINITY;
-    for (std::size_t i = 0; i < entry.second.size(); ++i) add(worst, std::abs(entry.second[i] - found->second[i]) / largest);
+    for (std::size_t i = 0; i < entry.second.size(); ++i)
+      add(worst, std::abs(entry.second[i] - found->second[i]) / largest);
   }
   return worst;
 }
 
 inline deviation compare(const trained& serial, const trained& parallel) {
   deviation d;
-  if (!parallel.same_bits || parallel.skipped != serial.skipped || parallel.losses.size() != steps || serial.losses.size() != steps) d.loss = INFINITY;
+  if (!parallel.same_bits || parallel.skipped != serial.skipped || parallel.losses.size() != steps ||
+      serial.losses.size() != steps)
+    d.loss = INFINITY;
   for (std::size_t i = 0; i < parallel.losses.size(); ++i) {
     add(d.loss, std::abs(serial.losses[i] - parallel.losses[i]) / std::abs(serial.losses[i]));
-    add(d.loss, std::abs(serial.norms[i] - parallel.norms[i]) / std::abs(serial.norms[i]) / 20);  // a norm of sums that cancel
+    add(d.loss,
+        std::abs(serial.norms[i] - parallel.norms[i]) / std::abs(serial.norms[i]) / 20);  // a norm of sums that cancel
   }
   d.first = compare(serial.first, parallel.first);
   d.last = compare(serial.last, parallel.last);

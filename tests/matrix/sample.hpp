@@ -1,5 +1,5 @@
-// A fixed sample of the matrix for every run of the tests: of each model in two precisions, every seventh strategy, on meshes that
-// move along with it. Invariant: every value of every axis occurs, which is asserted here.
+// A fixed sample of the matrix for every run of the tests: of each model in two precisions, every seventh strategy, on
+// meshes that move along with it. Invariant: every value of every axis occurs, which is asserted here.
 #pragma once
 
 #include <doctest/doctest.h>

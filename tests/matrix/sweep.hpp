@@ -28,24 +28,26 @@ std::vector<entry> entries(Pick) {
     if constexpr (Pick::takes(Index)) {
       using S = typename strategy_of<Precision, Sharding, Checkpointing, Between>::type;
       using serial = strategy<mesh<>, Precision>;
-      out.push_back({Index, Sharding::name, Checkpointing::name, S::sequence_parallel, meshes<S>(), run_cell<Model<S>, Model<serial>>});
+      out.push_back({Index, Sharding::name, Checkpointing::name, S::sequence_parallel, meshes<S>(),
+                     run_cell<Model<S>, Model<serial>>});
     }
   };
   constexpr int n = count_of<checkpointings>, b = count_of<betweens>;
   const auto three = [&]<int At, class Sharding, class Checkpointing, class... Bs>(list<Bs...>) {
     [&]<int... I>(std::integer_sequence<int, I...>) {
       (add.template operator()<At * b + I, Sharding, Checkpointing, Bs>(), ...);
-    }(std::make_integer_sequence<int, b>{});
+    }
+    (std::make_integer_sequence<int, b>{});
   };
   const auto two = [&]<int At, class Sharding, class... Cs>(list<Cs...>) {
     [&]<int... I>(std::integer_sequence<int, I...>) {
       (three.template operator()<At * n + I, Sharding, Cs>(betweens{}), ...);
-    }(std::make_integer_sequence<int, n>{});
+    }
+    (std::make_integer_sequence<int, n>{});
   };
   [&]<class... Ss>(list<Ss...>) {
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      (two.template operator()<I, Ss>(checkpointings{}), ...);
-    }(std::make_integer_sequence<int, sizeof...(Ss)>{});
+    [&]<int... I>(std::integer_sequence<int, I...>) { (two.template operator()<I, Ss>(checkpointings{}), ...); }
+    (std::make_integer_sequence<int, sizeof...(Ss)>{});
   }(shardings{});
   return out;
 }

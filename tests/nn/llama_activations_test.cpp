@@ -15,19 +15,20 @@ struct held {
 template <class S>
 held activations_of(int layers, int tensor_parallel) {
   held out{};
-  launch<S>({.tp = tensor_parallel}, [&](context& rank) {
-    llama<S> model(rank, {.layers = layers, .hidden = width, .heads = n_heads, .ffn = inner, .vocab = 64, .max_seq = length});
-    parameter_store<cpu_backend, typename S::precision> store(rank, model.registry(), config_of<typename S::sharding>());
+  launch<S>({.tp = tensor_parallel}, [&](context& ctx) {
+    llama<S> model(ctx,
+                   {.layers = layers, .hidden = width, .heads = n_heads, .ffn = inner, .vocab = 64, .max_seq = length});
+    parameter_store<cpu_backend, typename S::precision> store(ctx, model.registry(), config_of<typename S::sharding>());
     model.use(store);
     using ids = typename llama<S>::ids;
-    const auto x = generate<ids>(rank, {sequences, length}, [](std::int64_t i) { return i * 5 % 64; });
+    const auto x = generate<ids>(ctx, {sequences, length}, [](std::int64_t i) { return i * 5 % 64; });
     store.begin_step(1);
-    rank.memory.reset_peaks();
+    ctx.memory.reset_peaks();
     const auto l = cross_entropy(model(x), x);
     const auto at = static_cast<std::size_t>(memory::activations);
-    const std::size_t kept = rank.memory.ledger().current[at];
+    const std::size_t kept = ctx.memory.ledger().current[at];
     backward(l.sum);
-    if (rank.is_first()) out = {kept, rank.memory.ledger().peak[at]};
+    if (ctx.is_first()) out = {kept, ctx.memory.ledger().peak[at]};
   });
   return out;
 }
@@ -45,7 +46,8 @@ std::size_t bytes(std::int64_t between, std::int64_t cut, int tp, bool sequence)
 }
 // The stream before and between the blocks; queries, keys, values, attention's outcome and its log-sums; gate and up.
 constexpr std::int64_t selective_between = 2 * width, selective_cut = 4 * width + n_heads + 2 * inner;
-// Beside them the gate's product, and what the norms made: their rows' scale, and on every rank the whole of what enters a block.
+// Beside them the gate's product, and what the norms made: their rows' scale, and on every rank the whole of what
+// enters a block.
 constexpr std::int64_t norm_rows = 2;
 
 template <class... Sequence>
@@ -57,8 +59,8 @@ void check(int tp, bool sequence) {
   CHECK(some == bytes(selective_between, selective_cut, tp, sequence));
   CHECK(none == bytes(selective_between + norm_rows, selective_cut + inner, tp, sequence) + 4 * tokens * 2 * width);
   const std::string how = sequence ? " with" : " without";
-  MESSAGE("activations a layer, tp = " << tp << how << " sequence parallelism: selective " << 100 * some / none << " %, full "
-                                       << 100 * full / none << " % of none");
+  MESSAGE("activations a layer, tp = " << tp << how << " sequence parallelism: selective " << 100 * some / none
+                                       << " %, full " << 100 * full / none << " % of none");
 }
 }  // namespace
 
@@ -75,6 +77,7 @@ TEST_CASE("the peak of a step lies between full recomputation's and none's") {
                       some = activations_of<strategy<mesh<weft::tp>, checkpoint_selective>>(4, tp).peak,
                       full = activations_of<strategy<mesh<weft::tp>, checkpoint_full>>(4, tp).peak;
     CHECK((full < some && some < none));
-    MESSAGE("peak of activations, 4 layers, tp = " << tp << ": selective " << 100 * some / none << " %, full " << 100 * full / none << " % of none");
+    MESSAGE("peak of activations, 4 layers, tp = " << tp << ": selective " << 100 * some / none << " %, full "
+                                                   << 100 * full / none << " % of none");
   }
 }

@@ -11,13 +11,20 @@ using S = strategy<mesh<>, fp64, self>;
 /// Logits of the sequences' lengths, one pass after another through one model.
 std::vector<std::vector<double>> logits(const rope_scaling& scaling, std::initializer_list<std::int64_t> lengths) {
   std::vector<std::vector<double>> out;
-  launch<S>({}, [&](context& rank) {
-    llama<S> model(rank, {.layers = 1, .hidden = 16, .heads = 2, .ffn = 32, .vocab = 16, .max_seq = 32, .rope_scaling = scaling, .init_stddev = 0.3});
-    parameter_store<cpu_backend, fp64> store(rank, model.registry(), config_of<replicated>());
+  launch<S>({}, [&](context& ctx) {
+    llama<S> model(ctx, {.layers = 1,
+                         .hidden = 16,
+                         .heads = 2,
+                         .ffn = 32,
+                         .vocab = 16,
+                         .max_seq = 32,
+                         .rope_scaling = scaling,
+                         .init_stddev = 0.3});
+    parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<replicated>());
     model.use(store);
-    const recording off(rank, nullptr);
+    const recording off(ctx, nullptr);
     for (const std::int64_t n : lengths)
-      out.push_back(on_host(model(generate<llama<S>::ids>(rank, {1, n}, [](std::int64_t i) { return i * 5 % 16; }))));
+      out.push_back(on_host(model(generate<llama<S>::ids>(ctx, {1, n}, [](std::int64_t i) { return i * 5 % 16; }))));
   });
   return out;
 }
@@ -36,6 +43,7 @@ TEST_CASE("dynamic scaling follows each sequence's length") {
 TEST_CASE("a linear factor and yarn's reach the model") {
   const auto plain = logits({}, {32});
   CHECK(logits({.kind = rope_kind::linear, .factor = 2}, {32}) != plain);
-  CHECK(logits({.kind = rope_kind::yarn, .factor = 2, .attention_factor = 1.5}, {32}) != logits({.kind = rope_kind::yarn, .factor = 2}, {32}));
+  CHECK(logits({.kind = rope_kind::yarn, .factor = 2, .attention_factor = 1.5}, {32}) !=
+        logits({.kind = rope_kind::yarn, .factor = 2}, {32}));
   CHECK(logits({.kind = rope_kind::linear, .factor = 1}, {32}) == plain);
 }

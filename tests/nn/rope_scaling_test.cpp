@@ -15,7 +15,8 @@ template <std::size_t N>
 void check_frequencies(const rope_frequencies& got, const expected (&want)[N]) {
   for (const expected& e : want) {
     CAPTURE(e.pair);
-    CHECK(got.inverse.at(e.pair) == doctest::Approx(e.frequency).epsilon(1e-13));  // pow is good to 1e-15, the ramp adds as much
+    CHECK(got.inverse.at(e.pair) ==
+          doctest::Approx(e.frequency).epsilon(1e-13));  // pow is good to 1e-15, the ramp adds as much
   }
 }
 
@@ -40,13 +41,15 @@ TEST_CASE("dynamic: theta grows with the sequence, from the original length on")
   CHECK(frequencies_of(s, 64, 10000, 100).inverse == plain.inverse);
   CHECK(frequencies_of(s, 64, 10000, 2048).inverse == plain.inverse);
   const auto longer = frequencies_of(s, 64, 10000, 3000);
-  check_frequencies(longer, {{0, 1.0}, {1, 0.72490580390236503}, {10, 0.04006967031059229}, {31, 4.6636815113908599e-05}});
+  check_frequencies(longer,
+                    {{0, 1.0}, {1, 0.72490580390236503}, {10, 0.04006967031059229}, {31, 4.6636815113908599e-05}});
   // The slowest pair's angle shrinks by just what the formula is made for: factor * length / original - (factor - 1).
   CHECK(plain.inverse[31] / longer.inverse[31] == doctest::Approx(4.0 * 3000 / 2048 - 3).epsilon(1e-12));
 }
 
 TEST_CASE("yarn: Llama 2's 4096 positions sixteen times over") {
-  const auto f = frequencies_of(rope_scaling{.kind = rope_kind::yarn, .factor = 16, .original_max_seq = 4096}.resolved(65536), 128, 10000, 65536);
+  const auto f = frequencies_of(
+      rope_scaling{.kind = rope_kind::yarn, .factor = 16, .original_max_seq = 4096}.resolved(65536), 128, 10000, 65536);
   // The ramp runs from pair 20, which still turns as before, to pair 46, which turns 16 times slower.
   check_frequencies(f, {{0, 1.0},
                         {19, 0.064938163157621132},
@@ -83,7 +86,10 @@ TEST_CASE("llama3: the released Llama 3.1's theta 500000 and 8192 positions eigh
 }
 
 TEST_CASE("numbers without meaning are refused") {
-  CHECK_THROWS_WITH_AS((rope_scaling{.kind = rope_kind::linear, .factor = 0.5}.resolved(8)), doctest::Contains("factor is 0.5"), weft::error);
-  CHECK_THROWS_WITH_AS((rope_scaling{.beta_fast = 1, .beta_slow = 2}.resolved(8)), doctest::Contains("beta_fast"), weft::error);
-  CHECK_THROWS_WITH_AS((rope_scaling{.low_freq_factor = 4}.resolved(8)), doctest::Contains("high_freq_factor"), weft::error);
+  CHECK_THROWS_WITH_AS((rope_scaling{.kind = rope_kind::linear, .factor = 0.5}.resolved(8)),
+                       doctest::Contains("factor is 0.5"), weft::error);
+  CHECK_THROWS_WITH_AS((rope_scaling{.beta_fast = 1, .beta_slow = 2}.resolved(8)), doctest::Contains("beta_fast"),
+                       weft::error);
+  CHECK_THROWS_WITH_AS((rope_scaling{.low_freq_factor = 4}.resolved(8)), doctest::Contains("high_freq_factor"),
+                       weft::error);
 }

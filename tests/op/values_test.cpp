@@ -1,11 +1,12 @@
-// What operators compute on one rank, against loops over named indices. (Laws tie every placement to one rank's value, and
-// gradients to values; here the values are tied to their definitions.)
-#include <doctest/doctest.h>
-
+// What operators compute on one rank, against loops over named indices. (Laws tie every placement to one rank's value,
+// and gradients to values; here the values are tied to their definitions.)
 #include <cmath>
 #include <functional>
 #include <map>
 #include <string>
+
+#include <doctest/doctest.h>
+
 #include <weft/op/arithmetic.hpp>
 #include <weft/op/attention.hpp>
 #include <weft/op/contract.hpp>
@@ -26,15 +27,15 @@ using indices = std::map<std::string, std::int64_t>;
 void alone(const std::function<void(context&)>& f) { launch<strategy<mesh<dp>>>({}, f); }
 
 template <class X>
-X numbers(context& rank, std::initializer_list<std::int64_t> sizes, const char* name) {
-  return normal<X>(rank, name, sizes);
+X numbers(context& ctx, std::initializer_list<std::int64_t> sizes, const char* name) {
+  return normal<X>(ctx, name, sizes);
 }
 
 /// The element of x at named indices; others are ignored.
 template <any_tensor X>
 double at(const X& x, const indices& where) {
   std::int64_t i = 0;
-  for (int d = 0; d < dims_of<X>::rank; ++d) i = i * x.held().shape[d] + where.at(std::string(dims_of<X>::names[d]));
+  for (int d = 0; d < dims_of<X>::ndim; ++d) i = i * x.held().shape[d] + where.at(std::string(dims_of<X>::names[d]));
   return double(x.local_data()[i]);
 }
 
@@ -52,7 +53,7 @@ indices sizes_of(const Xs&... xs) {
   indices out;
   const auto add = [&](const auto& x) {
     using X = std::remove_cvref_t<decltype(x)>;
-    for (int d = 0; d < dims_of<X>::rank; ++d) out[std::string(dims_of<X>::names[d])] = x.held().shape[d];
+    for (int d = 0; d < dims_of<X>::ndim; ++d) out[std::string(dims_of<X>::names[d])] = x.held().shape[d];
   };
   (add(xs), ...);
   return out;
@@ -65,8 +66,9 @@ void is_sum(const Y& y, const indices& all, F f) {
   std::vector<double> expected(static_cast<std::size_t>(y.local_elements()), 0.0);
   each(all, [&](const indices& where) {
     std::size_t i = 0;
-    for (int d = 0; d < Out::rank; ++d)
-      i = i * static_cast<std::size_t>(y.held().shape[d]) + static_cast<std::size_t>(where.at(std::string(Out::names[d])));
+    for (int d = 0; d < Out::ndim; ++d)
+      i = i * static_cast<std::size_t>(y.held().shape[d]) +
+          static_cast<std::size_t>(where.at(std::string(Out::names[d])));
     expected[i] += f(where);
   });
   double worst = 0;
@@ -80,51 +82,60 @@ void contraction(const A& a, const B& b) {
 }
 
 TEST_CASE("contract sums over the named dimensions, in every order of the others") {
-  alone([](context& rank) {
-    contraction<dims<batch, ffn>, hidden>(numbers<real<batch, hidden>>(rank, {3, 5}, "a"), numbers<real<hidden, ffn>>(rank, {5, 4}, "b"));
-    contraction<dims<batch, ffn>, hidden>(numbers<real<hidden, batch>>(rank, {5, 3}, "a"), numbers<real<ffn, hidden>>(rank, {4, 5}, "b"));
-    contraction<dims<seq, batch, ffn>, hidden>(numbers<real<seq, hidden, batch>>(rank, {2, 5, 3}, "a"),
-                                               numbers<real<ffn, hidden>>(rank, {4, 5}, "b"));
-    contraction<dims<batch, seq, ffn>, hidden, heads>(numbers<real<batch, heads, seq, hidden>>(rank, {2, 3, 4, 5}, "a"),
-                                                      numbers<real<hidden, ffn, heads>>(rank, {5, 3, 3}, "b"));
-    contraction<dims<head_dim, batch, seq, ffn, vocab>, hidden>(numbers<real<head_dim, batch, hidden, seq>>(rank, {2, 3, 4, 5}, "a"),
-                                                                numbers<real<hidden, ffn, batch, vocab>>(rank, {4, 2, 3, 3}, "b"));
-    contraction<dims<seq, batch, ffn>, hidden>(numbers<real<hidden, seq, batch>>(rank, {4, 3, 2}, "a"),
-                                               numbers<real<hidden, ffn, batch>>(rank, {4, 5, 2}, "b"));
-    contraction<dims<batch, heads>, seq, hidden>(numbers<real<batch, seq, heads, hidden>>(rank, {2, 3, 4, 5}, "a"),
-                                                 numbers<real<hidden, heads, batch, seq>>(rank, {5, 4, 2, 3}, "b"));
-    contraction<dims<>, seq, hidden>(numbers<real<seq, hidden>>(rank, {3, 4}, "a"), numbers<real<hidden, seq>>(rank, {4, 3}, "b"));
-    contraction<dims<batch>, hidden>(numbers<real<batch, hidden>>(rank, {1, 4}, "a"), numbers<real<hidden>>(rank, {4}, "b"));
-    contraction<dims<batch, ffn>, hidden>(numbers<real<batch, hidden>>(rank, {6, 1}, "a"), numbers<real<hidden, ffn>>(rank, {1, 7}, "b"));
+  alone([](context& ctx) {
+    contraction<dims<batch, ffn>, hidden>(numbers<real<batch, hidden>>(ctx, {3, 5}, "a"),
+                                          numbers<real<hidden, ffn>>(ctx, {5, 4}, "b"));
+    contraction<dims<batch, ffn>, hidden>(numbers<real<hidden, batch>>(ctx, {5, 3}, "a"),
+                                          numbers<real<ffn, hidden>>(ctx, {4, 5}, "b"));
+    contraction<dims<seq, batch, ffn>, hidden>(numbers<real<seq, hidden, batch>>(ctx, {2, 5, 3}, "a"),
+                                               numbers<real<ffn, hidden>>(ctx, {4, 5}, "b"));
+    contraction<dims<batch, seq, ffn>, hidden, heads>(numbers<real<batch, heads, seq, hidden>>(ctx, {2, 3, 4, 5}, "a"),
+                                                      numbers<real<hidden, ffn, heads>>(ctx, {5, 3, 3}, "b"));
+    contraction<dims<head_dim, batch, seq, ffn, vocab>, hidden>(
+        numbers<real<head_dim, batch, hidden, seq>>(ctx, {2, 3, 4, 5}, "a"),
+        numbers<real<hidden, ffn, batch, vocab>>(ctx, {4, 2, 3, 3}, "b"));
+    contraction<dims<seq, batch, ffn>, hidden>(numbers<real<hidden, seq, batch>>(ctx, {4, 3, 2}, "a"),
+                                               numbers<real<hidden, ffn, batch>>(ctx, {4, 5, 2}, "b"));
+    contraction<dims<batch, heads>, seq, hidden>(numbers<real<batch, seq, heads, hidden>>(ctx, {2, 3, 4, 5}, "a"),
+                                                 numbers<real<hidden, heads, batch, seq>>(ctx, {5, 4, 2, 3}, "b"));
+    contraction<dims<>, seq, hidden>(numbers<real<seq, hidden>>(ctx, {3, 4}, "a"),
+                                     numbers<real<hidden, seq>>(ctx, {4, 3}, "b"));
+    contraction<dims<batch>, hidden>(numbers<real<batch, hidden>>(ctx, {1, 4}, "a"),
+                                     numbers<real<hidden>>(ctx, {4}, "b"));
+    contraction<dims<batch, ffn>, hidden>(numbers<real<batch, hidden>>(ctx, {6, 1}, "a"),
+                                          numbers<real<hidden, ffn>>(ctx, {1, 7}, "b"));
   });
 }
 
 TEST_CASE("arithmetic broadcasts by name") {
-  alone([](context& rank) {
-    const auto a = numbers<real<batch, seq, hidden>>(rank, {2, 3, 4}, "a");
-    const auto b = numbers<real<hidden, batch>>(rank, {4, 2}, "b");
-    const auto c = numbers<real<ffn>>(rank, {5}, "c");
+  alone([](context& ctx) {
+    const auto a = numbers<real<batch, seq, hidden>>(ctx, {2, 3, 4}, "a");
+    const auto b = numbers<real<hidden, batch>>(ctx, {4, 2}, "b");
+    const auto c = numbers<real<ffn>>(ctx, {5}, "c");
     using abc = dims<batch, seq, hidden>;
     is_sum<abc>(a + b, sizes_of(a, b), [&](const indices& w) { return at(a, w) + at(b, w); });
     is_sum<abc>(a - b, sizes_of(a, b), [&](const indices& w) { return at(a, w) - at(b, w); });
     is_sum<dims<hidden, batch, ffn>>(b * c, sizes_of(b, c), [&](const indices& w) { return at(b, w) * at(c, w); });
     is_sum<dims<hidden, batch, seq>>(b - a, sizes_of(a, b), [&](const indices& w) { return at(b, w) - at(a, w); });
-    const auto positive = square(b) + ones<real<>>(rank, {});
-    is_sum<dims<ffn, hidden, batch>>(c / positive, sizes_of(b, c), [&](const indices& w) { return at(c, w) / (at(b, w) * at(b, w) + 1); });
+    const auto positive = square(b) + ones<real<>>(ctx, {});
+    is_sum<dims<ffn, hidden, batch>>(c / positive, sizes_of(b, c),
+                                     [&](const indices& w) { return at(c, w) / (at(b, w) * at(b, w) + 1); });
   });
 }
 
 TEST_CASE("sums, means, softmax, permutations and slices") {
-  alone([](context& rank) {
-    const auto x = numbers<real<batch, seq, hidden>>(rank, {2, 3, 4}, "x");
+  alone([](context& ctx) {
+    const auto x = numbers<real<batch, seq, hidden>>(ctx, {2, 3, 4}, "x");
     const auto here = [&](const indices& w) { return at(x, w); };
     is_sum<dims<batch, hidden>>(sum<seq>(x), sizes_of(x), here);
     is_sum<dims<seq>>(sum<hidden, batch>(x), sizes_of(x), here);
     is_sum<dims<>>(mean(x), sizes_of(x), [&](const indices& w) { return here(w) / 24; });
-    is_sum<dims<hidden, seq>>(mean<batch>(permute<hidden, batch, seq>(x)), sizes_of(x), [&](const indices& w) { return here(w) / 2; });
+    is_sum<dims<hidden, seq>>(mean<batch>(permute<hidden, batch, seq>(x)), sizes_of(x),
+                              [&](const indices& w) { return here(w) / 2; });
     is_sum<dims<seq, hidden, batch>>(permute<seq, hidden, batch>(x), sizes_of(x), here);
     const auto total = sum<seq>(exp(x));
-    is_sum<dims_of<decltype(x)>>(softmax<seq>(x), sizes_of(x), [&](const indices& w) { return std::exp(at(x, w)) / at(total, w); });
+    is_sum<dims_of<decltype(x)>>(softmax<seq>(x), sizes_of(x),
+                                 [&](const indices& w) { return std::exp(at(x, w)) / at(total, w); });
     is_sum<dims<batch, seq, hidden>>(slice<hidden>(x, 1, 2), {{"batch", 2}, {"seq", 3}, {"hidden", 2}}, [&](indices w) {
       ++w["hidden"];
       return at(x, w);
@@ -133,10 +144,10 @@ TEST_CASE("sums, means, softmax, permutations and slices") {
 }
 
 TEST_CASE("embedding takes rows, and zeros for what is outside of the table") {
-  alone([](context& rank) {
-    const auto table = numbers<real<vocab, hidden>>(rank, {5, 3}, "t");
+  alone([](context& ctx) {
+    const auto table = numbers<real<vocab, hidden>>(ctx, {5, 3}, "t");
     const std::int32_t which[] = {4, 0, -1, 5, 2, 2};
-    const auto ids = from_global<tensor<std::int32_t, dims<batch, seq>>>(rank, {2, 3}, which);
+    const auto ids = from_global<tensor<std::int32_t, dims<batch, seq>>>(ctx, {2, 3}, which);
     is_sum<dims<batch, seq, hidden>>(embedding(ids, table), {{"batch", 2}, {"seq", 3}, {"hidden", 3}}, [&](indices w) {
       w["vocab"] = std::int64_t(at(ids, w));
       return w["vocab"] < 0 || w["vocab"] > 4 ? 0.0 : at(table, w);
@@ -145,10 +156,11 @@ TEST_CASE("embedding takes rows, and zeros for what is outside of the table") {
 }
 
 TEST_CASE("attention is the softmax of scores over the keys seen, times values") {
-  alone([](context& rank) {
-    const auto q = numbers<real<batch, seq, heads, head_dim>>(rank, {2, 3, 4, 5}, "q");
-    const auto k = numbers<real<batch, vocab, kv_heads, head_dim>>(rank, {2, 5, 2, 5}, "k");  // vocab: the keys' dimension
-    const auto v = numbers<real<batch, vocab, kv_heads, head_dim>>(rank, {2, 5, 2, 5}, "v");
+  alone([](context& ctx) {
+    const auto q = numbers<real<batch, seq, heads, head_dim>>(ctx, {2, 3, 4, 5}, "q");
+    const auto k =
+        numbers<real<batch, vocab, kv_heads, head_dim>>(ctx, {2, 5, 2, 5}, "k");  // vocab: the keys' dimension
+    const auto v = numbers<real<batch, vocab, kv_heads, head_dim>>(ctx, {2, 5, 2, 5}, "v");
     for (bool causal : {false, true}) {
       const auto weight = [&](indices w, std::int64_t key) {
         if (causal && key > w.at("seq") + 2) return 0.0;
@@ -157,7 +169,8 @@ TEST_CASE("attention is the softmax of scores over the keys seen, times values")
         for (w["head_dim"] = 0; w["head_dim"] < 5; ++w["head_dim"]) score += at(q, w) * at(k, w);
         return std::exp(score * 0.7);
       };
-      is_sum<dims_of<decltype(q)>>(attention(q, k, v, {causal, 0.7}), {{"batch", 2}, {"seq", 3}, {"heads", 4}, {"head_dim", 5}, {"vocab", 5}},
+      is_sum<dims_of<decltype(q)>>(attention(q, k, v, {causal, 0.7}),
+                                   {{"batch", 2}, {"seq", 3}, {"heads", 4}, {"head_dim", 5}, {"vocab", 5}},
                                    [&](indices w) {
                                      double total = 0;
                                      for (std::int64_t j = 0; j < 5; ++j) total += weight(w, j);
@@ -170,16 +183,21 @@ TEST_CASE("attention is the softmax of scores over the keys seen, times values")
 }
 
 TEST_CASE("sizes that don't fit are errors that name them") {
-  alone([](context& rank) {
-    const auto q = ones<real<batch, seq, heads, head_dim>>(rank, {2, 3, 4, 5});
-    CHECK_THROWS_WITH_AS(attention(q, ones<real<batch, seq, heads, head_dim>>(rank, {2, 3, 3, 5}), ones<real<batch, seq, heads, head_dim>>(rank, {2, 3, 3, 5})),
+  alone([](context& ctx) {
+    const auto q = ones<real<batch, seq, heads, head_dim>>(ctx, {2, 3, 4, 5});
+    CHECK_THROWS_WITH_AS(attention(q, ones<real<batch, seq, heads, head_dim>>(ctx, {2, 3, 3, 5}),
+                                   ones<real<batch, seq, heads, head_dim>>(ctx, {2, 3, 3, 5})),
                          doctest::Contains("4 query heads don't divide into groups of 3"), weft::error);
-    const auto wide = ones<real<batch, seq, heads, head_dim>>(rank, {2, 3, 4, 6});
-    CHECK_THROWS_WITH_AS(attention(q, wide, wide), doctest::Contains("queries have 2 sequences and heads of width 5, keys have 2 and 6"), weft::error);
-    CHECK_THROWS_WITH_AS((ones<tensor<float, dims<extent<hidden, 8>>>>(rank, {9})), doctest::Contains("dimension hidden has 8 elements by its type, not 9"),
+    const auto wide = ones<real<batch, seq, heads, head_dim>>(ctx, {2, 3, 4, 6});
+    CHECK_THROWS_WITH_AS(attention(q, wide, wide),
+                         doctest::Contains("queries have 2 sequences and heads of width 5, keys have 2 and 6"),
                          weft::error);
-    CHECK_THROWS_WITH_AS(ones<real<hidden>>(rank, {0}), doctest::Contains("an extent is at least 1, not 0"), weft::error);
-    CHECK_THROWS_WITH_AS((ones<real<hidden>>(rank, {2, 3})), doctest::Contains("a tensor of 1 dimensions was given 2 extents"), weft::error);
+    CHECK_THROWS_WITH_AS((ones<tensor<float, dims<extent<hidden, 8>>>>(ctx, {9})),
+                         doctest::Contains("dimension hidden has 8 elements by its type, not 9"), weft::error);
+    CHECK_THROWS_WITH_AS(ones<real<hidden>>(ctx, {0}), doctest::Contains("an extent is at least 1, not 0"),
+                         weft::error);
+    CHECK_THROWS_WITH_AS((ones<real<hidden>>(ctx, {2, 3})),
+                         doctest::Contains("a tensor of 1 dimensions was given 2 extents"), weft::error);
   });
 }
 

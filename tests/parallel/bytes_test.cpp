@@ -1,12 +1,13 @@
 // What every step moves, per sharding policy: calls and bytes of each collective on each axis, exactly as a formula
 // says that is written here from the sizes of the parameters, the tokens and the ranks alone.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <doctest/doctest.h>
+
 #include <weft/weft.hpp>
 
 namespace {
@@ -162,37 +163,37 @@ void check(shape_of_run r) {
   if (std::same_as<typename S::checkpointing, checkpoint_full>) r.again = recomputation::full;
   if (std::same_as<typename S::checkpointing, checkpoint_selective>) r.again = recomputation::selective;
   r.compute = sizeof(typename S::precision::compute), r.reduce = sizeof(typename S::precision::reduce);
-  r.axes = S::mesh::rank;
+  r.axes = S::mesh::ndim;
   const degrees mesh = degrees{.dp = r.dp, .tp = r.tp, .pp = r.pp}.with<fsdp>(r.fsdp);
   const int ranks = static_cast<int>(mesh.product());
   trace_log log(ranks);
   std::vector<std::pair<int, int>> place(static_cast<std::size_t>(ranks));  // stage, part of the storage
-  launch<S>(
-      mesh,
-      [&](context& rank) {
-        place[static_cast<std::size_t>(rank.rank())] = {rank.index<pp>(), rank.index<typename S::sharding::axis>()};
-        llama<S> model(rank, model_config);
-        parameter_store<cpu_backend, typename S::precision> store(rank, model.registry(),
-                                                                  config_of<typename S::sharding>());
-        model.use(store);
-        pipeline<llama<S>> stages(rank, model);
-        for (int step = 1; step <= steps; ++step) {
-          store.begin_step(r.micro_batches);
-          const auto read = [&](int micro) {
-            using ids = typename llama<S>::ids;
-            const auto x = generate<ids>(rank, {batch_size, length},
-                                         [&](std::int64_t i) { return (i * 7 + step + micro) % model_config.vocab; });
-            return token_batch<ids>{x, x};
-          };
-          const loss_sums own = stages.train(r.micro_batches, 1, read, [&](int) { store.end_micro_batch(); });
-          CHECK(finished<typename pipeline<llama<S>>::loss_tensor>(rank, own).count ==
-                static_cast<double>(r.micro_batches * batch_size * length));
-          store.finish_gradients();
-          CHECK(store.gradient_norm() > 0);
-          store.step(adamw{}.at(step, 1e-3));
-        }
-      },
-      {.trace = &log});
+  launch<S>(mesh,
+            [&](context& ctx) {
+              place[static_cast<std::size_t>(ctx.rank())] = {ctx.index<pp>(), ctx.index<typename S::sharding::axis>()};
+              llama<S> model(ctx, model_config);
+              parameter_store<cpu_backend, typename S::precision> store(ctx, model.registry(),
+                                                                        config_of<typename S::sharding>());
+              model.use(store);
+              pipeline<llama<S>> stages(ctx, model);
+              for (int step = 1; step <= steps; ++step) {
+                store.begin_step(r.micro_batches);
+                const auto read = [&](int micro) {
+                  using ids = typename llama<S>::ids;
+                  const auto x = generate<ids>(ctx, {batch_size, length}, [&](std::int64_t i) {
+                    return (i * 7 + step + micro) % model_config.vocab;
+                  });
+                  return token_batch<ids>{x, x};
+                };
+                const loss_sums own = stages.train(r.micro_batches, 1, read, [&](int) { store.end_micro_batch(); });
+                CHECK(finished<typename pipeline<llama<S>>::loss_tensor>(ctx, own).count ==
+                      static_cast<double>(r.micro_batches * batch_size * length));
+                store.finish_gradients();
+                CHECK(store.gradient_norm() > 0);
+                store.step(adamw{}.at(step, 1e-3));
+              }
+            },
+            {.trace = &log});
 
   std::map<std::pair<std::string, std::string>, std::pair<std::int64_t, std::int64_t>>
       over_all;  // bytes and wire bytes

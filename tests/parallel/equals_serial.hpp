@@ -8,10 +8,11 @@
 
 namespace weft_test {
 
-// In fp64 rounding is 1e-16; AdamW divides by the root of a small second moment, which multiplies it by up to 1e4 in the first
-// steps, and five steps add up. An error of placement (a gradient counted twice or missed) is of order 1.
+// In fp64 rounding is 1e-16; AdamW divides by the root of a small second moment, which multiplies it by up to 1e4 in
+// the first steps, and five steps add up. An error of placement (a gradient counted twice or missed) is of order 1.
 inline constexpr double fp64_loss = 1e-10, fp64_gradient = 1e-8;
-// In fp32 the same reasoning starts from 6e-8: losses agree to 1e-5, gradients of the fifth step to 5e-3 of the largest.
+// In fp32 the same reasoning starts from 6e-8: losses agree to 1e-5, gradients of the fifth step to 5e-3 of the
+// largest.
 inline constexpr double fp32_loss = 1e-5, fp32_gradient = 5e-3;
 
 struct mesh_case {
@@ -20,11 +21,21 @@ struct mesh_case {
 };
 /// Every mesh of 2 to 8 ranks that divides 8 heads and 8 sequences, and others of dp with a batch to match.
 inline constexpr mesh_case mesh_cases[] = {
-    {{.dp = 2, .tp = 2}, 4, 3}, {{.dp = 2}},          {{.tp = 2}},
-    {{.dp = 2, .tp = 2}},       {{.dp = 4}},          {{.tp = 4}},
-    {{.dp = 4, .tp = 2}},       {{.dp = 2, .tp = 4}}, {{.dp = 3, .tp = 2}, 6},
-    {{.tp = 8}},                {{.dp = 8}},          {{.dp = 3}, 3},
-    {{.dp = 5}, 5},             {{.dp = 6}, 6},       {{.dp = 7}, 7},
+    {{.dp = 2, .tp = 2}, 4, 3},
+    {{.dp = 2}},
+    {{.tp = 2}},
+    {{.dp = 2, .tp = 2}},
+    {{.dp = 4}},
+    {{.tp = 4}},
+    {{.dp = 4, .tp = 2}},
+    {{.dp = 2, .tp = 4}},
+    {{.dp = 3, .tp = 2}, 6},
+    {{.tp = 8}},
+    {{.dp = 8}},
+    {{.dp = 3}, 3},
+    {{.dp = 5}, 5},
+    {{.dp = 6}, 6},
+    {{.dp = 7}, 7},
 };
 
 /// Strategy<Precision> on every mesh (on some of them where tests are sampled), in fp64 and in fp32.

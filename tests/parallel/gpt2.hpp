@@ -5,10 +5,12 @@
 
 namespace weft_test {
 
-inline const weft::gpt2_config small_gpt2{.layers = 2, .hidden = 32, .heads = 4, .vocab = 48, .max_seq = 16, .dropout = 0.2};
+inline const weft::gpt2_config small_gpt2{
+    .layers = 2, .hidden = 32, .heads = 4, .vocab = 48, .max_seq = 16, .dropout = 0.2};
 
-/// Takes the key biases' gradients out. Adding the same to all keys adds the same to all of a query's logits, which softmax doesn't
-/// see: the gradient is zero but for rounding, and is held against the gradient of the weight beside it.
+/// Takes the key biases' gradients out. Adding the same to all keys adds the same to all of a query's logits, which
+/// softmax doesn't see: the gradient is zero but for rounding, and is held against the gradient of the weight beside
+/// it.
 inline outcome without_key_biases(outcome o, double tolerance) {
   const auto largest = [](const std::vector<double>& x) {
     double most = 0;

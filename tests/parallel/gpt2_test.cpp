@@ -14,16 +14,20 @@ TEST_CASE("gpt2 with a head of its own and without dropout") {
   using full = gpt2<strategy<mesh<dp, tp>, fp64, zero3, checkpoint_full, sequence_parallel>>;
   const auto cleaned = [](auto o) { return weft_test::without_key_biases(std::move(o), fp64_gradient); };
   const auto serial = cleaned(weft_test::train_model<plain>({}, c, p));
-  weft_test::check_equal(serial, cleaned(weft_test::train_model<full>({.dp = 2, .tp = 2}, c, p)), fp64_loss, fp64_gradient);
+  weft_test::check_equal(serial, cleaned(weft_test::train_model<full>({.dp = 2, .tp = 2}, c, p)), fp64_loss,
+                         fp64_gradient);
 }
 
 TEST_CASE("gpt2 in bf16 with fp32 main gradients follows fp32") {
   const weft_test::plan p{.batch = 4, .steps = 4, .micro_batches = 2};
-  const auto losses = [&]<class S>(const degrees& d) { return weft_test::train_model<gpt2<S>>(d, weft_test::small_gpt2, p).losses; };
+  const auto losses = [&]<class S>(const degrees& d) {
+    return weft_test::train_model<gpt2<S>>(d, weft_test::small_gpt2, p).losses;
+  };
   const auto wanted = losses.operator()<strategy<mesh<dp, tp>>>({});
   const auto got = losses.operator()<strategy<mesh<dp, tp>, bf16_mixed, zero3, sequence_parallel>>({.dp = 2, .tp = 2});
   REQUIRE(got.size() == wanted.size());
-  // A logit is good to a few roundings of 2^-8, with either sign, and the loss is a mean over 128 tokens: well below 1 %.
+  // A logit is good to a few roundings of 2^-8, with either sign, and the loss is a mean over 128 tokens: well below 1
+  // %.
   for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(wanted[i]).epsilon(0.01));
 }
 
@@ -31,22 +35,22 @@ TEST_CASE("bug: dropout changes with the sharding, repeats itself, or stays on i
   using S = strategy<mesh<dp, tp>, fp64, zero3, sequence_parallel>;
   const auto losses = [](const degrees& d) {
     std::vector<double> out;
-    launch<S>(d, [&](context& rank) {
-      gpt2<S> model(rank, weft_test::small_gpt2);
-      parameter_store<cpu_backend, fp64> store(rank, model.registry(), config_of<zero3>());
+    launch<S>(d, [&](context& ctx) {
+      gpt2<S> model(ctx, weft_test::small_gpt2);
+      parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<zero3>());
       model.use(store);
       using ids = gpt2<S>::ids;
-      const auto x = generate<ids>(rank, {4, 16}, [](std::int64_t i) { return i * 7 % 48; });
+      const auto x = generate<ids>(ctx, {4, 16}, [](std::int64_t i) { return i * 7 % 48; });
       const auto loss = [&] {
         const double sum = *all_reduce<dp>(cross_entropy(model(x), x).sum).local_data();
-        if (rank.is_first()) out.push_back(sum);
+        if (ctx.is_first()) out.push_back(sum);
       };
       loss();  // 0
       loss();  // 1: another mask
       model.recorded_passes(0);
       loss();  // 2: as 0
       CHECK(model.recorded_passes() == 1);
-      const recording off(rank, nullptr);
+      const recording off(ctx, nullptr);
       loss();  // 3: no dropout
       loss();  // 4: as 3
       CHECK(model.recorded_passes() == 1);
@@ -66,8 +70,8 @@ TEST_CASE("bug: dropout changes with the sharding, repeats itself, or stays on i
 TEST_CASE("gpt2: parameters are counted, biases don't decay, what can't be shared out is refused") {
   using S = strategy<mesh<tp>>;
   CHECK(gpt2_config{}.parameters() == 124439808);  // Hugging Face's count of gpt2
-  launch<S>({.tp = 2}, [](context& rank) {
-    gpt2<S> model(rank, weft_test::small_gpt2);
+  launch<S>({.tp = 2}, [](context& ctx) {
+    gpt2<S> model(ctx, weft_test::small_gpt2);
     std::int64_t all = 0;
     for (const parameter_unit& u : model.registry().units())
       for (const parameter_record& p : u.parameters) {

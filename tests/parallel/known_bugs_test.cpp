@@ -25,9 +25,9 @@ template <class S>
 std::map<std::string, std::vector<double>> born(const degrees& d) {
   std::map<std::string, std::vector<double>> out;
   std::mutex lock;
-  launch<S>(d, [&](context& rank) {
-    llama<S> model(rank, task{}.model);
-    parameter_store<cpu_backend, fp64> store(rank, model.registry(), config_of<typename S::sharding>());
+  launch<S>(d, [&](context& ctx) {
+    llama<S> model(ctx, task{}.model);
+    parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<typename S::sharding>());
     store.each_parameter([&](const parameter_record& p, const double*, const double* weight) {
       const std::lock_guard guard(lock);
       auto& all = out[p.name];
@@ -51,9 +51,9 @@ TEST_CASE("bug: the loss is off by log(tp) where logits are gathered") {
     expected += std::log(total) - logit(row * 8 + row);
   }
   for (const int n : {1, 2, 4, 8})
-    launch<plain>({.tp = n}, [&](context& rank) {
-      const auto logits = generate<logits_type>(rank, {6, 8}, logit);
-      const auto targets = generate<targets_type>(rank, {6}, [](std::int64_t i) { return i; });
+    launch<plain>({.tp = n}, [&](context& ctx) {
+      const auto logits = generate<logits_type>(ctx, {6, 8}, logit);
+      const auto targets = generate<targets_type>(ctx, {6}, [](std::int64_t i) { return i; });
       const double cut = *cross_entropy(logits, targets).sum.local_data(),
                    gathered = *cross_entropy(all_gather<tp>(logits), targets).sum.local_data();
       CHECK(cut == doctest::Approx(expected).epsilon(1e-13));  // six sums of eight terms, some 1e-15 each
@@ -81,14 +81,14 @@ TEST_CASE("bug: a key projection that all heads share misses a sum over tp") {
   using w_type = tensor<double, dims<head_dim, hidden>>;
   const auto gradient = [&](int n) {
     std::vector<double> out;
-    launch<plain>({.tp = n}, [&](context& rank) {
+    launch<plain>({.tp = n}, [&](context& ctx) {
       const auto number = [](double by) { return [by](std::int64_t i) { return std::sin(double(i + 1) * by); }; };
-      const auto x = generate<x_type>(rank, {3, 5}, number(0.7));
-      const auto q = generate<q_type>(rank, {3, 8, 4}, number(1.1));
-      auto w = generate<w_type>(rank, {4, 5}, number(1.9)).requires_grad();
+      const auto x = generate<x_type>(ctx, {3, 5}, number(0.7));
+      const auto q = generate<q_type>(ctx, {3, 8, 4}, number(1.1));
+      auto w = generate<w_type>(ctx, {4, 5}, number(1.9)).requires_grad();
       const auto scores = contract<head_dim>(q, contract<hidden>(x, w));  // [batch, heads/tp]
       backward(sum(scores * scores));
-      if (rank.rank() == n - 1) out = on_host(w.grad());
+      if (ctx.rank() == n - 1) out = on_host(w.grad());
     });
     return out;
   };
@@ -162,14 +162,14 @@ TEST_CASE("bug: ranks that call different collectives hang") {
   const watchdog guard("ranks whose work differs", 60);
   task t{{.batch = 4, .steps = 1}};
   const auto uneven = [&]<class S>(const degrees& d, S) {  // rank 1 runs one micro-batch more than the others
-    launch<S>(d, [&](context& rank) {
-      llama<S> model(rank, t.model);
-      parameter_store<cpu_backend, fp64> store(rank, model.registry(), config_of<typename S::sharding>());
+    launch<S>(d, [&](context& ctx) {
+      llama<S> model(ctx, t.model);
+      parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<typename S::sharding>());
       model.use(store);
-      const int micro_batches = rank.rank() == 1 ? 2 : 1;
+      const int micro_batches = ctx.rank() == 1 ? 2 : 1;
       store.begin_step(micro_batches);
       for (int m = 0; m < micro_batches; ++m) {
-        const auto x = ones<typename llama<S>::ids>(rank, {t.batch, t.seq});
+        const auto x = ones<typename llama<S>::ids>(ctx, {t.batch, t.seq});
         backward(cross_entropy(model(x), x).sum);
         store.end_micro_batch();
       }

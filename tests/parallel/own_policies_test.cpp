@@ -22,10 +22,13 @@ struct double_reduction {  // a precision: float everywhere, but gradients trave
   using master = float;
 };
 
-struct keeps_attention {  // a checkpointing: attention's outcome is kept, and what fits into a byte for a thousand operations
+struct keeps_attention {  // a checkpointing: attention's outcome is kept, and what fits into a byte for a thousand
+                          // operations
   static constexpr std::string_view name = "keeps_attention";
   static constexpr bool recomputes = true;
-  static constexpr bool keeps(const op_cost& c) { return c.name == "attention" || c.flops > 1000.0 * double(c.kept_bytes); }
+  static constexpr bool keeps(const op_cost& c) {
+    return c.name == "attention" || c.flops > 1000.0 * double(c.kept_bytes);
+  }
 };
 using weft_test::weights_last;  // a schedule
 // A communicator over any other: every operation begins and ends at another time than it would.
@@ -35,11 +38,21 @@ class unsteady {
   unsteady(C under, std::uint32_t seed) : under_(under), state_(seed) {}
   int rank() const { return under_.rank(); }
   int size() const { return under_.size(); }
-  request all_reduce(const void* in, void* out, std::int64_t n, dtype type, reduction how) { return wait(), under_.all_reduce(in, out, n, type, how); }
-  request all_gather(const void* in, void* out, std::int64_t bytes) { return wait(), under_.all_gather(in, out, bytes); }
-  request reduce_scatter(const void* in, void* out, std::int64_t n, dtype type, reduction how) { return wait(), under_.reduce_scatter(in, out, n, type, how); }
-  request all_to_all(const void* in, void* out, std::int64_t bytes) { return wait(), under_.all_to_all(in, out, bytes); }
-  request broadcast(void* buffer, std::int64_t bytes, int root) { return wait(), under_.broadcast(buffer, bytes, root); }
+  request all_reduce(const void* in, void* out, std::int64_t n, dtype type, reduction how) {
+    return wait(), under_.all_reduce(in, out, n, type, how);
+  }
+  request all_gather(const void* in, void* out, std::int64_t bytes) {
+    return wait(), under_.all_gather(in, out, bytes);
+  }
+  request reduce_scatter(const void* in, void* out, std::int64_t n, dtype type, reduction how) {
+    return wait(), under_.reduce_scatter(in, out, n, type, how);
+  }
+  request all_to_all(const void* in, void* out, std::int64_t bytes) {
+    return wait(), under_.all_to_all(in, out, bytes);
+  }
+  request broadcast(void* buffer, std::int64_t bytes, int root) {
+    return wait(), under_.broadcast(buffer, bytes, root);
+  }
   request send(const void* in, std::int64_t bytes, int to) { return wait(), under_.send(in, bytes, to); }
   request recv(void* out, std::int64_t bytes, int from) { return wait(), under_.recv(out, bytes, from); }
   request barrier() { return wait(), under_.barrier(); }
@@ -63,7 +76,8 @@ class unsteady {
 
 template <class Sharding>
 struct of {
-  template <class P> using strategy = weft::strategy<mesh<dp, tp>, P, Sharding>;
+  template <class P>
+  using strategy = weft::strategy<mesh<dp, tp>, P, Sharding>;
 };
 }  // namespace
 
@@ -73,13 +87,16 @@ TEST_CASE("a precision with a reduction type of its own") {
   using whole = strategy<mesh<dp, tp>, double_reduction>;
   using shared = strategy<mesh<dp, tp>, double_reduction, zero3, sequence_parallel>;
   const auto serial = weft_test::train<whole>({}, t);
-  weft_test::check_equal(serial, weft_test::train<whole>({.dp = 2, .tp = 2}, t), weft_test::fp32_loss, weft_test::fp32_gradient);
-  weft_test::check_equal(serial, weft_test::train<shared>({.dp = 2, .tp = 2}, t), weft_test::fp32_loss, weft_test::fp32_gradient);
+  weft_test::check_equal(serial, weft_test::train<whole>({.dp = 2, .tp = 2}, t), weft_test::fp32_loss,
+                         weft_test::fp32_gradient);
+  weft_test::check_equal(serial, weft_test::train<shared>({.dp = 2, .tp = 2}, t), weft_test::fp32_loss,
+                         weft_test::fp32_gradient);
 }
 TEST_CASE("a checkpointing that keeps what it likes") {
   using own = strategy<mesh<dp, tp>, fp64, zero3, keeps_attention, sequence_parallel>;
   const auto serial = weft_test::train<strategy<mesh<dp, tp>, fp64>>({});
-  weft_test::check_equal(serial, weft_test::train<own>({.dp = 2, .tp = 2}), weft_test::fp64_loss, weft_test::fp64_gradient);
+  weft_test::check_equal(serial, weft_test::train<own>({.dp = 2, .tp = 2}), weft_test::fp64_loss,
+                         weft_test::fp64_gradient);
 }
 TEST_CASE("a schedule that computes all gradients of weights last") {
   weft_test::task t{{.batch = 4, .micro_batches = 3}};
@@ -92,11 +109,13 @@ TEST_CASE("a schedule that computes all gradients of weights last") {
 TEST_CASE("a communicator whose every operation is late") {
   const weft_test::task t{{.batch = 4, .steps = 3, .micro_batches = 2}};
   using late = strategy<mesh<dp, tp, pp>, fp64, zero3, sequence_parallel, unsteady<threads>>;
-  weft_test::check_equal(weft_test::train<strategy<mesh<>, fp64>>({}, t), weft_test::train<late>({.dp = 2, .tp = 2, .pp = 2}, t),
-                         weft_test::fp64_loss, weft_test::fp64_gradient);
+  weft_test::check_equal(weft_test::train<strategy<mesh<>, fp64>>({}, t),
+                         weft_test::train<late>({.dp = 2, .tp = 2, .pp = 2}, t), weft_test::fp64_loss,
+                         weft_test::fp64_gradient);
 }
 TEST_CASE("one rank without threads") {
-  weft_test::check_equal(weft_test::train<strategy<mesh<dp, tp>>>({}), weft_test::train<strategy<mesh<>, self>>({}), 0, 0);
+  weft_test::check_equal(weft_test::train<strategy<mesh<dp, tp>>>({}), weft_test::train<strategy<mesh<>, self>>({}), 0,
+                         0);
   CHECK_THROWS_WITH_AS((weft_test::train<strategy<mesh<dp>, self>>({.dp = 2})), doctest::Contains("rank"), weft::error);
 }
 TEST_CASE("bug: tied embeddings get the gradient of one use") {
@@ -104,7 +123,8 @@ TEST_CASE("bug: tied embeddings get the gradient of one use") {
   t.model.tied_embeddings = true;
   const auto serial = weft_test::train<strategy<mesh<dp, tp>, fp64>>({}, t);
   using full = strategy<mesh<dp, tp>, fp64, zero3, checkpoint_full, sequence_parallel>;
-  weft_test::check_equal(serial, weft_test::train<strategy<mesh<dp, tp>, fp64, replicated>>({.dp = 2, .tp = 2}, t), weft_test::fp64_loss,
+  weft_test::check_equal(serial, weft_test::train<strategy<mesh<dp, tp>, fp64, replicated>>({.dp = 2, .tp = 2}, t),
+                         weft_test::fp64_loss, weft_test::fp64_gradient);
+  weft_test::check_equal(serial, weft_test::train<full>({.dp = 2, .tp = 4}, t), weft_test::fp64_loss,
                          weft_test::fp64_gradient);
-  weft_test::check_equal(serial, weft_test::train<full>({.dp = 2, .tp = 4}, t), weft_test::fp64_loss, weft_test::fp64_gradient);
 }

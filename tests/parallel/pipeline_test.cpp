@@ -1,5 +1,5 @@
-// A pipeline equals one rank: the stages' hand-over, the backward in two parts, embeddings tied across the two ends; alone
-// and under data, tensor and sequence parallelism and sharded storage.
+// A pipeline equals one rank: the stages' hand-over, the backward in two parts, embeddings tied across the two ends;
+// alone and under data, tensor and sequence parallelism and sharded storage.
 #include "parallel/gpt2.hpp"
 
 namespace {
@@ -11,7 +11,13 @@ struct stages_case {
   int micro_batches;
 };
 constexpr stages_case cases[] = {
-    {{.pp = 2}, 3}, {{.pp = 4}, 6}, {{.dp = 2, .pp = 2}, 4}, {{.tp = 2, .pp = 2}, 1}, {{.dp = 2, .tp = 2, .pp = 2}, 2}, {{.pp = 3}, 2}, {{.dp = 2, .pp = 4}, 2},
+    {{.pp = 2}, 3},
+    {{.pp = 4}, 6},
+    {{.dp = 2, .pp = 2}, 4},
+    {{.tp = 2, .pp = 2}, 1},
+    {{.dp = 2, .tp = 2, .pp = 2}, 2},
+    {{.pp = 3}, 2},
+    {{.dp = 2, .pp = 4}, 2},
 };
 
 template <class... Policies>
@@ -23,46 +29,60 @@ void check_llama(bool tied) {
     CAPTURE(c.degrees.pp);
     CAPTURE(c.degrees.dp);
     CAPTURE(c.degrees.tp);
-    weft_test::check_equal(weft_test::train<strategy<mesh<>, fp64>>({}, t), weft_test::train<strategy<all, fp64, Policies...>>(c.degrees, t), fp64_loss,
-                           fp64_gradient);
+    weft_test::check_equal(weft_test::train<strategy<mesh<>, fp64>>({}, t),
+                           weft_test::train<strategy<all, fp64, Policies...>>(c.degrees, t), fp64_loss, fp64_gradient);
   }
 }
 }  // namespace
 
-TEST_CASE("bug: embeddings tied across a pipeline's ends get the gradient of one end (replicated)") { check_llama<replicated>(true); }
+TEST_CASE("bug: embeddings tied across a pipeline's ends get the gradient of one end (replicated)") {
+  check_llama<replicated>(true);
+}
 TEST_CASE("a pipeline equals one rank: zero3, recomputation, sequence parallelism, a head of its own") {
   check_llama<zero3, checkpoint_full, sequence_parallel>(false);
 }
-TEST_CASE("bug: embeddings tied across a pipeline's ends get the gradient of one end (zero2)") { check_llama<zero2>(true); }
+TEST_CASE("bug: embeddings tied across a pipeline's ends get the gradient of one end (zero2)") {
+  check_llama<zero2>(true);
+}
 
 TEST_CASE("a pipeline equals one rank: gpt2 with dropout, whose masks are the same on every stage") {
   gpt2_config c = weft_test::small_gpt2;
   c.layers = 4;
   const weft_test::plan p{.batch = 4, .steps = 3, .micro_batches = 3};
   using S = strategy<mesh<dp, tp, pp>, fp64, zero1, sequence_parallel>;
-  const auto serial = weft_test::without_key_biases(weft_test::train_model<gpt2<strategy<mesh<>, fp64>>>({}, c, p), fp64_gradient);
+  const auto serial =
+      weft_test::without_key_biases(weft_test::train_model<gpt2<strategy<mesh<>, fp64>>>({}, c, p), fp64_gradient);
   for (const degrees& d : {degrees{.pp = 4}, degrees{.dp = 2, .tp = 2, .pp = 2}})
-    weft_test::check_equal(serial, weft_test::without_key_biases(weft_test::train_model<gpt2<S>>(d, c, p), fp64_gradient), fp64_loss, fp64_gradient);
+    weft_test::check_equal(serial,
+                           weft_test::without_key_biases(weft_test::train_model<gpt2<S>>(d, c, p), fp64_gradient),
+                           fp64_loss, fp64_gradient);
 }
 
-TEST_CASE("one forward, one backward holds the activations of one micro-batch a stage still to come, however many there are") {
+TEST_CASE(
+    "one forward, one backward holds the activations of one micro-batch a stage still to come, however many there "
+    "are") {
   using S = strategy<mesh<pp>>;
   const auto peaks = [](int micro_batches) {
     std::vector<std::size_t> peak(2);
     const weft_test::task t{{.batch = 4}};
-    launch<S>({.pp = 2}, [&](context& rank) {
-      llama<S> model(rank, t.model);
-      parameter_store<cpu_backend, fp32> store(rank, model.registry(), config_of<replicated>());
+    launch<S>({.pp = 2}, [&](context& ctx) {
+      llama<S> model(ctx, t.model);
+      parameter_store<cpu_backend, fp32> store(ctx, model.registry(), config_of<replicated>());
       model.use(store);
-      pipeline<llama<S>> stages(rank, model);
+      pipeline<llama<S>> stages(ctx, model);
       using ids = llama<S>::ids;
-      struct token_pair { ids tokens, targets; };
+      struct token_pair {
+        ids tokens, targets;
+      };
       store.begin_step(micro_batches);
-      stages.train(micro_batches, 1, [&](int) {
-        const auto x = generate<ids>(rank, {4, 16}, [](std::int64_t i) { return i % 48; });
-        return token_pair{x, x};
-      }, [&](int) { store.end_micro_batch(); });
-      peak[std::size_t(rank.rank())] = rank.memory.ledger().peak[std::size_t(memory::activations)];
+      stages.train(
+          micro_batches, 1,
+          [&](int) {
+            const auto x = generate<ids>(ctx, {4, 16}, [](std::int64_t i) { return i % 48; });
+            return token_pair{x, x};
+          },
+          [&](int) { store.end_micro_batch(); });
+      peak[std::size_t(ctx.rank())] = ctx.memory.ledger().peak[std::size_t(memory::activations)];
       store.finish_gradients();
     });
     return peak;
@@ -74,14 +94,14 @@ TEST_CASE("one forward, one backward holds the activations of one micro-batch a 
 
 TEST_CASE("stages: what doesn't fit is refused, and a recorded pass over several needs a schedule") {
   using S = strategy<mesh<pp>>;
-  CHECK_THROWS_WITH_AS(launch<S>({.pp = 3}, [](context& rank) { llama<S> model(rank, {.layers = 2}); }),
+  CHECK_THROWS_WITH_AS(launch<S>({.pp = 3}, [](context& ctx) { llama<S> model(ctx, {.layers = 2}); }),
                        doctest::Contains("2 layers don't fill 3 pipeline stages"), error);
-  launch<S>({.pp = 2}, [](context& rank) {
+  launch<S>({.pp = 2}, [](context& ctx) {
     const weft_test::task t;
-    llama<S> model(rank, t.model);
-    parameter_store<cpu_backend, fp32> store(rank, model.registry(), config_of<replicated>());
+    llama<S> model(ctx, t.model);
+    parameter_store<cpu_backend, fp32> store(ctx, model.registry(), config_of<replicated>());
     model.use(store);
-    const auto x = generate<llama<S>::ids>(rank, {2, 16}, [](std::int64_t i) { return i % 48; });
+    const auto x = generate<llama<S>::ids>(ctx, {2, 16}, [](std::int64_t i) { return i % 48; });
     CHECK_THROWS_WITH_AS(model(x), doctest::Contains("2 pipeline stages, which take turns"), error);
   });
 }
@@ -89,14 +109,14 @@ TEST_CASE("stages: what doesn't fit is refused, and a recorded pass over several
 TEST_CASE("evaluation on stages gives every rank the logits of one rank") {
   const auto logits = []<class S>(const degrees& d) {
     std::vector<std::vector<double>> out(static_cast<std::size_t>(d.product()));
-    launch<S>(d, [&](context& rank) {
+    launch<S>(d, [&](context& ctx) {
       const weft_test::task t;
-      llama<S> model(rank, t.model);
-      parameter_store<cpu_backend, fp64> store(rank, model.registry(), config_of<typename S::sharding>());
+      llama<S> model(ctx, t.model);
+      parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<typename S::sharding>());
       model.use(store);
-      const recording off(rank, nullptr);
-      const auto y = model(generate<typename llama<S>::ids>(rank, {2, 16}, [](std::int64_t i) { return i * 7 % 48; }));
-      out[std::size_t(rank.rank())].assign(y.local_data(), y.local_data() + y.local_elements());
+      const recording off(ctx, nullptr);
+      const auto y = model(generate<typename llama<S>::ids>(ctx, {2, 16}, [](std::int64_t i) { return i * 7 % 48; }));
+      out[std::size_t(ctx.rank())].assign(y.local_data(), y.local_data() + y.local_elements());
     });
     return out;
   };

@@ -2,14 +2,14 @@
 // gradient, as global arrays.
 #pragma once
 
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <cstdio>
 #include <map>
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include <weft/weft.hpp>
 
@@ -33,11 +33,11 @@ outcome train_model(const weft::degrees& degrees, const Config& config, const pl
   using namespace weft;
   outcome out;
   std::mutex lock;
-  launch<S>(degrees, [&](context& rank) {
-    Model model(rank, config);
-    parameter_store<cpu_backend, typename S::precision> store(rank, model.registry(), config_of<typename S::sharding>());
+  launch<S>(degrees, [&](context& ctx) {
+    Model model(ctx, config);
+    parameter_store<cpu_backend, typename S::precision> store(ctx, model.registry(), config_of<typename S::sharding>());
     model.use(store);
-    pipeline<Model> stages(rank, model);
+    pipeline<Model> stages(ctx, model);
     const adamw optimizer{.lr = 1e-2};
     const double tokens = double(t.batch) * t.seq * t.micro_batches;
     for (int step = 1; step <= t.steps; ++step) {
@@ -49,12 +49,14 @@ outcome train_model(const weft::degrees& degrees, const Config& config, const pl
           return std::int64_t(u % 4 ? i * 5 % config.vocab : u / 4 % config.vocab);
         };
         using ids = typename Model::ids;
-        struct { ids tokens, targets; } batch{generate<ids>(rank, {t.batch, t.seq}, token),
-                                              generate<ids>(rank, {t.batch, t.seq}, [&](std::int64_t i) { return token(i + 1); })};
+        struct {
+          ids tokens, targets;
+        } batch{generate<ids>(ctx, {t.batch, t.seq}, token),
+                generate<ids>(ctx, {t.batch, t.seq}, [&](std::int64_t i) { return token(i + 1); })};
         return batch;
       };
       const loss_sums own = stages.train(t.micro_batches, 1, read, [&](int) { store.end_micro_batch(); });
-      const double loss = finished<typename pipeline<Model>::loss_tensor>(rank, own).sum;
+      const double loss = finished<typename pipeline<Model>::loss_tensor>(ctx, own).sum;
       store.finish_gradients();
       const double norm = store.gradient_norm() / tokens;
       if (step == t.steps)
@@ -66,18 +68,21 @@ outcome train_model(const weft::degrees& degrees, const Config& config, const pl
             const double g = double(gradient[i]) / tokens;
             const std::int64_t index = detail::global_index(p, i);
             if (index < 0) {
-              require(g == 0 && double(weight[i]) == 0, "the padding of parameter ", p.name, " has a gradient or a weight");
+              require(g == 0 && double(weight[i]) == 0, "the padding of parameter ", p.name,
+                      " has a gradient or a weight");
               continue;
             }
             double& at = all[std::size_t(index)];
             // Ranks that hold the same elements hold the same numbers: collectives give every rank the same bits.
-            if (!std::isnan(at) && at != g) at = INFINITY;
-            else at = g;
+            if (!std::isnan(at) && at != g)
+              at = INFINITY;
+            else
+              at = g;
           }
         });
       store.step(optimizer.at(step, optimizer.lr, 1 / tokens));
       const std::lock_guard guard(lock);
-      if (rank.is_first()) {
+      if (ctx.is_first()) {
         out.losses.push_back(loss / tokens);
         out.norms.push_back(norm);
       }

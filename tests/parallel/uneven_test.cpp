@@ -1,7 +1,7 @@
 // Vocabularies and sequences that the ranks don't divide train as on one rank.
-#include "parallel/gpt2.hpp"
-
 #include <weft/train/generate.hpp>
+
+#include "parallel/gpt2.hpp"
 
 namespace {
 using namespace weft;
@@ -51,21 +51,25 @@ TEST_CASE("a sequence that the ranks which share it don't divide") {
   for (const int length : {13, 15, 2}) {
     const weft_test::plan p{.batch = 4, .seq = length, .steps = 4, .micro_batches = 2};
     CAPTURE(length);
-    check_equal(llama_run<plain>({}, false, 48, p), llama_run<sharded>({.tp = 4}, false, 48, p), fp64_loss, fp64_gradient);
-    check_equal(gpt2_run<plain>({}, true, 48, p), gpt2_run<sharded>({.dp = 2, .tp = 4}, true, 48, p), fp64_loss, fp64_gradient);
-    check_equal(gpt2_run<plain>({}, true, 48, p), gpt2_run<sharded>({.tp = 4, .pp = 2}, true, 48, p), fp64_loss, fp64_gradient);
+    check_equal(llama_run<plain>({}, false, 48, p), llama_run<sharded>({.tp = 4}, false, 48, p), fp64_loss,
+                fp64_gradient);
+    check_equal(gpt2_run<plain>({}, true, 48, p), gpt2_run<sharded>({.dp = 2, .tp = 4}, true, 48, p), fp64_loss,
+                fp64_gradient);
+    check_equal(gpt2_run<plain>({}, true, 48, p), gpt2_run<sharded>({.tp = 4, .pp = 2}, true, 48, p), fp64_loss,
+                fp64_gradient);
   }
 }
 
 TEST_CASE("text from a model whose vocabulary three ranks share") {
   const auto text = [](const degrees& d) {
     std::string out;
-    launch<plain>(d, [&](context& rank) {
-      llama<plain> model(rank, {.layers = 1, .hidden = 24, .heads = 3, .ffn = 48, .vocab = 256, .max_seq = 32, .init_stddev = 0.5});
-      parameter_store<cpu_backend, fp64> store(rank, model.registry(), config_of<replicated>());
+    launch<plain>(d, [&](context& ctx) {
+      llama<plain> model(
+          ctx, {.layers = 1, .hidden = 24, .heads = 3, .ffn = 48, .vocab = 256, .max_seq = 32, .init_stddev = 0.5});
+      parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<replicated>());
       model.use(store);
       const std::string said = weft::generate(model, "weft", {.tokens = 40, .temperature = 2});
-      if (rank.is_first()) out = said;
+      if (ctx.is_first()) out = said;
     });
     return out;
   };

@@ -1,11 +1,11 @@
-// Units as other models than Llama use them: one alone, one twice in a row, one not at all, two inside one; and parameters that
-// a store can't take.
-#include <doctest/doctest.h>
-
+// Units as other models than Llama use them: one alone, one twice in a row, one not at all, two inside one; and
+// parameters that a store can't take.
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include <weft/weft.hpp>
 
@@ -14,26 +14,27 @@ using namespace weft;
 
 using numbers = std::vector<std::vector<double>>;  // by parameter
 
-// Runs `uses(step, in)` on x = 1 of [batch/2, hidden], where in(unit, inner, h) is inner(h) * unit's weight, twice a step; two
-// steps. Returns each weight's gradient of the last step, which is exact: all numbers are small integers.
+// Runs `uses(step, in)` on x = 1 of [batch/2, hidden], where in(unit, inner, h) is inner(h) * unit's weight, twice a
+// step; two steps. Returns each weight's gradient of the last step, which is exact: all numbers are small integers.
 template <class S, class Uses>
 numbers train(int units, Uses&& uses) {
   numbers out(static_cast<std::size_t>(units));
   std::mutex lock;
-  launch<S>({.dp = 2}, [&](context& rank) {
+  launch<S>({.dp = 2}, [&](context& ctx) {
     using w_type = weight<S, dims<hidden>>;
     using x_type = basic_tensor<typename S::precision::compute, dims<batch, hidden>, place<shard<batch, dp>>>;
     parameter_registry registry;
     std::vector<w_type> w(static_cast<std::size_t>(units));
     for (int u = 0; u < units; ++u) {
       registry.begin_unit("unit " + std::to_string(u));
-      registry.add(rank, w[static_cast<std::size_t>(u)], "w" + std::to_string(u), {1, {40}}, {0, u + 1.0});
+      registry.add(ctx, w[static_cast<std::size_t>(u)], "w" + std::to_string(u), {1, {40}}, {0, u + 1.0});
     }
-    parameter_store<cpu_backend, typename S::precision> store(rank, registry, config_of<typename S::sharding>());
+    parameter_store<cpu_backend, typename S::precision> store(ctx, registry, config_of<typename S::sharding>());
     const auto in = [&](int unit, const auto& inner, const auto& x) {
-      return in_unit(rank, store, unit, [&](const auto& h) -> x_type { return inner(h) * w[static_cast<std::size_t>(unit)]; }, x);
+      return in_unit(
+          ctx, store, unit, [&](const auto& h) -> x_type { return inner(h) * w[static_cast<std::size_t>(unit)]; }, x);
     };
-    const auto x = ones<x_type>(rank, {2, 40});
+    const auto x = ones<x_type>(ctx, {2, 40});
     for (int step = 0; step < 2; ++step) {
       store.begin_step(2);
       for (int micro = 0; micro < 2; ++micro) {
@@ -61,7 +62,8 @@ void check() {
     CHECK(train<S>(1, [](int, const auto& in, const auto& x) { return in(0, nothing, x); })[0] == all(6));
   }
   SUBCASE("one unit twice in a row") {  // x w^2, w = 1
-    CHECK(train<S>(1, [](int, const auto& in, const auto& x) { return in(0, nothing, in(0, nothing, x)); })[0] == all(12));
+    CHECK(train<S>(1, [](int, const auto& in, const auto& x) { return in(0, nothing, in(0, nothing, x)); })[0] ==
+          all(12));
   }
   SUBCASE("a unit that a step doesn't use has no gradient in it") {
     const numbers g = train<S>(3, [](int step, const auto& in, const auto& x) {
@@ -86,9 +88,11 @@ TEST_CASE("units under zero3 and mixed precision") { check<strategy<mesh<dp>, ze
 
 TEST_CASE("two units inside one, one after the other") {
   const auto uses = [](int, const auto& in, const auto& x) {
-    return in(0, [&](const auto& h) { return in(2, nothing, in(1, nothing, h)); }, x);  // w0 w1 w2
+    return in(
+        0, [&](const auto& h) { return in(2, nothing, in(1, nothing, h)); }, x);  // w0 w1 w2
   };
-  for (const numbers& g : {train<strategy<mesh<dp>, three_buffers>>(3, uses), train<strategy<mesh<dp>, replicated>>(3, uses)}) {
+  for (const numbers& g :
+       {train<strategy<mesh<dp>, three_buffers>>(3, uses), train<strategy<mesh<dp>, replicated>>(3, uses)}) {
     CHECK(g[0] == all(6 * 6));
     CHECK(g[1] == all(6 * 3));
     CHECK(g[2] == all(6 * 2));
@@ -97,27 +101,30 @@ TEST_CASE("two units inside one, one after the other") {
 
 TEST_CASE("parameters that can't be trained are refused by name") {
   using S = strategy<mesh<dp>>;
-  const auto make = [](context& rank, auto w, auto&& use) {
+  const auto make = [](context& ctx, auto w, auto&& use) {
     parameter_registry registry;
     registry.begin_unit("only");
-    registry.add(rank, w, "gain", {1, {8}}, {0, 1});
+    registry.add(ctx, w, "gain", {1, {8}}, {0, 1});
     use(registry, w);
   };
   using store = parameter_store<cpu_backend, fp32>;
-  launch<S>({.dp = 2}, [&](context& rank) {
-    make(rank, tensor<float, dims<hidden>>(), [&](auto& registry, auto&) {  // invariant: its gradient is whole already
-      CHECK_THROWS_WITH_AS(store(rank, registry, config_of<replicated>()), doctest::Contains("the gradient of parameter gain is not left pending over dp"), error);
+  launch<S>({.dp = 2}, [&](context& ctx) {
+    make(ctx, tensor<float, dims<hidden>>(), [&](auto& registry, auto&) {  // invariant: its gradient is whole already
+      CHECK_THROWS_WITH_AS(store(ctx, registry, config_of<replicated>()),
+                           doctest::Contains("the gradient of parameter gain is not left pending over dp"), error);
     });
-    make(rank, weight<S, dims<hidden>>(), [&](auto& registry, auto& w) {
+    make(ctx, weight<S, dims<hidden>>(), [&](auto& registry, auto& w) {
       auto again = w;
-      CHECK_THROWS_WITH_AS(registry.add(rank, again, "gain", {1, {8}}, {0, 1}), doctest::Contains("two parameters are named gain"), error);
-      const store held(rank, registry, config_of<replicated>());
-      const auto loss = sum(ones<tensor<float, dims<batch, hidden>, shard<batch, dp>>>(rank, {2, 8}) * w);  // outside of its unit
+      CHECK_THROWS_WITH_AS(registry.add(ctx, again, "gain", {1, {8}}, {0, 1}),
+                           doctest::Contains("two parameters are named gain"), error);
+      const store held(ctx, registry, config_of<replicated>());
+      const auto loss =
+          sum(ones<tensor<float, dims<batch, hidden>, shard<batch, dp>>>(ctx, {2, 8}) * w);  // outside of its unit
       CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("outside of its unit"), error);
     });
     weight<S, dims<hidden>> w;
     parameter_registry empty;
-    CHECK_THROWS_WITH_AS(empty.add(rank, w, "gain", {1, {8}}, {0, 1}), doctest::Contains("begin_unit"), error);
+    CHECK_THROWS_WITH_AS(empty.add(ctx, w, "gain", {1, {8}}, {0, 1}), doctest::Contains("begin_unit"), error);
   });
 }
 
@@ -126,29 +133,30 @@ namespace {
 template <class S>
 struct one_unit {
   using x_type = tensor<float, dims<batch, hidden>, shard<batch, dp>>;
-  context& rank;
+  context& ctx;
   parameter_registry registry;
   weight<S, dims<hidden>> w;
 
-  explicit one_unit(context& on) : rank(on) {
+  explicit one_unit(context& on) : ctx(on) {
     registry.begin_unit("only");
-    registry.add(rank, w, "gain", {1, {8}}, {0, 1});
+    registry.add(ctx, w, "gain", {1, {8}}, {0, 1});
   }
-  x_type ones() const { return weft::ones<x_type>(rank, {2, 8}); }
+  x_type ones() const { return weft::ones<x_type>(ctx, {2, 8}); }
   x_type times(unit_hooks& store, const x_type& x) const {
-    return in_unit(rank, store, 0, [&](const auto& h) -> x_type { return h * w; }, x);
+    return in_unit(
+        ctx, store, 0, [&](const auto& h) -> x_type { return h * w; }, x);
   }
 };
 }  // namespace
 
 TEST_CASE("a weight is read only where its unit is gathered") {
   using S = strategy<mesh<dp>, zero3>;
-  launch<S>({.dp = 2}, [](context& rank) {
-    one_unit<S> unit(rank);
+  launch<S>({.dp = 2}, [](context& ctx) {
+    one_unit<S> unit(ctx);
     const auto x = unit.ones();
     const auto not_at_hand = doctest::Contains("read while its memory is not at hand");
     CHECK_THROWS_WITH_AS(x * unit.w, not_at_hand, error);  // no store yet
-    parameter_store<cpu_backend, fp32> store(rank, unit.registry, config_of<zero3>());
+    parameter_store<cpu_backend, fp32> store(ctx, unit.registry, config_of<zero3>());
     CHECK_THROWS_WITH_AS(x * unit.w, not_at_hand, error);
     CHECK(*unit.times(store, x).local_data() == 1);
     CHECK_THROWS_WITH_AS(x * unit.w, not_at_hand, error);
@@ -157,25 +165,26 @@ TEST_CASE("a weight is read only where its unit is gathered") {
 
 TEST_CASE("a unit inside checkpoint, used twice, is summed once") {
   using S = strategy<mesh<dp>, replicated>;
-  launch<S>({.dp = 2}, [](context& rank) {
-    one_unit<S> unit(rank);
-    parameter_store<cpu_backend, fp32> store(rank, unit.registry, config_of<replicated>());
+  launch<S>({.dp = 2}, [](context& ctx) {
+    one_unit<S> unit(ctx);
+    parameter_store<cpu_backend, fp32> store(ctx, unit.registry, config_of<replicated>());
     const auto once = [&](const auto& x) { return unit.times(store, x); };
     for (int step = 0; step < 2; ++step) {
       store.begin_step(1);
       backward(sum(checkpoint(once, checkpoint(once, unit.ones()))));  // x w^2, w = 1, in two rows
       store.end_micro_batch();
       store.finish_gradients();
-      store.each_parameter([](const parameter_record&, const float* gradient, const float*) { CHECK(gradient[0] == 4); });
+      store.each_parameter(
+          [](const parameter_record&, const float* gradient, const float*) { CHECK(gradient[0] == 4); });
     }
   });
 }
 
 TEST_CASE("more backwards than begin_step was told of are refused") {
   using S = strategy<mesh<dp>, replicated>;
-  launch<S>({.dp = 2}, [](context& rank) {
-    one_unit<S> unit(rank);
-    parameter_store<cpu_backend, fp32> store(rank, unit.registry, config_of<replicated>());
+  launch<S>({.dp = 2}, [](context& ctx) {
+    one_unit<S> unit(ctx);
+    parameter_store<cpu_backend, fp32> store(ctx, unit.registry, config_of<replicated>());
     const auto loss = [&] { return sum(unit.times(store, unit.ones())); };
     store.begin_step(1);
     backward(loss());

@@ -1,7 +1,8 @@
-// Schedules: each is a permutation of the step's work that the stages can follow together; what is not one is found out.
-#include <doctest/doctest.h>
-
+// Schedules: each is a permutation of the step's work that the stages can follow together; what is not one is found
+// out.
 #include <string>
+
+#include <doctest/doctest.h>
 
 #include <weft/policy/strategy.hpp>
 
@@ -22,7 +23,8 @@ struct forgets_one : weights_last {
 struct twice : weights_last {
   template <class Emit>
   static constexpr void order(int, int, int micro_batches, Emit&& emit) {
-    for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{forward, m}), emit(pipeline_action{backward, m}), emit(pipeline_action{backward_weights, m});
+    for (int m = 0; m < micro_batches; ++m)
+      emit(pipeline_action{forward, m}), emit(pipeline_action{backward, m}), emit(pipeline_action{backward_weights, m});
   }
 };
 struct backwards_first : weights_last {
@@ -31,7 +33,8 @@ struct backwards_first : weights_last {
     for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{backward, m}), emit(pipeline_action{forward, m});
   }
 };
-struct waits_for_ever : weights_last {  // the first stage wants micro-batch 0 back before it forwards 1, the last wants both first
+struct waits_for_ever
+    : weights_last {  // the first stage wants micro-batch 0 back before it forwards 1, the last wants both first
   template <class Emit>
   static constexpr void order(int stage, int stages, int micro_batches, Emit&& emit) {
     if (stage == stages - 1) return weights_last::order(stage, stages, micro_batches, emit);
@@ -40,11 +43,13 @@ struct waits_for_ever : weights_last {  // the first stage wants micro-batch 0 b
 };
 
 static_assert(schedule_policy<one_f_one_b> && schedule_policy<weights_last> && !schedule_policy<zero3>);
-static_assert(sound_schedule<one_f_one_b, 1, 1> && sound_schedule<one_f_one_b, 1, 5> && sound_schedule<one_f_one_b, 2, 1> &&
-              sound_schedule<one_f_one_b, 2, 2> && sound_schedule<one_f_one_b, 4, 2> && sound_schedule<one_f_one_b, 4, 9> &&
+static_assert(sound_schedule<one_f_one_b, 1, 1> && sound_schedule<one_f_one_b, 1, 5> &&
+              sound_schedule<one_f_one_b, 2, 1> && sound_schedule<one_f_one_b, 2, 2> &&
+              sound_schedule<one_f_one_b, 4, 2> && sound_schedule<one_f_one_b, 4, 9> &&
               sound_schedule<one_f_one_b, 7, 3> && sound_schedule<one_f_one_b, 8, 8>);
 static_assert(sound_schedule<weights_last, 4, 6>);
-static_assert(!sound_schedule<forgets_one, 2, 3> && !sound_schedule<twice, 2, 2> && !sound_schedule<backwards_first, 2, 2>);
+static_assert(!sound_schedule<forgets_one, 2, 3> && !sound_schedule<twice, 2, 2> &&
+              !sound_schedule<backwards_first, 2, 2>);
 static_assert(sound_schedule<waits_for_ever, 2, 1> && !sound_schedule<waits_for_ever, 2, 2>);
 
 using named = strategy<mesh<dp, pp>, weights_last, zero1>;

@@ -32,26 +32,29 @@ struct keeps_all {
 struct pigeons {};  // a communicator, as far as a strategy looks
 
 static_assert(sharding_policy<replicated> && sharding_policy<zero3> && sharding_policy<in_two_halves>);
-static_assert(precision_policy<fp32> && precision_policy<bf16_mixed> && precision_policy<fp64> && precision_policy<coarse>);
-static_assert(checkpointing_policy<checkpoint_none> && checkpointing_policy<checkpoint_full> && checkpointing_policy<checkpoint_selective> &&
-              checkpointing_policy<keeps_all>);
-static_assert(!sharding_policy<fp32> && !precision_policy<zero3> && !checkpointing_policy<pigeons> && !precision_policy<int>);
+static_assert(precision_policy<fp32> && precision_policy<bf16_mixed> && precision_policy<fp64> &&
+              precision_policy<coarse>);
+static_assert(checkpointing_policy<checkpoint_none> && checkpointing_policy<checkpoint_full> &&
+              checkpointing_policy<checkpoint_selective> && checkpointing_policy<keeps_all>);
+static_assert(!sharding_policy<fp32> && !precision_policy<zero3> && !checkpointing_policy<pigeons> &&
+              !precision_policy<int>);
 
 using plain = strategy<mesh<dp>>;
-static_assert(same<plain::sharding, replicated> && same<plain::precision, fp32> && same<plain::checkpointing, checkpoint_none> &&
-              same<plain::communicator, threads> && !plain::sequence_parallel && same<plain::mesh, weft::mesh<dp>>);
+static_assert(same<plain::sharding, replicated> && same<plain::precision, fp32> &&
+              same<plain::checkpointing, checkpoint_none> && same<plain::communicator, threads> &&
+              !plain::sequence_parallel && same<plain::mesh, weft::mesh<dp>>);
 
 template <class S>
-constexpr bool all_alien = same<typename S::sharding, in_two_halves> && same<typename S::precision, coarse> &&
-                           same<typename S::checkpointing, keeps_all> && same<typename S::communicator, pigeons> && S::sequence_parallel;
+constexpr bool all_alien = same<typename S::sharding, in_two_halves>&& same<typename S::precision, coarse>&&
+    same<typename S::checkpointing, keeps_all>&& same<typename S::communicator, pigeons>&& S::sequence_parallel;
 using m = weft::mesh<dp, tp>;
 static_assert(all_alien<strategy<m, in_two_halves, coarse, keeps_all, pigeons, sequence_parallel>>);
 static_assert(all_alien<strategy<m, sequence_parallel, pigeons, keeps_all, coarse, in_two_halves>>);
 static_assert(all_alien<strategy<m, coarse, sequence_parallel, in_two_halves, pigeons, keeps_all>>);
 
 using some = strategy<m, checkpoint_full, zero3>;
-static_assert(same<some::sharding, zero3> && same<some::checkpointing, checkpoint_full> && same<some::precision, fp32> &&
-              same<some::communicator, threads>);
+static_assert(same<some::sharding, zero3> && same<some::checkpointing, checkpoint_full> &&
+              same<some::precision, fp32> && same<some::communicator, threads>);
 
 // Meshes.
 struct rows : axis_tag {
@@ -61,12 +64,14 @@ struct columns : axis_tag {
   static constexpr std::string_view name = "columns";
 };
 using wide = mesh<dp, axis<tp, 4>, rows>;
-static_assert(wide::rank == 3 && same<wide::axes, list<dp, tp, rows>>);
+static_assert(wide::ndim == 3 && same<wide::axes, list<dp, tp, rows>>);
 static_assert(wide::fixed[0] == 0 && wide::fixed[1] == 4 && wide::fixed[2] == 0);
-static_assert(wide::names[1] == "tp" && wide::has<tp> && wide::has<rows> && !wide::has<cp> && is_mesh<wide> && !is_mesh<dp>);
+static_assert(wide::names[1] == "tp" && wide::has<tp> && wide::has<rows> && !wide::has<cp> && is_mesh<wide> &&
+              !is_mesh<dp>);
 
 constexpr degrees d = degrees{.dp = 2, .tp = 3}.with<rows>(5).with<columns>(2).with<rows>(7);
-static_assert(d.of("dp") == 2 && d.of("tp") == 3 && d.of("pp") == 1 && d.of("rows") == 7 && d.of("columns") == 2 && d.of("unheard") == 1);
+static_assert(d.of("dp") == 2 && d.of("tp") == 3 && d.of("pp") == 1 && d.of("rows") == 7 && d.of("columns") == 2 &&
+              d.of("unheard") == 1);
 static_assert(d.product() == 2 * 3 * 7 * 2 && degrees{}.product() == 1);
 static_assert(d == d && !(d == degrees{}));
 static_assert(d.with<dp>(4) == degrees{.dp = 4, .tp = 3}.with<rows>(7).with<columns>(2));

@@ -1,8 +1,10 @@
-// The arena: best fit, neighbours that join, the ledger by category and its peaks, and no growth once a pattern repeats.
-#include <doctest/doctest.h>
-
+// The arena: best fit, neighbours that join, the ledger by category and its peaks, and no growth once a pattern
+// repeats.
 #include <cstring>
 #include <vector>
+
+#include <doctest/doctest.h>
+
 #include <weft/tensor/arena.hpp>
 #include <weft/tensor/random.hpp>
 
@@ -167,14 +169,23 @@ TEST_CASE("a pattern that repeats makes the arena grow no more") {
 TEST_CASE("a system without memory is an error that says what to change") {
   arena a({[](std::size_t) -> void* { return nullptr; }, [](void*) {}});
   CHECK_THROWS_WITH_AS(a.allocate(std::size_t{1} << 30, memory::activations),
-                       doctest::Contains("out of memory: the arena holds 0 MiB and asked for 1024 MiB more"), weft::error);
+                       doctest::Contains("out of memory: the arena holds 0 MiB and asked for 1024 MiB more"),
+                       weft::error);
 }
 
 TEST_CASE("chunks come from the source that was given, and go back to it") {
   static int open;
   open = 0;
   {
-    arena a({[](std::size_t n) { ++open; return std::aligned_alloc(4096, n); }, [](void* p) { --open; std::free(p); }}, 4096);
+    arena a({[](std::size_t n) {
+               ++open;
+               return std::aligned_alloc(4096, n);
+             },
+             [](void* p) {
+               --open;
+               std::free(p);
+             }},
+            4096);
     auto x = a.allocate(10, memory::data), y = a.allocate(10000, memory::data);
     CHECK(open == 2);
   }

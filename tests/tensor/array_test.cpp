@@ -18,7 +18,7 @@ shape sizes(std::initializer_list<std::int64_t> extents) {
 
 TEST_CASE("a shape multiplies its extents, all or a range of them") {
   const shape s = sizes({2, 3, 4});
-  CHECK(s.rank == 3);
+  CHECK(s.ndim == 3);
   CHECK(s.elements() == 24);
   CHECK(s.elements(1) == 12);
   CHECK(s.elements(0, 2) == 6);

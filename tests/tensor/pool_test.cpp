@@ -1,9 +1,10 @@
-#include <doctest/doctest.h>
-
 #include <cstdint>
 #include <memory>
 #include <set>
 #include <vector>
+
+#include <doctest/doctest.h>
+
 #include <weft/tensor/pool.hpp>
 #include <weft/tensor/value.hpp>
 

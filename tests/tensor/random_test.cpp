@@ -1,9 +1,11 @@
-// Philox against its published known answers (Random123's kat_vectors), its use by index, and the moments of its numbers.
-#include <doctest/doctest.h>
-
+// Philox against its published known answers (Random123's kat_vectors), its use by index, and the moments of its
+// numbers.
 #include <array>
 #include <cmath>
 #include <utility>
+
+#include <doctest/doctest.h>
+
 #include <weft/tensor/random.hpp>
 
 namespace {

@@ -1,9 +1,8 @@
-#include <weft/train/loop.hpp>
-
 #include <doctest/doctest.h>
-
 #include <nlohmann/json.hpp>
+
 #include <weft/comm/self.hpp>
+#include <weft/train/loop.hpp>
 
 #include "../temporary.hpp"
 
@@ -13,14 +12,16 @@ namespace {
 
 // A "model" whose every number is told, so that what the loop does with them can be seen.
 struct told : trainable {
-  double bad = 0;          // added to the loss of step 3
-  double bad_norm = 0;     // and to its norm
+  double bad = 0;       // added to the loss of step 3
+  double bad_norm = 0;  // and to its norm
   double norm_of_sums = 8;
   std::vector<adamw_step> updates;
   int validations = 0;
   int asked = 0, refuse = 0;  // which step is not accepted
 
-  loss_sums gradients(std::int64_t step) override { return {(10.0 - static_cast<double>(step)) * 4 + (step == 3 ? bad : 0), 4}; }
+  loss_sums gradients(std::int64_t step) override {
+    return {(10.0 - static_cast<double>(step)) * 4 + (step == 3 ? bad : 0), 4};
+  }
   double gradient_norm() override { return norm_of_sums + (updates.size() == 2 ? bad_norm : 0); }
   bool accept(double) override { return ++asked != refuse; }
   void update(adamw_step s) override { updates.push_back(s); }
@@ -29,9 +30,9 @@ struct told : trainable {
 };
 
 training_result run(told& work, training plan, const adamw& optimizer = {}) {
-  context rank(any_communicator(), 1);
+  context ctx(any_communicator(), 1);
   plan.print = false;
-  return train_loop(rank, work, plan, optimizer);
+  return train_loop(ctx, work, plan, optimizer);
 }
 
 }  // namespace
@@ -76,7 +77,8 @@ TEST_CASE("files: a line a step, the ledger, the trace") {
   CHECK(work.validations == 3);
   const std::string lines = read_file(folder / "metrics.jsonl");
   std::vector<nlohmann::json> all;
-  for (std::size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1) all.push_back(nlohmann::json::parse(lines.substr(at, lines.find('\n', at) - at)));
+  for (std::size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1)
+    all.push_back(nlohmann::json::parse(lines.substr(at, lines.find('\n', at) - at)));
   REQUIRE(all.size() == 6 + 3);
   CHECK(all[0].at("step") == 1);
   CHECK(all[0].at("loss").get<double>() == doctest::Approx(9));
@@ -88,7 +90,8 @@ TEST_CASE("files: a line a step, the ledger, the trace") {
   const auto ledger = nlohmann::json::parse(read_file(folder / "memory.json"));
   CHECK(ledger.at("ranks").at(0).at("categories").contains("optimizer"));
   CHECK(nlohmann::json::parse(read_file(folder / "trace.json")).at("traceEvents").size() > 3);
-  CHECK_THROWS_WITH_AS(run(work, {.steps = 1, .folder = folder / "missing"}), doctest::Contains("metrics.jsonl can't be written"), error);
+  CHECK_THROWS_WITH_AS(run(work, {.steps = 1, .folder = folder / "missing"}),
+                       doctest::Contains("metrics.jsonl can't be written"), error);
 }
 
 TEST_CASE("spikes are losses far above the last ones, and every rank counts the same") {
@@ -108,7 +111,8 @@ TEST_CASE("spikes are losses far above the last ones, and every rank counts the 
   told work;  // losses 9, 8, ... but 7 + 100 in step 3
   work.bad = 400;
   const weft_test::temporary_folder folder;
-  const auto result = run(work, {.steps = 5, .folder = folder.path(), .watch = {.spike_deviations = 3, .spike_window = 2}});
+  const auto result =
+      run(work, {.steps = 5, .folder = folder.path(), .watch = {.spike_deviations = 3, .spike_window = 2}});
   CHECK(result.spikes == 1);
   CHECK(result.not_finite == 0);
   CHECK(work.updates.size() == 5);

@@ -27,7 +27,8 @@ TEST_CASE("in a pipeline it is found on the stage that has the unit, and every s
   CHECK(first.lines.at(0).at("zeroed") == nlohmann::json{{"embedding", 1}});
   check_says(first.lines[0].at("not_finite"),
              "first seen in the backward of embedding (rank 0), in the gradient of embedding");
-  // The last stage has a copy of tied embeddings, where the sum over both ends is infinite too; its elements don't count.
+  // The last stage has a copy of tied embeddings, where the sum over both ends is infinite too; its elements don't
+  // count.
   llama_config tied = tiny;
   tied.tied_embeddings = true;
   const auto ends =

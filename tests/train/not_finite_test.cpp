@@ -11,8 +11,8 @@ TEST_CASE("a weight that is not a number is found in its unit, on the rank that 
              "first seen in the forward of head (rank 0), in its weight norm");
   // One element, in the slice of the ranks with tp = 1: every rank of the unit then sees NaN flow out, but these hold
   // it.
-  const auto element = [](context& rank, const stored_parameter& p) {
-    if (rank.index<tp>() == 1 && p.record.name == "layers.0.down") p.weight.as<float>()[0] = NAN;
+  const auto element = [](context& ctx, const stored_parameter& p) {
+    if (ctx.index<tp>() == 1 && p.record.name == "layers.0.down") p.weight.as<float>()[0] = NAN;
   };
   const auto nothing = [](parameter_registry&) {};
   check_says(error_of<one>(four, nothing, element),
@@ -60,25 +60,25 @@ struct no_hooks final : unit_hooks {
 // y = x * x, sqrt of that within a nested unit, times 3; at x = 0 the root's derivative is infinite.
 std::string found_in_units(double x, double seed) {
   std::string said;
-  launch<strategy<mesh<>, self>>({}, [&](context& rank) {
+  launch<strategy<mesh<>, self>>({}, [&](context& ctx) {
     parameter_registry registry;
     for (const char* name : {"first", "second", "third"}) registry.begin_unit(name);
-    fault_finder<cpu_backend> finder(rank, registry);
+    fault_finder<cpu_backend> finder(ctx, registry);
     no_hooks hooks;
-    const observing looking(rank, &finder);
-    auto leaf = full<vector>(rank, {4}, x);
+    const observing looking(ctx, &finder);
+    auto leaf = full<vector>(ctx, {4}, x);
     leaf.requires_grad();
     const auto a = in_unit(
-        rank, hooks, 0, [](const auto& v) { return v * v; }, leaf);
+        ctx, hooks, 0, [](const auto& v) { return v * v; }, leaf);
     const auto b = in_unit(
-        rank, hooks, 1,
+        ctx, hooks, 1,
         [&](const auto& v) {
           return in_unit(
-              rank, hooks, 0, [](const auto& u) { return sqrt(u); }, v);
+              ctx, hooks, 0, [](const auto& u) { return sqrt(u); }, v);
         },
         a);
     const auto c = in_unit(
-        rank, hooks, 2, [](const auto& v) { return v * 3; }, b);
+        ctx, hooks, 2, [](const auto& v) { return v * 3; }, b);
     backward(sum(c), seed);
     said = finder.conclusion();
   });
@@ -142,13 +142,13 @@ TEST_CASE("zero drops just the elements that are not finite, and counts them by 
 TEST_CASE("a loss that is not finite is skipped by zero too, and not for ever") {
   const auto run = [](monitoring watch) {
     training_result result;
-    launch<one>({.dp = 2}, [&](context& rank) {
-      llama<one> model(rank, tiny);
+    launch<one>({.dp = 2}, [&](context& ctx) {
+      llama<one> model(ctx, tiny);
       for (parameter_record& p : model.registry().units()[1].parameters)
         if (p.name == "layers.0.attention_norm") p.init = {0, not_a_number};
-      trainer t(rank, model, {});
-      const auto r = t.run(text_dataset(rank, rhyme()), plan_of(4, watch));
-      if (rank.is_first()) result = r;
+      trainer t(ctx, model, {});
+      const auto r = t.run(text_dataset(ctx, rhyme()), plan_of(4, watch));
+      if (ctx.is_first()) result = r;
     });
     return result;
   };

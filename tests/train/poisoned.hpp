@@ -1,12 +1,12 @@
 // What tests of NaN and infinity share: runs with one bad number in a weight or in a gradient, and what became of them.
 #pragma once
 
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <vector>
 
+#include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+
 #include <weft/weft.hpp>
 
 #include "../temporary.hpp"
@@ -64,7 +64,7 @@ struct poison final : unit_hooks {
 // A text that remembers which step was asked for.
 struct counted_text : text_dataset {
   std::int64_t* step;
-  counted_text(context& rank, std::int64_t& at) : text_dataset(rank, rhyme()), step(&at) {}
+  counted_text(context& ctx, std::int64_t& at) : text_dataset(ctx, rhyme()), step(&at) {}
   template <class Ids>
   token_batch<Ids> train(std::int64_t number, std::int64_t first, std::int64_t count, std::int64_t length) const {
     *step = number;
@@ -87,12 +87,12 @@ constexpr std::int64_t never = 1000;
 template <class S>
 std::string error_of(const degrees& ranks, auto&& spoil_model, auto&& spoil_store) {
   try {
-    launch<S>(ranks, [&](context& rank) {
-      llama<S> model(rank, tiny);
+    launch<S>(ranks, [&](context& ctx) {
+      llama<S> model(ctx, tiny);
       spoil_model(model.registry());
-      trainer t(rank, model, {});
-      t.store().each_stored([&](const stored_parameter& p) { spoil_store(rank, p); });
-      t.run(text_dataset(rank, rhyme()), plan_of(2, {}));
+      trainer t(ctx, model, {});
+      t.store().each_stored([&](const stored_parameter& p) { spoil_store(ctx, p); });
+      t.run(text_dataset(ctx, rhyme()), plan_of(2, {}));
     });
   } catch (const error& e) {
     return e.what();
@@ -124,18 +124,18 @@ ended run_poisoned(const degrees& ranks, std::int64_t steps, std::int64_t from, 
   ended out;
   const weft_test::temporary_folder folder;
   try {
-    launch<S>(ranks, [&](context& rank) {
-      Model model(rank, config);
-      trainer t(rank, model, {.lr = 1e-2, .weight_decay = 0, .clip_norm = 0});
+    launch<S>(ranks, [&](context& ctx) {
+      Model model(ctx, config);
+      trainer t(ctx, model, {.lr = 1e-2, .weight_decay = 0, .clip_norm = 0});
       std::int64_t now = 0;
       using store_type = typename trainer<Model>::store_type;
       poison<store_type> hooks(t.store(), model.registry(), parameter, number, now, from, to,
-                               where < 0 || rank.rank() == where);
+                               where < 0 || ctx.rank() == where);
       model.use(hooks);
-      const counted_text data(rank, now);
+      const counted_text data(ctx, now);
       const auto weights = [&](auto& into) {
         t.store().each_parameter([&](const parameter_record& p, const float*, const float* w) {
-          if (rank.is_first()) into[p.name].assign(w, w + p.local.elements());
+          if (ctx.is_first()) into[p.name].assign(w, w + p.local.elements());
         });
       };
       training plan = plan_of(steps - 1, watch);
@@ -144,7 +144,7 @@ ended run_poisoned(const degrees& ranks, std::int64_t steps, std::int64_t from, 
       plan.steps = 1, plan.folder = folder.path();
       const training_result result = t.run(data, plan);
       weights(out.after);
-      if (rank.is_first()) out.result = result;
+      if (ctx.is_first()) out.result = result;
     });
     const std::string lines = read_file(folder / "metrics.jsonl");
     for (std::size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1)

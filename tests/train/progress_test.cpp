@@ -1,8 +1,7 @@
-#include <weft/train/progress.hpp>
-
 #include <doctest/doctest.h>
 
 #include <weft/io/file.hpp>
+#include <weft/train/progress.hpp>
 #include <weft/train/run_folder.hpp>
 
 #include "../temporary.hpp"
@@ -27,7 +26,14 @@ TEST_CASE("the bar keeps its width") {
 }
 
 TEST_CASE("the line of a step has all that was asked of it") {
-  const step_report r{.step = 7, .steps = 100, .loss = 2.5, .gradient_norm = 0.75, .lr = 3e-4, .milliseconds = 50, .tokens = 2000, .peak_bytes = 3 << 20};
+  const step_report r{.step = 7,
+                      .steps = 100,
+                      .loss = 2.5,
+                      .gradient_norm = 0.75,
+                      .lr = 3e-4,
+                      .milliseconds = 50,
+                      .tokens = 2000,
+                      .peak_bytes = 3 << 20};
   CHECK(r.tokens_per_second() == doctest::Approx(40000));
   CHECK(step_line(r) == "step   7/100  loss 2.5000  norm   0.750  lr 3.00e-04      50 ms    40000 tok/s  3.0 MiB");
 }

@@ -1,6 +1,6 @@
-#include <weft/train/sampling.hpp>
-
 #include <doctest/doctest.h>
+
+#include <weft/train/sampling.hpp>
 
 using namespace weft;
 
@@ -62,7 +62,8 @@ TEST_CASE("settings work together") {
   const numbers logits{1, 5, 4, 3};
   CHECK(choose_token(logits, {}, {.temperature = 0}, 0.999) == 1);
   CHECK(choose_token(logits, {1}, {.temperature = 0, .repetition_penalty = 2}, 0.5) == 2);
-  CHECK(choose_token(logits, {1, 0, 0}, {.temperature = 0, .repetition_penalty = 2, .penalty_window = 2}, 0.5) == 1);  // too long ago
+  CHECK(choose_token(logits, {1, 0, 0}, {.temperature = 0, .repetition_penalty = 2, .penalty_window = 2}, 0.5) ==
+        1);  // too long ago
   CHECK(choose_token(logits, {}, {.temperature = 5, .top_k = 2}, 0.9999) == 2);
   CHECK(choose_token(logits, {}, {.temperature = 1e-3, .top_p = 0.5}, 0.9999) == 1);
   CHECK(choose_token({none, none, 1}, {}, {.temperature = 1}, 0) == 2);  // never a token without a chance

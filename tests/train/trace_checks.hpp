@@ -1,23 +1,22 @@
 // What a viewer asks of a trace: valid JSON, and complete events that nest on each thread.
 #pragma once
 
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 namespace weft_test {
 
 struct trace_content {
-  std::map<std::pair<int, int>, std::string> threads;                        // (process, thread) -> name
-  std::map<std::pair<int, int>, std::vector<nlohmann::json>> events;         // complete ones
-  std::map<int, std::vector<nlohmann::json>> counters;                       // by process
-  std::set<std::string> names;                                               // of complete events
+  std::map<std::pair<int, int>, std::string> threads;                 // (process, thread) -> name
+  std::map<std::pair<int, int>, std::vector<nlohmann::json>> events;  // complete ones
+  std::map<int, std::vector<nlohmann::json>> counters;                // by process
+  std::set<std::string> names;                                        // of complete events
 };
 
 /// Reads a trace and checks it as it goes.
@@ -48,11 +47,13 @@ inline trace_content read_trace(const std::string& text) {
     };
     std::vector<piece> pieces;
     for (const auto& e : events) {
-      const long long begin = std::llround(1000 * e.at("ts").get<double>()), length = std::llround(1000 * e.at("dur").get<double>());
+      const long long begin = std::llround(1000 * e.at("ts").get<double>()),
+                      length = std::llround(1000 * e.at("dur").get<double>());
       CHECK(length >= 0);
       pieces.push_back({begin, begin + length});
     }
-    std::stable_sort(pieces.begin(), pieces.end(), [](piece a, piece b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
+    std::stable_sort(pieces.begin(), pieces.end(),
+                     [](piece a, piece b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
     std::vector<long long> open;
     for (const piece& p : pieces) {
       while (!open.empty() && open.back() <= p.begin) open.pop_back();

@@ -1,6 +1,5 @@
-#include <weft/train/trace_writer.hpp>
-
 #include <weft/comm/self.hpp>
+#include <weft/train/trace_writer.hpp>
 
 #include "../temporary.hpp"
 #include "trace_checks.hpp"
@@ -12,7 +11,7 @@ TEST_CASE("overlapping collectives of an axis get threads of their own") {
   span_log log(memory);
   const std::vector<trace_event> events{
       {"all_gather", "dp", 64, 32, 10, 30},       {"reduce_scatter", "dp", 64, 32, 20, 40},  // crosses the first
-      {"all_gather", "dp", 8, 4, 30, 35},                                                    // after the first, inside the second
+      {"all_gather", "dp", 8, 4, 30, 35},  // after the first, inside the second
       {"all_reduce", "tp \"x\"", 16, 16, 12, 50}, {"never ended", "dp", 1, 1, 60, -1},
   };
   const auto trace = weft_test::read_trace("{\"traceEvents\":[" + trace_events_json(3, "dp 1", log, &events) + "]}");
@@ -59,30 +58,32 @@ TEST_CASE("spans nest, and memory is sampled where it changes") {
 }
 
 TEST_CASE("only the steps of the window are traced") {
-  context rank(any_communicator(), 1);
+  context ctx(any_communicator(), 1);
   trace_log collectives(1);
   const weft_test::temporary_folder folder;
   {
-    step_tracer tracer(rank, {.first = 2, .last = 3, .collectives = &collectives}, true);
+    step_tracer tracer(ctx, {.first = 2, .last = 3, .collectives = &collectives}, true);
     for (int step = 1; step <= 5; ++step) {
       tracer.before(step);
-      CHECK((rank.spans != nullptr) == (step == 2 || step == 3));
-      const scoped_span whole(rank.spans, "step", step);
+      CHECK((ctx.spans != nullptr) == (step == 2 || step == 3));
+      const scoped_span whole(ctx.spans, "step", step);
       collectives.recorder(0).record("barrier", "world", step, 0, [] { return request(); }).wait();
-      if (step != 3) tracer.after(step);
+      if (step != 3)
+        tracer.after(step);
       else {
-        rank.spans->end();
+        ctx.spans->end();
         tracer.after(step);
       }
     }
     CHECK(tracer.log().spans().size() == 2);
-    write_trace(rank, tracer.log(), tracer.collectives(), folder / "trace.json");
+    write_trace(ctx, tracer.log(), tracer.collectives(), folder / "trace.json");
   }
   REQUIRE(collectives.events(0).size() == 2);
   CHECK(collectives.events(0)[0].bytes == 2);
-  CHECK(weft_test::read_trace(read_file(folder / "trace.json")).names == std::set<std::string>{"barrier", "step 2", "step 3"});
+  CHECK(weft_test::read_trace(read_file(folder / "trace.json")).names ==
+        std::set<std::string>{"barrier", "step 2", "step 3"});
 
-  step_tracer off(rank, {}, false);
+  step_tracer off(ctx, {}, false);
   off.before(3);
-  CHECK(rank.spans == nullptr);
+  CHECK(ctx.spans == nullptr);
 }

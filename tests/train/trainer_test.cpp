@@ -1,11 +1,11 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <vector>
 
-#include <weft/weft.hpp>
+#include <doctest/doctest.h>
+
 #include <weft/train/generate.hpp>
 #include <weft/train/trainer.hpp>
+#include <weft/weft.hpp>
 
 #include "../temporary.hpp"
 #include "trace_checks.hpp"
@@ -28,8 +28,9 @@ struct uneven {
   template <class Ids>
   token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length) const {
     auto b = whole.train<Ids>(step, first, count, length);
-    context& rank = *b.tokens.rank;
-    const std::int64_t rows = b.tokens.template local_extent<batch>(), begin = first + shard_index<layout_of<Ids>, batch>(rank) * rows;
+    context& ctx = *b.tokens.ctx;
+    const std::int64_t rows = b.tokens.template local_extent<batch>(),
+                       begin = first + shard_index<layout_of<Ids>, batch>(ctx) * rows;
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t c = 1 + (begin + r) * 5 % length; c < length; ++c) b.targets.local_data()[r * length + c] = -1;
     return b;
@@ -52,13 +53,13 @@ trained train(degrees ranks, training plan, adamw optimizer = {.lr = 1e-2}) {
   const weft_test::temporary_folder folder;
   plan.print = false, plan.folder = folder.path();
   trained out;
-  launch<S>(ranks, [&](context& rank) {
-    llama<S> model(rank, tiny);
-    trainer t(rank, model, optimizer);
-    t.run(Data{text_dataset(rank, rhyme())}, plan);
+  launch<S>(ranks, [&](context& ctx) {
+    llama<S> model(ctx, tiny);
+    trainer t(ctx, model, optimizer);
+    t.run(Data{text_dataset(ctx, rhyme())}, plan);
     const std::string sampled = generate(model, "one two", {.tokens = 20, .temperature = 0.5, .top_k = 5, .seed = 3});
     const std::string greedy = generate(model, "one two", {.tokens = 20, .temperature = 0});
-    if (rank.is_first()) out.sampled = sampled, out.greedy = greedy;
+    if (ctx.is_first()) out.sampled = sampled, out.greedy = greedy;
   });
   const std::string lines = read_file(folder / "metrics.jsonl");
   for (std::size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1) {
@@ -78,7 +79,8 @@ void check_same(const trained& a, const trained& b) {
   for (std::size_t i = 0; i < a.losses.size(); ++i) {
     CAPTURE(i);
     CHECK(a.losses[i] == doctest::Approx(b.losses[i]).epsilon(1e-4));
-    CHECK(a.norms[i] == doctest::Approx(b.norms[i]).epsilon(1e-3));  // the norm of the early gradients moves more than the loss
+    CHECK(a.norms[i] ==
+          doctest::Approx(b.norms[i]).epsilon(1e-3));  // the norm of the early gradients moves more than the loss
     CHECK(a.tokens[i] == b.tokens[i]);
   }
 }
@@ -88,7 +90,8 @@ using sharded = strategy<mesh<dp, tp>, zero3, checkpoint_full>;
 
 }  // namespace
 
-TEST_CASE("bug: the loss is a mean of means where token counts differ (micro-batches and ranks equal the one big batch)") {
+TEST_CASE(
+    "bug: the loss is a mean of means where token counts differ (micro-batches and ranks equal the one big batch)") {
   const training plan{.steps = 5, .batch = 8, .seq = 16, .validation_sequences = 0};
   const auto in_parts = [&](int parts) {
     training p = plan;
@@ -118,7 +121,8 @@ TEST_CASE("a tiny model learns its text, and its sample is the same for every sh
   training shorter = plan;
   shorter.steps = 2;
   const trained a = train<plain, text_only>({}, shorter), b = train<plain, text_only>({.dp = 2}, shorter),
-                c = train<plain, text_only>({.tp = 2}, shorter), d = train<sharded, text_only>({.dp = 2, .tp = 2}, shorter);
+                c = train<plain, text_only>({.tp = 2}, shorter),
+                d = train<sharded, text_only>({.dp = 2, .tp = 2}, shorter);
   CHECK(a.greedy == b.greedy);
   CHECK(a.greedy == c.greedy);
   CHECK(a.greedy == d.greedy);
@@ -130,13 +134,18 @@ TEST_CASE("a tiny model learns its text, and its sample is the same for every sh
 TEST_CASE("two runs of one trainer are one longer run") {
   const auto losses = [](std::vector<std::int64_t> runs) {
     std::vector<double> out;
-    launch<sharded>({.dp = 2}, [&](context& rank) {
-      llama<sharded> model(rank, tiny);
-      trainer t(rank, model, {.lr = 1e-2});
-      const text_dataset data(rank, rhyme());
+    launch<sharded>({.dp = 2}, [&](context& ctx) {
+      llama<sharded> model(ctx, tiny);
+      trainer t(ctx, model, {.lr = 1e-2});
+      const text_dataset data(ctx, rhyme());
       for (const std::int64_t steps : runs) {
-        const auto r = t.run(data, {.steps = steps, .batch = 4, .seq = 16, .schedule = {.floor = 1}, .validation_sequences = 0, .print = false});
-        if (rank.is_first()) out.push_back(r.loss);
+        const auto r = t.run(data, {.steps = steps,
+                                    .batch = 4,
+                                    .seq = 16,
+                                    .schedule = {.floor = 1},
+                                    .validation_sequences = 0,
+                                    .print = false});
+        if (ctx.is_first()) out.push_back(r.loss);
       }
     });
     return out;
@@ -150,22 +159,30 @@ TEST_CASE("two runs of one trainer are one longer run") {
 TEST_CASE("a run leaves its files: every step's line, every rank's memory, the traced steps") {
   const weft_test::temporary_folder folder;
   trace_log collectives(4);
-  launch<sharded>({.dp = 2, .tp = 2}, [&](context& rank) {
-    llama<sharded> model(rank, tiny);
-    trainer t(rank, model, {});
-    const auto result = t.run(text_dataset(rank, rhyme()), {.steps = 4, .batch = 8, .micro_batches = 2, .print = false, .folder = folder.path(),
-                                                            .trace = {.first = 2, .last = 3, .collectives = &collectives}});
-    CHECK(result.validation_loss > 0);
-    CHECK(rank.spans == nullptr);
-  }, {.trace = &collectives});
+  launch<sharded>({.dp = 2, .tp = 2},
+                  [&](context& ctx) {
+                    llama<sharded> model(ctx, tiny);
+                    trainer t(ctx, model, {});
+                    const auto result = t.run(text_dataset(ctx, rhyme()),
+                                              {.steps = 4,
+                                               .batch = 8,
+                                               .micro_batches = 2,
+                                               .print = false,
+                                               .folder = folder.path(),
+                                               .trace = {.first = 2, .last = 3, .collectives = &collectives}});
+                    CHECK(result.validation_loss > 0);
+                    CHECK(ctx.spans == nullptr);
+                  },
+                  {.trace = &collectives});
 
   const auto trace = weft_test::read_trace(read_file(folder / "trace.json"));
   for (int rank = 0; rank < 4; ++rank) {
     CHECK(trace.threads.at({rank, 0}) == "compute");
     CHECK(trace.counters.at(rank).size() > 4);
   }
-  for (const char* name : {"step 2", "step 3", "micro-batch 0", "micro-batch 1", "data", "forward", "forward embedding", "forward layer 1", "forward head",
-                           "backward", "backward layer 0", "backward head", "optimizer", "finish gradients", "all_gather", "reduce_scatter", "all_reduce"})
+  for (const char* name : {"step 2", "step 3", "micro-batch 0", "micro-batch 1", "data", "forward", "forward embedding",
+                           "forward layer 1", "forward head", "backward", "backward layer 0", "backward head",
+                           "optimizer", "finish gradients", "all_gather", "reduce_scatter", "all_reduce"})
     CHECK_MESSAGE(trace.names.count(name) == 1, name);
   CHECK(trace.names.count("step 1") == 0);
   CHECK(trace.names.count("step 4") == 0);
@@ -176,30 +193,35 @@ TEST_CASE("a run leaves its files: every step's line, every rank's memory, the t
 
   const auto ledger = nlohmann::json::parse(read_file(folder / "memory.json"));
   REQUIRE(ledger.at("ranks").size() == 4);
-  for (const auto& rank : ledger.at("ranks")) {
+  for (const auto& ctx : ledger.at("ranks")) {
     std::int64_t at_peak = 0;
-    for (const auto& category : rank.at("categories")) at_peak += category.at("at_peak").get<std::int64_t>();
-    CHECK(at_peak == rank.at("peak"));
-    CHECK(rank.at("categories").at("optimizer").at("current") > 0);
+    for (const auto& category : ctx.at("categories")) at_peak += category.at("at_peak").get<std::int64_t>();
+    CHECK(at_peak == ctx.at("peak"));
+    CHECK(ctx.at("categories").at("optimizer").at("current") > 0);
   }
 }
 
 TEST_CASE("plans that don't fit are refused, and a model without its trainer says so") {
-  launch<plain>({.dp = 2}, [&](context& rank) {
-    llama<plain> model(rank, tiny);
-    const text_dataset data(rank, rhyme());
+  launch<plain>({.dp = 2}, [&](context& ctx) {
+    llama<plain> model(ctx, tiny);
+    const text_dataset data(ctx, rhyme());
     {
-      trainer t(rank, model, {});
-      CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 3, .print = false}), doctest::Contains("choose a multiple of 2"), error);
+      trainer t(ctx, model, {});
+      CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 3, .print = false}),
+                           doctest::Contains("choose a multiple of 2"), error);
       CHECK_THROWS_AS(t.run(data, {.steps = 1, .micro_batches = 0, .print = false}), error);
-      CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 2, .seq = 64, .print = false}), doctest::Contains("longer than max_seq"), error);
-      CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 2, .seq = -1, .print = false}), doctest::Contains("seq is -1"), error);
+      CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 2, .seq = 64, .print = false}),
+                           doctest::Contains("longer than max_seq"), error);
+      CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 2, .seq = -1, .print = false}),
+                           doctest::Contains("seq is -1"), error);
       CHECK(generate(model, "", {.tokens = 0}).empty());
       using ids = llama<plain>::ids;
       for (const double token : {-1.0, 256.0})
-        CHECK_THROWS_WITH_AS(model(full<ids>(rank, {2, 8}, token)), doctest::Contains("outside of the vocabulary"), error);
-      const auto logits = model(full<ids>(rank, {2, 8}, 255));
-      CHECK_THROWS_WITH_AS(cross_entropy(logits, full<ids>(rank, {2, 8}, 256)), doctest::Contains("the target 256 is outside"), error);
+        CHECK_THROWS_WITH_AS(model(full<ids>(ctx, {2, 8}, token)), doctest::Contains("outside of the vocabulary"),
+                             error);
+      const auto logits = model(full<ids>(ctx, {2, 8}, 255));
+      CHECK_THROWS_WITH_AS(cross_entropy(logits, full<ids>(ctx, {2, 8}, 256)),
+                           doctest::Contains("the target 256 is outside"), error);
     }
     CHECK_THROWS_WITH_AS(generate(model, "x", {.tokens = 1}), doctest::Contains("no parameter store"), error);
   });
@@ -230,12 +252,12 @@ TEST_CASE("fp16 trains under a loss scale, which finds its height") {
   // A step or two of the 25 are skipped until the scale fits, and each lowers the loss by some parts in a hundred.
   CHECK(half.losses.back() == doctest::Approx(whole.losses.back()).epsilon(0.15));
   using S = strategy<mesh<dp, tp>, far_too_high, zero3>;
-  launch<S>({.dp = 2}, [&](context& rank) {
-    llama<S> model(rank, tiny);
-    trainer t(rank, model, adamw{.lr = 1e-2});
+  launch<S>({.dp = 2}, [&](context& ctx) {
+    llama<S> model(ctx, tiny);
+    trainer t(ctx, model, adamw{.lr = 1e-2});
     training quiet = plan;
     quiet.print = false;
-    const auto result = t.run(text_dataset(rank, rhyme()), quiet);
+    const auto result = t.run(text_dataset(ctx, rhyme()), quiet);
     CHECK(result.skipped >= 4);
     CHECK(result.skipped < 20);
     CHECK(result.loss < result.first_loss);

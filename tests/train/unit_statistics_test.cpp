@@ -1,12 +1,12 @@
 // What monitor.jsonl says of a run's units, against loops over whole tensors, and against the run of one rank.
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <map>
 #include <mutex>
 #include <vector>
 
+#include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+
 #include <weft/weft.hpp>
 
 #include "../temporary.hpp"
@@ -44,7 +44,8 @@ struct collected {
     auto& all = parameters[unit + '\n' + p.name];
     all.resize(static_cast<std::size_t>(p.global.elements()));
     for (std::int64_t i = 0; i < p.local.elements(); ++i)
-      if (const std::int64_t at = detail::global_index(p, i); at >= 0) all[static_cast<std::size_t>(at)] = static_cast<double>(local[i]) * scale;
+      if (const std::int64_t at = detail::global_index(p, i); at >= 0)
+        all[static_cast<std::size_t>(at)] = static_cast<double>(local[i]) * scale;
   }
 };
 
@@ -77,10 +78,10 @@ measured_run run(const degrees& ranks, const llama_config& config = tiny) {
   measured_run out;
   collected all;
   std::map<std::string, std::vector<double>> weights, first, gradients;
-  launch<S>(ranks, [&](context& rank) {
-    llama<S> model(rank, config);
-    trainer t(rank, model, plain_adam);
-    const text_dataset data(rank, rhyme());
+  launch<S>(ranks, [&](context& ctx) {
+    llama<S> model(ctx, config);
+    trainer t(ctx, model, plain_adam);
+    const text_dataset data(ctx, rhyme());
     const auto unit_of = [&](const parameter_record& p) {
       for (const parameter_unit& u : model.registry().units())
         for (const parameter_record& q : u.parameters)
@@ -100,10 +101,9 @@ measured_run run(const degrees& ranks, const llama_config& config = tiny) {
     });
     plan.watch.every = 1;
     const auto result = t.run(data, plan);
-    if (rank.is_first()) out.losses = {result.first_loss};
-    t.store().each_parameter([&](const parameter_record& p, const auto* g, const auto*) {
-      all.put(unit_of(p), gradients, p, g, mean);
-    });
+    if (ctx.is_first()) out.losses = {result.first_loss};
+    t.store().each_parameter(
+        [&](const parameter_record& p, const auto* g, const auto*) { all.put(unit_of(p), gradients, p, g, mean); });
   });
   out.told = read_statistics(folder / "monitor.jsonl", 1, 4);
   const auto join = [&](const char* kind, const auto& parameters, auto&& map) {
@@ -162,16 +162,16 @@ TEST_CASE("statistics of one rank are those of its tensors") {
 }
 
 TEST_CASE("activations are what units pass on, over all micro-batches") {
-  launch<strategy<mesh<dp, tp>>>({}, [](context& rank) {
-    llama<strategy<mesh<dp, tp>>> model(rank, tiny);
-    trainer t(rank, model, plain_adam);
-    const text_dataset data(rank, rhyme());
+  launch<strategy<mesh<dp, tp>>>({}, [](context& ctx) {
+    llama<strategy<mesh<dp, tp>>> model(ctx, tiny);
+    trainer t(ctx, model, plain_adam);
+    const text_dataset data(ctx, rhyme());
     t.run(data, {.steps = 1, .batch = sequences, .micro_batches = 2, .validation_sequences = 0, .print = false});
     std::vector<double> table, embedded, logits;
     t.store().each_parameter([&](const parameter_record& p, const float*, const float* w) {
       if (p.name == "embedding") table.assign(w, w + p.local.elements());
     });
-    const recording off(rank, nullptr);
+    const recording off(ctx, nullptr);
     const auto batch =
         data.train<llama<strategy<mesh<dp, tp>>>::ids>(2, 0, sequences, 16);  // step 2 of the trainer's life
     for (std::int64_t i = 0; i < tokens; ++i) {
@@ -207,7 +207,8 @@ TEST_CASE("statistics are the same for every sharding, each element counted once
     const measured_run one = run<strategy<mesh<dp, tp>>>({}, odd);
     CHECK(one.told.at("head").at("activation").elements == sequences * 15 * 259);
     check_same(one.told, one.direct, 1e-6);
-    const measured_run cut = run<strategy<mesh<dp, tp>, zero3, checkpoint_none, sequence_parallel>>({.dp = 2, .tp = 2}, odd);
+    const measured_run cut =
+        run<strategy<mesh<dp, tp>, zero3, checkpoint_none, sequence_parallel>>({.dp = 2, .tp = 2}, odd);
     check_same(cut.told, cut.direct, 1e-6);
     check_same(cut.told, one.told, 1e-3);  // AdamW's first step magnifies the rounding of gradients near its eps
   }
@@ -219,14 +220,14 @@ TEST_CASE("watching changes nothing, and happens at its cadence") {
   const auto train = [](std::int64_t every, std::vector<std::int64_t>& steps) {
     const weft_test::temporary_folder folder;
     std::vector<double> numbers;
-    launch<S>({.dp = 2}, [&](context& rank) {
-      llama<S> model(rank, tiny);
-      trainer t(rank, model, plain_adam);
+    launch<S>({.dp = 2}, [&](context& ctx) {
+      llama<S> model(ctx, tiny);
+      trainer t(ctx, model, plain_adam);
       const auto r =
-          t.run(text_dataset(rank, rhyme()),
+          t.run(text_dataset(ctx, rhyme()),
                 {.steps = 5, .batch = 4, .print = false, .folder = folder.path(), .watch = {.every = every}});
-      CHECK(rank.observer == nullptr);
-      if (rank.is_first()) numbers = {r.loss, r.validation_loss};
+      CHECK(ctx.observer == nullptr);
+      if (ctx.is_first()) numbers = {r.loss, r.validation_loss};
     });
     if (every > 0) {
       const std::string lines = read_file(folder / "monitor.jsonl");

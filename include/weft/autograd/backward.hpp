@@ -1,4 +1,5 @@
-// The entry to the backward pass. Invariant: after it the tape is empty and every leaf that was reached has its gradient.
+// The entry to the backward pass. Invariant: after it the tape is empty and every leaf that was reached has its
+// gradient.
 #pragma once
 
 #include <weft/autograd/tape.hpp>
@@ -9,32 +10,36 @@ namespace detail {
 /// Puts `seed` where the backward of a loss begins. Throws when nothing recorded leads to it.
 template <any_tensor L>
 void seed_loss(const L& loss, double seed) {
-  static_assert(dims_of<L>::rank == 0, "weft: backward(loss) takes a scalar: sum or average it first");
+  static_assert(dims_of<L>::ndim == 0, "weft: backward(loss) takes a scalar: sum or average it first");
   constexpr bool replicated = []<class... As>(list<As...>) {
     return ((state_on<layout_of<L>, As>.kind == holds::replicate) || ...);
   }(axes_of<layout_of<L>>{});
-  static_assert(!replicated, "weft: backward(loss) takes a loss that is invariant or partial: a replicated one would count once a rank");
-  context& rank = *loss.rank;
-  require(loss.slot && rank.tape, "backward(loss): nothing that the loss was computed from asked for a gradient while recording");
-  require(loss.slot->epoch == rank.tape->epoch() || loss.slot->epoch == 0,
-          "backward(loss): what the loss was computed from is no longer recorded: an earlier backward carried it back or forgot it; "
+  static_assert(
+      !replicated,
+      "weft: backward(loss) takes a loss that is invariant or partial: a replicated one would count once a rank");
+  context& ctx = *loss.ctx;
+  require(loss.slot && ctx.tape,
+          "backward(loss): nothing that the loss was computed from asked for a gradient while recording");
+  require(loss.slot->epoch == ctx.tape->epoch() || loss.slot->epoch == 0,
+          "backward(loss): what the loss was computed from is no longer recorded: an earlier backward carried it back "
+          "or forgot it; "
           "add losses up and carry their sum back, or compute this one after that backward");
   using Backend = typename L::backend;
-  loss.slot->gradient = rank.make(loss.held().type, loss.held().shape);
+  loss.slot->gradient = ctx.make(loss.held().type, loss.held().shape);
   loss.slot->has_gradient = true;
-  Backend::fill(rank.queue<Backend>(), loss.slot->gradient, seed);
+  Backend::fill(ctx.queue<Backend>(), loss.slot->gradient, seed);
 }
 
 }  // namespace detail
 
-/// Carries d(loss) = `seed` back to every leaf that asked for a gradient. The loss is a scalar, and invariant or partial on
-/// every axis: d(sum)/d(addend) is 1, so a pending loss needs no all-reduce before it. Gradients add to those already there.
-/// Everything recorded is forgotten afterwards: two losses with a common part are added up and carried back at once.
-/// Throws when nothing recorded leads to the loss.
+/// Carries d(loss) = `seed` back to every leaf that asked for a gradient. The loss is a scalar, and invariant or
+/// partial on every axis: d(sum)/d(addend) is 1, so a pending loss needs no all-reduce before it. Gradients add to
+/// those already there. Everything recorded is forgotten afterwards: two losses with a common part are added up and
+/// carried back at once. Throws when nothing recorded leads to the loss.
 template <any_tensor L>
 void backward(const L& loss, double seed = 1.0) {
   detail::seed_loss(loss, seed);
-  loss.rank->tape->backward(*loss.rank);
+  loss.ctx->tape->backward(*loss.ctx);
 }
 
 }  // namespace weft

@@ -15,32 +15,32 @@ struct checkpointed {
   weft::tape again;
 
   // The first run is recorded too, on a tape that is thrown away: it says which values the backward will look at.
-  Y first_run(context& rank) {
-    const X x = recorded_input(rank, static_cast<bool>(input.slot));
-    weft::tape once(&rank.records);
+  Y first_run(context& ctx) {
+    const X x = recorded_input(ctx, static_cast<bool>(input.slot));
+    weft::tape once(&ctx.records);
     Y y;
     {
-      const recording on(rank, &once);
-      const replay::scope noted(rank, operators);
+      const recording on(ctx, &once);
+      const replay::scope noted(ctx, operators);
       y = f(x);
     }
     operators.end_first_run([&](auto&& look) { once.each_saved(look); }, y.held());
     return y;
   }
-  X recorded_input(context& rank, bool wants_gradient) const {
+  X recorded_input(context& ctx, bool wants_gradient) const {
     X x = input;
     x.data = x.held();
-    x.slot = wants_gradient ? new_slot(rank, x.data, x.data.type) : ref<slot>();
+    x.slot = wants_gradient ? new_slot(ctx, x.data, x.data.type) : ref<slot>();
     return x;
   }
 
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     auto& self = *static_cast<checkpointed*>(node.state.get());
-    if (node.part() == backward_part::weights) return self.again.backward_weights(rank);
-    const X x = self.recorded_input(rank, static_cast<bool>(node.input(0)));
+    if (node.part() == backward_part::weights) return self.again.backward_weights(ctx);
+    const X x = self.recorded_input(ctx, static_cast<bool>(node.input(0)));
     {
-      const recording on(rank, &self.again);
-      const replay::scope recalling(rank, self.operators);
+      const recording on(ctx, &self.again);
+      const replay::scope recalling(ctx, self.operators);
       Y y = self.f(x);
       if (!y.slot) return;  // nothing that the function reads wants a gradient
       y.slot->gradient = node.output_gradient();
@@ -48,31 +48,36 @@ struct checkpointed {
       node.output->gradient = {};
     }
     self.input = X();
-    if (node.part() == backward_part::inputs) self.again.backward_inputs(rank);
-    else self.again.backward(rank);
-    if (node.input(0) && x.slot->has_gradient) contribute<typename X::backend, typename X::element_type>(rank, node, 0, x.slot->gradient);
+    if (node.part() == backward_part::inputs)
+      self.again.backward_inputs(ctx);
+    else
+      self.again.backward(ctx);
+    if (node.input(0) && x.slot->has_gradient)
+      contribute<typename X::backend, typename X::element_type>(ctx, node, 0, x.slot->gradient);
   }
 };
 
 }  // namespace detail
 
-/// y = f(x), keeping x and what the policy wants of the operators' outcomes. f is copied and called once more in the backward,
-/// where what nobody looks at any more is left out; leaves that it reads beside x (parameters) get their gradients as usual.
-/// f runs the same operators both times and reads tensors through operators only. A unit's boundary goes round a checkpoint.
+/// y = f(x), keeping x and what the policy wants of the operators' outcomes. f is copied and called once more in the
+/// backward, where what nobody looks at any more is left out; leaves that it reads beside x (parameters) get their
+/// gradients as usual. f runs the same operators both times and reads tensors through operators only. A unit's boundary
+/// goes round a checkpoint.
 template <checkpointing_policy Policy = checkpoint_full, class F, any_tensor X>
 auto checkpoint(F f, const X& x) {
   using Y = decltype(f(x));
-  context& rank = *x.rank;
-  if (!rank.tape) return f(x);
-  if (rank.replay) rank.replay->looked_at(x);
+  context& ctx = *x.ctx;
+  if (!ctx.tape) return f(x);
+  if (ctx.replay) ctx.replay->looked_at(x);
   using function = detail::checkpointed<F, X, Y>;
   const auto keeps = [](const op_cost& cost) { return bool(Policy::keeps(cost)); };
-  auto state = std::allocate_shared<function>(pool_allocator<function>(&rank.records),
-                                              function{std::move(f), x, weft::replay(keeps, &rank.records), weft::tape(&rank.records)});
-  Y y = state->first_run(rank);
-  y.slot = detail::new_slot(rank, y.data, y.data.type);
-  y.slot->epoch = rank.tape->epoch();
-  tape_node& node = rank.tape->push();
+  auto state = std::allocate_shared<function>(
+      pool_allocator<function>(&ctx.records),
+      function{std::move(f), x, weft::replay(keeps, &ctx.records), weft::tape(&ctx.records)});
+  Y y = state->first_run(ctx);
+  y.slot = detail::new_slot(ctx, y.data, y.data.type);
+  y.slot->epoch = ctx.tape->epoch();
+  tape_node& node = ctx.tape->push();
   node.name = "checkpoint";
   node.in_every_part = true;
   node.vjp = function::vjp;

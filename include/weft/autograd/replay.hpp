@@ -1,6 +1,6 @@
-// What a function that runs twice (autograd/checkpoint.hpp) remembers of its operators: in the first run each says what it
-// cost and what it made; in the second it gets that back where it was kept. Invariant: an operator without a value in the
-// second run is one whose outcome nobody there looks at, except operators that are left out themselves.
+// What a function that runs twice (autograd/checkpoint.hpp) remembers of its operators: in the first run each says what
+// it cost and what it made; in the second it gets that back where it was kept. Invariant: an operator without a value
+// in the second run is one whose outcome nobody there looks at, except operators that are left out themselves.
 #pragma once
 
 #include <initializer_list>
@@ -15,10 +15,12 @@ namespace weft {
 class replay {
  public:
   /// keeps: the policy's answer for one operator. records: where the entries lie; null: on the heap.
-  explicit replay(bool (*keeps)(const op_cost&), pool* records = nullptr) : keeps_(keeps), entries_(pool_allocator<entry>(records)) {}
+  explicit replay(bool (*keeps)(const op_cost&), pool* records = nullptr)
+      : keeps_(keeps), entries_(pool_allocator<entry>(records)) {}
 
   /// First run: an operator made `outcome` from `inputs`.
-  virtual void computed(op_cost cost, std::initializer_list<const array*> outcome, std::initializer_list<const value*> inputs) {
+  virtual void computed(op_cost cost, std::initializer_list<const array*> outcome,
+                        std::initializer_list<const value*> inputs) {
     if (!first_run_) return;
     for (const array* a : outcome) cost.kept_bytes += a->bytes();
     entry e;
@@ -44,7 +46,8 @@ class replay {
     const int from = maker_of(v.held());
     if (from >= 0) entries_[static_cast<std::size_t>(from)].needed = true;
   }
-  /// First run: y is recorded. Unless it was computed just now, or is an input seen in another way, whoever made it reads its inputs.
+  /// First run: y is recorded. Unless it was computed just now, or is an input seen in another way, whoever made it
+  /// reads its inputs.
   virtual void recorded(const value& y, std::initializer_list<const value*> inputs) {
     if (!first_run_ || (std::exchange(fresh_, false) && entries_.back().made[0] == key(y.data))) return;
     for (const value* v : inputs)
@@ -52,8 +55,8 @@ class replay {
     for (const value* v : inputs) looked_at(*v);
   }
 
-  /// Ends the first run. `each_saved(f)` calls f with every array that the backward of its operators reads; `result` is the
-  /// function's outcome, which nobody looks at in the second run. What isn't to be kept is let go of.
+  /// Ends the first run. `each_saved(f)` calls f with every array that the backward of its operators reads; `result` is
+  /// the function's outcome, which nobody looks at in the second run. What isn't to be kept is let go of.
   template <class EachSaved>
   void end_first_run(EachSaved&& each_saved, const array& result) {
     each_saved([&](const array& a) {
@@ -74,8 +77,9 @@ class replay {
   /// Second run: whether the operator that comes now needn't run. Gives it its outcome, or arrays without memory.
   virtual bool recalled(std::string_view name, std::initializer_list<array*> outcome) {
     if (first_run_) return false;
-    require(next_ < entries_.size() && entries_[next_].name == name, "a checkpointed function ran ", name, " as operator ", next_,
-            " when its gradient was due, and ", next_ < entries_.size() ? entries_[next_].name : std::string_view("nothing"),
+    require(next_ < entries_.size() && entries_[next_].name == name, "a checkpointed function ran ", name,
+            " as operator ", next_, " when its gradient was due, and ",
+            next_ < entries_.size() ? entries_[next_].name : std::string_view("nothing"),
             " at first; it has to do the same both times");
     entry& e = entries_[next_++];
     if (e.needed && !e.kept) return false;
@@ -87,13 +91,13 @@ class replay {
   /// Makes this the one that the rank's operators talk to, for the life of the object.
   class scope {
    public:
-    scope(context& rank, replay& on) : rank_(rank), before_(std::exchange(rank.replay, &on)) { on.outer_ = before_; }
-    ~scope() { rank_.replay = before_; }
+    scope(context& ctx, replay& on) : ctx_(ctx), before_(std::exchange(ctx.replay, &on)) { on.outer_ = before_; }
+    ~scope() { ctx_.replay = before_; }
     scope(const scope&) = delete;
     scope& operator=(const scope&) = delete;
 
    private:
-    context& rank_;
+    context& ctx_;
     replay* before_;
   };
 
@@ -128,12 +132,12 @@ namespace detail {
 
 /// What every operator says round its computation: `if (!recalled(...)) { compute; computed(...); }`.
 template <class... Arrays>
-bool recalled(context& rank, std::string_view name, Arrays&... outcome) {
-  return rank.replay && rank.replay->recalled(name, {&outcome...});
+bool recalled(context& ctx, std::string_view name, Arrays&... outcome) {
+  return ctx.replay && ctx.replay->recalled(name, {&outcome...});
 }
 template <class... Inputs>
-void computed(context& rank, const op_cost& cost, std::initializer_list<const array*> outcome, const Inputs&... inputs) {
-  if (rank.replay) rank.replay->computed(cost, outcome, {static_cast<const value*>(&inputs)...});
+void computed(context& ctx, const op_cost& cost, std::initializer_list<const array*> outcome, const Inputs&... inputs) {
+  if (ctx.replay) ctx.replay->computed(cost, outcome, {static_cast<const value*>(&inputs)...});
 }
 
 }  // namespace detail

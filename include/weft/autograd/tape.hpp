@@ -1,6 +1,6 @@
 // The tape: what was computed, in order, so that gradients can be carried back through it.
-// Invariant: nodes are erased. An entry is a function pointer, the slots it reads and fills, and what it saved; nothing of
-// a tensor's dimensions or placement is in its type.
+// Invariant: nodes are erased. An entry is a function pointer, the slots it reads and fills, and what it saved; nothing
+// of a tensor's dimensions or placement is in its type.
 #pragma once
 
 #include <atomic>
@@ -14,15 +14,16 @@
 
 namespace weft {
 
-/// Where a vjp writes one input's gradient: overwrite it, or add into it. apart: not the input's own memory (see `settle`).
+/// Where a vjp writes one input's gradient: overwrite it, or add into it. apart: not the input's own memory (see
+/// `settle`).
 struct gradient_target {
   array to;
   bool add = false, apart = false;
   explicit operator bool() const { return static_cast<bool>(to); }
 };
 
-/// What a backward pass computes: all gradients; those of activations alone, which the stage before a pipeline's waits for;
-/// or what that left over, those of weights.
+/// What a backward pass computes: all gradients; those of activations alone, which the stage before a pipeline's waits
+/// for; or what that left over, those of weights.
 enum class backward_part : std::uint8_t { all, inputs, weights };
 
 class tape_node {
@@ -43,8 +44,12 @@ class tape_node {
     return s.live && s.live->live ? *s.live->live : s.data;
   }
   /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it.
-  array take_saved(int i) { return saved_[i].live || part_ == backward_part::inputs ? saved(i) : std::move(saved_[i].data); }
-  [[gnu::noinline]] void save(const value& v) { saved_[saved_count_++] = {v.data, v.slot && v.slot->live ? v.slot : ref<slot>()}; }
+  array take_saved(int i) {
+    return saved_[i].live || part_ == backward_part::inputs ? saved(i) : std::move(saved_[i].data);
+  }
+  [[gnu::noinline]] void save(const value& v) {
+    saved_[saved_count_++] = {v.data, v.slot && v.slot->live ? v.slot : ref<slot>()};
+  }
   [[gnu::noinline]] void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
   int saved_count() const { return saved_count_; }
 
@@ -52,7 +57,8 @@ class tape_node {
   /// Where input i's gradient goes; null when none is wanted, or not in this part of the backward.
   const ref<slot>& input(int i) const {
     static const ref<slot> none;
-    const bool left_out = part_ != backward_part::all && inputs_[i] && inputs_[i]->of_weights != (part_ == backward_part::weights);
+    const bool left_out =
+        part_ != backward_part::all && inputs_[i] && inputs_[i]->of_weights != (part_ == backward_part::weights);
     return left_out ? none : inputs_[i];
   }
   /// The part of the backward that the vjp is called for.
@@ -95,13 +101,13 @@ class tape_node {
 /// Records on `tape` for the life of the object (or, given null, records nothing).
 class recording {
  public:
-  recording(context& rank, tape* to) : rank_(rank), outer_(std::exchange(rank.tape, to)) {}
-  ~recording() { rank_.tape = outer_; }
+  recording(context& ctx, tape* to) : ctx_(ctx), outer_(std::exchange(ctx.tape, to)) {}
+  ~recording() { ctx_.tape = outer_; }
   recording(const recording&) = delete;
   recording& operator=(const recording&) = delete;
 
  private:
-  context& rank_;
+  context& ctx_;
   tape* outer_;
 };
 
@@ -113,15 +119,15 @@ class tape {
   tape_node& push() { return nodes_.emplace_back(); }
   std::size_t size() const { return nodes_.size(); }
 
-  /// Carries back every gradient that is pending on the outputs, last entry first, and forgets the entries, also when one
-  /// of them throws.
-  void backward(context& rank) {
-    const recording off(rank, nullptr);
+  /// Carries back every gradient that is pending on the outputs, last entry first, and forgets the entries, also when
+  /// one of them throws.
+  void backward(context& ctx) {
+    const recording off(ctx, nullptr);
     const emptying at_the_end{*this};
     while (!nodes_.empty()) {
       tape_node node = std::move(nodes_.back());
       nodes_.pop_back();
-      run(rank, node);
+      run(ctx, node);
     }
   }
   /// Calls f(array) with everything that is kept for the backward.
@@ -133,8 +139,8 @@ class tape {
 
   /// The first part of that: gradients of activations. Entries that lead to weights stay, with what they need, for
   /// backward_weights(), which may come any time later; nothing may be recorded in between.
-  void backward_inputs(context& rank) {
-    const recording off(rank, nullptr);
+  void backward_inputs(context& ctx) {
+    const recording off(ctx, nullptr);
     emptying when_thrown{*this};
     std::size_t kept = nodes_.size();  // kept entries gather at the end
     for (std::size_t i = nodes_.size(); i-- > 0;) {
@@ -142,25 +148,27 @@ class tape {
       if (node.output && !node.output->of_weights && !node.output->has_gradient) continue;
       const bool weights = node.wants(true);
       node.part_ = backward_part::inputs;
-      if (node.wants(false)) node.vjp(rank, node);
-      if (weights) nodes_[--kept] = std::move(node);
-      else forget_gradient(node);
+      if (node.wants(false)) node.vjp(ctx, node);
+      if (weights)
+        nodes_[--kept] = std::move(node);
+      else
+        forget_gradient(node);
     }
     nodes_.erase(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(kept));
     when_thrown.armed = false;
   }
   /// The second part: gradients of weights.
-  void backward_weights(context& rank) {
+  void backward_weights(context& ctx) {
     for (tape_node& node : nodes_) node.part_ = backward_part::weights;
-    backward(rank);
+    backward(ctx);
   }
 
   void clear() {
     nodes_.clear();
     epoch_ = fresh();
   }
-  /// Changes whenever the tape is emptied, and no two tapes ever have the same: what was derived for another recording is
-  /// stale, also where a new tape lies in the memory of an old one.
+  /// Changes whenever the tape is emptied, and no two tapes ever have the same: what was derived for another recording
+  /// is stale, also where a new tape lies in the memory of an old one.
   std::uint64_t epoch() const { return epoch_; }
 
  private:
@@ -176,9 +184,9 @@ class tape {
     node.output->gradient = {};
     node.output->has_gradient = false;
   }
-  static void run(context& rank, tape_node& node) {
+  static void run(context& ctx, tape_node& node) {
     if (node.output && !node.output->has_gradient) return;
-    node.vjp(rank, node);
+    node.vjp(ctx, node);
     forget_gradient(node);
   }
   std::vector<tape_node, pool_allocator<tape_node>> nodes_;
@@ -191,8 +199,8 @@ class tape {
 
 namespace detail {
 
-inline ref<slot> new_slot(context& rank, const array& of, dtype type) {
-  ref<slot> made = slot::make(&rank.records);
+inline ref<slot> new_slot(context& ctx, const array& of, dtype type) {
+  ref<slot> made = slot::make(&ctx.records);
   made->shape = of.shape;
   made->type = type;
   return made;
@@ -201,12 +209,12 @@ inline ref<slot> new_slot(context& rank, const array& of, dtype type) {
 /// Records an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise.
 [[gnu::noinline]] inline tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&),
                                            std::initializer_list<const value*> inputs) {
-  if (out.rank->replay) out.rank->replay->recorded(out, inputs);
-  tape* to = out.rank->tape;
+  if (out.ctx->replay) out.ctx->replay->recorded(out, inputs);
+  tape* to = out.ctx->tape;
   bool wanted = false;
   for (const value* input : inputs) wanted = wanted || input->slot;
   if (!to || !wanted) return nullptr;
-  out.slot = new_slot(*out.rank, out.data, out.data.type);
+  out.slot = new_slot(*out.ctx, out.data, out.data.type);
   out.slot->epoch = to->epoch();
   tape_node& node = to->push();
   node.name = name;
@@ -222,13 +230,14 @@ tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&
 
 /// Memory for input i's gradient: empty when none is wanted. What another slot or a reader shares is never written.
 template <class Backend>
-gradient_target target(context& rank, tape_node& node, int i) {
+gradient_target target(context& ctx, tape_node& node, int i) {
   slot* s = node.input(i).get();
   if (!s) return {};
   if (!s->gradient || (!s->pinned && !s->gradient.buffer.unique())) {
-    require(!s->pinned, "a parameter is used outside of its unit, so its gradient has no place: use it inside in_unit(...)");
-    array own = rank.make(s->type, s->shape, s->category);
-    if (s->has_gradient) Backend::copy_bytes(rank.queue<Backend>(), s->gradient.data, own.data, own.bytes());
+    require(!s->pinned,
+            "a parameter is used outside of its unit, so its gradient has no place: use it inside in_unit(...)");
+    array own = ctx.make(s->type, s->shape, s->category);
+    if (s->has_gradient) Backend::copy_bytes(ctx.queue<Backend>(), s->gradient.data, own.data, own.bytes());
     s->gradient = own;
   }
   return {s->gradient, std::exchange(s->has_gradient, true), false};
@@ -236,16 +245,18 @@ gradient_target target(context& rank, tape_node& node, int i) {
 
 /// to (+)= from, element by element, converted from From to To. Throws where one of them is not floating.
 template <class Backend, class To, class From>
-void add_converted([[maybe_unused]] context& rank, const array& from, const array& to, [[maybe_unused]] bool add) {
-  if constexpr (!floating<To> || !floating<From>) fail("only floating tensors are converted and have gradients, not ", name_of(from.type), " to ", name_of(to.type));
-  else Backend::convert(rank.queue<Backend>(), from.elements(), from.as<From>(), to.as<To>(), add);
+void add_converted([[maybe_unused]] context& ctx, const array& from, const array& to, [[maybe_unused]] bool add) {
+  if constexpr (!floating<To> || !floating<From>)
+    fail("only floating tensors are converted and have gradients, not ", name_of(from.type), " to ", name_of(to.type));
+  else
+    Backend::convert(ctx.queue<Backend>(), from.elements(), from.as<From>(), to.as<To>(), add);
 }
 /// slot::add_main for gradients of type G of values of type T.
 template <class Backend, class G, class T>
-void add_main(context& rank, const array& from, const array& to, bool add) {
-  require(from.type == dtype_of<T> || from.type == dtype_of<G>, "a gradient of type ", name_of(from.type), " meets main gradients of type ",
-          name_of(dtype_of<G>));
-  (from.type == dtype_of<G> ? add_converted<Backend, G, G> : add_converted<Backend, G, T>)(rank, from, to, add);
+void add_main(context& ctx, const array& from, const array& to, bool add) {
+  require(from.type == dtype_of<T> || from.type == dtype_of<G>, "a gradient of type ", name_of(from.type),
+          " meets main gradients of type ", name_of(dtype_of<G>));
+  (from.type == dtype_of<G> ? add_converted<Backend, G, G> : add_converted<Backend, G, T>)(ctx, from, to, add);
 }
 /// From now on the gradient of this value, whose type is T, is kept in type G: a main gradient.
 template <class Backend, class G, class T>
@@ -255,10 +266,10 @@ void keep_gradient_in(slot& s) {
   if constexpr (!std::is_same_v<G, T>) s.add_main = add_main<Backend, G, T>;
 }
 
-/// Contributes a gradient of type G that is already there to input i, a value of type T; without copying it where that is
-/// possible.
+/// Contributes a gradient of type G that is already there to input i, a value of type T; without copying it where that
+/// is possible.
 template <class Backend, class T, class G = T>
-void contribute(context& rank, tape_node& node, int i, const array& gradient) {
+void contribute(context& ctx, tape_node& node, int i, const array& gradient) {
   slot* s = node.input(i).get();
   if (!s) return;
   if (!s->has_gradient && !s->pinned && s->type == gradient.type) {
@@ -266,10 +277,11 @@ void contribute(context& rank, tape_node& node, int i, const array& gradient) {
     s->has_gradient = true;
     return;
   }
-  const gradient_target to = target<Backend>(rank, node, i);
-  if (s->add_main) return s->add_main(rank, gradient, to.to, to.add);
-  require(s->type == dtype_of<T>, "a gradient of type ", name_of(s->type), " of a value of another type was not asked for by keep_gradient_in");
-  add_converted<Backend, T, G>(rank, gradient, to.to, to.add);
+  const gradient_target to = target<Backend>(ctx, node, i);
+  if (s->add_main) return s->add_main(ctx, gradient, to.to, to.add);
+  require(s->type == dtype_of<T>, "a gradient of type ", name_of(s->type),
+          " of a value of another type was not asked for by keep_gradient_in");
+  add_converted<Backend, T, G>(ctx, gradient, to.to, to.add);
 }
 
 /// Whether input i is the same value as an earlier input.
@@ -278,32 +290,33 @@ inline bool met_before(const tape_node& node, int i) {
     if (node.input(i) && node.input(j) == node.input(i)) return true;
   return false;
 }
-/// As target, for a kernel that writes several gradients of type T at once: an input met before, or one whose gradient is
-/// kept in another type, gets memory of its own, and `settle` adds that to the input's gradient when the kernel is done.
+/// As target, for a kernel that writes several gradients of type T at once: an input met before, or one whose gradient
+/// is kept in another type, gets memory of its own, and `settle` adds that to the input's gradient when the kernel is
+/// done.
 template <class Backend, class T>
-gradient_target target_apart(context& rank, tape_node& node, int i) {
+gradient_target target_apart(context& ctx, tape_node& node, int i) {
   const slot* s = node.input(i).get();
-  if (!s || (s->type == dtype_of<T> && !met_before(node, i))) return target<Backend>(rank, node, i);
-  return {rank.make(dtype_of<T>, s->shape), false, true};
+  if (!s || (s->type == dtype_of<T> && !met_before(node, i))) return target<Backend>(ctx, node, i);
+  return {ctx.make(dtype_of<T>, s->shape), false, true};
 }
 template <class Backend, class T, class G = T>
-void settle(context& rank, tape_node& node, int i, const gradient_target& written) {
-  if (written.apart) contribute<Backend, T, G>(rank, node, i, written.to);
+void settle(context& ctx, tape_node& node, int i, const gradient_target& written) {
+  if (written.apart) contribute<Backend, T, G>(ctx, node, i, written.to);
 }
 
-/// A vjp of a value of type T that computes in type G, whose target may be kept in another type: then computes apart and
-/// converts.
+/// A vjp of a value of type T that computes in type G, whose target may be kept in another type: then computes apart
+/// and converts.
 template <class Backend, class T, class G = T, class F>
-void through(context& rank, tape_node& node, int i, F&& compute) {
+void through(context& ctx, tape_node& node, int i, F&& compute) {
   slot* s = node.input(i).get();
   if (!s) return;
   if (s->type == dtype_of<G>) {
-    const gradient_target to = target<Backend>(rank, node, i);
+    const gradient_target to = target<Backend>(ctx, node, i);
     compute(to.to.template as<G>(), to.add);
   } else {
-    array own = rank.make(dtype_of<G>, s->shape);
+    array own = ctx.make(dtype_of<G>, s->shape);
     compute(own.as<G>(), false);
-    contribute<Backend, T, G>(rank, node, i, own);
+    contribute<Backend, T, G>(ctx, node, i, own);
   }
 }
 

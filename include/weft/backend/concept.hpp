@@ -1,5 +1,5 @@
-// The backend concept: the kernels that operators are made of, over local memory. An operator names `Backend::f`, never a
-// backend. Invariant: nothing here knows of dimensions' names, placements or ranks.
+// The backend concept: the kernels that operators are made of, over local memory. An operator names `Backend::f`, never
+// a backend. Invariant: nothing here knows of dimensions' names, placements or ranks.
 #pragma once
 
 #include <weft/tensor/array.hpp>
@@ -8,7 +8,21 @@ namespace weft {
 
 /// Element-wise functions of one value. `gelu` is the tanh form, `gelu_exact` the one with erf.
 enum class unary : std::uint8_t {
-  identity, negate, exp, log, sqrt, rsqrt, reciprocal, square, abs, tanh, sigmoid, relu, silu, gelu, gelu_exact
+  identity,
+  negate,
+  exp,
+  log,
+  sqrt,
+  rsqrt,
+  reciprocal,
+  square,
+  abs,
+  tanh,
+  sigmoid,
+  relu,
+  silu,
+  gelu,
+  gelu_exact
 };
 enum class binary : std::uint8_t { add, subtract, multiply, divide, maximum, minimum };
 enum class reduce : std::uint8_t { sum, max, min };
@@ -30,8 +44,8 @@ struct attention_shape {
   bool causal;
 };
 
-/// One step of AdamW with decoupled weight decay (Loshchilov & Hutter 2019). `bias1 = 1 - beta1^t`, `bias2 = 1 - beta2^t`;
-/// every gradient is multiplied by `grad_scale` first (clipping, the mean over tokens, loss scaling).
+/// One step of AdamW with decoupled weight decay (Loshchilov & Hutter 2019). `bias1 = 1 - beta1^t`, `bias2 = 1 -
+/// beta2^t`; every gradient is multiplied by `grad_scale` first (clipping, the mean over tokens, loss scaling).
 struct adamw_step {
   double lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale;
 };
@@ -54,10 +68,11 @@ struct array_statistics {
   void scale(double by) { squares *= by * by, lowest *= by, highest *= by; }
 };
 
-/// Where a rank's slice lies in the whole tensor, for each dimension: its extent, the whole's, and its first index there.
+/// Where a rank's slice lies in the whole tensor, for each dimension: its extent, the whole's, and its first index
+/// there.
 struct placed_slice {
-  int rank = 0;
-  std::int64_t local[max_rank] = {}, global[max_rank] = {}, first[max_rank] = {};
+  int ndim = 0;
+  std::int64_t local[max_ndim] = {}, global[max_ndim] = {}, first[max_ndim] = {};
 };
 /// Which elements dropout keeps: those at whose global, row-major index the random word of (seed, stream) is at least
 /// rate * 2^32.

@@ -15,15 +15,17 @@ struct cpu_backend {
   using queue = cpu::team;
 
   /// The queue of one rank, with `threads` cores.
-  static std::shared_ptr<queue> open(int /*ranks*/, int /*rank*/, int threads) { return std::make_shared<queue>(threads); }
+  static std::shared_ptr<queue> open(int /*ranks*/, int /*rank*/, int threads) {
+    return std::make_shared<queue>(threads);
+  }
   /// Where its tensors live, and whether the host may read them there.
   static constexpr bool host_memory = true;
   static memory_source memory() { return {}; }
 
-#define WEFT_DETAIL_KERNEL(name)                         \
-  template <class... Args>                               \
-  static void name(queue& cores, const Args&... args) {  \
-    cpu::name(cores, args...);                           \
+#define WEFT_DETAIL_KERNEL(name)                        \
+  template <class... Args>                              \
+  static void name(queue& cores, const Args&... args) { \
+    cpu::name(cores, args...);                          \
   }
   WEFT_DETAIL_KERNEL(matmul)
   WEFT_DETAIL_KERNEL(apply)
@@ -82,21 +84,27 @@ struct cpu_backend {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   }
   /// From and to the host's memory, which a device's backend can't address.
-  static void upload(queue& cores, const void* host, void* to, std::int64_t bytes) { copy_bytes(cores, host, to, bytes); }
-  static void download(queue& cores, const void* from, void* host, std::int64_t bytes) { copy_bytes(cores, from, host, bytes); }
+  static void upload(queue& cores, const void* host, void* to, std::int64_t bytes) {
+    copy_bytes(cores, host, to, bytes);
+  }
+  static void download(queue& cores, const void* from, void* host, std::int64_t bytes) {
+    copy_bytes(cores, from, host, bytes);
+  }
   static void zero(queue&, const array& y) { std::memset(y.data, 0, static_cast<std::size_t>(y.bytes())); }
   /// Every element of a scalar or larger array becomes `number`.
   static void fill(queue& cores, const array& y, double number) {
     visit_dtype(y.type, [&]<class T>() {
-      if constexpr (sizeof(T) == 2) cpu::fill(cores, y.elements(), T(static_cast<float>(number)), y.as<T>());
-      else cpu::fill(cores, y.elements(), static_cast<T>(number), y.as<T>());
+      if constexpr (sizeof(T) == 2)
+        cpu::fill(cores, y.elements(), T(static_cast<float>(number)), y.as<T>());
+      else
+        cpu::fill(cores, y.elements(), static_cast<T>(number), y.as<T>());
     });
   }
 
-  /// to = from, over `rank` extents with the strides of each, in elements. Both have one type.
-  static void copy(queue& cores, int rank, const std::int64_t* extents, const array& from, const std::int64_t* from_strides, const array& to,
-                   const std::int64_t* to_strides) {
-    cpu::copy(cores, rank, extents, size_of(from.type), from.data, from_strides, to.data, to_strides);
+  /// to = from, over `ndim` extents with the strides of each, in elements. Both have one type.
+  static void copy(queue& cores, int ndim, const std::int64_t* extents, const array& from,
+                   const std::int64_t* from_strides, const array& to, const std::int64_t* to_strides) {
+    cpu::copy(cores, ndim, extents, size_of(from.type), from.data, from_strides, to.data, to_strides);
   }
   /// to (+)= from in another floating type.
   template <class From, class To>

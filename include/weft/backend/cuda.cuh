@@ -1,5 +1,5 @@
-// The CUDA backend, for a strategy to name. Invariant: a queue is one stream of one device; a call returns when its work is
-// queued, except those that touch the host's memory.
+// The CUDA backend, for a strategy to name. Invariant: a queue is one stream of one device; a call returns when its
+// work is queued, except those that touch the host's memory.
 #pragma once
 
 #include <weft/backend/cuda/backend.hpp>
@@ -10,7 +10,8 @@ namespace weft {
 struct cuda_backend : cuda::device_kernels<cuda::stream> {
   /// The queue of one rank, on GPU 0. Throws weft::error where there is none, and for more ranks than one.
   static std::shared_ptr<queue> open(int ranks, int /*rank*/, int /*threads*/) {
-    require(ranks == 1, "cuda_backend runs one rank so far, not ", ranks, ": no communicator here moves device memory yet");
+    require(ranks == 1, "cuda_backend runs one rank so far, not ", ranks,
+            ": no communicator here moves device memory yet");
     return std::make_shared<queue>(0);
   }
   /// Where its tensors live, and whether the host may read them there.

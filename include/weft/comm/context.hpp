@@ -25,7 +25,8 @@ struct axis_group {
   int index = 0;
   any_communicator comm;
 
-  /// Whether its ranks hold different parts of a tensor that is sharded over `sharded` and stored in shares along `storage` (or null).
+  /// Whether its ranks hold different parts of a tensor that is sharded over `sharded` and stored in shares along
+  /// `storage` (or null).
   bool cuts(const std::vector<axis_id>& sharded, axis_id storage) const {
     if (degree == 1) return false;
     for (const axis_id a : sharded)
@@ -44,12 +45,12 @@ class context {
 
   std::uint64_t seed;
   any_communicator world;
-  pool records;                // what this rank writes down: slots, entries of tapes
+  pool records;  // what this rank writes down: slots, entries of tapes
   arena memory;
-  weft::tape* tape = nullptr;  // null: nothing is recorded
-  weft::replay* replay = nullptr;  // null: what runs isn't run again
-  span_log* spans = nullptr;   // null: nobody asks what was done when
-  uneven_extents extents;      // that ranks may share out though they don't divide them
+  weft::tape* tape = nullptr;         // null: nothing is recorded
+  weft::replay* replay = nullptr;     // null: what runs isn't run again
+  span_log* spans = nullptr;          // null: nobody asks what was done when
+  uneven_extents extents;             // that ranks may share out though they don't divide them
   unit_observer* observer = nullptr;  // null: nobody looks at what flows through units
 
   int rank() const { return world.rank(); }
@@ -97,43 +98,46 @@ class context {
 
 /// Product of the degrees of the axes that shard dimension D under layout L.
 template <class L, class D>
-int shards_of(const context& rank) {
-  return []<class... As>(const context& r, list<As...>) { return (1 * ... * r.degree<As>()); }(rank, shard_axes<L, D>{});
+int shards_of(const context& ctx) {
+  return []<class... As>(const context& r, list<As...>) { return (1 * ... * r.degree<As>()); }(ctx, shard_axes<L, D>{});
 }
 /// This rank's position among them, the first axis outermost.
 template <class L, class D>
-int shard_index(const context& rank) {
+int shard_index(const context& ctx) {
   int index = 0;
-  [&]<class... As>(list<As...>) { ((index = index * rank.degree<As>() + rank.index<As>()), ...); }(shard_axes<L, D>{});
+  [&]<class... As>(list<As...>) { ((index = index * ctx.degree<As>() + ctx.index<As>()), ...); }(shard_axes<L, D>{});
   return index;
 }
 
 /// Number of axes with more than one rank among them.
 template <class L, class D>
-int shard_axes_of(const context& rank) {
-  return []<class... As>(const context& r, list<As...>) { return (0 + ... + int(r.degree<As>() > 1)); }(rank, shard_axes<L, D>{});
+int shard_axes_of(const context& ctx) {
+  return []<class... As>(const context& r, list<As...>) { return (0 + ... + int(r.degree<As>() > 1)); }(
+             ctx, shard_axes<L, D>{});
 }
 
-/// Extent of dimension D on each rank, from the global one. Throws when the ranks don't divide it, unless rank.extents has it:
-/// then it is rounded up, and the last ranks hold padding.
+/// Extent of dimension D on each rank, from the global one. Throws when the ranks don't divide it, unless ctx.extents
+/// has it: then it is rounded up, and the last ranks hold padding.
 template <class L, class D>
-std::int64_t local_extent(const context& rank, std::int64_t global) {
-  const int n = shards_of<L, D>(rank);
-  require(global % n == 0 || (rank.extents.has(D::name, global) && shard_axes_of<L, D>(rank) == 1), "dimension ", D::name, " has ", global,
-          " elements, which ", n, " ranks can't share evenly; choose an extent or degrees that divide");
+std::int64_t local_extent(const context& ctx, std::int64_t global) {
+  const int n = shards_of<L, D>(ctx);
+  require(global % n == 0 || (ctx.extents.has(D::name, global) && shard_axes_of<L, D>(ctx) == 1), "dimension ", D::name,
+          " has ", global, " elements, which ", n,
+          " ranks can't share evenly; choose an extent or degrees that divide");
   return uneven_extents::share(global, n);
 }
 /// The global extent, from each rank's.
 template <class L, class D>
-std::int64_t global_extent(const context& rank, std::int64_t local) {
-  const int n = shards_of<L, D>(rank);
-  return shard_axes_of<L, D>(rank) == 1 ? rank.extents.whole(D::name, local, n) : local * n;
+std::int64_t global_extent(const context& ctx, std::int64_t local) {
+  const int n = shards_of<L, D>(ctx);
+  return shard_axes_of<L, D>(ctx) == 1 ? ctx.extents.whole(D::name, local, n) : local * n;
 }
 
 /// Local sizes of a tensor type from its global ones.
 template <any_tensor X>
-shape local_shape(const context& rank, const shape& global) {
-  require(global.rank == X::dims::rank, "a tensor of ", X::dims::rank, " dimensions was given ", global.rank, " extents");
+shape local_shape(const context& ctx, const shape& global) {
+  require(global.ndim == X::dims::ndim, "a tensor of ", X::dims::ndim, " dimensions was given ", global.ndim,
+          " extents");
   shape out;
   [&]<class... Es>(dims<Es...>) {
     [[maybe_unused]] int i = 0;
@@ -141,7 +145,7 @@ shape local_shape(const context& rank, const shape& global) {
        constexpr std::int64_t fixed = detail::entry<Es>::size;
        require(fixed == dynamic_extent || fixed == global[i], "dimension ", tag_of<Es>::name, " has ", fixed,
                " elements by its type, not ", global[i]);
-       out.push_back(local_extent<typename X::layout, tag_of<Es>>(rank, global[i]));
+       out.push_back(local_extent<typename X::layout, tag_of<Es>>(ctx, global[i]));
        ++i;
      }()),
      ...);

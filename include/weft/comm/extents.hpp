@@ -1,5 +1,6 @@
-// Extents that ranks share out though they don't divide them. Every rank's share is as long as the longest, ceil(extent / ranks);
-// what the shares hold beyond the extent is padding. Invariant: a tensor knows its shares; what they add up to is known here.
+// Extents that ranks share out though they don't divide them. Every rank's share is as long as the longest, ceil(extent
+// / ranks); what the shares hold beyond the extent is padding. Invariant: a tensor knows its shares; what they add up
+// to is known here.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +28,14 @@ class uneven_extents {
     return false;
   }
 
-  /// The whole of a dimension of which each of `ranks` ranks holds `local`: the extent said to have such shares, or else their
-  /// sum. Throws when two were said to.
+  /// The whole of a dimension of which each of `ranks` ranks holds `local`: the extent said to have such shares, or
+  /// else their sum. Throws when two were said to.
   std::int64_t whole(std::string_view dim, std::int64_t local, int ranks) const {
     std::int64_t found = 0;
     for (const extent& e : known_)
       if (e.dim == dim && share(e.n, ranks) == local) {
-        require(ranks == 1 || !found, "dimension ", dim, " has tensors of ", found, " and of ", e.n, " elements, whose shares on ", ranks,
-                " ranks are both ", local, " long; make them one extent");
+        require(ranks == 1 || !found, "dimension ", dim, " has tensors of ", found, " and of ", e.n,
+                " elements, whose shares on ", ranks, " ranks are both ", local, " long; make them one extent");
         found = e.n;
       }
     return found && ranks > 1 ? found : local * ranks;

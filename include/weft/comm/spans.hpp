@@ -24,7 +24,8 @@ struct memory_sample {
 
 class span_log {
  public:
-  explicit span_log(const arena& memory, std::chrono::steady_clock::time_point origin = std::chrono::steady_clock::now())
+  explicit span_log(const arena& memory,
+                    std::chrono::steady_clock::time_point origin = std::chrono::steady_clock::now())
       : memory_(memory), origin_(origin) {}
 
   void begin(std::string name) {
@@ -56,9 +57,12 @@ class span_log {
   }
 
  private:
-  double now() const { return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - origin_).count(); }
+  double now() const {
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - origin_).count();
+  }
   void sample(double at) {
-    if (samples_.empty() || samples_.back().bytes != memory_.ledger().current) samples_.push_back({at, memory_.ledger().current});
+    if (samples_.empty() || samples_.back().bytes != memory_.ledger().current)
+      samples_.push_back({at, memory_.ledger().current});
   }
 
   const arena& memory_;

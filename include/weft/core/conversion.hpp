@@ -8,16 +8,16 @@ namespace weft {
 
 /// What a conversion does on each rank.
 enum class movement : std::uint8_t {
-  none,            // the bytes stay as they are
-  keep_first,      // the first rank keeps its value, the others hold zeros
-  slice,           // take this rank's slice, no communication
-  pad,             // put this rank's slice into zeros of the whole size, no communication
+  none,        // the bytes stay as they are
+  keep_first,  // the first rank keeps its value, the others hold zeros
+  slice,       // take this rank's slice, no communication
+  pad,         // put this rank's slice into zeros of the whole size, no communication
   all_reduce,
   all_gather,
   reduce_scatter,
   all_to_all,
-  shift,           // on to the next rank of the ring along the axis
-  shift_back,      // to the rank before
+  shift,       // on to the next rank of the ring along the axis
+  shift_back,  // to the rank before
   refused,
 };
 
@@ -55,25 +55,41 @@ constexpr movement backward_of(holds from, holds to, bool same_dim = true) {
 
 constexpr bool communicates(movement what) {
   switch (what) {
-    case movement::none: case movement::keep_first: case movement::slice: case movement::pad: case movement::refused:
+    case movement::none:
+    case movement::keep_first:
+    case movement::slice:
+    case movement::pad:
+    case movement::refused:
       return false;
-    default: return true;
+    default:
+      return true;
   }
 }
 
 constexpr std::string_view name_of(movement what) {
   switch (what) {
-    case movement::none: return "nothing";
-    case movement::keep_first: return "the first rank keeps it, the others hold zeros";
-    case movement::slice: return "slice";
-    case movement::pad: return "pad with zeros";
-    case movement::all_reduce: return "all-reduce";
-    case movement::all_gather: return "all-gather";
-    case movement::reduce_scatter: return "reduce-scatter";
-    case movement::all_to_all: return "all-to-all";
-    case movement::shift: return "shift";
-    case movement::shift_back: return "shift back";
-    case movement::refused: return "refused";
+    case movement::none:
+      return "nothing";
+    case movement::keep_first:
+      return "the first rank keeps it, the others hold zeros";
+    case movement::slice:
+      return "slice";
+    case movement::pad:
+      return "pad with zeros";
+    case movement::all_reduce:
+      return "all-reduce";
+    case movement::all_gather:
+      return "all-gather";
+    case movement::reduce_scatter:
+      return "reduce-scatter";
+    case movement::all_to_all:
+      return "all-to-all";
+    case movement::shift:
+      return "shift";
+    case movement::shift_back:
+      return "shift back";
+    case movement::refused:
+      return "refused";
   }
   return "?";
 }

@@ -15,12 +15,15 @@ struct extent {
 };
 
 namespace detail {
-template <class E> struct entry;
-template <dimension D> struct entry<D> {
+template <class E>
+struct entry;
+template <dimension D>
+struct entry<D> {
   using tag = D;
   static constexpr std::int64_t size = dynamic_extent;
 };
-template <dimension D, std::int64_t N> struct entry<extent<D, N>> {
+template <dimension D, std::int64_t N>
+struct entry<extent<D, N>> {
   using tag = D;
   static constexpr std::int64_t size = N;
 };
@@ -35,7 +38,7 @@ using tag_of = typename detail::entry<Entry>::tag;
 /// An ordered set of dimensions, row-major: the last one is contiguous.
 template <class... Entries>
 struct dims {
-  static constexpr int rank = sizeof...(Entries);
+  static constexpr int ndim = sizeof...(Entries);
   static_assert(((detail::count_of<tag_of<Entries>, tag_of<Entries>...> == 1) && ...),
                 "weft: a dimension appears twice in a tensor; rename<from, to>(x) one of them");
 
@@ -51,8 +54,8 @@ struct dims {
   }();
 
   /// Static extent of each dimension, or dynamic_extent.
-  static constexpr std::int64_t static_extents[rank ? rank : 1] = {detail::entry<Entries>::size...};
-  static constexpr std::string_view names[rank ? rank : 1] = {tag_of<Entries>::name...};
+  static constexpr std::int64_t static_extents[ndim ? ndim : 1] = {detail::entry<Entries>::size...};
+  static constexpr std::string_view names[ndim ? ndim : 1] = {tag_of<Entries>::name...};
 };
 
 template <class T>
@@ -62,29 +65,46 @@ inline constexpr bool is_dims<dims<Es...>> = sizeof(dims<Es...>) > 0;  // makes 
 
 namespace detail {
 
-template <class... Lists> struct concat;
-template <class... As> struct concat<dims<As...>> { using type = dims<As...>; };
+template <class... Lists>
+struct concat;
+template <class... As>
+struct concat<dims<As...>> {
+  using type = dims<As...>;
+};
 template <class... As, class... Bs, class... Rest>
 struct concat<dims<As...>, dims<Bs...>, Rest...> : concat<dims<As..., Bs...>, Rest...> {};
 
 template <bool Keep, class E>
 using dims_if = std::conditional_t<Keep, dims<E>, dims<>>;
 
-template <class D, class Tags> struct without;
+template <class D, class Tags>
+struct without;
 template <class... Es, class... Tags>
-struct without<dims<Es...>, list<Tags...>>
-    : concat<dims<>, dims_if<!contains<list<Tags...>, tag_of<Es>>, Es>...> {};
+struct without<dims<Es...>, list<Tags...>> : concat<dims<>, dims_if<!contains<list<Tags...>, tag_of<Es>>, Es>...> {};
 
-template <class D, class Other> struct missing;
+template <class D, class Other>
+struct missing;
 template <class... Es, class Other>
 struct missing<dims<Es...>, Other> : concat<dims<>, dims_if<!Other::template has<tag_of<Es>>, Es>...> {};
 
-template <class D, class From, class To> struct renamed;
-template <class E, class From, class To> struct renamed_entry { using type = E; };
-template <class From, class To> struct renamed_entry<From, From, To> { using type = To; };
-template <std::int64_t N, class From, class To> struct renamed_entry<extent<From, N>, From, To> { using type = extent<To, N>; };
+template <class D, class From, class To>
+struct renamed;
+template <class E, class From, class To>
+struct renamed_entry {
+  using type = E;
+};
+template <class From, class To>
+struct renamed_entry<From, From, To> {
+  using type = To;
+};
+template <std::int64_t N, class From, class To>
+struct renamed_entry<extent<From, N>, From, To> {
+  using type = extent<To, N>;
+};
 template <class... Es, class From, class To>
-struct renamed<dims<Es...>, From, To> { using type = dims<typename renamed_entry<Es, From, To>::type...>; };
+struct renamed<dims<Es...>, From, To> {
+  using type = dims<typename renamed_entry<Es, From, To>::type...>;
+};
 
 }  // namespace detail
 

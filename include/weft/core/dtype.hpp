@@ -75,10 +75,10 @@ inline constexpr bool is_element = false;
 template <class T>
 inline constexpr dtype dtype_of = dtype::u8;
 
-#define WEFT_DETAIL_ELEMENT(Type, Value)      \
-  template <>                                 \
+#define WEFT_DETAIL_ELEMENT(Type, Value)         \
+  template <>                                    \
   inline constexpr bool is_element<Type> = true; \
-  template <>                                 \
+  template <>                                    \
   inline constexpr dtype dtype_of<Type> = dtype::Value
 WEFT_DETAIL_ELEMENT(double, f64);
 WEFT_DETAIL_ELEMENT(float, f32);
@@ -92,38 +92,67 @@ WEFT_DETAIL_ELEMENT(std::uint8_t, u8);
 template <class T>
 concept element = is_element<T>;
 template <class T>
-concept floating = is_element<T> && (dtype_of<T> <= dtype::f16);
+concept floating = is_element<T> &&(dtype_of<T> <= dtype::f16);
 
 /// Bytes of one element.
 constexpr std::size_t size_of(dtype type) {
   switch (type) {
-    case dtype::f64: case dtype::i64: return 8;
-    case dtype::f32: case dtype::i32: return 4;
-    case dtype::bf16: case dtype::f16: return 2;
-    case dtype::u8: return 1;
+    case dtype::f64:
+    case dtype::i64:
+      return 8;
+    case dtype::f32:
+    case dtype::i32:
+      return 4;
+    case dtype::bf16:
+    case dtype::f16:
+      return 2;
+    case dtype::u8:
+      return 1;
   }
   return 0;
 }
 
 constexpr const char* name_of(dtype type) {
   switch (type) {
-    case dtype::f64: return "fp64";
-    case dtype::f32: return "fp32";
-    case dtype::bf16: return "bf16";
-    case dtype::f16: return "fp16";
-    case dtype::i64: return "int64";
-    case dtype::i32: return "int32";
-    case dtype::u8: return "uint8";
+    case dtype::f64:
+      return "fp64";
+    case dtype::f32:
+      return "fp32";
+    case dtype::bf16:
+      return "bf16";
+    case dtype::f16:
+      return "fp16";
+    case dtype::i64:
+      return "int64";
+    case dtype::i32:
+      return "int32";
+    case dtype::u8:
+      return "uint8";
   }
   return "?";
 }
 
 namespace detail {
-template <class T> struct accumulate { using type = float; };
-template <> struct accumulate<double> { using type = double; };
-template <> struct accumulate<std::int64_t> { using type = std::int64_t; };
-template <> struct accumulate<std::int32_t> { using type = std::int64_t; };
-template <> struct accumulate<std::uint8_t> { using type = std::int64_t; };
+template <class T>
+struct accumulate {
+  using type = float;
+};
+template <>
+struct accumulate<double> {
+  using type = double;
+};
+template <>
+struct accumulate<std::int64_t> {
+  using type = std::int64_t;
+};
+template <>
+struct accumulate<std::int32_t> {
+  using type = std::int64_t;
+};
+template <>
+struct accumulate<std::uint8_t> {
+  using type = std::int64_t;
+};
 }  // namespace detail
 
 /// What sums over elements of type T are kept in: double for double, float for every other float, int64 for integers.
@@ -134,13 +163,20 @@ using accumulate_t = typename detail::accumulate<T>::type;
 template <class F>
 constexpr decltype(auto) visit_dtype(dtype type, F&& f) {
   switch (type) {
-    case dtype::f64: return f.template operator()<double>();
-    case dtype::bf16: return f.template operator()<bf16>();
-    case dtype::f16: return f.template operator()<fp16>();
-    case dtype::i64: return f.template operator()<std::int64_t>();
-    case dtype::i32: return f.template operator()<std::int32_t>();
-    case dtype::u8: return f.template operator()<std::uint8_t>();
-    default: return f.template operator()<float>();
+    case dtype::f64:
+      return f.template operator()<double>();
+    case dtype::bf16:
+      return f.template operator()<bf16>();
+    case dtype::f16:
+      return f.template operator()<fp16>();
+    case dtype::i64:
+      return f.template operator()<std::int64_t>();
+    case dtype::i32:
+      return f.template operator()<std::int32_t>();
+    case dtype::u8:
+      return f.template operator()<std::uint8_t>();
+    default:
+      return f.template operator()<float>();
   }
 }
 

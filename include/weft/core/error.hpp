@@ -30,11 +30,14 @@ struct message_part {
   message_part(const char* part) : message_part(std::string_view(part)) {}
   message_part(const std::string& part) : message_part(std::string_view(part)) {}
   template <class T>
-    requires requires(T value) { std::to_string(value); }
+  requires requires(T value) { std::to_string(value); }
   message_part(T value) {
-    if constexpr (static_cast<T>(0.5) != T(0)) kind = real, real_number = value;
-    else if constexpr (static_cast<T>(-1) < T(0)) kind = whole, signed_number = value;
-    else kind = natural, unsigned_number = value;
+    if constexpr (static_cast<T>(0.5) != T(0))
+      kind = real, real_number = value;
+    else if constexpr (static_cast<T>(-1) < T(0))
+      kind = whole, signed_number = value;
+    else
+      kind = natural, unsigned_number = value;
   }
 };
 
@@ -72,7 +75,8 @@ template <class... Parts>
 /// Throws unless `condition` holds. The parts are joined only on failure.
 template <class... Parts>
 void require(bool condition, const Parts&... parts) {
-  if (!condition) [[unlikely]] fail(parts...);
+  if (!condition) [[unlikely]]
+    fail(parts...);
 }
 
 }  // namespace weft

@@ -13,16 +13,20 @@ struct layout {};
 namespace detail {
 
 // Canonical order: shards by dimension, then replicates, then partials, each by axis.
-template <class P> struct rank_of;
-template <class D, class... As> struct rank_of<shard<D, As...>> {
+template <class P>
+struct rank_of;
+template <class D, class... As>
+struct rank_of<shard<D, As...>> {
   static constexpr int group = 0;
   static constexpr std::string_view name = D::name;
 };
-template <class A> struct rank_of<replicate<A>> {
+template <class A>
+struct rank_of<replicate<A>> {
   static constexpr int group = 1;
   static constexpr std::string_view name = A::name;
 };
-template <class A> struct rank_of<partial<A>> {
+template <class A>
+struct rank_of<partial<A>> {
   static constexpr int group = 2;
   static constexpr std::string_view name = A::name;
 };
@@ -30,23 +34,38 @@ template <class P, class Q>
 inline constexpr bool before = rank_of<P>::group != rank_of<Q>::group ? rank_of<P>::group < rank_of<Q>::group
                                                                       : rank_of<P>::name < rank_of<Q>::name;
 
-template <class L, class P> struct insert;
-template <class L, class P> struct prepend;
-template <class... Ps, class P> struct prepend<layout<Ps...>, P> { using type = layout<P, Ps...>; };
-template <class P> struct insert<layout<>, P> { using type = layout<P>; };
+template <class L, class P>
+struct insert;
+template <class L, class P>
+struct prepend;
+template <class... Ps, class P>
+struct prepend<layout<Ps...>, P> {
+  using type = layout<P, Ps...>;
+};
+template <class P>
+struct insert<layout<>, P> {
+  using type = layout<P>;
+};
 template <class H, class... T, class P>
 struct insert<layout<H, T...>, P> {
   static auto pick() {
-    if constexpr (before<P, H>) return layout<P, H, T...>{};
-    else return typename prepend<typename insert<layout<T...>, P>::type, H>::type{};
+    if constexpr (before<P, H>)
+      return layout<P, H, T...>{};
+    else
+      return typename prepend<typename insert<layout<T...>, P>::type, H>::type{};
   }
   using type = decltype(pick());
 };
 // Shards of one dimension join, the inserted axes innermost.
 template <class D, class... As, class... T, class... Bs>
-struct insert<layout<shard<D, As...>, T...>, shard<D, Bs...>> { using type = layout<shard<D, As..., Bs...>, T...>; };
+struct insert<layout<shard<D, As...>, T...>, shard<D, Bs...>> {
+  using type = layout<shard<D, As..., Bs...>, T...>;
+};
 
-template <class L, class... Ps> struct insert_all { using type = L; };
+template <class L, class... Ps>
+struct insert_all {
+  using type = L;
+};
 template <class L, class P, class... Ps>
 struct insert_all<L, P, Ps...> : insert_all<typename insert<L, P>::type, Ps...> {};
 template <class L, class... As, class... Ps>
@@ -62,44 +81,80 @@ struct insert_all<L, partial<>, Ps...> : insert_all<L, Ps...> {};
 template <class L, class A, class B, class... As, class... Ps>
 struct insert_all<L, partial<A, B, As...>, Ps...> : insert_all<L, partial<A>, partial<B, As...>, Ps...> {};
 
-template <class P> struct axes_in;
-template <class D, class... As> struct axes_in<shard<D, As...>> { using type = list<As...>; };
-template <class... As> struct axes_in<replicate<As...>> { using type = list<As...>; };
-template <class... As> struct axes_in<partial<As...>> { using type = list<As...>; };
-template <class... As> struct axes_in<invariant<As...>> { using type = list<>; };
+template <class P>
+struct axes_in;
+template <class D, class... As>
+struct axes_in<shard<D, As...>> {
+  using type = list<As...>;
+};
+template <class... As>
+struct axes_in<replicate<As...>> {
+  using type = list<As...>;
+};
+template <class... As>
+struct axes_in<partial<As...>> {
+  using type = list<As...>;
+};
+template <class... As>
+struct axes_in<invariant<As...>> {
+  using type = list<>;
+};
 
-template <class... Ls> struct join_lists { using type = list<>; };
-template <class... As> struct join_lists<list<As...>> { using type = list<As...>; };
+template <class... Ls>
+struct join_lists {
+  using type = list<>;
+};
+template <class... As>
+struct join_lists<list<As...>> {
+  using type = list<As...>;
+};
 template <class... As, class... Bs, class... Rest>
 struct join_lists<list<As...>, list<Bs...>, Rest...> : join_lists<list<As..., Bs...>, Rest...> {};
 
-template <class L, class Seen> struct unique_list;
-template <class... Seen> struct unique_list<list<>, list<Seen...>> { using type = list<Seen...>; };
+template <class L, class Seen>
+struct unique_list;
+template <class... Seen>
+struct unique_list<list<>, list<Seen...>> {
+  using type = list<Seen...>;
+};
 template <class A, class... As, class... Seen>
 struct unique_list<list<A, As...>, list<Seen...>>
     : unique_list<list<As...>, std::conditional_t<contains<list<Seen...>, A>, list<Seen...>, list<Seen..., A>>> {};
 
-template <class L> inline constexpr bool all_unique = true;
+template <class L>
+inline constexpr bool all_unique = true;
 template <class A, class... As>
 inline constexpr bool all_unique<list<A, As...>> = !contains<list<As...>, A> && all_unique<list<As...>>;
 
 }  // namespace detail
 
 /// The axes that a layout names (those on which the tensor is not invariant).
-template <class L> struct layout_axes;
+template <class L>
+struct layout_axes;
 template <class... Ps>
-struct layout_axes<layout<Ps...>> { using type = typename detail::join_lists<typename detail::axes_in<Ps>::type...>::type; };
+struct layout_axes<layout<Ps...>> {
+  using type = typename detail::join_lists<typename detail::axes_in<Ps>::type...>::type;
+};
 template <class L>
 using axes_of = typename layout_axes<L>::type;
 namespace detail {
-template <class P> struct sharding_axes { using type = list<>; };
-template <class D, class... As> struct sharding_axes<shard<D, As...>> { using type = list<As...>; };
-template <class L> struct all_sharding_axes;
+template <class P>
+struct sharding_axes {
+  using type = list<>;
+};
+template <class D, class... As>
+struct sharding_axes<shard<D, As...>> {
+  using type = list<As...>;
+};
+template <class L>
+struct all_sharding_axes;
 template <class... Ps>
-struct all_sharding_axes<layout<Ps...>> { using type = typename join_lists<typename sharding_axes<Ps>::type...>::type; };
+struct all_sharding_axes<layout<Ps...>> {
+  using type = typename join_lists<typename sharding_axes<Ps>::type...>::type;
+};
 }  // namespace detail
-/// The axes that either of several layouts names, each once. Those that shard come first, a dimension's outermost first, so
-/// that a layout put together axis by axis in this order cuts a dimension as its operand did.
+/// The axes that either of several layouts names, each once. Those that shard come first, a dimension's outermost
+/// first, so that a layout put together axis by axis in this order cuts a dimension as its operand did.
 template <class... Ls>
 using axes_of_all = typename detail::unique_list<
     typename detail::join_lists<typename detail::all_sharding_axes<Ls>::type..., axes_of<Ls>...>::type, list<>>::type;
@@ -122,16 +177,19 @@ struct on_axis {
 };
 
 namespace detail {
-template <class P, class A> inline constexpr on_axis look = {};
+template <class P, class A>
+inline constexpr on_axis look = {};
 template <class D, class... As, class A>
-inline constexpr on_axis look<shard<D, As...>, A> =
-    (std::same_as<As, A> || ...) ? on_axis{holds::shard, D::name} : on_axis{};
+inline constexpr on_axis look<shard<D, As...>, A> = (std::same_as<As, A> || ...) ? on_axis{holds::shard, D::name}
+                                                                                 : on_axis{};
 template <class... As, class A>
-inline constexpr on_axis look<replicate<As...>, A> = (std::same_as<As, A> || ...) ? on_axis{holds::replicate} : on_axis{};
+inline constexpr on_axis look<replicate<As...>, A> = (std::same_as<As, A> || ...) ? on_axis{holds::replicate}
+                                                                                  : on_axis{};
 template <class... As, class A>
 inline constexpr on_axis look<partial<As...>, A> = (std::same_as<As, A> || ...) ? on_axis{holds::partial} : on_axis{};
 
-template <class L, class A> inline constexpr on_axis state_in = {};
+template <class L, class A>
+inline constexpr on_axis state_in = {};
 template <class... Ps, class A>
 inline constexpr on_axis state_in<layout<Ps...>, A> = [] {
   on_axis found;
@@ -140,40 +198,72 @@ inline constexpr on_axis state_in<layout<Ps...>, A> = [] {
 }();
 
 // Without axis A (back to invariant there).
-template <class P, class A> struct drop;
+template <class P, class A>
+struct drop;
 template <class D, class... As, class A>
 struct drop<shard<D, As...>, A> {
-  template <class L> struct put;
-  template <class... Bs> struct put<list<Bs...>> { using type = shard<D, Bs...>; };
-  using type = typename put<typename join_lists<std::conditional_t<std::same_as<As, A>, list<>, list<As>>...>::type>::type;
+  template <class L>
+  struct put;
+  template <class... Bs>
+  struct put<list<Bs...>> {
+    using type = shard<D, Bs...>;
+  };
+  using type =
+      typename put<typename join_lists<std::conditional_t<std::same_as<As, A>, list<>, list<As>>...>::type>::type;
 };
 template <class B, class A>
-struct drop<replicate<B>, A> { using type = std::conditional_t<std::same_as<A, B>, invariant<>, replicate<B>>; };
+struct drop<replicate<B>, A> {
+  using type = std::conditional_t<std::same_as<A, B>, invariant<>, replicate<B>>;
+};
 template <class B, class A>
-struct drop<partial<B>, A> { using type = std::conditional_t<std::same_as<A, B>, invariant<>, partial<B>>; };
+struct drop<partial<B>, A> {
+  using type = std::conditional_t<std::same_as<A, B>, invariant<>, partial<B>>;
+};
 
-template <class L, class A> struct cleared;
+template <class L, class A>
+struct cleared;
 template <class... Ps, class A>
-struct cleared<layout<Ps...>, A> { using type = typename insert_all<layout<>, typename drop<Ps, A>::type...>::type; };
+struct cleared<layout<Ps...>, A> {
+  using type = typename insert_all<layout<>, typename drop<Ps, A>::type...>::type;
+};
 
-template <class P> struct dual_placement { using type = P; };
-template <class... As> struct dual_placement<replicate<As...>> { using type = partial<As...>; };
-template <class... As> struct dual_placement<partial<As...>> { using type = replicate<As...>; };
-template <class L> struct dual_of;
+template <class P>
+struct dual_placement {
+  using type = P;
+};
+template <class... As>
+struct dual_placement<replicate<As...>> {
+  using type = partial<As...>;
+};
+template <class... As>
+struct dual_placement<partial<As...>> {
+  using type = replicate<As...>;
+};
+template <class L>
+struct dual_of;
 template <class... Ps>
-struct dual_of<layout<Ps...>> { using type = typename insert_all<layout<>, typename dual_placement<Ps>::type...>::type; };
+struct dual_of<layout<Ps...>> {
+  using type = typename insert_all<layout<>, typename dual_placement<Ps>::type...>::type;
+};
 
-template <class L, class D> struct axes_of_dim { using type = list<>; };
+template <class L, class D>
+struct axes_of_dim {
+  using type = list<>;
+};
 template <class... Ps, class D, class... As>
-struct axes_of_dim<layout<shard<D, As...>, Ps...>, D> { using type = list<As...>; };
+struct axes_of_dim<layout<shard<D, As...>, Ps...>, D> {
+  using type = list<As...>;
+};
 template <class P, class... Ps, class D>
 struct axes_of_dim<layout<P, Ps...>, D> : axes_of_dim<layout<Ps...>, D> {};
 
-template <class L> inline constexpr bool is_canonical = false;
+template <class L>
+inline constexpr bool is_canonical = false;
 template <class... Ps>
 inline constexpr bool is_canonical<layout<Ps...>> = std::same_as<layout<Ps...>, place<Ps...>>;
 
-template <class L> inline constexpr bool any_partial = false;
+template <class L>
+inline constexpr bool any_partial = false;
 template <class... Ps>
 inline constexpr bool any_partial<layout<Ps...>> = ((rank_of<Ps>::group == 2) || ...);
 

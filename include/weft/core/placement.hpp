@@ -8,7 +8,8 @@ namespace weft {
 /// The ranks along each axis hold their slices of dimension D; over several axes the first is the outermost.
 template <dimension D, mesh_axis... Axes>
 struct shard {};
-/// Every rank along the axis holds the same value, and its gradient is the same on each. The default: never listed in a layout.
+/// Every rank along the axis holds the same value, and its gradient is the same on each. The default: never listed in a
+/// layout.
 template <mesh_axis... Axes>
 struct invariant {};
 /// Every rank along the axis holds the same value; each contributes one addend of its gradient.
@@ -24,18 +25,25 @@ enum class holds : std::uint8_t { invariant, replicate, partial, shard };
 /// The placement of the gradient of a value placed so: `replicate` and `partial` are each other's duals.
 constexpr holds dual(holds kind) {
   switch (kind) {
-    case holds::replicate: return holds::partial;
-    case holds::partial: return holds::replicate;
-    default: return kind;
+    case holds::replicate:
+      return holds::partial;
+    case holds::partial:
+      return holds::replicate;
+    default:
+      return kind;
   }
 }
 
 constexpr std::string_view name_of(holds kind) {
   switch (kind) {
-    case holds::invariant: return "invariant";
-    case holds::replicate: return "replicate";
-    case holds::partial: return "partial";
-    case holds::shard: return "shard";
+    case holds::invariant:
+      return "invariant";
+    case holds::replicate:
+      return "replicate";
+    case holds::partial:
+      return "partial";
+    case holds::shard:
+      return "shard";
   }
   return "?";
 }

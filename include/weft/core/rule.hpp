@@ -9,12 +9,12 @@ namespace weft {
 /// Why a rule refuses, or `ok`.
 enum class verdict : std::uint8_t {
   ok,
-  contracted_one_side,   // the contracted dimension is sharded on one side only
-  slice_meets_whole,     // a dimension both have is sharded on one side only
-  two_dims,              // two different dimensions over one axis
-  partial_meets_slice,   // an addend times a slice
-  partial_twice,         // a product of two addends
-  partial_plus_whole,    // an addend plus a whole value
+  contracted_one_side,  // the contracted dimension is sharded on one side only
+  slice_meets_whole,    // a dimension both have is sharded on one side only
+  two_dims,             // two different dimensions over one axis
+  partial_meets_slice,  // an addend times a slice
+  partial_twice,        // a product of two addends
+  partial_plus_whole,   // an addend plus a whole value
 };
 
 /// What one operand brings on one axis.
@@ -86,8 +86,6 @@ constexpr on_axis reduce_rule(on_axis at, bool reduced) {
 
 /// Whether an operand placed so has to be promoted (`invariant -> replicate`) for an operator whose outcome is `out`:
 /// as soon as ranks differ in what they do with it, each contributes one addend of its gradient.
-constexpr bool promotes(on_axis in, on_axis out) {
-  return in.kind == holds::invariant && out.kind != holds::invariant;
-}
+constexpr bool promotes(on_axis in, on_axis out) { return in.kind == holds::invariant && out.kind != holds::invariant; }
 
 }  // namespace weft

@@ -7,18 +7,23 @@
 
 namespace weft {
 
-/// Base of every dimension tag. A user's own: `struct pixel : weft::dim_tag { static constexpr std::string_view name = "pixel"; };`
+/// Base of every dimension tag. A user's own: `struct pixel : weft::dim_tag { static constexpr std::string_view name =
+/// "pixel"; };`
 struct dim_tag {};
 /// Base of every axis tag, made the same way.
 struct axis_tag {};
 
 template <class D>
-concept dimension = std::derived_from<D, dim_tag> && requires { std::string_view(D::name); };
+concept dimension = std::derived_from<D, dim_tag> && requires {
+  std::string_view(D::name);
+};
 template <class A>
-concept mesh_axis = std::derived_from<A, axis_tag> && requires { std::string_view(A::name); };
+concept mesh_axis = std::derived_from<A, axis_tag> && requires {
+  std::string_view(A::name);
+};
 
-#define WEFT_DETAIL_DIM(tag) \
-  struct tag : dim_tag {     \
+#define WEFT_DETAIL_DIM(tag)                       \
+  struct tag : dim_tag {                           \
     static constexpr std::string_view name = #tag; \
   }
 WEFT_DETAIL_DIM(batch);     // sequences of a batch
@@ -33,15 +38,15 @@ WEFT_DETAIL_DIM(layer);     // layers of the model
 WEFT_DETAIL_DIM(expert);    // experts of a mixture
 #undef WEFT_DETAIL_DIM
 
-#define WEFT_DETAIL_AXIS(tag) \
-  struct tag : axis_tag {     \
+#define WEFT_DETAIL_AXIS(tag)                      \
+  struct tag : axis_tag {                          \
     static constexpr std::string_view name = #tag; \
   }
-WEFT_DETAIL_AXIS(dp);  // data parallel
-WEFT_DETAIL_AXIS(tp);  // tensor parallel
-WEFT_DETAIL_AXIS(pp);  // pipeline parallel
-WEFT_DETAIL_AXIS(cp);  // context parallel
-WEFT_DETAIL_AXIS(ep);  // expert parallel
+WEFT_DETAIL_AXIS(dp);             // data parallel
+WEFT_DETAIL_AXIS(tp);             // tensor parallel
+WEFT_DETAIL_AXIS(pp);             // pipeline parallel
+WEFT_DETAIL_AXIS(cp);             // context parallel
+WEFT_DETAIL_AXIS(ep);             // expert parallel
 WEFT_DETAIL_AXIS(pipeline_ends);  // the first and the last stage along pp; derived from it, never part of a mesh
 #undef WEFT_DETAIL_AXIS
 

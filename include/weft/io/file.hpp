@@ -18,7 +18,8 @@ using file_handle = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 inline file_handle open_file(const std::string& path, const char* mode) {
   file_handle f(std::fopen(path.c_str(), mode), &std::fclose);
   const char* reason = std::strerror(errno);
-  require(f != nullptr, "the file ", path, " can't be ", *mode == 'r' ? "read" : "written", ": ", reason, "; check the path and its permissions");
+  require(f != nullptr, "the file ", path, " can't be ", *mode == 'r' ? "read" : "written", ": ", reason,
+          "; check the path and its permissions");
   return f;
 }
 
@@ -35,8 +36,10 @@ inline std::string read_file(const std::string& path) {
 /// Replaces a file's content. Throws weft::error when the disk doesn't take it.
 inline void write_file(const std::string& path, std::string_view content) {
   const file_handle f = open_file(path, "wb");
-  const bool written = std::fwrite(content.data(), 1, content.size(), f.get()) == content.size() && std::fflush(f.get()) == 0;
-  require(written, "the file ", path, " can't be written whole: ", std::strerror(errno), "; check the space left on the disk");
+  const bool written =
+      std::fwrite(content.data(), 1, content.size(), f.get()) == content.size() && std::fflush(f.get()) == 0;
+  require(written, "the file ", path, " can't be written whole: ", std::strerror(errno),
+          "; check the space left on the disk");
 }
 
 }  // namespace weft

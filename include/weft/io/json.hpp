@@ -17,7 +17,11 @@ namespace detail {
 inline std::size_t utf8_length(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char c = at(0);
-  const std::size_t n = c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : c >= 0xE0 && c < 0xF0 ? 3 : c >= 0xF0 && c < 0xF5 ? 4 : 0;
+  const std::size_t n = c < 0x80                ? 1
+                        : c >= 0xC2 && c < 0xE0 ? 2
+                        : c >= 0xE0 && c < 0xF0 ? 3
+                        : c >= 0xF0 && c < 0xF5 ? 4
+                                                : 0;
   if (n == 0 || n > text.size()) return 0;
   for (std::size_t i = 1; i < n; ++i)
     if ((at(i) & 0xC0) != 0x80) return 0;
@@ -35,16 +39,22 @@ inline std::string json_escape(std::string_view text) {
   while (!text.empty()) {
     const char c = text.front();
     const std::size_t n = detail::utf8_length(text);
-    if (c == '"' || c == '\\') (out += '\\') += c;
-    else if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else if (c == '\r') out += "\\r";
+    if (c == '"' || c == '\\')
+      (out += '\\') += c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (c == '\r')
+      out += "\\r";
     else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
       char code[8];
       std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(c));
       out += code;
-    } else if (n == 0) out += "\xEF\xBF\xBD";
-    else out += text.substr(0, n);
+    } else if (n == 0)
+      out += "\xEF\xBF\xBD";
+    else
+      out += text.substr(0, n);
     text.remove_prefix(n == 0 ? 1 : n);
   }
   return out;

@@ -19,7 +19,8 @@ struct dimension_text {
 };
 
 // One placement as text: kind<first, ...>
-[[gnu::cold, gnu::noinline]] inline std::string placement_text(std::string_view kind, std::initializer_list<std::string_view> names) {
+[[gnu::cold, gnu::noinline]] inline std::string placement_text(std::string_view kind,
+                                                               std::initializer_list<std::string_view> names) {
   std::string out(" ");
   out += kind;
   const char* before = "<";
@@ -53,10 +54,11 @@ template <any_tensor X, class E>
 dimension_text dimension_of(const X& x) {
   using D = tag_of<E>;
   const std::int64_t held = x.template local_extent<D>();
-  return {D::name, held, shards_of<layout_of<X>, D>(*x.rank), global_extent<layout_of<X>, D>(*x.rank, held)};
+  return {D::name, held, shards_of<layout_of<X>, D>(*x.ctx), global_extent<layout_of<X>, D>(*x.ctx, held)};
 }
 
-[[gnu::cold, gnu::noinline]] inline std::string describe(dtype type, std::initializer_list<dimension_text> dimensions, const std::string& placements) {
+[[gnu::cold, gnu::noinline]] inline std::string describe(dtype type, std::initializer_list<dimension_text> dimensions,
+                                                         const std::string& placements) {
   std::string out(name_of(type));
   const char* before = " [";
   for (const dimension_text& d : dimensions) {
@@ -72,10 +74,11 @@ dimension_text dimension_of(const X& x) {
 }
 
 template <class T>
-[[gnu::cold, gnu::noinline]] void print(const value& x, const char* name, const std::string& description, std::int64_t most) {
+[[gnu::cold, gnu::noinline]] void print(const value& x, const char* name, const std::string& description,
+                                        std::int64_t most) {
   const std::int64_t all = x.held().elements(), count = all < most ? all : most;
   std::string line("rank ");
-  append(line, x.rank->rank());
+  append(line, x.ctx->rank());
   for (const char* part : {": ", name, " ", description.c_str(), " ="}) line += part;
   for (std::int64_t i = 0; i < count; ++i) {
     char number[32];
@@ -92,7 +95,8 @@ template <class T>
 template <any_tensor X>
 std::string describe(const X& x) {
   return [&]<class... Es>(dims<Es...>) {
-    return detail::describe(dtype_of<typename X::element_type>, {detail::dimension_of<X, Es>(x)...}, detail::text_of(layout_of<X>{}));
+    return detail::describe(dtype_of<typename X::element_type>, {detail::dimension_of<X, Es>(x)...},
+                            detail::text_of(layout_of<X>{}));
   }(dims_of<X>{});
 }
 

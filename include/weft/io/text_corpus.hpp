@@ -25,11 +25,12 @@ inline double unigram_entropy(std::string_view text) {
 }
 
 struct text_corpus {
-  std::string path;   // named in errors
+  std::string path;  // named in errors
   std::string bytes;
   double entropy = 0;  // unigram, nats
 
-  text_corpus(std::string from, std::string text) : path(std::move(from)), bytes(std::move(text)), entropy(unigram_entropy(bytes)) {
+  text_corpus(std::string from, std::string text)
+      : path(std::move(from)), bytes(std::move(text)), entropy(unigram_entropy(bytes)) {
     require(!bytes.empty(), "the corpus ", path, " is empty; give a file with text in it");
   }
 };

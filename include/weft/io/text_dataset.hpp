@@ -1,5 +1,5 @@
-// Batches of byte tokens: windows of a corpus at random places. Invariant: sequence i of step t is the same text for every
-// sharding and every number of micro-batches, and a rank makes only its own rows.
+// Batches of byte tokens: windows of a corpus at random places. Invariant: sequence i of step t is the same text for
+// every sharding and every number of micro-batches, and a rank makes only its own rows.
 #pragma once
 
 #include <weft/comm/context.hpp>
@@ -20,8 +20,10 @@ class text_dataset {
   static constexpr std::int64_t vocab_size = 256;
 
   /// `held_out`: share of the text, from its end, that is kept for validation. The seed is the context's.
-  text_dataset(context& rank, const std::string& path, double held_out = 0.05) : text_dataset(rank, open_corpus(path), held_out) {}
-  text_dataset(context& rank, std::shared_ptr<const text_corpus> text, double held_out = 0.05) : rank_(&rank), text_(std::move(text)) {
+  text_dataset(context& ctx, const std::string& path, double held_out = 0.05)
+      : text_dataset(ctx, open_corpus(path), held_out) {}
+  text_dataset(context& ctx, std::shared_ptr<const text_corpus> text, double held_out = 0.05)
+      : ctx_(&ctx), text_(std::move(text)) {
     require(held_out >= 0 && held_out < 1, "held_out is ", held_out, "; it is a share of the text from 0 to below 1");
     split_ = training_part(*text_, held_out);
   }
@@ -41,14 +43,17 @@ class text_dataset {
   template <any_tensor Ids>
   token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length) const {
     check_length(*text_, split_, length);
-    return rows<Ids>(first, count, length, [&](std::int64_t i) { return place("train", (step << 24) + i, 0, split_, length); });
+    return rows<Ids>(first, count, length,
+                     [&](std::int64_t i) { return place("train", (step << 24) + i, 0, split_, length); });
   }
   /// Rows [first, first + count) of the validation set: the same windows each time.
   template <any_tensor Ids>
   token_batch<Ids> validation(std::int64_t first, std::int64_t count, std::int64_t length) const {
-    require(can_validate(length), "the corpus ", text_->path, " keeps ", validation_bytes(), " bytes for validation, fewer than a sequence of ",
-            length, " and the byte after it; give a longer text, a larger held_out or a smaller seq");
-    return rows<Ids>(first, count, length, [&](std::int64_t i) { return place("validation", i, split_, validation_bytes(), length); });
+    require(can_validate(length), "the corpus ", text_->path, " keeps ", validation_bytes(),
+            " bytes for validation, fewer than a sequence of ", length,
+            " and the byte after it; give a longer text, a larger held_out or a smaller seq");
+    return rows<Ids>(first, count, length,
+                     [&](std::int64_t i) { return place("validation", i, split_, validation_bytes(), length); });
   }
 
  private:
@@ -57,26 +62,29 @@ class text_dataset {
     return n - static_cast<std::int64_t>(held_out * static_cast<double>(n));
   }
   static void check_length(const text_corpus& text, std::int64_t bytes, std::int64_t length) {
-    require(bytes >= length + 1, "the corpus ", text.path, " has ", bytes, " bytes to train on, fewer than a sequence of ", length,
+    require(bytes >= length + 1, "the corpus ", text.path, " has ", bytes,
+            " bytes to train on, fewer than a sequence of ", length,
             " and the byte after it; give a longer text or a smaller seq");
   }
 
   // Where a window begins: uniform over [begin, begin + size - length), a function of (seed, part, index).
-  std::int64_t place(std::string_view part, std::int64_t index, std::int64_t begin, std::int64_t size, std::int64_t length) const {
-    const auto words = philox{rank_->seed, stream_of(part)}.block(static_cast<std::uint64_t>(index));
+  std::int64_t place(std::string_view part, std::int64_t index, std::int64_t begin, std::int64_t size,
+                     std::int64_t length) const {
+    const auto words = philox{ctx_->seed, stream_of(part)}.block(static_cast<std::uint64_t>(index));
     const std::uint64_t random = std::uint64_t{words[0]} << 32 | words[1];
     return begin + static_cast<std::int64_t>(random % static_cast<std::uint64_t>(size - length));
   }
 
   template <any_tensor Ids, class Place>
   token_batch<Ids> rows(std::int64_t first, std::int64_t count, std::int64_t length, Place&& begin_of) const {
-    static_assert(std::same_as<dims_of<Ids>, dims<batch, seq>> && std::same_as<typename Ids::element_type, std::int32_t>,
-                  "weft: a text_dataset makes int32 tensors of dims<batch, seq>");
-    const shape local = local_shape<Ids>(*rank_, {2, {count, length}});
-    std::int64_t offset[max_rank];
-    detail::offsets_of<Ids>(*rank_, local, offset);
-    token_batch<Ids> out{Ids(value{rank_, rank_->make(dtype::i32, local, memory::data), {}}),
-                         Ids(value{rank_, rank_->make(dtype::i32, local, memory::data), {}})};
+    static_assert(
+        std::same_as<dims_of<Ids>, dims<batch, seq>> && std::same_as<typename Ids::element_type, std::int32_t>,
+        "weft: a text_dataset makes int32 tensors of dims<batch, seq>");
+    const shape local = local_shape<Ids>(*ctx_, {2, {count, length}});
+    std::int64_t offset[max_ndim];
+    detail::offsets_of<Ids>(*ctx_, local, offset);
+    token_batch<Ids> out{Ids(value{ctx_, ctx_->make(dtype::i32, local, memory::data), {}}),
+                         Ids(value{ctx_, ctx_->make(dtype::i32, local, memory::data), {}})};
     for (std::int64_t r = 0; r < local[0]; ++r) {
       const char* text = text_->bytes.data() + begin_of(first + offset[0] + r) + offset[1];
       for (std::int64_t c = 0; c < local[1]; ++c) {
@@ -87,7 +95,7 @@ class text_dataset {
     return out;
   }
 
-  context* rank_;
+  context* ctx_;
   std::shared_ptr<const text_corpus> text_;
   std::int64_t split_ = 0;
 };

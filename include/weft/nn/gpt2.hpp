@@ -13,8 +13,9 @@
 
 namespace weft {
 
-/// As Hugging Face's GPT2Config: vocab_size, n_positions, n_layer, n_embd, n_head, n_inner, layer_norm_epsilon, initializer_range,
-/// tie_word_embeddings. `dropout` is embd_pdrop and resid_pdrop; attn_pdrop, dropout of attention's weights, is not offered.
+/// As Hugging Face's GPT2Config: vocab_size, n_positions, n_layer, n_embd, n_head, n_inner, layer_norm_epsilon,
+/// initializer_range, tie_word_embeddings. `dropout` is embd_pdrop and resid_pdrop; attn_pdrop, dropout of attention's
+/// weights, is not offered.
 struct gpt2_config {
   std::int64_t layers = 12, hidden = 768, heads = 12;
   std::int64_t ffn = 0;  // 0: 4 * hidden
@@ -30,7 +31,8 @@ struct gpt2_config {
     const auto at_least_one = detail::check_at_least_one;
     at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
     at_least_one(c.vocab, "vocab"), at_least_one(c.max_seq, "max_seq");
-    require(c.hidden % c.heads == 0, "hidden ", c.hidden, " doesn't divide by ", c.heads, " heads; choose heads that divide hidden");
+    require(c.hidden % c.heads == 0, "hidden ", c.hidden, " doesn't divide by ", c.heads,
+            " heads; choose heads that divide hidden");
     require(c.dropout >= 0 && c.dropout < 1, "a dropout rate is from 0 to below 1, not ", c.dropout);
     if (c.ffn == 0) c.ffn = 4 * c.hidden;
     at_least_one(c.ffn, "ffn");
@@ -42,8 +44,10 @@ struct gpt2_config {
   /// Parameters of the whole model.
   std::int64_t parameters() const {
     const gpt2_config c = resolved();
-    const std::int64_t attention = 4 * (c.hidden * c.hidden + c.hidden), feed = 2 * c.hidden * c.ffn + c.ffn + c.hidden, norm = 2 * c.hidden;
-    return c.vocab * c.hidden * (c.tied_embeddings ? 1 : 2) + c.max_seq * c.hidden + norm + c.layers * (attention + feed + 2 * norm);
+    const std::int64_t attention = 4 * (c.hidden * c.hidden + c.hidden), feed = 2 * c.hidden * c.ffn + c.ffn + c.hidden,
+                       norm = 2 * c.hidden;
+    return c.vocab * c.hidden * (c.tied_embeddings ? 1 : 2) + c.max_seq * c.hidden + norm +
+           c.layers * (attention + feed + 2 * norm);
   }
 };
 
@@ -55,7 +59,7 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
  public:
   using ids = typename base::ids;
 
-  gpt2(context& rank, const gpt2_config& wanted) : gpt2(rank, wanted.resolved(rank.degree<tp>()), 0) {}
+  gpt2(context& ctx, const gpt2_config& wanted) : gpt2(ctx, wanted.resolved(ctx.degree<tp>()), 0) {}
 
   const gpt2_config& config() const { return config_; }
   /// Passes recorded so far. A run that goes on where another ended sets it to what that one had.
@@ -71,7 +75,9 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
       return drop(leave_block<S>(embedding(tokens, model->embedding_)) + model->positions_of(tokens), "embedding");
     }
     template <any_tensor X>
-    auto block(const gpt2_layer<S>& layer, const X& h) const { return layer(h, model->config_.norm_eps, drop); }
+    auto block(const gpt2_layer<S>& layer, const X& h) const {
+      return layer(h, model->config_.norm_eps, drop);
+    }
     template <any_tensor Table, any_tensor X>
     auto head(const Table& table, const X& h) const {
       return contract<hidden>(enter_block<S>(model->norm_(h, model->config_.norm_eps)), table);
@@ -81,26 +87,29 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
  private:
   friend base;
 
-  gpt2(context& rank, const gpt2_config& c, int) : base(rank, c.layers, c.tied_embeddings), config_(c) {
+  gpt2(context& ctx, const gpt2_config& c, int) : base(ctx, c.layers, c.tied_embeddings), config_(c) {
     parameter_registry& registry = this->registry_;
     const double out_stddev = c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));
-    this->add_embedding(c.vocab, c.hidden, c.init_stddev,
-                        [&] { registry.add(rank, positions_, "positions", {2, {c.max_seq, c.hidden}}, {c.init_stddev}); });
-    this->each_layer([&](gpt2_layer<S>& layer, const std::string& prefix) {
-      layer.add_to(registry, rank, prefix, c.hidden, c.heads, c.ffn, c.init_stddev, out_stddev);
+    this->add_embedding(c.vocab, c.hidden, c.init_stddev, [&] {
+      registry.add(ctx, positions_, "positions", {2, {c.max_seq, c.hidden}}, {c.init_stddev});
     });
-    this->add_head(c.vocab, c.hidden, c.init_stddev, [&] { norm_.add_to(registry, rank, "norm", c.hidden); });
+    this->each_layer([&](gpt2_layer<S>& layer, const std::string& prefix) {
+      layer.add_to(registry, ctx, prefix, c.hidden, c.heads, c.ffn, c.init_stddev, out_stddev);
+    });
+    this->add_head(c.vocab, c.hidden, c.init_stddev, [&] { norm_.add_to(registry, ctx, "norm", c.hidden); });
   }
 
   pass pass_for(const ids&) {
-    return {this, this->rank().tape ? dropout_pass{config_.dropout, recorded_passes_++} : dropout_pass{}};
+    return {this, this->ctx().tape ? dropout_pass{config_.dropout, recorded_passes_++} : dropout_pass{}};
   }
 
   /// The positions of a sequence, of which each rank takes its own where the sequence is sharded.
   auto positions_of(const ids& tokens) const {
     const auto all = slice<seq>(positions_, 0, tokens.template local_extent<seq>());  // [seq, hidden]
-    if constexpr (S::sequence_parallel) return split<seq, tp>(all);
-    else return all;
+    if constexpr (S::sequence_parallel)
+      return split<seq, tp>(all);
+    else
+      return all;
   }
 
   gpt2_config config_;

@@ -34,9 +34,9 @@ struct layer_norm_weights {
   auto operator()(const X& x, double eps) const {
     return layer_norm(x, weight, bias, eps);
   }
-  void add_to(parameter_registry& registry, context& rank, const std::string& name, std::int64_t width) {
-    registry.add(rank, weight, name + ".weight", {1, {width}}, {0, 1});
-    registry.add(rank, bias, name + ".bias", {1, {width}}, {});
+  void add_to(parameter_registry& registry, context& ctx, const std::string& name, std::int64_t width) {
+    registry.add(ctx, weight, name + ".weight", {1, {width}}, {0, 1});
+    registry.add(ctx, bias, name + ".bias", {1, {width}}, {});
   }
 };
 
@@ -61,9 +61,9 @@ struct gpt2_layer {
   /// x [batch, seq, hidden], whole on tp -> [batch, seq, hidden], partial over tp, its bias not yet added.
   template <any_tensor X>
   auto attend(const X& x) const {
-    auto q = contract<hidden>(x, query) + query_bias;    // [batch, seq, heads/tp, head_dim]
-    auto k = contract<hidden>(x, key) + key_bias;        // [batch, seq, heads/tp, head_dim]
-    auto v = contract<hidden>(x, values) + value_bias;   // [batch, seq, heads/tp, head_dim]
+    auto q = contract<hidden>(x, query) + query_bias;   // [batch, seq, heads/tp, head_dim]
+    auto k = contract<hidden>(x, key) + key_bias;       // [batch, seq, heads/tp, head_dim]
+    auto v = contract<hidden>(x, values) + value_bias;  // [batch, seq, heads/tp, head_dim]
     return contract<heads, head_dim>(attention(q, k, v), out);
   }
   /// As attend.
@@ -72,25 +72,25 @@ struct gpt2_layer {
     return contract<ffn>(gelu(contract<hidden>(x, up) + up_bias), down);
   }
 
-  void add_to(parameter_registry& registry, context& rank, const std::string& prefix, std::int64_t width, std::int64_t n_heads,
-              std::int64_t inner, double stddev, double out_stddev) {
+  void add_to(parameter_registry& registry, context& ctx, const std::string& prefix, std::int64_t width,
+              std::int64_t n_heads, std::int64_t inner, double stddev, double out_stddev) {
     after_attention = prefix + "attention", after_mlp = prefix + "mlp";
     const std::int64_t size = width / n_heads;
     const auto bias = [&](auto& w, const char* name, const shape& extents) {
-      registry.add(rank, w, prefix + name, extents, {}).decays = false;
+      registry.add(ctx, w, prefix + name, extents, {}).decays = false;
     };
-    attention_norm.add_to(registry, rank, prefix + "attention_norm", width);
-    registry.add(rank, query, prefix + "query", {3, {n_heads, size, width}}, {stddev});
-    registry.add(rank, key, prefix + "key", {3, {n_heads, size, width}}, {stddev});
-    registry.add(rank, values, prefix + "value", {3, {n_heads, size, width}}, {stddev});
-    registry.add(rank, out, prefix + "out", {3, {width, n_heads, size}}, {out_stddev});
+    attention_norm.add_to(registry, ctx, prefix + "attention_norm", width);
+    registry.add(ctx, query, prefix + "query", {3, {n_heads, size, width}}, {stddev});
+    registry.add(ctx, key, prefix + "key", {3, {n_heads, size, width}}, {stddev});
+    registry.add(ctx, values, prefix + "value", {3, {n_heads, size, width}}, {stddev});
+    registry.add(ctx, out, prefix + "out", {3, {width, n_heads, size}}, {out_stddev});
     bias(query_bias, "query_bias", {2, {n_heads, size}});
     bias(key_bias, "key_bias", {2, {n_heads, size}});
     bias(value_bias, "value_bias", {2, {n_heads, size}});
     bias(out_bias, "out_bias", {1, {width}});
-    mlp_norm.add_to(registry, rank, prefix + "mlp_norm", width);
-    registry.add(rank, up, prefix + "up", {2, {inner, width}}, {stddev});
-    registry.add(rank, down, prefix + "down", {2, {width, inner}}, {out_stddev});
+    mlp_norm.add_to(registry, ctx, prefix + "mlp_norm", width);
+    registry.add(ctx, up, prefix + "up", {2, {inner, width}}, {stddev});
+    registry.add(ctx, down, prefix + "down", {2, {width, inner}}, {out_stddev});
     bias(up_bias, "up_bias", {1, {inner}});
     bias(down_bias, "down_bias", {1, {width}});
   }

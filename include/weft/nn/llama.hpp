@@ -40,10 +40,12 @@ struct llama_config {
     require(c.kv_heads >= 1 && c.heads % c.kv_heads == 0, c.heads, " heads don't divide into groups of ", c.kv_heads,
             " key and value heads; choose kv_heads that divides heads");
     if (c.head_dim == 0) {
-      require(c.hidden % c.heads == 0, "hidden ", c.hidden, " doesn't divide by ", c.heads, " heads; choose heads that divide hidden, or set head_dim");
+      require(c.hidden % c.heads == 0, "hidden ", c.hidden, " doesn't divide by ", c.heads,
+              " heads; choose heads that divide hidden, or set head_dim");
       c.head_dim = c.hidden / c.heads;
     }
-    require(c.head_dim % 2 == 0, "head_dim ", c.head_dim, " is odd; rotary positions turn pairs, so choose an even one");
+    require(c.head_dim % 2 == 0, "head_dim ", c.head_dim,
+            " is odd; rotary positions turn pairs, so choose an even one");
     if (c.ffn == 0) c.ffn = (c.hidden * 8 / 3 + 63) / 64 * 64;
     at_least_one(c.head_dim, "head_dim"), at_least_one(c.ffn, "ffn");
     c.rope_scaling = c.rope_scaling.resolved(c.max_seq);
@@ -83,7 +85,7 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
   using compute = typename S::precision::compute;
   using ids = typename base::ids;
 
-  llama(context& rank, const llama_config& wanted) : llama(rank, wanted.resolved(rank.degree<tp>()), 0) {}
+  llama(context& ctx, const llama_config& wanted) : llama(ctx, wanted.resolved(ctx.degree<tp>()), 0) {}
 
   const llama_config& config() const { return config_; }
 
@@ -94,7 +96,9 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
 
     auto embed(const ids& tokens) const { return leave_block<S>(embedding(tokens, model->embedding_)); }
     template <any_tensor X>
-    auto block(const llama_layer<S>& layer, const X& h) const { return layer(h, positions, model->config_.norm_eps); }
+    auto block(const llama_layer<S>& layer, const X& h) const {
+      return layer(h, positions, model->config_.norm_eps);
+    }
     template <any_tensor Table, any_tensor X>
     auto head(const Table& table, const X& h) const {
       return contract<hidden>(enter_block<S>(rms_norm(h, model->norm_, model->config_.norm_eps)), table);
@@ -104,33 +108,38 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
  private:
   friend base;
 
-  llama(context& rank, const llama_config& c, int) : base(rank, c.layers, c.tied_embeddings), config_(c) {
+  llama(context& ctx, const llama_config& c, int) : base(ctx, c.layers, c.tied_embeddings), config_(c) {
     parameter_registry& registry = this->registry_;
-    const double out_stddev = c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));  // as GPT-2 scales residual outputs
+    const double out_stddev =
+        c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));  // as GPT-2 scales residual outputs
     this->add_embedding(c.vocab, c.hidden, c.init_stddev, [] {});
     this->each_layer([&](llama_layer<S>& layer, const std::string& prefix) {
-      registry.add(rank, layer.attention_norm, prefix + "attention_norm", {1, {c.hidden}}, {0, 1});
-      layer.attend.add_to(registry, rank, prefix, c.hidden, c.heads, c.kv_heads, c.head_dim, c.init_stddev, out_stddev);
-      registry.add(rank, layer.mlp_norm, prefix + "mlp_norm", {1, {c.hidden}}, {0, 1});
-      layer.feed.add_to(registry, rank, prefix, c.hidden, c.ffn, c.init_stddev, out_stddev);
+      registry.add(ctx, layer.attention_norm, prefix + "attention_norm", {1, {c.hidden}}, {0, 1});
+      layer.attend.add_to(registry, ctx, prefix, c.hidden, c.heads, c.kv_heads, c.head_dim, c.init_stddev, out_stddev);
+      registry.add(ctx, layer.mlp_norm, prefix + "mlp_norm", {1, {c.hidden}}, {0, 1});
+      layer.feed.add_to(registry, ctx, prefix, c.hidden, c.ffn, c.init_stddev, out_stddev);
     });
-    this->add_head(c.vocab, c.hidden, c.init_stddev, [&] { registry.add(rank, norm_, "norm", {1, {c.hidden}}, {0, 1}); });
+    this->add_head(c.vocab, c.hidden, c.init_stddev, [&] {
+      registry.add(ctx, norm_, "norm", {1, {c.hidden}}, {0, 1});
+    });
   }
 
   pass pass_for(const ids& tokens) { return {this, positions_for(tokens.template local_extent<seq>())}; }
 
-  // Made once, but anew for another length of sequence where the scaling depends on that. A pass that is not yet carried back
-  // keeps its own.
+  // Made once, but anew for another length of sequence where the scaling depends on that. A pass that is not yet
+  // carried back keeps its own.
   const rope_table& positions_for(std::int64_t length) {
-    if (config_.rope_scaling.kind != rope_kind::dynamic) length = config_.max_seq;
-    else length = std::max(length, config_.rope_scaling.original_max_seq);
+    if (config_.rope_scaling.kind != rope_kind::dynamic)
+      length = config_.max_seq;
+    else
+      length = std::max(length, config_.rope_scaling.original_max_seq);
     if (positions_.cos && made_for_ == length) return positions_;
     using A = accumulate_t<compute>;
     const rope_frequencies turns = frequencies_of(config_.rope_scaling, config_.head_dim, config_.rope_theta, length);
     const std::int64_t half = config_.head_dim / 2;
-    context& rank = this->rank();
-    positions_.cos = rank.make(dtype_of<A>, {2, {config_.max_seq, half}}, memory::buffers);
-    positions_.sin = rank.make(dtype_of<A>, {2, {config_.max_seq, half}}, memory::buffers);
+    context& ctx = this->ctx();
+    positions_.cos = ctx.make(dtype_of<A>, {2, {config_.max_seq, half}}, memory::buffers);
+    positions_.sin = ctx.make(dtype_of<A>, {2, {config_.max_seq, half}}, memory::buffers);
     for (std::int64_t p = 0; p < config_.max_seq; ++p)
       for (std::int64_t i = 0; i < half; ++i) {
         const double angle = static_cast<double>(p) * turns.inverse[static_cast<std::size_t>(i)];

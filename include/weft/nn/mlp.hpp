@@ -1,5 +1,5 @@
-// The feed-forward block of Llama: down(silu(gate(x)) * up(x)). Invariant: `ffn` is sharded over tp, so the outcome's sum is
-// pending there.
+// The feed-forward block of Llama: down(silu(gate(x)) * up(x)). Invariant: `ffn` is sharded over tp, so the outcome's
+// sum is pending there.
 #pragma once
 
 #include <weft/nn/parameters.hpp>
@@ -24,11 +24,11 @@ struct mlp {
 
   /// Registers the weights as prefix + "gate", "up", "down", born normal with these deviations (`out_stddev`: down's).
   /// width: of hidden; inner: of ffn, both global.
-  void add_to(parameter_registry& registry, context& rank, const std::string& prefix, std::int64_t width, std::int64_t inner,
-              double stddev, double out_stddev) {
-    registry.add(rank, gate, prefix + "gate", {2, {inner, width}}, {stddev});
-    registry.add(rank, up, prefix + "up", {2, {inner, width}}, {stddev});
-    registry.add(rank, down, prefix + "down", {2, {width, inner}}, {out_stddev});
+  void add_to(parameter_registry& registry, context& ctx, const std::string& prefix, std::int64_t width,
+              std::int64_t inner, double stddev, double out_stddev) {
+    registry.add(ctx, gate, prefix + "gate", {2, {inner, width}}, {stddev});
+    registry.add(ctx, up, prefix + "up", {2, {inner, width}}, {stddev});
+    registry.add(ctx, down, prefix + "down", {2, {width, inner}}, {out_stddev});
   }
 };
 

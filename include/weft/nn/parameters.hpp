@@ -22,22 +22,22 @@ struct initial {
 
 /// One parameter, as a parameter store sees it.
 struct parameter_record {
-  std::string name;               // unique within the model: initial values are a function of it
-  shape global, local;            // extents of the whole; of every rank's slice as its type shards it, padding included
-  std::int64_t offset[max_rank] = {};  // of this rank's slice, in global indices
+  std::string name;     // unique within the model: initial values are a function of it
+  shape global, local;  // extents of the whole; of every rank's slice as its type shards it, padding included
+  std::int64_t offset[max_ndim] = {};  // of this rank's slice, in global indices
   initial init;
-  bool decays = true;             // weight decay; not for vectors (norms, biases)
-  std::vector<axis_id> pending;   // axes along which its gradient is left as addends
-  std::vector<axis_id> sharded;   // axes along which the ranks hold different parts of it
-  bool counted = true;            // in norms; not where this rank's copy is another stage's parameter
+  bool decays = true;            // weight decay; not for vectors (norms, biases)
+  std::vector<axis_id> pending;  // axes along which its gradient is left as addends
+  std::vector<axis_id> sharded;  // axes along which the ranks hold different parts of it
+  bool counted = true;           // in norms; not where this rank's copy is another stage's parameter
   ref<weft::slot> slot;
-  array live;                     // where its value is just now, in the compute type
+  array live;  // where its value is just now, in the compute type
 
   placed_slice placed() const {
-    placed_slice at{local.rank};
-    std::copy_n(local.extent, local.rank, at.local);
-    std::copy_n(global.extent, local.rank, at.global);
-    std::copy_n(offset, local.rank, at.first);
+    placed_slice at{local.ndim};
+    std::copy_n(local.extent, local.ndim, at.local);
+    std::copy_n(global.extent, local.ndim, at.global);
+    std::copy_n(offset, local.ndim, at.first);
     return at;
   }
 };
@@ -57,32 +57,33 @@ class parameter_registry {
     return static_cast<int>(units_.size()) - 1;
   }
 
-  /// Makes `w` a parameter of the newest unit. `global` are its global extents. Where rank.extents has one that the ranks don't
-  /// divide, the last of them hold padding, which is zero and stays so. Throws when the ranks don't divide another, and
-  /// when the name is taken: a parameter's initial values are a function of its name.
-  /// Returns its record, where a bias of two dimensions says that it doesn't decay.
+  /// Makes `w` a parameter of the newest unit. `global` are its global extents. Where ctx.extents has one that the
+  /// ranks don't divide, the last of them hold padding, which is zero and stays so. Throws when the ranks don't divide
+  /// another, and when the name is taken: a parameter's initial values are a function of its name. Returns its record,
+  /// where a bias of two dimensions says that it doesn't decay.
   template <any_tensor W>
-  parameter_record& add(context& rank, W& w, std::string name, const shape& global, initial init) {
+  parameter_record& add(context& ctx, W& w, std::string name, const shape& global, initial init) {
     require(!units_.empty(), "parameter ", name, " has no unit; call begin_unit(name) before the first add");
     for (const parameter_unit& u : units_)
       for (const parameter_record& other : u.parameters)
-        require(other.name != name, "two parameters are named ", name, ", which would begin with the same numbers; rename one");
+        require(other.name != name, "two parameters are named ", name,
+                ", which would begin with the same numbers; rename one");
     parameter_record& r = units_.back().parameters.emplace_back();
     r.name = std::move(name);
     r.global = global;
-    r.local = local_shape<W>(rank, global);
+    r.local = local_shape<W>(ctx, global);
     r.init = init;
-    r.decays = global.rank > 1;
+    r.decays = global.ndim > 1;
     r.sharded = stages_;
     int d = 0;
     [&]<class... Es>(dims<Es...>) {
-      ((r.offset[d] = shard_index<layout_of<W>, tag_of<Es>>(rank) * r.local[d], ++d), ...);
+      ((r.offset[d] = shard_index<layout_of<W>, tag_of<Es>>(ctx) * r.local[d], ++d), ...);
     }(dims_of<W>{});
     [&]<class... As>(list<As...>) {
       ((state_on<dual_layout<layout_of<W>>, As>.kind == holds::partial ? r.pending.push_back(id_of<As>) : void()), ...);
       ((state_on<layout_of<W>, As>.kind == holds::shard ? r.sharded.push_back(id_of<As>) : void()), ...);
     }(axes_of<layout_of<W>>{});
-    w.rank = &rank;
+    w.ctx = &ctx;
     w.data.shape = r.local;
     w.data.type = dtype_of<typename W::element_type>;
     r.live = w.data;
@@ -104,8 +105,8 @@ class parameter_registry {
   std::vector<axis_id> stages_;
 };
 
-/// What happens around a unit's use. A parameter store implements it; a model calls it through `in_unit`. A backward in two
-/// parts calls the last two once a part.
+/// What happens around a unit's use. A parameter store implements it; a model calls it through `in_unit`. A backward in
+/// two parts calls the last two once a part.
 class unit_hooks {
  public:
   virtual ~unit_hooks() = default;
@@ -119,44 +120,46 @@ class unit_hooks {
 /// parameters of `unit` (a number that begin_unit returned) and of no other, but for a unit whose in_unit is within.
 /// Shape and placement: f's.
 template <class F, any_tensor X>
-auto in_unit(context& rank, unit_hooks& hooks, int unit, F&& f, const X& x) {
+auto in_unit(context& ctx, unit_hooks& hooks, int unit, F&& f, const X& x) {
   struct boundary {
     unit_hooks* hooks;
     int unit;
   };
-  if (rank.spans) rank.spans->begin("forward " + rank.spans->unit_name(unit));
-  hooks.before_forward(unit, rank.tape != nullptr);
-  if (rank.tape) {
-    tape_node& enter = rank.tape->push();
+  if (ctx.spans) ctx.spans->begin("forward " + ctx.spans->unit_name(unit));
+  hooks.before_forward(unit, ctx.tape != nullptr);
+  if (ctx.tape) {
+    tape_node& enter = ctx.tape->push();
     enter.name = "unit begins";
     enter.in_every_part = true;
     enter.set(boundary{&hooks, unit});
-    if (rank.observer) enter.add_input(x);
-    enter.vjp = [](context& rank, tape_node& node) {
+    if (ctx.observer) enter.add_input(x);
+    enter.vjp = [](context& ctx, tape_node& node) {
       const auto b = node.get<boundary>();
-      if (rank.observer) rank.observer->backward_ends(b.unit, detail::pending_gradient(node.input(0)));
+      if (ctx.observer) ctx.observer->backward_ends(b.unit, detail::pending_gradient(node.input(0)));
       b.hooks->after_backward(b.unit, node.part());
-      if (rank.spans) rank.spans->end();
+      if (ctx.spans) ctx.spans->end();
     };
   }
-  if (rank.observer) rank.observer->forward_begins(unit, x);
+  if (ctx.observer) ctx.observer->forward_begins(unit, x);
   auto y = f(x);
-  if (rank.observer) rank.observer->forward_ends(unit, y, detail::cut_axes<layout_of<decltype(y)>>(), detail::placed(y));
-  if (rank.tape) {
-    tape_node& leave = rank.tape->push();
+  if (ctx.observer) ctx.observer->forward_ends(unit, y, detail::cut_axes<layout_of<decltype(y)>>(), detail::placed(y));
+  if (ctx.tape) {
+    tape_node& leave = ctx.tape->push();
     leave.name = "unit ends";
     leave.in_every_part = true;
     leave.set(boundary{&hooks, unit});
-    if (rank.observer) leave.add_input(y);
-    leave.vjp = [](context& rank, tape_node& node) {
+    if (ctx.observer) leave.add_input(y);
+    leave.vjp = [](context& ctx, tape_node& node) {
       const auto b = node.get<boundary>();
-      if (rank.spans) rank.spans->begin((node.part() == backward_part::weights ? "weight gradients " : "backward ") + rank.spans->unit_name(b.unit));
+      if (ctx.spans)
+        ctx.spans->begin((node.part() == backward_part::weights ? "weight gradients " : "backward ") +
+                         ctx.spans->unit_name(b.unit));
       b.hooks->before_backward(b.unit, node.part());
-      if (rank.observer) rank.observer->backward_begins(b.unit, detail::pending_gradient(node.input(0)));
+      if (ctx.observer) ctx.observer->backward_begins(b.unit, detail::pending_gradient(node.input(0)));
     };
   }
   hooks.after_forward(unit);
-  if (rank.spans) rank.spans->end();
+  if (ctx.spans) ctx.spans->end();
   return y;
 }
 

@@ -1,5 +1,6 @@
 // RoPE scalings: the inverse frequencies with which a model trained on short sequences reads longer ones.
-// Invariant: numbers only, in double; what turns the vectors is op/rope.hpp. The names are those of Hugging Face's rope_scaling.
+// Invariant: numbers only, in double; what turns the vectors is op/rope.hpp. The names are those of Hugging Face's
+// rope_scaling.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +16,10 @@ namespace weft {
 /// Which scaling, each with its source.
 enum class rope_kind : std::uint8_t {
   none,     // Su et al. 2021
-  linear,   // every angle divided by `factor`: position interpolation, Chen et al. 2023 (arXiv 2306.15595) and kaiokendev
-  dynamic,  // theta grows with the sequence once that is longer than the original: "NTK-aware", bloc97 and emozilla 2023
+  linear,   // every angle divided by `factor`: position interpolation, Chen et al. 2023 (arXiv 2306.15595) and
+            // kaiokendev
+  dynamic,  // theta grows with the sequence once that is longer than the original: "NTK-aware", bloc97 and emozilla
+            // 2023
   yarn,     // fast turns kept, slow ones interpolated, a ramp between: Peng et al. 2023 (arXiv 2309.00071)
   llama3,   // the same idea by wavelength: Llama 3.1's released code (Grattafiori et al. 2024)
 };
@@ -24,25 +27,27 @@ enum class rope_kind : std::uint8_t {
 /// A scaling and its numbers; those that a kind doesn't name are not read by it.
 struct rope_scaling {
   rope_kind kind = rope_kind::none;
-  double factor = 1;                  // how many times longer than the original
-  std::int64_t original_max_seq = 0;  // tokens the model was trained on; 0: max_seq
-  double attention_factor = 0;        // yarn: multiplies cosines and sines; 0: 0.1 ln(factor) + 1
-  double beta_fast = 32, beta_slow = 1;                  // yarn: turns within the original length where the ramp ends
-  double low_freq_factor = 1, high_freq_factor = 4;      // llama3: the same
+  double factor = 1;                                 // how many times longer than the original
+  std::int64_t original_max_seq = 0;                 // tokens the model was trained on; 0: max_seq
+  double attention_factor = 0;                       // yarn: multiplies cosines and sines; 0: 0.1 ln(factor) + 1
+  double beta_fast = 32, beta_slow = 1;              // yarn: turns within the original length where the ramp ends
+  double low_freq_factor = 1, high_freq_factor = 4;  // llama3: the same
 
   friend bool operator==(const rope_scaling&, const rope_scaling&) = default;
 
   /// With every 0 filled in. Throws weft::error when a number has no meaning.
   rope_scaling resolved(std::int64_t max_seq) const {
     rope_scaling s = *this;
-    require(s.factor >= 1, "the rope scaling's factor is ", s.factor, "; it says how many times longer sequences become, so it is at least 1");
+    require(s.factor >= 1, "the rope scaling's factor is ", s.factor,
+            "; it says how many times longer sequences become, so it is at least 1");
     if (s.original_max_seq == 0) s.original_max_seq = max_seq;
-    require(s.original_max_seq >= 1, "the rope scaling's original_max_seq is ", s.original_max_seq, "; it has to be at least 1");
+    require(s.original_max_seq >= 1, "the rope scaling's original_max_seq is ", s.original_max_seq,
+            "; it has to be at least 1");
     if (s.attention_factor == 0) s.attention_factor = s.kind == rope_kind::yarn ? 0.1 * std::log(s.factor) + 1 : 1;
-    require(s.beta_fast >= s.beta_slow && s.beta_slow > 0, "the rope scaling's beta_fast ", s.beta_fast, " and beta_slow ", s.beta_slow,
-            " are turns, the first not fewer than the second, both above 0");
-    require(s.high_freq_factor > s.low_freq_factor && s.low_freq_factor > 0, "the rope scaling's low_freq_factor ", s.low_freq_factor,
-            " is above 0 and below high_freq_factor, which is ", s.high_freq_factor);
+    require(s.beta_fast >= s.beta_slow && s.beta_slow > 0, "the rope scaling's beta_fast ", s.beta_fast,
+            " and beta_slow ", s.beta_slow, " are turns, the first not fewer than the second, both above 0");
+    require(s.high_freq_factor > s.low_freq_factor && s.low_freq_factor > 0, "the rope scaling's low_freq_factor ",
+            s.low_freq_factor, " is above 0 and below high_freq_factor, which is ", s.high_freq_factor);
     return s;
   }
 };
@@ -65,7 +70,8 @@ inline double rope_pair_of(double turns, double length, double head_dim, double 
 }  // namespace detail
 
 /// Frequencies for sequences of `length` tokens (of which only `dynamic` takes notice). `scaling` is resolved.
-inline rope_frequencies frequencies_of(const rope_scaling& scaling, std::int64_t head_dim, double theta, std::int64_t length) {
+inline rope_frequencies frequencies_of(const rope_scaling& scaling, std::int64_t head_dim, double theta,
+                                       std::int64_t length) {
   const auto width = static_cast<double>(head_dim), original = static_cast<double>(scaling.original_max_seq);
   const double factor = scaling.factor;
   if (scaling.kind == rope_kind::dynamic && length > scaling.original_max_seq) {

@@ -1,5 +1,5 @@
-// Grouped-query self-attention with rotary positions. Invariant: heads are sharded over tp, so the outcome's sum is pending
-// there.
+// Grouped-query self-attention with rotary positions. Invariant: heads are sharded over tp, so the outcome's sum is
+// pending there.
 #pragma once
 
 #include <weft/nn/parameters.hpp>
@@ -29,12 +29,12 @@ struct self_attention {
 
   /// Registers the weights as prefix + "query", "key", "value", "out", born normal with these deviations (`out_stddev`:
   /// out's). width: of hidden; size: of one head; all global.
-  void add_to(parameter_registry& registry, context& rank, const std::string& prefix, std::int64_t width, std::int64_t n_heads,
-              std::int64_t n_kv_heads, std::int64_t size, double stddev, double out_stddev) {
-    registry.add(rank, query, prefix + "query", {3, {n_heads, size, width}}, {stddev});
-    registry.add(rank, key, prefix + "key", {3, {n_kv_heads, size, width}}, {stddev});
-    registry.add(rank, values, prefix + "value", {3, {n_kv_heads, size, width}}, {stddev});
-    registry.add(rank, out, prefix + "out", {3, {width, n_heads, size}}, {out_stddev});
+  void add_to(parameter_registry& registry, context& ctx, const std::string& prefix, std::int64_t width,
+              std::int64_t n_heads, std::int64_t n_kv_heads, std::int64_t size, double stddev, double out_stddev) {
+    registry.add(ctx, query, prefix + "query", {3, {n_heads, size, width}}, {stddev});
+    registry.add(ctx, key, prefix + "key", {3, {n_kv_heads, size, width}}, {stddev});
+    registry.add(ctx, values, prefix + "value", {3, {n_kv_heads, size, width}}, {stddev});
+    registry.add(ctx, out, prefix + "out", {3, {width, n_heads, size}}, {out_stddev});
   }
 };
 

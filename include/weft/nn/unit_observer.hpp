@@ -17,8 +17,8 @@ class unit_observer {
   virtual ~unit_observer() = default;
   /// `x` flows in; the unit's weights are at hand.
   virtual void forward_begins(int unit, const value& x) = 0;
-  /// `y` flows out. `cut`: the axes along which the ranks hold different parts of it, or different addends; `at`: where this
-  /// rank's lies.
+  /// `y` flows out. `cut`: the axes along which the ranks hold different parts of it, or different addends; `at`: where
+  /// this rank's lies.
   virtual void forward_ends(int unit, const value& y, const std::vector<axis_id>& cut, const placed_slice& at) = 0;
   /// The gradient of what flowed out; null where there is none.
   virtual void backward_begins(int unit, const array* gradient) = 0;
@@ -30,13 +30,13 @@ class unit_observer {
 /// Lets `by` look for the life of the object.
 class observing {
  public:
-  observing(context& rank, unit_observer* by) : rank_(rank), before_(std::exchange(rank.observer, by)) {}
-  ~observing() { rank_.observer = before_; }
+  observing(context& ctx, unit_observer* by) : ctx_(ctx), before_(std::exchange(ctx.observer, by)) {}
+  ~observing() { ctx_.observer = before_; }
   observing(const observing&) = delete;
   observing& operator=(const observing&) = delete;
 
  private:
-  context& rank_;
+  context& ctx_;
   unit_observer* before_;
 };
 

@@ -1,6 +1,6 @@
-// The types of a model's weights under a strategy. Invariant: to the model's reader a weight is invariant wherever it isn't
-// sharded; operators see it `replicate` over the axes that share out tokens, so its gradient is left pending there for
-// the sharding policy to finish.
+// The types of a model's weights under a strategy. Invariant: to the model's reader a weight is invariant wherever it
+// isn't sharded; operators see it `replicate` over the axes that share out tokens, so its gradient is left pending
+// there for the sharding policy to finish.
 #pragma once
 
 #include <weft/policy/strategy.hpp>
@@ -9,7 +9,8 @@
 namespace weft {
 
 namespace detail {
-template <class Axes> struct shared_out;
+template <class Axes>
+struct shared_out;
 template <class... As>
 struct shared_out<list<As...>> {
   using whole = replicate<As...>;
@@ -21,16 +22,24 @@ struct shared_out<list<As...>> {
 template <class S, class Dims, class... Placements>
 using weight =
     basic_tensor<typename S::precision::compute, Dims,
-                 place<Placements..., typename detail::shared_out<batch_axes_of<typename S::sharding>>::whole>, typename S::backend>;
+                 place<Placements..., typename detail::shared_out<batch_axes_of<typename S::sharding>>::whole>,
+                 typename S::backend>;
 
 /// Token ids under a strategy, [batch/dp, seq].
 template <class S>
-using token_ids = basic_tensor<std::int32_t, dims<batch, seq>, place<typename detail::shared_out<batch_axes_of<typename S::sharding>>::slice>,
-                               typename S::backend>;
+using token_ids =
+    basic_tensor<std::int32_t, dims<batch, seq>,
+                 place<typename detail::shared_out<batch_axes_of<typename S::sharding>>::slice>, typename S::backend>;
 
 namespace detail {
-template <class S, class Dims, bool Sequence> struct norm_weight { using type = weight<S, Dims>; };
-template <class S, class Dims> struct norm_weight<S, Dims, true> { using type = weight<S, Dims, replicate<tp>>; };
+template <class S, class Dims, bool Sequence>
+struct norm_weight {
+  using type = weight<S, Dims>;
+};
+template <class S, class Dims>
+struct norm_weight<S, Dims, true> {
+  using type = weight<S, Dims, replicate<tp>>;
+};
 }  // namespace detail
 
 /// A weight between the blocks' contractions: under sequence parallelism its gradient is pending over tp as well.

@@ -20,23 +20,32 @@ namespace detail {
 template <class Backend, class T>
 struct attention_operator {
   static value forward(const value& q, const value& k, const value& v, attention_options options) {
-    context& rank = *q.rank;
+    context& ctx = *q.ctx;
     const shape &sq = q.held().shape, &sk = k.held().shape;
-    const attention_shape s{sq[0], sq[1], sk[1], sq[2], sk[2], sq[3],
-                            options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(sq[3])), options.causal};
-    require(s.heads % s.kv_heads == 0, "attention: ", s.heads, " query heads don't divide into groups of ", s.kv_heads, " key and value heads");
+    const attention_shape s{sq[0],
+                            sq[1],
+                            sk[1],
+                            sq[2],
+                            sk[2],
+                            sq[3],
+                            options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(sq[3])),
+                            options.causal};
+    require(s.heads % s.kv_heads == 0, "attention: ", s.heads, " query heads don't divide into groups of ", s.kv_heads,
+            " key and value heads");
     require(sk == v.held().shape, "attention: keys and values have different sizes");
-    require(sq[0] == sk[0] && sq[3] == sk[3], "attention: queries have ", sq[0], " sequences and heads of width ", sq[3], ", keys have ", sk[0],
-            " and ", sk[3], "; both have to agree");
-    value out{q.rank, {}, {}};
+    require(sq[0] == sk[0] && sq[3] == sk[3], "attention: queries have ", sq[0], " sequences and heads of width ",
+            sq[3], ", keys have ", sk[0], " and ", sk[3], "; both have to agree");
+    value out{q.ctx, {}, {}};
     array lse;
-    if (!recalled(rank, "attention", out.data, lse)) {
-      out.data = rank.make(dtype_of<T>, sq);
-      lse = rank.make(dtype_of<accumulate_t<T>>, {3, {s.batch, s.heads, s.q_len}});
-      Backend::attention(rank.queue<Backend>(), s, q.held().template as<T>(), k.held().template as<T>(), v.held().template as<T>(),
-                         out.data.template as<T>(), lse.as<accumulate_t<T>>());
-      computed(rank, {"attention", (s.causal ? 2.0 : 4.0) * static_cast<double>(sq.elements()) * static_cast<double>(s.kv_len)},
-               {&out.data, &lse}, q, k, v);
+    if (!recalled(ctx, "attention", out.data, lse)) {
+      out.data = ctx.make(dtype_of<T>, sq);
+      lse = ctx.make(dtype_of<accumulate_t<T>>, {3, {s.batch, s.heads, s.q_len}});
+      Backend::attention(ctx.queue<Backend>(), s, q.held().template as<T>(), k.held().template as<T>(),
+                         v.held().template as<T>(), out.data.template as<T>(), lse.as<accumulate_t<T>>());
+      computed(
+          ctx,
+          {"attention", (s.causal ? 2.0 : 4.0) * static_cast<double>(sq.elements()) * static_cast<double>(s.kv_len)},
+          {&out.data, &lse}, q, k, v);
     }
     if (tape_node* node = record("attention", out, vjp, q, k, v)) {
       node->set(s);
@@ -48,16 +57,18 @@ struct attention_operator {
     }
     return out;
   }
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     const auto s = node.template get<attention_shape>();
     gradient_target d[3];
     for (int i = 0; i < 3; ++i)  // the kernel writes all three; one that is not wanted goes nowhere
-      d[i] = node.input(i) ? target_apart<Backend, T>(rank, node, i) : gradient_target{rank.make(dtype_of<T>, node.saved(i).shape), false};
-    Backend::attention_backward(rank.queue<Backend>(), s, node.saved(0).template as<T>(), node.saved(1).template as<T>(),
+      d[i] = node.input(i) ? target_apart<Backend, T>(ctx, node, i)
+                           : gradient_target{ctx.make(dtype_of<T>, node.saved(i).shape), false};
+    Backend::attention_backward(ctx.queue<Backend>(), s, node.saved(0).template as<T>(), node.saved(1).template as<T>(),
                                 node.saved(2).template as<T>(), node.saved(3).template as<T>(),
                                 node.saved(4).template as<accumulate_t<T>>(), node.output_gradient().template as<T>(),
-                                d[0].to.template as<T>(), d[0].add, d[1].to.template as<T>(), d[1].add, d[2].to.template as<T>(), d[2].add);
-    for (int i = 0; i < 3; ++i) settle<Backend, T>(rank, node, i, d[i]);
+                                d[0].to.template as<T>(), d[0].add, d[1].to.template as<T>(), d[1].add,
+                                d[2].to.template as<T>(), d[2].add);
+    for (int i = 0; i < 3; ++i) settle<Backend, T>(ctx, node, i, d[i]);
   }
 };
 
@@ -71,52 +82,61 @@ constexpr bool attention_agrees() {
 
 // And over the same axes, in the same order.
 template <class Q, class K>
-inline constexpr bool attention_cut_alike = []<class B, class S, class H, class W, class B2, class S2, class H2, class W2>(
-                                                dims<B, S, H, W>, dims<B2, S2, H2, W2>) {
-  return std::same_as<shard_axes<layout_of<Q>, tag_of<B>>, shard_axes<layout_of<K>, tag_of<B2>>> &&
-         std::same_as<shard_axes<layout_of<Q>, tag_of<H>>, shard_axes<layout_of<K>, tag_of<H2>>>;
-}(dims_of<Q>{}, dims_of<K>{});
+inline constexpr bool attention_cut_alike =
+    []<class B, class S, class H, class W, class B2, class S2, class H2, class W2>(dims<B, S, H, W>,
+                                                                                   dims<B2, S2, H2, W2>) {
+      return std::same_as<shard_axes<layout_of<Q>, tag_of<B>>, shard_axes<layout_of<K>, tag_of<B2>>> &&
+             std::same_as<shard_axes<layout_of<Q>, tag_of<H>>, shard_axes<layout_of<K>, tag_of<H2>>>;
+    }(dims_of<Q>{}, dims_of<K>{});
 
-template <class Q, class K, class V, class Axes> struct attention_rule;
+template <class Q, class K, class V, class Axes>
+struct attention_rule;
 template <class Q, class K, class V, class... As>
 struct attention_rule<Q, K, V, list<As...>> {
   static constexpr bool agrees = ((attention_agrees<Q, K, As>() && attention_agrees<Q, V, As>()) && ...) &&
                                  attention_cut_alike<Q, K> && attention_cut_alike<Q, V>;
   template <class A>
   static constexpr auto on() {
-    if constexpr (state_on<layout_of<Q>, A>.kind == holds::shard) return typename shard_on<layout_of<Q>, A>::type{};
-    else if constexpr (state_on<layout_of<Q>, A>.kind == holds::replicate || state_on<layout_of<K>, A>.kind == holds::replicate ||
-                       state_on<layout_of<V>, A>.kind == holds::replicate) return replicate<A>{};
-    else return invariant<A>{};
+    if constexpr (state_on<layout_of<Q>, A>.kind == holds::shard)
+      return typename shard_on<layout_of<Q>, A>::type{};
+    else if constexpr (state_on<layout_of<Q>, A>.kind == holds::replicate ||
+                       state_on<layout_of<K>, A>.kind == holds::replicate ||
+                       state_on<layout_of<V>, A>.kind == holds::replicate)
+      return replicate<A>{};
+    else
+      return invariant<A>{};
   }
   using layout = typename insert_all<weft::layout<>, decltype(on<As>())...>::type;
 };
 
 }  // namespace detail
 
-/// softmax(q k^T * scale) v. Shape: q [batch, seq, heads, head_dim]; k, v [batch, keys, kv_heads, head_dim] in this order, whatever
-/// the tags; out as q. heads is a multiple of kv_heads, head h attends with kv head h / (heads / kv_heads).
-/// Causal: query i sees keys j <= i + keys - seq. Placement: batch or heads sharded alike on all three, the rest whole.
-/// Cost: 4 * batch * heads * seq * keys * head_dim operations forward (half of it if causal), 2.5 times that backward.
-/// Throws weft::error when heads is no multiple of kv_heads, or sizes don't agree. Source: Vaswani et al. 2017; groups
-/// of heads: Ainslie et al. 2023; computed in blocks, without the matrix of scores: Dao et al. 2022.
+/// softmax(q k^T * scale) v. Shape: q [batch, seq, heads, head_dim]; k, v [batch, keys, kv_heads, head_dim] in this
+/// order, whatever the tags; out as q. heads is a multiple of kv_heads, head h attends with kv head h / (heads /
+/// kv_heads). Causal: query i sees keys j <= i + keys - seq. Placement: batch or heads sharded alike on all three, the
+/// rest whole. Cost: 4 * batch * heads * seq * keys * head_dim operations forward (half of it if causal), 2.5 times
+/// that backward. Throws weft::error when heads is no multiple of kv_heads, or sizes don't agree. Source: Vaswani et
+/// al. 2017; groups of heads: Ainslie et al. 2023; computed in blocks, without the matrix of scores: Dao et al. 2022.
 template <any_tensor Q, any_tensor K, any_tensor V>
 auto attention(const Q& q, const K& k, const V& v, attention_options options = {}) {
-  static_assert(dims_of<Q>::rank == 4 && dims_of<K>::rank == 4 && std::same_as<dims_of<K>, dims_of<V>>,
-                "weft: attention(q, k, v) takes q [batch, seq, heads, head_dim] and k, v [batch, keys, kv_heads, head_dim]");
-  static_assert(std::same_as<typename Q::element_type, typename K::element_type> && std::same_as<typename Q::element_type, typename V::element_type>,
+  static_assert(
+      dims_of<Q>::ndim == 4 && dims_of<K>::ndim == 4 && std::same_as<dims_of<K>, dims_of<V>>,
+      "weft: attention(q, k, v) takes q [batch, seq, heads, head_dim] and k, v [batch, keys, kv_heads, head_dim]");
+  static_assert(std::same_as<typename Q::element_type, typename K::element_type> &&
+                    std::same_as<typename Q::element_type, typename V::element_type>,
                 "weft: attention(q, k, v) takes one element type; cast<T>(x) the others");
   static_assert(!has_partial<layout_of<Q>> && !has_partial<layout_of<K>> && !has_partial<layout_of<V>>,
                 "weft: attention of a pending sum is not the sum of the attentions: all_reduce<axis> it first");
   using rule = detail::attention_rule<Q, K, V, axes_of_all<layout_of<Q>, layout_of<K>, layout_of<V>>>;
-  static_assert(rule::agrees,
-                "weft: attention needs batch or heads sharded alike for queries, keys and values, and the sequence whole: "
-                "all_gather<axis> the sequence or all_to_all<heads, axis> it");
+  static_assert(
+      rule::agrees,
+      "weft: attention needs batch or heads sharded alike for queries, keys and values, and the sequence whole: "
+      "all_gather<axis> the sequence or all_to_all<heads, axis> it");
   if constexpr (rule::agrees) {
     using result = basic_tensor<typename Q::element_type, dims_of<Q>, typename rule::layout, typename Q::backend>;
     return result(detail::attention_operator<typename Q::backend, typename Q::element_type>::forward(
-        detail::promoted<typename rule::layout>(q), detail::promoted<typename rule::layout>(k), detail::promoted<typename rule::layout>(v),
-        options));
+        detail::promoted<typename rule::layout>(q), detail::promoted<typename rule::layout>(k),
+        detail::promoted<typename rule::layout>(v), options));
   }
 }
 

@@ -1,5 +1,6 @@
 // Contraction: the sum over named dimensions of a product. Dimensions that both sides have and that are not summed are
-// batch dimensions. Invariant: a contracted dimension sharded on both sides leaves a sum pending; on one side it is refused.
+// batch dimensions. Invariant: a contracted dimension sharded on both sides leaves a sum pending; on one side it is
+// refused.
 #pragma once
 
 #include <weft/op/contract_engine.hpp>
@@ -9,13 +10,12 @@
 namespace weft {
 
 /// contract<k...>(a, b): out[batch..., a's..., b's...] = sum over k of a * b.
-/// Shape: a's dimensions without k, in their order, then those of b that a lacks. Sums are in float (double for double);
-/// where k is several dimensions that don't lie alike on both sides, a 16-bit outcome is rounded once for each index of the
-/// outer ones.
-/// Placement, on each axis: k sharded on both sides gives partial; a kept dimension sharded on one side stays sharded, the
-/// other side being whole; partial times whole is partial. Throws weft::error when shared extents differ, and when a summed
-/// dimension is padded.
-/// Cost: 2 * |out| * |k| operations forward, twice that backward.
+/// Shape: a's dimensions without k, in their order, then those of b that a lacks. Sums are in float (double for
+/// double); where k is several dimensions that don't lie alike on both sides, a 16-bit outcome is rounded once for each
+/// index of the outer ones. Placement, on each axis: k sharded on both sides gives partial; a kept dimension sharded on
+/// one side stays sharded, the other side being whole; partial times whole is partial. Throws weft::error when shared
+/// extents differ, and when a summed dimension is padded. Cost: 2 * |out| * |k| operations forward, twice that
+/// backward.
 template <dimension... Ks, any_tensor A, any_tensor B>
 auto contract(const A& a, const B& b) {
   static_assert(sizeof...(Ks) > 0, "weft: contract<dim...>(a, b) names the dimensions to sum over");
@@ -29,7 +29,8 @@ auto contract(const A& a, const B& b) {
     using result = basic_tensor<typename A::element_type, out_dims, typename rule::layout, typename A::backend>;
     using engine = detail::contraction<typename A::backend, typename A::element_type>;
     static constexpr auto labels = detail::labels_of<dims_of<A>, dims_of<B>, out_dims>();
-    return result(engine::forward(detail::promoted<typename rule::layout>(a), detail::promoted<typename rule::layout>(b), labels));
+    return result(engine::forward(detail::promoted<typename rule::layout>(a),
+                                  detail::promoted<typename rule::layout>(b), labels));
   }
 }
 

@@ -9,18 +9,18 @@ namespace weft::detail {
 
 /// Which label (0 ... count-1) each dimension of a, b and the outcome has.
 struct contraction_labels {
-  std::int8_t count = 0, rank[3] = {};
-  std::int8_t of[3][max_rank] = {};
+  std::int8_t count = 0, ndim[3] = {};
+  std::int8_t of[3][max_ndim] = {};
 };
 
 template <class DA, class DB, class DC>
 constexpr contraction_labels labels_of() {
   using all = dims_concat<DA, dims_missing<DB, DA>>;
-  static_assert(all::rank <= max_rank, "weft: a contraction of more than 8 different dimensions");
+  static_assert(all::ndim <= max_ndim, "weft: a contraction of more than 8 different dimensions");
   contraction_labels out;
-  out.count = all::rank;
+  out.count = all::ndim;
   const auto fill = [&]<class... Es>(int which, dims<Es...>) {
-    ((out.of[which][out.rank[which]++] = static_cast<std::int8_t>(all::template index<tag_of<Es>>)), ...);
+    ((out.of[which][out.ndim[which]++] = static_cast<std::int8_t>(all::template index<tag_of<Es>>)), ...);
   };
   fill(0, DA{});
   fill(1, DB{});
@@ -40,16 +40,16 @@ struct labelled {
 };
 
 struct contraction_plan {
-  labelled label[max_rank];
+  labelled label[max_ndim];
   int count = 0;
 
   // Strides of row-major arrays for the operands in the order (first, second, out).
   [[gnu::noinline]] contraction_plan(const contraction_labels& l, const shape* shapes[3], const int order[3]) {
-    labelled all[max_rank] = {};
+    labelled all[max_ndim] = {};
     for (int slot = 0; slot < 3; ++slot) {
       const int which = order[slot];
       std::int64_t stride = 1;
-      for (int d = l.rank[which] - 1; d >= 0; --d) {
+      for (int d = l.ndim[which] - 1; d >= 0; --d) {
         labelled& entry = all[l.of[which][d]];
         entry.size = (*shapes[which])[d];
         entry.stride[slot] = stride;
@@ -78,9 +78,10 @@ struct contraction_plan {
 
 /// out (+)= sum of first * second over the labels that out lacks.
 template <class Backend, class T, class Out>
-void run_contraction(typename Backend::queue& queue, const contraction_plan& plan, const T* a, const T* b, Out* c, bool add) {
-  // The product takes one label of each role: for rows and columns the one contiguous in the outcome or else the largest,
-  // for sums and batches the largest. The others are loops around it.
+void run_contraction(typename Backend::queue& queue, const contraction_plan& plan, const T* a, const T* b, Out* c,
+                     bool add) {
+  // The product takes one label of each role: for rows and columns the one contiguous in the outcome or else the
+  // largest, for sums and batches the largest. The others are loops around it.
   int pick[4] = {-1, -1, -1, -1};
   const auto better = [&](int i, int than, int role) {
     if (than < 0) return true;
@@ -110,7 +111,8 @@ void run_contraction(typename Backend::queue& queue, const contraction_plan& pla
   }
   if (sizes.n == 1) cs.column = 1;
   const auto product = [&](const T* x, const T* y, Out* z, bool accumulate) {
-    Backend::matmul(queue, sizes, exchanged ? y : x, exchanged ? bs : as, exchanged ? x : y, exchanged ? as : bs, z, cs, accumulate);
+    Backend::matmul(queue, sizes, exchanged ? y : x, exchanged ? bs : as, exchanged ? x : y, exchanged ? as : bs, z, cs,
+                    accumulate);
   };
   // Columns that are not contiguous (a batch dimension lies inside them in the outcome): one column at a time.
   const bool by_column = cs.column != 1;
@@ -118,8 +120,7 @@ void run_contraction(typename Backend::queue& queue, const contraction_plan& pla
     if (!by_column) return product(x, y, z, accumulate);
     const matmul_shape all = std::exchange(sizes, {sizes.batch, sizes.m, 1, sizes.k});
     const strides out = std::exchange(cs, {cs.row, 1, cs.batch});
-    for (std::int64_t j = 0; j < all.n; ++j)
-      product(x, y + j * bs.column, z + j * out.column, accumulate);
+    for (std::int64_t j = 0; j < all.n; ++j) product(x, y + j * bs.column, z + j * out.column, accumulate);
     sizes = all;
     cs = out;
   };
@@ -128,7 +129,8 @@ void run_contraction(typename Backend::queue& queue, const contraction_plan& pla
     if (i == plan.count) return columns_of(x, y, z, accumulate);
     const labelled& l = plan.label[i];
     for (std::int64_t k = 0; k < l.size; ++k)
-      self(self, i + 1, x + k * l.stride[0], y + k * l.stride[1], z + k * l.stride[2], accumulate || (l.role() == 3 && k > 0));
+      self(self, i + 1, x + k * l.stride[0], y + k * l.stride[1], z + k * l.stride[2],
+           accumulate || (l.role() == 3 && k > 0));
   };
   loop(loop, 0, a, b, c, add);
 }
@@ -141,20 +143,20 @@ struct contraction {
   };
 
   static value forward(const value& a, const value& b, const contraction_labels& labels) {
-    context& rank = *a.rank;
+    context& ctx = *a.ctx;
     attributes at{labels, {a.held().shape, b.held().shape, {}}};
     shape& out = at.shapes[2];
-    for (int d = 0; d < labels.rank[2]; ++d) {
+    for (int d = 0; d < labels.ndim[2]; ++d) {
       for (int which = 0; which < 2; ++which)
-        for (int e = 0; e < labels.rank[which]; ++e)
+        for (int e = 0; e < labels.ndim[which]; ++e)
           if (labels.of[which][e] == labels.of[2][d]) out.extent[d] = at.shapes[which][e];
     }
-    out.rank = labels.rank[2];
-    value c{a.rank, {}, {}};
-    if (!recalled(rank, "contract", c.data)) {
-      c.data = rank.make(dtype_of<T>, out);
-      run<T>(rank, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.data.template as<T>(), false);
-      computed(rank, {"contract", operations(at)}, {&c.data}, a, b);
+    out.ndim = labels.ndim[2];
+    value c{a.ctx, {}, {}};
+    if (!recalled(ctx, "contract", c.data)) {
+      c.data = ctx.make(dtype_of<T>, out);
+      run<T>(ctx, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.data.template as<T>(), false);
+      computed(ctx, {"contract", operations(at)}, {&c.data}, a, b);
     }
     if (tape_node* node = record("contract", c, vjp, a, b)) {
       node->set(at);
@@ -170,35 +172,36 @@ struct contraction {
   };
   // 2 * |out| * |k|: twice the product of all labels' sizes.
   static double operations(const attributes& at) {
-    double size[max_rank], product = 2;
+    double size[max_ndim], product = 2;
     for (int which = 0; which < 2; ++which)
-      for (int d = 0; d < at.labels.rank[which]; ++d) size[at.labels.of[which][d]] = static_cast<double>(at.shapes[which][d]);
+      for (int d = 0; d < at.labels.ndim[which]; ++d)
+        size[at.labels.of[which][d]] = static_cast<double>(at.shapes[which][d]);
     for (int i = 0; i < at.labels.count; ++i) product *= size[i];
     return product;
   }
   template <class Out>
-  static void run(context& rank, const attributes& at, order o, const T* x, const T* y, Out* z, bool add) {
+  static void run(context& ctx, const attributes& at, order o, const T* x, const T* y, Out* z, bool add) {
     const shape* shapes[3] = {&at.shapes[0], &at.shapes[1], &at.shapes[2]};
     const int which[3] = {o.first, o.second, o.out};
-    run_contraction<Backend>(rank.queue<Backend>(), contraction_plan(at.labels, shapes, which), x, y, z, add);
+    run_contraction<Backend>(ctx.queue<Backend>(), contraction_plan(at.labels, shapes, which), x, y, z, add);
   }
 
   // Gradients are contractions too: da = dc * b over c's other dimensions, db = a * dc.
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
     const T* dc = node.output_gradient().template as<T>();
-    into(rank, node, 0, at, {2, 1, 0}, dc, node.saved(1).template as<T>());
-    into(rank, node, 1, at, {0, 2, 1}, node.saved(0).template as<T>(), dc);
+    into(ctx, node, 0, at, {2, 1, 0}, dc, node.saved(1).template as<T>());
+    into(ctx, node, 1, at, {0, 2, 1}, node.saved(0).template as<T>(), dc);
   }
-  static void into(context& rank, tape_node& node, int input, const attributes& at, order o, const T* x, const T* y) {
+  static void into(context& ctx, tape_node& node, int input, const attributes& at, order o, const T* x, const T* y) {
     if (!node.input(input)) return;
     if constexpr (!std::is_same_v<T, float> && !std::is_same_v<T, double>) {
       if (node.input(input)->type == dtype::f32) {  // main gradients: the float accumulators go straight into them
-        const gradient_target to = target<Backend>(rank, node, input);
-        return run(rank, at, o, x, y, to.to.template as<float>(), to.add);
+        const gradient_target to = target<Backend>(ctx, node, input);
+        return run(ctx, at, o, x, y, to.to.template as<float>(), to.add);
       }
     }
-    through<Backend, T>(rank, node, input, [&](T* z, bool add) { run(rank, at, o, x, y, z, add); });
+    through<Backend, T>(ctx, node, input, [&](T* z, bool add) { run(ctx, at, o, x, y, z, add); });
   }
 };
 

@@ -1,5 +1,6 @@
-// The conversions between placements: the only operators that move data between ranks. Each names its axis, so a reader of
-// a model sees every byte that moves forward. Invariant: the gradient takes the transposed way (core/conversion.hpp).
+// The conversions between placements: the only operators that move data between ranks. Each names its axis, so a reader
+// of a model sees every byte that moves forward. Invariant: the gradient takes the transposed way
+// (core/conversion.hpp).
 #pragma once
 
 #include <weft/autograd/tape.hpp>
@@ -19,17 +20,19 @@ using conversion_vjp = void (*)(context&, tape_node&);
 
 template <class Backend>
 struct conversion {
-  static value forward(const value& x, axis_id axis, const ways& way, moved_dim from, moved_dim to, conversion_vjp vjp) {
-    context& rank = *x.rank;
-    axis_group* group = rank.group(axis);
+  static value forward(const value& x, axis_id axis, const ways& way, moved_dim from, moved_dim to,
+                       conversion_vjp vjp) {
+    context& ctx = *x.ctx;
+    axis_group* group = ctx.group(axis);
     if (!group) return x;
-    value y{x.rank, {}, {}};
-    if (way.what == movement::none || way.what == movement::keep_first) {  // where nothing is computed nothing is remembered
-      y.data = way.there(rank, *group, x.held(), from, to);
-      if (way.what == movement::keep_first && rank.replay) rank.replay->looked_at(x);
-    } else if (!recalled(rank, name_of(way.what), y.data)) {
-      y.data = way.there(rank, *group, x.held(), from, to);
-      computed(rank, {name_of(way.what), 0, received_bytes(way.what, x.held(), y.data, group->degree)}, {&y.data}, x);
+    value y{x.ctx, {}, {}};
+    if (way.what == movement::none ||
+        way.what == movement::keep_first) {  // where nothing is computed nothing is remembered
+      y.data = way.there(ctx, *group, x.held(), from, to);
+      if (way.what == movement::keep_first && ctx.replay) ctx.replay->looked_at(x);
+    } else if (!recalled(ctx, name_of(way.what), y.data)) {
+      y.data = way.there(ctx, *group, x.held(), from, to);
+      computed(ctx, {name_of(way.what), 0, received_bytes(way.what, x.held(), y.data, group->degree)}, {&y.data}, x);
     }
     if (tape_node* node = record("convert", y, vjp, x)) {
       node->set(conversion_attributes{axis, way.back, from, to});
@@ -39,20 +42,20 @@ struct conversion {
   }
   /// Of a conversion of elements of type T.
   template <class T>
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     const auto a = node.get<conversion_attributes>();
-    contribute<Backend, T>(rank, node, 0, a.back(rank, *rank.group(a.axis), node.output_gradient(), a.to, a.from));
+    contribute<Backend, T>(ctx, node, 0, a.back(ctx, *ctx.group(a.axis), node.output_gradient(), a.to, a.from));
   }
 
   /// `invariant -> replicate`, once a tape.
   static value promote(const value& x, axis_id axis, conversion_vjp vjp) {
-    context& rank = *x.rank;
-    if (!x.slot || !rank.tape || !rank.group(axis)) return x;
+    context& ctx = *x.ctx;
+    if (!x.slot || !ctx.tape || !ctx.group(axis)) return x;
     ref<slot>& made = x.slot->promotions;
-    if (made && made->epoch != rank.tape->epoch()) made = {};  // for another tape
+    if (made && made->epoch != ctx.tape->epoch()) made = {};  // for another tape
     for (ref<slot> s = made; s; s = s->next)
-      if (s->promoted_over == axis) return {x.rank, x.data, s};
-    value y{x.rank, x.data, {}};
+      if (s->promoted_over == axis) return {x.ctx, x.data, s};
+    value y{x.ctx, x.data, {}};
     tape_node* node = record("promote", y, vjp, x);
     y.slot->live = x.slot->live;
     y.slot->keep_as(*x.slot);
@@ -67,69 +70,95 @@ struct conversion {
 template <class Dims>
 constexpr int position_of(on_axis at) {
   if (at.kind == holds::shard)
-    for (int i = 0; i < Dims::rank; ++i)
+    for (int i = 0; i < Dims::ndim; ++i)
       if (Dims::names[i] == at.dim) return i;
   return -1;
 }
 
-// The dimension that `at` shards over A, and its extent over all of A's ranks: as the context knows it, if x is a share of it.
+// The dimension that `at` shards over A, and its extent over all of A's ranks: as the context knows it, if x is a share
+// of it.
 template <class A, any_tensor X>
 moved_dim moved(const X& x, on_axis at, bool is_share) {
   moved_dim out{position_of<dims_of<X>>(at), 0};
   if (out.at < 0) return out;
-  const context& rank = *x.rank;
+  const context& ctx = *x.ctx;
   out.whole = x.held().shape[out.at];
-  if (is_share) out.whole = rank.extents.whole(at.dim, out.whole, rank.degree<A>());
+  if (is_share)
+    out.whole = ctx.extents.whole(at.dim, out.whole, ctx.degree<A>());
   else
-    require(out.whole % rank.degree<A>() == 0 || rank.extents.has(at.dim, out.whole), "dimension ", at.dim, " of ", out.whole,
-            " elements can't be sharded evenly over the ", rank.degree<A>(), " ranks of axis ", A::name,
+    require(out.whole % ctx.degree<A>() == 0 || ctx.extents.has(at.dim, out.whole), "dimension ", at.dim, " of ",
+            out.whole, " elements can't be sharded evenly over the ", ctx.degree<A>(), " ranks of axis ", A::name,
             "; choose an extent or a degree that divides");
   return out;
 }
 
-template <class P> struct target_placement;
-template <class D, class A> struct target_placement<shard<D, A>> {
+template <class P>
+struct target_placement;
+template <class D, class A>
+struct target_placement<shard<D, A>> {
   using axis = A;
   using dim = D;
   static constexpr holds kind = holds::shard;
 };
-template <class A> struct target_placement<invariant<A>> { using axis = A; using dim = void; static constexpr holds kind = holds::invariant; };
-template <class A> struct target_placement<replicate<A>> { using axis = A; using dim = void; static constexpr holds kind = holds::replicate; };
-template <class A> struct target_placement<partial<A>> { using axis = A; using dim = void; static constexpr holds kind = holds::partial; };
+template <class A>
+struct target_placement<invariant<A>> {
+  using axis = A;
+  using dim = void;
+  static constexpr holds kind = holds::invariant;
+};
+template <class A>
+struct target_placement<replicate<A>> {
+  using axis = A;
+  using dim = void;
+  static constexpr holds kind = holds::replicate;
+};
+template <class A>
+struct target_placement<partial<A>> {
+  using axis = A;
+  using dim = void;
+  static constexpr holds kind = holds::partial;
+};
 
-template <class List, class A> inline constexpr bool ends_with = false;
+template <class List, class A>
+inline constexpr bool ends_with = false;
 template <class... As, class A>
 inline constexpr bool ends_with<list<As...>, A> = [] {
   bool last = false;
   ((last = std::same_as<As, A>), ...);
   return last;
 }();
-template <class L, class A> inline constexpr bool innermost = true;
+template <class L, class A>
+inline constexpr bool innermost = true;
 template <class... Ps, class A>
-inline constexpr bool innermost<layout<Ps...>, A> =
-    ((!contains<typename axes_in<Ps>::type, A> || ends_with<typename axes_in<Ps>::type, A>) && ...);
+inline constexpr bool innermost<layout<Ps...>, A> = ((!contains<typename axes_in<Ps>::type, A> ||
+                                                      ends_with<typename axes_in<Ps>::type, A>)&&...);
 
 }  // namespace detail
 
 /// Converts x to the placement P on P's one axis: `convert<replicate<tp>>(x)`, `convert<shard<seq, tp>>(x)`.
 /// Every row of the conversion table is reachable so; the functions below are its common names.
-/// Shape: a sharded dimension shrinks or grows by the axis's degree; else as x. Throws when a dimension doesn't divide and
-/// rank.extents doesn't have it; if it does, shares are padded with zeros, and what collects them leaves the padding out.
+/// Shape: a sharded dimension shrinks or grows by the axis's degree; else as x. Throws when a dimension doesn't divide
+/// and ctx.extents doesn't have it; if it does, shares are padded with zeros, and what collects them leaves the padding
+/// out.
 template <class P, any_tensor X>
 auto convert(const X& x) {
   using to = detail::target_placement<P>;
   using A = typename to::axis;
   constexpr on_axis from = state_on<layout_of<X>, A>;
   if constexpr (to::kind == holds::shard)
-    static_assert(dims_of<X>::template has<typename to::dim>, "weft: the dimension to shard is not a dimension of the tensor");
+    static_assert(dims_of<X>::template has<typename to::dim>,
+                  "weft: the dimension to shard is not a dimension of the tensor");
   constexpr on_axis into = [] {
-    if constexpr (to::kind == holds::shard) return on_axis{holds::shard, to::dim::name};
-    else return on_axis{to::kind};
+    if constexpr (to::kind == holds::shard)
+      return on_axis{holds::shard, to::dim::name};
+    else
+      return on_axis{to::kind};
   }();
   constexpr bool same = from.dim == into.dim;
   constexpr movement there = forward_of(from.kind, to::kind, same);
-  static_assert(there != movement::refused,
-                "weft: this conversion is not in the table: a replicate can't become invariant, nor a shard partial, by itself");
+  static_assert(
+      there != movement::refused,
+      "weft: this conversion is not in the table: a replicate can't become invariant, nor a shard partial, by itself");
   static_assert(from.kind != holds::shard || there == movement::none || detail::innermost<layout_of<X>, A>,
                 "weft: gather the innermost axis of a dimension first: its slices lie inside those of the outer axes");
   using result = basic_tensor<typename X::element_type, dims_of<X>, replaced<layout_of<X>, A, P>, typename X::backend>;
@@ -143,7 +172,8 @@ auto convert(const X& x) {
       return result(engine::promote(x, id_of<A>, vjp));
     } else {
       constexpr auto way = detail::ways_of<Backend, there, backward_of(from.kind, to::kind, same)>();
-      return result(engine::forward(x, id_of<A>, way, detail::moved<A>(x, from, true), detail::moved<A>(x, into, false), vjp));
+      return result(
+          engine::forward(x, id_of<A>, way, detail::moved<A>(x, from, true), detail::moved<A>(x, into, false), vjp));
     }
   }
 }
@@ -151,9 +181,10 @@ auto convert(const X& x) {
 /// Finishes the pending sum over A: `partial -> invariant`. Backward: nothing moves.
 template <mesh_axis A, any_tensor X>
 auto all_reduce(const X& x) {
-  static_assert(state_on<layout_of<X>, A>.kind == holds::partial,
-                "weft: all_reduce<axis>(x) needs a sum pending over that axis, and x has none: it would be counted once a rank; "
-                "remove this all_reduce");
+  static_assert(
+      state_on<layout_of<X>, A>.kind == holds::partial,
+      "weft: all_reduce<axis>(x) needs a sum pending over that axis, and x has none: it would be counted once a rank; "
+      "remove this all_reduce");
   return convert<invariant<A>>(x);
 }
 
@@ -169,16 +200,19 @@ auto all_gather(const X& x) {
 template <dimension D, mesh_axis A, any_tensor X>
 auto reduce_scatter(const X& x) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::partial,
-                "weft: reduce_scatter<dim, axis>(x) needs a sum pending over that axis, and x has none; slice with split<dim, axis>(x)");
+                "weft: reduce_scatter<dim, axis>(x) needs a sum pending over that axis, and x has none; slice with "
+                "split<dim, axis>(x)");
   return convert<shard<D, A>>(x);
 }
 
-/// Keeps this rank's slice of D of a whole value: `invariant -> shard` or `replicate -> shard`. No communication forward.
+/// Keeps this rank's slice of D of a whole value: `invariant -> shard` or `replicate -> shard`. No communication
+/// forward.
 template <dimension D, mesh_axis A, any_tensor X>
 auto split(const X& x) {
   constexpr holds kind = state_on<layout_of<X>, A>.kind;
   static_assert(kind == holds::invariant || kind == holds::replicate,
-                "weft: split<dim, axis>(x) takes its slice from a value that is whole on that axis; reduce_scatter a partial one, "
+                "weft: split<dim, axis>(x) takes its slice from a value that is whole on that axis; reduce_scatter a "
+                "partial one, "
                 "all_to_all a sharded one");
   return convert<shard<D, A>>(x);
 }
@@ -195,7 +229,8 @@ auto all_to_all(const X& x) {
 /// Placement stays. Backward: the other way round.
 template <mesh_axis A, any_tensor X>
 X shift(const X& x) {
-  static_assert(state_on<layout_of<X>, A>.kind == holds::shard, "weft: shift<axis>(x) hands on slices: x has to be sharded over that axis");
+  static_assert(state_on<layout_of<X>, A>.kind == holds::shard,
+                "weft: shift<axis>(x) hands on slices: x has to be sharded over that axis");
   using Backend = typename X::backend;
   using engine = detail::conversion<Backend>;
   return X(engine::forward(x, id_of<A>, detail::ways_of<Backend, movement::shift, movement::shift_back>(), {}, {},

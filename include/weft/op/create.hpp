@@ -12,7 +12,7 @@ namespace weft {
 namespace detail {
 
 inline shape shape_from(std::initializer_list<std::int64_t> extents) {
-  require(extents.size() <= max_rank, "a tensor has at most 8 dimensions, not ", extents.size());
+  require(extents.size() <= max_ndim, "a tensor has at most 8 dimensions, not ", extents.size());
   shape s;
   for (std::int64_t n : extents) {
     require(n >= 1, "an extent is at least 1, not ", n);
@@ -21,58 +21,63 @@ inline shape shape_from(std::initializer_list<std::int64_t> extents) {
   return s;
 }
 
-/// Calls f(local index, global index) for every element that this rank holds; both count row-major. Padding has the index -1.
+/// Calls f(local index, global index) for every element that this rank holds; both count row-major. Padding has the
+/// index -1.
 template <class F>
 void each_element(const shape& local, const shape& global, const std::int64_t* offset, F&& f) {
-  std::int64_t at[max_rank] = {};
+  std::int64_t at[max_ndim] = {};
   const std::int64_t n = local.elements();
   for (std::int64_t i = 0; i < n; ++i) {
     std::int64_t g = 0;
     bool inside = true;
-    for (int d = 0; d < local.rank; ++d) {
+    for (int d = 0; d < local.ndim; ++d) {
       g = g * global[d] + offset[d] + at[d];
       inside = inside && offset[d] + at[d] < global[d];
     }
     f(i, inside ? g : -1);
-    for (int d = local.rank - 1; d >= 0 && ++at[d] == local[d]; --d) at[d] = 0;
+    for (int d = local.ndim - 1; d >= 0 && ++at[d] == local[d]; --d) at[d] = 0;
   }
 }
 
 /// Global index of the first element of this rank's slice along each dimension.
 template <any_tensor X>
-void offsets_of(const context& rank, const shape& local, std::int64_t* out) {
+void offsets_of(const context& ctx, const shape& local, std::int64_t* out) {
   [[maybe_unused]] int d = 0;
   [&]<class... Es>(dims<Es...>) {
-    ((out[d] = shard_index<layout_of<X>, tag_of<Es>>(rank) * local[d], ++d), ...);
+    ((out[d] = shard_index<layout_of<X>, tag_of<Es>>(ctx) * local[d], ++d), ...);
   }(dims_of<X>{});
 }
 
 template <any_tensor X>
-X new_tensor(context& rank, std::initializer_list<std::int64_t> global) {
-  static_assert(!has_partial<layout_of<X>>,
-                "weft: a new tensor can't be partial: make it whole and convert<partial<axis>> it, so that it is counted once");
-  return X(value{&rank, rank.make(dtype_of<typename X::element_type>, local_shape<X>(rank, shape_from(global))), {}});
+X new_tensor(context& ctx, std::initializer_list<std::int64_t> global) {
+  static_assert(
+      !has_partial<layout_of<X>>,
+      "weft: a new tensor can't be partial: make it whole and convert<partial<axis>> it, so that it is counted once");
+  return X(value{&ctx, ctx.make(dtype_of<typename X::element_type>, local_shape<X>(ctx, shape_from(global))), {}});
 }
 
 template <class T>
 constexpr T element_from(double x) {
-  if constexpr (floating<T> && sizeof(T) == 2) return T(static_cast<float>(x));
-  else return static_cast<T>(x);
+  if constexpr (floating<T> && sizeof(T) == 2)
+    return T(static_cast<float>(x));
+  else
+    return static_cast<T>(x);
 }
 
-/// Writes f(global index) at every element that this rank holds, 0 in padding; for a device, by way of the host's memory. Compiled
-/// once for all dimensions and placements.
+/// Writes f(global index) at every element that this rank holds, 0 in padding; for a device, by way of the host's
+/// memory. Compiled once for all dimensions and placements.
 template <class Backend, class T, class F>
-void write_elements(context& rank, const array& x, const shape& global, const std::int64_t* offset, const F& f) {
+void write_elements(context& ctx, const array& x, const shape& global, const std::int64_t* offset, const F& f) {
   const auto write = [&](T* out) {
-    each_element(x.shape, global, offset, [&](std::int64_t local, std::int64_t index) { out[local] = index < 0 ? T{} : f(index); });
+    each_element(x.shape, global, offset,
+                 [&](std::int64_t local, std::int64_t index) { out[local] = index < 0 ? T{} : f(index); });
   };
   if constexpr (Backend::host_memory) {
     write(x.as<T>());
   } else {
     std::vector<T> staged(static_cast<std::size_t>(x.elements()));
     write(staged.data());
-    Backend::upload(rank.queue<Backend>(), staged.data(), x.data, x.bytes());
+    Backend::upload(ctx.queue<Backend>(), staged.data(), x.data, x.bytes());
   }
 }
 
@@ -87,12 +92,16 @@ struct as_elements {
 struct normal_numbers {
   philox words;
   double stddev;
-  double operator()(std::int64_t i) const { return stddev * static_cast<double>(words.normal(static_cast<std::uint64_t>(i))); }
+  double operator()(std::int64_t i) const {
+    return stddev * static_cast<double>(words.normal(static_cast<std::uint64_t>(i)));
+  }
 };
 struct uniform_numbers {
   philox words;
   double low, high;
-  double operator()(std::int64_t i) const { return low + (high - low) * static_cast<double>(words.uniform(static_cast<std::uint64_t>(i))); }
+  double operator()(std::int64_t i) const {
+    return low + (high - low) * static_cast<double>(words.uniform(static_cast<std::uint64_t>(i)));
+  }
 };
 
 }  // namespace detail
@@ -101,48 +110,53 @@ struct uniform_numbers {
 /// extents, outermost first. Placement: any but partial, which is refused. Throws weft::error when an extent is below 1
 /// or can't be shared out as X says. Here and below.
 template <any_tensor X, class F>
-X generate(context& rank, std::initializer_list<std::int64_t> global, F&& f) {
+X generate(context& ctx, std::initializer_list<std::int64_t> global, F&& f) {
   using T = typename X::element_type;
-  X x = detail::new_tensor<X>(rank, global);
-  std::int64_t offset[max_rank] = {};
-  detail::offsets_of<X>(rank, x.data.shape, offset);
+  X x = detail::new_tensor<X>(ctx, global);
+  std::int64_t offset[max_ndim] = {};
+  detail::offsets_of<X>(ctx, x.data.shape, offset);
   using numbers = detail::as_elements<T, std::remove_reference_t<F>>;
-  detail::write_elements<typename X::backend, T>(rank, x.data, detail::shape_from(global), offset, numbers{f});
+  detail::write_elements<typename X::backend, T>(ctx, x.data, detail::shape_from(global), offset, numbers{f});
   return x;
 }
 
 /// `number` at every element.
 template <any_tensor X>
-X full(context& rank, std::initializer_list<std::int64_t> global, double number) {
-  return generate<X>(rank, global, [&](std::int64_t) { return number; });
+X full(context& ctx, std::initializer_list<std::int64_t> global, double number) {
+  return generate<X>(ctx, global, [&](std::int64_t) { return number; });
 }
 /// 0 at every element.
 template <any_tensor X>
-X zeros(context& rank, std::initializer_list<std::int64_t> global) { return full<X>(rank, global, 0); }
+X zeros(context& ctx, std::initializer_list<std::int64_t> global) {
+  return full<X>(ctx, global, 0);
+}
 /// 1 at every element.
 template <any_tensor X>
-X ones(context& rank, std::initializer_list<std::int64_t> global) { return full<X>(rank, global, 1); }
+X ones(context& ctx, std::initializer_list<std::int64_t> global) {
+  return full<X>(ctx, global, 1);
+}
 
 /// Normal with mean 0: a function of (the context's seed, `name`, global index), so the same for every sharding.
 template <any_tensor X>
-X normal(context& rank, std::string_view name, std::initializer_list<std::int64_t> global, double stddev = 1) {
-  return generate<X>(rank, global, detail::normal_numbers{{rank.seed, stream_of(name)}, stddev});
+X normal(context& ctx, std::string_view name, std::initializer_list<std::int64_t> global, double stddev = 1) {
+  return generate<X>(ctx, global, detail::normal_numbers{{ctx.seed, stream_of(name)}, stddev});
 }
 /// Uniform in [low, high), in the same way.
 template <any_tensor X>
-X uniform(context& rank, std::string_view name, std::initializer_list<std::int64_t> global, double low = 0, double high = 1) {
-  return generate<X>(rank, global, detail::uniform_numbers{{rank.seed, stream_of(name)}, low, high});
+X uniform(context& ctx, std::string_view name, std::initializer_list<std::int64_t> global, double low = 0,
+          double high = 1) {
+  return generate<X>(ctx, global, detail::uniform_numbers{{ctx.seed, stream_of(name)}, low, high});
 }
 
 /// A tensor from the whole, global, row-major numbers: each rank copies its share. `numbers` holds the product of
 /// `global` of them, on the host, the same on every rank.
 template <any_tensor X>
-X from_global(context& rank, std::initializer_list<std::int64_t> global, const typename X::element_type* numbers) {
-  X x = detail::new_tensor<X>(rank, global);
-  std::int64_t offset[max_rank] = {};
-  detail::offsets_of<X>(rank, x.data.shape, offset);
-  detail::write_elements<typename X::backend, typename X::element_type>(rank, x.data, detail::shape_from(global), offset,
-                                                                        [&](std::int64_t index) { return numbers[index]; });
+X from_global(context& ctx, std::initializer_list<std::int64_t> global, const typename X::element_type* numbers) {
+  X x = detail::new_tensor<X>(ctx, global);
+  std::int64_t offset[max_ndim] = {};
+  detail::offsets_of<X>(ctx, x.data.shape, offset);
+  detail::write_elements<typename X::backend, typename X::element_type>(
+      ctx, x.data, detail::shape_from(global), offset, [&](std::int64_t index) { return numbers[index]; });
   return x;
 }
 
@@ -151,7 +165,7 @@ template <any_tensor X>
 std::vector<typename X::element_type> on_host(const X& x) {
   using Backend = typename X::backend;
   std::vector<typename X::element_type> out(static_cast<std::size_t>(x.local_elements()));
-  Backend::download(x.rank->template queue<Backend>(), x.held().data, out.data(), x.held().bytes());
+  Backend::download(x.ctx->template queue<Backend>(), x.held().data, out.data(), x.held().bytes());
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Cross-entropy of logits, parallel over the vocabulary where that is sharded. Invariant: no second copy of the logits is
-// made: the gradient is written over them when nobody else holds them.
+// Cross-entropy of logits, parallel over the vocabulary where that is sharded. Invariant: no second copy of the logits
+// is made: the gradient is written over them when nobody else holds them.
 #pragma once
 
 #include <limits>
@@ -11,8 +11,8 @@
 
 namespace weft {
 
-/// A loss as (sum, count): two sums over tokens, pending over the axes that share the tokens out, so that unequal counts
-/// per rank, micro-batch or stage can't skew the mean, which is sum / count after both are finished.
+/// A loss as (sum, count): two sums over tokens, pending over the axes that share the tokens out, so that unequal
+/// counts per rank, micro-batch or stage can't skew the mean, which is sum / count after both are finished.
 template <any_tensor Sum, any_tensor Count>
 struct loss {
   Sum sum;
@@ -41,33 +41,35 @@ struct cross_entropy_operator {
     std::int64_t columns(std::int64_t n) const { return std::clamp<std::int64_t>(vocab - begin, 0, n); }
   };
 
-  static void forward(const value& logits, const value& targets, const vocab_axes& axes, std::int64_t begin, std::int64_t vocab,
-                      double smoothing, value& sum, value& count) {
-    context& rank = *logits.rank;
-    auto& queue = rank.queue<Backend>();
+  static void forward(const value& logits, const value& targets, const vocab_axes& axes, std::int64_t begin,
+                      std::int64_t vocab, double smoothing, value& sum, value& count) {
+    context& ctx = *logits.ctx;
+    auto& queue = ctx.queue<Backend>();
     const array& x = logits.held();
     const attributes at{begin, vocab, smoothing};
-    const std::int64_t n = x.shape[x.shape.rank - 1], rows = x.elements() / n, columns = at.columns(n);
+    const std::int64_t n = x.shape[x.shape.ndim - 1], rows = x.elements() / n, columns = at.columns(n);
     const auto* ids = targets.held().template as<std::int32_t>();
     // Four rows of statistics in one array, so that the three sums travel as one collective.
     shape four, one;
     four.push_back(4), four.push_back(rows);
-    array stats = rank.make(dtype_of<A>, four);
+    array stats = ctx.make(dtype_of<A>, four);
     A *m = stats.as<A>(), *sum_exp = m + rows, *target_logit = sum_exp + rows, *sum_logits = target_logit + rows;
     Backend::row_max(queue, rows, columns, x.template as<T>(), m, n);
-    each_group(rank, axes, [&](any_communicator& comm) { comm.all_reduce(m, m, rows, dtype_of<A>, reduction::max).wait(); });
-    Backend::row_sums(queue, rows, columns, x.template as<T>(), begin, ids, m, sum_exp, target_logit, smoothing != 0 ? sum_logits : nullptr, n);
-    each_group(rank, axes, [&](any_communicator& comm) {
+    each_group(ctx, axes,
+               [&](any_communicator& comm) { comm.all_reduce(m, m, rows, dtype_of<A>, reduction::max).wait(); });
+    Backend::row_sums(queue, rows, columns, x.template as<T>(), begin, ids, m, sum_exp, target_logit,
+                      smoothing != 0 ? sum_logits : nullptr, n);
+    each_group(ctx, axes, [&](any_communicator& comm) {
       comm.all_reduce(sum_exp, sum_exp, (smoothing != 0 ? 3 : 2) * rows, dtype_of<A>, reduction::sum).wait();
     });
     shape of_lse;
     of_lse.push_back(rows);
-    array lse = rank.make(dtype_of<A>, of_lse);
-    sum.rank = count.rank = logits.rank;
-    sum.data = rank.make(dtype_of<A>, one);
-    count.data = rank.make(dtype_of<A>, one);
-    Backend::row_loss(queue, rows, ids, m, sum_exp, target_logit, sum_logits, smoothing, vocab, lse.as<A>(), sum.data.template as<A>(),
-                      count.data.template as<A>());
+    array lse = ctx.make(dtype_of<A>, of_lse);
+    sum.ctx = count.ctx = logits.ctx;
+    sum.data = ctx.make(dtype_of<A>, one);
+    count.data = ctx.make(dtype_of<A>, one);
+    Backend::row_loss(queue, rows, ids, m, sum_exp, target_logit, sum_logits, smoothing, vocab, lse.as<A>(),
+                      sum.data.template as<A>(), count.data.template as<A>());
     if (tape_node* node = record("cross_entropy", sum, vjp, logits)) {
       node->set(at);
       node->save(logits);
@@ -76,27 +78,28 @@ struct cross_entropy_operator {
     }
   }
 
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
-    auto& queue = rank.queue<Backend>();
+    auto& queue = ctx.queue<Backend>();
     array logits = node.take_saved(0);
     const array &targets = node.saved(1), &lse = node.saved(2);
-    const std::int64_t n = logits.shape[logits.shape.rank - 1], rows = logits.elements() / n;
-    array g = rank.make(dtype_of<A>, lse.shape);
+    const std::int64_t n = logits.shape[logits.shape.ndim - 1], rows = logits.elements() / n;
+    array g = ctx.make(dtype_of<A>, lse.shape);
     const bool along_rows = true;
     Backend::repeat(queue, 1, &rows, &along_rows, node.output_gradient().template as<A>(), g.template as<A>(), false);
-    array d = logits.buffer.unique() ? logits : rank.make(dtype_of<T>, logits.shape);
-    Backend::cross_entropy_backward(queue, rows, at.columns(n), logits.template as<T>(), at.begin, targets.template as<std::int32_t>(),
-                                    lse.template as<A>(), g.template as<A>(), at.smoothing, at.vocab, d.template as<T>(), n);
+    array d = logits.buffer.unique() ? logits : ctx.make(dtype_of<T>, logits.shape);
+    Backend::cross_entropy_backward(queue, rows, at.columns(n), logits.template as<T>(), at.begin,
+                                    targets.template as<std::int32_t>(), lse.template as<A>(), g.template as<A>(),
+                                    at.smoothing, at.vocab, d.template as<T>(), n);
     logits = {};
-    contribute<Backend, T>(rank, node, 0, d);
+    contribute<Backend, T>(ctx, node, 0, d);
   }
 
  private:
   template <class F>
-  static void each_group(context& rank, const vocab_axes& axes, F&& f) {
+  static void each_group(context& ctx, const vocab_axes& axes, F&& f) {
     for (int i = 0; i < axes.count; ++i)
-      if (axis_group* g = rank.group(axes.axis[i])) f(g->comm);
+      if (axis_group* g = ctx.group(axes.axis[i])) f(g->comm);
   }
 };
 
@@ -105,43 +108,52 @@ template <class X, class Y, class A>
 constexpr bool cross_entropy_agrees() {
   constexpr on_axis x = state_on<layout_of<X>, A>, y = state_on<layout_of<Y>, A>;
   if (y.kind == holds::partial) return false;
-  if (x.kind == holds::shard && x.dim == dims_of<X>::names[dims_of<X>::rank - 1]) return y.kind != holds::shard;
+  if (x.kind == holds::shard && x.dim == dims_of<X>::names[dims_of<X>::ndim - 1]) return y.kind != holds::shard;
   return (x.kind == holds::shard) == (y.kind == holds::shard) && x.dim == y.dim;
 }
-template <class X, class Y, class Axes> struct cross_entropy_rule;
+template <class X, class Y, class Axes>
+struct cross_entropy_rule;
 template <class X, class Y, class... As>
 struct cross_entropy_rule<X, Y, list<As...>> {
-  static constexpr bool agrees = (cross_entropy_agrees<X, Y, As>() && ...) && same_cuts<dims_of<Y>, layout_of<X>, layout_of<Y>>;
+  static constexpr bool agrees =
+      (cross_entropy_agrees<X, Y, As>() && ...) && same_cuts<dims_of<Y>, layout_of<X>, layout_of<Y>>;
   template <class A>
   static constexpr auto on() {
     constexpr on_axis x = state_on<layout_of<X>, A>;
-    if constexpr (x.kind == holds::shard && x.dim != dims_of<X>::names[dims_of<X>::rank - 1]) return partial<A>{};
-    else if constexpr (x.kind == holds::replicate) return replicate<A>{};
-    else return invariant<A>{};
+    if constexpr (x.kind == holds::shard && x.dim != dims_of<X>::names[dims_of<X>::ndim - 1])
+      return partial<A>{};
+    else if constexpr (x.kind == holds::replicate)
+      return replicate<A>{};
+    else
+      return invariant<A>{};
   }
   using layout = typename insert_all<weft::layout<>, decltype(on<As>())...>::type;
 };
 
 }  // namespace detail
 
-/// -log softmax(logits)[target], summed over tokens, with the number of tokens. Shape: logits [..., vocab], targets [...] of
-/// int32 global ids; a negative target is left out, one beyond the vocabulary is an error. Placement: the vocabulary sharded
-/// (its padding, if any, counts for nothing) or whole; tokens sharded alike on both, which leaves both sums pending. Sums in accumulate_t<T>. Cost: two reads of the logits; over a sharded vocabulary two
+/// -log softmax(logits)[target], summed over tokens, with the number of tokens. Shape: logits [..., vocab], targets
+/// [...] of int32 global ids; a negative target is left out, one beyond the vocabulary is an error. Placement: the
+/// vocabulary sharded (its padding, if any, counts for nothing) or whole; tokens sharded alike on both, which leaves
+/// both sums pending. Sums in accumulate_t<T>. Cost: two reads of the logits; over a sharded vocabulary two
 /// all-reduces, of [tokens] and [2 tokens]. Source: Shoeybi et al. 2019, section 3.
 template <any_tensor X, any_tensor Y>
 auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options options = {}) {
   using in = dims_of<X>;
-  static_assert(std::same_as<typename Y::element_type, std::int32_t>, "weft: cross_entropy(logits, targets) takes int32 targets");
+  static_assert(std::same_as<typename Y::element_type, std::int32_t>,
+                "weft: cross_entropy(logits, targets) takes int32 targets");
   constexpr bool fits = [] {
-    bool same = in::rank == dims_of<Y>::rank + 1;
-    for (int i = 0; same && i < dims_of<Y>::rank; ++i) same = in::names[i] == dims_of<Y>::names[i];
+    bool same = in::ndim == dims_of<Y>::ndim + 1;
+    for (int i = 0; same && i < dims_of<Y>::ndim; ++i) same = in::names[i] == dims_of<Y>::names[i];
     return same;
   }();
   static_assert(fits, "weft: cross_entropy(logits, targets) takes logits [..., vocab] and targets [...]");
-  static_assert(!has_partial<layout_of<X>>, "weft: cross_entropy of a pending sum is not the sum of the losses: all_reduce<axis> it first");
+  static_assert(!has_partial<layout_of<X>>,
+                "weft: cross_entropy of a pending sum is not the sum of the losses: all_reduce<axis> it first");
   using rule = detail::cross_entropy_rule<X, Y, axes_of_all<layout_of<X>, layout_of<Y>>>;
-  static_assert(rule::agrees, "weft: cross_entropy needs the tokens sharded alike in logits and targets: split<dim, axis> or "
-                              "all_gather<axis> one of them");
+  static_assert(rule::agrees,
+                "weft: cross_entropy needs the tokens sharded alike in logits and targets: split<dim, axis> or "
+                "all_gather<axis> one of them");
   if constexpr (rule::agrees && !has_partial<layout_of<X>>) {
     detail::check_shared_extents(logits, targets);
     using T = typename X::element_type;
@@ -150,11 +162,13 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
       using V = std::tuple_element_t<sizeof...(Es) - 1, std::tuple<tag_of<Es>...>>;
       detail::vocab_axes axes;
       [&]<class... As>(list<As...>) { ((axes.axis[axes.count++] = id_of<As>), ...); }(shard_axes<layout_of<X>, V>{});
-      const std::int64_t local = logits.template local_extent<V>(), all = global_extent<layout_of<X>, V>(*logits.rank, local);
+      const std::int64_t local = logits.template local_extent<V>(),
+                         all = global_extent<layout_of<X>, V>(*logits.ctx, local);
       require_ids(targets, std::numeric_limits<std::int32_t>::min(), all, "the target");
       loss<scalar, scalar> out;
-      detail::cross_entropy_operator<typename X::backend, T>::forward(
-          logits, targets, axes, shard_index<layout_of<X>, V>(*logits.rank) * local, all, options.label_smoothing, out.sum, out.count);
+      detail::cross_entropy_operator<typename X::backend, T>::forward(logits, targets, axes,
+                                                                      shard_index<layout_of<X>, V>(*logits.ctx) * local,
+                                                                      all, options.label_smoothing, out.sum, out.count);
       return out;
     }(in{});
   }

@@ -1,5 +1,6 @@
-// Dropout (Srivastava et al. 2014) whose mask is a function of (seed, stream, global index). Invariant: the same elements are
-// dropped whatever the sharding, and again when the forward is computed again; nothing is saved for the backward.
+// Dropout (Srivastava et al. 2014) whose mask is a function of (seed, stream, global index). Invariant: the same
+// elements are dropped whatever the sharding, and again when the forward is computed again; nothing is saved for the
+// backward.
 #pragma once
 
 #include <string_view>
@@ -19,20 +20,21 @@ struct dropout_operator {
     placed_slice at;
   };
   static value forward(const value& x, const attributes& at) {
-    context& rank = *x.rank;
-    value y{x.rank, {}, {}};
-    if (!recalled(rank, "dropout", y.data)) {
-      y.data = rank.make(dtype_of<T>, x.held().shape);
-      Backend::dropout(rank.queue<Backend>(), at.mask, at.at, x.held().template as<const T>(), y.data.template as<T>(), false);
-      computed(rank, {"dropout", 9.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
+    context& ctx = *x.ctx;
+    value y{x.ctx, {}, {}};
+    if (!recalled(ctx, "dropout", y.data)) {
+      y.data = ctx.make(dtype_of<T>, x.held().shape);
+      Backend::dropout(ctx.queue<Backend>(), at.mask, at.at, x.held().template as<const T>(), y.data.template as<T>(),
+                       false);
+      computed(ctx, {"dropout", 9.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
     }
     if (tape_node* node = record("dropout", y, vjp, x)) node->set(at);
     return y;
   }
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
-    through<Backend, T>(rank, node, 0, [&](T* dx, bool add) {
-      Backend::dropout(rank.queue<Backend>(), at.mask, at.at, node.output_gradient().template as<const T>(), dx, add);
+    through<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
+      Backend::dropout(ctx.queue<Backend>(), at.mask, at.at, node.output_gradient().template as<const T>(), dx, add);
     });
   }
 };
@@ -44,19 +46,19 @@ constexpr std::uint64_t dropout_stream(std::string_view name, std::uint64_t step
   return stream_of(name) ^ (step * 0x9E3779B97F4A7C15u);
 }
 
-/// x / (1 - rate) with probability 1 - rate, else 0: element by element, as the context's seed, `stream` and the element's
-/// global index say. A rate of 0 returns x. Shape and placement as x, any placement: ranks that hold the same value drop the
-/// same of it, a rank with a slice drops its slice's share, and, the mask being given, dropout is linear: pending sums
-/// pass, since every addend of an element is dropped or none. When it applies (training, not evaluation) is the caller's to say.
-/// Throws unless 0 <= rate < 1. Cost: one read and one write of x, a random word and a product an element, and as much
-/// backward.
+/// x / (1 - rate) with probability 1 - rate, else 0: element by element, as the context's seed, `stream` and the
+/// element's global index say. A rate of 0 returns x. Shape and placement as x, any placement: ranks that hold the same
+/// value drop the same of it, a rank with a slice drops its slice's share, and, the mask being given, dropout is
+/// linear: pending sums pass, since every addend of an element is dropped or none. When it applies (training, not
+/// evaluation) is the caller's to say. Throws unless 0 <= rate < 1. Cost: one read and one write of x, a random word
+/// and a product an element, and as much backward.
 template <any_tensor X>
 X dropout(const X& x, double rate, std::uint64_t stream) {
   static_assert(floating<typename X::element_type>, "weft: dropout(x, rate, stream) needs a floating element type");
   require(rate >= 0 && rate < 1, "a dropout rate is from 0 to below 1, not ", rate);
   if (rate == 0) return x;
   using engine = detail::dropout_operator<typename X::backend, typename X::element_type>;
-  return X(engine::forward(x, {{rate, x.rank->seed, stream}, detail::placed(x)}));
+  return X(engine::forward(x, {{rate, x.ctx->seed, stream}, detail::placed(x)}));
 }
 
 }  // namespace weft

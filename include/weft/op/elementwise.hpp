@@ -1,4 +1,5 @@
-// Element-wise functions of one tensor: exp, silu, gelu and their kin. Invariant: only the linear ones take a pending sum.
+// Element-wise functions of one tensor: exp, silu, gelu and their kin. Invariant: only the linear ones take a pending
+// sum.
 #pragma once
 
 #include <weft/autograd/tape.hpp>
@@ -17,12 +18,12 @@ struct unary_operator {
   };
 
   static value forward(const value& x, kernels f) {
-    context& rank = *x.rank;
-    value y{x.rank, {}, {}};
-    if (!recalled(rank, "unary", y.data)) {
-      y.data = rank.make(dtype_of<T>, x.held().shape);
-      f.apply(rank.queue<Backend>(), y.data.elements(), x.held().template as<T>(), y.data.template as<T>());
-      computed(rank, {"unary", 8.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
+    context& ctx = *x.ctx;
+    value y{x.ctx, {}, {}};
+    if (!recalled(ctx, "unary", y.data)) {
+      y.data = ctx.make(dtype_of<T>, x.held().shape);
+      f.apply(ctx.queue<Backend>(), y.data.elements(), x.held().template as<T>(), y.data.template as<T>());
+      computed(ctx, {"unary", 8.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
     }
     if (tape_node* node = record("unary", y, vjp, x)) {
       node->set(f);
@@ -30,11 +31,11 @@ struct unary_operator {
     }
     return y;
   }
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     const array& dy = node.output_gradient();
-    through<Backend, T>(rank, node, 0, [&](T* dx, bool add) {
-      node.template get<kernels>().apply_backward(rank.queue<Backend>(), dy.elements(), node.saved(0).template as<T>(), dy.template as<T>(),
-                                                  dx, add);
+    through<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
+      node.template get<kernels>().apply_backward(ctx.queue<Backend>(), dy.elements(), node.saved(0).template as<T>(),
+                                                  dy.template as<T>(), dx, add);
     });
   }
 };
@@ -42,20 +43,21 @@ struct unary_operator {
 template <class Backend, class T>
 struct scale_operator {
   static value forward(const value& x, double factor) {
-    context& rank = *x.rank;
-    value y{x.rank, {}, {}};
-    if (!recalled(rank, "scale", y.data)) {
-      y.data = rank.make(dtype_of<T>, x.held().shape);
-      Backend::scale(rank.queue<Backend>(), y.data.elements(), factor, x.held().template as<T>(), y.data.template as<T>(), false);
-      computed(rank, {"scale", static_cast<double>(y.data.elements())}, {&y.data}, x);
+    context& ctx = *x.ctx;
+    value y{x.ctx, {}, {}};
+    if (!recalled(ctx, "scale", y.data)) {
+      y.data = ctx.make(dtype_of<T>, x.held().shape);
+      Backend::scale(ctx.queue<Backend>(), y.data.elements(), factor, x.held().template as<T>(),
+                     y.data.template as<T>(), false);
+      computed(ctx, {"scale", static_cast<double>(y.data.elements())}, {&y.data}, x);
     }
     if (tape_node* node = record("scale", y, vjp, x)) node->set(factor);
     return y;
   }
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     const array& dy = node.output_gradient();
-    through<Backend, T>(rank, node, 0, [&](T* dx, bool add) {
-      Backend::scale(rank.queue<Backend>(), dy.elements(), node.template get<double>(), dy.template as<T>(), dx, add);
+    through<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
+      Backend::scale(ctx.queue<Backend>(), dy.elements(), node.template get<double>(), dy.template as<T>(), dx, add);
     });
   }
 };
@@ -63,12 +65,14 @@ struct scale_operator {
 template <unary F, any_tensor X>
 X nonlinear(const X& x) {
   static_assert(floating<typename X::element_type>, "weft: this function needs a floating element type");
-  static_assert(!has_partial<layout_of<X>>,
-                "weft: a non-linear function of a pending sum is not the sum of the functions: all_reduce<axis> it first");
+  static_assert(
+      !has_partial<layout_of<X>>,
+      "weft: a non-linear function of a pending sum is not the sum of the functions: all_reduce<axis> it first");
   if constexpr (!has_partial<layout_of<X>>) {
     using Backend = typename X::backend;
     using T = typename X::element_type;
-    return X(unary_operator<Backend, T>::forward(x, {Backend::template apply<F, T>, Backend::template apply_backward<F, T>}));
+    return X(unary_operator<Backend, T>::forward(
+        x, {Backend::template apply<F, T>, Backend::template apply_backward<F, T>}));
   } else {
     return x;
   }
@@ -76,11 +80,11 @@ X nonlinear(const X& x) {
 
 }  // namespace detail
 
-/// Element-wise functions. Shape and placement as x; a pending sum is refused. Cost: one read and one write of x, 8 operations
-/// an element whichever it is.
-#define WEFT_DETAIL_UNARY(function) \
-  template <any_tensor X>           \
-  X function(const X& x) {          \
+/// Element-wise functions. Shape and placement as x; a pending sum is refused. Cost: one read and one write of x, 8
+/// operations an element whichever it is.
+#define WEFT_DETAIL_UNARY(function)               \
+  template <any_tensor X>                         \
+  X function(const X& x) {                        \
     return detail::nonlinear<unary::function>(x); \
   }
 WEFT_DETAIL_UNARY(exp)
@@ -98,17 +102,23 @@ WEFT_DETAIL_UNARY(gelu)        // tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.0
 WEFT_DETAIL_UNARY(gelu_exact)  // 0.5 x (1 + erf(x / sqrt(2)))
 #undef WEFT_DETAIL_UNARY
 
-/// factor * x, also written so; -x is -1 * x. Shape as x. Linear: any placement, pending sums too. Cost: an operation an
-/// element.
+/// factor * x, also written so; -x is -1 * x. Shape as x. Linear: any placement, pending sums too. Cost: an operation
+/// an element.
 template <any_tensor X>
 X scale(const X& x, double factor) {
   return X(detail::scale_operator<typename X::backend, typename X::element_type>::forward(x, factor));
 }
 template <any_tensor X>
-X operator*(double factor, const X& x) { return scale(x, factor); }
+X operator*(double factor, const X& x) {
+  return scale(x, factor);
+}
 template <any_tensor X>
-X operator*(const X& x, double factor) { return scale(x, factor); }
+X operator*(const X& x, double factor) {
+  return scale(x, factor);
+}
 template <any_tensor X>
-X operator-(const X& x) { return scale(x, -1); }
+X operator-(const X& x) {
+  return scale(x, -1);
+}
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// Embedding: rows of a table by index. Invariant: a table sharded over its rows leaves a sum pending, since each rank finds
-// only the rows that it holds.
+// Embedding: rows of a table by index. Invariant: a table sharded over its rows leaves a sum pending, since each rank
+// finds only the rows that it holds.
 #pragma once
 
 #include <weft/backend/concept.hpp>
@@ -14,17 +14,17 @@ struct embedding_operator {
     std::int64_t begin, count, width;
   };
   static value forward(const value& ids, const value& table, std::int64_t shard) {
-    context& rank = *table.rank;
+    context& ctx = *table.ctx;
     const shape& t = table.held().shape;
     const attributes at{shard * t[0], t[0], t[1]};
     shape s = ids.held().shape;
     s.push_back(at.width);
-    value y{table.rank, {}, {}};
-    if (!recalled(rank, "embedding", y.data)) {
-      y.data = rank.make(dtype_of<T>, s);
-      Backend::embedding(rank.queue<Backend>(), ids.held().elements(), at.width, ids.held().template as<std::int32_t>(), at.begin, at.count,
-                         table.held().template as<T>(), y.data.template as<T>());
-      computed(rank, {"embedding"}, {&y.data}, ids, table);
+    value y{table.ctx, {}, {}};
+    if (!recalled(ctx, "embedding", y.data)) {
+      y.data = ctx.make(dtype_of<T>, s);
+      Backend::embedding(ctx.queue<Backend>(), ids.held().elements(), at.width, ids.held().template as<std::int32_t>(),
+                         at.begin, at.count, table.held().template as<T>(), y.data.template as<T>());
+      computed(ctx, {"embedding"}, {&y.data}, ids, table);
     }
     if (tape_node* node = record("embedding", y, vjp, table)) {
       node->set(at);
@@ -32,16 +32,16 @@ struct embedding_operator {
     }
     return y;
   }
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
     const array &ids = node.saved(0), &dy = node.output_gradient();
     const auto back = [&]<class G>(G* table, bool add) {
-      Backend::embedding_backward(rank.queue<Backend>(), ids.elements(), at.width, ids.template as<std::int32_t>(), at.begin, at.count,
-                                  dy.template as<T>(), table, add);
+      Backend::embedding_backward(ctx.queue<Backend>(), ids.elements(), at.width, ids.template as<std::int32_t>(),
+                                  at.begin, at.count, dy.template as<T>(), table, add);
     };
     if constexpr (sizeof(T) == 2)
-      if (node.input(0)->type == dtype::f32) return through<Backend, T, float>(rank, node, 0, back);  // main gradients
-    through<Backend, T>(rank, node, 0, back);
+      if (node.input(0)->type == dtype::f32) return through<Backend, T, float>(ctx, node, 0, back);  // main gradients
+    through<Backend, T>(ctx, node, 0, back);
   }
 };
 
@@ -51,14 +51,16 @@ constexpr outcome embedding_on() {
   constexpr on_axis ids = state_on<layout_of<I>, A>, table = state_on<layout_of<W>, A>;
   if constexpr (table.kind == holds::shard && table.dim == dims_of<W>::names[0])
     return ids.kind == holds::shard ? outcome{{}, verdict::two_dims} : outcome{{holds::partial}};
-  else return product_rule({ids}, {table});
+  else
+    return product_rule({ids}, {table});
 }
-template <class I, class W, class Axes> struct embedding_rule;
+template <class I, class W, class Axes>
+struct embedding_rule;
 template <class I, class W, class... As>
 struct embedding_rule<I, W, list<As...>> : on_this_axis<As, embedding_on<I, W, As>().why>... {
   static constexpr bool ok = ((embedding_on<I, W, As>().why == verdict::ok) && ...);
-  using layout = typename insert_all<weft::layout<>,
-                                     decltype(placement_of<embedding_on<I, W, As>().at.kind, As, layout_of<I>, layout_of<W>>())...>::type;
+  using layout = typename insert_all<weft::layout<>, decltype(placement_of<embedding_on<I, W, As>().at.kind, As,
+                                                                           layout_of<I>, layout_of<W>>())...>::type;
 };
 
 }  // namespace detail
@@ -69,14 +71,16 @@ struct embedding_rule<I, W, list<As...>> : on_this_axis<As, embedding_on<I, W, A
 template <any_tensor I, any_tensor W>
 auto embedding(const I& ids, const W& table) {
   static_assert(std::same_as<typename I::element_type, std::int32_t>, "weft: embedding(ids, table) takes int32 ids");
-  static_assert(!has_partial<layout_of<I>>, "weft: embedding(ids, table) can't look up pending sums: all_reduce<axis> the ids first");
-  static_assert(dims_of<W>::rank == 2, "weft: embedding(ids, table) takes a table [rows, width]");
+  static_assert(!has_partial<layout_of<I>>,
+                "weft: embedding(ids, table) can't look up pending sums: all_reduce<axis> the ids first");
+  static_assert(dims_of<W>::ndim == 2, "weft: embedding(ids, table) takes a table [rows, width]");
   using rule = detail::embedding_rule<I, W, axes_of_all<layout_of<I>, layout_of<W>>>;
   if constexpr (rule::ok) {
     return []<class Rows, class Width>(const I& i, const W& w, dims<Rows, Width>) {
-      using result = basic_tensor<typename W::element_type, dims_concat<dims_of<I>, dims<Width>>, typename rule::layout, typename W::backend>;
+      using result = basic_tensor<typename W::element_type, dims_concat<dims_of<I>, dims<Width>>, typename rule::layout,
+                                  typename W::backend>;
       return result(detail::embedding_operator<typename W::backend, typename W::element_type>::forward(
-          i, detail::promoted<typename rule::layout>(w), shard_index<layout_of<W>, tag_of<Rows>>(*w.rank)));
+          i, detail::promoted<typename rule::layout>(w), shard_index<layout_of<W>, tag_of<Rows>>(*w.ctx)));
     }(ids, table, dims_of<W>{});
   }
 }

@@ -1,6 +1,6 @@
-// The shift of the conversion table in its two halves, for ranks that are not at the same place of a program: one hands its
-// slice on while the next, later or earlier, takes it over. Invariant: gradients go the way back; a line, not a ring: the first rank
-// takes nothing over and the last hands nothing on.
+// The shift of the conversion table in its two halves, for ranks that are not at the same place of a program: one hands
+// its slice on while the next, later or earlier, takes it over. Invariant: gradients go the way back; a line, not a
+// ring: the first rank takes nothing over and the last hands nothing on.
 #pragma once
 
 #include <weft/autograd/tape.hpp>
@@ -8,10 +8,12 @@
 
 namespace weft {
 
-/// x as this rank's slice of a stack of such tensors, one a rank: [D/A = 1, dims of x], sharded over A. Inside the slice neither
-/// the dimension nor the axis occurs, as inside a function that is mapped over a dimension. Moves nothing.
+/// x as this rank's slice of a stack of such tensors, one a rank: [D/A = 1, dims of x], sharded over A. Inside the
+/// slice neither the dimension nor the axis occurs, as inside a function that is mapped over a dimension. Moves
+/// nothing.
 template <dimension D, mesh_axis A, any_tensor X>
-using stack_of = basic_tensor<typename X::element_type, dims_concat<dims<D>, dims_of<X>>, replaced<layout_of<X>, A, shard<D, A>>, typename X::backend>;
+using stack_of = basic_tensor<typename X::element_type, dims_concat<dims<D>, dims_of<X>>,
+                              replaced<layout_of<X>, A, shard<D, A>>, typename X::backend>;
 
 /// x seen so. Placement: invariant on A, without D. Copies nothing; the outcome is not recorded.
 template <dimension D, mesh_axis A, any_tensor X>
@@ -19,14 +21,14 @@ stack_of<D, A, X> stacked(const X& x) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::invariant && !dims_of<X>::template has<D>,
                 "weft: stacked<dim, axis>(x) takes a slice in which neither the dimension nor the axis occurs");
   shape whole{1, {1}};
-  for (int d = 0; d < x.held().shape.rank; ++d) whole.push_back(x.held().shape[d]);
-  return stack_of<D, A, X>(value{x.rank, x.held().reshaped(whole), {}});
+  for (int d = 0; d < x.held().shape.ndim; ++d) whole.push_back(x.held().shape[d]);
+  return stack_of<D, A, X>(value{x.ctx, x.held().reshaped(whole), {}});
 }
 
 namespace detail {
 
-inline axis_group& neighbours(context& rank, axis_id axis, int step, const char* what) {
-  axis_group* group = rank.group(axis);
+inline axis_group& neighbours(context& ctx, axis_id axis, int step, const char* what) {
+  axis_group* group = ctx.group(axis);
   const int peer = group ? group->index + step : -1;
   require(peer >= 0 && peer < group->degree, what, ": this rank has no neighbour on that side of the axis");
   return *group;
@@ -34,26 +36,31 @@ inline axis_group& neighbours(context& rank, axis_id axis, int step, const char*
 
 }  // namespace detail
 
-/// Gives this rank's slice to the next rank along A (Way = shift), or to the one before (shift_back). Not recorded: who takes a
-/// slice over hands its gradient back. x has to live until the request is complete. Throws where there is no neighbour.
+/// Gives this rank's slice to the next rank along A (Way = shift), or to the one before (shift_back). Not recorded: who
+/// takes a slice over hands its gradient back. x has to live until the request is complete. Throws where there is no
+/// neighbour.
 template <movement Way, mesh_axis A, any_tensor X>
 request hand_on(const X& x) {
-  static_assert(state_on<layout_of<X>, A>.kind == holds::shard, "weft: hand_on<way, axis>(x) hands on slices: x has to be sharded over that axis");
-  static_assert(Way == movement::shift || Way == movement::shift_back, "weft: slices are handed on by shift or shift_back");
+  static_assert(state_on<layout_of<X>, A>.kind == holds::shard,
+                "weft: hand_on<way, axis>(x) hands on slices: x has to be sharded over that axis");
+  static_assert(Way == movement::shift || Way == movement::shift_back,
+                "weft: slices are handed on by shift or shift_back");
   constexpr int step = Way == movement::shift ? 1 : -1;
-  axis_group& group = detail::neighbours(*x.rank, id_of<A>, step, "hand_on");
+  axis_group& group = detail::neighbours(*x.ctx, id_of<A>, step, "hand_on");
   return group.comm.send(x.held().data, x.held().bytes(), group.index + step);
 }
 
 /// The other half: the slice of these local sizes that the rank before along A hands on (Way = shift), or the next one
 /// (shift_back). Waits for it.
 template <movement Way, mesh_axis A, any_tensor X>
-X take_over(context& rank, const shape& local) {
-  static_assert(state_on<layout_of<X>, A>.kind == holds::shard, "weft: take_over<way, axis> takes slices: the tensor has to be sharded over that axis");
-  static_assert(Way == movement::shift || Way == movement::shift_back, "weft: slices are handed on by shift or shift_back");
+X take_over(context& ctx, const shape& local) {
+  static_assert(state_on<layout_of<X>, A>.kind == holds::shard,
+                "weft: take_over<way, axis> takes slices: the tensor has to be sharded over that axis");
+  static_assert(Way == movement::shift || Way == movement::shift_back,
+                "weft: slices are handed on by shift or shift_back");
   constexpr int step = Way == movement::shift ? -1 : 1;
-  axis_group& group = detail::neighbours(rank, id_of<A>, step, "take_over");
-  X x(value{&rank, rank.make(dtype_of<typename X::element_type>, local), {}});
+  axis_group& group = detail::neighbours(ctx, id_of<A>, step, "take_over");
+  X x(value{&ctx, ctx.make(dtype_of<typename X::element_type>, local), {}});
   group.comm.recv(x.data.data, x.data.bytes(), group.index + step).wait();
   return x;
 }
@@ -65,11 +72,11 @@ request send(const X& x) {
 }
 /// The other half of send: x as the neighbouring stage handed it on, with these local sizes.
 template <movement Way, any_tensor X>
-X receive(context& rank, const shape& local) {
+X receive(context& ctx, const shape& local) {
   shape slice{1, {1}};
-  for (int d = 0; d < local.rank; ++d) slice.push_back(local[d]);
-  auto stack = take_over<Way, pp, stack_of<layer, pp, X>>(rank, slice);
-  return X(value{&rank, stack.data.reshaped(local), {}});
+  for (int d = 0; d < local.ndim; ++d) slice.push_back(local[d]);
+  auto stack = take_over<Way, pp, stack_of<layer, pp, X>>(ctx, slice);
+  return X(value{&ctx, stack.data.reshaped(local), {}});
 }
 
 }  // namespace weft

@@ -1,5 +1,6 @@
-// LayerNorm (Ba, Kiros & Hinton 2016): y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias, along the last dimension.
-// Invariant: that dimension is whole on every rank; gradients of weight and bias are pending wherever x's rows are sharded.
+// LayerNorm (Ba, Kiros & Hinton 2016): y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias, along the last
+// dimension. Invariant: that dimension is whole on every rank; gradients of weight and bias are pending wherever x's
+// rows are sharded.
 #pragma once
 
 #include <weft/backend/concept.hpp>
@@ -13,18 +14,20 @@ struct layer_norm_operator {
   using A = accumulate_t<T>;
 
   static value forward(const value& x, const value& weight, const value& bias, double eps) {
-    context& rank = *x.rank;
+    context& ctx = *x.ctx;
     const shape& s = x.held().shape;
-    const std::int64_t width = s[s.rank - 1], rows = s.elements() / width;
-    value y{x.rank, {}, {}};
+    const std::int64_t width = s[s.ndim - 1], rows = s.elements() / width;
+    value y{x.ctx, {}, {}};
     array mean, rstd;
-    if (!recalled(rank, "layer_norm", y.data, mean, rstd)) {
-      y.data = rank.make(dtype_of<T>, s);
+    if (!recalled(ctx, "layer_norm", y.data, mean, rstd)) {
+      y.data = ctx.make(dtype_of<T>, s);
       const shape per_row{1, {rows}};
-      mean = rank.make(dtype_of<A>, per_row), rstd = rank.make(dtype_of<A>, per_row);
-      Backend::layer_norm(rank.queue<Backend>(), rows, width, eps, x.held().template as<T>(), weight.held().template as<T>(),
-                          bias.held().template as<T>(), y.data.template as<T>(), mean.as<A>(), rstd.as<A>());
-      computed(rank, {"layer_norm", 8.0 * static_cast<double>(y.data.elements())}, {&y.data, &mean, &rstd}, x, weight, bias);
+      mean = ctx.make(dtype_of<A>, per_row), rstd = ctx.make(dtype_of<A>, per_row);
+      Backend::layer_norm(ctx.queue<Backend>(), rows, width, eps, x.held().template as<T>(),
+                          weight.held().template as<T>(), bias.held().template as<T>(), y.data.template as<T>(),
+                          mean.as<A>(), rstd.as<A>());
+      computed(ctx, {"layer_norm", 8.0 * static_cast<double>(y.data.elements())}, {&y.data, &mean, &rstd}, x, weight,
+               bias);
     }
     if (tape_node* node = record("layer_norm", y, vjp, x, weight, bias)) {
       node->save(x);
@@ -34,45 +37,50 @@ struct layer_norm_operator {
     }
     return y;
   }
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     if constexpr (sizeof(T) == 2)
       for (int i : {1, 2})
-        if (node.input(i) && node.input(i)->type == dtype::f32) return back<float>(rank, node);  // main gradients
-    back<T>(rank, node);
+        if (node.input(i) && node.input(i)->type == dtype::f32) return back<float>(ctx, node);  // main gradients
+    back<T>(ctx, node);
   }
   template <class G>
-  static void back(context& rank, tape_node& node) {
+  static void back(context& ctx, tape_node& node) {
     const array &x = node.saved(0), &weight = node.saved(1), &mean = node.saved(2), &rstd = node.saved(3);
-    const std::int64_t width = x.shape[x.shape.rank - 1], rows = x.elements() / width;
-    const gradient_target dx = target_apart<Backend, T>(rank, node, 0), dw = target_apart<Backend, G>(rank, node, 1),
-                          db = target_apart<Backend, G>(rank, node, 2);
-    Backend::layer_norm_backward(rank.queue<Backend>(), rows, width, x.template as<T>(), weight.template as<T>(), mean.template as<A>(),
-                                 rstd.template as<A>(), node.output_gradient().template as<T>(), dx.to.template as<T>(), dx.add,
-                                 dw.to.template as<G>(), dw.add, db.to.template as<G>(), db.add);
-    settle<Backend, T>(rank, node, 0, dx);
-    settle<Backend, T, G>(rank, node, 1, dw);
-    settle<Backend, T, G>(rank, node, 2, db);
+    const std::int64_t width = x.shape[x.shape.ndim - 1], rows = x.elements() / width;
+    const gradient_target dx = target_apart<Backend, T>(ctx, node, 0), dw = target_apart<Backend, G>(ctx, node, 1),
+                          db = target_apart<Backend, G>(ctx, node, 2);
+    Backend::layer_norm_backward(ctx.queue<Backend>(), rows, width, x.template as<T>(), weight.template as<T>(),
+                                 mean.template as<A>(), rstd.template as<A>(), node.output_gradient().template as<T>(),
+                                 dx.to.template as<T>(), dx.add, dw.to.template as<G>(), dw.add, db.to.template as<G>(),
+                                 db.add);
+    settle<Backend, T>(ctx, node, 0, dx);
+    settle<Backend, T, G>(ctx, node, 1, dw);
+    settle<Backend, T, G>(ctx, node, 2, db);
   }
 };
 
 }  // namespace detail
 
 /// Shape: x [..., d], weight [d], bias [d], out as x. Placement: d whole, nothing partial; out is placed as x.
-/// Sums in accumulate_t<T>, the variance in a second pass. Cost: three reads (two of them from cache) and a write of x, 8 operations an
-/// element.
+/// Sums in accumulate_t<T>, the variance in a second pass. Cost: three reads (two of them from cache) and a write of x,
+/// 8 operations an element.
 template <any_tensor X, any_tensor W, any_tensor B>
 auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5) {
   using in = dims_of<X>;
-  static_assert(dims_of<W>::rank == 1 && dims_of<B>::rank == 1 && in::rank >= 1 && dims_of<W>::names[0] == in::names[in::rank - 1] &&
-                    dims_of<B>::names[0] == in::names[in::rank - 1],
-                "weft: layer_norm(x, weight, bias) needs a weight and a bias over the last dimension of x and nothing else");
+  static_assert(
+      dims_of<W>::ndim == 1 && dims_of<B>::ndim == 1 && in::ndim >= 1 &&
+          dims_of<W>::names[0] == in::names[in::ndim - 1] && dims_of<B>::names[0] == in::names[in::ndim - 1],
+      "weft: layer_norm(x, weight, bias) needs a weight and a bias over the last dimension of x and nothing else");
   static_assert(!has_partial<layout_of<X>> && !has_partial<layout_of<W>> && !has_partial<layout_of<B>>,
                 "weft: layer_norm of a pending sum is not the sum of the norms: all_reduce<axis> it first");
   constexpr auto whole_in = []<class... Es>(dims<Es...>, auto layout) {
     return ((shard_axes<decltype(layout), tag_of<Es>>::size == 0) && ...);
   };
-  constexpr bool whole = whole_in(dims_of<W>{}, layout_of<X>{}) && whole_in(dims_of<W>{}, layout_of<W>{}) && whole_in(dims_of<B>{}, layout_of<B>{});
-  static_assert(whole, "weft: layer_norm(x, weight, bias) needs the normalised dimension whole on every rank: all_gather<axis> it first");
+  constexpr bool whole = whole_in(dims_of<W>{}, layout_of<X>{}) && whole_in(dims_of<W>{}, layout_of<W>{}) &&
+                         whole_in(dims_of<B>{}, layout_of<B>{});
+  static_assert(whole,
+                "weft: layer_norm(x, weight, bias) needs the normalised dimension whole on every rank: "
+                "all_gather<axis> it first");
   using scaled = detail::met<detail::meeting::product, X, W>;
   if constexpr (scaled::ok && whole) {
     using product = basic_tensor<typename X::element_type, in, typename scaled::layout, typename X::backend>;

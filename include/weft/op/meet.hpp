@@ -9,51 +9,67 @@ namespace weft::detail {
 
 enum class meeting : std::uint8_t { product, sum };
 
-// One sentence for each reason; the compiler prints the axis as a template argument beside it. A rule has it as a base, so
-// that the sentence is said when the rule is asked, and nothing else fails with it.
+// One sentence for each reason; the compiler prints the axis as a template argument beside it. A rule has it as a base,
+// so that the sentence is said when the rule is asked, and nothing else fails with it.
 template <class Axis, verdict Why>
 struct on_this_axis {
   static_assert(Why != verdict::contracted_one_side,
-                "weft: the contracted dimension is sharded on one side only: shard the other side the same way with split<dim, axis>, "
+                "weft: the contracted dimension is sharded on one side only: shard the other side the same way with "
+                "split<dim, axis>, "
                 "or all_gather<axis> this one");
   static_assert(Why != verdict::slice_meets_whole,
-                "weft: a slice meets a whole value in a dimension that both have: split<dim, axis> the whole one or all_gather<axis> "
+                "weft: a slice meets a whole value in a dimension that both have: split<dim, axis> the whole one or "
+                "all_gather<axis> "
                 "the slice");
   static_assert(Why != verdict::two_dims,
-                "weft: the two sides are sharded over one axis along different dimensions: all_gather<axis> one of them or convert "
+                "weft: the two sides are sharded over one axis along different dimensions: all_gather<axis> one of "
+                "them or convert "
                 "it with all_to_all<dim, axis>");
-  static_assert(Why != verdict::partial_meets_slice,
-                "weft: a pending sum meets a slice: finish it first with all_reduce<axis> or reduce_scatter<dim, axis>");
-  static_assert(Why != verdict::partial_twice,
-                "weft: a product of two pending sums is not the sum of the products: all_reduce<axis> one of them first");
+  static_assert(
+      Why != verdict::partial_meets_slice,
+      "weft: a pending sum meets a slice: finish it first with all_reduce<axis> or reduce_scatter<dim, axis>");
+  static_assert(
+      Why != verdict::partial_twice,
+      "weft: a product of two pending sums is not the sum of the products: all_reduce<axis> one of them first");
   static_assert(Why != verdict::partial_plus_whole,
-                "weft: a pending sum is added to a whole value, which would count once a rank: all_reduce<axis> the pending one first");
+                "weft: a pending sum is added to a whole value, which would count once a rank: all_reduce<axis> the "
+                "pending one first");
 };
 
 template <meeting M, class X, class Y, class A, class Contracted>
 constexpr outcome meet_on() {
   constexpr on_axis x = state_on<layout_of<X>, A>, y = state_on<layout_of<Y>, A>;
-  constexpr auto has = []<class... Es>(dims<Es...>, [[maybe_unused]] std::string_view name) { return (false || ... || (tag_of<Es>::name == name)); };
-  constexpr auto sums = []<class... Ks>(list<Ks...>, [[maybe_unused]] std::string_view name) { return ((Ks::name == name) || ...); };
+  constexpr auto has = []<class... Es>(dims<Es...>, [[maybe_unused]] std::string_view name) {
+    return (false || ... || (tag_of<Es>::name == name));
+  };
+  constexpr auto sums = []<class... Ks>(list<Ks...>, [[maybe_unused]] std::string_view name) {
+    return ((Ks::name == name) || ...);
+  };
   constexpr bool x_cut = x.kind == holds::shard, y_cut = y.kind == holds::shard;
   constexpr operand a{x, x_cut && has(dims_of<Y>{}, x.dim), x_cut && sums(Contracted{}, x.dim)};
   constexpr operand b{y, y_cut && has(dims_of<X>{}, y.dim), y_cut && sums(Contracted{}, y.dim)};
   return M == meeting::product ? product_rule(a, b) : sum_rule(a, b);
 }
 
-// The gradient of the first side follows by the same rules: it is the outcome's gradient times the second side, summed over
-// what the first side lacks. On axis A it has to be the dual of what the operator saw of the first side.
+// The gradient of the first side follows by the same rules: it is the outcome's gradient times the second side, summed
+// over what the first side lacks. On axis A it has to be the dual of what the operator saw of the first side.
 template <meeting M, class X, class Y, class A, class Contracted>
 constexpr bool gradient_is_dual() {
   constexpr outcome out = meet_on<M, X, Y, A, Contracted>();
   if (out.why != verdict::ok) return true;  // refused elsewhere
-  constexpr auto seen = [](on_axis in, on_axis result) { return promotes(in, result) ? on_axis{holds::replicate} : in; };
+  constexpr auto seen = [](on_axis in, on_axis result) {
+    return promotes(in, result) ? on_axis{holds::replicate} : in;
+  };
   constexpr on_axis x = seen(state_on<layout_of<X>, A>, out.at), y = seen(state_on<layout_of<Y>, A>, out.at);
   constexpr on_axis back{dual(out.at.kind), out.at.dim};
-  constexpr auto has = []<class... Es>(dims<Es...>, [[maybe_unused]] std::string_view name) { return (false || ... || (tag_of<Es>::name == name)); };
+  constexpr auto has = []<class... Es>(dims<Es...>, [[maybe_unused]] std::string_view name) {
+    return (false || ... || (tag_of<Es>::name == name));
+  };
   constexpr auto in_out = [has](std::string_view name) {
     return (has(dims_of<X>{}, name) || has(dims_of<Y>{}, name)) &&
-           !([]<class... Ks>(list<Ks...>, [[maybe_unused]] std::string_view n) { return (false || ... || (Ks::name == n)); }(Contracted{}, name));
+           !([]<class... Ks>(list<Ks...>, [[maybe_unused]] std::string_view n) {
+             return (false || ... || (Ks::name == n));
+           }(Contracted{}, name));
   };
   constexpr on_axis wanted{dual(x.kind), x.dim};
   if (M == meeting::sum) return reduce_rule(back, !has(dims_of<X>{}, back.dim)) == wanted;
@@ -64,35 +80,55 @@ constexpr bool gradient_is_dual() {
 }
 
 // The placement on axis A that an outcome stands for; a shard is taken from whichever layout has it.
-template <class L, class A> struct shard_on { using type = void; };
+template <class L, class A>
+struct shard_on {
+  using type = void;
+};
 template <class... Ps, class A>
 struct shard_on<layout<Ps...>, A> {
-  template <class P> struct one { using type = list<>; };
-  template <class D, class... As> struct one<shard<D, As...>> {
+  template <class P>
+  struct one {
+    using type = list<>;
+  };
+  template <class D, class... As>
+  struct one<shard<D, As...>> {
     using type = std::conditional_t<(std::same_as<As, A> || ...), list<shard<D, A>>, list<>>;
   };
-  template <class T> struct first { using type = void; };
-  template <class P> struct first<list<P>> { using type = P; };
+  template <class T>
+  struct first {
+    using type = void;
+  };
+  template <class P>
+  struct first<list<P>> {
+    using type = P;
+  };
   using type = typename first<typename join_lists<typename one<Ps>::type...>::type>::type;
 };
 
 template <holds Kind, class A, class LX, class LY>
 constexpr auto placement_of() {
-  if constexpr (Kind == holds::invariant) return invariant<A>{};
-  else if constexpr (Kind == holds::replicate) return replicate<A>{};
-  else if constexpr (Kind == holds::partial) return partial<A>{};
-  else if constexpr (!std::same_as<typename shard_on<LX, A>::type, void>) return typename shard_on<LX, A>::type{};
-  else return typename shard_on<LY, A>::type{};
+  if constexpr (Kind == holds::invariant)
+    return invariant<A>{};
+  else if constexpr (Kind == holds::replicate)
+    return replicate<A>{};
+  else if constexpr (Kind == holds::partial)
+    return partial<A>{};
+  else if constexpr (!std::same_as<typename shard_on<LX, A>::type, void>)
+    return typename shard_on<LX, A>::type{};
+  else
+    return typename shard_on<LY, A>::type{};
 }
 
-template <meeting M, class X, class Y, class Contracted, class Axes> struct meet;
+template <meeting M, class X, class Y, class Contracted, class Axes>
+struct meet;
 template <meeting M, class X, class Y, class Contracted, class... As>
 struct meet<M, X, Y, Contracted, list<As...>> : on_this_axis<As, meet_on<M, X, Y, As, Contracted>().why>... {
   static constexpr bool ok = ((meet_on<M, X, Y, As, Contracted>().why == verdict::ok) && ...);
-  static_assert((gradient_is_dual<M, X, Y, As, Contracted>() && ...) && (gradient_is_dual<M, Y, X, As, Contracted>() && ...),
+  static_assert((gradient_is_dual<M, X, Y, As, Contracted>() && ...) &&
+                    (gradient_is_dual<M, Y, X, As, Contracted>() && ...),
                 "weft: a gradient's placement is not the dual of its input's: the placement rule is wrong");
-  using layout =
-      typename insert_all<weft::layout<>, decltype(placement_of<meet_on<M, X, Y, As, Contracted>().at.kind, As, layout_of<X>, layout_of<Y>>())...>::type;
+  using layout = typename insert_all<weft::layout<>, decltype(placement_of<meet_on<M, X, Y, As, Contracted>().at.kind,
+                                                                           As, layout_of<X>, layout_of<Y>>())...>::type;
 };
 
 // A dimension sharded over several axes has to be cut in the same order on both sides.
@@ -101,16 +137,18 @@ inline constexpr bool same_cuts = true;
 template <class... Es, class LX, class LY>
 inline constexpr bool same_cuts<dims<Es...>, LX, LY> =
     ((shard_axes<LX, tag_of<Es>>::size != shard_axes<LY, tag_of<Es>>::size ||
-      std::same_as<shard_axes<LX, tag_of<Es>>, shard_axes<LY, tag_of<Es>>>) && ...);
+      std::same_as<shard_axes<LX, tag_of<Es>>, shard_axes<LY, tag_of<Es>>>)&&...);
 
 /// Layout of the outcome of X and Y; refuses, in one sentence, what has no meaning.
 template <meeting M, class X, class Y, class Contracted = list<>>
 struct met {
-  static_assert(std::same_as<typename X::backend, typename Y::backend>, "weft: the two tensors live on different devices");
+  static_assert(std::same_as<typename X::backend, typename Y::backend>,
+                "weft: the two tensors live on different devices");
   static_assert(std::same_as<typename X::element_type, typename Y::element_type>,
                 "weft: the two tensors have different element types; cast<T>(x) one of them");
   static_assert(same_cuts<dims_of<X>, layout_of<X>, layout_of<Y>>,
-                "weft: a dimension is sharded over the same axes in another order on the two sides: order them alike, outermost first");
+                "weft: a dimension is sharded over the same axes in another order on the two sides: order them alike, "
+                "outermost first");
   using result = meet<M, X, Y, Contracted, axes_of_all<layout_of<X>, layout_of<Y>>>;
   static constexpr bool ok = result::ok;
   using layout = typename result::layout;

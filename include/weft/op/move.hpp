@@ -1,4 +1,5 @@
-// The movements that conversions are made of, over local arrays. Invariant: the slices of a dimension lie in rank order.
+// The movements that conversions are made of, over local arrays. Invariant: the slices of a dimension lie in rank
+// order.
 #pragma once
 
 #include <weft/comm/context.hpp>
@@ -14,18 +15,18 @@ struct cut {
 
 // [outer, parts, inner] -> [parts, outer, inner], so that each slice is in one piece; `back` for the inverse.
 template <class Backend>
-void regroup(context& rank, const cut& c, int parts, const array& x, const array& y, bool back) {
+void regroup(context& ctx, const cut& c, int parts, const array& x, const array& y, bool back) {
   const std::int64_t extents[3] = {c.outer, parts, c.inner};
   const std::int64_t whole[3] = {parts * c.inner, c.inner, 1}, pieces[3] = {c.inner, c.outer * c.inner, 1};
-  Backend::copy(rank.queue<Backend>(), 3, extents, x, back ? pieces : whole, y, back ? whole : pieces);
+  Backend::copy(ctx.queue<Backend>(), 3, extents, x, back ? pieces : whole, y, back ? whole : pieces);
 }
 
 template <class Backend>
-array pieces_of(context& rank, const array& x, int d, int parts) {
+array pieces_of(context& ctx, const array& x, int d, int parts) {
   const cut c(x.shape, d, parts);
   if (c.outer == 1) return x;
-  array y = rank.make(x.type, x.shape, memory::buffers);
-  regroup<Backend>(rank, c, parts, x, y, false);
+  array y = ctx.make(x.type, x.shape, memory::buffers);
+  regroup<Backend>(ctx, c, parts, x, y, false);
   return y;
 }
 
@@ -42,79 +43,80 @@ inline shape part_of(shape s, int d, int parts) {
 
 /// x with n elements along dimension d: the last ones left out, or zeros behind them.
 template <class Backend>
-array resized(context& rank, const array& x, int d, std::int64_t n) {
+array resized(context& ctx, const array& x, int d, std::int64_t n) {
   if (x.shape[d] == n) return x;
   shape out = x.shape;
   out[d] = n;
-  const array y = rank.make(x.type, out);
-  if (n > x.shape[d]) Backend::zero(rank.queue<Backend>(), y);
+  const array y = ctx.make(x.type, out);
+  if (n > x.shape[d]) Backend::zero(ctx.queue<Backend>(), y);
   const std::int64_t inner = x.shape.elements(d + 1), here = x.shape[d] * inner, there = n * inner;
-  const std::int64_t extents[2] = {x.shape.elements(0, d), std::min(here, there)}, from[2] = {here, 1}, to[2] = {there, 1};
-  Backend::copy(rank.queue<Backend>(), 2, extents, x, from, y, to);
+  const std::int64_t extents[2] = {x.shape.elements(0, d), std::min(here, there)}, from[2] = {here, 1},
+                     to[2] = {there, 1};
+  Backend::copy(ctx.queue<Backend>(), 2, extents, x, from, y, to);
   return y;
 }
 /// x with dimension d rounded up so that the group's ranks have equal shares.
 template <class Backend>
-array even(context& rank, const axis_group& group, const array& x, int d) {
-  return resized<Backend>(rank, x, d, (x.shape[d] + group.degree - 1) / group.degree * group.degree);
+array even(context& ctx, const axis_group& group, const array& x, int d) {
+  return resized<Backend>(ctx, x, d, (x.shape[d] + group.degree - 1) / group.degree * group.degree);
 }
 
 template <class Backend>
-array slice(context& rank, const axis_group& group, const array& uneven, int d) {
-  const array x = even<Backend>(rank, group, uneven, d);
+array slice(context& ctx, const axis_group& group, const array& uneven, int d) {
+  const array x = even<Backend>(ctx, group, uneven, d);
   const cut c(x.shape, d, group.degree);
-  const array y = rank.make(x.type, part_of(x.shape, d, group.degree));
+  const array y = ctx.make(x.type, part_of(x.shape, d, group.degree));
   const std::int64_t extents[2] = {c.outer, c.inner}, from[2] = {group.degree * c.inner, 1}, to[2] = {c.inner, 1};
   array start = x;
   start.data = static_cast<std::byte*>(x.data) + group.index * c.inner * static_cast<std::int64_t>(size_of(x.type));
-  Backend::copy(rank.queue<Backend>(), 2, extents, start, from, y, to);
+  Backend::copy(ctx.queue<Backend>(), 2, extents, start, from, y, to);
   return y;
 }
 
 template <class Backend>
-array pad(context& rank, const axis_group& group, const array& x, int d) {
+array pad(context& ctx, const axis_group& group, const array& x, int d) {
   shape whole = x.shape;
   whole[d] *= group.degree;
   const cut c(whole, d, group.degree);
-  array y = rank.make(x.type, whole);
-  Backend::zero(rank.queue<Backend>(), y);
+  array y = ctx.make(x.type, whole);
+  Backend::zero(ctx.queue<Backend>(), y);
   const std::int64_t extents[2] = {c.outer, c.inner}, from[2] = {c.inner, 1}, to[2] = {group.degree * c.inner, 1};
   array start = y;
   start.data = static_cast<std::byte*>(y.data) + group.index * c.inner * static_cast<std::int64_t>(size_of(y.type));
-  Backend::copy(rank.queue<Backend>(), 2, extents, x, from, start, to);
+  Backend::copy(ctx.queue<Backend>(), 2, extents, x, from, start, to);
   return y;
 }
 
 template <class Backend>
-array gather(context& rank, axis_group& group, const array& x, int d) {
+array gather(context& ctx, axis_group& group, const array& x, int d) {
   shape whole = x.shape;
   whole[d] *= group.degree;
   const cut c(whole, d, group.degree);
-  array y = rank.make(x.type, whole);
+  array y = ctx.make(x.type, whole);
   if (c.outer == 1) {
     group.comm.all_gather(x.data, y.data, x.bytes()).wait();
     return y;
   }
-  array pieces = rank.make(x.type, whole, memory::buffers);
+  array pieces = ctx.make(x.type, whole, memory::buffers);
   group.comm.all_gather(x.data, pieces.data, x.bytes()).wait();
-  regroup<Backend>(rank, c, group.degree, pieces, y, true);
+  regroup<Backend>(ctx, c, group.degree, pieces, y, true);
   return y;
 }
 
 template <class Backend>
-array scatter_sum(context& rank, axis_group& group, const array& uneven, int d) {
-  const array x = even<Backend>(rank, group, uneven, d);
-  const array pieces = pieces_of<Backend>(rank, x, d, group.degree);
-  const array y = rank.make(x.type, part_of(x.shape, d, group.degree));
+array scatter_sum(context& ctx, axis_group& group, const array& uneven, int d) {
+  const array x = even<Backend>(ctx, group, uneven, d);
+  const array pieces = pieces_of<Backend>(ctx, x, d, group.degree);
+  const array y = ctx.make(x.type, part_of(x.shape, d, group.degree));
   group.comm.reduce_scatter(pieces.data, y.data, y.elements(), x.type, reduction::sum).wait();
   return y;
 }
 
 template <class Backend>
-array exchange(context& rank, axis_group& group, const array& uneven, int from, int to) {
-  const array x = even<Backend>(rank, group, uneven, to);
-  const array pieces = pieces_of<Backend>(rank, x, to, group.degree);
-  array received = rank.make(x.type, x.shape, memory::buffers);
+array exchange(context& ctx, axis_group& group, const array& uneven, int from, int to) {
+  const array x = even<Backend>(ctx, group, uneven, to);
+  const array pieces = pieces_of<Backend>(ctx, x, to, group.degree);
+  array received = ctx.make(x.type, x.shape, memory::buffers);
   group.comm.all_to_all(pieces.data, received.data, x.bytes() / group.degree).wait();
   shape after = x.shape;
   after[to] /= group.degree;
@@ -122,14 +124,14 @@ array exchange(context& rank, axis_group& group, const array& uneven, int from, 
   received.shape = after;
   const cut c(after, from, group.degree);
   if (c.outer == 1) return received;
-  array y = rank.make(x.type, after);
-  regroup<Backend>(rank, c, group.degree, received, y, true);
+  array y = ctx.make(x.type, after);
+  regroup<Backend>(ctx, c, group.degree, received, y, true);
   return y;
 }
 
 template <class Backend>
-array ring(context& rank, axis_group& group, const array& x, int step) {
-  array y = rank.make(x.type, x.shape);
+array ring(context& ctx, axis_group& group, const array& x, int step) {
+  array y = ctx.make(x.type, x.shape);
   const int n = group.degree;
   auto receive = group.comm.recv(y.data, x.bytes(), (group.index - step + n) % n);
   auto send = group.comm.send(x.data, x.bytes(), (group.index + step + n) % n);
@@ -142,42 +144,50 @@ array ring(context& rank, axis_group& group, const array& x, int step) {
 inline double received_bytes(movement what, const array& x, const array& y, int n) {
   const double others = static_cast<double>(n - 1) / n;
   switch (what) {
-    case movement::all_reduce: return 2 * others * static_cast<double>(y.bytes());
-    case movement::all_gather: case movement::all_to_all: return others * static_cast<double>(y.bytes());
-    case movement::reduce_scatter: return others * static_cast<double>(x.bytes());
-    case movement::shift: case movement::shift_back: return static_cast<double>(y.bytes());
-    default: return 0;
+    case movement::all_reduce:
+      return 2 * others * static_cast<double>(y.bytes());
+    case movement::all_gather:
+    case movement::all_to_all:
+      return others * static_cast<double>(y.bytes());
+    case movement::reduce_scatter:
+      return others * static_cast<double>(x.bytes());
+    case movement::shift:
+    case movement::shift_back:
+      return static_cast<double>(y.bytes());
+    default:
+      return 0;
   }
 }
 
-/// Moves x along one axis. `from` and `to`: the dimension that is sharded before and after. A function for each movement, so that
-/// a program has those that its conversions name.
+/// Moves x along one axis. `from` and `to`: the dimension that is sharded before and after. A function for each
+/// movement, so that a program has those that its conversions name.
 template <class Backend, movement What>
-array move(context& rank, axis_group& group, const array& x, [[maybe_unused]] moved_dim from, [[maybe_unused]] moved_dim to) {
+array move(context& ctx, axis_group& group, const array& x, [[maybe_unused]] moved_dim from,
+           [[maybe_unused]] moved_dim to) {
   static_assert(What != movement::refused);
   if constexpr (What == movement::none) {
     return x;
   } else if constexpr (What == movement::keep_first) {
     if (group.index == 0) return x;
-    array y = rank.make(x.type, x.shape);
-    Backend::zero(rank.queue<Backend>(), y);
+    array y = ctx.make(x.type, x.shape);
+    Backend::zero(ctx.queue<Backend>(), y);
     return y;
   } else if constexpr (What == movement::slice) {
-    return slice<Backend>(rank, group, x, to.at);
+    return slice<Backend>(ctx, group, x, to.at);
   } else if constexpr (What == movement::pad) {
-    return resized<Backend>(rank, pad<Backend>(rank, group, x, from.at), from.at, from.whole);
+    return resized<Backend>(ctx, pad<Backend>(ctx, group, x, from.at), from.at, from.whole);
   } else if constexpr (What == movement::all_reduce) {
-    array y = rank.make(x.type, x.shape);
+    array y = ctx.make(x.type, x.shape);
     group.comm.all_reduce(x.data, y.data, x.elements(), x.type, reduction::sum).wait();
     return y;
   } else if constexpr (What == movement::all_gather) {
-    return resized<Backend>(rank, gather<Backend>(rank, group, x, from.at), from.at, from.whole);
+    return resized<Backend>(ctx, gather<Backend>(ctx, group, x, from.at), from.at, from.whole);
   } else if constexpr (What == movement::reduce_scatter) {
-    return scatter_sum<Backend>(rank, group, x, to.at);
+    return scatter_sum<Backend>(ctx, group, x, to.at);
   } else if constexpr (What == movement::all_to_all) {
-    return resized<Backend>(rank, exchange<Backend>(rank, group, x, from.at, to.at), from.at, from.whole);
+    return resized<Backend>(ctx, exchange<Backend>(ctx, group, x, from.at, to.at), from.at, from.whole);
   } else {
-    return ring<Backend>(rank, group, x, What == movement::shift ? 1 : -1);
+    return ring<Backend>(ctx, group, x, What == movement::shift ? 1 : -1);
   }
 }
 using mover = array (*)(context&, axis_group&, const array&, moved_dim from, moved_dim to);

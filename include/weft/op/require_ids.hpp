@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// Throws weft::error unless every id on this rank is in [lowest, end). Does nothing on a device, whose kernels take an id
-/// outside of the table for one that isn't there. Cost: one read of the ids.
+/// Throws weft::error unless every id on this rank is in [lowest, end). Does nothing on a device, whose kernels take an
+/// id outside of the table for one that isn't there. Cost: one read of the ids.
 template <any_tensor Ids>
 void require_ids(const Ids& ids, std::int64_t lowest, std::int64_t end, const char* what) {
   static_assert(std::same_as<typename Ids::element_type, std::int32_t>, "weft: ids are int32");
@@ -20,8 +20,8 @@ void require_ids(const Ids& ids, std::int64_t lowest, std::int64_t end, const ch
       low = std::min<std::int64_t>(low, id[i]);
       high = std::max<std::int64_t>(high, id[i]);
     }
-    require(low >= lowest && high < end, what, " ", low < lowest ? low : high, " is outside of the vocabulary, whose ", end,
-            " tokens count from 0; check the data, or make vocab larger");
+    require(low >= lowest && high < end, what, " ", low < lowest ? low : high, " is outside of the vocabulary, whose ",
+            end, " tokens count from 0; check the data, or make vocab larger");
   }
 }
 

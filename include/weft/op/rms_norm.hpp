@@ -11,17 +11,17 @@ namespace detail {
 template <class Backend, class T>
 struct rms_norm_operator {
   static value forward(const value& x, const value& weight, double eps) {
-    context& rank = *x.rank;
+    context& ctx = *x.ctx;
     const shape& s = x.held().shape;
-    const std::int64_t width = s[s.rank - 1], rows = s.elements() / width;
-    value y{x.rank, {}, {}};
+    const std::int64_t width = s[s.ndim - 1], rows = s.elements() / width;
+    value y{x.ctx, {}, {}};
     array rstd;
-    if (!recalled(rank, "rms_norm", y.data, rstd)) {
-      y.data = rank.make(dtype_of<T>, s);
-      rstd = rank.make(dtype_of<accumulate_t<T>>, {1, {rows}});
-      Backend::rms_norm(rank.queue<Backend>(), rows, width, eps, x.held().template as<T>(), weight.held().template as<T>(),
-                        y.data.template as<T>(), rstd.as<accumulate_t<T>>());
-      computed(rank, {"rms_norm", 4.0 * static_cast<double>(y.data.elements())}, {&y.data, &rstd}, x, weight);
+    if (!recalled(ctx, "rms_norm", y.data, rstd)) {
+      y.data = ctx.make(dtype_of<T>, s);
+      rstd = ctx.make(dtype_of<accumulate_t<T>>, {1, {rows}});
+      Backend::rms_norm(ctx.queue<Backend>(), rows, width, eps, x.held().template as<T>(),
+                        weight.held().template as<T>(), y.data.template as<T>(), rstd.as<accumulate_t<T>>());
+      computed(ctx, {"rms_norm", 4.0 * static_cast<double>(y.data.elements())}, {&y.data, &rstd}, x, weight);
     }
     if (tape_node* node = record("rms_norm", y, vjp, x, weight)) {
       node->save(x);
@@ -30,21 +30,21 @@ struct rms_norm_operator {
     }
     return y;
   }
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     if constexpr (sizeof(T) == 2)
-      if (node.input(1) && node.input(1)->type == dtype::f32) return back<float>(rank, node);  // main gradients
-    back<T>(rank, node);
+      if (node.input(1) && node.input(1)->type == dtype::f32) return back<float>(ctx, node);  // main gradients
+    back<T>(ctx, node);
   }
   template <class G>
-  static void back(context& rank, tape_node& node) {
+  static void back(context& ctx, tape_node& node) {
     const array &x = node.saved(0), &weight = node.saved(1), &rstd = node.saved(2);
-    const std::int64_t width = x.shape[x.shape.rank - 1], rows = x.elements() / width;
-    const gradient_target dx = target_apart<Backend, T>(rank, node, 0), dw = target_apart<Backend, G>(rank, node, 1);
-    Backend::rms_norm_backward(rank.queue<Backend>(), rows, width, x.template as<T>(), weight.template as<T>(),
+    const std::int64_t width = x.shape[x.shape.ndim - 1], rows = x.elements() / width;
+    const gradient_target dx = target_apart<Backend, T>(ctx, node, 0), dw = target_apart<Backend, G>(ctx, node, 1);
+    Backend::rms_norm_backward(ctx.queue<Backend>(), rows, width, x.template as<T>(), weight.template as<T>(),
                                rstd.template as<accumulate_t<T>>(), node.output_gradient().template as<T>(),
                                dx.to.template as<T>(), dx.add, dw.to.template as<G>(), dw.add);
-    settle<Backend, T>(rank, node, 0, dx);
-    settle<Backend, T, G>(rank, node, 1, dw);
+    settle<Backend, T>(ctx, node, 0, dx);
+    settle<Backend, T, G>(ctx, node, 1, dw);
   }
 };
 
@@ -55,12 +55,15 @@ struct rms_norm_operator {
 template <any_tensor X, any_tensor W>
 auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
   using in = dims_of<X>;
-  static_assert(dims_of<W>::rank == 1 && in::rank >= 1 && dims_of<W>::names[0] == in::names[in::rank - 1],
+  static_assert(dims_of<W>::ndim == 1 && in::ndim >= 1 && dims_of<W>::names[0] == in::names[in::ndim - 1],
                 "weft: rms_norm(x, weight) needs a weight over the last dimension of x and nothing else");
   static_assert(!has_partial<layout_of<X>> && !has_partial<layout_of<W>>,
                 "weft: rms_norm of a pending sum is not the sum of the norms: all_reduce<axis> it first");
-  constexpr bool whole = []<class... Es>(dims<Es...>) { return ((shard_axes<layout_of<X>, tag_of<Es>>::size == 0) && ...); }(dims_of<W>{});
-  static_assert(whole, "weft: rms_norm(x, weight) needs the normalised dimension whole on every rank: all_gather<axis> it first");
+  constexpr bool whole = []<class... Es>(dims<Es...>) {
+    return ((shard_axes<layout_of<X>, tag_of<Es>>::size == 0) && ...);
+  }(dims_of<W>{});
+  static_assert(
+      whole, "weft: rms_norm(x, weight) needs the normalised dimension whole on every rank: all_gather<axis> it first");
   if constexpr (whole) {
     using rule = detail::met<detail::meeting::product, X, W>;
     if constexpr (rule::ok) {

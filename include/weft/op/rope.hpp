@@ -1,5 +1,6 @@
-// Rotary position embedding (Su et al. 2021) in the half-split form that Llama uses: dimension i turns with i + head_dim/2.
-// Invariant: positions are global; a rank that holds a slice of the sequence starts at its own first position.
+// Rotary position embedding (Su et al. 2021) in the half-split form that Llama uses: dimension i turns with i +
+// head_dim/2. Invariant: positions are global; a rank that holds a slice of the sequence starts at its own first
+// position.
 #pragma once
 
 #include <weft/autograd/tape.hpp>
@@ -8,7 +9,8 @@
 
 namespace weft {
 
-/// Cosines and sines of every position and frequency: [positions, head_dim/2], in accumulate_t<T>. A rank's own, not a tensor.
+/// Cosines and sines of every position and frequency: [positions, head_dim/2], in accumulate_t<T>. A rank's own, not a
+/// tensor.
 struct rope_table {
   array cos, sin;
 };
@@ -21,17 +23,19 @@ struct rope_operator {
     std::int64_t first;
   };
   static value forward(const value& x, const rope_table& table, std::int64_t first) {
-    context& rank = *x.rank;
+    context& ctx = *x.ctx;
     const std::int64_t end = first + x.held().shape[1];
-    require(table.cos.shape[0] >= end, "rope: the table has ", table.cos.shape[0], " positions and the sequence needs ", end, "; raise max_seq");
-    require(table.cos.type == dtype_of<accumulate_t<T>> && table.cos.shape[1] * 2 == x.held().shape[3], "rope: the table is of ", name_of(table.cos.type),
-            " for heads of width ", table.cos.shape[1] * 2, " and the tensor's heads have ", x.held().shape[3], ", turned in ",
-            name_of(dtype_of<accumulate_t<T>>), "; make it for this tensor");
-    value y{x.rank, {}, {}};
-    if (!recalled(rank, "rope", y.data)) {
-      y.data = rank.make(dtype_of<T>, x.held().shape);
-      turn(rank, x.held(), table.cos, table.sin, first, false, y.data.template as<T>(), false);
-      computed(rank, {"rope", 3.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
+    require(table.cos.shape[0] >= end, "rope: the table has ", table.cos.shape[0], " positions and the sequence needs ",
+            end, "; raise max_seq");
+    require(table.cos.type == dtype_of<accumulate_t<T>> && table.cos.shape[1] * 2 == x.held().shape[3],
+            "rope: the table is of ", name_of(table.cos.type), " for heads of width ", table.cos.shape[1] * 2,
+            " and the tensor's heads have ", x.held().shape[3], ", turned in ", name_of(dtype_of<accumulate_t<T>>),
+            "; make it for this tensor");
+    value y{x.ctx, {}, {}};
+    if (!recalled(ctx, "rope", y.data)) {
+      y.data = ctx.make(dtype_of<T>, x.held().shape);
+      turn(ctx, x.held(), table.cos, table.sin, first, false, y.data.template as<T>(), false);
+      computed(ctx, {"rope", 3.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
     }
     if (tape_node* node = record("rope", y, vjp, x)) {
       node->set(attributes{first});
@@ -40,31 +44,33 @@ struct rope_operator {
     }
     return y;
   }
-  static void vjp(context& rank, tape_node& node) {
-    through<Backend, T>(rank, node, 0, [&](T* dx, bool add) {
-      turn(rank, node.output_gradient(), node.saved(0), node.saved(1), node.template get<attributes>().first, true, dx, add);
+  static void vjp(context& ctx, tape_node& node) {
+    through<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
+      turn(ctx, node.output_gradient(), node.saved(0), node.saved(1), node.template get<attributes>().first, true, dx,
+           add);
     });
   }
-  static void turn(context& rank, const array& x, const array& cos, const array& sin, std::int64_t first, bool inverse, T* y, bool add) {
+  static void turn(context& ctx, const array& x, const array& cos, const array& sin, std::int64_t first, bool inverse,
+                   T* y, bool add) {
     using A = accumulate_t<T>;
-    Backend::rope(rank.queue<Backend>(), x.shape[0], x.shape[1], x.shape[2], x.shape[3], x.template as<T>(), cos.template as<A>(),
-                  sin.template as<A>(), first, inverse, y, add);
+    Backend::rope(ctx.queue<Backend>(), x.shape[0], x.shape[1], x.shape[2], x.shape[3], x.template as<T>(),
+                  cos.template as<A>(), sin.template as<A>(), first, inverse, y, add);
   }
 };
 
 }  // namespace detail
 
-/// Shape: x [batch, seq, heads, head_dim], out the same. Placement: any, but head_dim whole. Linear: pending sums pass. Cost: 3 operations
-/// an element.
-/// Throws when the table is shorter than the sequence or made for another head_dim.
+/// Shape: x [batch, seq, heads, head_dim], out the same. Placement: any, but head_dim whole. Linear: pending sums pass.
+/// Cost: 3 operations an element. Throws when the table is shorter than the sequence or made for another head_dim.
 template <any_tensor X>
 X rope(const X& x, const rope_table& table) {
   using in = dims_of<X>;
-  static_assert(in::rank == 4, "weft: rope(x, table) takes x as [batch, seq, heads, head_dim]");
+  static_assert(in::ndim == 4, "weft: rope(x, table) takes x as [batch, seq, heads, head_dim]");
   std::int64_t first = 0;
   [&]<class B, class S, class H, class D>(dims<B, S, H, D>) {
-    static_assert(shard_axes<layout_of<X>, tag_of<D>>::size == 0, "weft: rope(x, table) needs head_dim whole on every rank");
-    first = shard_index<layout_of<X>, tag_of<S>>(*x.rank) * x.template local_extent<tag_of<S>>();
+    static_assert(shard_axes<layout_of<X>, tag_of<D>>::size == 0,
+                  "weft: rope(x, table) needs head_dim whole on every rank");
+    first = shard_index<layout_of<X>, tag_of<S>>(*x.ctx) * x.template local_extent<tag_of<S>>();
   }(in{});
   return X(detail::rope_operator<typename X::backend, typename X::element_type>::forward(x, table, first));
 }

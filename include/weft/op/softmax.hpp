@@ -10,13 +10,14 @@ namespace detail {
 template <class Backend, class T>
 struct softmax_operator {
   static value forward(const value& x, int d) {
-    context& rank = *x.rank;
+    context& ctx = *x.ctx;
     const shape& s = x.held().shape;
-    value y{x.rank, {}, {}};
-    if (!recalled(rank, "softmax", y.data)) {
-      y.data = rank.make(dtype_of<T>, s);
-      Backend::softmax(rank.queue<Backend>(), s.elements(0, d), s[d], s.elements(d + 1), x.held().template as<T>(), y.data.template as<T>());
-      computed(rank, {"softmax", 12.0 * static_cast<double>(s.elements())}, {&y.data}, x);
+    value y{x.ctx, {}, {}};
+    if (!recalled(ctx, "softmax", y.data)) {
+      y.data = ctx.make(dtype_of<T>, s);
+      Backend::softmax(ctx.queue<Backend>(), s.elements(0, d), s[d], s.elements(d + 1), x.held().template as<T>(),
+                       y.data.template as<T>());
+      computed(ctx, {"softmax", 12.0 * static_cast<double>(s.elements())}, {&y.data}, x);
     }
     if (tape_node* node = record("softmax", y, vjp, x)) {
       node->set(d);
@@ -24,11 +25,11 @@ struct softmax_operator {
     }
     return y;
   }
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     const int d = node.template get<int>();
     const array &y = node.saved(0), &dy = node.output_gradient();
-    through<Backend, T>(rank, node, 0, [&](T* dx, bool add) {
-      Backend::softmax_backward(rank.queue<Backend>(), y.shape.elements(0, d), y.shape[d], y.shape.elements(d + 1),
+    through<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
+      Backend::softmax_backward(ctx.queue<Backend>(), y.shape.elements(0, d), y.shape[d], y.shape.elements(d + 1),
                                 y.template as<T>(), dy.template as<T>(), dx, add);
     });
   }
@@ -41,10 +42,13 @@ struct softmax_operator {
 template <dimension D, any_tensor X>
 X softmax(const X& x) {
   static_assert(dims_of<X>::template has<D>, "weft: softmax<dim>(x) names a dimension that x lacks");
-  static_assert(!has_partial<layout_of<X>>, "weft: softmax of a pending sum is not the sum of the softmaxes: all_reduce<axis> it first");
+  static_assert(!has_partial<layout_of<X>>,
+                "weft: softmax of a pending sum is not the sum of the softmaxes: all_reduce<axis> it first");
   static_assert(shard_axes<layout_of<X>, D>::size == 0,
-                "weft: softmax<dim>(x) needs the dimension whole on every rank: all_gather<axis> or all_to_all<dim, axis> it first");
-  return X(detail::softmax_operator<typename X::backend, typename X::element_type>::forward(x, dims_of<X>::template index<D>));
+                "weft: softmax<dim>(x) needs the dimension whole on every rank: all_gather<axis> or all_to_all<dim, "
+                "axis> it first");
+  return X(detail::softmax_operator<typename X::backend, typename X::element_type>::forward(
+      x, dims_of<X>::template index<D>));
 }
 
 }  // namespace weft

@@ -10,12 +10,13 @@ namespace detail {
 template <class Backend, class T>
 struct swiglu_operator {
   static value forward(const value& gate, const value& up) {
-    context& rank = *gate.rank;
-    value y{gate.rank, {}, {}};
-    if (!recalled(rank, "swiglu", y.data)) {
-      y.data = rank.make(dtype_of<T>, gate.held().shape);
-      Backend::swiglu(rank.queue<Backend>(), y.data.elements(), gate.held().template as<T>(), up.held().template as<T>(), y.data.template as<T>());
-      computed(rank, {"swiglu", 12.0 * static_cast<double>(y.data.elements())}, {&y.data}, gate, up);
+    context& ctx = *gate.ctx;
+    value y{gate.ctx, {}, {}};
+    if (!recalled(ctx, "swiglu", y.data)) {
+      y.data = ctx.make(dtype_of<T>, gate.held().shape);
+      Backend::swiglu(ctx.queue<Backend>(), y.data.elements(), gate.held().template as<T>(), up.held().template as<T>(),
+                      y.data.template as<T>());
+      computed(ctx, {"swiglu", 12.0 * static_cast<double>(y.data.elements())}, {&y.data}, gate, up);
     }
     if (tape_node* node = record("swiglu", y, vjp, gate, up)) {
       node->save(gate);
@@ -23,28 +24,30 @@ struct swiglu_operator {
     }
     return y;
   }
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     const array& dy = node.output_gradient();
-    const gradient_target dgate = scratch(rank, node, 0), dup = scratch(rank, node, 1);
-    Backend::swiglu_backward(rank.queue<Backend>(), dy.elements(), node.saved(0).template as<T>(), node.saved(1).template as<T>(),
-                             dy.template as<T>(), dgate.to.template as<T>(), dgate.add, dup.to.template as<T>(), dup.add);
-    settle<Backend, T>(rank, node, 0, dgate);
-    settle<Backend, T>(rank, node, 1, dup);
+    const gradient_target dgate = scratch(ctx, node, 0), dup = scratch(ctx, node, 1);
+    Backend::swiglu_backward(ctx.queue<Backend>(), dy.elements(), node.saved(0).template as<T>(),
+                             node.saved(1).template as<T>(), dy.template as<T>(), dgate.to.template as<T>(), dgate.add,
+                             dup.to.template as<T>(), dup.add);
+    settle<Backend, T>(ctx, node, 0, dgate);
+    settle<Backend, T>(ctx, node, 1, dup);
   }
   // The kernel writes both gradients; one that is not wanted goes nowhere.
-  static gradient_target scratch(context& rank, tape_node& node, int i) {
-    if (node.input(i)) return target_apart<Backend, T>(rank, node, i);
-    return {rank.make(dtype_of<T>, node.output_gradient().shape), false};
+  static gradient_target scratch(context& ctx, tape_node& node, int i) {
+    if (node.input(i)) return target_apart<Backend, T>(ctx, node, i);
+    return {ctx.make(dtype_of<T>, node.output_gradient().shape), false};
   }
 };
 
 }  // namespace detail
 
-/// Shape: gate and up have the same dimensions in the same order; so has the outcome. Placement: alike on both, not partial.
-/// Cost: 12 operations an element.
+/// Shape: gate and up have the same dimensions in the same order; so has the outcome. Placement: alike on both, not
+/// partial. Cost: 12 operations an element.
 template <any_tensor G, any_tensor U>
 auto swiglu(const G& gate, const U& up) {
-  static_assert(std::same_as<dims_of<G>, dims_of<U>>, "weft: swiglu(gate, up) needs the same dimensions in the same order");
+  static_assert(std::same_as<dims_of<G>, dims_of<U>>,
+                "weft: swiglu(gate, up) needs the same dimensions in the same order");
   static_assert(!has_partial<layout_of<G>> && !has_partial<layout_of<U>>,
                 "weft: swiglu of a pending sum is not the sum of the swiglus: all_reduce<axis> it first");
   using rule = detail::met<detail::meeting::sum, G, U>;

@@ -1,6 +1,6 @@
 // Other views of the same numbers: slice, permute, rename, cast. Linear: all of them take pending sums.
-// Invariant: nothing moves between ranks, and a view's gradient is kept in the type of what it views: a weight's main gradient.
-// Cost: a copy each (rename: none); no operations.
+// Invariant: nothing moves between ranks, and a view's gradient is kept in the type of what it views: a weight's main
+// gradient. Cost: a copy each (rename: none); no operations.
 #pragma once
 
 #include <weft/autograd/tape.hpp>
@@ -11,7 +11,7 @@ namespace detail {
 
 inline void row_major(const shape& s, std::int64_t* out) {
   std::int64_t stride = 1;
-  for (int d = s.rank - 1; d >= 0; --d) out[d] = std::exchange(stride, stride * s[d]);
+  for (int d = s.ndim - 1; d >= 0; --d) out[d] = std::exchange(stride, stride * s[d]);
 }
 
 template <class Backend, class T>
@@ -29,112 +29,126 @@ struct slice_operator {
     return out;
   }
   static value forward(const value& x, int dim, std::int64_t begin, std::int64_t count) {
-    context& rank = *x.rank;
+    context& ctx = *x.ctx;
     const attributes at{dim, begin, x.held().shape};
     shape s = at.in;
     s[dim] = count;
-    value y{x.rank, {}, {}};
-    if (!recalled(rank, "slice", y.data)) {
-      y.data = rank.make(x.held().type, s);
-      std::int64_t from[max_rank], to[max_rank];
+    value y{x.ctx, {}, {}};
+    if (!recalled(ctx, "slice", y.data)) {
+      y.data = ctx.make(x.held().type, s);
+      std::int64_t from[max_ndim], to[max_ndim];
       row_major(at.in, from);
       row_major(s, to);
-      Backend::copy(rank.queue<Backend>(), s.rank, s.extent, part(x.held(), at), from, y.data, to);
-      computed(rank, {"slice"}, {&y.data}, x);
+      Backend::copy(ctx.queue<Backend>(), s.ndim, s.extent, part(x.held(), at), from, y.data, to);
+      computed(ctx, {"slice"}, {&y.data}, x);
     }
     if (tape_node* node = record("slice", y, vjp, x)) node->set(at), y.slot->keep_as(*x.slot);
     return y;
   }
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
     const array& dy = node.output_gradient();
-    array dx = rank.make(dy.type, at.in);
-    Backend::zero(rank.queue<Backend>(), dx);
-    std::int64_t from[max_rank], to[max_rank];
+    array dx = ctx.make(dy.type, at.in);
+    Backend::zero(ctx.queue<Backend>(), dx);
+    std::int64_t from[max_ndim], to[max_ndim];
     row_major(dy.shape, from);
     row_major(at.in, to);
-    Backend::copy(rank.queue<Backend>(), at.in.rank, dy.shape.extent, dy, from, part(dx, at), to);
-    contribute<Backend, T>(rank, node, 0, dx);
+    Backend::copy(ctx.queue<Backend>(), at.in.ndim, dy.shape.extent, dy, from, part(dx, at), to);
+    contribute<Backend, T>(ctx, node, 0, dx);
   }
 };
 
 template <class Backend, class T>
 struct permute_operator {
   struct attributes {
-    std::int8_t from[max_rank];  // position in x of each dimension of y
+    std::int8_t from[max_ndim];  // position in x of each dimension of y
     shape in;
   };
-  static void turn(context& rank, const attributes& at, const array& x, const array& y, bool back) {
-    std::int64_t in[max_rank], of_x[max_rank], of_y[max_rank];
+  static void turn(context& ctx, const attributes& at, const array& x, const array& y, bool back) {
+    std::int64_t in[max_ndim], of_x[max_ndim], of_y[max_ndim];
     shape out;
-    for (int d = 0; d < at.in.rank; ++d) out.push_back(at.in[at.from[d]]);
+    for (int d = 0; d < at.in.ndim; ++d) out.push_back(at.in[at.from[d]]);
     row_major(at.in, in);
     row_major(out, of_y);
-    for (int d = 0; d < at.in.rank; ++d) of_x[d] = in[at.from[d]];
-    Backend::copy(rank.queue<Backend>(), out.rank, out.extent, x, back ? of_y : of_x, y, back ? of_x : of_y);
+    for (int d = 0; d < at.in.ndim; ++d) of_x[d] = in[at.from[d]];
+    Backend::copy(ctx.queue<Backend>(), out.ndim, out.extent, x, back ? of_y : of_x, y, back ? of_x : of_y);
   }
   static value forward(const value& x, attributes at) {
-    context& rank = *x.rank;
+    context& ctx = *x.ctx;
     at.in = x.held().shape;
     shape out;
-    for (int d = 0; d < at.in.rank; ++d) out.push_back(at.in[at.from[d]]);
-    value y{x.rank, {}, {}};
-    if (!recalled(rank, "permute", y.data)) {
-      y.data = rank.make(x.held().type, out);
-      turn(rank, at, x.held(), y.data, false);
-      computed(rank, {"permute"}, {&y.data}, x);
+    for (int d = 0; d < at.in.ndim; ++d) out.push_back(at.in[at.from[d]]);
+    value y{x.ctx, {}, {}};
+    if (!recalled(ctx, "permute", y.data)) {
+      y.data = ctx.make(x.held().type, out);
+      turn(ctx, at, x.held(), y.data, false);
+      computed(ctx, {"permute"}, {&y.data}, x);
     }
     if (tape_node* node = record("permute", y, vjp, x)) node->set(at), y.slot->keep_as(*x.slot);
     return y;
   }
-  static void vjp(context& rank, tape_node& node) {
+  static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
-    array dx = rank.make(node.output_gradient().type, at.in);
-    turn(rank, at, node.output_gradient(), dx, true);
-    contribute<Backend, T>(rank, node, 0, dx);
+    array dx = ctx.make(node.output_gradient().type, at.in);
+    turn(ctx, at, node.output_gradient(), dx, true);
+    contribute<Backend, T>(ctx, node, 0, dx);
   }
 };
 
 template <class Backend, class To, class From>
 struct cast_operator {
   static value forward(const value& x) {
-    context& rank = *x.rank;
-    value y{x.rank, {}, {}};
-    if (!recalled(rank, "cast", y.data)) {
-      y.data = rank.make(dtype_of<To>, x.held().shape);
-      add_converted<Backend, To, From>(rank, x.held(), y.data, false);
-      computed(rank, {"cast"}, {&y.data}, x);
+    context& ctx = *x.ctx;
+    value y{x.ctx, {}, {}};
+    if (!recalled(ctx, "cast", y.data)) {
+      y.data = ctx.make(dtype_of<To>, x.held().shape);
+      add_converted<Backend, To, From>(ctx, x.held(), y.data, false);
+      computed(ctx, {"cast"}, {&y.data}, x);
     }
     record("cast", y, vjp, x);
     return y;
   }
-  static void vjp(context& rank, tape_node& node) { 
+  static void vjp(context& ctx, tape_node& node) {
     const slot* x = node.input(0).get();
     if (!x) return;
-    if (x->type == dtype_of<From> || x->type == dtype_of<To>) contribute<Backend, From, To>(rank, node, 0, node.output_gradient());
-    else if (x->type == dtype::f64) back_as<double>(rank, node);  // main gradients of a third type
-    else if (x->type == dtype::f32) back_as<float>(rank, node);
-    else back_as<From>(rank, node);
+    if (x->type == dtype_of<From> || x->type == dtype_of<To>)
+      contribute<Backend, From, To>(ctx, node, 0, node.output_gradient());
+    else if (x->type == dtype::f64)
+      back_as<double>(ctx, node);  // main gradients of a third type
+    else if (x->type == dtype::f32)
+      back_as<float>(ctx, node);
+    else
+      back_as<From>(ctx, node);
   }
   template <class G>
-  static void back_as(context& rank, tape_node& node) {
-    array dx = rank.make(dtype_of<G>, node.output_gradient().shape);
-    add_converted<Backend, G, To>(rank, node.output_gradient(), dx, false);
-    contribute<Backend, From, G>(rank, node, 0, dx);
+  static void back_as(context& ctx, tape_node& node) {
+    array dx = ctx.make(dtype_of<G>, node.output_gradient().shape);
+    add_converted<Backend, G, To>(ctx, node.output_gradient(), dx, false);
+    contribute<Backend, From, G>(ctx, node, 0, dx);
   }
 };
 
-template <class L, class From, class To> struct renamed_layout;
+template <class L, class From, class To>
+struct renamed_layout;
 template <class... Ps, class From, class To>
 struct renamed_layout<layout<Ps...>, From, To> {
-  template <class P> struct one { using type = P; };
-  template <class... As> struct one<shard<From, As...>> { using type = shard<To, As...>; };
+  template <class P>
+  struct one {
+    using type = P;
+  };
+  template <class... As>
+  struct one<shard<From, As...>> {
+    using type = shard<To, As...>;
+  };
   using type = typename insert_all<layout<>, typename one<Ps>::type...>::type;
 };
 // Dims D with the extent of Tag known at run time only.
-template <class D, class Tag> struct without_static;
+template <class D, class Tag>
+struct without_static;
 template <class... Es, class Tag>
-struct without_static<dims<Es...>, Tag> { using type = dims<std::conditional_t<std::same_as<tag_of<Es>, Tag>, Tag, Es>...>; };
+struct without_static<dims<Es...>, Tag> {
+  using type = dims<std::conditional_t<std::same_as<tag_of<Es>, Tag>, Tag, Es>...>;
+};
 
 // The entry of dims D (with its static extent, if any) that has tag Tag.
 template <class D, class Tag, std::int64_t N = D::static_extents[D::template index<Tag>]>
@@ -145,20 +159,22 @@ using entry_for = std::conditional_t<N == dynamic_extent, Tag, extent<Tag, N == 
 /// Elements begin ... begin+count-1 of dimension D, which has to be whole on every rank. Backward: zeros elsewhere.
 template <dimension D, any_tensor X>
 auto slice(const X& x, std::int64_t begin, std::int64_t count) {
-  static_assert(shard_axes<layout_of<X>, D>::size == 0, "weft: slice<dim>(x) needs the dimension whole on every rank: all_gather<axis> it first");
+  static_assert(shard_axes<layout_of<X>, D>::size == 0,
+                "weft: slice<dim>(x) needs the dimension whole on every rank: all_gather<axis> it first");
   const std::int64_t n = x.template local_extent<D>();
-  require(begin >= 0 && count > 0 && begin + count <= n, "slice of dimension ", D::name, " from ", begin, " with ", count,
-          " elements lies outside its ", n);
+  require(begin >= 0 && count > 0 && begin + count <= n, "slice of dimension ", D::name, " from ", begin, " with ",
+          count, " elements lies outside its ", n);
   using in = dims_of<X>;
   using out = typename detail::without_static<in, D>::type;
   return basic_tensor<typename X::element_type, out, layout_of<X>, typename X::backend>(
-      detail::slice_operator<typename X::backend, typename X::element_type>::forward(x, in::template index<D>, begin, count));
+      detail::slice_operator<typename X::backend, typename X::element_type>::forward(x, in::template index<D>, begin,
+                                                                                     count));
 }
 
 /// The same tensor with its dimensions in the given order.
 template <dimension... Ds, any_tensor X>
 auto permute(const X& x) {
-  static_assert(sizeof...(Ds) == dims_of<X>::rank && (dims_of<X>::template has<Ds> && ...),
+  static_assert(sizeof...(Ds) == dims_of<X>::ndim && (dims_of<X>::template has<Ds> && ...),
                 "weft: permute<dim...>(x) names every dimension of x once");
   using out = dims<detail::entry_for<dims_of<X>, Ds>...>;
   typename detail::permute_operator<typename X::backend, typename X::element_type>::attributes at{};
@@ -173,15 +189,18 @@ template <dimension From, dimension To, any_tensor X>
 auto rename(const X& x) {
   static_assert(dims_of<X>::template has<From>, "weft: rename<from, to>(x) names a dimension that x lacks");
   return basic_tensor<typename X::element_type, dims_renamed<dims_of<X>, From, To>,
-                      typename detail::renamed_layout<layout_of<X>, From, To>::type, typename X::backend>(static_cast<const value&>(x));
+                      typename detail::renamed_layout<layout_of<X>, From, To>::type, typename X::backend>(
+      static_cast<const value&>(x));
 }
 
 /// The same numbers in another floating type, rounded to nearest. Backward: the gradient in x's type.
 template <floating To, any_tensor X>
 auto cast(const X& x) {
   using result = basic_tensor<To, dims_of<X>, layout_of<X>, typename X::backend>;
-  if constexpr (std::same_as<To, typename X::element_type>) return x;
-  else return result(detail::cast_operator<typename X::backend, To, typename X::element_type>::forward(x));
+  if constexpr (std::same_as<To, typename X::element_type>)
+    return x;
+  else
+    return result(detail::cast_operator<typename X::backend, To, typename X::element_type>::forward(x));
 }
 
 }  // namespace weft

@@ -1,4 +1,5 @@
-// AdamW with decoupled weight decay (Loshchilov & Hutter 2019). Invariant: it takes only gradients with nothing pending.
+// AdamW with decoupled weight decay (Loshchilov & Hutter 2019). Invariant: it takes only gradients with nothing
+// pending.
 #pragma once
 
 #include <cmath>
@@ -33,7 +34,8 @@ inline void check(const adamw& a) {
   number("clip_norm", a.clip_norm, a.clip_norm >= 0, "above 0, or 0 for no clipping");
 }
 
-/// AdamW over a single tensor, for loops of one's own: `adamw_state state; adamw_update(w, w.grad(), state, {.lr = 1e-2});`
+/// AdamW over a single tensor, for loops of one's own: `adamw_state state; adamw_update(w, w.grad(), state, {.lr =
+/// 1e-2});`
 struct adamw_state {
   array first, second;
   int steps = 0;
@@ -44,29 +46,34 @@ struct adamw_state {
 template <any_tensor W, any_tensor G>
 void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& config) {
   static_assert(!has_partial<layout_of<G>>,
-                "weft: an optimizer takes gradients with nothing pending: all_reduce<axis> or reduce_scatter<dim, axis> it first");
+                "weft: an optimizer takes gradients with nothing pending: all_reduce<axis> or reduce_scatter<dim, "
+                "axis> it first");
   static_assert(std::same_as<dims_of<W>, dims_of<G>>, "weft: the gradient has other dimensions than the tensor");
-  static_assert(std::same_as<typename W::element_type, typename G::element_type>, "weft: the gradient has another element type; cast<T>(x) it");
+  static_assert(std::same_as<typename W::element_type, typename G::element_type>,
+                "weft: the gradient has another element type; cast<T>(x) it");
   constexpr bool cut_alike = []<class... Es>(dims<Es...>) {
     return (std::same_as<shard_axes<layout_of<W>, tag_of<Es>>, shard_axes<layout_of<G>, tag_of<Es>>> && ...);
   }(dims_of<W>{});
-  static_assert(cut_alike, "weft: the gradient is sharded in another way than the tensor: split<dim, axis> or all_gather<axis> it first");
+  static_assert(
+      cut_alike,
+      "weft: the gradient is sharded in another way than the tensor: split<dim, axis> or all_gather<axis> it first");
   using T = typename W::element_type;
   using Backend = typename W::backend;
   if constexpr (!has_partial<layout_of<G>> && cut_alike && std::same_as<T, typename G::element_type>) {
     check(config);
-    context& rank = *w.rank;
-    require(w.local_elements() == gradient.local_elements(), "the gradient has ", gradient.local_elements(), " elements on this rank, the tensor ",
-            w.local_elements());
-    auto& queue = rank.template queue<Backend>();
+    context& ctx = *w.ctx;
+    require(w.local_elements() == gradient.local_elements(), "the gradient has ", gradient.local_elements(),
+            " elements on this rank, the tensor ", w.local_elements());
+    auto& queue = ctx.template queue<Backend>();
     if (!state.first) {
-      state.first = rank.make(dtype_of<T>, w.data.shape, memory::optimizer);
-      state.second = rank.make(dtype_of<T>, w.data.shape, memory::optimizer);
+      state.first = ctx.make(dtype_of<T>, w.data.shape, memory::optimizer);
+      state.second = ctx.make(dtype_of<T>, w.data.shape, memory::optimizer);
       Backend::zero(queue, state.first);
       Backend::zero(queue, state.second);
     }
-    Backend::adamw(queue, config.at(++state.steps, config.lr), w.local_elements(), w.local_data(), state.first.template as<T>(),
-                   state.second.template as<T>(), static_cast<const T*>(gradient.local_data()), static_cast<T*>(nullptr));
+    Backend::adamw(queue, config.at(++state.steps, config.lr), w.local_elements(), w.local_data(),
+                   state.first.template as<T>(), state.second.template as<T>(),
+                   static_cast<const T*>(gradient.local_data()), static_cast<T*>(nullptr));
   }
 }
 

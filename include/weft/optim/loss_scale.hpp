@@ -1,5 +1,5 @@
-// Dynamic loss scaling (Micikevicius et al. 2018): as high as gradients in fp16 allow. Invariant: a function of which steps had
-// finite gradients, so every rank has the same scale.
+// Dynamic loss scaling (Micikevicius et al. 2018): as high as gradients in fp16 allow. Invariant: a function of which
+// steps had finite gradients, so every rank has the same scale.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,8 @@ namespace weft {
 /// A gradient that overflows halves the scale and its step is skipped; `patience` good steps in a row double it.
 class loss_scale {
  public:
-  explicit loss_scale(double initial, int patience = 1000) : scale_(initial > 0 ? initial : 1), patience_(patience), dynamic_(initial > 0) {}
+  explicit loss_scale(double initial, int patience = 1000)
+      : scale_(initial > 0 ? initial : 1), patience_(patience), dynamic_(initial > 0) {}
 
   /// What the loss is multiplied by, and gradients have to be divided by.
   double value() const { return scale_; }

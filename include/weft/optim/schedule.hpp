@@ -8,8 +8,8 @@
 
 namespace weft {
 
-/// Linear warm-up from 0 to 1 over `warmup` steps, then half a cosine down to `floor` at step `steps` (Loshchilov & Hutter
-/// 2017). step counts from 0.
+/// Linear warm-up from 0 to 1 over `warmup` steps, then half a cosine down to `floor` at step `steps` (Loshchilov &
+/// Hutter 2017). step counts from 0.
 struct warmup_cosine {
   int warmup = 0;
   double floor = 0.1;

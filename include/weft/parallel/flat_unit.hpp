@@ -47,7 +47,7 @@ struct stored_parameter {
   int unit;
   const parameter_record& record;
   axis_id storage;
-  std::int64_t begin;  // of what follows, within the rank's slice of the parameter
+  std::int64_t begin;                     // of what follows, within the rank's slice of the parameter
   array weight, gradient, first, second;  // weight: the master weight; first, second: the optimizer's moments
 };
 
@@ -55,19 +55,19 @@ namespace detail {
 
 /// Global row-major index of local element i of a parameter, or -1 where that is padding.
 inline std::int64_t global_index(const parameter_record& p, std::int64_t i) {
-  std::int64_t at[max_rank];
-  for (int d = p.local.rank - 1; d >= 0; --d) {
+  std::int64_t at[max_ndim];
+  for (int d = p.local.ndim - 1; d >= 0; --d) {
     at[d] = i % p.local[d] + p.offset[d];
     if (at[d] >= p.global[d]) return -1;
     i /= p.local[d];
   }
   std::int64_t g = 0;
-  for (int d = 0; d < p.local.rank; ++d) g = g * p.global[d] + at[d];
+  for (int d = 0; d < p.local.ndim; ++d) g = g * p.global[d] + at[d];
   return g;
 }
 
-/// Initial values of the flat elements in `range`, written to out[0 ...): a function of global indices, so that each rank
-/// makes just what it holds. Padding, of a parameter and between parameters, is zero.
+/// Initial values of the flat elements in `range`, written to out[0 ...): a function of global indices, so that each
+/// rank makes just what it holds. Padding, of a parameter and between parameters, is zero.
 template <class T>
 void initialise(const flat_unit& unit, flat_range range, std::uint64_t seed, T* out) {
   std::fill(out, out + range.size(), T{});

@@ -1,5 +1,5 @@
-// The global gradient norm from placements. Invariant: a parameter's squares are summed over an axis exactly when the ranks
-// along it hold different parts of it; where they hold the same, they count once.
+// The global gradient norm from placements. Invariant: a parameter's squares are summed over an axis exactly when the
+// ranks along it hold different parts of it; where they hold the same, they count once.
 #pragma once
 
 #include <cmath>
@@ -11,19 +11,19 @@ namespace weft {
 /// Squares are added parameter by parameter, then finished together.
 class gradient_norm_parts {
  public:
-  explicit gradient_norm_parts(context& rank) : rank_(rank) { clear(); }
+  explicit gradient_norm_parts(context& ctx) : ctx_(ctx) { clear(); }
 
   /// Starts anew.
   void clear() {
-    squares_.assign(std::size_t(1) << rank_.axes().size(), 0);
+    squares_.assign(std::size_t(1) << ctx_.axes().size(), 0);
     axes_ = 0;
   }
 
-  /// Adds this rank's sum of squares of one parameter. `sharded`: the axes its type is sharded over; `storage`: one more,
-  /// over which its storage is, or null.
+  /// Adds this rank's sum of squares of one parameter. `sharded`: the axes its type is sharded over; `storage`: one
+  /// more, over which its storage is, or null.
   void add(double squares, const std::vector<axis_id>& sharded, axis_id storage) {
     std::size_t key = 0, bit = 1;
-    for (const axis_group& g : rank_.axes()) {
+    for (const axis_group& g : ctx_.axes()) {
       if (g.cuts(sharded, storage)) key |= bit;
       bit *= 2;
     }
@@ -31,15 +31,19 @@ class gradient_norm_parts {
     axes_ |= key;
   }
 
-  /// Sum over all parameters, each finished over its axes. The same on every rank. Ranks of different stages may have added
-  /// different parameters; those of one stage, the same ones. Cost: an all-reduce of 2^axes numbers for each axis used.
+  /// Sum over all parameters, each finished over its axes. The same on every rank. Ranks of different stages may have
+  /// added different parameters; those of one stage, the same ones. Cost: an all-reduce of 2^axes numbers for each axis
+  /// used.
   double total() {
     sums_.resize(squares_.size());
     std::size_t bit = 1;
-    for (const axis_group& g : rank_.axes()) {
-      axis_group* group = axes_ & bit ? rank_.group(g.axis) : nullptr;
+    for (const axis_group& g : ctx_.axes()) {
+      axis_group* group = axes_ & bit ? ctx_.group(g.axis) : nullptr;
       if (group) {
-        group->comm.all_reduce(squares_.data(), sums_.data(), static_cast<std::int64_t>(sums_.size()), dtype::f64, reduction::sum).wait();
+        group->comm
+            .all_reduce(squares_.data(), sums_.data(), static_cast<std::int64_t>(sums_.size()), dtype::f64,
+                        reduction::sum)
+            .wait();
         for (std::size_t key = 0; key < sums_.size(); ++key)
           if (key & bit) squares_[key] = sums_[key];
       }
@@ -51,7 +55,7 @@ class gradient_norm_parts {
   }
 
  private:
-  context& rank_;
+  context& ctx_;
   std::vector<double> squares_, sums_;  // by the set of axes that a parameter is sharded over, one bit an axis
   std::size_t axes_ = 0;
 };

@@ -1,28 +1,29 @@
-// Launch: starts the ranks of a mesh and gives each its context. Invariant: the last axis of the mesh varies fastest, so its
-// ranks are neighbours.
+// Launch: starts the ranks of a mesh and gives each its context. Invariant: the last axis of the mesh varies fastest,
+// so its ranks are neighbours.
 #pragma once
 
 #include <memory>
 #include <string>
 
+#include <weft/autograd/tape.hpp>
 #include <weft/backend/cpu.hpp>
 #include <weft/comm/context.hpp>
 #include <weft/comm/threads.hpp>
 #include <weft/comm/traced.hpp>
-#include <weft/autograd/tape.hpp>
 #include <weft/policy/strategy.hpp>
 
 namespace weft {
 
-/// Where a launch writes its collectives: nowhere, or in a log for at least as many ranks. What does it is compiled only in a
-/// program that names a log.
+/// Where a launch writes its collectives: nowhere, or in a log for at least as many ranks. What does it is compiled
+/// only in a program that names a log.
 class trace_target {
  public:
   trace_target() = default;
   template <std::same_as<trace_log> Log>
-  trace_target(Log* log) : log_(log), wrap_([](const any_communicator& world, trace_log& to) -> any_communicator {
-    return traced<any_communicator>(world, to);
-  }) {}
+  trace_target(Log* log)
+      : log_(log), wrap_([](const any_communicator& world, trace_log& to) -> any_communicator {
+          return traced<any_communicator>(world, to);
+        }) {}
 
   /// `world`, recorded where there is a log.
   any_communicator over(const any_communicator& world) const { return log_ ? wrap_(world, *log_) : world; }
@@ -46,71 +47,74 @@ template <class Mesh>
 void check_degrees(const degrees& wanted) {
   constexpr int most = 4096;
   int along = 1;
-  for (int i = 0; i < Mesh::rank; ++i) {
+  for (int i = 0; i < Mesh::ndim; ++i) {
     const int n = wanted.of(Mesh::names[i]);
     require(n >= 1, "axis ", std::string(Mesh::names[i]), " was given ", n, " ranks; it has at least 1");
     require(Mesh::fixed[i] == 0 || Mesh::fixed[i] == n, "axis ", std::string(Mesh::names[i]), " has ", Mesh::fixed[i],
             " ranks by its type, not ", n);
-    require(n <= most / along, "the degrees take more than ", most, " ranks; check axis ", std::string(Mesh::names[i]), " = ", n);
+    require(n <= most / along, "the degrees take more than ", most, " ranks; check axis ", std::string(Mesh::names[i]),
+            " = ", n);
     along *= n;
   }
-  require(along == wanted.product(), "a degree is given for an axis that the mesh doesn't have: its axes take ", along, " ranks, the degrees ",
-          wanted.product(), "; add the axis to mesh<...> or leave its degree at 1");
+  require(along == wanted.product(), "a degree is given for an axis that the mesh doesn't have: its axes take ", along,
+          " ranks, the degrees ", wanted.product(), "; add the axis to mesh<...> or leave its degree at 1");
 }
 
 // The first and the last stage as a group of their own, for what both have; the stages between have no part in it.
-[[gnu::cold, gnu::noinline]] inline void add_pipeline_ends(context& rank, any_communicator& stages) {
+[[gnu::cold, gnu::noinline]] inline void add_pipeline_ends(context& ctx, any_communicator& stages) {
   const bool first = stages.rank() == 0, end = first || stages.rank() == stages.size() - 1;
   any_communicator ends = stages.split(end ? 0 : 1, stages.rank(), "pipeline_ends");
   axis_group group{id_of<pipeline_ends>, pipeline_ends::name, end ? 2 : 1, end && !first ? 1 : 0, {}};
   if (end) group.comm = std::move(ends);
-  rank.add_axis(std::move(group));
+  ctx.add_axis(std::move(group));
 }
 
 // This rank's group along one axis; `stride` is the distance between its ranks in the world.
-[[gnu::cold, gnu::noinline]] inline void add_axis(context& rank, axis_id axis, std::string_view name, int degree, int stride) {
-  const int index = rank.rank() / stride % degree;
+[[gnu::cold, gnu::noinline]] inline void add_axis(context& ctx, axis_id axis, std::string_view name, int degree,
+                                                  int stride) {
+  const int index = ctx.rank() / stride % degree;
   axis_group group{axis, name, degree, index, {}};
   if (degree > 1) {
-    group.comm = rank.world.split(rank.rank() - index * stride, index, std::string(name).c_str());
-    if (axis == id_of<pp>) add_pipeline_ends(rank, group.comm);
+    group.comm = ctx.world.split(ctx.rank() - index * stride, index, std::string(name).c_str());
+    if (axis == id_of<pp>) add_pipeline_ends(ctx, group.comm);
   }
-  rank.add_axis(std::move(group));
+  ctx.add_axis(std::move(group));
 }
 
 // Splits the world into this rank's group along every axis.
 template <class... Entries>
-[[gnu::cold]] void add_axes(context& rank, const degrees& wanted, mesh<Entries...>) {
-  [[maybe_unused]] int stride = rank.size();  // a mesh may have no axes
+[[gnu::cold]] void add_axes(context& ctx, const degrees& wanted, mesh<Entries...>) {
+  [[maybe_unused]] int stride = ctx.size();  // a mesh may have no axes
   (([&] {
      using A = typename mesh_entry<Entries>::tag;
      const int degree = wanted.of(A::name);
      stride /= degree;
-     add_axis(rank, id_of<A>, A::name, degree, stride);
+     add_axis(ctx, id_of<A>, A::name, degree, stride);
    }()),
    ...);
 }
 
 }  // namespace detail
 
-/// Runs f(context&) on every rank of S's mesh with the given degrees, and returns when all are done. A rank that throws ends
-/// all of them, and its error is thrown here. Throws weft::error when degrees and mesh don't fit. What f makes on a rank ends
-/// with it: tensors must not be kept for afterwards, only numbers (on_host).
+/// Runs f(context&) on every rank of S's mesh with the given degrees, and returns when all are done. A rank that throws
+/// ends all of them, and its error is thrown here. Throws weft::error when degrees and mesh don't fit. What f makes on
+/// a rank ends with it: tensors must not be kept for afterwards, only numbers (on_host).
 template <class S, class F>
 void launch(const degrees& wanted, F&& f, launch_options options = {}) {
   static_assert(communicator_policy<typename S::communicator>,
-                "weft: the strategy's communicator is not one; a type in strategy<...> that fits no policy concept is taken for it, so see "
+                "weft: the strategy's communicator is not one; a type in strategy<...> that fits no policy concept is "
+                "taken for it, so see "
                 "policy/ for what each slot asks");
   detail::check_degrees<typename S::mesh>(wanted);
   require(options.threads_per_rank >= 1, "threads_per_rank is ", options.threads_per_rank, "; it has to be at least 1");
   S::communicator::launch(static_cast<int>(wanted.product()), [&](typename S::communicator& world) {
     auto queue = S::backend::open(world.size(), world.rank(), options.threads_per_rank);
-    context rank{options.trace.over(world), options.seed, S::backend::memory()};
-    rank.set_queue(std::move(queue));
-    detail::add_axes(rank, wanted, typename S::mesh{});
+    context ctx{options.trace.over(world), options.seed, S::backend::memory()};
+    ctx.set_queue(std::move(queue));
+    detail::add_axes(ctx, wanted, typename S::mesh{});
     tape recorded;
-    if (options.record) rank.tape = &recorded;
-    f(rank);
+    if (options.record) ctx.tape = &recorded;
+    f(ctx);
     recorded.clear();
   });
 }

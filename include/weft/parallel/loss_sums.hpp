@@ -1,5 +1,5 @@
-// The loss as two sums over tokens, of which the mean is one by the other. Invariant: sums of unequal parts add up; means don't,
-// so nothing is divided before the last rank and the last micro-batch are in.
+// The loss as two sums over tokens, of which the mean is one by the other. Invariant: sums of unequal parts add up;
+// means don't, so nothing is divided before the last rank and the last micro-batch are in.
 #pragma once
 
 #include <weft/comm/context.hpp>
@@ -11,13 +11,13 @@ struct loss_sums {
   double sum = 0, count = 0;
 };
 
-/// Finishes this rank's sums over the axes that the loss's type L says they are pending on, and over the stages of a pipeline, of
-/// which the last alone has any. All ranks call it.
+/// Finishes this rank's sums over the axes that the loss's type L says they are pending on, and over the stages of a
+/// pipeline, of which the last alone has any. All ranks call it.
 template <any_tensor L>
-loss_sums finished(context& rank, loss_sums s) {
+loss_sums finished(context& ctx, loss_sums s) {
   double two[2] = {s.sum, s.count};
   const auto sum_over = [&](axis_id axis) {
-    if (axis_group* g = rank.group(axis)) g->comm.all_reduce(two, two, 2, dtype::f64, reduction::sum).wait();
+    if (axis_group* g = ctx.group(axis)) g->comm.all_reduce(two, two, 2, dtype::f64, reduction::sum).wait();
   };
   [&]<class... As>(list<As...>) {
     ((state_on<layout_of<L>, As>.kind == holds::partial ? sum_over(id_of<As>) : void()), ...);

@@ -1,6 +1,6 @@
-// The parameter store: the memory of a model's parameters, gradients and optimizer state under a sharding policy, and when
-// it moves. Invariant: between begin_step() and finish_gradients() a gradient is a sum over this rank's micro-batches;
-// afterwards nothing is pending, and every element is held by the rank that will update it.
+// The parameter store: the memory of a model's parameters, gradients and optimizer state under a sharding policy, and
+// when it moves. Invariant: between begin_step() and finish_gradients() a gradient is a sum over this rank's
+// micro-batches; afterwards nothing is pending, and every element is held by the rank that will update it.
 #pragma once
 
 #include <weft/backend/concept.hpp>
@@ -20,10 +20,11 @@ class parameter_store final : public unit_hooks {
   using reduce_type = typename Precision::reduce;
   using master = typename Precision::master;
 
-  /// Allocates everything that lasts and fills in the initial weights, each rank its own. The registry has to outlive it.
-  /// Throws when a parameter's gradient isn't pending over the data axis, since that is the sum that is finished here.
-  parameter_store(context& rank, parameter_registry& registry, store_config config)
-      : rank_(rank), config_(config), group_(rank.group(config.axis)) {
+  /// Allocates everything that lasts and fills in the initial weights, each rank its own. The registry has to outlive
+  /// it. Throws when a parameter's gradient isn't pending over the data axis, since that is the sum that is finished
+  /// here.
+  parameter_store(context& ctx, parameter_registry& registry, store_config config)
+      : ctx_(ctx), config_(config), group_(ctx.group(config.axis)) {
     const int parts = group_ ? group_->degree : 1;
     if (parts == 1) config_.shards_parameters = config_.shards_gradients = config_.shards_optimizer = false;
     std::int64_t largest = 0;
@@ -34,7 +35,7 @@ class parameter_store final : public unit_hooks {
       largest = std::max(largest, s.flat.size);
       allocate(s, parts);
     }
-    if (config_.shards_parameters) gathered_.allocate(rank, config_.prefetch + 1, largest, dtype_of<compute>);
+    if (config_.shards_parameters) gathered_.allocate(ctx, config_.prefetch + 1, largest, dtype_of<compute>);
     if (config_.shards_gradients)
       for (full_gradient& g : full_) g.whole = make(largest, dtype_of<gradient>, memory::buffers);
   }
@@ -59,7 +60,7 @@ class parameter_store final : public unit_hooks {
     for (unit_state& u : units_) {
       if (config_.shards_gradients) {
         if (!u.has_gradient) Backend::zero(queue(), u.gradients);  // not used in this step
-      } else if (!u.posted) {  // else its reduction may be reading
+      } else if (!u.posted) {                                      // else its reduction may be reading
         close_region_gaps(u, u.gradients);
         if (group_) post_reduction(u);
       }
@@ -68,7 +69,8 @@ class parameter_store final : public unit_hooks {
     finish_other_axes();
   }
 
-  /// The norm of all gradients, each element counted once: which sums cross which axis follows from the parameters' types.
+  /// The norm of all gradients, each element counted once: which sums cross which axis follows from the parameters'
+  /// types.
   double gradient_norm() {
     norm_parts_.clear();
     for (unit_state& u : units_)
@@ -91,32 +93,37 @@ class parameter_store final : public unit_hooks {
         adamw_step own = step;
         if (!r.parameter->decays) own.weight_decay = 0;
         const std::int64_t o = part.begin - u.optimizer_range.begin;
-        compute* working = shares_master() ? nullptr : u.weights.template as<compute>() + (part.begin - u.weight_range.begin);
-        Backend::adamw(queue(), own, part.size(), u.master_weights.template as<master>() + o, u.first.template as<master>() + o,
-                       u.second.template as<master>() + o,
+        compute* working =
+            shares_master() ? nullptr : u.weights.template as<compute>() + (part.begin - u.weight_range.begin);
+        Backend::adamw(queue(), own, part.size(), u.master_weights.template as<master>() + o,
+                       u.first.template as<master>() + o, u.second.template as<master>() + o,
                        static_cast<const gradient*>(u.gradient_at(part.begin)), working);
       }
       if (config_.shards_optimizer && !config_.shards_parameters) {
         auto* all = u.weights.template as<compute>();
         const std::int64_t bytes = u.optimizer_range.size() * static_cast<std::int64_t>(sizeof(compute));
-        u.gathering = group_->comm.all_gather(all + u.optimizer_range.begin, all, bytes);  // awaited by the unit's next use
+        u.gathering =
+            group_->comm.all_gather(all + u.optimizer_range.begin, all, bytes);  // awaited by the unit's next use
       }
     }
   }
 
-  /// Calls f(record, local gradient, local weights) for every parameter, gathered along the data axis. For tests, monitors
-  /// and saving: it moves whole units.
+  /// Calls f(record, local gradient, local weights) for every parameter, gathered along the data axis. For tests,
+  /// monitors and saving: it moves whole units.
   template <class F>
   void each_parameter(F&& f) {
     for (std::size_t i = 0; i < units_.size(); ++i) {
       unit_state& u = units_[i];
       array all_gradients = u.gradients, all_weights = u.master_weights;
       if (config_.shards_optimizer) {
-        all_gradients = whole_of(array(u.gradient_at(u.optimizer_range.begin), dtype_of<gradient>, {1, {u.optimizer_range.size()}}), u.flat.size);
+        all_gradients =
+            whole_of(array(u.gradient_at(u.optimizer_range.begin), dtype_of<gradient>, {1, {u.optimizer_range.size()}}),
+                     u.flat.size);
         all_weights = whole_of(u.master_weights, u.flat.size);
       }
       for (const flat_region& r : u.flat.regions)
-        f(static_cast<const parameter_record&>(*r.parameter), static_cast<const gradient*>(all_gradients.template as<gradient>() + r.begin),
+        f(static_cast<const parameter_record&>(*r.parameter),
+          static_cast<const gradient*>(all_gradients.template as<gradient>() + r.begin),
           static_cast<const master*>(all_weights.template as<master>() + r.begin));
     }
   }
@@ -133,9 +140,10 @@ class parameter_store final : public unit_hooks {
         const std::int64_t o = part.begin - u.optimizer_range.begin;
         const shape size{1, {part.size()}};
         const auto state = [&](const array& a) { return array(a.template as<master>() + o, dtype_of<master>, size); };
-        f(stored_parameter{static_cast<int>(i), *r.parameter, config_.shards_optimizer ? config_.axis : nullptr, part.begin - r.begin,
-                           state(u.master_weights), array(u.gradient_at(part.begin), dtype_of<gradient>, size),
-                           state(u.first), state(u.second)});
+        f(stored_parameter{static_cast<int>(i), *r.parameter, config_.shards_optimizer ? config_.axis : nullptr,
+                           part.begin - r.begin, state(u.master_weights),
+                           array(u.gradient_at(part.begin), dtype_of<gradient>, size), state(u.first),
+                           state(u.second)});
       }
     }
   }
@@ -154,7 +162,9 @@ class parameter_store final : public unit_hooks {
     }
     if (part == backward_part::inputs) return;
     unit_state& u = at(unit);
-    require(!u.posted, "a unit's gradients were already sent to be summed, and here come more: tell begin_step() how many micro-batches "
+    require(!u.posted,
+            "a unit's gradients were already sent to be summed, and here come more: tell begin_step() how many "
+            "micro-batches "
             "(forwards with their backwards) the step has");
     array whole = u.gradients;
     if (config_.shards_gradients) {
@@ -195,30 +205,35 @@ class parameter_store final : public unit_hooks {
     bool has_gradient = false;  // sharded: whether `gradients` holds a sum yet
     bool posted = false;
 
-    gradient* gradient_at(std::int64_t flat_index) const { return gradients.template as<gradient>() + (flat_index - gradient_range.begin); }
+    gradient* gradient_at(std::int64_t flat_index) const {
+      return gradients.template as<gradient>() + (flat_index - gradient_range.begin);
+    }
   };
   // A unit's whole gradient on its way to being reduced; two take turns.
   struct full_gradient {
     array whole, sent, received;
-    int unit = -1;            // in its backward just now
+    int unit = -1;             // in its backward just now
     unit_state* to = nullptr;  // whose reduce-scatter is under way
     request reduction;
   };
 
-  auto& queue() { return rank_.queue<Backend>(); }
+  auto& queue() { return ctx_.queue<Backend>(); }
   unit_state& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
-  array make(std::int64_t n, dtype type, memory category) { return rank_.make(type, {1, {n}}, category); }
+  array make(std::int64_t n, dtype type, memory category) { return ctx_.make(type, {1, {n}}, category); }
   template <class From, class To>
   void convert(const array& from, const array& to, bool add = false) {
-    detail::add_converted<Backend, To, From>(rank_, from, to, add);
+    detail::add_converted<Backend, To, From>(ctx_, from, to, add);
   }
   // Where weights and master weights are the same numbers, they are the same memory.
-  bool shares_master() const { return std::is_same_v<compute, master> && config_.shards_parameters == config_.shards_optimizer; }
+  bool shares_master() const {
+    return std::is_same_v<compute, master> && config_.shards_parameters == config_.shards_optimizer;
+  }
 
   void check(const parameter_record& p) const {
-    require(!group_ || std::find(p.pending.begin(), p.pending.end(), config_.axis) != p.pending.end(), "the gradient of parameter ", p.name,
-            " is not left pending over ", std::string(group_ ? group_->name : ""),
-            ", the sharding policy's axis, so summing it there would be wrong; declare it as weight<strategy, dims<...>>");
+    require(
+        !group_ || std::find(p.pending.begin(), p.pending.end(), config_.axis) != p.pending.end(),
+        "the gradient of parameter ", p.name, " is not left pending over ", std::string(group_ ? group_->name : ""),
+        ", the sharding policy's axis, so summing it there would be wrong; declare it as weight<strategy, dims<...>>");
     detail::keep_gradient_in<Backend, gradient, compute>(*p.slot);
   }
 
@@ -227,14 +242,15 @@ class parameter_store final : public unit_hooks {
     s.weight_range = config_.shards_parameters ? share : all;
     s.gradient_range = config_.shards_gradients ? share : all;
     s.optimizer_range = config_.shards_optimizer ? share : all;
-    s.master_weights = make(s.optimizer_range.size(), dtype_of<master>, shares_master() ? memory::parameters : memory::optimizer);
+    s.master_weights =
+        make(s.optimizer_range.size(), dtype_of<master>, shares_master() ? memory::parameters : memory::optimizer);
     s.first = make(s.optimizer_range.size(), dtype_of<master>, memory::optimizer);
     s.second = make(s.optimizer_range.size(), dtype_of<master>, memory::optimizer);
     s.gradients = make(s.gradient_range.size(), dtype_of<gradient>, memory::gradients);
     Backend::zero(queue(), s.first);
     Backend::zero(queue(), s.second);
     Backend::zero(queue(), s.gradients);
-    detail::initialise(s.flat, s.optimizer_range, rank_.seed, s.master_weights.template as<master>());
+    detail::initialise(s.flat, s.optimizer_range, ctx_.seed, s.master_weights.template as<master>());
     if (shares_master()) {
       s.weights = s.master_weights;
     } else {
@@ -242,7 +258,7 @@ class parameter_store final : public unit_hooks {
       if (s.weight_range.begin == s.optimizer_range.begin && s.weight_range.end == s.optimizer_range.end)
         convert<master, compute>(s.master_weights, s.weights);
       else
-        detail::initialise(s.flat, s.weight_range, rank_.seed, s.weights.template as<compute>());
+        detail::initialise(s.flat, s.weight_range, ctx_.seed, s.weights.template as<compute>());
     }
     if (!config_.shards_parameters) point_at(s, s.weights);
   }
@@ -260,7 +276,8 @@ class parameter_store final : public unit_hooks {
   }
   void leave(int unit) {
     if (!config_.shards_parameters || !gathered_.release(unit)) return;
-    for (const flat_region& r : at(unit).flat.regions) r.parameter->live.data = nullptr;  // whatever is gathered next may lie there
+    for (const flat_region& r : at(unit).flat.regions)
+      r.parameter->live.data = nullptr;  // whatever is gathered next may lie there
   }
 
   // Zeros where no gradient came, and between the parameters.
@@ -293,12 +310,14 @@ class parameter_store final : public unit_hooks {
     g.received = direct ? u.gradients : make(share, dtype_of<reduce_type>, memory::buffers);
     g.to = &u;
     g.unit = -1;
-    g.reduction = group_->comm.reduce_scatter(travels.data, g.received.data, share, dtype_of<reduce_type>, reduction::sum);
+    g.reduction =
+        group_->comm.reduce_scatter(travels.data, g.received.data, share, dtype_of<reduce_type>, reduction::sum);
   }
   void complete(full_gradient& g) {
     if (!g.to) return;
     g.reduction.wait();
-    if (g.received.data != g.to->gradients.data) convert<reduce_type, gradient>(g.received, g.to->gradients, g.to->has_gradient);
+    if (g.received.data != g.to->gradients.data)
+      convert<reduce_type, gradient>(g.received, g.to->gradients, g.to->has_gradient);
     g.to->has_gradient = true;
     g.to = nullptr;
     g.sent = g.received = {};
@@ -310,7 +329,8 @@ class parameter_store final : public unit_hooks {
     u.staging = in_reduce_type(u.gradients);
     auto* g = u.staging.template as<reduce_type>();
     u.reduction = config_.shards_optimizer
-                      ? group_->comm.reduce_scatter(g, g + u.optimizer_range.begin, u.optimizer_range.size(), dtype_of<reduce_type>, reduction::sum)
+                      ? group_->comm.reduce_scatter(g, g + u.optimizer_range.begin, u.optimizer_range.size(),
+                                                    dtype_of<reduce_type>, reduction::sum)
                       : group_->comm.all_reduce(g, g, u.flat.size, dtype_of<reduce_type>, reduction::sum);
   }
   array in_reduce_type(const array& g) {
@@ -320,15 +340,15 @@ class parameter_store final : public unit_hooks {
     return out;
   }
 
-  // Sums pending on axes other than that of the storage (norms under sequence parallelism, everything over the outer axis of
-  // `hybrid`): all such parameters in one all-reduce an axis.
+  // Sums pending on axes other than that of the storage (norms under sequence parallelism, everything over the outer
+  // axis of `hybrid`): all such parameters in one all-reduce an axis.
   void finish_other_axes() {
     for (unit_state& u : units_) {
       if (u.staging && u.staging.data != u.gradients.data) convert<reduce_type, gradient>(u.staging, u.gradients);
       u.staging = {};
     }
-    for (const axis_group& along : rank_.axes()) {
-      axis_group* group = along.axis == config_.axis ? nullptr : rank_.group(along.axis);
+    for (const axis_group& along : ctx_.axes()) {
+      axis_group* group = along.axis == config_.axis ? nullptr : ctx_.group(along.axis);
       if (!group) continue;
       std::int64_t n = 0;
       each_pending(along.axis, [&](gradient*, std::int64_t count) { n += count; });
@@ -366,11 +386,11 @@ class parameter_store final : public unit_hooks {
     return out;
   }
 
-  context& rank_;
+  context& ctx_;
   store_config config_;
   axis_group* group_;
   std::deque<unit_state> units_;
-  gradient_norm_parts norm_parts_{rank_};
+  gradient_norm_parts norm_parts_{ctx_};
   weight_buffers gathered_;
   full_gradient full_[2];
   unsigned turn_ = 0;

@@ -1,6 +1,7 @@
-// The pipeline: runs a step's micro-batches through this rank's stage in the order that the schedule policy says, handing
-// activations on to the next stage and gradients back to the one before. With one stage it is the loop over micro-batches.
-// Invariant: each micro-batch in flight has a tape of its own; what is handed over lives until its neighbour has it.
+// The pipeline: runs a step's micro-batches through this rank's stage in the order that the schedule policy says,
+// handing activations on to the next stage and gradients back to the one before. With one stage it is the loop over
+// micro-batches. Invariant: each micro-batch in flight has a tape of its own; what is handed over lives until its
+// neighbour has it.
 #pragma once
 
 #include <deque>
@@ -26,15 +27,26 @@ struct only_stage {
   M& model;
   explicit only_stage(M& m) : model(m) {}
   struct pass {};
-  template <class Ids> pass begin_pass(const Ids&) { return {}; }
-  template <class Ids, class Entered> const Ids& through(const pass&, const Ids& tokens, Entered&&) { return tokens; }
-  template <class Ids> auto head(const pass&, const Ids& tokens) { return model(tokens); }
+  template <class Ids>
+  pass begin_pass(const Ids&) {
+    return {};
+  }
+  template <class Ids, class Entered>
+  const Ids& through(const pass&, const Ids& tokens, Entered&&) {
+    return tokens;
+  }
+  template <class Ids>
+  auto head(const pass&, const Ids& tokens) {
+    return model(tokens);
+  }
 };
 
 template <class P, bool Stages>
 constexpr bool can_be_followed() {
-  if constexpr (Stages) return sound_schedule<P, 1, 2> && sound_schedule<P, 2, 1> && sound_schedule<P, 4, 6>;
-  else return true;
+  if constexpr (Stages)
+    return sound_schedule<P, 1, 2> && sound_schedule<P, 2, 1> && sound_schedule<P, 4, 6>;
+  else
+    return true;
 }
 
 }  // namespace detail
@@ -47,41 +59,49 @@ class pipeline {
   using ids = typename Model::ids;
   static constexpr bool staged = detail::staged_model<Model>, has_stages = strategy::mesh::template has<pp>;
   static_assert(staged || !has_stages,
-                "weft: the mesh has the axis pp, and this model can't be cut into stages: derive it from decoder, or leave pp out of the mesh");
+                "weft: the mesh has the axis pp, and this model can't be cut into stages: derive it from decoder, or "
+                "leave pp out of the mesh");
   static_assert(detail::can_be_followed<schedule, has_stages>(),
-                "weft: the pipeline schedule leaves a micro-batch out, does one twice or out of order, or its stages wait for each other for ever");
+                "weft: the pipeline schedule leaves a micro-batch out, does one twice or out of order, or its stages "
+                "wait for each other for ever");
   using model_type = std::conditional_t<staged, Model, detail::only_stage<Model>>;
   using pass_type = decltype(std::declval<model_type&>().begin_pass(std::declval<const ids&>()));
   struct ignore {
-    template <class X> void operator()(X&) const {}
+    template <class X>
+    void operator()(X&) const {}
   };
-  using stream = std::remove_cvref_t<decltype(std::declval<model_type&>().through(std::declval<const pass_type&>(), std::declval<const ids&>(), ignore()))>;
-  using loss_type =
-      decltype(cross_entropy(std::declval<model_type&>().head(std::declval<const pass_type&>(), std::declval<const stream&>()), std::declval<const ids&>()));
+  using stream = std::remove_cvref_t<decltype(std::declval<model_type&>().through(
+      std::declval<const pass_type&>(), std::declval<const ids&>(), ignore()))>;
+  using loss_type = decltype(cross_entropy(
+      std::declval<model_type&>().head(std::declval<const pass_type&>(), std::declval<const stream&>()),
+      std::declval<const ids&>()));
 
  public:
   using loss_tensor = decltype(loss_type::sum);
 
-  pipeline(context& rank, Model& model) : rank_(rank), model_(model), stage_(stage()) {}
+  pipeline(context& ctx, Model& model) : ctx_(ctx), model_(model), stage_(stage()) {}
 
-  /// A step: read(m) gives micro-batch m, with `tokens` and `targets`; its loss is multiplied by `seed` for the backward, after
-  /// which done(m) is called. Every stage reads every micro-batch. Returns this rank's addends of the loss (see `finished`).
+  /// A step: read(m) gives micro-batch m, with `tokens` and `targets`; its loss is multiplied by `seed` for the
+  /// backward, after which done(m) is called. Every stage reads every micro-batch. Returns this rank's addends of the
+  /// loss (see `finished`).
   template <class Read, class Done>
   loss_sums train(int micro_batches, double seed, Read&& read, Done&& done) {
     loss_sums sums;
     schedule::order(stage_.index, stage_.count, micro_batches, [&](pipeline_action a) {
       using enum pipeline_action::kind;
-      const scoped_span whole(rank_.spans, "micro-batch", a.micro_batch);
+      const scoped_span whole(ctx_.spans, "micro-batch", a.micro_batch);
       if (a.what == forward) return run_forward(begin(a.micro_batch), read(a.micro_batch), sums);
       flight& f = find(a.micro_batch);
-      const recording on(rank_, &f.recorded);
-      const scoped_span back(rank_.spans, "backward");
+      const recording on(ctx_, &f.recorded);
+      const scoped_span back(ctx_.spans, "backward");
       if (a.what == backward_weights) {
-        f.recorded.backward_weights(rank_);
+        f.recorded.backward_weights(ctx_);
       } else {
         begin_backward(f, seed);
-        if (a.what == backward) f.recorded.backward(rank_);
-        else f.recorded.backward_inputs(rank_);
+        if (a.what == backward)
+          f.recorded.backward(ctx_);
+        else
+          f.recorded.backward_inputs(ctx_);
         hand_back(f);
       }
       if (a.what == backward_inputs) return;
@@ -95,11 +115,12 @@ class pipeline {
   /// The loss alone, nothing recorded: this rank's addends of it.
   template <class Read>
   loss_sums evaluate(int micro_batches, Read&& read) {
-    const recording off(rank_, nullptr);
+    const recording off(ctx_, nullptr);
     loss_sums sums;
     for (int m = 0; m < micro_batches; ++m) {
-      const scoped_span forward(rank_.spans, "forward");
-      pass_forward(read(m), ignore(), [&](loss_type&& l) { add(sums, l); }, [](request&& sent, const stream&) { sent.wait(); });
+      const scoped_span forward(ctx_.spans, "forward");
+      pass_forward(
+          read(m), ignore(), [&](loss_type&& l) { add(sums, l); }, [](request&& sent, const stream&) { sent.wait(); });
     }
     return sums;
   }
@@ -111,18 +132,21 @@ class pipeline {
     tape recorded;
     stream in, out;  // where a neighbour's end them
     loss_type loss;
-    request sent;    // on, and later back
+    request sent;  // on, and later back
   };
 
   stage_place stage() const {
-    if constexpr (staged) return model_.stage();
-    else return {};
+    if constexpr (staged)
+      return model_.stage();
+    else
+      return {};
   }
 
   flight& find(int micro_batch) {
     for (flight& f : flights_)
       if (f.micro_batch == micro_batch) return f;
-    fail("micro-batch ", micro_batch, " is not in flight on stage ", stage_.index, ": the schedule ", std::string(schedule::name), " is wrong");
+    fail("micro-batch ", micro_batch, " is not in flight on stage ", stage_.index, ": the schedule ",
+         std::string(schedule::name), " is wrong");
   }
   flight& begin(int micro_batch) {
     for (flight& f : flights_)
@@ -141,7 +165,8 @@ class pipeline {
     sums.count += static_cast<double>(*l.count.local_data());
   }
 
-  // This stage's part of a forward pass. entered(x): x was taken over; ended(loss), or sent(request, x) where it goes on.
+  // This stage's part of a forward pass. entered(x): x was taken over; ended(loss), or sent(request, x) where it goes
+  // on.
   template <class Batch, class Entered, class Ended, class Sent>
   void pass_forward(const Batch& batch, Entered&& entered, Ended&& ended, Sent&& sent) {
     const auto pass = model_.begin_pass(batch.tokens);
@@ -152,10 +177,10 @@ class pipeline {
 
   template <class Batch>
   void run_forward(flight& f, const Batch& batch, loss_sums& sums) {
-    const scoped_span forward(rank_.spans, "forward");
-    const recording on(rank_, &f.recorded);
+    const scoped_span forward(ctx_.spans, "forward");
+    const recording on(ctx_, &f.recorded);
     pass_forward(
-        batch, [&](stream& x) { f.in = x.requires_grad(&rank_.records); },
+        batch, [&](stream& x) { f.in = x.requires_grad(&ctx_.records); },
         [&](loss_type&& l) {
           add(sums, l);
           f.loss = std::move(l);
@@ -175,7 +200,7 @@ class pipeline {
     if constexpr (has_stages) {
       using gradient = typename stream::gradient_type;
       slot& s = *f.out.slot;
-      s.gradient = receive<movement::shift_back, gradient>(rank_, s.shape).data;
+      s.gradient = receive<movement::shift_back, gradient>(ctx_, s.shape).data;
       s.has_gradient = true;
       f.sent.wait();  // the next stage has had it
       f.out = {};
@@ -185,14 +210,15 @@ class pipeline {
     if (stage_.first()) return;
     if constexpr (has_stages) {
       using gradient = typename stream::gradient_type;
-      require(f.in.has_grad(), "the loss does not depend on what stage ", stage_.index, " took over, so there is no gradient to hand back");
+      require(f.in.has_grad(), "the loss does not depend on what stage ", stage_.index,
+              " took over, so there is no gradient to hand back");
       f.in.data = f.in.slot->gradient;  // lives until it is sent
-      f.sent = send<movement::shift_back>(gradient(value{&rank_, f.in.data, {}}));
+      f.sent = send<movement::shift_back>(gradient(value{&ctx_, f.in.data, {}}));
       f.in.slot = {};
     }
   }
 
-  context& rank_;
+  context& ctx_;
   std::conditional_t<staged, Model&, detail::only_stage<Model>> model_;
   stage_place stage_;
   std::deque<flight> flights_;

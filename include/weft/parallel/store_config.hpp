@@ -16,9 +16,12 @@ struct store_config {
 /// state.
 template <sharding_policy P>
 constexpr store_config config_of() {
-  static_assert(!P::shards_parameters || P::shards_gradients, "weft: a policy that shards parameters also shards their gradients");
-  static_assert(!P::shards_gradients || P::shards_optimizer, "weft: a policy that shards gradients also shards the optimizer's state");
-  return {id_of<typename P::axis>, bool(P::shards_parameters), bool(P::shards_gradients), bool(P::shards_optimizer), int(P::prefetch)};
+  static_assert(!P::shards_parameters || P::shards_gradients,
+                "weft: a policy that shards parameters also shards their gradients");
+  static_assert(!P::shards_gradients || P::shards_optimizer,
+                "weft: a policy that shards gradients also shards the optimizer's state");
+  return {id_of<typename P::axis>, bool(P::shards_parameters), bool(P::shards_gradients), bool(P::shards_optimizer),
+          int(P::prefetch)};
 }
 
 }  // namespace weft

@@ -10,8 +10,9 @@ namespace weft {
 class weight_buffers {
  public:
   /// `count` buffers of `elements` each. Nothing is allocated when count is 0.
-  void allocate(context& rank, int count, std::int64_t elements, dtype type) {
-    for (int i = 0; i < count; ++i) buffers_.push_back({rank.make(type, {1, {elements}}, memory::buffers), -1, 0, 0, {}});
+  void allocate(context& ctx, int count, std::int64_t elements, dtype type) {
+    for (int i = 0; i < count; ++i)
+      buffers_.push_back({ctx.make(type, {1, {elements}}, memory::buffers), -1, 0, 0, {}});
   }
 
   /// The buffer in which `unit` is whole, gathered from every rank's share, and held until release(unit).

@@ -1,5 +1,5 @@
-// The activation checkpointing policy: which of a layer's values are kept for the backward, and which are computed again.
-// Invariant: a policy changes memory and time, never a number.
+// The activation checkpointing policy: which of a layer's values are kept for the backward, and which are computed
+// again. Invariant: a policy changes memory and time, never a number.
 #pragma once
 
 #include <concepts>
@@ -8,12 +8,13 @@
 
 namespace weft {
 
-/// What it takes to run an operator again, and what it takes to keep its outcome instead. Sizes are this rank's. Operations
-/// are those of the formula, a function like exp or a random word counting as 8; every operator's header says its own.
+/// What it takes to run an operator again, and what it takes to keep its outcome instead. Sizes are this rank's.
+/// Operations are those of the formula, a function like exp or a random word counting as 8; every operator's header
+/// says its own.
 struct op_cost {
-  std::string_view name;       // of the operator: "contract", "attention", "all-reduce", ...
-  double flops = 0;            // floating-point operations
-  double received = 0;         // bytes that other ranks send to this one
+  std::string_view name;        // of the operator: "contract", "attention", "all-reduce", ...
+  double flops = 0;             // floating-point operations
+  double received = 0;          // bytes that other ranks send to this one
   std::int64_t kept_bytes = 0;  // of its outcome
 };
 
@@ -23,9 +24,9 @@ struct op_cost {
 /// outcomes it wants, those that nobody would look at again aren't kept.
 template <class P>
 concept checkpointing_policy = requires(const op_cost& cost) {
-  { bool(P::recomputes) };
+  {bool(P::recomputes)};
   { P::keeps(cost) } -> std::convertible_to<bool>;
-  { std::string_view(P::name) };
+  {std::string_view(P::name)};
 };
 
 struct checkpoint_none {
@@ -41,10 +42,10 @@ struct checkpoint_full {
   static constexpr bool keeps(const op_cost&) { return false; }
 };
 
-/// The least that running an operator again has to cost for its outcome to be kept: operations for each byte kept, or bytes
-/// received from other ranks for each 100 bytes kept.
-/// By default contractions of width 64 and above and attention are kept (a contraction over k costs k/2 operations a byte
-/// in fp32), sums over ranks too; norms, rotary positions, activations, dropout and all-gathers (below 100) run again.
+/// The least that running an operator again has to cost for its outcome to be kept: operations for each byte kept, or
+/// bytes received from other ranks for each 100 bytes kept. By default contractions of width 64 and above and attention
+/// are kept (a contraction over k costs k/2 operations a byte in fp32), sums over ranks too; norms, rotary positions,
+/// activations, dropout and all-gathers (below 100) run again.
 struct selective_limits {
   int flops_per_byte = 32;
   int received_percent = 100;

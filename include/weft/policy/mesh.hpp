@@ -1,5 +1,6 @@
-// The mesh: named axes that ranks are arranged along, the last one varying fastest. Which axes there are is compile-time;
-// how many ranks lie along each is run-time, unless the axis fixes it. Invariant: an axis not named has one rank.
+// The mesh: named axes that ranks are arranged along, the last one varying fastest. Which axes there are is
+// compile-time; how many ranks lie along each is run-time, unless the axis fixes it. Invariant: an axis not named has
+// one rank.
 #pragma once
 
 #include <weft/core/error.hpp>
@@ -24,7 +25,8 @@ struct own_degrees {
   friend constexpr bool operator==(const own_degrees&, const own_degrees&) = default;
 };
 
-/// How many ranks lie along each axis: `degrees{.dp = 2, .tp = 4}`, and `degrees{.dp = 2}.with<rows>(3)` for a user's own.
+/// How many ranks lie along each axis: `degrees{.dp = 2, .tp = 4}`, and `degrees{.dp = 2}.with<rows>(3)` for a user's
+/// own.
 struct degrees {
   int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   own_degrees own = {};
@@ -52,7 +54,8 @@ struct degrees {
         e = {A::name, degree};
         return out;
       }
-    fail("axis ", std::string(A::name), " is the fifth of one's own, and degrees have room for four; use one of dp, tp, pp, cp, ep for it");
+    fail("axis ", std::string(A::name),
+         " is the fifth of one's own, and degrees have room for four; use one of dp, tp, pp, cp, ep for it");
   }
 
   /// Ranks along an axis; 1 where none are told.
@@ -72,12 +75,15 @@ struct degrees {
 };
 
 namespace detail {
-template <class E> struct mesh_entry;
-template <mesh_axis A> struct mesh_entry<A> {
+template <class E>
+struct mesh_entry;
+template <mesh_axis A>
+struct mesh_entry<A> {
   using tag = A;
   static constexpr int fixed = 0;
 };
-template <mesh_axis A, int N> struct mesh_entry<axis<A, N>> {
+template <mesh_axis A, int N>
+struct mesh_entry<axis<A, N>> {
   using tag = A;
   static constexpr int fixed = N;
 };
@@ -86,10 +92,10 @@ template <mesh_axis A, int N> struct mesh_entry<axis<A, N>> {
 template <class... Entries>
 struct mesh {
   using axes = list<typename detail::mesh_entry<Entries>::tag...>;
-  static constexpr int rank = sizeof...(Entries);
-  static constexpr std::string_view names[rank ? rank : 1] = {detail::mesh_entry<Entries>::tag::name...};
+  static constexpr int ndim = sizeof...(Entries);
+  static constexpr std::string_view names[ndim ? ndim : 1] = {detail::mesh_entry<Entries>::tag::name...};
   /// The degree that the type fixes, or 0.
-  static constexpr int fixed[rank ? rank : 1] = {detail::mesh_entry<Entries>::fixed...};
+  static constexpr int fixed[ndim ? ndim : 1] = {detail::mesh_entry<Entries>::fixed...};
   template <class A>
   static constexpr bool has = contains<axes, A>;
 };

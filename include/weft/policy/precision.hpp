@@ -16,8 +16,10 @@ concept precision_policy = requires {
   typename P::gradient;
   typename P::reduce;
   typename P::master;
-  { std::string_view(P::name) };
-} && floating<typename P::compute> && floating<typename P::gradient> && floating<typename P::reduce> && floating<typename P::master>;
+  {std::string_view(P::name)};
+}
+&&floating<typename P::compute>&& floating<typename P::gradient>&& floating<typename P::reduce>&&
+    floating<typename P::master>;
 
 struct fp32 {
   static constexpr std::string_view name = "fp32";
@@ -36,8 +38,8 @@ struct bf16_mixed {
   using master = float;
 };
 
-/// fp16 compute with fp32 main gradients and master weights, and dynamic loss scaling (Micikevicius et al. 2018): gradients below
-/// 6e-8 would vanish in fp16 without it.
+/// fp16 compute with fp32 main gradients and master weights, and dynamic loss scaling (Micikevicius et al. 2018):
+/// gradients below 6e-8 would vanish in fp16 without it.
 struct fp16_mixed {
   static constexpr std::string_view name = "fp16";
   using compute = fp16;
@@ -51,7 +53,7 @@ struct fp16_mixed {
 template <class P>
 inline constexpr double initial_loss_scale = 0;
 template <class P>
-  requires requires { double(P::initial_loss_scale); }
+requires requires { double(P::initial_loss_scale); }
 inline constexpr double initial_loss_scale<P> = P::initial_loss_scale;
 
 /// double everywhere: for checks against finite differences and other exact comparisons.

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-/// One thing that a stage does with one micro-batch. A backward is whole, or in two parts: that of inputs, which the stage
-/// before waits for, and later that of weights.
+/// One thing that a stage does with one micro-batch. A backward is whole, or in two parts: that of inputs, which the
+/// stage before waits for, and later that of weights.
 struct pipeline_action {
   enum class kind : std::uint8_t { forward, backward, backward_inputs, backward_weights };
   kind what;
@@ -17,18 +17,19 @@ struct pipeline_action {
   friend constexpr bool operator==(const pipeline_action&, const pipeline_action&) = default;
 };
 
-/// `P::order(stage, stages, micro_batches, emit)` calls emit(pipeline_action) for all that the stage does in a step, in order.
-/// On every stage each micro-batch goes forward once and backward once (whole or in its two parts), forwards and backwards each in
-/// the micro-batches' order; `sound_schedule` below says whether an order is that, and whether the stages can follow it together.
+/// `P::order(stage, stages, micro_batches, emit)` calls emit(pipeline_action) for all that the stage does in a step, in
+/// order. On every stage each micro-batch goes forward once and backward once (whole or in its two parts), forwards and
+/// backwards each in the micro-batches' order; `sound_schedule` below says whether an order is that, and whether the
+/// stages can follow it together.
 template <class P>
 concept schedule_policy = requires(int n, void (*emit)(pipeline_action)) {
-  { std::string_view(P::name) };
+  {std::string_view(P::name)};
   P::order(n, n, n, emit);
 };
 
-/// One forward, one backward (Narayanan et al. 2019; 2021): stage r begins with stages - r - 1 forwards, so that it never holds
-/// the activations of more than stages - r micro-batches. Idle: (stages - 1) / micro_batches of the ideal time. Gradients of
-/// weights come after those of inputs have been handed on, so that the stage before waits less.
+/// One forward, one backward (Narayanan et al. 2019; 2021): stage r begins with stages - r - 1 forwards, so that it
+/// never holds the activations of more than stages - r micro-batches. Idle: (stages - 1) / micro_batches of the ideal
+/// time. Gradients of weights come after those of inputs have been handed on, so that the stage before waits less.
 struct one_f_one_b {
   static constexpr std::string_view name = "one_f_one_b";
 
@@ -63,8 +64,10 @@ struct schedule_run {
   constexpr schedule_run() {
     for (int s = 0; s < Stages; ++s)
       P::order(s, Stages, MicroBatches, [&](pipeline_action a) {
-        if (length[s] == most) sound = false;
-        else list[s][length[s]++] = a;
+        if (length[s] == most)
+          sound = false;
+        else
+          list[s][length[s]++] = a;
       });
     for (bool moved = true; moved;) {
       moved = false;
@@ -75,7 +78,8 @@ struct schedule_run {
         }
     }
     for (int s = 0; s < Stages; ++s)
-      sound = sound && done[s] == length[s] && forwards[s] == MicroBatches && inputs[s] == MicroBatches && weights[s] == MicroBatches;
+      sound = sound && done[s] == length[s] && forwards[s] == MicroBatches && inputs[s] == MicroBatches &&
+              weights[s] == MicroBatches;
   }
 
  private:

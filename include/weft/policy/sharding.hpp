@@ -13,21 +13,26 @@ namespace weft {
 /// are sharded; prefetch + 1 gather buffers are reused).
 template <class P>
 concept sharding_policy = requires {
-  { bool(P::shards_parameters) };
-  { bool(P::shards_gradients) };
-  { bool(P::shards_optimizer) };
-  { int(P::prefetch) };
-  { std::string_view(P::name) };
+  {bool(P::shards_parameters)};
+  {bool(P::shards_gradients)};
+  {bool(P::shards_optimizer)};
+  {int(P::prefetch)};
+  {std::string_view(P::name)};
   typename P::axis;
-} && mesh_axis<typename P::axis>;
+}
+&&mesh_axis<typename P::axis>;
 
 /// The axes along which a policy shares out the batch: `P::batch_axes`, or P::axis alone. Outermost first.
-template <class P> struct batch_axes { using type = list<typename P::axis>; };
 template <class P>
-  requires requires { typename P::batch_axes; }
+struct batch_axes {
+  using type = list<typename P::axis>;
+};
+template <class P>
+requires requires { typename P::batch_axes; }
 struct batch_axes<P> {
   using type = typename P::batch_axes;
-  static_assert(contains<type, typename P::axis>, "weft: a sharding policy stores along one of the axes that share out its batch");
+  static_assert(contains<type, typename P::axis>,
+                "weft: a sharding policy stores along one of the axes that share out its batch");
 };
 template <class P>
 using batch_axes_of = typename batch_axes<P>::type;
@@ -40,8 +45,8 @@ struct replicated {
   using axis = dp;
 };
 
-/// ZeRO stage 1: optimizer state sharded. Gradients are reduce-scattered as each unit's last backward ends; the new weights
-/// are all-gathered, and each unit's next forward awaits its own.
+/// ZeRO stage 1: optimizer state sharded. Gradients are reduce-scattered as each unit's last backward ends; the new
+/// weights are all-gathered, and each unit's next forward awaits its own.
 struct zero1 {
   static constexpr std::string_view name = "zero1";
   static constexpr bool shards_parameters = false, shards_gradients = false, shards_optimizer = true;
@@ -49,7 +54,8 @@ struct zero1 {
   using axis = dp;
 };
 
-/// ZeRO stage 2: gradients sharded too: every micro-batch's are reduce-scattered at once, from two buffers that take turns.
+/// ZeRO stage 2: gradients sharded too: every micro-batch's are reduce-scattered at once, from two buffers that take
+/// turns.
 struct zero2 {
   static constexpr std::string_view name = "zero2";
   static constexpr bool shards_parameters = false, shards_gradients = true, shards_optimizer = true;
@@ -57,9 +63,9 @@ struct zero2 {
   using axis = dp;
 };
 
-/// ZeRO stage 3 or FSDP (Rajbhandari et al. 2020; Zhao et al. 2023): every rank keeps its share of parameters, gradients and
-/// optimizer state; a unit is gathered before it is used, in two buffers that take turns, and its gradients are
-/// reduce-scattered as soon as its backward ends.
+/// ZeRO stage 3 or FSDP (Rajbhandari et al. 2020; Zhao et al. 2023): every rank keeps its share of parameters,
+/// gradients and optimizer state; a unit is gathered before it is used, in two buffers that take turns, and its
+/// gradients are reduce-scattered as soon as its backward ends.
 struct zero3 {
   static constexpr std::string_view name = "zero3";
   static constexpr bool shards_parameters = true, shards_gradients = true, shards_optimizer = true;
@@ -72,8 +78,8 @@ struct fsdp : axis_tag {
   static constexpr std::string_view name = "fsdp";
 };
 
-/// HSDP: zero3 along `fsdp` (ranks that are near each other), replicated along `dp`. The batch is shared out over both, so a
-/// gradient is reduce-scattered along fsdp, and its shares are all-reduced along dp once a step.
+/// HSDP: zero3 along `fsdp` (ranks that are near each other), replicated along `dp`. The batch is shared out over both,
+/// so a gradient is reduce-scattered along fsdp, and its shares are all-reduced along dp once a step.
 struct hybrid {
   static constexpr std::string_view name = "hybrid";
   static constexpr bool shards_parameters = true, shards_gradients = true, shards_optimizer = true;

@@ -28,16 +28,21 @@ template <class P>
 inline constexpr bool is_schedule = schedule_policy<P>;
 // A backend is told by its queue; the CPU's need not be included yet where a strategy is written.
 template <class P>
-inline constexpr bool is_backend = std::same_as<P, cpu_backend> || requires { typename P::queue; };
+inline constexpr bool is_backend = std::same_as<P, cpu_backend> || requires {
+  typename P::queue;
+};
 template <class P>
-inline constexpr bool is_communicator =
-    !is_sharding<P> && !is_precision<P> && !is_checkpointing<P> && !is_schedule<P> && !is_backend<P> && !std::same_as<P, sequence_parallel>;
+inline constexpr bool is_communicator = !is_sharding<P> && !is_precision<P> && !is_checkpointing<P> &&
+                                        !is_schedule<P> && !is_backend<P> && !std::same_as<P, sequence_parallel>;
 
 // First of Ps that a predicate holds for, or Default.
-#define WEFT_DETAIL_PICK(slot)                                                     \
-  template <class Default, class... Ps> struct pick_##slot { using type = Default; }; \
-  template <class Default, class P, class... Ps>                                   \
-  struct pick_##slot<Default, P, Ps...>                                            \
+#define WEFT_DETAIL_PICK(slot)                   \
+  template <class Default, class... Ps>          \
+  struct pick_##slot {                           \
+    using type = Default;                        \
+  };                                             \
+  template <class Default, class P, class... Ps> \
+  struct pick_##slot<Default, P, Ps...>          \
       : std::conditional_t<is_##slot<P>, pick_##slot<P>, pick_##slot<Default, Ps...>> {};
 WEFT_DETAIL_PICK(sharding)
 WEFT_DETAIL_PICK(precision)
@@ -54,13 +59,18 @@ WEFT_DETAIL_PICK(communicator)
 template <class Mesh, class... Policies>
 struct strategy {
   static_assert(is_mesh<Mesh>, "weft: the first argument of a strategy is its mesh<axis...>");
-  static_assert((0 + ... + int(detail::is_sharding<Policies>)) <= 1, "weft: a strategy names two sharding policies; keep one");
-  static_assert((0 + ... + int(detail::is_precision<Policies>)) <= 1, "weft: a strategy names two precision policies; keep one");
-  static_assert((0 + ... + int(detail::is_checkpointing<Policies>)) <= 1, "weft: a strategy names two checkpointing policies; keep one");
-  static_assert((0 + ... + int(detail::is_schedule<Policies>)) <= 1, "weft: a strategy names two pipeline schedules; keep one");
+  static_assert((0 + ... + int(detail::is_sharding<Policies>)) <= 1,
+                "weft: a strategy names two sharding policies; keep one");
+  static_assert((0 + ... + int(detail::is_precision<Policies>)) <= 1,
+                "weft: a strategy names two precision policies; keep one");
+  static_assert((0 + ... + int(detail::is_checkpointing<Policies>)) <= 1,
+                "weft: a strategy names two checkpointing policies; keep one");
+  static_assert((0 + ... + int(detail::is_schedule<Policies>)) <= 1,
+                "weft: a strategy names two pipeline schedules; keep one");
   static_assert((0 + ... + int(detail::is_backend<Policies>)) <= 1, "weft: a strategy names two backends; keep one");
   static_assert((0 + ... + int(detail::is_communicator<Policies>)) <= 1,
-                "weft: a strategy names two communicators, or a type that fits no policy concept; see policy/ for what each slot asks");
+                "weft: a strategy names two communicators, or a type that fits no policy concept; see policy/ for what "
+                "each slot asks");
 
   using mesh = Mesh;
   using sharding = typename detail::pick_sharding<replicated, Policies...>::type;
@@ -71,7 +81,8 @@ struct strategy {
   using communicator = typename detail::pick_communicator<threads, Policies...>::type;
   static constexpr bool sequence_parallel = (std::same_as<Policies, weft::sequence_parallel> || ...);
 
-  static_assert(!sequence_parallel || Mesh::template has<tp>, "weft: sequence_parallel shards the sequence over tp, which the mesh lacks");
+  static_assert(!sequence_parallel || Mesh::template has<tp>,
+                "weft: sequence_parallel shards the sequence over tp, which the mesh lacks");
 };
 
 }  // namespace weft

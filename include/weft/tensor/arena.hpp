@@ -43,7 +43,7 @@ class arena {
   struct block {
     std::byte* data;
     std::size_t size;
-    block *before, *after;  // neighbours in the chunk
+    block *before, *after;   // neighbours in the chunk
     block *previous, *next;  // in the free list
     arena* owner;
     int references;
@@ -122,8 +122,8 @@ class arena {
   [[gnu::cold, gnu::noinline]] void grow(std::size_t size) {
     const std::size_t bytes = round_up(std::max(size, chunk_bytes_), 4096);
     void* chunk = source_.allocate(bytes);
-    require(chunk != nullptr, "out of memory: the arena holds ", ledger_.reserved >> 20, " MiB and asked for ", bytes >> 20,
-            " MiB more; use a smaller batch, more ranks or a checkpointing policy");
+    require(chunk != nullptr, "out of memory: the arena holds ", ledger_.reserved >> 20, " MiB and asked for ",
+            bytes >> 20, " MiB more; use a smaller batch, more ranks or a checkpointing policy");
     chunks_.push_back(chunk);
     ledger_.reserved += bytes;
     ++ledger_.chunks;

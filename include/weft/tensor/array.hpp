@@ -1,5 +1,5 @@
-// An array: what a rank holds of a tensor, with run-time sizes and type. Operators and kernels see these; placements are
-// the business of the types above. Invariant: contiguous, row-major.
+// An array: what a rank holds of a tensor, with run-time sizes and type. Operators and kernels see these; placements
+// are the business of the types above. Invariant: contiguous, row-major.
 #pragma once
 
 #include <weft/core/dtype.hpp>
@@ -7,24 +7,24 @@
 
 namespace weft {
 
-inline constexpr int max_rank = 8;
+inline constexpr int max_ndim = 8;
 
 /// Local sizes of an array, outermost first.
 struct shape {
-  int rank = 0;
-  std::int64_t extent[max_rank] = {};
+  int ndim = 0;
+  std::int64_t extent[max_ndim] = {};
 
   std::int64_t& operator[](int i) { return extent[i]; }
   std::int64_t operator[](int i) const { return extent[i]; }
-  void push_back(std::int64_t n) { extent[rank++] = n; }
+  void push_back(std::int64_t n) { extent[ndim++] = n; }
   /// Product of the extents in [first, last): all of them by default.
-  std::int64_t elements(int first = 0, int last = max_rank) const {
+  std::int64_t elements(int first = 0, int last = max_ndim) const {
     std::int64_t n = 1;
-    for (int i = first; i < std::min(last, rank); ++i) n *= extent[i];
+    for (int i = first; i < std::min(last, ndim); ++i) n *= extent[i];
     return n;
   }
   friend bool operator==(const shape& a, const shape& b) {
-    return a.rank == b.rank && std::equal(a.extent, a.extent + a.rank, b.extent);
+    return a.ndim == b.ndim && std::equal(a.extent, a.extent + a.ndim, b.extent);
   }
 };
 

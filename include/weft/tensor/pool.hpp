@@ -1,6 +1,7 @@
 // The pool: host memory for a rank's own records (slots of gradients, entries of tapes), in pieces that are used again.
-// Invariant: a piece that is given back is the next of its size to be taken, so that what repeats itself, as training steps do,
-// asks the heap only at first. A pool belongs to one rank, is used from its thread only, and outlives its pieces.
+// Invariant: a piece that is given back is the next of its size to be taken, so that what repeats itself, as training
+// steps do, asks the heap only at first. A pool belongs to one rank, is used from its thread only, and outlives its
+// pieces.
 #pragma once
 
 #include <bit>
@@ -23,7 +24,7 @@ class pool {
   /// At least `bytes`, aligned as by operator new.
   void* allocate(std::size_t bytes) {
     piece*& first = free_[bin_of(bytes)];
-    return first ? std::exchange(first, first->next) : ::operator new(std::size_t{1} << bin_of(bytes));
+    return first ? std::exchange(first, first->next) : ::operator new (std::size_t{1} << bin_of(bytes));
   }
   /// Takes back what allocate(bytes) gave.
   void release(void* at, std::size_t bytes) noexcept {
@@ -58,8 +59,10 @@ struct pool_allocator {
     return static_cast<T*>(from ? from->allocate(n * sizeof(T)) : ::operator new(n * sizeof(T)));
   }
   void deallocate(T* at, std::size_t n) noexcept {
-    if (from) from->release(at, n * sizeof(T));
-    else ::operator delete(at);
+    if (from)
+      from->release(at, n * sizeof(T));
+    else
+      ::operator delete(at);
   }
   friend bool operator==(const pool_allocator&, const pool_allocator&) = default;
 };

@@ -1,5 +1,6 @@
-// Counter-based random numbers: a pure function of (seed, stream, index). Source: Salmon et al., "Parallel random numbers:
-// as easy as 1, 2, 3" (SC 2011), Philox-4x32-10. Invariant: the number at a global index is the same whoever asks for it.
+// Counter-based random numbers: a pure function of (seed, stream, index). Source: Salmon et al., "Parallel random
+// numbers: as easy as 1, 2, 3" (SC 2011), Philox-4x32-10. Invariant: the number at a global index is the same whoever
+// asks for it.
 #pragma once
 
 #include <array>

@@ -14,7 +14,8 @@ struct cpu_backend;
 template <element T, class Dims, class Layout = layout<>, class Backend = cpu_backend>
 class basic_tensor : public value {
   static_assert(is_dims<Dims>, "weft: the second argument of a tensor is dims<...>");
-  static_assert(detail::is_canonical<Layout>, "weft: write a tensor's placement as place<...>, which puts it in canonical form");
+  static_assert(detail::is_canonical<Layout>,
+                "weft: write a tensor's placement as place<...>, which puts it in canonical form");
 
  public:
   using element_type = T;
@@ -37,8 +38,8 @@ class basic_tensor : public value {
   T* local_data() const { return held().template as<T>(); }
   std::int64_t local_elements() const { return held().elements(); }
 
-  /// Asks for a gradient: the tensor becomes a leaf of the tape. Returns itself. records: for what is said of the gradient; null:
-  /// the heap.
+  /// Asks for a gradient: the tensor becomes a leaf of the tape. Returns itself. records: for what is said of the
+  /// gradient; null: the heap.
   basic_tensor& requires_grad(pool* records = nullptr) {
     if (!slot) {
       slot = weft::slot::make(records);
@@ -52,8 +53,9 @@ class basic_tensor : public value {
   /// The gradient that backward() left here. Throws when there is none, or when a parameter store keeps it.
   gradient_type grad() const {
     require(has_grad(), "the tensor has no gradient: call requires_grad() before it is used, then backward(loss)");
-    require(!slot->pinned, "a parameter's gradient is kept, and finished, by its parameter store: read it with each_parameter");
-    return gradient_type(value{rank, slot->gradient, {}});
+    require(!slot->pinned,
+            "a parameter's gradient is kept, and finished, by its parameter store: read it with each_parameter");
+    return gradient_type(value{ctx, slot->gradient, {}});
   }
   void zero_grad() {
     if (slot) slot->has_gradient = false;

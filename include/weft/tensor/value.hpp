@@ -43,20 +43,22 @@ class ref {
 /// Where the gradient of one differentiable value collects.
 struct slot {
   int references = 0;
-  pool* home = nullptr;              // where its memory came from; null: the heap
+  pool* home = nullptr;  // where its memory came from; null: the heap
   weft::shape shape;
-  dtype type = dtype::f32;           // of the gradient: the value's, or that of main gradients (see keep_gradient_in)
-  /// Main gradients: to (+)= from, a gradient in the value's type or already in theirs. Null: the gradient has the value's type.
-  void (*add_main)(context& rank, const array& from, const array& to, bool add) = nullptr;
+  dtype type = dtype::f32;  // of the gradient: the value's, or that of main gradients (see keep_gradient_in)
+  /// Main gradients: to (+)= from, a gradient in the value's type or already in theirs. Null: the gradient has the
+  /// value's type.
+  void (*add_main)(context& ctx, const array& from, const array& to, bool add) = nullptr;
   memory category = memory::activations;
-  array gradient;                    // empty until the first contribution, unless its memory is given beforehand
-  bool has_gradient = false;         // whether `gradient` holds a contribution (else the next one overwrites)
-  bool pinned = false;               // the gradient's memory is given and never replaced
-  bool of_weights = false;           // a parameter's, promoted or not
-  std::uint64_t epoch = 0;           // of the tape on which an entry fills the value (tape::epoch); 0: a leaf
-  const array* live = nullptr;       // parameters: where the value is just now (it may move between gather buffers)
+  array gradient;               // empty until the first contribution, unless its memory is given beforehand
+  bool has_gradient = false;    // whether `gradient` holds a contribution (else the next one overwrites)
+  bool pinned = false;          // the gradient's memory is given and never replaced
+  bool of_weights = false;      // a parameter's, promoted or not
+  std::uint64_t epoch = 0;      // of the tape on which an entry fills the value (tape::epoch); 0: a leaf
+  const array* live = nullptr;  // parameters: where the value is just now (it may move between gather buffers)
 
-  /// This value as `replicate` on an axis: made once a tape, however many operators use it. A list by `next`, of one tape.
+  /// This value as `replicate` on an axis: made once a tape, however many operators use it. A list by `next`, of one
+  /// tape.
   ref<slot> promotions, next;
   axis_id promoted_over = nullptr;
 
@@ -81,13 +83,15 @@ struct slot {
 
 namespace detail {
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_not_at_hand() {
-  fail("a parameter is read while its memory is not at hand: make a parameter store (a trainer makes one), and use the parameter inside "
-       "in_unit(...), where a sharding policy has gathered it");
+  fail(
+      "a parameter is read while its memory is not at hand: make a parameter store (a trainer makes one), and use the "
+      "parameter inside "
+      "in_unit(...), where a sharding policy has gathered it");
 }
 }  // namespace detail
 
 struct value {
-  context* rank = nullptr;
+  context* ctx = nullptr;
   array data;
   ref<weft::slot> slot;  // null: no gradient wanted
 

@@ -12,20 +12,20 @@ namespace weft {
 template <class Backend>
 class activation_meter final : public unit_observer {
  public:
-  activation_meter(context& rank, const parameter_registry& registry, measured_parts& parts)
-      : rank_(rank), registry_(registry), parts_(parts) {}
+  activation_meter(context& ctx, const parameter_registry& registry, measured_parts& parts)
+      : ctx_(ctx), registry_(registry), parts_(parts) {}
 
   void forward_begins(int, const value&) override { ++depth_; }
   void forward_ends(int unit, const value& y, const std::vector<axis_id>& cut, const placed_slice& at) override {
     if (--depth_ > 0) return;
     const std::string& name = registry_.units()[static_cast<std::size_t>(unit)].name;
-    parts_.add(rank_, name, measured::activation, cut, nullptr, statistics_of<Backend>(rank_, y.held(), at, 0));
+    parts_.add(ctx_, name, measured::activation, cut, nullptr, statistics_of<Backend>(ctx_, y.held(), at, 0));
   }
   void backward_begins(int, const array*) override {}
   void backward_ends(int, const array*) override {}
 
  private:
-  context& rank_;
+  context& ctx_;
   const parameter_registry& registry_;
   measured_parts& parts_;
   int depth_ = 0;

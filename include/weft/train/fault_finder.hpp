@@ -13,8 +13,8 @@ namespace weft {
 template <class Backend>
 class fault_finder final : public unit_observer {
  public:
-  fault_finder(context& rank, const parameter_registry& registry)
-      : rank_(rank), registry_(registry), units_(registry.units().size()) {}
+  fault_finder(context& ctx, const parameter_registry& registry)
+      : ctx_(ctx), registry_(registry), units_(registry.units().size()) {}
 
   void forward_begins(int unit, const value& x) override {
     if (depth_++ == 0) {
@@ -37,26 +37,25 @@ class fault_finder final : public unit_observer {
     for (auto p = all.rbegin(); p != all.rend(); ++p)  // those that are used last get their gradients first
       if (p->slot->has_gradient && !finite(p->slot->gradient))
         return saw(unit, weight_gradient, "in the gradient of " + p->name);
-    if (depth_ == 0 && gradient && !finite(*gradient))
-      saw(unit, input_gradient, "in the gradient that it passes back");
+    if (depth_ == 0 && gradient && !finite(*gradient)) saw(unit, input_gradient, "in the gradient that it passes back");
   }
 
   /// The first fault of all ranks as a clause, "first seen in the backward of layer 3 (rank 2), in the gradient of
   /// layers.3.down". Empty when nothing that flowed was at fault. The same on every rank; all call it.
-  std::string conclusion() const { return earliest(rank_, found_.order, found_.clause); }
+  std::string conclusion() const { return earliest(ctx_, found_.order, found_.clause); }
 
   /// The clause of the rank where `order` is least, on every rank; empty where no rank has any.
-  static std::string earliest(context& rank, std::int64_t order, const std::string& clause) {
-    const std::int64_t ranks = rank.size();
-    std::int64_t mine = order == none ? none : order * ranks + rank.rank(), least = mine;
-    rank.world.all_reduce(&mine, &least, 1, dtype::i64, reduction::min).wait();
+  static std::string earliest(context& ctx, std::int64_t order, const std::string& clause) {
+    const std::int64_t ranks = ctx.size();
+    std::int64_t mine = order == none ? none : order * ranks + ctx.rank(), least = mine;
+    ctx.world.all_reduce(&mine, &least, 1, dtype::i64, reduction::min).wait();
     if (least == none) return {};
     const int from = static_cast<int>(least % ranks);
     auto length = static_cast<std::int64_t>(clause.size());
-    rank.world.broadcast(&length, sizeof length, from).wait();
+    ctx.world.broadcast(&length, sizeof length, from).wait();
     std::string text = clause;
     text.resize(static_cast<std::size_t>(length));
-    rank.world.broadcast(text.data(), length, from).wait();
+    ctx.world.broadcast(text.data(), length, from).wait();
     return text;
   }
   static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
@@ -74,7 +73,7 @@ class fault_finder final : public unit_observer {
   };
 
   passes& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
-  bool finite(const array& x) const { return statistics_of<Backend>(rank_, x).not_finite == 0; }
+  bool finite(const array& x) const { return statistics_of<Backend>(ctx_, x).not_finite == 0; }
   const std::deque<parameter_record>& parameters(int unit) const {
     return registry_.units()[static_cast<std::size_t>(unit)].parameters;
   }
@@ -82,11 +81,11 @@ class fault_finder final : public unit_observer {
     if (pass_ >= found_.pass) return;  // what this rank sees in a pass after its first fault may come from that
     found_ = {pass_, static_cast<std::int64_t>(pass_) * int(kinds) + int(what),
               std::string("first seen in the ") + (what >= weight_gradient ? "backward" : "forward") + " of " +
-                  registry_.units()[static_cast<std::size_t>(unit)].name + " (rank " + std::to_string(rank_.rank()) +
+                  registry_.units()[static_cast<std::size_t>(unit)].name + " (rank " + std::to_string(ctx_.rank()) +
                   "), " + where};
   }
 
-  context& rank_;
+  context& ctx_;
   const parameter_registry& registry_;
   std::vector<passes> units_;
   int depth_ = 0, pass_ = 0;  // of the outer unit: how often it has run

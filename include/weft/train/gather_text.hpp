@@ -9,19 +9,19 @@
 namespace weft {
 
 /// Every rank's text, in rank order, on the first rank; an empty list on the others. All ranks call it.
-inline std::vector<std::string> gather_text(context& rank, const std::string& own) {
-  if (!rank.is_first()) {
+inline std::vector<std::string> gather_text(context& ctx, const std::string& own) {
+  if (!ctx.is_first()) {
     auto bytes = static_cast<std::int64_t>(own.size());
-    rank.world.send(&bytes, sizeof bytes, 0).wait();
-    if (bytes > 0) rank.world.send(own.data(), bytes, 0).wait();
+    ctx.world.send(&bytes, sizeof bytes, 0).wait();
+    if (bytes > 0) ctx.world.send(own.data(), bytes, 0).wait();
     return {};
   }
   std::vector<std::string> all{own};
-  for (int from = 1; from < rank.size(); ++from) {
+  for (int from = 1; from < ctx.size(); ++from) {
     std::int64_t bytes = 0;
-    rank.world.recv(&bytes, sizeof bytes, from).wait();
+    ctx.world.recv(&bytes, sizeof bytes, from).wait();
     std::string& text = all.emplace_back(static_cast<std::size_t>(bytes), '\0');
-    if (bytes > 0) rank.world.recv(text.data(), bytes, from).wait();
+    if (bytes > 0) ctx.world.recv(text.data(), bytes, from).wait();
   }
   return all;
 }

@@ -1,6 +1,6 @@
-// Text from a byte-level model, under any strategy. Every data-parallel rank reads the same prompt; the first rank chooses.
-// Invariant: all ranks return the same text, which depends on the seed and the model, not on the sharding (up to rounding
-// of the logits).
+// Text from a byte-level model, under any strategy. Every data-parallel rank reads the same prompt; the first rank
+// chooses. Invariant: all ranks return the same text, which depends on the seed and the model, not on the sharding (up
+// to rounding of the logits).
 #pragma once
 
 #include <bit>
@@ -18,20 +18,21 @@ namespace detail {
 
 /// Tokens that the model is shown for `n` known ones: a power of two, so that few lengths occur, that `ranks` divide.
 inline std::int64_t padded_length(std::int64_t n, std::int64_t ranks, std::int64_t most) {
-  const auto power = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 16))));
+  const auto power =
+      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 16))));
   return std::min((power + ranks - 1) / ranks * ranks, most);
 }
 
-/// Logits after the last of `tokens`, the same on every rank of a tensor-parallel group. What stands right of it is padding,
-/// which causal attention doesn't see.
+/// Logits after the last of `tokens`, the same on every rank of a tensor-parallel group. What stands right of it is
+/// padding, which causal attention doesn't see.
 template <class Model>
 std::vector<double> next_logits(Model& model, const std::vector<std::int32_t>& tokens) {
   using ids = typename Model::ids;
-  context& rank = model.rank();
+  context& ctx = model.ctx();
   const std::int64_t most = model.config().max_seq, n = std::min(most, static_cast<std::int64_t>(tokens.size()));
-  const std::int64_t length = padded_length(n, rank.degree<tp>(), most);
+  const std::int64_t length = padded_length(n, ctx.degree<tp>(), most);
   const std::int32_t* window = tokens.data() + (static_cast<std::int64_t>(tokens.size()) - n);
-  ids x(value{&rank, rank.make(dtype::i32, {2, {1, length}}, memory::data), {}});  // [batch/dp = 1, seq]
+  ids x(value{&ctx, ctx.make(dtype::i32, {2, {1, length}}, memory::data), {}});  // [batch/dp = 1, seq]
   for (std::int64_t i = 0; i < length; ++i) x.local_data()[i] = i < n ? window[i] : 0;
   const auto last = all_gather<tp>(slice<seq>(model(x), n - 1, 1));  // [1, 1, vocab]
   return {last.local_data(), last.local_data() + last.local_elements()};
@@ -39,14 +40,15 @@ std::vector<double> next_logits(Model& model, const std::vector<std::int32_t>& t
 
 }  // namespace detail
 
-/// Continues `prompt` by `s.tokens` bytes; the prompt itself is not returned. All ranks call it. The model sees its last
-/// max_seq tokens. Cost: a forward pass a token.
+/// Continues `prompt` by `s.tokens` bytes; the prompt itself is not returned. All ranks call it. The model sees its
+/// last max_seq tokens. Cost: a forward pass a token.
 template <class Model>
 std::string generate(Model& model, std::string_view prompt, const sampling& s = {}) {
   check(s);
-  require(model.config().vocab == 256, "generate() reads bytes, and the model's vocabulary has ", model.config().vocab, " tokens, not 256");
-  context& rank = model.rank();
-  const recording off(rank, nullptr);
+  require(model.config().vocab == 256, "generate() reads bytes, and the model's vocabulary has ", model.config().vocab,
+          " tokens, not 256");
+  context& ctx = model.ctx();
+  const recording off(ctx, nullptr);
   std::vector<std::int32_t> tokens;
   for (char c : prompt.empty() ? std::string_view("\n") : prompt) tokens.push_back(static_cast<unsigned char>(c));
   const philox numbers{s.seed, stream_of("sample")};
@@ -54,8 +56,9 @@ std::string generate(Model& model, std::string_view prompt, const sampling& s = 
   for (std::int64_t i = 0; i < s.tokens; ++i) {
     const auto logits = detail::next_logits(model, tokens);
     std::int32_t token = 0;
-    if (rank.is_first()) token = choose_token(logits, tokens, s, static_cast<double>(numbers.uniform(static_cast<std::uint64_t>(i))));
-    rank.world.broadcast(&token, sizeof token, 0).wait();
+    if (ctx.is_first())
+      token = choose_token(logits, tokens, s, static_cast<double>(numbers.uniform(static_cast<std::uint64_t>(i))));
+    ctx.world.broadcast(&token, sizeof token, 0).wait();
     tokens.push_back(token);
     text += static_cast<char>(token);
   }

@@ -16,7 +16,8 @@ namespace weft {
 
 namespace detail {
 
-/// What gradients that are sums over `count` tokens are multiplied by: to the mean, and down to clip_norm (0: no clipping).
+/// What gradients that are sums over `count` tokens are multiplied by: to the mean, and down to clip_norm (0: no
+/// clipping).
 inline double gradient_scale(double norm_of_mean, double count, double clip_norm) {
   const bool above = clip_norm > 0 && norm_of_mean > clip_norm;
   return (above ? clip_norm / norm_of_mean : 1.0) / count;
@@ -28,9 +29,9 @@ inline void write_statistics(std::optional<json_lines>& file, std::int64_t step,
   for (const unit_statistics& u : units) file->write(statistics_json(step, u));
 }
 
-inline std::int64_t highest_peak(context& rank) {
-  auto peak = static_cast<std::int64_t>(rank.memory.ledger().peak_total);
-  rank.world.all_reduce(&peak, &peak, 1, dtype::i64, reduction::max).wait();
+inline std::int64_t highest_peak(context& ctx) {
+  auto peak = static_cast<std::int64_t>(ctx.memory.ledger().peak_total);
+  ctx.world.all_reduce(&peak, &peak, 1, dtype::i64, reduction::max).wait();
   return peak;
 }
 
@@ -38,7 +39,7 @@ inline std::int64_t highest_peak(context& rank) {
 
 /// Runs `plan.steps` steps. All ranks call it. Throws weft::error naming the step when a loss or norm is not finite,
 /// unless plan.watch says otherwise.
-inline training_result train_loop(context& rank, trainable& work, const training& plan, const adamw& optimizer) {
+inline training_result train_loop(context& ctx, trainable& work, const training& plan, const adamw& optimizer) {
   using clock = std::chrono::steady_clock;
   require(plan.steps >= 1, "a run of ", plan.steps, " steps trains nothing; ask for at least 1");
   const std::string folder = plan.folder.empty() ? "" : plan.folder + '/';
@@ -48,17 +49,17 @@ inline training_result train_loop(context& rank, trainable& work, const training
           " steps have nowhere to go; give the run a folder");
   std::optional<metrics_log> out;
   std::optional<json_lines> statistics;
-  if (rank.is_first() && (plan.print || !folder.empty())) {
+  if (ctx.is_first() && (plan.print || !folder.empty())) {
     out.emplace(plan.print, plan.folder);
     if (watch.every > 0) statistics.emplace(plan.folder, "monitor.jsonl");
   }
   step_guard guard(work, watch);
-  step_tracer tracer(rank, plan.trace, !folder.empty());
+  step_tracer tracer(ctx, plan.trace, !folder.empty());
   tracer.log().units = work.unit_names();
 
   training_result result{.steps = plan.steps};
   const auto validate = [&](std::int64_t step) {
-    const scoped_span whole(rank.spans, "validation");
+    const scoped_span whole(ctx.spans, "validation");
     const loss_sums s = work.validate();
     if (s.count == 0) return;
     result.validation_loss = s.sum / s.count;
@@ -71,24 +72,26 @@ inline training_result train_loop(context& rank, trainable& work, const training
     tracer.before(step);
     step_report r{.step = step, .steps = plan.steps};
     {
-      const scoped_span whole(rank.spans, "step", step);
+      const scoped_span whole(ctx.spans, "step", step);
       const bool watched = watch.every > 0 && step % watch.every == 0;
       work.observe(watched);
       const loss_sums s = work.gradients(step);
-      require(s.count > 0, "no token of step ", step, " has a target, so there is nothing to learn from; check the data");
+      require(s.count > 0, "no token of step ", step,
+              " has a target, so there is nothing to learn from; check the data");
       r.tokens = static_cast<std::int64_t>(s.count);
       r.loss = s.sum / s.count;
       r.gradient_norm = work.gradient_norm() / s.count;
       r.lr = optimizer.lr * plan.schedule(static_cast<int>(step - 1), static_cast<int>(plan.steps));
       if (watched) detail::write_statistics(statistics, step, work.statistics(1 / s.count));
       if (guard.allows(r, s.count)) {
-        const scoped_span update(rank.spans, "optimizer");
-        work.update(optimizer.at(++updates, r.lr, detail::gradient_scale(r.gradient_norm, s.count, optimizer.clip_norm)));
+        const scoped_span update(ctx.spans, "optimizer");
+        work.update(
+            optimizer.at(++updates, r.lr, detail::gradient_scale(r.gradient_norm, s.count, optimizer.clip_norm)));
       }
     }
     result.skipped += r.skipped, result.spikes += r.spike, result.zeroed += r.zeroed.total;
     result.not_finite += !r.not_finite.empty();
-    r.peak_bytes = detail::highest_peak(rank);
+    r.peak_bytes = detail::highest_peak(ctx);
     r.milliseconds = std::chrono::duration<double, std::milli>(clock::now() - begin).count();
     if (out) out->step(r);
     if (step == 1) result.first_loss = r.loss;
@@ -99,8 +102,8 @@ inline training_result train_loop(context& rank, trainable& work, const training
   out.reset();
   result.seconds = std::chrono::duration<double>(clock::now() - start).count();
   if (!folder.empty()) {
-    write_memory_report(rank, folder + "memory.json");
-    write_trace(rank, tracer.log(), tracer.collectives(), folder + "trace.json");
+    write_memory_report(ctx, folder + "memory.json");
+    write_trace(ctx, tracer.log(), tracer.collectives(), folder + "trace.json");
   }
   return result;
 }

@@ -13,14 +13,19 @@ inline std::string memory_json(int rank, const memory_ledger& ledger) {
   w.begin_object().member("rank", rank).member("current", ledger.total).member("peak", ledger.peak_total);
   w.member("reserved", ledger.reserved).key("categories").begin_object();
   for (std::size_t c = 0; c < static_cast<std::size_t>(memory_categories); ++c)
-    w.key(memory_names[c]).begin_object().member("current", ledger.current[c]).member("peak", ledger.peak[c]).member("at_peak", ledger.at_peak[c]).end_object();
+    w.key(memory_names[c])
+        .begin_object()
+        .member("current", ledger.current[c])
+        .member("peak", ledger.peak[c])
+        .member("at_peak", ledger.at_peak[c])
+        .end_object();
   return w.end_object().end_object().text();
 }
 
 /// Writes all ranks' ledgers to `path`. All ranks call it; the first one writes.
-inline void write_memory_report(context& rank, const std::string& path) {
-  const auto all = gather_text(rank, memory_json(rank.rank(), rank.memory.ledger()));
-  if (!rank.is_first()) return;
+inline void write_memory_report(context& ctx, const std::string& path) {
+  const auto all = gather_text(ctx, memory_json(ctx.rank(), ctx.memory.ledger()));
+  if (!ctx.is_first()) return;
   json_writer w(2);
   w.begin_object().member("unit", "bytes").key("ranks").begin_array();
   for (const std::string& one : all) w.raw(one);

@@ -1,10 +1,11 @@
-// The log of a run's numbers: a line a step on stdout with a bar below it on a terminal, and metrics.jsonl. Only the first
-// rank has one. Invariant: what a step has to say is written before the next one begins.
+// The log of a run's numbers: a line a step on stdout with a bar below it on a terminal, and metrics.jsonl. Only the
+// first rank has one. Invariant: what a step has to say is written before the next one begins.
 #pragma once
+
+#include <unistd.h>
 
 #include <chrono>
 #include <optional>
-#include <unistd.h>
 
 #include <weft/io/json.hpp>
 #include <weft/train/json_lines.hpp>
@@ -24,7 +25,11 @@ class metrics_log {
 
   void step(const step_report& r) {
     json_writer w;
-    w.begin_object().member("step", r.step).member("loss", r.loss).member("gradient_norm", r.gradient_norm).member("lr", r.lr);
+    w.begin_object()
+        .member("step", r.step)
+        .member("loss", r.loss)
+        .member("gradient_norm", r.gradient_norm)
+        .member("lr", r.lr);
     if (r.skipped) w.member("skipped", true);
     if (r.spike) w.member("spike", true);
     if (!r.not_finite.empty()) w.member("not_finite", r.not_finite);

@@ -13,9 +13,12 @@ namespace weft {
 inline std::string duration_text(double seconds) {
   const auto s = static_cast<long long>(std::max(seconds, 0.0) + 0.5);
   char text[48];
-  if (s < 60) std::snprintf(text, sizeof text, "%lld s", s);
-  else if (s < 3600) std::snprintf(text, sizeof text, "%lld:%02lld", s / 60, s % 60);
-  else std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+  if (s < 60)
+    std::snprintf(text, sizeof text, "%lld s", s);
+  else if (s < 3600)
+    std::snprintf(text, sizeof text, "%lld:%02lld", s / 60, s % 60);
+  else
+    std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
   return text;
 }
 
@@ -29,7 +32,8 @@ inline std::string progress_text(std::int64_t done, std::int64_t total, double s
   char text[96];
   std::snprintf(text, sizeof text, "] %3d %%", static_cast<int>(share * 100));
   std::string out = '[' + bar + text;
-  if (done > 0 && done < total) out += ", " + duration_text(seconds / static_cast<double>(done) * static_cast<double>(total - done)) + " left";
+  if (done > 0 && done < total)
+    out += ", " + duration_text(seconds / static_cast<double>(done) * static_cast<double>(total - done)) + " left";
   return out;
 }
 
@@ -37,9 +41,10 @@ inline std::string progress_text(std::int64_t done, std::int64_t total, double s
 inline std::string step_line(const step_report& r) {
   char text[240];
   const int digits = static_cast<int>(std::to_string(r.steps).size());
-  std::snprintf(text, sizeof text, "step %*lld/%lld  loss %.4f  norm %7.3f  lr %.2e  %6.0f ms  %7.0f tok/s  %.1f MiB%s", digits,
-                static_cast<long long>(r.step), static_cast<long long>(r.steps), r.loss, r.gradient_norm, r.lr, r.milliseconds,
-                r.tokens_per_second(), static_cast<double>(r.peak_bytes) / (1 << 20), r.skipped ? "  skipped" : "");
+  std::snprintf(text, sizeof text, "step %*lld/%lld  loss %.4f  norm %7.3f  lr %.2e  %6.0f ms  %7.0f tok/s  %.1f MiB%s",
+                digits, static_cast<long long>(r.step), static_cast<long long>(r.steps), r.loss, r.gradient_norm, r.lr,
+                r.milliseconds, r.tokens_per_second(), static_cast<double>(r.peak_bytes) / (1 << 20),
+                r.skipped ? "  skipped" : "");
   std::string out = text;
   if (r.zeroed.total > 0) out += "  zeroed " + std::to_string(r.zeroed.total);
   return r.spike ? out + "  spike" : out;

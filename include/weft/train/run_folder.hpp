@@ -20,7 +20,8 @@ inline std::string new_run_folder(const std::string& wanted) {
     if (fs::create_directory(path, why)) return path;
     if (fs::exists(path)) why.clear();
   }
-  fail("the run folder ", wanted, " can't be made: ", why ? why.message() : "all its numbers are taken", "; give another place");
+  fail("the run folder ", wanted, " can't be made: ", why ? why.message() : "all its numbers are taken",
+       "; give another place");
 }
 
 }  // namespace weft

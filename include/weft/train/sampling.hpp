@@ -15,11 +15,12 @@ namespace weft {
 
 /// Settings of a generated text; what each is off at stands beside it. top_p: Holtzman et al. 2020.
 struct sampling {
-  std::int64_t tokens = 200;       // to generate
-  double temperature = 0.8;        // 0: always the likeliest token
-  int top_k = 0;                   // keep the k likeliest; 0: all
-  double top_p = 1;                // keep the likeliest whose probabilities reach p; 1: all
-  double repetition_penalty = 1;   // divides positive logits of tokens that occur already, multiplies negative ones; 1: off
+  std::int64_t tokens = 200;  // to generate
+  double temperature = 0.8;   // 0: always the likeliest token
+  int top_k = 0;              // keep the k likeliest; 0: all
+  double top_p = 1;           // keep the likeliest whose probabilities reach p; 1: all
+  double repetition_penalty =
+      1;  // divides positive logits of tokens that occur already, multiplies negative ones; 1: off
   std::int64_t penalty_window = 64;  // how far back the penalty looks
   std::uint64_t seed = 1;
 };
@@ -31,11 +32,14 @@ inline void check(const sampling& s) {
   require(s.top_k >= 0, "top_k is ", s.top_k, "; it is 0 (off) or more");
   require(s.top_p > 0 && s.top_p <= 1, "top_p is ", s.top_p, "; it is above 0 and at most 1 (off)");
   require(s.penalty_window >= 0, "penalty_window is ", s.penalty_window, "; it is 0 tokens or more");
-  require(s.repetition_penalty > 0, "repetition_penalty is ", s.repetition_penalty, "; it is above 0, and 1 turns it off");
+  require(s.repetition_penalty > 0, "repetition_penalty is ", s.repetition_penalty,
+          "; it is above 0, and 1 turns it off");
 }
 
-/// Source: Keskar et al. 2019 (CTRL), with negative logits multiplied, so that the penalty always lowers. A token counts once.
-inline void penalise_repetition(std::vector<double>& logits, const std::int32_t* recent, std::int64_t count, double penalty) {
+/// Source: Keskar et al. 2019 (CTRL), with negative logits multiplied, so that the penalty always lowers. A token
+/// counts once.
+inline void penalise_repetition(std::vector<double>& logits, const std::int32_t* recent, std::int64_t count,
+                                double penalty) {
   std::vector<char> seen(logits.size());
   for (std::int64_t i = 0; i < count; ++i) {
     const auto t = static_cast<std::size_t>(recent[i]);
@@ -87,11 +91,13 @@ inline void keep_top_p(std::vector<double>& logits, double p) {
 }
 
 /// The token: penalty, temperature, top-k, top-p, then the draw by `uniform` in [0, 1). `history`: the tokens before.
-inline std::int32_t choose_token(std::vector<double> logits, const std::vector<std::int32_t>& history, const sampling& s, double uniform) {
+inline std::int32_t choose_token(std::vector<double> logits, const std::vector<std::int32_t>& history,
+                                 const sampling& s, double uniform) {
   require(!logits.empty(), "there are no logits to choose a token from");
   if (s.repetition_penalty != 1) {
     const auto n = std::min(s.penalty_window, static_cast<std::int64_t>(history.size()));
-    penalise_repetition(logits, history.data() + (static_cast<std::int64_t>(history.size()) - n), n, s.repetition_penalty);
+    penalise_repetition(logits, history.data() + (static_cast<std::int64_t>(history.size()) - n), n,
+                        s.repetition_penalty);
   }
   if (s.temperature == 0) return ranked(logits).front();
   for (double& x : logits) x /= s.temperature;

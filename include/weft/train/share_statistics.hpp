@@ -1,4 +1,5 @@
-// Statistics of one rank's share of a tensor. Invariant: padding, where ranks share an extent that they don't divide, is left out.
+// Statistics of one rank's share of a tensor. Invariant: padding, where ranks share an extent that they don't divide,
+// is left out.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +11,10 @@ namespace weft {
 
 /// Statistics of an array of any floating type; of another type, nothing.
 template <class Backend>
-array_statistics statistics_of(context& rank, const array& x) {
+array_statistics statistics_of(context& ctx, const array& x) {
   return visit_dtype(x.type, [&]<class T>() {
     if constexpr (floating<T>)
-      return Backend::statistics(rank.queue<Backend>(), x.elements(), static_cast<const T*>(x.as<T>()));
+      return Backend::statistics(ctx.queue<Backend>(), x.elements(), static_cast<const T*>(x.as<T>()));
     else
       return array_statistics();
   });
@@ -27,7 +28,7 @@ template <class F>
 void each_run_within(const placed_slice& at, std::int64_t begin, std::int64_t end, F&& f) {
   if (begin == end) return;
   const auto within = [&](int d) { return std::clamp<std::int64_t>(at.global[d] - at.first[d], 0, at.local[d]); };
-  int last = at.rank - 1;  // that has padding
+  int last = at.ndim - 1;  // that has padding
   std::int64_t inner = 1;
   for (; last >= 0 && within(last) == at.local[last]; --last) inner *= at.local[last];
   if (last < 0) return f(begin, end - begin);
@@ -45,11 +46,11 @@ void each_run_within(const placed_slice& at, std::int64_t begin, std::int64_t en
 
 /// Of x, which is the elements from `first` on of the slice that lies `at`: those within the whole tensor.
 template <class Backend>
-array_statistics statistics_of(context& rank, const array& x, const placed_slice& at, std::int64_t first) {
+array_statistics statistics_of(context& ctx, const array& x, const placed_slice& at, std::int64_t first) {
   array_statistics all;
   detail::each_run_within(at, first, first + x.elements(), [&](std::int64_t begin, std::int64_t count) {
     auto* data = static_cast<std::byte*>(x.data) + (begin - first) * static_cast<std::int64_t>(size_of(x.type));
-    all.join(statistics_of<Backend>(rank, array(data, x.type, {1, {count}})));
+    all.join(statistics_of<Backend>(ctx, array(data, x.type, {1, {count}})));
   });
   return all;
 }

@@ -11,15 +11,15 @@ namespace weft {
 
 /// Adds the statistics of master weights, finished gradients (times `gradient_scale`) and moments to `parts`.
 template <class Backend, class Store>
-void measure_stored(context& rank, Store& store, const parameter_registry& registry, double gradient_scale,
+void measure_stored(context& ctx, Store& store, const parameter_registry& registry, double gradient_scale,
                     measured_parts& parts) {
   store.each_stored([&](const stored_parameter& p) {
     if (!p.record.counted) return;  // another rank's
     const placed_slice at = p.record.placed();
     const auto add = [&](measured kind, const array& x, double scale) {
-      array_statistics s = statistics_of<Backend>(rank, x, at, p.begin);
+      array_statistics s = statistics_of<Backend>(ctx, x, at, p.begin);
       s.scale(scale);
-      parts.add(rank, registry.units()[static_cast<std::size_t>(p.unit)].name, kind, p.record.sharded, p.storage, s);
+      parts.add(ctx, registry.units()[static_cast<std::size_t>(p.unit)].name, kind, p.record.sharded, p.storage, s);
     };
     add(measured::weight, p.weight, 1);
     add(measured::gradient, p.gradient, gradient_scale);
@@ -30,42 +30,42 @@ void measure_stored(context& rank, Store& store, const parameter_registry& regis
 
 /// Sets finished gradients that are not finite to zero, element by element. All ranks call it.
 template <class Backend, class Store>
-zeroed_elements zero_not_finite(context& rank, Store& store, const parameter_registry& registry) {
+zeroed_elements zero_not_finite(context& ctx, Store& store, const parameter_registry& registry) {
   measured_parts parts;
   store.each_stored([&](const stored_parameter& p) {
     const array& x = p.gradient;
     const std::int64_t count = visit_dtype(x.type, [&]<class T>() {
       if constexpr (floating<T>)
-        return Backend::zero_not_finite(rank.queue<Backend>(), x.elements(), x.as<T>());
+        return Backend::zero_not_finite(ctx.queue<Backend>(), x.elements(), x.as<T>());
       else
         return std::int64_t(0);
     });
     if (!p.record.counted) return;
     array_statistics s;
     s.not_finite = count;
-    parts.add(rank, registry.units()[static_cast<std::size_t>(p.unit)].name, measured::gradient, p.record.sharded,
+    parts.add(ctx, registry.units()[static_cast<std::size_t>(p.unit)].name, measured::gradient, p.record.sharded,
               p.storage, s);
   });
   zeroed_elements out;
-  for (const unit_statistics& u : parts.gather(rank)) {
+  for (const unit_statistics& u : parts.gather(ctx)) {
     const std::int64_t n = u[measured::gradient].not_finite;
     out.total += n;
     if (n > 0) out.units.push_back({u.unit, n});
   }
-  rank.world.broadcast(&out.total, sizeof out.total, 0).wait();
+  ctx.world.broadcast(&out.total, sizeof out.total, 0).wait();
   return out;
 }
 
 /// After finish_gradients, the first parameter of which a finished gradient is not finite, as a clause; empty where
 /// there is none. The same on every rank; all call it.
 template <class Backend, class Store>
-std::string fault_in_sums(context& rank, Store& store) {
+std::string fault_in_sums(context& ctx, Store& store) {
   std::string name;
   store.each_stored([&](const stored_parameter& p) {
-    if (name.empty() && statistics_of<Backend>(rank, p.gradient).not_finite > 0) name = p.record.name;
+    if (name.empty() && statistics_of<Backend>(ctx, p.gradient).not_finite > 0) name = p.record.name;
   });
   using finder = fault_finder<Backend>;
-  return finder::earliest(rank, name.empty() ? finder::none : 0,
+  return finder::earliest(ctx, name.empty() ? finder::none : 0,
                           "first seen in the gradient of " + name + " when it was summed over micro-batches and ranks");
 }
 

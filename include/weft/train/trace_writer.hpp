@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include <weft/comm/trace_log.hpp>
 #include <weft/io/file.hpp>
 #include <weft/io/json.hpp>
-#include <weft/comm/trace_log.hpp>
 #include <weft/train/gather_text.hpp>
 #include <weft/train/training.hpp>
 
@@ -48,7 +48,13 @@ class trace_fragment {
   }
   void metadata(const char* what, int thread, const std::string& name) {
     json_writer w;
-    add(head(w, what, "M").member("tid", thread).key("args").begin_object().member("name", name).end_object().end_object());
+    add(head(w, what, "M")
+            .member("tid", thread)
+            .key("args")
+            .begin_object()
+            .member("name", name)
+            .end_object()
+            .end_object());
   }
   void add(const json_writer& w) {
     if (!text_.empty()) text_ += ",\n";
@@ -97,7 +103,8 @@ inline void add_collectives(trace_fragment& out, const std::vector<trace_event>&
 }  // namespace detail
 
 /// One rank's events. `collectives` may be null.
-inline std::string trace_events_json(int rank, const std::string& place, const span_log& log, const std::vector<trace_event>* collectives) {
+inline std::string trace_events_json(int rank, const std::string& place, const span_log& log,
+                                     const std::vector<trace_event>* collectives) {
   detail::trace_fragment out(rank);
   out.name_process("rank " + std::to_string(rank) + (place.empty() ? "" : " (" + place + ")"));
   out.name_thread(0, "compute");
@@ -114,12 +121,14 @@ inline std::string trace_events_json(int rank, const std::string& place, const s
 }
 
 /// Writes all ranks' events to `path`. All ranks call it; the first one writes.
-inline void write_trace(context& rank, const span_log& log, const trace_log* collectives, const std::string& path) {
+inline void write_trace(context& ctx, const span_log& log, const trace_log* collectives, const std::string& path) {
   std::string place;
-  for (const axis_group& g : rank.axes())
-    if (g.degree > 1 && g.axis != id_of<pipeline_ends>) place += (place.empty() ? "" : ", ") + std::string(g.name) + ' ' + std::to_string(g.index);
-  const auto all = gather_text(rank, trace_events_json(rank.rank(), place, log, collectives ? &collectives->events(rank.rank()) : nullptr));
-  if (!rank.is_first()) return;
+  for (const axis_group& g : ctx.axes())
+    if (g.degree > 1 && g.axis != id_of<pipeline_ends>)
+      place += (place.empty() ? "" : ", ") + std::string(g.name) + ' ' + std::to_string(g.index);
+  const auto all = gather_text(
+      ctx, trace_events_json(ctx.rank(), place, log, collectives ? &collectives->events(ctx.rank()) : nullptr));
+  if (!ctx.is_first()) return;
   std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
   for (const std::string& one : all) text += (&one == &all.front() ? "" : ",\n") + one;
   write_file(path, text + "\n]}\n");
@@ -128,8 +137,10 @@ inline void write_trace(context& rank, const span_log& log, const trace_log* col
 /// Switches a rank's recording on for the steps of a window, and off before and after them.
 class step_tracer {
  public:
-  step_tracer(context& rank, const trace_window& window, bool wanted)
-      : rank_(rank), window_(window), log_(rank.memory, window.collectives ? window.collectives->origin() : std::chrono::steady_clock::now()) {
+  step_tracer(context& ctx, const trace_window& window, bool wanted)
+      : ctx_(ctx),
+        window_(window),
+        log_(ctx.memory, window.collectives ? window.collectives->origin() : std::chrono::steady_clock::now()) {
     if (!wanted) window_.last = window_.first - 1;
     pause(true);
   }
@@ -138,8 +149,8 @@ class step_tracer {
   step_tracer& operator=(const step_tracer&) = delete;
 
   void before(std::int64_t step) {
-    if (step < window_.first || step > window_.last || rank_.spans) return;
-    rank_.spans = &log_;
+    if (step < window_.first || step > window_.last || ctx_.spans) return;
+    ctx_.spans = &log_;
     pause(false);
   }
   void after(std::int64_t step) {
@@ -150,14 +161,14 @@ class step_tracer {
 
  private:
   void stop() {
-    if (rank_.spans == &log_) rank_.spans = nullptr;
+    if (ctx_.spans == &log_) ctx_.spans = nullptr;
     pause(true);
   }
   void pause(bool paused) {
-    if (window_.collectives) window_.collectives->pause(rank_.rank(), paused);
+    if (window_.collectives) window_.collectives->pause(ctx_.rank(), paused);
   }
 
-  context& rank_;
+  context& ctx_;
   trace_window window_;
   span_log log_;
 };

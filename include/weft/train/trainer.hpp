@@ -1,6 +1,6 @@
-// The trainer: the one place where all policies meet. It owns what a model's parameters are stored in, and turns batches
-// into steps. Invariant: a loss and its gradients are sums over tokens until the global count of tokens divides them, so
-// unequal counts on ranks or in micro-batches can't skew the mean.
+// The trainer: the one place where all policies meet. It owns what a model's parameters are stored in, and turns
+// batches into steps. Invariant: a loss and its gradients are sums over tokens until the global count of tokens divides
+// them, so unequal counts on ranks or in micro-batches can't skew the mean.
 #pragma once
 
 #include <weft/io/text_dataset.hpp>
@@ -14,7 +14,8 @@
 namespace weft {
 
 /// A model that a trainer takes: `using strategy`, `using ids`, logits from `model(ids)`, its parameters in registry(),
-/// use(unit_hooks&) and release(). Data: as text_dataset, `train<ids>(step, first, count, seq)` and `validation<ids>(first, count, seq)`.
+/// use(unit_hooks&) and release(). Data: as text_dataset, `train<ids>(step, first, count, seq)` and
+/// `validation<ids>(first, count, seq)`.
 template <class Model>
 class trainer {
  public:
@@ -22,10 +23,14 @@ class trainer {
   using ids = typename Model::ids;
   using store_type = parameter_store<typename ids::backend, typename strategy::precision>;
 
-  /// Allocates and initialises the parameters, each rank its own. The weights live as long as the trainer does; the model
-  /// has to outlive it.
-  trainer(context& rank, Model& model, const adamw& optimizer = {})
-      : rank_(rank), model_(model), optimizer_(optimizer), pipeline_(rank, model), store_(rank, model.registry(), config_of<typename strategy::sharding>()) {
+  /// Allocates and initialises the parameters, each rank its own. The weights live as long as the trainer does; the
+  /// model has to outlive it.
+  trainer(context& ctx, Model& model, const adamw& optimizer = {})
+      : ctx_(ctx),
+        model_(model),
+        optimizer_(optimizer),
+        pipeline_(ctx, model),
+        store_(ctx, model.registry(), config_of<typename strategy::sharding>()) {
     check(optimizer);
     model.use(store_);
   }
@@ -33,22 +38,24 @@ class trainer {
   trainer(const trainer&) = delete;
   trainer& operator=(const trainer&) = delete;
 
-  /// Trains. All ranks call it with the same plan. A further run goes on from the last one's weights, moments and data; its
-  /// steps and schedule are its own plan's. Throws weft::error when the batch doesn't divide, the text is too short,
-  /// or a loss or gradient is not finite, unless plan.watch says otherwise.
-  /// From the third step on a step takes no memory from the system, on the host's backend with ranks as threads: neither the arena
-  /// nor operator new. Log lines, statistics, validation and traces are not part of the step.
+  /// Trains. All ranks call it with the same plan. A further run goes on from the last one's weights, moments and data;
+  /// its steps and schedule are its own plan's. Throws weft::error when the batch doesn't divide, the text is too
+  /// short, or a loss or gradient is not finite, unless plan.watch says otherwise. From the third step on a step takes
+  /// no memory from the system, on the host's backend with ranks as threads: neither the arena nor operator new. Log
+  /// lines, statistics, validation and traces are not part of the step.
   template <class Data>
   training_result run(const Data& data, training plan = {}) {
     if (plan.seq == 0) plan.seq = model_.config().max_seq;
-    const int shares = shards_of<layout_of<ids>, batch>(rank_);
-    require(plan.seq >= 1, "seq is ", plan.seq, "; a sequence has at least 1 token, and 0 stands for the model's max_seq");
+    const int shares = shards_of<layout_of<ids>, batch>(ctx_);
+    require(plan.seq >= 1, "seq is ", plan.seq,
+            "; a sequence has at least 1 token, and 0 stands for the model's max_seq");
     require(plan.micro_batches >= 1, "micro_batches is ", plan.micro_batches, "; a step has at least 1");
-    require(plan.batch >= 1 && plan.batch % (static_cast<std::int64_t>(plan.micro_batches) * shares) == 0, "a batch of ", plan.batch,
-            " sequences doesn't divide into ", plan.micro_batches, " micro-batches on ", shares, " data-parallel ranks; choose a multiple of ",
+    require(plan.batch >= 1 && plan.batch % (static_cast<std::int64_t>(plan.micro_batches) * shares) == 0,
+            "a batch of ", plan.batch, " sequences doesn't divide into ", plan.micro_batches, " micro-batches on ",
+            shares, " data-parallel ranks; choose a multiple of ",
             static_cast<std::int64_t>(plan.micro_batches) * shares);
     run_of<Data> work(*this, data, plan);
-    return train_loop(rank_, work, plan, optimizer_);
+    return train_loop(ctx_, work, plan, optimizer_);
   }
 
   store_type& store() { return store_; }
@@ -64,20 +71,22 @@ class trainer {
 
     std::int64_t steps_before() const override { return before_; }
     loss_sums gradients(std::int64_t step) override {
-      context& rank = owner_.rank_;
-      const observing looking(rank, observed_ ? &meter_ : rank.observer);
+      context& ctx = owner_.ctx_;
+      const observing looking(ctx, observed_ ? &meter_ : ctx.observer);
       if constexpr (counts_passes) passes_ = owner_.model_.recorded_passes();
       owner_.store_.begin_step(plan_.micro_batches);
       const loss_sums sums = owner_.pipeline_.train(
           plan_.micro_batches, owner_.scale_.value(),
-          [&](int m) { return read([&] { return data_.template train<ids>(before_ + step, m * each_, each_, plan_.seq); }); },
+          [&](int m) {
+            return read([&] { return data_.template train<ids>(before_ + step, m * each_, each_, plan_.seq); });
+          },
           [&](int) { owner_.store_.end_micro_batch(); });
-      const scoped_span finish(rank.spans, "finish gradients");
+      const scoped_span finish(ctx.spans, "finish gradients");
       owner_.store_.finish_gradients();
-      return finished<loss_tensor>(rank, sums);
+      return finished<loss_tensor>(ctx, sums);
     }
     double gradient_norm() override {
-      const scoped_span norm(owner_.rank_.spans, "gradient norm");
+      const scoped_span norm(owner_.ctx_.spans, "gradient norm");
       return owner_.store_.gradient_norm() / owner_.scale_.value();
     }
     bool accept(double norm) override {
@@ -93,9 +102,10 @@ class trainer {
     loss_sums validate() override {
       if (plan_.validation_sequences <= 0 || !data_.can_validate(plan_.seq)) return {};
       const auto passes = static_cast<int>((plan_.validation_sequences + each_ - 1) / each_);
-      const loss_sums sums = owner_.pipeline_.evaluate(
-          passes, [&](int m) { return read([&] { return data_.template validation<ids>(m * each_, each_, plan_.seq); }); });
-      return finished<loss_tensor>(owner_.rank_, sums);
+      const loss_sums sums = owner_.pipeline_.evaluate(passes, [&](int m) {
+        return read([&] { return data_.template validation<ids>(m * each_, each_, plan_.seq); });
+      });
+      return finished<loss_tensor>(owner_.ctx_, sums);
     }
     std::vector<std::string> unit_names() const override {
       std::vector<std::string> names;
@@ -109,35 +119,35 @@ class trainer {
     }
     std::vector<unit_statistics> statistics(double gradient_scale) override {
       gradient_scale /= owner_.scale_.value();
-      measure_stored<backend>(owner_.rank_, owner_.store_, owner_.model_.registry(), gradient_scale, measured_);
-      return measured_.gather(owner_.rank_);
+      measure_stored<backend>(owner_.ctx_, owner_.store_, owner_.model_.registry(), gradient_scale, measured_);
+      return measured_.gather(owner_.ctx_);
     }
     std::string locate(std::int64_t step) override {
       if constexpr (counts_passes) owner_.model_.recorded_passes(passes_);  // the masks of the first time
       observe(false);
-      fault_finder<backend> finder(owner_.rank_, owner_.model_.registry());
+      fault_finder<backend> finder(owner_.ctx_, owner_.model_.registry());
       {
-        const observing looking(owner_.rank_, &finder);
+        const observing looking(owner_.ctx_, &finder);
         gradients(step);
       }
       std::string where = finder.conclusion();
-      if (where.empty()) where = fault_in_sums<backend>(owner_.rank_, owner_.store_);
+      if (where.empty()) where = fault_in_sums<backend>(owner_.ctx_, owner_.store_);
       if (!where.empty()) return where;
       return std::isfinite(gradient_norm()) ? "not seen again when the step was computed once more"
                                             : "though every gradient is finite: their squares are too large";
     }
     zeroed_elements zero_not_finite() override {
-      return weft::zero_not_finite<backend>(owner_.rank_, owner_.store_, owner_.model_.registry());
+      return weft::zero_not_finite<backend>(owner_.ctx_, owner_.store_, owner_.model_.registry());
     }
 
    private:
     using backend = typename ids::backend;
     // Whether the model's passes are numbered, for masks of dropout.
-    static constexpr bool counts_passes = requires(Model& m) { m.recorded_passes(m.recorded_passes()); };
+    static constexpr bool counts_passes = requires(Model & m) { m.recorded_passes(m.recorded_passes()); };
 
     template <class Read>
     auto read(Read&& next) const {
-      const scoped_span reading(owner_.rank_.spans, "data");
+      const scoped_span reading(owner_.ctx_.spans, "data");
       return next();
     }
     using loss_tensor = typename pipeline<Model>::loss_tensor;
@@ -148,12 +158,12 @@ class trainer {
     std::int64_t each_, before_;
     double used_ = 1;  // the scale of the gradients at hand
     measured_parts measured_;
-    activation_meter<backend> meter_{owner_.rank_, owner_.model_.registry(), measured_};
+    activation_meter<backend> meter_{owner_.ctx_, owner_.model_.registry(), measured_};
     bool observed_ = false;
     std::uint64_t passes_ = 0;  // of the model before this step
   };
 
-  context& rank_;
+  context& ctx_;
   Model& model_;
   adamw optimizer_;
   pipeline<Model> pipeline_;

@@ -44,10 +44,10 @@ struct training {
   int micro_batches = 1;        // parts that a step's batch is computed in, one after another (gradient accumulation)
   std::int64_t seq = 0;         // tokens a sequence; 0: the model's max_seq
   warmup_cosine schedule = {};  // multiplies the optimizer's lr
-  std::int64_t validate_every = 0;        // steps; 0: only after the last
+  std::int64_t validate_every = 0;         // steps; 0: only after the last
   std::int64_t validation_sequences = 16;  // rounded up to whole micro-batches; 0: no validation
-  bool print = true;            // a line a step on stdout, by the first rank
-  std::string folder = {};      // where metrics.jsonl, memory.json and trace.json go; it exists; empty: no files
+  bool print = true;                       // a line a step on stdout, by the first rank
+  std::string folder = {};  // where metrics.jsonl, memory.json and trace.json go; it exists; empty: no files
   trace_window trace = {};
   monitoring watch = {};
 };
@@ -60,17 +60,19 @@ struct zeroed_elements {
 
 struct step_report {
   std::int64_t step = 0, steps = 0;  // from 1
-  double loss = 0;           // mean over the step's tokens, nats
-  double gradient_norm = 0;  // of the mean loss, before clipping
+  double loss = 0;                   // mean over the step's tokens, nats
+  double gradient_norm = 0;          // of the mean loss, before clipping
   double lr = 0;
-  bool skipped = false;      // the weights stayed as they were: overflow under the loss scale, or what not_finite tells
-  bool spike = false;        // the loss jumped, by the settings of `monitoring`
-  std::string not_finite = {};   // which number was not finite, and where first; empty: all were
-  zeroed_elements zeroed = {};   // of its gradients
+  bool skipped = false;  // the weights stayed as they were: overflow under the loss scale, or what not_finite tells
+  bool spike = false;    // the loss jumped, by the settings of `monitoring`
+  std::string not_finite = {};  // which number was not finite, and where first; empty: all were
+  zeroed_elements zeroed = {};  // of its gradients
   double milliseconds = 0;
-  std::int64_t tokens = 0;   // that the loss was taken over
+  std::int64_t tokens = 0;      // that the loss was taken over
   std::int64_t peak_bytes = 0;  // of the rank that held most, since the run began
-  double tokens_per_second() const { return milliseconds > 0 ? 1000.0 * static_cast<double>(tokens) / milliseconds : 0; }
+  double tokens_per_second() const {
+    return milliseconds > 0 ? 1000.0 * static_cast<double>(tokens) / milliseconds : 0;
+  }
 };
 
 struct training_result {

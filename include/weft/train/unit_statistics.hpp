@@ -31,10 +31,10 @@ class measured_parts {
  public:
   /// Adds statistics of a tensor or of a share of one. `cut`: the axes along which other ranks hold other parts of it;
   /// `storage`: one more, or null.
-  void add(const context& rank, const std::string& unit, measured kind, const std::vector<axis_id>& cut,
-           axis_id storage, const array_statistics& s) {
+  void add(const context& ctx, const std::string& unit, measured kind, const std::vector<axis_id>& cut, axis_id storage,
+           const array_statistics& s) {
     std::string key = unit + '\n' + static_cast<char>('0' + static_cast<int>(kind));
-    for (const axis_group& g : rank.axes())
+    for (const axis_group& g : ctx.axes())
       if (g.cuts(cut, storage)) ((key += ' ') += g.name) += std::to_string(g.index);
     part(key).join(s);
   }
@@ -42,7 +42,7 @@ class measured_parts {
 
   /// All ranks' units on the first rank, in the order in which ranks and units come; nothing on the others. All ranks
   /// call it.
-  std::vector<unit_statistics> gather(context& rank) const {
+  std::vector<unit_statistics> gather(context& ctx) const {
     std::string bytes;
     for (const auto& [key, s] : parts_) {
       const std::size_t n = key.size();
@@ -51,7 +51,7 @@ class measured_parts {
           .append(reinterpret_cast<const char*>(&s), sizeof s);
     }
     measured_parts all;
-    for (const std::string& one : gather_text(rank, bytes))
+    for (const std::string& one : gather_text(ctx, bytes))
       for (std::size_t at = 0; at < one.size();) {
         std::size_t n = 0;
         array_statistics s;

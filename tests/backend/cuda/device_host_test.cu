@@ -1,9 +1,9 @@
 // What the CUDA backend says where there is no GPU, and that it opens where there is one.
-#include <weft/weft.cuh>
+#include <string>
 
 #include <doctest/doctest.h>
 
-#include <string>
+#include <weft/weft.cuh>
 
 using namespace weft;
 
@@ -23,8 +23,12 @@ std::string failure(F f) {
 
 TEST_CASE("a stream opens where there is a GPU, and else says what is missing") {
   const std::string why = failure([] { cuda::stream queue; });
-  if (cuda::device_count() > 0) CHECK(why == "");
-  else CHECK(why == "there is no NVIDIA GPU here that CUDA can use, or no driver for it: run with cpu_backend, or on a machine with both");
+  if (cuda::device_count() > 0)
+    CHECK(why == "");
+  else
+    CHECK(why ==
+          "there is no NVIDIA GPU here that CUDA can use, or no driver for it: run with cpu_backend, or on a machine "
+          "with both");
   CHECK(failure([] { cuda::stream queue(1000); }) != "");
 }
 
@@ -41,5 +45,6 @@ TEST_CASE("a launch on the GPU fails with the same sentence, and for more ranks 
 TEST_CASE("an error names the call and what CUDA says") {
   const std::string why = failure([] { cuda::check(cudaErrorInvalidValue, "cudaMemcpyAsync"); });
   CHECK(why == "cudaMemcpyAsync failed: invalid argument (CUDA error 1)");
-  CHECK(failure([] { cuda::check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul"); }).find("cublasLtMatmul failed: ") == 0);
+  CHECK(failure([] { cuda::check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul"); }).find("cublasLtMatmul failed: ") ==
+        0);
 }

@@ -1,9 +1,10 @@
-// The host's execution context itself: barriers, warp operations, shared memory, and that it finds what is wrong in a kernel.
-#include <doctest/doctest.h>
-
+// The host's execution context itself: barriers, warp operations, shared memory, and that it finds what is wrong in a
+// kernel.
 #include <bit>
 #include <set>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include <weft/backend/cuda/host_block.hpp>
 #include <weft/backend/cuda/kernels/reduce.hpp>
@@ -143,8 +144,10 @@ TEST_CASE("diverged barriers are failures") {
     CHECK(contains(why, "thread 40 has returned"));
 
     why = failure(two_warps, [](host_block& b) {
-      if (b.thread() < 32) b.sync();
-      else b.sync();  // the same barrier to some GPUs, undefined by the language
+      if (b.thread() < 32)
+        b.sync();
+      else
+        b.sync();  // the same barrier to some GPUs, undefined by the language
     });
     CHECK(contains(why, "a diverged barrier in block"));
 
@@ -160,8 +163,10 @@ TEST_CASE("diverged barriers are failures") {
     CHECK(why == "");
 
     why = failure(two_warps, [](host_block& b) {
-      if (b.lane() < 7) b.sync();
-      else b.shuffle_xor(1, 1);
+      if (b.lane() < 7)
+        b.sync();
+      else
+        b.shuffle_xor(1, 1);
     });
     CHECK(contains(why, "waits for its warp"));
     CHECK(contains(why, "waits for its block"));

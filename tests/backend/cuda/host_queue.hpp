@@ -34,14 +34,15 @@ class host_queue {
   void download(const void* from, void* to, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void zero(void* to, std::size_t bytes) { std::memset(to, 0, bytes); }
 
-  bool multiply(const weft::matmul_shape& size, weft::dtype in, weft::dtype out_type, const weft::cuda::blas_product& p, const void* first,
-                const void* second, void* out, bool accumulate) {
+  bool multiply(const weft::matmul_shape& size, weft::dtype in, weft::dtype out_type, const weft::cuda::blas_product& p,
+                const void* first, const void* second, void* out, bool accumulate) {
     if (!library) return false;
     ++multiplied;
     weft::visit_dtype(in, [&]<class T>() {
       weft::visit_dtype(out_type, [&]<class Out>() {
         if constexpr (weft::floating<T> && weft::floating<Out>)
-          column_major_product(size, p, static_cast<const T*>(first), static_cast<const T*>(second), static_cast<Out*>(out), accumulate);
+          column_major_product(size, p, static_cast<const T*>(first), static_cast<const T*>(second),
+                               static_cast<Out*>(out), accumulate);
       });
     });
     return true;
@@ -52,11 +53,13 @@ class host_queue {
 
   /// As BLAS defines it: element (i, j) of a matrix in memory at i + j * leading.
   template <class T, class Out>
-  static void column_major_product(const weft::matmul_shape& size, const weft::cuda::blas_product& p, const T* first, const T* second, Out* out,
-                                   bool accumulate) {
-    const auto element = [](const auto* m, const weft::cuda::column_major& d, std::int64_t b, std::int64_t i, std::int64_t j) {
+  static void column_major_product(const weft::matmul_shape& size, const weft::cuda::blas_product& p, const T* first,
+                                   const T* second, Out* out, bool accumulate) {
+    const auto element = [](const auto* m, const weft::cuda::column_major& d, std::int64_t b, std::int64_t i,
+                            std::int64_t j) {
       if (d.transposed) std::swap(i, j);
-      weft::require(i < d.rows && j < d.columns && d.leading >= d.rows, "the description of a matrix doesn't hold the element asked for");
+      weft::require(i < d.rows && j < d.columns && d.leading >= d.rows,
+                    "the description of a matrix doesn't hold the element asked for");
       return m + b * d.batch_stride + i + j * d.leading;
     };
     for (std::int64_t b = 0; b < size.batch; ++b)
@@ -65,9 +68,12 @@ class host_queue {
           Out* c = const_cast<Out*>(element(out, p.out, b, i, j));
           double sum = accumulate ? static_cast<double>(*c) : 0;
           for (std::int64_t k = 0; k < size.k; ++k)
-            sum += static_cast<double>(*element(first, p.first, b, i, k)) * static_cast<double>(*element(second, p.second, b, k, j));
-          if constexpr (sizeof(Out) == 2) *c = Out(static_cast<float>(sum));
-          else *c = static_cast<Out>(sum);
+            sum += static_cast<double>(*element(first, p.first, b, i, k)) *
+                   static_cast<double>(*element(second, p.second, b, k, j));
+          if constexpr (sizeof(Out) == 2)
+            *c = Out(static_cast<float>(sum));
+          else
+            *c = static_cast<Out>(sum);
         }
   }
 

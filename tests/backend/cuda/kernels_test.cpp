@@ -1,12 +1,12 @@
-// The bodies of the CUDA kernels, run on the host: against the CPU kernels, over element types, block sizes, alignments, seeds.
+// The bodies of the CUDA kernels, run on the host: against the CPU kernels, over element types, block sizes,
+// alignments, seeds.
 #include <backend/kernel_testing.hpp>
+#include <sample.hpp>
 
 #include <weft/backend/cpu/copy.hpp>
 #include <weft/backend/cpu/elementwise.hpp>
 #include <weft/backend/cpu/rms_norm.hpp>
 #include <weft/backend/cpu/swiglu.hpp>
-
-#include <sample.hpp>
 
 #include "host_queue.hpp"
 
@@ -15,8 +15,8 @@ namespace cuda = weft::cuda;
 
 namespace {
 
-// Both sides compute in float (double for double) and round once; they differ by the roundings of a handful of operations and
-// of exp, and for sums by the order of adding. 16 roundings of T cover that.
+// Both sides compute in float (double for double) and round once; they differ by the roundings of a handful of
+// operations and of exp, and for sums by the order of adding. 16 roundings of T cover that.
 template <class T>
 void check_alike(const std::vector<T>& got, const std::vector<T>& want, double magnitude) {
   check_close(got, widened(want), 16 * rounding<T>, 16 * rounding<T> * magnitude);
@@ -27,14 +27,19 @@ template <class T>
 struct placed {
   std::vector<T> room;
   int64 skip;
-  placed(const std::vector<T>& x, int64 skip_) : room(static_cast<std::size_t>(skip_)), skip(skip_) { room.insert(room.end(), x.begin(), x.end()); }
+  placed(const std::vector<T>& x, int64 skip_) : room(static_cast<std::size_t>(skip_)), skip(skip_) {
+    room.insert(room.end(), x.begin(), x.end());
+  }
   T* data() { return room.data() + skip; }
   std::vector<T> get() const { return std::vector<T>(room.begin() + skip, room.end()); }
 };
 
 template <class T>
 void swiglu_alike(int64 n, int threads, int64 skip, std::uint64_t seed) {
-  CAPTURE(n); CAPTURE(threads); CAPTURE(skip); CAPTURE(seed);
+  CAPTURE(n);
+  CAPTURE(threads);
+  CAPTURE(skip);
+  CAPTURE(seed);
   team cores;
   const auto gate = numbers<T>(n, 1, -6, 6), up = numbers<T>(n, 2), dy = numbers<T>(n, 3);
   placed<T> g(gate, skip), u(up, skip), d(dy, skip), y(gate, skip);
@@ -48,22 +53,29 @@ void swiglu_alike(int64 n, int threads, int64 skip, std::uint64_t seed) {
   for (const bool add : {false, true}) {
     placed<T> dg(dy, skip), du(up, skip);
     want_gate = dy, want_up = up;
-    weft::cpu::swiglu_backward(cores, n, gate.data(), up.data(), dy.data(), want_gate.data(), add, want_up.data(), !add);
-    cuda::run_on_host({2, threads, 0, seed},
-                      cuda::swiglu_backward_kernel<T>{n, g.data(), u.data(), d.data(), dg.data(), add, du.data(), !add, packed});
+    weft::cpu::swiglu_backward(cores, n, gate.data(), up.data(), dy.data(), want_gate.data(), add, want_up.data(),
+                               !add);
+    cuda::run_on_host({2, threads, 0, seed}, cuda::swiglu_backward_kernel<T>{n, g.data(), u.data(), d.data(), dg.data(),
+                                                                             add, du.data(), !add, packed});
     check_alike(dg.get(), want_gate, 8);
     check_alike(du.get(), want_up, 12);
   }
   // In place: dgate where gate is, dup where dy is.
-  weft::cpu::swiglu_backward(cores, n, gate.data(), up.data(), dy.data(), want_gate.data(), false, want_up.data(), false);
-  cuda::run_on_host({2, threads, 0, seed}, cuda::swiglu_backward_kernel<T>{n, g.data(), u.data(), d.data(), g.data(), false, d.data(), false, packed});
+  weft::cpu::swiglu_backward(cores, n, gate.data(), up.data(), dy.data(), want_gate.data(), false, want_up.data(),
+                             false);
+  cuda::run_on_host({2, threads, 0, seed}, cuda::swiglu_backward_kernel<T>{n, g.data(), u.data(), d.data(), g.data(),
+                                                                           false, d.data(), false, packed});
   check_alike(g.get(), want_gate, 8);
   check_alike(d.get(), want_up, 12);
 }
 
 template <class T>
 void rms_norm_alike(int64 rows, int64 width, int threads, int64 blocks, std::uint64_t seed) {
-  CAPTURE(rows); CAPTURE(width); CAPTURE(threads); CAPTURE(blocks); CAPTURE(seed);
+  CAPTURE(rows);
+  CAPTURE(width);
+  CAPTURE(threads);
+  CAPTURE(blocks);
+  CAPTURE(seed);
   using A = weft::accumulate_t<T>;
   team cores;
   const auto x = numbers<T>(rows * width, 1), w = numbers<T>(width, 2), dy = numbers<T>(rows * width, 3);
@@ -75,17 +87,21 @@ void rms_norm_alike(int64 rows, int64 width, int threads, int64 blocks, std::uin
   cuda::run_on_host({blocks, threads, shared, seed},
                     cuda::rms_norm_kernel<T>{rows, width, A(1e-5), x.data(), w.data(), y.data(), rstd.data(), packed});
   check_alike(y, want, 4);
-  check_close(rstd, widened(want_rstd), (static_cast<double>(width) + 8) * sum_rounding<A>, 0);  // any order of adding `width` squares
+  check_close(rstd, widened(want_rstd), (static_cast<double>(width) + 8) * sum_rounding<A>,
+              0);  // any order of adding `width` squares
 
   const auto both_gradients = [&]<class G>(G) {
     for (const bool add : {false, true}) {
       std::vector<T> dx = x, want_dx = x;
       std::vector<G> dw(w.size(), make<G>(1.5)), want_dw = dw;
       std::vector<A> parts(static_cast<std::size_t>(blocks * width), A(NAN));
-      weft::cpu::rms_norm_backward(cores, rows, width, x.data(), w.data(), want_rstd.data(), dy.data(), want_dx.data(), add, want_dw.data(), add);
-      cuda::run_on_host({blocks, threads, shared, seed}, cuda::rms_norm_backward_kernel<T>{rows, width, x.data(), w.data(), want_rstd.data(), dy.data(),
-                                                                                           dx.data(), add, parts.data(), packed});
-      cuda::run_on_host({2, threads, 0, seed}, cuda::sum_parts_kernel<A, G>{blocks, width, parts.data(), dw.data(), add});
+      weft::cpu::rms_norm_backward(cores, rows, width, x.data(), w.data(), want_rstd.data(), dy.data(), want_dx.data(),
+                                   add, want_dw.data(), add);
+      cuda::run_on_host({blocks, threads, shared, seed},
+                        cuda::rms_norm_backward_kernel<T>{rows, width, x.data(), w.data(), want_rstd.data(), dy.data(),
+                                                          dx.data(), add, parts.data(), packed});
+      cuda::run_on_host({2, threads, 0, seed},
+                        cuda::sum_parts_kernel<A, G>{blocks, width, parts.data(), dw.data(), add});
       check_alike(dx, want_dx, 8);
       // Sums over `rows` of products up to 4 * rstd in A, then one rounding to G.
       check_close(dw, widened(want_dw), 2 * rounding<G>, static_cast<double>(rows) * 8 * sum_rounding<A>);
@@ -97,8 +113,9 @@ void rms_norm_alike(int64 rows, int64 width, int threads, int64 blocks, std::uin
   std::vector<T> dx(x.size()), both = dx;
   std::vector<A> parts(static_cast<std::size_t>(blocks * width)), with = parts;
   const auto run = [&](T* to, A* sums) {
-    cuda::run_on_host({blocks, threads, shared, seed}, cuda::rms_norm_backward_kernel<T>{rows, width, x.data(), w.data(), want_rstd.data(), dy.data(), to,
-                                                                                         false, sums, packed});
+    cuda::run_on_host({blocks, threads, shared, seed},
+                      cuda::rms_norm_backward_kernel<T>{rows, width, x.data(), w.data(), want_rstd.data(), dy.data(),
+                                                        to, false, sums, packed});
   };
   run(both.data(), with.data()), run(dx.data(), nullptr), run(nullptr, parts.data());
   CHECK(same_bits(dx, both));
@@ -132,7 +149,8 @@ TEST_CASE("rms_norm's bits don't depend on the order of threads") {
   std::vector<float> first;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     std::vector<float> y(x.size());
-    cuda::run_on_host({2, 96, 3 * sizeof(float), seed}, cuda::rms_norm_kernel<float>{2, 100, 1e-5f, x.data(), w.data(), y.data(), nullptr, true});
+    cuda::run_on_host({2, 96, 3 * sizeof(float), seed},
+                      cuda::rms_norm_kernel<float>{2, 100, 1e-5f, x.data(), w.data(), y.data(), nullptr, true});
     if (first.empty()) first = y;
     CHECK(same_bits(first, y));
   }
@@ -149,8 +167,10 @@ TEST_CASE_TEMPLATE("conversions and filling are the CPU's", From, float, double,
         auto got = numbers<To>(n, 8), want = got;
         weft::cpu::convert(cores, n, x.data(), want.data(), add);
         host_cuda_backend::convert(queue, n, x.data(), got.data(), add);
-        if (add) check_alike(got, want, 4);
-        else CHECK(same_bits(got, want));
+        if (add)
+          check_alike(got, want, 4);
+        else
+          CHECK(same_bits(got, want));
       }
     };
     against_cpu(float()), against_cpu(double()), against_cpu(bf16()), against_cpu(fp16());
@@ -165,7 +185,9 @@ TEST_CASE_TEMPLATE("strided copies are the CPU's", T, float, bf16, double, fp16,
   const int64 extents[3] = {3, 5, 4}, of_x[3] = {1, 3, 15}, of_y[3] = {25, 5, 1};  // turns x around, into a padded y
   auto x = numbers<T>(60, 1, -9, 9), got = numbers<T>(75, 2, -9, 9), want = got;
   weft::cpu::copy(cores, 3, extents, sizeof(T), x.data(), of_x, want.data(), of_y);
-  const auto as_array = [](std::vector<T>& of) { return weft::array(of.data(), weft::dtype_of<T>, {1, {static_cast<std::int64_t>(of.size())}}); };
+  const auto as_array = [](std::vector<T>& of) {
+    return weft::array(of.data(), weft::dtype_of<T>, {1, {static_cast<std::int64_t>(of.size())}});
+  };
   host_cuda_backend::copy(queue, 3, extents, as_array(x), of_x, as_array(got), of_y);
   CHECK(same_bits(got, want));
 }

@@ -16,8 +16,10 @@ namespace {
 strides laid_out(int layout, int64 rows, int64 columns, int64& span) {
   const int64 gap = layout >= 2 ? 3 : 0;
   strides s;
-  if (layout % 2 == 0) s = {columns + gap, 1, 0}, span = rows * s.row;
-  else s = {1, rows + gap, 0}, span = columns * s.column;
+  if (layout % 2 == 0)
+    s = {columns + gap, 1, 0}, span = rows * s.row;
+  else
+    s = {1, rows + gap, 0}, span = columns * s.column;
   if (layout == 4) s = {2 * columns, 2, 0}, span = rows * s.row;
   s.batch = span + 5;
   return s;
@@ -25,7 +27,13 @@ strides laid_out(int layout, int64 rows, int64 columns, int64& span) {
 
 template <class T, class Out>
 void product_alike(const matmul_shape& size, int la, int lb, bool accumulate, host_queue& queue) {
-  CAPTURE(size.batch); CAPTURE(size.m); CAPTURE(size.n); CAPTURE(size.k); CAPTURE(la); CAPTURE(lb); CAPTURE(accumulate);
+  CAPTURE(size.batch);
+  CAPTURE(size.m);
+  CAPTURE(size.n);
+  CAPTURE(size.k);
+  CAPTURE(la);
+  CAPTURE(lb);
+  CAPTURE(accumulate);
   team cores;
   int64 span_a, span_b, span_c;
   const strides sa = laid_out(la, size.m, size.k, span_a), sb = laid_out(lb, size.k, size.n, span_b);
@@ -44,7 +52,8 @@ void product_alike(const matmul_shape& size, int la, int lb, bool accumulate, ho
 TEST_CASE_TEMPLATE("products by the library's description", T, float, double, bf16, fp16) {
   host_queue queue;
   int products = 0;
-  for (const matmul_shape& size : {matmul_shape{1, 5, 7, 4}, {3, 4, 6, 5}, {1, 1, 8, 3}, {1, 6, 1, 3}, {2, 3, 5, 1}, {1, 1, 1, 1}})
+  for (const matmul_shape& size :
+       {matmul_shape{1, 5, 7, 4}, {3, 4, 6, 5}, {1, 1, 8, 3}, {1, 6, 1, 3}, {2, 3, 5, 1}, {1, 1, 1, 1}})
     for (int la = 0; la < 4; ++la)
       for (int lb = 0; lb < 4; ++lb) {
         product_alike<T, T>(size, la, lb, (la + lb) % 2 == 0, queue);

@@ -1,5 +1,5 @@
-// The MLP block on the CUDA backend's kernels, run on the host, against the CPU backend: what decides grids, alignments and
-// descriptions of products is the code that a GPU gets.
+// The MLP block on the CUDA backend's kernels, run on the host, against the CPU backend: what decides grids, alignments
+// and descriptions of products is the code that a GPU gets.
 #include "host_queue.hpp"
 #include "mlp_trial.hpp"
 
@@ -18,11 +18,11 @@ TEST_CASE_TEMPLATE("the MLP block on the kernels of CUDA equals the CPU's", Prec
 }
 
 TEST_CASE("tensors of a device backend are written and read by way of the host") {
-  weft::launch<strategy<mesh<>, host_cuda_backend>>({}, [](weft::context& rank) {
+  weft::launch<strategy<mesh<>, host_cuda_backend>>({}, [](weft::context& ctx) {
     using x_type = weft::basic_tensor<float, weft::dims<weft::batch, weft::hidden>, weft::layout<>, host_cuda_backend>;
     const float numbers[6] = {1, 2, 3, 4, 5, 6};
-    const auto x = weft::from_global<x_type>(rank, {2, 3}, numbers);
+    const auto x = weft::from_global<x_type>(ctx, {2, 3}, numbers);
     CHECK(weft::on_host(x) == std::vector<float>(numbers, numbers + 6));
-    CHECK(weft::on_host(weft::full<x_type>(rank, {2, 3}, 0.5)) == std::vector<float>(6, 0.5f));
+    CHECK(weft::on_host(weft::full<x_type>(ctx, {2, 3}, 0.5)) == std::vector<float>(6, 0.5f));
   });
 }

@@ -1,12 +1,13 @@
-// The MLP block of nn/mlp.hpp, forward and backward, on the backend that a strategy names; and how two such runs compare.
+// The MLP block of nn/mlp.hpp, forward and backward, on the backend that a strategy names; and how two such runs
+// compare.
 #pragma once
-
-#include <doctest/doctest.h>
 
 #include <cmath>
 #include <map>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include <weft/comm/threads.hpp>
 #include <weft/nn/mlp.hpp>
@@ -22,17 +23,17 @@ struct mlp_sizes {
 using mlp_outcome = std::map<std::string, std::vector<double>>;
 
 template <class Backend>
-std::vector<double> doubles_of(weft::context& rank, const weft::array& a) {
+std::vector<double> doubles_of(weft::context& ctx, const weft::array& a) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(a.bytes()));
-  Backend::download(rank.queue<Backend>(), a.data, bytes.data(), a.bytes());
+  Backend::download(ctx.queue<Backend>(), a.data, bytes.data(), a.bytes());
   return weft::visit_dtype(a.type, [&]<class T>() {
     const T* at = reinterpret_cast<const T*>(bytes.data());
     return std::vector<double>(at, at + a.elements());
   });
 }
 
-/// y and every gradient of down(swiglu(gate(n), up(n))), n = rms_norm(x), dy being given. Weights gather their gradients in
-/// the precision's gradient type, and do so twice, so that the second adds to the first.
+/// y and every gradient of down(swiglu(gate(n), up(n))), n = rms_norm(x), dy being given. Weights gather their
+/// gradients in the precision's gradient type, and do so twice, so that the second adds to the first.
 template <class S>
 mlp_outcome run_mlp(const mlp_sizes& size) {
   using namespace weft;
@@ -40,33 +41,33 @@ mlp_outcome run_mlp(const mlp_sizes& size) {
   using compute = typename S::precision::compute;
   using activations = basic_tensor<compute, dims<batch, seq, hidden>, place<shard<batch, dp>>, backend>;
   mlp_outcome out;
-  launch<S>({}, [&](context& rank) {
+  launch<S>({}, [&](context& ctx) {
     mlp<S> block;
     weight<S, dims<hidden>> norm;
     parameter_registry registry;
     registry.begin_unit("block");
-    registry.add(rank, norm, "norm", {1, {size.hidden}}, {0.2});
-    block.add_to(registry, rank, "", size.hidden, size.ffn, 0.3, 0.2);
+    registry.add(ctx, norm, "norm", {1, {size.hidden}}, {0.2});
+    block.add_to(registry, ctx, "", size.hidden, size.ffn, 0.3, 0.2);
     auto& parameters = registry.units()[0].parameters;
     for (parameter_record& p : parameters) {
       using flat = basic_tensor<compute, dims<hidden>, layout<>, backend>;
-      p.live = normal<flat>(rank, p.name, {p.local.elements()}, p.init.stddev).data.reshaped(p.local);
+      p.live = normal<flat>(ctx, p.name, {p.local.elements()}, p.init.stddev).data.reshaped(p.local);
       detail::keep_gradient_in<backend, typename S::precision::gradient, compute>(*p.slot);
-      p.slot->gradient = rank.make(p.slot->type, p.local, memory::gradients);
+      p.slot->gradient = ctx.make(p.slot->type, p.local, memory::gradients);
     }
-    activations x = normal<activations>(rank, "x", {size.batch, size.seq, size.hidden});
+    activations x = normal<activations>(ctx, "x", {size.batch, size.seq, size.hidden});
     x.requires_grad();
     for (int pass = 0; pass < 2; ++pass) {
       auto y = block(rms_norm(x, norm));
-      y.slot->gradient = normal<activations>(rank, pass ? "dy again" : "dy", {size.batch, size.seq, size.hidden}).data;
+      y.slot->gradient = normal<activations>(ctx, pass ? "dy again" : "dy", {size.batch, size.seq, size.hidden}).data;
       y.slot->has_gradient = true;
-      out["y"] = doubles_of<backend>(rank, y.data);
-      rank.tape->backward(rank);
+      out["y"] = doubles_of<backend>(ctx, y.data);
+      ctx.tape->backward(ctx);
     }
-    out["dx"] = doubles_of<backend>(rank, x.grad().data);
+    out["dx"] = doubles_of<backend>(ctx, x.grad().data);
     for (const parameter_record& p : parameters) {
       CHECK(p.slot->has_gradient);
-      out["d" + p.name] = doubles_of<backend>(rank, p.slot->gradient);
+      out["d" + p.name] = doubles_of<backend>(ctx, p.slot->gradient);
     }
   });
   return out;
@@ -94,8 +95,8 @@ inline void check_same_outcome(const mlp_outcome& got, const mlp_outcome& want, 
 }
 
 /// fp32: the outcomes are chains of three sums of at most a few hundred products in different orders, each within some
-/// 2^-24 * sqrt(count) of its magnitude. bf16: intermediate values are rounded to 2^-8 (relative), and a value close to the
-/// middle of two neighbours may round to either; through a chain of four roundings.
+/// 2^-24 * sqrt(count) of its magnitude. bf16: intermediate values are rounded to 2^-8 (relative), and a value close to
+/// the middle of two neighbours may round to either; through a chain of four roundings.
 template <class S>
 constexpr double mlp_tolerance() {
   if (weft::dtype_of<typename S::precision::compute> == weft::dtype::f32) return 0x1p-18;

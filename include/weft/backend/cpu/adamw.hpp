@@ -3,12 +3,11 @@
 #pragma once
 
 #include <type_traits>
+
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/vmath.hpp>
 
-namespace weft::cpu {
-
-}  // namespace weft::cpu
+namespace weft::cpu {}  // namespace weft::cpu
 
 #define WEFT_KERNELS <weft/backend/cpu/adamw.inl>
 #include <weft/backend/cpu/each_target.inl>

@@ -7,11 +7,11 @@
 
 namespace weft::cpu {
 
-/// y[i...] = f(a[i...], b[i...]) over `rank` <= 8 extents; strides in elements, 0 where broadcast.
+/// y[i...] = f(a[i...], b[i...]) over `ndim` <= 8 extents; strides in elements, 0 where broadcast.
 template <class T>
-void apply(team& workers, binary f, int rank, const int64* extents, const T* a, const int64* a_strides, const T* b,
+void apply(team& workers, binary f, int ndim, const int64* extents, const T* a, const int64* a_strides, const T* b,
            const int64* b_strides, T* y) {
-  const detail::loop<2> nest(rank, extents, {a_strides, b_strides});
+  const detail::loop<2> nest(ndim, extents, {a_strides, b_strides});
   const int64 inner = nest.inner();
   const int64 sa = nest.inner_stride(0), sb = nest.inner_stride(1);
   detail::for_rows(workers, nest.outer(), inner, [&](int64 begin, int64 end) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+
 #include <weft/backend/cpu/matmul/blocked.hpp>
 
 #if defined(WEFT_CPU_CBLAS)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/team.hpp>
 #include <weft/core/dtype.hpp>

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+
 #include <weft/backend/cpu/index.hpp>
 #include <weft/backend/cpu/vmath.hpp>
 
@@ -49,7 +50,7 @@ void move_transposed(int64 rows, int64 columns, const void* from, int64 x_column
 
 /// The dimension along which an array runs, or -1.
 inline int unit_dimension(const loop<2>& nest, int array) {
-  for (int d = nest.rank() - 1; d >= 0; --d)
+  for (int d = nest.ndim() - 1; d >= 0; --d)
     if (nest.stride(array, d) == 1) return d;
   return -1;
 }
@@ -65,10 +66,11 @@ constexpr copy_kernels copy_kernels_of() {
   return {sizeof(Bits), move_row<Bits>, move_transposed<Bits>};
 }
 
-[[gnu::noinline]] inline void copy(team& workers, loop<2> nest, const copy_kernels& kernels, const void* from, void* to) {
+[[gnu::noinline]] inline void copy(team& workers, loop<2> nest, const copy_kernels& kernels, const void* from,
+                                   void* to) {
   const auto x = [&](int64 at) { return static_cast<const char*>(from) + at * kernels.size; };
   const auto y = [&](int64 at) { return static_cast<char*>(to) + at * kernels.size; };
-  const int to_last = unit_dimension(nest, 1), along = unit_dimension(nest, 0), last = nest.rank() - 1;
+  const int to_last = unit_dimension(nest, 1), along = unit_dimension(nest, 0), last = nest.ndim() - 1;
   if (to_last < 0 || along < 0 || to_last == along) {
     const int64 n = nest.inner(), sx = nest.inner_stride(0), sy = nest.inner_stride(1);
     for_rows(workers, nest.outer(), n, [&](int64 begin, int64 end) {
@@ -91,14 +93,14 @@ constexpr copy_kernels copy_kernels_of() {
 
 }  // namespace detail
 
-/// y[i...] = x[i...] over `rank` <= 8 extents; strides in elements, which are of 1, 2, 4 or 8 bytes.
-inline void copy(team& workers, int rank, const int64* extents, std::size_t size, const void* x, const int64* x_strides, void* y,
-                 const int64* y_strides) {
+/// y[i...] = x[i...] over `ndim` <= 8 extents; strides in elements, which are of 1, 2, 4 or 8 bytes.
+inline void copy(team& workers, int ndim, const int64* extents, std::size_t size, const void* x, const int64* x_strides,
+                 void* y, const int64* y_strides) {
   const auto kernels = size == 8   ? detail::copy_kernels_of<std::uint64_t>()
                        : size == 4 ? detail::copy_kernels_of<std::uint32_t>()
                        : size == 2 ? detail::copy_kernels_of<std::uint16_t>()
                                    : detail::copy_kernels_of<std::uint8_t>();
-  detail::copy(workers, detail::loop<2>(rank, extents, {x_strides, y_strides}), kernels, x, y);
+  detail::copy(workers, detail::loop<2>(ndim, extents, {x_strides, y_strides}), kernels, x, y);
 }
 
 }  // namespace weft::cpu

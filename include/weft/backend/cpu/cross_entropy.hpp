@@ -1,9 +1,10 @@
 // Cross-entropy over a vocabulary that may be cut over ranks, in pieces between which the ranks meet.
-// Invariant: logits are read as stored; no second array of their size is ever made. A negative target ignores its row. Rows lie
-// `stride` apart (0: n), and what is beyond their n columns is padding.
+// Invariant: logits are read as stored; no second array of their size is ever made. A negative target ignores its row.
+// Rows lie `stride` apart (0: n), and what is beyond their n columns is padding.
 #pragma once
 
 #include <cstring>
+
 #include <weft/backend/cpu/softmax.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/cross_entropy.inl>

@@ -30,16 +30,19 @@ WEFT_INLINE void interleave(vec_u64 low, vec_u64 high, vec_u32* out) {
 #endif
 }
 
-/// Philox-4x32-10 at counters `counter` ... `counter` + lanes - 1, four words each, in two chains that don't wait for each
-/// other. Only the low halves of the lanes of c0 ... c3, k0 and k1 are words; what stands in the high halves never reaches
-/// them.  // words [4][lanes]
+/// Philox-4x32-10 at counters `counter` ... `counter` + lanes - 1, four words each, in two chains that don't wait for
+/// each other. Only the low halves of the lanes of c0 ... c3, k0 and k1 are words; what stands in the high halves never
+/// reaches them.  // words [4][lanes]
 WEFT_INLINE void philox_words(std::uint64_t seed, std::uint64_t stream, std::uint64_t counter, vec_u32* words) {
-  const vec_u64 zero = {}, m0 = 0xD2511F53u + zero, m1 = 0xCD9E8D57u + zero, step0 = 0x9E3779B9u + zero, step1 = 0xBB67AE85u + zero;
-  vec_u64 c0 = counter + reinterpret_cast<vec_u64>(numbered(vec_f64{})), c1 = c0 >> 32, c2 = stream + zero, c3 = c2 >> 32;
+  const vec_u64 zero = {}, m0 = 0xD2511F53u + zero, m1 = 0xCD9E8D57u + zero, step0 = 0x9E3779B9u + zero,
+                step1 = 0xBB67AE85u + zero;
+  vec_u64 c0 = counter + reinterpret_cast<vec_u64>(numbered(vec_f64{})), c1 = c0 >> 32, c2 = stream + zero,
+          c3 = c2 >> 32;
   vec_u64 d0 = c0 + lanes / 2, d1 = d0 >> 32, d2 = c2, d3 = c3;
   vec_u64 k0 = seed + zero, k1 = k0 >> 32;
   for (int round = 0; round < 10; ++round) {
-    const vec_u64 p0 = multiply_low(c0, m0), p1 = multiply_low(c2, m1), q0 = multiply_low(d0, m0), q1 = multiply_low(d2, m1);
+    const vec_u64 p0 = multiply_low(c0, m0), p1 = multiply_low(c2, m1), q0 = multiply_low(d0, m0),
+                  q1 = multiply_low(d2, m1);
     c0 = (p1 >> 32) ^ c1 ^ k0;
     c2 = (p0 >> 32) ^ c3 ^ k1;
     d0 = (q1 >> 32) ^ d1 ^ k0;
@@ -59,8 +62,8 @@ WEFT_INLINE void factors_of(vec_u32 words, std::uint32_t threshold, double facto
   for (int i = 0; i < lanes; ++i) out[i] = words[i] < threshold ? 0.0 : factor;
 }
 
-/// y (+)= x times `factor`, or times zero where the word of the element's index is below `threshold`; indices count from
-/// `first`.
+/// y (+)= x times `factor`, or times zero where the word of the element's index is below `threshold`; indices count
+/// from `first`.
 template <class T>
 inline void dropout_run(std::uint64_t seed, std::uint64_t stream, std::uint32_t threshold, accumulate_t<T> factor,
                         std::int64_t first, std::int64_t n, const T* x, T* y, bool add) {

@@ -11,18 +11,16 @@ namespace weft::cpu::portable {
 
 #if defined(WEFT_X86)
 #define WEFT_TARGET 1
-WEFT_TARGET_BEGIN_avx2
-namespace weft::cpu::avx2 {
+WEFT_TARGET_BEGIN_avx2 namespace weft::cpu::avx2{
 #include WEFT_KERNELS
 }  // namespace weft::cpu::avx2
 WEFT_TARGET_END
 #undef WEFT_TARGET
 
 #define WEFT_TARGET 2
-WEFT_TARGET_BEGIN_avx512
-namespace weft::cpu::avx512 {
+    WEFT_TARGET_BEGIN_avx512 namespace weft::cpu::avx512{
 #include WEFT_KERNELS
-}  // namespace weft::cpu::avx512
+    }  // namespace weft::cpu::avx512
 WEFT_TARGET_END
 #undef WEFT_TARGET
 #endif

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <type_traits>
+
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/vmath.hpp>
 
@@ -26,7 +27,8 @@ void unary_backward_block(int64 n, const T* x, const T* dy, T* dx, bool add) {
   WEFT_DISPATCH(unary_backward_block<F>, n, x, dy, dx, add);
 }
 template <class T>
-[[gnu::noinline]] void unary_blocks(team& workers, unary_kernel<T> kernel, int64 n, const T* x, const T* dy, T* y, bool add) {
+[[gnu::noinline]] void unary_blocks(team& workers, unary_kernel<T> kernel, int64 n, const T* x, const T* dy, T* y,
+                                    bool add) {
   for_blocks(workers, n, block_elements, [=](int64 begin, int64 end) {
     kernel(end - begin, x + begin, dy ? dy + begin : nullptr, y + begin, add);
   });
@@ -93,7 +95,8 @@ void convert_elements(int64 n, const void* from, void* to, bool add) {
       convert_block(count, x + i, wide, false);
       convert_block(count, static_cast<const float*>(wide), y + i, add);
     }
-  } else if constexpr ((in_float<To> && in_float<From>) || (std::is_same_v<To, double> && std::is_same_v<From, double>)) {
+  } else if constexpr ((in_float<To> && in_float<From>) ||
+                       (std::is_same_v<To, double> && std::is_same_v<From, double>)) {
     convert_block(n, x, y, add);
   } else {
     for (int64 i = 0; i < n; ++i) {
@@ -105,8 +108,8 @@ void convert_elements(int64 n, const void* from, void* to, bool add) {
 
 using convert_kernel = void (*)(int64 n, const void* x, void* y, bool add);
 
-[[gnu::noinline]] inline void convert(team& workers, int64 n, convert_kernel kernel, const void* x, std::size_t x_size, void* y,
-                                      std::size_t y_size, bool add) {
+[[gnu::noinline]] inline void convert(team& workers, int64 n, convert_kernel kernel, const void* x, std::size_t x_size,
+                                      void* y, std::size_t y_size, bool add) {
   for_blocks(workers, n, block_elements, [=](int64 begin, int64 end) {
     kernel(end - begin, static_cast<const char*>(x) + begin * static_cast<int64>(x_size),
            static_cast<char*>(y) + begin * static_cast<int64>(y_size), add);

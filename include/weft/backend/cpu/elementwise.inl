@@ -77,8 +77,10 @@ WEFT_INLINE V evaluate(V a, V b) {
 template <unary F, bool Backward, class A>
 inline void map(std::int64_t n, const A* x, [[maybe_unused]] const A* dy, A* y) {
   for (std::int64_t i = 0; i < n; i += vector_of<A>::width) {
-    if constexpr (Backward) store(y + i, derivative<F>(load(x + i)) * load(dy + i));
-    else store(y + i, evaluate<F>(load(x + i)));
+    if constexpr (Backward)
+      store(y + i, derivative<F>(load(x + i)) * load(dy + i));
+    else
+      store(y + i, evaluate<F>(load(x + i)));
   }
 }
 template <binary F, class A>
@@ -134,11 +136,11 @@ inline void widen_block(std::int64_t n, const T* from, std::int64_t stride, A* t
   }
 }
 
-/// y (+)= f(x), or f(x, dy) where dy is not null, over blocks: floats in place where whole vectors lie side by side, else
-/// through buffers. Compiled once for all functions.
+/// y (+)= f(x), or f(x, dy) where dy is not null, over blocks: floats in place where whole vectors lie side by side,
+/// else through buffers. Compiled once for all functions.
 template <class T, class A = accumulate_t<T>>
-inline void unary_block(void (*f)(std::int64_t n, const A* x, const A* dy, A* y), std::int64_t n, const T* x, const T* dy, T* y,
-                        bool add) {
+inline void unary_block(void (*f)(std::int64_t n, const A* x, const A* dy, A* y), std::int64_t n, const T* x,
+                        const T* dy, T* y, bool add) {
   constexpr int width = vector_of<T>::width;
   std::int64_t done = 0;
   if constexpr (sizeof(T) == sizeof(A))

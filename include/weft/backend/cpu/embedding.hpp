@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstring>
+
 #include <weft/backend/cpu/elementwise.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/embedding.inl>

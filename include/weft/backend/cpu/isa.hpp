@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+
 #include <weft/core/error.hpp>
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))

@@ -21,7 +21,8 @@ accumulate_t<T> row_variance(int64 n, const T* x, accumulate_t<T> mean) {
   WEFT_DISPATCH(row_variance, n, x, mean);
 }
 template <class T>
-void layer_norm_row(int64 n, const T* x, const T* weight, const T* bias, accumulate_t<T> mean, accumulate_t<T> r, T* y) {
+void layer_norm_row(int64 n, const T* x, const T* weight, const T* bias, accumulate_t<T> mean, accumulate_t<T> r,
+                    T* y) {
   WEFT_DISPATCH(layer_norm_row, n, x, weight, bias, mean, r, y);
 }
 template <class T>
@@ -37,8 +38,8 @@ void layer_norm_input_row(int64 n, const T* x, const T* weight, const T* dy, acc
 
 }  // namespace detail
 
-/// y = (x - mean) * rstd * weight + bias, rstd[row] = 1 / sqrt(mean((x - mean)^2) + eps); mean and rstd may both be null,
-/// y may be x.  // x, y [rows, width], weight, bias [width], mean, rstd [rows]
+/// y = (x - mean) * rstd * weight + bias, rstd[row] = 1 / sqrt(mean((x - mean)^2) + eps); mean and rstd may both be
+/// null, y may be x.  // x, y [rows, width], weight, bias [width], mean, rstd [rows]
 template <class T>
 void layer_norm(team& workers, int64 rows, int64 width, double eps, const T* x, const T* weight, const T* bias, T* y,
                 accumulate_t<T>* mean, accumulate_t<T>* rstd) {
@@ -56,14 +57,15 @@ void layer_norm(team& workers, int64 rows, int64 width, double eps, const T* x, 
 }
 
 /// With u = (x - mean) * rstd and g = w*dy: dx (+)= rstd * (g - mean(g) - u * mean(g*u)), dweight (+)= sum over rows of
-/// dy * u, dbias (+)= sum over rows of dy; each may be null. Not adding, dx may be dy. G, the type of dweight and dbias,
-/// is T or the accumulate type.
+/// dy * u, dbias (+)= sum over rows of dy; each may be null. Not adding, dx may be dy. G, the type of dweight and
+/// dbias, is T or the accumulate type.
 template <class T, class G>
-void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, const T* weight, const accumulate_t<T>* mean,
-                         const accumulate_t<T>* rstd, const T* dy, T* dx, bool add_dx, G* dweight, bool add_dweight,
-                         G* dbias, bool add_dbias) {
+void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, const T* weight,
+                         const accumulate_t<T>* mean, const accumulate_t<T>* rstd, const T* dy, T* dx, bool add_dx,
+                         G* dweight, bool add_dweight, G* dbias, bool add_dbias) {
   using A = accumulate_t<T>;
-  static_assert(std::is_same_v<G, T> || std::is_same_v<G, A>, "dweight and dbias have the type of weight or the accumulate type");
+  static_assert(std::is_same_v<G, T> || std::is_same_v<G, A>,
+                "dweight and dbias have the type of weight or the accumulate type");
   const int64 group = rows <= 64 * 32 ? 32 : (rows + 63) / 64;  // rows whose dweight is summed together
   const int64 groups = (rows + group - 1) / group;
   const bool weights = dweight || dbias;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/cblas.hpp>
 #include <weft/backend/cpu/matmul/blocked.hpp>
@@ -55,7 +56,7 @@ void matmul_long(team* cores, const matmul_operands<T, Out>& p) {
         cores, kernels_in_use<T, float>(),
         {rows, p.n, p.k, p.a + first * p.a_row, p.a_row, p.a_column, p.b, p.b_row, p.b_column, sum, p.n, false});
     team::share(cores, rows,
-          [&](std::int64_t i) { finish_row<T>(sum + i * p.n, p.n, p.c + (first + i) * p.c_row, p.accumulate); });
+                [&](std::int64_t i) { finish_row<T>(sum + i * p.n, p.n, p.c + (first + i) * p.c_row, p.accumulate); });
   }
 }
 

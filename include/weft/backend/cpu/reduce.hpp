@@ -48,19 +48,23 @@ struct reduction_nest {
   loop<1> outer, inner;
 };
 
-[[gnu::noinline]] inline reduction_nest reduction_nest_of(int rank, const int64* extents, const bool* reduced) {
-  require(rank >= 0 && rank <= max_rank, "reduce_dims takes at most ", max_rank, " dimensions, not ", rank, ": join dimensions first.");
-  int64 kept_extents[max_rank] = {}, kept_strides[max_rank] = {}, gone_extents[max_rank] = {}, gone_strides[max_rank] = {};
-  int64 strides[max_rank] = {}, size = 1, outputs = 1;
+[[gnu::noinline]] inline reduction_nest reduction_nest_of(int ndim, const int64* extents, const bool* reduced) {
+  require(ndim >= 0 && ndim <= max_ndim, "reduce_dims takes at most ", max_ndim, " dimensions, not ", ndim,
+          ": join dimensions first.");
+  int64 kept_extents[max_ndim] = {}, kept_strides[max_ndim] = {}, gone_extents[max_ndim] = {},
+        gone_strides[max_ndim] = {};
+  int64 strides[max_ndim] = {}, size = 1, outputs = 1;
   int kept = 0, gone = 0;
   bool last_is_kept = false;
-  for (int d = rank - 1; d >= 0; --d) {
+  for (int d = ndim - 1; d >= 0; --d) {
     if (size == 1 && extents[d] != 1) last_is_kept = !reduced[d];
     strides[d] = size, size *= extents[d];
   }
-  for (int d = 0; d < rank; ++d) {
-    if (reduced[d]) gone_extents[gone] = extents[d], gone_strides[gone++] = strides[d];
-    else kept_extents[kept] = extents[d], kept_strides[kept++] = strides[d], outputs *= extents[d];
+  for (int d = 0; d < ndim; ++d) {
+    if (reduced[d])
+      gone_extents[gone] = extents[d], gone_strides[gone++] = strides[d];
+    else
+      kept_extents[kept] = extents[d], kept_strides[kept++] = strides[d], outputs *= extents[d];
   }
   return {size, outputs, last_is_kept, {kept, kept_extents, {kept_strides}}, {gone, gone_extents, {gone_strides}}};
 }
@@ -70,9 +74,9 @@ struct reduction_nest {
 /// y (+)= x reduced over the dimensions where `reduced` is true; x contiguous, y the kept extents in order, contiguous.
 /// Nothing reduced gives 0, -infinity (max) or infinity (min). Adding is for sums; a maximum added is a plain addition.
 template <reduce Kind, class T, class Out>
-void reduce_dims(team& workers, int rank, const int64* extents, const bool* reduced, const T* x, Out* y, bool add) {
+void reduce_dims(team& workers, int ndim, const int64* extents, const bool* reduced, const T* x, Out* y, bool add) {
   using A = accumulate_t<T>;
-  const detail::reduction_nest nest = detail::reduction_nest_of(rank, extents, reduced);
+  const detail::reduction_nest nest = detail::reduction_nest_of(ndim, extents, reduced);
   const auto &outer = nest.outer, &inner = nest.inner;
   const int64 size = nest.size, outputs = nest.outputs;
   if (outputs == 0) return;
@@ -114,23 +118,27 @@ void reduce_dims(team& workers, int rank, const int64* extents, const bool* redu
 
 /// x (+)= y repeated along the dimensions where `reduced` is true: a sum's way back. Layouts as in reduce_dims.
 template <class T>
-void repeat(team& workers, int rank, const int64* extents, const bool* reduced, const T* y, T* x, bool add) {
-  require(rank >= 0 && rank <= max_rank, "repeat takes at most ", max_rank, " dimensions, not ", rank, ": join dimensions first.");
-  int64 from[max_rank], to[max_rank], kept = 1, all = 1;
-  for (int d = rank - 1; d >= 0; --d) {
+void repeat(team& workers, int ndim, const int64* extents, const bool* reduced, const T* y, T* x, bool add) {
+  require(ndim >= 0 && ndim <= max_ndim, "repeat takes at most ", max_ndim, " dimensions, not ", ndim,
+          ": join dimensions first.");
+  int64 from[max_ndim], to[max_ndim], kept = 1, all = 1;
+  for (int d = ndim - 1; d >= 0; --d) {
     to[d] = all, all *= extents[d];
     from[d] = reduced[d] ? 0 : kept, kept *= reduced[d] ? 1 : extents[d];
   }
   if (all == 0) return;
-  const detail::loop<2> nest(rank, extents, {from, to});
+  const detail::loop<2> nest(ndim, extents, {from, to});
   const int64 width = nest.inner(), step = nest.inner_stride(0);
-  const int64 piece = width < detail::block_elements ? width : detail::block_elements, pieces = (width + piece - 1) / piece;
+  const int64 piece = width < detail::block_elements ? width : detail::block_elements,
+              pieces = (width + piece - 1) / piece;
   detail::for_rows(workers, nest.outer() * pieces, piece, [&](int64 begin, int64 end) {
     for (int64 i = begin; i < end; ++i) {
       const auto at = nest.offsets(i / pieces);
       const int64 first = i % pieces * piece, n = width - first < piece ? width - first : piece;
-      if (step == 0) detail::repeat_number<T>(n, detail::widen(y[at[0]]), x + at[1] + first, add);
-      else detail::convert_block(n, y + at[0] + first, x + at[1] + first, add);
+      if (step == 0)
+        detail::repeat_number<T>(n, detail::widen(y[at[0]]), x + at[1] + first, add);
+      else
+        detail::convert_block(n, y + at[0] + first, x + at[1] + first, add);
     }
   });
 }

@@ -26,7 +26,8 @@ inline accumulate_t<T> reduce_row(std::int64_t n, const T* x) {
 /// y[j] = join(y[j], x[row, j]) for every row, in order.  // x [rows, n] with `stride` between rows, y [n]
 template <reduce Kind, class T>
 inline void reduce_columns(std::int64_t rows, std::int64_t stride, std::int64_t n, const T* x, accumulate_t<T>* y) {
-  for (std::int64_t first = 0; first < rows; first += 16) {  // few rows at a time, so that memory is read nearly in order
+  for (std::int64_t first = 0; first < rows;
+       first += 16) {  // few rows at a time, so that memory is read nearly in order
     const std::int64_t some = rows - first < 16 ? rows - first : 16;
     const T* const from = x + first * stride;
     sweep<T>(n, [=](std::int64_t j, auto count) WEFT_INLINE_LAMBDA {

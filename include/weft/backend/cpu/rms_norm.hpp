@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+
 #include <weft/backend/cpu/vmath.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/rms_norm.inl>

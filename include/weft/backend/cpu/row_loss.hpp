@@ -8,16 +8,17 @@
 
 namespace weft::cpu {
 
-/// lse[row] = m + log(sum_exp); adds up loss = lse - (1-s) target_logit - s/vocab sum_logits over rows, and counts them.
-/// s is the label smoothing; sum_logits may be null when s is 0. One value each is written to `loss` and `count`.
+/// lse[row] = m + log(sum_exp); adds up loss = lse - (1-s) target_logit - s/vocab sum_logits over rows, and counts
+/// them. s is the label smoothing; sum_logits may be null when s is 0. One value each is written to `loss` and `count`.
 template <class A>
-void row_loss(team&, int64 rows, const std::int32_t* targets, const A* m, const A* sum_exp, const A* target_logit, const A* sum_logits,
-              double smoothing, int64 vocab, A* lse, A* loss, A* count) {
+void row_loss(team&, int64 rows, const std::int32_t* targets, const A* m, const A* sum_exp, const A* target_logit,
+              const A* sum_logits, double smoothing, int64 vocab, A* lse, A* loss, A* count) {
   double total = 0, counted = 0;
   for (int64 row = 0; row < rows; ++row) {
     lse[row] = m[row] + std::log(sum_exp[row]);
     if (targets[row] < 0) continue;
-    const double spread = smoothing != 0 ? smoothing * static_cast<double>(sum_logits[row]) / static_cast<double>(vocab) : 0;
+    const double spread =
+        smoothing != 0 ? smoothing * static_cast<double>(sum_logits[row]) / static_cast<double>(vocab) : 0;
     total += static_cast<double>(lse[row]) - (1 - smoothing) * static_cast<double>(target_logit[row]) - spread;
     counted += 1;
   }

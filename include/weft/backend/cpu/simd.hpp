@@ -25,29 +25,29 @@
 #define WEFT_INLINE_LAMBDA __attribute__((always_inline))
 
 #if defined(WEFT_X86) && defined(__clang__)
+#define WEFT_DETAIL_PRAGMA(...) _Pragma(#__VA_ARGS__)
 #define WEFT_TARGET_BEGIN_avx2 \
-  _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,bmi,bmi2\"))), apply_to=function)")
-// clang-format off
-#define WEFT_TARGET_BEGIN_avx512 \
-  _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,bmi,bmi2,avx512f,avx512bw,avx512vl,avx512dq\"))), apply_to=function)")
-// clang-format on
+  WEFT_DETAIL_PRAGMA(clang attribute push(__attribute__((target("avx2,fma,f16c,bmi,bmi2"))), apply_to = function))
+#define WEFT_TARGET_BEGIN_avx512           \
+  WEFT_DETAIL_PRAGMA(clang attribute push( \
+      __attribute__((target("avx2,fma,f16c,bmi,bmi2,avx512f,avx512bw,avx512vl,avx512dq"))), apply_to = function))
 #define WEFT_TARGET_END _Pragma("clang attribute pop")
 #elif defined(WEFT_X86)
 #define WEFT_TARGET_BEGIN_avx2 _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma,f16c,bmi,bmi2\")")
-#define WEFT_TARGET_BEGIN_avx512   \
-  _Pragma("GCC push_options")      \
+#define WEFT_TARGET_BEGIN_avx512 \
+  _Pragma("GCC push_options")    \
       _Pragma("GCC target(\"avx2,fma,f16c,bmi,bmi2,avx512f,avx512bw,avx512vl,avx512dq,prefer-vector-width=512\")")
 #define WEFT_TARGET_END _Pragma("GCC pop_options")
 #endif
 
 /// `return kernel(arguments...)` in the namespace of the target in use.
 #if defined(WEFT_X86)
-#define WEFT_DISPATCH(kernel, ...)                                                             \
-  do {                                                                                         \
-    const ::weft::cpu::isa weft_level = ::weft::cpu::current_isa();                            \
+#define WEFT_DISPATCH(kernel, ...)                                                               \
+  do {                                                                                           \
+    const ::weft::cpu::isa weft_level = ::weft::cpu::current_isa();                              \
     if (weft_level >= ::weft::cpu::isa::avx512) return ::weft::cpu::avx512::kernel(__VA_ARGS__); \
     if (weft_level >= ::weft::cpu::isa::avx2) return ::weft::cpu::avx2::kernel(__VA_ARGS__);     \
-    return ::weft::cpu::portable::kernel(__VA_ARGS__);                                         \
+    return ::weft::cpu::portable::kernel(__VA_ARGS__);                                           \
   } while (false)
 #else
 #define WEFT_DISPATCH(kernel, ...) return ::weft::cpu::portable::kernel(__VA_ARGS__)

@@ -175,7 +175,9 @@ template <int Step, std::size_t... Lane>
 WEFT_INLINE void swap_blocks(vec& a, vec& b, std::index_sequence<Lane...>) {
 #if defined(__CUDACC__)  // nvcc's front end can't expand a pack in __builtin_shufflevector
   const vec x = a, y = b;
-  ((a[Lane] = Lane & Step ? y[(Lane - Step) % lanes] : x[Lane], b[Lane] = Lane & Step ? y[Lane] : x[(Lane + Step) % lanes]), ...);
+  ((a[Lane] = Lane & Step ? y[(Lane - Step) % lanes] : x[Lane],
+    b[Lane] = Lane & Step ? y[Lane] : x[(Lane + Step) % lanes]),
+   ...);
 #else
   const vec low = __builtin_shufflevector(a, b, (Lane & Step ? static_cast<int>(Lane) - Step + lanes : int(Lane))...);
   b = __builtin_shufflevector(a, b, (Lane & Step ? int(Lane) + lanes : static_cast<int>(Lane) + Step)...);

@@ -12,6 +12,7 @@
 #include <thread>
 #include <type_traits>
 #include <vector>
+
 #include <weft/backend/cpu/scratch.hpp>
 #include <weft/core/error.hpp>
 
@@ -52,7 +53,8 @@ void wait_while(std::atomic<Word>& word, Word old) {
 /// are independent. A parallel_for inside a task of the same team runs as a plain loop.
 class team {
  public:
-  explicit team(int threads = 1) : size_(threads), scratch_(static_cast<std::size_t>(threads > 1 && threads <= 4096 ? threads : 0)) {
+  explicit team(int threads = 1)
+      : size_(threads), scratch_(static_cast<std::size_t>(threads > 1 && threads <= 4096 ? threads : 0)) {
     require(threads >= 1 && threads <= 4096, "A team needs 1 to 4096 threads, not ", threads, ".");
     detail::team_threads() += size_;
     try {
@@ -80,7 +82,8 @@ class team {
   template <class F>
   static void share(team* cores, std::int64_t tasks, F&& f) {
     using function = std::remove_reference_t<F>;
-    run(cores, tasks, [](void* context, std::int64_t task) { (*static_cast<function*>(context))(task); },
+    run(
+        cores, tasks, [](void* context, std::int64_t task) { (*static_cast<function*>(context))(task); },
         const_cast<void*>(static_cast<const void*>(std::addressof(f))));
   }
 

@@ -245,8 +245,9 @@ WEFT_INLINE vec log(vec x) {
   const vec infinity = splat(__builtin_inff());
   const vec_i32 tiny = x < 1.17549435e-38f;
   const vec scaled = select(tiny, x * 8388608.0f, x);  // 2^23
-  const vec_i32 u = reinterpret_cast<vec_i32>(scaled) & 0x7fffffff;  // below 0 the result is replaced: no overflow on the way
-  const vec_i32 k = (u - 0x3f3504f3) >> 23;  // so that the mantissa lies in [sqrt(1/2), sqrt(2))
+  const vec_i32 u =
+      reinterpret_cast<vec_i32>(scaled) & 0x7fffffff;  // below 0 the result is replaced: no overflow on the way
+  const vec_i32 k = (u - 0x3f3504f3) >> 23;            // so that the mantissa lies in [sqrt(1/2), sqrt(2))
   const vec f = reinterpret_cast<vec>(u - (k << 23)) - 1.0f;
   const vec e = __builtin_convertvector(k + (tiny & -23), vec);
   vec p = fma(splat(7.0376836292e-2f), f, splat(-1.1514610310e-1f));

@@ -1,4 +1,5 @@
-// Matrix products by cuBLASLt, planned once for each shape. Invariant: sums are in float (double for double), without TF32.
+// Matrix products by cuBLASLt, planned once for each shape. Invariant: sums are in float (double for double), without
+// TF32.
 #pragma once
 
 #include <array>
@@ -24,11 +25,16 @@ using blas_object = std::unique_ptr<std::remove_pointer_t<Handle>, destroy_blas>
 
 inline cudaDataType_t blas_type(dtype type) {
   switch (type) {
-    case dtype::f64: return CUDA_R_64F;
-    case dtype::f32: return CUDA_R_32F;
-    case dtype::bf16: return CUDA_R_16BF;
-    case dtype::f16: return CUDA_R_16F;
-    default: fail("cuBLASLt multiplies floating numbers here, not ", name_of(type));
+    case dtype::f64:
+      return CUDA_R_64F;
+    case dtype::f32:
+      return CUDA_R_32F;
+    case dtype::bf16:
+      return CUDA_R_16BF;
+    case dtype::f16:
+      return CUDA_R_16F;
+    default:
+      fail("cuBLASLt multiplies floating numbers here, not ", name_of(type));
   }
 }
 
@@ -47,12 +53,15 @@ struct product_plan {
 
 inline blas_object<cublasLtMatrixLayout_t> layout_for(dtype type, const column_major& m, std::int64_t batch) {
   cublasLtMatrixLayout_t raw = nullptr;
-  check(cublasLtMatrixLayoutCreate(&raw, blas_type(type), static_cast<std::uint64_t>(m.rows), static_cast<std::uint64_t>(m.columns), m.leading),
+  check(cublasLtMatrixLayoutCreate(&raw, blas_type(type), static_cast<std::uint64_t>(m.rows),
+                                   static_cast<std::uint64_t>(m.columns), m.leading),
         "cublasLtMatrixLayoutCreate");
   blas_object<cublasLtMatrixLayout_t> layout(raw);
   const auto count = static_cast<std::int32_t>(batch);
-  check(cublasLtMatrixLayoutSetAttribute(raw, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)), "cublasLtMatrixLayoutSetAttribute");
-  check(cublasLtMatrixLayoutSetAttribute(raw, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.batch_stride, sizeof(m.batch_stride)),
+  check(cublasLtMatrixLayoutSetAttribute(raw, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
+        "cublasLtMatrixLayoutSetAttribute");
+  check(cublasLtMatrixLayoutSetAttribute(raw, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.batch_stride,
+                                         sizeof(m.batch_stride)),
         "cublasLtMatrixLayoutSetAttribute");
   return layout;
 }
@@ -78,17 +87,18 @@ class blas {
   }
 
   /// out (+)= first * second. False, and nothing done, when cuBLASLt knows no way for these sizes and addresses.
-  bool multiply(cudaStream_t on, const matmul_shape& size, dtype in, dtype out_type, const blas_product& p, const void* first, const void* second,
-                void* out, bool accumulate) {
+  bool multiply(cudaStream_t on, const matmul_shape& size, dtype in, dtype out_type, const blas_product& p,
+                const void* first, const void* second, void* out, bool accumulate) {
     const std::array<const void*, 3> operands{first, second, out};
     const detail::product_plan& plan = plan_for(size, in, out_type, p, operands, accumulate);
     if (!plan.found) return false;
     const float one = 1, beta = accumulate ? 1 : 0;
     const double one64 = 1, beta64 = accumulate ? 1 : 0;
     const bool wide = in == dtype::f64;
-    check(cublasLtMatmul(handle_.get(), plan.product.get(), wide ? static_cast<const void*>(&one64) : &one, first, plan.first.get(), second,
-                         plan.second.get(), wide ? static_cast<const void*>(&beta64) : &beta, out, plan.out.get(), out, plan.out.get(),
-                         &plan.algorithm, workspace_.get(), workspace_bytes, on),
+    check(cublasLtMatmul(handle_.get(), plan.product.get(), wide ? static_cast<const void*>(&one64) : &one, first,
+                         plan.first.get(), second, plan.second.get(), wide ? static_cast<const void*>(&beta64) : &beta,
+                         out, plan.out.get(), out, plan.out.get(), &plan.algorithm, workspace_.get(), workspace_bytes,
+                         on),
           "cublasLtMatmul");
     return true;
   }
@@ -101,7 +111,8 @@ class blas {
     const auto add = [&](std::int64_t x) { key.at[n++] = x; };
     add(size.m), add(size.n), add(size.k), add(size.batch);
     add(static_cast<int>(in)), add(static_cast<int>(out_type)), add(accumulate);
-    for (const column_major* m : {&p.first, &p.second, &p.out}) add(m->leading), add(m->batch_stride), add(m->transposed);
+    for (const column_major* m : {&p.first, &p.second, &p.out})
+      add(m->leading), add(m->batch_stride), add(m->transposed);
     for (const void* operand : operands) add(detail::alignment_of(operand));
     const auto [at, fresh] = plans_.try_emplace(key);
     if (fresh) {
@@ -119,11 +130,16 @@ class blas {
             const std::array<const void*, 3>& operands) {
     const bool wide = in == dtype::f64;
     cublasLtMatmulDesc_t product = nullptr;
-    check(cublasLtMatmulDescCreate(&product, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F), "cublasLtMatmulDescCreate");
+    check(cublasLtMatmulDescCreate(&product, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                                   wide ? CUDA_R_64F : CUDA_R_32F),
+          "cublasLtMatmulDescCreate");
     plan.product.reset(product);
-    const cublasOperation_t op_first = p.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, op_second = p.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    check(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &op_first, sizeof(op_first)), "cublasLtMatmulDescSetAttribute");
-    check(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSB, &op_second, sizeof(op_second)), "cublasLtMatmulDescSetAttribute");
+    const cublasOperation_t op_first = p.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                            op_second = p.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    check(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &op_first, sizeof(op_first)),
+          "cublasLtMatmulDescSetAttribute");
+    check(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSB, &op_second, sizeof(op_second)),
+          "cublasLtMatmulDescSetAttribute");
     plan.first = detail::layout_for(in, p.first, size.batch);
     plan.second = detail::layout_for(in, p.second, size.batch);
     plan.out = detail::layout_for(out_type, p.out, size.batch);
@@ -132,7 +148,8 @@ class blas {
     check(cublasLtMatmulPreferenceCreate(&raw), "cublasLtMatmulPreferenceCreate");
     const detail::blas_object<cublasLtMatmulPreference_t> preference(raw);
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
-      check(cublasLtMatmulPreferenceSetAttribute(raw, what, &value, sizeof(value)), "cublasLtMatmulPreferenceSetAttribute");
+      check(cublasLtMatmulPreferenceSetAttribute(raw, what, &value, sizeof(value)),
+            "cublasLtMatmulPreferenceSetAttribute");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, detail::alignment_of(operands[0]));
@@ -142,8 +159,9 @@ class blas {
 
     cublasLtMatmulHeuristicResult_t best{};
     int count = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_.get(), product, plan.first.get(), plan.second.get(), plan.out.get(),
-                                                                 plan.out.get(), raw, 1, &best, &count);
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(handle_.get(), product, plan.first.get(), plan.second.get(), plan.out.get(),
+                                       plan.out.get(), raw, 1, &best, &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || count == 0) return;
     check(status, "cublasLtMatmulAlgoGetHeuristic");
     if (best.state != CUBLAS_STATUS_SUCCESS) return;

@@ -1,5 +1,6 @@
-// A GPU's execution context: what host_block.hpp offers a kernel's body, mapped to intrinsics; and how a kernel is launched.
-// Invariant: the same members with the same meaning as host_block, so that a body tested there is the body that runs here.
+// A GPU's execution context: what host_block.hpp offers a kernel's body, mapped to intrinsics; and how a kernel is
+// launched. Invariant: the same members with the same meaning as host_block, so that a body tested there is the body
+// that runs here.
 #pragma once
 
 #include <bit>
@@ -10,12 +11,28 @@
 namespace weft::cuda {
 namespace detail {
 
-template <int Bytes> struct word;
-template <> struct word<16> { using type = uint4; };
-template <> struct word<8> { using type = uint2; };
-template <> struct word<4> { using type = unsigned int; };
-template <> struct word<2> { using type = unsigned short; };
-template <> struct word<1> { using type = unsigned char; };
+template <int Bytes>
+struct word;
+template <>
+struct word<16> {
+  using type = uint4;
+};
+template <>
+struct word<8> {
+  using type = uint2;
+};
+template <>
+struct word<4> {
+  using type = unsigned int;
+};
+template <>
+struct word<2> {
+  using type = unsigned short;
+};
+template <>
+struct word<1> {
+  using type = unsigned char;
+};
 
 extern __shared__ __align__(16) unsigned char shared_memory[];
 

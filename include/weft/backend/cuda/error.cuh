@@ -1,4 +1,5 @@
-// Errors of the CUDA run-time and of cuBLASLt become weft::error. Invariant: a message names the call and what CUDA says of it.
+// Errors of the CUDA run-time and of cuBLASLt become weft::error. Invariant: a message names the call and what CUDA
+// says of it.
 #pragma once
 
 #include <cublasLt.h>
@@ -9,13 +10,15 @@
 namespace weft::cuda {
 
 inline void check(cudaError_t status, const char* call) {
-  if (status == cudaSuccess) [[likely]] return;
+  if (status == cudaSuccess) [[likely]]
+    return;
   cudaGetLastError();  // an error that isn't sticky shall not be reported again by the next call
   fail(call, " failed: ", cudaGetErrorString(status), " (CUDA error ", static_cast<int>(status), ")");
 }
 
 inline void check(cublasStatus_t status, const char* call) {
-  if (status == CUBLAS_STATUS_SUCCESS) [[likely]] return;
+  if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
+    return;
   fail(call, " failed: ", cublasLtGetStatusString(status), " (cuBLASLt status ", static_cast<int>(status), ")");
 }
 
@@ -34,8 +37,11 @@ inline int device_count() {
 /// Makes `device` the calling thread's. Throws weft::error when it isn't there.
 inline void use_device(int device) {
   const int count = device_count();
-  require(count > 0, "there is no NVIDIA GPU here that CUDA can use, or no driver for it: run with cpu_backend, or on a machine with both");
-  require(device >= 0 && device < count, "there is no GPU number ", device, ": this machine has ", count, ", counted from 0");
+  require(count > 0,
+          "there is no NVIDIA GPU here that CUDA can use, or no driver for it: run with cpu_backend, or on a machine "
+          "with both");
+  require(device >= 0 && device < count, "there is no GPU number ", device, ": this machine has ", count,
+          ", counted from 0");
   check(cudaSetDevice(device), "cudaSetDevice");
 }
 

@@ -1,6 +1,7 @@
-// The host's execution context: runs a kernel's blocks one after another, a host thread for each of a block's threads, so that
-// kernels can be tested without a GPU. Invariant: one thread runs at a time, until it waits for others; who runs next is drawn
-// from the seed: each block by one of three habits (any thread alike, one thread before another, one warp before another).
+// The host's execution context: runs a kernel's blocks one after another, a host thread for each of a block's threads,
+// so that kernels can be tested without a GPU. Invariant: one thread runs at a time, until it waits for others; who
+// runs next is drawn from the seed: each block by one of three habits (any thread alike, one thread before another, one
+// warp before another).
 #pragma once
 
 #include <cmath>
@@ -37,7 +38,8 @@ class host_schedule {
   enum class waits_for : std::uint8_t { turn, warp, block, next_block };
   struct stopped {};  // thrown through a body when another thread has failed
 
-  explicit host_schedule(const host_launch& l) : launch(l), random_(l.seed), lanes_(std::make_unique<lane[]>(threads())) {
+  explicit host_schedule(const host_launch& l)
+      : launch(l), random_(l.seed), lanes_(std::make_unique<lane[]>(threads())) {
     for (int64 b = 0; b < l.blocks; ++b) order_.push_back(b);
     for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[draw(i)]);
     shared = std::make_unique<std::byte[]>(l.shared_bytes);
@@ -61,8 +63,10 @@ class host_schedule {
     std::unique_lock lock(mutex_);
     lanes_[at(me)].state = whom;
     lanes_[at(me)].line = line;
-    if (whom == waits_for::warp) release(whom, me / warp_size * warp_size, warp_size);
-    else release(whom, 0, launch.threads);
+    if (whom == waits_for::warp)
+      release(whom, me / warp_size * warp_size, warp_size);
+    else
+      release(whom, 0, launch.threads);
     hand_on();
     await(lock, me);
   }
@@ -117,7 +121,8 @@ class host_schedule {
     choose_habit();
     for (int i = 0; i < launch.threads; ++i) make_ready(i);
   }
-  // Priorities (Burckhardt et al. 2010) find what equal chances hardly ever do: a thread or a warp that runs far ahead of another.
+  // Priorities (Burckhardt et al. 2010) find what equal chances hardly ever do: a thread or a warp that runs far ahead
+  // of another.
   void choose_habit() {
     const std::uint64_t habit = draw(3);
     std::uint64_t of_warp = 0;
@@ -166,10 +171,12 @@ class host_schedule {
     const lane& l = lanes_[at(thread)];
     const std::string who = "thread " + std::to_string(thread);
     if (l.state == waits_for::next_block) return who + " has returned";
-    return who + " waits for its " + (l.state == waits_for::warp ? "warp" : "block") + " at line " + std::to_string(l.line);
+    return who + " waits for its " + (l.state == waits_for::warp ? "warp" : "block") + " at line " +
+           std::to_string(l.line);
   }
   void diverged(int a, int b) {
-    stop(std::make_exception_ptr(error("a diverged barrier in block " + std::to_string(block) + ": " + place(a) + ", but " + place(b) +
+    stop(std::make_exception_ptr(error("a diverged barrier in block " + std::to_string(block) + ": " + place(a) +
+                                       ", but " + place(b) +
                                        "; every thread of the group has to reach the same barrier")));
   }
   void stop(std::exception_ptr why) {
@@ -258,17 +265,25 @@ class host_block {
   /// Rounded once, to nearest.
   template <class T, class A>
   static T narrow(A x) {
-    if constexpr (sizeof(T) == 2 && floating<T>) return T(static_cast<float>(x));
-    else return static_cast<T>(x);
+    if constexpr (sizeof(T) == 2 && floating<T>)
+      return T(static_cast<float>(x));
+    else
+      return static_cast<T>(x);
   }
-  template <class A> static A exp(A x) { return std::exp(x); }
-  template <class A> static A sqrt(A x) { return std::sqrt(x); }
+  template <class A>
+  static A exp(A x) {
+    return std::exp(x);
+  }
+  template <class A>
+  static A sqrt(A x) {
+    return std::sqrt(x);
+  }
 
  private:
   template <int N, class T>
   static void check_alignment(const T* p) {
-    require(reinterpret_cast<std::uintptr_t>(p) % (N * sizeof(T)) == 0, "a load or store of ", N, " elements at once is not aligned to ",
-            N * sizeof(T), " bytes");
+    require(reinterpret_cast<std::uintptr_t>(p) % (N * sizeof(T)) == 0, "a load or store of ", N,
+            " elements at once is not aligned to ", N * sizeof(T), " bytes");
   }
   detail::host_schedule& schedule_;
   int thread_;
@@ -278,8 +293,8 @@ class host_block {
 /// Runs a kernel on the host. Throws what its body throws, and weft::error for a barrier that not all threads reach.
 template <class Kernel>
 void run_on_host(const host_launch& launch, const Kernel& kernel) {
-  require(launch.threads >= warp_size && launch.threads <= 1024 && launch.threads % warp_size == 0, "a block has 32, 64, ... 1024 threads, not ",
-          launch.threads);
+  require(launch.threads >= warp_size && launch.threads <= 1024 && launch.threads % warp_size == 0,
+          "a block has 32, 64, ... 1024 threads, not ", launch.threads);
   if (launch.blocks <= 0) return;
   detail::host_schedule schedule(launch);
   std::vector<std::thread> threads;

@@ -1,5 +1,5 @@
-// What kernel bodies are written against. A kernel is a struct: its members are its arguments, its call operator is what one
-// thread does, a template over the block that runs it: device_block.cuh on a GPU, host_block.hpp in a test.
+// What kernel bodies are written against. A kernel is a struct: its members are its arguments, its call operator is
+// what one thread does, a template over the block that runs it: device_block.cuh on a GPU, host_block.hpp in a test.
 // Invariant: a body reaches a GPU's abilities through its block alone, so plain C++ compiles it too.
 #pragma once
 
@@ -37,8 +37,8 @@ bool aligned_for_packs(const Ts*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
-/// Calls f.operator()<N>(i) for i = first, first + step, ... over n elements: in packs of P where `packed`, then one by one.
-/// `first` and `step` count threads: this one's number and how many there are.
+/// Calls f.operator()<N>(i) for i = first, first + step, ... over n elements: in packs of P where `packed`, then one by
+/// one. `first` and `step` count threads: this one's number and how many there are.
 template <int P, class F>
 WEFT_ON_DEVICE void for_packs(int64 first, int64 step, int64 n, bool packed, F f) {
   const int64 packs = packed ? n / P : 0;

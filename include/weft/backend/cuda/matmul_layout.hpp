@@ -1,5 +1,5 @@
-// How a strided row-major product is told to a BLAS that knows columns: c^T = b^T a^T, each operand as it lies in memory or
-// transposed. Invariant: no operand is copied; a product that can't be told so says `fits = false`.
+// How a strided row-major product is told to a BLAS that knows columns: c^T = b^T a^T, each operand as it lies in
+// memory or transposed. Invariant: no operand is copied; a product that can't be told so says `fits = false`.
 #pragma once
 
 #include <weft/backend/concept.hpp>
@@ -39,7 +39,8 @@ inline bool describe(std::int64_t rows, std::int64_t columns, const strides& s, 
 /// The product c = a * b of row-major operands with these strides; sizes are at least 1.
 inline blas_product as_blas_product(const matmul_shape& size, const strides& a, const strides& b, const strides& c) {
   blas_product p;
-  p.fits = detail::describe(size.k, size.n, b, size.batch, p.first) && detail::describe(size.m, size.k, a, size.batch, p.second) &&
+  p.fits = detail::describe(size.k, size.n, b, size.batch, p.first) &&
+           detail::describe(size.m, size.k, a, size.batch, p.second) &&
            detail::describe(size.m, size.n, c, size.batch, p.out) && !p.out.transposed;
   return p;
 }

@@ -1,4 +1,5 @@
-// Device memory. Invariant: what is freed has been allocated by the same call family; an arena never sees a host address.
+// Device memory. Invariant: what is freed has been allocated by the same call family; an arena never sees a host
+// address.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,8 @@ inline void* allocate(std::size_t bytes) {
   return memory;
 }
 
-/// For an arena of device memory. The arena orders the reuse of blocks on the host, so all work on them has to be on one stream.
+/// For an arena of device memory. The arena orders the reuse of blocks on the host, so all work on them has to be on
+/// one stream.
 inline memory_source device_memory() {
   return {allocate, [](void* chunk) { cudaFree(chunk); }};
 }

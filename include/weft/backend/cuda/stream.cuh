@@ -1,5 +1,6 @@
 // The queue of the CUDA backend: a stream of one device, with what its kernels need at hand.
-// Invariant: work of one stream runs in the order it was given; only wait(), scratch() and copies from or to the host wait.
+// Invariant: work of one stream runs in the order it was given; only wait(), scratch() and copies from or to the host
+// wait.
 #pragma once
 
 #include <weft/backend/cuda/blas.cuh>
@@ -45,8 +46,8 @@ class stream {
     launch(stream_.get(), blocks, shared_bytes, kernel);
   }
   /// out (+)= first * second by cuBLASLt; false, and nothing done, where it can't.
-  bool multiply(const matmul_shape& size, dtype in, dtype out_type, const blas_product& p, const void* first, const void* second, void* out,
-                bool accumulate) {
+  bool multiply(const matmul_shape& size, dtype in, dtype out_type, const blas_product& p, const void* first,
+                const void* second, void* out, bool accumulate) {
     return blas_.multiply(stream_.get(), size, in, out_type, p, first, second, out, accumulate);
   }
 

@@ -32,7 +32,8 @@ struct take_min {
   }
 };
 
-/// out[i] = a[i] ∘ b[i]; out may be a or b. In vectors where there is much of it: not for integers, which are counts and flags.
+/// out[i] = a[i] ∘ b[i]; out may be a or b. In vectors where there is much of it: not for integers, which are counts
+/// and flags.
 template <class How, class T>
 void combine(T* out, const T* a, const T* b, std::int64_t count) {
   std::int64_t i = 0;
@@ -96,7 +97,8 @@ void apply(reduction how, V& a, const V& b) {
   return how == reduction::max ? take_max::apply(a, b) : take_min::apply(a, b);
 }
 
-/// The same for 16-bit floats: folded in float, rounded once. Widening and rounding outweigh the choice of the function.
+/// The same for 16-bit floats: folded in float, rounded once. Widening and rounding outweigh the choice of the
+/// function.
 template <class T>
 void fold_narrow_block(reduction how, void* to, const void* const* in, int inputs, std::int64_t count) {
   T* const out = static_cast<T*>(to);
@@ -124,8 +126,10 @@ void fold_narrow_block(reduction how, void* to, const void* const* in, int input
 inline void fold(dtype type, reduction how, const fold_range& range) {
   const auto width = static_cast<std::int64_t>(size_of(type));
   const fold_kernel kernel = visit_dtype(type, [&]<class T>() -> fold_kernel {
-    if constexpr (sizeof(T) == 2) return fold_narrow_block<T>;
-    else return fold_block<T>;
+    if constexpr (sizeof(T) == 2)
+      return fold_narrow_block<T>;
+    else
+      return fold_block<T>;
   });
   alignas(64) std::byte block[fold_block_bytes];
   const std::int64_t most = static_cast<std::int64_t>(fold_block_bytes) / width;
@@ -138,9 +142,12 @@ inline void fold(dtype type, reduction how, const fold_range& range) {
     const std::int64_t at = begin * width;
     for (int k = 0; k < range.inputs; ++k) in[k] = range.in[k] + range.from + at;
     // One input is rounded by nothing, but a NaN of 16 bits becomes a quiet one, as in a fold of several.
-    if (range.inputs == 1 && width != 2) std::memcpy(block, in[0], static_cast<std::size_t>(count * width));
-    else kernel(how, block, in, range.inputs, count);
-    for (int k = 0; k < range.outputs; ++k) copy(range.out[k] + range.to + at, block, count * width, range.around_cache);
+    if (range.inputs == 1 && width != 2)
+      std::memcpy(block, in[0], static_cast<std::size_t>(count * width));
+    else
+      kernel(how, block, in, range.inputs, count);
+    for (int k = 0; k < range.outputs; ++k)
+      copy(range.out[k] + range.to + at, block, count * width, range.around_cache);
   }
 }
 

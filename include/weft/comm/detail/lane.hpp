@@ -94,7 +94,8 @@ class lane final : public waitable {
       if (sources_[k].posted > ticket) continue;
       missing += text(missing.empty() ? "" : ", ", members_[k]);
     }
-    return text(describe(at(ticket).entries[m].what), " of group '", name_, "', which still has to be called by rank ", missing);
+    return text(describe(at(ticket).entries[m].what), " of group '", name_, "', which still has to be called by rank ",
+                missing);
   }
 
  private:
@@ -224,7 +225,8 @@ class lane final : public waitable {
 
   [[gnu::cold, gnu::noinline]] std::string mismatch(const slot& s, std::uint64_t ticket) const {
     const bool pair = s.entries[0].what.operation == verb::send;
-    std::string message = text("The ranks of group '", name_, "' disagree on their ", pair ? "exchange" : "collective", " number ", ticket, ":");
+    std::string message = text("The ranks of group '", name_, "' disagree on their ", pair ? "exchange" : "collective",
+                               " number ", ticket, ":");
     for (int m = 0; m < size(); ++m)  // members are named by their ranks in the world
       message += text(m == 0 ? " rank " : "; rank ", members_[m], " calls ", describe(s.entries[m].what));
     message += pair ? ". A send and the recv it meets must have the same size."

@@ -63,8 +63,8 @@ WEFT_INLINE void pack_square(const typename Units::source* from, std::int64_t ac
 
 /// The same at the edges: `rows` rows, `units` units holding k values. Compiled once for all widths.
 template <class Units>
-[[gnu::noinline]] inline void pack_edge(const typename Units::source* from, std::int64_t across, std::int64_t rows, std::int64_t units,
-                                        std::int64_t k, float* to, std::int64_t width) {
+[[gnu::noinline]] inline void pack_edge(const typename Units::source* from, std::int64_t across, std::int64_t rows,
+                                        std::int64_t units, std::int64_t k, float* to, std::int64_t width) {
   vec v[lanes] = {};
   for (std::int64_t i = 0; i < rows; ++i) v[i] = Units::along(from + i * across, k);
   transpose(v);

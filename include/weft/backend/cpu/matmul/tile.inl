@@ -41,8 +41,8 @@ WEFT_INLINE void prefetch(const Value* p, int count) {
 
 template <class Step, std::size_t... Row>
 WEFT_INLINE void product_rows(std::int64_t units, const char* a, std::int64_t a_row, std::int64_t a_unit, const char* b,
-                           std::int64_t b_unit, typename Step::value* c, std::int64_t c_row, bool accumulate,
-                           std::index_sequence<Row...>) {
+                              std::int64_t b_unit, typename Step::value* c, std::int64_t c_row, bool accumulate,
+                              std::index_sequence<Row...>) {
   using vector = typename Step::vector;
   using value = typename Step::value;
   constexpr int count = sizeof...(Row);

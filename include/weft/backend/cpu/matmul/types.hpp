@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+
 #include <weft/core/dtype.hpp>
 
 namespace weft::cpu::detail {

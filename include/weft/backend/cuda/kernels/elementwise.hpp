@@ -69,7 +69,8 @@ struct convert_kernel {
       pack<To, N> old{}, out;
       if (add) old = block.template load<N>(static_cast<const To*>(y) + i);
       for (int k = 0; k < N; ++k)
-        out.at[k] = block.template narrow<To>(add ? block.widen(in.at[k]) + block.widen(old.at[k]) : block.widen(in.at[k]));
+        out.at[k] =
+            block.template narrow<To>(add ? block.widen(in.at[k]) + block.widen(old.at[k]) : block.widen(in.at[k]));
       block.store(y + i, out);
     });
   }

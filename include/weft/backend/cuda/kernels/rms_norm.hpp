@@ -32,7 +32,8 @@ struct rms_norm_kernel {
       for_packs<pack_size<T>>(block.thread(), block.threads(), width, packed, [&]<int N>(int64 i) {
         const pack<T, N> p = block.template load<N>(px + i), w = block.template load<N>(weight + i);
         pack<T, N> out;
-        for (int k = 0; k < N; ++k) out.at[k] = block.template narrow<T>(block.widen(p.at[k]) * r * block.widen(w.at[k]));
+        for (int k = 0; k < N; ++k)
+          out.at[k] = block.template narrow<T>(block.widen(p.at[k]) * r * block.widen(w.at[k]));
         block.store(py + i, out);
       });
       if (rstd && block.thread() == 0) rstd[row] = r;
@@ -64,7 +65,8 @@ struct rms_norm_backward_kernel {
       const A r = rstd[row];
       A dot = 0;
       for_packs<pack_size<T>>(block.thread(), block.threads(), width, packed, [&]<int N>(int64 i) {
-        const pack<T, N> p = block.template load<N>(px + i), d = block.template load<N>(pd + i), w = block.template load<N>(weight + i);
+        const pack<T, N> p = block.template load<N>(px + i), d = block.template load<N>(pd + i),
+                         w = block.template load<N>(weight + i);
         for (int k = 0; k < N; ++k) {
           const A product = block.widen(d.at[k]) * block.widen(p.at[k]);
           dot += block.widen(w.at[k]) * product;
@@ -76,12 +78,13 @@ struct rms_norm_backward_kernel {
       T* pdx = dx + row * width;
       const A c = block_sum(block, dot, block.template shared<A>()) * r * r / static_cast<A>(width);
       for_packs<pack_size<T>>(block.thread(), block.threads(), width, packed, [&]<int N>(int64 i) {
-        const pack<T, N> p = block.template load<N>(px + i), d = block.template load<N>(pd + i), w = block.template load<N>(weight + i);
+        const pack<T, N> p = block.template load<N>(px + i), d = block.template load<N>(pd + i),
+                         w = block.template load<N>(weight + i);
         pack<T, N> old{}, out;
         if (add_dx) old = block.template load<N>(static_cast<const T*>(pdx) + i);
         for (int k = 0; k < N; ++k)
-          out.at[k] = block.template narrow<T>(block.widen(old.at[k]) +
-                                               r * (block.widen(w.at[k]) * block.widen(d.at[k]) - block.widen(p.at[k]) * c));
+          out.at[k] = block.template narrow<T>(
+              block.widen(old.at[k]) + r * (block.widen(w.at[k]) * block.widen(d.at[k]) - block.widen(p.at[k]) * c));
         block.store(pdx + i, out);
       });
     }

@@ -1,5 +1,5 @@
-// SwiGLU (Shazeer 2020), silu(gate) * up, and its backward, as kernel bodies. Invariant: each element is read by the thread
-// that writes it, before it writes, so the outcomes may lie where the inputs do.
+// SwiGLU (Shazeer 2020), silu(gate) * up, and its backward, as kernel bodies. Invariant: each element is read by the
+// thread that writes it, before it writes, so the outcomes may lie where the inputs do.
 #pragma once
 
 #include <weft/backend/cuda/kernel.hpp>
@@ -44,7 +44,8 @@ struct swiglu_backward_kernel {
   WEFT_ON_DEVICE void operator()(Block& block) const {
     using A = accumulate_t<T>;
     for_packs_of_grid<pack_size<T>>(block, n, packed, [&]<int N>(int64 i) {
-      const pack<T, N> g = block.template load<N>(gate + i), u = block.template load<N>(up + i), d = block.template load<N>(dy + i);
+      const pack<T, N> g = block.template load<N>(gate + i), u = block.template load<N>(up + i),
+                       d = block.template load<N>(dy + i);
       pack<T, N> old_gate{}, old_up{}, out_gate, out_up;
       if (add_gate) old_gate = block.template load<N>(static_cast<const T*>(dgate) + i);
       if (add_up) old_up = block.template load<N>(static_cast<const T*>(dup) + i);
