@@ -1,5 +1,5 @@
-// expect: weft: attention needs batch or heads sharded alike for queries, keys and values, and the sequence whole:
-// all_gather<axis> the sequence or all_to_all<heads, axis> it Queries would see only the keys of their own slice.
+// expect: weft: attention needs batch or heads sharded alike for queries, keys and values, and the sequence whole: all_gather<axis> the sequence or all_to_all<heads, axis> it
+// Queries would see only the keys of their own slice.
 #include <weft/weft.hpp>
 using namespace weft;
 

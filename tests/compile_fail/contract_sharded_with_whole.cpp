@@ -1,5 +1,5 @@
-// expect: weft: the contracted dimension is sharded on one side only: shard the other side the same way with split<dim,
-// axis>, or all_gather<axis> this one One side holds slices of the dimension that is summed, the other all of it.
+// expect: weft: the contracted dimension is sharded on one side only: shard the other side the same way with split<dim, axis>, or all_gather<axis> this one
+// One side holds slices of the dimension that is summed, the other all of it.
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,5 +1,5 @@
-// expect: weft: cross_entropy needs the tokens sharded alike in logits and targets: split<dim, axis> or
-// all_gather<axis> one of them The same number of tokens on each rank, but not the same ones.
+// expect: weft: cross_entropy needs the tokens sharded alike in logits and targets: split<dim, axis> or all_gather<axis> one of them
+// The same number of tokens on each rank, but not the same ones.
 #include <weft/weft.hpp>
 using namespace weft;
 

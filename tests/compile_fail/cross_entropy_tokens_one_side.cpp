@@ -1,5 +1,5 @@
-// expect: weft: cross_entropy needs the tokens sharded alike in logits and targets: split<dim, axis> or
-// all_gather<axis> one of them Each rank has the logits of its tokens and the targets of all.
+// expect: weft: cross_entropy needs the tokens sharded alike in logits and targets: split<dim, axis> or all_gather<axis> one of them
+// Each rank has the logits of its tokens and the targets of all.
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,5 +1,5 @@
-// expect: weft: a dimension is sharded over the same axes in another order on the two sides: order them alike,
-// outermost first The same number of elements, but not the same ones.
+// expect: weft: a dimension is sharded over the same axes in another order on the two sides: order them alike, outermost first
+// The same number of elements, but not the same ones.
 #include <weft/weft.hpp>
 using namespace weft;
 

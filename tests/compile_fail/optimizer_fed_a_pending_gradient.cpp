@@ -1,5 +1,5 @@
-// expect: weft: an optimizer takes gradients with nothing pending: all_reduce<axis> or reduce_scatter<dim, axis> it
-// first A replicated weight has a pending gradient: each rank would step by its own addend.
+// expect: weft: an optimizer takes gradients with nothing pending: all_reduce<axis> or reduce_scatter<dim, axis> it first
+// A replicated weight has a pending gradient: each rank would step by its own addend.
 #include <weft/weft.hpp>
 using namespace weft;
 

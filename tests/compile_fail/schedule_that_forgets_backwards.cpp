@@ -1,5 +1,5 @@
-// expect: weft: the pipeline schedule leaves a micro-batch out, does one twice or out of order, or its stages wait for
-// each other for ever The compiler follows the schedule on one, two and four stages.
+// expect: weft: the pipeline schedule leaves a micro-batch out, does one twice or out of order, or its stages wait for each other for ever
+// The compiler follows the schedule on one, two and four stages.
 #include <weft/weft.hpp>
 using namespace weft;
 

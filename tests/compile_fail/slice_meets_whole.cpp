@@ -1,5 +1,5 @@
-// expect: weft: a slice meets a whole value in a dimension that both have: split<dim, axis> the whole one or
-// all_gather<axis> the slice Both have seq, and one has only a slice of it.
+// expect: weft: a slice meets a whole value in a dimension that both have: split<dim, axis> the whole one or all_gather<axis> the slice
+// Both have seq, and one has only a slice of it.
 #include <weft/weft.hpp>
 using namespace weft;
 

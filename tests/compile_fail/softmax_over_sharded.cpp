@@ -1,5 +1,5 @@
-// expect: weft: softmax<dim>(x) needs the dimension whole on every rank: all_gather<axis> or all_to_all<dim, axis> it
-// first Each rank would normalise over its slice of the vocabulary alone.
+// expect: weft: softmax<dim>(x) needs the dimension whole on every rank: all_gather<axis> or all_to_all<dim, axis> it first
+// Each rank would normalise over its slice of the vocabulary alone.
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,5 +1,5 @@
-// expect: weft: a strategy names two communicators, or a type that fits no policy concept; see policy/ for what each
-// slot asks A type that fits no slot.
+// expect: weft: a strategy names two communicators, or a type that fits no policy concept; see policy/ for what each slot asks
+// A type that fits no slot.
 #include <weft/weft.hpp>
 using namespace weft;
 
