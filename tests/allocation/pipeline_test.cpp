@@ -1,7 +1,8 @@
-// As llama_test.cpp, over pipeline stages: activations handed on, backwards in two parts.
+// As llama_test.cpp, over pipeline stages: activations handed on, backwards whole and in two parts.
 #include <doctest/doctest.h>
 
 #include "allocation/training.hpp"
+#include "policy/in_parts.hpp"
 
 using namespace weft;
 using namespace weft_test;
@@ -19,6 +20,10 @@ const llama_config tiny{.layers = 4,
 
 TEST_CASE("a step of a pipeline allocates nothing on any stage") {
   check_takes_nothing<llama<strategy<mesh<pp, dp>, zero1>>>({.dp = 2, .pp = 2}, tiny);
+}
+
+TEST_CASE("a step of a pipeline whose backwards are in two parts allocates nothing on any stage") {
+  check_takes_nothing<llama<strategy<mesh<pp, dp>, zero1, checkpoint_full, in_parts>>>({.dp = 2, .pp = 2}, tiny);
 }
 
 TEST_CASE("a step of a pipeline that recomputes selectively allocates nothing on any stage") {

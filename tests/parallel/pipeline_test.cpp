@@ -1,10 +1,11 @@
-// A pipeline equals one rank: the stages' hand-over, the backward in two parts, embeddings tied across the two ends;
-// alone and under data, tensor and sequence parallelism and sharded storage.
+// A pipeline equals one rank: the stages' hand-over, backwards whole and in two parts, embeddings tied across the two
+// ends; alone and under data, tensor and sequence parallelism and sharded storage.
 #include "parallel/gpt2.hpp"
+#include "policy/in_parts.hpp"
 
 namespace {
 using namespace weft;
-using weft_test::fp64_gradient, weft_test::fp64_loss;
+using weft_test::fp64_gradient, weft_test::fp64_loss, weft_test::in_parts;
 
 struct stages_case {
   weft::degrees degrees;
@@ -44,18 +45,27 @@ TEST_CASE("a pipeline equals one rank: zero3, recomputation, sequence parallelis
 TEST_CASE("bug: embeddings tied across a pipeline's ends get the gradient of one end (zero2)") {
   check_llama<zero2>(true);
 }
+TEST_CASE("a pipeline whose backwards are in two parts equals one rank: zero2, tied embeddings") {
+  check_llama<zero2, in_parts>(true);
+}
+TEST_CASE("a pipeline whose backwards are in two parts equals one rank: zero3, recomputation, sequence parallelism") {
+  check_llama<zero3, checkpoint_full, sequence_parallel, in_parts>(false);
+}
 
 TEST_CASE("a pipeline equals one rank: gpt2 with dropout, whose masks are the same on every stage") {
   gpt2_config c = weft_test::small_gpt2;
   c.layers = 4;
   const weft_test::plan p{.batch = 4, .steps = 3, .micro_batches = 3};
-  using S = strategy<mesh<dp, tp, pp>, fp64, zero1, sequence_parallel>;
   const auto serial =
       weft_test::without_key_biases(weft_test::train_model<gpt2<strategy<mesh<>, fp64>>>({}, c, p), fp64_gradient);
-  for (const degrees& d : {degrees{.pp = 4}, degrees{.dp = 2, .tp = 2, .pp = 2}})
+  const auto check = [&]<class S>(const degrees& d) {
     weft_test::check_equal(serial,
                            weft_test::without_key_biases(weft_test::train_model<gpt2<S>>(d, c, p), fp64_gradient),
                            fp64_loss, fp64_gradient);
+  };
+  using all = mesh<dp, tp, pp>;
+  check.operator()<strategy<all, fp64, zero1, sequence_parallel>>({.pp = 4});
+  check.operator()<strategy<all, fp64, zero1, sequence_parallel, in_parts>>({.dp = 2, .tp = 2, .pp = 2});
 }
 
 TEST_CASE(

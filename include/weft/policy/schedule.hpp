@@ -29,7 +29,8 @@ concept schedule_policy = requires(int n, void (*emit)(pipeline_action)) {
 
 /// One forward, one backward (Narayanan et al. 2019; 2021): stage r begins with stages - r - 1 forwards, so that it
 /// never holds the activations of more than stages - r micro-batches. Idle: (stages - 1) / micro_batches of the ideal
-/// time. Gradients of weights come after those of inputs have been handed on, so that the stage before waits less.
+/// time. Backwards are whole, since one in two parts keeps what a whole one frees on its way: every gradient of an
+/// activation, and under recomputation everything that was computed again.
 struct one_f_one_b {
   static constexpr std::string_view name = "one_f_one_b";
 
@@ -39,13 +40,7 @@ struct one_f_one_b {
     const int ahead = stages - stage - 1;
     for (int m = 0; m < micro_batches + ahead; ++m) {
       if (m < micro_batches) emit(pipeline_action{forward, m});
-      if (m < ahead) continue;
-      if (stage == 0) {
-        emit(pipeline_action{backward, m - ahead});
-      } else {
-        emit(pipeline_action{backward_inputs, m - ahead});
-        emit(pipeline_action{backward_weights, m - ahead});
-      }
+      if (m >= ahead) emit(pipeline_action{backward, m - ahead});
     }
   }
 };
