@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <vector>
 
 #include <weft/autograd/backward.hpp>
 #include <weft/nn/decoder.hpp>
@@ -46,7 +47,7 @@ constexpr bool can_be_followed() {
   if constexpr (Stages)
     return sound_schedule<P, 1, 2> && sound_schedule<P, 2, 1> && sound_schedule<P, 4, 6>;
   else
-    return true;
+    return sound_schedule<P, 1, 2>;
 }
 
 }  // namespace detail
@@ -83,12 +84,18 @@ class pipeline {
 
   /// A step: read(m) gives micro-batch m, with `tokens` and `targets`; its loss is multiplied by `seed` for the
   /// backward, after which done(m) is called. Every stage reads every micro-batch. Returns this rank's addends of the
-  /// loss (see `finished`).
+  /// loss (see `finished`). Throws, before it begins, when the schedule doesn't do all that such a step takes on every
+  /// stage, and at its end, when it did something else on this one.
   template <class Read, class Done>
   loss_sums train(int micro_batches, double seed, Read&& read, Done&& done) {
+    check_schedule(micro_batches);
+    for (flight& f : flights_) f.forget();  // of a step that ended with an error
     loss_sums sums;
+    stage_progress so_far;
     schedule::order(stage_.index, stage_.count, micro_batches, [&](pipeline_action a) {
       using enum pipeline_action::kind;
+      if (a.micro_batch >= micro_batches || !so_far.take(a))
+        refuse({schedule_fault::kind::not_due, stage_.index, a}, micro_batches);
       const scoped_span whole(ctx_.spans, "micro-batch", a.micro_batch);
       if (a.what == forward) return run_forward(begin(a.micro_batch), read(a.micro_batch), sums);
       flight& f = find(a.micro_batch);
@@ -108,6 +115,7 @@ class pipeline {
       f.micro_batch = -1;
       done(a.micro_batch);
     });
+    if (const schedule_fault f = detail::left_out(stage_.index, so_far, micro_batches)) refuse(f, micro_batches);
     for (flight& f : flights_) f.sent.wait();
     return sums;
   }
@@ -133,6 +141,15 @@ class pipeline {
     stream in, out;  // where a neighbour's end them
     loss_type loss;
     request sent;  // on, and later back
+
+    void forget() {
+      sent.wait();
+      if (micro_batch < 0) return;
+      recorded.clear();
+      in = out = stream();
+      loss = {};
+      micro_batch = -1;
+    }
   };
 
   stage_place stage() const {
@@ -142,11 +159,28 @@ class pipeline {
       return {};
   }
 
+  // The compiler has tried a few sizes; this is the step's own.
+  void check_schedule(int micro_batches) {
+    if (micro_batches == checked_) return;
+    require(micro_batches >= 1, "a step of ", micro_batches, " micro-batches trains nothing; it has at least 1");
+    const auto n = static_cast<std::size_t>(stage_.count);
+    std::vector<pipeline_action> list(n * 3 * static_cast<std::size_t>(micro_batches));
+    std::vector<int> length(n), next(n);
+    std::vector<stage_progress> done(n);
+    if (const schedule_fault f =
+            detail::follow<schedule>(stage_.count, micro_batches, list.data(), length.data(), next.data(), done.data()))
+      refuse(f, micro_batches);
+    checked_ = micro_batches;
+  }
+  [[noreturn]] void refuse(const schedule_fault& f, int micro_batches) const {
+    detail::fail_of_schedule(schedule::name, f, stage_.count, micro_batches);
+  }
+
   flight& find(int micro_batch) {
     for (flight& f : flights_)
       if (f.micro_batch == micro_batch) return f;
     fail("micro-batch ", micro_batch, " is not in flight on stage ", stage_.index, ": the schedule ",
-         std::string(schedule::name), " is wrong");
+         std::string_view(schedule::name), " takes it back before it went forward");
   }
   flight& begin(int micro_batch) {
     for (flight& f : flights_)
@@ -222,6 +256,7 @@ class pipeline {
   std::conditional_t<staged, Model&, detail::only_stage<Model>> model_;
   stage_place stage_;
   std::deque<flight> flights_;
+  int checked_ = -1;  // micro-batches of a step that the schedule is known to do whole
 };
 
 }  // namespace weft
