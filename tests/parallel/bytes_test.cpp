@@ -201,6 +201,7 @@ void check(shape_of_run r) {
     const auto [stage, part] = place[static_cast<std::size_t>(rank)];
     traffic expected = formula(r, stage, part), found;
     for (auto& entry : expected) entry.second.calls *= steps, entry.second.bytes *= steps;
+    expected.add("all_reduce", "world", ranks, 8 * (r.axes + (r.pp > 1)));  // once: which axes the norm's sums cross
     for (const trace_total& t : log.totals(rank)) {
       found[{t.operation, t.axis}] = {t.calls, t.bytes};
       auto& sum = over_all[{t.operation, t.axis}];
@@ -222,7 +223,8 @@ void check(shape_of_run r) {
   // Of P ranks' buffers, 1 - 1/P comes from others: once where pieces are gathered or summed, twice where both.
   for (const auto& entry : over_all) {
     if (entry.first.first == "send" || entry.first.first == "recv") continue;  // what is received is the buffer
-    const std::int64_t p = mesh.of(entry.first.second), ways = entry.first.first == "all_reduce" ? 2 : 1;
+    const std::int64_t p = entry.first.second == "world" ? ranks : mesh.of(entry.first.second),
+                       ways = entry.first.first == "all_reduce" ? 2 : 1;
     CHECK(entry.second.second * p == ways * (p - 1) * entry.second.first);
   }
 }

@@ -32,13 +32,14 @@ class gradient_norm_parts {
   }
 
   /// Sum over all parameters, each finished over its axes. The same on every rank. Ranks of different stages may have
-  /// added different parameters; those of one stage, the same ones. Cost: an all-reduce of 2^axes numbers for each axis
-  /// used.
+  /// added different parameters, or none; those of one stage, the same ones. Cost: an all-reduce of 2^axes numbers for
+  /// each axis that any rank's parameter is sharded over; the first time one more, which finds out which those are.
   double total() {
+    agree_on_axes();
     sums_.resize(squares_.size());
     std::size_t bit = 1;
     for (const axis_group& g : ctx_.axes()) {
-      axis_group* group = axes_ & bit ? ctx_.group(g.axis) : nullptr;
+      axis_group* group = agreed_ & bit ? ctx_.group(g.axis) : nullptr;
       if (group) {
         group->comm
             .all_reduce(squares_.data(), sums_.data(), static_cast<std::int64_t>(sums_.size()), dtype::f64,
@@ -55,9 +56,23 @@ class gradient_norm_parts {
   }
 
  private:
+  // Which axes take part has to be the same on every rank, and a stage knows its own parameters only.
+  void agree_on_axes() {
+    if (has_agreed_) return;
+    std::vector<double> used;
+    for (std::size_t bit = 1; used.size() < ctx_.axes().size(); bit *= 2) used.push_back(axes_ & bit ? 1 : 0);
+    if (ctx_.size() > 1)
+      ctx_.world
+          .all_reduce(used.data(), used.data(), static_cast<std::int64_t>(used.size()), dtype::f64, reduction::max)
+          .wait();
+    for (std::size_t i = 0; i < used.size(); ++i) agreed_ |= std::size_t(used[i] > 0) << i;
+    has_agreed_ = true;
+  }
+
   context& ctx_;
   std::vector<double> squares_, sums_;  // by the set of axes that a parameter is sharded over, one bit an axis
-  std::size_t axes_ = 0;
+  std::size_t axes_ = 0, agreed_ = 0;   // over which parameters are sharded: on this rank, on any
+  bool has_agreed_ = false;
 };
 
 }  // namespace weft
