@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # compile_fail.sh COMPILER PRECOMPILED FILE: one wrong program and the sentence that the compiler must answer.
 # FILE begins with one or more lines `// expect: SENTENCE`; the wrong lines stand in `#ifdef WRONG`, the right ones in
-# its `#else`. The right version must compile, without warnings. The wrong one (-DWRONG) must not, and every SENTENCE
-# must stand in the compiler's output, word for word. PRECOMPILED is a header that includes <weft/weft.hpp> with its
+# its `#else`. The right version must compile, without warnings. The wrong one (-DWRONG) must not: the first SENTENCE
+# must stand in the compiler's first error, word for word, the others in its output, and that is 40 lines at most.
+# Several wrong versions of one kind: `#if WRONG == 1 ... #elif WRONG == 2 ...` within `#ifdef WRONG`, each of which is
+# compiled (nvcc: the first). PRECOMPILED is a header that includes <weft/weft.hpp> with its
 # precompiled form beside it, or ''; it is used only for a FILE that includes <weft/weft.hpp>.
 # nvcc compiles FILE as CUDA, up to the host compiler's turn: its own front end has to answer.
 set -euo pipefail
@@ -39,13 +41,25 @@ if ! "${command[@]}" "${strict[@]}" "$file" >"$out" 2>&1; then
   head -n 100 "$out"
   exit 1
 fi
-if "${command[@]}" -DWRONG "$file" >"$out" 2>&1; then
-  echo "$file: the wrong version compiles (${command[*]} -DWRONG)"
-  exit 1
-fi
-for sentence in "${sentences[@]}"; do
-  if ! grep -qF -- "$sentence" "$out"; then
-    echo "$file: the wrong version is refused, but not with: $sentence"
+ways=$(grep -cE '^#(el)?if WRONG ==' "$file" || true)
+[ "$ways" -gt 0 ] && [ "$(basename "$compiler")" != nvcc ] || ways=1
+for ((way = 1; way <= ways; ++way)); do
+  if "${command[@]}" -DWRONG=$way "$file" >"$out" 2>&1; then
+    echo "$file: the wrong version compiles (${command[*]} -DWRONG=$way)"
+    exit 1
+  fi
+  fault=
+  for sentence in "${sentences[@]}"; do
+    grep -qF -- "$sentence" "$out" || fault="but not with: $sentence"
+  done
+  if [ -z "$fault" ] && ! grep -m1 'error' "$out" | grep -qF -- "${sentences[0]}"; then
+    fault="but the first error is not: ${sentences[0]}"
+  fi
+  if [ -z "$fault" ] && [ "$(wc -l <"$out")" -gt 40 ]; then
+    fault="but in $(wc -l <"$out") lines, more than 40"
+  fi
+  if [ -n "$fault" ]; then
+    echo "$file: the wrong version is refused (-DWRONG=$way), $fault"
     echo "The compiler said:"
     head -n 100 "$out"
     exit 1

@@ -78,7 +78,13 @@ program() { # EXPECTATION WRONG-LINE RIGHT-LINE
 program '// expect: one is not two' 'static_assert(1 == 2, "one is not two");' 'static_assert(1 == 1, "one is one");'
 accepts wrong
 program '// expect: one is not three' 'static_assert(1 == 2, "one is not two");' 'int x;'
-refuses 'refused, but not with: one is not three' wrong
+refuses 'but not with: one is not three' wrong
+program '// expect: one is not two' 'int y = x; static_assert(1 == 2, "one is not two");' 'int x;'
+refuses 'but the first error is not: one is not two' wrong
+program '// expect: one is not two' "$(printf 'static_assert(1 == 2, "one is not two");\n%s' "$(printf '#warning more\n%.0s' {1..40})")" 'int x;'
+refuses 'lines, more than 40' wrong
+program '// expect: one is not two' "$(printf '#if WRONG == 1\nstatic_assert(1 == 2, "one is not two");\n#elif WRONG == 2\nint x;\n#endif')" 'int x;'
+refuses '-DWRONG=2)' wrong
 program '// expect: one is not two' 'int x;' 'int x;'
 refuses 'the wrong version compiles' wrong
 program '// expect: one is not two' 'static_assert(1 == 2, "one is not two");' 'int x = y;'

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <weft/core/layout.hpp>
+#include <weft/tensor/another_type.hpp>
 #include <weft/tensor/value.hpp>
 
 namespace weft {
@@ -26,7 +27,15 @@ class basic_tensor : public value {
   using gradient_type = basic_tensor<T, Dims, dual_layout<Layout>, Backend>;
 
   basic_tensor() = default;
-  explicit basic_tensor(value v) : value(std::move(v)) {}
+  /// What an operator made. Exactly a value: a tensor, which is one too, never becomes another tensor this way.
+  template <std::same_as<value> V = value>
+  explicit basic_tensor(V v) : value(std::move(v)) {}
+  /// Refused, with the operator that makes this type from that one. Not explicit, so that `T y = x` is told as well.
+  template <class U, class D, class L, class B>
+  basic_tensor(const basic_tensor<U, D, L, B>&) {
+    using found = decltype(detail::difference_of<basic_tensor<U, D, L, B>, basic_tensor>());
+    detail::refuse_made_from<found::how, typename found::what>();
+  }
 
   /// Extent of dimension D in this rank's share.
   template <dimension D>

@@ -1,0 +1,54 @@
+// What a refused program is refused for, as types: both compilers print a static_assert's condition, and it reads
+// `none<pending_sum_over<tp>>`, beside the sentence that says what to write.
+// Invariant: `none<W>` is true of a W without arguments, and of nothing else.
+#pragma once
+
+#include <weft/core/layout.hpp>
+
+namespace weft {
+
+/// A sum is pending over these axes: each of their ranks holds one addend.
+template <class... Axes>
+struct pending_sum_over {};
+/// Sharded over these axes: each of their ranks holds a slice.
+template <class... Axes>
+struct sharded_over {};
+/// Whole on every rank of these axes; invariant there; replicate there.
+template <class... Axes>
+struct whole_over {};
+template <class... Axes>
+struct invariant_over {};
+template <class... Axes>
+struct replicated_over {};
+/// Made from a tensor that differs in this.
+template <class... What>
+struct made_from {};
+
+namespace detail {
+
+template <class What>
+inline constexpr bool none = false;
+template <template <class...> class What>
+inline constexpr bool none<What<>> = true;
+
+// The first of two lists of axes as W<...>: those on which layout L holds K.
+template <template <class...> class W, class L, holds K, class Axes>
+struct axes_holding;
+template <template <class...> class W, class L, holds K, class... As>
+struct axes_holding<W, L, K, list<As...>> {
+  template <class... Bs>
+  static W<Bs...> as(list<Bs...>);
+  using type =
+      decltype(as(typename join_lists<std::conditional_t<state_on<L, As>.kind == K, list<As>, list<>>...>::type{}));
+};
+
+}  // namespace detail
+
+/// The sums pending in a layout: `pending_sum_over<tp>`, or without an argument.
+template <class L>
+using pending_in = typename detail::axes_holding<pending_sum_over, L, holds::partial, axes_of<L>>::type;
+/// The axes over which a layout shards: `sharded_over<dp>`, or without an argument.
+template <class L>
+using sharded_in = typename detail::axes_holding<sharded_over, L, holds::shard, axes_of<L>>::type;
+
+}  // namespace weft
