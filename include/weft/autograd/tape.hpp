@@ -43,9 +43,11 @@ class tape_node {
     const item& s = saved_[i];
     return s.live && s.live->live ? *s.live->live : s.data;
   }
-  /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it.
+  /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it. Where the vjp
+  /// is called for another part later, the array stays.
   array take_saved(int i) {
-    return saved_[i].live || part_ == backward_part::inputs ? saved(i) : std::move(saved_[i].data);
+    const bool again = part_ == backward_part::inputs && wants(true);
+    return saved_[i].live || again ? saved(i) : std::move(saved_[i].data);
   }
   [[gnu::noinline]] void save(const value& v) {
     saved_[saved_count_++] = {v.data, v.slot && v.slot->live ? v.slot : ref<slot>()};

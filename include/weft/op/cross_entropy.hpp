@@ -136,7 +136,9 @@ struct cross_entropy_rule<X, Y, list<As...>> {
 /// [...] of int32 global ids; a negative target is left out, one beyond the vocabulary is an error. Placement: the
 /// vocabulary sharded (its padding, if any, counts for nothing) or whole; tokens sharded alike on both, which leaves
 /// both sums pending. Sums in accumulate_t<T>. Cost: two reads of the logits; over a sharded vocabulary two
-/// all-reduces, of [tokens] and [2 tokens]. Source: Shoeybi et al. 2019, section 3.
+/// all-reduces, of [tokens] and [2 tokens]. Their gradient is written over the logits where nobody else holds them by
+/// then: who has given them a name says cross_entropy(std::move(logits), targets). Source: Shoeybi et al. 2019,
+/// section 3.
 template <any_tensor X, any_tensor Y>
 auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options options = {}) {
   using in = dims_of<X>;
@@ -172,6 +174,15 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
       return out;
     }(in{});
   }
+}
+
+/// The same of logits that nobody else needs: an operator's output, or std::move(logits). They are empty afterwards.
+template <any_tensor X, any_tensor Y>
+requires(!std::is_reference_v<X> && !std::is_const_v<X>) auto cross_entropy(X&& logits, const Y& targets,
+                                                                            cross_entropy_options options = {}) {
+  const X taken = std::move(logits);
+  logits = X();
+  return cross_entropy(taken, targets, options);
 }
 
 }  // namespace weft
