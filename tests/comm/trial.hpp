@@ -134,6 +134,8 @@ class trial {
     out_.assign(expected_.size() + 64, std::byte{0x5a});  // with a border that must stay
     place_ = out_.data();
     const std::byte* in = in_.data();
+    const auto purpose = static_cast<std::int64_t>(choice_.seed % 1000);
+    const weft::collective_label label{"a trial's", "numbers", "the laws", purpose};
     if (choice_.in_place && choice_.what == kind::all_reduce) place_ = in_.data();
     if (choice_.in_place && choice_.what == kind::reduce_scatter) place_ = in_.data() + rank_ * n * width;
     if (choice_.in_place && choice_.what == kind::all_gather) {
@@ -142,27 +144,27 @@ class trial {
     }
     switch (choice_.what) {
       case kind::all_reduce:
-        first_ = c.all_reduce(in, place_, n, choice_.type, choice_.how);
+        first_ = c.all_reduce(in, place_, n, choice_.type, choice_.how, label);
         break;
       case kind::reduce_scatter:
-        first_ = c.reduce_scatter(in, place_, n, choice_.type, choice_.how);
+        first_ = c.reduce_scatter(in, place_, n, choice_.type, choice_.how, label);
         break;
       case kind::all_gather:
-        first_ = c.all_gather(in, place_, n);
+        first_ = c.all_gather(in, place_, n, label);
         break;
       case kind::all_to_all:
-        first_ = c.all_to_all(in, place_, n);
+        first_ = c.all_to_all(in, place_, n, label);
         break;
       case kind::broadcast:
         place_ = in_.data();
-        first_ = c.broadcast(place_, n, choice_.root);
+        first_ = c.broadcast(place_, n, choice_.root, label);
         break;
       case kind::ring:
-        first_ = c.send(in, n, (rank_ + 1) % ranks_);
-        second_ = c.recv(place_, n, (rank_ + ranks_ - 1) % ranks_);
+        first_ = c.send(in, n, (rank_ + 1) % ranks_, label);
+        second_ = c.recv(place_, n, (rank_ + ranks_ - 1) % ranks_, label);
         break;
       case kind::barrier:
-        first_ = c.barrier();
+        first_ = c.barrier(label);
         break;
     }
   }

@@ -38,25 +38,31 @@ class unsteady {
   unsteady(C under, std::uint32_t seed) : under_(under), state_(seed) {}
   int rank() const { return under_.rank(); }
   int size() const { return under_.size(); }
-  request all_reduce(const void* in, void* out, std::int64_t n, dtype type, reduction how) {
-    return wait(), under_.all_reduce(in, out, n, type, how);
+  request all_reduce(const void* in, void* out, std::int64_t n, dtype type, reduction how,
+                     const collective_label& label = {}) {
+    return wait(), under_.all_reduce(in, out, n, type, how, label);
   }
-  request all_gather(const void* in, void* out, std::int64_t bytes) {
-    return wait(), under_.all_gather(in, out, bytes);
+  request all_gather(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
+    return wait(), under_.all_gather(in, out, bytes, label);
   }
-  request reduce_scatter(const void* in, void* out, std::int64_t n, dtype type, reduction how) {
-    return wait(), under_.reduce_scatter(in, out, n, type, how);
+  request reduce_scatter(const void* in, void* out, std::int64_t n, dtype type, reduction how,
+                         const collective_label& label = {}) {
+    return wait(), under_.reduce_scatter(in, out, n, type, how, label);
   }
-  request all_to_all(const void* in, void* out, std::int64_t bytes) {
-    return wait(), under_.all_to_all(in, out, bytes);
+  request all_to_all(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
+    return wait(), under_.all_to_all(in, out, bytes, label);
   }
-  request broadcast(void* buffer, std::int64_t bytes, int root) {
-    return wait(), under_.broadcast(buffer, bytes, root);
+  request broadcast(void* buffer, std::int64_t bytes, int root, const collective_label& label = {}) {
+    return wait(), under_.broadcast(buffer, bytes, root, label);
   }
-  request send(const void* in, std::int64_t bytes, int to) { return wait(), under_.send(in, bytes, to); }
-  request recv(void* out, std::int64_t bytes, int from) { return wait(), under_.recv(out, bytes, from); }
-  request barrier() { return wait(), under_.barrier(); }
-  unsteady split(int color, int key, const char* label) { return {under_.split(color, key, label), state_ + 1}; }
+  request send(const void* in, std::int64_t bytes, int to, const collective_label& label = {}) {
+    return wait(), under_.send(in, bytes, to, label);
+  }
+  request recv(void* out, std::int64_t bytes, int from, const collective_label& label = {}) {
+    return wait(), under_.recv(out, bytes, from, label);
+  }
+  request barrier(const collective_label& label = {}) { return wait(), under_.barrier(label); }
+  unsteady split(int color, int key, const char* name) { return {under_.split(color, key, name), state_ + 1}; }
   template <class F>
   static void launch(int ranks, F&& f) {
     C::launch(ranks, [&](C& world) {

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 
+#include "weft/comm/label.hpp"
 #include "weft/comm/request.hpp"
 #include "weft/core/dtype.hpp"
 
@@ -25,6 +26,9 @@ constexpr const char* name_of(reduction how) {
 /// call the same collectives in the same order; requests may be waited for in any order. One thread at a time uses a
 /// rank.
 ///
+/// Every operation but split takes one argument more, the last: a `collective_label`, what it is for; `= {}` by
+/// default. What the label names lives as long as the buffers. Where a communicator can, it compares the ranks' labels.
+///
 ///     all_reduce(in, out, count, type, how)      in, out: count elements; in == out allowed
 ///     all_gather(in, out, bytes)                 out: size()*bytes in rank order; in may be out + rank()*bytes
 ///     reduce_scatter(in, out, count, type, how)  in: size()*count elements; out: count; out may be in + rank()*count
@@ -32,24 +36,24 @@ constexpr const char* name_of(reduction how) {
 ///     broadcast(buffer, bytes, root)             every rank's buffer becomes root's
 ///     send(in, bytes, to), recv(out, bytes, from)  matched in order for each pair of ranks
 ///     barrier()                                  completes once every rank has called it
-///     split(color, key, label)                   blocking; the ranks of equal color, ordered by (key, rank); the label
-///                                                names the new group in errors and traces ("tp")
+///     split(color, key, name)                    blocking; the ranks of equal color, ordered by (key, rank); the name
+///                                                is the new group's in errors and traces ("tp")
 ///
 /// Buffers that overlap in other ways than those allowed are an error of the caller.
 template <class C>
 concept communicator = requires(C c, const C& shared, const void* in, void* out, std::int64_t count, dtype type,
-                                reduction how, int peer, const char* label) {
+                                reduction how, int peer, const char* name, const collective_label& label) {
   { shared.rank() } -> std::same_as<int>;
   { shared.size() } -> std::same_as<int>;
-  { c.all_reduce(in, out, count, type, how) } -> std::same_as<request>;
-  { c.all_gather(in, out, count) } -> std::same_as<request>;
-  { c.reduce_scatter(in, out, count, type, how) } -> std::same_as<request>;
-  { c.all_to_all(in, out, count) } -> std::same_as<request>;
-  { c.broadcast(out, count, peer) } -> std::same_as<request>;
-  { c.send(in, count, peer) } -> std::same_as<request>;
-  { c.recv(out, count, peer) } -> std::same_as<request>;
-  { c.barrier() } -> std::same_as<request>;
-  { c.split(peer, peer, label) } -> std::same_as<C>;
+  { c.all_reduce(in, out, count, type, how, label) } -> std::same_as<request>;
+  { c.all_gather(in, out, count, label) } -> std::same_as<request>;
+  { c.reduce_scatter(in, out, count, type, how, label) } -> std::same_as<request>;
+  { c.all_to_all(in, out, count, label) } -> std::same_as<request>;
+  { c.broadcast(out, count, peer, label) } -> std::same_as<request>;
+  { c.send(in, count, peer, label) } -> std::same_as<request>;
+  { c.recv(out, count, peer, label) } -> std::same_as<request>;
+  { c.barrier(label) } -> std::same_as<request>;
+  { c.split(peer, peer, name) } -> std::same_as<C>;
 };
 
 /// The communicator policy: a communicator that also starts its ranks. `C::launch(ranks, f)` runs `f(C& world)` on

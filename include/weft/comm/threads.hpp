@@ -65,42 +65,46 @@ class threads {
   int rank() const { return rank_; }
   int size() const { return group_->size(); }
 
-  request all_reduce(const void* in, void* out, std::int64_t count, dtype type, reduction how) {
+  request all_reduce(const void* in, void* out, std::int64_t count, dtype type, reduction how,
+                     const collective_label& label = {}) {
     detail::check_buffers("all_reduce", in, out, count);
-    return post({in, out, count, detail::verb::all_reduce, type, how});
+    return post({in, out, count, detail::verb::all_reduce, label, type, how});
   }
-  request all_gather(const void* in, void* out, std::int64_t bytes) {
+  request all_gather(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
     detail::check_buffers("all_gather", in, out, bytes);
-    return post({in, out, bytes, detail::verb::all_gather});
+    return post({in, out, bytes, detail::verb::all_gather, label});
   }
-  request reduce_scatter(const void* in, void* out, std::int64_t count, dtype type, reduction how) {
+  request reduce_scatter(const void* in, void* out, std::int64_t count, dtype type, reduction how,
+                         const collective_label& label = {}) {
     detail::check_buffers("reduce_scatter", in, out, count);
-    return post({in, out, count, detail::verb::reduce_scatter, type, how});
+    return post({in, out, count, detail::verb::reduce_scatter, label, type, how});
   }
-  request all_to_all(const void* in, void* out, std::int64_t bytes) {
+  request all_to_all(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
     detail::check_buffers("all_to_all", in, out, bytes);
     require(in != out || bytes == 0 || size() == 1, "all_to_all can't work in place; give it a second buffer.");
-    return post({in, out, bytes, detail::verb::all_to_all});
+    return post({in, out, bytes, detail::verb::all_to_all, label});
   }
-  request broadcast(void* buffer, std::int64_t bytes, int root) {
+  request broadcast(void* buffer, std::int64_t bytes, int root, const collective_label& label = {}) {
     detail::check_buffers("broadcast", buffer, buffer, bytes);
     detail::check_peer("broadcast", root, size());
-    return post({buffer, buffer, bytes, detail::verb::broadcast, dtype::u8, reduction::sum, root});
+    return post({buffer, buffer, bytes, detail::verb::broadcast, label, dtype::u8, reduction::sum, root});
   }
-  request send(const void* in, std::int64_t bytes, int to) {
+  request send(const void* in, std::int64_t bytes, int to, const collective_label& label = {}) {
     detail::check_buffers("send", in, in, bytes);
     detail::check_peer("send", to, size());
-    return group_->pair(rank_, to).post(0, {in, nullptr, bytes, detail::verb::send});
+    return group_->pair(rank_, to).post(0, {in, nullptr, bytes, detail::verb::send, label});
   }
-  request recv(void* out, std::int64_t bytes, int from) {
+  request recv(void* out, std::int64_t bytes, int from, const collective_label& label = {}) {
     detail::check_buffers("recv", out, out, bytes);
     detail::check_peer("recv", from, size());
-    return group_->pair(from, rank_).post(1, {nullptr, out, bytes, detail::verb::recv});
+    return group_->pair(from, rank_).post(1, {nullptr, out, bytes, detail::verb::recv, label});
   }
-  request barrier() { return post({}); }
+  request barrier(const collective_label& label = {}) {
+    return post({nullptr, nullptr, 0, detail::verb::barrier, label});
+  }
 
   /// A split is meant for setting up: its groups live until launch returns.
-  [[gnu::cold, gnu::noinline]] threads split(int color, int key, const char* label) {
+  [[gnu::cold, gnu::noinline]] threads split(int color, int key, const char* name) {
     struct choice {
       int color, key;
     };
@@ -123,7 +127,7 @@ class threads {
     detail::thread_group* made = nullptr;
     if (my_rank == 0) {
       detail::hub& owner = group_->owner();
-      auto group = std::make_unique<detail::thread_group>(owner, std::move(members), label);
+      auto group = std::make_unique<detail::thread_group>(owner, std::move(members), name);
       const std::lock_guard lock(owner.mutex());
       made = &owner.keep(std::move(group));
     }

@@ -10,13 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "weft/comm/label.hpp"
 #include "weft/comm/request.hpp"
 
 namespace weft {
 
 struct trace_event {
   const char* operation = "";  // "all_reduce", ...
-  std::string axis;            // the label of the group, "world" if it was never split
+  std::string axis;            // the name of the group, "world" if it was never split
+  std::string label;           // what it is for (text_of), "weights of layer 3"; may be empty
   /// The larger of this rank's two buffers.
   std::int64_t bytes = 0;
   /// What this rank receives from others when each pair exchanges just what it must. In an all_reduce of n elements
@@ -25,6 +27,7 @@ struct trace_event {
   /// (P-1)/P of the full size; in broadcast (but on the root) and recv all of it; in send and barrier nothing.
   std::int64_t wire_bytes = 0;
   double begin_us = 0;  // microseconds since the log was made: the call
+  double wait_us = -1;  // when wait was called; -1 if it was not
   double end_us = -1;   // when wait returned, or test said true; -1 if neither did
 };
 
@@ -43,11 +46,11 @@ class trace_recorder final : public completion {
 
   /// Times `start()`, which returns the inner request.
   template <class Start>
-  request record(const char* operation, const std::string& axis, std::int64_t bytes, std::int64_t wire_bytes,
-                 const Start& start) {
+  request record(const char* operation, const std::string& axis, const collective_label& label, std::int64_t bytes,
+                 std::int64_t wire_bytes, const Start& start) {
     if (paused) return start();
     const std::size_t index = events.size();
-    events.push_back({operation, axis, bytes, wire_bytes, now(), -1});
+    events.push_back({operation, axis, text_of(label), bytes, wire_bytes, now()});
     if (free_.empty()) {
       free_.push_back(open_.size());
       open_.emplace_back();
@@ -61,8 +64,10 @@ class trace_recorder final : public completion {
 
   void wait(std::uint64_t ticket) override {
     request inner = close(ticket);
+    const std::size_t event = open_[ticket].event;
+    events[event].wait_us = now();
     inner.wait();
-    events[open_[ticket].event].end_us = now();
+    events[event].end_us = now();
   }
   bool test(std::uint64_t ticket) override {
     request inner = close(ticket);

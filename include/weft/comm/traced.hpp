@@ -11,7 +11,7 @@
 namespace weft {
 
 /// C, with its operations recorded in a `trace_log` under the rank's number in the world. Groups made by split record
-/// in the same log under their label; a split itself is not recorded.
+/// in the same log under their name; a split itself is not recorded.
 template <communicator C>
 class traced {
  public:
@@ -23,40 +23,43 @@ class traced {
   trace_log& log() { return *log_; }
   C& inner() { return inner_; }
 
-  request all_reduce(const void* in, void* out, std::int64_t count, dtype type, reduction how) {
+  request all_reduce(const void* in, void* out, std::int64_t count, dtype type, reduction how,
+                     const collective_label& label = {}) {
     const auto width = static_cast<std::int64_t>(size_of(type));
     const std::int64_t own = count * (rank() + 1) / size() - count * rank() / size();  // elements this rank reduces
-    return record("all_reduce", count * width, ((size() - 1) * own + count - own) * width,
-                  [&] { return inner_.all_reduce(in, out, count, type, how); });
+    return record(label, "all_reduce", count * width, ((size() - 1) * own + count - own) * width,
+                  [&] { return inner_.all_reduce(in, out, count, type, how, label); });
   }
-  request all_gather(const void* in, void* out, std::int64_t bytes) {
-    return record("all_gather", size() * bytes, (size() - 1) * bytes,
-                  [&] { return inner_.all_gather(in, out, bytes); });
+  request all_gather(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
+    return record(label, "all_gather", size() * bytes, (size() - 1) * bytes,
+                  [&] { return inner_.all_gather(in, out, bytes, label); });
   }
-  request reduce_scatter(const void* in, void* out, std::int64_t count, dtype type, reduction how) {
+  request reduce_scatter(const void* in, void* out, std::int64_t count, dtype type, reduction how,
+                         const collective_label& label = {}) {
     const std::int64_t bytes = count * static_cast<std::int64_t>(size_of(type));
-    return record("reduce_scatter", size() * bytes, (size() - 1) * bytes,
-                  [&] { return inner_.reduce_scatter(in, out, count, type, how); });
+    return record(label, "reduce_scatter", size() * bytes, (size() - 1) * bytes,
+                  [&] { return inner_.reduce_scatter(in, out, count, type, how, label); });
   }
-  request all_to_all(const void* in, void* out, std::int64_t bytes) {
-    return record("all_to_all", size() * bytes, (size() - 1) * bytes,
-                  [&] { return inner_.all_to_all(in, out, bytes); });
+  request all_to_all(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
+    return record(label, "all_to_all", size() * bytes, (size() - 1) * bytes,
+                  [&] { return inner_.all_to_all(in, out, bytes, label); });
   }
-  request broadcast(void* buffer, std::int64_t bytes, int root) {
-    return record("broadcast", bytes, rank() == root ? 0 : bytes,
-                  [&] { return inner_.broadcast(buffer, bytes, root); });
+  request broadcast(void* buffer, std::int64_t bytes, int root, const collective_label& label = {}) {
+    return record(label, "broadcast", bytes, rank() == root ? 0 : bytes,
+                  [&] { return inner_.broadcast(buffer, bytes, root, label); });
   }
-  request send(const void* in, std::int64_t bytes, int to) {
-    return record("send", bytes, 0, [&] { return inner_.send(in, bytes, to); });
+  request send(const void* in, std::int64_t bytes, int to, const collective_label& label = {}) {
+    return record(label, "send", bytes, 0, [&] { return inner_.send(in, bytes, to, label); });
   }
-  request recv(void* out, std::int64_t bytes, int from) {
-    return record("recv", bytes, from == rank() ? 0 : bytes, [&] { return inner_.recv(out, bytes, from); });
+  request recv(void* out, std::int64_t bytes, int from, const collective_label& label = {}) {
+    return record(label, "recv", bytes, from == rank() ? 0 : bytes,
+                  [&] { return inner_.recv(out, bytes, from, label); });
   }
-  request barrier() {
-    return record("barrier", 0, 0, [&] { return inner_.barrier(); });
+  request barrier(const collective_label& label = {}) {
+    return record(label, "barrier", 0, 0, [&] { return inner_.barrier(label); });
   }
-  traced split(int color, int key, const char* label) {
-    return {inner_.split(color, key, label), *log_, world_rank_, label};
+  traced split(int color, int key, const char* name) {
+    return {inner_.split(color, key, name), *log_, world_rank_, name};
   }
 
   /// As C::launch. The log is the launch's own: read it in f, after a barrier, through `world.log()`.
@@ -84,8 +87,9 @@ class traced {
         axis_(std::move(axis)) {}
 
   template <class Start>
-  request record(const char* operation, std::int64_t bytes, std::int64_t wire_bytes, const Start& start) {
-    return recorder_->record(operation, axis_, bytes, wire_bytes, start);
+  request record(const collective_label& label, const char* operation, std::int64_t bytes, std::int64_t wire_bytes,
+                 const Start& start) {
+    return recorder_->record(operation, axis_, label, bytes, wire_bytes, start);
   }
 
   C inner_;

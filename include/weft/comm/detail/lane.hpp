@@ -94,8 +94,9 @@ class lane final : public waitable {
       if (sources_[k].posted > ticket) continue;
       missing += text(missing.empty() ? "" : ", ", members_[k]);
     }
-    return text(describe(at(ticket).entries[m].what), " of group '", name_, "', which still has to be called by rank ",
-                missing);
+    const call& what = at(ticket).entries[m].what;
+    return text(describe_operation(what), " of group '", name_, "'", purpose_of(what),
+                ", which still has to be called by rank ", missing);
   }
 
  private:
@@ -140,24 +141,25 @@ class lane final : public waitable {
   /// The first piece of a member's share.
   std::int64_t first_of(const slot& s, std::int64_t share) const { return s.moves.count() * share / size(); }
 
-  /// Member m was the last to call: checks the calls against each other and lets the data move.
+  /// Member m was the last to call: checks the calls against each other and lets the data move. Labels name what a
+  /// member that unwinds would free, so comparing them is work, like moving data.
   void start(slot& s, int m, std::uint64_t ticket) {
+    const int rank = members_[m];
+    if (!hub_.enter_work(rank)) hub_.leave();
     for (auto& e : s.entries) {
-      if (!agree(s.entries[0].what, e.what)) hub_.end_with(mismatch(s, ticket));
+      if (agree(s.entries[0].what, e.what)) continue;
+      const std::string problem = mismatch(s, ticket);
+      hub_.leave_work(rank);
+      hub_.end_with(problem);
     }
     s.moves.plan([&](int r) -> const call& { return s.entries[r].what; });
     const bool shared = s.moves.work() > at_once;
     // what is done here must look taken: a member may see it ready after it saw it incomplete
     for (auto& e : s.entries) e.next.store(shared ? 0 : s.moves.count(), std::memory_order_relaxed);
     s.moved.store(0, std::memory_order_relaxed);
-    if (shared) {
-      s.ready.store(ticket + 1, std::memory_order_seq_cst);
-      return ring_bell();
-    }
-    if (!hub_.enter_work(members_[m])) hub_.leave();
-    for (std::int64_t i = 0; i < s.moves.count(); ++i) s.moves.run(i);
-    hub_.leave_work(members_[m]);
-    s.complete.store(ticket + 1, std::memory_order_seq_cst);
+    for (std::int64_t i = 0; !shared && i < s.moves.count(); ++i) s.moves.run(i);
+    hub_.leave_work(rank);
+    if (!shared) s.complete.store(ticket + 1, std::memory_order_seq_cst);
     s.ready.store(ticket + 1, std::memory_order_seq_cst);
     ring_bell();
   }
@@ -223,7 +225,7 @@ class lane final : public waitable {
     if (sleepers_.load(std::memory_order_seq_cst) != 0) wake();
   }
 
-  [[gnu::cold, gnu::noinline]] std::string mismatch(const slot& s, std::uint64_t ticket) const {
+  [[gnu::cold, gnu::noinline]] std::string mismatch(const slot& s, std::uint64_t ticket) const noexcept {
     const bool pair = s.entries[0].what.operation == verb::send;
     std::string message = text("The ranks of group '", name_, "' disagree on their ", pair ? "exchange" : "collective",
                                " number ", ticket, ":");
