@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <typeinfo>
+#include <utility>
 
 #include <weft/comm/any.hpp>
 #include <weft/comm/extents.hpp>
@@ -52,10 +53,17 @@ class context {
   span_log* spans = nullptr;          // null: nobody asks what was done when
   uneven_extents extents;             // that ranks may share out though they don't divide them
   unit_observer* observer = nullptr;  // null: nobody looks at what flows through units
+  std::string_view unit{};            // of the model: the one whose function or gradient is computed
+  std::int64_t micro_batch = -1;      // the one that is computed; -1: none, or not said
 
   int rank() const { return world.rank(); }
   int size() const { return world.size(); }
   bool is_first() const { return rank() == 0; }
+
+  /// The label of a collective that this unit and micro-batch ask for.
+  collective_label label(const char* what, std::string_view tensor = {}, call_site at = {}) const {
+    return {what, tensor, unit, micro_batch, at};
+  }
 
   template <mesh_axis A>
   int degree() const {
@@ -94,6 +102,20 @@ class context {
   }
   std::vector<axis_group> groups_;
   std::shared_ptr<void> queue_;
+};
+
+/// Gives `place` another value for the life of the object.
+template <class T>
+class scoped_value {
+ public:
+  scoped_value(T& place, T now) : place_(place), before_(std::exchange(place, std::move(now))) {}
+  ~scoped_value() { place_ = std::move(before_); }
+  scoped_value(const scoped_value&) = delete;
+  scoped_value& operator=(const scoped_value&) = delete;
+
+ private:
+  T& place_;
+  T before_;
 };
 
 /// Product of the degrees of the axes that shard dimension D under layout L.

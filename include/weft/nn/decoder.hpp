@@ -195,7 +195,7 @@ class decoder {
       y = logits(value{
           ctx_, ctx_->make(dtype_of<compute>, local_shape<logits>(*ctx_, sizes(tokens, model().config().vocab))), {}});
     }
-    ctx_->group(id_of<pp>)->comm.broadcast(y.data.data, y.data.bytes(), stage_.count - 1).wait();
+    ctx_->group(id_of<pp>)->comm.broadcast(y.data.data, y.data.bytes(), stage_.count - 1, ctx_->label("logits")).wait();
     return y;
   }
 

@@ -114,6 +114,8 @@ class unit_hooks {
   virtual void after_forward(int unit) = 0;
   virtual void before_backward(int unit, backward_part part) = 0;
   virtual void after_backward(int unit, backward_part part) = 0;
+  /// What errors and traces call it; empty where the hooks don't know. Lives as long as they.
+  virtual std::string_view unit_name(int) const { return {}; }
 };
 
 /// y = f(x) with the unit's parameters at hand, in the forward and, where it is recorded, in the backward. f reads the
@@ -124,19 +126,23 @@ auto in_unit(context& ctx, unit_hooks& hooks, int unit, F&& f, const X& x) {
   struct boundary {
     unit_hooks* hooks;
     int unit;
+    std::string_view around;  // the unit that this one is within, if any
   };
+  const boundary here{&hooks, unit, ctx.unit};
   if (ctx.spans) ctx.spans->begin("forward " + ctx.spans->unit_name(unit));
   hooks.before_forward(unit, ctx.tape != nullptr);
+  const scoped_value<std::string_view> inside(ctx.unit, hooks.unit_name(unit));
   if (ctx.tape) {
     tape_node& enter = ctx.tape->push();
     enter.name = "unit begins";
     enter.in_every_part = true;
-    enter.set(boundary{&hooks, unit});
+    enter.set(here);
     if (ctx.observer) enter.add_input(x);
     enter.vjp = [](context& ctx, tape_node& node) {
       const auto b = node.get<boundary>();
       if (ctx.observer) ctx.observer->backward_ends(b.unit, detail::pending_gradient(node.input(0)));
       b.hooks->after_backward(b.unit, node.part());
+      ctx.unit = b.around;
       if (ctx.spans) ctx.spans->end();
     };
   }
@@ -147,7 +153,7 @@ auto in_unit(context& ctx, unit_hooks& hooks, int unit, F&& f, const X& x) {
     tape_node& leave = ctx.tape->push();
     leave.name = "unit ends";
     leave.in_every_part = true;
-    leave.set(boundary{&hooks, unit});
+    leave.set(here);
     if (ctx.observer) leave.add_input(y);
     leave.vjp = [](context& ctx, tape_node& node) {
       const auto b = node.get<boundary>();
@@ -155,6 +161,7 @@ auto in_unit(context& ctx, unit_hooks& hooks, int unit, F&& f, const X& x) {
         ctx.spans->begin((node.part() == backward_part::weights ? "weight gradients " : "backward ") +
                          ctx.spans->unit_name(b.unit));
       b.hooks->before_backward(b.unit, node.part());
+      ctx.unit = b.hooks->unit_name(b.unit);
       if (ctx.observer) ctx.observer->backward_begins(b.unit, detail::pending_gradient(node.input(0)));
     };
   }

@@ -10,32 +10,40 @@
 namespace weft {
 namespace detail {
 
+/// What a conversion's collectives are for: a tensor's dimensions, and the line that asks.
+struct asked_for {
+  std::string_view tensor;
+  call_site at;
+};
+
 struct conversion_attributes {
   axis_id axis;
   mover back;
   moved_dim from, to;  // the sharded dimension before and after
+  asked_for by;
 };
 
 using conversion_vjp = void (*)(context&, tape_node&);
 
 template <class Backend>
 struct conversion {
-  static value forward(const value& x, axis_id axis, const ways& way, moved_dim from, moved_dim to,
+  static value forward(const value& x, axis_id axis, const ways& way, moved_dim from, moved_dim to, const asked_for& by,
                        conversion_vjp vjp) {
     context& ctx = *x.ctx;
     axis_group* group = ctx.group(axis);
     if (!group) return x;
+    const collective_label label = ctx.label("", by.tensor, by.at);
     value y{x.ctx, {}, {}};
     if (way.what == movement::none ||
         way.what == movement::keep_first) {  // where nothing is computed nothing is remembered
-      y.data = way.there(ctx, *group, x.held(), from, to);
+      y.data = way.there(ctx, *group, x.held(), from, to, label);
       if (way.what == movement::keep_first && ctx.replay) ctx.replay->looked_at(x);
     } else if (!recalled(ctx, name_of(way.what), y.data)) {
-      y.data = way.there(ctx, *group, x.held(), from, to);
+      y.data = way.there(ctx, *group, x.held(), from, to, label);
       computed(ctx, {name_of(way.what), 0, received_bytes(way.what, x.held(), y.data, group->degree)}, {&y.data}, x);
     }
     if (tape_node* node = record("convert", y, vjp, x)) {
-      node->set(conversion_attributes{axis, way.back, from, to});
+      node->set(conversion_attributes{axis, way.back, from, to, by});
       y.slot->keep_as(*x.slot);
     }
     return y;
@@ -44,11 +52,12 @@ struct conversion {
   template <class T>
   static void vjp(context& ctx, tape_node& node) {
     const auto a = node.get<conversion_attributes>();
-    contribute<Backend, T>(ctx, node, 0, a.back(ctx, *ctx.group(a.axis), node.output_gradient(), a.to, a.from));
+    const collective_label label = ctx.label("gradient of", a.by.tensor, a.by.at);
+    contribute<Backend, T>(ctx, node, 0, a.back(ctx, *ctx.group(a.axis), node.output_gradient(), a.to, a.from, label));
   }
 
   /// `invariant -> replicate`, once a tape.
-  static value promote(const value& x, axis_id axis, conversion_vjp vjp) {
+  static value promote(const value& x, axis_id axis, const asked_for& by, conversion_vjp vjp) {
     context& ctx = *x.ctx;
     if (!x.slot || !ctx.tape || !ctx.group(axis)) return x;
     ref<slot>& made = x.slot->promotions;
@@ -60,7 +69,7 @@ struct conversion {
     y.slot->live = x.slot->live;
     y.slot->keep_as(*x.slot);
     y.slot->of_weights = x.slot->of_weights;
-    node->set(conversion_attributes{axis, move<Backend, movement::all_reduce>, {}, {}});
+    node->set(conversion_attributes{axis, move<Backend, movement::all_reduce>, {}, {}, by});
     y.slot->promoted_over = axis;
     y.slot->next = std::exchange(made, y.slot);
     return y;
@@ -141,7 +150,7 @@ inline constexpr bool innermost<layout<Ps...>, A> = ((!contains<typename axes_in
 /// and ctx.extents doesn't have it; if it does, shares are padded with zeros, and what collects them leaves the padding
 /// out.
 template <class P, any_tensor X>
-auto convert(const X& x) {
+auto convert(const X& x, call_site at = call_site::here()) {
   using to = detail::target_placement<P>;
   using A = typename to::axis;
   constexpr on_axis from = state_on<layout_of<X>, A>;
@@ -168,73 +177,74 @@ auto convert(const X& x) {
     using Backend = typename X::backend;
     using engine = detail::conversion<Backend>;
     constexpr auto vjp = engine::template vjp<typename X::element_type>;
+    const detail::asked_for by{dims_text<dims_of<X>>(), at};
     if constexpr (from.kind == holds::invariant && to::kind == holds::replicate) {
-      return result(engine::promote(x, id_of<A>, vjp));
+      return result(engine::promote(x, id_of<A>, by, vjp));
     } else {
       constexpr auto way = detail::ways_of<Backend, there, backward_of(from.kind, to::kind, same)>();
-      return result(
-          engine::forward(x, id_of<A>, way, detail::moved<A>(x, from, true), detail::moved<A>(x, into, false), vjp));
+      return result(engine::forward(x, id_of<A>, way, detail::moved<A>(x, from, true), detail::moved<A>(x, into, false),
+                                    by, vjp));
     }
   }
 }
 
 /// Finishes the pending sum over A: `partial -> invariant`. Backward: nothing moves.
 template <mesh_axis A, any_tensor X>
-auto all_reduce(const X& x) {
+auto all_reduce(const X& x, call_site at = call_site::here()) {
   static_assert(
       state_on<layout_of<X>, A>.kind == holds::partial,
       "weft: all_reduce<axis>(x) needs a sum pending over that axis, and x has none: it would be counted once a rank; "
       "remove this all_reduce");
-  return convert<invariant<A>>(x);
+  return convert<invariant<A>>(x, at);
 }
 
 /// Collects the slices along A on every rank: `shard -> replicate`. Backward: reduce-scatter.
 template <mesh_axis A, any_tensor X>
-auto all_gather(const X& x) {
+auto all_gather(const X& x, call_site at = call_site::here()) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::shard,
                 "weft: all_gather<axis>(x) needs x sharded over that axis; it is whole there already");
-  return convert<replicate<A>>(x);
+  return convert<replicate<A>>(x, at);
 }
 
 /// Finishes the pending sum over A and keeps this rank's slice of D: `partial -> shard`. Backward: all-gather.
 template <dimension D, mesh_axis A, any_tensor X>
-auto reduce_scatter(const X& x) {
+auto reduce_scatter(const X& x, call_site at = call_site::here()) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::partial,
                 "weft: reduce_scatter<dim, axis>(x) needs a sum pending over that axis, and x has none; slice with "
                 "split<dim, axis>(x)");
-  return convert<shard<D, A>>(x);
+  return convert<shard<D, A>>(x, at);
 }
 
 /// Keeps this rank's slice of D of a whole value: `invariant -> shard` or `replicate -> shard`. No communication
 /// forward.
 template <dimension D, mesh_axis A, any_tensor X>
-auto split(const X& x) {
+auto split(const X& x, call_site at = call_site::here()) {
   constexpr holds kind = state_on<layout_of<X>, A>.kind;
   static_assert(kind == holds::invariant || kind == holds::replicate,
                 "weft: split<dim, axis>(x) takes its slice from a value that is whole on that axis; reduce_scatter a "
                 "partial one, "
                 "all_to_all a sharded one");
-  return convert<shard<D, A>>(x);
+  return convert<shard<D, A>>(x, at);
 }
 
 /// Shards D over A instead of the dimension sharded there now: `shard<d1> -> shard<D>`. Backward: all-to-all.
 template <dimension D, mesh_axis A, any_tensor X>
-auto all_to_all(const X& x) {
+auto all_to_all(const X& x, call_site at = call_site::here()) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::shard && state_on<layout_of<X>, A>.dim != D::name,
                 "weft: all_to_all<dim, axis>(x) needs x sharded over that axis along another dimension");
-  return convert<shard<D, A>>(x);
+  return convert<shard<D, A>>(x, at);
 }
 
 /// Every rank's slice goes to the next rank along A, the last rank's to the first (a ring).
 /// Placement stays. Backward: the other way round.
 template <mesh_axis A, any_tensor X>
-X shift(const X& x) {
+X shift(const X& x, call_site at = call_site::here()) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::shard,
                 "weft: shift<axis>(x) hands on slices: x has to be sharded over that axis");
   using Backend = typename X::backend;
   using engine = detail::conversion<Backend>;
   return X(engine::forward(x, id_of<A>, detail::ways_of<Backend, movement::shift, movement::shift_back>(), {}, {},
-                           engine::template vjp<typename X::element_type>));
+                           {dims_text<dims_of<X>>(), at}, engine::template vjp<typename X::element_type>));
 }
 
 }  // namespace weft

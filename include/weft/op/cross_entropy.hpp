@@ -55,12 +55,15 @@ struct cross_entropy_operator {
     array stats = ctx.make(dtype_of<A>, four);
     A *m = stats.as<A>(), *sum_exp = m + rows, *target_logit = sum_exp + rows, *sum_logits = target_logit + rows;
     Backend::row_max(queue, rows, columns, x.template as<T>(), m, n);
-    each_group(ctx, axes,
-               [&](any_communicator& comm) { comm.all_reduce(m, m, rows, dtype_of<A>, reduction::max).wait(); });
+    each_group(ctx, axes, [&](any_communicator& comm) {
+      comm.all_reduce(m, m, rows, dtype_of<A>, reduction::max, ctx.label("maxima for cross_entropy")).wait();
+    });
     Backend::row_sums(queue, rows, columns, x.template as<T>(), begin, ids, m, sum_exp, target_logit,
                       smoothing != 0 ? sum_logits : nullptr, n);
     each_group(ctx, axes, [&](any_communicator& comm) {
-      comm.all_reduce(sum_exp, sum_exp, (smoothing != 0 ? 3 : 2) * rows, dtype_of<A>, reduction::sum).wait();
+      comm.all_reduce(sum_exp, sum_exp, (smoothing != 0 ? 3 : 2) * rows, dtype_of<A>, reduction::sum,
+                      ctx.label("sums for cross_entropy"))
+          .wait();
     });
     shape of_lse;
     of_lse.push_back(rows);

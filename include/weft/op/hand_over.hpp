@@ -34,6 +34,12 @@ inline axis_group& neighbours(context& ctx, axis_id axis, int step, const char* 
   return *group;
 }
 
+// The neighbour says the same: of which unit the slice is, only one of them knows.
+template <movement Way, any_tensor X>
+collective_label handed(const context& ctx) {
+  return {Way == movement::shift ? "shift of" : "shift back of", dims_text<dims_of<X>>(), {}, ctx.micro_batch};
+}
+
 }  // namespace detail
 
 /// Gives this rank's slice to the next rank along A (Way = shift), or to the one before (shift_back). Not recorded: who
@@ -47,7 +53,7 @@ request hand_on(const X& x) {
                 "weft: slices are handed on by shift or shift_back");
   constexpr int step = Way == movement::shift ? 1 : -1;
   axis_group& group = detail::neighbours(*x.ctx, id_of<A>, step, "hand_on");
-  return group.comm.send(x.held().data, x.held().bytes(), group.index + step);
+  return group.comm.send(x.held().data, x.held().bytes(), group.index + step, detail::handed<Way, X>(*x.ctx));
 }
 
 /// The other half: the slice of these local sizes that the rank before along A hands on (Way = shift), or the next one
@@ -61,7 +67,7 @@ X take_over(context& ctx, const shape& local) {
   constexpr int step = Way == movement::shift ? -1 : 1;
   axis_group& group = detail::neighbours(ctx, id_of<A>, step, "take_over");
   X x(value{&ctx, ctx.make(dtype_of<typename X::element_type>, local), {}});
-  group.comm.recv(x.data.data, x.data.bytes(), group.index + step).wait();
+  group.comm.recv(x.data.data, x.data.bytes(), group.index + step, detail::handed<Way, X>(ctx)).wait();
   return x;
 }
 

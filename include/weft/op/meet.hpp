@@ -161,7 +161,8 @@ value promoted(const X& x) {
   value v = x;
   [&]<class... As>(list<As...>) {
     ((promotes(state_on<layout_of<X>, As>, state_on<Out, As>)
-          ? void(v = engine::promote(v, id_of<As>, engine::template vjp<typename X::element_type>))
+          ? void(v = engine::promote(v, id_of<As>, {dims_text<dims_of<X>>(), {}},
+                                     engine::template vjp<typename X::element_type>))
           : void()),
      ...);
   }(axes_of<Out>{});

@@ -88,36 +88,36 @@ array pad(context& ctx, const axis_group& group, const array& x, int d) {
 }
 
 template <class Backend>
-array gather(context& ctx, axis_group& group, const array& x, int d) {
+array gather(context& ctx, axis_group& group, const array& x, int d, const collective_label& label) {
   shape whole = x.shape;
   whole[d] *= group.degree;
   const cut c(whole, d, group.degree);
   array y = ctx.make(x.type, whole);
   if (c.outer == 1) {
-    group.comm.all_gather(x.data, y.data, x.bytes()).wait();
+    group.comm.all_gather(x.data, y.data, x.bytes(), label).wait();
     return y;
   }
   array pieces = ctx.make(x.type, whole, memory::buffers);
-  group.comm.all_gather(x.data, pieces.data, x.bytes()).wait();
+  group.comm.all_gather(x.data, pieces.data, x.bytes(), label).wait();
   regroup<Backend>(ctx, c, group.degree, pieces, y, true);
   return y;
 }
 
 template <class Backend>
-array scatter_sum(context& ctx, axis_group& group, const array& uneven, int d) {
+array scatter_sum(context& ctx, axis_group& group, const array& uneven, int d, const collective_label& label) {
   const array x = even<Backend>(ctx, group, uneven, d);
   const array pieces = pieces_of<Backend>(ctx, x, d, group.degree);
   const array y = ctx.make(x.type, part_of(x.shape, d, group.degree));
-  group.comm.reduce_scatter(pieces.data, y.data, y.elements(), x.type, reduction::sum).wait();
+  group.comm.reduce_scatter(pieces.data, y.data, y.elements(), x.type, reduction::sum, label).wait();
   return y;
 }
 
 template <class Backend>
-array exchange(context& ctx, axis_group& group, const array& uneven, int from, int to) {
+array exchange(context& ctx, axis_group& group, const array& uneven, int from, int to, const collective_label& label) {
   const array x = even<Backend>(ctx, group, uneven, to);
   const array pieces = pieces_of<Backend>(ctx, x, to, group.degree);
   array received = ctx.make(x.type, x.shape, memory::buffers);
-  group.comm.all_to_all(pieces.data, received.data, x.bytes() / group.degree).wait();
+  group.comm.all_to_all(pieces.data, received.data, x.bytes() / group.degree, label).wait();
   shape after = x.shape;
   after[to] /= group.degree;
   after[from] *= group.degree;
@@ -130,11 +130,11 @@ array exchange(context& ctx, axis_group& group, const array& uneven, int from, i
 }
 
 template <class Backend>
-array ring(context& ctx, axis_group& group, const array& x, int step) {
+array ring(context& ctx, axis_group& group, const array& x, int step, const collective_label& label) {
   array y = ctx.make(x.type, x.shape);
   const int n = group.degree;
-  auto receive = group.comm.recv(y.data, x.bytes(), (group.index - step + n) % n);
-  auto send = group.comm.send(x.data, x.bytes(), (group.index + step + n) % n);
+  auto receive = group.comm.recv(y.data, x.bytes(), (group.index - step + n) % n, label);
+  auto send = group.comm.send(x.data, x.bytes(), (group.index + step + n) % n, label);
   send.wait();
   receive.wait();
   return y;
@@ -159,11 +159,11 @@ inline double received_bytes(movement what, const array& x, const array& y, int 
   }
 }
 
-/// Moves x along one axis. `from` and `to`: the dimension that is sharded before and after. A function for each
-/// movement, so that a program has those that its conversions name.
+/// Moves x along one axis. `from` and `to`: the dimension that is sharded before and after; `label`: what the ranks say
+/// that they move. A function for each movement, so that a program has those that its conversions name.
 template <class Backend, movement What>
 array move(context& ctx, axis_group& group, const array& x, [[maybe_unused]] moved_dim from,
-           [[maybe_unused]] moved_dim to) {
+           [[maybe_unused]] moved_dim to, [[maybe_unused]] const collective_label& label) {
   static_assert(What != movement::refused);
   if constexpr (What == movement::none) {
     return x;
@@ -178,19 +178,19 @@ array move(context& ctx, axis_group& group, const array& x, [[maybe_unused]] mov
     return resized<Backend>(ctx, pad<Backend>(ctx, group, x, from.at), from.at, from.whole);
   } else if constexpr (What == movement::all_reduce) {
     array y = ctx.make(x.type, x.shape);
-    group.comm.all_reduce(x.data, y.data, x.elements(), x.type, reduction::sum).wait();
+    group.comm.all_reduce(x.data, y.data, x.elements(), x.type, reduction::sum, label).wait();
     return y;
   } else if constexpr (What == movement::all_gather) {
-    return resized<Backend>(ctx, gather<Backend>(ctx, group, x, from.at), from.at, from.whole);
+    return resized<Backend>(ctx, gather<Backend>(ctx, group, x, from.at, label), from.at, from.whole);
   } else if constexpr (What == movement::reduce_scatter) {
-    return scatter_sum<Backend>(ctx, group, x, to.at);
+    return scatter_sum<Backend>(ctx, group, x, to.at, label);
   } else if constexpr (What == movement::all_to_all) {
-    return resized<Backend>(ctx, exchange<Backend>(ctx, group, x, from.at, to.at), from.at, from.whole);
+    return resized<Backend>(ctx, exchange<Backend>(ctx, group, x, from.at, to.at, label), from.at, from.whole);
   } else {
-    return ring<Backend>(ctx, group, x, What == movement::shift ? 1 : -1);
+    return ring<Backend>(ctx, group, x, What == movement::shift ? 1 : -1, label);
   }
 }
-using mover = array (*)(context&, axis_group&, const array&, moved_dim from, moved_dim to);
+using mover = array (*)(context&, axis_group&, const array&, moved_dim from, moved_dim to, const collective_label&);
 
 /// A conversion's way there and its gradient's way back.
 struct ways {

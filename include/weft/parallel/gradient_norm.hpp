@@ -43,7 +43,7 @@ class gradient_norm_parts {
       if (group) {
         group->comm
             .all_reduce(squares_.data(), sums_.data(), static_cast<std::int64_t>(sums_.size()), dtype::f64,
-                        reduction::sum)
+                        reduction::sum, {"gradient norm"})
             .wait();
         for (std::size_t key = 0; key < sums_.size(); ++key)
           if (key & bit) squares_[key] = sums_[key];

@@ -17,7 +17,7 @@ template <any_tensor L>
 loss_sums finished(context& ctx, loss_sums s) {
   double two[2] = {s.sum, s.count};
   const auto sum_over = [&](axis_id axis) {
-    if (axis_group* g = ctx.group(axis)) g->comm.all_reduce(two, two, 2, dtype::f64, reduction::sum).wait();
+    if (axis_group* g = ctx.group(axis)) g->comm.all_reduce(two, two, 2, dtype::f64, reduction::sum, {"loss"}).wait();
   };
   [&]<class... As>(list<As...>) {
     ((state_on<layout_of<L>, As>.kind == holds::partial ? sum_over(id_of<As>) : void()), ...);

@@ -32,6 +32,7 @@ class parameter_store final : public unit_hooks {
       for (const parameter_record& p : u.parameters) check(p);
       unit_state& s = units_.emplace_back();
       s.flat = flat_unit(u, parts);
+      s.name = u.name;
       largest = std::max(largest, s.flat.size);
       allocate(s, parts);
     }
@@ -102,8 +103,8 @@ class parameter_store final : public unit_hooks {
       if (config_.shards_optimizer && !config_.shards_parameters) {
         auto* all = u.weights.template as<compute>();
         const std::int64_t bytes = u.optimizer_range.size() * static_cast<std::int64_t>(sizeof(compute));
-        u.gathering =
-            group_->comm.all_gather(all + u.optimizer_range.begin, all, bytes);  // awaited by the unit's next use
+        u.gathering = group_->comm.all_gather(all + u.optimizer_range.begin, all, bytes,
+                                              {"weights", {}, u.name});  // awaited by the unit's next use
       }
     }
   }
@@ -118,8 +119,8 @@ class parameter_store final : public unit_hooks {
       if (config_.shards_optimizer) {
         all_gradients =
             whole_of(array(u.gradient_at(u.optimizer_range.begin), dtype_of<gradient>, {1, {u.optimizer_range.size()}}),
-                     u.flat.size);
-        all_weights = whole_of(u.master_weights, u.flat.size);
+                     u.flat.size, {"gradients", {}, u.name});
+        all_weights = whole_of(u.master_weights, u.flat.size, {"master weights", {}, u.name});
       }
       for (const flat_region& r : u.flat.regions)
         f(static_cast<const parameter_record&>(*r.parameter),
@@ -194,8 +195,11 @@ class parameter_store final : public unit_hooks {
     }
   }
 
+  std::string_view unit_name(int unit) const override { return units_[static_cast<std::size_t>(unit)].name; }
+
  private:
   struct unit_state {
+    std::string_view name;
     flat_unit flat;
     flat_range weight_range, gradient_range, optimizer_range;
     array weights, gradients, master_weights, first, second;
@@ -268,11 +272,12 @@ class parameter_store final : public unit_hooks {
   }
   void bring(int unit) {
     at(unit).gathering.wait();
-    if (config_.shards_parameters) point_at(at(unit), gathered_.acquire(unit, *group_, at(unit).weights));
+    if (config_.shards_parameters)
+      point_at(at(unit), gathered_.acquire(unit, at(unit).name, *group_, at(unit).weights));
   }
   void ahead(int unit) {
     if (config_.shards_parameters && config_.prefetch > 0 && unit >= 0 && unit < static_cast<int>(units_.size()))
-      gathered_.prefetch(unit, *group_, at(unit).weights);
+      gathered_.prefetch(unit, at(unit).name, *group_, at(unit).weights);
   }
   void leave(int unit) {
     if (!config_.shards_parameters || !gathered_.release(unit)) return;
@@ -310,8 +315,8 @@ class parameter_store final : public unit_hooks {
     g.received = direct ? u.gradients : make(share, dtype_of<reduce_type>, memory::buffers);
     g.to = &u;
     g.unit = -1;
-    g.reduction =
-        group_->comm.reduce_scatter(travels.data, g.received.data, share, dtype_of<reduce_type>, reduction::sum);
+    g.reduction = group_->comm.reduce_scatter(travels.data, g.received.data, share, dtype_of<reduce_type>,
+                                              reduction::sum, {"gradients", {}, u.name});
   }
   void complete(full_gradient& g) {
     if (!g.to) return;
@@ -328,10 +333,11 @@ class parameter_store final : public unit_hooks {
     u.posted = true;
     u.staging = in_reduce_type(u.gradients);
     auto* g = u.staging.template as<reduce_type>();
+    const collective_label label{"gradients", {}, u.name};
     u.reduction = config_.shards_optimizer
                       ? group_->comm.reduce_scatter(g, g + u.optimizer_range.begin, u.optimizer_range.size(),
-                                                    dtype_of<reduce_type>, reduction::sum)
-                      : group_->comm.all_reduce(g, g, u.flat.size, dtype_of<reduce_type>, reduction::sum);
+                                                    dtype_of<reduce_type>, reduction::sum, label)
+                      : group_->comm.all_reduce(g, g, u.flat.size, dtype_of<reduce_type>, reduction::sum, label);
   }
   array in_reduce_type(const array& g) {
     if constexpr (std::is_same_v<gradient, reduce_type>) return g;
@@ -360,7 +366,10 @@ class parameter_store final : public unit_hooks {
         at += count;
       });
       const array travels = in_reduce_type(joined);
-      group->comm.all_reduce(travels.data, travels.data, n, dtype_of<reduce_type>, reduction::sum).wait();
+      group->comm
+          .all_reduce(travels.data, travels.data, n, dtype_of<reduce_type>, reduction::sum,
+                      {"pending gradients of all units"})
+          .wait();
       if (travels.data != joined.data) convert<reduce_type, gradient>(travels, joined);
       at = joined.template as<gradient>();
       each_pending(along.axis, [&](gradient* g, std::int64_t count) {
@@ -380,9 +389,9 @@ class parameter_store final : public unit_hooks {
       }
   }
 
-  array whole_of(const array& share, std::int64_t size) {
+  array whole_of(const array& share, std::int64_t size, const collective_label& label) {
     array out = make(size, share.type, memory::buffers);
-    group_->comm.all_gather(share.data, out.data, share.bytes()).wait();
+    group_->comm.all_gather(share.data, out.data, share.bytes(), label).wait();
     return out;
   }
 

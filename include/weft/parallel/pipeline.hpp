@@ -97,6 +97,7 @@ class pipeline {
       if (a.micro_batch >= micro_batches || !so_far.take(a))
         refuse({schedule_fault::kind::not_due, stage_.index, a}, micro_batches);
       const scoped_span whole(ctx_.spans, "micro-batch", a.micro_batch);
+      const scoped_value<std::int64_t> now(ctx_.micro_batch, a.micro_batch);
       if (a.what == forward) return run_forward(begin(a.micro_batch), read(a.micro_batch), sums);
       flight& f = find(a.micro_batch);
       const recording on(ctx_, &f.recorded);
@@ -127,6 +128,7 @@ class pipeline {
     loss_sums sums;
     for (int m = 0; m < micro_batches; ++m) {
       const scoped_span forward(ctx_.spans, "forward");
+      const scoped_value<std::int64_t> now(ctx_.micro_batch, m);
       pass_forward(
           read(m), ignore(), [&](loss_type&& l) { add(sums, l); }, [](request&& sent, const stream&) { sent.wait(); });
     }

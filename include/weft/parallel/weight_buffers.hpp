@@ -15,16 +15,19 @@ class weight_buffers {
       buffers_.push_back({ctx.make(type, {1, {elements}}, memory::buffers), -1, 0, 0, {}});
   }
 
-  /// The buffer in which `unit` is whole, gathered from every rank's share, and held until release(unit).
-  const array& acquire(int unit, axis_group& group, const array& share) {
-    buffer& b = start(unit, group, share, true);
+  /// The buffer in which `unit`, of this name, is whole, gathered from every rank's share, and held until
+  /// release(unit).
+  const array& acquire(int unit, std::string_view name, axis_group& group, const array& share) {
+    buffer& b = start(unit, name, group, share, true);
     b.gathering.wait();
     ++b.users;
     b.last_use = ++clock_;
     return b.whole;
   }
   /// Starts to gather `unit` if a buffer is free for it.
-  void prefetch(int unit, axis_group& group, const array& share) { start(unit, group, share, false); }
+  void prefetch(int unit, std::string_view name, axis_group& group, const array& share) {
+    start(unit, name, group, share, false);
+  }
   /// True when nobody else uses it any more.
   bool release(int unit) {
     for (buffer& b : buffers_)
@@ -47,7 +50,7 @@ class weight_buffers {
     request gathering;
   };
 
-  buffer& start(int unit, axis_group& group, const array& share, bool needed) {
+  buffer& start(int unit, std::string_view name, axis_group& group, const array& share, bool needed) {
     buffer* oldest = nullptr;
     for (buffer& b : buffers_) {
       if (b.unit == unit) return b;
@@ -61,7 +64,7 @@ class weight_buffers {
     oldest->gathering.wait();
     oldest->unit = unit;
     oldest->last_use = ++clock_;
-    oldest->gathering = group.comm.all_gather(share.data, oldest->whole.data, share.bytes());
+    oldest->gathering = group.comm.all_gather(share.data, oldest->whole.data, share.bytes(), {"weights", {}, name});
     return *oldest;
   }
 

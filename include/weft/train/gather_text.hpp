@@ -12,16 +12,16 @@ namespace weft {
 inline std::vector<std::string> gather_text(context& ctx, const std::string& own) {
   if (!ctx.is_first()) {
     auto bytes = static_cast<std::int64_t>(own.size());
-    ctx.world.send(&bytes, sizeof bytes, 0).wait();
-    if (bytes > 0) ctx.world.send(own.data(), bytes, 0).wait();
+    ctx.world.send(&bytes, sizeof bytes, 0, {"length of a text"}).wait();
+    if (bytes > 0) ctx.world.send(own.data(), bytes, 0, {"text"}).wait();
     return {};
   }
   std::vector<std::string> all{own};
   for (int from = 1; from < ctx.size(); ++from) {
     std::int64_t bytes = 0;
-    ctx.world.recv(&bytes, sizeof bytes, from).wait();
+    ctx.world.recv(&bytes, sizeof bytes, from, {"length of a text"}).wait();
     std::string& text = all.emplace_back(static_cast<std::size_t>(bytes), '\0');
-    if (bytes > 0) ctx.world.recv(text.data(), bytes, from).wait();
+    if (bytes > 0) ctx.world.recv(text.data(), bytes, from, {"text"}).wait();
   }
   return all;
 }

@@ -58,7 +58,7 @@ std::string generate(Model& model, std::string_view prompt, const sampling& s = 
     std::int32_t token = 0;
     if (ctx.is_first())
       token = choose_token(logits, tokens, s, static_cast<double>(numbers.uniform(static_cast<std::uint64_t>(i))));
-    ctx.world.broadcast(&token, sizeof token, 0).wait();
+    ctx.world.broadcast(&token, sizeof token, 0, {"next token"}).wait();
     tokens.push_back(token);
     text += static_cast<char>(token);
   }

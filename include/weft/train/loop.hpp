@@ -31,7 +31,7 @@ inline void write_statistics(std::optional<json_lines>& file, std::int64_t step,
 
 inline std::int64_t highest_peak(context& ctx) {
   auto peak = static_cast<std::int64_t>(ctx.memory.ledger().peak_total);
-  ctx.world.all_reduce(&peak, &peak, 1, dtype::i64, reduction::max).wait();
+  ctx.world.all_reduce(&peak, &peak, 1, dtype::i64, reduction::max, {"peak memory"}).wait();
   return peak;
 }
 

@@ -52,7 +52,7 @@ zeroed_elements zero_not_finite(context& ctx, Store& store, const parameter_regi
     out.total += n;
     if (n > 0) out.units.push_back({u.unit, n});
   }
-  ctx.world.broadcast(&out.total, sizeof out.total, 0).wait();
+  ctx.world.broadcast(&out.total, sizeof out.total, 0, {"statistics"}).wait();
   return out;
 }
 
