@@ -10,9 +10,11 @@ TEST_CASE("overlapping collectives of an axis get threads of their own") {
   arena memory;
   span_log log(memory);
   const std::vector<trace_event> events{
-      {"all_gather", "dp", 64, 32, 10, 30},       {"reduce_scatter", "dp", 64, 32, 20, 40},  // crosses the first
-      {"all_gather", "dp", 8, 4, 30, 35},  // after the first, inside the second
-      {"all_reduce", "tp \"x\"", 16, 16, 12, 50}, {"never ended", "dp", 1, 1, 60, -1},
+      {"all_gather", "dp", "", 64, 32, 10, -1, 30},
+      {"reduce_scatter", "dp", "", 64, 32, 20, -1, 40},  // crosses the first
+      {"all_gather", "dp", "", 8, 4, 30, -1, 35},        // after the first, inside the second
+      {"all_reduce", "tp \"x\"", "", 16, 16, 12, -1, 50},
+      {"never ended", "dp", "", 1, 1, 60, -1, -1},
   };
   const auto trace = weft_test::read_trace("{\"traceEvents\":[" + trace_events_json(3, "dp 1", log, &events) + "]}");
   CHECK(trace.threads.at({3, 0}) == "compute");
@@ -67,7 +69,7 @@ TEST_CASE("only the steps of the window are traced") {
       tracer.before(step);
       CHECK((ctx.spans != nullptr) == (step == 2 || step == 3));
       const scoped_span whole(ctx.spans, "step", step);
-      collectives.recorder(0).record("barrier", "world", step, 0, [] { return request(); }).wait();
+      collectives.recorder(0).record("barrier", "world", {}, step, 0, [] { return request(); }).wait();
       if (step != 3)
         tracer.after(step);
       else {
