@@ -89,3 +89,24 @@ TEST_CASE("inputs first and weights later give what one backward gives") {
     CHECK(whole.table == parts.table);
   }
 }
+
+TEST_CASE("a checkpointed function of a weight itself, in two parts") {
+  numbers gradients[2];
+  for (const bool split : {false, true})
+    weft_test::traced_ranks({}, [&](context& ctx, auto) {
+      const stream x = normal<stream>(ctx, "x", {4, 6}).requires_grad();
+      const auto w = weight_of<vector>(ctx, "w", {6});
+      const auto loss = sum(square(x * checkpoint([](const vector& v) { return exp(square(v)); }, w)));
+      if (split) {
+        detail::seed_loss(loss, 1);
+        ctx.tape->backward_inputs(ctx);
+        CHECK(!w.slot->has_gradient);
+        ctx.tape->backward_weights(ctx);
+      } else {
+        backward(loss);
+      }
+      gradients[split] = gradient(w);
+    });
+  CHECK(!gradients[0].empty());
+  CHECK(gradients[0] == gradients[1]);
+}

@@ -290,8 +290,8 @@ TEST_CASE("logits that are a parameter are not written over") {
     const auto expected = gradient_of(leaf.requires_grad());
     matrix parameter = x;  // as a parameter store leaves it: the value lies elsewhere
     const auto before = on_host(x);
-    const array lies = array(x.data.data, dtype::f64, x.data.shape);
-    parameter.requires_grad().slot->live = &lies;
+    parameter.requires_grad().slot->live = ref<weight_place>(new weight_place);
+    parameter.slot->live->at = array(x.data.data, dtype::f64, x.data.shape);
     parameter.data = array(nullptr, dtype::f64, x.data.shape);
     CHECK(gradient_of(parameter) == expected);
     CHECK(on_host(x) == before);

@@ -84,8 +84,9 @@ TEST_CASE("a value reads through its slot where its memory moves") {
   array moving(here, dtype::f32, sizes({2}));
   weft::value v{nullptr, moving, weft::ref<weft::slot>(new weft::slot)};
   CHECK(v.held().as<float>()[0] == 1);
-  v.slot->live = &moving;
-  moving.data = there;
+  v.slot->live = weft::ref<weft::weight_place>(new weft::weight_place);
+  v.slot->live->at = moving;
+  v.slot->live->at.data = there;
   CHECK(v.held().as<float>()[0] == 3);
 }
 

@@ -13,10 +13,11 @@ struct checkpointed {
   X input;
   weft::replay operators;
   weft::tape again;
+  ref<slot> seen = {};  // where the second run's gradient of the input collects
 
   // The first run is recorded too, on a tape that is thrown away: it says which values the backward will look at.
   Y first_run(context& ctx) {
-    const X x = recorded_input(ctx, static_cast<bool>(input.slot));
+    const X x = recorded_input(ctx);
     weft::tape once(&ctx.records);
     Y y;
     {
@@ -27,33 +28,43 @@ struct checkpointed {
     operators.end_first_run([&](auto&& look) { once.each_saved(look); }, y.held());
     return y;
   }
-  X recorded_input(context& ctx, bool wants_gradient) const {
+  // The input as a leaf of the tape within.
+  X recorded_input(context& ctx) const {
     X x = input;
     x.data = x.held();
-    x.slot = wants_gradient ? new_slot(ctx, x.data, x.data.type) : ref<slot>();
+    if (!input.slot) return x;
+    x.slot = new_slot(ctx, x.data, x.data.type);
+    x.slot->live = input.slot->live;
+    x.slot->of_weights = input.slot->of_weights;
     return x;
   }
 
   static void vjp(context& ctx, tape_node& node) {
     auto& self = *static_cast<checkpointed*>(node.state.get());
-    if (node.part() == backward_part::weights) return self.again.backward_weights(ctx);
-    const X x = self.recorded_input(ctx, static_cast<bool>(node.input(0)));
-    {
-      const recording on(ctx, &self.again);
-      const replay::scope recalling(ctx, self.operators);
-      Y y = self.f(x);
-      if (!y.slot) return;  // nothing that the function reads wants a gradient
-      y.slot->gradient = node.output_gradient();
-      y.slot->has_gradient = true;
-      node.output->gradient = {};
-    }
-    self.input = X();
-    if (node.part() == backward_part::inputs)
+    if (node.part() != backward_part::weights && !self.second_run(ctx, node)) return;
+    if (node.part() == backward_part::all)
+      self.again.backward(ctx);
+    else if (node.part() == backward_part::inputs)
       self.again.backward_inputs(ctx);
     else
-      self.again.backward(ctx);
-    if (node.input(0) && x.slot->has_gradient)
-      contribute<typename X::backend, typename X::element_type>(ctx, node, 0, x.slot->gradient);
+      self.again.backward_weights(ctx);
+    if (!node.input(0) || !self.seen || !self.seen->has_gradient) return;
+    const ref<slot> seen = std::move(self.seen);
+    contribute<typename X::backend, typename X::element_type>(ctx, node, 0, seen->gradient);
+  }
+  // False when nothing that the function reads wants a gradient.
+  bool second_run(context& ctx, tape_node& node) {
+    const X x = recorded_input(ctx);
+    const recording on(ctx, &again);
+    const replay::scope recalling(ctx, operators);
+    const Y y = f(x);
+    if (!y.slot) return false;
+    y.slot->gradient = node.output_gradient();
+    y.slot->has_gradient = true;
+    node.output->gradient = {};
+    seen = x.slot;
+    input = X();
+    return true;
   }
 };
 

@@ -26,6 +26,14 @@ struct gradient_target {
 /// for; or what that left over, those of weights.
 enum class backward_part : std::uint8_t { all, inputs, weights };
 
+namespace detail {
+[[gnu::noinline]] inline const array& read_again(weight_place& place) {
+  if (!place.at.data && place.source) place.source->gather_again(place.unit);
+  if (!place.at.data) fail_not_at_hand();
+  return place.at;
+}
+}  // namespace detail
+
 class tape_node {
  public:
   static constexpr int max_inputs = 4, max_saved = 6, attribute_bytes = 448;
@@ -39,9 +47,11 @@ class tape_node {
   const char* name = "";
   void (*vjp)(context&, tape_node&) = nullptr;
 
+  /// What save() was given. A parameter's value that has moved on is gathered again, which takes a collective: an entry
+  /// whose value isn't needed for the gradients that are due doesn't ask for it.
   const array& saved(int i) const {
     const item& s = saved_[i];
-    return s.live && s.live->live ? *s.live->live : s.data;
+    return s.live ? detail::read_again(*s.live) : s.data;
   }
   /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it. Where the vjp
   /// is called for another part later, the array stays.
@@ -50,7 +60,7 @@ class tape_node {
     return saved_[i].live || again ? saved(i) : std::move(saved_[i].data);
   }
   [[gnu::noinline]] void save(const value& v) {
-    saved_[saved_count_++] = {v.data, v.slot && v.slot->live ? v.slot : ref<slot>()};
+    saved_[saved_count_++] = {v.data, v.slot ? v.slot->live : ref<weight_place>()};
   }
   [[gnu::noinline]] void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
   int saved_count() const { return saved_count_; }
@@ -91,7 +101,7 @@ class tape_node {
   }
   struct item {
     array data;
-    ref<slot> live;
+    ref<weight_place> live;
   };
   ref<slot> inputs_[max_inputs];
   item saved_[max_saved];
@@ -132,11 +142,12 @@ class tape {
       run(ctx, node);
     }
   }
-  /// Calls f(array) with everything that is kept for the backward.
+  /// Calls f(array) with everything that is kept for the backward, but for parameters' values.
   template <class F>
   void each_saved(F&& f) const {
     for (const tape_node& node : nodes_)
-      for (int i = 0; i < node.saved_count(); ++i) f(node.saved(i));
+      for (int i = 0; i < node.saved_count(); ++i)
+        if (!node.saved_[i].live) f(node.saved_[i].data);
   }
 
   /// The first part of that: gradients of activations. Entries that lead to weights stay, with what they need, for

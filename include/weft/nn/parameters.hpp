@@ -31,7 +31,7 @@ struct parameter_record {
   std::vector<axis_id> sharded;  // axes along which the ranks hold different parts of it
   bool counted = true;           // in norms; not where this rank's copy is another stage's parameter
   ref<weft::slot> slot;
-  array live;  // where its value is just now, in the compute type
+  ref<weight_place> live;  // where its value is just now, in the compute type
 
   placed_slice placed() const {
     placed_slice at{local.ndim};
@@ -86,9 +86,11 @@ class parameter_registry {
     w.ctx = &ctx;
     w.data.shape = r.local;
     w.data.type = dtype_of<typename W::element_type>;
-    r.live = w.data;
+    r.live = ref<weight_place>(new weight_place);
+    r.live->at = w.data;
+    r.live->unit = static_cast<int>(units_.size()) - 1;
     w.requires_grad();
-    w.slot->live = &r.live;
+    w.slot->live = r.live;
     w.slot->pinned = w.slot->of_weights = true;
     r.slot = w.slot;
     return r;

@@ -190,11 +190,10 @@ struct contraction {
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
     const T* dc = node.output_gradient().template as<T>();
-    into(ctx, node, 0, at, {2, 1, 0}, dc, node.saved(1).template as<T>());
-    into(ctx, node, 1, at, {0, 2, 1}, node.saved(0).template as<T>(), dc);
+    if (node.input(0)) into(ctx, node, 0, at, {2, 1, 0}, dc, node.saved(1).template as<T>());
+    if (node.input(1)) into(ctx, node, 1, at, {0, 2, 1}, node.saved(0).template as<T>(), dc);
   }
   static void into(context& ctx, tape_node& node, int input, const attributes& at, order o, const T* x, const T* y) {
-    if (!node.input(input)) return;
     if constexpr (!std::is_same_v<T, float> && !std::is_same_v<T, double>) {
       if (node.input(input)->type == dtype::f32) {  // main gradients: the float accumulators go straight into them
         const gradient_target to = target<Backend>(ctx, node, input);

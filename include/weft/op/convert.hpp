@@ -42,10 +42,14 @@ struct conversion {
       y.data = way.there(ctx, *group, x.held(), from, to, label);
       computed(ctx, {name_of(way.what), 0, received_bytes(way.what, x.held(), y.data, group->degree)}, {&y.data}, x);
     }
+    const bool aliased = x.slot && x.slot->live && y.data.data == x.slot->live->at.data;
+    if (aliased) y.data = x.data;  // a parameter moves, and so does what is the same memory
     if (tape_node* node = record("convert", y, vjp, x)) {
       node->set(conversion_attributes{axis, way.back, from, to, by});
       y.slot->keep_as(*x.slot);
     }
+    if (aliased && y.slot) y.slot->live = x.slot->live;
+    if (aliased && !y.slot) y.data = copy_of<Backend>(ctx, x.held());
     return y;
   }
   /// Of a conversion of elements of type T.

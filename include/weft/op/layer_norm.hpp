@@ -45,14 +45,14 @@ struct layer_norm_operator {
   }
   template <class G>
   static void back(context& ctx, tape_node& node) {
-    const array &x = node.saved(0), &weight = node.saved(1), &mean = node.saved(2), &rstd = node.saved(3);
+    const array &x = node.saved(0), &mean = node.saved(2), &rstd = node.saved(3);
+    const T* weight = node.input(0) ? node.saved(1).template as<T>() : nullptr;
     const std::int64_t width = x.shape[x.shape.ndim - 1], rows = x.elements() / width;
     const gradient_target dx = target_apart<Backend, T>(ctx, node, 0), dw = target_apart<Backend, G>(ctx, node, 1),
                           db = target_apart<Backend, G>(ctx, node, 2);
-    Backend::layer_norm_backward(ctx.queue<Backend>(), rows, width, x.template as<T>(), weight.template as<T>(),
-                                 mean.template as<A>(), rstd.template as<A>(), node.output_gradient().template as<T>(),
-                                 dx.to.template as<T>(), dx.add, dw.to.template as<G>(), dw.add, db.to.template as<G>(),
-                                 db.add);
+    Backend::layer_norm_backward(ctx.queue<Backend>(), rows, width, x.template as<T>(), weight, mean.template as<A>(),
+                                 rstd.template as<A>(), node.output_gradient().template as<T>(), dx.to.template as<T>(),
+                                 dx.add, dw.to.template as<G>(), dw.add, db.to.template as<G>(), db.add);
     settle<Backend, T>(ctx, node, 0, dx);
     settle<Backend, T, G>(ctx, node, 1, dw);
     settle<Backend, T, G>(ctx, node, 2, db);

@@ -7,6 +7,13 @@
 
 namespace weft::detail {
 
+template <class Backend>
+array copy_of(context& ctx, const array& x) {
+  array y = ctx.make(x.type, x.shape);
+  Backend::copy_bytes(ctx.queue<Backend>(), x.data, y.data, x.bytes());
+  return y;
+}
+
 // An array seen as [outer, parts, inner]: dimension d cut into `parts` slices.
 struct cut {
   std::int64_t outer, inner;

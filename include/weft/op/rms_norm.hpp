@@ -37,10 +37,11 @@ struct rms_norm_operator {
   }
   template <class G>
   static void back(context& ctx, tape_node& node) {
-    const array &x = node.saved(0), &weight = node.saved(1), &rstd = node.saved(2);
+    const array &x = node.saved(0), &rstd = node.saved(2);
+    const T* weight = node.input(0) ? node.saved(1).template as<T>() : nullptr;
     const std::int64_t width = x.shape[x.shape.ndim - 1], rows = x.elements() / width;
     const gradient_target dx = target_apart<Backend, T>(ctx, node, 0), dw = target_apart<Backend, G>(ctx, node, 1);
-    Backend::rms_norm_backward(ctx.queue<Backend>(), rows, width, x.template as<T>(), weight.template as<T>(),
+    Backend::rms_norm_backward(ctx.queue<Backend>(), rows, width, x.template as<T>(), weight,
                                rstd.template as<accumulate_t<T>>(), node.output_gradient().template as<T>(),
                                dx.to.template as<T>(), dx.add, dw.to.template as<G>(), dw.add);
     settle<Backend, T>(ctx, node, 0, dx);

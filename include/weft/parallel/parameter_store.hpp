@@ -13,7 +13,7 @@ namespace weft {
 
 /// Source: ZeRO (Rajbhandari et al. 2020), FSDP (Zhao et al. 2023), and for the two reused buffers YaFSDP.
 template <class Backend, class Precision>
-class parameter_store final : public unit_hooks {
+class parameter_store final : public unit_hooks, weight_source {
  public:
   using compute = typename Precision::compute;
   using gradient = typename Precision::gradient;
@@ -34,6 +34,7 @@ class parameter_store final : public unit_hooks {
       s.flat = flat_unit(u, parts);
       s.name = u.name;
       largest = std::max(largest, s.flat.size);
+      for (parameter_record& p : u.parameters) p.live->source = this;
       allocate(s, parts);
     }
     if (config_.shards_parameters) gathered_.allocate(ctx, config_.prefetch + 1, largest, dtype_of<compute>);
@@ -182,9 +183,9 @@ class parameter_store final : public unit_hooks {
     }
   }
   void after_backward(int unit, backward_part part) override {
-    if (part != backward_part::weights) leave(unit);
-    if (part == backward_part::inputs) return;
     unit_state& u = at(unit);
+    if (part != backward_part::weights || std::exchange(u.gathered_again, false)) leave(unit);
+    if (part == backward_part::inputs) return;
     --u.uses;
     if (config_.shards_gradients) {
       for (full_gradient& g : full_)
@@ -208,6 +209,7 @@ class parameter_store final : public unit_hooks {
     int uses = 0;               // recorded forwards whose backward is to come
     bool has_gradient = false;  // sharded: whether `gradients` holds a sum yet
     bool posted = false;
+    bool gathered_again = false;  // for entries that read weights when these get their gradients
 
     gradient* gradient_at(std::int64_t flat_index) const {
       return gradients.template as<gradient>() + (flat_index - gradient_range.begin);
@@ -268,12 +270,18 @@ class parameter_store final : public unit_hooks {
   }
 
   void point_at(unit_state& u, const array& whole) {
-    for (const flat_region& r : u.flat.regions) r.parameter->live.data = whole.template as<compute>() + r.begin;
+    for (const flat_region& r : u.flat.regions) r.parameter->live->at.data = whole.template as<compute>() + r.begin;
   }
   void bring(int unit) {
     at(unit).gathering.wait();
     if (config_.shards_parameters)
       point_at(at(unit), gathered_.acquire(unit, at(unit).name, *group_, at(unit).weights));
+  }
+  void gather_again(int unit) override {
+    unit_state& u = at(unit);
+    if (u.gathered_again) return;
+    bring(unit);
+    u.gathered_again = true;
   }
   void ahead(int unit) {
     if (config_.shards_parameters && config_.prefetch > 0 && unit >= 0 && unit < static_cast<int>(units_.size()))
@@ -282,7 +290,7 @@ class parameter_store final : public unit_hooks {
   void leave(int unit) {
     if (!config_.shards_parameters || !gathered_.release(unit)) return;
     for (const flat_region& r : at(unit).flat.regions)
-      r.parameter->live.data = nullptr;  // whatever is gathered next may lie there
+      r.parameter->live->at.data = nullptr;  // whatever is gathered next may lie there
   }
 
   // Zeros where no gradient came, and between the parameters.

@@ -40,6 +40,28 @@ class ref {
   T* p_ = nullptr;
 };
 
+/// Who moves parameters' values: a parameter store.
+class weight_source {
+ public:
+  /// Makes the unit's values readable once more: an entry reads one when weights get their gradients, in the second
+  /// part of a backward.
+  virtual void gather_again(int unit) = 0;
+
+ protected:
+  ~weight_source() = default;
+};
+
+/// Where a parameter's value is just now. It moves between gather buffers, so who reads it later keeps this, not an
+/// address.
+struct weight_place {
+  int references = 0;
+  array at;  // without memory: not gathered
+  weight_source* source = nullptr;
+  int unit = -1;
+
+  void end() { delete this; }
+};
+
 /// Where the gradient of one differentiable value collects.
 struct slot {
   int references = 0;
@@ -50,12 +72,12 @@ struct slot {
   /// value's type.
   void (*add_main)(context& ctx, const array& from, const array& to, bool add) = nullptr;
   memory category = memory::activations;
-  array gradient;               // empty until the first contribution, unless its memory is given beforehand
-  bool has_gradient = false;    // whether `gradient` holds a contribution (else the next one overwrites)
-  bool pinned = false;          // the gradient's memory is given and never replaced
-  bool of_weights = false;      // a parameter's, promoted or not
-  std::uint64_t epoch = 0;      // of the tape on which an entry fills the value (tape::epoch); 0: a leaf
-  const array* live = nullptr;  // parameters: where the value is just now (it may move between gather buffers)
+  array gradient;             // empty until the first contribution, unless its memory is given beforehand
+  bool has_gradient = false;  // whether `gradient` holds a contribution (else the next one overwrites)
+  bool pinned = false;        // the gradient's memory is given and never replaced
+  bool of_weights = false;    // a parameter's, promoted or not
+  std::uint64_t epoch = 0;    // of the tape on which an entry fills the value (tape::epoch); 0: a leaf
+  ref<weight_place> live;     // parameters: where the value is just now
 
   /// This value as `replicate` on an axis: made once a tape, however many operators use it. A list by `next`, of one
   /// tape.
@@ -98,10 +120,10 @@ struct value {
   /// What this rank holds. Throws for a parameter whose unit is not at hand.
   const array& held() const {
     if (!slot || !slot->live) return data;
-    if (!slot->live->data) detail::fail_not_at_hand();
-    return *slot->live;
+    if (!slot->live->at.data) detail::fail_not_at_hand();
+    return slot->live->at;
   }
-  const shape& sizes() const { return slot && slot->live ? slot->live->shape : data.shape; }
+  const shape& sizes() const { return slot && slot->live ? slot->live->at.shape : data.shape; }
 };
 
 }  // namespace weft

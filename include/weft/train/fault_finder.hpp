@@ -22,7 +22,7 @@ class fault_finder final : public unit_observer {
       if (!finite(x.held())) saw(unit, input, "in what it is given");
     }
     for (const parameter_record& p : parameters(unit))
-      if (!finite(p.live)) return saw(unit, weight, "in its weight " + p.name);
+      if (!finite(p.live->at)) return saw(unit, weight, "in its weight " + p.name);
   }
   void forward_ends(int unit, const value& y, const std::vector<axis_id>&, const placed_slice&) override {
     if (--depth_ == 0 && !finite(y.held())) saw(unit, output, "in what it passes on");

@@ -112,12 +112,13 @@ void rms_norm_alike(int64 rows, int64 width, int threads, int64 blocks, std::uin
   // Either gradient alone.
   std::vector<T> dx(x.size()), both = dx;
   std::vector<A> parts(static_cast<std::size_t>(blocks * width)), with = parts;
-  const auto run = [&](T* to, A* sums) {
+  const auto run = [&](T* to, A* sums, const T* weight) {
     cuda::run_on_host({blocks, threads, shared, seed},
-                      cuda::rms_norm_backward_kernel<T>{rows, width, x.data(), w.data(), want_rstd.data(), dy.data(),
-                                                        to, false, sums, packed});
+                      cuda::rms_norm_backward_kernel<T>{rows, width, x.data(), weight, want_rstd.data(), dy.data(), to,
+                                                        false, sums, packed});
   };
-  run(both.data(), with.data()), run(dx.data(), nullptr), run(nullptr, parts.data());
+  run(both.data(), with.data(), w.data()), run(dx.data(), nullptr, w.data());
+  run(nullptr, parts.data(), nullptr);  // its own gradient doesn't need the weight
   CHECK(same_bits(dx, both));
   CHECK(same_bits(parts, with));
 }

@@ -51,7 +51,7 @@ mlp_outcome run_mlp(const mlp_sizes& size) {
     auto& parameters = registry.units()[0].parameters;
     for (parameter_record& p : parameters) {
       using flat = basic_tensor<compute, dims<hidden>, layout<>, backend>;
-      p.live = normal<flat>(ctx, p.name, {p.local.elements()}, p.init.stddev).data.reshaped(p.local);
+      p.live->at = normal<flat>(ctx, p.name, {p.local.elements()}, p.init.stddev).data.reshaped(p.local);
       detail::keep_gradient_in<backend, typename S::precision::gradient, compute>(*p.slot);
       p.slot->gradient = ctx.make(p.slot->type, p.local, memory::gradients);
     }

@@ -42,7 +42,7 @@ struct rms_norm_kernel {
 };
 
 /// dx (+)= rstd * (w*dy - x * rstd^2 * mean(w*dy*x)), and each block's sum over its rows of dy * x * rstd in
-/// parts [blocks, width]; dx or parts may be null. Shared memory: one A a warp.
+/// parts [blocks, width]; dx or parts may be null, and weight where dx is. Shared memory: one A a warp.
 template <class T>
 struct rms_norm_backward_kernel {
   using A = accumulate_t<T>;
@@ -65,8 +65,9 @@ struct rms_norm_backward_kernel {
       const A r = rstd[row];
       A dot = 0;
       for_packs<pack_size<T>>(block.thread(), block.threads(), width, packed, [&]<int N>(int64 i) {
-        const pack<T, N> p = block.template load<N>(px + i), d = block.template load<N>(pd + i),
-                         w = block.template load<N>(weight + i);
+        const pack<T, N> p = block.template load<N>(px + i), d = block.template load<N>(pd + i);
+        pack<T, N> w{};
+        if (dx) w = block.template load<N>(weight + i);
         for (int k = 0; k < N; ++k) {
           const A product = block.widen(d.at[k]) * block.widen(p.at[k]);
           dot += block.widen(w.at[k]) * product;
