@@ -198,6 +198,7 @@ TEST_CASE("a run leaves its files: every step's line, every rank's memory, the t
     for (const auto& category : ctx.at("categories")) at_peak += category.at("at_peak").get<std::int64_t>();
     CHECK(at_peak == ctx.at("peak"));
     CHECK(ctx.at("categories").at("optimizer").at("current") > 0);
+    CHECK(ctx.at("scratch") > 0);  // of matrix products
   }
 }
 

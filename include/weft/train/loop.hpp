@@ -102,7 +102,7 @@ inline training_result train_loop(context& ctx, trainable& work, const training&
   out.reset();
   result.seconds = std::chrono::duration<double>(clock::now() - start).count();
   if (!folder.empty()) {
-    write_memory_report(ctx, folder + "memory.json");
+    write_memory_report(ctx, folder + "memory.json", work.scratch_bytes());
     write_trace(ctx, tracer.log(), tracer.collectives(), folder + "trace.json");
   }
   return result;

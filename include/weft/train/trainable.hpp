@@ -27,6 +27,8 @@ class trainable {
   /// Global sums over the held-out sequences; a count of 0 where there are none.
   virtual loss_sums validate() = 0;
   virtual std::vector<std::string> unit_names() const = 0;
+  /// What this rank's kernels keep for scratch, which its ledger doesn't have.
+  virtual std::size_t scratch_bytes() const { return 0; }
 
   // What a monitor asks for, of those who can tell.
 

@@ -113,6 +113,14 @@ class trainer {
       return names;
     }
 
+    std::size_t scratch_bytes() const override {
+      const auto& queue = owner_.ctx_.template queue<backend>();
+      if constexpr (requires { queue.scratch_bytes(); })
+        return queue.scratch_bytes();
+      else
+        return 0;
+    }
+
     void observe(bool on) override {
       observed_ = on;
       measured_.clear();

@@ -71,6 +71,13 @@ class team {
   ~team() { end(); }
 
   int size() const { return size_; }
+  /// Bytes that its threads, the caller among them, keep for kernels' scratch: they only grow, to the most that was in
+  /// use at once. Not from within a loop.
+  std::size_t scratch_bytes() const {
+    std::size_t bytes = scratch::reserved();
+    for (const detail::scratch_stack& s : scratch_) bytes += s.reserved();
+    return bytes;
+  }
 
   /// Calls f(task) for task = 0 ... tasks-1, in any order, on the caller and the workers. The first exception that a
   /// task throws is rethrown here; tasks not yet begun are then dropped.
