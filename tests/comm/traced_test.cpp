@@ -63,6 +63,9 @@ TEST_CASE("a trace says what moved, on which axis, and when") {
     // the first all_reduce was waited for after the all_gather that began later
     CHECK(events[0].begin_us <= events[1].begin_us);
     CHECK(events[0].end_us >= events[1].end_us);
+    CHECK(events[0].wait_us >= events[1].end_us);
+    for (const weft::trace_event& event : events)
+      CHECK((event.begin_us <= event.wait_us && event.wait_us <= event.end_us));
   }
   CHECK(all_reduced == 2 * (ranks - 1) * 28);
   log.clear(2);

@@ -16,17 +16,50 @@ TEST_CASE("overlapping collectives of an axis get threads of their own") {
       {"all_reduce", "tp \"x\"", "", 16, 16, 12, -1, 50},
       {"never ended", "dp", "", 1, 1, 60, -1, -1},
   };
-  const auto trace = weft_test::read_trace("{\"traceEvents\":[" + trace_events_json(3, "dp 1", log, &events) + "]}");
+  const auto trace =
+      weft_test::read_trace("{\"traceEvents\":[" + trace_events_json(3, "dp 1", log, {"world", "dp"}, &events) + "]}");
   CHECK(trace.threads.at({3, 0}) == "compute");
-  CHECK(trace.threads.at({3, 1}) == "collectives dp");
-  CHECK(trace.threads.at({3, 2}) == "collectives dp (2)");
-  CHECK(trace.threads.at({3, 3}) == "collectives tp \"x\"");
-  CHECK(trace.events.at({3, 1}).size() == 2);
-  CHECK(trace.events.at({3, 2}).size() == 1);
-  CHECK(trace.events.at({3, 3}).at(0).at("args").at("bytes") == 16);
-  CHECK(trace.events.at({3, 2}).at(0).at("ts") == 20.0);
-  CHECK(trace.events.at({3, 2}).at(0).at("dur") == 20.0);
+  CHECK(trace.threads.at({3, 2000}) == "collectives dp");
+  CHECK(trace.threads.at({3, 2001}) == "collectives dp (2)");
+  CHECK(trace.threads.at({3, 3000}) == "collectives tp \"x\"");
+  CHECK(trace.events.at({3, 2000}).size() == 2);
+  CHECK(trace.events.at({3, 2001}).size() == 1);
+  CHECK(trace.events.at({3, 3000}).at(0).at("args").at("bytes") == 16);
+  CHECK(trace.events.at({3, 2001}).at(0).at("ts") == 20.0);
+  CHECK(trace.events.at({3, 2001}).at(0).at("dur") == 20.0);
   CHECK(trace.names.count("never ended") == 0);
+}
+
+TEST_CASE("bug: ranks number their tracks by first use, so one number means two axes") {
+  arena memory;
+  const span_log log(memory);
+  const std::vector<trace_event> first{{"all_gather", "dp", "", 8, 4, 0, -1, 1}, {"send", "pp", "", 8, 4, 2, -1, 3}};
+  const std::vector<trace_event> other{{"recv", "pp", "", 8, 4, 0, -1, 1}, {"all_gather", "dp", "", 8, 4, 2, -1, 3}};
+  const std::vector<std::string> axes{"world", "dp", "pp"};
+  const auto trace = weft_test::read_trace("{\"traceEvents\":[" + trace_events_json(0, "", log, axes, &first) + "," +
+                                           trace_events_json(1, "", log, axes, &other) + "]}");
+  for (const int rank : {0, 1}) {
+    CHECK(trace.threads.at({rank, 2000}) == "collectives dp");
+    CHECK(trace.threads.at({rank, 3000}) == "collectives pp");
+  }
+}
+
+TEST_CASE("a collective says what it is for, and how long the rank waited for it") {
+  arena memory;
+  span_log log(memory);
+  const std::vector<trace_event> events{{"all_gather", "dp", "weights of layer 3", 64, 32, 10, 25, 30},
+                                        {"barrier", "dp", "", 0, 0, 40, -1, 41}};
+  const auto trace =
+      weft_test::read_trace("{\"traceEvents\":[" + trace_events_json(0, "", log, {"dp"}, &events) + "]}");
+  const auto& gathered = trace.events.at({0, 1000}).at(0);
+  CHECK(gathered.at("name") == "all_gather weights of layer 3");
+  CHECK(gathered.at("args").at("operation") == "all_gather");
+  CHECK(gathered.at("args").at("for") == "weights of layer 3");
+  REQUIRE(trace.events.at({0, 0}).size() == 1);  // the barrier was never waited for
+  const auto& waited = trace.events.at({0, 0}).at(0);
+  CHECK(waited.at("name") == "wait for all_gather weights of layer 3");
+  CHECK(waited.at("ts") == 25.0);
+  CHECK(waited.at("dur") == 5.0);
 }
 
 TEST_CASE("spans nest, and memory is sampled where it changes") {
@@ -54,7 +87,7 @@ TEST_CASE("spans nest, and memory is sampled where it changes") {
   CHECK(log.samples().size() == 2);
   CHECK(log.samples().back().bytes[static_cast<std::size_t>(weft::memory::gradients)] == 1024);
 
-  const auto trace = weft_test::read_trace("{\"traceEvents\":[" + trace_events_json(0, "", log, nullptr) + "]}");
+  const auto trace = weft_test::read_trace("{\"traceEvents\":[" + trace_events_json(0, "", log, {}, nullptr) + "]}");
   CHECK(trace.counters.at(0).back().at("args").at("gradients") == 1024);
   CHECK(trace.events.at({0, 0}).size() == 4);
 }
@@ -83,7 +116,7 @@ TEST_CASE("only the steps of the window are traced") {
   REQUIRE(collectives.events(0).size() == 2);
   CHECK(collectives.events(0)[0].bytes == 2);
   CHECK(weft_test::read_trace(read_file(folder / "trace.json")).names ==
-        std::set<std::string>{"barrier", "step 2", "step 3"});
+        std::set<std::string>{"barrier", "wait for barrier", "step 2", "step 3"});
 
   step_tracer off(ctx, {}, false);
   off.before(3);

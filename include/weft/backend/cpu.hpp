@@ -15,8 +15,8 @@ struct cpu_backend {
   using queue = cpu::team;
 
   /// The queue of one rank, with `threads` cores.
-  static std::shared_ptr<queue> open(int /*ranks*/, int /*rank*/, int threads) {
-    return std::make_shared<queue>(threads);
+  static std::shared_ptr<queue> open(int /*ranks*/, int rank, int threads) {
+    return std::make_shared<queue>(threads, rank);
   }
   /// Where its tensors live, and whether the host may read them there.
   static constexpr bool host_memory = true;

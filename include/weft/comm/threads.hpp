@@ -136,8 +136,9 @@ class threads {
     return {*groups[static_cast<std::size_t>(order[0])], my_rank};
   }
 
-  /// Runs f(world) on `ranks` ranks: rank 0 in the calling thread, the others in threads of their own. Returns when all
-  /// are done. When a rank throws, the others are thrown out of their collectives, and its error is rethrown here.
+  /// Runs f(world) on `ranks` ranks: rank 0 in the calling thread, the others in threads of their own, called "weft
+  /// rank 1" and so on. Returns when all are done. When a rank throws, the others are thrown out of their collectives,
+  /// and its error is rethrown here.
   template <class F>
   static void launch(int ranks, F&& f) {
     require(ranks >= 1 && ranks < 65536, "threads::launch takes 1 to 65535 ranks, not ", ranks, ".");
@@ -159,7 +160,11 @@ class threads {
     others.reserve(ranks);
     std::exception_ptr unstarted;
     try {
-      for (int r = 1; r < ranks; ++r) others.push_back(std::thread(run, r));
+      for (int r = 1; r < ranks; ++r)
+        others.push_back(std::thread([&run, r] {
+          detail::name_this_thread(r);
+          run(r);
+        }));
     } catch (...) {
       unstarted = std::current_exception();
     }

@@ -60,12 +60,23 @@ void check_degrees(const degrees& wanted) {
           " ranks, the degrees ", wanted.product(), "; add the axis to mesh<...> or leave its degree at 1");
 }
 
+// That a group is the one that was asked for: all that follows relies on its order.
+[[gnu::cold, gnu::noinline]] inline void check_split(const any_communicator& made, const std::string& name, int index,
+                                                     int degree) {
+  require(made.rank() == index && made.size() == degree, "split(color, key, \"", name, "\") made this rank number ",
+          made.rank(), " of ", made.size(), ", where number ", index, " of ", degree,
+          " was asked for: a group has the ranks of one color, ordered by (key, rank); mend the communicator's split");
+}
+
 // The first and the last stage as a group of their own, for what both have; the stages between have no part in it.
 [[gnu::cold, gnu::noinline]] inline void add_pipeline_ends(context& ctx, any_communicator& stages) {
   const bool first = stages.rank() == 0, end = first || stages.rank() == stages.size() - 1;
   any_communicator ends = stages.split(end ? 0 : 1, stages.rank(), "pipeline_ends");
   axis_group group{id_of<pipeline_ends>, pipeline_ends::name, end ? 2 : 1, end && !first ? 1 : 0, {}};
-  if (end) group.comm = std::move(ends);
+  if (end) {
+    check_split(ends, "pipeline_ends", group.index, group.degree);
+    group.comm = std::move(ends);
+  }
   ctx.add_axis(std::move(group));
 }
 
@@ -76,6 +87,7 @@ void check_degrees(const degrees& wanted) {
   axis_group group{axis, name, degree, index, {}};
   if (degree > 1) {
     group.comm = ctx.world.split(ctx.rank() - index * stride, index, std::string(name).c_str());
+    check_split(group.comm, std::string(name), index, degree);
     if (axis == id_of<pp>) add_pipeline_ends(ctx, group.comm);
   }
   ctx.add_axis(std::move(group));

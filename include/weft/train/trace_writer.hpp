@@ -1,6 +1,7 @@
 // trace.json: a run as Perfetto and Chrome show it. A process a rank; a thread for what it computed, one for each axis'
-// collectives. Invariant: complete events on one thread nest or are disjoint; those that overlap get further threads.
-// Format: the Trace Event Format, complete (X), counter (C) and metadata (M) events; times in microseconds.
+// collectives, numbered alike on all ranks. Invariant: complete events on one thread nest or are disjoint; those that
+// overlap get further threads. Format: the Trace Event Format, complete (X), counter (C) and metadata (M) events; times
+// in microseconds.
 #pragma once
 
 #include <algorithm>
@@ -79,31 +80,37 @@ class lanes {
   std::vector<double> ends_;
 };
 
-inline void add_collectives(trace_fragment& out, const std::vector<trace_event>& events) {
-  std::vector<std::string> axes;
+/// The tracks of an axis begin at 1000 times its place among `axes`, the first being 1, so a number means one axis on
+/// every rank. Track 0 computes; there it is also seen how long the rank waited.
+inline void add_collectives(trace_fragment& out, const std::vector<trace_event>& events,
+                            std::vector<std::string> axes) {
   for (const trace_event& e : events)
     if (std::find(axes.begin(), axes.end(), e.axis) == axes.end()) axes.push_back(e.axis);
-  int next = 1;  // thread 0 computes
-  for (const std::string& axis : axes) {
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    const int first = 1000 * static_cast<int>(axis + 1);
     lanes rows;
     int used = 0;
     for (const trace_event& e : events) {
-      if (e.axis != axis || e.end_us < 0) continue;
+      if (e.axis != axes[axis] || e.end_us < 0) continue;
       const int lane = rows.place(e.begin_us, e.end_us);
       for (; used <= lane; ++used)
-        out.name_thread(next + used, "collectives " + axis + (used > 0 ? " (" + std::to_string(used + 1) + ")" : ""));
+        out.name_thread(first + used,
+                        "collectives " + e.axis + (used > 0 ? " (" + std::to_string(used + 1) + ")" : ""));
+      const std::string name = e.label.empty() ? e.operation : e.operation + (' ' + e.label);
       json_writer args;
-      args.begin_object().member("bytes", e.bytes).member("wire_bytes", e.wire_bytes).end_object();
-      out.complete(next + lane, e.operation, e.begin_us, e.end_us, args.text());
+      args.begin_object().member("operation", e.operation).member("for", e.label);
+      args.member("bytes", e.bytes).member("wire_bytes", e.wire_bytes).end_object();
+      out.complete(first + lane, name, e.begin_us, e.end_us, args.text());
+      if (e.wait_us >= 0) out.complete(0, "wait for " + name, e.wait_us, e.end_us);
     }
-    next += used;
   }
 }
 
 }  // namespace detail
 
-/// One rank's events. `collectives` may be null.
+/// One rank's events. `axes`: the groups' names in an order that all ranks know. `collectives` may be null.
 inline std::string trace_events_json(int rank, const std::string& place, const span_log& log,
+                                     const std::vector<std::string>& axes,
                                      const std::vector<trace_event>* collectives) {
   detail::trace_fragment out(rank);
   out.name_process("rank " + std::to_string(rank) + (place.empty() ? "" : " (" + place + ")"));
@@ -116,18 +123,21 @@ inline std::string trace_events_json(int rank, const std::string& place, const s
     for (std::size_t c = 0; c < m.bytes.size(); ++c) values.member(memory_names[c], m.bytes[c]);
     out.counter("memory, bytes", m.at_us, values.end_object().text());
   }
-  if (collectives) detail::add_collectives(out, *collectives);
+  if (collectives) detail::add_collectives(out, *collectives, axes);
   return out.text();
 }
 
 /// Writes all ranks' events to `path`. All ranks call it; the first one writes.
 inline void write_trace(context& ctx, const span_log& log, const trace_log* collectives, const std::string& path) {
   std::string place;
-  for (const axis_group& g : ctx.axes())
+  std::vector<std::string> axes{"world"};
+  for (const axis_group& g : ctx.axes()) {
+    axes.emplace_back(g.name);
     if (g.degree > 1 && g.axis != id_of<pipeline_ends>)
       place += (place.empty() ? "" : ", ") + std::string(g.name) + ' ' + std::to_string(g.index);
+  }
   const auto all = gather_text(
-      ctx, trace_events_json(ctx.rank(), place, log, collectives ? &collectives->events(ctx.rank()) : nullptr));
+      ctx, trace_events_json(ctx.rank(), place, log, axes, collectives ? &collectives->events(ctx.rank()) : nullptr));
   if (!ctx.is_first()) return;
   std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
   for (const std::string& one : all) text += (&one == &all.front() ? "" : ",\n") + one;

@@ -15,16 +15,11 @@
 
 #include <weft/backend/cpu/scratch.hpp>
 #include <weft/core/error.hpp>
+#include <weft/core/thread.hpp>
 
 namespace weft::cpu {
 
 namespace detail {
-
-inline void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 /// Threads of all living teams, callers included: spinning pays only while each has a core of its own.
 inline std::atomic<int>& team_threads() {
@@ -39,11 +34,10 @@ inline bool cores_are_free() {
 /// Waits until `word` is no longer `old`: a short spin if cores are free, then sleep.
 template <class Word>
 void wait_while(std::atomic<Word>& word, Word old) {
-  if (cores_are_free())
-    for (int i = 0; i < 2000; ++i) {
-      if (word.load(std::memory_order_acquire) != old) return;
-      pause();
-    }
+  weft::detail::spin_wait spin(cores_are_free() ? 2000 : 0, 0);
+  do {
+    if (word.load(std::memory_order_acquire) != old) return;
+  } while (spin.again());
   word.wait(old, std::memory_order_acquire);
 }
 
@@ -53,14 +47,18 @@ void wait_while(std::atomic<Word>& word, Word old) {
 /// are independent. A parallel_for inside a task of the same team runs as a plain loop.
 class team {
  public:
-  explicit team(int threads = 1)
+  /// rank: whose cores they are, for the names of their threads; -1: nobody's.
+  explicit team(int threads = 1, int rank = -1)
       : size_(threads), scratch_(static_cast<std::size_t>(threads > 1 && threads <= 4096 ? threads : 0)) {
     require(threads >= 1 && threads <= 4096, "A team needs 1 to 4096 threads, not ", threads, ".");
     detail::team_threads() += size_;
     try {
       workers_.reserve(static_cast<std::size_t>(size_));
       for (int i = 1; i < size_; ++i)
-        workers_.push_back(std::thread([this, i] { work(scratch_[static_cast<std::size_t>(i)]); }));
+        workers_.push_back(std::thread([this, i, rank] {
+          if (rank >= 0) weft::detail::name_this_thread(rank, i);
+          work(scratch_[static_cast<std::size_t>(i)]);
+        }));
     } catch (...) {  // the system has no more threads: end those that began
       end();
       throw;

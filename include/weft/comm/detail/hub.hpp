@@ -15,14 +15,6 @@
 
 namespace weft::detail {
 
-inline void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 /// Something that lives until the launch ends.
 class kept {
  public:

@@ -11,6 +11,7 @@
 
 #include "weft/comm/detail/hub.hpp"
 #include "weft/comm/detail/pieces.hpp"
+#include "weft/core/thread.hpp"
 
 namespace weft::detail {
 
@@ -47,21 +48,12 @@ class lane final : public waitable {
     slot& s = at(ticket);
     // Pauses for about a microsecond; then gives the core away between looks (the peer may be waiting for just this
     // core); then sleeps. Long pauses cost the most when ranks, or other programs, outnumber the cores.
-    const int pauses = hub_.crowded() ? 0 : 60, looks = pauses + (hub_.crowded() ? 4 : 100);
-    for (int idle = 0;;) {
-      if (over(s, ticket)) return;
-      if (work(s, m, ticket) || help(m)) {
-        idle = 0;
-      } else if (idle < pauses) {
-        ++idle;
-        relax();
-      } else if (idle < looks) {
-        ++idle;
-        std::this_thread::yield();
-      } else {
-        sleep(s, m, ticket);
-        idle = 0;
-      }
+    spin_wait idle(hub_.crowded() ? 0 : 60, hub_.crowded() ? 4 : 100);
+    while (!over(s, ticket)) {
+      const bool moved = work(s, m, ticket) || help(m);
+      if (!moved && idle.again()) continue;
+      if (!moved) sleep(s, m, ticket);
+      idle.reset();
     }
   }
 
