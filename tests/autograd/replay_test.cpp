@@ -130,7 +130,7 @@ struct everything {
 };
 // An operator that says nothing of itself but what its backward needs.
 row doubled(const row& x) {
-  value y{x.ctx, x.ctx->make(dtype::f64, x.held().shape), {}};
+  value y{x.ctx, x.whole, x.ctx->make(dtype::f64, x.held().shape), {}};
   for (std::int64_t i = 0; i < y.data.elements(); ++i) y.data.as<double>()[i] = 2 * x.held().as<double>()[i];
   detail::record(
       "doubled", y,

@@ -16,7 +16,7 @@ using targets = tensor<std::int32_t, dims<batch, seq>, Ps...>;
 /// Every third target is ignored.
 template <class Y, class X>
 Y targets_for(const X& x) {
-  const auto size = [&]<class D>(D) { return x.template local_extent<D>() * shards_of<layout_of<X>, D>(*x.ctx); };
+  const auto size = [&]<class D>(D) { return x.template global_extent<D>(); };
   const std::int64_t v = size(vocab{});
   return generate<Y>(*x.ctx, {size(batch{}), size(seq{})},
                      [=](std::int64_t i) { return i % 3 == 1 ? -1 : (5 * i + 2) % v; });

@@ -75,12 +75,14 @@ X input(context& ctx, const extents& at, int which, double step, bool positive, 
     const auto own = stream + 1 + static_cast<std::uint64_t>(r);
     return (only_direction ? 0 : direction({9, own}, i)) + step * direction({10, own}, i);
   };
-  return filled<X>(ctx, at, [&](std::int64_t i) {
+  const X x = filled<X>(ctx, at, [&](std::int64_t i) {
     if (mine > 0) return noise(mine, i);
     double x = plain(i);
     for (int r = 1; r < addends; ++r) x -= noise(r, i);
     return x;
   });
+  poison_padding(x);
+  return x;
 }
 
 template <class... Xs>
@@ -117,9 +119,7 @@ auto probe(const Y& y) {
   context& ctx = *y.ctx;
   extents at;
   [&]<class... Es>(dims<Es...>) {
-    (at.known.emplace_back(tag_of<Es>::name,
-                           y.template local_extent<tag_of<Es>>() * shards_of<layout_of<Y>, tag_of<Es>>(ctx)),
-     ...);
+    (at.known.emplace_back(tag_of<Es>::name, y.template global_extent<tag_of<Es>>()), ...);
   }(dims_of<Y>{});
   const auto weights = filled<whole<Y>>(ctx, at, [&](std::int64_t i) { return direction({11, 0}, i); });
   return sum(settled(y) * weights);
@@ -131,12 +131,16 @@ std::pair<double, double> along(context& ctx, const X& x, const X& v) {
   using G = std::remove_const_t<decltype(g)>;
   static_assert(std::same_as<layout_of<G>, dual_layout<layout_of<X>>> && std::same_as<dims_of<G>, dims_of<X>>);
   const bool whole_on_dp = kind_on_dp<G> == holds::invariant, whole_on_tp = kind_on_tp<G> == holds::invariant;
-  if (whole_on_dp || kind_on_dp<G> == holds::replicate) require_equal_along(ctx, id_of<dp>, g.held(), "gradient");
-  if (whole_on_tp || kind_on_tp<G> == holds::replicate) require_equal_along(ctx, id_of<tp>, g.held(), "gradient");
+  if (whole_on_dp || kind_on_dp<G> == holds::replicate)
+    require_equal_along(ctx, id_of<dp>, without_padding(g), "gradient");
+  if (whole_on_tp || kind_on_tp<G> == holds::replicate)
+    require_equal_along(ctx, id_of<tp>, without_padding(g), "gradient");
   std::pair<double, double> total{};
   if ((whole_on_dp && ctx.index<dp>() > 0) || (whole_on_tp && ctx.index<tp>() > 0)) return total;  // counted once
+  const array slopes = without_padding(g), directions = without_padding(v);
   for (std::int64_t i = 0; i < g.local_elements(); ++i) {
-    const double term = double(g.local_data()[i]) * double(v.local_data()[i]);
+    const double term =
+        double(slopes.as<typename X::element_type>()[i]) * double(directions.as<typename X::element_type>()[i]);
     total.first += term;
     total.second += std::abs(term);
   }

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <weft/comm/context.hpp>
+#include <weft/backend/cpu.hpp>
+#include <weft/op/placed.hpp>
 #include <weft/policy/mesh.hpp>
 
 namespace laws {
@@ -25,6 +26,22 @@ double world_sum(weft::context& ctx, double x);
 /// Throws unless all ranks along the axis hold the same bytes' values in `data`.
 void require_equal_along(weft::context& ctx, weft::axis_id axis, const weft::array& data, const char* what);
 
+/// x's share with zeros in the padding.
+template <weft::any_tensor X>
+weft::array without_padding(const X& x) {
+  return weft::detail::with_padding<typename X::backend>(*x.ctx, x.held(), weft::detail::valid_part(x));
+}
+/// NaN in x's padding, which nothing may read.
+template <weft::any_tensor X>
+void poison_padding(const X& x) {
+  if constexpr (weft::floating<typename X::element_type>) {
+    const weft::array poisoned = weft::detail::with_padding<typename X::backend>(
+        *x.ctx, x.held(), weft::detail::valid_part(x), __builtin_nan(""));
+    X::backend::copy_bytes(x.ctx->template queue<typename X::backend>(), poisoned.data, x.held().data,
+                           x.held().bytes());
+  }
+}
+
 /// Global extents by the dimension's name.
 struct extents {
   std::vector<std::pair<std::string, std::int64_t>> known;
@@ -40,6 +57,8 @@ struct options {
   std::vector<std::pair<std::string, std::int64_t>> base = {};
   /// Dimensions that the operator itself shards, over whichever axes.
   std::vector<std::string> divided = {};
+  /// Dimensions whose ranks divide them in every drawing; others are drawn so that some don't.
+  std::vector<std::string> even = {};
   bool positive = false;  // inputs above zero
   double tolerance = 0;   // 0: the one for double, see differences_agree
 };

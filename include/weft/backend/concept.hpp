@@ -68,11 +68,18 @@ struct array_statistics {
   void scale(double by) { squares *= by * by, lowest *= by, highest *= by; }
 };
 
-/// Where a rank's slice lies in the whole tensor, for each dimension: its extent, the whole's, and its first index
-/// there.
+/// Where a rank's slice lies in the whole tensor, for each dimension: its extent, the whole's, its first index there,
+/// and how many of its elements are the tensor's. Those behind them are padding, which holds anything.
 struct placed_slice {
   int ndim = 0;
-  std::int64_t local[max_ndim] = {}, global[max_ndim] = {}, first[max_ndim] = {};
+  std::int64_t local[max_ndim] = {}, global[max_ndim] = {}, first[max_ndim] = {}, valid[max_ndim] = {};
+
+  /// The sizes of the slice without its padding.
+  shape valid_part() const {
+    shape out;
+    for (int d = 0; d < ndim; ++d) out.push_back(valid[d]);
+    return out;
+  }
 };
 /// Which elements dropout keeps: those at whose global, row-major index the random word of (seed, stream) is at least
 /// rate * 2^32.

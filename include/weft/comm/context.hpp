@@ -2,13 +2,13 @@
 // Invariant: an axis that the mesh does not name has one rank, so one program runs on any mesh.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <typeinfo>
 #include <utility>
 
 #include <weft/comm/any.hpp>
-#include <weft/comm/extents.hpp>
 #include <weft/comm/spans.hpp>
 #include <weft/tensor/tensor.hpp>
 
@@ -51,7 +51,6 @@ class context {
   weft::tape* tape = nullptr;         // null: nothing is recorded
   weft::replay* replay = nullptr;     // null: what runs isn't run again
   span_log* spans = nullptr;          // null: nobody asks what was done when
-  uneven_extents extents;             // that ranks may share out though they don't divide them
   unit_observer* observer = nullptr;  // null: nobody looks at what flows through units
   std::string_view unit{};            // of the model: the one whose function or gradient is computed
   std::int64_t micro_batch = -1;      // the one that is computed; -1: none, or not said
@@ -118,6 +117,17 @@ class scoped_value {
   T before_;
 };
 
+namespace detail {
+template <class Backend>
+void give_own_memory(value& v) {
+  context& ctx = *v.ctx;
+  const array own = ctx.make(v.data.type, v.data.shape);
+  Backend::copy_bytes(ctx.queue<Backend>(), v.data.data, own.data, own.bytes());
+  v.data = own;
+  v.shares_memory = false;
+}
+}  // namespace detail
+
 /// Product of the degrees of the axes that shard dimension D under layout L.
 template <class L, class D>
 int shards_of(const context& ctx) {
@@ -131,31 +141,30 @@ int shard_index(const context& ctx) {
   return index;
 }
 
-/// Number of axes with more than one rank among them.
+/// A rank's run of a dimension: `local` elements from global index `first` on, of which the first `valid` are the
+/// tensor's and the rest is padding. Over each axis, the outermost first, every rank has ceil(n / ranks) of what the
+/// axes outside of it left, so that all shares are equally long.
+struct dimension_run {
+  std::int64_t local, first, valid;
+};
+
+/// This rank's run of dimension D of `whole` elements under layout L.
 template <class L, class D>
-int shard_axes_of(const context& ctx) {
-  return []<class... As>(const context& r, list<As...>) { return (0 + ... + int(r.degree<As>() > 1)); }(
-             ctx, shard_axes<L, D>{});
+dimension_run run_of(const context& ctx, std::int64_t whole) {
+  dimension_run run{whole, 0, whole};
+  [&]<class... As>(list<As...>) {
+    (([&] {
+       const std::int64_t n = ctx.degree<As>();
+       if (n == 1) return;
+       const std::int64_t share = (run.local + n - 1) / n, begin = share * ctx.index<As>();
+       run = {share, run.first + begin, std::clamp<std::int64_t>(run.valid - begin, 0, share)};
+     }()),
+     ...);
+  }(shard_axes<L, D>{});
+  return run;
 }
 
-/// Extent of dimension D on each rank, from the global one. Throws when the ranks don't divide it, unless ctx.extents
-/// has it: then it is rounded up, and the last ranks hold padding.
-template <class L, class D>
-std::int64_t local_extent(const context& ctx, std::int64_t global) {
-  const int n = shards_of<L, D>(ctx);
-  require(global % n == 0 || (ctx.extents.has(D::name, global) && shard_axes_of<L, D>(ctx) == 1), "dimension ", D::name,
-          " has ", global, " elements, which ", n,
-          " ranks can't share evenly; choose an extent or degrees that divide");
-  return uneven_extents::share(global, n);
-}
-/// The global extent, from each rank's.
-template <class L, class D>
-std::int64_t global_extent(const context& ctx, std::int64_t local) {
-  const int n = shards_of<L, D>(ctx);
-  return shard_axes_of<L, D>(ctx) == 1 ? ctx.extents.whole(D::name, local, n) : local * n;
-}
-
-/// Local sizes of a tensor type from its global ones.
+/// Local sizes of a tensor type from its global ones, padding included. Throws when a static extent is another one.
 template <any_tensor X>
 shape local_shape(const context& ctx, const shape& global) {
   require(global.ndim == X::dims::ndim, "a tensor of ", X::dims::ndim, " dimensions was given ", global.ndim,
@@ -167,7 +176,7 @@ shape local_shape(const context& ctx, const shape& global) {
        constexpr std::int64_t fixed = detail::entry<Es>::size;
        require(fixed == dynamic_extent || fixed == global[i], "dimension ", tag_of<Es>::name, " has ", fixed,
                " elements by its type, not ", global[i]);
-       out.push_back(local_extent<typename X::layout, tag_of<Es>>(ctx, global[i]));
+       out.push_back(run_of<typename X::layout, tag_of<Es>>(ctx, global[i]).local);
        ++i;
      }()),
      ...);

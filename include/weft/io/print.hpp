@@ -53,8 +53,7 @@ std::string text_of(layout<Ps...>) {
 template <any_tensor X, class E>
 dimension_text dimension_of(const X& x) {
   using D = tag_of<E>;
-  const std::int64_t held = x.template local_extent<D>();
-  return {D::name, held, shards_of<layout_of<X>, D>(*x.ctx), global_extent<layout_of<X>, D>(*x.ctx, held)};
+  return {D::name, x.template local_extent<D>(), shards_of<layout_of<X>, D>(*x.ctx), x.template global_extent<D>()};
 }
 
 [[gnu::cold, gnu::noinline]] inline std::string describe(dtype type, std::initializer_list<dimension_text> dimensions,

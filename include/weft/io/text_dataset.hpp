@@ -80,16 +80,15 @@ class text_dataset {
     static_assert(
         std::same_as<dims_of<Ids>, dims<batch, seq>> && std::same_as<typename Ids::element_type, std::int32_t>,
         "weft: a text_dataset makes int32 tensors of dims<batch, seq>");
-    const shape local = local_shape<Ids>(*ctx_, {2, {count, length}});
-    std::int64_t offset[max_ndim];
-    detail::offsets_of<Ids>(*ctx_, local, offset);
-    token_batch<Ids> out{Ids(value{ctx_, ctx_->make(dtype::i32, local, memory::data), {}}),
-                         Ids(value{ctx_, ctx_->make(dtype::i32, local, memory::data), {}})};
-    for (std::int64_t r = 0; r < local[0]; ++r) {
-      const char* text = text_->bytes.data() + begin_of(first + offset[0] + r) + offset[1];
-      for (std::int64_t c = 0; c < local[1]; ++c) {
-        out.tokens.local_data()[r * local[1] + c] = static_cast<unsigned char>(text[c]);
-        out.targets.local_data()[r * local[1] + c] = static_cast<unsigned char>(text[c + 1]);
+    const auto made = [&] { return detail::empty_tensor<Ids>(*ctx_, {2, {count, length}}, memory::data); };
+    token_batch<Ids> out{made(), made()};
+    const placed_slice at = detail::placed(out.tokens);
+    for (const Ids* x : {&out.tokens, &out.targets}) std::fill_n(x->local_data(), x->local_elements(), 0);
+    for (std::int64_t r = 0; r < at.valid[0]; ++r) {
+      const char* text = text_->bytes.data() + begin_of(first + at.first[0] + r) + at.first[1];
+      for (std::int64_t c = 0; c < at.valid[1]; ++c) {
+        out.tokens.local_data()[r * at.local[1] + c] = static_cast<unsigned char>(text[c]);
+        out.targets.local_data()[r * at.local[1] + c] = static_cast<unsigned char>(text[c + 1]);
       }
     }
     return out;

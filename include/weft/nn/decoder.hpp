@@ -7,6 +7,7 @@
 #include <weft/autograd/checkpoint.hpp>
 #include <weft/nn/parameters.hpp>
 #include <weft/nn/weight.hpp>
+#include <weft/op/create.hpp>
 #include <weft/op/hand_over.hpp>
 #include <weft/op/require_ids.hpp>
 
@@ -64,10 +65,9 @@ class decoder {
     require(hooks_ != nullptr,
             "the model has no parameter store: make a trainer or a parameter_store for it, and keep that as long as "
             "the model is used");
-    const std::int64_t n = tokens.template local_extent<seq>(), most = model().config().max_seq;
+    const std::int64_t n = tokens.template global_extent<seq>(), most = model().config().max_seq;
     require(n <= most, "a sequence of ", n, " tokens is longer than max_seq = ", most);
     require_ids(tokens, 0, model().config().vocab, "the token");
-    if constexpr (S::sequence_parallel) ctx_->extents.replace(seq::name, n);
     return model().pass_for(tokens);
   }
   /// tokens [batch/dp, seq] -> what this stage's layers make of their embedding or of what the stage before hands on,
@@ -79,8 +79,7 @@ class decoder {
       if (stage_.first()) {
         x = embed(pass, tokens);
       } else {
-        x = receive<movement::shift, decltype(x)>(
-            *ctx_, local_shape<decltype(x)>(*ctx_, sizes(tokens, model().config().hidden)));
+        x = receive<movement::shift, decltype(x)>(*ctx_, sizes(tokens, model().config().hidden));
         entered(x);
       }
     } else {
@@ -130,7 +129,6 @@ class decoder {
   /// each step.
   template <class F>
   void add_embedding(std::int64_t rows, std::int64_t width, double stddev, F&& others) {
-    ctx_->extents.add(vocab::name, rows);
     const bool copied = tied_ && stage_.count > 1;
     if (!stage_.first() && !(copied && stage_.last())) return;
     embedding_unit_ = registry_.begin_unit("embedding");
@@ -174,9 +172,7 @@ class decoder {
   }
   // Of all data-parallel ranks, for a tensor over these tokens that is `width` wide.
   static shape sizes(const ids& tokens, std::int64_t width) {
-    const std::int64_t sequences =
-        tokens.template local_extent<batch>() * shards_of<layout_of<ids>, batch>(*tokens.ctx);
-    return {3, {sequences, tokens.template local_extent<seq>(), width}};
+    return {3, {tokens.template global_extent<batch>(), tokens.template global_extent<seq>(), width}};
   }
 
   // Each stage in turn, one micro-batch; the last gives its logits to all.
@@ -192,8 +188,7 @@ class decoder {
       y = head(pass, x);
     } else {
       send<movement::shift>(x).wait();
-      y = logits(value{
-          ctx_, ctx_->make(dtype_of<compute>, local_shape<logits>(*ctx_, sizes(tokens, model().config().vocab))), {}});
+      y = detail::empty_tensor<logits>(*ctx_, sizes(tokens, model().config().vocab));
     }
     ctx_->group(id_of<pp>)->comm.broadcast(y.data.data, y.data.bytes(), stage_.count - 1, ctx_->label("logits")).wait();
     return y;

@@ -105,7 +105,7 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
 
   /// The positions of a sequence, of which each rank takes its own where the sequence is sharded.
   auto positions_of(const ids& tokens) const {
-    const auto all = slice<seq>(positions_, 0, tokens.template local_extent<seq>());  // [seq, hidden]
+    const auto all = slice<seq>(positions_, 0, tokens.template global_extent<seq>());  // [seq, hidden]
     if constexpr (S::sequence_parallel)
       return split<seq, tp>(all);
     else

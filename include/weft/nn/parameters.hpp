@@ -24,7 +24,7 @@ struct initial {
 struct parameter_record {
   std::string name;     // unique within the model: initial values are a function of it
   shape global, local;  // extents of the whole; of every rank's slice as its type shards it, padding included
-  std::int64_t offset[max_ndim] = {};  // of this rank's slice, in global indices
+  placed_slice at;      // where this rank's slice lies in the whole
   initial init;
   bool decays = true;            // weight decay; not for vectors (norms, biases)
   std::vector<axis_id> pending;  // axes along which its gradient is left as addends
@@ -32,14 +32,6 @@ struct parameter_record {
   bool counted = true;           // in norms; not where this rank's copy is another stage's parameter
   ref<weft::slot> slot;
   ref<weight_place> live;  // where its value is just now, in the compute type
-
-  placed_slice placed() const {
-    placed_slice at{local.ndim};
-    std::copy_n(local.extent, local.ndim, at.local);
-    std::copy_n(global.extent, local.ndim, at.global);
-    std::copy_n(offset, local.ndim, at.first);
-    return at;
-  }
 };
 
 /// Parameters that are gathered, reduced and freed at once, in the order of their registration.
@@ -57,9 +49,9 @@ class parameter_registry {
     return static_cast<int>(units_.size()) - 1;
   }
 
-  /// Makes `w` a parameter of the newest unit. `global` are its global extents. Where ctx.extents has one that the
-  /// ranks don't divide, the last of them hold padding, which is zero and stays so. Throws when the ranks don't divide
-  /// another, and when the name is taken: a parameter's initial values are a function of its name. Returns its record,
+  /// Makes `w` a parameter of the newest unit. `global` are its global extents. Where the ranks don't divide
+  /// one, the last of them hold padding, which is zero and stays so. Throws when the name is taken: a parameter's
+  /// initial values are a function of its name. Returns its record,
   /// where a bias of two dimensions says that it doesn't decay.
   template <any_tensor W>
   parameter_record& add(context& ctx, W& w, std::string name, const shape& global, initial init) {
@@ -75,15 +67,13 @@ class parameter_registry {
     r.init = init;
     r.decays = global.ndim > 1;
     r.sharded = stages_;
-    int d = 0;
-    [&]<class... Es>(dims<Es...>) {
-      ((r.offset[d] = shard_index<layout_of<W>, tag_of<Es>>(ctx) * r.local[d], ++d), ...);
-    }(dims_of<W>{});
+    r.at = detail::placed<W>(ctx, global);
     [&]<class... As>(list<As...>) {
       ((state_on<dual_layout<layout_of<W>>, As>.kind == holds::partial ? r.pending.push_back(id_of<As>) : void()), ...);
       ((state_on<layout_of<W>, As>.kind == holds::shard ? r.sharded.push_back(id_of<As>) : void()), ...);
     }(axes_of<layout_of<W>>{});
     w.ctx = &ctx;
+    w.whole = global;
     w.data.shape = r.local;
     w.data.type = dtype_of<typename W::element_type>;
     r.live = ref<weight_place>(new weight_place);

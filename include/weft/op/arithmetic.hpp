@@ -38,14 +38,22 @@ struct binary_operator {
   struct attributes {
     binary f;
     broadcast_map map;
-    shape out, a, b;
+    shape out, a, b, valid;  // valid: of the outcome
   };
 
-  static value forward(const value& a, const value& b, binary f, const broadcast_map& map) {
+  static value forward(const value& a, const value& b, binary f, const broadcast_map& map, const shape& valid_a,
+                       const shape& valid_b) {
     context& ctx = *a.ctx;
-    attributes at{f, map, {}, a.held().shape, b.held().shape};
-    for (int d = 0; d < map.ndim; ++d) at.out.push_back(map.at[0][d] >= 0 ? at.a[map.at[0][d]] : at.b[map.at[1][d]]);
-    value y{a.ctx, {}, {}};
+    attributes at{f, map, {}, a.held().shape, b.held().shape, {}};
+    shape whole;
+    for (int d = 0; d < map.ndim; ++d) {
+      const bool of_a = map.at[0][d] >= 0;
+      const int from = of_a ? map.at[0][d] : map.at[1][d];
+      at.out.push_back((of_a ? at.a : at.b)[from]);
+      at.valid.push_back((of_a ? valid_a : valid_b)[from]);
+      whole.push_back((of_a ? a : b).whole[from]);
+    }
+    value y{a.ctx, whole, {}, {}};
     if (!recalled(ctx, "binary", y.data)) {
       y.data = ctx.make(dtype_of<T>, at.out);
       pair(ctx, f, at, a.held(), 0, b.held(), 1, y.data);
@@ -142,8 +150,9 @@ struct binary_operator {
       ++n;
     }
     array sum = ctx.make(dtype_of<G>, kept);
+    const array addends = with_padding<Backend>(ctx, g, at.valid);
     Backend::template reduce_dims<reduce::sum>(ctx.queue<Backend>(), at.map.ndim, at.out.extent, reduced,
-                                               g.template as<T>(), sum.template as<G>(), false);
+                                               addends.template as<T>(), sum.template as<G>(), false);
     if (in_order) return contribute<Backend, T, G>(ctx, node, i, sum);
     array turned = ctx.make(dtype_of<G>, own);
     std::int64_t from[max_ndim], to[max_ndim], own_stride[max_ndim], stride = 1;
@@ -167,7 +176,7 @@ auto two_sided(const A& a, const B& b) {
                                 typename rule::layout, typename A::backend>;
     static constexpr auto map = broadcast_of<dims_of<A>, dims_of<B>>();
     return result(binary_operator<typename A::backend, typename A::element_type>::forward(
-        promoted<typename rule::layout>(a), promoted<typename rule::layout>(b), F, map));
+        promoted<typename rule::layout>(a), promoted<typename rule::layout>(b), F, map, valid_part(a), valid_part(b)));
   }
 }
 

@@ -30,12 +30,17 @@ struct attention_operator {
                             sq[3],
                             options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(sq[3])),
                             options.causal};
-    require(s.heads % s.kv_heads == 0, "attention: ", s.heads, " query heads don't divide into groups of ", s.kv_heads,
-            " key and value heads");
+    const std::int64_t all_heads = q.whole[2], all_kv_heads = k.whole[2];
+    require(all_heads % all_kv_heads == 0, "attention: ", all_heads, " query heads don't divide into groups of ",
+            all_kv_heads, " key and value heads");
+    require(s.heads == s.kv_heads * (all_heads / all_kv_heads), "attention: this rank has ", s.heads, " of ", all_heads,
+            " query heads and ", s.kv_heads, " of ", all_kv_heads,
+            " key and value heads, so that heads of one group lie ",
+            "on two ranks; choose a degree that divides the key and value heads");
     require(sk == v.held().shape, "attention: keys and values have different sizes");
     require(sq[0] == sk[0] && sq[3] == sk[3], "attention: queries have ", sq[0], " sequences and heads of width ",
             sq[3], ", keys have ", sk[0], " and ", sk[3], "; both have to agree");
-    value out{q.ctx, {}, {}};
+    value out{q.ctx, q.whole, {}, {}};
     array lse;
     if (!recalled(ctx, "attention", out.data, lse)) {
       out.data = ctx.make(dtype_of<T>, sq);

@@ -5,7 +5,6 @@
 
 #include <weft/op/contract_engine.hpp>
 #include <weft/op/meet.hpp>
-#include <weft/op/require_even.hpp>
 
 namespace weft {
 
@@ -25,12 +24,12 @@ auto contract(const A& a, const B& b) {
   using out_dims = dims_without<dims_concat<dims_of<A>, dims_missing<dims_of<B>, dims_of<A>>>, Ks...>;
   if constexpr (rule::ok) {
     detail::check_shared_extents(a, b);
-    detail::require_even<Ks...>(a);
     using result = basic_tensor<typename A::element_type, out_dims, typename rule::layout, typename A::backend>;
     using engine = detail::contraction<typename A::backend, typename A::element_type>;
     static constexpr auto labels = detail::labels_of<dims_of<A>, dims_of<B>, out_dims>();
     return result(engine::forward(detail::promoted<typename rule::layout>(a),
-                                  detail::promoted<typename rule::layout>(b), labels));
+                                  detail::promoted<typename rule::layout>(b), labels, detail::valid_part(a),
+                                  detail::valid_part(b)));
   }
 }
 

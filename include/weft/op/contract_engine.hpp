@@ -4,6 +4,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/backend/concept.hpp>
+#include <weft/op/placed.hpp>
 
 namespace weft::detail {
 
@@ -42,9 +43,12 @@ struct labelled {
 struct contraction_plan {
   labelled label[max_ndim];
   int count = 0;
+  bool empty = false;  // a summed label has padding only
 
-  // Strides of row-major arrays for the operands in the order (first, second, out).
-  [[gnu::noinline]] contraction_plan(const contraction_labels& l, const shape* shapes[3], const int order[3]) {
+  // Strides of row-major arrays for the operands in the order (first, second, out). Of a summed label only the elements
+  // that are valid count.
+  [[gnu::noinline]] contraction_plan(const contraction_labels& l, const std::int64_t* valid, const shape* shapes[3],
+                                     const int order[3]) {
     labelled all[max_ndim] = {};
     for (int slot = 0; slot < 3; ++slot) {
       const int which = order[slot];
@@ -57,6 +61,10 @@ struct contraction_plan {
       }
     }
     for (int i = 0; i < l.count; ++i) {
+      if (all[i].stride[2] == 0) {
+        all[i].size = valid[i];
+        empty = empty || valid[i] == 0;
+      }
       if (all[i].size == 1) continue;
       if (count && joins(label[count - 1], all[i])) {
         labelled& last = label[count - 1];
@@ -140,19 +148,27 @@ struct contraction {
   struct attributes {
     contraction_labels labels;
     shape shapes[3];
+    std::int64_t valid[max_ndim];  // of each label
   };
 
-  static value forward(const value& a, const value& b, const contraction_labels& labels) {
+  static value forward(const value& a, const value& b, const contraction_labels& labels, const shape& valid_a,
+                       const shape& valid_b) {
     context& ctx = *a.ctx;
-    attributes at{labels, {a.held().shape, b.held().shape, {}}};
-    shape& out = at.shapes[2];
+    attributes at{labels, {a.held().shape, b.held().shape, {}}, {}};
+    const shape* const valid[2] = {&valid_a, &valid_b};
+    const shape* const wholes[2] = {&a.whole, &b.whole};
+    shape &out = at.shapes[2], whole;
+    whole.ndim = labels.ndim[2];
+    for (int which = 0; which < 2; ++which)
+      for (int e = 0; e < labels.ndim[which]; ++e) at.valid[labels.of[which][e]] = (*valid[which])[e];
     for (int d = 0; d < labels.ndim[2]; ++d) {
       for (int which = 0; which < 2; ++which)
         for (int e = 0; e < labels.ndim[which]; ++e)
-          if (labels.of[which][e] == labels.of[2][d]) out.extent[d] = at.shapes[which][e];
+          if (labels.of[which][e] == labels.of[2][d])
+            out.extent[d] = at.shapes[which][e], whole.extent[d] = (*wholes[which])[e];
     }
     out.ndim = labels.ndim[2];
-    value c{a.ctx, {}, {}};
+    value c{a.ctx, whole, {}, {}};
     if (!recalled(ctx, "contract", c.data)) {
       c.data = ctx.make(dtype_of<T>, out);
       run<T>(ctx, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.data.template as<T>(), false);
@@ -183,7 +199,9 @@ struct contraction {
   static void run(context& ctx, const attributes& at, order o, const T* x, const T* y, Out* z, bool add) {
     const shape* shapes[3] = {&at.shapes[0], &at.shapes[1], &at.shapes[2]};
     const int which[3] = {o.first, o.second, o.out};
-    run_contraction<Backend>(ctx.queue<Backend>(), contraction_plan(at.labels, shapes, which), x, y, z, add);
+    const contraction_plan plan(at.labels, at.valid, shapes, which);
+    if (!plan.empty) return run_contraction<Backend>(ctx.queue<Backend>(), plan, x, y, z, add);
+    if (!add) Backend::zero(ctx.queue<Backend>(), array(z, dtype_of<Out>, at.shapes[o.out]));
   }
 
   // Gradients are contractions too: da = dc * b over c's other dimensions, db = a * dc.

@@ -31,9 +31,9 @@ struct conversion {
                        conversion_vjp vjp) {
     context& ctx = *x.ctx;
     axis_group* group = ctx.group(axis);
-    if (!group) return x;
+    if (!group) return same(x, axis, by, vjp);
     const collective_label label = ctx.label("", by.tensor, by.at);
-    value y{x.ctx, {}, {}};
+    value y{x.ctx, x.whole, {}, {}};
     if (way.what == movement::none ||
         way.what == movement::keep_first) {  // where nothing is computed nothing is remembered
       y.data = way.there(ctx, *group, x.held(), from, to, label);
@@ -52,12 +52,29 @@ struct conversion {
     if (aliased && !y.slot) y.data = copy_of<Backend>(ctx, x.held());
     return y;
   }
+  /// Along an axis of one rank nothing moves, and what a program sees is as with more: the outcome is no leaf, has a
+  /// gradient of its own, and if it is made a leaf, memory of its own.
+  static value same(const value& x, axis_id axis, const asked_for& by, conversion_vjp vjp) {
+    const bool moves = x.slot && x.slot->live;  // a parameter's memory
+    value y{x.ctx, x.whole, moves ? x.data : x.held(), {}};
+    y.shares_memory = true;
+    if (tape_node* node = record("convert", y, vjp, x)) {
+      node->set(conversion_attributes{axis, nullptr, {}, {}, by});
+      y.slot->keep_as(*x.slot);
+      y.slot->live = x.slot->live;
+    } else if (moves) {
+      y.data = copy_of<Backend>(*x.ctx, x.held());
+    }
+    return y;
+  }
   /// Of a conversion of elements of type T.
   template <class T>
   static void vjp(context& ctx, tape_node& node) {
     const auto a = node.get<conversion_attributes>();
+    const array& dy = node.output_gradient();
+    if (!a.back) return contribute<Backend, T>(ctx, node, 0, dy);
     const collective_label label = ctx.label("gradient of", a.by.tensor, a.by.at);
-    contribute<Backend, T>(ctx, node, 0, a.back(ctx, *ctx.group(a.axis), node.output_gradient(), a.to, a.from, label));
+    contribute<Backend, T>(ctx, node, 0, a.back(ctx, *ctx.group(a.axis), dy, a.to, a.from, label));
   }
 
   /// `invariant -> replicate`, once a tape.
@@ -67,8 +84,8 @@ struct conversion {
     ref<slot>& made = x.slot->promotions;
     if (made && made->epoch != ctx.tape->epoch()) made = {};  // for another tape
     for (ref<slot> s = made; s; s = s->next)
-      if (s->promoted_over == axis) return {x.ctx, x.data, s};
-    value y{x.ctx, x.data, {}};
+      if (s->promoted_over == axis) return {x.ctx, x.whole, x.data, s};
+    value y{x.ctx, x.whole, x.data, {}};
     tape_node* node = record("promote", y, vjp, x);
     y.slot->live = x.slot->live;
     y.slot->keep_as(*x.slot);
@@ -88,20 +105,19 @@ constexpr int position_of(on_axis at) {
   return -1;
 }
 
-// The dimension that `at` shards over A, and its extent over all of A's ranks: as the context knows it, if x is a share
-// of it.
+// The dimension that `at` shards over A, its innermost axis, and its extent over all of A's ranks, of which x holds its
+// share or, if it is yet to be cut, all.
 template <class A, any_tensor X>
 moved_dim moved(const X& x, on_axis at, bool is_share) {
   moved_dim out{position_of<dims_of<X>>(at), 0};
   if (out.at < 0) return out;
-  const context& ctx = *x.ctx;
-  out.whole = x.held().shape[out.at];
-  if (is_share)
-    out.whole = ctx.extents.whole(at.dim, out.whole, ctx.degree<A>());
-  else
-    require(out.whole % ctx.degree<A>() == 0 || ctx.extents.has(at.dim, out.whole), "dimension ", at.dim, " of ",
-            out.whole, " elements can't be sharded evenly over the ", ctx.degree<A>(), " ranks of axis ", A::name,
-            "; choose an extent or a degree that divides");
+  out.whole = x.sizes()[out.at];
+  if (!is_share) return out;
+  using outside = replaced<layout_of<X>, A, invariant<A>>;
+  [&]<class... Es>(dims<Es...>) {
+    int d = 0;
+    ((d++ == out.at ? void(out.whole = run_of<outside, tag_of<Es>>(*x.ctx, x.whole[out.at]).local) : void()), ...);
+  }(dims_of<X>{});
   return out;
 }
 
@@ -150,9 +166,8 @@ inline constexpr bool innermost<layout<Ps...>, A> = ((!contains<typename axes_in
 
 /// Converts x to the placement P on P's one axis: `convert<replicate<tp>>(x)`, `convert<shard<seq, tp>>(x)`.
 /// Every row of the conversion table is reachable so; the functions below are its common names.
-/// Shape: a sharded dimension shrinks or grows by the axis's degree; else as x. Throws when a dimension doesn't divide
-/// and ctx.extents doesn't have it; if it does, shares are padded with zeros, and what collects them leaves the padding
-/// out.
+/// Shape: global extents stay; a dimension that becomes sharded shrinks on each rank by the axis's degree, rounded up.
+/// A last share that is shorter ends in padding, which whatever collects the shares leaves out.
 template <class P, any_tensor X>
 auto convert(const X& x, call_site at = call_site::here()) {
   using to = detail::target_placement<P>;
@@ -183,7 +198,8 @@ auto convert(const X& x, call_site at = call_site::here()) {
     constexpr auto vjp = engine::template vjp<typename X::element_type>;
     const detail::asked_for by{dims_text<dims_of<X>>(), at};
     if constexpr (from.kind == holds::invariant && to::kind == holds::replicate) {
-      return result(engine::promote(x, id_of<A>, by, vjp));
+      return result(x.ctx->group(id_of<A>) ? engine::promote(x, id_of<A>, by, vjp)
+                                           : engine::same(x, id_of<A>, by, vjp));
     } else {
       constexpr auto way = detail::ways_of<Backend, there, backward_of(from.kind, to::kind, same)>();
       return result(engine::forward(x, id_of<A>, way, detail::moved<A>(x, from, true), detail::moved<A>(x, into, false),
@@ -240,13 +256,19 @@ auto all_to_all(const X& x, call_site at = call_site::here()) {
 }
 
 /// Every rank's slice goes to the next rank along A, the last rank's to the first (a ring).
-/// Placement stays. Backward: the other way round.
+/// Placement stays. Backward: the other way round. Throws where the ranks don't divide the sharded dimension: its last
+/// slice, which is shorter, can't become another's.
 template <mesh_axis A, any_tensor X>
 X shift(const X& x, call_site at = call_site::here()) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::shard,
                 "weft: shift<axis>(x) hands on slices: x has to be sharded over that axis");
   using Backend = typename X::backend;
   using engine = detail::conversion<Backend>;
+  constexpr on_axis cut = state_on<layout_of<X>, A>;
+  const std::int64_t whole = detail::moved<A>(x, cut, true).whole;
+  require(whole % x.ctx->template degree<A>() == 0, "shift<", A::name, ">(x): dimension ", cut.dim, " has ", whole,
+          " elements, which ", x.ctx->template degree<A>(),
+          " ranks don't divide, so their slices can't change places; choose an extent or a degree that divides");
   return X(engine::forward(x, id_of<A>, detail::ways_of<Backend, movement::shift, movement::shift_back>(), {}, {},
                            {dims_text<dims_of<X>>(), at}, engine::template vjp<typename X::element_type>));
 }

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include <weft/comm/context.hpp>
+#include <weft/op/placed.hpp>
 #include <weft/tensor/random.hpp>
 
 namespace weft {
@@ -24,36 +24,34 @@ inline shape shape_from(std::initializer_list<std::int64_t> extents) {
 /// Calls f(local index, global index) for every element that this rank holds; both count row-major. Padding has the
 /// index -1.
 template <class F>
-void each_element(const shape& local, const shape& global, const std::int64_t* offset, F&& f) {
-  std::int64_t at[max_ndim] = {};
-  const std::int64_t n = local.elements();
+void each_element(const placed_slice& slice, F&& f) {
+  std::int64_t at[max_ndim] = {}, n = 1;
+  for (int d = 0; d < slice.ndim; ++d) n *= slice.local[d];
   for (std::int64_t i = 0; i < n; ++i) {
     std::int64_t g = 0;
     bool inside = true;
-    for (int d = 0; d < local.ndim; ++d) {
-      g = g * global[d] + offset[d] + at[d];
-      inside = inside && offset[d] + at[d] < global[d];
+    for (int d = 0; d < slice.ndim; ++d) {
+      g = g * slice.global[d] + slice.first[d] + at[d];
+      inside = inside && at[d] < slice.valid[d];
     }
     f(i, inside ? g : -1);
-    for (int d = local.ndim - 1; d >= 0 && ++at[d] == local[d]; --d) at[d] = 0;
+    for (int d = slice.ndim - 1; d >= 0 && ++at[d] == slice.local[d]; --d) at[d] = 0;
   }
 }
 
-/// Global index of the first element of this rank's slice along each dimension.
+/// Memory for a tensor of these global extents, its content undefined.
 template <any_tensor X>
-void offsets_of(const context& ctx, const shape& local, std::int64_t* out) {
-  [[maybe_unused]] int d = 0;
-  [&]<class... Es>(dims<Es...>) {
-    ((out[d] = shard_index<layout_of<X>, tag_of<Es>>(ctx) * local[d], ++d), ...);
-  }(dims_of<X>{});
+X empty_tensor(context& ctx, const shape& global, memory category = memory::activations) {
+  return X(
+      value{&ctx, global, ctx.make(dtype_of<typename X::element_type>, local_shape<X>(ctx, global), category), {}});
 }
 
 template <any_tensor X>
-X new_tensor(context& ctx, std::initializer_list<std::int64_t> global) {
+X new_tensor(context& ctx, const shape& global) {
   static_assert(
       !has_partial<layout_of<X>>,
       "weft: a new tensor can't be partial: make it whole and convert<partial<axis>> it, so that it is counted once");
-  return X(value{&ctx, ctx.make(dtype_of<typename X::element_type>, local_shape<X>(ctx, shape_from(global))), {}});
+  return empty_tensor<X>(ctx, global);
 }
 
 template <class T>
@@ -67,10 +65,9 @@ constexpr T element_from(double x) {
 /// Writes f(global index) at every element that this rank holds, 0 in padding; for a device, by way of the host's
 /// memory. Compiled once for all dimensions and placements.
 template <class Backend, class T, class F>
-void write_elements(context& ctx, const array& x, const shape& global, const std::int64_t* offset, const F& f) {
+void write_elements(context& ctx, const array& x, const placed_slice& at, const F& f) {
   const auto write = [&](T* out) {
-    each_element(x.shape, global, offset,
-                 [&](std::int64_t local, std::int64_t index) { out[local] = index < 0 ? T{} : f(index); });
+    each_element(at, [&](std::int64_t local, std::int64_t index) { out[local] = index < 0 ? T{} : f(index); });
   };
   if constexpr (Backend::host_memory) {
     write(x.as<T>());
@@ -107,16 +104,15 @@ struct uniform_numbers {
 }  // namespace detail
 
 /// A tensor of type X with f(global index) at every element; the index counts row-major, from 0. `global`: its global
-/// extents, outermost first. Placement: any but partial, which is refused. Throws weft::error when an extent is below 1
-/// or can't be shared out as X says. Here and below.
+/// extents, outermost first; where the ranks of an axis don't divide one, each holds as much as the first, and the last
+/// of them padding (zeros, here). Placement: any but partial, which is refused. Throws weft::error when an extent is
+/// below 1. Here and below.
 template <any_tensor X, class F>
 X generate(context& ctx, std::initializer_list<std::int64_t> global, F&& f) {
   using T = typename X::element_type;
-  X x = detail::new_tensor<X>(ctx, global);
-  std::int64_t offset[max_ndim] = {};
-  detail::offsets_of<X>(ctx, x.data.shape, offset);
+  const X x = detail::new_tensor<X>(ctx, detail::shape_from(global));
   using numbers = detail::as_elements<T, std::remove_reference_t<F>>;
-  detail::write_elements<typename X::backend, T>(ctx, x.data, detail::shape_from(global), offset, numbers{f});
+  detail::write_elements<typename X::backend, T>(ctx, x.data, detail::placed(x), numbers{f});
   return x;
 }
 
@@ -152,11 +148,9 @@ X uniform(context& ctx, std::string_view name, std::initializer_list<std::int64_
 /// `global` of them, on the host, the same on every rank.
 template <any_tensor X>
 X from_global(context& ctx, std::initializer_list<std::int64_t> global, const typename X::element_type* numbers) {
-  X x = detail::new_tensor<X>(ctx, global);
-  std::int64_t offset[max_ndim] = {};
-  detail::offsets_of<X>(ctx, x.data.shape, offset);
+  const X x = detail::new_tensor<X>(ctx, detail::shape_from(global));
   detail::write_elements<typename X::backend, typename X::element_type>(
-      ctx, x.data, detail::shape_from(global), offset, [&](std::int64_t index) { return numbers[index]; });
+      ctx, x.data, detail::placed(x), [&](std::int64_t index) { return numbers[index]; });
   return x;
 }
 

@@ -35,20 +35,18 @@ template <class Backend, class T>
 struct cross_entropy_operator {
   using A = accumulate_t<T>;
   struct attributes {
-    std::int64_t begin, vocab;
+    std::int64_t begin, columns, vocab;  // this rank's columns of the vocabulary, padding left out
     double smoothing;
-    /// Columns of the vocabulary among the n that this rank holds: the others are padding.
-    std::int64_t columns(std::int64_t n) const { return std::clamp<std::int64_t>(vocab - begin, 0, n); }
   };
 
-  static void forward(const value& logits, const value& targets, const vocab_axes& axes, std::int64_t begin,
+  static void forward(const value& logits, const array& targets, const vocab_axes& axes, const dimension_run& run,
                       std::int64_t vocab, double smoothing, value& sum, value& count) {
     context& ctx = *logits.ctx;
     auto& queue = ctx.queue<Backend>();
     const array& x = logits.held();
-    const attributes at{begin, vocab, smoothing};
-    const std::int64_t n = x.shape[x.shape.ndim - 1], rows = x.elements() / n, columns = at.columns(n);
-    const auto* ids = targets.held().template as<std::int32_t>();
+    const attributes at{run.first, run.valid, vocab, smoothing};
+    const std::int64_t n = x.shape[x.shape.ndim - 1], rows = x.elements() / n, columns = at.columns;
+    const auto* ids = targets.as<std::int32_t>();
     // Four rows of statistics in one array, so that the three sums travel as one collective.
     shape four, one;
     four.push_back(4), four.push_back(rows);
@@ -58,7 +56,7 @@ struct cross_entropy_operator {
     each_group(ctx, axes, [&](any_communicator& comm) {
       comm.all_reduce(m, m, rows, dtype_of<A>, reduction::max, ctx.label("maxima for cross_entropy")).wait();
     });
-    Backend::row_sums(queue, rows, columns, x.template as<T>(), begin, ids, m, sum_exp, target_logit,
+    Backend::row_sums(queue, rows, columns, x.template as<T>(), at.begin, ids, m, sum_exp, target_logit,
                       smoothing != 0 ? sum_logits : nullptr, n);
     each_group(ctx, axes, [&](any_communicator& comm) {
       comm.all_reduce(sum_exp, sum_exp, (smoothing != 0 ? 3 : 2) * rows, dtype_of<A>, reduction::sum,
@@ -91,7 +89,7 @@ struct cross_entropy_operator {
     const bool along_rows = true;
     Backend::repeat(queue, 1, &rows, &along_rows, node.output_gradient().template as<A>(), g.template as<A>(), false);
     array d = logits.buffer.unique() ? logits : ctx.make(dtype_of<T>, logits.shape);
-    Backend::cross_entropy_backward(queue, rows, at.columns(n), logits.template as<T>(), at.begin,
+    Backend::cross_entropy_backward(queue, rows, at.columns, logits.template as<T>(), at.begin,
                                     targets.template as<std::int32_t>(), lse.template as<A>(), g.template as<A>(),
                                     at.smoothing, at.vocab, d.template as<T>(), n);
     logits = {};
@@ -167,13 +165,15 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
       using V = std::tuple_element_t<sizeof...(Es) - 1, std::tuple<tag_of<Es>...>>;
       detail::vocab_axes axes;
       [&]<class... As>(list<As...>) { ((axes.axis[axes.count++] = id_of<As>), ...); }(shard_axes<layout_of<X>, V>{});
-      const std::int64_t local = logits.template local_extent<V>(),
-                         all = global_extent<layout_of<X>, V>(*logits.ctx, local);
+      const std::int64_t all = logits.template global_extent<V>();
       require_ids(targets, std::numeric_limits<std::int32_t>::min(), all, "the target");
       loss<scalar, scalar> out;
-      detail::cross_entropy_operator<typename X::backend, T>::forward(logits, targets, axes,
-                                                                      shard_index<layout_of<X>, V>(*logits.ctx) * local,
-                                                                      all, options.label_smoothing, out.sum, out.count);
+      // Padding among the tokens counts for nothing, as a negative target does.
+      const array counted =
+          detail::with_padding<typename X::backend>(*targets.ctx, targets.held(), detail::valid_part(targets), -1);
+      detail::cross_entropy_operator<typename X::backend, T>::forward(logits, counted, axes,
+                                                                      run_of<layout_of<X>, V>(*logits.ctx, all), all,
+                                                                      options.label_smoothing, out.sum, out.count);
       return out;
     }(in{});
   }

@@ -21,7 +21,7 @@ struct dropout_operator {
   };
   static value forward(const value& x, const attributes& at) {
     context& ctx = *x.ctx;
-    value y{x.ctx, {}, {}};
+    value y{x.ctx, x.whole, {}, {}};
     if (!recalled(ctx, "dropout", y.data)) {
       y.data = ctx.make(dtype_of<T>, x.held().shape);
       Backend::dropout(ctx.queue<Backend>(), at.mask, at.at, x.held().template as<const T>(), y.data.template as<T>(),

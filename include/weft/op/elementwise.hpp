@@ -19,7 +19,7 @@ struct unary_operator {
 
   static value forward(const value& x, kernels f) {
     context& ctx = *x.ctx;
-    value y{x.ctx, {}, {}};
+    value y{x.ctx, x.whole, {}, {}};
     if (!recalled(ctx, "unary", y.data)) {
       y.data = ctx.make(dtype_of<T>, x.held().shape);
       f.apply(ctx.queue<Backend>(), y.data.elements(), x.held().template as<T>(), y.data.template as<T>());
@@ -44,7 +44,7 @@ template <class Backend, class T>
 struct scale_operator {
   static value forward(const value& x, double factor) {
     context& ctx = *x.ctx;
-    value y{x.ctx, {}, {}};
+    value y{x.ctx, x.whole, {}, {}};
     if (!recalled(ctx, "scale", y.data)) {
       y.data = ctx.make(dtype_of<T>, x.held().shape);
       Backend::scale(ctx.queue<Backend>(), y.data.elements(), factor, x.held().template as<T>(),

@@ -13,13 +13,13 @@ struct embedding_operator {
   struct attributes {
     std::int64_t begin, count, width;
   };
-  static value forward(const value& ids, const value& table, std::int64_t shard) {
+  static value forward(const value& ids, const value& table, const dimension_run& rows, const shape& valid_ids) {
     context& ctx = *table.ctx;
-    const shape& t = table.held().shape;
-    const attributes at{shard * t[0], t[0], t[1]};
-    shape s = ids.held().shape;
+    const attributes at{rows.first, rows.valid, table.held().shape[1]};
+    shape s = ids.held().shape, whole = ids.whole;
     s.push_back(at.width);
-    value y{table.ctx, {}, {}};
+    whole.push_back(table.whole[1]);
+    value y{table.ctx, whole, {}, {}};
     if (!recalled(ctx, "embedding", y.data)) {
       y.data = ctx.make(dtype_of<T>, s);
       Backend::embedding(ctx.queue<Backend>(), ids.held().elements(), at.width, ids.held().template as<std::int32_t>(),
@@ -28,7 +28,7 @@ struct embedding_operator {
     }
     if (tape_node* node = record("embedding", y, vjp, table)) {
       node->set(at);
-      node->save(ids);
+      node->save(with_padding<Backend>(ctx, ids.held(), valid_ids, -1));  // whose gradients no row gets
     }
     return y;
   }
@@ -80,7 +80,8 @@ auto embedding(const I& ids, const W& table) {
       using result = basic_tensor<typename W::element_type, dims_concat<dims_of<I>, dims<Width>>, typename rule::layout,
                                   typename W::backend>;
       return result(detail::embedding_operator<typename W::backend, typename W::element_type>::forward(
-          i, detail::promoted<typename rule::layout>(w), shard_index<layout_of<W>, tag_of<Rows>>(*w.ctx)));
+          i, detail::promoted<typename rule::layout>(w),
+          run_of<layout_of<W>, tag_of<Rows>>(*w.ctx, w.template global_extent<tag_of<Rows>>()), detail::valid_part(i)));
     }(ids, table, dims_of<W>{});
   }
 }

@@ -5,8 +5,18 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/core/conversion.hpp>
+#include <weft/op/create.hpp>
 
 namespace weft {
+
+namespace detail {
+/// These sizes below an outermost dimension of `outermost`.
+inline shape stack_sizes(const shape& slice, std::int64_t outermost) {
+  shape out{1, {outermost}};
+  for (int d = 0; d < slice.ndim; ++d) out.push_back(slice[d]);
+  return out;
+}
+}  // namespace detail
 
 /// x as this rank's slice of a stack of such tensors, one a rank: [D/A = 1, dims of x], sharded over A. Inside the
 /// slice neither the dimension nor the axis occurs, as inside a function that is mapped over a dimension. Moves
@@ -20,9 +30,9 @@ template <dimension D, mesh_axis A, any_tensor X>
 stack_of<D, A, X> stacked(const X& x) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::invariant && !dims_of<X>::template has<D>,
                 "weft: stacked<dim, axis>(x) takes a slice in which neither the dimension nor the axis occurs");
-  shape whole{1, {1}};
-  for (int d = 0; d < x.held().shape.ndim; ++d) whole.push_back(x.held().shape[d]);
-  return stack_of<D, A, X>(value{x.ctx, x.held().reshaped(whole), {}});
+  const std::int64_t slices = x.ctx->template degree<A>();
+  return stack_of<D, A, X>(
+      value{x.ctx, detail::stack_sizes(x.whole, slices), x.held().reshaped(detail::stack_sizes(x.sizes(), 1)), {}});
 }
 
 namespace detail {
@@ -56,17 +66,17 @@ request hand_on(const X& x) {
   return group.comm.send(x.held().data, x.held().bytes(), group.index + step, detail::handed<Way, X>(*x.ctx));
 }
 
-/// The other half: the slice of these local sizes that the rank before along A hands on (Way = shift), or the next one
-/// (shift_back). Waits for it.
+/// The other half: this rank's slice of a tensor of these global sizes, as the rank before along A hands on (Way =
+/// shift), or the next one (shift_back). Waits for it.
 template <movement Way, mesh_axis A, any_tensor X>
-X take_over(context& ctx, const shape& local) {
+X take_over(context& ctx, const shape& whole) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::shard,
                 "weft: take_over<way, axis> takes slices: the tensor has to be sharded over that axis");
   static_assert(Way == movement::shift || Way == movement::shift_back,
                 "weft: slices are handed on by shift or shift_back");
   constexpr int step = Way == movement::shift ? -1 : 1;
   axis_group& group = detail::neighbours(ctx, id_of<A>, step, "take_over");
-  X x(value{&ctx, ctx.make(dtype_of<typename X::element_type>, local), {}});
+  const X x = detail::empty_tensor<X>(ctx, whole);
   group.comm.recv(x.data.data, x.data.bytes(), group.index + step, detail::handed<Way, X>(ctx)).wait();
   return x;
 }
@@ -76,13 +86,11 @@ template <movement Way, any_tensor X>
 request send(const X& x) {
   return hand_on<Way, pp>(stacked<layer, pp>(x));
 }
-/// The other half of send: x as the neighbouring stage handed it on, with these local sizes.
+/// The other half of send: x as the neighbouring stage handed it on, of these global sizes.
 template <movement Way, any_tensor X>
-X receive(context& ctx, const shape& local) {
-  shape slice{1, {1}};
-  for (int d = 0; d < local.ndim; ++d) slice.push_back(local[d]);
-  auto stack = take_over<Way, pp, stack_of<layer, pp, X>>(ctx, slice);
-  return X(value{&ctx, stack.data.reshaped(local), {}});
+X receive(context& ctx, const shape& whole) {
+  const auto stack = take_over<Way, pp, stack_of<layer, pp, X>>(ctx, detail::stack_sizes(whole, ctx.degree<pp>()));
+  return X(value{&ctx, whole, stack.data.reshaped(local_shape<X>(ctx, whole)), {}});
 }
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 
 #include <weft/backend/concept.hpp>
 #include <weft/op/meet.hpp>
+#include <weft/op/valid_rows.hpp>
 
 namespace weft {
 namespace detail {
@@ -13,11 +14,11 @@ template <class Backend, class T>
 struct layer_norm_operator {
   using A = accumulate_t<T>;
 
-  static value forward(const value& x, const value& weight, const value& bias, double eps) {
+  static value forward(const value& x, const value& weight, const value& bias, double eps, const shape& valid) {
     context& ctx = *x.ctx;
     const shape& s = x.held().shape;
     const std::int64_t width = s[s.ndim - 1], rows = s.elements() / width;
-    value y{x.ctx, {}, {}};
+    value y{x.ctx, x.whole, {}, {}};
     array mean, rstd;
     if (!recalled(ctx, "layer_norm", y.data, mean, rstd)) {
       y.data = ctx.make(dtype_of<T>, s);
@@ -30,6 +31,7 @@ struct layer_norm_operator {
                bias);
     }
     if (tape_node* node = record("layer_norm", y, vjp, x, weight, bias)) {
+      node->set(valid);
       node->save(x);
       node->save(weight);
       node->save(mean);
@@ -47,13 +49,26 @@ struct layer_norm_operator {
   static void back(context& ctx, tape_node& node) {
     const array &x = node.saved(0), &mean = node.saved(2), &rstd = node.saved(3);
     const T* weight = node.input(0) ? node.saved(1).template as<T>() : nullptr;
-    const std::int64_t width = x.shape[x.shape.ndim - 1], rows = x.elements() / width;
-    const gradient_target dx = target_apart<Backend, T>(ctx, node, 0), dw = target_apart<Backend, G>(ctx, node, 1),
-                          db = target_apart<Backend, G>(ctx, node, 2);
-    Backend::layer_norm_backward(ctx.queue<Backend>(), rows, width, x.template as<T>(), weight, mean.template as<A>(),
-                                 rstd.template as<A>(), node.output_gradient().template as<T>(), dx.to.template as<T>(),
-                                 dx.add, dw.to.template as<G>(), dw.add, db.to.template as<G>(), db.add);
-    settle<Backend, T>(ctx, node, 0, dx);
+    const valid_rows<Backend> rows(ctx, x.shape, node.template get<shape>());
+    const std::int64_t width = x.shape[x.shape.ndim - 1];
+    const array xs = rows.of(x), means = rows.of(mean), rstds = rows.of(rstd), dys = rows.of(node.output_gradient());
+    const bool apart = rows.padded() && node.input(0);
+    const gradient_target dx = apart ? gradient_target{ctx.make(dtype_of<T>, xs.shape), false, true}
+                                     : target_apart<Backend, T>(ctx, node, 0),
+                          dw = target_apart<Backend, G>(ctx, node, 1), db = target_apart<Backend, G>(ctx, node, 2);
+    if (rows.count() > 0) {
+      Backend::layer_norm_backward(ctx.queue<Backend>(), rows.count(), width, xs.template as<T>(), weight,
+                                   means.template as<A>(), rstds.template as<A>(), dys.template as<T>(),
+                                   dx.to.template as<T>(), dx.add, dw.to.template as<G>(), dw.add,
+                                   db.to.template as<G>(), db.add);
+    } else {
+      for (const gradient_target* none : {&dw, &db})
+        if (none->to && !none->add) Backend::zero(ctx.queue<Backend>(), none->to);
+    }
+    if (apart)
+      contribute<Backend, T>(ctx, node, 0, rows.back(dx.to));
+    else
+      settle<Backend, T>(ctx, node, 0, dx);
     settle<Backend, T, G>(ctx, node, 1, dw);
     settle<Backend, T, G>(ctx, node, 2, db);
   }
@@ -91,7 +106,7 @@ auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5) {
       using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
       return result(detail::layer_norm_operator<typename X::backend, typename X::element_type>::forward(
           detail::promoted<typename rule::layout>(x), detail::promoted<typename rule::layout>(weight),
-          detail::promoted<typename rule::layout>(bias), eps));
+          detail::promoted<typename rule::layout>(bias), eps, detail::valid_part(x)));
     }
   }
 }

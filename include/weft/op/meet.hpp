@@ -4,6 +4,7 @@
 
 #include <weft/core/rule.hpp>
 #include <weft/op/convert.hpp>
+#include <weft/op/placed.hpp>
 
 namespace weft::detail {
 
@@ -176,7 +177,7 @@ void check_shared_extent(const X& x, const Y& y) {
     constexpr auto fixed_y = dims_of<Y>::static_extents[dims_of<Y>::template index<D>];
     static_assert(fixed_x == dynamic_extent || fixed_y == dynamic_extent || fixed_x == fixed_y,
                   "weft: the two tensors have different static extents in a dimension that both have");
-    const auto nx = x.template local_extent<D>(), ny = y.template local_extent<D>();
+    const auto nx = x.template global_extent<D>(), ny = y.template global_extent<D>();
     require(nx == ny, "dimension ", D::name, " has ", nx, " elements on one side and ", ny, " on the other");
   }
 }

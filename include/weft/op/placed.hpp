@@ -1,5 +1,6 @@
-// Where a rank's share lies in the whole tensor, as kernels and monitors see it. Invariant: shares are equally long, so
-// the last may end in padding.
+// Where this rank's share of a tensor lies in the whole of it. Padding is nobody's: it may hold anything, NaN too.
+// Invariant: whoever adds up along a dimension, counts in it or gathers it, leaves its padding out; the rest may
+// compute in it what it likes. So one operator at a time is right on uneven shares, and none pays for even ones.
 #pragma once
 
 #include <weft/backend/concept.hpp>
@@ -8,20 +9,64 @@
 
 namespace weft::detail {
 
+/// Of a tensor type with these global extents.
 template <any_tensor X>
-placed_slice placed(const X& x) {
+placed_slice placed(const context& ctx, const shape& global) {
   placed_slice at;
   [&]<class... Es>(dims<Es...>) {
     (([&] {
        const int d = at.ndim++;
-       const std::int64_t n = x.template local_extent<tag_of<Es>>();
-       at.local[d] = n;
-       at.global[d] = global_extent<layout_of<X>, tag_of<Es>>(*x.ctx, n);
-       at.first[d] = n * shard_index<layout_of<X>, tag_of<Es>>(*x.ctx);
+       const dimension_run run = run_of<layout_of<X>, tag_of<Es>>(ctx, global[d]);
+       at.local[d] = run.local, at.first[d] = run.first, at.valid[d] = run.valid, at.global[d] = global[d];
      }()),
      ...);
   }(dims_of<X>{});
   return at;
+}
+template <any_tensor X>
+placed_slice placed(const X& x) {
+  return placed<X>(*x.ctx, x.whole);
+}
+
+/// The elements of x's share that are not padding, by dimension: the sizes of its share where all ranks' are even.
+template <any_tensor X>
+shape valid_part(const X& x) {
+  shape out = x.sizes();
+  [&]<class... Es>(dims<Es...>) {
+    [[maybe_unused]] int d = 0;
+    (([&] {
+       if constexpr (shard_axes<layout_of<X>, tag_of<Es>>::size > 0)
+         out[d] = run_of<layout_of<X>, tag_of<Es>>(*x.ctx, x.whole[d]).valid;
+       ++d;
+     }()),
+     ...);
+  }(dims_of<X>{});
+  return out;
+}
+
+inline void row_major(const shape& s, std::int64_t* out) {
+  std::int64_t stride = 1;
+  for (int d = s.ndim - 1; d >= 0; --d) out[d] = std::exchange(stride, stride * s[d]);
+}
+
+/// Copies the first elements of every dimension, `part` of them, from an array of one shape into one of another.
+template <class Backend>
+void copy_part(context& ctx, const shape& part, const array& from, const array& to) {
+  if (part.elements() == 0) return;
+  std::int64_t of_from[max_ndim], of_to[max_ndim];
+  row_major(from.shape, of_from);
+  row_major(to.shape, of_to);
+  Backend::copy(ctx.queue<Backend>(), part.ndim, part.extent, from, of_from, to, of_to);
+}
+
+/// x with `number` in its padding; x itself where there is none.
+template <class Backend>
+array with_padding(context& ctx, const array& x, const shape& valid, double number = 0) {
+  if (valid == x.shape) return x;
+  const array y = ctx.make(x.type, x.shape, memory::buffers);
+  Backend::fill(ctx.queue<Backend>(), y, number);
+  copy_part<Backend>(ctx, valid, x, y);
+  return y;
 }
 
 }  // namespace weft::detail

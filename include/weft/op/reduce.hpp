@@ -5,7 +5,7 @@
 #include <weft/backend/concept.hpp>
 #include <weft/core/rule.hpp>
 #include <weft/op/elementwise.hpp>
-#include <weft/op/require_even.hpp>
+#include <weft/op/placed.hpp>
 
 namespace weft {
 namespace detail {
@@ -28,17 +28,18 @@ struct reduction_operator {
     reduced_dims reduced;
     shape in;
   };
-  static value forward(const value& x, const reduced_dims& reduced) {
+  static value forward(const value& x, const reduced_dims& reduced, const shape& valid) {
     context& ctx = *x.ctx;
     const attributes at{reduced, x.held().shape};
-    shape kept;
+    shape kept, whole;
     for (int d = 0; d < at.in.ndim; ++d)
-      if (!reduced.at[d]) kept.push_back(at.in[d]);
-    value y{x.ctx, {}, {}};
+      if (!reduced.at[d]) kept.push_back(at.in[d]), whole.push_back(x.whole[d]);
+    value y{x.ctx, whole, {}, {}};
     if (!recalled(ctx, "sum", y.data)) {
       y.data = ctx.make(dtype_of<T>, kept);
+      const array addends = with_padding<Backend>(ctx, x.held(), valid);
       Backend::template reduce_dims<reduce::sum>(ctx.queue<Backend>(), at.in.ndim, at.in.extent, reduced.at,
-                                                 x.held().template as<T>(), y.data.template as<T>(), false);
+                                                 addends.template as<T>(), y.data.template as<T>(), false);
       computed(ctx, {"sum", static_cast<double>(at.in.elements())}, {&y.data}, x);
     }
     if (tape_node* node = record("sum", y, vjp, x)) node->set(at);
@@ -87,9 +88,9 @@ auto sum(const X& x) {
     static_assert((dims_of<X>::template has<Rs> && ...), "weft: sum<dim...>(x) names a dimension that x lacks");
     using result = basic_tensor<typename X::element_type, dims_without<dims_of<X>, Rs...>,
                                 typename detail::reduced_layout<layout_of<X>, list<Rs...>>::type, typename X::backend>;
-    detail::require_even<Rs...>(x);
     static constexpr auto reduced = detail::reduced_of<dims_of<X>>(list<Rs...>{});
-    return result(detail::reduction_operator<typename X::backend, typename X::element_type>::forward(x, reduced));
+    return result(detail::reduction_operator<typename X::backend, typename X::element_type>::forward(
+        x, reduced, detail::valid_part(x)));
   }
 }
 
@@ -99,8 +100,7 @@ auto mean(const X& x) {
   double n = 1;
   [&]<class... Es>(dims<Es...>) {
     ((sizeof...(Rs) == 0 || contains<list<Rs...>, tag_of<Es>>
-          ? void(n *= static_cast<double>(x.template local_extent<tag_of<Es>>()) *
-                      shards_of<layout_of<X>, tag_of<Es>>(*x.ctx))
+          ? void(n *= static_cast<double>(x.template global_extent<tag_of<Es>>()))
           : void()),
      ...);
   }(dims_of<X>{});

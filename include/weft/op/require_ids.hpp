@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include <weft/comm/context.hpp>
+#include <weft/op/placed.hpp>
 
 namespace weft {
 
@@ -13,8 +13,10 @@ template <any_tensor Ids>
 void require_ids(const Ids& ids, std::int64_t lowest, std::int64_t end, const char* what) {
   static_assert(std::same_as<typename Ids::element_type, std::int32_t>, "weft: ids are int32");
   if constexpr (Ids::backend::host_memory) {
-    const std::int32_t* id = ids.local_data();
-    const std::int64_t n = ids.local_elements();
+    const array seen = detail::with_padding<typename Ids::backend>(*ids.ctx, ids.held(), detail::valid_part(ids),
+                                                                   static_cast<double>(lowest));
+    const auto* id = seen.template as<std::int32_t>();
+    const std::int64_t n = seen.elements();
     std::int64_t low = lowest, high = lowest;
     for (std::int64_t i = 0; i < n; ++i) {
       low = std::min<std::int64_t>(low, id[i]);

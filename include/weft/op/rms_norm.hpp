@@ -4,17 +4,18 @@
 
 #include <weft/backend/concept.hpp>
 #include <weft/op/meet.hpp>
+#include <weft/op/valid_rows.hpp>
 
 namespace weft {
 namespace detail {
 
 template <class Backend, class T>
 struct rms_norm_operator {
-  static value forward(const value& x, const value& weight, double eps) {
+  static value forward(const value& x, const value& weight, double eps, const shape& valid) {
     context& ctx = *x.ctx;
     const shape& s = x.held().shape;
     const std::int64_t width = s[s.ndim - 1], rows = s.elements() / width;
-    value y{x.ctx, {}, {}};
+    value y{x.ctx, x.whole, {}, {}};
     array rstd;
     if (!recalled(ctx, "rms_norm", y.data, rstd)) {
       y.data = ctx.make(dtype_of<T>, s);
@@ -24,6 +25,7 @@ struct rms_norm_operator {
       computed(ctx, {"rms_norm", 4.0 * static_cast<double>(y.data.elements())}, {&y.data, &rstd}, x, weight);
     }
     if (tape_node* node = record("rms_norm", y, vjp, x, weight)) {
+      node->set(valid);
       node->save(x);
       node->save(weight);
       node->save(rstd);
@@ -39,12 +41,23 @@ struct rms_norm_operator {
   static void back(context& ctx, tape_node& node) {
     const array &x = node.saved(0), &rstd = node.saved(2);
     const T* weight = node.input(0) ? node.saved(1).template as<T>() : nullptr;
-    const std::int64_t width = x.shape[x.shape.ndim - 1], rows = x.elements() / width;
-    const gradient_target dx = target_apart<Backend, T>(ctx, node, 0), dw = target_apart<Backend, G>(ctx, node, 1);
-    Backend::rms_norm_backward(ctx.queue<Backend>(), rows, width, x.template as<T>(), weight,
-                               rstd.template as<accumulate_t<T>>(), node.output_gradient().template as<T>(),
-                               dx.to.template as<T>(), dx.add, dw.to.template as<G>(), dw.add);
-    settle<Backend, T>(ctx, node, 0, dx);
+    const valid_rows<Backend> rows(ctx, x.shape, node.template get<shape>());
+    const std::int64_t width = x.shape[x.shape.ndim - 1];
+    const array xs = rows.of(x), rstds = rows.of(rstd), dys = rows.of(node.output_gradient());
+    const bool apart = rows.padded() && node.input(0);
+    const gradient_target dx = apart ? gradient_target{ctx.make(dtype_of<T>, xs.shape), false, true}
+                                     : target_apart<Backend, T>(ctx, node, 0),
+                          dw = target_apart<Backend, G>(ctx, node, 1);
+    if (rows.count() > 0)
+      Backend::rms_norm_backward(ctx.queue<Backend>(), rows.count(), width, xs.template as<T>(), weight,
+                                 rstds.template as<accumulate_t<T>>(), dys.template as<T>(), dx.to.template as<T>(),
+                                 dx.add, dw.to.template as<G>(), dw.add);
+    else if (dw.to && !dw.add)
+      Backend::zero(ctx.queue<Backend>(), dw.to);
+    if (apart)
+      contribute<Backend, T>(ctx, node, 0, rows.back(dx.to));
+    else
+      settle<Backend, T>(ctx, node, 0, dx);
     settle<Backend, T, G>(ctx, node, 1, dw);
   }
 };
@@ -71,7 +84,8 @@ auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
       detail::check_shared_extents(x, weight);
       using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
       return result(detail::rms_norm_operator<typename X::backend, typename X::element_type>::forward(
-          detail::promoted<typename rule::layout>(x), detail::promoted<typename rule::layout>(weight), eps));
+          detail::promoted<typename rule::layout>(x), detail::promoted<typename rule::layout>(weight), eps,
+          detail::valid_part(x)));
     }
   }
 }

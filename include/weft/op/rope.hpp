@@ -5,7 +5,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/backend/concept.hpp>
-#include <weft/core/layout.hpp>
+#include <weft/op/placed.hpp>
 
 namespace weft {
 
@@ -22,16 +22,19 @@ struct rope_operator {
   struct attributes {
     std::int64_t first;
   };
-  static value forward(const value& x, const rope_table& table, std::int64_t first) {
+  static value forward(const value& x, const rope_table& given, const dimension_run& positions) {
     context& ctx = *x.ctx;
-    const std::int64_t end = first + x.held().shape[1];
+    const std::int64_t first = positions.first, end = first + positions.valid;
+    rope_table table = given;
     require(table.cos.shape[0] >= end, "rope: the table has ", table.cos.shape[0], " positions and the sequence needs ",
             end, "; raise max_seq");
     require(table.cos.type == dtype_of<accumulate_t<T>> && table.cos.shape[1] * 2 == x.held().shape[3],
             "rope: the table is of ", name_of(table.cos.type), " for heads of width ", table.cos.shape[1] * 2,
             " and the tensor's heads have ", x.held().shape[3], ", turned in ", name_of(dtype_of<accumulate_t<T>>),
             "; make it for this tensor");
-    value y{x.ctx, {}, {}};
+    if (first + positions.local > table.cos.shape[0])  // padding turns too, by whatever
+      for (array* part : {&table.cos, &table.sin}) *part = longer(ctx, *part, first + positions.local);
+    value y{x.ctx, x.whole, {}, {}};
     if (!recalled(ctx, "rope", y.data)) {
       y.data = ctx.make(dtype_of<T>, x.held().shape);
       turn(ctx, x.held(), table.cos, table.sin, first, false, y.data.template as<T>(), false);
@@ -43,6 +46,9 @@ struct rope_operator {
       node->save(table.sin);
     }
     return y;
+  }
+  static array longer(context& ctx, const array& table, std::int64_t rows) {
+    return with_padding<Backend>(ctx, array(table.data, table.type, {2, {rows, table.shape[1]}}), table.shape);
   }
   static void vjp(context& ctx, tape_node& node) {
     through<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
@@ -66,13 +72,13 @@ template <any_tensor X>
 X rope(const X& x, const rope_table& table) {
   using in = dims_of<X>;
   static_assert(in::ndim == 4, "weft: rope(x, table) takes x as [batch, seq, heads, head_dim]");
-  std::int64_t first = 0;
+  dimension_run positions{};
   [&]<class B, class S, class H, class D>(dims<B, S, H, D>) {
     static_assert(shard_axes<layout_of<X>, tag_of<D>>::size == 0,
                   "weft: rope(x, table) needs head_dim whole on every rank");
-    first = shard_index<layout_of<X>, tag_of<S>>(*x.ctx) * x.template local_extent<tag_of<S>>();
+    positions = run_of<layout_of<X>, tag_of<S>>(*x.ctx, x.template global_extent<tag_of<S>>());
   }(in{});
-  return X(detail::rope_operator<typename X::backend, typename X::element_type>::forward(x, table, first));
+  return X(detail::rope_operator<typename X::backend, typename X::element_type>::forward(x, table, positions));
 }
 
 }  // namespace weft

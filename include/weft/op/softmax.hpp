@@ -12,7 +12,7 @@ struct softmax_operator {
   static value forward(const value& x, int d) {
     context& ctx = *x.ctx;
     const shape& s = x.held().shape;
-    value y{x.ctx, {}, {}};
+    value y{x.ctx, x.whole, {}, {}};
     if (!recalled(ctx, "softmax", y.data)) {
       y.data = ctx.make(dtype_of<T>, s);
       Backend::softmax(ctx.queue<Backend>(), s.elements(0, d), s[d], s.elements(d + 1), x.held().template as<T>(),

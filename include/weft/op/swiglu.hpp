@@ -11,7 +11,7 @@ template <class Backend, class T>
 struct swiglu_operator {
   static value forward(const value& gate, const value& up) {
     context& ctx = *gate.ctx;
-    value y{gate.ctx, {}, {}};
+    value y{gate.ctx, gate.whole, {}, {}};
     if (!recalled(ctx, "swiglu", y.data)) {
       y.data = ctx.make(dtype_of<T>, gate.held().shape);
       Backend::swiglu(ctx.queue<Backend>(), y.data.elements(), gate.held().template as<T>(), up.held().template as<T>(),

@@ -4,15 +4,10 @@
 #pragma once
 
 #include <weft/autograd/tape.hpp>
-#include <weft/core/layout.hpp>
+#include <weft/op/placed.hpp>
 
 namespace weft {
 namespace detail {
-
-inline void row_major(const shape& s, std::int64_t* out) {
-  std::int64_t stride = 1;
-  for (int d = s.ndim - 1; d >= 0; --d) out[d] = std::exchange(stride, stride * s[d]);
-}
 
 template <class Backend, class T>
 struct slice_operator {
@@ -31,9 +26,9 @@ struct slice_operator {
   static value forward(const value& x, int dim, std::int64_t begin, std::int64_t count) {
     context& ctx = *x.ctx;
     const attributes at{dim, begin, x.held().shape};
-    shape s = at.in;
-    s[dim] = count;
-    value y{x.ctx, {}, {}};
+    shape s = at.in, whole = x.whole;
+    s[dim] = whole[dim] = count;
+    value y{x.ctx, whole, {}, {}};
     if (!recalled(ctx, "slice", y.data)) {
       y.data = ctx.make(x.held().type, s);
       std::int64_t from[max_ndim], to[max_ndim];
@@ -76,9 +71,9 @@ struct permute_operator {
   static value forward(const value& x, attributes at) {
     context& ctx = *x.ctx;
     at.in = x.held().shape;
-    shape out;
-    for (int d = 0; d < at.in.ndim; ++d) out.push_back(at.in[at.from[d]]);
-    value y{x.ctx, {}, {}};
+    shape out, whole;
+    for (int d = 0; d < at.in.ndim; ++d) out.push_back(at.in[at.from[d]]), whole.push_back(x.whole[at.from[d]]);
+    value y{x.ctx, whole, {}, {}};
     if (!recalled(ctx, "permute", y.data)) {
       y.data = ctx.make(x.held().type, out);
       turn(ctx, at, x.held(), y.data, false);
@@ -99,7 +94,7 @@ template <class Backend, class To, class From>
 struct cast_operator {
   static value forward(const value& x) {
     context& ctx = *x.ctx;
-    value y{x.ctx, {}, {}};
+    value y{x.ctx, x.whole, {}, {}};
     if (!recalled(ctx, "cast", y.data)) {
       y.data = ctx.make(dtype_of<To>, x.held().shape);
       add_converted<Backend, To, From>(ctx, x.held(), y.data, false);

@@ -57,8 +57,9 @@ namespace detail {
 inline std::int64_t global_index(const parameter_record& p, std::int64_t i) {
   std::int64_t at[max_ndim];
   for (int d = p.local.ndim - 1; d >= 0; --d) {
-    at[d] = i % p.local[d] + p.offset[d];
-    if (at[d] >= p.global[d]) return -1;
+    const std::int64_t here = i % p.local[d];
+    if (here >= p.at.valid[d]) return -1;
+    at[d] = here + p.at.first[d];
     i /= p.local[d];
   }
   std::int64_t g = 0;

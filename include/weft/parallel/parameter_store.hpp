@@ -293,7 +293,7 @@ class parameter_store final : public unit_hooks, weight_source {
       r.parameter->live->at.data = nullptr;  // whatever is gathered next may lie there
   }
 
-  // Zeros where no gradient came, and between the parameters.
+  // Zeros where no gradient came, in padding, and between the parameters.
   void close_region_gaps(unit_state& u, const array& whole) {
     auto* g = whole.template as<gradient>();
     std::int64_t end = 0;
@@ -302,10 +302,21 @@ class parameter_store final : public unit_hooks, weight_source {
     };
     for (const flat_region& r : u.flat.regions) {
       clear(end, r.begin);
-      if (!r.parameter->slot->has_gradient) clear(r.begin, r.begin + r.count);
+      if (!r.parameter->slot->has_gradient)
+        clear(r.begin, r.begin + r.count);
+      else
+        clear_padding(*r.parameter, g + r.begin);
       end = r.begin + r.count;
     }
     clear(end, u.flat.size);
+  }
+
+  void clear_padding(const parameter_record& p, gradient* g) {
+    const shape valid = p.at.valid_part();
+    if (valid == p.local) return;
+    const array all(g, dtype_of<gradient>, p.local);
+    const array cleared = detail::with_padding<Backend>(ctx_, all, valid);
+    Backend::copy_bytes(queue(), cleared.data, g, all.bytes());
   }
 
   void post_reduce_scatter(unit_state& u, full_gradient& g) {

@@ -236,7 +236,7 @@ class pipeline {
     if constexpr (has_stages) {
       using gradient = typename stream::gradient_type;
       slot& s = *f.out.slot;
-      s.gradient = receive<movement::shift_back, gradient>(ctx_, s.shape).data;
+      s.gradient = receive<movement::shift_back, gradient>(ctx_, f.out.whole).data;
       s.has_gradient = true;
       f.sent.wait();  // the next stage has had it
       f.out = {};
@@ -249,7 +249,7 @@ class pipeline {
       require(f.in.has_grad(), "the loss does not depend on what stage ", stage_.index,
               " took over, so there is no gradient to hand back");
       f.in.data = f.in.slot->gradient;  // lives until it is sent
-      f.sent = send<movement::shift_back>(gradient(value{&ctx_, f.in.data, {}}));
+      f.sent = send<movement::shift_back>(gradient(value{&ctx_, f.in.whole, f.in.data, {}}));
       f.in.slot = {};
     }
   }

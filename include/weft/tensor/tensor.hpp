@@ -10,6 +10,12 @@ namespace weft {
 
 struct cpu_backend;
 
+namespace detail {
+/// Copies what v shares with another tensor.
+template <class Backend>
+void give_own_memory(value& v);
+}  // namespace detail
+
 /// Source of a tensor: op/create.hpp, or an operator. Copies share memory and slot. Layout: place<...>; axes that are
 /// not named are invariant.
 template <element T, class Dims, class Layout = layout<>, class Backend = cpu_backend>
@@ -37,7 +43,13 @@ class basic_tensor : public value {
     detail::refuse_made_from<found::how, typename found::what>();
   }
 
-  /// Extent of dimension D in this rank's share.
+  /// Global extent of dimension D, whatever the ranks hold of it.
+  template <dimension D>
+  std::int64_t global_extent() const {
+    static_assert(Dims::template has<D>, "weft: the tensor has no such dimension");
+    return whole[Dims::template index<D>];
+  }
+  /// Extent of dimension D in this rank's share, padding included: every rank's share is as long as the longest.
   template <dimension D>
   std::int64_t local_extent() const {
     static_assert(Dims::template has<D>, "weft: the tensor has no such dimension");
@@ -51,6 +63,7 @@ class basic_tensor : public value {
   /// gradient; null: the heap.
   basic_tensor& requires_grad(pool* records = nullptr) {
     if (!slot) {
+      if (shares_memory) detail::give_own_memory<Backend>(*this);
       slot = weft::slot::make(records);
       slot->shape = data.shape;
       slot->type = dtype_of<T>;
@@ -64,7 +77,7 @@ class basic_tensor : public value {
     require(has_grad(), "the tensor has no gradient: call requires_grad() before it is used, then backward(loss)");
     require(!slot->pinned,
             "a parameter's gradient is kept, and finished, by its parameter store: read it with each_parameter");
-    return gradient_type(value{ctx, slot->gradient, {}});
+    return gradient_type(value{ctx, whole, slot->gradient, {}});
   }
   void zero_grad() {
     if (slot) slot->has_gradient = false;

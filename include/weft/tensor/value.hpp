@@ -114,8 +114,10 @@ namespace detail {
 
 struct value {
   context* ctx = nullptr;
+  shape whole;  // global extents; those of `data` are this rank's, of which the last may be padding (see placed_slice)
   array data;
-  ref<weft::slot> slot;  // null: no gradient wanted
+  ref<weft::slot> slot;        // null: no gradient wanted
+  bool shares_memory = false;  // with the tensor it was converted from, since its axis has one rank
 
   /// What this rank holds. Throws for a parameter whose unit is not at hand.
   const array& held() const {

@@ -9,6 +9,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/op/convert.hpp>
+#include <weft/op/create.hpp>
 #include <weft/op/view.hpp>
 #include <weft/tensor/random.hpp>
 #include <weft/train/sampling.hpp>
@@ -32,7 +33,8 @@ std::vector<double> next_logits(Model& model, const std::vector<std::int32_t>& t
   const std::int64_t most = model.config().max_seq, n = std::min(most, static_cast<std::int64_t>(tokens.size()));
   const std::int64_t length = padded_length(n, ctx.degree<tp>(), most);
   const std::int32_t* window = tokens.data() + (static_cast<std::int64_t>(tokens.size()) - n);
-  ids x(value{&ctx, ctx.make(dtype::i32, {2, {1, length}}, memory::data), {}});  // [batch/dp = 1, seq]
+  const std::int64_t sequences = shards_of<layout_of<ids>, batch>(ctx);
+  const ids x = empty_tensor<ids>(ctx, {2, {sequences, length}}, memory::data);  // [batch/dp = 1, seq]
   for (std::int64_t i = 0; i < length; ++i) x.local_data()[i] = i < n ? window[i] : 0;
   const auto last = all_gather<tp>(slice<seq>(model(x), n - 1, 1));  // [1, 1, vocab]
   return {last.local_data(), last.local_data() + last.local_elements()};

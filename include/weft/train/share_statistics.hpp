@@ -27,16 +27,15 @@ namespace detail {
 template <class F>
 void each_run_within(const placed_slice& at, std::int64_t begin, std::int64_t end, F&& f) {
   if (begin == end) return;
-  const auto within = [&](int d) { return std::clamp<std::int64_t>(at.global[d] - at.first[d], 0, at.local[d]); };
   int last = at.ndim - 1;  // that has padding
   std::int64_t inner = 1;
-  for (; last >= 0 && within(last) == at.local[last]; --last) inner *= at.local[last];
+  for (; last >= 0 && at.valid[last] == at.local[last]; --last) inner *= at.local[last];
   if (last < 0) return f(begin, end - begin);
-  const std::int64_t row = inner * at.local[last], run = inner * within(last);
+  const std::int64_t row = inner * at.local[last], run = inner * at.valid[last];
   for (std::int64_t r = begin / row; r * row < end; ++r) {
     bool inside = true;
     std::int64_t rest = r;
-    for (int d = last - 1; d >= 0; rest /= at.local[d--]) inside = inside && rest % at.local[d] < within(d);
+    for (int d = last - 1; d >= 0; rest /= at.local[d--]) inside = inside && rest % at.local[d] < at.valid[d];
     const std::int64_t from = std::max(begin, r * row), to = std::min(end, r * row + run);
     if (inside && from < to) f(from, to - from);
   }

@@ -15,7 +15,7 @@ void measure_stored(context& ctx, Store& store, const parameter_registry& regist
                     measured_parts& parts) {
   store.each_stored([&](const stored_parameter& p) {
     if (!p.record.counted) return;  // another rank's
-    const placed_slice at = p.record.placed();
+    const placed_slice& at = p.record.at;
     const auto add = [&](measured kind, const array& x, double scale) {
       array_statistics s = statistics_of<Backend>(ctx, x, at, p.begin);
       s.scale(scale);
