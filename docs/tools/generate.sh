@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# generate.sh [--check] [policies] [support]: writes the generated parts of the documentation, or, with --check, fails where a
+# generate.sh [--check] [policies] [support] [reference]: writes the generated parts of the documentation, or, with --check, fails where a
 # page does not say what the code says.
 #   policies  docs/policies/*.md, by policy_tables.cpp and checkpointing_tables.cpp
 #   support   docs/support.md, by support.sh
+#   reference docs/reference/*.md, whole pages, by reference.sh
 # A part of a page stands between the lines `<!-- generated: NAME -->` and `<!-- end of generated -->`. The programs print each
 # part after a line `== NAME`. Every part has to be wanted by one page, and every page's part has to be printed.
 # CXX: the compiler (g++).
@@ -11,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export CXX="${CXX:-g++}"
 check=no
 if [ "${1:-}" = --check ]; then check=yes; shift; fi
-[ $# -gt 0 ] || set -- policies support
+[ $# -gt 0 ] || set -- policies support reference
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -20,6 +21,17 @@ for what; do
   : >"$work/parts"
   : >"$work/used"
   case $what in
+    reference)
+      bash docs/tools/reference.sh "$work/reference"
+      if [ $check = yes ]; then
+        diff -ru docs/reference "$work/reference" || stale=1
+      else
+        rm -rf docs/reference
+        cp -r "$work/reference" docs/reference
+        echo "wrote docs/reference"
+      fi
+      continue
+      ;;
     policies)
       pages=(docs/policies/*.md)
       for program in policy_tables checkpointing_tables; do
@@ -31,7 +43,7 @@ for what; do
       pages=(docs/support.md)
       bash docs/tools/support.sh >"$work/parts"
       ;;
-    *) echo "generate.sh: there is no part called $what; it is policies or support" >&2; exit 2 ;;
+    *) echo "generate.sh: there is no part called $what; it is policies, support or reference" >&2; exit 2 ;;
   esac
   for page in "${pages[@]}"; do
     awk -v parts="$work/parts" -v used="$work/used" '

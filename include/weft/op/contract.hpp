@@ -13,8 +13,7 @@ namespace weft {
 /// double); where k is several dimensions that don't lie alike on both sides, a 16-bit outcome is rounded once for each
 /// index of the outer ones. Placement, on each axis: k sharded on both sides gives partial; a kept dimension sharded on
 /// one side stays sharded, the other side being whole; partial times whole is partial. Throws weft::error when shared
-/// extents differ, and when a summed dimension is padded. Cost: 2 * |out| * |k| operations forward, twice that
-/// backward.
+/// extents differ. Cost: 2 * |out| * |k| operations forward, twice that backward.
 template <dimension... Ks, any_tensor A, any_tensor B>
 auto contract(const A& a, const B& b) {
   static_assert(sizeof...(Ks) > 0, "weft: contract<dim...>(a, b) names the dimensions to sum over");
