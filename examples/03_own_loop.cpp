@@ -40,7 +40,7 @@ void train(const degrees& ranks) {
       w.zero_grad();
       v.zero_grad();
       const auto total = all_reduce<dp>(loss);
-      if (ctx.is_first() && step % 50 == 0) std::printf("  step %3d  loss %.5f\n", step, double(*total.local_data()));
+      if (ctx.is_first() && step % 50 == 0) std::printf("  step %3d  loss %.5f\n", step, double(item(total)));
     }
   });
 }

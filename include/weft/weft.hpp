@@ -26,6 +26,7 @@
 #include <weft/op/rope.hpp>
 #include <weft/op/softmax.hpp>
 #include <weft/op/swiglu.hpp>
+#include <weft/op/to_host.hpp>
 #include <weft/op/view.hpp>
 #include <weft/optim/adamw.hpp>
 #include <weft/optim/schedule.hpp>

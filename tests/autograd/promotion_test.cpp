@@ -29,7 +29,7 @@ TEST_CASE("bug: a whole input of sharded work gets one rank's share of its gradi
     require(count("all_reduce", "tp") == 1, "the backward made ", count("all_reduce", "tp"), " all-reduces");
     // d/dw of sum over 8 rows of 2 x w - (w + x) w, at x = 1 and w = 2
     for (int i = 0; i < 3; ++i)
-      require(w.grad().local_data()[i] == 8 * (2 - 4 - 1), "dw is ", w.grad().local_data()[i]);
+      require(w.grad().local_share()[i] == 8 * (2 - 4 - 1), "dw is ", w.grad().local_share()[i]);
   });
 }
 
@@ -42,7 +42,7 @@ TEST_CASE("one all-reduce for each axis that the uses vary along, and for each t
     require(count("all_reduce", "dp") == 2 && count("all_reduce", "tp") == 2,
             "all-reduces: ", count("all_reduce", "dp"), " over dp, ", count("all_reduce", "tp"), " over tp");
     for (int i = 0; i < 3; ++i)
-      require(w.grad().local_data()[i] == 16 && v.grad().local_data()[i] == 8, "dw or dv is wrong");
+      require(w.grad().local_share()[i] == 16 && v.grad().local_share()[i] == 8, "dw or dv is wrong");
   });
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("a promotion lasts one tape: every step reduces its own gradient") {
       w.zero_grad();
       backward(sum(x * w));
       require(count("all_reduce", "tp") == step, "step ", step, ": ", count("all_reduce", "tp"), " all-reduces so far");
-      require(w.grad().local_data()[0] == 4, "step ", step, ": dw is ", w.grad().local_data()[0]);
+      require(w.grad().local_share()[0] == 4, "step ", step, ": dw is ", w.grad().local_share()[0]);
     }
   });
 }
@@ -75,7 +75,7 @@ TEST_CASE("a new tape in the memory of an old one finds nothing of it") {
       }
       own->~tape();
       require(count("all_reduce", "tp") == step, "step ", step, ": ", count("all_reduce", "tp"), " all-reduces so far");
-      require(w.grad().local_data()[0] == 4 * step, "step ", step, ": dw is ", w.grad().local_data()[0]);
+      require(w.grad().local_share()[0] == 4 * step, "step ", step, ": dw is ", w.grad().local_share()[0]);
     }
   });
 }
@@ -90,8 +90,8 @@ TEST_CASE("recomputation promotes on its own tape, in every step") {
       backward(sum(checkpoint(f, checkpoint(f, x))));
       require(count("all_reduce", "tp") == 2 * step, "step ", step, ": ", count("all_reduce", "tp"),
               " all-reduces so far");
-      require(w.grad().local_data()[0] == 4 * 8 * 3, "step ", step, ": dw is ",
-              w.grad().local_data()[0]);  // (2w)^2 = 4w^2
+      require(w.grad().local_share()[0] == 4 * 8 * 3, "step ", step, ": dw is ",
+              w.grad().local_share()[0]);  // (2w)^2 = 4w^2
     }
   });
 }

@@ -17,6 +17,7 @@
 #include <weft/op/reduce.hpp>
 #include <weft/op/rms_norm.hpp>
 #include <weft/op/swiglu.hpp>
+#include <weft/op/to_host.hpp>
 #include <weft/op/view.hpp>
 
 #include "traced_ranks.hpp"
@@ -36,7 +37,7 @@ template <class X>
 context& ctx_of(const X& x) {
   return *x.ctx;
 }
-double first(const row& x) { return x.local_data()[0]; }
+double first(const row& x) { return x.local_share()[0]; }
 
 TEST_CASE("a value used many times gets the sum of its gradients") {
   alone([](context& ctx) {
@@ -325,9 +326,10 @@ TEST_CASE("checkpoint equals no checkpoint, bit for bit") {
         const auto loss = mean(square(h));
         backward(loss);
         peak = ctx.memory.ledger().peak_total;
-        out.push_back(*loss.local_data());
+        out.push_back(loss.local_share()[0]);
         const auto keep = [&](const auto& g) {
-          out.insert(out.end(), g.local_data(), g.local_data() + g.local_elements());
+          const auto own = g.local_share();
+          out.insert(out.end(), own.begin(), own.end());
         };
         keep(x.grad());
         for (std::size_t layer = 0; layer < 4; ++layer) keep(ups[layer].grad()), keep(downs[layer].grad());

@@ -57,7 +57,7 @@ void read_logits(weft::context& ctx, Model& model, const Ids& tokens, std::vecto
   if (ctx.index<tp>() != 0) return;
   const std::int64_t n = mine.local_elements();
   for (std::int64_t i = 0; i < n; ++i)
-    out[static_cast<std::size_t>(ctx.index<dp>() * n + i)] = static_cast<double>(mine.local_data()[i]);
+    out[static_cast<std::size_t>(ctx.index<dp>() * n + i)] = static_cast<double>(mine.local_share()[i]);
 }
 
 /// As the script's checksums: sum, sum of squares, and a sum that notices when two elements are exchanged.
@@ -104,8 +104,8 @@ numbers replay(const weft::degrees& degrees, const Config& config, const setting
                 if (step == 1) read_logits(ctx, model, x, logits);
                 store.begin_step(1);
                 const auto l = cross_entropy(model(x), y);
-                const double count = static_cast<double>(*all_reduce<dp>(l.count).local_data());
-                const double loss = static_cast<double>(*all_reduce<dp>(l.sum).local_data()) / count;
+                const double count = static_cast<double>(item(all_reduce<dp>(l.count)));
+                const double loss = static_cast<double>(item(all_reduce<dp>(l.sum))) / count;
                 backward(l.sum);
                 store.end_micro_batch();
                 store.finish_gradients();

@@ -11,7 +11,7 @@ int main() {
   launch<strategy<mesh<dp>>>({.dp = 2}, [&](context& ctx) {
     float sum = 0;
     const auto x = ones<tensor<float, dims<batch>, shard<batch, dp>>>(ctx, {8});
-    for (std::int64_t i = 0; i < x.local_elements(); ++i) sum += x.local_data()[i];
+    for (std::int64_t i = 0; i < x.local_elements(); ++i) sum += x.local_share()[i];
     float all = 0;
     ctx.world.all_reduce(&sum, &all, 1, dtype::f32, reduction::sum).wait();
     if (x.local_elements() == 4 && all == 8) ++right;

@@ -34,8 +34,9 @@ using rows = std::vector<std::vector<int>>;
 template <class X>
 void append(rows& to, const X& x) {
   const auto n = x.template local_extent<seq>();
+  const auto own = x.local_share();
   for (std::int64_t r = 0; r < x.template local_extent<batch>(); ++r)
-    to.emplace_back(x.local_data() + r * n, x.local_data() + (r + 1) * n);
+    to.emplace_back(own.begin() + r * n, own.begin() + (r + 1) * n);
 }
 
 }  // namespace
@@ -76,8 +77,8 @@ TEST_CASE("a sequence can be sharded as well") {
     const auto b = text_dataset(at.ctx, text).train<ids_by_two>(1, 0, 2, 8);
     for (int r = 0; r < 2; ++r)
       for (int c = 0; c < 4; ++c) {
-        CHECK(b.tokens.local_data()[r * 4 + c] == all.tokens.local_data()[r * 8 + part * 4 + c]);
-        CHECK(b.targets.local_data()[r * 4 + c] == all.targets.local_data()[r * 8 + part * 4 + c]);
+        CHECK(b.tokens.local_share()[r * 4 + c] == all.tokens.local_share()[r * 8 + part * 4 + c]);
+        CHECK(b.targets.local_share()[r * 4 + c] == all.targets.local_share()[r * 8 + part * 4 + c]);
       }
   }
 }
@@ -94,11 +95,11 @@ TEST_CASE("targets are the next tokens, windows lie in their part, and the seed 
   const auto b = data.train<ids>(3, 0, 500, 20);
   const auto v = data.validation<ids>(0, 500, 20);
   for (std::int64_t i = 0; i < 500 * 20; ++i) {
-    const int t = b.tokens.local_data()[i];
+    const int t = b.tokens.local_share()[i];
     REQUIRE(t < 100);
-    REQUIRE(b.targets.local_data()[i] == (t + 1) % 100);
-    REQUIRE(v.tokens.local_data()[i] >= 128);
-    REQUIRE(v.targets.local_data()[i] == 128 + (v.tokens.local_data()[i] - 127) % 100);
+    REQUIRE(b.targets.local_share()[i] == (t + 1) % 100);
+    REQUIRE(v.tokens.local_share()[i] >= 128);
+    REQUIRE(v.targets.local_share()[i] == 128 + (v.tokens.local_share()[i] - 127) % 100);
   }
   rows one, two, other;
   append(one, v.tokens), append(two, data.validation<ids>(0, 500, 20).tokens);
@@ -112,8 +113,8 @@ TEST_CASE("the shortest text that will do, and one byte less") {
   lone_rank at(1, 0);
   const text_dataset data(at.ctx, std::make_shared<const text_corpus>("short", "abcdefghi"), 0);
   const auto b = data.train<ids>(1, 0, 1, 8);
-  CHECK(b.tokens.local_data()[0] == 'a');
-  CHECK(b.targets.local_data()[7] == 'i');
+  CHECK(b.tokens.local_share()[0] == 'a');
+  CHECK(b.targets.local_share()[7] == 'i');
   CHECK_THROWS_WITH_AS(data.train<ids>(1, 0, 1, 9),
                        "the corpus short has 9 bytes to train on, fewer than a sequence of 9 and the byte after it; "
                        "give a longer text or a smaller seq",

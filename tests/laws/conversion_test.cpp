@@ -27,7 +27,8 @@ X any_numbers(context& ctx, const shape& global, std::uint64_t salt) {
   const std::uint64_t j = varies(state_on<layout_of<X>, tp>.kind) ? std::uint64_t(ctx.index<tp>()) : 0;
   const philox numbers{salt, i * 100 + j};
   const X x = weft::detail::empty_tensor<X>(ctx, global);
-  for (std::int64_t k = 0; k < x.local_elements(); ++k) x.local_data()[k] = 2.0 * numbers.uniform(std::uint64_t(k)) - 1;
+  for (std::int64_t k = 0; k < x.local_elements(); ++k)
+    x.local_share()[k] = 2.0 * numbers.uniform(std::uint64_t(k)) - 1;
   poison_padding(x);
   return x;
 }
@@ -151,7 +152,7 @@ void same_numbers(F f) {
         require(y.held().shape == like.held().shape, "the shapes differ");
         const array got = without_padding(y);  // generate writes zeros there
         for (std::int64_t i = 0; i < y.local_elements(); ++i)
-          require(got.as<double>()[i] == like.local_data()[i], "element ", i, " of rank ", ctx.rank(), " is ",
+          require(got.as<double>()[i] == like.local_share()[i], "element ", i, " of rank ", ctx.rank(), " is ",
                   got.as<double>()[i]);
       }
     });
@@ -182,7 +183,7 @@ TEST_CASE("shift hands each slice to the next rank of its ring") {
           shift<tp>(generate<tensor<double, dims<seq>, shard<seq, tp>>>(ctx, {24}, [](std::int64_t i) { return i; }));
       const int n = ctx.degree<tp>(), from = (ctx.index<tp>() + n - 1) % n;
       for (std::int64_t i = 0; i < y.local_elements(); ++i)
-        require(y.local_data()[i] == double(from * y.local_elements() + i), "element ", i, " is ", y.local_data()[i]);
+        require(y.local_share()[i] == double(from * y.local_elements() + i), "element ", i, " is ", y.local_share()[i]);
     });
 }
 

@@ -10,6 +10,7 @@
 #include <weft/op/arithmetic.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/reduce.hpp>
+#include <weft/op/to_host.hpp>
 
 #include "ranks.hpp"
 
@@ -177,7 +178,7 @@ void gradients(const char* what, F f, options o = {}) {
     const auto loss = detail::finished(std::apply([&](const Xs&... x) { return detail::probe(f(x...)); }, xs));
     require_equal_along(ctx, id_of<dp>, loss.held(), "loss");
     require_equal_along(ctx, id_of<tp>, loss.held(), "loss");
-    return double(*loss.local_data());
+    return double(item(loss));
   };
   p.slope = [f, positive](context& ctx, const extents& at) {
     auto xs = detail::inputs<Xs...>(ctx, at, 0, positive);

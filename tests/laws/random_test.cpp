@@ -5,6 +5,7 @@
 
 #include <weft/backend/cpu.hpp>
 #include <weft/op/create.hpp>
+#include <weft/op/to_host.hpp>
 
 #include "ranks.hpp"
 
@@ -17,7 +18,7 @@ constexpr std::int64_t B = 24, S = 6, H = 48;  // shared evenly on every mesh he
 
 template <class X>
 std::vector<typename X::element_type> numbers(const X& x) {
-  return {x.local_data(), x.local_data() + x.local_elements()};
+  return local_share_on_host(x);
 }
 
 template <class T, class... Ps>
@@ -35,7 +36,8 @@ void same_as_whole(bool uniform_numbers) {
       require(
           x.local_elements() * shards_of<layout_of<X>, batch>(ctx) * shards_of<layout_of<X>, hidden>(ctx) == B * S * H,
           "a rank holds more or less than its share");
-      require(std::memcmp(x.local_data(), copied.local_data(), std::size_t(x.local_elements()) * sizeof(T)) == 0,
+      require(std::memcmp(x.local_share().data(), copied.local_share().data(),
+                          std::size_t(x.local_elements()) * sizeof(T)) == 0,
               "rank ", ctx.rank(), " made other numbers than one rank does");
     });
 }

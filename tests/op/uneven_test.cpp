@@ -34,7 +34,7 @@ double weight_at(std::int64_t i) { return double(i * 5 % 13) - 6; }
 template <class X>
 X poisoned(X x) {
   detail::each_element(detail::placed(x), [&](std::int64_t i, std::int64_t index) {
-    if (index < 0) x.local_data()[i] = std::nan("");
+    if (index < 0) x.local_share()[i] = std::nan("");
   });
   return x;
 }
@@ -46,12 +46,12 @@ void check_identity(const X& x, const Y& y) {
   const whole weights = generate<whole>(*x.ctx, {rows, columns}, weight_at);
   require(y.held().shape == shape{2, {rows, columns}}, "padding was collected");
   for (std::int64_t i = 0; i < rows * columns; ++i)
-    require(y.local_data()[i] == number(i), "element ", i, " is ", y.local_data()[i]);
+    require(y.local_share()[i] == number(i), "element ", i, " is ", y.local_share()[i]);
   backward(sum(y * weights));
   const auto gradient = x.grad();
   detail::each_element(detail::placed(x), [&](std::int64_t i, std::int64_t index) {
-    require(index < 0 || gradient.local_data()[i] == weight_at(index), "the gradient of element ", index, " is ",
-            gradient.local_data()[i], ", not ", weight_at(index));
+    require(index < 0 || gradient.local_share()[i] == weight_at(index), "the gradient of element ", index, " is ",
+            gradient.local_share()[i], ", not ", weight_at(index));
   });
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("a rank's run of a dimension, over one axis and over two") {
     const auto all = generate<tensor<double, dims<wide>>>(ctx, {5}, number);
     const auto back = all_gather<dp>(all_gather<tp>(poisoned(split<wide, tp>(split<wide, dp>(all)))));
     require(back.global_extent<wide>() == 5 && back.local_extent<wide>() == 5, "padding was collected");
-    for (std::int64_t i = 0; i < 5; ++i) require(back.local_data()[i] == number(i), "element ", i);
+    for (std::int64_t i = 0; i < 5; ++i) require(back.local_share()[i] == number(i), "element ", i);
   });
 }
 
@@ -100,12 +100,11 @@ TEST_CASE("functions that make NaN or infinity of padding don't reach what is su
       const double v = 1.0 + double(i % 5);
       wanted += std::log(v) / std::sqrt(v) + 1 / v;
     }
-    require(std::abs(*loss.local_data() - wanted) < 1e-12 * wanted, "the sum is ", *loss.local_data(), ", not ",
-            wanted);
+    require(std::abs(item(loss) - wanted) < 1e-12 * wanted, "the sum is ", item(loss), ", not ", wanted);
     auto w = generate<tensor<double, dims<wide, hidden>, shard<wide, tp>>>(ctx, {columns, 2}, number).requires_grad();
     backward(sum(all_reduce<tp>(contract<wide>(log(x), w))));
     detail::each_element(detail::placed(w), [&](std::int64_t i, std::int64_t index) {
-      require(index < 0 || std::isfinite(w.grad().local_data()[i]), "the gradient of element ", index,
+      require(index < 0 || std::isfinite(w.grad().local_share()[i]), "the gradient of element ", index,
               " is not finite");
     });
   });
@@ -117,8 +116,8 @@ TEST_CASE("tokens that are padding count for nothing") {
   three_ranks([](context& ctx) {
     const auto x = poisoned(generate<logits>(ctx, {rows, columns}, number));
     const auto l = cross_entropy(x, generate<ids>(ctx, {rows}, [](std::int64_t i) { return i; }));
-    require(*all_reduce<tp>(l.count).local_data() == rows, "counted ", *all_reduce<tp>(l.count).local_data());
-    require(std::isfinite(*all_reduce<tp>(l.sum).local_data()), "padding was added");
+    require(item(all_reduce<tp>(l.count)) == rows, "counted ", item(all_reduce<tp>(l.count)));
+    require(std::isfinite(item(all_reduce<tp>(l.sum))), "padding was added");
   });
 }
 
@@ -127,8 +126,8 @@ TEST_CASE("sums, means and norms over a dimension that the ranks don't divide") 
     double total = 0;
     for (std::int64_t i = 0; i < rows * columns; ++i) total += number(i);
     const auto x = poisoned(generate<by_wide>(ctx, {rows, columns}, number));
-    require(*all_reduce<tp>(sum(x)).local_data() == total, "sum");
-    require(std::abs(*all_reduce<tp>(mean(x)).local_data() - total / double(rows * columns)) < 1e-12, "mean");
+    require(item(all_reduce<tp>(sum(x))) == total, "sum");
+    require(std::abs(item(all_reduce<tp>(mean(x))) - total / double(rows * columns)) < 1e-12, "mean");
   });
 }
 
@@ -171,7 +170,7 @@ TEST_CASE("rotary positions of a sequence that the ranks don't divide, as long a
     }
     const auto x = normal<q>(ctx, "x", {1, 5, 1, 4});
     const auto apart = convert<invariant<tp>>(rope(poisoned(split<seq, tp>(x)), table)), all = rope(x, table);
-    for (std::int64_t i = 0; i < 20; ++i) require(apart.local_data()[i] == all.local_data()[i], "element ", i);
+    for (std::int64_t i = 0; i < 20; ++i) require(apart.local_share()[i] == all.local_share()[i], "element ", i);
   });
 }
 
@@ -183,7 +182,7 @@ TEST_CASE("what a program sees doesn't depend on whether an axis has one rank") 
       backward(all_reduce<tp>(sum(w * w)));
       adamw_state state;
       adamw_update(w, w.grad(), state, {.lr = 0.5});
-      require(w.local_data()[0] != 1 && whole_weight.local_data()[0] == 1, "the whole weight was trained too");
+      require(w.local_share()[0] != 1 && whole_weight.local_share()[0] == 1, "the whole weight was trained too");
 
       auto leaf = ones<tensor<double, dims<wide>>>(ctx, {4}).requires_grad();
       const auto part = split<wide, tp>(leaf);

@@ -36,7 +36,7 @@ template <any_tensor X>
 double at(const X& x, const indices& where) {
   std::int64_t i = 0;
   for (int d = 0; d < dims_of<X>::ndim; ++d) i = i * x.held().shape[d] + where.at(std::string(dims_of<X>::names[d]));
-  return double(x.local_data()[i]);
+  return double(x.local_share()[i]);
 }
 
 /// Calls f at every combination of the named extents.
@@ -72,7 +72,7 @@ void is_sum(const Y& y, const indices& all, F f) {
     expected[i] += f(where);
   });
   double worst = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(expected[i] - y.local_data()[i]));
+  for (std::size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(expected[i] - y.local_share()[i]));
   CHECK(worst < 1e-12);  // sums of at most 200 products of numbers near 1, in two orders
 }
 

@@ -126,7 +126,7 @@ TEST_CASE("evaluation on stages gives every rank the logits of one rank") {
       model.use(store);
       const recording off(ctx, nullptr);
       const auto y = model(generate<typename llama<S>::ids>(ctx, {2, 16}, [](std::int64_t i) { return i * 7 % 48; }));
-      out[std::size_t(ctx.rank())].assign(y.local_data(), y.local_data() + y.local_elements());
+      out[std::size_t(ctx.rank())] = local_share_on_host(y);
     });
     return out;
   };

@@ -158,7 +158,7 @@ TEST_CASE("a weight is read only where its unit is gathered") {
     CHECK_THROWS_WITH_AS(x * unit.w, not_at_hand, error);  // no store yet
     parameter_store<cpu_backend, fp32> store(ctx, unit.registry, config_of<zero3>());
     CHECK_THROWS_WITH_AS(x * unit.w, not_at_hand, error);
-    CHECK(*unit.times(store, x).local_data() == 1);
+    CHECK(unit.times(store, x).local_share()[0] == 1);
     CHECK_THROWS_WITH_AS(x * unit.w, not_at_hand, error);
   });
 }

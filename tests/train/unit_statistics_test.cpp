@@ -175,11 +175,11 @@ TEST_CASE("activations are what units pass on, over all micro-batches") {
     const auto batch =
         data.train<llama<strategy<mesh<dp, tp>>>::ids>(2, 0, sequences, 16);  // step 2 of the trainer's life
     for (std::int64_t i = 0; i < tokens; ++i) {
-      const auto row = table.begin() + batch.tokens.local_data()[i] * tiny.hidden;
+      const auto row = table.begin() + batch.tokens.local_share()[i] * tiny.hidden;
       embedded.insert(embedded.end(), row, row + tiny.hidden);
     }
-    const auto out = model(batch.tokens);
-    logits.assign(out.local_data(), out.local_data() + out.local_elements());
+    const auto own = local_share_on_host(model(batch.tokens));  // of one rank: all
+    logits.assign(own.begin(), own.end());
     // Rows of a batch don't meet in the forward, so micro-batches compute the same numbers up to the order of sums.
     check_same(serial().told, {{"embedding", {{"activation", of(embedded)}}}, {"head", {{"activation", of(logits)}}}},
                1e-5);

@@ -5,8 +5,9 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include <weft/comm/context.hpp>
+#include <weft/op/to_host.hpp>
 
 namespace weft {
 namespace detail {
@@ -72,20 +73,35 @@ dimension_text dimension_of(const X& x) {
   return out += placements;
 }
 
+// In words what a rank's numbers are of the value, between the description and the numbers.
+template <class... Slices, class... Sums>
+std::string share_text(sharded_over<Slices...>, pending_sum_over<Sums...>) {
+  if constexpr (sizeof...(Slices) + sizeof...(Sums) == 0) return " =";
+  std::string out(", ");
+  if constexpr (sizeof...(Slices) > 0) out += "this rank's slice";
+  if constexpr (sizeof...(Slices) > 0 && sizeof...(Sums) > 0) out += " of ";
+  if constexpr (sizeof...(Sums) > 0) {
+    out += "one addend of a sum pending over ";
+    const char* before = "";
+    ((out += before, out += Sums::name, before = " and "), ...);
+  }
+  return out += ":";
+}
+
 template <class T>
-[[gnu::cold, gnu::noinline]] void print(const value& x, const char* name, const std::string& description,
-                                        std::int64_t most) {
-  const std::int64_t all = x.held().elements(), count = all < most ? all : most;
+[[gnu::cold, gnu::noinline]] std::string line_of(const context& ctx, const char* name, const std::string& description,
+                                                 const std::string& share, const T* numbers, std::int64_t count,
+                                                 bool more) {
   std::string line("rank ");
-  append(line, x.ctx->rank());
-  for (const char* part : {": ", name, " ", description.c_str(), " ="}) line += part;
+  append(line, ctx.rank());
+  for (const char* part : {": ", name, " ", description.c_str(), share.c_str()}) line += part;
   for (std::int64_t i = 0; i < count; ++i) {
     char number[32];
-    std::snprintf(number, sizeof number, " %.6g", static_cast<double>(x.held().as<T>()[i]));
+    std::snprintf(number, sizeof number, " %.6g", static_cast<double>(numbers[i]));
     line += number;
   }
-  if (all > count) line += " ...";
-  std::puts(line.c_str());
+  if (more) line += " ...";
+  return line;
 }
 
 }  // namespace detail
@@ -99,10 +115,24 @@ std::string describe(const X& x) {
   }(dims_of<X>{});
 }
 
-/// Prints a line: the rank, a name, the tensor's description and its first elements on this rank. Host backends only.
+namespace detail {
+template <any_tensor X>
+std::string line_of(const char* name, const X& x, std::int64_t most) {
+  using L = layout_of<X>;
+  const std::int64_t all = x.local_elements(), count = all < most ? all : most;
+  std::vector<typename X::element_type> numbers(static_cast<std::size_t>(count));
+  download(x, numbers.data(), 0, count);
+  return line_of(*x.ctx, name, describe(x), share_text(sharded_in<L>{}, pending_in<L>{}), numbers.data(), count,
+                 all > count);
+}
+}  // namespace detail
+
+/// Prints a line: the rank, a name, the tensor's description, in words what this rank holds of it, and its first
+/// elements: "rank 1: loss fp32 [] partial<dp>, one addend of a sum pending over dp: 0.25". Only after " = " is it the
+/// value.
 template <any_tensor X>
 void print(const char* name, const X& x, std::int64_t most = 4) {
-  detail::print<typename X::element_type>(x, name, describe(x), most);
+  std::puts(detail::line_of(name, x, most).c_str());
 }
 
 }  // namespace weft

@@ -83,12 +83,13 @@ class text_dataset {
     const auto made = [&] { return detail::empty_tensor<Ids>(*ctx_, {2, {count, length}}, memory::data); };
     token_batch<Ids> out{made(), made()};
     const placed_slice at = detail::placed(out.tokens);
-    for (const Ids* x : {&out.tokens, &out.targets}) std::fill_n(x->local_data(), x->local_elements(), 0);
+    for (const Ids* x : {&out.tokens, &out.targets}) std::fill_n(x->local_share().data(), x->local_elements(), 0);
+    const auto tokens = out.tokens.local_share(), targets = out.targets.local_share();
     for (std::int64_t r = 0; r < at.valid[0]; ++r) {
       const char* text = text_->bytes.data() + begin_of(first + at.first[0] + r) + at.first[1];
       for (std::int64_t c = 0; c < at.valid[1]; ++c) {
-        out.tokens.local_data()[r * at.local[1] + c] = static_cast<unsigned char>(text[c]);
-        out.targets.local_data()[r * at.local[1] + c] = static_cast<unsigned char>(text[c + 1]);
+        tokens[r * at.local[1] + c] = static_cast<unsigned char>(text[c]);
+        targets[r * at.local[1] + c] = static_cast<unsigned char>(text[c + 1]);
       }
     }
     return out;

@@ -154,13 +154,4 @@ X from_global(context& ctx, std::initializer_list<std::int64_t> global, const ty
   return x;
 }
 
-/// This rank's elements on the host, row-major, whatever device they live on.
-template <any_tensor X>
-std::vector<typename X::element_type> on_host(const X& x) {
-  using Backend = typename X::backend;
-  std::vector<typename X::element_type> out(static_cast<std::size_t>(x.local_elements()));
-  Backend::download(x.ctx->template queue<Backend>(), x.held().data, out.data(), x.held().bytes());
-  return out;
-}
-
 }  // namespace weft

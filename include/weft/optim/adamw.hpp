@@ -71,9 +71,9 @@ void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& conf
       Backend::zero(queue, state.first);
       Backend::zero(queue, state.second);
     }
-    Backend::adamw(queue, config.at(++state.steps, config.lr), w.local_elements(), w.local_data(),
+    Backend::adamw(queue, config.at(++state.steps, config.lr), w.local_elements(), w.held().template as<T>(),
                    state.first.template as<T>(), state.second.template as<T>(),
-                   static_cast<const T*>(gradient.local_data()), static_cast<T*>(nullptr));
+                   static_cast<const T*>(gradient.held().template as<T>()), static_cast<T*>(nullptr));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <weft/autograd/backward.hpp>
 #include <weft/nn/decoder.hpp>
 #include <weft/op/cross_entropy.hpp>
+#include <weft/op/to_host.hpp>
 #include <weft/parallel/loss_sums.hpp>
 #include <weft/policy/schedule.hpp>
 
@@ -197,8 +198,8 @@ class pipeline {
   }
 
   static void add(loss_sums& sums, const loss_type& l) {
-    sums.sum += static_cast<double>(*l.sum.local_data());
-    sums.count += static_cast<double>(*l.count.local_data());
+    sums.sum += static_cast<double>(detail::local_item(l.sum));
+    sums.count += static_cast<double>(detail::local_item(l.count));
   }
 
   // This stage's part of a forward pass. entered(x): x was taken over; ended(loss), or sent(request, x) where it goes

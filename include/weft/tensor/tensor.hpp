@@ -16,6 +16,22 @@ template <class Backend>
 void give_own_memory(value& v);
 }  // namespace detail
 
+/// The elements that one rank holds of a tensor, row-major: its slice (with padding behind it, where
+/// the ranks don't divide the dimension), its addend of a pending sum, its copy. Shares the tensor's memory.
+template <element T>
+class local_share {
+ public:
+  explicit local_share(array held) : held_(std::move(held)) {}
+  T* data() const { return held_.template as<T>(); }
+  std::int64_t size() const { return held_.elements(); }
+  T* begin() const { return data(); }
+  T* end() const { return data() + size(); }
+  T& operator[](std::int64_t i) const { return data()[i]; }
+
+ private:
+  array held_;
+};
+
 /// Source of a tensor: op/create.hpp, or an operator. Copies share memory and slot. Layout: place<...>; axes that are
 /// not named are invariant.
 template <element T, class Dims, class Layout = layout<>, class Backend = cpu_backend>
@@ -55,8 +71,14 @@ class basic_tensor : public value {
     static_assert(Dims::template has<D>, "weft: the tensor has no such dimension");
     return sizes()[Dims::template index<D>];
   }
-  /// This rank's elements, row-major. Host backends only may read through it.
-  T* local_data() const { return held().template as<T>(); }
+  /// What this rank holds, to be read and written in place: its slice where x is sharded, its addend where a sum is
+  /// pending. Host backends only. A value's numbers are read by item(x) and on_host(x).
+  weft::local_share<T> local_share() const {
+    static_assert(
+        !requires { requires !Backend::host_memory; },
+        "weft: this rank's share lies in a device's memory: local_share_on_host(x) copies it to the host");
+    return weft::local_share<T>(held());
+  }
   std::int64_t local_elements() const { return held().elements(); }
 
   /// Asks for a gradient: the tensor becomes a leaf of the tape. Returns itself. records: for what is said of the

@@ -35,9 +35,11 @@ std::vector<double> next_logits(Model& model, const std::vector<std::int32_t>& t
   const std::int32_t* window = tokens.data() + (static_cast<std::int64_t>(tokens.size()) - n);
   const std::int64_t sequences = shards_of<layout_of<ids>, batch>(ctx);
   const ids x = empty_tensor<ids>(ctx, {2, {sequences, length}}, memory::data);  // [batch/dp = 1, seq]
-  for (std::int64_t i = 0; i < length; ++i) x.local_data()[i] = i < n ? window[i] : 0;
+  const auto own = x.local_share();
+  for (std::int64_t i = 0; i < length; ++i) own[i] = i < n ? window[i] : 0;
   const auto last = all_gather<tp>(slice<seq>(model(x), n - 1, 1));  // [1, 1, vocab]
-  return {last.local_data(), last.local_data() + last.local_elements()};
+  const auto logits = last.local_share();
+  return {logits.begin(), logits.end()};
 }
 
 }  // namespace detail

@@ -13,6 +13,7 @@
 #include <weft/nn/mlp.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/rms_norm.hpp>
+#include <weft/op/to_host.hpp>
 #include <weft/parallel/launch.hpp>
 
 namespace testing {
