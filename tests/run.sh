@@ -21,6 +21,7 @@ need g++ g++
 need cmake cmake
 need ninja ninja-build
 need clang++ clang
+need clang-format clang-format
 need /usr/include/doctest/doctest.h doctest-dev
 need /usr/include/CLI/CLI.hpp libcli11-dev
 need /usr/include/nlohmann/json.hpp nlohmann-json3-dev

@@ -1,9 +1,9 @@
 // expect: weft: a pending sum isn't a tensor of whole values, each rank holds one addend: all_reduce<axis>(x) finishes the sum
 // expect: pending_sum_over<weft::tp>
 // However a tensor is initialised, assigned, passed or returned: a pending sum never becomes whole by it.
-#include <weft/weft.hpp>
-
 #include <optional>
+
+#include <weft/weft.hpp>
 using namespace weft;
 
 using pending = tensor<float, dims<batch, hidden>, partial<tp>>;
