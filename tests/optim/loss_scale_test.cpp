@@ -1,4 +1,7 @@
-// Dynamic loss scaling: which steps are taken, and how the scale moves.
+// Dynamic loss scaling: which steps are taken, how the scale moves, and which scales are refused.
+#include <cmath>
+#include <limits>
+
 #include <doctest/doctest.h>
 
 #include <weft/optim/loss_scale.hpp>
@@ -14,13 +17,41 @@ TEST_CASE("an overflow halves the scale and skips the step; patience doubles it"
   CHECK(s.value() == 4);
   CHECK(s.accept(true));  // the third good step in a row
   CHECK(s.value() == 8);
-  for (int i = 0; i < 200; ++i) CHECK(!s.accept(false));
-  CHECK(s.value() > 0);
+}
+
+TEST_CASE("at its floor a scale has no part in gradients that are not finite") {
+  weft::loss_scale s(1024, 2);
+  for (int i = 0; i < 34; ++i) CHECK(!s.accept(false));
+  CHECK(s.value() == weft::loss_scale::lowest);
+  CHECK(s.accept(false));
+  CHECK(s.value() == weft::loss_scale::lowest);
+  CHECK(s.skipped() == 34);
+  CHECK(s.accept(true));
+  CHECK(s.accept(true));
+  CHECK(s.value() == 2 * weft::loss_scale::lowest);
+  CHECK(!s.accept(false));
+}
+
+TEST_CASE("patience never lowers a scale that began high") {
+  weft::loss_scale s(0x1p30, 1);
+  CHECK(s.accept(true));
+  CHECK(s.value() == 0x1p30);
+  weft::loss_scale low(0x1p-40, 1);
+  CHECK(low.accept(false));  // below the floor: it doesn't rise by an overflow
+  CHECK(low.value() == 0x1p-40);
 }
 
 TEST_CASE("without scaling every step is taken") {
-  weft::loss_scale s(0);
+  weft::loss_scale s;
+  CHECK(!s.dynamic());
   CHECK(s.value() == 1);
   CHECK(s.accept(false));
   CHECK(s.value() == 1);
+}
+
+TEST_CASE("a scale that is none is refused") {
+  for (const double bad : {0.0, -1.0, -1024.0, std::nan(""), std::numeric_limits<double>::infinity()})
+    CHECK_THROWS_WITH_AS(weft::loss_scale{bad}, doctest::Contains("a loss scale is a finite number above 0"),
+                         weft::error);
+  CHECK_THROWS_WITH_AS((weft::loss_scale{8, 0}), doctest::Contains("patience is 0"), weft::error);
 }

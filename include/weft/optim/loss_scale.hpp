@@ -3,33 +3,53 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
+
+#include <weft/core/error.hpp>
 
 namespace weft {
 
 /// A gradient that overflows halves the scale and its step is skipped; `patience` good steps in a row double it.
 class loss_scale {
  public:
-  explicit loss_scale(double initial, int patience = 1000)
-      : scale_(initial > 0 ? initial : 1), patience_(patience), dynamic_(initial > 0) {}
+  static constexpr double lowest = 0x1p-24, highest = 0x1p24;  // what halving and doubling end at
+
+  /// None: every step is taken.
+  loss_scale() = default;
+  /// Throws weft::error when `initial` is not a finite number above 0, or patience below 1.
+  explicit loss_scale(double initial, int patience = 1000) : scale_(initial), patience_(patience), dynamic_(true) {
+    require(initial > 0 && initial <= std::numeric_limits<double>::max(),
+            "a loss scale is a finite number above 0, not ", initial, "; for none make a loss_scale without a number");
+    require(patience >= 1, "a loss scale's patience is ", patience, "; it is a number of steps, at least 1");
+  }
 
   /// What the loss is multiplied by, and gradients have to be divided by.
   double value() const { return scale_; }
   bool dynamic() const { return dynamic_; }
   int skipped() const { return skipped_; }
 
-  /// Tells whether a step's gradients were finite; true if the step may be taken.
+  /// Tells whether a step's gradients were finite. False: they overflowed, and under a lower scale they may not; the
+  /// step is to be skipped. True where the scale has no say: no scale is lower, or there is none.
   bool accept(bool finite) {
-    if (!dynamic_ || (finite && ++good_ < patience_)) return true;
-    scale_ = std::clamp(finite ? scale_ * 2 : scale_ / 2, 0x1p-24, 0x1p24);
-    good_ = 0;
-    skipped_ += finite ? 0 : 1;
-    return finite;
+    if (!dynamic_) return true;
+    if (!finite) {
+      good_ = 0;
+      if (scale_ <= lowest) return true;
+      scale_ = std::max(scale_ / 2, lowest);
+      ++skipped_;
+      return false;
+    }
+    if (++good_ >= patience_) {
+      scale_ = std::max(scale_, std::min(scale_ * 2, highest));
+      good_ = 0;
+    }
+    return true;
   }
 
  private:
-  double scale_;
-  int patience_, good_ = 0, skipped_ = 0;
-  bool dynamic_;
+  double scale_ = 1;
+  int patience_ = 1, good_ = 0, skipped_ = 0;
+  bool dynamic_ = false;
 };
 
 }  // namespace weft

@@ -2,6 +2,7 @@
 // Invariant: only types are decided here; nothing is computed.
 #pragma once
 
+#include <limits>
 #include <string_view>
 
 #include <weft/core/dtype.hpp>
@@ -54,7 +55,13 @@ template <class P>
 inline constexpr double initial_loss_scale = 0;
 template <class P>
 requires requires { double(P::initial_loss_scale); }
-inline constexpr double initial_loss_scale<P> = P::initial_loss_scale;
+inline constexpr double initial_loss_scale<P> = [] {
+  constexpr double scale = P::initial_loss_scale;
+  static_assert(
+      scale > 0 && scale <= std::numeric_limits<double>::max(),
+      "weft: a precision's initial_loss_scale is a finite number above 0; leave it out where nothing is scaled");
+  return scale;
+}();
 
 /// double everywhere: for checks against finite differences and other exact comparisons.
 struct fp64 {

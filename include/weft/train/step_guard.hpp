@@ -12,6 +12,8 @@ inline void check(const monitoring& m) {
   require(m.every >= 0, "statistics of the units are taken every ", m.every,
           " steps; ask for 1 or more, or for 0 (none)");
   require(m.most_in_a_row >= 0, "most_in_a_row is ", m.most_in_a_row, "; it is a number of steps, or 0 (any number)");
+  require(m.most_overflows >= 0, "most_overflows is ", m.most_overflows,
+          "; it is a number of steps, or 0 (until the loss scale is at its lowest)");
   require(m.spike_deviations >= 0, "spike_deviations is ", m.spike_deviations,
           "; it is above 0, or 0 (no spikes are counted)");
   require(m.spike_window >= 2, "spike_window is ", m.spike_window, "; a deviation is taken over 2 losses or more");
@@ -27,16 +29,24 @@ class step_guard {
   bool allows(step_report& r, double count) {
     r.spike = spikes_.saw(r.loss);
     const bool scored = std::isfinite(r.loss);
-    if (scored && !work_.accept(r.gradient_norm)) {
+    const bool may_overflow = settings_.most_overflows == 0 || overflows_ < settings_.most_overflows;
+    if (scored && may_overflow && !work_.accept(r.gradient_norm)) {
+      ++overflows_;
       r.skipped = true;
       return false;
     }
     if (scored && std::isfinite(r.gradient_norm)) {
-      in_a_row_ = 0;
+      in_a_row_ = overflows_ = 0;
       return true;
     }
     r.not_finite =
         scored ? sentence("the gradient norm", r.gradient_norm, r.step) : sentence("the loss", r.loss, r.step);
+    if (scored && overflows_ > 0) {
+      char scale[32];
+      std::snprintf(scale, sizeof scale, "%g", work_.loss_scale());
+      r.not_finite += detail::text(", though the loss scale was halved in each of the ", overflows_,
+                                   " steps before it, down to ", scale, ": no scale mends that");
+    }
     const char* const advice = "lower the learning rate, lengthen the warm-up or check the data";
     require(settings_.on_non_finite != non_finite::stop, r.not_finite, "; training stops there: ", advice);
     const int most = settings_.most_in_a_row;
@@ -62,6 +72,7 @@ class step_guard {
   const monitoring& settings_;
   loss_spikes spikes_;
   int in_a_row_ = 0;
+  int overflows_ = 0;  // in a row
 };
 
 }  // namespace weft

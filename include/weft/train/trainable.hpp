@@ -15,7 +15,7 @@ namespace weft {
 class trainable {
  public:
   virtual ~trainable() = default;
-  /// Updates of the weights before this run; the optimizer counts on from there.
+  /// Updates of the weights before this run (not the steps that were skipped); the optimizer counts on from there.
   virtual std::int64_t steps_before() const { return 0; }
   /// Computes a step's gradients: sums over its tokens, finished over the ranks. Returns the loss as global sums.
   virtual loss_sums gradients(std::int64_t step) = 0;
@@ -23,6 +23,8 @@ class trainable {
   virtual double gradient_norm() = 0;
   /// Whether gradients of this norm may be used, as far as a loss scale is concerned. False skips the step.
   virtual bool accept(double norm) = 0;
+  /// What the next loss is multiplied by.
+  virtual double loss_scale() const { return 1; }
   virtual void update(adamw_step step) = 0;
   /// Global sums over the held-out sequences; a count of 0 where there are none.
   virtual loss_sums validate() = 0;

@@ -38,11 +38,11 @@ class trainer {
   trainer(const trainer&) = delete;
   trainer& operator=(const trainer&) = delete;
 
-  /// Trains. All ranks call it with the same plan. A further run goes on from the last one's weights, moments and data;
-  /// its steps and schedule are its own plan's. Throws weft::error when the batch doesn't divide, the text is too
-  /// short, or a loss or gradient is not finite, unless plan.watch says otherwise. From the third step on a step takes
-  /// no memory from the system, on the host's backend with ranks as threads: neither the arena nor operator new. Log
-  /// lines, statistics, validation and traces are not part of the step.
+  /// Trains. All ranks call it with the same plan. A further run goes on from the last one's weights and moments, with
+  /// the batch after its last; its steps and schedule are its own plan's. Throws weft::error when the batch doesn't
+  /// divide, the text is too short, or a loss or gradient is not finite, unless plan.watch says otherwise. From the
+  /// third step on a step takes no memory from the system, on the host's backend with ranks as threads: neither the
+  /// arena nor operator new. Log lines, statistics, validation and traces are not part of the step.
   template <class Data>
   training_result run(const Data& data, training plan = {}) {
     if (plan.seq == 0) plan.seq = model_.config().max_seq;
@@ -67,30 +67,32 @@ class trainer {
   class run_of final : public trainable {
    public:
     run_of(trainer& owner, const Data& data, const training& plan)
-        : owner_(owner), data_(data), plan_(plan), each_(plan.batch / plan.micro_batches), before_(owner.updates_) {}
+        : owner_(owner), data_(data), plan_(plan), each_(plan.batch / plan.micro_batches), before_(owner.batches_) {}
 
-    std::int64_t steps_before() const override { return before_; }
+    std::int64_t steps_before() const override { return owner_.updates_; }
     loss_sums gradients(std::int64_t step) override {
       context& ctx = owner_.ctx_;
       const observing looking(ctx, observed_ ? &meter_ : ctx.observer);
       if constexpr (counts_passes) passes_ = owner_.model_.recorded_passes();
       owner_.store_.begin_step(plan_.micro_batches);
+      used_ = owner_.scale_.value();
       const loss_sums sums = owner_.pipeline_.train(
-          plan_.micro_batches, owner_.scale_.value(),
+          plan_.micro_batches, used_,
           [&](int m) {
             return read([&] { return data_.template train<ids>(before_ + step, m * each_, each_, plan_.seq); });
           },
           [&](int) { owner_.store_.end_micro_batch(); });
       const scoped_span finish(ctx.spans, "finish gradients");
       owner_.store_.finish_gradients();
+      owner_.batches_ = before_ + step;
       return finished<loss_tensor>(ctx, sums);
     }
     double gradient_norm() override {
       const scoped_span norm(owner_.ctx_.spans, "gradient norm");
-      return owner_.store_.gradient_norm() / owner_.scale_.value();
+      return owner_.store_.gradient_norm() / used_;
     }
+    double loss_scale() const override { return owner_.scale_.value(); }
     bool accept(double norm) override {
-      used_ = owner_.scale_.value();
       return owner_.scale_.accept(std::isfinite(norm));
     }
     void update(adamw_step step) override {
@@ -126,7 +128,7 @@ class trainer {
       measured_.clear();
     }
     std::vector<unit_statistics> statistics(double gradient_scale) override {
-      gradient_scale /= owner_.scale_.value();
+      gradient_scale /= used_;
       measure_stored<backend>(owner_.ctx_, owner_.store_, owner_.model_.registry(), gradient_scale, measured_);
       return measured_.gather(owner_.ctx_);
     }
@@ -163,8 +165,8 @@ class trainer {
     trainer& owner_;
     const Data& data_;
     const training& plan_;
-    std::int64_t each_, before_;
-    double used_ = 1;  // the scale of the gradients at hand
+    std::int64_t each_, before_;  // sequences of a micro-batch; batches of the runs before
+    double used_ = 1;             // the loss scale of the gradients in the store
     measured_parts measured_;
     activation_meter<backend> meter_{owner_.ctx_, owner_.model_.registry(), measured_};
     bool observed_ = false;
@@ -176,8 +178,16 @@ class trainer {
   adamw optimizer_;
   pipeline<Model> pipeline_;
   store_type store_;
-  loss_scale scale_{initial_loss_scale<typename strategy::precision>};
+  static loss_scale initial_scale() {
+    constexpr double initial = initial_loss_scale<typename strategy::precision>;
+    if constexpr (initial > 0)
+      return loss_scale(initial);
+    else
+      return {};
+  }
+  loss_scale scale_ = initial_scale();
   std::int64_t updates_ = 0;  // of the weights, over all runs
+  std::int64_t batches_ = 0;  // that were computed, over all runs
 };
 
 }  // namespace weft

@@ -19,8 +19,8 @@ struct trace_window {
   trace_log* collectives = nullptr;
 };
 
-/// What becomes of a step whose loss or gradients are not finite. (Overflows under a dynamic loss scale are not meant:
-/// those halve the scale and skip the step.)
+/// What becomes of a step whose loss or gradients are not finite. (Overflows under a dynamic loss scale are not meant,
+/// as long as a lower scale may mend them: those halve the scale and skip the step.)
 enum class non_finite : std::uint8_t {
   stop,  // the run ends with an error
   skip,  // the step is not taken
@@ -32,8 +32,10 @@ constexpr const char* non_finite_names[] = {"stop", "skip", "zero"};
 struct monitoring {
   std::int64_t every = 0;  // steps between statistics of every unit, to monitor.jsonl in the run's folder; 0: none
   non_finite on_non_finite = non_finite::stop;
-  int most_in_a_row = 10;  // bad steps that skip and zero bear one after another, before they stop too; 0: any number
-  bool locate = true;      // compute a bad step once more, to name the first unit where it goes wrong
+  int most_in_a_row = 10;   // bad steps that skip and zero bear one after another, before they stop too; 0: any number
+  int most_overflows = 20;  // steps in a row that a dynamic loss scale skips, before the next counts as a bad one; 0:
+                            // as many as there are lower scales
+  bool locate = true;           // compute a bad step once more, to name the first unit where it goes wrong
   double spike_deviations = 6;  // standard deviations above the mean of the losses before; 0: no spikes are counted
   int spike_window = 50;        // losses that mean and deviation remember, and that go by before the first spike
 };
