@@ -30,6 +30,10 @@ need make make
 need pkg-config pkg-config
 need valgrind valgrind
 need /usr/bin/time time
+want /usr/lib/llvm-14/include/c++/v1/vector libc++-14-dev libc++abi-14-dev
+want aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
+want qemu-aarch64 qemu-user
+want x86_64-w64-mingw32-g++-posix g++-mingw-w64-x86-64-posix
 install_missing || exit 1
 
 mkdir -p build

@@ -1,6 +1,8 @@
 // Weft on the CPU, in one include.
 #pragma once
 
+#include <weft/core/requirements.hpp>  // before any standard header
+
 #include <weft/autograd/backward.hpp>
 #include <weft/autograd/checkpoint.hpp>
 #include <weft/backend/cpu.hpp>

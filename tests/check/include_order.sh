@@ -3,7 +3,8 @@
 #   - it includes only its own folder and folders before it in `order` (weft.hpp and weft.cuh may include all);
 #   - a .hpp never includes a .cuh;  - what it includes exists;
 #   - it has #pragma once (a .inl, text to be included several times, needs none);
-#   - it has at most 400 lines;      - heavy standard headers stay in the last two folders.
+#   - it has at most 400 lines;      - heavy standard headers stay in the last two folders;
+#   - a header that includes no other of the library includes core/requirements.hpp, if it is there.
 # Prints one line per fault, as file:line: sentence, and exits with 1 if there is one.
 set -euo pipefail
 order='core policy tensor comm backend autograd op nn optim parallel plan io train'
@@ -39,16 +40,19 @@ xargs -d '\n' awk -v order="$order" -v heavy="$heavy" -v heavy_from="$heavy_from
   function finish() {
     if (file == "") return
     if (!once && file !~ /\.inl$/) fault(1, "there is no #pragma once")
+    if (!inner && file !~ /\.inl$/ && file != first && first in exists)
+      fault(1, "it includes no other header of the library, so it has to include <weft/core/requirements.hpp>")
     if (lines > max_lines) fault(lines, "the header has " lines " lines, above the limit of " max_lines "; split it")
   }
   function begin(  name) {
-    file = FILENAME; once = 0; lines = 0; here = folder_of(file)
+    file = FILENAME; once = inner = 0; lines = 0; here = folder_of(file)
     name = file; sub(/.*\//, "", name)
     umbrella = here == "" && (name == "weft.hpp" || name == "weft.cuh")
     if (here == "" && !umbrella) fault(1, "only weft.hpp and weft.cuh live in include/weft itself; move it to a folder")
     if (here != "" && !(here in place)) fault(1, "the folder " here "/ is not in the order (" order ")")
   }
   BEGIN {
+    first = "include/weft/core/requirements.hpp"
     n = split(order, name, " "); for (i = 1; i <= n; i++) place[name[i]] = i
     n = split(heavy, name, " "); for (i = 1; i <= n; i++) is_heavy[name[i]] = 1
   }
@@ -67,6 +71,7 @@ xargs -d '\n' awk -v order="$order" -v heavy="$heavy" -v heavy_from="$heavy_from
     if (text ~ /^weft\//) target = normal("include/" text)
     else if (quoted) { target = file; sub(/[^\/]*$/, "", target); target = normal(target text) }
     if (target == "") next
+    inner = 1
     if (!(target in exists)) { fault(FNR, "it includes " text ", which does not exist"); next }
     if (file !~ /\.cuh$/ && target ~ /\.cuh$/) fault(FNR, "a .hpp never includes a .cuh, and this one includes " text)
     if (umbrella) next

@@ -54,6 +54,7 @@ fresh
 accepts order
 refuses_file 'core/ comes before op/' core/z.hpp <<<$'#pragma once\n#include <weft/op/c.hpp>'
 refuses_file 'core/ comes before op/' core/z.hpp <<<$'#pragma once\n#  include "../op/c.hpp"'
+refuses_file 'has to include <weft/core/requirements.hpp>' core/requirements.hpp <<<'#pragma once'
 refuses_file 'a .hpp never includes a .cuh' backend/z.hpp <<<$'#pragma once\n#include <weft/backend/cuda/e.cuh>'
 refuses_file 'a .hpp never includes a .cuh' weft.hpp <<<$'#pragma once\n#include <weft/backend/cuda/e.cuh>'
 refuses_file 'there is no #pragma once' core/z.hpp <<<$'#include <vector>'

@@ -2,6 +2,8 @@
 // Invariant: a 16-bit float is storage only; arithmetic on it is done in float.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,8 @@
 // Errors: one exception type whose message names the value, the axis or the file, and the way out.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <cstddef>
 #include <stdexcept>
 #include <string>

@@ -1,6 +1,8 @@
 // Tags: the names of tensor dimensions and of mesh axes. A tag is an empty type with a name.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <concepts>
 #include <cstdint>
 #include <string_view>

@@ -1,6 +1,8 @@
 // What a thread does while it waits, and what it is called. Invariant: neither changes what is computed.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <cstdio>
 #include <thread>
 

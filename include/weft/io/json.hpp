@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include <weft/core/finite.hpp>
+
 namespace weft {
 
 namespace detail {
@@ -86,7 +88,7 @@ class json_writer {
   json_writer& value(double x) {
     char digits[32];
     std::snprintf(digits, sizeof digits, "%.9g", x);
-    return raw(x - x == 0 ? digits : "null");
+    return raw(detail::is_finite(x) ? digits : "null");
   }
   template <class T>
   json_writer& member(std::string_view name, const T& v) {

@@ -2,6 +2,8 @@
 // steps had finite gradients, so every rank has the same scale.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <algorithm>
 #include <limits>
 

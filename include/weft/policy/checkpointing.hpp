@@ -2,6 +2,8 @@
 // again. Invariant: a policy changes memory and time, never a number.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <concepts>
 #include <cstdint>
 #include <string_view>

@@ -8,8 +8,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -26,8 +26,11 @@ inline constexpr std::string_view memory_names[memory_categories] = {"parameters
 
 /// Where an arena's chunks come from: the host by default, a device for a device backend.
 struct memory_source {
-  void* (*allocate)(std::size_t bytes) = [](std::size_t bytes) { return std::aligned_alloc(4096, bytes); };
-  void (*release)(void* chunk) = [](void* chunk) { std::free(chunk); };
+  // Null where there is no more. Not std::aligned_alloc, which Windows lacks.
+  void* (*allocate)(std::size_t bytes) = [](std::size_t bytes) {
+    return ::operator new (bytes, std::align_val_t{4096}, std::nothrow);
+  };
+  void (*release)(void* chunk) = [](void* chunk) { ::operator delete (chunk, std::align_val_t{4096}); };
 };
 
 /// Bytes in use and their highest values, in all and by category.

@@ -4,6 +4,8 @@
 // pieces.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <bit>
 #include <cstddef>
 #include <new>

@@ -3,6 +3,8 @@
 // asks for it.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <array>
 #include <cmath>
 #include <cstdint>

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include <weft/core/finite.hpp>
+
 namespace weft {
 
 /// Mean and variance with exponentially fading weights (of 2 / (window + 1) for the newest); the plain ones of the
@@ -17,7 +19,7 @@ class loss_spikes {
 
   /// Whether `loss` is a spike. What is not finite is passed over.
   bool saw(double loss) {
-    if (deviations_ <= 0 || !std::isfinite(loss)) return false;
+    if (deviations_ <= 0 || !detail::is_finite(loss)) return false;
     const bool spike = seen_ >= window_ && loss > mean_ + deviations_ * std::sqrt(variance_);
     ++seen_;
     const double weight =

@@ -28,14 +28,14 @@ class step_guard {
   /// of the gradients, which are sums over `count` tokens. Throws weft::error naming the step when the settings say so.
   bool allows(step_report& r, double count) {
     r.spike = spikes_.saw(r.loss);
-    const bool scored = std::isfinite(r.loss);
+    const bool scored = detail::is_finite(r.loss);
     const bool may_overflow = settings_.most_overflows == 0 || overflows_ < settings_.most_overflows;
     if (scored && may_overflow && !work_.accept(r.gradient_norm)) {
       ++overflows_;
       r.skipped = true;
       return false;
     }
-    if (scored && std::isfinite(r.gradient_norm)) {
+    if (scored && detail::is_finite(r.gradient_norm)) {
       in_a_row_ = overflows_ = 0;
       return true;
     }
@@ -57,7 +57,7 @@ class step_guard {
       r.zeroed = work_.zero_not_finite();
       r.gradient_norm = work_.gradient_norm() / count;
     }
-    r.skipped = !scored || !std::isfinite(r.gradient_norm);
+    r.skipped = !scored || !detail::is_finite(r.gradient_norm);
     return !r.skipped;
   }
 
@@ -65,7 +65,7 @@ class step_guard {
   std::string sentence(const char* what, double number, std::int64_t step) {
     const std::string where = settings_.locate ? work_.locate(step) : "";
     return std::string(what) + " of step " + std::to_string(step) + " is " +
-           (std::isnan(number) ? "not a number" : "infinite") + (where.empty() ? "" : ", ") + where;
+           (detail::is_nan(number) ? "not a number" : "infinite") + (where.empty() ? "" : ", ") + where;
   }
 
   trainable& work_;

@@ -92,9 +92,7 @@ class trainer {
       return owner_.store_.gradient_norm() / used_;
     }
     double loss_scale() const override { return owner_.scale_.value(); }
-    bool accept(double norm) override {
-      return owner_.scale_.accept(std::isfinite(norm));
-    }
+    bool accept(double norm) override { return owner_.scale_.accept(detail::is_finite(norm)); }
     void update(adamw_step step) override {
       step.grad_scale /= used_;
       owner_.store_.step(step);
@@ -143,8 +141,8 @@ class trainer {
       std::string where = finder.conclusion();
       if (where.empty()) where = fault_in_sums<backend>(owner_.ctx_, owner_.store_);
       if (!where.empty()) return where;
-      return std::isfinite(gradient_norm()) ? "not seen again when the step was computed once more"
-                                            : "though every gradient is finite: their squares are too large";
+      return detail::is_finite(gradient_norm()) ? "not seen again when the step was computed once more"
+                                                : "though every gradient is finite: their squares are too large";
     }
     zeroed_elements zero_not_finite() override {
       return weft::zero_not_finite<backend>(owner_.ctx_, owner_.store_, owner_.model_.registry());

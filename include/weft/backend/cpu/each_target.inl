@@ -3,6 +3,10 @@
 #include <weft/backend/cpu/simd.hpp>
 
 #if defined(WEFT_KERNELS)
+#if defined(__clang__) && defined(WEFT_X86)  // whatever of -ffast-math it was given: only g++ says so by macros
+#pragma float_control(precise, on, push)
+#endif
+
 #define WEFT_TARGET 0
 namespace weft::cpu::portable {
 #include WEFT_KERNELS
@@ -25,5 +29,8 @@ WEFT_TARGET_END
 #undef WEFT_TARGET
 #endif
 
+#if defined(__clang__) && defined(WEFT_X86)
+#pragma float_control(pop)
+#endif
 #undef WEFT_KERNELS
 #endif

@@ -9,7 +9,8 @@
 
 #include <weft/core/error.hpp>
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+// Not under MinGW's g++, which keeps AVX vectors on a stack that Windows aligns to 16 bytes only (GCC bug 54412).
+#if defined(__x86_64__) && !(defined(__MINGW32__) && !defined(__clang__))
 #define WEFT_X86 1
 #include <cpuid.h>
 #if defined(__linux__)

@@ -2,9 +2,15 @@
 // Invariant: buffers of one thread are released in the reverse order of their making (they are scoped objects).
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <cstddef>
 #include <new>
 #include <utility>
+
+#if defined(__MINGW32__)
+#include <pthread.h>
+#endif
 
 namespace weft::cpu {
 
@@ -78,10 +84,25 @@ class scratch_stack {
   std::size_t kept_ = 0;  // the lowest block's size: what an empty stack has
 };
 
+/// The calling thread's own stack.
+inline scratch_stack& own_scratch() {
+#if defined(__MINGW32__)  // there, the memory of a thread_local object goes before its destructor runs (GCC bug 80816)
+  static const pthread_key_t key = [] {
+    pthread_key_t made;
+    pthread_key_create(&made, [](void* stack) { delete static_cast<scratch_stack*>(stack); });
+    return made;
+  }();
+  thread_local scratch_stack* own = nullptr;
+  if (!own) pthread_setspecific(key, own = new scratch_stack);
+  return *own;
+#else
+  thread_local scratch_stack own;
+  return own;
+#endif
+}
 /// The stack that the calling thread uses: its own, unless a team has given it another.
 inline scratch_stack*& this_thread_scratch() {
-  thread_local scratch_stack own;
-  thread_local scratch_stack* used = &own;
+  thread_local scratch_stack* used = &own_scratch();
   return used;
 }
 

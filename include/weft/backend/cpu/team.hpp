@@ -11,10 +11,12 @@
 #include <memory>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <weft/backend/cpu/scratch.hpp>
 #include <weft/core/error.hpp>
+#include <weft/core/sleep.hpp>
 #include <weft/core/thread.hpp>
 
 namespace weft::cpu {
@@ -38,7 +40,7 @@ void wait_while(std::atomic<Word>& word, Word old) {
   do {
     if (word.load(std::memory_order_acquire) != old) return;
   } while (spin.again());
-  word.wait(old, std::memory_order_acquire);
+  weft::detail::sleep_while(word, old, std::memory_order_acquire);
 }
 
 }  // namespace detail
@@ -108,7 +110,7 @@ class team {
     running_ = true;
     inside_.fetch_and(~closed, std::memory_order_release);
     generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
+    weft::detail::wake_sleepers(generation_);
     {
       const detail::using_stack mine(scratch_.front());
       run_tasks();
@@ -122,9 +124,7 @@ class team {
     share_needs();
     if (failed_.load(std::memory_order_relaxed)) {
       failed_.store(false, std::memory_order_relaxed);
-      std::exception_ptr thrown;
-      thrown.swap(thrown_);
-      std::rethrow_exception(thrown);
+      std::rethrow_exception(std::exchange(thrown_, nullptr));
     }
   }
 
@@ -138,7 +138,7 @@ class team {
   void end() {
     stop_.store(true, std::memory_order_relaxed);
     generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
+    weft::detail::wake_sleepers(generation_);
     for (std::thread& worker : workers_) worker.join();
     detail::team_threads() -= size_;
   }
@@ -165,7 +165,7 @@ class team {
       if (stop_.load(std::memory_order_relaxed)) return;
       // A worker that wakes after the loop is over finds it closed and stays out of it.
       if (!(inside_.fetch_add(1, std::memory_order_acq_rel) & closed)) run_tasks();
-      if (inside_.fetch_sub(1, std::memory_order_acq_rel) == closed + 1) inside_.notify_one();
+      if (inside_.fetch_sub(1, std::memory_order_acq_rel) == closed + 1) weft::detail::wake_sleepers(inside_);
     }
   }
 

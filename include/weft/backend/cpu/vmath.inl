@@ -209,6 +209,9 @@ struct reduced {
   vec_i32 n;
 };
 WEFT_INLINE reduced exp_reduced(vec x) {
+#if defined(__clang__)
+#pragma clang fp reassociate(off)  // t - shift is not x * log2(e)
+#endif
   const vec shift = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
   const vec t = fma(x, splat(1.44269504088896341f), shift);
   const vec k = t - shift;

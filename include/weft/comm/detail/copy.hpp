@@ -2,6 +2,8 @@
 // Invariant: after publish_copies() they are ordered like any other store.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

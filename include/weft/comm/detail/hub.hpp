@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "weft/comm/request.hpp"
+#include "weft/core/sleep.hpp"
 
 namespace weft::detail {
 

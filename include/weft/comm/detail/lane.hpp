@@ -73,7 +73,7 @@ class lane final : public waitable {
 
   void wake() override {
     bell_.fetch_add(1, std::memory_order_seq_cst);
-    bell_.notify_all();
+    wake_sleepers(bell_);
   }
   bool can_move(std::uint64_t ticket) const override {
     return at(ticket).ready.load(std::memory_order_seq_cst) > ticket;
@@ -200,7 +200,7 @@ class lane final : public waitable {
     const std::uint32_t bell = bell_.load(std::memory_order_seq_cst);
     if (!done(s, ticket) && !can_take(s, ticket) && !hub_.ended()) {
       hub_.enter_sleep(members_[m], *this, ticket);
-      bell_.wait(bell, std::memory_order_seq_cst);
+      sleep_while(bell_, bell, std::memory_order_seq_cst);
       hub_.leave_sleep();
     }
     sleepers_.fetch_sub(1, std::memory_order_relaxed);

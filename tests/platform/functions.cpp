@@ -1,0 +1,3 @@
+#include "functions.hpp"
+
+int main() { return platform::function_faults() != 0; }
