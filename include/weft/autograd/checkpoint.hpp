@@ -18,7 +18,7 @@ struct checkpointed {
   // The first run is recorded too, on a tape that is thrown away: it says which values the backward will look at.
   Y first_run(context& ctx) {
     const X x = recorded_input(ctx);
-    weft::tape once(&ctx.records);
+    weft::tape once(&ctx.records, ctx.tape);
     Y y;
     {
       const recording on(ctx, &once);
@@ -42,6 +42,7 @@ struct checkpointed {
   static void vjp(context& ctx, tape_node& node) {
     auto& self = *static_cast<checkpointed*>(node.state.get());
     if (node.part() != backward_part::weights && !self.second_run(ctx, node)) return;
+    if (node.part() == backward_part::weights && !self.again.half_done()) return;
     if (node.part() == backward_part::all)
       self.again.backward(ctx);
     else if (node.part() == backward_part::inputs)
@@ -55,6 +56,7 @@ struct checkpointed {
   // False when nothing that the function reads wants a gradient.
   bool second_run(context& ctx, tape_node& node) {
     const X x = recorded_input(ctx);
+    again.set_within(node.on());
     const recording on(ctx, &again);
     const replay::scope recalling(ctx, operators);
     const Y y = f(x);
@@ -79,6 +81,7 @@ auto checkpoint(F f, const X& x) {
   using Y = decltype(f(x));
   context& ctx = *x.ctx;
   if (!ctx.tape) return f(x);
+  detail::require_recorded(*ctx.tape, "checkpoint", x);
   if (ctx.replay) ctx.replay->looked_at(x);
   using function = detail::checkpointed<F, X, Y>;
   const auto keeps = [](const op_cost& cost) { return bool(Policy::keeps(cost)); };

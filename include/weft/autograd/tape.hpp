@@ -1,114 +1,15 @@
 // The tape: what was computed, in order, so that gradients can be carried back through it.
-// Invariant: nodes are erased. An entry is a function pointer, the slots it reads and fills, and what it saved; nothing
-// of a tensor's dimensions or placement is in its type.
+// Invariant: a value's slot says on which recording it was made; what is emptied takes another number, so that nobody
+// takes a value of before for one that still leads somewhere.
 #pragma once
 
 #include <atomic>
-#include <cstddef>
-#include <cstring>
 #include <initializer_list>
-#include <memory>
-#include <type_traits>
 
 #include <weft/autograd/replay.hpp>
+#include <weft/autograd/tape_node.hpp>
 
 namespace weft {
-
-/// Where a vjp writes one input's gradient: overwrite it, or add into it. apart: not the input's own memory (see
-/// `settle`).
-struct gradient_target {
-  array to;
-  bool add = false, apart = false;
-  explicit operator bool() const { return static_cast<bool>(to); }
-};
-
-/// What a backward pass computes: all gradients; those of activations alone, which the stage before a pipeline's waits
-/// for; or what that left over, those of weights.
-enum class backward_part : std::uint8_t { all, inputs, weights };
-
-namespace detail {
-[[gnu::noinline]] inline const array& read_again(weight_place& place) {
-  if (!place.at.data && place.source) place.source->gather_again(place.unit);
-  if (!place.at.data) fail_not_at_hand();
-  return place.at;
-}
-}  // namespace detail
-
-class tape_node {
- public:
-  static constexpr int max_inputs = 4, max_saved = 6, attribute_bytes = 448;
-
-  tape_node() = default;
-  // Out of line: an entry owns a dozen things, and the vector around it moves and ends entries in many places.
-  [[gnu::noinline]] tape_node(tape_node&&) noexcept = default;
-  [[gnu::noinline]] tape_node& operator=(tape_node&&) noexcept = default;
-  [[gnu::noinline]] ~tape_node() = default;
-
-  const char* name = "";
-  void (*vjp)(context&, tape_node&) = nullptr;
-
-  /// What save() was given. A parameter's value that has moved on is gathered again, which takes a collective: an entry
-  /// whose value isn't needed for the gradients that are due doesn't ask for it.
-  const array& saved(int i) const {
-    const item& s = saved_[i];
-    return s.live ? detail::read_again(*s.live) : s.data;
-  }
-  /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it. Where the vjp
-  /// is called for another part later, the array stays.
-  array take_saved(int i) {
-    const bool again = part_ == backward_part::inputs && wants(true);
-    return saved_[i].live || again ? saved(i) : std::move(saved_[i].data);
-  }
-  [[gnu::noinline]] void save(const value& v) {
-    saved_[saved_count_++] = {v.data, v.slot ? v.slot->live : ref<weight_place>()};
-  }
-  [[gnu::noinline]] void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
-  int saved_count() const { return saved_count_; }
-
-  void add_input(const value& v) { inputs_[input_count_++] = v.slot; }
-  /// Where input i's gradient goes; null when none is wanted, or not in this part of the backward.
-  const ref<slot>& input(int i) const {
-    static const ref<slot> none;
-    const bool left_out =
-        part_ != backward_part::all && inputs_[i] && inputs_[i]->of_weights != (part_ == backward_part::weights);
-    return left_out ? none : inputs_[i];
-  }
-  /// The part of the backward that the vjp is called for.
-  backward_part part() const { return part_; }
-  ref<slot> output;
-  const array& output_gradient() const { return output->gradient; }
-
-  template <class A>
-  void set(const A& attributes) {
-    static_assert(std::is_trivially_copyable_v<A> && sizeof(A) <= attribute_bytes);
-    std::memcpy(attributes_, &attributes, sizeof(A));
-  }
-  template <class A>
-  A get() const {
-    A out;
-    std::memcpy(&out, attributes_, sizeof(A));
-    return out;
-  }
-  std::shared_ptr<void> state;  // for entries that hold a function (recomputation)
-  bool in_every_part = false;   // entries that no slot tells of (unit boundaries, recomputation): called in both parts
-
- private:
-  friend class tape;
-  bool wants(bool weights) const {
-    for (const ref<slot>& i : inputs_)
-      if (i && i->of_weights == weights) return true;
-    return in_every_part;
-  }
-  struct item {
-    array data;
-    ref<weight_place> live;
-  };
-  ref<slot> inputs_[max_inputs];
-  item saved_[max_saved];
-  std::int8_t input_count_ = 0, saved_count_ = 0;
-  backward_part part_ = backward_part::all;
-  alignas(8) std::byte attributes_[attribute_bytes];
-};
 
 /// Records on `tape` for the life of the object (or, given null, records nothing).
 class recording {
@@ -126,21 +27,22 @@ class recording {
 class tape {
  public:
   /// `records`: where its entries lie; null: on the heap. For a tape that is made anew again and again.
-  explicit tape(pool* records = nullptr) : nodes_(pool_allocator<tape_node>(records)) {}
+  /// within: the tape of the function around, whose values may be used in this one, since it is carried back later.
+  explicit tape(pool* records = nullptr, const tape* within = nullptr)
+      : nodes_(pool_allocator<tape_node>(records)), within_(within) {}
 
-  tape_node& push() { return nodes_.emplace_back(); }
+  tape_node& push() {
+    require_whole();
+    return nodes_.emplace_back();
+  }
   std::size_t size() const { return nodes_.size(); }
+  void set_within(const tape* around) { within_ = around; }
 
   /// Carries back every gradient that is pending on the outputs, last entry first, and forgets the entries, also when
   /// one of them throws.
   void backward(context& ctx) {
-    const recording off(ctx, nullptr);
-    const emptying at_the_end{*this};
-    while (!nodes_.empty()) {
-      tape_node node = std::move(nodes_.back());
-      nodes_.pop_back();
-      run(ctx, node);
-    }
+    require_whole();
+    carry_back(ctx);
   }
   /// Calls f(array) with everything that is kept for the backward, but for parameters' values.
   template <class F>
@@ -153,6 +55,7 @@ class tape {
   /// The first part of that: gradients of activations. Entries that lead to weights stay, with what they need, for
   /// backward_weights(), which may come any time later; nothing may be recorded in between.
   void backward_inputs(context& ctx) {
+    require_whole();
     const recording off(ctx, nullptr);
     emptying when_thrown{*this};
     std::size_t kept = nodes_.size();  // kept entries gather at the end
@@ -161,6 +64,7 @@ class tape {
       if (node.output && !node.output->of_weights && !node.output->has_gradient) continue;
       const bool weights = node.wants(true);
       node.part_ = backward_part::inputs;
+      node.on_ = this;
       if (node.wants(false)) node.vjp(ctx, node);
       if (weights)
         nodes_[--kept] = std::move(node);
@@ -169,20 +73,31 @@ class tape {
     }
     nodes_.erase(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(kept));
     when_thrown.armed = false;
+    half_done_ = true;
   }
   /// The second part: gradients of weights.
   void backward_weights(context& ctx) {
+    require(half_done_, "backward_weights() is the second part of a backward: call backward_inputs() first");
     for (tape_node& node : nodes_) node.part_ = backward_part::weights;
-    backward(ctx);
+    carry_back(ctx);
   }
+  /// Whether backward_inputs() has run and backward_weights() has not.
+  bool half_done() const { return half_done_; }
 
   void clear() {
     nodes_.clear();
+    half_done_ = false;
     epoch_ = fresh();
   }
   /// Changes whenever the tape is emptied, and no two tapes ever have the same: what was derived for another recording
   /// is stale, also where a new tape lies in the memory of an old one.
   std::uint64_t epoch() const { return epoch_; }
+  /// Whether the gradient of a value of that epoch will be carried on once this tape was carried back.
+  bool leads_to(std::uint64_t epoch) const {
+    for (const tape* t = this; t; t = t->within_)
+      if (t->epoch_ == epoch) return true;
+    return epoch == 0;
+  }
 
  private:
   struct emptying {
@@ -197,12 +112,26 @@ class tape {
     node.output->gradient = {};
     node.output->has_gradient = false;
   }
-  static void run(context& ctx, tape_node& node) {
-    if (node.output && !node.output->has_gradient) return;
-    node.vjp(ctx, node);
-    forget_gradient(node);
+  void carry_back(context& ctx) {
+    const recording off(ctx, nullptr);
+    const emptying at_the_end{*this};
+    while (!nodes_.empty()) {
+      tape_node node = std::move(nodes_.back());
+      nodes_.pop_back();
+      if (node.output && !node.output->has_gradient) continue;
+      node.on_ = this;
+      node.vjp(ctx, node);
+      forget_gradient(node);
+    }
+  }
+  void require_whole() const {
+    require(!half_done_,
+            "half of a backward in two parts was done on this tape: call backward_weights() before anything else is "
+            "recorded or carried back");
   }
   std::vector<tape_node, pool_allocator<tape_node>> nodes_;
+  const tape* within_;
+  bool half_done_ = false;
   static std::uint64_t fresh() {
     static std::atomic<std::uint64_t> count{0};
     return ++count;
@@ -219,6 +148,15 @@ inline ref<slot> new_slot(context& ctx, const array& of, dtype type) {
   return made;
 }
 
+/// Throws where the gradient of an input would be lost, since nothing carries it on any more.
+[[gnu::noinline]] inline void require_recorded(const tape& on, const char* name, const value& input) {
+  require(
+      !input.slot || on.leads_to(input.slot->epoch), name,
+      ": its input is no longer recorded: an earlier backward carried it back or forgot it, or it belongs to another "
+      "tape, so its gradient would be lost; compute it again, add the losses up and carry their sum back at once, "
+      "or use detach(x) where no gradient is wanted");
+}
+
 /// Records an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise.
 [[gnu::noinline]] inline tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&),
                                            std::initializer_list<const value*> inputs) {
@@ -227,6 +165,8 @@ inline ref<slot> new_slot(context& ctx, const array& of, dtype type) {
   bool wanted = false;
   for (const value* input : inputs) wanted = wanted || input->slot;
   if (!to || !wanted) return nullptr;
+  for (const value* input : inputs)
+    if (input->slot && input->slot->epoch && input->slot->epoch != to->epoch()) require_recorded(*to, name, *input);
   out.slot = new_slot(*out.ctx, out.data, out.data.type);
   out.slot->epoch = to->epoch();
   tape_node& node = to->push();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <weft/autograd/tape.hpp>
+#include <weft/op/move.hpp>
 #include <weft/op/placed.hpp>
 
 namespace weft {
@@ -186,6 +187,16 @@ auto rename(const X& x) {
   return basic_tensor<typename X::element_type, dims_renamed<dims_of<X>, From, To>,
                       typename detail::renamed_layout<layout_of<X>, From, To>::type, typename X::backend>(
       static_cast<const value&>(x));
+}
+
+/// The same numbers, as a constant: no gradient goes through. Costs nothing; a parameter, whose memory moves, is
+/// copied.
+template <any_tensor X>
+X detach(const X& x) {
+  value y = x;
+  y.slot = {};
+  if (x.slot && x.slot->live) y.data = detail::copy_of<typename X::backend>(*x.ctx, x.held());
+  return X(y);
 }
 
 /// The same numbers in another floating type, rounded to nearest. Backward: the gradient in x's type.

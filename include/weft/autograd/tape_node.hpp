@@ -1,0 +1,112 @@
+// An entry of the tape: one operator that ran, in the words of its backward. Invariant: it is a function pointer, the
+// slots it reads and fills, and what it saved; nothing of a tensor's dimensions or placement is in its type.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+
+#include <weft/tensor/value.hpp>
+
+namespace weft {
+
+/// Where a vjp writes one input's gradient: overwrite it, or add into it. apart: not the input's own memory (see
+/// `settle`).
+struct gradient_target {
+  array to;
+  bool add = false, apart = false;
+  explicit operator bool() const { return static_cast<bool>(to); }
+};
+
+/// What a backward pass computes: all gradients; those of activations alone, which the stage before a pipeline's waits
+/// for; or what that left over, those of weights.
+enum class backward_part : std::uint8_t { all, inputs, weights };
+
+namespace detail {
+[[gnu::noinline]] inline const array& read_again(weight_place& place) {
+  if (!place.at.data && place.source) place.source->gather_again(place.unit);
+  if (!place.at.data) fail_not_at_hand();
+  return place.at;
+}
+}  // namespace detail
+
+class tape_node {
+ public:
+  static constexpr int max_inputs = 4, max_saved = 6, attribute_bytes = 448;
+
+  tape_node() = default;
+  // Out of line: an entry owns a dozen things, and the vector around it moves and ends entries in many places.
+  [[gnu::noinline]] tape_node(tape_node&&) noexcept = default;
+  [[gnu::noinline]] tape_node& operator=(tape_node&&) noexcept = default;
+  [[gnu::noinline]] ~tape_node() = default;
+
+  const char* name = "";
+  void (*vjp)(context&, tape_node&) = nullptr;
+
+  /// What save() was given. A parameter's value that has moved on is gathered again, which takes a collective: an entry
+  /// whose value isn't needed for the gradients that are due doesn't ask for it.
+  const array& saved(int i) const {
+    const item& s = saved_[i];
+    return s.live ? detail::read_again(*s.live) : s.data;
+  }
+  /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it. Where the vjp
+  /// is called for another part later, the array stays.
+  array take_saved(int i) {
+    const bool again = part_ == backward_part::inputs && wants(true);
+    return saved_[i].live || again ? saved(i) : std::move(saved_[i].data);
+  }
+  [[gnu::noinline]] void save(const value& v) {
+    saved_[saved_count_++] = {v.data, v.slot ? v.slot->live : ref<weight_place>()};
+  }
+  [[gnu::noinline]] void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
+  int saved_count() const { return saved_count_; }
+
+  void add_input(const value& v) { inputs_[input_count_++] = v.slot; }
+  /// Where input i's gradient goes; null when none is wanted, or not in this part of the backward.
+  const ref<slot>& input(int i) const {
+    static const ref<slot> none;
+    const bool left_out =
+        part_ != backward_part::all && inputs_[i] && inputs_[i]->of_weights != (part_ == backward_part::weights);
+    return left_out ? none : inputs_[i];
+  }
+  /// The part of the backward that the vjp is called for, and the tape that calls it.
+  backward_part part() const { return part_; }
+  const class tape* on() const { return on_; }
+  ref<slot> output;
+  const array& output_gradient() const { return output->gradient; }
+
+  template <class A>
+  void set(const A& attributes) {
+    static_assert(std::is_trivially_copyable_v<A> && sizeof(A) <= attribute_bytes);
+    std::memcpy(attributes_, &attributes, sizeof(A));
+  }
+  template <class A>
+  A get() const {
+    A out;
+    std::memcpy(&out, attributes_, sizeof(A));
+    return out;
+  }
+  std::shared_ptr<void> state;  // for entries that hold a function (recomputation)
+  bool in_every_part = false;   // entries that no slot tells of (unit boundaries, recomputation): called in both parts
+
+ private:
+  friend class tape;
+  bool wants(bool weights) const {
+    for (const ref<slot>& i : inputs_)
+      if (i && i->of_weights == weights) return true;
+    return in_every_part;
+  }
+  struct item {
+    array data;
+    ref<weight_place> live;
+  };
+  ref<slot> inputs_[max_inputs];
+  item saved_[max_saved];
+  std::int8_t input_count_ = 0, saved_count_ = 0;
+  backward_part part_ = backward_part::all;
+  const class tape* on_ = nullptr;
+  alignas(8) std::byte attributes_[attribute_bytes];
+};
+
+}  // namespace weft
