@@ -316,7 +316,7 @@ std::string answer() {
     return note(why<Op, I, J>);
   } else {
     constexpr on_axis out = state_on<layout_of<typename cell<Op, I, J>::outcome>, axis_of<Op, I, J>>;
-    return std::string(weft::name_of(out.kind)) + (out.kind == holds::shard ? " " + std::string(out.dim) : "");
+    return std::string(weft::name_of(out.kind)) + (out.kind == holds::shard ? " " + std::string(out.dim->name) : "");
   }
 }
 

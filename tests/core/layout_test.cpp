@@ -50,12 +50,12 @@ static_assert(same<shard_axes<place<shard<seq, cp, tp>>, batch>, list<>>);
 static_assert(same<shard_axes<place<partial<cp>, shard<seq, tp>>, seq>, list<tp>>);
 
 // What a layout says of an axis.
-static_assert(state_on<four, dp> == on_axis{holds::shard, "batch"} &&
-              state_on<four, tp> == on_axis{holds::shard, "heads"});
+static_assert(state_on<four, dp> == on_axis{holds::shard, id_of<batch>} &&
+              state_on<four, tp> == on_axis{holds::shard, id_of<heads>});
 static_assert(state_on<four, cp> == on_axis{holds::replicate} && state_on<four, ep> == on_axis{holds::partial});
 static_assert(state_on<four, pp> == on_axis{} && state_on<layout<>, dp> == on_axis{});
-static_assert(state_on<place<shard<seq, cp, tp>>, cp> == on_axis{holds::shard, "seq"});
-static_assert(state_on<place<shard<seq, cp, tp>>, tp> == on_axis{holds::shard, "seq"});
+static_assert(state_on<place<shard<seq, cp, tp>>, cp> == on_axis{holds::shard, id_of<seq>});
+static_assert(state_on<place<shard<seq, cp, tp>>, tp> == on_axis{holds::shard, id_of<seq>});
 static_assert(has_partial<four> && !has_partial<place<replicate<tp>>> && !has_partial<layout<>>);
 static_assert(same<axes_of<place<shard<seq, cp, tp>, partial<dp>>>, list<cp, tp, dp>> &&
               same<axes_of<layout<>>, list<>>);
@@ -81,7 +81,7 @@ constexpr bool replaced_laws() {
     return same<replaced<replaced<L, A, partial<A>>, A, replicate<A>>, replaced<L, A, replicate<A>>> &&
            state_on<replaced<L, A, partial<A>>, A> == on_axis{holds::partial} &&
            state_on<replaced<L, A, invariant<A>>, A> == on_axis{} &&
-           state_on<replaced<L, A, shard<ffn, A>>, A> == on_axis{holds::shard, "ffn"} &&
+           state_on<replaced<L, A, shard<ffn, A>>, A> == on_axis{holds::shard, id_of<ffn>} &&
            detail::is_canonical<replaced<L, A, shard<ffn, A>>>;
   };
   return one(dp{}) && one(tp{}) && one(cp{}) && one(rows{});

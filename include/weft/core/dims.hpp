@@ -27,8 +27,6 @@ struct entry<extent<D, N>> {
   using tag = D;
   static constexpr std::int64_t size = N;
 };
-template <class Tag, class... Tags>
-inline constexpr int count_of = (0 + ... + int(std::same_as<Tag, Tags>));
 }  // namespace detail
 
 /// The tag of an entry of `dims`.
@@ -56,6 +54,7 @@ struct dims {
   /// Static extent of each dimension, or dynamic_extent.
   static constexpr std::int64_t static_extents[ndim ? ndim : 1] = {detail::entry<Entries>::size...};
   static constexpr std::string_view names[ndim ? ndim : 1] = {tag_of<Entries>::name...};
+  static constexpr dim_id ids[ndim ? ndim : 1] = {id_of<tag_of<Entries>>...};
 };
 
 template <class T>

@@ -18,21 +18,25 @@ struct rank_of;
 template <class D, class... As>
 struct rank_of<shard<D, As...>> {
   static constexpr int group = 0;
-  static constexpr std::string_view name = D::name;
+  using tag = D;
 };
 template <class A>
 struct rank_of<replicate<A>> {
   static constexpr int group = 1;
-  static constexpr std::string_view name = A::name;
+  using tag = A;
 };
 template <class A>
 struct rank_of<partial<A>> {
   static constexpr int group = 2;
-  static constexpr std::string_view name = A::name;
+  using tag = A;
 };
 template <class P, class Q>
-inline constexpr bool before = rank_of<P>::group != rank_of<Q>::group ? rank_of<P>::group < rank_of<Q>::group
-                                                                      : rank_of<P>::name < rank_of<Q>::name;
+constexpr bool before() {
+  if constexpr (rank_of<P>::group != rank_of<Q>::group)
+    return rank_of<P>::group < rank_of<Q>::group;
+  else
+    return tag_before<typename rank_of<P>::tag, typename rank_of<Q>::tag>();
+}
 
 template <class L, class P>
 struct insert;
@@ -49,7 +53,7 @@ struct insert<layout<>, P> {
 template <class H, class... T, class P>
 struct insert<layout<H, T...>, P> {
   static auto pick() {
-    if constexpr (before<P, H>)
+    if constexpr (before<P, H>())
       return layout<P, H, T...>{};
     else
       return typename prepend<typename insert<layout<T...>, P>::type, H>::type{};
@@ -169,10 +173,10 @@ struct place_checked {
 template <class... Ps>
 using place = typename place_checked<Ps...>::type;
 
-/// What a layout says of one axis: the placement and, if sharded, the dimension's name.
+/// What a layout says of one axis: the placement and, if sharded, which dimension.
 struct on_axis {
   holds kind = holds::invariant;
-  std::string_view dim = {};
+  dim_id dim = nullptr;
   friend constexpr bool operator==(const on_axis&, const on_axis&) = default;
 };
 
@@ -180,7 +184,7 @@ namespace detail {
 template <class P, class A>
 inline constexpr on_axis look = {};
 template <class D, class... As, class A>
-inline constexpr on_axis look<shard<D, As...>, A> = (std::same_as<As, A> || ...) ? on_axis{holds::shard, D::name}
+inline constexpr on_axis look<shard<D, As...>, A> = (std::same_as<As, A> || ...) ? on_axis{holds::shard, id_of<D>}
                                                                                  : on_axis{};
 template <class... As, class A>
 inline constexpr on_axis look<replicate<As...>, A> = (std::same_as<As, A> || ...) ? on_axis{holds::replicate}

@@ -52,21 +52,50 @@ WEFT_DETAIL_AXIS(ep);             // expert parallel
 WEFT_DETAIL_AXIS(pipeline_ends);  // the first and the last stage along pp; derived from it, never part of a mesh
 #undef WEFT_DETAIL_AXIS
 
+/// What is known of a tag at run time. Which tag it is, is its address: two tags may have one name.
+struct tag_name {
+  std::string_view name;
+};
 namespace detail {
-/// A run-time identity of a tag: the address of a variable of its own.
 template <class Tag>
-inline constexpr char tag_identity = 0;
+inline constexpr tag_name tag_identity{Tag::name};
 }  // namespace detail
 
-using axis_id = const char*;
-template <mesh_axis A>
-inline constexpr axis_id id_of = &detail::tag_identity<A>;
+using axis_id = const tag_name*;
+using dim_id = const tag_name*;
+/// A tag's identity at run time: `id_of<tp>`, `id_of<batch>->name`.
+template <class Tag>
+requires mesh_axis<Tag> || dimension<Tag>
+inline constexpr const tag_name* id_of = &detail::tag_identity<Tag>;
+
+namespace detail {
+template <class T>
+constexpr std::string_view type_name() {
+  return __PRETTY_FUNCTION__;
+}
+/// An order of tags: by name and, where two have one name, by the type's.
+template <class A, class B>
+constexpr bool tag_before() {
+  if constexpr (A::name != B::name || std::same_as<A, B>) {
+    return A::name < B::name;
+  } else {
+    static_assert(type_name<A>() != type_name<B>(),
+                  "weft: two tags of one name can't be told apart, since their types have one name too: rename one");
+    return type_name<A>() < type_name<B>();
+  }
+}
+}  // namespace detail
 
 /// A list of tags.
 template <class... Ts>
 struct list {
   static constexpr int size = sizeof...(Ts);
 };
+
+namespace detail {
+template <class Tag, class... Tags>
+inline constexpr int count_of = (0 + ... + int(std::same_as<Tag, Tags>));
+}  // namespace detail
 
 template <class List, class T>
 inline constexpr bool contains = false;

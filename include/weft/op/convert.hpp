@@ -101,7 +101,7 @@ template <class Dims>
 constexpr int position_of(on_axis at) {
   if (at.kind == holds::shard)
     for (int i = 0; i < Dims::ndim; ++i)
-      if (Dims::names[i] == at.dim) return i;
+      if (Dims::ids[i] == at.dim) return i;
   return -1;
 }
 
@@ -178,7 +178,7 @@ auto convert(const X& x, call_site at = call_site::here()) {
                   "weft: the dimension to shard is not a dimension of the tensor");
   constexpr on_axis into = [] {
     if constexpr (to::kind == holds::shard)
-      return on_axis{holds::shard, to::dim::name};
+      return on_axis{holds::shard, id_of<typename to::dim>};
     else
       return on_axis{to::kind};
   }();
@@ -250,7 +250,7 @@ auto split(const X& x, call_site at = call_site::here()) {
 /// Shards D over A instead of the dimension sharded there now: `shard<d1> -> shard<D>`. Backward: all-to-all.
 template <dimension D, mesh_axis A, any_tensor X>
 auto all_to_all(const X& x, call_site at = call_site::here()) {
-  static_assert(state_on<layout_of<X>, A>.kind == holds::shard && state_on<layout_of<X>, A>.dim != D::name,
+  static_assert(state_on<layout_of<X>, A>.kind == holds::shard && state_on<layout_of<X>, A>.dim != id_of<D>,
                 "weft: all_to_all<dim, axis>(x) needs x sharded over that axis along another dimension");
   return convert<shard<D, A>>(x, at);
 }
@@ -266,8 +266,8 @@ X shift(const X& x, call_site at = call_site::here()) {
   using engine = detail::conversion<Backend>;
   constexpr on_axis cut = state_on<layout_of<X>, A>;
   const std::int64_t whole = detail::moved<A>(x, cut, true).whole;
-  require(whole % x.ctx->template degree<A>() == 0, "shift<", A::name, ">(x): dimension ", cut.dim, " has ", whole,
-          " elements, which ", x.ctx->template degree<A>(),
+  require(whole % x.ctx->template degree<A>() == 0, "shift<", A::name, ">(x): dimension ", cut.dim->name, " has ",
+          whole, " elements, which ", x.ctx->template degree<A>(),
           " ranks don't divide, so their slices can't change places; choose an extent or a degree that divides");
   return X(engine::forward(x, id_of<A>, detail::ways_of<Backend, movement::shift, movement::shift_back>(), {}, {},
                            {dims_text<dims_of<X>>(), at}, engine::template vjp<typename X::element_type>));

@@ -109,7 +109,7 @@ template <class X, class Y, class A>
 constexpr bool cross_entropy_agrees() {
   constexpr on_axis x = state_on<layout_of<X>, A>, y = state_on<layout_of<Y>, A>;
   if (y.kind == holds::partial) return false;
-  if (x.kind == holds::shard && x.dim == dims_of<X>::names[dims_of<X>::ndim - 1]) return y.kind != holds::shard;
+  if (x.kind == holds::shard && x.dim == dims_of<X>::ids[dims_of<X>::ndim - 1]) return y.kind != holds::shard;
   return (x.kind == holds::shard) == (y.kind == holds::shard) && x.dim == y.dim;
 }
 template <class X, class Y, class Axes>
@@ -121,7 +121,7 @@ struct cross_entropy_rule<X, Y, list<As...>> {
   template <class A>
   static constexpr auto on() {
     constexpr on_axis x = state_on<layout_of<X>, A>;
-    if constexpr (x.kind == holds::shard && x.dim != dims_of<X>::names[dims_of<X>::ndim - 1])
+    if constexpr (x.kind == holds::shard && x.dim != dims_of<X>::ids[dims_of<X>::ndim - 1])
       return partial<A>{};
     else if constexpr (x.kind == holds::replicate)
       return replicate<A>{};
@@ -147,7 +147,7 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
                 "weft: cross_entropy(logits, targets) takes int32 targets");
   constexpr bool fits = [] {
     bool same = in::ndim == dims_of<Y>::ndim + 1;
-    for (int i = 0; same && i < dims_of<Y>::ndim; ++i) same = in::names[i] == dims_of<Y>::names[i];
+    for (int i = 0; same && i < dims_of<Y>::ndim; ++i) same = in::ids[i] == dims_of<Y>::ids[i];
     return same;
   }();
   static_assert(fits, "weft: cross_entropy(logits, targets) takes logits [..., vocab] and targets [...]");

@@ -49,7 +49,7 @@ struct embedding_operator {
 template <class I, class W, class A>
 constexpr outcome embedding_on() {
   constexpr on_axis ids = state_on<layout_of<I>, A>, table = state_on<layout_of<W>, A>;
-  if constexpr (table.kind == holds::shard && table.dim == dims_of<W>::names[0])
+  if constexpr (table.kind == holds::shard && table.dim == dims_of<W>::ids[0])
     return ids.kind == holds::shard ? outcome{{}, verdict::two_dims} : outcome{{holds::partial}};
   else
     return product_rule({ids}, {table});

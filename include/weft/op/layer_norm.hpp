@@ -83,8 +83,8 @@ template <any_tensor X, any_tensor W, any_tensor B>
 auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5) {
   using in = dims_of<X>;
   static_assert(
-      dims_of<W>::ndim == 1 && dims_of<B>::ndim == 1 && in::ndim >= 1 &&
-          dims_of<W>::names[0] == in::names[in::ndim - 1] && dims_of<B>::names[0] == in::names[in::ndim - 1],
+      dims_of<W>::ndim == 1 && dims_of<B>::ndim == 1 && in::ndim >= 1 && dims_of<W>::ids[0] == in::ids[in::ndim - 1] &&
+          dims_of<B>::ids[0] == in::ids[in::ndim - 1],
       "weft: layer_norm(x, weight, bias) needs a weight and a bias over the last dimension of x and nothing else");
   static_assert(!has_partial<layout_of<X>> && !has_partial<layout_of<W>> && !has_partial<layout_of<B>>,
                 "weft: layer_norm of a pending sum is not the sum of the norms: all_reduce<axis> it first");

@@ -40,11 +40,11 @@ struct on_this_axis {
 template <meeting M, class X, class Y, class A, class Contracted>
 constexpr outcome meet_on() {
   constexpr on_axis x = state_on<layout_of<X>, A>, y = state_on<layout_of<Y>, A>;
-  constexpr auto has = []<class... Es>(dims<Es...>, [[maybe_unused]] std::string_view name) {
-    return (false || ... || (tag_of<Es>::name == name));
+  constexpr auto has = []<class... Es>(dims<Es...>, [[maybe_unused]] dim_id id) {
+    return (false || ... || (id_of<tag_of<Es>> == id));
   };
-  constexpr auto sums = []<class... Ks>(list<Ks...>, [[maybe_unused]] std::string_view name) {
-    return ((Ks::name == name) || ...);
+  constexpr auto sums = []<class... Ks>(list<Ks...>, [[maybe_unused]] dim_id id) {
+    return (false || ... || (id_of<Ks> == id));
   };
   constexpr bool x_cut = x.kind == holds::shard, y_cut = y.kind == holds::shard;
   constexpr operand a{x, x_cut && has(dims_of<Y>{}, x.dim), x_cut && sums(Contracted{}, x.dim)};
@@ -63,14 +63,13 @@ constexpr bool gradient_is_dual() {
   };
   constexpr on_axis x = seen(state_on<layout_of<X>, A>, out.at), y = seen(state_on<layout_of<Y>, A>, out.at);
   constexpr on_axis back{dual(out.at.kind), out.at.dim};
-  constexpr auto has = []<class... Es>(dims<Es...>, [[maybe_unused]] std::string_view name) {
-    return (false || ... || (tag_of<Es>::name == name));
+  constexpr auto has = []<class... Es>(dims<Es...>, [[maybe_unused]] dim_id id) {
+    return (false || ... || (id_of<tag_of<Es>> == id));
   };
-  constexpr auto in_out = [has](std::string_view name) {
-    return (has(dims_of<X>{}, name) || has(dims_of<Y>{}, name)) &&
-           !([]<class... Ks>(list<Ks...>, [[maybe_unused]] std::string_view n) {
-             return (false || ... || (Ks::name == n));
-           }(Contracted{}, name));
+  constexpr auto in_out = [has](dim_id id) {
+    return (has(dims_of<X>{}, id) || has(dims_of<Y>{}, id)) &&
+           !([]<class... Ks>(list<Ks...>, [[maybe_unused]] dim_id k) { return (false || ... || (id_of<Ks> == k)); }(
+                 Contracted{}, id));
   };
   constexpr on_axis wanted{dual(x.kind), x.dim};
   if (M == meeting::sum) return reduce_rule(back, !has(dims_of<X>{}, back.dim)) == wanted;

@@ -69,7 +69,7 @@ struct rms_norm_operator {
 template <any_tensor X, any_tensor W>
 auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
   using in = dims_of<X>;
-  static_assert(dims_of<W>::ndim == 1 && in::ndim >= 1 && dims_of<W>::names[0] == in::names[in::ndim - 1],
+  static_assert(dims_of<W>::ndim == 1 && in::ndim >= 1 && dims_of<W>::ids[0] == in::ids[in::ndim - 1],
                 "weft: rms_norm(x, weight) needs a weight over the last dimension of x and nothing else");
   static_assert(!has_partial<layout_of<X>> && !has_partial<layout_of<W>>,
                 "weft: rms_norm of a pending sum is not the sum of the norms: all_reduce<axis> it first");

@@ -48,16 +48,22 @@ void check_degrees(const degrees& wanted) {
   constexpr int most = 4096;
   int along = 1;
   for (int i = 0; i < Mesh::ndim; ++i) {
-    const int n = wanted.of(Mesh::names[i]);
-    require(n >= 1, "axis ", std::string(Mesh::names[i]), " was given ", n, " ranks; it has at least 1");
-    require(Mesh::fixed[i] == 0 || Mesh::fixed[i] == n, "axis ", std::string(Mesh::names[i]), " has ", Mesh::fixed[i],
+    const int n = wanted.of(Mesh::ids[i]);
+    require(n >= 1, "axis ", Mesh::ids[i]->name, " was given ", n, " ranks; it has at least 1");
+    require(Mesh::fixed[i] == 0 || Mesh::fixed[i] == n, "axis ", Mesh::ids[i]->name, " has ", Mesh::fixed[i],
             " ranks by its type, not ", n);
-    require(n <= most / along, "the degrees take more than ", most, " ranks; check axis ", std::string(Mesh::names[i]),
-            " = ", n);
+    require(n <= most / along, "the degrees take more than ", most, " ranks; check axis ", Mesh::ids[i]->name, " = ",
+            n);
     along *= n;
   }
-  require(along == wanted.product(), "a degree is given for an axis that the mesh doesn't have: its axes take ", along,
-          " ranks, the degrees ", wanted.product(), "; add the axis to mesh<...> or leave its degree at 1");
+  const auto check = [](axis_id axis, int n) {
+    bool known = n == 1 || !axis;
+    for (int i = 0; i < Mesh::ndim; ++i) known = known || Mesh::ids[i] == axis;
+    require(known, "axis ", known ? "" : axis->name, " was given ", n,
+            " ranks, and the mesh doesn't have this axis; add it to mesh<...>, or leave its degree at 1");
+  };
+  for (const axis_id axis : {id_of<dp>, id_of<tp>, id_of<pp>, id_of<cp>, id_of<ep>}) check(axis, wanted.of(axis));
+  for (const own_degrees::entry& e : wanted.own.at) check(e.axis, e.degree);
 }
 
 // That a group is the one that was asked for: all that follows relies on its order.
@@ -99,7 +105,7 @@ template <class... Entries>
   [[maybe_unused]] int stride = ctx.size();  // a mesh may have no axes
   (([&] {
      using A = typename mesh_entry<Entries>::tag;
-     const int degree = wanted.of(A::name);
+     const int degree = wanted.of<A>();
      stride /= degree;
      add_axis(ctx, id_of<A>, A::name, degree, stride);
    }()),

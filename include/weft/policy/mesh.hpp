@@ -17,7 +17,7 @@ struct axis {
 /// The degrees of a user's own axes.
 struct own_degrees {
   struct entry {
-    std::string_view axis;
+    axis_id axis;
     int degree;
     friend constexpr bool operator==(const entry&, const entry&) = default;
   };
@@ -33,25 +33,25 @@ struct degrees {
 
   /// The degree of one of the library's axes, or null.
   template <class Degrees>
-  static constexpr auto named(Degrees& in, std::string_view axis) -> decltype(&in.dp) {
-    if (axis == "dp") return &in.dp;
-    if (axis == "tp") return &in.tp;
-    if (axis == "pp") return &in.pp;
-    if (axis == "cp") return &in.cp;
-    return axis == "ep" ? &in.ep : nullptr;
+  static constexpr auto known(Degrees& in, axis_id axis) -> decltype(&in.dp) {
+    if (axis == id_of<weft::dp>) return &in.dp;
+    if (axis == id_of<weft::tp>) return &in.tp;
+    if (axis == id_of<weft::pp>) return &in.pp;
+    if (axis == id_of<weft::cp>) return &in.cp;
+    return axis == id_of<weft::ep> ? &in.ep : nullptr;
   }
 
   /// These degrees with that of axis A. Throws weft::error at the fifth axis of one's own.
   template <mesh_axis A>
   constexpr degrees with(int degree) const {
     degrees out = *this;
-    if (int* known = named(out, A::name)) {
-      *known = degree;
+    if (int* member = known(out, id_of<A>)) {
+      *member = degree;
       return out;
     }
     for (own_degrees::entry& e : out.own.at)
-      if (e.axis.empty() || e.axis == A::name) {
-        e = {A::name, degree};
+      if (!e.axis || e.axis == id_of<A>) {
+        e = {id_of<A>, degree};
         return out;
       }
     fail("axis ", std::string(A::name),
@@ -59,8 +59,12 @@ struct degrees {
   }
 
   /// Ranks along an axis; 1 where none are told.
-  constexpr int of(std::string_view axis) const {
-    if (const int* known = named(*this, axis)) return *known;
+  template <mesh_axis A>
+  constexpr int of() const {
+    return of(id_of<A>);
+  }
+  constexpr int of(axis_id axis) const {
+    if (const int* member = known(*this, axis)) return *member;
     for (const own_degrees::entry& e : own.at)
       if (e.axis == axis) return e.degree;
     return 1;
@@ -68,7 +72,7 @@ struct degrees {
   /// Ranks in all.
   constexpr std::int64_t product() const {
     std::int64_t n = std::int64_t{dp} * tp * pp * cp * ep;
-    for (const own_degrees::entry& e : own.at) n *= e.axis.empty() ? 1 : e.degree;
+    for (const own_degrees::entry& e : own.at) n *= e.axis ? e.degree : 1;
     return n;
   }
   friend constexpr bool operator==(const degrees&, const degrees&) = default;
@@ -92,8 +96,13 @@ struct mesh_entry<axis<A, N>> {
 template <class... Entries>
 struct mesh {
   using axes = list<typename detail::mesh_entry<Entries>::tag...>;
+  static_assert(
+      ((detail::count_of<typename detail::mesh_entry<Entries>::tag, typename detail::mesh_entry<Entries>::tag...> ==
+        1) &&
+       ...),
+      "weft: a mesh names an axis twice; name every axis once");
   static constexpr int ndim = sizeof...(Entries);
-  static constexpr std::string_view names[ndim ? ndim : 1] = {detail::mesh_entry<Entries>::tag::name...};
+  static constexpr axis_id ids[ndim ? ndim : 1] = {id_of<typename detail::mesh_entry<Entries>::tag>...};
   /// The degree that the type fixes, or 0.
   static constexpr int fixed[ndim ? ndim : 1] = {detail::mesh_entry<Entries>::fixed...};
   template <class A>

@@ -35,7 +35,8 @@ class measured_parts {
            const array_statistics& s) {
     std::string key = unit + '\n' + static_cast<char>('0' + static_cast<int>(kind));
     for (const axis_group& g : ctx.axes())
-      if (g.cuts(cut, storage)) ((key += ' ') += g.name) += std::to_string(g.index);
+      if (g.cuts(cut, storage))
+        ((key += ' ') += std::to_string(&g - ctx.axes().data()) += ':') += std::to_string(g.index);
     part(key).join(s);
   }
   void clear() { parts_.clear(), next_ = 0; }
