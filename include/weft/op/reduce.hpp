@@ -22,33 +22,50 @@ constexpr reduced_dims reduced_of(list<Rs...>) {
   return out;
 }
 
-template <class Backend, class T>
+// A sum, or a mean: the sum times a factor, rounded to T only then.
+template <class Backend, class T, bool Mean>
 struct reduction_operator {
+  using A = accumulate_t<T>;
+  static constexpr const char* name = Mean ? "mean" : "sum";
   struct attributes {
     reduced_dims reduced;
     shape in;
+    double factor;
   };
-  static value forward(const value& x, const reduced_dims& reduced, const shape& valid) {
+  static value forward(const value& x, const reduced_dims& reduced, const shape& valid, double factor) {
     context& ctx = *x.ctx;
-    const attributes at{reduced, x.held().shape};
+    const attributes at{reduced, x.held().shape, factor};
     shape kept, whole;
     for (int d = 0; d < at.in.ndim; ++d)
       if (!reduced.at[d]) kept.push_back(at.in[d]), whole.push_back(x.whole[d]);
     value y{x.ctx, whole, {}, {}};
-    if (!recalled(ctx, "sum", y.data)) {
+    if (!recalled(ctx, name, y.data)) {
       y.data = ctx.make(dtype_of<T>, kept);
       const array addends = with_padding<Backend>(ctx, x.held(), valid);
+      using Total = std::conditional_t<Mean, A, T>;
+      const array total = std::is_same_v<Total, T> ? y.data : ctx.make(dtype_of<Total>, kept);
       Backend::template reduce_dims<reduce::sum>(ctx.queue<Backend>(), at.in.ndim, at.in.extent, reduced.at,
-                                                 addends.template as<T>(), y.data.template as<T>(), false);
-      computed(ctx, {"sum", static_cast<double>(at.in.elements())}, {&y.data}, x);
+                                                 addends.template as<T>(), total.template as<Total>(), false);
+      if constexpr (Mean) scale_by(ctx, factor, total, total);
+      if constexpr (!std::is_same_v<Total, T>) add_converted<Backend, T, Total>(ctx, total, y.data, false);
+      computed(ctx, {name, static_cast<double>(at.in.elements())}, {&y.data}, x);
     }
-    if (tape_node* node = record("sum", y, vjp, x)) node->set(at);
+    if (tape_node* node = record(name, y, vjp, x)) node->set(at);
     return y;
   }
-  // The gradient is the outcome's, repeated along the reduced dimensions.
+  template <class N = A>
+  static void scale_by(context& ctx, double factor, const array& from, const array& to) {
+    Backend::scale(ctx.queue<Backend>(), from.elements(), factor, from.template as<N>(), to.template as<N>(), false);
+  }
+  // The gradient is the output's, times the factor, repeated along the reduced dimensions.
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
-    const array& dy = node.output_gradient();
+    array dy = node.output_gradient();
+    if constexpr (Mean) {
+      const array scaled = ctx.make(dtype_of<T>, dy.shape);
+      scale_by<T>(ctx, at.factor, dy, scaled);
+      dy = scaled;
+    }
     const gradient_target to = node.input(0)->type == dtype_of<T> ? target<Backend>(ctx, node, 0) : gradient_target{};
     array dx = to ? to.to : ctx.make(dtype_of<T>, at.in);
     Backend::repeat(ctx.queue<Backend>(), at.in.ndim, at.in.extent, at.reduced.at, dy.template as<T>(),
@@ -72,11 +89,21 @@ struct reduced_layout<layout<Ps...>, list<Rs...>> {
   using type = typename insert_all<layout<>, typename one<Ps>::type...>::type;
 };
 
+template <bool Mean, class... Rs, any_tensor X>
+auto reduced(const X& x, double factor) {
+  using result = basic_tensor<typename X::element_type, dims_without<dims_of<X>, Rs...>,
+                              typename reduced_layout<layout_of<X>, list<Rs...>>::type, typename X::backend>;
+  static constexpr auto dimensions = reduced_of<dims_of<X>>(list<Rs...>{});
+  return result(reduction_operator<typename X::backend, typename X::element_type, Mean>::forward(
+      x, dimensions, valid_part(x), factor));
+}
+
 }  // namespace detail
 
-/// Sum over the given dimensions, or over all of them when none is given. Accumulated in accumulate_t<T>.
-/// Placement: a reduced dimension's axes become partial; the rest stays. Linear: takes pending sums. Cost: an operation
-/// an element of x.
+/// Sum over the given dimensions, or over all of them when none is given. Accumulated in accumulate_t<T>, then rounded
+/// to T: in fp16 infinite beyond 65504, so cast<float>(x) where it may be. A pending sum's addends are rounded each by
+/// itself. Placement: a reduced dimension's axes become partial; the rest stays. Linear: takes pending sums. Cost: an
+/// operation an element of x.
 template <dimension... Rs, any_tensor X>
 auto sum(const X& x) {
   if constexpr (sizeof...(Rs) == 0) {
@@ -86,25 +113,24 @@ auto sum(const X& x) {
       return []<class... Es>(const X& y, dims<Es...>) { return sum<tag_of<Es>...>(y); }(x, dims_of<X>{});
   } else {
     static_assert((dims_of<X>::template has<Rs> && ...), "weft: sum<dim...>(x) names a dimension that x lacks");
-    using result = basic_tensor<typename X::element_type, dims_without<dims_of<X>, Rs...>,
-                                typename detail::reduced_layout<layout_of<X>, list<Rs...>>::type, typename X::backend>;
-    static constexpr auto reduced = detail::reduced_of<dims_of<X>>(list<Rs...>{});
-    return result(detail::reduction_operator<typename X::backend, typename X::element_type>::forward(
-        x, reduced, detail::valid_part(x)));
+    return detail::reduced<false, Rs...>(x, 1);
   }
 }
 
-/// Mean over the given dimensions (all of them when none is given), divided by their *global* extents.
+/// Mean over the given dimensions (all of them when none is given): the sum divided by their *global* extents, and
+/// rounded to T only then. Shape, placement and cost as sum.
 template <dimension... Rs, any_tensor X>
 auto mean(const X& x) {
-  double n = 1;
-  [&]<class... Es>(dims<Es...>) {
-    ((sizeof...(Rs) == 0 || contains<list<Rs...>, tag_of<Es>>
-          ? void(n *= static_cast<double>(x.template global_extent<tag_of<Es>>()))
-          : void()),
-     ...);
-  }(dims_of<X>{});
-  return scale(sum<Rs...>(x), 1.0 / n);
+  if constexpr (sizeof...(Rs) == 0) {
+    if constexpr (dims_of<X>::ndim == 0)
+      return x;
+    else
+      return []<class... Es>(const X& y, dims<Es...>) { return mean<tag_of<Es>...>(y); }(x, dims_of<X>{});
+  } else {
+    static_assert((dims_of<X>::template has<Rs> && ...), "weft: mean<dim...>(x) names a dimension that x lacks");
+    const double n = (1.0 * ... * static_cast<double>(x.template global_extent<Rs>()));
+    return detail::reduced<true, Rs...>(x, 1 / n);
+  }
 }
 
 }  // namespace weft
