@@ -20,6 +20,9 @@ template <class... Axes>
 struct invariant_over {};
 template <class... Axes>
 struct replicated_over {};
+/// Not among a tensor's dimensions.
+template <class... Dims>
+struct no_dimension {};
 /// Made from a tensor that differs in this.
 template <class... What>
 struct made_from {};
@@ -40,6 +43,20 @@ struct axes_holding<W, L, K, list<As...>> {
   static W<Bs...> as(list<Bs...>);
   using type =
       decltype(as(typename join_lists<std::conditional_t<state_on<L, As>.kind == K, list<As>, list<>>...>::type{}));
+};
+
+// The dimensions that a layout shards and D lacks.
+template <class D, class L>
+struct foreign;
+template <class D, class... Ps>
+struct foreign<D, layout<Ps...>> {
+  template <class P>
+  static list<> one(P*);
+  template <class E, class... As>
+  static std::conditional_t<D::template has<E>, list<>, list<E>> one(shard<E, As...>*);
+  template <class... Es>
+  static no_dimension<Es...> as(list<Es...>);
+  using type = decltype(as(typename join_lists<decltype(one(static_cast<Ps*>(nullptr)))...>::type{}));
 };
 
 }  // namespace detail

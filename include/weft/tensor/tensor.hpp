@@ -36,10 +36,6 @@ class local_share {
 /// not named are invariant.
 template <element T, class Dims, class Layout = layout<>, class Backend = cpu_backend>
 class basic_tensor : public value {
-  static_assert(is_dims<Dims>, "weft: the second argument of a tensor is dims<...>");
-  static_assert(detail::is_canonical<Layout>,
-                "weft: write a tensor's placement as place<...>, which puts it in canonical form");
-
  public:
   using element_type = T;
   using dims = Dims;
@@ -104,6 +100,14 @@ class basic_tensor : public value {
   void zero_grad() {
     if (slot) slot->has_gradient = false;
   }
+
+  // Last, since clang leaves out what comes after one that fails, and would say more about that.
+  static_assert(is_dims<Dims>, "weft: the second argument of a tensor is dims<...>");
+  static_assert(detail::is_canonical<Layout>,
+                "weft: write a tensor's placement as place<...>, which puts it in canonical form");
+  static_assert(detail::none<typename detail::foreign<Dims, Layout>::type>,
+                "weft: a placement shards a dimension that the tensor doesn't have: shard<dim, axis> names one of its "
+                "dims<...>");
 };
 
 /// `tensor<float, dims<batch, hidden>, shard<batch, dp>>`: axes that are not named are invariant.
