@@ -21,11 +21,13 @@
 #include <weft/op/dropout.hpp>
 #include <weft/op/elementwise.hpp>
 #include <weft/op/embedding.hpp>
+#include <weft/op/formula.hpp>
 #include <weft/op/hand_over.hpp>
 #include <weft/op/layer_norm.hpp>
 #include <weft/op/reduce.hpp>
 #include <weft/op/rms_norm.hpp>
 #include <weft/op/rope.hpp>
+#include <weft/op/scalar.hpp>
 #include <weft/op/softmax.hpp>
 #include <weft/op/swiglu.hpp>
 #include <weft/op/to_host.hpp>

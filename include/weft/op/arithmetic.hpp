@@ -3,53 +3,29 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
+#include <weft/op/broadcast.hpp>
 #include <weft/op/meet.hpp>
 
 namespace weft {
 namespace detail {
-
-/// For each dimension of the outcome: its position in a and in b, or -1.
-struct broadcast_map {
-  std::int8_t ndim = 0;
-  std::int8_t at[2][max_ndim] = {};
-};
-
-template <class DA, class DB>
-constexpr broadcast_map broadcast_of() {
-  broadcast_map m;
-  [&]<class... Es>(dims<Es...>) {
-    static_assert(sizeof...(Es) <= max_ndim, "weft: more than 8 dimensions in one operator");
-    ((m.at[0][m.ndim] = static_cast<std::int8_t>(DA::template index<tag_of<Es>>),
-      m.at[1][m.ndim] = static_cast<std::int8_t>(DB::template index<tag_of<Es>>), ++m.ndim),
-     ...);
-  }(dims_concat<DA, dims_missing<DB, DA>>{});
-  return m;
-}
-
-// Strides of operand `which` in the order of the outcome, 0 where it is broadcast.
-inline void broadcast_strides(const broadcast_map& m, int which, const shape& operand, std::int64_t* out) {
-  std::int64_t own[max_ndim], stride = 1;
-  for (int d = operand.ndim - 1; d >= 0; --d) own[d] = std::exchange(stride, stride * operand[d]);
-  for (int d = 0; d < m.ndim; ++d) out[d] = m.at[which][d] < 0 ? 0 : own[m.at[which][d]];
-}
 
 template <class Backend, class T>
 struct binary_operator {
   struct attributes {
     binary f;
     broadcast_map map;
-    shape out, a, b, valid;  // valid: of the outcome
+    shape out, valid;  // of the output
   };
 
   static value forward(const value& a, const value& b, binary f, const broadcast_map& map, const shape& valid_a,
                        const shape& valid_b) {
     context& ctx = *a.ctx;
-    attributes at{f, map, {}, a.held().shape, b.held().shape, {}};
+    attributes at{f, map, {}, {}};
     shape whole;
     for (int d = 0; d < map.ndim; ++d) {
       const bool of_a = map.at[0][d] >= 0;
       const int from = of_a ? map.at[0][d] : map.at[1][d];
-      at.out.push_back((of_a ? at.a : at.b)[from]);
+      at.out.push_back((of_a ? a : b).sizes()[from]);
       at.valid.push_back((of_a ? valid_a : valid_b)[from]);
       whole.push_back((of_a ? a : b).whole[from]);
     }
@@ -73,7 +49,7 @@ struct binary_operator {
   // y = f(p, q), p and q being seen as operand 0 or 1 of the map, or as the outcome itself (2).
   static void pair(context& ctx, binary f, const attributes& at, const array& p, int as_p, const array& q, int as_q,
                    const array& y) {
-    if (p.shape == at.out && q.shape == at.out && straight(at.map, as_p) && straight(at.map, as_q)) {
+    if (p.shape == at.out && q.shape == at.out && in_order(at.map, as_p) && in_order(at.map, as_q)) {
       Backend::apply(ctx.queue<Backend>(), f, y.elements(), p.template as<T>(), q.template as<T>(), y.template as<T>());
       return;
     }
@@ -83,16 +59,10 @@ struct binary_operator {
     Backend::apply(ctx.queue<Backend>(), f, at.map.ndim, at.out.extent, p.template as<T>(), sp, q.template as<T>(), sq,
                    y.template as<T>());
   }
-  static bool straight(const broadcast_map& m, int which) {
-    if (which < 2)
-      for (int d = 0; d < m.ndim; ++d)
-        if (m.at[which][d] != d) return false;
-    return true;
-  }
+  static bool in_order(const broadcast_map& m, int which) { return which == 2 || straight(m, which); }
   static void strides_for(const attributes& at, int which, const shape& s, std::int64_t* out) {
     if (which < 2) return broadcast_strides(at.map, which, s, out);
-    std::int64_t stride = 1;
-    for (int d = at.out.ndim - 1; d >= 0; --d) out[d] = std::exchange(stride, stride * at.out[d]);
+    row_major(at.out, out);
   }
 
   static void vjp(context& ctx, tape_node& node) {
@@ -103,9 +73,9 @@ struct binary_operator {
       if (product || quotient) {
         array g = ctx.make(dtype_of<T>, at.out);
         pair(ctx, at.f, at, dy, 2, node.saved(1), 1, g);
-        give(ctx, node, 0, at, g);
+        give_operand<Backend, T>(ctx, node, 0, at.map, at.out, at.valid, g);
       } else {
-        give(ctx, node, 0, at, dy);
+        give_operand<Backend, T>(ctx, node, 0, at.map, at.out, at.valid, dy);
       }
     }
     if (node.input(1)) {
@@ -123,47 +93,8 @@ struct binary_operator {
         Backend::scale(ctx.queue<Backend>(), g.elements(), -1.0, g.template as<T>(), negative.template as<T>(), false);
         g = negative;
       }
-      give(ctx, node, 1, at, g);
+      give_operand<Backend, T>(ctx, node, 1, at.map, at.out, at.valid, g);
     }
-  }
-
-  // Sums g over the dimensions in which input i was broadcast, and puts the rest in the input's order.
-  static void give(context& ctx, tape_node& node, int i, const attributes& at, const array& g) {
-    if constexpr (sizeof(T) == 2)
-      if (node.input(i)->type == dtype::f32) return give_as<float>(ctx, node, i, at, g);  // main gradients (of biases)
-    give_as<T>(ctx, node, i, at, g);
-  }
-  template <class G>
-  static void give_as(context& ctx, tape_node& node, int i, const attributes& at, const array& g) {
-    const shape& own = i == 0 ? at.a : at.b;
-    if (own == at.out && straight(at.map, i)) return contribute<Backend, T>(ctx, node, i, g);
-    bool reduced[max_ndim];
-    shape kept;
-    int order[max_ndim], n = 0;
-    bool in_order = true;
-    for (int d = 0; d < at.map.ndim; ++d) {
-      reduced[d] = at.map.at[i][d] < 0;
-      if (reduced[d]) continue;
-      kept.push_back(at.out[d]);
-      order[n] = at.map.at[i][d];
-      in_order = in_order && order[n] == n;
-      ++n;
-    }
-    array sum = ctx.make(dtype_of<G>, kept);
-    const array addends = with_padding<Backend>(ctx, g, at.valid);
-    Backend::template reduce_dims<reduce::sum>(ctx.queue<Backend>(), at.map.ndim, at.out.extent, reduced,
-                                               addends.template as<T>(), sum.template as<G>(), false);
-    if (in_order) return contribute<Backend, T, G>(ctx, node, i, sum);
-    array turned = ctx.make(dtype_of<G>, own);
-    std::int64_t from[max_ndim], to[max_ndim], own_stride[max_ndim], stride = 1;
-    for (int d = own.ndim - 1; d >= 0; --d) own_stride[d] = std::exchange(stride, stride * own[d]);
-    stride = 1;
-    for (int d = n - 1; d >= 0; --d) {
-      from[d] = std::exchange(stride, stride * kept[d]);
-      to[d] = own_stride[order[d]];
-    }
-    Backend::copy(ctx.queue<Backend>(), n, kept.extent, sum, from, turned, to);
-    contribute<Backend, T, G>(ctx, node, i, turned);
   }
 };
 

@@ -8,6 +8,7 @@
 #include <weft/backend/cpu/copy.hpp>
 #include <weft/backend/cpu/cross_entropy.hpp>
 #include <weft/backend/cpu/dropout.hpp>
+#include <weft/backend/cpu/each_row.hpp>
 #include <weft/backend/cpu/elementwise.hpp>
 #include <weft/backend/cpu/embedding.hpp>
 #include <weft/backend/cpu/layer_norm.hpp>

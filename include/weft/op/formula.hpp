@@ -1,0 +1,226 @@
+// Operators of a user's own, element by element: a struct with the formula and its derivative becomes an operator on
+// tensors in any placement. What an operator's author would otherwise have to remember is done here: the placement of
+// the output and of every gradient, broadcasting by name, promotion, refusal of pending sums, padding, recording, what
+// recomputation asks, gradients kept in another type.
+// Invariant: a formula sees numbers, never a tensor; so nothing it does can depend on the sharding.
+#pragma once
+
+#include <string_view>
+#include <tuple>
+
+#include <weft/core/refusal.hpp>
+#include <weft/op/formula_engine.hpp>
+#include <weft/op/meet.hpp>
+
+namespace weft {
+namespace detail {
+
+inline void check_all_extents(const any_tensor auto&) {}
+/// Extents of dimensions that two of the tensors have agree, or a sentence says which doesn't.
+template <any_tensor X, any_tensor... Xs>
+void check_all_extents(const X& x, const Xs&... others) {
+  (check_shared_extents(x, others), ...);
+  check_all_extents(others...);
+}
+
+// The layout of several operands' output, found one after the other; `ok` is false where a sentence was said.
+template <meeting M, class Y, class... Xs>
+struct met_all {
+  static constexpr bool ok = true;
+  using result = Y;
+};
+template <meeting M, class Y>
+constexpr auto met_next() {
+  return met_all<M, Y>{};
+}
+template <meeting M, class Y, class X, class... Xs>
+constexpr auto met_next() {
+  using rule = met<M, Y, X>;
+  if constexpr (rule::ok)
+    return met_all<M,
+                   basic_tensor<typename Y::element_type, dims_joined<dims_of<Y>, dims_of<X>>, typename rule::layout,
+                                typename Y::backend>,
+                   Xs...>{};
+  else
+    return rule{};
+}
+template <meeting M, class Y, class X, class... Xs>
+struct met_all<M, Y, X, Xs...> : decltype(met_next<M, Y, X, Xs...>()) {};
+
+template <class T>
+using as_float = basic_tensor<float, dims_of<T>, layout_of<T>, typename T::backend>;
+
+template <class... Xs>
+struct operands {};
+template <class... Lists>
+struct join_operands;
+template <class... Xs>
+struct join_operands<operands<Xs...>> {
+  using type = operands<Xs...>;
+};
+template <class... Xs, class... Ys, class... Rest>
+struct join_operands<operands<Xs...>, operands<Ys...>, Rest...> : join_operands<operands<Xs..., Ys...>, Rest...> {};
+template <bool Floating, class... Xs>
+using those = typename join_operands<operands<>, std::conditional_t<floating<typename Xs::element_type> == Floating,
+                                                                    operands<as_float<Xs>>, operands<>>...>::type;
+
+/// Numbers meet as the formula is linear; masks and ids, which are given, then join them as factors do.
+template <meeting M, class Numbers, class Given>
+struct met_operands;
+template <meeting M, class X, class... Xs, class... Gs>
+struct met_operands<M, operands<X, Xs...>, operands<Gs...>> {
+  using numbers = met_all<M, X, Xs...>;
+  static auto join() {
+    if constexpr (numbers::ok)
+      return met_all<meeting::product, typename numbers::result, Gs...>{};
+    else
+      return numbers{};
+  }
+  using type = decltype(join());
+};
+template <meeting M, class G, class... Gs>
+struct met_operands<M, operands<>, operands<G, Gs...>> {
+  using type = met_all<meeting::product, G, Gs...>;
+};
+
+template <class Backend>
+concept runs_formulas = requires(typename Backend::queue& cores, const std::int64_t* extents,
+                                 std::array<const std::int64_t*, 1> strides) {
+  Backend::each_row(cores, 0, extents, strides, 0);
+};
+
+/// What is asked of a formula and of what it is given, a sentence each.
+template <class F, class... Xs>
+struct formula_of {
+  using backend = typename std::tuple_element_t<0, std::tuple<Xs...>>::backend;
+  using numbers = typename floating_among<typename Xs::element_type...>::type;
+  static constexpr linearity linear = linearity_of<F>();
+
+  static constexpr bool has_name = requires { std::string_view(F::name).size(); };
+  static_assert(has_name,
+                "weft: a formula has a name, which errors and traces say: static constexpr std::string_view "
+                "name = \"huber\";");
+  static constexpr bool fits = std::is_trivially_copyable_v<F> && sizeof(F) <= 200;
+  static_assert(fits,
+                "weft: a formula is copied into the tape byte by byte: let it hold numbers only, 200 bytes at "
+                "most, and give it tensors as operands");
+  static constexpr bool runs = runs_formulas<backend>;
+  static_assert(runs,
+                "weft: a formula runs on the host, and these tensors live on a device: its kernel is yet to be "
+                "written there");
+  static constexpr bool one_type =
+      ((!floating<typename Xs::element_type> || std::same_as<typename Xs::element_type, numbers>)&&...);
+  static_assert(one_type,
+                "weft: the tensors that a formula is given have different floating types; cast<T>(x) the one "
+                "to the other's");
+  static constexpr bool callable = requires(const F& f) { f.forward(number_for<typename Xs::element_type>{}...); };
+  static_assert(callable,
+                "weft: a formula has forward(x...) const, which takes one number of each tensor and gives "
+                "back one; bf16 and fp16 come as float");
+
+  // A pending sum may enter where the formula is linear.
+  template <class X, bool May>
+  static constexpr bool settled = May || std::same_as<pending_in<layout_of<X>>, pending_sum_over<>>;
+  template <std::size_t... I>
+  static constexpr bool all_settled(std::index_sequence<I...>) {
+    return (settled < Xs, floating<typename Xs::element_type> && linear != linearity::none &&
+                              (linear != linearity::first || I == 0) > &&...);
+  }
+  static constexpr bool no_pending = all_settled(std::index_sequence_for<Xs...>{});
+  static_assert(no_pending,
+                "weft: a formula that is not linear is given a pending sum, and a function of a sum is not "
+                "the sum of the functions: all_reduce<axis>(x) it first");
+  static constexpr bool ok = has_name && fits && runs && one_type && callable && no_pending;
+  static constexpr bool any_pending = (has_partial<layout_of<Xs>> || ...);
+};
+
+/// The second half, for a formula that can be called.
+template <class F, class... Xs>
+struct formula_output {
+  using checked = formula_of<F, Xs...>;
+  using number = decltype(std::declval<const F&>().forward(number_for<typename Xs::element_type>{}...));
+  using element = typename element_from_result<number, typename checked::numbers>::type;
+  static constexpr bool is_number = weft::element<element>;
+  static_assert(is_number, "weft: forward(x...) of a formula gives back a number, or bool for a mask of uint8");
+  static constexpr bool has_gradient = std::same_as<element, typename checked::numbers>;
+
+  static constexpr vjp_form form = [] {
+    if constexpr (has_gradient)
+      return vjp_form_of<F, number, number_for<typename Xs::element_type>...>();
+    else
+      return vjp_form::none;
+  }();
+  static constexpr bool says_gradient = !has_gradient || form != vjp_form::none || requires { F::no_gradient; };
+  static_assert(says_gradient,
+                "weft: a formula has vjp(dy, x..., y) const, or vjp(dy, x...), or vjp(dy), which gives "
+                "back the gradient of x, for several x a std::array of them; one without a gradient "
+                "says static constexpr bool no_gradient = true");
+  static constexpr bool ok = is_number && says_gradient;
+
+  static constexpr meeting rule =
+      checked::linear == linearity::each || checked::linear == linearity::first ? meeting::product : meeting::sum;
+  using meets = typename met_operands<rule, those<true, Xs...>, those<false, Xs...>>::type;
+};
+
+/// Throws where tensors of two ranks' contexts, or of none, meet in one operator.
+inline void require_one_context(std::string_view name, std::initializer_list<const value*> x) {
+  for (const value* v : x)
+    require(v->ctx && v->ctx == (*x.begin())->ctx, name,
+            v->ctx ? " is given tensors of two ranks: each rank's function uses its own context's"
+                   : " is given a tensor without a value: make it with a creator or an operator first");
+}
+
+}  // namespace detail
+
+/// An operator made of a formula, applied to one to three tensors that are broadcast by name. The formula is a struct:
+///
+///   struct huber {
+///     static constexpr std::string_view name = "huber";
+///     double width;                                            // numbers of its own
+///     double forward(double x) const { ... }                   // of one element, or a template <class T>
+///     double vjp(double dy, double x, double y) const { ... }  // dy * dforward/dx
+///   };
+///   const auto y = elementwise(huber{0.5}, x);
+///
+/// For several operands vjp gives back a std::array with a gradient for each; vjp(dy, x...) and vjp(dy) keep less for
+/// the backward. It may say `static constexpr linearity linear`, `static constexpr double flops` (operations an
+/// element; 1) for checkpointing policies, and `no_gradient`. Numbers are of type accumulate_t<T>, rounded once;
+/// forward may give back bool, which becomes a mask of uint8 without a gradient; operands of integers (masks, ids) are
+/// given as they are and have no gradient. Shape: the first operand's dimensions, then those that the next ones add.
+/// Placement, on each axis: a dimension that two have is sharded on both or on neither; a pending sum is refused unless
+/// the formula is linear there, and then as in a - b (joint), a * b (each) or a / b (first). Invariant operands are
+/// promoted; gradients are the duals. Throws weft::error when shared extents differ, and when a formula that says it is
+/// linear, given a pending sum, isn't. Padding is left out. Cost: a loop on the host over the output's elements; a
+/// device's tensors are refused.
+template <class F, any_tensor... Xs>
+auto elementwise(const F& formula, const Xs&... x) {
+  static_assert(sizeof...(Xs) >= 1 && sizeof...(Xs) <= detail::max_operands,
+                "weft: elementwise(formula, x...) takes one to three tensors");
+  if constexpr (sizeof...(Xs) >= 1 && sizeof...(Xs) <= detail::max_operands) {
+    using checked = detail::formula_of<F, Xs...>;
+    if constexpr (checked::ok) {
+      using output = detail::formula_output<F, Xs...>;
+      if constexpr (output::ok && output::meets::ok) {
+        using layout = layout_of<typename output::meets::result>;
+        using result = basic_tensor<typename output::element, detail::dims_joined<dims_of<Xs>...>, layout,
+                                    typename checked::backend>;
+        using engine = detail::formula_operator<typename checked::backend, F, typename output::element,
+                                                typename checked::numbers, output::form, typename Xs::element_type...>;
+        static constexpr auto map = detail::broadcast_of<dims_of<Xs>...>();
+        detail::require_one_context(F::name, {&x...});
+        detail::check_all_extents(x...);
+        if constexpr (checked::any_pending)
+          detail::require_linear<F, checked::linear, typename Xs::element_type...>(formula);
+        const shape parts[] = {detail::valid_part(x)...};
+        shape valid;
+        for (int d = 0; d < map.ndim; ++d) {
+          const int operand = detail::operand_with(map, d);
+          valid.push_back(parts[operand][map.at[operand][d]]);
+        }
+        return result(engine::forward(formula, map, valid, {detail::promoted<layout>(x)...}));
+      }
+    }
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,240 @@
+// A formula as an operator on values: the loops over its operands, forward and backward, and what the tape keeps.
+// Invariant: only elements that aren't padding are met; the formula computes in accumulate_t of its operands' type.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include <weft/op/broadcast.hpp>
+
+namespace weft {
+
+/// In which of its floating operands a formula is linear, so which may be pending sums.
+/// none: in no one; joint: in all of them together, as a - b; each: in each while the others stay, as a * b; first: in
+/// the first while the others stay, as a / b.
+enum class linearity : std::uint8_t { none, joint, each, first };
+
+namespace detail {
+
+/// What a formula computes with in place of elements of type T.
+template <class T>
+struct number_of {
+  using type = T;
+};
+template <floating T>
+struct number_of<T> {
+  using type = accumulate_t<T>;
+};
+template <class T>
+using number_for = typename number_of<T>::type;
+
+template <class T>
+number_for<T> number_from(T x) {
+  if constexpr (floating<T> && sizeof(T) == 2)
+    return static_cast<float>(x);
+  else
+    return x;
+}
+template <class T, class A>
+T element_of(A x) {
+  if constexpr (floating<T> && sizeof(T) == 2)
+    return T(static_cast<float>(x));
+  else
+    return static_cast<T>(x);
+}
+
+template <class F>
+constexpr linearity linearity_of() {
+  if constexpr (requires { F::linear; })
+    return F::linear;
+  else
+    return linearity::none;
+}
+template <class F>
+constexpr double flops_of() {
+  if constexpr (requires { F::flops; })
+    return static_cast<double>(F::flops);
+  else
+    return 1;
+}
+
+/// The one floating type among the operands', or void.
+template <class... Ts>
+struct floating_among {
+  using type = void;
+};
+template <class T, class... Ts>
+struct floating_among<T, Ts...> : floating_among<Ts...> {};
+template <floating T, class... Ts>
+struct floating_among<T, Ts...> {
+  using type = T;
+};
+/// The element type of what a formula gives back: that of its floating operands for a floating number, uint8 for bool.
+template <class Result, class Floating>
+struct element_from_result {
+  using type = Result;
+};
+template <class Floating>
+struct element_from_result<bool, Floating> {
+  using type = std::uint8_t;
+};
+template <class Result, class Floating>
+requires(std::is_floating_point_v<Result> && !std::is_void_v<Floating>) struct element_from_result<Result, Floating> {
+  using type = Floating;
+};
+
+/// What a vjp takes: (dy, x..., y), (dy, x...), (dy), or there is none.
+enum class vjp_form : std::uint8_t { none, of_all, of_inputs, of_gradient };
+template <class F, class N, class... Ns>
+constexpr vjp_form vjp_form_of() {
+  if constexpr (requires(const F& f, N dy, Ns... x) { f.vjp(dy, x..., dy); })
+    return vjp_form::of_all;
+  else if constexpr (requires(const F& f, N dy, Ns... x) { f.vjp(dy, x...); })
+    return vjp_form::of_inputs;
+  else if constexpr (requires(const F& f, N dy) { f.vjp(dy); })
+    return vjp_form::of_gradient;
+  else
+    return vjp_form::none;
+}
+
+template <class N>
+std::array<N, 1> as_gradients(N g) {
+  return {g};
+}
+template <class N, std::size_t Count>
+const std::array<N, Count>& as_gradients(const std::array<N, Count>& g) {
+  return g;
+}
+
+/// Floating: void where there is none, and then there is no gradient either.
+template <class Backend, class F, class Out, class Floating, vjp_form Form, class... Ts>
+struct formula_operator {
+  static constexpr std::size_t inputs = sizeof...(Ts);
+  using every = std::make_index_sequence<inputs>;
+  struct attributes {
+    F formula;
+    broadcast_map map;
+    shape out, valid;  // of the output
+  };
+
+  static value forward(const F& f, const broadcast_map& map, const shape& valid, const std::array<value, inputs>& x) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      context& ctx = *x[0].ctx;
+      attributes at{f, map, {}, valid};
+      shape whole;
+      for (int d = 0; d < map.ndim; ++d) {
+        const auto operand = static_cast<std::size_t>(operand_with(map, d));
+        const int from = map.at[operand][d];
+        at.out.push_back(x[operand].sizes()[from]), whole.push_back(x[operand].whole[from]);
+      }
+      value y{&ctx, whole, {}, {}};
+      if (!recalled(ctx, F::name, y.data)) {
+        y.data = ctx.make(dtype_of<Out>, at.out);
+        each(ctx, at, std::array<const array*, inputs>{&x[I].held()...}, [&](std::int64_t i, const Ts&... element) {
+          y.data.template as<Out>()[i] = element_of<Out>(f.forward(number_from(element)...));
+        });
+        computed(ctx, {F::name, flops_of<F>() * static_cast<double>(y.data.elements())}, {&y.data}, x[I]...);
+      }
+      if constexpr (Form != vjp_form::none)
+        if (tape_node* node = record(F::name.data(), y, vjp, x[I]...)) {
+          node->set(at);
+          if constexpr (Form != vjp_form::of_gradient) (node->save(x[I]), ...);
+          if constexpr (Form == vjp_form::of_all) node->save(y.data);
+        }
+      return y;
+    }
+    (every{});
+  }
+
+ private:
+  // Calls f(index in the output, elements...) wherever the output isn't padding.
+  template <class Body>
+  static void each(context& ctx, const attributes& at, const std::array<const array*, inputs>& x, const Body& body) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      std::int64_t of_x[inputs][max_ndim], of_y[max_ndim];
+      row_major(at.out, of_y);
+      (broadcast_strides(at.map, int(I), x[I]->shape, of_x[I]), ...);
+      const auto run = [&](std::int64_t n, const std::array<std::int64_t, inputs + 1>& begin,
+                           const std::array<std::int64_t, inputs + 1>& stride) {
+        bool dense = true;
+        for (const std::int64_t s : stride) dense = dense && s == 1;
+        if (dense)
+          for (std::int64_t i = 0; i < n; ++i) body(begin[inputs] + i, x[I]->template as<const Ts>()[begin[I] + i]...);
+        else
+          for (std::int64_t i = 0; i < n; ++i)
+            body(begin[inputs] + i * stride[inputs], x[I]->template as<const Ts>()[begin[I] + i * stride[I]]...);
+      };
+      const std::array<const std::int64_t*, inputs + 1> strides{of_x[I]..., of_y};
+      Backend::each_row(ctx.queue<Backend>(), at.map.ndim, at.valid.extent, strides, run);
+    }
+    (every{});
+  }
+
+  static void vjp(context& ctx, tape_node& node) {
+    if constexpr (Form != vjp_form::none) {
+      const auto at = node.template get<attributes>();
+      std::array<array, inputs> g;
+      for (std::size_t i = 0; i < inputs; ++i)
+        if (node.input(int(i))) g[i] = ctx.make(dtype_of<Floating>, at.out);
+      const Floating* dy = node.output_gradient().template as<Floating>();
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        const auto put = [&](std::int64_t i, const auto& gradients) {
+          ((g[I] ? void(g[I].template as<Floating>()[i] = element_of<Floating>(gradients[I])) : void()), ...);
+        };
+        if constexpr (Form == vjp_form::of_gradient) {
+          std::int64_t of_y[max_ndim];
+          row_major(at.out, of_y);
+          const std::array<const std::int64_t*, 1> strides{of_y};
+          Backend::each_row(ctx.queue<Backend>(), at.map.ndim, at.valid.extent, strides,
+                            [&](std::int64_t n, const auto& begin, const auto& stride) {
+                              for (std::int64_t i = begin[0], end = begin[0] + n * stride[0]; i < end; i += stride[0])
+                                put(i, as_gradients(at.formula.vjp(number_from(dy[i]))));
+                            });
+        } else {
+          const std::array<const array*, inputs> x{&node.saved(int(I))...};
+          each(ctx, at, x, [&](std::int64_t i, const Ts&... element) {
+            if constexpr (Form == vjp_form::of_all)
+              put(i, as_gradients(at.formula.vjp(number_from(dy[i]), number_from(element)...,
+                                                 number_from(node.saved(inputs).template as<Out>()[i]))));
+            else
+              put(i, as_gradients(at.formula.vjp(number_from(dy[i]), number_from(element)...)));
+          });
+        }
+        ((floating<Ts> && g[I] ? give_operand<Backend, Floating>(ctx, node, int(I), at.map, at.out, at.valid, g[I])
+                               : void()),
+         ...);
+      }
+      (every{});
+    }
+  }
+};
+
+/// Throws unless the formula is as linear as it says: tried on some numbers where a sum is pending, since a formula
+/// that isn't would count its constant once per rank.
+template <class F, linearity L, class... Ts>
+void require_linear(const F& f) {
+  const double u[] = {1.25, -0.5, 2}, v[] = {-3, 0.75, -1.5};
+  const auto at = [&](auto&& number) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return static_cast<double>(f.forward(static_cast<number_for<Ts>>(floating<Ts> ? number(I) : 1)...));
+    }
+    (std::index_sequence_for<Ts...>{});
+  };
+  const auto adds = [&](auto&& left, auto&& right, auto&& both) {
+    const double a = at(left), b = at(right), sum = at(both);
+    require(std::abs(a + b - sum) <= 1e-5 * (std::abs(a) + std::abs(b) + std::abs(sum)), "the formula ",
+            std::string_view(F::name), " says that it is linear, and is not: it makes ", a, " and ", b,
+            " of two numbers, and ", sum, " of their sum; leave out `linear`, and all_reduce<axis> what is pending");
+  };
+  if (L == linearity::joint)
+    adds([&](std::size_t i) { return u[i]; }, [&](std::size_t i) { return v[i]; },
+         [&](std::size_t i) { return u[i] + v[i]; });
+  else
+    for (std::size_t of = 0; of < (L == linearity::first ? 1 : sizeof...(Ts)); ++of)
+      adds([&](std::size_t i) { return u[i]; }, [&](std::size_t i) { return i == of ? v[i] : u[i]; },
+           [&](std::size_t i) { return i == of ? u[i] + v[i] : u[i]; });
+}
+
+}  // namespace detail
+}  // namespace weft

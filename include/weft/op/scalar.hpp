@@ -1,0 +1,67 @@
+// Numbers beside tensors: x + 1, 1 - x, x / 3, 1 / x. (Products with a number are in op/elementwise.hpp.)
+// Invariant: a number is added to what is whole or a slice, never to one addend of a sum.
+#pragma once
+
+#include <weft/core/refusal.hpp>
+#include <weft/op/arithmetic.hpp>
+#include <weft/op/elementwise.hpp>
+
+namespace weft {
+namespace detail {
+
+template <any_tensor X>
+X plus_number(const X& x, double c) {
+  using Backend = typename X::backend;
+  using T = typename X::element_type;
+  constexpr bool settled = none<pending_in<layout_of<X>>>;
+  static_assert(floating<T>, "weft: a number is added to tensors of floating elements");
+  static_assert(settled,
+                "weft: a number is added to a pending sum, which would count it once per rank: all_reduce<axis>(x) the "
+                "sum first");
+  if constexpr (settled && floating<T>) {
+    context& ctx = *x.ctx;
+    value number{&ctx, {}, ctx.make(dtype_of<T>, {}, memory::buffers), {}};
+    Backend::fill(ctx.queue<Backend>(), number.data, c);
+    static constexpr auto map = broadcast_of<dims_of<X>, dims<>>();
+    return X(binary_operator<Backend, T>::forward(x, number, binary::add, map, valid_part(x), {}));
+  } else {
+    return x;
+  }
+}
+
+}  // namespace detail
+
+/// x + c, also written c + x, and x - c. Shape and placement as x; a pending sum is refused, since every rank would add
+/// c. c is rounded to x's type first. Cost: an operation an element.
+template <any_tensor X>
+X operator+(const X& x, double c) {
+  return detail::plus_number(x, c);
+}
+template <any_tensor X>
+X operator+(double c, const X& x) {
+  return detail::plus_number(x, c);
+}
+template <any_tensor X>
+X operator-(const X& x, double c) {
+  return detail::plus_number(x, -c);
+}
+/// c - x. As x + c, at two operations an element.
+template <any_tensor X>
+X operator-(double c, const X& x) {
+  return detail::plus_number(scale(x, -1), c);
+}
+/// x times 1 / c. Shape as x; linear: any placement, pending sums too. Throws when c is 0. Cost: an operation an
+/// element.
+template <any_tensor X>
+X operator/(const X& x, double c) {
+  require(c != 0, "a tensor is divided by 0");
+  return scale(x, 1 / c);
+}
+/// c / x, element by element. Shape and placement as x; a pending sum is refused. Cost: as reciprocal(x), and an
+/// operation an element.
+template <any_tensor X>
+X operator/(double c, const X& x) {
+  return scale(reciprocal(x), c);
+}
+
+}  // namespace weft

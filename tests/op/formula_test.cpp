@@ -1,0 +1,185 @@
+// Operators made of formulas: their values, types, placements, what they keep, and what they refuse when they run.
+// (That their gradients are right in every placement is tests/laws/formula_gradients_test.cpp.)
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <weft/autograd/backward.hpp>
+#include <weft/autograd/checkpoint.hpp>
+#include <weft/backend/cpu.hpp>
+#include <weft/op/create.hpp>
+#include <weft/op/formula.hpp>
+#include <weft/op/reduce.hpp>
+#include <weft/parallel/launch.hpp>
+
+namespace {
+using namespace weft;
+using weft::mesh;
+
+struct huber {
+  static constexpr std::string_view name = "huber";
+  double width;
+  template <class T>
+  T forward(T x) const {
+    const T w = static_cast<T>(width), size = std::abs(x);
+    return size <= w ? T(0.5) * x * x : w * (size - T(0.5) * w);
+  }
+  template <class T>
+  T vjp(T dy, T x, T) const {
+    const T w = static_cast<T>(width);
+    return dy * (x > w ? w : x < -w ? -w : x);
+  }
+};
+struct blend {  // weight * a + (1 - weight) * b
+  static constexpr std::string_view name = "blend";
+  static constexpr double flops = 3;
+  template <class T>
+  T forward(T weight, T a, T b) const {
+    return weight * a + (1 - weight) * b;
+  }
+  template <class T>
+  std::array<T, 3> vjp(T dy, T weight, T a, T b) const {
+    return {dy * (a - b), dy * weight, dy * (1 - weight)};
+  }
+};
+struct above {
+  static constexpr std::string_view name = "above";
+  template <class T>
+  bool forward(T a, T b) const {
+    return a > b;
+  }
+};
+struct twice {
+  static constexpr std::string_view name = "twice";
+  static constexpr linearity linear = linearity::joint;
+  template <class T>
+  T forward(T x) const {
+    return 2 * x;
+  }
+  template <class T>
+  T vjp(T dy) const {
+    return 2 * dy;
+  }
+};
+struct shifted {  // says what isn't so
+  static constexpr std::string_view name = "shifted";
+  static constexpr linearity linear = linearity::joint;
+  double forward(double x) const { return x + 1; }
+  double vjp(double dy) const { return dy; }
+};
+struct masked {
+  static constexpr std::string_view name = "masked";
+  static constexpr linearity linear = linearity::joint;
+  template <class T>
+  T forward(std::uint8_t keep, T x) const {
+    return keep ? x : T(0);
+  }
+  template <class T>
+  std::array<T, 2> vjp(T dy, std::uint8_t keep, T) const {
+    return {0, keep ? dy : T(0)};
+  }
+};
+
+template <class... Es>
+using real = tensor<double, dims<Es...>>;
+
+void alone(const std::function<void(context&)>& f) { launch<strategy<mesh<dp>>>({}, f); }
+
+TEST_CASE("values, broadcast by name, and gradients summed over what an operand lacks") {
+  alone([](context& ctx) {
+    auto w = generate<real<hidden>>(ctx, {3}, [](auto i) { return 0.25 * double(i + 1); }).requires_grad();
+    auto a = generate<real<hidden, batch>>(ctx, {3, 2}, [](auto i) { return double(i); }).requires_grad();
+    auto b = full<real<>>(ctx, {}, 10).requires_grad();
+    const auto y = elementwise(blend{}, w, a, b);
+    static_assert(std::same_as<dims_of<decltype(y)>, dims<hidden, batch>>);
+    for (int h = 0; h < 3; ++h)
+      for (int n = 0; n < 2; ++n) {
+        const double at = 0.25 * (h + 1);
+        CHECK(y.held().as<double>()[2 * h + n] == at * (2 * h + n) + (1 - at) * 10);
+      }
+    backward(sum(y));
+    CHECK(w.grad().held().as<double>()[1] == (2 - 10) + (3 - 10));
+    CHECK(a.grad().held().as<double>()[5] == 0.75);
+    CHECK(*b.grad().held().as<double>() == 2 * (0.75 + 0.5 + 0.25));
+  });
+}
+
+TEST_CASE("16-bit numbers are computed in float and rounded once; main gradients stay wide") {
+  alone([](context& ctx) {
+    auto x = full<tensor<bf16, dims<hidden>>>(ctx, {4}, 1.0078125).requires_grad();
+    detail::keep_gradient_in<cpu_backend, float, bf16>(*x.slot);
+    const auto y = elementwise(huber{8}, x);
+    static_assert(std::same_as<decltype(y)::element_type, bf16>);
+    CHECK(static_cast<float>(y.held().as<bf16>()[3]) == static_cast<float>(bf16(0.5f * 1.0078125f * 1.0078125f)));
+    backward(sum(y));
+    CHECK(x.slot->gradient.type == dtype::f32);
+    CHECK(x.slot->gradient.as<float>()[2] == 1.0078125f);
+  });
+}
+
+TEST_CASE("a formula that gives back bool makes a mask without a gradient") {
+  alone([](context& ctx) {
+    auto a = generate<real<hidden>>(ctx, {4}, [](auto i) { return double(i); }).requires_grad();
+    const auto mask = elementwise(above{}, a, full<real<>>(ctx, {}, 1.5));
+    static_assert(std::same_as<decltype(mask)::element_type, std::uint8_t>);
+    CHECK(!mask.slot);
+    const std::uint8_t expected[] = {0, 0, 1, 1};
+    for (int i = 0; i < 4; ++i) CHECK(mask.held().as<std::uint8_t>()[i] == expected[i]);
+    backward(sum(elementwise(masked{}, mask, a)));
+    for (int i = 0; i < 4; ++i) CHECK(a.grad().held().as<double>()[i] == expected[i]);
+  });
+}
+
+using x2 = dims<batch, hidden>;
+
+TEST_CASE("the output's placement, by the formula's linearity") {
+  using cut = tensor<double, x2, shard<batch, dp>>;
+  using sums = tensor<double, x2, partial<tp>>;
+  using mask = tensor<std::uint8_t, dims<batch>, shard<batch, dp>>;
+  const auto of = []<class F, class... Xs>() {
+    return std::type_identity<layout_of<decltype(elementwise(std::declval<F>(), std::declval<Xs>()...))>>{};
+  };
+#define LAYOUT(...) typename decltype(of.template operator()<__VA_ARGS__>())::type
+  static_assert(std::same_as<LAYOUT(huber, cut), place<shard<batch, dp>>>);
+  static_assert(std::same_as<LAYOUT(blend, cut, tensor<double, dims<hidden>, replicate<tp>>, cut),
+                             place<shard<batch, dp>, replicate<tp>>>);
+  static_assert(std::same_as<LAYOUT(twice, sums), place<partial<tp>>>);
+  static_assert(std::same_as<LAYOUT(masked, mask, tensor<double, x2, shard<batch, dp>, partial<tp>>),
+                             place<shard<batch, dp>, partial<tp>>>);
+#undef LAYOUT
+}
+
+TEST_CASE("what runs wrong gets a sentence: extents, contexts, a linearity that isn't one") {
+  alone([](context& ctx) {
+    const auto a = full<real<hidden>>(ctx, {3}, 1), b = full<real<hidden>>(ctx, {4}, 1);
+    CHECK_THROWS_WITH_AS(elementwise(above{}, a, b), "dimension hidden has 3 elements on one side and 4 on the other",
+                         error);
+    CHECK_THROWS_WITH_AS(elementwise(above{}, a, real<hidden>()),
+                         "above is given a tensor without a value: make it with a creator or an operator first", error);
+    const auto pending = convert<partial<dp>>(a);
+    CHECK(elementwise(twice{}, pending).held().as<double>()[0] == 2);
+    CHECK_THROWS_WITH_AS(elementwise(shifted{}, pending),
+                         doctest::Contains("the formula shifted says that it is linear"), error);
+  });
+}
+
+TEST_CASE("recomputation leaves a formula out, or runs it again, as the policy says; the gradient is the same") {
+  alone([](context& ctx) {
+    const auto run = [&]<class Policy>() {
+      auto x = generate<real<hidden>>(ctx, {5}, [](auto i) { return double(i) - 2; }).requires_grad();
+      const auto f = [](const real<hidden>& h) { return elementwise(huber{1}, elementwise(huber{0.5}, h)); };
+      backward(sum(checkpoint<Policy>(f, x)));
+      const auto g = x.grad();
+      return std::vector<double>(g.held().template as<double>(), g.held().template as<double>() + 5);
+    };
+    CHECK(run.operator()<checkpoint_full>() == run.operator()<checkpoint_selective>());
+    auto x = generate<real<hidden>>(ctx, {5}, [](auto i) { return double(i) - 2; }).requires_grad();
+    backward(sum(elementwise(huber{1}, elementwise(huber{0.5}, x))));
+    const auto g = x.grad();
+    CHECK(run.operator()<checkpoint_full>() == std::vector<double>(g.held().as<double>(), g.held().as<double>() + 5));
+  });
+}
+
+}  // namespace
