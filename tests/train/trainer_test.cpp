@@ -229,13 +229,6 @@ TEST_CASE("plans that don't fit are refused, and a model without its trainer say
   });
 }
 
-TEST_CASE("lengths that generation pads to") {
-  CHECK(detail::padded_length(1, 1, 256) == 16);
-  CHECK(detail::padded_length(17, 1, 256) == 32);
-  CHECK(detail::padded_length(17, 3, 256) == 33);
-  CHECK(detail::padded_length(200, 2, 200) == 200);
-}
-
 namespace {
 struct far_too_high {
   static constexpr std::string_view name = "fp16";

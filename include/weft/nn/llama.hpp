@@ -138,9 +138,9 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
     const rope_frequencies turns = frequencies_of(config_.rope_scaling, config_.head_dim, config_.rope_theta, length);
     const std::int64_t half = config_.head_dim / 2;
     context& ctx = this->ctx();
-    positions_.cos = ctx.make(dtype_of<A>, {2, {config_.max_seq, half}}, memory::buffers);
-    positions_.sin = ctx.make(dtype_of<A>, {2, {config_.max_seq, half}}, memory::buffers);
-    for (std::int64_t p = 0; p < config_.max_seq; ++p)
+    positions_.cos = ctx.make(dtype_of<A>, {2, {length, half}}, memory::buffers);
+    positions_.sin = ctx.make(dtype_of<A>, {2, {length, half}}, memory::buffers);
+    for (std::int64_t p = 0; p < length; ++p)
       for (std::int64_t i = 0; i < half; ++i) {
         const double angle = static_cast<double>(p) * turns.inverse[static_cast<std::size_t>(i)];
         positions_.cos.template as<A>()[p * half + i] = static_cast<A>(turns.attention * std::cos(angle));

@@ -3,7 +3,6 @@
 // to rounding of the logits).
 #pragma once
 
-#include <bit>
 #include <string>
 #include <string_view>
 
@@ -17,26 +16,17 @@
 namespace weft {
 namespace detail {
 
-/// Tokens that the model is shown for `n` known ones: a power of two, so that few lengths occur, that `ranks` divide.
-inline std::int64_t padded_length(std::int64_t n, std::int64_t ranks, std::int64_t most) {
-  const auto power =
-      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 16))));
-  return std::min((power + ranks - 1) / ranks * ranks, most);
-}
-
-/// Logits after the last of `tokens`, the same on every rank of a tensor-parallel group. What stands right of it is
-/// padding, which causal attention doesn't see.
+/// Logits after the last of `tokens`, the same on every rank of a tensor-parallel group. The model sees the text alone:
+/// with padding behind it, a model whose positions depend on the length would read another text.
 template <class Model>
 std::vector<double> next_logits(Model& model, const std::vector<std::int32_t>& tokens) {
   using ids = typename Model::ids;
   context& ctx = model.ctx();
   const std::int64_t most = model.config().max_seq, n = std::min(most, static_cast<std::int64_t>(tokens.size()));
-  const std::int64_t length = padded_length(n, ctx.degree<tp>(), most);
   const std::int32_t* window = tokens.data() + (static_cast<std::int64_t>(tokens.size()) - n);
   const std::int64_t sequences = shards_of<layout_of<ids>, batch>(ctx);
-  const ids x = empty_tensor<ids>(ctx, {2, {sequences, length}}, memory::data);  // [batch/dp = 1, seq]
-  const auto own = x.local_share();
-  for (std::int64_t i = 0; i < length; ++i) own[i] = i < n ? window[i] : 0;
+  const ids x = empty_tensor<ids>(ctx, {2, {sequences, n}}, memory::data);  // [batch/dp = 1, seq]
+  std::copy_n(window, n, x.local_share().data());
   const auto last = all_gather<tp>(slice<seq>(model(x), n - 1, 1));  // [1, 1, vocab]
   const auto logits = last.local_share();
   return {logits.begin(), logits.end()};
