@@ -24,7 +24,8 @@ std::vector<std::vector<double>> logits(const rope_scaling& scaling, std::initia
     model.use(store);
     const recording off(ctx, nullptr);
     for (const std::int64_t n : lengths)
-      out.push_back(on_host(model(generate<llama<S>::ids>(ctx, {1, n}, [](std::int64_t i) { return i * 5 % 16; }))));
+      out.push_back(
+          local_share_on_host(model(generate<llama<S>::ids>(ctx, {1, n}, [](std::int64_t i) { return i * 5 % 16; }))));
   });
   return out;
 }

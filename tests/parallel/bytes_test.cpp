@@ -156,6 +156,16 @@ traffic formula(const shape_of_run& r, int stage, int f) {
   return out;
 }
 
+/// Ranks of the group that a trace calls so.
+std::int64_t degree_named(const degrees& mesh, const std::string& axis, int ranks) {
+  if (axis == "dp") return mesh.of<dp>();
+  if (axis == "tp") return mesh.of<tp>();
+  if (axis == "pp") return mesh.of<pp>();
+  if (axis == fsdp::name) return mesh.of<fsdp>();
+  require(axis == "world" || axis == "pipeline_ends", "a collective of axis ", axis);
+  return axis == "world" ? ranks : 2;
+}
+
 /// Trains under S, and holds what every rank moved to the formula.
 template <class S>
 void check(shape_of_run r) {
@@ -223,7 +233,7 @@ void check(shape_of_run r) {
   // Of P ranks' buffers, 1 - 1/P comes from others: once where pieces are gathered or summed, twice where both.
   for (const auto& entry : over_all) {
     if (entry.first.first == "send" || entry.first.first == "recv") continue;  // what is received is the buffer
-    const std::int64_t p = entry.first.second == "world" ? ranks : mesh.of(entry.first.second),
+    const std::int64_t p = degree_named(mesh, entry.first.second, ranks),
                        ways = entry.first.first == "all_reduce" ? 2 : 1;
     CHECK(entry.second.second * p == ways * (p - 1) * entry.second.first);
   }
