@@ -5,6 +5,7 @@
 #pragma once
 
 #include <weft/autograd/checkpoint.hpp>
+#include <weft/core/finite.hpp>
 #include <weft/nn/parameters.hpp>
 #include <weft/nn/weight.hpp>
 #include <weft/op/create.hpp>
@@ -209,6 +210,12 @@ namespace detail {
 
 inline void check_at_least_one(std::int64_t n, const char* what) {
   require(n >= 1, what, " is ", n, "; it has to be at least 1");
+}
+inline void check_positive(double x, const char* what) {
+  require(is_finite(x) && x > 0, what, " is ", x, "; it has to be a finite number above 0");
+}
+inline void check_not_negative(double x, const char* what) {
+  require(is_finite(x) && x >= 0, what, " is ", x, "; it has to be a finite number, at least 0");
 }
 inline void check_divides(std::int64_t n, const char* what, int tensor_parallel) {
   require(n % tensor_parallel == 0, n, " ", what, " don't divide among tp = ", tensor_parallel, " ranks; choose tp or ",

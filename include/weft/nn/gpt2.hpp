@@ -31,6 +31,7 @@ struct gpt2_config {
     const auto at_least_one = detail::check_at_least_one;
     at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
     at_least_one(c.vocab, "vocab"), at_least_one(c.max_seq, "max_seq");
+    detail::check_positive(c.norm_eps, "norm_eps"), detail::check_not_negative(c.init_stddev, "init_stddev");
     require(c.hidden % c.heads == 0, "hidden ", c.hidden, " doesn't divide by ", c.heads,
             " heads; choose heads that divide hidden");
     require(c.dropout >= 0 && c.dropout < 1, "a dropout rate is from 0 to below 1, not ", c.dropout);

@@ -36,6 +36,8 @@ struct llama_config {
     const auto at_least_one = detail::check_at_least_one;
     at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
     at_least_one(c.vocab, "vocab"), at_least_one(c.max_seq, "max_seq");
+    detail::check_positive(c.rope_theta, "rope_theta"), detail::check_positive(c.norm_eps, "norm_eps");
+    detail::check_not_negative(c.init_stddev, "init_stddev");
     if (c.kv_heads == 0) c.kv_heads = c.heads;
     require(c.kv_heads >= 1 && c.heads % c.kv_heads == 0, c.heads, " heads don't divide into groups of ", c.kv_heads,
             " key and value heads; choose kv_heads that divides heads");
@@ -49,6 +51,8 @@ struct llama_config {
     if (c.ffn == 0) c.ffn = (c.hidden * 8 / 3 + 63) / 64 * 64;
     at_least_one(c.head_dim, "head_dim"), at_least_one(c.ffn, "ffn");
     c.rope_scaling = c.rope_scaling.resolved(c.max_seq);
+    require(c.rope_scaling.kind != rope_kind::yarn || c.rope_theta > 1,
+            "yarn's rope scaling needs a rope_theta above 1, not ", c.rope_theta);
     const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
     divides(c.heads, "heads"), divides(c.kv_heads, "kv_heads"), divides(c.ffn, "ffn");
     return c;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <weft/core/error.hpp>
+#include <weft/core/finite.hpp>
 
 namespace weft {
 
@@ -28,7 +29,7 @@ enum class rope_kind : std::uint8_t {
 struct rope_scaling {
   rope_kind kind = rope_kind::none;
   double factor = 1;                                 // how many times longer than the original
-  std::int64_t original_max_seq = 0;                 // tokens the model was trained on; 0: max_seq
+  std::int64_t original_max_seq = 0;                 // tokens the model was trained on; 0: max_seq, but not for dynamic
   double attention_factor = 0;                       // yarn: multiplies cosines and sines; 0: 0.1 ln(factor) + 1
   double beta_fast = 32, beta_slow = 1;              // yarn: turns within the original length where the ramp ends
   double low_freq_factor = 1, high_freq_factor = 4;  // llama3: the same
@@ -38,16 +39,25 @@ struct rope_scaling {
   /// With every 0 filled in. Throws weft::error when a number has no meaning.
   rope_scaling resolved(std::int64_t max_seq) const {
     rope_scaling s = *this;
-    require(s.factor >= 1, "the rope scaling's factor is ", s.factor,
-            "; it says how many times longer sequences become, so it is at least 1");
+    using detail::is_finite;
+    require(is_finite(s.factor) && s.factor >= 1, "the rope scaling's factor is ", s.factor,
+            "; it says how many times longer sequences become, so it is a finite number, at least 1");
     if (s.original_max_seq == 0) s.original_max_seq = max_seq;
     require(s.original_max_seq >= 1, "the rope scaling's original_max_seq is ", s.original_max_seq,
             "; it has to be at least 1");
+    require(s.kind != rope_kind::dynamic || s.original_max_seq < max_seq,
+            "dynamic rope scaling begins beyond original_max_seq tokens, and a max_seq of ", max_seq,
+            " lets no sequence be longer: original_max_seq is what the model was trained on (Hugging Face's "
+            "max_position_embeddings), max_seq what it is to read now");
+    require(is_finite(s.attention_factor) && s.attention_factor >= 0, "the rope scaling's attention_factor is ",
+            s.attention_factor, "; it is a finite number above 0, or 0 for 0.1 ln(factor) + 1");
     if (s.attention_factor == 0) s.attention_factor = s.kind == rope_kind::yarn ? 0.1 * std::log(s.factor) + 1 : 1;
-    require(s.beta_fast >= s.beta_slow && s.beta_slow > 0, "the rope scaling's beta_fast ", s.beta_fast,
-            " and beta_slow ", s.beta_slow, " are turns, the first not fewer than the second, both above 0");
-    require(s.high_freq_factor > s.low_freq_factor && s.low_freq_factor > 0, "the rope scaling's low_freq_factor ",
-            s.low_freq_factor, " is above 0 and below high_freq_factor, which is ", s.high_freq_factor);
+    require(is_finite(s.beta_fast) && s.beta_fast >= s.beta_slow && s.beta_slow > 0, "the rope scaling's beta_fast ",
+            s.beta_fast, " and beta_slow ", s.beta_slow,
+            " are turns, the first not fewer than the second, both above 0");
+    require(is_finite(s.high_freq_factor) && s.high_freq_factor > s.low_freq_factor && s.low_freq_factor > 0,
+            "the rope scaling's low_freq_factor ", s.low_freq_factor,
+            " is above 0 and below high_freq_factor, which is ", s.high_freq_factor);
     return s;
   }
 };

@@ -159,6 +159,8 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
                 "all_gather<axis> one of them");
   if constexpr (rule::agrees && !has_partial<layout_of<X>>) {
     detail::check_shared_extents(logits, targets);
+    require(options.label_smoothing >= 0 && options.label_smoothing < 1, "label_smoothing is ", options.label_smoothing,
+            "; it is from 0 (none) to below 1");
     using T = typename X::element_type;
     using scalar = basic_tensor<accumulate_t<T>, dims<>, typename rule::layout, typename X::backend>;
     return [&]<class... Es>(dims<Es...>) {

@@ -9,15 +9,18 @@
 
 namespace weft {
 
-/// Configuration of AdamW. clip_norm: gradients are scaled down when their global norm is above it; 0 turns that off.
+/// Configuration of AdamW. clip_norm: gradients are multiplied by clip_norm / norm where their global norm is above it;
+/// 0 turns that off. PyTorch's clip_grad_norm_ multiplies by clip_norm / (norm + 1e-6), which is smaller by the
+/// relative difference 1e-6 / norm.
 struct adamw {
   double lr = 3e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, clip_norm = 1.0;
 
   friend bool operator==(const adamw&, const adamw&) = default;
 
   /// The numbers of step t (from 1) at a learning rate, for gradients to be multiplied by `grad_scale`.
-  adamw_step at(int t, double rate, double grad_scale = 1) const {
-    return {rate, beta1, beta2, eps, weight_decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t), grad_scale};
+  adamw_step at(std::int64_t t, double rate, double grad_scale = 1) const {
+    const auto steps = static_cast<double>(t);
+    return {rate, beta1, beta2, eps, weight_decay, 1 - std::pow(beta1, steps), 1 - std::pow(beta2, steps), grad_scale};
   }
 };
 
@@ -26,11 +29,13 @@ inline void check(const adamw& a) {
   const auto number = [](const char* name, double x, bool good, const char* range) {
     require(good, "AdamW's ", name, " is ", x, "; it has to be ", range);  // NaN is never good
   };
-  number("lr", a.lr, a.lr >= 0, "at least 0");
+  using detail::is_finite;
+  number("lr", a.lr, is_finite(a.lr) && a.lr >= 0, "a finite number, at least 0");
   number("beta1", a.beta1, a.beta1 >= 0 && a.beta1 < 1, "at least 0 and below 1");
   number("beta2", a.beta2, a.beta2 >= 0 && a.beta2 < 1, "at least 0 and below 1");
-  number("eps", a.eps, a.eps > 0, "above 0");
-  number("weight_decay", a.weight_decay, a.weight_decay >= 0, "at least 0");
+  number("eps", a.eps, is_finite(a.eps) && a.eps > 0, "a finite number above 0");
+  number("weight_decay", a.weight_decay, is_finite(a.weight_decay) && a.weight_decay >= 0,
+         "a finite number, at least 0");
   number("clip_norm", a.clip_norm, a.clip_norm >= 0, "above 0, or 0 for no clipping");
 }
 

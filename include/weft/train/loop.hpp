@@ -16,8 +16,8 @@ namespace weft {
 
 namespace detail {
 
-/// What gradients that are sums over `count` tokens are multiplied by: to the mean, and down to clip_norm (0: no
-/// clipping).
+/// What gradients that are sums over `count` tokens are multiplied by: to the mean, and by clip_norm / norm where that
+/// is below 1 (clip_norm 0: no clipping).
 inline double gradient_scale(double norm_of_mean, double count, double clip_norm) {
   const bool above = clip_norm > 0 && norm_of_mean > clip_norm;
   return (above ? clip_norm / norm_of_mean : 1.0) / count;
@@ -41,10 +41,9 @@ inline std::int64_t highest_peak(context& ctx) {
 /// unless plan.watch says otherwise.
 inline training_result train_loop(context& ctx, trainable& work, const training& plan, const adamw& optimizer) {
   using clock = std::chrono::steady_clock;
-  require(plan.steps >= 1, "a run of ", plan.steps, " steps trains nothing; ask for at least 1");
+  check(plan);
   const std::string folder = plan.folder.empty() ? "" : plan.folder + '/';
   const monitoring& watch = plan.watch;
-  check(watch);
   require(watch.every == 0 || !folder.empty(), "statistics of the units every ", watch.every,
           " steps have nowhere to go; give the run a folder");
   std::optional<metrics_log> out;
@@ -65,7 +64,7 @@ inline training_result train_loop(context& ctx, trainable& work, const training&
     result.validation_loss = s.sum / s.count;
     if (out) out->validation(step, result.validation_loss);
   };
-  auto updates = static_cast<int>(work.steps_before());
+  std::int64_t updates = work.steps_before();
   const auto start = clock::now();
   for (std::int64_t step = 1; step <= plan.steps; ++step) {
     const auto begin = clock::now();
@@ -81,7 +80,7 @@ inline training_result train_loop(context& ctx, trainable& work, const training&
       r.tokens = static_cast<std::int64_t>(s.count);
       r.loss = s.sum / s.count;
       r.gradient_norm = work.gradient_norm() / s.count;
-      r.lr = optimizer.lr * plan.schedule(static_cast<int>(step - 1), static_cast<int>(plan.steps));
+      r.lr = optimizer.lr * plan.schedule(step - 1, plan.steps);
       if (watched) detail::write_statistics(statistics, step, work.statistics(1 / s.count));
       if (guard.allows(r, s.count)) {
         const scoped_span update(ctx.spans, "optimizer");

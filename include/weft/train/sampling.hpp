@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <weft/core/error.hpp>
+#include <weft/core/finite.hpp>
 
 namespace weft {
 
@@ -32,8 +33,8 @@ inline void check(const sampling& s) {
   require(s.top_k >= 0, "top_k is ", s.top_k, "; it is 0 (off) or more");
   require(s.top_p > 0 && s.top_p <= 1, "top_p is ", s.top_p, "; it is above 0 and at most 1 (off)");
   require(s.penalty_window >= 0, "penalty_window is ", s.penalty_window, "; it is 0 tokens or more");
-  require(s.repetition_penalty > 0, "repetition_penalty is ", s.repetition_penalty,
-          "; it is above 0, and 1 turns it off");
+  require(detail::is_finite(s.repetition_penalty) && s.repetition_penalty > 0, "repetition_penalty is ",
+          s.repetition_penalty, "; it is a finite number above 0, and 1 turns it off");
 }
 
 /// Source: Keskar et al. 2019 (CTRL), with negative logits multiplied, so that the penalty always lowers. A token

@@ -19,6 +19,17 @@ inline void check(const monitoring& m) {
   require(m.spike_window >= 2, "spike_window is ", m.spike_window, "; a deviation is taken over 2 losses or more");
 }
 
+/// The same of a whole plan.
+inline void check(const training& plan) {
+  require(plan.steps >= 1, "a run of ", plan.steps, " steps trains nothing; ask for at least 1");
+  require(plan.validate_every >= 0, "validate_every is ", plan.validate_every,
+          "; it is a number of steps, or 0 (after the last only)");
+  require(plan.validation_sequences >= 0, "validation_sequences is ", plan.validation_sequences,
+          "; it is a number of sequences, or 0 (no validation)");
+  check(plan.schedule);
+  check(plan.watch);
+}
+
 class step_guard {
  public:
   step_guard(trainable& work, const monitoring& settings)

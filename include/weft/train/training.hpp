@@ -35,7 +35,7 @@ struct monitoring {
   int most_in_a_row = 10;   // bad steps that skip and zero bear one after another, before they stop too; 0: any number
   int most_overflows = 20;  // steps in a row that a dynamic loss scale skips, before the next counts as a bad one; 0:
                             // as many as there are lower scales
-  bool locate = true;           // compute a bad step once more, to name the first unit where it goes wrong
+  bool locate = true;       // compute a bad step once more, to name the first unit where it goes wrong
   double spike_deviations = 6;  // standard deviations above the mean of the losses before; 0: no spikes are counted
   int spike_window = 50;        // losses that mean and deviation remember, and that go by before the first spike
 };
