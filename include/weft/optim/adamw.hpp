@@ -6,6 +6,7 @@
 
 #include <weft/backend/concept.hpp>
 #include <weft/comm/context.hpp>
+#include <weft/core/finite.hpp>
 
 namespace weft {
 
