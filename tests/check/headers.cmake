@@ -6,7 +6,8 @@ list(SORT headers)
 
 foreach(header IN LISTS headers)
   string(REGEX REPLACE "^weft/" "" name "${header}")
-  add_test(NAME header/${name} COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -Wall -Wextra -Werror -fsyntax-only
+  add_test(NAME header/${name} COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -Wall -Wextra -Wpedantic -Wshadow
+    -Wconversion -Wsign-conversion -Werror -fsyntax-only
     -I "${include_dir}" -x c++ -include ${header} /dev/null)
 endforeach()
 

@@ -27,12 +27,12 @@ struct axis_group {
   any_communicator comm;
 
   /// Whether its ranks hold different parts of a tensor that is sharded over `sharded` and stored in shares along
-  /// `storage` (or null).
-  bool cuts(const std::vector<axis_id>& sharded, axis_id storage) const {
+  /// `stored_over` (or null).
+  bool cuts(const std::vector<axis_id>& sharded, axis_id stored_over) const {
     if (degree == 1) return false;
     for (const axis_id a : sharded)
       if (a == axis) return true;
-    return axis == storage;
+    return axis == stored_over;
   }
 };
 

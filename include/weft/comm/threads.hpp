@@ -26,10 +26,10 @@ class thread_group final : public kept {
 
   hub& owner() { return hub_; }
   int size() const { return static_cast<int>(members_.size()); }
-  int world_rank(int member) const { return members_[member]; }
+  int world_rank(int member) const { return members_[static_cast<std::size_t>(member)]; }
   lane& collectives() { return collectives_; }
   lane& pair(int from, int to) {
-    std::atomic<lane*>& place = pairs_[from * members_.size() + to];
+    std::atomic<lane*>& place = pairs_[static_cast<std::size_t>(from * size() + to)];
     if (lane* found = place.load(std::memory_order_acquire)) return *found;
     return make_pair(place, from, to);
   }
@@ -109,13 +109,14 @@ class threads {
       int color, key;
     };
     const choice mine{color, key};
-    std::vector<choice> all(group_->size());
+    std::vector<choice> all(static_cast<std::size_t>(size()));
+    const auto chosen = [&](int r) -> const choice& { return all[static_cast<std::size_t>(r)]; };
     exchange(&mine, all.data(), sizeof mine);
     std::vector<int> order;  // ranks by key; those of one key stay in order
     for (int r = 0; r < size(); ++r) {
-      if (all[r].color != color) continue;
+      if (chosen(r).color != color) continue;
       auto place = order.end();
-      while (place != order.begin() && all[*(place - 1)].key > all[r].key) --place;
+      while (place != order.begin() && chosen(*(place - 1)).key > chosen(r).key) --place;
       order.insert(place, r);
     }
     int my_rank = 0;
@@ -131,7 +132,7 @@ class threads {
       const std::lock_guard lock(owner.mutex());
       made = &owner.keep(std::move(group));
     }
-    std::vector<detail::thread_group*> groups(size());
+    std::vector<detail::thread_group*> groups(all.size());
     exchange(&made, groups.data(), sizeof made);
     return {*groups[static_cast<std::size_t>(order[0])], my_rank};
   }
@@ -143,8 +144,8 @@ class threads {
   static void launch(int ranks, F&& f) {
     require(ranks >= 1 && ranks < 65536, "threads::launch takes 1 to 65535 ranks, not ", ranks, ".");
     detail::hub hub(ranks);
-    std::vector<int> members(ranks);
-    for (int r = 0; r < ranks; ++r) members[r] = r;
+    std::vector<int> members;
+    for (int r = 0; r < ranks; ++r) members.push_back(r);
     auto& world = hub.keep(std::make_unique<detail::thread_group>(hub, std::move(members), "world"));
     const auto run = [&](int rank) {
       std::exception_ptr failure;
@@ -157,7 +158,7 @@ class threads {
       hub.finish(rank, std::move(failure));
     };
     std::vector<std::thread> others;
-    others.reserve(ranks);
+    others.reserve(static_cast<std::size_t>(ranks));
     std::exception_ptr unstarted;
     try {
       for (int r = 1; r < ranks; ++r)

@@ -157,7 +157,7 @@ class trace_log {
  private:
   detail::trace_recorder& at(int rank) const {
     require(rank >= 0 && rank < ranks(), "The trace log has ranks 0 to ", ranks() - 1, ", not ", rank, ".");
-    return *ranks_[rank];
+    return *ranks_[static_cast<std::size_t>(rank)];
   }
 
   std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();

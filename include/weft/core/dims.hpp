@@ -52,9 +52,10 @@ struct dims {
   }();
 
   /// Static extent of each dimension, or dynamic_extent.
-  static constexpr std::int64_t static_extents[ndim ? ndim : 1] = {detail::entry<Entries>::size...};
-  static constexpr std::string_view names[ndim ? ndim : 1] = {tag_of<Entries>::name...};
-  static constexpr dim_id ids[ndim ? ndim : 1] = {id_of<tag_of<Entries>>...};
+  static constexpr std::int64_t static_extents[sizeof...(Entries) ? sizeof...(Entries) : 1] = {
+      detail::entry<Entries>::size...};
+  static constexpr std::string_view names[sizeof...(Entries) ? sizeof...(Entries) : 1] = {tag_of<Entries>::name...};
+  static constexpr dim_id ids[sizeof...(Entries) ? sizeof...(Entries) : 1] = {id_of<tag_of<Entries>>...};
 };
 
 template <class T>

@@ -130,12 +130,12 @@ auto in_unit(context& ctx, unit_hooks& hooks, int unit, F&& f, const X& x) {
     enter.in_every_part = true;
     enter.set(here);
     if (ctx.observer) enter.add_input(x);
-    enter.vjp = [](context& ctx, tape_node& node) {
+    enter.vjp = [](context& c, tape_node& node) {
       const auto b = node.get<boundary>();
-      if (ctx.observer) ctx.observer->backward_ends(b.unit, detail::pending_gradient(node.input(0)));
+      if (c.observer) c.observer->backward_ends(b.unit, detail::pending_gradient(node.input(0)));
       b.hooks->after_backward(b.unit, node.part());
-      ctx.unit = b.around;
-      if (ctx.spans) ctx.spans->end();
+      c.unit = b.around;
+      if (c.spans) c.spans->end();
     };
   }
   if (ctx.observer) ctx.observer->forward_begins(unit, x);
@@ -147,14 +147,14 @@ auto in_unit(context& ctx, unit_hooks& hooks, int unit, F&& f, const X& x) {
     leave.in_every_part = true;
     leave.set(here);
     if (ctx.observer) leave.add_input(y);
-    leave.vjp = [](context& ctx, tape_node& node) {
+    leave.vjp = [](context& c, tape_node& node) {
       const auto b = node.get<boundary>();
-      if (ctx.spans)
-        ctx.spans->begin((node.part() == backward_part::weights ? "weight gradients " : "backward ") +
-                         ctx.spans->unit_name(b.unit));
+      if (c.spans)
+        c.spans->begin((node.part() == backward_part::weights ? "weight gradients " : "backward ") +
+                       c.spans->unit_name(b.unit));
       b.hooks->before_backward(b.unit, node.part());
-      ctx.unit = b.hooks->unit_name(b.unit);
-      if (ctx.observer) ctx.observer->backward_begins(b.unit, detail::pending_gradient(node.input(0)));
+      c.unit = b.hooks->unit_name(b.unit);
+      if (c.observer) c.observer->backward_begins(b.unit, detail::pending_gradient(node.input(0)));
     };
   }
   hooks.after_forward(unit);

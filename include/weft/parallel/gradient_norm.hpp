@@ -19,12 +19,12 @@ class gradient_norm_parts {
     axes_ = 0;
   }
 
-  /// Adds this rank's sum of squares of one parameter. `sharded`: the axes its type is sharded over; `storage`: one
+  /// Adds this rank's sum of squares of one parameter. `sharded`: the axes its type is sharded over; `stored_over`: one
   /// more, over which its storage is, or null.
-  void add(double squares, const std::vector<axis_id>& sharded, axis_id storage) {
+  void add(double squares, const std::vector<axis_id>& sharded, axis_id stored_over) {
     std::size_t key = 0, bit = 1;
     for (const axis_group& g : ctx_.axes()) {
-      if (g.cuts(sharded, storage)) key |= bit;
+      if (g.cuts(sharded, stored_over)) key |= bit;
       bit *= 2;
     }
     squares_[key] += squares;

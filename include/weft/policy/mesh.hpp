@@ -102,9 +102,10 @@ struct mesh {
        ...),
       "weft: a mesh names an axis twice; name every axis once");
   static constexpr int ndim = sizeof...(Entries);
-  static constexpr axis_id ids[ndim ? ndim : 1] = {id_of<typename detail::mesh_entry<Entries>::tag>...};
+  static constexpr axis_id ids[sizeof...(Entries) ? sizeof...(Entries) : 1] = {
+      id_of<typename detail::mesh_entry<Entries>::tag>...};
   /// The degree that the type fixes, or 0.
-  static constexpr int fixed[ndim ? ndim : 1] = {detail::mesh_entry<Entries>::fixed...};
+  static constexpr int fixed[sizeof...(Entries) ? sizeof...(Entries) : 1] = {detail::mesh_entry<Entries>::fixed...};
   template <class A>
   static constexpr bool has = contains<axes, A>;
 };

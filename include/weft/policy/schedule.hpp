@@ -137,9 +137,10 @@ constexpr schedule_fault follow(int stages, int micro_batches, pipeline_action* 
 
 template <class P, int Stages, int MicroBatches>
 constexpr bool is_sound() {
-  pipeline_action list[Stages * 3 * MicroBatches] = {};
-  int length[Stages] = {}, next[Stages] = {};
-  stage_progress done[Stages] = {};
+  constexpr auto stages = static_cast<std::size_t>(Stages), micro_batches = static_cast<std::size_t>(MicroBatches);
+  pipeline_action list[stages * 3 * micro_batches] = {};
+  int length[stages] = {}, next[stages] = {};
+  stage_progress done[stages] = {};
   return !follow<P>(Stages, MicroBatches, list, length, next, done);
 }
 

@@ -120,7 +120,7 @@ class arena {
 
  private:
   static std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
-  static int bin_of(std::size_t size) { return std::bit_width(size / alignment) - 1; }
+  static int bin_of(std::size_t size) { return static_cast<int>(std::bit_width(size / alignment)) - 1; }
 
   [[gnu::cold, gnu::noinline]] void grow(std::size_t size) {
     const std::size_t bytes = round_up(std::max(size, chunk_bytes_), 4096);

@@ -39,7 +39,7 @@ class pool {
     piece* next;
   };
   // Sizes are powers of two, of 64 bytes at least.
-  static int bin_of(std::size_t bytes) { return bytes <= 64 ? 6 : std::bit_width(bytes - 1); }
+  static int bin_of(std::size_t bytes) { return bytes <= 64 ? 6 : static_cast<int>(std::bit_width(bytes - 1)); }
 
   piece* free_[64] = {};
 };

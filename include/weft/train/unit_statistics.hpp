@@ -30,12 +30,12 @@ struct unit_statistics {
 class measured_parts {
  public:
   /// Adds statistics of a tensor or of a share of one. `cut`: the axes along which other ranks hold other parts of it;
-  /// `storage`: one more, or null.
-  void add(const context& ctx, const std::string& unit, measured kind, const std::vector<axis_id>& cut, axis_id storage,
-           const array_statistics& s) {
+  /// `stored_over`: one more, or null.
+  void add(const context& ctx, const std::string& unit, measured kind, const std::vector<axis_id>& cut,
+           axis_id stored_over, const array_statistics& s) {
     std::string key = unit + '\n' + static_cast<char>('0' + static_cast<int>(kind));
     for (const axis_group& g : ctx.axes())
-      if (g.cuts(cut, storage))
+      if (g.cuts(cut, stored_over))
         ((key += ' ') += std::to_string(&g - ctx.axes().data()) += ':') += std::to_string(g.index);
     part(key).join(s);
   }

@@ -12,9 +12,9 @@ template <std::size_t Arrays, class F>
 void each_row(team& workers, int ndim, const int64* extents, const std::array<const int64*, Arrays>& arrays, F f) {
   for (int d = 0; d < ndim; ++d)
     if (extents[d] == 0) return;
-  const detail::loop<static_cast<int>(Arrays)> nest(ndim, extents, arrays);
+  const detail::loop<Arrays> nest(ndim, extents, arrays);
   std::array<int64, Arrays> strides{};
-  for (std::size_t a = 0; a < Arrays; ++a) strides[a] = nest.inner_stride(static_cast<int>(a));
+  for (std::size_t a = 0; a < Arrays; ++a) strides[a] = nest.inner_stride(a);
   if (nest.outer() == 1)
     return detail::for_blocks(workers, nest.inner(), detail::block_elements, [&](int64 begin, int64 end) {
       std::array<int64, Arrays> at{};

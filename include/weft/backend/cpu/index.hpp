@@ -3,13 +3,14 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 
 #include <weft/backend/cpu/common.hpp>
 #include <weft/core/error.hpp>
 
 namespace weft::cpu::detail {
 
-template <int Arrays>
+template <std::size_t Arrays>
 class loop {
  public:
   loop(int ndim, const int64* extents, const std::array<const int64*, Arrays>& strides) {
@@ -18,23 +19,23 @@ class loop {
     for (int d = 0; d < ndim; ++d) {
       if (extents[d] == 1) continue;
       bool joins = ndim_ > 0;
-      for (int a = 0; a < Arrays; ++a) joins = joins && stride_[a][ndim_ - 1] == extents[d] * strides[a][d];
+      for (std::size_t a = 0; a < Arrays; ++a) joins = joins && stride_[a][ndim_ - 1] == extents[d] * strides[a][d];
       if (!joins) ++ndim_;
       extent_[ndim_ - 1] = joins ? extent_[ndim_ - 1] * extents[d] : extents[d];
-      for (int a = 0; a < Arrays; ++a) stride_[a][ndim_ - 1] = strides[a][d];
+      for (std::size_t a = 0; a < Arrays; ++a) stride_[a][ndim_ - 1] = strides[a][d];
     }
     if (ndim_ == 0) {
       ndim_ = 1;
       extent_[0] = 1;
-      for (int a = 0; a < Arrays; ++a) stride_[a][0] = 1;
+      for (std::size_t a = 0; a < Arrays; ++a) stride_[a][0] = 1;
     }
   }
 
   int ndim() const { return ndim_; }
   int64 extent(int d) const { return extent_[d]; }
-  int64 stride(int array, int d) const { return stride_[array][d]; }
+  int64 stride(std::size_t array, int d) const { return stride_[array][d]; }
   int64 inner() const { return extent_[ndim_ - 1]; }
-  int64 inner_stride(int array) const { return stride_[array][ndim_ - 1]; }
+  int64 inner_stride(std::size_t array) const { return stride_[array][ndim_ - 1]; }
 
   /// Number of innermost rows.
   int64 outer() const {
@@ -49,7 +50,7 @@ class loop {
     for (int d = ndim_ - 2; d >= 0; --d) {
       const int64 i = row % extent_[d];
       row /= extent_[d];
-      for (int a = 0; a < Arrays; ++a) at[a] += i * stride_[a][d];
+      for (std::size_t a = 0; a < Arrays; ++a) at[a] += i * stride_[a][d];
     }
     return at;
   }
@@ -66,9 +67,9 @@ class loop {
       f(at);
       if (++row == end) return;
       for (int d = ndim_ - 2;; --d) {
-        for (int a = 0; a < Arrays; ++a) at[a] += stride_[a][d];
+        for (std::size_t a = 0; a < Arrays; ++a) at[a] += stride_[a][d];
         if (++index[d] < extent_[d]) break;
-        for (int a = 0; a < Arrays; ++a) at[a] -= extent_[d] * stride_[a][d];
+        for (std::size_t a = 0; a < Arrays; ++a) at[a] -= extent_[d] * stride_[a][d];
         index[d] = 0;
       }
     }
@@ -78,7 +79,7 @@ class loop {
   loop with_last(int d) const {
     loop turned = *this;
     turned.extent_[d] = inner(), turned.extent_[ndim_ - 1] = extent_[d];
-    for (int a = 0; a < Arrays; ++a)
+    for (std::size_t a = 0; a < Arrays; ++a)
       turned.stride_[a][d] = inner_stride(a), turned.stride_[a][ndim_ - 1] = stride_[a][d];
     return turned;
   }
@@ -88,7 +89,7 @@ class loop {
     loop rest = *this;
     for (int d = dimension; d + 1 < ndim_; ++d) {
       rest.extent_[d] = extent_[d + 1];
-      for (int a = 0; a < Arrays; ++a) rest.stride_[a][d] = stride_[a][d + 1];
+      for (std::size_t a = 0; a < Arrays; ++a) rest.stride_[a][d] = stride_[a][d + 1];
     }
     --rest.ndim_;
     return rest;

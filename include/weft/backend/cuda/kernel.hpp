@@ -27,8 +27,8 @@ inline constexpr int pack_size = static_cast<int>(16 / sizeof(T));
 
 /// N neighbours (1, 2, 4, 8 or 16), loaded and stored at once; at most 16 bytes.
 template <class T, int N>
-struct alignas(N * sizeof(T)) pack {
-  T at[N];
+struct alignas(static_cast<std::size_t>(N) * sizeof(T)) pack {
+  T at[static_cast<std::size_t>(N)];
 };
 
 /// Whether all of the pointers can be read 16 bytes at a time. Null counts as one that can.

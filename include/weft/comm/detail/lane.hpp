@@ -38,7 +38,7 @@ class lane final : public waitable {
     if (ticket >= ring) wait(m, ticket - ring);
     source(m).posted = ticket + 1;
     slot& s = at(ticket);
-    s.entries[m].what = what;
+    s.of(m).what = what;
     const std::uint64_t all = (ticket / ring + 1) * members_.size();
     if (s.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == all) start(s, m, ticket);
     return {source(m), ticket};
@@ -66,7 +66,7 @@ class lane final : public waitable {
 
   [[gnu::cold, gnu::noinline]] void abandon(int m, std::uint64_t ticket) noexcept {
     if (done(at(ticket), ticket)) return;
-    const int rank = members_[m];
+    const int rank = rank_of(m);
     hub_.end(rank, text("rank ", rank, " left a collective of group '", name_, "' by an exception."), {});
     hub_.quiesce();
   }
@@ -82,11 +82,11 @@ class lane final : public waitable {
     int m = 0;
     std::string missing;
     for (int k = 0; k < size(); ++k) {
-      if (members_[k] == world_rank && sources_[k].posted > ticket) m = k;
-      if (sources_[k].posted > ticket) continue;
-      missing += text(missing.empty() ? "" : ", ", members_[k]);
+      if (rank_of(k) == world_rank && posted_by(k) > ticket) m = k;
+      if (posted_by(k) > ticket) continue;
+      missing += text(missing.empty() ? "" : ", ", rank_of(k));
     }
-    const call& what = at(ticket).entries[m].what;
+    const call& what = at(ticket).of(m).what;
     return text(describe_operation(what), " of group '", name_, "'", purpose_of(what),
                 ", which still has to be called by rank ", missing);
   }
@@ -97,7 +97,9 @@ class lane final : public waitable {
     std::atomic<std::int64_t> next{0};
   };
   struct alignas(64) slot {
-    explicit slot(int members) : entries(members), moves(members) {}
+    explicit slot(int members) : entries(static_cast<std::size_t>(members)), moves(members) {}
+    entry& of(std::int64_t m) { return entries[static_cast<std::size_t>(m)]; }
+    const entry& of(std::int64_t m) const { return entries[static_cast<std::size_t>(m)]; }
     std::atomic<std::uint64_t> arrived{0};  // calls, over all operations that used the slot
     std::atomic<std::uint64_t> ready{0};    // ticket + 1 of the last operation that all members called
     std::vector<entry> entries;
@@ -116,7 +118,9 @@ class lane final : public waitable {
     std::uint64_t oldest = 0;  // all operations before it are complete
   };
 
-  member& source(int m) { return sources_[m]; }
+  int rank_of(int m) const { return members_[static_cast<std::size_t>(m)]; }  // in the world
+  member& source(int m) { return sources_[static_cast<std::size_t>(m)]; }
+  std::uint64_t posted_by(int m) const { return sources_[static_cast<std::size_t>(m)].posted; }
   slot& at(std::uint64_t ticket) { return *slots_[ticket % ring]; }
   const slot& at(std::uint64_t ticket) const { return *slots_[ticket % ring]; }
   static bool done(const slot& s, std::uint64_t ticket) { return s.complete.load(std::memory_order_seq_cst) > ticket; }
@@ -136,7 +140,7 @@ class lane final : public waitable {
   /// Member m was the last to call: checks the calls against each other and lets the data move. Labels name what a
   /// member that unwinds would free, so comparing them is work, like moving data.
   void start(slot& s, int m, std::uint64_t ticket) {
-    const int rank = members_[m];
+    const int rank = rank_of(m);
     if (!hub_.enter_work(rank)) hub_.leave();
     for (auto& e : s.entries) {
       if (agree(s.entries[0].what, e.what)) continue;
@@ -144,7 +148,7 @@ class lane final : public waitable {
       hub_.leave_work(rank);
       hub_.end_with(problem);
     }
-    s.moves.plan([&](int r) -> const call& { return s.entries[r].what; });
+    s.moves.plan([&](int r) -> const call& { return s.of(r).what; });
     const bool shared = s.moves.work() > at_once;
     // what is done here must look taken: a member may see it ready after it saw it incomplete
     for (auto& e : s.entries) e.next.store(shared ? 0 : s.moves.count(), std::memory_order_relaxed);
@@ -159,12 +163,12 @@ class lane final : public waitable {
   /// Moves pieces until none is left to take; true if it moved any.
   bool work(slot& s, int m, std::uint64_t ticket) {
     if (done(s, ticket) || !can_take(s, ticket)) return false;
-    if (!hub_.enter_work(members_[m])) return false;
+    if (!hub_.enter_work(rank_of(m))) return false;
     std::int64_t moved = 0;
     for (int k = 0; k < size(); ++k) {
       const std::int64_t share = (m + k) % size();
       const std::int64_t begin = first_of(s, share), count = first_of(s, share + 1) - begin;
-      std::atomic<std::int64_t>& next = s.entries[share].next;
+      std::atomic<std::int64_t>& next = s.of(share).next;
       while (next.load(std::memory_order_relaxed) < count && !hub_.ended()) {
         const std::int64_t taken = next.fetch_add(1, std::memory_order_relaxed);
         if (taken >= count) break;
@@ -172,7 +176,7 @@ class lane final : public waitable {
         ++moved;
       }
     }
-    hub_.leave_work(members_[m]);
+    hub_.leave_work(rank_of(m));
     if (moved == 0) return false;
     if (s.moved.fetch_add(moved, std::memory_order_acq_rel) + moved == s.moves.count()) {
       s.complete.store(ticket + 1, std::memory_order_seq_cst);
@@ -199,7 +203,7 @@ class lane final : public waitable {
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     const std::uint32_t bell = bell_.load(std::memory_order_seq_cst);
     if (!done(s, ticket) && !can_take(s, ticket) && !hub_.ended()) {
-      hub_.enter_sleep(members_[m], *this, ticket);
+      hub_.enter_sleep(rank_of(m), *this, ticket);
       sleep_while(bell_, bell, std::memory_order_seq_cst);
       hub_.leave_sleep();
     }
@@ -209,7 +213,7 @@ class lane final : public waitable {
     if (s.ready.load(std::memory_order_seq_cst) <= ticket) return false;
     for (std::int64_t share = 0; share < size(); ++share) {
       const std::int64_t count = first_of(s, share + 1) - first_of(s, share);
-      if (s.entries[share].next.load(std::memory_order_relaxed) < count) return true;
+      if (s.of(share).next.load(std::memory_order_relaxed) < count) return true;
     }
     return false;
   }
@@ -222,7 +226,7 @@ class lane final : public waitable {
     std::string message = text("The ranks of group '", name_, "' disagree on their ", pair ? "exchange" : "collective",
                                " number ", ticket, ":");
     for (int m = 0; m < size(); ++m)  // members are named by their ranks in the world
-      message += text(m == 0 ? " rank " : "; rank ", members_[m], " calls ", describe(s.entries[m].what));
+      message += text(m == 0 ? " rank " : "; rank ", rank_of(m), " calls ", describe(s.of(m).what));
     message += pair ? ". A send and the recv it meets must have the same size."
                     : ". Every rank of a group has to call the same collectives in the same order.";
     return message;

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <vector>
 
 #include "weft/comm/detail/call.hpp"
 #include "weft/comm/detail/copy.hpp"
@@ -21,15 +21,15 @@ class pieces {
   static constexpr std::int64_t large = 32 << 20;  // bytes of work that exceed most shared caches
 
   explicit pieces(int ranks)
-      : ranks_(ranks), in_(std::make_unique<const std::byte*[]>(ranks)), out_(std::make_unique<std::byte*[]>(ranks)) {}
+      : ranks_(ranks), in_(static_cast<std::size_t>(ranks)), out_(static_cast<std::size_t>(ranks)) {}
 
   /// `calls(r)` is the call of rank r; all agree.
   template <class Calls>
   void plan(const Calls& calls) {
     what_ = calls(0);
     for (int r = 0; r < ranks_; ++r) {
-      in_[r] = static_cast<const std::byte*>(calls(r).in);
-      out_[r] = static_cast<std::byte*>(calls(r).out);
+      in_.data()[r] = static_cast<const std::byte*>(calls(r).in);
+      out_.data()[r] = static_cast<std::byte*>(calls(r).out);
     }
     const verb v = what_.operation;
     const bool by_rank =
@@ -42,7 +42,7 @@ class pieces {
     count_ = a_row_ * (by_rank ? ranks_ : 1);
     work_ = bytes * ranks_ * (by_rank ? ranks_ : 1);
     bool in_place = false;  // then outputs are in the cache, having been read
-    for (int r = 0; r < ranks_; ++r) in_place = in_place || in_[r] == out_[r];
+    for (std::size_t r = 0; r < in_.size(); ++r) in_place = in_place || in_[r] == out_[r];
     around_cache_ = work_ > large && !(in_place && v == verb::all_reduce);
   }
 
@@ -59,35 +59,36 @@ class pieces {
     const std::int64_t row = piece / a_row_, from = piece % a_row_ * step_;
     const std::int64_t count = what_.count - from < step_ ? what_.count - from : step_;
     const std::int64_t width = what_.width(), offset = row * what_.count * width, at = from * width;
+    const std::byte* const* in = in_.data();
+    std::byte* const* out = out_.data();
     switch (what_.operation) {
       case verb::all_reduce:
-        return fold(what_.type, what_.how, {in_.get(), ranks_, at, out_.get(), ranks_, at, count, around_cache_});
+        return fold(what_.type, what_.how, {in, ranks_, at, out, ranks_, at, count, around_cache_});
       case verb::reduce_scatter:
-        return fold(what_.type, what_.how,
-                    {in_.get(), ranks_, offset + at, out_.get() + row, 1, at, count, around_cache_});
+        return fold(what_.type, what_.how, {in, ranks_, offset + at, out + row, 1, at, count, around_cache_});
       case verb::all_gather:
       case verb::split:
-        for (int r = 0; r < ranks_; ++r) copy(out_[r] + offset + at, in_[row] + at, count, around_cache_);
+        for (int r = 0; r < ranks_; ++r) copy(out[r] + offset + at, in[row] + at, count, around_cache_);
         return;
       case verb::all_to_all:
         for (int r = 0; r < ranks_; ++r) {
-          copy(out_[r] + offset + at, in_[row] + r * what_.count + at, count, around_cache_);
+          copy(out[r] + offset + at, in[row] + r * what_.count + at, count, around_cache_);
         }
         return;
       case verb::broadcast:
-        for (int r = 0; r < ranks_; ++r) copy(out_[r] + at, in_[what_.root] + at, count, around_cache_);
+        for (int r = 0; r < ranks_; ++r) copy(out[r] + at, in[what_.root] + at, count, around_cache_);
         return;
       case verb::send:
       case verb::recv:
-        return copy(out_[1] + at, in_[0] + at, count, around_cache_);
+        return copy(out[1] + at, in[0] + at, count, around_cache_);
       case verb::barrier:
         return;
     }
   }
 
   int ranks_;
-  std::unique_ptr<const std::byte*[]> in_;
-  std::unique_ptr<std::byte*[]> out_;
+  std::vector<const std::byte*> in_;
+  std::vector<std::byte*> out_;
   call what_;
   std::int64_t step_ = 1, a_row_ = 0, count_ = 0, work_ = 0;
   bool around_cache_ = false;

@@ -98,7 +98,8 @@ inline void pack_along(const typename Units::source* from, std::int64_t across, 
       const std::int64_t rows = i >= count ? 0 : count - i < full ? count - i : full;
       const std::int64_t k_left = k - u * Units::values;
       if (rows == full && k_left >= lanes * Units::values)
-        pack_square<Units, Width>(at, across, to + u * Width + i, std::make_index_sequence<full>(),
+        pack_square<Units, Width>(at, across, to + u * Width + i,
+                                  std::make_index_sequence<static_cast<std::size_t>(full)>(),
                                   std::make_index_sequence<lanes>());
       else
         pack_edge<Units>(at, across, rows, units - u < lanes ? units - u : lanes, k_left, to + u * Width + i, Width);

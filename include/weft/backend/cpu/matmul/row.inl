@@ -42,7 +42,8 @@ template <int Columns, class T>
 WEFT_INLINE void dots(const accumulate_t<T>* x, const T* b, std::int64_t next, std::int64_t k, accumulate_t<T>* y) {
   using vector = decltype(load(b));
   constexpr int width = static_cast<int>(sizeof(vector) / sizeof(accumulate_t<T>));
-  vector even[Columns] = {}, odd[Columns] = {};
+  constexpr auto columns = static_cast<std::size_t>(Columns);
+  vector even[columns] = {}, odd[columns] = {};
   std::int64_t i = 0;
   for (; i + 2 * width <= k; i += 2 * width) {
     const vector first = load(x + i), second = load(x + i + width);

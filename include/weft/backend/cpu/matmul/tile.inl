@@ -45,10 +45,10 @@ WEFT_INLINE void product_rows(std::int64_t units, const char* a, std::int64_t a_
                               std::index_sequence<Row...>) {
   using vector = typename Step::vector;
   using value = typename Step::value;
-  constexpr int count = sizeof...(Row);
+  constexpr std::size_t count = sizeof...(Row), pointers = (count + 2) / 3;
   vector left[count] = {}, right[count] = {};
-  const char* at[(count + 2) / 3];  // every third row has a pointer; base + 1 and 2 strides are addressing modes
-  for (int i = 0; i < (count + 2) / 3; ++i) at[i] = a + 3 * i * a_row;
+  const char* at[pointers];  // every third row has a pointer; base + 1 and 2 strides are addressing modes
+  for (std::size_t i = 0; i < pointers; ++i) at[i] = a + 3 * static_cast<std::int64_t>(i) * a_row;
   (prefetch(c + static_cast<std::int64_t>(Row) * c_row, 2 * Step::width), ...);
   for (; units > 0; --units) {
     const vector b_left = load(reinterpret_cast<const value*>(b));
@@ -74,7 +74,8 @@ template <class Step, int Rows>
 [[gnu::noinline]] inline void tile(std::int64_t units, const char* a, std::int64_t a_row, std::int64_t a_unit,
                                    const char* b, std::int64_t b_unit, typename Step::value* c, std::int64_t c_row,
                                    bool accumulate) {
-  product_rows<Step>(units, a, a_row, a_unit, b, b_unit, c, c_row, accumulate, std::make_index_sequence<Rows>());
+  product_rows<Step>(units, a, a_row, a_unit, b, b_unit, c, c_row, accumulate,
+                     std::make_index_sequence<static_cast<std::size_t>(Rows)>());
 }
 
 /// c (+)= the first rows x columns of a buffer of accumulators, rounded once.
@@ -99,7 +100,7 @@ template <class Step, class Out>
 inline void block(const cpu::detail::matmul_block<Out>& g) {
   using value = typename Step::value;
   constexpr int height = Step::full, width = 2 * Step::width;
-  alignas(64) value buffer[height * width];
+  alignas(64) value buffer[static_cast<std::size_t>(height * width)];
   for (std::int64_t j = 0; j < g.columns; j += width) {
     const std::int64_t columns = g.columns - j < width ? g.columns - j : width;
     const bool b_apart = columns < width && g.b_tail;
