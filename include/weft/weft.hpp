@@ -28,6 +28,7 @@
 #include <weft/op/rms_norm.hpp>
 #include <weft/op/rope.hpp>
 #include <weft/op/scalar.hpp>
+#include <weft/op/select.hpp>
 #include <weft/op/softmax.hpp>
 #include <weft/op/swiglu.hpp>
 #include <weft/op/to_host.hpp>

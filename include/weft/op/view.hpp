@@ -189,12 +189,14 @@ auto rename(const X& x) {
       static_cast<const value&>(x));
 }
 
-/// The same numbers, as a constant: no gradient goes through. Costs nothing; a parameter, whose memory moves, is
-/// copied.
+/// The same numbers, as a constant: no gradient goes through. Shape and placement as x, any placement, pending sums
+/// too: a gradient of nothing is the dual of each. Costs nothing; a parameter, whose memory moves, is copied, and
+/// asking it for a gradient of its own gives it memory of its own.
 template <any_tensor X>
 X detach(const X& x) {
   value y = x;
   y.slot = {};
+  y.shares_memory = true;
   if (x.slot && x.slot->live) y.data = detail::copy_of<typename X::backend>(*x.ctx, x.held());
   return X(y);
 }
