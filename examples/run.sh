@@ -9,29 +9,42 @@ source "$root/tests/check/install.sh"
 need g++ g++
 need cmake cmake
 need ninja ninja-build
+need flock util-linux
 need /usr/include/CLI/CLI.hpp libcli11-dev
 install_missing
 
+# Several may run at once: one builds while the others wait, and a corpus appears whole, by a rename.
 build="$root/build/example"
 mkdir -p "$build"
 log="$build/build.log"
-echo "== building train_llama"
-if ! { cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_BENCH=OFF \
-  -DWEFT_CUDA=OFF && cmake --build "$build" --target train_llama -j "$(nproc)"; } >"$log" 2>&1; then
+exec 9>"$build/lock"
+if ! flock -n 9; then
+  echo "== waiting for another run.sh that is building"
+  flock 9
+fi
+echo "== building train_llama (minutes the first time; the log is $log)"
+if ! { cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DWEFT_BUILD_TESTS=OFF \
+  -DWEFT_BUILD_BENCH=OFF -DWEFT_CUDA=OFF && cmake --build "$build" --target train_llama -j "$(nproc)"; } 2>&1 |
+  tee "$log" | { grep --line-buffered '^\[[0-9]*/[0-9]*\]' || true; }; then
   cat "$log"
   exit 1
 fi
+exec 9>&-
 
 corpus=("--data" "$root/build/corpus.txt")
 for argument in "$@"; do
   case $argument in --data | --data=*) corpus=() ;; esac
 done
 if [ ${#corpus[@]} != 0 ]; then
+  part=$(mktemp "$root/build/corpus.txt.XXXXXX")
+  trap 'rm -f "$part"' EXIT
   {
     (cd "$root" && find include README.md docs -type f \( -name '*.hpp' -o -name '*.inl' -o -name '*.cuh' -o -name '*.md' \) \
       2>/dev/null || true) | LC_ALL=C sort | sed "s|^|$root/|"
     find /usr/share/common-licenses -type f 2>/dev/null | LC_ALL=C sort  # files only: the links repeat them
-  } | xargs -d '\n' cat >"$root/build/corpus.txt"
+  } | xargs -d '\n' cat >"$part"
+  chmod 644 "$part"
+  mv "$part" "$root/build/corpus.txt"
 fi
 
 exec "$build/examples/train_llama" "${corpus[@]}" "$@"

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Several examples/run.sh at once don't disturb each other: all build, all read a whole corpus, none sees another's half
+# done work. Beside a stand-in for the program, which says how long its text is; the script, CMake and Ninja are the real ones.
+set -uo pipefail
+for tool in cmake ninja flock; do
+  command -v $tool >/dev/null || { echo "skipped: $tool is not here"; exit 77; }
+done
+here=$(mktemp -d)
+trap 'rm -rf "$here"' EXIT
+faults=0
+fault() { echo "FAULT: $*"; faults=$((faults + 1)); }
+
+mkdir -p "$here/tests/check" "$here/examples" "$here/docs"
+cp "$WEFT_SOURCE_DIR/examples/run.sh" "$here/examples/"
+cp "$WEFT_SOURCE_DIR/tests/check/install.sh" "$here/tests/check/"
+cp -r "$WEFT_SOURCE_DIR/include" "$here/"
+echo page >"$here/README.md"
+cat >"$here/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(stand_in LANGUAGES CXX)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/examples")
+add_executable(train_llama program.cpp)
+CMAKE
+cat >"$here/program.cpp" <<'CPP'
+#include <cstdio>
+#include <cstring>
+int main(int argc, char** argv) {  // --data FILE: its length
+  long length = 0;
+  for (int i = 1; i + 1 < argc; ++i)
+    if (std::strcmp(argv[i], "--data") == 0)
+      if (std::FILE* text = std::fopen(argv[i + 1], "rb")) {
+        while (std::fgetc(text) != EOF) ++length;
+        std::fclose(text);
+      }
+  std::printf("length %ld\n", length);
+}
+CPP
+
+for round in first second; do  # nothing is built yet; all is
+  for i in 1 2 3 4 5 6; do
+    bash "$here/examples/run.sh" >"$here/out.$i" 2>&1 &
+    running[i]=$!
+  done
+  for i in 1 2 3 4 5 6; do
+    wait "${running[i]}" || fault "$round round: run $i fails: $(tail -n 3 "$here/out.$i")"
+    tail -n 1 "$here/out.$i"
+  done >"$here/said"
+  cat "$here/said" | grep FAULT && faults=$((faults + 1))
+  [ "$(sort -u "$here/said" | wc -l)" = 1 ] || fault "$round round: the runs read different texts: $(sort "$here/said" | uniq -c)"
+  grep -qE '^length [0-9]{6,}$' "$here/said" || fault "$round round: no run read a text: $(cat "$here/said")"
+done
+grep -q '^== building train_llama' "$here/out.1" || fault "no sign of the build: $(cat "$here/out.1")"
+[ -z "$(find "$here/build" -maxdepth 1 -name 'corpus.txt.*')" ] || fault 'temporary files are left in build/'
+
+echo 'int main() { return nothing; }' >"$here/program.cpp"
+bash "$here/examples/run.sh" >"$here/out" 2>&1 && fault 'a program that does not compile is run'
+grep -q 'nothing' "$here/out" || fault "the compiler's message is not shown: $(cat "$here/out")"
+echo "$faults faults"
+[ "$faults" = 0 ]
