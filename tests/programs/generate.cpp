@@ -427,7 +427,7 @@ class author {
       s.out = x;
       s.out->type = x.type == "double" ? "float" : "double";
       s.text = "cast<" + s.out->type + ">(" + x.name + ")";
-      if (x.type == "double" && !dice_.chance(0.2)) return {};
+      if (x.type == "double" && !dice_.chance(0.4)) return {};
       rounded_ = true;
     }
     return s;
@@ -490,9 +490,9 @@ class author {
       drawn (author::*make)(const std::vector<tensor>&);
     };
     static const choice choices[] = {
-        {16, &author::convert_step},  {10, &author::unary_step}, {3, &author::scale_step},   {12, &author::binary_step},
-        {10, &author::contract_step}, {6, &author::reduce_step}, {4, &author::softmax_step}, {6, &author::norm_step},
-        {3, &author::swiglu_step},    {9, &author::view_step},   {2, &author::dropout_step}, {2, &author::turn_step},
+        {26, &author::convert_step},  {10, &author::unary_step}, {3, &author::scale_step},   {12, &author::binary_step},
+        {10, &author::contract_step}, {6, &author::reduce_step}, {4, &author::softmax_step}, {14, &author::norm_step},
+        {5, &author::swiglu_step},    {9, &author::view_step},   {2, &author::dropout_step}, {2, &author::turn_step},
         {2, &author::embedding_step}};
     int all = 0;
     for (const choice& c : choices) all += c.weight;
