@@ -92,5 +92,19 @@ void initialise(const flat_unit& unit, flat_range range, std::uint64_t seed, T* 
   }
 }
 
+/// Writes those of a parameter's numbers (global, row-major) that lie in `range` to out[0 ...), each rounded to Through
+/// first. Padding stays as it is: zero.
+template <class T, class Through = T, class Numbers>
+void load_region(const flat_region& r, flat_range range, const Numbers& numbers, T* out) {
+  const flat_range part = range.overlap(r);
+  for (std::int64_t i = part.begin; i < part.end; ++i) {
+    const std::int64_t at = global_index(*r.parameter, i - r.begin);
+    if (at < 0) continue;
+    const auto number = static_cast<double>(numbers.data()[at]);
+    const auto rounded = static_cast<Through>(static_cast<accumulate_t<Through>>(number));
+    out[i - range.begin] = static_cast<T>(static_cast<accumulate_t<T>>(rounded));
+  }
+}
+
 }  // namespace detail
 }  // namespace weft

@@ -130,8 +130,30 @@ class parameter_store final : public unit_hooks, weight_source {
     }
   }
 
+  /// Sets the weights: f(record) returns all of a parameter's numbers (a vector or span of them, row-major by
+  /// record.global), of which each rank takes what it holds, for the optimizer and for operators at once. Moments stay
+  /// as they are. Between steps, on the host's backend; nothing moves between ranks. Throws weft::error where f returns
+  /// another count of numbers than the parameter has elements.
+  template <class F>
+  void load_parameters(F&& f) {
+    gathered_.invalidate();
+    for (unit_state& u : units_) {
+      u.gathering.wait();
+      for (const flat_region& r : u.flat.regions) {
+        const auto numbers = f(static_cast<const parameter_record&>(*r.parameter));
+        const std::int64_t count = static_cast<std::int64_t>(numbers.size()), wanted = r.parameter->global.elements();
+        require(count == wanted, "parameter ", r.parameter->name, " has ", wanted, " elements, and ", count,
+                " numbers were given for it");
+        detail::load_region(r, u.optimizer_range, numbers, u.master_weights.template as<master>());
+        if (!shares_master())
+          detail::load_region<compute, master>(r, u.weight_range, numbers, u.weights.template as<compute>());
+      }
+    }
+  }
+
   /// Calls f(stored_parameter) for what this rank keeps of every parameter. Gradients are finished after
-  /// finish_gradients() only. For monitors: it moves nothing.
+  /// finish_gradients() only. For monitors: it moves nothing, and what is written there reaches no operator before the
+  /// next step (load_parameters sets weights).
   template <class F>
   void each_stored(F&& f) {
     for (std::size_t i = 0; i < units_.size(); ++i) {
