@@ -178,3 +178,18 @@ TEST_CASE("a step that is not accepted changes nothing, and the optimizer doesn'
   REQUIRE(again.updates.size() == 1);
   CHECK(again.updates[0].bias1 == doctest::Approx(1 - adamw{}.beta1));
 }
+
+TEST_CASE("a full disk costs the files that it doesn't take, and nothing else") {
+  if (!std::filesystem::exists("/dev/full")) return;
+  const weft_test::temporary_folder folder;
+  for (const char* name : {"metrics.jsonl", "monitor.jsonl", "memory.json"})
+    std::filesystem::create_symlink("/dev/full", folder / name);
+  struct watched : told {
+    std::vector<unit_statistics> statistics(double) override { return {{"only", {}}}; }
+  } work;
+  const auto result = run(work, {.steps = 4, .folder = folder.path(), .watch = {.every = 1}});
+  CHECK(result.lost_files == 3);
+  CHECK(result.loss == doctest::Approx(6));
+  CHECK(work.updates.size() == 4);
+  CHECK(read_file(folder / "trace.json").size() > 10);
+}

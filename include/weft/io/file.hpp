@@ -12,34 +12,80 @@
 
 namespace weft {
 
+/// A file that can't be read or written.
+class file_error : public error {
+ public:
+  using error::error;
+};
+
 using file_handle = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+namespace detail {
+
+/// Says why a file can't be `done`, by `why`, errno as the call that failed left it: the next call may change it.
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_of_file(const std::string& path, const char* done, int why) {
+  const bool writing = std::string_view(done) == "written";
+  const char* const cure = why == ENOSPC                   ? "make space on its disk"
+                           : why == EACCES || why == EROFS ? "check its permissions"
+                           : why == EISDIR                 ? "give a regular file"
+                           : why == ENOENT && writing      ? "make its folder first"
+                                                           : "check the path";
+  throw file_error(text("the file ", path, " can't be ", done, ": ", std::strerror(why), "; ", cure));
+}
+
+}  // namespace detail
 
 /// Throws weft::error naming the file and the system's reason.
 inline file_handle open_file(const std::string& path, const char* mode) {
   file_handle f(std::fopen(path.c_str(), mode), &std::fclose);
-  const char* reason = std::strerror(errno);
-  require(f != nullptr, "the file ", path, " can't be ", *mode == 'r' ? "read" : "written", ": ", reason,
-          "; check the path and its permissions");
+  const int why = errno;
+  if (!f) detail::fail_of_file(path, *mode == 'r' ? "read" : "written", why);
   return f;
 }
+
+/// Appends to an open file, and waits until the system has it. Throws weft::error, naming `path`, when it doesn't.
+inline void write_all(const file_handle& f, const std::string& path, std::string_view content) {
+  const bool written =
+      std::fwrite(content.data(), 1, content.size(), f.get()) == content.size() && std::fflush(f.get()) == 0;
+  const int why = errno;
+  if (!written) detail::fail_of_file(path, "written", why);
+}
+
+namespace detail {
+
+/// Whether `write` wrote its file. One that the disk doesn't take is said on stderr, and costs nothing else.
+template <class F>
+bool written(F&& write) {
+  try {
+    write();
+    return true;
+  } catch (const file_error& e) {
+    std::fprintf(stderr, "weft: %s; the run goes on without it\n", e.what());
+    return false;
+  }
+}
+
+}  // namespace detail
 
 /// All bytes of a file. Throws weft::error when it can't be read, a folder for example.
 inline std::string read_file(const std::string& path) {
   const file_handle f = open_file(path, "rb");
   std::string all;
   char part[1 << 14];
-  while (const std::size_t n = std::fread(part, 1, sizeof part, f.get())) all.append(part, n);
-  if (std::ferror(f.get())) fail("the file ", path, " can't be read: ", std::strerror(errno), "; give a regular file");
+  std::size_t n = 0;
+  int why = 0;
+  do {
+    n = std::fread(part, 1, sizeof part, f.get());
+    why = errno;
+    all.append(part, n);
+  } while (n == sizeof part);
+  if (std::ferror(f.get())) detail::fail_of_file(path, "read", why);
   return all;
 }
 
 /// Replaces a file's content. Throws weft::error when the disk doesn't take it.
 inline void write_file(const std::string& path, std::string_view content) {
-  const file_handle f = open_file(path, "wb");
-  const bool written =
-      std::fwrite(content.data(), 1, content.size(), f.get()) == content.size() && std::fflush(f.get()) == 0;
-  require(written, "the file ", path, " can't be written whole: ", std::strerror(errno),
-          "; check the space left on the disk");
+  write_all(open_file(path, "wb"), path, content);
 }
 
 }  // namespace weft

@@ -8,16 +8,13 @@ namespace weft {
 class json_lines {
  public:
   /// Throws when `folder`/`name` can't be written.
-  json_lines(const std::string& folder, const char* name) : name_(name), file_(open_file(folder + '/' + name, "wb")) {}
+  json_lines(const std::string& folder, const char* name) : path_(folder + '/' + name), file_(open_file(path_, "wb")) {}
 
-  void write(const std::string& json) {
-    const std::string line = json + '\n';
-    require(std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() && std::fflush(file_.get()) == 0,
-            name_, " can't be written: ", std::strerror(errno), "; check the space left on the disk");
-  }
+  /// Throws weft::error that names the file when the disk doesn't take the line.
+  void write(const std::string& json) { write_all(file_, path_, json + '\n'); }
 
  private:
-  const char* name_;
+  std::string path_;
   file_handle file_;
 };
 

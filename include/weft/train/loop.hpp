@@ -23,10 +23,15 @@ inline double gradient_scale(double norm_of_mean, double count, double clip_norm
   return (above ? clip_norm / norm_of_mean : 1.0) / count;
 }
 
-/// monitor.jsonl: a line a unit. The first rank writes.
-inline void write_statistics(std::optional<json_lines>& file, std::int64_t step,
-                             const std::vector<unit_statistics>& units) {
-  for (const unit_statistics& u : units) file->write(statistics_json(step, u));
+/// monitor.jsonl: a line a unit. The first rank writes. Returns how many files were given up: 1 when the disk is full.
+inline int write_statistics(std::optional<json_lines>& file, std::int64_t step,
+                            const std::vector<unit_statistics>& units) {
+  if (!file || written([&] {
+        for (const unit_statistics& u : units) file->write(statistics_json(step, u));
+      }))
+    return 0;
+  file.reset();
+  return 1;
 }
 
 inline std::int64_t highest_peak(context& ctx) {
@@ -81,7 +86,7 @@ inline training_result train_loop(context& ctx, trainable& work, const training&
       r.loss = s.sum / s.count;
       r.gradient_norm = work.gradient_norm() / s.count;
       r.lr = optimizer.lr * plan.schedule(step - 1, plan.steps);
-      if (watched) detail::write_statistics(statistics, step, work.statistics(1 / s.count));
+      if (watched) result.lost_files += detail::write_statistics(statistics, step, work.statistics(1 / s.count));
       if (guard.allows(r, s.count)) {
         const scoped_span update(ctx.spans, "optimizer");
         work.update(
@@ -98,11 +103,13 @@ inline training_result train_loop(context& ctx, trainable& work, const training&
     if (step == plan.steps || (plan.validate_every > 0 && step % plan.validate_every == 0)) validate(step);
     tracer.after(step);
   }
+  if (out) result.lost_files += out->lost_files();
   out.reset();
   result.seconds = std::chrono::duration<double>(clock::now() - start).count();
   if (!folder.empty()) {
-    write_memory_report(ctx, folder + "memory.json", work.scratch_bytes());
-    write_trace(ctx, tracer.log(), tracer.collectives(), folder + "trace.json");
+    const auto lost = [&](auto write) { result.lost_files += !detail::written(write); };
+    lost([&] { write_memory_report(ctx, folder + "memory.json", work.scratch_bytes()); });
+    lost([&] { write_trace(ctx, tracer.log(), tracer.collectives(), folder + "trace.json"); });
   }
   return result;
 }

@@ -23,6 +23,9 @@ class metrics_log {
   metrics_log(const metrics_log&) = delete;
   metrics_log& operator=(const metrics_log&) = delete;
 
+  /// Files that were given up, since the disk didn't take them: 0 or 1.
+  int lost_files() const { return lost_files_; }
+
   void step(const step_report& r) {
     json_writer w;
     w.begin_object()
@@ -55,7 +58,9 @@ class metrics_log {
 
  private:
   void record(const json_writer& w) {
-    if (file_) file_->write(w.text());
+    if (!file_ || detail::written([&] { file_->write(w.text()); })) return;
+    file_.reset();
+    ++lost_files_;
   }
   void line(const std::string& text) {
     if (!print_) return;
@@ -70,6 +75,7 @@ class metrics_log {
   }
 
   bool print_, bar_;
+  int lost_files_ = 0;
   std::optional<json_lines> file_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };

@@ -85,6 +85,7 @@ struct training_result {
   double first_loss = 0, loss = 0;  // of the first and of the last step
   double validation_loss = -1;      // mean over the held-out tokens; -1: none was taken
   double seconds = 0;
+  int lost_files = 0;  // of the run's folder: those that the disk didn't take; on the first rank alone
 };
 
 }  // namespace weft
