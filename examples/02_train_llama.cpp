@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   app.add_option("--lr", s.optimizer.lr, "highest learning rate");
   app.add_option("--warmup", s.plan.schedule.warmup, "steps of linear warm-up; a cosine follows");
   app.add_option("--weight-decay", s.optimizer.weight_decay, "of matrices");
-  app.add_option("--clip", s.optimizer.clip_norm, "highest gradient norm; 0: no clipping");
+  app.add_option("--clip", s.plan.clip_norm, "highest gradient norm; 0: no clipping");
 
   app.option_defaults()->group("Sample");
   app.add_option("--prompt", s.prompt, "what the sample begins with");

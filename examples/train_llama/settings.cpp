@@ -91,7 +91,7 @@ void resolve(settings& s) {
           " ranks; choose a multiple of ", parts);
   require(s.optimizer.lr > 0, "the learning rate is above 0, not ", s.optimizer.lr);
   require(s.plan.schedule.warmup >= 0, "the warm-up takes 0 steps or more, not ", s.plan.schedule.warmup);
-  require(s.optimizer.clip_norm >= 0, "the gradient norm is clipped at 0 (off) or above, not ", s.optimizer.clip_norm);
+  require(s.plan.clip_norm >= 0, "the gradient norm is clipped at 0 (off) or above, not ", s.plan.clip_norm);
   require(s.held_out >= 0 && s.held_out < 1, "the held-out share is from 0 to below 1, not ", s.held_out);
   weft::check(s.sample);
 
@@ -120,7 +120,7 @@ std::string to_json(const settings& s) {
       put("seq", s.plan.seq);
   put("lr", s.optimizer.lr), put("warmup", s.plan.schedule.warmup), put("lr_floor", s.plan.schedule.floor);
   put("beta1", s.optimizer.beta1), put("beta2", s.optimizer.beta2), put("eps", s.optimizer.eps);
-  put("weight_decay", s.optimizer.weight_decay), put("clip", s.optimizer.clip_norm);
+  put("weight_decay", s.optimizer.weight_decay), put("clip", s.plan.clip_norm);
   put("data", s.data), put("held_out", s.held_out), put("validate_every", s.plan.validate_every);
   put("watch_every", s.plan.watch.every), put("on_non_finite", s.on_non_finite);
   put("spike", s.plan.watch.spike_deviations);

@@ -23,6 +23,7 @@ struct settings {
   weft::warmup_cosine schedule;
   std::int64_t batch, seq, vocab;
   int steps;
+  double clip_norm;
   std::uint64_t seed;
 
   explicit settings(const numbers& reference) {
@@ -31,12 +32,9 @@ struct settings {
     batch = whole("batch"), seq = whole("seq"), vocab = whole("vocab"), steps = static_cast<int>(whole("steps"));
     seed = static_cast<std::uint64_t>(whole("seed"));
     schedule = {.warmup = static_cast<int>(whole("warmup")), .floor = c("floor")};
-    optimizer = {.lr = c("lr"),
-                 .beta1 = c("beta1"),
-                 .beta2 = c("beta2"),
-                 .eps = c("adam_eps"),
-                 .weight_decay = c("decay"),
-                 .clip_norm = c("clip")};
+    optimizer = {
+        .lr = c("lr"), .beta1 = c("beta1"), .beta2 = c("beta2"), .eps = c("adam_eps"), .weight_decay = c("decay")};
+    clip_norm = c("clip");
   }
 };
 
@@ -112,7 +110,7 @@ numbers replay(const weft::degrees& degrees, const Config& config, const setting
                 const double norm = store.gradient_norm() / count;
                 if (step == 1) collect("gradient ", out, true, 1 / count);
                 const double rate = s.optimizer.lr * s.schedule(step - 1, s.steps);
-                store.step(s.optimizer.at(step, rate, detail::gradient_scale(norm, count, s.optimizer.clip_norm)));
+                store.step(s.optimizer.at(step, rate, detail::gradient_scale(norm, count, s.clip_norm)));
                 const std::lock_guard guard(lock);
                 if (ctx.is_first()) out["losses"].push_back(loss), out["norms"].push_back(norm);
               }

@@ -39,7 +39,7 @@ training_result run(told& work, training plan, const adamw& optimizer = {}) {
 
 TEST_CASE("the mean is over the global count, and clipping is by the norm of the mean") {
   told work;  // gradients: sums of norm 8 over 4 tokens, so a mean of norm 2
-  const auto result = run(work, {.steps = 4, .schedule = {.warmup = 2}}, {.lr = 0.1, .clip_norm = 1});
+  const auto result = run(work, {.steps = 4, .schedule = {.warmup = 2}, .clip_norm = 1}, {.lr = 0.1});
   CHECK(result.first_loss == doctest::Approx(9));
   CHECK(result.loss == doctest::Approx(6));
   CHECK(result.validation_loss == doctest::Approx(1.5));

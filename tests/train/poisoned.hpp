@@ -77,6 +77,7 @@ training plan_of(std::int64_t steps, monitoring watch) {
           .batch = 8,
           .micro_batches = 2,
           .schedule = {.floor = 1},
+          .clip_norm = 0,
           .validation_sequences = 0,
           .print = false,
           .watch = watch};
@@ -126,7 +127,7 @@ ended run_poisoned(const degrees& ranks, std::int64_t steps, std::int64_t from, 
   try {
     launch<S>(ranks, [&](context& ctx) {
       Model model(ctx, config);
-      trainer t(ctx, model, {.lr = 1e-2, .weight_decay = 0, .clip_norm = 0});
+      trainer t(ctx, model, {.lr = 1e-2, .weight_decay = 0});
       std::int64_t now = 0;
       using store_type = typename trainer<Model>::store_type;
       poison<store_type> hooks(t.store(), model.registry(), parameter, number, now, from, to,

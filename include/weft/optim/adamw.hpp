@@ -1,5 +1,5 @@
-// AdamW with decoupled weight decay (Loshchilov & Hutter 2019). Invariant: it takes only gradients with nothing
-// pending.
+// AdamW with decoupled weight decay (Loshchilov & Hutter 2019). Invariant: neither a weight nor its gradient has a sum
+// pending, and a weight's state is used for no other.
 #pragma once
 
 #include <cmath>
@@ -7,14 +7,13 @@
 #include <weft/backend/concept.hpp>
 #include <weft/comm/context.hpp>
 #include <weft/core/finite.hpp>
+#include <weft/core/refusal.hpp>
 
 namespace weft {
 
-/// Configuration of AdamW. clip_norm: gradients are multiplied by clip_norm / norm where their global norm is above it;
-/// 0 turns that off. PyTorch's clip_grad_norm_ multiplies by clip_norm / (norm + 1e-6), which is smaller by the
-/// relative difference 1e-6 / norm.
+/// Configuration of AdamW. Clipping isn't part of it: see clip_factor.
 struct adamw {
-  double lr = 3e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1, clip_norm = 1.0;
+  double lr = 3e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
 
   friend bool operator==(const adamw&, const adamw&) = default;
 
@@ -37,23 +36,39 @@ inline void check(const adamw& a) {
   number("eps", a.eps, is_finite(a.eps) && a.eps > 0, "a finite number above 0");
   number("weight_decay", a.weight_decay, is_finite(a.weight_decay) && a.weight_decay >= 0,
          "a finite number, at least 0");
-  number("clip_norm", a.clip_norm, a.clip_norm >= 0, "above 0, or 0 for no clipping");
+}
+
+/// What gradients of this global norm (see gradient_norm) are multiplied by, so that it is clip_norm at most; 0: no
+/// clipping. PyTorch's clip_grad_norm_ multiplies by clip_norm / (norm + 1e-6), which is smaller by the relative
+/// difference 1e-6 / norm.
+inline double clip_factor(double norm, double clip_norm) {
+  return clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1.0;
 }
 
 /// AdamW over a single tensor, for loops of one's own: `adamw_state state; adamw_update(w, w.grad(), state, {.lr =
-/// 1e-2});`
+/// 1e-2});`. It belongs to the weight of its first update. The moments are double for a double weight, else float; for
+/// a 16-bit weight there are master weights in float too, from which the weight is rounded at each step.
 struct adamw_state {
-  array first, second;
+  array weight, first, second, master;
   int steps = 0;
 };
 
-/// Updates w in place on every rank that holds it. The gradient's placement is w's own: a pending sum is refused, since
-/// each rank would then step by its own addend.
+/// Updates w in place on every rank that holds it, by the gradient times `factor` (clip_factor's, the inverse of a loss
+/// scale). Placement: w's own, for the gradient too; a pending sum is refused in both, since each rank would step by
+/// its own addend, or add the whole step to its own. Throws weft::error where state is another weight's, or the
+/// gradient another rank's or of other sizes.
 template <any_tensor W, any_tensor G>
-void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& config) {
-  static_assert(!has_partial<layout_of<G>>,
+void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& config, double factor = 1) {
+  static_assert(floating<typename W::element_type>,
+                "weft: an optimizer moves a weight by fractions: its element type is float, double, bf16 or fp16");
+  static_assert(detail::none<pending_in<layout_of<W>>>,
+                "weft: an optimizer's weight is no pending sum, which would take the whole step on every rank: train "
+                "the tensor that it was converted from, or all_reduce<axis> it once");
+  static_assert(detail::none<pending_in<layout_of<G>>>,
                 "weft: an optimizer takes gradients with nothing pending: all_reduce<axis> or reduce_scatter<dim, "
                 "axis> it first");
+  static_assert(std::same_as<typename W::backend, typename G::backend>,
+                "weft: the gradient lives on another backend than the weight");
   static_assert(std::same_as<dims_of<W>, dims_of<G>>, "weft: the gradient has other dimensions than the tensor");
   static_assert(std::same_as<typename W::element_type, typename G::element_type>,
                 "weft: the gradient has another element type; cast<T>(x) it");
@@ -64,22 +79,42 @@ void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& conf
       cut_alike,
       "weft: the gradient is sharded in another way than the tensor: split<dim, axis> or all_gather<axis> it first");
   using T = typename W::element_type;
-  using Backend = typename W::backend;
-  if constexpr (!has_partial<layout_of<G>> && cut_alike && std::same_as<T, typename G::element_type>) {
+  if constexpr (floating<T> && !has_partial<layout_of<W>> && !has_partial<layout_of<G>> && cut_alike &&
+                std::same_as<T, typename G::element_type>) {
+    using Backend = typename W::backend;
+    using M = accumulate_t<T>;
     check(config);
+    require(detail::is_finite(factor), "AdamW's gradient is multiplied by ", factor, "; the factor has to be finite");
+    require(w.ctx && w.ctx == gradient.ctx, "the weight and its gradient are tensors of two ranks, or were never made");
+    require(w.whole == gradient.whole && w.sizes() == gradient.sizes(), "the gradient has ", gradient.whole.elements(),
+            " elements, ", gradient.local_elements(), " on this rank, and the weight ", w.whole.elements(), " and ",
+            w.local_elements(), ": it is the gradient of another tensor");
     context& ctx = *w.ctx;
-    require(w.local_elements() == gradient.local_elements(), "the gradient has ", gradient.local_elements(),
-            " elements on this rank, the tensor ", w.local_elements());
+    const array& held = w.held();
     auto& queue = ctx.template queue<Backend>();
     if (!state.first) {
-      state.first = ctx.make(dtype_of<T>, w.data.shape, memory::optimizer);
-      state.second = ctx.make(dtype_of<T>, w.data.shape, memory::optimizer);
-      Backend::zero(queue, state.first);
-      Backend::zero(queue, state.second);
+      state.weight = held;
+      for (array* moment : {&state.first, &state.second}) {
+        *moment = ctx.make(dtype_of<M>, held.shape, memory::optimizer);
+        Backend::zero(queue, *moment);
+      }
+      if constexpr (!std::same_as<M, T>) {
+        state.master = ctx.make(dtype_of<M>, held.shape, memory::optimizer);
+        Backend::convert(queue, held.elements(), held.template as<T>(), state.master.template as<M>(), false);
+      }
     }
-    Backend::adamw(queue, config.at(++state.steps, config.lr), w.local_elements(), w.held().template as<T>(),
-                   state.first.template as<T>(), state.second.template as<T>(),
-                   static_cast<const T*>(gradient.held().template as<T>()), static_cast<T*>(nullptr));
+    require(state.weight.data == held.data && state.weight.shape == held.shape,
+            "this adamw_state belongs to another weight: give every weight a state of its own, and a weight that is "
+            "made anew a new one");
+    T* working = held.template as<T>();
+    M* master = nullptr;
+    if constexpr (std::same_as<M, T>)
+      master = std::exchange(working, nullptr);
+    else
+      master = state.master.template as<M>();
+    Backend::adamw(queue, config.at(++state.steps, config.lr, factor), held.elements(), master,
+                   state.first.template as<M>(), state.second.template as<M>(),
+                   static_cast<const T*>(gradient.held().template as<T>()), working);
   }
 }
 

@@ -4,7 +4,9 @@
 
 #include <cmath>
 
-#include <weft/comm/context.hpp>
+#include <weft/core/refusal.hpp>
+#include <weft/nn/unit_observer.hpp>
+#include <weft/op/placed.hpp>
 
 namespace weft {
 
@@ -74,5 +76,29 @@ class gradient_norm_parts {
   std::size_t axes_ = 0, agreed_ = 0;   // over which parameters are sharded: on this rank, on any
   bool has_agreed_ = false;
 };
+
+/// The global norm of gradients that are tensors, for clipping in a loop of one's own: the same number on every rank.
+/// Placement: nothing pending, which is refused; slices' squares are summed over their axes, whole values count once.
+/// All ranks call it with the same gradients. Cost: an all-reduce of a few numbers for each axis that shards one.
+template <any_tensor... Gs>
+requires(sizeof...(Gs) > 0) double gradient_norm(const Gs&... gradients) {
+  static_assert((detail::none<pending_in<layout_of<Gs>>> && ...),
+                "weft: the norm of a pending sum isn't that of its addends: all_reduce<axis> or reduce_scatter<dim, "
+                "axis> the gradient first");
+  static_assert((floating<typename Gs::element_type> && ...), "weft: gradients are of a floating element type");
+  context* const contexts[] = {gradients.ctx...};
+  for (const context* ctx : contexts)
+    require(ctx && ctx == contexts[0], "the gradients are tensors of several ranks, or were never made");
+  gradient_norm_parts parts(*contexts[0]);
+  (([&] {
+     using Backend = typename Gs::backend;
+     const array held = detail::with_padding<Backend>(*contexts[0], gradients.held(), detail::valid_part(gradients));
+     parts.add(Backend::sum_of_squares(contexts[0]->template queue<Backend>(), held.elements(),
+                                       held.template as<typename Gs::element_type>()),
+               detail::cut_axes<layout_of<Gs>>(), nullptr);
+   }()),
+   ...);
+  return std::sqrt(parts.total());
+}
 
 }  // namespace weft

@@ -16,11 +16,9 @@ namespace weft {
 
 namespace detail {
 
-/// What gradients that are sums over `count` tokens are multiplied by: to the mean, and by clip_norm / norm where that
-/// is below 1 (clip_norm 0: no clipping).
+/// What gradients that are sums over `count` tokens are multiplied by: to the mean, and down to clip_norm.
 inline double gradient_scale(double norm_of_mean, double count, double clip_norm) {
-  const bool above = clip_norm > 0 && norm_of_mean > clip_norm;
-  return (above ? clip_norm / norm_of_mean : 1.0) / count;
+  return clip_factor(norm_of_mean, clip_norm) / count;
 }
 
 /// monitor.jsonl: a line a unit. The first rank writes. Returns how many files were given up: 1 when the disk is full.
@@ -89,8 +87,7 @@ inline training_result train_loop(context& ctx, trainable& work, const training&
       if (watched) result.lost_files += detail::write_statistics(statistics, step, work.statistics(1 / s.count));
       if (guard.allows(r, s.count)) {
         const scoped_span update(ctx.spans, "optimizer");
-        work.update(
-            optimizer.at(++updates, r.lr, detail::gradient_scale(r.gradient_norm, s.count, optimizer.clip_norm)));
+        work.update(optimizer.at(++updates, r.lr, detail::gradient_scale(r.gradient_norm, s.count, plan.clip_norm)));
       }
     }
     result.skipped += r.skipped, result.spikes += r.spike, result.zeroed += r.zeroed.total;

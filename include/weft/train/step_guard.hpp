@@ -26,6 +26,7 @@ inline void check(const training& plan) {
           "; it is a number of steps, or 0 (after the last only)");
   require(plan.validation_sequences >= 0, "validation_sequences is ", plan.validation_sequences,
           "; it is a number of sequences, or 0 (no validation)");
+  require(plan.clip_norm >= 0, "clip_norm is ", plan.clip_norm, "; it has to be above 0, or 0 (no clipping)");
   check(plan.schedule);
   check(plan.watch);
 }

@@ -1,0 +1,120 @@
+// AdamW over single tensors: its numbers, whose state is whose, and the global norm that gradients are clipped by.
+#include <cmath>
+
+#include <doctest/doctest.h>
+
+#include <weft/weft.hpp>
+
+using namespace weft;
+
+namespace {
+
+double number(std::int64_t i) { return double(i * 7 % 5) - 1.75; }
+
+// Step t of one weight, in the words of the paper.
+struct plain_adamw {
+  double m = 0, v = 0;
+  double operator()(double w, double g, int t, const adamw& a) {
+    m = a.beta1 * m + (1 - a.beta1) * g;
+    v = a.beta2 * v + (1 - a.beta2) * g * g;
+    const double first = m / (1 - std::pow(a.beta1, t)), second = v / (1 - std::pow(a.beta2, t));
+    return w - a.lr * (first / (std::sqrt(second) + a.eps) + a.weight_decay * w);
+  }
+};
+
+template <class T>
+using row = tensor<T, dims<hidden>>;
+
+}  // namespace
+
+TEST_CASE("three steps are those of the paper; a 16-bit weight is rounded from master weights") {
+  launch<strategy<mesh<>, self>>({}, [](context& ctx) {
+    const adamw config{.lr = 1e-3, .weight_decay = 0.1};
+    const auto check = [&]<class T>(T, double tolerance) {
+      auto w = generate<row<T>>(ctx, {6}, number);
+      std::vector<plain_adamw> plain(6);
+      std::vector<double> wanted;
+      for (const T x : on_host(w)) wanted.push_back(double(x));
+      adamw_state state;
+      for (int t = 1; t <= 3; ++t) {
+        const auto g = generate<row<T>>(ctx, {6}, [&](std::int64_t i) { return number(i + t); });
+        const auto slopes = on_host(g);
+        adamw_update(w, g, state, config, 0.5);
+        for (std::size_t i = 0; i < 6; ++i) {
+          wanted[i] = plain[i](wanted[i], 0.5 * double(slopes[i]), t, config);
+          const double now = double(on_host(w)[i]);
+          require(std::abs(now - wanted[i]) <= tolerance * std::abs(wanted[i]), "step ", t, ": weight ", i, " is ", now,
+                  ", not ", wanted[i]);
+        }
+      }
+      require(state.first.type == dtype_of<accumulate_t<T>> && state.second.type == state.first.type,
+              "the moments are rounded to 16 bits");
+    };
+    check(double{}, 1e-14);
+    check(float{}, 1e-6);
+    check(bf16{}, 1.0 / 256);  // half of its last place; steps of 1e-3 would be lost without master weights
+    check(fp16{}, 1.0 / 2048);
+  });
+}
+
+TEST_CASE("small steps add up in a bf16 weight") {
+  launch<strategy<mesh<>, self>>({}, [](context& ctx) {
+    auto w = ones<row<bf16>>(ctx, {1});
+    const auto g = ones<row<bf16>>(ctx, {1});
+    adamw_state state;
+    for (int t = 0; t < 100; ++t) adamw_update(w, g, state, {.lr = 1e-3, .weight_decay = 0});  // bf16(1 - 1e-3) is 1
+    require(std::abs(double(item(sum(w))) - 0.9) < 0.004, "the weight is ", double(item(sum(w))), ", not 0.9");
+  });
+}
+
+TEST_CASE("a state belongs to one weight, a gradient to its weight") {
+  launch<strategy<mesh<>, self>>({}, [](context& ctx) {
+    auto w = ones<row<float>>(ctx, {4}), same_size = ones<row<float>>(ctx, {4}), longer = ones<row<float>>(ctx, {8});
+    const auto g = ones<row<float>>(ctx, {4}), g8 = ones<row<float>>(ctx, {8});
+    adamw_state state;
+    adamw_update(w, g, state, {});
+    const auto others = doctest::Contains("this adamw_state belongs to another weight");
+    CHECK_THROWS_WITH_AS(adamw_update(longer, g8, state, {}), others, error);
+    CHECK_THROWS_WITH_AS(adamw_update(same_size, g, state, {}), others, error);
+    CHECK_THROWS_WITH_AS(adamw_update(w, g8, state, {}), doctest::Contains("it is the gradient of another tensor"),
+                         error);
+    CHECK_THROWS_WITH_AS(adamw_update(w, g, state, {}, std::nan("")), doctest::Contains("the factor has to be finite"),
+                         error);
+    CHECK(state.steps == 1);
+    auto moved = std::move(w);
+    adamw_update(moved, g, state, {});  // the same weight
+    CHECK(state.steps == 2);
+    row<float> never;
+    adamw_state fresh;
+    CHECK_THROWS_WITH_AS(adamw_update(never, g, fresh, {}), doctest::Contains("were never made"), error);
+  });
+}
+
+TEST_CASE("the gradient norm is the whole gradients', however they are placed") {
+  double wanted = 0;
+  for (std::int64_t i = 0; i < 5 * 7; ++i) wanted += number(i) * number(i);
+  for (std::int64_t i = 0; i < 3; ++i) wanted += 4 * number(i) * number(i);
+  wanted = std::sqrt(wanted);
+  for (const degrees ranks : {degrees{}, degrees{.dp = 2}, degrees{.tp = 3}, degrees{.dp = 2, .tp = 4}})
+    launch<strategy<mesh<dp, tp>>>(ranks, [&](context& ctx) {
+      const auto check = [&]<class X>(std::type_identity<X>) {
+        const auto g = generate<X>(ctx, {5, 7}, number);
+        const auto held = detail::valid_part(g);
+        for (std::int64_t i = 0; i < g.local_elements(); ++i)  // padding is nobody's
+          if (i % g.sizes()[1] >= held[1] || i / g.sizes()[1] >= held[0]) g.local_share()[i] = std::nan("");
+        const auto bias = generate<tensor<float, dims<hidden>>>(ctx, {3}, [](std::int64_t i) { return 2 * number(i); });
+        const double norm = gradient_norm(g, bias);
+        require(std::abs(norm - wanted) < 1e-5 * wanted, "the norm is ", norm, ", not ", wanted);
+      };
+      using d = dims<ffn, hidden>;
+      check(std::type_identity<tensor<double, d>>{});
+      check(std::type_identity<tensor<float, d, replicate<tp>>>{});
+      check(std::type_identity<tensor<double, d, shard<ffn, tp>>>{});
+      check(std::type_identity<tensor<double, d, shard<hidden, dp>, replicate<tp>>>{});
+      check(std::type_identity<tensor<double, d, shard<ffn, dp>, shard<hidden, tp>>>{});
+      check(std::type_identity<tensor<double, d, shard<hidden, dp, tp>>>{});
+    });
+  CHECK(clip_factor(4, 1) == 0.25);
+  CHECK(clip_factor(0.5, 1) == 1);
+  CHECK(clip_factor(4, 0) == 1);
+}
