@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -31,6 +32,12 @@ TEST_CASE("numbers keep their sign and their full width") {
   CHECK(message(0u) == "0");
   CHECK(message(18446744073709551615ull) == "18446744073709551615");
   CHECK(message(std::int64_t(-9223372036854775807) - 1) == "-9223372036854775808");
+}
+
+TEST_CASE("small, large and odd real numbers are printed as they are") {
+  CHECK(weft::detail::text(-1e-9) == "-1e-09");
+  CHECK(weft::detail::text(0.1, " ", -2.0, " ", 1e30, " ", 0.95f) == "0.1 -2 1e+30 0.95");
+  CHECK(weft::detail::text(std::numeric_limits<double>::infinity()) == "inf");
 }
 
 TEST_CASE("fail throws without a condition, also with one part or none") {

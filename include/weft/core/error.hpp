@@ -4,6 +4,7 @@
 #include <weft/core/requirements.hpp>
 
 #include <cstddef>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -47,7 +48,11 @@ struct message_part {
   if (part.kind == message_part::text) to += part.characters;
   if (part.kind == message_part::whole) to += std::to_string(part.signed_number);
   if (part.kind == message_part::natural) to += std::to_string(part.unsigned_number);
-  if (part.kind == message_part::real) to += std::to_string(part.real_number);
+  if (part.kind == message_part::real) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%.6g", part.real_number);  // std::to_string makes -1e-9 -0.000000
+    to += digits;
+  }
 }
 [[gnu::cold, gnu::noinline]] inline std::string join(const message_part* parts, std::size_t count) {
   std::string message;
