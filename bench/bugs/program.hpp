@@ -32,7 +32,7 @@ int run(const degrees& ranks, F program) {
   std::vector<double> numbers(static_cast<std::size_t>(ranks.product()));
   try {
     launch<strategy<Mesh>>(ranks, [&](context& ctx) {
-      numbers[static_cast<std::size_t>(ctx.rank())] = double(*program(ctx).local_data());
+      numbers[static_cast<std::size_t>(ctx.rank())] = double(item(program(ctx)));
     });
   } catch (const error& e) {
     std::string says;

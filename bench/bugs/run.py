@@ -256,7 +256,7 @@ def main():
     options.add_argument("--python", help="the interpreter of an environment that has the peers")
     options.add_argument("--only", nargs="*", choices=list(LIBRARIES))
     options.add_argument("--fault", nargs="*", choices=[fault["name"] for fault in FAULTS])
-    options.add_argument("--repeat", type=int, default=3, help="times that a refused program is run; the median counts")
+    options.add_argument("--repeat", type=int, default=1, help="times that a refused program is run; the median counts")
     options.add_argument("--tables", action="store_true")
     options.add_argument("--check", action="store_true")
     options = options.parse_args()
