@@ -7,7 +7,7 @@
 #   - a header that includes no other of the library includes core/requirements.hpp, if it is there.
 # Prints one line per fault, as file:line: sentence, and exits with 1 if there is one.
 set -euo pipefail
-order='core policy tensor comm backend autograd op nn optim parallel plan io train'
+order='core policy tensor comm backend autograd op nn optim parallel plan io train testing'
 heavy='iostream ranges format regex'
 heavy_from='io'
 max_lines=400
