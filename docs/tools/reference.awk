@@ -18,6 +18,7 @@ function title(s,   t) {
   sub(/ : .*/, "", t); sub(/ final$/, "", t); sub(/.*[ *&]/, "", t); return t
 }
 function emit(   s, t) {
+  gsub(/\]\(/, "] (", doc)  # a lambda is no link
   s = signature(declaration)
   t = title(s)
   if (t == "" || t ~ /^WEFT_DETAIL/) { doc = ""; declaration = ""; return }

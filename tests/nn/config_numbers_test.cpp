@@ -29,8 +29,7 @@ TEST_CASE("llama: bases, epsilons and deviations") {
     refuses([&] { llama_config{.init_stddev = bad}.resolved(); }, "init_stddev is ");
     refuses([&] { gpt2_config{.init_stddev = bad}.resolved(); }, "init_stddev is ");
   }
-  refuses([] { llama_config{.rope_theta = 0}.resolved(); },
-          "rope_theta is 0; it has to be a finite number above 0");
+  refuses([] { llama_config{.rope_theta = 0}.resolved(); }, "rope_theta is 0; it has to be a finite number above 0");
   CHECK_NOTHROW(llama_config{.init_stddev = 0}.resolved());
   refuses([] { gpt2_config{.dropout = not_a_number}.resolved(); }, "a dropout rate is from 0 to below 1");
 }
