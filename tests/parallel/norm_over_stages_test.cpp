@@ -24,6 +24,8 @@ std::vector<double> norms(const degrees& ranks, Add&& add) {
     parameter_store<cpu_backend, fp32> store(ctx, registry, config_of<typename S::sharding>());
     for (int step = 0; step < 2; ++step) {
       store.begin_step(1);
+      store.end_micro_batch();
+      store.finish_gradients();
       store.each_stored([](const stored_parameter& p) {
         for (std::int64_t i = 0; i < p.gradient.elements(); ++i) p.gradient.as<float>()[i] = 2;
       });

@@ -29,7 +29,7 @@ class tape {
   /// `records`: where its entries lie; null: on the heap. For a tape that is made anew again and again.
   /// within: the tape of the function around, whose values may be used in this one, since it is carried back later.
   explicit tape(pool* records = nullptr, const tape* within = nullptr)
-      : nodes_(pool_allocator<tape_node>(records)), within_(within) {}
+      : nodes_(pool_allocator<tape_node>(records)), entered_(pool_allocator<entered>(records)), within_(within) {}
 
   tape_node& push() {
     require_whole();
@@ -37,6 +37,16 @@ class tape {
   }
   std::size_t size() const { return nodes_.size(); }
   void set_within(const tape* around) { within_ = around; }
+
+  /// Something that a backward is inside of between two of its entries, and has to be told when it ends with an error.
+  struct entered {
+    void (*abandon)(context& ctx, void* who, int which, backward_part part);
+    void* who;
+    int which;
+    backward_part part;
+  };
+  void enter(const entered& e) { entered_.push_back(e); }
+  void leave() { entered_.pop_back(); }
 
   /// Carries back every gradient that is pending on the outputs, last entry first, and forgets the entries, also when
   /// one of them throws.
@@ -57,7 +67,7 @@ class tape {
   void backward_inputs(context& ctx) {
     require_whole();
     const recording off(ctx, nullptr);
-    emptying when_thrown{*this};
+    emptying when_thrown{ctx, *this};
     std::size_t kept = nodes_.size();  // kept entries gather at the end
     for (std::size_t i = nodes_.size(); i-- > 0;) {
       tape_node node = std::move(nodes_[i]);
@@ -101,9 +111,16 @@ class tape {
 
  private:
   struct emptying {
+    context& ctx;
     tape& of;
     bool armed = true;
+    std::string_view unit = ctx.unit;
     ~emptying() {
+      ctx.unit = unit;
+      for (; !of.entered_.empty(); of.entered_.pop_back()) {
+        const entered& e = of.entered_.back();
+        e.abandon(ctx, e.who, e.which, e.part);
+      }
       if (armed) of.clear();
     }
   };
@@ -114,7 +131,7 @@ class tape {
   }
   void carry_back(context& ctx) {
     const recording off(ctx, nullptr);
-    const emptying at_the_end{*this};
+    const emptying at_the_end{ctx, *this};
     while (!nodes_.empty()) {
       tape_node node = std::move(nodes_.back());
       nodes_.pop_back();
@@ -130,6 +147,7 @@ class tape {
             "recorded or carried back");
   }
   std::vector<tape_node, pool_allocator<tape_node>> nodes_;
+  std::vector<entered, pool_allocator<entered>> entered_;
   const tape* within_;
   bool half_done_ = false;
   static std::uint64_t fresh() {

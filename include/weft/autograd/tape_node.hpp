@@ -26,7 +26,7 @@ enum class backward_part : std::uint8_t { all, inputs, weights };
 namespace detail {
 [[gnu::noinline]] inline const array& read_again(weight_place& place) {
   if (!place.at.data && place.source) place.source->gather_again(place.unit);
-  if (!place.at.data) fail_not_at_hand();
+  if (!place.at.data) fail_not_gathered(place);
   return place.at;
 }
 }  // namespace detail
@@ -72,7 +72,9 @@ class tape_node {
   }
   /// The part of the backward that the vjp is called for, and the tape that calls it.
   backward_part part() const { return part_; }
-  const class tape* on() const { return on_; }
+  class tape* on() const {
+    return on_;
+  }
   ref<slot> output;
   const array& output_gradient() const { return output->gradient; }
 
@@ -105,7 +107,7 @@ class tape_node {
   item saved_[max_saved];
   std::int8_t input_count_ = 0, saved_count_ = 0;
   backward_part part_ = backward_part::all;
-  const class tape* on_ = nullptr;
+  class tape* on_ = nullptr;
   alignas(8) std::byte attributes_[attribute_bytes];
 };
 

@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <weft/autograd/tape.hpp>
-#include <weft/nn/unit_observer.hpp>
+#include <weft/nn/unit.hpp>
 #include <weft/op/placed.hpp>
 
 namespace weft {
@@ -78,6 +77,7 @@ class parameter_registry {
     w.data.type = dtype_of<typename W::element_type>;
     r.live = ref<weight_place>(new weight_place);
     r.live->at = w.data;
+    r.live->name = r.name;
     r.live->unit = static_cast<int>(units_.size()) - 1;
     w.requires_grad();
     w.slot->live = r.live;
@@ -96,70 +96,5 @@ class parameter_registry {
   std::deque<parameter_unit> units_;
   std::vector<axis_id> stages_;
 };
-
-/// What happens around a unit's use. A parameter store implements it; a model calls it through `in_unit`. A backward in
-/// two parts calls the last two once a part.
-class unit_hooks {
- public:
-  virtual ~unit_hooks() = default;
-  virtual void before_forward(int unit, bool recorded) = 0;
-  virtual void after_forward(int unit) = 0;
-  virtual void before_backward(int unit, backward_part part) = 0;
-  virtual void after_backward(int unit, backward_part part) = 0;
-  /// What errors and traces call it; empty where the hooks don't know. Lives as long as they.
-  virtual std::string_view unit_name(int) const { return {}; }
-};
-
-/// y = f(x) with the unit's parameters at hand, in the forward and, where it is recorded, in the backward. f reads the
-/// parameters of `unit` (a number that begin_unit returned) and of no other, but for a unit whose in_unit is within.
-/// Shape and placement: f's.
-template <class F, any_tensor X>
-auto in_unit(context& ctx, unit_hooks& hooks, int unit, F&& f, const X& x) {
-  struct boundary {
-    unit_hooks* hooks;
-    int unit;
-    std::string_view around;  // the unit that this one is within, if any
-  };
-  const boundary here{&hooks, unit, ctx.unit};
-  if (ctx.spans) ctx.spans->begin("forward " + ctx.spans->unit_name(unit));
-  hooks.before_forward(unit, ctx.tape != nullptr);
-  const scoped_value<std::string_view> inside(ctx.unit, hooks.unit_name(unit));
-  if (ctx.tape) {
-    tape_node& enter = ctx.tape->push();
-    enter.name = "unit begins";
-    enter.in_every_part = true;
-    enter.set(here);
-    if (ctx.observer) enter.add_input(x);
-    enter.vjp = [](context& c, tape_node& node) {
-      const auto b = node.get<boundary>();
-      if (c.observer) c.observer->backward_ends(b.unit, detail::pending_gradient(node.input(0)));
-      b.hooks->after_backward(b.unit, node.part());
-      c.unit = b.around;
-      if (c.spans) c.spans->end();
-    };
-  }
-  if (ctx.observer) ctx.observer->forward_begins(unit, x);
-  auto y = f(x);
-  if (ctx.observer) ctx.observer->forward_ends(unit, y, detail::cut_axes<layout_of<decltype(y)>>(), detail::placed(y));
-  if (ctx.tape) {
-    tape_node& leave = ctx.tape->push();
-    leave.name = "unit ends";
-    leave.in_every_part = true;
-    leave.set(here);
-    if (ctx.observer) leave.add_input(y);
-    leave.vjp = [](context& c, tape_node& node) {
-      const auto b = node.get<boundary>();
-      if (c.spans)
-        c.spans->begin((node.part() == backward_part::weights ? "weight gradients " : "backward ") +
-                       c.spans->unit_name(b.unit));
-      b.hooks->before_backward(b.unit, node.part());
-      c.unit = b.hooks->unit_name(b.unit);
-      if (c.observer) c.observer->backward_begins(b.unit, detail::pending_gradient(node.input(0)));
-    };
-  }
-  hooks.after_forward(unit);
-  if (ctx.spans) ctx.spans->end();
-  return y;
-}
 
 }  // namespace weft

@@ -11,6 +11,8 @@ namespace weft {
 struct flat_region {
   parameter_record* parameter;
   std::int64_t begin, count;
+  ref<weft::slot> slot;  // the parameter's
+  ref<weight_place> live;
 };
 
 /// A range of the flat buffer, in elements.
@@ -32,7 +34,7 @@ struct flat_unit {
     constexpr std::int64_t alignment = 16;
     for (parameter_record& p : unit.parameters) {
       const std::int64_t n = p.local.elements();
-      regions.push_back({&p, size, n});
+      regions.push_back({&p, size, n, p.slot, p.live});
       size += (n + alignment - 1) / alignment * alignment;
     }
     const std::int64_t whole = alignment * parts;

@@ -28,11 +28,9 @@ class weight_buffers {
   void prefetch(int unit, std::string_view name, axis_group& group, const array& share) {
     start(unit, name, group, share, false);
   }
-  /// True when nobody else uses it any more.
-  bool release(int unit) {
+  void release(int unit) {
     for (buffer& b : buffers_)
-      if (b.unit == unit) return --b.users == 0;
-    return false;
+      if (b.unit == unit) --b.users;
   }
   /// Forgets what is gathered: the shares are about to change.
   void invalidate() {

@@ -2,6 +2,7 @@
 // Invariant: operators' code below the placement types works on values alone, so it is compiled once an element type.
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include <weft/core/tags.hpp>
@@ -58,9 +59,21 @@ struct weight_place {
   array at;  // without memory: not gathered
   weight_source* source = nullptr;
   int unit = -1;
+  std::string name;
 
   void end() { delete this; }
 };
+
+namespace detail {
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_not_gathered(const weight_place& place) {
+  if (!place.source)
+    fail("parameter ", place.name,
+         " has no memory: make a parameter store for its model (a trainer makes one), and keep that as long as the model "
+         "is used");
+  fail("parameter ", place.name,
+       " is read outside of its unit: read it inside in_unit(...), where its sharding policy has gathered it");
+}
+}  // namespace detail
 
 /// Where the gradient of one differentiable value collects.
 struct slot {
@@ -103,15 +116,6 @@ struct slot {
   }
 };
 
-namespace detail {
-[[noreturn, gnu::cold, gnu::noinline]] inline void fail_not_at_hand() {
-  fail(
-      "a parameter is read while its memory is not at hand: make a parameter store (a trainer makes one), and use the "
-      "parameter inside "
-      "in_unit(...), where a sharding policy has gathered it");
-}
-}  // namespace detail
-
 struct value {
   context* ctx = nullptr;
   shape whole;  // global extents; those of `data` are this rank's, of which the last may be padding (see placed_slice)
@@ -119,10 +123,10 @@ struct value {
   ref<weft::slot> slot;        // null: no gradient wanted
   bool shares_memory = false;  // with the tensor it was converted from, since its axis has one rank
 
-  /// What this rank holds. Throws for a parameter whose unit is not at hand.
+  /// What this rank holds. Throws for a parameter that is read outside of its unit.
   const array& held() const {
     if (!slot || !slot->live) return data;
-    if (!slot->live->at.data) detail::fail_not_at_hand();
+    if (!slot->live->at.data) detail::fail_not_gathered(*slot->live);
     return slot->live->at;
   }
   const shape& sizes() const { return slot && slot->live ? slot->live->at.shape : data.shape; }

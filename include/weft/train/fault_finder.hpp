@@ -35,7 +35,7 @@ class fault_finder final : public unit_observer {
     --depth_;
     const auto& all = parameters(unit);
     for (auto p = all.rbegin(); p != all.rend(); ++p)  // those that are used last get their gradients first
-      if (p->slot->has_gradient && !finite(p->slot->gradient))
+      if (p->slot->has_gradient && p->slot->gradient && !finite(p->slot->gradient))
         return saw(unit, weight_gradient, "in the gradient of " + p->name);
     if (depth_ == 0 && gradient && !finite(*gradient)) saw(unit, input_gradient, "in the gradient that it passes back");
   }
