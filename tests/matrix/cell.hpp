@@ -55,52 +55,55 @@ struct trained {
 };
 
 template <class Model>
-trained train(const degrees& mesh, std::int64_t rows) {
+trained train(const degrees& mesh, std::int64_t rows, bool check = false) {
   using S = typename Model::strategy;
   trained out;
   std::mutex lock;
-  launch<S>(mesh, [&](context& ctx) {
-    const auto config = config_for(static_cast<const Model*>(nullptr));
-    Model model(ctx, config);
-    trainer t(ctx, model, {.lr = 1e-3});
-    const rows_of_numbers data{config.vocab, &ctx};
-    const double count = static_cast<double>(data.count(rows * micro_batches));
-    double scale = initial_loss_scale<typename S::precision> > 0 ? initial_loss_scale<typename S::precision> : 1;
-    for (int step = 1; step <= steps; ++step) {
-      training_result r;
-      for (int attempt = 0; attempt == 0 || r.skipped != 0; ++attempt) {
-        r = t.run(data, {.steps = 1,
-                         .batch = rows * micro_batches,
-                         .micro_batches = micro_batches,
-                         .schedule = {.floor = 1},
-                         .validation_sequences = 0,
-                         .print = false});
-        require(attempt < 40, "no loss scale fits");
-        if (r.skipped != 0) scale /= 2;
-        if (ctx.is_first()) out.skipped += static_cast<int>(r.skipped);
-      }
-      const double divisor = count * scale;
-      const double norm = t.store().gradient_norm() / divisor;
-      if (ctx.is_first()) out.losses.push_back(r.loss), out.norms.push_back(norm);
-      if (step != 1 && step != steps) continue;
-      t.store().each_parameter([&](const parameter_record& p, const auto* gradient, const auto* weight) {
-        const std::lock_guard guard(lock);
-        auto& all = (step == 1 ? out.first : out.last)[p.name];
-        all.resize(static_cast<std::size_t>(p.global.elements()), NAN);
-        for (std::int64_t i = 0; i < p.local.elements(); ++i) {
-          const std::int64_t index = detail::global_index(p, i);
-          if (index < 0) {  // padding
-            out.same_bits &= gradient[i] == 0 && weight[i] == 0;
-            continue;
-          }
-          double& at = all[static_cast<std::size_t>(index)];
-          const double g = static_cast<double>(gradient[i]) / divisor;
-          out.same_bits &= std::isnan(at) || at == g;
-          at = g;
-        }
-      });
-    }
-  });
+  launch<S>(mesh,
+            [&](context& ctx) {
+              const auto config = config_for(static_cast<const Model*>(nullptr));
+              Model model(ctx, config);
+              trainer t(ctx, model, {.lr = 1e-3});
+              const rows_of_numbers data{config.vocab, &ctx};
+              const double count = static_cast<double>(data.count(rows * micro_batches));
+              double scale =
+                  initial_loss_scale<typename S::precision> > 0 ? initial_loss_scale<typename S::precision> : 1;
+              for (int step = 1; step <= steps; ++step) {
+                training_result r;
+                for (int attempt = 0; attempt == 0 || r.skipped != 0; ++attempt) {
+                  r = t.run(data, {.steps = 1,
+                                   .batch = rows * micro_batches,
+                                   .micro_batches = micro_batches,
+                                   .schedule = {.floor = 1},
+                                   .validation_sequences = 0,
+                                   .print = false});
+                  require(attempt < 40, "no loss scale fits");
+                  if (r.skipped != 0) scale /= 2;
+                  if (ctx.is_first()) out.skipped += static_cast<int>(r.skipped);
+                }
+                const double divisor = count * scale;
+                const double norm = t.store().gradient_norm() / divisor;
+                if (ctx.is_first()) out.losses.push_back(r.loss), out.norms.push_back(norm);
+                if (step != 1 && step != steps) continue;
+                t.store().each_parameter([&](const parameter_record& p, const auto* gradient, const auto* weight) {
+                  const std::lock_guard guard(lock);
+                  auto& all = (step == 1 ? out.first : out.last)[p.name];
+                  all.resize(static_cast<std::size_t>(p.global.elements()), NAN);
+                  for (std::int64_t i = 0; i < p.local.elements(); ++i) {
+                    const std::int64_t index = detail::global_index(p, i);
+                    if (index < 0) {  // padding
+                      out.same_bits &= gradient[i] == 0 && weight[i] == 0;
+                      continue;
+                    }
+                    double& at = all[static_cast<std::size_t>(index)];
+                    const double g = static_cast<double>(gradient[i]) / divisor;
+                    out.same_bits &= std::isnan(at) || at == g;
+                    at = g;
+                  }
+                });
+              }
+            },
+            {.check = check});
   return out;
 }
 
@@ -156,9 +159,16 @@ struct verdict {
   bool good = false;
 };
 
-/// Runs a cell. `Serial` is the same model under a strategy for one rank; its runs are kept.
+/// Whether two runs have the same bits.
+inline bool same(const trained& a, const trained& b) {
+  return a.losses == b.losses && a.norms == b.norms && a.first == b.first && a.last == b.last &&
+         a.skipped == b.skipped && a.same_bits == b.same_bits;
+}
+
+/// Runs a cell. check: once more with launch_options.check, which finds nothing and changes nothing. `Serial` is the
+/// same model under a strategy for one rank; its runs are kept.
 template <class Model, class Serial>
-verdict run_cell(const degrees& mesh) {
+verdict run_cell(const degrees& mesh, bool check) {
   using P = typename Model::strategy::precision;
   static std::map<std::int64_t, trained> serial;
   verdict out;
@@ -169,6 +179,8 @@ verdict run_cell(const degrees& mesh) {
     if (!serial.count(rows)) serial[rows] = train<Serial>({}, rows);
     out.off = compare(serial[rows], parallel);
     out.good = out.legal && out.off.within(tolerance_of<P>);
+    if (check && !same(train<Model>(mesh, rows, true), parallel))
+      out.good = false, out.refusal = "check changes numbers";
   } catch (const error& e) {
     out.refusal = e.what();
     out.good = !out.legal;

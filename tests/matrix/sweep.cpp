@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   for (const matrix::entry& e : entries)
     for (const weft::degrees& mesh : e.meshes) {
       if (skip-- > 0) continue;
-      const matrix::verdict v = e.run(mesh);
+      const matrix::verdict v = e.run(mesh, false);
       const char* what = !v.good ? "WRONG" : v.legal ? "same" : "refused";
       std::printf("%s|%s|%s|%s|%s|%s|%d|%s|%.3g|%.3g|%.3g|%s\n", WEFT_MATRIX_NAME(WEFT_MATRIX_MODEL),
                   WEFT_MATRIX_NAME(WEFT_MATRIX_PRECISION), std::string(e.sharding).c_str(),

@@ -11,7 +11,7 @@ struct entry {
   std::string_view sharding, checkpointing;
   bool sequence_parallel;
   std::vector<degrees> meshes;
-  verdict (*run)(const degrees&);
+  verdict (*run)(const degrees&, bool check);
 };
 
 template <class L>

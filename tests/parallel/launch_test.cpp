@@ -1,5 +1,8 @@
 // What launch asks of a communicator: groups in the order that was asked for. And what its threads are called.
+#include <algorithm>
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -83,6 +86,61 @@ TEST_CASE(
   CHECK(text.find(" of 3 was asked for: a group has the ranks of one color, ordered by (key, rank)") !=
         std::string::npos);
   CHECK(message_of<without_color>({.dp = 2, .tp = 2}).find(" of 4, where number ") != std::string::npos);
+}
+
+namespace {
+// threads, but what is gathered lies in the opposite order.
+class gathers_backwards {
+  using label = const collective_label&;
+
+ public:
+  explicit gathers_backwards(threads under) : under_(under) {}
+  int rank() const { return under_.rank(); }
+  int size() const { return under_.size(); }
+  request all_reduce(const void* in, void* out, std::int64_t n, dtype t, reduction r, label l = {}) {
+    return under_.all_reduce(in, out, n, t, r, l);
+  }
+  request all_gather(const void* in, void* out, std::int64_t n, label l = {}) {
+    under_.all_gather(in, out, n, l).wait();
+    auto* bytes = static_cast<std::byte*>(out);
+    for (int i = 0, j = size() - 1; i < j; ++i, --j) std::swap_ranges(bytes + i * n, bytes + i * n + n, bytes + j * n);
+    return {};
+  }
+  request reduce_scatter(const void* in, void* out, std::int64_t n, dtype t, reduction r, label l = {}) {
+    return under_.reduce_scatter(in, out, n, t, r, l);
+  }
+  request all_to_all(const void* in, void* out, std::int64_t n, label l = {}) {
+    return under_.all_to_all(in, out, n, l);
+  }
+  request broadcast(void* buffer, std::int64_t n, int root, label l = {}) {
+    return under_.broadcast(buffer, n, root, l);
+  }
+  request send(const void* in, std::int64_t n, int to, label l = {}) { return under_.send(in, n, to, l); }
+  request recv(void* out, std::int64_t n, int from, label l = {}) { return under_.recv(out, n, from, l); }
+  request barrier(label l = {}) { return under_.barrier(l); }
+  gathers_backwards split(int color, int key, const char* name) {
+    return gathers_backwards(under_.split(color, key, name));
+  }
+  template <class F>
+  static void launch(int ranks, F&& f) {
+    threads::launch(ranks, [&](threads& world) {
+      gathers_backwards own(world);
+      f(own);
+    });
+  }
+
+ private:
+  threads under_;
+};
+}  // namespace
+
+TEST_CASE("bug: a communicator whose collectives put ranks in another order, or return early, is seen too late") {
+  const watchdog guard("a communicator that gathers backwards", 60);
+  CHECK_THROWS_WITH_AS(
+      (weft::launch<strategy<mesh<dp>, gathers_backwards>>({.dp = 2}, [](context&) {}, {.check = true})),
+      "check: all_gather along dp has not put this rank's own part in its place by the time that wait() returns; mend "
+      "the communicator",
+      error);
 }
 
 #if defined(__linux__)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <weft/autograd/tape.hpp>
+#include <weft/comm/compare.hpp>
 
 namespace weft {
 namespace detail {
@@ -25,6 +26,13 @@ void seed_loss(const L& loss, double seed) {
           "or forgot it; "
           "add losses up and carry their sum back, or compute this one after that backward");
   using Backend = typename L::backend;
+  if (ctx.check) [[unlikely]] {
+    ctx.check->each_axis([&](axis_group& along) {
+      ctx.check->compare(along.comm, along.name, {"backward", "seeds"},
+                         {{"its seed", seed}, {"the context's seed", static_cast<double>(ctx.seed)}});
+    });
+    compare_along<Backend>(loss, shape(), {"backward", "the loss"}, whole_axes<layout_of<L>>(ctx));
+  }
   loss.slot->gradient = ctx.make(loss.held().type, loss.held().shape);
   loss.slot->has_gradient = true;
   Backend::fill(ctx.queue<Backend>(), loss.slot->gradient, seed);

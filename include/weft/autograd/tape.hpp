@@ -8,6 +8,7 @@
 
 #include <weft/autograd/replay.hpp>
 #include <weft/autograd/tape_node.hpp>
+#include <weft/comm/consistency.hpp>
 
 namespace weft {
 
@@ -68,6 +69,7 @@ class tape {
     require_whole();
     const recording off(ctx, nullptr);
     emptying when_thrown{ctx, *this};
+    checked_backward checked(ctx.check);
     std::size_t kept = nodes_.size();  // kept entries gather at the end
     for (std::size_t i = nodes_.size(); i-- > 0;) {
       tape_node node = std::move(nodes_[i]);
@@ -75,13 +77,14 @@ class tape {
       const bool weights = node.wants(true);
       node.part_ = backward_part::inputs;
       node.on_ = this;
-      if (node.wants(false)) node.vjp(ctx, node);
+      if (node.wants(false)) call_vjp(ctx, node);
       if (weights)
         nodes_[--kept] = std::move(node);
       else
         forget_gradient(node);
     }
     nodes_.erase(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(kept));
+    checked.end();
     when_thrown.armed = false;
     half_done_ = true;
   }
@@ -124,6 +127,11 @@ class tape {
       if (armed) of.clear();
     }
   };
+  static void call_vjp(context& ctx, tape_node& node) {
+    if (ctx.check) [[unlikely]]
+      ctx.check->carries_back(node.name, node.output ? node.output->shape : shape(), node.numbers);
+    node.vjp(ctx, node);
+  }
   static void forget_gradient(tape_node& node) {
     if (!node.output) return;
     node.output->gradient = {};
@@ -132,14 +140,16 @@ class tape {
   void carry_back(context& ctx) {
     const recording off(ctx, nullptr);
     const emptying at_the_end{ctx, *this};
+    checked_backward checked(ctx.check);
     while (!nodes_.empty()) {
       tape_node node = std::move(nodes_.back());
       nodes_.pop_back();
       if (node.output && !node.output->has_gradient) continue;
       node.on_ = this;
-      node.vjp(ctx, node);
+      call_vjp(ctx, node);
       forget_gradient(node);
     }
+    checked.end();
   }
   void require_whole() const {
     require(!half_done_,

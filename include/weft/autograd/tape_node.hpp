@@ -90,6 +90,7 @@ class tape_node {
     return out;
   }
   std::shared_ptr<void> state;  // for entries that hold a function (recomputation)
+  std::uint64_t numbers = 0;    // stands for the program's numbers in it (a factor, a seed): ranks have the same
   bool in_every_part = false;   // entries that no slot tells of (unit boundaries, recomputation): called in both parts
 
  private:

@@ -17,6 +17,7 @@ namespace weft {
 class tape;
 class replay;
 class unit_observer;
+class consistency;
 
 /// This rank's place along one axis.
 struct axis_group {
@@ -52,6 +53,7 @@ class context {
   weft::replay* replay = nullptr;     // null: what runs isn't run again
   span_log* spans = nullptr;          // null: nobody asks what was done when
   unit_observer* observer = nullptr;  // null: nobody looks at what flows through units
+  consistency* check = nullptr;       // null: what ranks hold is not compared
   std::string_view unit{};            // of the model: the one whose function or gradient is computed
   std::int64_t micro_batch = -1;      // the one that is computed; -1: none, or not said
 

@@ -30,10 +30,11 @@ struct collective_label {
   std::string_view unit{};    // of the model: "layer 3"
   std::int64_t number = -1;   // of the micro-batch, from 0; -1: of none
   call_site at{};             // where the program asks for it; no line: the library does by itself
+  bool checks = false;        // compares what ranks hold, for the operation that `what` names (comm/consistency.hpp)
 
   friend bool operator==(const collective_label& a, const collective_label& b) {
-    return a.number == b.number && a.at.line == b.at.line && same(a.what, b.what) && same(a.tensor, b.tensor) &&
-           same(a.unit, b.unit) && same(a.at.file, b.at.file);
+    return a.number == b.number && a.at.line == b.at.line && a.checks == b.checks && same(a.what, b.what) &&
+           same(a.tensor, b.tensor) && same(a.unit, b.unit) && same(a.at.file, b.at.file);
   }
 
  private:
@@ -49,7 +50,8 @@ struct collective_label {
   const std::string_view path = at.file;
   return detail::text(path.substr(path.find_last_of("/\\") + 1), ":", at.line);
 }
-/// "gradient of [batch, seq, hidden] in layer 3, micro-batch 2 (model.cpp:34)"; empty for an empty label.
+/// "gradient of [batch, seq, hidden] in layer 3, micro-batch 2 (model.cpp:34)", "contract's check of [batch, hidden]";
+/// empty for an empty label.
 [[gnu::cold, gnu::noinline]] inline std::string text_of(const collective_label& label) {
   std::string out;
   const auto add = [&](std::string_view between, std::string_view part) {
@@ -58,6 +60,7 @@ struct collective_label {
     out += part;
   };
   add("", label.what);
+  if (label.checks) add("'s ", "check of");
   add(" ", label.tensor);
   add(label.tensor.empty() ? " of " : " in ", label.unit);
   if (label.number >= 0) add(", ", detail::text("micro-batch ", label.number));

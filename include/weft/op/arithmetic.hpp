@@ -37,6 +37,7 @@ struct binary_operator {
     }
     if (tape_node* node = record("binary", y, vjp, a, b)) {
       node->set(at);
+      node->numbers = static_cast<std::uint64_t>(f);
       if (f == binary::multiply || f == binary::divide) {
         node->save(a);
         node->save(b);
@@ -98,6 +99,21 @@ struct binary_operator {
   }
 };
 
+constexpr const char* name_of(binary f) {
+  switch (f) {
+    case binary::add:
+      return "operator+";
+    case binary::subtract:
+      return "operator-";
+    case binary::multiply:
+      return "operator*";
+    case binary::divide:
+      return "operator/";
+    default:
+      return "an operator";
+  }
+}
+
 template <meeting M, binary F, any_tensor A, any_tensor B>
 auto two_sided(const A& a, const B& b) {
   using rule = met<M, A, B>;
@@ -107,7 +123,8 @@ auto two_sided(const A& a, const B& b) {
                                 typename rule::layout, typename A::backend>;
     static constexpr auto map = broadcast_of<dims_of<A>, dims_of<B>>();
     return result(binary_operator<typename A::backend, typename A::element_type>::forward(
-        promoted<typename rule::layout>(a), promoted<typename rule::layout>(b), F, map, valid_part(a), valid_part(b)));
+        promoted<typename rule::layout>(a, name_of(F)), promoted<typename rule::layout>(b, name_of(F)), F, map,
+        valid_part(a), valid_part(b)));
   }
 }
 

@@ -140,8 +140,9 @@ auto attention(const Q& q, const K& k, const V& v, attention_options options = {
   if constexpr (rule::agrees) {
     using result = basic_tensor<typename Q::element_type, dims_of<Q>, typename rule::layout, typename Q::backend>;
     return result(detail::attention_operator<typename Q::backend, typename Q::element_type>::forward(
-        detail::promoted<typename rule::layout>(q), detail::promoted<typename rule::layout>(k),
-        detail::promoted<typename rule::layout>(v), options));
+        detail::promoted<typename rule::layout>(q, "attention"),
+        detail::promoted<typename rule::layout>(k, "attention"),
+        detail::promoted<typename rule::layout>(v, "attention"), options));
   }
 }
 

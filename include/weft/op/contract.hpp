@@ -26,8 +26,8 @@ auto contract(const A& a, const B& b) {
     using result = basic_tensor<typename A::element_type, out_dims, typename rule::layout, typename A::backend>;
     using engine = detail::contraction<typename A::backend, typename A::element_type>;
     static constexpr auto labels = detail::labels_of<dims_of<A>, dims_of<B>, out_dims>();
-    return result(engine::forward(detail::promoted<typename rule::layout>(a),
-                                  detail::promoted<typename rule::layout>(b), labels, detail::valid_part(a),
+    return result(engine::forward(detail::promoted<typename rule::layout>(a, "contract"),
+                                  detail::promoted<typename rule::layout>(b, "contract"), labels, detail::valid_part(a),
                                   detail::valid_part(b)));
   }
 }

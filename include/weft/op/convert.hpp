@@ -5,6 +5,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/core/conversion.hpp>
+#include <weft/op/agree.hpp>
 #include <weft/op/move.hpp>
 
 namespace weft {
@@ -197,6 +198,12 @@ auto convert(const X& x, call_site at = call_site::here()) {
     using engine = detail::conversion<Backend>;
     constexpr auto vjp = engine::template vjp<typename X::element_type>;
     const detail::asked_for by{dims_text<dims_of<X>>(), at};
+    if constexpr (detail::is_whole(from))
+      detail::compare_converted<A>(x,
+                                   to::kind == holds::shard     ? "split"
+                                   : to::kind == holds::partial ? "convert<partial>"
+                                                                : "convert<replicate>",
+                                   at);
     if constexpr (from.kind == holds::invariant && to::kind == holds::replicate) {
       return result(x.ctx->group(id_of<A>) ? engine::promote(x, id_of<A>, by, vjp)
                                            : engine::same(x, id_of<A>, by, vjp));

@@ -28,7 +28,10 @@ struct dropout_operator {
                        false);
       computed(ctx, {"dropout", 9.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
     }
-    if (tape_node* node = record("dropout", y, vjp, x)) node->set(at);
+    if (tape_node* node = record("dropout", y, vjp, x)) {
+      node->set(at);
+      node->numbers = mix(at.mask.seed ^ mix(at.mask.stream ^ mix(std::bit_cast<std::uint64_t>(at.mask.rate))));
+    }
     return y;
   }
   static void vjp(context& ctx, tape_node& node) {

@@ -51,7 +51,10 @@ struct scale_operator {
                      y.data.template as<T>(), false);
       computed(ctx, {"scale", static_cast<double>(y.data.elements())}, {&y.data}, x);
     }
-    if (tape_node* node = record("scale", y, vjp, x)) node->set(factor);
+    if (tape_node* node = record("scale", y, vjp, x)) {
+      node->set(factor);
+      node->numbers = std::bit_cast<std::uint64_t>(factor);
+    }
     return y;
   }
   static void vjp(context& ctx, tape_node& node) {

@@ -79,8 +79,9 @@ auto embedding(const I& ids, const W& table) {
     return []<class Rows, class Width>(const I& i, const W& w, dims<Rows, Width>) {
       using result = basic_tensor<typename W::element_type, dims_concat<dims_of<I>, dims<Width>>, typename rule::layout,
                                   typename W::backend>;
+      detail::compare_operand<typename rule::layout>(i, "embedding");
       return result(detail::embedding_operator<typename W::backend, typename W::element_type>::forward(
-          i, detail::promoted<typename rule::layout>(w),
+          i, detail::promoted<typename rule::layout>(w, "embedding"),
           run_of<layout_of<W>, tag_of<Rows>>(*w.ctx, w.template global_extent<tag_of<Rows>>()), detail::valid_part(i)));
     }(ids, table, dims_of<W>{});
   }

@@ -217,7 +217,7 @@ auto elementwise(const F& formula, const Xs&... x) {
           const int operand = detail::operand_with(map, d);
           valid.push_back(parts[operand][map.at[operand][d]]);
         }
-        return result(engine::forward(formula, map, valid, {detail::promoted<layout>(x)...}));
+        return result(engine::forward(formula, map, valid, {detail::promoted<layout>(x, F::name.data())...}));
       }
     }
   }

@@ -105,8 +105,9 @@ auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5) {
       detail::check_shared_extents(x, bias);
       using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
       return result(detail::layer_norm_operator<typename X::backend, typename X::element_type>::forward(
-          detail::promoted<typename rule::layout>(x), detail::promoted<typename rule::layout>(weight),
-          detail::promoted<typename rule::layout>(bias), eps, detail::valid_part(x)));
+          detail::promoted<typename rule::layout>(x, "layer_norm"),
+          detail::promoted<typename rule::layout>(weight, "layer_norm"),
+          detail::promoted<typename rule::layout>(bias, "layer_norm"), eps, detail::valid_part(x)));
     }
   }
 }

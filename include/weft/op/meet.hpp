@@ -154,9 +154,10 @@ struct met {
   using layout = typename result::layout;
 };
 
-/// x promoted `invariant -> replicate` on every axis where the outcome varies and x does not.
+/// x promoted `invariant -> replicate` on every axis where the outcome varies and x does not. operation: who takes x.
 template <class Out, any_tensor X>
-value promoted(const X& x) {
+value promoted(const X& x, const char* operation = "an operator") {
+  compare_operand<Out>(x, operation);
   using engine = conversion<typename X::backend>;
   value v = x;
   [&]<class... As>(list<As...>) {

@@ -84,8 +84,8 @@ auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
       detail::check_shared_extents(x, weight);
       using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
       return result(detail::rms_norm_operator<typename X::backend, typename X::element_type>::forward(
-          detail::promoted<typename rule::layout>(x), detail::promoted<typename rule::layout>(weight), eps,
-          detail::valid_part(x)));
+          detail::promoted<typename rule::layout>(x, "rms_norm"),
+          detail::promoted<typename rule::layout>(weight, "rms_norm"), eps, detail::valid_part(x)));
     }
   }
 }

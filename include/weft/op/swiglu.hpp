@@ -55,7 +55,8 @@ auto swiglu(const G& gate, const U& up) {
     detail::check_shared_extents(gate, up);
     using result = basic_tensor<typename G::element_type, dims_of<G>, typename rule::layout, typename G::backend>;
     return result(detail::swiglu_operator<typename G::backend, typename G::element_type>::forward(
-        detail::promoted<typename rule::layout>(gate), detail::promoted<typename rule::layout>(up)));
+        detail::promoted<typename rule::layout>(gate, "swiglu"),
+        detail::promoted<typename rule::layout>(up, "swiglu")));
   }
 }
 

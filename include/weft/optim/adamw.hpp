@@ -5,9 +5,10 @@
 #include <cmath>
 
 #include <weft/backend/concept.hpp>
-#include <weft/comm/context.hpp>
+#include <weft/comm/compare.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/core/refusal.hpp>
+#include <weft/op/placed.hpp>
 
 namespace weft {
 
@@ -53,6 +54,33 @@ struct adamw_state {
   int steps = 0;
 };
 
+namespace detail {
+
+/// What an update takes to be the same on every rank: the weight and its gradient where they are whole, its numbers
+/// everywhere.
+template <any_tensor W, any_tensor G>
+[[gnu::cold, gnu::noinline]] void compare_update(const W& w, const G& gradient, const adamw_state& state,
+                                                 const adamw& config, double factor) {
+  context& ctx = *w.ctx;
+  ctx.check->each_axis([&](axis_group& along) {
+    ctx.check->compare(along.comm, along.name, {"adamw_update", "numbers"},
+                       {{"lr", config.lr},
+                        {"beta1", config.beta1},
+                        {"beta2", config.beta2},
+                        {"eps", config.eps},
+                        {"weight_decay", config.weight_decay},
+                        {"the gradient's factor", factor},
+                        {"the number of steps", static_cast<double>(state.steps)}});
+  });
+  compare_along<typename W::backend>(w, valid_part(w), {"adamw_update", dims_text<dims_of<W>>()},
+                                     whole_axes<layout_of<W>>(ctx));
+  const std::string of_gradient = text("the gradient of ", dims_text<dims_of<W>>());
+  compare_along<typename W::backend>(gradient, valid_part(gradient), {"adamw_update", of_gradient},
+                                     whole_axes<layout_of<G>>(ctx));
+}
+
+}  // namespace detail
+
 /// Updates w in place on every rank that holds it, by the gradient times `factor` (clip_factor's, the inverse of a loss
 /// scale). Placement: w's own, for the gradient too; a pending sum is refused in both, since each rank would step by
 /// its own addend, or add the whole step to its own. Throws weft::error where state is another weight's, or the
@@ -91,6 +119,8 @@ void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& conf
             w.local_elements(), ": it is the gradient of another tensor");
     context& ctx = *w.ctx;
     const array& held = w.held();
+    if (ctx.check) [[unlikely]]
+      detail::compare_update(w, gradient, state, config, factor);
     auto& queue = ctx.template queue<Backend>();
     if (!state.first) {
       state.weight = held;

@@ -7,7 +7,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/backend/cpu.hpp>
-#include <weft/comm/context.hpp>
+#include <weft/comm/consistency.hpp>
 #include <weft/comm/threads.hpp>
 #include <weft/comm/traced.hpp>
 #include <weft/policy/strategy.hpp>
@@ -33,12 +33,24 @@ class trace_target {
   any_communicator (*wrap_)(const any_communicator&, trace_log&) = nullptr;
 };
 
+/// Whether ranks compare what types say they hold alike, unless launch_options.check says otherwise: in a program that
+/// is compiled without optimisation, and not with NDEBUG. -DWEFT_CHECK=1 or =0 decides it.
+#if defined(WEFT_CHECK)
+inline constexpr bool check_by_default = WEFT_CHECK != 0;
+#elif defined(__OPTIMIZE__) || defined(NDEBUG)
+inline constexpr bool check_by_default = false;
+#else
+inline constexpr bool check_by_default = true;
+#endif
+
 /// What a launch may be told beside the degrees. seed: of every random number of the run.
 struct launch_options {
   std::uint64_t seed = 1;
   int threads_per_rank = 1;  // cores that each rank's kernels use
   bool record = true;        // whether operators are recorded for backward
   trace_target trace = {};   // a trace_log's address, where every collective is to be written
+  /// Whether what types say is the same on every rank is compared where it is used so (docs/check.md).
+  bool check = check_by_default;
 };
 
 namespace detail {
@@ -112,6 +124,19 @@ template <class... Entries>
    ...);
 }
 
+// That what each axis gathers lies in the order of its ranks.
+template <class... Entries>
+[[gnu::cold]] void check_orders(context& ctx, const degrees& wanted, mesh<Entries...>) {
+  [[maybe_unused]] int stride = ctx.size();
+  (([&] {
+     using A = typename mesh_entry<Entries>::tag;
+     stride /= wanted.of<A>();
+     if (axis_group* along = ctx.group(id_of<A>))
+       ctx.check->check_order(*along, ctx.rank() - along->index * stride, stride);
+   }()),
+   ...);
+}
+
 }  // namespace detail
 
 /// Runs f(context&) on every rank of S's mesh with the given degrees, and returns when all are done. A rank that throws
@@ -130,10 +155,16 @@ void launch(const degrees& wanted, F&& f, launch_options options = {}) {
     context ctx{options.trace.over(world), options.seed, S::backend::memory()};
     ctx.set_queue(std::move(queue));
     detail::add_axes(ctx, wanted, typename S::mesh{});
+    consistency compared(ctx);
+    if (options.check) {
+      ctx.check = &compared;
+      detail::check_orders(ctx, wanted, typename S::mesh{});
+    }
     tape recorded;
     if (options.record) ctx.tape = &recorded;
     f(ctx);
     recorded.clear();
+    if (options.check) compared.compare_reads();
   });
 }
 

@@ -3,6 +3,7 @@
 // micro-batches; afterwards nothing is pending, and every element is held by the rank that will update it.
 #pragma once
 
+#include <weft/parallel/compare_store.hpp>
 #include <weft/parallel/gradient_norm.hpp>
 #include <weft/parallel/unit_gradients.hpp>
 #include <weft/parallel/weight_buffers.hpp>
@@ -78,6 +79,10 @@ class parameter_store final : public unit_hooks, weight_source {
   /// before finish_gradients().
   void step(const adamw_step& step) {
     gradients_.require_finished("step()");
+    if (ctx_.check) [[unlikely]] {
+      detail::compare_numbers(ctx_, step);
+      detail::compare_store<Backend>(ctx_, *this, "the optimizer's step", true);
+    }
     gathered_.invalidate();
     for (std::size_t i = 0; i < units_.size(); ++i) {
       unit_state& u = units_[i];
@@ -107,6 +112,8 @@ class parameter_store final : public unit_hooks, weight_source {
   template <class F>
   void each_parameter(F&& f) {
     gradients_.require_finished("each_parameter()");
+    if (ctx_.check) [[unlikely]]
+      detail::compare_store<Backend>(ctx_, *this, "each_parameter", false);
     for (std::size_t i = 0; i < units_.size(); ++i) {
       unit_state& u = units_[i];
       const flat_range mine = u.optimizer_range;
