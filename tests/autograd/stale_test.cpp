@@ -86,7 +86,7 @@ TEST_CASE("every operator refuses an activation whose backward is over, by name"
     refuses(ctx, "unary", x, [](const matrix& h) { return silu(h); });
     refuses(ctx, "scale", x, [](const matrix& h) { return -h; });
     refuses(ctx, "binary", x, [&](const matrix& h) { return y * h; });
-    refuses(ctx, "sum", x, [](const matrix& h) { return mean(h); });
+    refuses(ctx, "mean", x, [](const matrix& h) { return mean(h); });
     refuses(ctx, "contract", x, [&](const matrix& h) { return contract<hidden>(h, gain); });
     refuses(ctx, "slice", x, [](const matrix& h) { return slice<hidden>(h, 1, 2); });
     refuses(ctx, "permute", x, [](const matrix& h) { return permute<hidden, batch>(h); });
