@@ -68,7 +68,8 @@ namespace detail {
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_not_gathered(const weight_place& place) {
   if (!place.source)
     fail("parameter ", place.name,
-         " has no memory: make a parameter store for its model (a trainer makes one), and keep that as long as the model "
+         " has no memory: make a parameter store for its model (a trainer makes one), and keep that as long as the "
+         "model "
          "is used");
   fail("parameter ", place.name,
        " is read outside of its unit: read it inside in_unit(...), where its sharding policy has gathered it");
