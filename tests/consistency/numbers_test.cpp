@@ -289,9 +289,11 @@ TEST_CASE("a sentence names the unit and the micro-batch") {
         registry.begin_unit("layer 3");
         registry.add(ctx, w, "w", {2, {4, 6}}, {1});
         parameter_store<cpu_backend, fp32> store(ctx, registry, config_of<replicated>());
+        store.each_stored([&](const stored_parameter& p) {
+          if (ctx.rank() == 1) p.weight.as<float>()[7] = 0;
+        });
         store.begin_step(1);
         ctx.micro_batch = 2;
-        if (ctx.rank() == 1) w.held().as<float>()[7] = 0;
         in_unit(
             ctx, store, 0, [&](const auto& x) { return contract<hidden>(x, w); }, ones<rows_of_dp>(ctx, {2, 4}));
       },

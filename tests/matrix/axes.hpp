@@ -75,7 +75,7 @@ std::vector<degrees> meshes() {
 
 /// Sequences in a micro-batch: three or four, or as many as the ranks that share them out.
 inline std::int64_t rows_for(const degrees& m) {
-  const int ranks = m.dp * m.of("fsdp");
+  const int ranks = m.dp * m.of<fsdp>();
   return ranks > 4 ? ranks : 4 / ranks * ranks;
 }
 constexpr int micro_batches = 3;
@@ -85,10 +85,10 @@ inline bool legal(const degrees& m) { return 24 % m.tp == 0 && m.pp <= layers; }
 
 inline std::string name_of(const degrees& m) {
   std::string out;
-  const auto axis = [&](const char* name) {
-    if (m.of(name) > 1) out += (out.empty() ? "" : " ") + std::string(name) + std::to_string(m.of(name));
+  const auto axis = [&]<class A>(A) {
+    if (m.of<A>() > 1) out += (out.empty() ? "" : " ") + std::string(A::name) + std::to_string(m.of<A>());
   };
-  axis("pp"), axis("dp"), axis("fsdp"), axis("tp");
+  axis(pp{}), axis(dp{}), axis(fsdp{}), axis(tp{});
   return out.empty() ? "one rank" : out;
 }
 
