@@ -95,7 +95,7 @@ TEST_CASE("the gradient norm is the whole gradients', however they are placed") 
   for (std::int64_t i = 0; i < 5 * 7; ++i) wanted += number(i) * number(i);
   for (std::int64_t i = 0; i < 3; ++i) wanted += 4 * number(i) * number(i);
   wanted = std::sqrt(wanted);
-  for (const degrees ranks : {degrees{}, degrees{.dp = 2}, degrees{.tp = 3}, degrees{.dp = 2, .tp = 4}})
+  for (const degrees& ranks : {degrees{}, degrees{.dp = 2}, degrees{.tp = 3}, degrees{.dp = 2, .tp = 4}})
     launch<strategy<mesh<dp, tp>>>(ranks, [&](context& ctx) {
       const auto check = [&]<class X>(std::type_identity<X>) {
         const auto g = generate<X>(ctx, {5, 7}, number);

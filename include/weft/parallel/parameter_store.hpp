@@ -101,8 +101,9 @@ class parameter_store final : public unit_hooks, weight_source {
       if (config_.shards_optimizer && !config_.shards_parameters) {
         auto* all = u.weights.template as<compute>();
         const std::int64_t bytes = u.optimizer_range.size() * static_cast<std::int64_t>(sizeof(compute));
-        u.gathering = group_->comm.all_gather(all + u.optimizer_range.begin, all, bytes,
-                                              {"weights", {}, u.name});  // awaited by the unit's next use
+        u.gathering =
+            group_->comm.all_gather(all + u.optimizer_range.begin, all, bytes,
+                                    collective_label{"weights", {}, u.name});  // awaited by the unit's next use
       }
     }
   }
@@ -120,8 +121,8 @@ class parameter_store final : public unit_hooks, weight_source {
       array all_gradients(gradient_at(i, mine.begin), dtype_of<gradient>, {1, {mine.size()}});
       array all_weights = u.master_weights;
       if (config_.shards_optimizer) {
-        all_gradients = whole_of(all_gradients, u.flat.size, {"gradients", {}, u.name});
-        all_weights = whole_of(u.master_weights, u.flat.size, {"master weights", {}, u.name});
+        all_gradients = whole_of(all_gradients, u.flat.size, collective_label{"gradients", {}, u.name});
+        all_weights = whole_of(u.master_weights, u.flat.size, collective_label{"master weights", {}, u.name});
       }
       for (const flat_region& r : u.flat.regions)
         f(static_cast<const parameter_record&>(*r.parameter),

@@ -18,14 +18,14 @@ class unit_gradients {
   unit_gradients(context& ctx, const store_config& config)
       : ctx_(ctx), config_(config), group_(ctx.group(config.axis)) {}
   ~unit_gradients() {
-    for (unit& u : units_) point_away(u);
+    for (unit_sums& u : units_) point_away(u);
   }
   unit_gradients(const unit_gradients&) = delete;
   unit_gradients& operator=(const unit_gradients&) = delete;
 
   /// A unit, by the number that it gets, whose sums this rank stores in `stored` and updates in `updated`.
   void add(const flat_unit& flat, std::string_view name, flat_range stored, flat_range updated) {
-    unit& u = units_.emplace_back();
+    unit_sums& u = units_.emplace_back();
     u.flat = &flat, u.name = name, u.stored = stored, u.updated = updated;
     u.sums = make(stored.size(), dtype_of<gradient>, memory::gradients);
     Backend::zero(queue(), u.sums);
@@ -45,7 +45,7 @@ class unit_gradients {
       complete(g);
       g.unit = -1;
     }
-    for (unit& u : units_) {
+    for (unit_sums& u : units_) {
       u.reduction.wait();
       u.staging = {};
       u.has_sum = u.posted = false;
@@ -76,7 +76,7 @@ class unit_gradients {
     require(remaining_ == 0, "finish_gradients(): the step was begun for ", micro_batches_, " micro-batches, and ",
             micro_batches_ - remaining_, " have ended; call end_micro_batch() after the backward of each");
     for (whole_gradient& g : whole_) complete(g);
-    for (unit& u : units_) {
+    for (unit_sums& u : units_) {
       if (config_.shards_gradients) {
         if (!u.has_sum) Backend::zero(queue(), u.sums);  // not used in this step
       } else if (!u.posted) {                            // else its reduction may be reading
@@ -84,7 +84,7 @@ class unit_gradients {
         if (group_) post_reduction(u);
       }
     }
-    for (unit& u : units_) u.reduction.wait();
+    for (unit_sums& u : units_) u.reduction.wait();
     finish_other_axes();
     now_ = phase::finished;
   }
@@ -102,7 +102,7 @@ class unit_gradients {
   /// A forward was recorded, whose backward is to come.
   void recorded(int unit) { ++of(unit).uses; }
   void begin_backward(int number) {
-    unit& u = of(number);
+    unit_sums& u = of(number);
     require(now_ == phase::adding, "a backward through ", u.name,
             " comes outside of a step, so its gradients would be lost: call begin_step(micro_batches) before it");
     require(!u.posted, "the gradients of ", u.name,
@@ -122,7 +122,7 @@ class unit_gradients {
       r.slot->gradient = array(whole.template as<gradient>() + r.begin, dtype_of<gradient>, r.parameter->local);
   }
   void end_backward(int number) {
-    unit& u = of(number);
+    unit_sums& u = of(number);
     --u.uses;
     if (--u.depth > 0) return;
     if (config_.shards_gradients) {
@@ -136,7 +136,7 @@ class unit_gradients {
   }
   /// The unit's backward ended with an error.
   void abandon(int number) {
-    unit& u = of(number);
+    unit_sums& u = of(number);
     u.depth = 0;
     for (whole_gradient& g : whole_)
       if (g.unit == number) g.unit = -1;
@@ -145,7 +145,7 @@ class unit_gradients {
   }
 
  private:
-  struct unit {
+  struct unit_sums {
     const flat_unit* flat;
     std::string_view name;
     flat_range stored, updated;
@@ -162,25 +162,25 @@ class unit_gradients {
   // A unit's whole gradient on its way to being reduced; two take turns.
   struct whole_gradient {
     array elements, sent, received;
-    int unit = -1;                              // in its backward just now
-    struct unit_gradients::unit* to = nullptr;  // whose reduce-scatter is under way
+    int unit = -1;            // in its backward just now
+    unit_sums* to = nullptr;  // whose reduce-scatter is under way
     request reduction;
   };
   enum class phase : std::uint8_t { none, adding, failed, finished };
 
   auto& queue() { return ctx_.queue<Backend>(); }
-  unit& of(int number) { return units_[static_cast<std::size_t>(number)]; }
+  unit_sums& of(int number) { return units_[static_cast<std::size_t>(number)]; }
   array make(std::int64_t n, dtype type, memory category) { return ctx_.make(type, {1, {n}}, category); }
   template <class From, class To>
   void convert(const array& from, const array& to, bool add = false) {
     detail::add_converted<Backend, To, From>(ctx_, from, to, add);
   }
-  static void point_away(unit& u) {
+  static void point_away(unit_sums& u) {
     for (const flat_region& r : u.flat->regions) r.slot->gradient = {};
   }
 
   // Zeros where no gradient came, in padding, and between the parameters.
-  void fill_gaps(unit& u, const array& whole) {
+  void fill_gaps(unit_sums& u, const array& whole) {
     auto* g = whole.template as<gradient>();
     std::int64_t end = 0;
     const auto clear = [&](std::int64_t from, std::int64_t to) {
@@ -204,7 +204,7 @@ class unit_gradients {
     Backend::copy_bytes(queue(), cleared.data, g, all.bytes());
   }
 
-  void post_reduce_scatter(unit& u, whole_gradient& g) {
+  void post_reduce_scatter(unit_sums& u, whole_gradient& g) {
     fill_gaps(u, g.elements);
     for (const flat_region& r : u.flat->regions) r.slot->has_gradient = false;
     for (whole_gradient& earlier : whole_)  // the unit's last one, which this one adds to
@@ -217,7 +217,7 @@ class unit_gradients {
     g.to = &u;
     g.unit = -1;
     g.reduction = group_->comm.reduce_scatter(travels.data, g.received.data, share, dtype_of<reduce_type>,
-                                              reduction::sum, {"gradients", {}, u.name});
+                                              reduction::sum, collective_label{"gradients", {}, u.name});
   }
   void complete(whole_gradient& g) {
     if (!g.to) return;
@@ -229,7 +229,7 @@ class unit_gradients {
   }
 
   // Whole gradients: summed on every rank, or each share only on the rank that will update it.
-  void post_reduction(unit& u) {
+  void post_reduction(unit_sums& u) {
     u.posted = true;
     u.staging = in_reduce_type(u.sums);
     auto* g = u.staging.template as<reduce_type>();
@@ -249,7 +249,7 @@ class unit_gradients {
   // Sums pending on axes other than that of the storage (norms under sequence parallelism, everything over the outer
   // axis of `hybrid`): all such parameters in one all-reduce an axis.
   void finish_other_axes() {
-    for (unit& u : units_) {
+    for (unit_sums& u : units_) {
       if (u.staging && u.staging.data != u.sums.data) convert<reduce_type, gradient>(u.staging, u.sums);
       u.staging = {};
     }
@@ -280,7 +280,7 @@ class unit_gradients {
   }
   template <class F>
   void each_pending(axis_id axis, F&& f) {
-    for (unit& u : units_)
+    for (unit_sums& u : units_)
       for (const flat_region& r : u.flat->regions) {
         const auto& pending = r.parameter->pending;
         if (std::find(pending.begin(), pending.end(), axis) == pending.end()) continue;
@@ -292,7 +292,7 @@ class unit_gradients {
   context& ctx_;
   store_config config_;
   axis_group* group_;
-  std::deque<unit> units_;
+  std::deque<unit_sums> units_;
   whole_gradient whole_[2];
   unsigned turn_ = 0;
   std::uint64_t step_ = 0;
