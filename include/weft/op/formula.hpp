@@ -137,12 +137,12 @@ struct formula_of {
 /// The second half, for a formula that can be called.
 template <class F, class... Xs>
 struct formula_output {
-  using checked = formula_of<F, Xs...>;
+  using formula_type = formula_of<F, Xs...>;
   using number = decltype(std::declval<const F&>().forward(number_for<typename Xs::element_type>{}...));
-  using element = typename element_from_result<number, typename checked::numbers>::type;
+  using element = typename element_from_result<number, typename formula_type::numbers>::type;
   static constexpr bool is_number = weft::element<element>;
   static_assert(is_number, "weft: forward(x...) of a formula gives back a number, or bool for a mask of uint8");
-  static constexpr bool has_gradient = std::same_as<element, typename checked::numbers>;
+  static constexpr bool has_gradient = std::same_as<element, typename formula_type::numbers>;
 
   static constexpr vjp_form form = [] {
     if constexpr (has_gradient)
@@ -157,8 +157,9 @@ struct formula_output {
                 "says static constexpr bool no_gradient = true");
   static constexpr bool ok = is_number && says_gradient;
 
-  static constexpr meeting rule =
-      checked::linear == linearity::each || checked::linear == linearity::first ? meeting::product : meeting::sum;
+  static constexpr meeting rule = formula_type::linear == linearity::each || formula_type::linear == linearity::first
+                                      ? meeting::product
+                                      : meeting::sum;
   using meets = typename met_operands<rule, those<true, Xs...>, those<false, Xs...>>::type;
 };
 
@@ -197,20 +198,21 @@ auto elementwise(const F& formula, const Xs&... x) {
   static_assert(sizeof...(Xs) >= 1 && sizeof...(Xs) <= detail::max_operands,
                 "weft: elementwise(formula, x...) takes one to three tensors");
   if constexpr (sizeof...(Xs) >= 1 && sizeof...(Xs) <= detail::max_operands) {
-    using checked = detail::formula_of<F, Xs...>;
-    if constexpr (checked::ok) {
+    using formula_type = detail::formula_of<F, Xs...>;
+    if constexpr (formula_type::ok) {
       using output = detail::formula_output<F, Xs...>;
       if constexpr (output::ok && output::meets::ok) {
         using layout = layout_of<typename output::meets::result>;
         using result = basic_tensor<typename output::element, detail::dims_joined<dims_of<Xs>...>, layout,
-                                    typename checked::backend>;
-        using engine = detail::formula_operator<typename checked::backend, F, typename output::element,
-                                                typename checked::numbers, output::form, typename Xs::element_type...>;
+                                    typename formula_type::backend>;
+        using engine =
+            detail::formula_operator<typename formula_type::backend, F, typename output::element,
+                                     typename formula_type::numbers, output::form, typename Xs::element_type...>;
         static constexpr auto map = detail::broadcast_of<dims_of<Xs>...>();
         detail::require_one_context(F::name, {&x...});
         detail::check_all_extents(x...);
-        if constexpr (checked::any_pending)
-          detail::require_linear<F, checked::linear, typename Xs::element_type...>(formula);
+        if constexpr (formula_type::any_pending)
+          detail::require_linear<F, formula_type::linear, typename Xs::element_type...>(formula);
         const shape parts[] = {detail::valid_part(x)...};
         shape valid;
         for (int d = 0; d < map.ndim; ++d) {

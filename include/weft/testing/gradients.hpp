@@ -75,9 +75,9 @@ X input(context& ctx, const extents& at, int which, double step, bool positive, 
   };
   const X x = filled<X>(ctx, at, [&](std::int64_t i) {
     if (mine > 0) return noise(mine, i);
-    double x = plain(i);
-    for (int r = 1; r < addends; ++r) x -= noise(r, i);
-    return x;
+    double own = plain(i);
+    for (int r = 1; r < addends; ++r) own -= noise(r, i);
+    return own;
   });
   poison_padding(x);
   return x;

@@ -1,4 +1,4 @@
-// right: no, its numbers depend on the rank, which no type can see: wrong
+// right: no, its numbers depend on the rank, which no type can see: an error, check's
 #include "trial.hpp"
 namespace programs {
 void program_2(trial& t) {
