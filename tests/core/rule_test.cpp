@@ -18,7 +18,7 @@ using weft::product_rule;
 using weft::sum_rule;
 using weft::verdict;
 
-constexpr weft::tag_name label_names[labels] = {{"g"}, {"m"}, {"n"}, {"k"}};
+constexpr weft::dim_id label_names[labels] = {{"g", "g"}, {"m", "m"}, {"n", "n"}, {"k", "k"}};
 
 /// An operator of two arrays over fixed labels, as a plain loop.
 struct operation {
@@ -96,7 +96,7 @@ constexpr choices choices_of(unsigned set) {
 }
 
 constexpr on_axis as_state(placed p) {
-  return p.kind == holds::shard ? on_axis{p.kind, &label_names[p.dim]} : on_axis{p.kind};
+  return p.kind == holds::shard ? on_axis{p.kind, label_names[p.dim]} : on_axis{p.kind};
 }
 
 constexpr outcome asked(const operation& op, placed pa, placed pb) {
@@ -153,8 +153,8 @@ TEST_CASE(
 }
 
 // The reason given for each refusal.
-constexpr on_axis inv{}, rep{holds::replicate}, part{holds::partial}, at_g{holds::shard, &label_names[0]},
-    at_m{holds::shard, &label_names[1]}, at_n{holds::shard, &label_names[2]}, at_k{holds::shard, &label_names[3]};
+constexpr on_axis inv{}, rep{holds::replicate}, part{holds::partial}, at_g{holds::shard, label_names[0]},
+    at_m{holds::shard, label_names[1]}, at_n{holds::shard, label_names[2]}, at_k{holds::shard, label_names[3]};
 constexpr operand cut_g{at_g, true, false}, cut_m{at_m, false, false}, cut_n{at_n, false, false},
     cut_k{at_k, true, true};
 

@@ -176,7 +176,7 @@ using place = typename place_checked<Ps...>::type;
 /// What a layout says of one axis: the placement and, if sharded, which dimension.
 struct on_axis {
   holds kind = holds::invariant;
-  dim_id dim = nullptr;
+  dim_id dim = {};
   friend constexpr bool operator==(const on_axis&, const on_axis&) = default;
 };
 

@@ -52,27 +52,36 @@ WEFT_DETAIL_AXIS(ep);             // expert parallel
 WEFT_DETAIL_AXIS(pipeline_ends);  // the first and the last stage along pp; derived from it, never part of a mesh
 #undef WEFT_DETAIL_AXIS
 
-/// What is known of a tag at run time. Which tag it is, is its address: two tags may have one name.
+/// What is known of an axis at run time. Which axis it is, is its address: two may have one name.
 struct tag_name {
   std::string_view name;
 };
 namespace detail {
 template <class Tag>
 inline constexpr tag_name tag_identity{Tag::name};
-}  // namespace detail
-
-using axis_id = const tag_name*;
-using dim_id = const tag_name*;
-/// A tag's identity at run time: `id_of<tp>`, `id_of<batch>->name`.
-template <class Tag>
-requires mesh_axis<Tag> || dimension<Tag>
-inline constexpr const tag_name* id_of = &detail::tag_identity<Tag>;
-
-namespace detail {
 template <class T>
 constexpr std::string_view type_name() {
   return __PRETTY_FUNCTION__;
 }
+}  // namespace detail
+
+using axis_id = const tag_name*;
+/// Which dimension a tag is: by the name of its type, which is compared while compiling, where addresses can't be under
+/// sanitizers.
+struct dim_id {
+  std::string_view type, name;
+
+  constexpr const dim_id* operator->() const { return this; }
+  friend constexpr bool operator==(const dim_id& a, const dim_id& b) { return a.type == b.type; }
+};
+/// A tag's identity: `id_of<tp>`, `id_of<batch>->name`.
+template <class Tag>
+requires mesh_axis<Tag> || dimension<Tag>
+inline constexpr const tag_name* id_of = &detail::tag_identity<Tag>;
+template <dimension D>
+inline constexpr dim_id id_of<D>{detail::type_name<D>(), D::name};
+
+namespace detail {
 /// An order of tags: by name and, where two have one name, by the type's.
 template <class A, class B>
 constexpr bool tag_before() {
