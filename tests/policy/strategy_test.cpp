@@ -69,12 +69,19 @@ static_assert(wide::fixed[0] == 0 && wide::fixed[1] == 4 && wide::fixed[2] == 0)
 static_assert(wide::ids[1] == id_of<tp> && wide::ids[2]->name == "rows" && wide::has<tp> && wide::has<rows> &&
               !wide::has<cp> && is_mesh<wide> && !is_mesh<dp>);
 
-constexpr degrees d = degrees{.dp = 2, .tp = 3}.with<rows>(5).with<columns>(2).with<rows>(7);
-static_assert(d.of<dp>() == 2 && d.of<tp>() == 3 && d.of<pp>() == 1 && d.of<rows>() == 7 && d.of<columns>() == 2 &&
-              d.of<fsdp>() == 1);
-static_assert(d.product() == 2 * 3 * 7 * 2 && degrees{}.product() == 1);
-static_assert(d == d && !(d == degrees{}));
-static_assert(d.with<dp>(4) == degrees{.dp = 4, .tp = 3}.with<rows>(7).with<columns>(2));
+TEST_CASE("degrees of the library's axes and of a user's own") {
+  const degrees d = degrees{.dp = 2, .tp = 3}.with<rows>(5).with<columns>(2).with<rows>(7);
+  CHECK(d.of<dp>() == 2);
+  CHECK(d.of<tp>() == 3);
+  CHECK(d.of<pp>() == 1);
+  CHECK(d.of<rows>() == 7);
+  CHECK(d.of<columns>() == 2);
+  CHECK(d.of<fsdp>() == 1);
+  CHECK(d.product() == 2 * 3 * 7 * 2);
+  CHECK(degrees{}.product() == 1);
+  CHECK((d == d && !(d == degrees{})));
+  CHECK((d.with<dp>(4) == degrees{.dp = 4, .tp = 3}.with<rows>(7).with<columns>(2)));
+}
 
 TEST_CASE("policies have the names that a user writes") {
   CHECK(replicated::name == "replicated");
