@@ -101,7 +101,7 @@ TEST_CASE("every conversion says what it moves and where the program asks for it
   };
   const auto check = [&](const char* operation, auto call) {
     const std::string text = differs(call);
-    check_contains(text, std::string("rank 0 calls ") + operation);
+    check_contains(text, std::string(" calls ") + operation);  // of a send and a recv, either rank may be named first
     check_contains(text, " for [batch, hidden] (labels_test.cpp:");
     check_contains(text, " for [batch, seq] (labels_test.cpp:");
   };
@@ -120,9 +120,8 @@ TEST_CASE("ranks that differ in a backward say whose gradient it is") {
     if (ctx.index<tp>() == 0) backward(loss);
     if (ctx.index<tp>() == 1) all_reduce<tp>(convert<partial<tp>>(x));
   });
-  check_contains(text,
-                 "rank 0 calls all_reduce(16 fp32, sum) for gradient of [batch, hidden]; rank 1 calls "
-                 "all_reduce(16 fp32, sum) for [batch, hidden] (labels_test.cpp:");
+  check_contains(text, "rank 0 calls all_reduce(16 fp32, sum) for gradient of [batch, hidden]");
+  check_contains(text, "rank 1 calls all_reduce(16 fp32, sum) for [batch, hidden] (labels_test.cpp:");
 }
 
 TEST_CASE("bug: ranks that run different layers add one layer's gradients to another's") {
