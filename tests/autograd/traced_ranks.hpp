@@ -17,7 +17,7 @@ void traced_ranks(const weft::degrees& mesh, F&& f) {
   weft::trace_log log(static_cast<int>(mesh.product()));
   inner::launch(static_cast<int>(mesh.product()), log, [&](inner& world) {
     context ctx{weft::any_communicator(world), 1};
-    ctx.set_queue(std::make_shared<weft::cpu_backend::queue>(1));
+    ctx.set_queue<weft::cpu_backend>(std::make_shared<weft::cpu_backend::queue>(1));
     weft::detail::add_axes(ctx, mesh, weft::mesh<weft::dp, weft::tp>{});
     weft::tape recorded;
     ctx.tape = &recorded;

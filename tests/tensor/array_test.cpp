@@ -1,7 +1,7 @@
 // Shapes, arrays, and the shared ownership of slots.
 #include <doctest/doctest.h>
 
-#include <weft/tensor/value.hpp>
+#include <weft/parallel/launch.hpp>
 
 namespace {
 
@@ -80,14 +80,16 @@ TEST_CASE("a ref ends its object with the last of its copies") {
 }
 
 TEST_CASE("a value reads through its slot where its memory moves") {
-  float here[2] = {1, 2}, there[2] = {3, 4};
-  array moving(here, dtype::f32, sizes({2}));
-  weft::value v{nullptr, moving.shape, moving, weft::ref<weft::slot>(new weft::slot)};
-  CHECK(v.held().as<float>()[0] == 1);
-  v.slot->live = weft::ref<weft::weight_place>(new weft::weight_place);
-  v.slot->live->at = moving;
-  v.slot->live->at.data = there;
-  CHECK(v.held().as<float>()[0] == 3);
+  weft::launch<weft::strategy<weft::mesh<>>>({}, [](weft::context& ctx) {
+    float here[2] = {1, 2}, there[2] = {3, 4};
+    array moving(here, dtype::f32, sizes({2}));
+    weft::value v{&ctx, moving.shape, moving, weft::ref<weft::slot>(new weft::slot)};
+    CHECK(v.held().as<float>()[0] == 1);
+    v.slot->live = weft::ref<weft::weight_place>(new weft::weight_place);
+    v.slot->live->at = moving;
+    v.slot->live->at.data = there;
+    CHECK(v.held().as<float>()[0] == 3);
+  });
 }
 
 }  // namespace

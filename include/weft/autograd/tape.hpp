@@ -176,6 +176,13 @@ inline ref<slot> new_slot(context& ctx, const array& of, dtype type) {
   return made;
 }
 
+/// Throws where tensors of two launches, or of none, meet in one operator.
+[[gnu::noinline]] inline void require_one_context(std::string_view name, std::initializer_list<const value*> inputs) {
+  for (const value* v : inputs) v->ctx.get();
+  for (const value* v : inputs)
+    require(v->ctx == (*inputs.begin())->ctx, name, ": tensors of two launches meet; make both with one context");
+}
+
 /// Throws where the gradient of an input would be lost, since nothing carries it on any more.
 [[gnu::noinline]] inline void require_recorded(const tape& on, const char* name, const value& input) {
   require(
@@ -188,6 +195,7 @@ inline ref<slot> new_slot(context& ctx, const array& of, dtype type) {
 /// Records an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise.
 [[gnu::noinline]] inline tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&),
                                            std::initializer_list<const value*> inputs) {
+  require_one_context(name, inputs);
   if (out.ctx->replay) out.ctx->replay->recorded(out, inputs);
   tape* to = out.ctx->tape;
   bool wanted = false;

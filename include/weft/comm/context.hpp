@@ -37,6 +37,12 @@ struct axis_group {
   }
 };
 
+namespace detail {
+/// A backend's name, as an address.
+template <class Backend>
+inline constexpr char backend_id = 0;
+}  // namespace detail
+
 class context {
  public:
   /// `source`: where the rank's tensors live, the host or a device; its backend's.
@@ -87,9 +93,15 @@ class context {
   /// The backend's queue: its cores or its stream. Made by launch.
   template <class Backend>
   typename Backend::queue& queue() {
+    if (queue_of_ != &detail::backend_id<Backend>) [[unlikely]]
+      fail("a tensor's type names another backend than the strategy of its launch: write both with S::backend");
     return *static_cast<typename Backend::queue*>(queue_.get());
   }
-  void set_queue(std::shared_ptr<void> queue) { queue_ = std::move(queue); }
+  template <class Backend>
+  void set_queue(std::shared_ptr<typename Backend::queue> queue) {
+    queue_ = std::move(queue);
+    queue_of_ = &detail::backend_id<Backend>;
+  }
 
   array make(dtype type, const shape& sizes, weft::memory category = weft::memory::activations) {
     return array(memory, type, sizes, category);
@@ -101,9 +113,14 @@ class context {
       if (g.axis == axis) return &g;
     return nullptr;
   }
+  friend class context_ref;
   std::vector<axis_group> groups_;
   std::shared_ptr<void> queue_;
+  const void* queue_of_ = nullptr;  // whose it is: detail::backend_id
+  lifetime life_;                   // ends first
 };
+
+inline context_ref::context_ref(context* of) : at_(of), life_(of ? watch(of->life_) : watch()) {}
 
 /// Gives `place` another value for the life of the object.
 template <class T>

@@ -158,6 +158,7 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
                 "weft: cross_entropy needs the tokens sharded alike in logits and targets: split<dim, axis> or "
                 "all_gather<axis> one of them");
   if constexpr (rule::agrees && !has_partial<layout_of<X>>) {
+    detail::require_one_context("cross_entropy", {&logits, &targets});
     detail::check_shared_extents(logits, targets);
     require(options.label_smoothing >= 0 && options.label_smoothing < 1, "label_smoothing is ", options.label_smoothing,
             "; it is from 0 (none) to below 1");

@@ -15,6 +15,7 @@ struct embedding_operator {
   };
   static value forward(const value& ids, const value& table, const dimension_run& rows, const shape& valid_ids) {
     context& ctx = *table.ctx;
+    require_one_context("embedding", {&ids, &table});
     const attributes at{rows.first, rows.valid, table.held().shape[1]};
     shape s = ids.held().shape, whole = ids.whole;
     s.push_back(at.width);

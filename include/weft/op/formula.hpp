@@ -163,14 +163,6 @@ struct formula_output {
   using meets = typename met_operands<rule, those<true, Xs...>, those<false, Xs...>>::type;
 };
 
-/// Throws where tensors of two ranks' contexts, or of none, meet in one operator.
-inline void require_one_context(std::string_view name, std::initializer_list<const value*> x) {
-  for (const value* v : x)
-    require(v->ctx && v->ctx == (*x.begin())->ctx, name,
-            v->ctx ? " is given tensors of two ranks: each rank's function uses its own context's"
-                   : " is given a tensor without a value: make it with a creator or an operator first");
-}
-
 }  // namespace detail
 
 /// An operator made of a formula, applied to one to three tensors that are broadcast by name. The formula is a struct:

@@ -86,8 +86,8 @@ requires(sizeof...(Gs) > 0) double gradient_norm(const Gs&... gradients) {
                 "weft: the norm of a pending sum isn't that of its addends: all_reduce<axis> or reduce_scatter<dim, "
                 "axis> the gradient first");
   static_assert((floating<typename Gs::element_type> && ...), "weft: gradients are of a floating element type");
-  context* const contexts[] = {gradients.ctx...};
-  for (const context* ctx : contexts)
+  const context_ref contexts[] = {gradients.ctx...};
+  for (const context_ref& ctx : contexts)
     require(ctx && ctx == contexts[0], "the gradients are tensors of several ranks, or were never made");
   gradient_norm_parts parts(*contexts[0]);
   (([&] {

@@ -153,7 +153,7 @@ void launch(const degrees& wanted, F&& f, launch_options options = {}) {
   S::communicator::launch(static_cast<int>(wanted.product()), [&](typename S::communicator& world) {
     auto queue = S::backend::open(world.size(), world.rank(), options.threads_per_rank);
     context ctx{options.trace.over(world), options.seed, S::backend::memory()};
-    ctx.set_queue(std::move(queue));
+    ctx.set_queue<typename S::backend>(std::move(queue));
     detail::add_axes(ctx, wanted, typename S::mesh{});
     consistency compared(ctx);
     if (options.check) {

@@ -1,5 +1,6 @@
 // The arena: the one place a rank's tensors come from, with a ledger by category.
-// Invariant: blocks never move; freed neighbours join; memory goes back to the system only when the arena ends.
+// Invariant: blocks never move; freed neighbours join; memory goes back to the system only when the arena ends, and a
+// handle that outlives it has none.
 // An arena belongs to one rank and is used from its thread only.
 #pragma once
 
@@ -43,12 +44,25 @@ struct memory_ledger {
 };
 
 class arena {
+  struct block;
+  // Records of blocks. Whoever holds a handle when the arena ends has the record yet, without memory.
+  struct block_records {
+    arena* owner;  // null: ended
+    std::int64_t held = 0;
+    std::vector<std::unique_ptr<std::array<block, 256>>> all;
+
+    void release(block* b) {
+      --held;
+      if (owner) return owner->release(b);
+      if (held == 0) delete this;
+    }
+  };
   struct block {
     std::byte* data;
     std::size_t size;
     block *before, *after;   // neighbours in the chunk
     block *previous, *next;  // in the free list
-    arena* owner;
+    block_records* home;
     int references;
     memory category;
     bool is_free;
@@ -70,7 +84,7 @@ class arena {
       return *this;
     }
     ~handle() {
-      if (block_ && --block_->references == 0) block_->owner->release(block_);
+      if (block_ && --block_->references == 0) block_->home->release(block_);
     }
     explicit operator bool() const { return block_ != nullptr; }
     std::byte* data() const { return block_ ? block_->data : nullptr; }
@@ -88,6 +102,10 @@ class arena {
   arena& operator=(const arena&) = delete;
   ~arena() {
     for (void* chunk : chunks_) source_.release(chunk);
+    records_->owner = nullptr;
+    for (const auto& some : records_->all)
+      for (block& b : *some) b.data = nullptr;
+    if (records_->held == 0) delete records_;
   }
 
   /// A block of at least `bytes`, aligned to 64 bytes, its content undefined.
@@ -99,6 +117,7 @@ class arena {
       grow(size);
       found = take(size);
     }
+    ++records_->held;
     found->category = category;
     const auto c = static_cast<std::size_t>(category);
     ledger_.current[c] += found->size;
@@ -171,11 +190,11 @@ class arena {
 
   block* make_block(std::byte* data, std::size_t size, block* before, block* after) {
     if (!spare_) {
-      records_.push_back(std::make_unique<std::array<block, 256>>());
-      for (block& b : *records_.back()) b.next = std::exchange(spare_, &b);
+      records_->all.push_back(std::make_unique<std::array<block, 256>>());
+      for (block& b : *records_->all.back()) b.next = std::exchange(spare_, &b);
     }
     block* b = std::exchange(spare_, spare_->next);
-    *b = {data, size, before, after, nullptr, nullptr, this, 0, memory::buffers, false};
+    *b = {data, size, before, after, nullptr, nullptr, records_, 0, memory::buffers, false};
     if (before) before->after = b;
     if (after) after->before = b;
     return b;
@@ -199,7 +218,7 @@ class arena {
   memory_source source_;
   std::size_t chunk_bytes_;
   std::vector<void*> chunks_;
-  std::vector<std::unique_ptr<std::array<block, 256>>> records_;
+  block_records* records_ = new block_records{this, 0, {}};
   block* spare_ = nullptr;
   std::array<block*, bins> free_{};
   memory_ledger ledger_;

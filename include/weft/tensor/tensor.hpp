@@ -59,6 +59,7 @@ class basic_tensor : public value {
   template <dimension D>
   std::int64_t global_extent() const {
     static_assert(Dims::template has<D>, "weft: the tensor has no such dimension");
+    ctx.get();
     return whole[Dims::template index<D>];
   }
   /// Extent of dimension D in this rank's share, padding included: every rank's share is as long as the longest.

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include <weft/core/lifetime.hpp>
 #include <weft/core/tags.hpp>
 #include <weft/tensor/array.hpp>
 #include <weft/tensor/pool.hpp>
@@ -79,7 +80,7 @@ namespace detail {
 /// Where the gradient of one differentiable value collects.
 struct slot {
   int references = 0;
-  pool* home = nullptr;  // where its memory came from; null: the heap
+  detail::pool_pieces* home = nullptr;  // where its memory came from; null: the heap
   weft::shape shape;
   dtype type = dtype::f32;  // of the gradient: the value's, or that of main gradients (see keep_gradient_in)
   /// Main gradients: to (+)= from, a gradient in the value's type or already in theirs. Null: the gradient has the
@@ -101,7 +102,7 @@ struct slot {
   static ref<slot> make(pool* home) {
     if (!home) return ref<slot>(new slot);
     ref<slot> made(new (home->allocate(sizeof(slot))) slot);
-    made->home = home;
+    made->home = home->pieces();
     return made;
   }
   /// Keeps the gradient as `other` does, whose value this one is a view or a conversion of.
@@ -111,26 +112,66 @@ struct slot {
   }
   [[gnu::noinline]] void end() {
     if (!home) return delete this;
-    pool& to = *home;
+    detail::pool_pieces* const to = home;
     this->~slot();
-    to.release(this, sizeof(slot));
+    to->release(this, sizeof(slot));
   }
 };
 
+/// The context of a value, which may have ended with its launch by the time it is asked for. Every use says so instead
+/// of touching it.
+class context_ref {
+ public:
+  context_ref() = default;
+  context_ref(std::nullptr_t) {}
+  context_ref(context* of);  // comm/context.hpp
+
+  context& operator*() const { return *get(); }
+  context* operator->() const { return get(); }
+  /// Throws where there is none, where it has ended, and where it is another rank's.
+  context* get() const {
+    if (!life_.alive() || !life_.of_this_thread()) [[unlikely]]
+      refuse();
+    return at_;
+  }
+  explicit operator bool() const { return at_ != nullptr; }
+  friend bool operator==(const context_ref&, const context_ref&) = default;
+
+ private:
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse() const {
+    if (!life_)
+      fail("a tensor that was never made is used: make it by an operator or a creator, zeros<...>(ctx, {...})");
+    if (!life_.alive())
+      fail(
+          "a tensor is used after its launch ended, and its memory with it: keep numbers instead, item(x) or "
+          "on_host(x)");
+    fail(
+        "a tensor of another rank is used: a rank has its own tensors only, and gets numbers of others by a "
+        "collective");
+  }
+  context* at_ = nullptr;
+  watch life_;
+};
+
 struct value {
-  context* ctx = nullptr;
+  context_ref ctx;
   shape whole;  // global extents; those of `data` are this rank's, of which the last may be padding (see placed_slice)
   array data;
   ref<weft::slot> slot;        // null: no gradient wanted
   bool shares_memory = false;  // with the tensor it was converted from, since its axis has one rank
 
-  /// What this rank holds. Throws for a parameter that is read outside of its unit.
+  /// What this rank holds. Throws for a tensor that was never made or has outlived its launch, for one of another rank,
+  /// and for a parameter that is read outside of its unit.
   const array& held() const {
+    ctx.get();
     if (!slot || !slot->live) return data;
     if (!slot->live->at.data) detail::fail_not_gathered(*slot->live);
     return slot->live->at;
   }
-  const shape& sizes() const { return slot && slot->live ? slot->live->at.shape : data.shape; }
+  const shape& sizes() const {
+    ctx.get();
+    return slot && slot->live ? slot->live->at.shape : data.shape;
+  }
 };
 
 }  // namespace weft
