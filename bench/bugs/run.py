@@ -71,7 +71,7 @@ def run_weft(source, wrong, work):
             if "error" in line and "weft: " in line:
                 says = "weft: " + line.split("weft: ", 1)[1].rstrip('"')
                 return {"refused": {"phase": "compile", "error": "static_assert", "says": says}}, seconds
-        sys.exit(f"{source}: the compiler refuses it without a sentence of the library:\n{done.stderr[:2000]}")
+        sys.exit(f"{source}: the compiler ended with {done.returncode}, without a sentence of the library:\n{done.stderr[:2000]}")
     running, done = timed([str(program)])
     if done.returncode:
         sys.exit(f"{source}: ended with {done.returncode}: {done.stderr[-2000:]}")
@@ -158,8 +158,8 @@ def run_all(options):
                     answer = "right" if close(wrong["numbers"], rights[name]) else "wrong"
                     rows.append(row | {"seconds": round(seconds, 1), "answer": answer, "numbers": wrong["numbers"]})
                 print(f"{name:22} {title:30} {cell(rows[-1], rights[name])}", flush=True)
-            replaced = {(row["library"], row.get("fault"), row.get("program")) for row in rows}
-            write(rows + [row for row in read() if (row["library"], row.get("fault"), row.get("program")) not in replaced])
+                replaced = {(row["library"], row.get("fault"), row.get("program")) for row in rows}
+                write(rows + [row for row in read() if (row["library"], row.get("fault"), row.get("program")) not in replaced])
 
 
 def read():
