@@ -160,7 +160,7 @@ using one = strategy<mesh<dp, tp>>;
 using sharded = strategy<mesh<dp, tp>, zero3, checkpoint_full>;
 const degrees four{.dp = 2, .tp = 2};
 
-void check_says(const std::string& said, const char* sentence) {
+[[maybe_unused]] void check_says(const std::string& said, const char* sentence) {
   CHECK_MESSAGE(said.find(sentence) != std::string::npos, said);
 }
 

@@ -1,0 +1,92 @@
+// Trainers beside and after each other: runs in parts, after an error, of two models in turns; two for one model never.
+#include <cmath>
+#include <vector>
+
+#include "poisoned.hpp"
+
+namespace {
+
+// A text with a target outside of the vocabulary in the second micro-batch of one step.
+struct text_with_a_fault : text_dataset {
+  const std::int64_t* at;
+  text_with_a_fault(context& ctx, const std::int64_t& step) : text_dataset(ctx, rhyme()), at(&step) {}
+  template <class Ids>
+  token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length) const {
+    auto batch = text_dataset::train<Ids>(step, first, count, length);
+    if (step == *at && first > 0) batch.targets.local_share()[0] = 999;
+    return batch;
+  }
+};
+
+template <class T>
+std::vector<float> weights_of(T& trained) {
+  std::vector<float> all;
+  trained.store().each_parameter([&](const parameter_record& p, const auto*, const auto* w) {
+    for (std::int64_t i = 0; i < p.local.elements(); ++i) all.push_back(static_cast<float>(w[i]));
+  });
+  return all;
+}
+
+template <class S>
+void check(const degrees& ranks) {
+  launch<S>(ranks, [](context& ctx) {
+    const text_dataset data(ctx, rhyme());
+    const auto six = [&] {
+      llama<S> model(ctx, tiny);
+      trainer t(ctx, model, {.lr = 1e-2});
+      t.run(data, plan_of(6, {}));
+      return weights_of(t);
+    }();
+    llama<S> model(ctx, tiny), other(ctx, tiny);
+    {
+      trainer t(ctx, model, {.lr = 1e-2});
+      t.run(data, plan_of(2, {}));
+      generate(model, "once", {.tokens = 2});
+      t.run(data, plan_of(4, {}));
+      CHECK(weights_of(t) == six);
+    }
+    {  // the same model under a trainer of its own again, in turns with another
+      trainer t(ctx, model, {.lr = 1e-2}), u(ctx, other, {.lr = 1e-2});
+      for (int i = 0; i < 3; ++i) t.run(data, plan_of(2, {})), u.run(data, plan_of(2, {}));
+      CHECK(weights_of(t) == six);
+      CHECK(weights_of(u) == six);
+    }
+  });
+}
+}  // namespace
+
+TEST_CASE("runs in parts, and of two models in turns, are one run") {
+  check<one>({});
+  check<sharded>({.dp = 2});
+  check<strategy<mesh<dp, pp>, zero1, bf16_mixed>>({.dp = 2, .pp = 2});
+}
+
+TEST_CASE("a run after one that ended with an error goes on from there") {
+  launch<sharded>({}, [](context& ctx) {
+    std::int64_t at = 3;
+    llama<sharded> model(ctx, tiny), good(ctx, tiny);
+    trainer t(ctx, model, {.lr = 1e-2}), u(ctx, good, {.lr = 1e-2});
+    const text_with_a_fault data(ctx, at);
+    CHECK_THROWS_WITH_AS(t.run(data, plan_of(6, {})), doctest::Contains("the target 999"), error);
+    at = -1;
+    t.run(data, plan_of(4, {}));
+    u.run(data, plan_of(6, {}));
+    CHECK(weights_of(t) == weights_of(u));
+  });
+}
+
+TEST_CASE("a model has one parameter store at a time") {
+  launch<one>({}, [](context& ctx) {
+    llama<one> model(ctx, tiny);
+    const text_dataset data(ctx, rhyme());
+    {
+      trainer first(ctx, model, {});
+      CHECK_THROWS_WITH_AS(
+          trainer(ctx, model, {}),
+          doctest::Contains("the model has a parameter store already: keep one trainer or store at a time"), error);
+      CHECK_NOTHROW(first.run(data, plan_of(1, {})));
+    }
+    trainer second(ctx, model, {});
+    CHECK_NOTHROW(second.run(data, plan_of(1, {})));
+  });
+}
