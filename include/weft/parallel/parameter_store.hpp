@@ -133,10 +133,11 @@ class parameter_store final : public unit_hooks, weight_source {
 
   /// Sets the weights: f(record) returns all of a parameter's numbers (a vector or span of them, row-major by
   /// record.global), of which each rank takes what it holds, for the optimizer and for operators at once. Moments stay
-  /// as they are. Between steps, on the host's backend; nothing moves between ranks. Throws weft::error where f returns
-  /// another count of numbers than the parameter has elements.
+  /// as they are. On the host's backend; nothing moves between ranks. Throws weft::error between begin_step() and
+  /// finish_gradients(), and where f returns another count of numbers than the parameter has elements.
   template <class F>
   void load_parameters(F&& f) {
+    gradients_.require_finished("load_parameters()");
     gathered_.invalidate();
     for (unit_state& u : units_) {
       u.gathering.wait();
