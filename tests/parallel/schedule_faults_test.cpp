@@ -1,7 +1,5 @@
 // Schedules that the compiler can't refuse: right for the sizes that it tries and wrong for that of the step, or
 // another at each call. What they leave out is said, with the stage and the micro-batch.
-#include <algorithm>
-
 #include <doctest/doctest.h>
 
 #include <weft/weft.hpp>
@@ -77,7 +75,7 @@ void steps(const degrees& ranks, std::initializer_list<int> of, int& read, int b
       ids tokens, targets;
     };
     for (const int n : of) {
-      store.begin_step(std::max(n, 1));
+      store.begin_step(n);
       stages.train(
           n, 1,
           [&](int m) {
