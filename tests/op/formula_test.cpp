@@ -156,8 +156,9 @@ TEST_CASE("what runs wrong gets a sentence: extents, contexts, a linearity that 
     const auto a = full<real<hidden>>(ctx, {3}, 1), b = full<real<hidden>>(ctx, {4}, 1);
     CHECK_THROWS_WITH_AS(elementwise(above{}, a, b), "dimension hidden has 3 elements on one side and 4 on the other",
                          error);
-    CHECK_THROWS_WITH_AS(elementwise(above{}, a, real<hidden>()),
-                         "a tensor that was never made is used: make it by an operator or a creator, zeros<...>(ctx, {...})", error);
+    CHECK_THROWS_WITH_AS(
+        elementwise(above{}, a, real<hidden>()),
+        "a tensor that was never made is used: make it by an operator or a creator, zeros<...>(ctx, {...})", error);
     const auto pending = convert<partial<dp>>(a);
     CHECK(elementwise(twice{}, pending).held().as<double>()[0] == 2);
     CHECK_THROWS_WITH_AS(elementwise(shifted{}, pending),
