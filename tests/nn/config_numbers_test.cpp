@@ -102,3 +102,32 @@ TEST_CASE("a schedule counts steps beyond what 32 bits hold") {
   CHECK(s(many, many) == doctest::Approx(0.1));
   CHECK(adamw{}.at(many, 1).bias1 == 1);
 }
+
+TEST_CASE("an update by numbers that are none is refused before it reaches the weights") {
+  refuses([] { adamw{}.at(0, 1e-3); }, "AdamW's steps count from 1, not from 0");
+  for (const double bad : {not_a_number, infinity}) {
+    refuses([&] { adamw{}.at(1, 1e-3, bad); }, "gradients are to be multiplied by ");
+    refuses([&] { adamw{}.at(1, bad); }, "AdamW's lr is ");
+  }
+  refuses([] { adamw{}.at(1, -1e-3); }, "AdamW's lr is ");
+  CHECK_NOTHROW(adamw{}.at(1, 0, 0));
+}
+
+TEST_CASE("a step's seed is a number, and not 0") {
+  using S = strategy<mesh<>>;
+  launch<S>({}, [](context& ctx) {
+    llama<S> model(ctx, {.layers = 1, .hidden = 16, .heads = 2, .vocab = 32, .max_seq = 8});
+    parameter_store<cpu_backend, fp32> store(ctx, model.registry(), config_of<replicated>());
+    model.use(store);
+    pipeline stages(ctx, model);
+    const auto read = [&](int) {
+      const auto x = generate<llama<S>::ids>(ctx, {2, 8}, [](std::int64_t i) { return i; });
+      return token_batch<llama<S>::ids>{x, x};
+    };
+    for (const double bad : {0.0, not_a_number, infinity}) {
+      store.begin_step(1);
+      refuses([&] { stages.train(1, bad, read, [&](int) { store.end_micro_batch(); }); },
+              "the loss is to be multiplied by ");
+    }
+  });
+}

@@ -18,8 +18,14 @@ struct adamw {
 
   friend bool operator==(const adamw&, const adamw&) = default;
 
-  /// The numbers of step t (from 1) at a learning rate, for gradients to be multiplied by `grad_scale`.
+  /// The numbers of step t (from 1) at a learning rate, for gradients to be multiplied by `grad_scale`. Throws
+  /// weft::error when one of them has no meaning.
   adamw_step at(std::int64_t t, double rate, double grad_scale = 1) const {
+    using detail::is_finite;
+    require(t >= 1, "AdamW's steps count from 1, not from ", t);
+    require(is_finite(rate) && rate >= 0, "AdamW's lr is ", rate, "; it has to be a finite number, at least 0");
+    require(is_finite(grad_scale), "gradients are to be multiplied by ", grad_scale,
+            ", which no weight survives: was the loss taken over any token?");
     const auto steps = static_cast<double>(t);
     return {rate, beta1, beta2, eps, weight_decay, 1 - std::pow(beta1, steps), 1 - std::pow(beta2, steps), grad_scale};
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <weft/autograd/backward.hpp>
+#include <weft/core/finite.hpp>
 #include <weft/nn/decoder.hpp>
 #include <weft/op/cross_entropy.hpp>
 #include <weft/op/to_host.hpp>
@@ -90,6 +91,8 @@ class pipeline {
   template <class Read, class Done>
   loss_sums train(int micro_batches, double seed, Read&& read, Done&& done) {
     check_schedule(micro_batches);
+    require(detail::is_finite(seed) && seed != 0, "the loss is to be multiplied by ", seed,
+            ", from which no gradient comes; give a finite number other than 0");
     for (flight& f : flights_) f.forget();  // of a step that ended with an error
     loss_sums sums;
     stage_progress so_far;
