@@ -14,6 +14,13 @@ using q4 = dims<batch, seq, heads, head_dim>;
 using k4 = dims<batch, seq, kv_heads, head_dim>;
 
 const auto causal = [](const auto& q, const auto& k, const auto& v) { return attention(q, k, v); };
+// Keys that are another dimension than the queries' positions are named.
+const auto causal_to_keys = [](const auto& q, const auto& k, const auto& v) {
+  return attention<seq, heads, head_dim, ffn>(q, k, v);
+};
+const auto full_to_keys = [](const auto& q, const auto& k, const auto& v) {
+  return attention<seq, heads, head_dim, ffn, kv_heads>(q, k, v, {.causal = false, .scale = 0.3});
+};
 const auto full_ = [](const auto& q, const auto& k, const auto& v) {
   return attention(q, k, v, {.causal = false, .scale = 0.3});
 };
@@ -37,9 +44,9 @@ TEST_CASE("attention, grouped queries") {
 TEST_CASE("attention of the last queries to more keys") {
   using keys = dims<batch, ffn, kv_heads, head_dim>;  // ffn: the keys' dimension
   const options more{.base = {{"heads", 4}, {"kv_heads", 2}, {"seq", 3}, {"ffn", 7}}, .even = {"heads", "kv_heads"}};
-  gradients<real<q4, shard<batch, dp>>, real<keys, shard<batch, dp>>, real<keys, shard<batch, dp>>>("more keys, causal",
-                                                                                                    causal, more);
-  gradients<real<q4>, real<keys>, real<keys>>("more keys, not causal", full_, more);
+  gradients<real<q4, shard<batch, dp>>, real<keys, shard<batch, dp>>, real<keys, shard<batch, dp>>>(
+      "more keys, causal", causal_to_keys, more);
+  gradients<real<q4>, real<keys>, real<keys>>("more keys, not causal", full_to_keys, more);
 }
 
 TEST_CASE("attention of one tensor to itself") {

@@ -169,7 +169,7 @@ TEST_CASE("attention is the softmax of scores over the keys seen, times values")
         for (w["head_dim"] = 0; w["head_dim"] < 5; ++w["head_dim"]) score += at(q, w) * at(k, w);
         return std::exp(score * 0.7);
       };
-      is_sum<dims_of<decltype(q)>>(attention(q, k, v, {causal, 0.7}),
+      is_sum<dims_of<decltype(q)>>(attention<seq, heads, head_dim, vocab>(q, k, v, {causal, 0.7}),
                                    {{"batch", 2}, {"seq", 3}, {"heads", 4}, {"head_dim", 5}, {"vocab", 5}},
                                    [&](indices w) {
                                      double total = 0;

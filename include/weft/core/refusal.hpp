@@ -45,6 +45,14 @@ struct axes_holding<W, L, K, list<As...>> {
       decltype(as(typename join_lists<std::conditional_t<state_on<L, As>.kind == K, list<As>, list<>>...>::type{}));
 };
 
+template <class... Ds>
+no_dimension<Ds...> as_no_dimension(list<Ds...>);
+
+// Those of the wanted dimensions that D lacks.
+template <class D, class... Wanted>
+using lacked = decltype(as_no_dimension(
+    typename join_lists<std::conditional_t<D::template has<Wanted>, list<>, list<Wanted>>...>::type{}));
+
 // The dimensions that a layout shards and D lacks.
 template <class D, class L>
 struct foreign;
@@ -54,9 +62,7 @@ struct foreign<D, layout<Ps...>> {
   static list<> one(P*);
   template <class E, class... As>
   static std::conditional_t<D::template has<E>, list<>, list<E>> one(shard<E, As...>*);
-  template <class... Es>
-  static no_dimension<Es...> as(list<Es...>);
-  using type = decltype(as(typename join_lists<decltype(one(static_cast<Ps*>(nullptr)))...>::type{}));
+  using type = decltype(as_no_dimension(typename join_lists<decltype(one(static_cast<Ps*>(nullptr)))...>::type{}));
 };
 
 }  // namespace detail

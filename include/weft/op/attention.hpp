@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <weft/backend/concept.hpp>
+#include <weft/core/refusal.hpp>
 #include <weft/op/meet.hpp>
 
 namespace weft {
@@ -114,35 +115,89 @@ struct attention_rule<Q, K, V, list<As...>> {
   using layout = typename insert_all<weft::layout<>, decltype(on<As>())...>::type;
 };
 
+// The dimension of k's heads: as it is told, or else kv_heads, or that of the queries.
+template <class Told, class Heads, class K>
+struct key_heads {
+  using type = Told;
+};
+template <class Heads, class K>
+struct key_heads<void, Heads, K> {
+  using type = std::conditional_t<dims_of<K>::template has<kv_heads>, kv_heads, Heads>;
+};
+
+// The tag of the first dimension.
+template <class D>
+struct first_tag {
+  using type = void;
+};
+template <class E, class... Es>
+struct first_tag<dims<E, Es...>> {
+  using type = tag_of<E>;
+};
+
+template <class D, class Seq, class Heads, class Width>
+inline constexpr bool in_attention_order =
+    D::ndim == 4 && D::template index<Seq> == 1 && D::template index<Heads> == 2 && D::template index<Width> == 3;
+
 }  // namespace detail
 
-/// softmax(q k^T * scale) v. Shape: q [batch, seq, heads, head_dim]; k, v [batch, keys, kv_heads, head_dim] in this
-/// order, whatever the tags; out as q. heads is a multiple of kv_heads, head h attends with kv head h / (heads /
-/// kv_heads). Causal: query i sees keys j <= i + keys - seq. Placement: batch or heads sharded alike on all three, the
-/// rest whole. Cost: 4 * batch * heads * seq * keys * head_dim operations forward (half of it if causal), 2.5 times
-/// that backward. Throws weft::error when heads is no multiple of kv_heads, or sizes don't agree. Source: Vaswani et
-/// al. 2017; groups of heads: Ainslie et al. 2023; computed in blocks, without the matrix of scores: Dao et al. 2022.
-template <any_tensor Q, any_tensor K, any_tensor V>
+/// softmax(q k^T * scale) v. Shape: q [batch, Seq, Heads, Width]; k, v [batch, Keys, KvHeads, Width]; out as q. The
+/// dimensions are found by their tags, in this order, and permute<...> brings them into it; the first, of any tag, is
+/// the same in all three. KvHeads: kv_heads where k has it, else Heads. heads is a multiple of kv_heads, head h attends
+/// with kv head h / (heads / kv_heads). Causal: query i sees keys j <= i + keys - seq. Placement: batch or heads
+/// sharded alike on all three, the rest whole. Cost: 4 * batch * heads * seq * keys * head_dim operations forward (half
+/// of it if causal), 2.5 times that backward. Throws weft::error when heads is no multiple of kv_heads, or sizes don't
+/// agree. Source: Vaswani et al. 2017; groups of heads: Ainslie et al. 2023; computed in blocks, without the matrix of
+/// scores: Dao et al. 2022.
+template <dimension Seq = seq, dimension Heads = heads, dimension Width = head_dim, dimension Keys = Seq,
+          class KvHeads = void, any_tensor Q, any_tensor K, any_tensor V>
 auto attention(const Q& q, const K& k, const V& v, attention_options options = {}) {
+  using T = typename Q::element_type;
+  using key_heads = typename detail::key_heads<KvHeads, Heads, K>::type;
+  using q_lacks = detail::lacked<dims_of<Q>, Seq, Heads, Width>;
+  using k_lacks = detail::lacked<dims_of<K>, Keys, key_heads, Width>;
+  using v_lacks = detail::lacked<dims_of<V>, Keys, key_heads, Width>;
+  constexpr bool found = detail::none<q_lacks> && detail::none<k_lacks> && detail::none<v_lacks>;
   static_assert(
-      dims_of<Q>::ndim == 4 && dims_of<K>::ndim == 4 && std::same_as<dims_of<K>, dims_of<V>>,
-      "weft: attention(q, k, v) takes q [batch, seq, heads, head_dim] and k, v [batch, keys, kv_heads, head_dim]");
-  static_assert(std::same_as<typename Q::element_type, typename K::element_type> &&
-                    std::same_as<typename Q::element_type, typename V::element_type>,
+      detail::none<q_lacks>,
+      "weft: attention(q, k, v) doesn't find its dimensions in q, [batch, seq, heads, head_dim]: name q's own, "
+      "attention<seq, heads, head_dim>(q, k, v), or rename<from, to>(q)");
+  static_assert(
+      detail::none<k_lacks> && detail::none<v_lacks>,
+      "weft: attention(q, k, v) doesn't find its dimensions in k or v, [batch, seq, kv_heads, head_dim]: name "
+      "their own, attention<seq, heads, head_dim, keys, kv_heads>(q, k, v), or rename<from, to>(k)");
+  constexpr bool ordered = detail::in_attention_order<dims_of<Q>, Seq, Heads, Width> &&
+                           detail::in_attention_order<dims_of<K>, Keys, key_heads, Width> &&
+                           detail::in_attention_order<dims_of<V>, Keys, key_heads, Width>;
+  static_assert(!found || ordered,
+                "weft: attention(q, k, v) takes q as [batch, seq, heads, head_dim], k and v as [batch, seq, kv_heads, "
+                "head_dim]: permute<batch, seq, heads, head_dim>(x) brings the four dimensions into this order");
+  constexpr bool one_batch =
+      std::same_as<typename detail::first_tag<dims_of<Q>>::type, typename detail::first_tag<dims_of<K>>::type> &&
+      std::same_as<typename detail::first_tag<dims_of<Q>>::type, typename detail::first_tag<dims_of<V>>::type>;
+  static_assert(
+      !ordered || one_batch,
+      "weft: attention(q, k, v) pairs queries with the keys of their own sequence: the first dimension is the "
+      "same in all three; rename<from, to>(k) it");
+  static_assert(std::same_as<T, typename K::element_type> && std::same_as<T, typename V::element_type>,
                 "weft: attention(q, k, v) takes one element type; cast<T>(x) the others");
+  static_assert(floating<T>, "weft: attention(q, k, v) takes floats: cast<float>(x) the integers first");
   static_assert(!has_partial<layout_of<Q>> && !has_partial<layout_of<K>> && !has_partial<layout_of<V>>,
                 "weft: attention of a pending sum is not the sum of the attentions: all_reduce<axis> it first");
-  using rule = detail::attention_rule<Q, K, V, axes_of_all<layout_of<Q>, layout_of<K>, layout_of<V>>>;
-  static_assert(
-      rule::agrees,
-      "weft: attention needs batch or heads sharded alike for queries, keys and values, and the sequence whole: "
-      "all_gather<axis> the sequence or all_to_all<heads, axis> it");
-  if constexpr (rule::agrees) {
-    using result = basic_tensor<typename Q::element_type, dims_of<Q>, typename rule::layout, typename Q::backend>;
-    return result(detail::attention_operator<typename Q::backend, typename Q::element_type>::forward(
-        detail::promoted<typename rule::layout>(q, "attention"),
-        detail::promoted<typename rule::layout>(k, "attention"),
-        detail::promoted<typename rule::layout>(v, "attention"), options));
+  if constexpr (ordered && one_batch && floating<T> && std::same_as<T, typename K::element_type> &&
+                std::same_as<T, typename V::element_type>) {
+    using rule = detail::attention_rule<Q, K, V, axes_of_all<layout_of<Q>, layout_of<K>, layout_of<V>>>;
+    static_assert(
+        rule::agrees,
+        "weft: attention needs batch or heads sharded alike for queries, keys and values, and the sequence whole: "
+        "all_gather<axis> the sequence or all_to_all<heads, axis> it");
+    if constexpr (rule::agrees) {
+      using result = basic_tensor<T, dims_of<Q>, typename rule::layout, typename Q::backend>;
+      return result(detail::attention_operator<typename Q::backend, T>::forward(
+          detail::promoted<typename rule::layout>(q, "attention"),
+          detail::promoted<typename rule::layout>(k, "attention"),
+          detail::promoted<typename rule::layout>(v, "attention"), options));
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/backend/concept.hpp>
+#include <weft/core/refusal.hpp>
 #include <weft/op/placed.hpp>
 
 namespace weft {
@@ -66,19 +67,30 @@ struct rope_operator {
 
 }  // namespace detail
 
-/// Shape: x [batch, seq, heads, head_dim], out the same. Placement: any, but head_dim whole. Linear: pending sums pass.
-/// Cost: 3 operations an element. Throws when the table is shorter than the sequence or made for another head_dim.
-template <any_tensor X>
+/// Shape: x [batch, Seq, heads, Width], out the same; Seq and Width are found by their tags, in this order, and the
+/// other two are of any. Placement: any, but Width whole. Linear: pending sums pass. Cost: 3 operations an element.
+/// Throws when the table is shorter than the sequence or made for another width.
+template <dimension Seq = seq, dimension Width = head_dim, any_tensor X>
 X rope(const X& x, const rope_table& table) {
   using in = dims_of<X>;
-  static_assert(in::ndim == 4, "weft: rope(x, table) takes x as [batch, seq, heads, head_dim]");
-  dimension_run positions{};
-  [&]<class B, class S, class H, class D>(dims<B, S, H, D>) {
-    static_assert(shard_axes<layout_of<X>, tag_of<D>>::size == 0,
-                  "weft: rope(x, table) needs head_dim whole on every rank");
-    positions = run_of<layout_of<X>, tag_of<S>>(*x.ctx, x.template global_extent<tag_of<S>>());
-  }(in{});
-  return X(detail::rope_operator<typename X::backend, typename X::element_type>::forward(x, table, positions));
+  using lacks = detail::lacked<in, Seq, Width>;
+  static_assert(detail::none<lacks>,
+                "weft: rope(x, table) doesn't find its dimensions in x, [batch, seq, heads, head_dim]: name x's own, "
+                "rope<seq, head_dim>(x, table), or rename<from, to>(x)");
+  constexpr bool ordered = in::ndim == 4 && in::template index<Seq> == 1 && in::template index<Width> == 3;
+  static_assert(
+      !detail::none<lacks> || ordered,
+      "weft: rope(x, table) takes x as [batch, seq, heads, head_dim]: permute<batch, seq, heads, head_dim>(x) "
+      "brings the four dimensions into this order");
+  static_assert(floating<typename X::element_type>, "weft: rope(x, table) turns floats: cast<float>(x) first");
+  constexpr bool whole = shard_axes<layout_of<X>, Width>::size == 0;
+  static_assert(whole, "weft: rope(x, table) needs head_dim whole on every rank: all_gather<axis>(x) it");
+  if constexpr (ordered && whole && floating<typename X::element_type>) {
+    const dimension_run positions = run_of<layout_of<X>, Seq>(*x.ctx, x.template global_extent<Seq>());
+    return X(detail::rope_operator<typename X::backend, typename X::element_type>::forward(x, table, positions));
+  } else {
+    return x;
+  }
 }
 
 }  // namespace weft
