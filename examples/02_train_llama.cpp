@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <weft/io/file.hpp>
+
 #include "train_llama/settings.hpp"
 
 using namespace train_llama;
@@ -71,6 +73,16 @@ int main(int argc, char** argv) {
   app.option_defaults()->group("Options");
   app.add_flag("--print-config", print_config, "print all settings as JSON, and stop");
 
+  // An empty value would be read as 0. A prompt may be empty.
+  for (CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_items_expected_max() > 0; }))
+    if (option->get_name() != "--prompt")
+      option->check([option](const std::string& value) {
+        return value.empty() ? option->get_name() + " is empty; give it a value" : std::string();
+      });
+  app.get_option("--seed")->check([](const std::string& value) {
+    return value.find('-') == std::string::npos ? std::string() : "it is " + value + ", and has to be 0 or above";
+  });
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -80,17 +92,30 @@ int main(int argc, char** argv) {
   }
   try {
     if (!strategy.empty()) set_strategy(s, strategy);
-    if (!sharding.empty()) s.sharding = sharding;
-    if (!precision.empty()) s.precision = precision;
-    if (!checkpointing.empty()) s.checkpointing = checkpointing;
+    const auto set_part = [&](const char* name, std::string& part, const std::string& given) {
+      weft::require(strategy.empty() || given.empty() || given == part, "--strategy ", strategy, " is ", name, ' ',
+                    part, ", and --", name, " is ", given, "; leave one of them out");
+      if (!given.empty()) part = given;
+    };
+    set_part("sharding", s.sharding, sharding);
+    set_part("precision", s.precision, precision);
+    set_part("checkpointing", s.checkpointing, checkpointing);
+    weft::require(strategy.empty() || !sequence_parallel || s.sequence_parallel, "--strategy ", strategy,
+                  " leaves the sequence whole, and --sequence-parallel is given; write --strategy ", strategy, "-sp");
     if (sequence_parallel) s.sequence_parallel = true;
     s.sample.seed = s.seed;
     resolve(s);
-    if (print_config) return std::fputs(to_json(s).c_str(), stdout) < 0;
+    if (print_config) {
+      weft::write_all(weft::file_handle(stdout, [](std::FILE*) { return 0; }), "stdout", to_json(s));
+      return 0;
+    }
     weft::require(!s.data.empty(),
                   "there is no text to train on; give one with --data FILE (examples/run.sh makes one by itself)");
     for (const choice& c : choices())
       if (c.name == name_of(s)) c.run(s);
+  } catch (const std::bad_alloc&) {
+    std::fputs("train_llama: there is not enough memory; ask for a smaller model or batch\n", stderr);
+    return 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "train_llama: %s\n", e.what());
     return 1;

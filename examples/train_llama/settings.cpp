@@ -2,6 +2,7 @@
 #include "settings.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include <weft/io/json.hpp>
@@ -76,6 +77,25 @@ void resolve(settings& s) {
   s.ranks = ranks;
   if (s.threads == 0) s.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
   require(s.threads >= 1, "a rank works on at least 1 core, not ", s.threads);
+
+  const auto size = [](const char* option, std::int64_t n, std::int64_t least, std::int64_t most) {
+    require(n >= least && n <= most, option, ", is ", n, "; it is from ", least, " to ", most);
+  };
+  size("the number of layers, --layers", s.model.layers, 1, 65536);
+  size("the width, --hidden", s.model.hidden, 1, 1 << 20);
+  size("the number of heads, --heads", s.model.heads, 1, 65536);
+  size("the number of key and value heads, --kv-heads", s.model.kv_heads, 0, 65536);
+  size("the inner width, --ffn", s.model.ffn, 0, 1 << 22);
+  size("the length of a sequence, --seq", s.model.max_seq, 0, 1 << 24);
+  const auto number = [](const char* option, double x, double least) {
+    require(std::isfinite(x) && x >= least, option, ", is ", x, "; it is a finite number, at least ", least);
+  };
+  number("the learning rate, --lr", s.optimizer.lr, 0);
+  number("the weight decay, --weight-decay", s.optimizer.weight_decay, 0);
+  number("the highest gradient norm, --clip", s.plan.clip_norm, 0);
+  number("the deviations of a spike, --spike", s.plan.watch.spike_deviations, 0);
+  number("the temperature, --temperature", s.sample.temperature, 0);
+  number("the penalty, --repetition-penalty", s.sample.repetition_penalty, 0);
 
   require(s.plan.steps >= 1, "a run has at least 1 step, not ", s.plan.steps);
   if (s.plan.seq == 0) s.plan.seq = s.model.max_seq;

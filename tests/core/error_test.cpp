@@ -40,6 +40,8 @@ TEST_CASE("small, large and odd real numbers are printed as they are") {
   CHECK(weft::detail::text(std::numeric_limits<double>::infinity()) == "inf");
 }
 
+TEST_CASE("a character is itself, not its number") { CHECK(weft::detail::text("a", ' ', 'b') == "a b"); }
+
 TEST_CASE("fail throws without a condition, also with one part or none") {
   CHECK_THROWS_WITH_AS(weft::fail("the corpus is empty"), "the corpus is empty", weft::error);
   CHECK_THROWS_AS(weft::fail(), weft::error);

@@ -16,7 +16,7 @@ fault() { echo "FAULT: $*"; faults=$((faults + 1)); }
 refused() {
   local status=$1 phrase=$2 code
   shift 2
-  "$program" "$@" >out 2>err
+  timeout 20 "$program" "$@" >out 2>err  # what should be refused and is not would train for minutes
   code=$?
   [ "$code" = "$status" ] || fault "$* exits with $code, not $status"
   [ "$(wc -l <err)" = 1 ] || fault "$* says more or less than one line: $(cat err)"
@@ -41,11 +41,25 @@ refused 1 "a batch of 6 sequences doesn't divide into 2 micro-batches on dp = 2 
 refused 1 "no strategy called 'zero3-bf61'; there are, the nearest first: zero3-bf16," --data text --strategy zero3-bf61
 refused 1 "no sharding policy called 'zero4'; there are, the nearest first: zero1, zero2, zero3, replicated" --data text --sharding zero4
 refused 1 "no precision policy called 'bf61'; there are, the nearest first: bf16, fp32" --data text --precision bf61
-refused 1 'temperature is -1' --data text --temperature -1
+refused 1 '--temperature, is -1' --data text --temperature -1
 refused 1 'at least 1 step' --data text --steps 0
 refused 1 "can't be made" --data text --out text/below
 refused 1 "no answer to NaN called 'zeros'; there are, the nearest first: zero, stop, skip" --data text --on-non-finite zeros
 refused 1 'every -1 steps' --data text --watch-every -1
+refused 1 'the learning rate, --lr, is inf' --data text --lr inf
+refused 1 '--lr, is nan' --data text --lr nan
+refused 1 '--weight-decay, is -1' --data text --weight-decay -1
+refused 1 '--clip, is inf' --data text --clip inf
+refused 1 '--layers, is 2147483648; it is from 1 to 65536' --data text --layers 2147483648
+refused 1 '--hidden, is 0; it is from 1 to' --data text --hidden 0
+refused 1 "--strategy zero3-bf16 is sharding zero3, and --sharding is zero1; leave one of them out" --data text --strategy zero3-bf16 --sharding zero1
+refused 1 '--strategy replicated-fp32 is precision fp32, and --precision is bf16' --data text --strategy replicated-fp32 --precision bf16
+refused 1 '--strategy zero3-bf16-full is checkpointing full, and --checkpointing is none' --data text --strategy zero3-bf16-full --checkpointing none
+refused 1 '--strategy zero3-bf16 leaves the sequence whole, and --sequence-parallel is given' --data text --strategy zero3-bf16 --sequence-parallel
+refused 2 '--weight-decay is empty; give it a value' --data text --weight-decay ''
+refused 2 '--weight-decay' --data text --weight-decay=
+refused 2 '--data is empty; give it a value' --data ''
+refused 2 '--seed' --data text --seed -1
 refused 2 '--help lists the options' --data text --stepz 3
 refused 2 '--help lists the options' --data text --steps many
 
@@ -54,10 +68,15 @@ for option in strategy dp tp pp ranks steps lr data seed print-config watch-ever
   grep -qF -- "--$option" out || fault "--help does not show --$option"
 done
 
-"$program" --strategy replicated-fp32-full-sp --precision bf16 --steps 7 --print-config >out 2>err || fault '--print-config fails'
-grep -qF '"strategy":"replicated-bf16-full-sp"' out || fault "a part does not override the strategy: $(head -n 3 out)"
+"$program" --strategy replicated-fp32-full-sp --precision fp32 --steps 7 --print-config >out 2>err || fault '--print-config fails'
+grep -qF '"strategy":"replicated-fp32-full-sp"' out || fault "the strategy is not what was asked for: $(head -n 3 out)"
 grep -qF '"steps":7' out || fault '--print-config does not print the steps'
 [ "$(head -c 1 out)" = '{' ] && [ "$(tail -n 1 out)" = '}' ] || fault '--print-config does not print an object'
+
+if [ -e /dev/full ]; then
+  "$program" --print-config >/dev/full 2>err && fault '--print-config > /dev/full ends with 0'
+  grep -qF "can't be written: No space left on device" err || fault "--print-config > /dev/full says: $(cat err)"
+fi
 
 small=(--data text --steps 3 --layers 2 --hidden 32 --heads 4 --seq 32 --batch 4 --sample-tokens 5 --out deep/run)
 for strategy in zero3-bf16 replicated-fp32-full-sp zero1-bf16-selective; do

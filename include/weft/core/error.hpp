@@ -30,6 +30,7 @@ struct message_part {
   };
 
   message_part(std::string_view part) : kind(text), characters(part) {}
+  message_part(const char& part) : kind(text), characters(&part, 1) {}  // a character, not its number
   message_part(const char* part) : message_part(std::string_view(part)) {}
   message_part(const std::string& part) : message_part(std::string_view(part)) {}
   template <class T>
