@@ -33,9 +33,9 @@ void seed_loss(const L& loss, double seed) {
     });
     compare_along<Backend>(loss, shape(), {"backward", "the loss"}, whole_axes<layout_of<L>>(ctx));
   }
-  loss.slot->gradient = ctx.make(loss.held().type, loss.held().shape);
-  loss.slot->has_gradient = true;
-  Backend::fill(ctx.queue<Backend>(), loss.slot->gradient, seed);
+  const array whole_seed = ctx.make(loss.held().type, loss.held().shape);
+  Backend::fill(ctx.queue<Backend>(), whole_seed, seed);
+  add_gradient<Backend, typename L::element_type>(ctx, loss, whole_seed);
 }
 
 }  // namespace detail

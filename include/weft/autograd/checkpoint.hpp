@@ -26,6 +26,7 @@ struct checkpointed {
       y = f(x);
     }
     operators.end_first_run([&](auto&& look) { once.each_saved(look); }, y.held());
+    once.each_entry([&](const tape_node& n) { operators.note_numbers(n.name, n.numbers); });
     return y;
   }
   // The input as a leaf of the tape within.
@@ -55,14 +56,17 @@ struct checkpointed {
   }
   // False when nothing that the function reads wants a gradient.
   bool second_run(context& ctx, tape_node& node) {
+    operators.check_leaves();
     const X x = recorded_input(ctx);
     again.set_within(node.on());
     const recording on(ctx, &again);
     const replay::scope recalling(ctx, operators);
     const Y y = f(x);
+    std::size_t entries = 0;
+    again.each_entry([&](const tape_node& n) { operators.check_numbers(entries++, n.name, n.numbers); });
+    operators.end_second_run(entries);
     if (!y.slot) return false;
-    y.slot->gradient = node.output_gradient();
-    y.slot->has_gradient = true;
+    add_gradient<typename Y::backend, typename Y::element_type>(ctx, y, node.output_gradient());
     node.output->gradient = {};
     seen = x.slot;
     input = X();

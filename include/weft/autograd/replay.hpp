@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <weft/comm/context.hpp>
+#include <weft/comm/detail/hash.hpp>
 #include <weft/policy/checkpointing.hpp>
 
 namespace weft {
@@ -16,7 +17,13 @@ class replay {
  public:
   /// keeps: the policy's answer for one operator. records: where the entries lie; null: on the heap.
   explicit replay(bool (*keeps)(const op_cost&), pool* records = nullptr)
-      : keeps_(keeps), entries_(pool_allocator<entry>(records)) {}
+      : keeps_(keeps),
+        entries_(pool_allocator<entry>(records)),
+        from_(pool_allocator<int>(records)),
+        outcomes_(pool_allocator<made>(records)),
+        sizes_(pool_allocator<step>(records)),
+        numbers_(pool_allocator<step>(records)),
+        leaves_(pool_allocator<leaf>(records)) {}
 
   /// First run: an operator made `outcome` from `inputs`.
   virtual void computed(op_cost cost, std::initializer_list<const array*> outcome,
@@ -25,18 +32,20 @@ class replay {
     for (const array* a : outcome) cost.kept_bytes += a->bytes();
     entry e;
     e.name = cost.name, e.kept = keeps_(cost);
+    e.from = from_.size(), e.outcome = outcomes_.size();
     for (const value* v : inputs) {
       if (outer_) outer_->looked_at(*v);  // this function runs within another
       if (const int from = maker_of(v->held()); from >= 0) {
-        e.from[e.inputs++] = from;
+        from_.push_back(from);
         entries_[static_cast<std::size_t>(from)].used = true;
       }
     }
-    for (const array* a : outcome) {
-      e.made[e.outcomes] = key(*a);
-      e.outcome[e.outcomes++] = e.kept ? *a : array(nullptr, a->type, a->shape);
-    }
-    entries_.push_back(std::move(e));
+    e.inputs = from_.size() - e.from;
+    for (const array* a : outcome)
+      outcomes_.push_back(
+          {key(*a), static_cast<int>(entries_.size()), e.kept ? *a : array(nullptr, a->type, a->shape)});
+    e.outcomes = outcomes_.size() - e.outcome;
+    entries_.push_back(e);
     fresh_ = true;
   }
   /// First run: something that doesn't take part (an operator that declares no cost) reads v.
@@ -46,10 +55,16 @@ class replay {
     const int from = maker_of(v.held());
     if (from >= 0) entries_[static_cast<std::size_t>(from)].needed = true;
   }
-  /// First run: y is recorded. Unless it was computed just now, or is an input seen in another way, whoever made it
+  /// y is recorded, by an operator of that name. Second run: throws where it has other sizes than in the first, or
+  /// comes out of turn. First run: unless y was computed just now, or is an input seen in another way, whoever made it
   /// reads its inputs.
-  virtual void recorded(const value& y, std::initializer_list<const value*> inputs) {
-    if (!first_run_ || (std::exchange(fresh_, false) && entries_.back().made[0] == key(y.data))) return;
+  virtual void recorded(const char* name, const value& y, std::initializer_list<const value*> inputs) {
+    std::uint64_t sizes = detail::hash_of_step(name, y.whole, 0);
+    for (const value* v : inputs) sizes = detail::hash_of_step(name, v->whole, sizes);
+    if (!first_run_) return compare(sizes_, next_sizes_++, name, sizes, " of other sizes");
+    sizes_.push_back({name, sizes});
+    for (const value* v : inputs) note_leaf(*v);
+    if (std::exchange(fresh_, false) && outcomes_[entries_.back().outcome].at == key(y.data)) return;
     for (const value* v : inputs)
       if (key(v->held()) == key(y.data)) return;
     for (const value* v : inputs) looked_at(*v);
@@ -67,11 +82,34 @@ class replay {
       entry& e = entries_[static_cast<std::size_t>(i)];
       e.needed = e.needed || (!e.used && i != last);  // whoever reads it does so unseen
       if (e.needed && !e.kept)
-        for (int j = 0; j < e.inputs; ++j) entries_[static_cast<std::size_t>(e.from[j])].needed = true;
+        for (std::size_t j = 0; j < e.inputs; ++j) entries_[static_cast<std::size_t>(from_[e.from + j])].needed = true;
       if (!e.needed)
-        for (int j = 0; j < e.outcomes; ++j) e.outcome[j] = array(nullptr, e.outcome[j].type, e.outcome[j].shape);
+        for (std::size_t j = 0; j < e.outcomes; ++j) {
+          array& a = outcomes_[e.outcome + j].kept;
+          a = array(nullptr, a.type, a.shape);
+        }
     }
     first_run_ = false;
+  }
+  /// First run: the program's numbers in the next entry that it recorded (tape_node::numbers).
+  void note_numbers(const char* name, std::uint64_t numbers) { numbers_.push_back({name, numbers}); }
+  /// Second run: those of entry i. Throws where the first run recorded others.
+  void check_numbers(std::size_t i, const char* name, std::uint64_t numbers) const {
+    compare(numbers_, i, name, numbers, " with other numbers");
+  }
+  /// Second run: it is over, after `entries`. Throws where it did less than the first.
+  void end_second_run(std::size_t entries) const {
+    require(next_ == entries_.size() && next_sizes_ == sizes_.size() && entries == numbers_.size(),
+            "a checkpointed function ran ", next_sizes_, " operators when its gradient was due, and ", sizes_.size(),
+            " at first", same_both_times);
+  }
+  /// Before the second run. Throws where a leaf that the function reads was updated since the first.
+  void check_leaves() {
+    for (const leaf& l : leaves_)
+      require((l.live ? l.live->version : l.memory.version()) == l.version,
+              "checkpoint: ", l.live ? "parameter " + l.live->name : std::string("a tensor that its function reads"),
+              " was updated before its backward, which runs the function again: update weights after backward(loss)");
+    leaves_.clear();
   }
 
   /// Second run: whether the operator that comes now needn't run. Gives it its outcome, or arrays without memory.
@@ -79,12 +117,11 @@ class replay {
     if (first_run_) return false;
     require(next_ < entries_.size() && entries_[next_].name == name, "a checkpointed function ran ", name,
             " as operator ", next_, " when its gradient was due, and ",
-            next_ < entries_.size() ? entries_[next_].name : std::string_view("nothing"),
-            " at first; it has to do the same both times");
-    entry& e = entries_[next_++];
+            next_ < entries_.size() ? entries_[next_].name : std::string_view("nothing"), " at first", same_both_times);
+    const entry& e = entries_[next_++];
     if (e.needed && !e.kept) return false;
-    int i = 0;
-    for (array* a : outcome) *a = std::move(e.outcome[i++]);
+    std::size_t i = e.outcome;
+    for (array* a : outcome) *a = std::move(outcomes_[i++].kept);
     return true;
   }
 
@@ -102,28 +139,57 @@ class replay {
   };
 
  private:
-  static constexpr int max_inputs = 4, max_outcomes = 3;
+  static constexpr const char* same_both_times =
+      "; it has to do the same both times, so what it reads or counts outside of tensors must not change";
   struct entry {
     std::string_view name;
     bool kept = false, used = false, needed = false;
-    int inputs = 0, outcomes = 0, from[max_inputs] = {};
-    const void* made[max_outcomes] = {};
-    array outcome[max_outcomes];
+    std::size_t from = 0, inputs = 0, outcome = 0, outcomes = 0;  // where they begin in the lists below, and how many
   };
+  struct made {
+    const void* at;
+    int by;
+    array kept;  // without memory, where it isn't
+  };
+  struct step {
+    const char* name;
+    std::uint64_t hash;
+  };
+  using steps = std::vector<step, pool_allocator<step>>;
+  static void compare(const steps& first, std::size_t i, const char* name, std::uint64_t hash, const char* differing) {
+    if (i < first.size() && first[i].hash == hash && std::string_view(first[i].name) == name) [[likely]]
+      return;
+    const char* const before = i < first.size() ? first[i].name : "nothing";
+    fail("a checkpointed function ran ", name, " as operator ", i, " when its gradient was due, and ", before,
+         std::string_view(before) == name ? differing : "", " at first", same_both_times);
+  }
+  // A leaf or parameter that the function reads.
+  struct leaf {
+    ref<weight_place> live;
+    storage memory;
+    std::uint32_t version;
+  };
+  void note_leaf(const value& v) {
+    if (!v.slot || v.slot->epoch != 0) return;
+    for (const leaf& l : leaves_)
+      if (l.live == v.slot->live && l.memory.data() == v.data.buffer.data()) return;
+    leaves_.push_back({v.slot->live, v.data.buffer, v.version()});
+  }
   static const void* key(const array& a) { return a.buffer ? a.buffer.data() : a.data; }
   int maker_of(const array& a) const {
-    const void* at = key(a);
-    for (int i = static_cast<int>(entries_.size()) - 1; at && i >= 0; --i) {
-      const entry& e = entries_[static_cast<std::size_t>(i)];
-      for (int j = 0; j < e.outcomes; ++j)
-        if (e.made[j] == at) return i;
-    }
+    const void* const at = key(a);
+    for (std::size_t i = outcomes_.size(); at && i-- > 0;)
+      if (outcomes_[i].at == at) return outcomes_[i].by;
     return -1;
   }
 
   bool (*keeps_)(const op_cost&);
   std::vector<entry, pool_allocator<entry>> entries_;
-  std::size_t next_ = 0;
+  std::vector<int, pool_allocator<int>> from_;
+  std::vector<made, pool_allocator<made>> outcomes_;
+  steps sizes_, numbers_;
+  std::vector<leaf, pool_allocator<leaf>> leaves_;
+  std::size_t next_ = 0, next_sizes_ = 0;
   bool first_run_ = true, fresh_ = false;  // fresh: the last operator isn't recorded yet
   replay* outer_ = nullptr;
 };

@@ -60,7 +60,12 @@ class tape {
   void each_saved(F&& f) const {
     for (const tape_node& node : nodes_)
       for (int i = 0; i < node.saved_count(); ++i)
-        if (!node.saved_[i].live) f(node.saved_[i].data);
+        if (!node.saved_.at(i).live) f(node.saved_.at(i).data);
+  }
+  /// Calls f(entry) for every entry, in the order in which they were recorded.
+  template <class F>
+  void each_entry(F&& f) const {
+    for (const tape_node& node : nodes_) f(node);
   }
 
   /// The first part of that: gradients of activations. Entries that lead to weights stay, with what they need, for
@@ -196,7 +201,7 @@ inline ref<slot> new_slot(context& ctx, const array& of, dtype type) {
 [[gnu::noinline]] inline tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&),
                                            std::initializer_list<const value*> inputs) {
   require_one_context(name, inputs);
-  if (out.ctx->replay) out.ctx->replay->recorded(out, inputs);
+  if (out.ctx->replay) out.ctx->replay->recorded(name, out, inputs);
   tape* to = out.ctx->tape;
   bool wanted = false;
   for (const value* input : inputs) wanted = wanted || input->slot;
@@ -271,6 +276,14 @@ void contribute(context& ctx, tape_node& node, int i, const array& gradient) {
   require(s->type == dtype_of<T>, "a gradient of type ", name_of(s->type),
           " of a value of another type was not asked for by keep_gradient_in");
   add_converted<Backend, T, G>(ctx, gradient, to.to, to.add);
+}
+
+/// Adds a gradient to that of v, where something outside of the tape has one: a loss's seed, or a function's output.
+template <class Backend, class T>
+void add_gradient(context& ctx, const value& v, const array& gradient) {
+  tape_node to;
+  to.add_input(v);
+  contribute<Backend, T>(ctx, to, 0, gradient);
 }
 
 /// Whether input i is the same value as an earlier input.

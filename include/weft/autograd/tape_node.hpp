@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
+#include <vector>
 
 #include <weft/tensor/value.hpp>
 
@@ -33,7 +34,7 @@ namespace detail {
 
 class tape_node {
  public:
-  static constexpr int max_inputs = 4, max_saved = 6, attribute_bytes = 448;
+  static constexpr int attribute_bytes = 448;
 
   tape_node() = default;
   // Out of line: an entry owns a dozen things, and the vector around it moves and ends entries in many places.
@@ -46,29 +47,39 @@ class tape_node {
 
   /// What save() was given. A parameter's value that has moved on is gathered again, which takes a collective: an entry
   /// whose value isn't needed for the gradients that are due doesn't ask for it.
+  /// Throws where its numbers were replaced since, as by an optimizer.
   const array& saved(int i) const {
-    const item& s = saved_[i];
+    const item& s = item_at(i);
+    const std::uint32_t now = s.live ? s.live->version : s.data.buffer.version();
+    if (now != s.version) [[unlikely]]
+      fail_written(s);
     return s.live ? detail::read_again(*s.live) : s.data;
   }
   /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it. Where the vjp
   /// is called for another part later, the array stays.
   array take_saved(int i) {
     const bool again = part_ == backward_part::inputs && wants(true);
-    return saved_[i].live || again ? saved(i) : std::move(saved_[i].data);
+    array out = saved(i);
+    item& s = saved_.at(i);
+    if (!s.live && !again) s.data = {}, s.version = 0;
+    return out;
   }
   [[gnu::noinline]] void save(const value& v) {
-    saved_[saved_count_++] = {v.data, v.slot ? v.slot->live : ref<weight_place>()};
+    saved_.push_back({v.data, v.slot ? v.slot->live : ref<weight_place>(), v.version()});
   }
-  [[gnu::noinline]] void save(const array& a) { saved_[saved_count_++] = {a, {}}; }
-  int saved_count() const { return saved_count_; }
+  [[gnu::noinline]] void save(const array& a) { saved_.push_back({a, {}, a.buffer.version()}); }
+  int saved_count() const { return saved_.count; }
 
-  void add_input(const value& v) { inputs_[input_count_++] = v.slot; }
+  void add_input(const value& v) { inputs_.push_back(v.slot); }
+  int input_count() const { return inputs_.count; }
   /// Where input i's gradient goes; null when none is wanted, or not in this part of the backward.
   const ref<slot>& input(int i) const {
     static const ref<slot> none;
-    const bool left_out =
-        part_ != backward_part::all && inputs_[i] && inputs_[i]->of_weights != (part_ == backward_part::weights);
-    return left_out ? none : inputs_[i];
+    if (i < 0 || i >= inputs_.count) [[unlikely]]
+      fail(name, " has ", inputs_.count, " inputs, and its backward asks for number ", i);
+    const ref<slot>& s = inputs_.at(i);
+    const bool left_out = part_ != backward_part::all && s && s->of_weights != (part_ == backward_part::weights);
+    return left_out ? none : s;
   }
   /// The part of the backward that the vjp is called for, and the tape that calls it.
   backward_part part() const { return part_; }
@@ -96,17 +107,42 @@ class tape_node {
  private:
   friend class tape;
   bool wants(bool weights) const {
-    for (const ref<slot>& i : inputs_)
-      if (i && i->of_weights == weights) return true;
+    for (int i = 0; i < inputs_.count; ++i)
+      if (inputs_.at(i) && inputs_.at(i)->of_weights == weights) return true;
     return in_every_part;
   }
   struct item {
     array data;
     ref<weight_place> live;
+    std::uint32_t version = 0;
   };
-  ref<slot> inputs_[max_inputs];
-  item saved_[max_saved];
-  std::int8_t input_count_ = 0, saved_count_ = 0;
+  // The first N here, the others on the heap.
+  template <class T, int N>
+  struct few {
+    T first[N];
+    std::vector<T> more;
+    int count = 0;
+
+    void push_back(T x) {
+      if (count++ < N)
+        first[count - 1] = std::move(x);
+      else
+        more.push_back(std::move(x));
+    }
+    T& at(int i) { return i < N ? first[i] : more[static_cast<std::size_t>(i - N)]; }
+    const T& at(int i) const { return const_cast<few*>(this)->at(i); }
+  };
+  const item& item_at(int i) const {
+    if (i < 0 || i >= saved_.count) [[unlikely]]
+      fail(name, " saved ", saved_.count, " values, and its backward reads number ", i);
+    return saved_.at(i);
+  }
+  [[noreturn, gnu::cold, gnu::noinline]] void fail_written(const item& s) const {
+    fail(name, ": ", s.live ? "parameter " + s.live->name : std::string("a tensor that it read"),
+         " was updated before its backward, which needs the numbers of before: update weights after backward(loss)");
+  }
+  few<ref<slot>, 4> inputs_;
+  few<item, 6> saved_;
   backward_part part_ = backward_part::all;
   class tape* on_ = nullptr;
   alignas(8) std::byte attributes_[attribute_bytes];

@@ -27,7 +27,8 @@ struct cross_entropy_options {
 namespace detail {
 
 struct vocab_axes {
-  axis_id axis[4] = {};
+  static constexpr int most = 4;
+  axis_id axis[most] = {};
   int count = 0;
 };
 
@@ -166,6 +167,8 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
     using scalar = basic_tensor<accumulate_t<T>, dims<>, typename rule::layout, typename X::backend>;
     return [&]<class... Es>(dims<Es...>) {
       using V = std::tuple_element_t<sizeof...(Es) - 1, std::tuple<tag_of<Es>...>>;
+      static_assert(shard_axes<layout_of<X>, V>::size <= detail::vocab_axes::most,
+                    "weft: cross_entropy takes a vocabulary that is sharded over at most 4 axes");
       detail::vocab_axes axes;
       [&]<class... As>(list<As...>) { ((axes.axis[axes.count++] = id_of<As>), ...); }(shard_axes<layout_of<X>, V>{});
       const std::int64_t all = logits.template global_extent<V>();

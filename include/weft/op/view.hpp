@@ -38,7 +38,11 @@ struct slice_operator {
       Backend::copy(ctx.queue<Backend>(), s.ndim, s.extent, part(x.held(), at), from, y.data, to);
       computed(ctx, {"slice"}, {&y.data}, x);
     }
-    if (tape_node* node = record("slice", y, vjp, x)) node->set(at), y.slot->keep_as(*x.slot);
+    if (tape_node* node = record("slice", y, vjp, x)) {
+      node->set(at);
+      node->numbers = static_cast<std::uint64_t>(begin);
+      y.slot->keep_as(*x.slot);
+    }
     return y;
   }
   static void vjp(context& ctx, tape_node& node) {

@@ -148,6 +148,7 @@ void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& conf
       master = std::exchange(working, nullptr);
     else
       master = state.master.template as<M>();
+    w.data.buffer.written();
     Backend::adamw(queue, config.at(++state.steps, config.lr, factor), held.elements(), master,
                    state.first.template as<M>(), state.second.template as<M>(),
                    static_cast<const T*>(gradient.held().template as<T>()), working);

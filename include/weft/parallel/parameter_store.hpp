@@ -91,6 +91,7 @@ class parameter_store final : public unit_hooks, weight_source {
         const flat_range part = u.optimizer_range.overlap(r);
         adamw_step own = step;
         if (!r.parameter->decays) own.weight_decay = 0;
+        ++r.live->version;
         const std::int64_t o = part.begin - u.optimizer_range.begin;
         compute* working =
             shares_master() ? nullptr : u.weights.template as<compute>() + (part.begin - u.weight_range.begin);
@@ -146,6 +147,7 @@ class parameter_store final : public unit_hooks, weight_source {
         const std::int64_t count = static_cast<std::int64_t>(numbers.size()), wanted = r.parameter->global.elements();
         require(count == wanted, "parameter ", r.parameter->name, " has ", wanted, " elements, and ", count,
                 " numbers were given for it");
+        ++r.live->version;
         detail::load_region(r, u.optimizer_range, numbers, u.master_weights.template as<master>());
         if (!shares_master())
           detail::load_region<compute, master>(r, u.weight_range, numbers, u.weights.template as<compute>());

@@ -64,6 +64,7 @@ class arena {
     block *previous, *next;  // in the free list
     block_records* home;
     int references;
+    std::uint32_t version;  // how often its numbers were replaced
     memory category;
     bool is_free;
   };
@@ -89,6 +90,11 @@ class arena {
     explicit operator bool() const { return block_ != nullptr; }
     std::byte* data() const { return block_ ? block_->data : nullptr; }
     bool unique() const { return block_ && block_->references == 1; }
+    /// Says that the block's numbers were replaced by others, where entries of a tape may still need the old ones.
+    void written() const {
+      if (block_) ++block_->version;
+    }
+    std::uint32_t version() const { return block_ ? block_->version : 0; }
 
    private:
     friend class arena;
@@ -194,7 +200,7 @@ class arena {
       for (block& b : *records_->all.back()) b.next = std::exchange(spare_, &b);
     }
     block* b = std::exchange(spare_, spare_->next);
-    *b = {data, size, before, after, nullptr, nullptr, records_, 0, memory::buffers, false};
+    *b = {data, size, before, after, nullptr, nullptr, records_, 0, 0, memory::buffers, false};
     if (before) before->after = b;
     if (after) after->before = b;
     return b;

@@ -16,7 +16,10 @@ struct shape {
 
   std::int64_t& operator[](int i) { return extent[i]; }
   std::int64_t operator[](int i) const { return extent[i]; }
-  void push_back(std::int64_t n) { extent[ndim++] = n; }
+  void push_back(std::int64_t n) {
+    require(ndim < max_ndim, "a tensor has at most 8 dimensions: join some of them into one");
+    extent[ndim++] = n;
+  }
   /// Product of the extents in [first, last): all of them by default.
   std::int64_t elements(int first = 0, int last = max_ndim) const {
     std::int64_t n = 1;

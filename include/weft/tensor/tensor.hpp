@@ -104,6 +104,7 @@ class basic_tensor : public value {
 
   // Last, since clang leaves out what comes after one that fails, and would say more about that.
   static_assert(is_dims<Dims>, "weft: the second argument of a tensor is dims<...>");
+  static_assert(Dims::ndim <= max_ndim, "weft: a tensor has at most 8 dimensions: join some of them into one");
   static_assert(detail::is_canonical<Layout>,
                 "weft: write a tensor's placement as place<...>, which puts it in canonical form");
   static_assert(detail::none<typename detail::foreign<Dims, Layout>::type>,

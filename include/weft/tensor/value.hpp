@@ -60,6 +60,7 @@ struct weight_place {
   array at;  // without memory: not gathered
   weight_source* source = nullptr;
   int unit = -1;
+  std::uint32_t version = 0;  // how often the value was replaced: gathering it doesn't
   std::string name;
 
   void end() { delete this; }
@@ -168,6 +169,8 @@ struct value {
     if (!slot->live->at.data) detail::fail_not_gathered(*slot->live);
     return slot->live->at;
   }
+  /// How often its numbers were replaced by others in place.
+  std::uint32_t version() const { return slot && slot->live ? slot->live->version : data.buffer.version(); }
   const shape& sizes() const {
     ctx.get();
     return slot && slot->live ? slot->live->at.shape : data.shape;

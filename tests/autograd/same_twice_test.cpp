@@ -1,0 +1,182 @@
+// What must not change between a forward and its backward: weights that the backward reads again, and what a function
+// that runs twice does. Either change ends with a sentence; an update at the right time never does.
+#include <memory>
+
+#include <doctest/doctest.h>
+
+#include <weft/weft.hpp>
+
+namespace {
+using namespace weft;
+using row = tensor<float, dims<hidden>>;
+using matrix = tensor<float, dims<batch, hidden>>;
+
+template <class F>
+void alone(F&& f) {
+  launch<strategy<mesh<dp>>>({}, [&](context& ctx) { f(ctx); });
+}
+template <class W>
+void update(W& w, adamw_state& state) {
+  w.requires_grad();
+  adamw_update(w, detach(w), state, {.lr = 0.1});
+}
+// A function that does something else each time: f(h, 0), then f(h, 1), and so on.
+template <class F>
+auto changing(F f) {
+  return [f, runs = std::make_shared<int>(0)](const row& h) { return f(h, (*runs)++); };
+}
+template <class F>
+void refuses(F&& f, const char* part) {
+  alone([&](context& ctx) {
+    row x = normal<row>(ctx, "x", {6}).requires_grad();
+    const auto loss = sum(square(checkpoint(changing(f), x)));
+    CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains(part), error);
+    CHECK(ctx.tape->size() == 0);
+    backward(sum(square(x)));  // and goes on
+    CHECK(x.has_grad());
+  });
+}
+}  // namespace
+
+TEST_CASE("a weight that is updated before the backward that reads it") {
+  alone([](context& ctx) {
+    row w = normal<row>(ctx, "w", {6}).requires_grad(), x = normal<row>(ctx, "x", {6}).requires_grad();
+    adamw_state state;
+    const auto stale = doctest::Contains("was updated before its backward, which needs the numbers of before");
+    const auto check = [&](const auto& loss) {
+      update(w, state);
+      CHECK_THROWS_WITH_AS(backward(loss), stale, error);
+      CHECK(ctx.tape->size() == 0);
+    };
+    check(sum(x * w));
+    check(sum(square(w)));
+    check(contract<hidden>(w, x));
+    check(sum(rms_norm(x, w)));
+    check(sum(x / w));
+    check(sum(x * silu(w)));
+    for (int step = 0; step < 3; ++step) {  // at the right time
+      w.zero_grad();
+      backward(sum(square(x * w)));
+      adamw_update(w, w.grad(), state, {.lr = 0.1});
+    }
+    const auto linear = sum(x + w);  // needs no numbers
+    update(w, state);
+    CHECK_NOTHROW(backward(linear));
+  });
+}
+
+TEST_CASE("a weight that is updated before a checkpointed function runs again") {
+  alone([](context& ctx) {
+    row w = normal<row>(ctx, "w", {6}).requires_grad(), x = normal<row>(ctx, "x", {6}).requires_grad();
+    adamw_state state;
+    for (const bool of_input : {false, true})
+      for (const bool linear : {false, true}) {
+        const auto loss = sum(checkpoint([&](const row& h) { return linear ? h + w : h * w; }, of_input ? w : x));
+        update(w, state);
+        CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("updated before its backward, which runs the function"),
+                             error);
+        backward(sum(checkpoint([&](const row& h) { return h * w; }, x)));
+      }
+  });
+}
+
+TEST_CASE("a parameter store's step before a backward") {
+  const auto check = [](auto strategy_type) {
+    using S = decltype(strategy_type);
+    launch<S>({.dp = 2}, [](context& ctx) {
+      using x_type = tensor<float, dims<batch, hidden>, shard<batch, dp>>;
+      parameter_registry registry;
+      weight<S, dims<hidden>> w;
+      registry.begin_unit("only");
+      registry.add(ctx, w, "gain", {1, {40}}, {0, 1});
+      parameter_store<cpu_backend, fp32> store(ctx, registry, config_of<typename S::sharding>());
+      const auto loss = [&] {
+        const auto x = ones<x_type>(ctx, {2, 40});
+        return sum(in_unit(
+            ctx, store, 0, [&](const x_type& h) -> x_type { return square(h * square(w)); }, x));
+      };
+      const auto step = [&] {
+        store.end_micro_batch();
+        store.finish_gradients();
+        store.step(adamw{}.at(1, 1e-3));
+      };
+      for (int i = 0; i < 2; ++i) {
+        store.begin_step(1);
+        backward(loss());
+        step();
+      }
+      tape early;
+      store.begin_step(1);
+      const auto waiting = [&] {
+        const recording on(ctx, &early);
+        return loss();
+      }();
+      backward(loss());
+      step();
+      const recording on(ctx, &early);
+      CHECK_THROWS_AS(backward(waiting), error);
+      CHECK(early.size() == 0);
+    });
+  };
+  check(strategy<mesh<dp>, replicated>());
+  check(strategy<mesh<dp>, zero1>());
+  check(strategy<mesh<dp>, zero2>());
+  check(strategy<mesh<dp>, zero3>());
+}
+
+TEST_CASE("a checkpointed function that does less the second time") {
+  refuses([](const row& h, int run) { return run ? silu(h) : silu(silu(h)); },
+          "ran 1 operators when its gradient was due");
+}
+TEST_CASE("a checkpointed function that does more the second time") {
+  refuses([](const row& h, int run) { return run ? silu(silu(h)) : silu(h); }, "and nothing at first");
+}
+TEST_CASE("a checkpointed function that does something else the second time") {
+  refuses([](const row& h, int run) { return run ? scale(h, 2) : silu(h); }, "it has to do the same both times");
+}
+TEST_CASE("a checkpointed function that draws another mask, scales by another number or slices elsewhere") {
+  refuses([](const row& h, int run) { return dropout(h, 0.5, static_cast<std::uint64_t>(run)); }, "with other numbers");
+  refuses([](const row& h, int run) { return scale(h, 1.5 + run); }, "with other numbers");
+  refuses([](const row& h, int run) { return slice<hidden>(h, run, 2); }, "with other numbers");
+}
+TEST_CASE("a checkpointed function of other sizes the second time") {
+  refuses([](const row& h, int run) { return slice<hidden>(h, 0, 2 + run); }, "of other sizes");
+}
+TEST_CASE("a checkpointed function that works on something else outside the second time") {
+  alone([](context& ctx) {
+    const row a = ones<row>(ctx, {6});
+    row b = ones<row>(ctx, {6}).requires_grad(), x = normal<row>(ctx, "x", {6}).requires_grad();
+    const auto loss = sum(checkpoint(changing([&](const row& h, int run) { return h * (run ? a * a : b * b); }), x));
+    CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("it has to do the same both times"), error);
+  });
+}
+
+TEST_CASE("a checkpointed function that does the same both times is let alone") {
+  alone([](context& ctx) {
+    row x = normal<row>(ctx, "x", {6}).requires_grad(), w = ones<row>(ctx, {6}).requires_grad();
+    const auto f = [&](const row& h) {
+      const auto noise = normal<row>(ctx, "noise", {6});
+      return dropout(rms_norm(silu(scale(h, 2)) + noise, w), 0.5, 7);
+    };
+    backward(sum(square(f(x))));
+    const auto plain = on_host(x.grad()), plain_w = on_host(w.grad());
+    x.zero_grad(), w.zero_grad();
+    const auto nested = [&](const row& h) { return checkpoint(f, h); };
+    backward(sum(square(checkpoint(nested, x))));
+    CHECK(on_host(x.grad()) == plain);
+    CHECK(on_host(w.grad()) == plain_w);
+  });
+}
+
+TEST_CASE("a checkpointed function that gives out a leaf, and a loss that is one, add to its gradient") {
+  using scalar = tensor<float, dims<>>;
+  alone([](context& ctx) {
+    row w = ones<row>(ctx, {6}).requires_grad(), x = ones<row>(ctx, {6}).requires_grad();
+    backward(sum(w * w) + sum(scale(checkpoint([&](const row&) { return w; }, x), 5)));
+    CHECK(on_host(w.grad())[0] == 2 + 5);
+    scalar s = full<scalar>(ctx, {}, 3).requires_grad();
+    backward(square(s));
+    backward(s);
+    CHECK(item(s.grad()) == 6 + 1);
+  });
+}
