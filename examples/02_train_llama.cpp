@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   app.add_option("--tp", s.degrees.tp, "tensor-parallel ranks");
   app.add_option("--pp", s.degrees.pp, "pipeline stages; 1F1B over --micro-batches");
   app.add_option("--ranks", s.ranks, "ranks in all; checked against dp x tp x pp");
-  app.add_option("--threads", s.threads, "cores a rank [the machine's, shared out]");
+  app.add_option("--threads", s.threads, "cores a rank [the machine's, split]");
 
   app.option_defaults()->group("Model");
   app.add_option("--layers", s.model.layers, "layers");

@@ -33,10 +33,10 @@ int run(const degrees& ranks, F program) {
   try {
     launch<strategy<Mesh>>(
         ranks, [&](context& ctx) { numbers[static_cast<std::size_t>(ctx.rank())] = double(item(program(ctx))); });
-  } catch (const error& e) {
+  } catch (const failure& e) {
     std::string says;
     for (const char* c = e.what(); *c; ++c) says += *c == '"' ? '\'' : *c == '\n' ? ' ' : *c;
-    std::printf("{\"refused\": {\"phase\": \"run\", \"error\": \"weft::error\", \"says\": \"%s\"}}\n", says.c_str());
+    std::printf("{\"refused\": {\"phase\": \"run\", \"error\": \"weft::failure\", \"says\": \"%s\"}}\n", says.c_str());
     return 0;
   }
   std::string list;

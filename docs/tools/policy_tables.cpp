@@ -27,7 +27,7 @@ std::string number(double x) {
 // ---- sharding ----
 
 template <class... As>
-std::string names(list<As...>) {
+std::string names(tag_list<As...>) {
   std::string out;
   ((out += (out.empty() ? "`" : ", `") + text(As::name) + "`"), ...);
   return out;

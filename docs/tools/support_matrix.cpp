@@ -2,7 +2,7 @@
 // Invariant: nobody writes an answer here. Each cell is a call of the operator on types of its own;
 // docs/tools/support.sh compiles this file three times: with WEFT_ASK, which instantiates all cells and lets the
 // compiler refuse what it refuses; with WEFT_ASK_DEVICE, which does the same for one cell of every operator over the
-// kernels of the CUDA backend; and last, with both answers in "refused.inc" and "missing.inc", to print the outcomes'
+// kernels of the CUDA backend; and last, with both answers in "refused.inc" and "missing.inc", to print the outputs'
 // types of all the other cells.
 #include <cstdio>
 #include <cstring>
@@ -197,7 +197,7 @@ struct cell {
       return Op::template call<a>(
           typename Op::template operand<typename at<typename Op::columns, J>::type, a, Backend>{});
   }
-  using outcome = typename outcome_of<decltype(ask())>::type;
+  using output = typename outcome_of<decltype(ask())>::type;
 };
 
 template <class Op>
@@ -225,7 +225,7 @@ using two_operands = operators<ops::contract_, ops::plus_, ops::minus_, ops::tim
 template <class Op, int... Is>
 int ask_row(std::integer_sequence<int, Is...>) {
   constexpr int columns = Op::columns::count;
-  return (0 + ... + int(std::is_void_v<typename cell<Op, Is / columns, Is % columns>::outcome>));
+  return (0 + ... + int(std::is_void_v<typename cell<Op, Is / columns, Is % columns>::output>));
 }
 template <class... Ops>
 int ask(operators<Ops...>) {
@@ -277,7 +277,7 @@ constexpr int legal = [] {
 template <class Op>
 int ask_one() {
   return std::is_void_v<
-      typename cell<Op, legal<Op> / Op::columns::count, legal<Op> % Op::columns::count, device_for<Op>>::outcome>;
+      typename cell<Op, legal<Op> / Op::columns::count, legal<Op> % Op::columns::count, device_for<Op>>::output>;
 }
 template <class... Ops>
 int ask(operators<Ops...>) {
@@ -315,7 +315,7 @@ std::string answer() {
   if constexpr (why<Op, I, J> != nullptr) {
     return note(why<Op, I, J>);
   } else {
-    constexpr on_axis out = state_on<layout_of<typename cell<Op, I, J>::outcome>, axis_of<Op, I, J>>;
+    constexpr on_axis out = state_on<layout_of<typename cell<Op, I, J>::output>, axis_of<Op, I, J>>;
     return std::string(weft::name_of(out.kind)) + (out.kind == holds::shard ? " " + std::string(out.dim->name) : "");
   }
 }

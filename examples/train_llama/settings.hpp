@@ -18,7 +18,7 @@ struct settings {
   bool sequence_parallel = false;
   weft::degrees degrees = {.dp = 2, .tp = 2};
   int ranks = 0;    // 0: as many as the degrees take
-  int threads = 0;  // cores a rank; 0: the machine's, shared out
+  int threads = 0;  // cores a rank; 0: the machine's, split
   std::uint64_t seed = 1;
 
   weft::llama_config model = {.layers = 4, .hidden = 192, .heads = 6, .kv_heads = 2, .vocab = 256, .max_seq = 128};
@@ -43,12 +43,12 @@ struct choice {
 };
 const std::vector<choice>& choices();
 std::vector<choice> fp32_strategies(), bf16_strategies();  // a file each
-/// Sets the four slots that a strategy's name stands for. Throws weft::error that lists the names, the nearest first.
+/// Sets the four slots that a strategy's name stands for. Throws weft::failure that lists the names, the nearest first.
 void set_strategy(settings&, const std::string& name);
-/// Throws weft::error that lists `valid`, the nearest first, unless `given` is among them.
+/// Throws weft::failure that lists `valid`, the nearest first, unless `given` is among them.
 void check_name(const char* what, const std::string& given, std::vector<std::string> valid);
 
-/// Fills in what was left to be derived; throws weft::error when the settings don't fit together.
+/// Fills in what was left to be derived; throws weft::failure when the settings don't fit together.
 void resolve(settings&);
 /// The settings as JSON, indented.
 std::string to_json(const settings&);

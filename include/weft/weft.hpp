@@ -6,7 +6,7 @@
 #include <weft/autograd/backward.hpp>
 #include <weft/autograd/checkpoint.hpp>
 #include <weft/backend/cpu.hpp>
-#include <weft/comm/self.hpp>
+#include <weft/comm/single_rank.hpp>
 #include <weft/comm/threads.hpp>
 #include <weft/comm/traced.hpp>
 #include <weft/io/print.hpp>
@@ -22,13 +22,13 @@
 #include <weft/op/elementwise.hpp>
 #include <weft/op/embedding.hpp>
 #include <weft/op/formula.hpp>
-#include <weft/op/hand_over.hpp>
 #include <weft/op/layer_norm.hpp>
 #include <weft/op/reduce.hpp>
 #include <weft/op/rms_norm.hpp>
 #include <weft/op/rope.hpp>
 #include <weft/op/scalar.hpp>
 #include <weft/op/select.hpp>
+#include <weft/op/send_receive.hpp>
 #include <weft/op/softmax.hpp>
 #include <weft/op/swiglu.hpp>
 #include <weft/op/to_host.hpp>

@@ -1,4 +1,4 @@
-// As llama_test.cpp, over pipeline stages: activations handed on, backwards whole and in two parts.
+// As llama_test.cpp, over pipeline stages: activations sent on, backwards whole and in two parts.
 #include <doctest/doctest.h>
 
 #include "allocation/training.hpp"

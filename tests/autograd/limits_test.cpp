@@ -24,16 +24,17 @@ struct weighted_sum {
   static value forward(const std::vector<row>& x) {
     context& ctx = *x[0].ctx;
     value y{x[0].ctx, x[0].whole, {}, {}};
-    array copies[many];
-    if (!detail::recalled(ctx, "weighted_sum", y.data, copies[0], copies[1], copies[2], copies[3], copies[4])) {
+    local_array copies[many];
+    if (!detail::reuse_output(ctx, "weighted_sum", y.data, copies[0], copies[1], copies[2], copies[3], copies[4])) {
       y.data = ctx.make(dtype::f64, x[0].held().shape);
       for (std::int64_t k = 0; k < y.data.elements(); ++k) {
         y.data.as<double>()[k] = 0;
         for (int i = 0; i < many; ++i) y.data.as<double>()[k] += (i + 1) * x[i].held().as<double>()[k];
       }
       for (int i = 0; i < 5; ++i) copies[i] = detail::copy_of<cpu_backend>(ctx, x[i].held());
-      detail::computed(ctx, {"weighted_sum"}, {&y.data, &copies[0], &copies[1], &copies[2], &copies[3], &copies[4]},
-                       x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8]);
+      detail::record_output(ctx, {"weighted_sum"},
+                            {&y.data, &copies[0], &copies[1], &copies[2], &copies[3], &copies[4]}, x[0], x[1], x[2],
+                            x[3], x[4], x[5], x[6], x[7], x[8]);
     }
     if (tape_node* node =
             detail::record("weighted_sum", y, vjp, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8])) {
@@ -44,11 +45,12 @@ struct weighted_sum {
   }
   static void vjp(context& ctx, tape_node& node) {
     CHECK(node.saved_count() == many);
-    CHECK_THROWS_WITH_AS(node.saved(many), doctest::Contains("saved 9 values, and its backward reads number 9"), error);
+    CHECK_THROWS_WITH_AS(node.saved(many), doctest::Contains("saved 9 values, and its backward reads number 9"),
+                         failure);
     CHECK_THROWS_WITH_AS(node.input(many), doctest::Contains("has 9 inputs, and its backward asks for number 9"),
-                         error);
+                         failure);
     for (int i = 0; i < many; ++i) {
-      array dx = ctx.make(dtype::f64, node.saved(i).shape);
+      local_array dx = ctx.make(dtype::f64, node.saved(i).shape);
       for (std::int64_t k = 0; k < dx.elements(); ++k)
         dx.as<double>()[k] = (i + 1) * node.output_gradient().as<double>()[k] +
                              0 * node.saved(i).as<double>()[k];  // reads what it saved
@@ -80,5 +82,5 @@ TEST_CASE("an operator with nine inputs, nine saved values and six outputs") {
 TEST_CASE("sizes of more than 8 dimensions are refused") {
   shape s;
   for (int i = 0; i < max_ndim; ++i) s.push_back(1);
-  CHECK_THROWS_WITH_AS(s.push_back(1), doctest::Contains("at most 8 dimensions"), error);
+  CHECK_THROWS_WITH_AS(s.push_back(1), doctest::Contains("at most 8 dimensions"), failure);
 }

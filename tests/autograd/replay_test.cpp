@@ -1,4 +1,4 @@
-// What a checkpoint runs again: exactly the operators whose outcome was neither kept nor is of no more use. Kernels are
+// What a checkpoint runs again: exactly the operators whose output was neither kept nor is of no more use. Kernels are
 // counted by a backend of the test's own.
 #include <doctest/doctest.h>
 
@@ -57,7 +57,7 @@ constexpr std::int64_t rows = 8, width = 16, inner = 64;
 
 template <class F>
 void alone(F&& f) {
-  traced_ranks({}, [&](context& ctx, auto) { f(ctx); });
+  traced_ranks<counting_backend>({}, [&](context& ctx, auto) { f(ctx); });
 }
 
 struct block {
@@ -77,7 +77,7 @@ std::size_t activations(const context& ctx) { return ctx.memory.ledger().current
 
 struct run {
   counts forward, backward;
-  std::size_t kept;  // bytes between forward and backward, the outcome's left out
+  std::size_t kept;  // bytes between forward and backward, the output's left out
   std::vector<double> gradients;
 };
 template <class Apply>
@@ -196,7 +196,7 @@ TEST_CASE("a function that does something else the second time is refused") {
     auto x = normal<row>(ctx, "x", {rows, width}).requires_grad();
     int runs = 0;
     const auto l = sum(checkpoint([&](const row& h) { return ++runs == 1 ? square(exp(h)) : h * h; }, x));
-    CHECK_THROWS_WITH_AS(backward(l), doctest::Contains("the same both times"), weft::error);
+    CHECK_THROWS_WITH_AS(backward(l), doctest::Contains("the same both times"), weft::failure);
   });
 }
 

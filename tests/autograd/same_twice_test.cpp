@@ -30,7 +30,7 @@ void refuses(F&& f, const char* part) {
   alone([&](context& ctx) {
     row x = normal<row>(ctx, "x", {6}).requires_grad();
     const auto loss = sum(square(checkpoint(changing(f), x)));
-    CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains(part), error);
+    CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains(part), failure);
     CHECK(ctx.tape->size() == 0);
     backward(sum(square(x)));  // and goes on
     CHECK(x.has_grad());
@@ -45,7 +45,7 @@ TEST_CASE("a weight that is updated before the backward that reads it") {
     const auto stale = doctest::Contains("was updated before its backward, which needs the numbers of before");
     const auto check = [&](const auto& loss) {
       update(w, state);
-      CHECK_THROWS_WITH_AS(backward(loss), stale, error);
+      CHECK_THROWS_WITH_AS(backward(loss), stale, failure);
       CHECK(ctx.tape->size() == 0);
     };
     check(sum(x * w));
@@ -74,7 +74,7 @@ TEST_CASE("a weight that is updated before a checkpointed function runs again") 
         const auto loss = sum(checkpoint([&](const row& h) { return linear ? h + w : h * w; }, of_input ? w : x));
         update(w, state);
         CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("updated before its backward, which runs the function"),
-                             error);
+                             failure);
         backward(sum(checkpoint([&](const row& h) { return h * w; }, x)));
       }
   });
@@ -114,7 +114,7 @@ TEST_CASE("a parameter store's step before a backward") {
       backward(loss());
       step();
       const recording on(ctx, &early);
-      CHECK_THROWS_AS(backward(waiting), error);
+      CHECK_THROWS_AS(backward(waiting), failure);
       CHECK(early.size() == 0);
     });
   };
@@ -147,7 +147,7 @@ TEST_CASE("a checkpointed function that works on something else outside the seco
     const row a = ones<row>(ctx, {6});
     row b = ones<row>(ctx, {6}).requires_grad(), x = normal<row>(ctx, "x", {6}).requires_grad();
     const auto loss = sum(checkpoint(changing([&](const row& h, int run) { return h * (run ? a * a : b * b); }), x));
-    CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("it has to do the same both times"), error);
+    CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("it has to do the same both times"), failure);
   });
 }
 

@@ -31,7 +31,7 @@ W weight_of(context& ctx, const char* name, std::initializer_list<std::int64_t> 
   return w;
 }
 numbers gradient(const value& v) {
-  const array& g = v.slot->gradient;
+  const local_array& g = v.slot->gradient;
   return v.slot->has_gradient ? numbers(g.as<double>(), g.as<double>() + g.elements()) : numbers();
 }
 

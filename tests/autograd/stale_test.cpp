@@ -48,8 +48,8 @@ void refuses(context& ctx, const char* name, const X& leaf, F&& f) {
   const X h = scale(x, 2);
   CHECK_NOTHROW(f(h));
   backward(sum(h));
-  CHECK_THROWS_WITH_AS(f(h), doctest::Contains("is no longer recorded"), error);
-  CHECK_THROWS_WITH_AS(f(h), doctest::Contains((std::string(name) + ": its input").c_str()), error);
+  CHECK_THROWS_WITH_AS(f(h), doctest::Contains("is no longer recorded"), failure);
+  CHECK_THROWS_WITH_AS(f(h), doctest::Contains((std::string(name) + ": its input").c_str()), failure);
   CHECK(ctx.tape->size() == 0);
   CHECK_NOTHROW(f(detach(h)));
   {
@@ -72,8 +72,8 @@ TEST_CASE("a second loss over what was carried back: 114, or an error, never 6")
     const row again = square(w);
     backward(sum(again));
     CHECK(first(w.grad()) == 6);
-    CHECK_THROWS_WITH_AS(sum(square(again)), doctest::Contains("is no longer recorded"), error);
-    CHECK_THROWS_WITH_AS(backward(two), doctest::Contains("no longer recorded"), error);
+    CHECK_THROWS_WITH_AS(sum(square(again)), doctest::Contains("is no longer recorded"), failure);
+    CHECK_THROWS_WITH_AS(backward(two), doctest::Contains("no longer recorded"), failure);
     backward(sum(square(square(w))));  // the way out: computed again
     CHECK(first(w.grad()) == 114);
   });
@@ -140,7 +140,7 @@ TEST_CASE("a value of another tape is refused while that one waits, whichever is
     const row h = square(w);
     tape other;
     const recording on(ctx, &other);
-    CHECK_THROWS_WITH_AS(sum(h), doctest::Contains("is no longer recorded"), error);
+    CHECK_THROWS_WITH_AS(sum(h), doctest::Contains("is no longer recorded"), failure);
     CHECK_NOTHROW(backward(sum(w * detach(h))));
     CHECK(first(w.grad()) == 9);
   });
@@ -168,7 +168,7 @@ TEST_CASE("a function that runs twice may hold activations of the tape around it
         numbers& out = gradients[depth][split];
         for (const double g : on_host(w.grad())) out.push_back(g);
         for (const double g : on_host(b.grad())) out.push_back(g);
-        CHECK_THROWS_WITH_AS(checkpoint(inner, w), doctest::Contains("is no longer recorded"), error);
+        CHECK_THROWS_WITH_AS(checkpoint(inner, w), doctest::Contains("is no longer recorded"), failure);
       });
   for (const auto& by_depth : gradients)
     for (const numbers& g : by_depth) {
@@ -194,18 +194,18 @@ TEST_CASE("a backward in two parts is finished before anything else is recorded"
   alone([](context& ctx) {
     row w = full<row>(ctx, {1}, 3).requires_grad();
     w.slot->of_weights = true;
-    CHECK_THROWS_WITH_AS(ctx.tape->backward_weights(ctx), doctest::Contains("backward_inputs()"), error);
+    CHECK_THROWS_WITH_AS(ctx.tape->backward_weights(ctx), doctest::Contains("backward_inputs()"), failure);
     const auto loss = sum(square(w));
     detail::seed_loss(loss, 1);
     ctx.tape->backward_inputs(ctx);
     const auto half_done = doctest::Contains("half of a backward in two parts");
-    CHECK_THROWS_WITH_AS(square(w), half_done, error);
-    CHECK_THROWS_WITH_AS(ctx.tape->backward(ctx), half_done, error);
-    CHECK_THROWS_WITH_AS(ctx.tape->backward_inputs(ctx), half_done, error);
-    CHECK_THROWS_WITH_AS(backward(loss), half_done, error);
+    CHECK_THROWS_WITH_AS(square(w), half_done, failure);
+    CHECK_THROWS_WITH_AS(ctx.tape->backward(ctx), half_done, failure);
+    CHECK_THROWS_WITH_AS(ctx.tape->backward_inputs(ctx), half_done, failure);
+    CHECK_THROWS_WITH_AS(backward(loss), half_done, failure);
     ctx.tape->backward_weights(ctx);
     CHECK(first(w.grad()) == 6);
-    CHECK_THROWS_WITH_AS(square(loss), doctest::Contains("is no longer recorded"), error);
+    CHECK_THROWS_WITH_AS(square(loss), doctest::Contains("is no longer recorded"), failure);
     backward(sum(square(w)));
     CHECK(first(w.grad()) == 12);
   });

@@ -129,20 +129,20 @@ TEST_CASE("after backward the activations are gone") {
 TEST_CASE("misuse is an error that says what to do") {
   alone([](context& ctx) {
     row x = ones<row>(ctx, {3});
-    CHECK_THROWS_WITH_AS(x.grad(), doctest::Contains("call requires_grad() before it is used"), weft::error);
+    CHECK_THROWS_WITH_AS(x.grad(), doctest::Contains("call requires_grad() before it is used"), weft::failure);
     const auto loss = sum(x);
-    CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("asked for a gradient"), weft::error);
+    CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("asked for a gradient"), weft::failure);
     x.requires_grad();
-    CHECK_THROWS_WITH_AS(x.grad(), doctest::Contains("the tensor has no gradient"), weft::error);
+    CHECK_THROWS_WITH_AS(x.grad(), doctest::Contains("the tensor has no gradient"), weft::failure);
     const auto good = sum(x);
     tape* own = std::exchange(ctx.tape, nullptr);
-    CHECK_THROWS_WITH_AS(backward(good), doctest::Contains("while recording"), weft::error);
+    CHECK_THROWS_WITH_AS(backward(good), doctest::Contains("while recording"), weft::failure);
     ctx.tape = own;
     CHECK_THROWS_WITH_AS((contract<hidden>(x, ones<row>(ctx, {4}))),
-                         doctest::Contains("dimension hidden has 3 elements on one side and 4"), weft::error);
+                         doctest::Contains("dimension hidden has 3 elements on one side and 4"), weft::failure);
     CHECK_THROWS_WITH_AS((slice<hidden>(x, 2, 2)),
                          doctest::Contains("slice of dimension hidden from 2 with 2 elements lies outside its 3"),
-                         weft::error);
+                         weft::failure);
   });
 }
 
@@ -152,15 +152,15 @@ TEST_CASE("a loss whose recording is gone is refused, not taken for a constant")
     const auto trunk = square(x);
     const auto one = sum(trunk), two = sum(scale(trunk, 2));
     backward(one);
-    CHECK_THROWS_WITH_AS(backward(one), doctest::Contains("add losses up"), weft::error);
-    CHECK_THROWS_WITH_AS(backward(two), doctest::Contains("add losses up"), weft::error);
+    CHECK_THROWS_WITH_AS(backward(one), doctest::Contains("add losses up"), weft::failure);
+    CHECK_THROWS_WITH_AS(backward(two), doctest::Contains("add losses up"), weft::failure);
     tape other;
     const recording elsewhere(ctx, &other);
     const auto three = sum(checkpoint([](const row& h) { return square(h); }, x));
     {
       tape third;
       const recording inside(ctx, &third);
-      CHECK_THROWS_WITH_AS(backward(three), doctest::Contains("no longer recorded"), weft::error);
+      CHECK_THROWS_WITH_AS(backward(three), doctest::Contains("no longer recorded"), weft::failure);
     }
     x.zero_grad();
     backward(three);
@@ -178,7 +178,7 @@ TEST_CASE("a backward that throws leaves an empty tape that records on") {
       return square(h);
     };
     const auto loss = sum(checkpoint(f, x) + square(x));
-    CHECK_THROWS_WITH_AS(backward(loss), "the second run", weft::error);
+    CHECK_THROWS_WITH_AS(backward(loss), "the second run", weft::failure);
     CHECK(ctx.tape == own);
     CHECK(ctx.tape->size() == 0);
     x.zero_grad();
@@ -208,7 +208,7 @@ TEST_CASE("gradients kept in another type than the value's") {
       (detail::keep_gradient_in<cpu_backend, G, bf16>(*inputs.requires_grad().slot), ...);
       backward(sum(cast<float>(f(inputs...))));
       std::vector<double> out;
-      const auto add = [&](const array& g) {
+      const auto add = [&](const local_array& g) {
         REQUIRE(g.type == dtype_of<G>);
         for (std::int64_t i = 0; i < g.elements(); ++i)
           out.push_back(static_cast<double>(static_cast<accumulate_t<G>>(g.as<G>()[i])));
@@ -275,7 +275,7 @@ TEST_CASE("a cast's gradient is not rounded to 16 bits on its way to a wider mai
       }
     }
     CHECK_THROWS_WITH_AS(cast<float>(ones<tensor<std::int32_t, dims<hidden>>>(ctx, {3})),
-                         "only floating tensors are converted and have gradients, not int32 to fp32", error);
+                         "only floating tensors are converted and have gradients, not int32 to fp32", failure);
   });
 }
 
@@ -292,8 +292,8 @@ TEST_CASE("logits that are a parameter are not written over") {
     matrix parameter = x;  // as a parameter store leaves it: the value lies elsewhere
     const auto before = on_host(x);
     parameter.requires_grad().slot->live = ref<weight_place>(new weight_place);
-    parameter.slot->live->at = array(x.data.data, dtype::f64, x.data.shape);
-    parameter.data = array(nullptr, dtype::f64, x.data.shape);
+    parameter.slot->live->at = local_array(x.data.data, dtype::f64, x.data.shape);
+    parameter.data = local_array(nullptr, dtype::f64, x.data.shape);
     CHECK(gradient_of(parameter) == expected);
     CHECK(on_host(x) == before);
   });

@@ -10,14 +10,14 @@
 namespace weft_test {
 
 /// Runs f(context&, count) on every rank; count("all_reduce", "tp") is how many of them this rank has started.
-template <class F>
+template <class Backend = weft::cpu_backend, class F>
 void traced_ranks(const weft::degrees& mesh, F&& f) {
   using weft::context;
   using inner = weft::traced<weft::threads>;
   weft::trace_log log(static_cast<int>(mesh.product()));
   inner::launch(static_cast<int>(mesh.product()), log, [&](inner& world) {
     context ctx{weft::any_communicator(world), 1};
-    ctx.set_queue<weft::cpu_backend>(std::make_shared<weft::cpu_backend::queue>(1));
+    ctx.set_queue<Backend>(std::make_shared<typename Backend::queue>(1));
     weft::detail::add_axes(ctx, mesh, weft::mesh<weft::dp, weft::tp>{});
     weft::tape recorded;
     ctx.tape = &recorded;

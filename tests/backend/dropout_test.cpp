@@ -89,5 +89,5 @@ TEST_CASE("dropout drops the share that was asked for") {
   }
   std::vector<float> y(ones.size());
   CHECK_THROWS_WITH_AS(weft::cpu::dropout(t, {1.0, 1, 2}, at, ones.data(), y.data(), false),
-                       doctest::Contains("a dropout rate is from 0 to below 1, not 1"), weft::error);
+                       doctest::Contains("a dropout rate is from 0 to below 1, not 1"), weft::failure);
 }

@@ -42,6 +42,6 @@ TEST_CASE("the size of the team does not change a bit of the result") {
 TEST_CASE("a c that is not contiguous in rows, and negative sizes, are refused") {
   team alone;
   float a[4] = {}, b[4] = {}, c[8] = {};
-  CHECK_THROWS_AS(matmul(alone, {1, 2, 2, 2}, a, {2, 1}, b, {2, 1}, c, {4, 2}, false), error);
-  CHECK_THROWS_AS(matmul(alone, {1, -2, 2, 2}, a, {2, 1}, b, {2, 1}, c, {2, 1}, false), error);
+  CHECK_THROWS_AS(matmul(alone, {1, 2, 2, 2}, a, {2, 1}, b, {2, 1}, c, {4, 2}, false), failure);
+  CHECK_THROWS_AS(matmul(alone, {1, -2, 2, 2}, a, {2, 1}, b, {2, 1}, c, {2, 1}, false), failure);
 }

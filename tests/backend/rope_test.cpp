@@ -53,5 +53,5 @@ TEST_CASE_TEMPLATE("rope", T, double, float, bf16, fp16) {
   }
   team t;
   CHECK_THROWS_AS(weft::cpu::rope<float>(t, 1, 1, 1, 3, nullptr, nullptr, nullptr, 0, false, nullptr, false),
-                  weft::error);
+                  weft::failure);
 }

@@ -64,7 +64,7 @@ TEST_CASE("an exception reaches the caller, and the team works on") {
     std::string message;
     try {
       cores.parallel_for(200, [](std::int64_t i) { require(i != 17, "task ", i, " failed"); });
-    } catch (const error& thrown) {
+    } catch (const failure& thrown) {
       message = thrown.what();
     }
     CHECK(message == "task 17 failed");
@@ -106,7 +106,7 @@ TEST_CASE("what one task takes of scratch, every thread has at hand in the next 
   CHECK(short_of == 0);
 }
 
-TEST_CASE("a team without threads is refused") { CHECK_THROWS_AS(team(0), error); }
+TEST_CASE("a team without threads is refused") { CHECK_THROWS_AS(team(0), failure); }
 
 TEST_CASE("scratch is aligned, nests, and stops allocating once it is warm") {
   std::thread([] {  // a fresh thread: a fresh stack

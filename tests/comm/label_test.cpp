@@ -124,12 +124,12 @@ TEST_CASE("a rank that waits for ever says what for") {
 
 TEST_CASE("a rank to itself") {
   int x = 1, y = 0;
-  weft::self alone;
+  weft::single_rank alone;
   auto sent = alone.send(&x, sizeof x, 0, {"activation", {}, {}, 1});
   CHECK_THROWS_WITH_AS(alone.recv(&y, sizeof y, 0, {"activation", {}, {}, 2}),
                        "a rank sends itself \"activation, micro-batch 1\" and receives \"activation, micro-batch 2\"; "
                        "receive what is sent, in its order, with its label.",
-                       weft::error);
+                       weft::failure);
   alone.recv(&y, sizeof y, 0, {"activation", {}, {}, 1}).wait();
   sent.wait();
   CHECK(y == 1);
@@ -161,9 +161,9 @@ TEST_CASE("what a label names may be freed by a rank that is thrown out") {
                                       const auto name = std::make_unique<std::string>("a layer with a long name, 1");
                                       float x = 0;
                                       auto sum = c.all_reduce(&x, &x, 1, dtype::f32, reduction::sum, {"", {}, *name});
-                                      if (c.rank() == round % 3) throw weft::error("mine");
+                                      if (c.rank() == round % 3) throw weft::failure("mine");
                                       sum.wait();
                                     }),
-                    weft::error);
+                    weft::failure);
   }
 }

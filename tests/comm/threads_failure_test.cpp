@@ -15,17 +15,17 @@ using weft::threads;
 
 namespace {
 
-struct own_error : weft::error {
-  using error::error;
+struct own_error : weft::failure {
+  using failure::failure;
 };
 
-/// Runs f on so many ranks and returns the message of the weft::error that launch throws, "" if none.
+/// Runs f on so many ranks and returns the message of the weft::failure that launch throws, "" if none.
 template <class F>
 std::string message_of(int ranks, const F& f) {
   const watchdog guard("a launch that must fail", 60);
   try {
     threads::launch(ranks, f);
-  } catch (const weft::error& e) {
+  } catch (const weft::failure& e) {
     return e.what();
   }
   return {};

@@ -1,13 +1,13 @@
 #include "weft/comm/traced.hpp"
 
 #include "laws.hpp"
-#include "weft/comm/self.hpp"
+#include "weft/comm/single_rank.hpp"
 #include "weft/comm/threads.hpp"
 
 using traced_threads = weft::traced<weft::threads>;
 
 static_assert(weft::communicator_policy<traced_threads>);
-static_assert(weft::communicator_policy<weft::traced<weft::self>>);
+static_assert(weft::communicator_policy<weft::traced<weft::single_rank>>);
 
 TEST_CASE("traced threads obey the laws of a communicator") {
   for (int ranks : {2, 3, 8}) {
@@ -70,15 +70,15 @@ TEST_CASE("a trace says what moved, on which axis, and when") {
   CHECK(all_reduced == 2 * (ranks - 1) * 28);
   log.clear(2);
   CHECK(log.events(2).empty());
-  CHECK_THROWS_AS(log.events(4), weft::error);
-  CHECK_THROWS_AS(traced_threads::launch(5, log, [](traced_threads&) {}), weft::error);
+  CHECK_THROWS_AS(log.events(4), weft::failure);
+  CHECK_THROWS_AS(traced_threads::launch(5, log, [](traced_threads&) {}), weft::failure);
 }
 
 TEST_CASE("a trace shows what never ended") {
   weft::trace_log log(2);
   CHECK_THROWS_WITH(traced_threads::launch(2, log,
                                            [](traced_threads& world) {
-                                             if (world.rank() == 1) throw weft::error("rank one");
+                                             if (world.rank() == 1) throw weft::failure("rank one");
                                              world.barrier().wait();
                                            }),
                     "rank one");

@@ -1,5 +1,5 @@
 // expect: weft: attention needs batch or heads sharded alike for queries, keys and values, and the sequence whole
-// Query heads are shared out, key heads are not.
+// Query heads are split, key heads are not.
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -12,6 +12,7 @@ auto program(const image& x) {
 #ifdef WRONG
   return attention(x, x, x);
 #else
-  return attention<patch>(x, x, x) + rename<seq, patch>(attention(rename<patch, seq>(x), rename<patch, seq>(x), rename<patch, seq>(x)));
+  return attention<patch>(x, x, x) +
+         rename<seq, patch>(attention(rename<patch, seq>(x), rename<patch, seq>(x), rename<patch, seq>(x)));
 #endif
 }

@@ -1,4 +1,4 @@
-// expect: weft: backward(loss) takes a loss that is invariant or partial: a replicated one would count once a rank
+// expect: weft: backward(loss) takes a loss that is invariant or partial: a replicated one would count once per rank
 // Every rank would contribute the whole gradient of the same loss.
 #include <weft/weft.hpp>
 using namespace weft;

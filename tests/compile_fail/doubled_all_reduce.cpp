@@ -1,4 +1,4 @@
-// expect: weft: all_reduce<axis>(x) needs a sum pending over that axis, and x has none: it would be counted once a rank; remove this all_reduce
+// expect: weft: all_reduce<axis>(x) needs a sum pending over that axis, and x has none: it would be counted once per rank; remove this all_reduce
 // A second all-reduce would multiply the value by the number of ranks.
 #include <weft/weft.hpp>
 using namespace weft;

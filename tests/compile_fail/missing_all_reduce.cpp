@@ -1,5 +1,5 @@
-// expect: weft: a pending sum is added to a whole value, which would count once a rank: all_reduce<axis> the pending one first
-// The Megatron block without its all-reduce: the residual would be counted once a rank.
+// expect: weft: a pending sum is added to a whole value, which would count once per rank: all_reduce<axis> the pending one first
+// The Megatron block without its all-reduce: the residual would be counted once per rank.
 #include <weft/weft.hpp>
 using namespace weft;
 

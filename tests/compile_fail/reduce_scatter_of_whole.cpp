@@ -1,5 +1,5 @@
 // expect: weft: reduce_scatter<dim, axis>(x) needs a sum pending over that axis, and x has none; slice with split<dim, axis>(x)
-// The value would be counted once a rank.
+// The value would be counted once per rank.
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,5 +1,5 @@
 // expect: weft: the mesh has the axis pp, and this model can't be cut into stages: derive it from decoder, or leave pp out of the mesh
-// A model that is one function has no layers to share out.
+// A model that is one function has no layers to split.
 #include <weft/weft.hpp>
 using namespace weft;
 

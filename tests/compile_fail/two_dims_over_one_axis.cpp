@@ -1,5 +1,5 @@
 // expect: weft: the two sides are sharded over one axis along different dimensions: all_gather<axis> one of them or convert it with all_to_all<dim, axis>
-// Each rank would have one block of the diagonal of the outcome.
+// Each rank would have one block of the diagonal of the output.
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -16,7 +16,7 @@ std::string message_of(const weft::degrees& along, const F& program, bool check)
   const watchdog guard("a program whose ranks hold different numbers", 120);
   try {
     weft::launch<S>(along, program, {.check = check});
-  } catch (const weft::error& e) {
+  } catch (const weft::failure& e) {
     return e.what();
   }
   return "nothing was thrown";

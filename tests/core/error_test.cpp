@@ -15,7 +15,7 @@ TEST_CASE("require joins its parts, numbers in decimal") {
   try {
     weft::require(false, "heads = ", 6, " cannot be split over ", axis, " = ", 4LL, ", so use ", std::size_t{3});
     FAIL("require returned");
-  } catch (const weft::error& e) {
+  } catch (const weft::failure& e) {
     CHECK(std::string(e.what()) == "heads = 6 cannot be split over tp = 4, so use 3");
   }
 }
@@ -24,7 +24,7 @@ TEST_CASE("numbers keep their sign and their full width") {
   const auto message = [](auto value) -> std::string {
     try {
       weft::fail(value);
-    } catch (const weft::error& e) {
+    } catch (const weft::failure& e) {
       return e.what();
     }
   };
@@ -43,8 +43,8 @@ TEST_CASE("small, large and odd real numbers are printed as they are") {
 TEST_CASE("a character is itself, not its number") { CHECK(weft::detail::text("a", ' ', 'b') == "a b"); }
 
 TEST_CASE("fail throws without a condition, also with one part or none") {
-  CHECK_THROWS_WITH_AS(weft::fail("the corpus is empty"), "the corpus is empty", weft::error);
-  CHECK_THROWS_AS(weft::fail(), weft::error);
+  CHECK_THROWS_WITH_AS(weft::fail("the corpus is empty"), "the corpus is empty", weft::failure);
+  CHECK_THROWS_AS(weft::fail(), weft::failure);
 }
 
 TEST_CASE("an error is a std::runtime_error") { CHECK_THROWS_AS(weft::fail("x"), std::runtime_error); }

@@ -45,9 +45,9 @@ static_assert(same<four, place<shard<heads, tp>, partial<ep>, shard<batch, dp>, 
 // Several axes on one dimension: outermost first, and the order is part of the type.
 static_assert(same<place<shard<seq, cp>, shard<seq, tp>>, place<shard<seq, cp, tp>>>);
 static_assert(!same<place<shard<seq, tp, cp>>, place<shard<seq, cp, tp>>>);
-static_assert(same<shard_axes<place<shard<seq, cp, tp>, shard<batch, dp>>, seq>, list<cp, tp>>);
-static_assert(same<shard_axes<place<shard<seq, cp, tp>>, batch>, list<>>);
-static_assert(same<shard_axes<place<partial<cp>, shard<seq, tp>>, seq>, list<tp>>);
+static_assert(same<shard_axes<place<shard<seq, cp, tp>, shard<batch, dp>>, seq>, tag_list<cp, tp>>);
+static_assert(same<shard_axes<place<shard<seq, cp, tp>>, batch>, tag_list<>>);
+static_assert(same<shard_axes<place<partial<cp>, shard<seq, tp>>, seq>, tag_list<tp>>);
 
 // What a layout says of an axis.
 static_assert(state_on<four, dp> == on_axis{holds::shard, id_of<batch>} &&
@@ -57,13 +57,14 @@ static_assert(state_on<four, pp> == on_axis{} && state_on<layout<>, dp> == on_ax
 static_assert(state_on<place<shard<seq, cp, tp>>, cp> == on_axis{holds::shard, id_of<seq>});
 static_assert(state_on<place<shard<seq, cp, tp>>, tp> == on_axis{holds::shard, id_of<seq>});
 static_assert(has_partial<four> && !has_partial<place<replicate<tp>>> && !has_partial<layout<>>);
-static_assert(same<axes_of<place<shard<seq, cp, tp>, partial<dp>>>, list<cp, tp, dp>> &&
-              same<axes_of<layout<>>, list<>>);
-static_assert(same<axes_of_all<place<shard<seq, cp, tp>>, place<partial<tp>, replicate<dp>>>, list<cp, tp, dp>>);
+static_assert(same<axes_of<place<shard<seq, cp, tp>, partial<dp>>>, tag_list<cp, tp, dp>> &&
+              same<axes_of<layout<>>, tag_list<>>);
+static_assert(same<axes_of_all<place<shard<seq, cp, tp>>, place<partial<tp>, replicate<dp>>>, tag_list<cp, tp, dp>>);
 
 // Sharding axes come first, each layout's in its own order, whichever layout names an axis first.
-static_assert(same<axes_of_all<place<replicate<dp>>, place<shard<seq, tp, dp>>>, list<tp, dp>>);
-static_assert(same<axes_of_all<place<partial<cp>, shard<batch, ep>>, place<shard<seq, tp, dp>>>, list<ep, tp, dp, cp>>);
+static_assert(same<axes_of_all<place<replicate<dp>>, place<shard<seq, tp, dp>>>, tag_list<tp, dp>>);
+static_assert(
+    same<axes_of_all<place<partial<cp>, shard<batch, ep>>, place<shard<seq, tp, dp>>>, tag_list<ep, tp, dp, cp>>);
 
 // replaced: one axis changes, the others stay; the newly sharded axis is the innermost of its dimension.
 static_assert(same<replaced<layout<>, tp, shard<seq, tp>>, place<shard<seq, tp>>>);

@@ -13,8 +13,8 @@ namespace {
 using namespace two_ranks;
 using weft::on_axis;
 using weft::operand;
-using weft::outcome;
 using weft::product_rule;
+using weft::rule_result;
 using weft::sum_rule;
 using weft::verdict;
 
@@ -65,7 +65,7 @@ constexpr small backward(const operation& op, const small& to, const small& othe
   return d;
 }
 
-/// Whether, with operands placed so, the outcome placed so is right: its value, and every gradient that follows from
+/// Whether, with operands placed so, the output placed so is right: its value, and every gradient that follows from
 /// it.
 constexpr bool right(const operation& op, placed pa, placed pb, placed out) {
   const small a = numbers(op.a, 17), b = numbers(op.b, 4711), whole = forward(op, a, b), dwhole = numbers(op.out, 99);
@@ -99,7 +99,7 @@ constexpr on_axis as_state(placed p) {
   return p.kind == holds::shard ? on_axis{p.kind, label_names[p.dim]} : on_axis{p.kind};
 }
 
-constexpr outcome asked(const operation& op, placed pa, placed pb) {
+constexpr rule_result asked(const operation& op, placed pa, placed pb) {
   const auto make = [&](placed p, unsigned other) {
     const bool cut = p.kind == holds::shard;
     return operand{as_state(p), cut && (other & bit(p.dim)), cut && !(op.out & bit(p.dim))};
@@ -110,7 +110,7 @@ constexpr outcome asked(const operation& op, placed pa, placed pb) {
 
 /// The rule names the first placement that is right, `invariant` first, and refuses where none is.
 constexpr bool proved(const operation& op, placed pa, placed pb) {
-  const outcome answer = asked(op, pa, pb);
+  const rule_result answer = asked(op, pa, pb);
   const choices outs = choices_of(op.out);
   for (int i = 0; i < outs.count; ++i)
     if (right(op, pa, pb, outs.at[i])) return answer.why == verdict::ok && answer.at == as_state(outs.at[i]);
@@ -213,7 +213,7 @@ constexpr bool reduction_proved() {
 }
 static_assert(reduction_proved());
 
-// An input is promoted exactly where it is invariant and the outcome isn't.
+// An input is promoted exactly where it is invariant and the output isn't.
 static_assert(!promotes(inv, inv) && promotes(inv, rep) && promotes(inv, part) && promotes(inv, at_m));
 static_assert(!promotes(rep, part) && !promotes(part, part) && !promotes(at_m, at_m) && !promotes(at_k, part));
 

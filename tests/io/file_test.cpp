@@ -14,7 +14,7 @@ template <class F>
 std::string said_by(F f) {
   try {
     f();
-  } catch (const error& e) {
+  } catch (const failure& e) {
     return e.what();
   }
   return "nothing";

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include <weft/comm/self.hpp>
+#include <weft/comm/single_rank.hpp>
 #include <weft/io/text_dataset.hpp>
 
 #include "../temporary.hpp"
@@ -118,10 +118,10 @@ TEST_CASE("the shortest text that will do, and one byte less") {
   CHECK_THROWS_WITH_AS(data.train<ids>(1, 0, 1, 9),
                        "the corpus short has 9 bytes to train on, fewer than a sequence of 9 and the byte after it; "
                        "give a longer text or a smaller seq",
-                       error);
-  CHECK_THROWS_AS(text_dataset::check(data.corpus(), 0.5, 8), error);
+                       failure);
+  CHECK_THROWS_AS(text_dataset::check(data.corpus(), 0.5, 8), failure);
   CHECK_FALSE(data.can_validate(1));
-  CHECK_THROWS_AS(data.validation<ids>(0, 1, 8), error);
+  CHECK_THROWS_AS(data.validation<ids>(0, 1, 8), failure);
 }
 
 TEST_CASE("a file is read once a process, and what is wrong with it is said") {
@@ -134,10 +134,10 @@ TEST_CASE("a file is read once a process, and what is wrong with it is said") {
 
   write_file(folder / "empty.txt", "");
   CHECK_THROWS_WITH_AS(open_corpus(folder / "empty.txt"), doctest::Contains("is empty; give a file with text in it"),
-                       error);
+                       failure);
   CHECK_THROWS_WITH_AS(open_corpus(folder / "missing.txt"),
-                       doctest::Contains("missing.txt can't be read: No such file"), error);
-  CHECK_THROWS_WITH_AS(open_corpus(folder.path()), doctest::Contains("Is a directory"), error);
+                       doctest::Contains("missing.txt can't be read: No such file"), failure);
+  CHECK_THROWS_WITH_AS(open_corpus(folder.path()), doctest::Contains("Is a directory"), failure);
 }
 
 TEST_CASE("unigram entropy") {

@@ -44,7 +44,7 @@ TEST_CASE("contract where labels neither join nor lie in one order") {
   gradients<real<a, shard<batch, tp>>, real<b, shard<batch, tp>, shard<ffn, dp>>>("no order, sharded", f);
 }
 
-TEST_CASE("contract whose batch dimension is the last of the outcome, or all is summed, or nothing else is there") {
+TEST_CASE("contract whose batch dimension is the last of the output, or all is summed, or nothing else is there") {
   gradients<real<dims<hidden, batch>>, real<dims<batch, hidden>>>("batch last", over_hidden);
   gradients<real<dims<hidden, seq, batch>, shard<batch, dp>>, real<dims<hidden, ffn, batch>, shard<batch, dp>>>(
       "batch inside columns", over_hidden);

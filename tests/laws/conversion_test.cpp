@@ -40,7 +40,7 @@ double inner(context& ctx, const X& x, const Y& y) {
   const bool again = (state_on<layout_of<X>, dp>.kind == holds::invariant && ctx.index<dp>() > 0) ||
                      (state_on<layout_of<X>, tp>.kind == holds::invariant && ctx.index<tp>() > 0);
   double total = 0;
-  const array a = without_padding(x), b = without_padding(y);
+  const local_array a = without_padding(x), b = without_padding(y);
   for (std::int64_t i = 0; !again && i < x.local_elements(); ++i) total += a.as<double>()[i] * b.as<double>()[i];
   return world_sum(ctx, total);
 }
@@ -79,17 +79,15 @@ void adjoint(const char* what, F convert, bool even = false) {
         require(std::abs(there - back) < 1e-10, "<Ax, y> is ", there, " and <x, A'y> is ", back);
         if constexpr (requires { dx.slot; }) {  // what is said to be the same on all ranks is
           constexpr auto whole = [](holds kind) { return kind == holds::invariant || kind == holds::replicate; };
-          if (whole(state_on<layout_of<Y>, dp>.kind))
-            require_equal_along(ctx, id_of<dp>, without_padding(y), "outcome");
-          if (whole(state_on<layout_of<Y>, tp>.kind))
-            require_equal_along(ctx, id_of<tp>, without_padding(y), "outcome");
+          if (whole(state_on<layout_of<Y>, dp>.kind)) require_equal_along(ctx, id_of<dp>, without_padding(y), "output");
+          if (whole(state_on<layout_of<Y>, tp>.kind)) require_equal_along(ctx, id_of<tp>, without_padding(y), "output");
           if (whole(state_on<dual_layout<layout_of<X>>, dp>.kind))
             require_equal_along(ctx, id_of<dp>, without_padding(dx), "gradient");
           if (whole(state_on<dual_layout<layout_of<X>>, tp>.kind))
             require_equal_along(ctx, id_of<tp>, without_padding(dx), "gradient");
         }
       });
-    } catch (const weft::error& e) {
+    } catch (const weft::failure& e) {
       FAIL_CHECK(std::string(e.what()));
     }
   }
@@ -150,7 +148,7 @@ void same_numbers(F f) {
         const auto y = f(x);
         static_assert(std::same_as<layout_of<decltype(y)>, layout_of<Like>>);
         require(y.held().shape == like.held().shape, "the shapes differ");
-        const array got = without_padding(y);  // generate writes zeros there
+        const local_array got = without_padding(y);  // generate writes zeros there
         for (std::int64_t i = 0; i < y.local_elements(); ++i)
           require(got.as<double>()[i] == like.local_share()[i], "element ", i, " of rank ", ctx.rank(), " is ",
                   got.as<double>()[i]);
@@ -191,7 +189,7 @@ TEST_CASE("slices of a dimension that the ranks don't divide don't change places
   CHECK_THROWS_WITH_AS(
       on_ranks({.tp = 4},
                [](context& ctx) { shift<tp>(full<tensor<double, dims<seq>, shard<seq, tp>>>(ctx, {6}, 1)); }),
-      doctest::Contains("shift<tp>(x): dimension seq has 6 elements, which 4 ranks don't divide"), weft::error);
+      doctest::Contains("shift<tp>(x): dimension seq has 6 elements, which 4 ranks don't divide"), weft::failure);
 }
 
 }  // namespace

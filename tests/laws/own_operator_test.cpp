@@ -35,17 +35,17 @@ TEST_CASE("a wrong gradient, a missing one, and a value that depends on the shar
     testing::check_gradients<rows, tensor<double, dims<hidden>>>(
         "sign", [](const auto& a, const auto& b) { return elementwise(squared_error<1>{}, a, b); }, sample);
   };
-  CHECK_THROWS_WITH_AS(sign(), doctest::Contains("sign, dp 1, tp 1: one rank's gradient and differences"), error);
+  CHECK_THROWS_WITH_AS(sign(), doctest::Contains("one rank's gradient and differences"), failure);
   const auto none = [] {
     testing::check_gradients<rows>(
         "none", [](const auto& a) { return detach(a); }, sample);
   };
-  CHECK_THROWS_AS(none(), error);
+  CHECK_THROWS_AS(none(), failure);
   if (weft_test::sample_stride() > 1) return;  // what follows needs a mesh of several ranks
   const auto by_rank = [] {
     testing::check_gradients<row>("by rank", [](const auto& a) { return a * double(1 + a.ctx->template index<tp>()); });
   };
-  CHECK_THROWS_WITH_AS(by_rank(), doctest::Contains("all ranks' value and one rank's"), error);
+  CHECK_THROWS_WITH_AS(by_rank(), doctest::Contains("all ranks' value and one rank's"), failure);
 }
 
 }  // namespace

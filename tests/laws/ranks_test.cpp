@@ -50,7 +50,7 @@ TEST_CASE(
   differs.slope = [inner = differs.slope](weft::context& ctx, const extents& at) {
     weft::shape one;
     one.push_back(1);
-    const weft::array x = ctx.make(weft::dtype::f64, one);
+    const weft::local_array x = ctx.make(weft::dtype::f64, one);
     *x.as<double>() = ctx.index<weft::tp>();
     require_equal_along(ctx, weft::id_of<weft::tp>, x, "x");
     return inner(ctx, at);

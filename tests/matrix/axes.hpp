@@ -22,11 +22,11 @@ struct fp16_from_above : fp16_mixed {
 
 // run.sh reads the next two lines, and compiles a program for each pair:
 // models: llama gpt2
-using precisions = list<fp64, fp32, bf16_mixed, fp16_from_above>;
-using shardings = list<replicated, zero1, zero2, zero3, hybrid>;
-using checkpointings = list<checkpoint_none, checkpoint_selective, checkpoint_full>;
+using precisions = tag_list<fp64, fp32, bf16_mixed, fp16_from_above>;
+using shardings = tag_list<replicated, zero1, zero2, zero3, hybrid>;
+using checkpointings = tag_list<checkpoint_none, checkpoint_selective, checkpoint_full>;
 struct whole_between {};  // activations between the blocks are whole on tp; the other choice shards their sequence
-using betweens = list<whole_between, sequence_parallel>;
+using betweens = tag_list<whole_between, sequence_parallel>;
 
 template <class Sharding>
 struct mesh_of {
@@ -80,7 +80,7 @@ inline std::int64_t rows_for(const degrees& m) {
 }
 constexpr int micro_batches = 3;
 
-/// Whether the ranks of a mesh can share out heads and features, and each stage gets a layer.
+/// Whether the ranks of a mesh can split heads and features, and each stage gets a layer.
 inline bool legal(const degrees& m) { return 24 % m.tp == 0 && m.pp <= layers; }
 
 inline std::string name_of(const degrees& m) {

@@ -181,7 +181,7 @@ verdict run_cell(const degrees& mesh, bool check) {
     out.good = out.legal && out.off.within(tolerance_of<P>);
     if (check && !same(train<Model>(mesh, rows, true), parallel))
       out.good = false, out.refusal = "check changes numbers";
-  } catch (const error& e) {
+  } catch (const failure& e) {
     out.refusal = e.what();
     out.good = !out.legal;
   }

@@ -17,7 +17,7 @@ struct entry {
 template <class L>
 inline constexpr int count_of = 0;
 template <class... Ts>
-inline constexpr int count_of<list<Ts...>> = sizeof...(Ts);
+inline constexpr int count_of<tag_list<Ts...>> = sizeof...(Ts);
 constexpr int strategies = count_of<shardings> * count_of<checkpointings> * count_of<betweens>;
 
 /// The entries whose index `Pick` takes; the others are not compiled.
@@ -33,19 +33,19 @@ std::vector<entry> entries(Pick) {
     }
   };
   constexpr int n = count_of<checkpointings>, b = count_of<betweens>;
-  const auto three = [&]<int At, class Sharding, class Checkpointing, class... Bs>(list<Bs...>) {
+  const auto three = [&]<int At, class Sharding, class Checkpointing, class... Bs>(tag_list<Bs...>) {
     [&]<int... I>(std::integer_sequence<int, I...>) {
       (add.template operator()<At * b + I, Sharding, Checkpointing, Bs>(), ...);
     }
     (std::make_integer_sequence<int, b>{});
   };
-  const auto two = [&]<int At, class Sharding, class... Cs>(list<Cs...>) {
+  const auto two = [&]<int At, class Sharding, class... Cs>(tag_list<Cs...>) {
     [&]<int... I>(std::integer_sequence<int, I...>) {
       (three.template operator()<At * n + I, Sharding, Cs>(betweens{}), ...);
     }
     (std::make_integer_sequence<int, n>{});
   };
-  [&]<class... Ss>(list<Ss...>) {
+  [&]<class... Ss>(tag_list<Ss...>) {
     [&]<int... I>(std::integer_sequence<int, I...>) { (two.template operator()<I, Ss>(checkpointings{}), ...); }
     (std::make_integer_sequence<int, sizeof...(Ss)>{});
   }(shardings{});

@@ -15,7 +15,7 @@ const double not_a_number = std::nan(""), infinity = std::numeric_limits<double>
 template <class F>
 void refuses(F&& f, const char* sentence) {
   CAPTURE(sentence);
-  CHECK_THROWS_WITH_AS(f(), doctest::Contains(sentence), error);
+  CHECK_THROWS_WITH_AS(f(), doctest::Contains(sentence), failure);
 }
 }  // namespace
 

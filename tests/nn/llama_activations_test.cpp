@@ -40,11 +40,11 @@ std::size_t a_layer(int tensor_parallel) {
   return activations_of<S>(3, tensor_parallel).kept - activations_of<S>(2, tensor_parallel).kept;
 }
 
-// Fp32 numbers. `cut`: what tp shares out; `between`: the residual stream, which sequence parallelism shares out too.
+// Fp32 numbers. `cut`: what tp splits; `between`: the residual stream, which sequence parallelism splits too.
 std::size_t bytes(std::int64_t between, std::int64_t cut, int tp, bool sequence) {
   return static_cast<std::size_t>(4 * tokens * between / (sequence ? tp : 1) + 4 * tokens * cut / tp);
 }
-// The stream before and between the blocks; queries, keys, values, attention's outcome and its log-sums; gate and up.
+// The stream before and between the blocks; queries, keys, values, attention's output and its log-sums; gate and up.
 constexpr std::int64_t selective_between = 2 * width, selective_cut = 4 * width + n_heads + 2 * inner;
 // Beside them the gate's product, and what the norms made: their rows' scale, and on every rank the whole of what
 // enters a block.

@@ -6,7 +6,7 @@
 namespace {
 
 using namespace weft;
-using S = strategy<mesh<>, fp64, self>;
+using S = strategy<mesh<>, fp64, single_rank>;
 
 /// Logits of the sequences' lengths, one pass after another through one model.
 std::vector<std::vector<double>> logits(const rope_scaling& scaling, std::initializer_list<std::int64_t> lengths) {

@@ -87,9 +87,9 @@ TEST_CASE("llama3: the released Llama 3.1's theta 500000 and 8192 positions eigh
 
 TEST_CASE("numbers without meaning are refused") {
   CHECK_THROWS_WITH_AS((rope_scaling{.kind = rope_kind::linear, .factor = 0.5}.resolved(8)),
-                       doctest::Contains("factor is 0.5"), weft::error);
+                       doctest::Contains("factor is 0.5"), weft::failure);
   CHECK_THROWS_WITH_AS((rope_scaling{.beta_fast = 1, .beta_slow = 2}.resolved(8)), doctest::Contains("beta_fast"),
-                       weft::error);
+                       weft::failure);
   CHECK_THROWS_WITH_AS((rope_scaling{.low_freq_factor = 4}.resolved(8)), doctest::Contains("high_freq_factor"),
-                       weft::error);
+                       weft::failure);
 }

@@ -135,7 +135,8 @@ TEST_CASE("two tensors of one dimension have one extent, and their shares' lengt
   CHECK_THROWS_WITH_AS(three_ranks([](context& ctx) {
                          zeros<by_wide>(ctx, {rows, 8}) + zeros<by_wide>(ctx, {rows, 7});  // 3 a rank, both
                        }),
-                       doctest::Contains("dimension wide has 8 elements on one side and 7 on the other"), weft::error);
+                       doctest::Contains("dimension wide has 8 elements on one side and 7 on the other"),
+                       weft::failure);
 }
 
 TEST_CASE("several vocabularies and lengths live on one rank, and a renamed dimension keeps its extent") {
@@ -157,14 +158,14 @@ TEST_CASE("attention pairs no queries with another group's keys, nor with paddin
                                                     attention(ones<q>(ctx, {1, 2, 24, 4}), x, x);
                                                   }),
                        doctest::Contains("this rank has 6 of 24 query heads and 2 of 6 key and value heads"),
-                       weft::error);
+                       weft::failure);
 }
 
 TEST_CASE("rotary positions of a sequence that the ranks don't divide, as long as the table") {
   using q = tensor<double, dims<batch, seq, heads, head_dim>>;
   three_ranks([](context& ctx) {
     rope_table table;
-    for (array* part : {&table.cos, &table.sin}) {
+    for (local_array* part : {&table.cos, &table.sin}) {
       *part = ctx.make(dtype::f64, {2, {5, 2}});
       for (int i = 0; i < 10; ++i) part->as<double>()[i] = part == &table.cos ? std::cos(i) : std::sin(i);
     }

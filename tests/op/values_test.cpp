@@ -187,17 +187,17 @@ TEST_CASE("sizes that don't fit are errors that name them") {
     const auto q = ones<real<batch, seq, heads, head_dim>>(ctx, {2, 3, 4, 5});
     CHECK_THROWS_WITH_AS(attention(q, ones<real<batch, seq, heads, head_dim>>(ctx, {2, 3, 3, 5}),
                                    ones<real<batch, seq, heads, head_dim>>(ctx, {2, 3, 3, 5})),
-                         doctest::Contains("4 query heads don't divide into groups of 3"), weft::error);
+                         doctest::Contains("4 query heads don't divide into groups of 3"), weft::failure);
     const auto wide = ones<real<batch, seq, heads, head_dim>>(ctx, {2, 3, 4, 6});
     CHECK_THROWS_WITH_AS(attention(q, wide, wide),
                          doctest::Contains("queries have 2 sequences and heads of width 5, keys have 2 and 6"),
-                         weft::error);
+                         weft::failure);
     CHECK_THROWS_WITH_AS((ones<tensor<float, dims<extent<hidden, 8>>>>(ctx, {9})),
-                         doctest::Contains("dimension hidden has 8 elements by its type, not 9"), weft::error);
+                         doctest::Contains("dimension hidden has 8 elements by its type, not 9"), weft::failure);
     CHECK_THROWS_WITH_AS(ones<real<hidden>>(ctx, {0}), doctest::Contains("an extent is at least 1, not 0"),
-                         weft::error);
+                         weft::failure);
     CHECK_THROWS_WITH_AS((ones<real<hidden>>(ctx, {2, 3})),
-                         doctest::Contains("a tensor of 1 dimensions was given 2 extents"), weft::error);
+                         doctest::Contains("a tensor of 1 dimensions was given 2 extents"), weft::failure);
   });
 }
 

@@ -52,6 +52,6 @@ TEST_CASE("without scaling every step is taken") {
 TEST_CASE("a scale that is none is refused") {
   for (const double bad : {0.0, -1.0, -1024.0, std::nan(""), std::numeric_limits<double>::infinity()})
     CHECK_THROWS_WITH_AS(weft::loss_scale{bad}, doctest::Contains("a loss scale is a finite number above 0"),
-                         weft::error);
-  CHECK_THROWS_WITH_AS((weft::loss_scale{8, 0}), doctest::Contains("patience is 0"), weft::error);
+                         weft::failure);
+  CHECK_THROWS_WITH_AS((weft::loss_scale{8, 0}), doctest::Contains("patience is 0"), weft::failure);
 }

@@ -73,7 +73,7 @@ traffic formula(const shape_of_run& r, int stage, int f) {
   const bool nested = r.policy == kind::hybrid;
   const char* storage = nested ? "fsdp" : "dp";
   const int parts = nested ? r.fsdp : r.dp;
-  const bool cut = parts > 1 && r.policy != kind::replicated;  // storage is shared out
+  const bool cut = parts > 1 && r.policy != kind::replicated;  // storage is split
 
   traffic out;
   std::int64_t real = 0, norms = 0;  // this rank's elements of gradients that are parameters, and norms; not padding
@@ -150,7 +150,7 @@ traffic formula(const shape_of_run& r, int stage, int f) {
   const std::int64_t squares = 8 << (r.axes + (r.pp > 1));  // with a pipeline, its two ends are an axis too
   out.add("all_reduce", "pp", r.pp, squares), out.add("all_reduce", "tp", r.tp, squares);
   if (cut) out.add("all_reduce", storage, parts, squares);
-  // The loss: its sum and count, over the axes that share out tokens, and from the last stage.
+  // The loss: its sum and count, over the axes that split tokens, and from the last stage.
   out.add("all_reduce", "pp", r.pp, 16), out.add("all_reduce", "dp", r.dp, 16),
       out.add("all_reduce", "fsdp", r.fsdp, 16);
   return out;

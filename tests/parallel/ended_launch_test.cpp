@@ -65,7 +65,7 @@ void every_operator(const matrix& x, const row& r, const ids& i, const four& q, 
 template <class F>
 void says(const char* name, const char* part, F&& f) {
   CAPTURE(name);
-  CHECK_THROWS_WITH_AS(f(), doctest::Contains(part), error);
+  CHECK_THROWS_WITH_AS(f(), doctest::Contains(part), failure);
 }
 }  // namespace
 

@@ -11,7 +11,7 @@ inline const weft::gpt2_config small_gpt2{
 /// Takes the key biases' gradients out. Adding the same to all keys adds the same to all of a query's logits, which
 /// softmax doesn't see: the gradient is zero but for rounding, and is held against the gradient of the weight beside
 /// it.
-inline outcome without_key_biases(outcome o, double tolerance) {
+inline output without_key_biases(output o, double tolerance) {
   const auto largest = [](const std::vector<double>& x) {
     double most = 0;
     for (const double v : x) most = std::abs(v) <= most ? most : std::abs(v);

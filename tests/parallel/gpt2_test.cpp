@@ -67,7 +67,7 @@ TEST_CASE("bug: dropout changes with the sharding, repeats itself, or stays on i
   for (std::size_t i = 0; i < alone.size(); ++i) CHECK(shared[i] == doctest::Approx(alone[i]).epsilon(1e-12));
 }
 
-TEST_CASE("gpt2: parameters are counted, biases don't decay, what can't be shared out is refused") {
+TEST_CASE("gpt2: parameters are counted, biases don't decay, what can't be split is refused") {
   using S = strategy<mesh<tp>>;
   CHECK(gpt2_config{}.parameters() == 124439808);  // Hugging Face's count of gpt2
   launch<S>({.tp = 2}, [](context& ctx) {
@@ -82,6 +82,6 @@ TEST_CASE("gpt2: parameters are counted, biases don't decay, what can't be share
       }
     CHECK(all == weft_test::small_gpt2.parameters());
   });
-  CHECK_THROWS_WITH_AS(gpt2_config{}.resolved(5), doctest::Contains("12 heads don't divide"), weft::error);
-  CHECK_THROWS_WITH_AS(gpt2_config{.dropout = 1}.resolved(), doctest::Contains("dropout rate"), weft::error);
+  CHECK_THROWS_WITH_AS(gpt2_config{}.resolved(5), doctest::Contains("12 heads don't divide"), weft::failure);
+  CHECK_THROWS_WITH_AS(gpt2_config{.dropout = 1}.resolved(), doctest::Contains("dropout rate"), weft::failure);
 }

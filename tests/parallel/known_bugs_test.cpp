@@ -16,7 +16,7 @@ using staged = strategy<mesh<pp, dp, tp>, fp64, zero1>;
 using nested = strategy<mesh<dp, fsdp, tp>, fp64, hybrid, sequence_parallel>;
 
 template <class S>
-weft_test::outcome run(const degrees& d, const task& t = {{.batch = 4, .steps = 2}}) {
+weft_test::output run(const degrees& d, const task& t = {{.batch = 4, .steps = 2}}) {
   return weft_test::train<S>(d, t);
 }
 
@@ -107,11 +107,11 @@ TEST_CASE("bug: key and value heads shared by groups of queries miss a sum over 
   check_equal(serial, run<plain>({.tp = 2}, t), fp64_loss, fp64_gradient);
   check_equal(serial, run<sharded>({.dp = 2, .tp = 2}, t), fp64_loss, fp64_gradient);
   CHECK_THROWS_WITH_AS(run<plain>({.tp = 4}, t), doctest::Contains("2 kv_heads don't divide among tp = 4 ranks"),
-                       weft::error);
+                       weft::failure);
 }
 
 TEST_CASE("bug: the gradient norm counts a gradient twice along tp, pp or a storage axis, or misses one") {
-  const auto check = [](const weft_test::outcome& o) {
+  const auto check = [](const weft_test::output& o) {
     double squares = 0;
     for (const auto& entry : o.gradients)
       for (const double g : entry.second) squares += g * g;
@@ -152,7 +152,7 @@ TEST_CASE("bug: sizes that don't divide lose their rest, or are read beyond") {
   const auto refused = [&](const char* sentence, const degrees& d, auto&& change) {
     task odd = t;
     change(odd);
-    CHECK_THROWS_WITH_AS(run<sharded>(d, odd), doctest::Contains(sentence), weft::error);
+    CHECK_THROWS_WITH_AS(run<sharded>(d, odd), doctest::Contains(sentence), weft::failure);
   };
   refused("2 heads don't divide among tp = 4 ranks", {.tp = 4}, [](task&) {});
   refused("15 ffn don't divide among tp = 2 ranks", {.tp = 2}, [](task& o) { o.model.ffn = 15; });
@@ -178,7 +178,7 @@ TEST_CASE("bug: ranks that call different collectives hang") {
     });
   };
   CHECK_THROWS_WITH_AS(uneven({.dp = 2}, sharded{}), doctest::Contains("No rank can go on: rank 0 waits for"),
-                       weft::error);
+                       weft::failure);
   CHECK_THROWS_WITH_AS(uneven({.tp = 2}, plain{}), doctest::Contains("No rank can go on: rank 0 waits for"),
-                       weft::error);
+                       weft::failure);
 }

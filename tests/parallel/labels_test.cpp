@@ -17,7 +17,7 @@ std::string message_of(const degrees& along, F&& f, launch_options options = {})
   const watchdog guard("ranks whose programs differ", 60);
   try {
     launch<S>(along, f, options);
-  } catch (const error& e) {
+  } catch (const failure& e) {
     return e.what();
   }
   return "nothing was thrown";

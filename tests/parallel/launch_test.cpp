@@ -69,7 +69,7 @@ std::string message_of(const degrees& along) {
   const watchdog guard("a communicator with a wrong split", 60);
   try {
     launch<strategy<mesh<dp, tp>, splits_by<Split>>>(along, [](context&) {});
-  } catch (const error& e) {
+  } catch (const failure& e) {
     return e.what();
   }
   return "nothing was thrown";
@@ -140,7 +140,7 @@ TEST_CASE("bug: a communicator whose collectives put ranks in another order, or 
       (weft::launch<strategy<mesh<dp>, gathers_backwards>>({.dp = 2}, [](context&) {}, {.check = true})),
       "check: all_gather along dp has not put this rank's own part in its place by the time that wait() returns; mend "
       "the communicator",
-      error);
+      failure);
 }
 
 #if defined(__linux__)

@@ -22,7 +22,7 @@ struct double_reduction {  // a precision: float everywhere, but gradients trave
   using master = float;
 };
 
-struct keeps_attention {  // a checkpointing: attention's outcome is kept, and what fits into a byte for a thousand
+struct keeps_attention {  // a checkpointing: attention's output is kept, and what fits into a byte for a thousand
                           // operations
   static constexpr std::string_view name = "keeps_attention";
   static constexpr bool recomputes = true;
@@ -120,9 +120,10 @@ TEST_CASE("a communicator whose every operation is late") {
                          weft_test::fp64_gradient);
 }
 TEST_CASE("one rank without threads") {
-  weft_test::check_equal(weft_test::train<strategy<mesh<dp, tp>>>({}), weft_test::train<strategy<mesh<>, self>>({}), 0,
-                         0);
-  CHECK_THROWS_WITH_AS((weft_test::train<strategy<mesh<dp>, self>>({.dp = 2})), doctest::Contains("rank"), weft::error);
+  weft_test::check_equal(weft_test::train<strategy<mesh<dp, tp>>>({}),
+                         weft_test::train<strategy<mesh<>, single_rank>>({}), 0, 0);
+  CHECK_THROWS_WITH_AS((weft_test::train<strategy<mesh<dp>, single_rank>>({.dp = 2})), doctest::Contains("rank"),
+                       weft::failure);
 }
 TEST_CASE("bug: tied embeddings get the gradient of one use") {
   weft_test::task t;

@@ -1,4 +1,4 @@
-// A pipeline equals one rank: the stages' hand-over, backwards whole and in two parts, embeddings tied across the two
+// A pipeline equals one rank: the stages' transfer, backwards whole and in two parts, embeddings tied across the two
 // ends; alone and under data, tensor and sequence parallelism and sharded storage.
 #include "parallel/gpt2.hpp"
 #include "policy/in_parts.hpp"
@@ -105,14 +105,14 @@ TEST_CASE(
 TEST_CASE("stages: what doesn't fit is refused, and a recorded pass over several needs a schedule") {
   using S = strategy<mesh<pp>>;
   CHECK_THROWS_WITH_AS(launch<S>({.pp = 3}, [](context& ctx) { llama<S> model(ctx, {.layers = 2}); }),
-                       doctest::Contains("2 layers don't fill 3 pipeline stages"), error);
+                       doctest::Contains("2 layers don't fill 3 pipeline stages"), failure);
   launch<S>({.pp = 2}, [](context& ctx) {
     const weft_test::task t;
     llama<S> model(ctx, t.model);
     parameter_store<cpu_backend, fp32> store(ctx, model.registry(), config_of<replicated>());
     model.use(store);
     const auto x = generate<llama<S>::ids>(ctx, {2, 16}, [](std::int64_t i) { return i % 48; });
-    CHECK_THROWS_WITH_AS(model(x), doctest::Contains("2 pipeline stages, which take turns"), error);
+    CHECK_THROWS_WITH_AS(model(x), doctest::Contains("2 pipeline stages, which take turns"), failure);
   });
 }
 

@@ -95,27 +95,27 @@ TEST_CASE("a schedule that is wrong for this step's micro-batches alone is refus
   CHECK_THROWS_WITH_AS(steps<last_of_four>({.pp = 2}, {3, 4}, read),
                        "the schedule last_of_four leaves out backward of micro-batch 3 on stage 1 of 2, in a step of 4 "
                        "micro-batches: its order has to emit each of them forward once and backward once, in order",
-                       error);
+                       failure);
   CHECK(read == 3);  // of the step before
   CHECK_THROWS_WITH_AS(steps<twice_of_five>({.pp = 2}, {5}, read),
                        doctest::Contains("the schedule twice_of_five emits forward of micro-batch 2 out of turn on "
                                          "stage 0 of 2, in a step of 5"),
-                       error);
+                       failure);
   CHECK_THROWS_WITH_AS(steps<beyond_five>({.pp = 2}, {5}, read),
                        doctest::Contains("the schedule beyond_five emits forward of micro-batch 5 out of turn on "
                                          "stage 0 of 2, in a step of 5"),
-                       error);
+                       failure);
   CHECK_THROWS_WITH_AS(
       steps<stuck_from_three>({.pp = 2}, {3}, read),
       doctest::Contains("the schedule stuck_from_three waits for ever before backward of micro-batch 0 "
                         "on stage 0 of 2, in a step of 3"),
-      error);
+      failure);
   CHECK(read == 3);
 }
 TEST_CASE("a schedule is followed on one stage too") {
   int read = 0;
   CHECK_THROWS_WITH_AS(steps<last_of_four>({.dp = 2}, {4}, read),
-                       doctest::Contains("leaves out backward of micro-batch 3 on stage 0 of 1"), error);
+                       doctest::Contains("leaves out backward of micro-batch 3 on stage 0 of 1"), failure);
   CHECK(read == 0);
 }
 TEST_CASE("a schedule that emits something else when it is carried out ends the step with an error") {
@@ -125,13 +125,13 @@ TEST_CASE("a schedule that emits something else when it is carried out ends the 
       steps<another_each_time>({.pp = 1}, {2}, read),
       doctest::Contains("the schedule another_each_time leaves out backward of micro-batch 1 on stage 0 "
                         "of 1, in a step of 2"),
-      error);
+      failure);
   CHECK(read == 2);
 }
 TEST_CASE("a step has micro-batches") {
   int read = 0;
   CHECK_THROWS_WITH_AS(steps<one_f_one_b>({.pp = 2}, {0}, read), doctest::Contains("at least 1 micro-batch, not 0"),
-                       error);
+                       failure);
 }
 TEST_CASE("what a failed step left in flight is not carried back by the next one") {
   using S = strategy<mesh<dp>, gpipe>;
@@ -158,7 +158,7 @@ TEST_CASE("what a failed step left in flight is not carried back by the next one
       return store.gradient_norm();
     };
     const double expected = norm_of_step(3, -1);
-    CHECK_THROWS_WITH_AS(norm_of_step(5, 1), doctest::Contains("99"), error);
+    CHECK_THROWS_WITH_AS(norm_of_step(5, 1), doctest::Contains("99"), failure);
     CHECK(norm_of_step(3, -1) == expected);
   });
 }

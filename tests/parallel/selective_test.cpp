@@ -10,8 +10,8 @@ using weft_test::fp64_gradient, weft_test::fp64_loss;
 using selective = checkpoint_selective_by<selective_limits{.flops_per_byte = 3}>;
 
 template <class S>
-void check(std::initializer_list<degrees> meshes, const weft_test::outcome& llama_alone,
-           const weft_test::outcome& gpt2_alone, const weft_test::plan& p) {
+void check(std::initializer_list<degrees> meshes, const weft_test::output& llama_alone,
+           const weft_test::output& gpt2_alone, const weft_test::plan& p) {
   for (std::size_t i = 0; i < meshes.size(); i += std::size_t(weft_test::sample_stride())) {
     const degrees d = meshes.begin()[i];
     CAPTURE(d.dp);

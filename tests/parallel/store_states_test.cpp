@@ -81,7 +81,7 @@ void every_policy(F&& f) {
 // What a thrown sentence is held to. On all ranks alike, so that no rank waits for another.
 template <class F>
 void refuses(F&& f, const char* part) {
-  CHECK_THROWS_WITH_AS(f(), doctest::Contains(part), error);
+  CHECK_THROWS_WITH_AS(f(), doctest::Contains(part), failure);
 }
 }  // namespace
 

@@ -15,7 +15,7 @@
 
 namespace weft_test {
 
-struct outcome {
+struct output {
   std::vector<double> losses, norms;
   std::map<std::string, std::vector<double>> gradients;  // of the last step, by global index
 };
@@ -28,10 +28,10 @@ struct task : plan {
 };
 
 template <class Model, class Config>
-outcome train_model(const weft::degrees& degrees, const Config& config, const plan& t) {
+output train_model(const weft::degrees& degrees, const Config& config, const plan& t) {
   using S = typename Model::strategy;
   using namespace weft;
-  outcome out;
+  output out;
   std::mutex lock;
   launch<S>(degrees, [&](context& ctx) {
     Model model(ctx, config);
@@ -92,12 +92,12 @@ outcome train_model(const weft::degrees& degrees, const Config& config, const pl
 }
 
 template <class S>
-outcome train(const weft::degrees& degrees, const task& t = {}) {
+output train(const weft::degrees& degrees, const task& t = {}) {
   return train_model<weft::llama<S>>(degrees, t.model, t);
 }
 
 /// `loss`: relative tolerance of losses and norms; `gradient`: of each gradient, relative to its parameter's largest.
-inline void check_equal(const outcome& serial, const outcome& parallel, double loss, double gradient) {
+inline void check_equal(const output& serial, const output& parallel, double loss, double gradient) {
   REQUIRE(serial.losses.size() == parallel.losses.size());
   for (std::size_t i = 0; i < serial.losses.size(); ++i) {
     CAPTURE(i);

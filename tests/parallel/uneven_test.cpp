@@ -11,13 +11,13 @@ using plain = strategy<mesh<dp, tp>, fp64>;
 using sharded = strategy<mesh<dp, tp, pp>, fp64, zero3, checkpoint_selective, sequence_parallel>;
 
 template <class S>
-weft_test::outcome llama_run(const degrees& d, bool tied, std::int64_t words, const weft_test::plan& p) {
+weft_test::output llama_run(const degrees& d, bool tied, std::int64_t words, const weft_test::plan& p) {
   weft_test::task t;
   t.model.vocab = words, t.model.tied_embeddings = tied;
   return weft_test::train_model<llama<S>>(d, t.model, p);
 }
 template <class S>
-weft_test::outcome gpt2_run(const degrees& d, bool tied, std::int64_t words, const weft_test::plan& p) {
+weft_test::output gpt2_run(const degrees& d, bool tied, std::int64_t words, const weft_test::plan& p) {
   gpt2_config c = weft_test::small_gpt2;
   c.vocab = words, c.tied_embeddings = tied;
   return weft_test::without_key_biases(weft_test::train_model<gpt2<S>>(d, c, p), fp64_gradient);

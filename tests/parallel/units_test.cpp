@@ -111,19 +111,19 @@ TEST_CASE("parameters that can't be trained are refused by name") {
   launch<S>({.dp = 2}, [&](context& ctx) {
     make(ctx, tensor<float, dims<hidden>>(), [&](auto& registry, auto&) {  // invariant: its gradient is whole already
       CHECK_THROWS_WITH_AS(store(ctx, registry, config_of<replicated>()),
-                           doctest::Contains("the gradient of parameter gain is not left pending over dp"), error);
+                           doctest::Contains("the gradient of parameter gain is not left pending over dp"), failure);
     });
     make(ctx, weight<S, dims<hidden>>(), [&](auto& registry, auto& w) {
       auto again = w;
       CHECK_THROWS_WITH_AS(registry.add(ctx, again, "gain", {1, {8}}, {0, 1}),
-                           doctest::Contains("two parameters are named gain"), error);
+                           doctest::Contains("two parameters are named gain"), failure);
       const store held(ctx, registry, config_of<replicated>());
       const auto x = ones<tensor<float, dims<batch, hidden>, shard<batch, dp>>>(ctx, {2, 8});
-      CHECK_THROWS_WITH_AS(x * w, doctest::Contains("parameter gain is read outside of its unit"), error);
+      CHECK_THROWS_WITH_AS(x * w, doctest::Contains("parameter gain is read outside of its unit"), failure);
     });
     weight<S, dims<hidden>> w;
     parameter_registry empty;
-    CHECK_THROWS_WITH_AS(empty.add(ctx, w, "gain", {1, {8}}, {0, 1}), doctest::Contains("begin_unit"), error);
+    CHECK_THROWS_WITH_AS(empty.add(ctx, w, "gain", {1, {8}}, {0, 1}), doctest::Contains("begin_unit"), failure);
   });
 }
 
@@ -155,14 +155,14 @@ TEST_CASE("a weight is read only where its unit is gathered") {
     const auto x = unit.ones();
     const auto no_memory = doctest::Contains("parameter gain has no memory: make a parameter store");
     const auto outside = doctest::Contains("parameter gain is read outside of its unit");
-    CHECK_THROWS_WITH_AS(x * unit.w, no_memory, error);
+    CHECK_THROWS_WITH_AS(x * unit.w, no_memory, failure);
     {
       parameter_store<cpu_backend, fp32> store(ctx, unit.registry, config_of<zero3>());
-      CHECK_THROWS_WITH_AS(x * unit.w, outside, error);
+      CHECK_THROWS_WITH_AS(x * unit.w, outside, failure);
       CHECK(unit.times(store, x).local_share()[0] == 1);
-      CHECK_THROWS_WITH_AS(x * unit.w, outside, error);
+      CHECK_THROWS_WITH_AS(x * unit.w, outside, failure);
     }
-    CHECK_THROWS_WITH_AS(x * unit.w, no_memory, error);
+    CHECK_THROWS_WITH_AS(x * unit.w, no_memory, failure);
   });
 }
 
@@ -191,6 +191,6 @@ TEST_CASE("more backwards than begin_step was told of are refused") {
     const auto loss = [&] { return sum(unit.times(store, unit.ones())); };
     store.begin_step(1);
     backward(loss());
-    CHECK_THROWS_WITH_AS(backward(loss()), doctest::Contains("tell begin_step() how many micro-batches"), error);
+    CHECK_THROWS_WITH_AS(backward(loss()), doctest::Contains("tell begin_step() how many micro-batches"), failure);
   });
 }

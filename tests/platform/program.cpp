@@ -69,7 +69,7 @@ int main() {
     const training_result r = train(1e-2);
     near("the first step's loss", r.first_loss, 5.6267, 5e-3);
     near("the fourth step's loss", r.loss, 4.5217, 2e-2);
-  } catch (const error& e) {
+  } catch (const failure& e) {
     std::printf("FAULT: %s\n", e.what());
     ++faults;
   }
@@ -77,7 +77,7 @@ int main() {
     train(1e30);
     std::puts("FAULT: training went on without a number for its loss");
     ++faults;
-  } catch (const error& e) {
+  } catch (const failure& e) {
     if (std::string(e.what()).find("training stops there") == std::string::npos) {
       std::printf("FAULT: training stopped with: %s\n", e.what());
       ++faults;

@@ -64,7 +64,7 @@ struct columns : axis_tag {
   static constexpr std::string_view name = "columns";
 };
 using wide = mesh<dp, axis<tp, 4>, rows>;
-static_assert(wide::ndim == 3 && same<wide::axes, list<dp, tp, rows>>);
+static_assert(wide::ndim == 3 && same<wide::axes, tag_list<dp, tp, rows>>);
 static_assert(wide::fixed[0] == 0 && wide::fixed[1] == 4 && wide::fixed[2] == 0);
 static_assert(wide::ids[1] == id_of<tp> && wide::ids[2]->name == "rows" && wide::has<tp> && wide::has<rows> &&
               !wide::has<cp> && is_mesh<wide> && !is_mesh<dp>);
@@ -99,7 +99,7 @@ struct numbered : axis_tag {
 };
 TEST_CASE("a fifth axis of one's own is refused") {
   const degrees four = degrees{}.with<rows>(1).with<columns>(1).with<numbered<0>>(1).with<numbered<1>>(1);
-  CHECK_THROWS_WITH_AS(four.with<numbered<2>>(1), doctest::Contains("axis c is the fifth"), weft::error);
+  CHECK_THROWS_WITH_AS(four.with<numbered<2>>(1), doctest::Contains("axis c is the fifth"), weft::failure);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Writes random programs over typed tensors: generate FOLDER SEED FIRST COUNT, a file program_N.cpp each, whose first
-// line says what typed.hpp expects of it: `right` (to compile, and to equal one rank or throw a weft::error), or
+// line says what typed.hpp expects of it: `right` (to compile, and to equal one rank or throw a weft::failure), or
 // `wrong` (to be refused by the compiler). Invariant: program N of seed S is the same everywhere and for ever, whatever
 // other programs are asked for, until this file changes.
 #include <cmath>

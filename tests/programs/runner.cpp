@@ -1,5 +1,5 @@
 // Runs generated programs, each on one rank and on every mesh, and says of each on a line of its own: `equal`,
-// `refused` (a weft::error), or `wrong`, with what differs. On one rank gradients are held to finite differences as
+// `refused` (a weft::failure), or `wrong`, with what differs. On one rank gradients are held to finite differences as
 // well. runner [FIRST]: the programs from number FIRST on. Ends with 1 where a program is wrong.
 #include <cmath>
 #include <cstdio>
@@ -129,7 +129,7 @@ finding judge(const program& p) {
       if (const std::string what = difference(one, many); !what.empty()) return {"wrong", text(mesh) + ": " + what};
     }
     return {"equal", ""};
-  } catch (const weft::error& e) {
+  } catch (const weft::failure& e) {
     return {"refused", text(on) + ": " + e.what()};
   } catch (const std::exception& e) {
     return {"wrong", text(on) + ": " + e.what()};

@@ -128,7 +128,7 @@ class trial {
   template <any_tensor X>
   void poison(const X& x, double number) {
     using Backend = typename X::backend;
-    const array poisoned = detail::with_padding<Backend>(ctx, x.held(), detail::valid_part(x), number);
+    const local_array poisoned = detail::with_padding<Backend>(ctx, x.held(), detail::valid_part(x), number);
     Backend::copy_bytes(ctx.template queue<Backend>(), poisoned.data, x.held().data, x.held().bytes());
   }
 

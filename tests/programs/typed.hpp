@@ -147,7 +147,7 @@ inline std::optional<tensor> paired(const tensor& a, const tensor& b, bool produ
   out.trained = a.trained || b.trained;
   return out;
 }
-/// Whether the dimensions that both have are as long on both sides: else a weft::error is thrown.
+/// Whether the dimensions that both have are as long on both sides: else a weft::failure is thrown.
 inline bool fit(const tensor& a, const tensor& b) {
   for (const dimension& d : b.dims)
     if (const dimension* own = a.find(d.tag); own && own->extent != d.extent) return false;

@@ -170,7 +170,7 @@ TEST_CASE("a system without memory is an error that says what to change") {
   arena a({[](std::size_t) -> void* { return nullptr; }, [](void*) {}});
   CHECK_THROWS_WITH_AS(a.allocate(std::size_t{1} << 30, memory::activations),
                        doctest::Contains("out of memory: the arena holds 0 MiB and asked for 1024 MiB more"),
-                       weft::error);
+                       weft::failure);
 }
 
 TEST_CASE("chunks come from the source that was given, and go back to it") {

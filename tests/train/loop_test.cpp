@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include <weft/comm/self.hpp>
+#include <weft/comm/single_rank.hpp>
 #include <weft/train/loop.hpp>
 
 #include "../temporary.hpp"
@@ -59,7 +59,7 @@ TEST_CASE("a number that is none stops the run, names the step, and never reache
   const auto expect = [](double loss, double norm, const char* sentence) {
     told work;
     work.bad = loss, work.bad_norm = norm;
-    CHECK_THROWS_WITH_AS(run(work, {.steps = 5}), doctest::Contains(sentence), error);
+    CHECK_THROWS_WITH_AS(run(work, {.steps = 5}), doctest::Contains(sentence), failure);
     CHECK(work.updates.size() == 2);
   };
   expect(nan, 0, "the loss of step 3 is not a number");
@@ -67,7 +67,7 @@ TEST_CASE("a number that is none stops the run, names the step, and never reache
   expect(0, nan, "the gradient norm of step 3 is not a number");
   expect(0, infinity, "the gradient norm of step 3 is infinite");
   told work;
-  CHECK_THROWS_AS(run(work, {.steps = 0}), error);
+  CHECK_THROWS_AS(run(work, {.steps = 0}), failure);
 }
 
 TEST_CASE("files: a line a step, the ledger, the trace") {
@@ -91,7 +91,7 @@ TEST_CASE("files: a line a step, the ledger, the trace") {
   CHECK(ledger.at("ranks").at(0).at("categories").contains("optimizer"));
   CHECK(nlohmann::json::parse(read_file(folder / "trace.json")).at("traceEvents").size() > 3);
   CHECK_THROWS_WITH_AS(run(work, {.steps = 1, .folder = folder / "missing"}),
-                       doctest::Contains("metrics.jsonl can't be written"), error);
+                       doctest::Contains("metrics.jsonl can't be written"), failure);
 }
 
 TEST_CASE("spikes are losses far above the last ones, and every rank counts the same") {
@@ -127,7 +127,7 @@ TEST_CASE("spikes are losses far above the last ones, and every rank counts the 
 TEST_CASE("a run is told what to watch in numbers that make sense") {
   const auto refused = [](monitoring watch, const char* sentence) {
     told work;
-    CHECK_THROWS_WITH_AS(run(work, {.steps = 1, .watch = watch}), doctest::Contains(sentence), error);
+    CHECK_THROWS_WITH_AS(run(work, {.steps = 1, .watch = watch}), doctest::Contains(sentence), failure);
   };
   refused({.every = -1}, "every -1 steps");
   refused({.every = 3}, "nowhere to go; give the run a folder");
@@ -152,7 +152,7 @@ TEST_CASE("skip and zero go on without what can't be said or mended") {
     told longer;
     longer.bad_norm = INFINITY;
     CHECK_THROWS_WITH_AS(run(longer, {.steps = 5, .watch = {.on_non_finite = what, .most_in_a_row = 1}}),
-                         doctest::Contains("step 4 is infinite; the 1 steps before it were no better"), error);
+                         doctest::Contains("step 4 is infinite; the 1 steps before it were no better"), failure);
   }
 }
 

@@ -60,7 +60,7 @@ struct no_hooks final : unit_hooks {
 // y = x * x, sqrt of that within a nested unit, times 3; at x = 0 the root's derivative is infinite.
 std::string found_in_units(double x, double seed) {
   std::string said;
-  launch<strategy<mesh<>, self>>({}, [&](context& ctx) {
+  launch<strategy<mesh<>, single_rank>>({}, [&](context& ctx) {
     parameter_registry registry;
     for (const char* name : {"first", "second", "third"}) registry.begin_unit(name);
     fault_finder<cpu_backend> finder(ctx, registry);
@@ -158,8 +158,8 @@ TEST_CASE("a loss that is not finite is skipped by zero too, and not for ever") 
     CHECK(r.not_finite == 4);
     CHECK(run({.on_non_finite = what, .most_in_a_row = 4}).skipped == 4);
     CHECK_THROWS_WITH_AS(run({.on_non_finite = what, .most_in_a_row = 2}),
-                         doctest::Contains("the loss of step 3 is not a number"), error);
+                         doctest::Contains("the loss of step 3 is not a number"), failure);
     CHECK_THROWS_WITH_AS(run({.on_non_finite = what, .most_in_a_row = 2}),
-                         doctest::Contains("the 2 steps before it were no better"), error);
+                         doctest::Contains("the 2 steps before it were no better"), failure);
   }
 }

@@ -48,7 +48,7 @@ TEST_CASE("overflows beyond their number are skipped or zeroed where a run is to
       {}, 300, 1, never, 0, {.on_non_finite = non_finite::skip, .most_in_a_row = 4, .most_overflows = 2}, infinity);
   check_says(stopped.error, "the gradient norm of step 7 is infinite");
   check_says(stopped.error, "the 4 steps before it were no better");
-  CHECK_THROWS_WITH_AS(check(monitoring{.most_overflows = -1}), doctest::Contains("most_overflows is -1"), error);
+  CHECK_THROWS_WITH_AS(check(monitoring{.most_overflows = -1}), doctest::Contains("most_overflows is -1"), failure);
 }
 
 TEST_CASE("a good step between overflows begins their number anew") {
@@ -62,7 +62,7 @@ TEST_CASE("a good step between overflows begins their number anew") {
     });
   };
   CHECK_NOTHROW(run({}));
-  CHECK_THROWS_WITH_AS(run({.most_overflows = 1}), doctest::Contains("the gradient norm of step 2 is"), error);
+  CHECK_THROWS_WITH_AS(run({.most_overflows = 1}), doctest::Contains("the gradient norm of step 2 is"), failure);
 }
 
 TEST_CASE("a further run reads new batches, also where steps were skipped") {
@@ -89,8 +89,8 @@ TEST_CASE("a further run after one that was stopped goes on behind its last batc
       if (p.name == "layers.0.attention_norm") p.init = {0, not_a_number};
     trainer t(ctx, model, {});
     const listed_text data(ctx, steps);
-    CHECK_THROWS_AS(t.run(data, plan_of(4, {.locate = false})), error);
-    CHECK_THROWS_AS(t.run(data, plan_of(4, {.locate = true})), error);
+    CHECK_THROWS_AS(t.run(data, plan_of(4, {.locate = false})), failure);
+    CHECK_THROWS_AS(t.run(data, plan_of(4, {.locate = true})), failure);
   });
   CHECK(steps == std::vector<std::int64_t>{1, 2, 2});  // looked at once more, to locate
 }

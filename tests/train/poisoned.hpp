@@ -95,7 +95,7 @@ std::string error_of(const degrees& ranks, auto&& spoil_model, auto&& spoil_stor
       t.store().each_stored([&](const stored_parameter& p) { spoil_store(ctx, p); });
       t.run(text_dataset(ctx, rhyme()), plan_of(2, {}));
     });
-  } catch (const error& e) {
+  } catch (const failure& e) {
     return e.what();
   }
   return "";
@@ -150,7 +150,7 @@ ended run_poisoned(const degrees& ranks, std::int64_t steps, std::int64_t from, 
     const std::string lines = read_file(folder / "metrics.jsonl");
     for (std::size_t at = 0; at < lines.size(); at = lines.find('\n', at) + 1)
       out.lines.push_back(nlohmann::json::parse(lines.substr(at, lines.find('\n', at) - at)));
-  } catch (const error& e) {
+  } catch (const failure& e) {
     out.error = e.what();
   }
   return out;

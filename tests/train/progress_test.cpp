@@ -48,6 +48,6 @@ TEST_CASE("a run folder is always new") {
   CHECK(read_file(wanted + "/kept") == "x");
   write_file(here / "file", "");
   CHECK(new_run_folder(here / "file") == here / "file-2");
-  CHECK_THROWS_WITH_AS(new_run_folder(here / "file/below"), doctest::Contains("can't be made"), error);
-  CHECK_THROWS_AS(new_run_folder(""), error);
+  CHECK_THROWS_WITH_AS(new_run_folder(here / "file/below"), doctest::Contains("can't be made"), failure);
+  CHECK_THROWS_AS(new_run_folder(""), failure);
 }

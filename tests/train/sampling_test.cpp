@@ -72,11 +72,11 @@ TEST_CASE("settings work together") {
 
 TEST_CASE("settings without a meaning are refused") {
   CHECK_NOTHROW(check(sampling{}));
-  CHECK_THROWS_AS(check({.tokens = -1}), error);
-  CHECK_THROWS_AS(check({.temperature = -0.1}), error);
-  CHECK_THROWS_AS(check({.top_k = -1}), error);
-  CHECK_THROWS_AS(check({.top_p = 0}), error);
-  CHECK_THROWS_AS(check({.top_p = 1.1}), error);
-  CHECK_THROWS_AS(check({.repetition_penalty = 0}), error);
-  CHECK_THROWS_AS(check({.temperature = std::nan("")}), error);
+  CHECK_THROWS_AS(check({.tokens = -1}), failure);
+  CHECK_THROWS_AS(check({.temperature = -0.1}), failure);
+  CHECK_THROWS_AS(check({.top_k = -1}), failure);
+  CHECK_THROWS_AS(check({.top_p = 0}), failure);
+  CHECK_THROWS_AS(check({.top_p = 1.1}), failure);
+  CHECK_THROWS_AS(check({.repetition_penalty = 0}), failure);
+  CHECK_THROWS_AS(check({.temperature = std::nan("")}), failure);
 }

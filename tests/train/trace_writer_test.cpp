@@ -1,4 +1,4 @@
-#include <weft/comm/self.hpp>
+#include <weft/comm/single_rank.hpp>
 #include <weft/train/trace_writer.hpp>
 
 #include "../temporary.hpp"

@@ -210,22 +210,22 @@ TEST_CASE("plans that don't fit are refused, and a model without its trainer say
     {
       trainer t(ctx, model, {});
       CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 3, .print = false}),
-                           doctest::Contains("choose a multiple of 2"), error);
-      CHECK_THROWS_AS(t.run(data, {.steps = 1, .micro_batches = 0, .print = false}), error);
+                           doctest::Contains("choose a multiple of 2"), failure);
+      CHECK_THROWS_AS(t.run(data, {.steps = 1, .micro_batches = 0, .print = false}), failure);
       CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 2, .seq = 64, .print = false}),
-                           doctest::Contains("longer than max_seq"), error);
+                           doctest::Contains("longer than max_seq"), failure);
       CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 2, .seq = -1, .print = false}),
-                           doctest::Contains("seq is -1"), error);
+                           doctest::Contains("seq is -1"), failure);
       CHECK(generate(model, "", {.tokens = 0}).empty());
       using ids = llama<plain>::ids;
       for (const double token : {-1.0, 256.0})
         CHECK_THROWS_WITH_AS(model(full<ids>(ctx, {2, 8}, token)), doctest::Contains("outside of the vocabulary"),
-                             error);
+                             failure);
       const auto logits = model(full<ids>(ctx, {2, 8}, 255));
       CHECK_THROWS_WITH_AS(cross_entropy(logits, full<ids>(ctx, {2, 8}, 256)),
-                           doctest::Contains("the target 256 is outside"), error);
+                           doctest::Contains("the target 256 is outside"), failure);
     }
-    CHECK_THROWS_WITH_AS(generate(model, "x", {.tokens = 1}), doctest::Contains("no parameter store"), error);
+    CHECK_THROWS_WITH_AS(generate(model, "x", {.tokens = 1}), doctest::Contains("no parameter store"), failure);
   });
 }
 

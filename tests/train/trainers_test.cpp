@@ -67,7 +67,7 @@ TEST_CASE("a run after one that ended with an error goes on from there") {
     llama<sharded> model(ctx, tiny), good(ctx, tiny);
     trainer t(ctx, model, {.lr = 1e-2}), u(ctx, good, {.lr = 1e-2});
     const text_with_a_fault data(ctx, at);
-    CHECK_THROWS_WITH_AS(t.run(data, plan_of(6, {})), doctest::Contains("the target 999"), error);
+    CHECK_THROWS_WITH_AS(t.run(data, plan_of(6, {})), doctest::Contains("the target 999"), failure);
     at = -1;
     t.run(data, plan_of(4, {}));
     u.run(data, plan_of(6, {}));
@@ -83,7 +83,7 @@ TEST_CASE("a model has one parameter store at a time") {
       trainer first(ctx, model, {});
       CHECK_THROWS_WITH_AS(
           trainer(ctx, model, {}),
-          doctest::Contains("the model has a parameter store already: keep one trainer or store at a time"), error);
+          doctest::Contains("the model has a parameter store already: keep one trainer or store at a time"), failure);
       CHECK_NOTHROW(first.run(data, plan_of(1, {})));
     }
     trainer second(ctx, model, {});

@@ -12,12 +12,12 @@ namespace detail {
 template <any_tensor L>
 void seed_loss(const L& loss, double seed) {
   static_assert(dims_of<L>::ndim == 0, "weft: backward(loss) takes a scalar: sum or average it first");
-  constexpr bool replicated = []<class... As>(list<As...>) {
+  constexpr bool replicated = []<class... As>(tag_list<As...>) {
     return ((state_on<layout_of<L>, As>.kind == holds::replicate) || ...);
   }(axes_of<layout_of<L>>{});
   static_assert(
       !replicated,
-      "weft: backward(loss) takes a loss that is invariant or partial: a replicated one would count once a rank");
+      "weft: backward(loss) takes a loss that is invariant or partial: a replicated one would count once per rank");
   context& ctx = *loss.ctx;
   require(loss.slot && ctx.tape,
           "backward(loss): nothing that the loss was computed from asked for a gradient while recording");
@@ -33,7 +33,7 @@ void seed_loss(const L& loss, double seed) {
     });
     compare_along<Backend>(loss, shape(), {"backward", "the loss"}, whole_axes<layout_of<L>>(ctx));
   }
-  const array whole_seed = ctx.make(loss.held().type, loss.held().shape);
+  const local_array whole_seed = ctx.make(loss.held().type, loss.held().shape);
   Backend::fill(ctx.queue<Backend>(), whole_seed, seed);
   add_gradient<Backend, typename L::element_type>(ctx, loss, whole_seed);
 }

@@ -76,7 +76,7 @@ struct checkpointed {
 
 }  // namespace detail
 
-/// y = f(x), keeping x and what the policy wants of the operators' outcomes. f is copied and called once more in the
+/// y = f(x), keeping x and what the policy wants of the operators' outputs. f is copied and called once more in the
 /// backward, where what nobody looks at any more is left out; leaves that it reads beside x (parameters) get their
 /// gradients as usual. f runs the same operators both times and reads tensors through operators only. A unit's boundary
 /// goes round a checkpoint.
@@ -86,7 +86,7 @@ auto checkpoint(F f, const X& x) {
   context& ctx = *x.ctx;
   if (!ctx.tape) return f(x);
   detail::require_recorded(*ctx.tape, "checkpoint", x);
-  if (ctx.replay) ctx.replay->looked_at(x);
+  if (ctx.replay) ctx.replay->mark_read(x);
   using function = detail::checkpointed<F, X, Y>;
   const auto keeps = [](const op_cost& cost) { return bool(Policy::keeps(cost)); };
   auto state = std::allocate_shared<function>(

@@ -1,6 +1,6 @@
 // What a function that runs twice (autograd/checkpoint.hpp) remembers of its operators: in the first run each says what
 // it cost and what it made; in the second it gets that back where it was kept. Invariant: an operator without a value
-// in the second run is one whose outcome nobody there looks at, except operators that are left out themselves.
+// in the second run is one whose output nobody there looks at, except operators that are left out themselves.
 #pragma once
 
 #include <initializer_list>
@@ -16,7 +16,7 @@ namespace weft {
 class replay {
  public:
   /// keeps: the policy's answer for one operator. records: where the entries lie; null: on the heap.
-  explicit replay(bool (*keeps)(const op_cost&), pool* records = nullptr)
+  explicit replay(bool (*keeps)(const op_cost&), record_pool* records = nullptr)
       : keeps_(keeps),
         entries_(pool_allocator<entry>(records)),
         from_(pool_allocator<int>(records)),
@@ -25,33 +25,33 @@ class replay {
         numbers_(pool_allocator<step>(records)),
         leaves_(pool_allocator<leaf>(records)) {}
 
-  /// First run: an operator made `outcome` from `inputs`.
-  virtual void computed(op_cost cost, std::initializer_list<const array*> outcome,
-                        std::initializer_list<const value*> inputs) {
+  /// First run: an operator made `output` from `inputs`.
+  virtual void record_output(op_cost cost, std::initializer_list<const local_array*> output,
+                             std::initializer_list<const value*> inputs) {
     if (!first_run_) return;
-    for (const array* a : outcome) cost.kept_bytes += a->bytes();
+    for (const local_array* a : output) cost.kept_bytes += a->bytes();
     entry e;
     e.name = cost.name, e.kept = keeps_(cost);
-    e.from = from_.size(), e.outcome = outcomes_.size();
+    e.from = from_.size(), e.output = outcomes_.size();
     for (const value* v : inputs) {
-      if (outer_) outer_->looked_at(*v);  // this function runs within another
+      if (outer_) outer_->mark_read(*v);  // this function runs within another
       if (const int from = maker_of(v->held()); from >= 0) {
         from_.push_back(from);
         entries_[static_cast<std::size_t>(from)].used = true;
       }
     }
     e.inputs = from_.size() - e.from;
-    for (const array* a : outcome)
+    for (const local_array* a : output)
       outcomes_.push_back(
-          {key(*a), static_cast<int>(entries_.size()), e.kept ? *a : array(nullptr, a->type, a->shape)});
-    e.outcomes = outcomes_.size() - e.outcome;
+          {key(*a), static_cast<int>(entries_.size()), e.kept ? *a : local_array(nullptr, a->type, a->shape)});
+    e.outputs = outcomes_.size() - e.output;
     entries_.push_back(e);
     fresh_ = true;
   }
   /// First run: something that doesn't take part (an operator that declares no cost) reads v.
-  virtual void looked_at(const value& v) {
+  virtual void mark_read(const value& v) {
     if (!first_run_) return;
-    if (outer_) outer_->looked_at(v);
+    if (outer_) outer_->mark_read(v);
     const int from = maker_of(v.held());
     if (from >= 0) entries_[static_cast<std::size_t>(from)].needed = true;
   }
@@ -64,17 +64,17 @@ class replay {
     if (!first_run_) return compare(sizes_, next_sizes_++, name, sizes, " of other sizes");
     sizes_.push_back({name, sizes});
     for (const value* v : inputs) note_leaf(*v);
-    if (std::exchange(fresh_, false) && outcomes_[entries_.back().outcome].at == key(y.data)) return;
+    if (std::exchange(fresh_, false) && outcomes_[entries_.back().output].at == key(y.data)) return;
     for (const value* v : inputs)
       if (key(v->held()) == key(y.data)) return;
-    for (const value* v : inputs) looked_at(*v);
+    for (const value* v : inputs) mark_read(*v);
   }
 
   /// Ends the first run. `each_saved(f)` calls f with every array that the backward of its operators reads; `result` is
-  /// the function's outcome, which nobody looks at in the second run. What isn't to be kept is let go of.
+  /// the function's output, which nobody looks at in the second run. What isn't to be kept is let go of.
   template <class EachSaved>
-  void end_first_run(EachSaved&& each_saved, const array& result) {
-    each_saved([&](const array& a) {
+  void end_first_run(EachSaved&& each_saved, const local_array& result) {
+    each_saved([&](const local_array& a) {
       if (const int from = maker_of(a); from >= 0) entries_[static_cast<std::size_t>(from)].needed = true;
     });
     const int last = maker_of(result);
@@ -84,9 +84,9 @@ class replay {
       if (e.needed && !e.kept)
         for (std::size_t j = 0; j < e.inputs; ++j) entries_[static_cast<std::size_t>(from_[e.from + j])].needed = true;
       if (!e.needed)
-        for (std::size_t j = 0; j < e.outcomes; ++j) {
-          array& a = outcomes_[e.outcome + j].kept;
-          a = array(nullptr, a.type, a.shape);
+        for (std::size_t j = 0; j < e.outputs; ++j) {
+          local_array& a = outcomes_[e.output + j].kept;
+          a = local_array(nullptr, a.type, a.shape);
         }
     }
     first_run_ = false;
@@ -112,16 +112,16 @@ class replay {
     leaves_.clear();
   }
 
-  /// Second run: whether the operator that comes now needn't run. Gives it its outcome, or arrays without memory.
-  virtual bool recalled(std::string_view name, std::initializer_list<array*> outcome) {
+  /// Second run: whether the operator that comes now needn't run. Gives it its output, or arrays without memory.
+  virtual bool reuse_output(std::string_view name, std::initializer_list<local_array*> output) {
     if (first_run_) return false;
     require(next_ < entries_.size() && entries_[next_].name == name, "a checkpointed function ran ", name,
             " as operator ", next_, " when its gradient was due, and ",
             next_ < entries_.size() ? entries_[next_].name : std::string_view("nothing"), " at first", same_both_times);
     const entry& e = entries_[next_++];
     if (e.needed && !e.kept) return false;
-    std::size_t i = e.outcome;
-    for (array* a : outcome) *a = std::move(outcomes_[i++].kept);
+    std::size_t i = e.output;
+    for (local_array* a : output) *a = std::move(outcomes_[i++].kept);
     return true;
   }
 
@@ -144,12 +144,12 @@ class replay {
   struct entry {
     std::string_view name;
     bool kept = false, used = false, needed = false;
-    std::size_t from = 0, inputs = 0, outcome = 0, outcomes = 0;  // where they begin in the lists below, and how many
+    std::size_t from = 0, inputs = 0, output = 0, outputs = 0;  // where they begin in the lists below, and how many
   };
   struct made {
     const void* at;
     int by;
-    array kept;  // without memory, where it isn't
+    local_array kept;  // without memory, where it isn't
   };
   struct step {
     const char* name;
@@ -175,8 +175,8 @@ class replay {
       if (l.live == v.slot->live && l.memory.data() == v.data.buffer.data()) return;
     leaves_.push_back({v.slot->live, v.data.buffer, v.version()});
   }
-  static const void* key(const array& a) { return a.buffer ? a.buffer.data() : a.data; }
-  int maker_of(const array& a) const {
+  static const void* key(const local_array& a) { return a.buffer ? a.buffer.data() : a.data; }
+  int maker_of(const local_array& a) const {
     const void* const at = key(a);
     for (std::size_t i = outcomes_.size(); at && i-- > 0;)
       if (outcomes_[i].at == at) return outcomes_[i].by;
@@ -196,14 +196,15 @@ class replay {
 
 namespace detail {
 
-/// What every operator says round its computation: `if (!recalled(...)) { compute; computed(...); }`.
+/// What every operator says round its computation: `if (!reuse_output(...)) { compute; record_output(...); }`.
 template <class... Arrays>
-bool recalled(context& ctx, std::string_view name, Arrays&... outcome) {
-  return ctx.replay && ctx.replay->recalled(name, {&outcome...});
+bool reuse_output(context& ctx, std::string_view name, Arrays&... output) {
+  return ctx.replay && ctx.replay->reuse_output(name, {&output...});
 }
 template <class... Inputs>
-void computed(context& ctx, const op_cost& cost, std::initializer_list<const array*> outcome, const Inputs&... inputs) {
-  if (ctx.replay) ctx.replay->computed(cost, outcome, {static_cast<const value*>(&inputs)...});
+void record_output(context& ctx, const op_cost& cost, std::initializer_list<const local_array*> output,
+                   const Inputs&... inputs) {
+  if (ctx.replay) ctx.replay->record_output(cost, output, {static_cast<const value*>(&inputs)...});
 }
 
 }  // namespace detail

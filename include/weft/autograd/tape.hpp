@@ -29,7 +29,7 @@ class tape {
  public:
   /// `records`: where its entries lie; null: on the heap. For a tape that is made anew again and again.
   /// within: the tape of the function around, whose values may be used in this one, since it is carried back later.
-  explicit tape(pool* records = nullptr, const tape* within = nullptr)
+  explicit tape(record_pool* records = nullptr, const tape* within = nullptr)
       : nodes_(pool_allocator<tape_node>(records)), entered_(pool_allocator<entered>(records)), within_(within) {}
 
   tape_node& push() {
@@ -174,7 +174,7 @@ class tape {
 
 namespace detail {
 
-inline ref<slot> new_slot(context& ctx, const array& of, dtype type) {
+inline ref<slot> new_slot(context& ctx, const local_array& of, dtype type) {
   ref<slot> made = slot::make(&ctx.records);
   made->shape = of.shape;
   made->type = type;
@@ -230,7 +230,7 @@ gradient_target target(context& ctx, tape_node& node, int i) {
   if (!s->gradient || (!s->pinned && !s->gradient.buffer.unique())) {
     require(!s->pinned,
             "a parameter is used outside of its unit, so its gradient has no place: use it inside in_unit(...)");
-    array own = ctx.make(s->type, s->shape, s->category);
+    local_array own = ctx.make(s->type, s->shape, s->category);
     if (s->has_gradient) Backend::copy_bytes(ctx.queue<Backend>(), s->gradient.data, own.data, own.bytes());
     s->gradient = own;
   }
@@ -239,7 +239,8 @@ gradient_target target(context& ctx, tape_node& node, int i) {
 
 /// to (+)= from, element by element, converted from From to To. Throws where one of them is not floating.
 template <class Backend, class To, class From>
-void add_converted([[maybe_unused]] context& ctx, const array& from, const array& to, [[maybe_unused]] bool add) {
+void add_converted([[maybe_unused]] context& ctx, const local_array& from, const local_array& to,
+                   [[maybe_unused]] bool add) {
   if constexpr (!floating<To> || !floating<From>)
     fail("only floating tensors are converted and have gradients, not ", name_of(from.type), " to ", name_of(to.type));
   else
@@ -247,7 +248,7 @@ void add_converted([[maybe_unused]] context& ctx, const array& from, const array
 }
 /// slot::add_main for gradients of type G of values of type T.
 template <class Backend, class G, class T>
-void add_main(context& ctx, const array& from, const array& to, bool add) {
+void add_main(context& ctx, const local_array& from, const local_array& to, bool add) {
   require(from.type == dtype_of<T> || from.type == dtype_of<G>, "a gradient of type ", name_of(from.type),
           " meets main gradients of type ", name_of(dtype_of<G>));
   (from.type == dtype_of<G> ? add_converted<Backend, G, G> : add_converted<Backend, G, T>)(ctx, from, to, add);
@@ -263,7 +264,7 @@ void keep_gradient_in(slot& s) {
 /// Contributes a gradient of type G that is already there to input i, a value of type T; without copying it where that
 /// is possible.
 template <class Backend, class T, class G = T>
-void contribute(context& ctx, tape_node& node, int i, const array& gradient) {
+void contribute(context& ctx, tape_node& node, int i, const local_array& gradient) {
   slot* s = node.input(i).get();
   if (!s) return;
   if (!s->has_gradient && !s->pinned && s->type == gradient.type) {
@@ -280,43 +281,43 @@ void contribute(context& ctx, tape_node& node, int i, const array& gradient) {
 
 /// Adds a gradient to that of v, where something outside of the tape has one: a loss's seed, or a function's output.
 template <class Backend, class T>
-void add_gradient(context& ctx, const value& v, const array& gradient) {
+void add_gradient(context& ctx, const value& v, const local_array& gradient) {
   tape_node to;
   to.add_input(v);
   contribute<Backend, T>(ctx, to, 0, gradient);
 }
 
 /// Whether input i is the same value as an earlier input.
-inline bool met_before(const tape_node& node, int i) {
+inline bool same_as_earlier_input(const tape_node& node, int i) {
   for (int j = 0; j < i; ++j)
     if (node.input(i) && node.input(j) == node.input(i)) return true;
   return false;
 }
 /// As target, for a kernel that writes several gradients of type T at once: an input met before, or one whose gradient
-/// is kept in another type, gets memory of its own, and `settle` adds that to the input's gradient when the kernel is
-/// done.
+/// is kept in another type, gets memory of its own, and `add_separate` adds that to the input's gradient when the
+/// kernel is done.
 template <class Backend, class T>
-gradient_target target_apart(context& ctx, tape_node& node, int i) {
+gradient_target separate_target(context& ctx, tape_node& node, int i) {
   const slot* s = node.input(i).get();
-  if (!s || (s->type == dtype_of<T> && !met_before(node, i))) return target<Backend>(ctx, node, i);
+  if (!s || (s->type == dtype_of<T> && !same_as_earlier_input(node, i))) return target<Backend>(ctx, node, i);
   return {ctx.make(dtype_of<T>, s->shape), false, true};
 }
 template <class Backend, class T, class G = T>
-void settle(context& ctx, tape_node& node, int i, const gradient_target& written) {
-  if (written.apart) contribute<Backend, T, G>(ctx, node, i, written.to);
+void add_separate(context& ctx, tape_node& node, int i, const gradient_target& written) {
+  if (written.separate) contribute<Backend, T, G>(ctx, node, i, written.to);
 }
 
 /// A vjp of a value of type T that computes in type G, whose target may be kept in another type: then computes apart
 /// and converts.
 template <class Backend, class T, class G = T, class F>
-void through(context& ctx, tape_node& node, int i, F&& compute) {
+void compute_gradient(context& ctx, tape_node& node, int i, F&& compute) {
   slot* s = node.input(i).get();
   if (!s) return;
   if (s->type == dtype_of<G>) {
     const gradient_target to = target<Backend>(ctx, node, i);
     compute(to.to.template as<G>(), to.add);
   } else {
-    array own = ctx.make(dtype_of<G>, s->shape);
+    local_array own = ctx.make(dtype_of<G>, s->shape);
     compute(own.as<G>(), false);
     contribute<Backend, T, G>(ctx, node, i, own);
   }

@@ -12,11 +12,11 @@
 
 namespace weft {
 
-/// Where a vjp writes one input's gradient: overwrite it, or add into it. apart: not the input's own memory (see
-/// `settle`).
+/// Where a vjp writes one input's gradient: overwrite it, or add into it. separate: not the input's own memory (see
+/// `add_separate`).
 struct gradient_target {
-  array to;
-  bool add = false, apart = false;
+  local_array to;
+  bool add = false, separate = false;
   explicit operator bool() const { return static_cast<bool>(to); }
 };
 
@@ -25,7 +25,7 @@ struct gradient_target {
 enum class backward_part : std::uint8_t { all, inputs, weights };
 
 namespace detail {
-[[gnu::noinline]] inline const array& read_again(weight_place& place) {
+[[gnu::noinline]] inline const local_array& read_again(weight_place& place) {
   if (!place.at.data && place.source) place.source->gather_again(place.unit);
   if (!place.at.data) fail_not_gathered(place);
   return place.at;
@@ -48,18 +48,18 @@ class tape_node {
   /// What save() was given. A parameter's value that has moved on is gathered again, which takes a collective: an entry
   /// whose value isn't needed for the gradients that are due doesn't ask for it.
   /// Throws where its numbers were replaced since, as by an optimizer.
-  const array& saved(int i) const {
+  const local_array& saved(int i) const {
     const item& s = item_at(i);
     const std::uint32_t now = s.live ? s.live->version : s.data.buffer.version();
     if (now != s.version) [[unlikely]]
       fail_written(s);
     return s.live ? detail::read_again(*s.live) : s.data;
   }
-  /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it. Where the vjp
-  /// is called for another part later, the array stays.
-  array take_saved(int i) {
+  /// Takes the saved local_array out, so that its memory can be reused by whoever holds the only handle to it. Where
+  /// the vjp is called for another part later, the array stays.
+  local_array take_saved(int i) {
     const bool again = part_ == backward_part::inputs && wants(true);
-    array out = saved(i);
+    local_array out = saved(i);
     item& s = saved_.at(i);
     if (!s.live && !again) s.data = {}, s.version = 0;
     return out;
@@ -67,7 +67,7 @@ class tape_node {
   [[gnu::noinline]] void save(const value& v) {
     saved_.push_back({v.data, v.slot ? v.slot->live : ref<weight_place>(), v.version()});
   }
-  [[gnu::noinline]] void save(const array& a) { saved_.push_back({a, {}, a.buffer.version()}); }
+  [[gnu::noinline]] void save(const local_array& a) { saved_.push_back({a, {}, a.buffer.version()}); }
   int saved_count() const { return saved_.count; }
 
   void add_input(const value& v) { inputs_.push_back(v.slot); }
@@ -87,7 +87,7 @@ class tape_node {
     return on_;
   }
   ref<slot> output;
-  const array& output_gradient() const { return output->gradient; }
+  const local_array& output_gradient() const { return output->gradient; }
 
   template <class A>
   void set(const A& attributes) {
@@ -112,14 +112,14 @@ class tape_node {
     return in_every_part;
   }
   struct item {
-    array data;
+    local_array data;
     ref<weight_place> live;
     std::uint32_t version = 0;
   };
   // The first N here, the others on the heap.
   template <class T, int N>
   struct few {
-    T first[N];
+    T first[std::size_t{N}];
     std::vector<T> more;
     int count = 0;
 

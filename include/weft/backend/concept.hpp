@@ -2,7 +2,7 @@
 // a backend. Invariant: nothing here knows of dimensions' names, placements or ranks.
 #pragma once
 
-#include <weft/tensor/array.hpp>
+#include <weft/tensor/local_array.hpp>
 
 namespace weft {
 

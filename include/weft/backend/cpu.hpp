@@ -91,9 +91,9 @@ struct cpu_backend {
   static void download(queue& cores, const void* from, void* host, std::int64_t bytes) {
     copy_bytes(cores, from, host, bytes);
   }
-  static void zero(queue&, const array& y) { std::memset(y.data, 0, static_cast<std::size_t>(y.bytes())); }
+  static void zero(queue&, const local_array& y) { std::memset(y.data, 0, static_cast<std::size_t>(y.bytes())); }
   /// Every element of a scalar or larger array becomes `number`.
-  static void fill(queue& cores, const array& y, double number) {
+  static void fill(queue& cores, const local_array& y, double number) {
     visit_dtype(y.type, [&]<class T>() {
       if constexpr (sizeof(T) == 2)
         cpu::fill(cores, y.elements(), T(static_cast<float>(number)), y.as<T>());
@@ -103,8 +103,8 @@ struct cpu_backend {
   }
 
   /// to = from, over `ndim` extents with the strides of each, in elements. Both have one type.
-  static void copy(queue& cores, int ndim, const std::int64_t* extents, const array& from,
-                   const std::int64_t* from_strides, const array& to, const std::int64_t* to_strides) {
+  static void copy(queue& cores, int ndim, const std::int64_t* extents, const local_array& from,
+                   const std::int64_t* from_strides, const local_array& to, const std::int64_t* to_strides) {
     cpu::copy(cores, ndim, extents, size_of(from.type), from.data, from_strides, to.data, to_strides);
   }
   /// to (+)= from in another floating type.

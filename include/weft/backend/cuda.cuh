@@ -8,7 +8,7 @@
 namespace weft {
 
 struct cuda_backend : cuda::device_kernels<cuda::stream> {
-  /// The queue of one rank, on GPU 0. Throws weft::error where there is none, and for more ranks than one.
+  /// The queue of one rank, on GPU 0. Throws weft::failure where there is none, and for more ranks than one.
   static std::shared_ptr<queue> open(int ranks, int /*rank*/, int /*threads*/) {
     require(ranks == 1, "cuda_backend runs one rank so far, not ", ranks,
             ": no communicator here moves device memory yet");

@@ -8,7 +8,7 @@
 
 #include "weft/comm/concept.hpp"
 #include "weft/comm/detail/check.hpp"
-#include "weft/comm/self.hpp"
+#include "weft/comm/single_rank.hpp"
 
 namespace weft {
 
@@ -16,7 +16,7 @@ namespace weft {
 /// start ranks. Copies share what they hold.
 class any_communicator {
  public:
-  any_communicator() : any_communicator(self()) {}
+  any_communicator() : any_communicator(single_rank()) {}
   template <class C>
   requires(!std::same_as<C, any_communicator> && communicator<C>) any_communicator(C inner)
       : rank_(inner.rank()), size_(inner.size()) {

@@ -21,7 +21,7 @@ axis_list whole_axes(const context& ctx) {
   axis_list out;
   for (const axis_group& g : ctx.axes()) {
     bool whole = out.count < axis_list::most;
-    [&]<class... As>(list<As...>) {
+    [&]<class... As>(tag_list<As...>) {
       ((whole = whole && (id_of<As> != g.axis || is_whole(state_on<L, As>))), ...);
     }(axes_of<L>{});
     if (whole) out.at[out.count++] = g.axis;
@@ -31,13 +31,13 @@ axis_list whole_axes(const context& ctx) {
 
 /// x in the host's memory; `staged` keeps a copy where it lives on a device.
 template <class Backend>
-array host_view(context& ctx, const array& x, std::vector<std::byte>& staged) {
+local_array host_view(context& ctx, const local_array& x, std::vector<std::byte>& staged) {
   if constexpr (Backend::host_memory) {
     return x;
   } else {
     staged.resize(static_cast<std::size_t>(x.bytes()));
     Backend::download(ctx.queue<Backend>(), x.data, staged.data(), x.bytes());
-    return array(staged.data(), x.type, x.shape);
+    return local_array(staged.data(), x.type, x.shape);
   }
 }
 
@@ -46,7 +46,7 @@ template <class Backend>
 [[gnu::noinline]] void compare_along(const value& x, const shape& valid, const checked& what, const axis_list& axes) {
   context& ctx = *x.ctx;
   std::vector<std::byte> staged;
-  array numbers;
+  local_array numbers;
   std::uint64_t hash = 0;
   for (int i = 0; i < axes.count; ++i) {
     axis_group* along = ctx.check->axis(axes.at[i]);

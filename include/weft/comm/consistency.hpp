@@ -35,8 +35,8 @@ class consistency {
   axis_group* axis(axis_id id) { return id == id_of<pp> || id == id_of<pipeline_ends> ? nullptr : ctx_.group(id); }
 
   /// x is the same along an axis: the first `valid` elements of each dimension, in the host's memory. hash: hash_of it.
-  /// Throws weft::error on all ranks of the axis where it isn't. Here and below.
-  void compare(axis_group& along, const checked& what, std::uint64_t hash, const array& x, const shape& valid) {
+  /// Throws weft::failure on all ranks of the axis where it isn't. Here and below.
+  void compare(axis_group& along, const checked& what, std::uint64_t hash, const local_array& x, const shape& valid) {
     gather(along.comm, along.name, what, &hash, 1);
     if (words_.first_difference() == 0)
       detail::fail_array(along.comm, along.name, ctx_.rank(), label(what), what.tensor, x, valid, words_.each());
@@ -48,7 +48,7 @@ class consistency {
     gather(along.comm, along.name, what, hashes.data(), hashes.size());
     const std::size_t i = words_.first_difference();
     if (i == hashes.size()) return;
-    x(i, [&, differing = words_.each(i)](std::string_view name, const array& numbers, const shape& valid) {
+    x(i, [&, differing = words_.each(i)](std::string_view name, const local_array& numbers, const shape& valid) {
       detail::fail_array(along.comm, along.name, ctx_.rank(), label(what), name, numbers, valid, differing);
     });
   }

@@ -1,4 +1,4 @@
-// The context: all that one rank has at hand. Its place on every axis, its memory, its cores, its seed, its tape.
+// The context: all that one rank has. Its place on every axis, its memory, its cores, its seed, its tape.
 // Invariant: an axis that the mesh does not name has one rank, so one program runs on any mesh.
 #pragma once
 
@@ -53,7 +53,7 @@ class context {
 
   std::uint64_t seed;
   any_communicator world;
-  pool records;  // what this rank writes down: slots, entries of tapes
+  record_pool records;  // what this rank writes down: slots, entries of tapes
   arena memory;
   weft::tape* tape = nullptr;         // null: nothing is recorded
   weft::replay* replay = nullptr;     // null: what runs isn't run again
@@ -103,8 +103,8 @@ class context {
     queue_of_ = &detail::backend_id<Backend>;
   }
 
-  array make(dtype type, const shape& sizes, weft::memory category = weft::memory::activations) {
-    return array(memory, type, sizes, category);
+  local_array make(dtype type, const shape& sizes, weft::memory category = weft::memory::activations) {
+    return local_array(memory, type, sizes, category);
   }
 
  private:
@@ -140,7 +140,7 @@ namespace detail {
 template <class Backend>
 void give_own_memory(value& v) {
   context& ctx = *v.ctx;
-  const array own = ctx.make(v.data.type, v.data.shape);
+  const local_array own = ctx.make(v.data.type, v.data.shape);
   Backend::copy_bytes(ctx.queue<Backend>(), v.data.data, own.data, own.bytes());
   v.data = own;
   v.shares_memory = false;
@@ -150,13 +150,16 @@ void give_own_memory(value& v) {
 /// Product of the degrees of the axes that shard dimension D under layout L.
 template <class L, class D>
 int shards_of(const context& ctx) {
-  return []<class... As>(const context& r, list<As...>) { return (1 * ... * r.degree<As>()); }(ctx, shard_axes<L, D>{});
+  return []<class... As>(const context& r, tag_list<As...>) { return (1 * ... * r.degree<As>()); }(ctx,
+                                                                                                   shard_axes<L, D>{});
 }
 /// This rank's position among them, the first axis outermost.
 template <class L, class D>
 int shard_index(const context& ctx) {
   int index = 0;
-  [&]<class... As>(list<As...>) { ((index = index * ctx.degree<As>() + ctx.index<As>()), ...); }(shard_axes<L, D>{});
+  [&]<class... As>(tag_list<As...>) {
+    ((index = index * ctx.degree<As>() + ctx.index<As>()), ...);
+  }(shard_axes<L, D>{});
   return index;
 }
 
@@ -171,7 +174,7 @@ struct dimension_run {
 template <class L, class D>
 dimension_run run_of(const context& ctx, std::int64_t whole) {
   dimension_run run{whole, 0, whole};
-  [&]<class... As>(list<As...>) {
+  [&]<class... As>(tag_list<As...>) {
     (([&] {
        const std::int64_t n = ctx.degree<As>();
        if (n == 1) return;

@@ -12,9 +12,9 @@ namespace weft {
 
 /// Thrown out of a collective on ranks whose peers failed, so that they end too. `launch` never rethrows it: it
 /// rethrows the error of the rank that failed first.
-class aborted : public error {
+class aborted : public failure {
  public:
-  using error::error;
+  using failure::failure;
 };
 
 /// What a communicator implements so that its requests can be waited for. A ticket names one of its operations.

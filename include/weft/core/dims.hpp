@@ -80,7 +80,8 @@ using dims_if = std::conditional_t<Keep, dims<E>, dims<>>;
 template <class D, class Tags>
 struct without;
 template <class... Es, class... Tags>
-struct without<dims<Es...>, list<Tags...>> : concat<dims<>, dims_if<!contains<list<Tags...>, tag_of<Es>>, Es>...> {};
+struct without<dims<Es...>, tag_list<Tags...>>
+    : concat<dims<>, dims_if<!contains<tag_list<Tags...>, tag_of<Es>>, Es>...> {};
 
 template <class D, class Other>
 struct missing;
@@ -110,7 +111,7 @@ struct renamed<dims<Es...>, From, To> {
 
 /// D without the given tags, order kept.
 template <class D, class... Tags>
-using dims_without = typename detail::without<D, list<Tags...>>::type;
+using dims_without = typename detail::without<D, tag_list<Tags...>>::type;
 /// The entries of D whose tags Other lacks.
 template <class D, class Other>
 using dims_missing = typename detail::missing<D, Other>::type;

@@ -12,7 +12,7 @@
 namespace weft {
 
 /// Thrown for bad input. The message is one sentence (or two) a user can act on.
-class error : public std::runtime_error {
+class failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
@@ -61,7 +61,7 @@ struct message_part {
   return message;
 }
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_joined(const message_part* parts, std::size_t count) {
-  throw error(join(parts, count));
+  throw failure(join(parts, count));
 }
 
 /// The parts as one text.
@@ -73,7 +73,7 @@ template <class... Parts>
 
 }  // namespace detail
 
-/// Throws `weft::error` with the parts joined; numbers are printed in decimal.
+/// Throws `weft::failure` with the parts joined; numbers are printed in decimal.
 template <class... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
   const detail::message_part all[] = {parts..., ""};

@@ -89,46 +89,47 @@ template <class P>
 struct axes_in;
 template <class D, class... As>
 struct axes_in<shard<D, As...>> {
-  using type = list<As...>;
+  using type = tag_list<As...>;
 };
 template <class... As>
 struct axes_in<replicate<As...>> {
-  using type = list<As...>;
+  using type = tag_list<As...>;
 };
 template <class... As>
 struct axes_in<partial<As...>> {
-  using type = list<As...>;
+  using type = tag_list<As...>;
 };
 template <class... As>
 struct axes_in<invariant<As...>> {
-  using type = list<>;
+  using type = tag_list<>;
 };
 
 template <class... Ls>
 struct join_lists {
-  using type = list<>;
+  using type = tag_list<>;
 };
 template <class... As>
-struct join_lists<list<As...>> {
-  using type = list<As...>;
+struct join_lists<tag_list<As...>> {
+  using type = tag_list<As...>;
 };
 template <class... As, class... Bs, class... Rest>
-struct join_lists<list<As...>, list<Bs...>, Rest...> : join_lists<list<As..., Bs...>, Rest...> {};
+struct join_lists<tag_list<As...>, tag_list<Bs...>, Rest...> : join_lists<tag_list<As..., Bs...>, Rest...> {};
 
 template <class L, class Seen>
 struct unique_list;
 template <class... Seen>
-struct unique_list<list<>, list<Seen...>> {
-  using type = list<Seen...>;
+struct unique_list<tag_list<>, tag_list<Seen...>> {
+  using type = tag_list<Seen...>;
 };
 template <class A, class... As, class... Seen>
-struct unique_list<list<A, As...>, list<Seen...>>
-    : unique_list<list<As...>, std::conditional_t<contains<list<Seen...>, A>, list<Seen...>, list<Seen..., A>>> {};
+struct unique_list<tag_list<A, As...>, tag_list<Seen...>>
+    : unique_list<tag_list<As...>,
+                  std::conditional_t<contains<tag_list<Seen...>, A>, tag_list<Seen...>, tag_list<Seen..., A>>> {};
 
 template <class L>
 inline constexpr bool all_unique = true;
 template <class A, class... As>
-inline constexpr bool all_unique<list<A, As...>> = !contains<list<As...>, A> && all_unique<list<As...>>;
+inline constexpr bool all_unique<tag_list<A, As...>> = !contains<tag_list<As...>, A> && all_unique<tag_list<As...>>;
 
 }  // namespace detail
 
@@ -144,11 +145,11 @@ using axes_of = typename layout_axes<L>::type;
 namespace detail {
 template <class P>
 struct sharding_axes {
-  using type = list<>;
+  using type = tag_list<>;
 };
 template <class D, class... As>
 struct sharding_axes<shard<D, As...>> {
-  using type = list<As...>;
+  using type = tag_list<As...>;
 };
 template <class L>
 struct all_sharding_axes;
@@ -161,7 +162,8 @@ struct all_sharding_axes<layout<Ps...>> {
 /// first, so that a layout put together axis by axis in this order cuts a dimension as its operand did.
 template <class... Ls>
 using axes_of_all = typename detail::unique_list<
-    typename detail::join_lists<typename detail::all_sharding_axes<Ls>::type..., axes_of<Ls>...>::type, list<>>::type;
+    typename detail::join_lists<typename detail::all_sharding_axes<Ls>::type..., axes_of<Ls>...>::type,
+    tag_list<>>::type;
 
 /// The canonical layout with the given placements: `place<shard<batch, dp>, partial<tp>>`.
 template <class... Ps>
@@ -209,11 +211,11 @@ struct drop<shard<D, As...>, A> {
   template <class L>
   struct put;
   template <class... Bs>
-  struct put<list<Bs...>> {
+  struct put<tag_list<Bs...>> {
     using type = shard<D, Bs...>;
   };
-  using type =
-      typename put<typename join_lists<std::conditional_t<std::same_as<As, A>, list<>, list<As>>...>::type>::type;
+  using type = typename put<
+      typename join_lists<std::conditional_t<std::same_as<As, A>, tag_list<>, tag_list<As>>...>::type>::type;
 };
 template <class B, class A>
 struct drop<replicate<B>, A> {
@@ -252,11 +254,11 @@ struct dual_of<layout<Ps...>> {
 
 template <class L, class D>
 struct axes_of_dim {
-  using type = list<>;
+  using type = tag_list<>;
 };
 template <class... Ps, class D, class... As>
 struct axes_of_dim<layout<shard<D, As...>, Ps...>, D> {
-  using type = list<As...>;
+  using type = tag_list<As...>;
 };
 template <class P, class... Ps, class D>
 struct axes_of_dim<layout<P, Ps...>, D> : axes_of_dim<layout<Ps...>, D> {};

@@ -38,20 +38,20 @@ inline constexpr bool none<What<>> = true;
 template <template <class...> class W, class L, holds K, class Axes>
 struct axes_holding;
 template <template <class...> class W, class L, holds K, class... As>
-struct axes_holding<W, L, K, list<As...>> {
+struct axes_holding<W, L, K, tag_list<As...>> {
   template <class... Bs>
-  static W<Bs...> as(list<Bs...>);
-  using type =
-      decltype(as(typename join_lists<std::conditional_t<state_on<L, As>.kind == K, list<As>, list<>>...>::type{}));
+  static W<Bs...> as(tag_list<Bs...>);
+  using type = decltype(as(
+      typename join_lists<std::conditional_t<state_on<L, As>.kind == K, tag_list<As>, tag_list<>>...>::type{}));
 };
 
 template <class... Ds>
-no_dimension<Ds...> as_no_dimension(list<Ds...>);
+no_dimension<Ds...> as_no_dimension(tag_list<Ds...>);
 
 // Those of the wanted dimensions that D lacks.
 template <class D, class... Wanted>
 using lacked = decltype(as_no_dimension(
-    typename join_lists<std::conditional_t<D::template has<Wanted>, list<>, list<Wanted>>...>::type{}));
+    typename join_lists<std::conditional_t<D::template has<Wanted>, tag_list<>, tag_list<Wanted>>...>::type{}));
 
 // The dimensions that a layout shards and D lacks.
 template <class D, class L>
@@ -59,9 +59,9 @@ struct foreign;
 template <class D, class... Ps>
 struct foreign<D, layout<Ps...>> {
   template <class P>
-  static list<> one(P*);
+  static tag_list<> one(P*);
   template <class E, class... As>
-  static std::conditional_t<D::template has<E>, list<>, list<E>> one(shard<E, As...>*);
+  static std::conditional_t<D::template has<E>, tag_list<>, tag_list<E>> one(shard<E, As...>*);
   using type = decltype(as_no_dimension(typename join_lists<decltype(one(static_cast<Ps*>(nullptr)))...>::type{}));
 };
 

@@ -24,21 +24,21 @@ struct operand {
   bool contracted = false;  // sharded: the operator sums over this dimension
 };
 
-struct outcome {
+struct rule_result {
   on_axis at = {};
   verdict why = verdict::ok;
-  friend constexpr bool operator==(const outcome&, const outcome&) = default;
+  friend constexpr bool operator==(const rule_result&, const rule_result&) = default;
 };
 
 namespace detail {
-constexpr outcome whole(holds a, holds b) {
+constexpr rule_result whole(holds a, holds b) {
   using enum holds;
   return {{a == replicate || b == replicate ? replicate : invariant}};
 }
-constexpr outcome refuse(verdict why) { return {{}, why}; }
+constexpr rule_result refuse(verdict why) { return {{}, why}; }
 
 // Both sharded: fine when it is the same dimension of both, met slice by slice.
-constexpr outcome slices(const operand& a, const operand& b, bool contraction) {
+constexpr rule_result slices(const operand& a, const operand& b, bool contraction) {
   if (a.at.dim != b.at.dim) return refuse(verdict::two_dims);
   if (contraction && a.contracted) return {{holds::partial}};
   return {{holds::shard, a.at.dim}};
@@ -46,7 +46,7 @@ constexpr outcome slices(const operand& a, const operand& b, bool contraction) {
 }  // namespace detail
 
 /// Product (element-wise or contraction): bilinear, so one side may be partial where the other is whole.
-constexpr outcome product_rule(const operand& a, const operand& b) {
+constexpr rule_result product_rule(const operand& a, const operand& b) {
   using enum holds;
   if (a.at.kind == shard && b.at.kind == shard) return detail::slices(a, b, true);
   if (a.at.kind == shard || b.at.kind == shard) {
@@ -63,7 +63,7 @@ constexpr outcome product_rule(const operand& a, const operand& b) {
 }
 
 /// Sum or difference: linear in both together, so both sides are partial or neither is.
-constexpr outcome sum_rule(const operand& a, const operand& b) {
+constexpr rule_result sum_rule(const operand& a, const operand& b) {
   using enum holds;
   if (a.at.kind == partial && b.at.kind == partial) return {{partial}};
   if (a.at.kind == partial || b.at.kind == partial) {
@@ -84,7 +84,7 @@ constexpr on_axis reduce_rule(on_axis at, bool reduced) {
   return at.kind == holds::shard && reduced ? on_axis{holds::partial} : at;
 }
 
-/// Whether an operand placed so has to be promoted (`invariant -> replicate`) for an operator whose outcome is `out`:
+/// Whether an operand placed so has to be promoted (`invariant -> replicate`) for an operator whose output is `out`:
 /// as soon as ranks differ in what they do with it, each contributes one addend of its gradient.
 constexpr bool promotes(on_axis in, on_axis out) { return in.kind == holds::invariant && out.kind != holds::invariant; }
 

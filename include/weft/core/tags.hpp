@@ -97,7 +97,7 @@ constexpr bool tag_before() {
 
 /// A list of tags.
 template <class... Ts>
-struct list {
+struct tag_list {
   static constexpr int size = sizeof...(Ts);
 };
 

@@ -13,9 +13,9 @@
 namespace weft {
 
 /// A file that can't be read or written.
-class file_error : public error {
+class file_error : public failure {
  public:
-  using error::error;
+  using failure::failure;
 };
 
 using file_handle = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
@@ -35,7 +35,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Throws weft::error naming the file and the system's reason.
+/// Throws weft::failure naming the file and the system's reason.
 inline file_handle open_file(const std::string& path, const char* mode) {
   file_handle f(std::fopen(path.c_str(), mode), &std::fclose);
   const int why = errno;
@@ -43,7 +43,7 @@ inline file_handle open_file(const std::string& path, const char* mode) {
   return f;
 }
 
-/// Appends to an open file, and waits until the system has it. Throws weft::error, naming `path`, when it doesn't.
+/// Appends to an open file, and waits until the system has it. Throws weft::failure, naming `path`, when it doesn't.
 inline void write_all(const file_handle& f, const std::string& path, std::string_view content) {
   const bool written =
       std::fwrite(content.data(), 1, content.size(), f.get()) == content.size() && std::fflush(f.get()) == 0;
@@ -67,7 +67,7 @@ bool written(F&& write) {
 
 }  // namespace detail
 
-/// All bytes of a file. Throws weft::error when it can't be read, a folder for example.
+/// All bytes of a file. Throws weft::failure when it can't be read, a folder for example.
 inline std::string read_file(const std::string& path) {
   const file_handle f = open_file(path, "rb");
   std::string all;
@@ -83,7 +83,7 @@ inline std::string read_file(const std::string& path) {
   return all;
 }
 
-/// Replaces a file's content. Throws weft::error when the disk doesn't take it.
+/// Replaces a file's content. Throws weft::failure when the disk doesn't take it.
 inline void write_file(const std::string& path, std::string_view content) {
   write_all(open_file(path, "wb"), path, content);
 }

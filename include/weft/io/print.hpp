@@ -33,21 +33,21 @@ struct dimension_text {
   return out += ">";
 }
 template <class D, class... As>
-std::string text_of(list<shard<D, As...>>) {
+std::string text_of(tag_list<shard<D, As...>>) {
   return placement_text("shard", {D::name, As::name...});
 }
 template <class... As>
-std::string text_of(list<replicate<As...>>) {
+std::string text_of(tag_list<replicate<As...>>) {
   return placement_text("replicate", {As::name...});
 }
 template <class... As>
-std::string text_of(list<partial<As...>>) {
+std::string text_of(tag_list<partial<As...>>) {
   return placement_text("partial", {As::name...});
 }
 template <class... Ps>
 std::string text_of(layout<Ps...>) {
   std::string out;
-  ((out += text_of(list<Ps>{})), ...);
+  ((out += text_of(tag_list<Ps>{})), ...);
   return out;
 }
 

@@ -36,7 +36,7 @@ struct text_corpus {
 };
 
 /// Reads a file, or hands out what another rank of this process has read from it and still holds.
-/// Throws weft::error when the file can't be read or is empty.
+/// Throws weft::failure when the file can't be read or is empty.
 inline std::shared_ptr<const text_corpus> open_corpus(const std::string& path) {
   static std::mutex guard;
   static std::vector<std::weak_ptr<const text_corpus>> open;

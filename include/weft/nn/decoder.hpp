@@ -1,7 +1,7 @@
 // What every decoder has: the token tables, its layers in order, and who owns the weights' memory. Layers are a
 // dimension that a pipeline shards over pp: a stage has its own of them, the first the embedding, the last the head.
-// Invariant: a unit's weights are at hand exactly while it runs; tied embeddings are used in the first unit and, within
-// the last, in the first once more.
+// Invariant: a unit's weights are resident exactly while it runs; tied embeddings are used in the first unit and,
+// within the last, in the first once more.
 #pragma once
 
 #include <weft/autograd/checkpoint.hpp>
@@ -9,8 +9,8 @@
 #include <weft/nn/parameters.hpp>
 #include <weft/nn/weight.hpp>
 #include <weft/op/create.hpp>
-#include <weft/op/hand_over.hpp>
 #include <weft/op/require_ids.hpp>
+#include <weft/op/send_receive.hpp>
 
 namespace weft {
 
@@ -58,7 +58,7 @@ class decoder {
     const auto pass = begin_pass(tokens);
     if constexpr (S::mesh::template has<pp>)
       if (stage_.count > 1) return over_stages(pass, tokens);
-    return head(pass, through(pass, tokens, [](auto&) {}));
+    return head(pass, run_layers(pass, tokens, [](auto&) {}));
   }
 
   // The parts of a pass, for who runs a stage.
@@ -71,10 +71,10 @@ class decoder {
     require_ids(tokens, 0, model().config().vocab, "the token");
     return model().pass_for(tokens);
   }
-  /// tokens [batch/dp, seq] -> what this stage's layers make of their embedding or of what the stage before hands on,
+  /// tokens [batch/dp, seq] -> what this stage's layers make of their embedding or of what the stage before sends on,
   /// after entered(it): [batch/dp, seq, hidden], sequence-parallel [batch/dp, seq/tp, hidden].
   template <class Pass, class Entered>
-  auto through(const Pass& pass, const ids& tokens, Entered&& entered) {
+  auto run_layers(const Pass& pass, const ids& tokens, Entered&& entered) {
     decltype(pass.embed(tokens)) x;
     if constexpr (S::mesh::template has<pp>) {
       if (stage_.first()) {
@@ -182,7 +182,7 @@ class decoder {
     require(ctx_->tape == nullptr, "the model's layers lie on ", stage_.count,
             " pipeline stages, which take turns in training: use a trainer or weft::pipeline, or call it while nothing "
             "is recorded");
-    const auto x = through(pass, tokens, [](auto&) {});
+    const auto x = run_layers(pass, tokens, [](auto&) {});
     using logits = decltype(head(pass, x));
     logits y;
     if (stage_.last()) {

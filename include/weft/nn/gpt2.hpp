@@ -25,7 +25,7 @@ struct gpt2_config {
 
   friend bool operator==(const gpt2_config&, const gpt2_config&) = default;
 
-  /// The configuration with every 0 filled in, checked against the degrees. Throws weft::error with the way out.
+  /// The configuration with every 0 filled in, checked against the degrees. Throws weft::failure with the way out.
   gpt2_config resolved(int tensor_parallel = 1) const {
     gpt2_config c = *this;
     const auto at_least_one = detail::check_at_least_one;
@@ -67,7 +67,7 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
   std::uint64_t recorded_passes() const { return recorded_passes_; }
   void recorded_passes(std::uint64_t n) { recorded_passes_ = n; }
 
-  /// A forward pass at hand: what it needs beside the weights.
+  /// The forward pass that runs: what it needs beside the weights.
   struct pass {
     const gpt2* model;
     dropout_pass drop;

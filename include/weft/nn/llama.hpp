@@ -30,7 +30,7 @@ struct llama_config {
 
   friend bool operator==(const llama_config&, const llama_config&) = default;
 
-  /// The configuration with every 0 filled in, checked against the degrees. Throws weft::error with the way out.
+  /// The configuration with every 0 filled in, checked against the degrees. Throws weft::failure with the way out.
   llama_config resolved(int tensor_parallel = 1) const {
     llama_config c = *this;
     const auto at_least_one = detail::check_at_least_one;
@@ -66,7 +66,7 @@ struct llama_config {
   }
 };
 
-/// One layer: h = x + attend(norm(x)), h + feed(norm(h)). x and the outcome: [batch, seq, hidden], sequence-parallel
+/// One layer: h = x + attend(norm(x)), h + feed(norm(h)). x and the output: [batch, seq, hidden], sequence-parallel
 /// [batch, seq/tp, hidden].
 template <class S>
 struct llama_layer {
@@ -93,7 +93,7 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
 
   const llama_config& config() const { return config_; }
 
-  /// A forward pass at hand: what it needs beside the weights.
+  /// The forward pass that runs: what it needs beside the weights.
   struct pass {
     const llama* model;
     rope_table positions;

@@ -1,4 +1,4 @@
-// The feed-forward block of Llama: down(silu(gate(x)) * up(x)). Invariant: `ffn` is sharded over tp, so the outcome's
+// The feed-forward block of Llama: down(silu(gate(x)) * up(x)). Invariant: `ffn` is sharded over tp, so the output's
 // sum is pending there.
 #pragma once
 

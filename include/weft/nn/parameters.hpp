@@ -67,7 +67,7 @@ class parameter_registry {
     r.decays = global.ndim > 1;
     r.sharded = stages_;
     r.at = detail::placed<W>(ctx, global);
-    [&]<class... As>(list<As...>) {
+    [&]<class... As>(tag_list<As...>) {
       ((state_on<dual_layout<layout_of<W>>, As>.kind == holds::partial ? r.pending.push_back(id_of<As>) : void()), ...);
       ((state_on<layout_of<W>, As>.kind == holds::shard ? r.sharded.push_back(id_of<As>) : void()), ...);
     }(axes_of<layout_of<W>>{});

@@ -36,7 +36,7 @@ struct rope_scaling {
 
   friend bool operator==(const rope_scaling&, const rope_scaling&) = default;
 
-  /// With every 0 filled in. Throws weft::error when a number has no meaning.
+  /// With every 0 filled in. Throws weft::failure when a number has no meaning.
   rope_scaling resolved(std::int64_t max_seq) const {
     rope_scaling s = *this;
     using detail::is_finite;

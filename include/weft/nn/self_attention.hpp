@@ -1,4 +1,4 @@
-// Grouped-query self-attention with rotary positions. Invariant: heads are sharded over tp, so the outcome's sum is
+// Grouped-query self-attention with rotary positions. Invariant: heads are sharded over tp, so the output's sum is
 // pending there.
 #pragma once
 

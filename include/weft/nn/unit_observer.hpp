@@ -15,16 +15,16 @@ namespace weft {
 class unit_observer {
  public:
   virtual ~unit_observer() = default;
-  /// `x` flows in; the unit's weights are at hand.
+  /// `x` flows in; the unit's weights are resident.
   virtual void forward_begins(int unit, const value& x) = 0;
   /// `y` flows out. `cut`: the axes along which the ranks hold different parts of it, or different addends; `at`: where
   /// this rank's lies.
   virtual void forward_ends(int unit, const value& y, const std::vector<axis_id>& cut, const placed_slice& at) = 0;
   /// The gradient of what flowed out; null where there is none.
-  virtual void backward_begins(int unit, const array* gradient) = 0;
+  virtual void backward_begins(int unit, const local_array* gradient) = 0;
   /// The gradient of what flowed in, or null; those of the unit's weights are in their slots, not yet summed over
   /// ranks.
-  virtual void backward_ends(int unit, const array* gradient) = 0;
+  virtual void backward_ends(int unit, const local_array* gradient) = 0;
 };
 
 /// Lets `by` look for the life of the object.
@@ -46,7 +46,7 @@ namespace detail {
 template <class Layout>
 std::vector<axis_id> cut_axes() {
   std::vector<axis_id> cut;
-  [&]<class... As>(list<As...>) {
+  [&]<class... As>(tag_list<As...>) {
     ((state_on<Layout, As>.kind == holds::shard || state_on<Layout, As>.kind == holds::partial
           ? cut.push_back(id_of<As>)
           : void()),
@@ -55,7 +55,7 @@ std::vector<axis_id> cut_axes() {
   return cut;
 }
 
-inline const array* pending_gradient(const ref<slot>& s) { return s && s->has_gradient ? &s->gradient : nullptr; }
+inline const local_array* pending_gradient(const ref<slot>& s) { return s && s->has_gradient ? &s->gradient : nullptr; }
 
 }  // namespace detail
 }  // namespace weft

@@ -1,5 +1,5 @@
 // The types of a model's weights under a strategy. Invariant: to the model's reader a weight is invariant wherever it
-// isn't sharded; operators see it `replicate` over the axes that share out tokens, so its gradient is left pending
+// isn't sharded; operators see it `replicate` over the axes that split tokens, so its gradient is left pending
 // there for the sharding policy to finish.
 #pragma once
 
@@ -12,13 +12,13 @@ namespace detail {
 template <class Axes>
 struct shared_out;
 template <class... As>
-struct shared_out<list<As...>> {
+struct shared_out<tag_list<As...>> {
   using whole = replicate<As...>;
   using slice = shard<batch, As...>;
 };
 }  // namespace detail
 
-/// A weight that meets activations whose batch is shared out: `weight<S, dims<ffn, hidden>, shard<ffn, tp>>`.
+/// A weight that meets activations whose batch is split: `weight<S, dims<ffn, hidden>, shard<ffn, tp>>`.
 template <class S, class Dims, class... Placements>
 using weight =
     basic_tensor<typename S::precision::compute, Dims,

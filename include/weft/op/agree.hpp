@@ -23,7 +23,7 @@ axis_list axes_to_compare(const X& x) {
   const auto visit = [&](bool compared, axis_id axis) {
     if (compared && !promoted_on(axis)) out.at[out.count++] = axis;
   };
-  [&]<class... As>(list<As...>) {
+  [&]<class... As>(tag_list<As...>) {
     static_assert(sizeof...(As) <= axis_list::most, "weft: a layout has at most 8 axes");
     (visit(is_whole(state_on<layout_of<X>, As>) && state_on<Out, As>.kind != holds::invariant &&
                state_on<Out, As>.kind != state_on<layout_of<X>, As>.kind,

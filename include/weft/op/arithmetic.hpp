@@ -4,7 +4,7 @@
 
 #include <weft/backend/concept.hpp>
 #include <weft/op/broadcast.hpp>
-#include <weft/op/meet.hpp>
+#include <weft/op/pair_rule.hpp>
 
 namespace weft {
 namespace detail {
@@ -30,10 +30,10 @@ struct binary_operator {
       whole.push_back((of_a ? a : b).whole[from]);
     }
     value y{a.ctx, whole, {}, {}};
-    if (!recalled(ctx, "binary", y.data)) {
+    if (!reuse_output(ctx, "binary", y.data)) {
       y.data = ctx.make(dtype_of<T>, at.out);
       pair(ctx, f, at, a.held(), 0, b.held(), 1, y.data);
-      computed(ctx, {"binary", static_cast<double>(at.out.elements())}, {&y.data}, a, b);
+      record_output(ctx, {"binary", static_cast<double>(at.out.elements())}, {&y.data}, a, b);
     }
     if (tape_node* node = record("binary", y, vjp, a, b)) {
       node->set(at);
@@ -47,9 +47,9 @@ struct binary_operator {
   }
 
  private:
-  // y = f(p, q), p and q being seen as operand 0 or 1 of the map, or as the outcome itself (2).
-  static void pair(context& ctx, binary f, const attributes& at, const array& p, int as_p, const array& q, int as_q,
-                   const array& y) {
+  // y = f(p, q), p and q being seen as operand 0 or 1 of the map, or as the output itself (2).
+  static void pair(context& ctx, binary f, const attributes& at, const local_array& p, int as_p, const local_array& q,
+                   int as_q, const local_array& y) {
     if (p.shape == at.out && q.shape == at.out && in_order(at.map, as_p) && in_order(at.map, as_q)) {
       Backend::apply(ctx.queue<Backend>(), f, y.elements(), p.template as<T>(), q.template as<T>(), y.template as<T>());
       return;
@@ -68,11 +68,11 @@ struct binary_operator {
 
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
-    const array& dy = node.output_gradient();
+    const local_array& dy = node.output_gradient();
     const bool product = at.f == binary::multiply, quotient = at.f == binary::divide;
     if (node.input(0)) {
       if (product || quotient) {
-        array g = ctx.make(dtype_of<T>, at.out);
+        local_array g = ctx.make(dtype_of<T>, at.out);
         pair(ctx, at.f, at, dy, 2, node.saved(1), 1, g);
         give_operand<Backend, T>(ctx, node, 0, at.map, at.out, at.valid, g);
       } else {
@@ -80,7 +80,7 @@ struct binary_operator {
       }
     }
     if (node.input(1)) {
-      array g = dy;
+      local_array g = dy;
       if (product || quotient) {
         g = ctx.make(dtype_of<T>, at.out);
         pair(ctx, binary::multiply, at, dy, 2, node.saved(0), 0, g);
@@ -90,7 +90,7 @@ struct binary_operator {
         pair(ctx, binary::divide, at, g, 2, node.saved(1), 1, g);
       }
       if (quotient || at.f == binary::subtract) {
-        array negative = ctx.make(dtype_of<T>, at.out);
+        local_array negative = ctx.make(dtype_of<T>, at.out);
         Backend::scale(ctx.queue<Backend>(), g.elements(), -1.0, g.template as<T>(), negative.template as<T>(), false);
         g = negative;
       }
@@ -114,9 +114,9 @@ constexpr const char* name_of(binary f) {
   }
 }
 
-template <meeting M, binary F, any_tensor A, any_tensor B>
+template <pairing M, binary F, any_tensor A, any_tensor B>
 auto two_sided(const A& a, const B& b) {
-  using rule = met<M, A, B>;
+  using rule = pair_rule<M, A, B>;
   if constexpr (rule::ok) {
     check_shared_extents(a, b);
     using result = basic_tensor<typename A::element_type, dims_concat<dims_of<A>, dims_missing<dims_of<B>, dims_of<A>>>,
@@ -131,28 +131,28 @@ auto two_sided(const A& a, const B& b) {
 }  // namespace detail
 
 /// a + b, broadcast by name. Placement, on each axis: both partial or neither; a dimension both have is sharded on both
-/// sides or on neither. Throws weft::error when shared extents differ. Cost, of the four: an operation an element of
-/// the outcome.
+/// sides or on neither. Throws weft::failure when shared extents differ. Cost, of the four: an operation an element of
+/// the output.
 template <any_tensor A, any_tensor B>
 auto operator+(const A& a, const B& b) {
-  return detail::two_sided<detail::meeting::sum, binary::add>(a, b);
+  return detail::two_sided<detail::pairing::sum, binary::add>(a, b);
 }
 /// a - b; as a + b.
 template <any_tensor A, any_tensor B>
 auto operator-(const A& a, const B& b) {
-  return detail::two_sided<detail::meeting::sum, binary::subtract>(a, b);
+  return detail::two_sided<detail::pairing::sum, binary::subtract>(a, b);
 }
 /// a * b, element by element. Placement as a + b, but one side may be partial where the other is whole, and not both.
 template <any_tensor A, any_tensor B>
 auto operator*(const A& a, const B& b) {
-  return detail::two_sided<detail::meeting::product, binary::multiply>(a, b);
+  return detail::two_sided<detail::pairing::product, binary::multiply>(a, b);
 }
 /// a / b, element by element: linear in a only, so b may not be partial.
 template <any_tensor A, any_tensor B>
 auto operator/(const A& a, const B& b) {
   static_assert(!has_partial<layout_of<B>>,
                 "weft: a quotient is not linear in its divisor: all_reduce<axis> the pending divisor first");
-  return detail::two_sided<detail::meeting::product, binary::divide>(a, b);
+  return detail::two_sided<detail::pairing::product, binary::divide>(a, b);
 }
 
 }  // namespace weft

@@ -6,7 +6,7 @@
 
 #include <weft/backend/concept.hpp>
 #include <weft/core/refusal.hpp>
-#include <weft/op/meet.hpp>
+#include <weft/op/pair_rule.hpp>
 
 namespace weft {
 
@@ -42,13 +42,13 @@ struct attention_operator {
     require(sq[0] == sk[0] && sq[3] == sk[3], "attention: queries have ", sq[0], " sequences and heads of width ",
             sq[3], ", keys have ", sk[0], " and ", sk[3], "; both have to agree");
     value out{q.ctx, q.whole, {}, {}};
-    array lse;
-    if (!recalled(ctx, "attention", out.data, lse)) {
+    local_array lse;
+    if (!reuse_output(ctx, "attention", out.data, lse)) {
       out.data = ctx.make(dtype_of<T>, sq);
       lse = ctx.make(dtype_of<accumulate_t<T>>, {3, {s.batch, s.heads, s.q_len}});
       Backend::attention(ctx.queue<Backend>(), s, q.held().template as<T>(), k.held().template as<T>(),
                          v.held().template as<T>(), out.data.template as<T>(), lse.as<accumulate_t<T>>());
-      computed(
+      record_output(
           ctx,
           {"attention", (s.causal ? 2.0 : 4.0) * static_cast<double>(sq.elements()) * static_cast<double>(s.kv_len)},
           {&out.data, &lse}, q, k, v);
@@ -67,14 +67,14 @@ struct attention_operator {
     const auto s = node.template get<attention_shape>();
     gradient_target d[3];
     for (int i = 0; i < 3; ++i)  // the kernel writes all three; one that is not wanted goes nowhere
-      d[i] = node.input(i) ? target_apart<Backend, T>(ctx, node, i)
+      d[i] = node.input(i) ? separate_target<Backend, T>(ctx, node, i)
                            : gradient_target{ctx.make(dtype_of<T>, node.saved(i).shape), false};
     Backend::attention_backward(ctx.queue<Backend>(), s, node.saved(0).template as<T>(), node.saved(1).template as<T>(),
                                 node.saved(2).template as<T>(), node.saved(3).template as<T>(),
                                 node.saved(4).template as<accumulate_t<T>>(), node.output_gradient().template as<T>(),
                                 d[0].to.template as<T>(), d[0].add, d[1].to.template as<T>(), d[1].add,
                                 d[2].to.template as<T>(), d[2].add);
-    for (int i = 0; i < 3; ++i) settle<Backend, T>(ctx, node, i, d[i]);
+    for (int i = 0; i < 3; ++i) add_separate<Backend, T>(ctx, node, i, d[i]);
   }
 };
 
@@ -98,7 +98,7 @@ inline constexpr bool attention_cut_alike =
 template <class Q, class K, class V, class Axes>
 struct attention_rule;
 template <class Q, class K, class V, class... As>
-struct attention_rule<Q, K, V, list<As...>> {
+struct attention_rule<Q, K, V, tag_list<As...>> {
   static constexpr bool agrees = ((attention_agrees<Q, K, As>() && attention_agrees<Q, V, As>()) && ...) &&
                                  attention_cut_alike<Q, K> && attention_cut_alike<Q, V>;
   template <class A>
@@ -146,9 +146,9 @@ inline constexpr bool in_attention_order =
 /// the same in all three. KvHeads: kv_heads where k has it, else Heads. heads is a multiple of kv_heads, head h attends
 /// with kv head h / (heads / kv_heads). Causal: query i sees keys j <= i + keys - seq. Placement: batch or heads
 /// sharded alike on all three, the rest whole. Cost: 4 * batch * heads * seq * keys * head_dim operations forward (half
-/// of it if causal), 2.5 times that backward. Throws weft::error when heads is no multiple of kv_heads, or sizes don't
-/// agree. Source: Vaswani et al. 2017; groups of heads: Ainslie et al. 2023; computed in blocks, without the matrix of
-/// scores: Dao et al. 2022.
+/// of it if causal), 2.5 times that backward. Throws weft::failure when heads is no multiple of kv_heads, or sizes
+/// don't agree. Source: Vaswani et al. 2017; groups of heads: Ainslie et al. 2023; computed in blocks, without the
+/// matrix of scores: Dao et al. 2022.
 template <dimension Seq = seq, dimension Heads = heads, dimension Width = head_dim, dimension Keys = Seq,
           class KvHeads = void, any_tensor Q, any_tensor K, any_tensor V>
 auto attention(const Q& q, const K& k, const V& v, attention_options options = {}) {

@@ -73,7 +73,7 @@ inline void broadcast_strides(const broadcast_map& m, int which, const shape& op
 
 template <class Backend, class T, class G>
 void give_operand_as(context& ctx, tape_node& node, int i, const broadcast_map& map, const shape& out,
-                     const shape& valid, const array& g) {
+                     const shape& valid, const local_array& g) {
   const shape own = operand_shape(map, i, out);
   if (own == out && straight(map, i)) return contribute<Backend, T>(ctx, node, i, g);
   bool reduced[max_ndim];
@@ -88,12 +88,12 @@ void give_operand_as(context& ctx, tape_node& node, int i, const broadcast_map& 
     in_order = in_order && order[n] == n;
     ++n;
   }
-  array sum = ctx.make(dtype_of<G>, kept);
-  const array addends = with_padding<Backend>(ctx, g, valid);
+  local_array sum = ctx.make(dtype_of<G>, kept);
+  const local_array addends = with_padding<Backend>(ctx, g, valid);
   Backend::template reduce_dims<reduce::sum>(ctx.queue<Backend>(), map.ndim, out.extent, reduced,
                                              addends.template as<T>(), sum.template as<G>(), false);
   if (in_order) return contribute<Backend, T, G>(ctx, node, i, sum);
-  array turned = ctx.make(dtype_of<G>, own);
+  local_array turned = ctx.make(dtype_of<G>, own);
   std::int64_t from[max_ndim], to[max_ndim], own_stride[max_ndim];
   row_major(own, own_stride);
   row_major(kept, from);
@@ -105,7 +105,7 @@ void give_operand_as(context& ctx, tape_node& node, int i, const broadcast_map& 
 /// without their padding, and put in its order. valid: the output's, see valid_part.
 template <class Backend, class T>
 void give_operand(context& ctx, tape_node& node, int i, const broadcast_map& map, const shape& out, const shape& valid,
-                  const array& g) {
+                  const local_array& g) {
   if constexpr (sizeof(T) == 2)
     if (node.input(i)->type == dtype::f32)  // main gradients (of biases)
       return give_operand_as<Backend, T, float>(ctx, node, i, map, out, valid, g);

@@ -4,22 +4,22 @@
 #pragma once
 
 #include <weft/op/contract_engine.hpp>
-#include <weft/op/meet.hpp>
+#include <weft/op/pair_rule.hpp>
 
 namespace weft {
 
 /// contract<k...>(a, b): out[batch..., a's..., b's...] = sum over k of a * b.
 /// Shape: a's dimensions without k, in their order, then those of b that a lacks. Sums are in float (double for
-/// double); where k is several dimensions that don't lie alike on both sides, a 16-bit outcome is rounded once for each
+/// double); where k is several dimensions that don't lie alike on both sides, a 16-bit output is rounded once for each
 /// index of the outer ones. Placement, on each axis: k sharded on both sides gives partial; a kept dimension sharded on
-/// one side stays sharded, the other side being whole; partial times whole is partial. Throws weft::error when shared
+/// one side stays sharded, the other side being whole; partial times whole is partial. Throws weft::failure when shared
 /// extents differ. Cost: 2 * |out| * |k| operations forward, twice that backward.
 template <dimension... Ks, any_tensor A, any_tensor B>
 auto contract(const A& a, const B& b) {
   static_assert(sizeof...(Ks) > 0, "weft: contract<dim...>(a, b) names the dimensions to sum over");
   static_assert((dims_of<A>::template has<Ks> && ...) && (dims_of<B>::template has<Ks> && ...),
                 "weft: a contracted dimension has to be a dimension of both tensors");
-  using rule = detail::met<detail::meeting::product, A, B, list<Ks...>>;
+  using rule = detail::pair_rule<detail::pairing::product, A, B, tag_list<Ks...>>;
   using out_dims = dims_without<dims_concat<dims_of<A>, dims_missing<dims_of<B>, dims_of<A>>>, Ks...>;
   if constexpr (rule::ok) {
     detail::check_shared_extents(a, b);

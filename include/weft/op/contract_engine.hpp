@@ -8,7 +8,7 @@
 
 namespace weft::detail {
 
-/// Which label (0 ... count-1) each dimension of a, b and the outcome has.
+/// Which label (0 ... count-1) each dimension of a, b and the output has.
 struct contraction_labels {
   std::int8_t count = 0, ndim[3] = {};
   std::int8_t of[3][max_ndim] = {};
@@ -88,7 +88,7 @@ struct contraction_plan {
 template <class Backend, class T, class Out>
 void run_contraction(typename Backend::queue& queue, const contraction_plan& plan, const T* a, const T* b, Out* c,
                      bool add) {
-  // The product takes one label of each role: for rows and columns the one contiguous in the outcome or else the
+  // The product takes one label of each role: for rows and columns the one contiguous in the output or else the
   // largest, for sums and batches the largest. The others are loops around it.
   int pick[4] = {-1, -1, -1, -1};
   const auto better = [&](int i, int than, int role) {
@@ -106,7 +106,7 @@ void run_contraction(typename Backend::queue& queue, const contraction_plan& pla
   const labelled one{1, {0, 0, 0}};
   const auto chosen = [&](int role) -> const labelled& { return pick[role] < 0 ? one : plan.label[pick[role]]; };
   const labelled &batch = chosen(0), &rows = chosen(1), &columns = chosen(2), &sums = chosen(3);
-  // The outcome is contiguous along columns or, after exchanging the two sides, along rows.
+  // The output is contiguous along columns or, after exchanging the two sides, along rows.
   const bool exchanged = pick[1] >= 0 && rows.stride[2] == 1 && columns.stride[2] != 1;
   matmul_shape sizes{batch.size, rows.size, columns.size, sums.size};
   strides as{rows.stride[0], sums.stride[0], batch.stride[0]}, bs{sums.stride[1], columns.stride[1], batch.stride[1]};
@@ -122,7 +122,7 @@ void run_contraction(typename Backend::queue& queue, const contraction_plan& pla
     Backend::matmul(queue, sizes, exchanged ? y : x, exchanged ? bs : as, exchanged ? x : y, exchanged ? as : bs, z, cs,
                     accumulate);
   };
-  // Columns that are not contiguous (a batch dimension lies inside them in the outcome): one column at a time.
+  // Columns that are not contiguous (a batch dimension lies inside them in the output): one column at a time.
   const bool by_column = cs.column != 1;
   const auto columns_of = [&](const T* x, const T* y, Out* z, bool accumulate) {
     if (!by_column) return product(x, y, z, accumulate);
@@ -169,10 +169,10 @@ struct contraction {
     }
     out.ndim = labels.ndim[2];
     value c{a.ctx, whole, {}, {}};
-    if (!recalled(ctx, "contract", c.data)) {
+    if (!reuse_output(ctx, "contract", c.data)) {
       c.data = ctx.make(dtype_of<T>, out);
       run<T>(ctx, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.data.template as<T>(), false);
-      computed(ctx, {"contract", operations(at)}, {&c.data}, a, b);
+      record_output(ctx, {"contract", operations(at)}, {&c.data}, a, b);
     }
     if (tape_node* node = record("contract", c, vjp, a, b)) {
       node->set(at);
@@ -201,7 +201,7 @@ struct contraction {
     const int which[3] = {o.first, o.second, o.out};
     const contraction_plan plan(at.labels, at.valid, shapes, which);
     if (!plan.empty) return run_contraction<Backend>(ctx.queue<Backend>(), plan, x, y, z, add);
-    if (!add) Backend::zero(ctx.queue<Backend>(), array(z, dtype_of<Out>, at.shapes[o.out]));
+    if (!add) Backend::zero(ctx.queue<Backend>(), local_array(z, dtype_of<Out>, at.shapes[o.out]));
   }
 
   // Gradients are contractions too: da = dc * b over c's other dimensions, db = a * dc.
@@ -218,7 +218,7 @@ struct contraction {
         return run(ctx, at, o, x, y, to.to.template as<float>(), to.add);
       }
     }
-    through<Backend, T>(ctx, node, input, [&](T* z, bool add) { run(ctx, at, o, x, y, z, add); });
+    compute_gradient<Backend, T>(ctx, node, input, [&](T* z, bool add) { run(ctx, at, o, x, y, z, add); });
   }
 };
 

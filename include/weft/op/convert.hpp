@@ -38,10 +38,11 @@ struct conversion {
     if (way.what == movement::none ||
         way.what == movement::keep_first) {  // where nothing is computed nothing is remembered
       y.data = way.there(ctx, *group, x.held(), from, to, label);
-      if (way.what == movement::keep_first && ctx.replay) ctx.replay->looked_at(x);
-    } else if (!recalled(ctx, name_of(way.what), y.data)) {
+      if (way.what == movement::keep_first && ctx.replay) ctx.replay->mark_read(x);
+    } else if (!reuse_output(ctx, name_of(way.what), y.data)) {
       y.data = way.there(ctx, *group, x.held(), from, to, label);
-      computed(ctx, {name_of(way.what), 0, received_bytes(way.what, x.held(), y.data, group->degree)}, {&y.data}, x);
+      record_output(ctx, {name_of(way.what), 0, received_bytes(way.what, x.held(), y.data, group->degree)}, {&y.data},
+                    x);
     }
     const bool aliased = x.slot && x.slot->live && y.data.data == x.slot->live->at.data;
     if (aliased) y.data = x.data;  // a parameter moves, and so does what is the same memory
@@ -53,7 +54,7 @@ struct conversion {
     if (aliased && !y.slot) y.data = copy_of<Backend>(ctx, x.held());
     return y;
   }
-  /// Along an axis of one rank nothing moves, and what a program sees is as with more: the outcome is no leaf, has a
+  /// Along an axis of one rank nothing moves, and what a program sees is as with more: the output is no leaf, has a
   /// gradient of its own, and if it is made a leaf, memory of its own.
   static value same(const value& x, axis_id axis, const asked_for& by, conversion_vjp vjp) {
     const bool moves = x.slot && x.slot->live;  // a parameter's memory
@@ -72,13 +73,13 @@ struct conversion {
   template <class T>
   static void vjp(context& ctx, tape_node& node) {
     const auto a = node.get<conversion_attributes>();
-    const array& dy = node.output_gradient();
+    const local_array& dy = node.output_gradient();
     if (!a.back) return contribute<Backend, T>(ctx, node, 0, dy);
     const collective_label label = ctx.label("gradient of", a.by.tensor, a.by.at);
     contribute<Backend, T>(ctx, node, 0, a.back(ctx, *ctx.group(a.axis), dy, a.to, a.from, label));
   }
 
-  /// `invariant -> replicate`, once a tape.
+  /// `invariant -> replicate`, once per tape.
   static value promote(const value& x, axis_id axis, const asked_for& by, conversion_vjp vjp) {
     context& ctx = *x.ctx;
     if (!x.slot || !ctx.tape || !ctx.group(axis)) return x;
@@ -152,7 +153,7 @@ struct target_placement<partial<A>> {
 template <class List, class A>
 inline constexpr bool ends_with = false;
 template <class... As, class A>
-inline constexpr bool ends_with<list<As...>, A> = [] {
+inline constexpr bool ends_with<tag_list<As...>, A> = [] {
   bool last = false;
   ((last = std::same_as<As, A>), ...);
   return last;
@@ -218,10 +219,10 @@ auto convert(const X& x, call_site at = call_site::here()) {
 /// Finishes the pending sum over A: `partial -> invariant`. Backward: nothing moves.
 template <mesh_axis A, any_tensor X>
 auto all_reduce(const X& x, call_site at = call_site::here()) {
-  static_assert(
-      state_on<layout_of<X>, A>.kind == holds::partial,
-      "weft: all_reduce<axis>(x) needs a sum pending over that axis, and x has none: it would be counted once a rank; "
-      "remove this all_reduce");
+  static_assert(state_on<layout_of<X>, A>.kind == holds::partial,
+                "weft: all_reduce<axis>(x) needs a sum pending over that axis, and x has none: it would be counted "
+                "once per rank; "
+                "remove this all_reduce");
   return convert<invariant<A>>(x, at);
 }
 
@@ -269,7 +270,7 @@ auto all_to_all(const X& x, call_site at = call_site::here()) {
 template <mesh_axis A, any_tensor X>
 X shift(const X& x, call_site at = call_site::here()) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::shard,
-                "weft: shift<axis>(x) hands on slices: x has to be sharded over that axis");
+                "weft: shift<axis>(x) sends slices on: x has to be sharded over that axis");
   using Backend = typename X::backend;
   using engine = detail::conversion<Backend>;
   constexpr on_axis cut = state_on<layout_of<X>, A>;

@@ -65,7 +65,7 @@ constexpr T element_from(double x) {
 /// Writes f(global index) at every element that this rank holds, 0 in padding; for a device, by way of the host's
 /// memory. Compiled once for all dimensions and placements.
 template <class Backend, class T, class F>
-void write_elements(context& ctx, const array& x, const placed_slice& at, const F& f) {
+void write_elements(context& ctx, const local_array& x, const placed_slice& at, const F& f) {
   const auto write = [&](T* out) {
     each_element(at, [&](std::int64_t local, std::int64_t index) { out[local] = index < 0 ? T{} : f(index); });
   };
@@ -105,7 +105,7 @@ struct uniform_numbers {
 
 /// A tensor of type X with f(global index) at every element; the index counts row-major, from 0. `global`: its global
 /// extents, outermost first; where the ranks of an axis don't divide one, each holds as much as the first, and the last
-/// of them padding (zeros, here). Placement: any but partial, which is refused. Throws weft::error when an extent is
+/// of them padding (zeros, here). Placement: any but partial, which is refused. Throws weft::failure when an extent is
 /// below 1. Here and below.
 template <any_tensor X, class F>
 X generate(context& ctx, std::initializer_list<std::int64_t> global, F&& f) {

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include <weft/backend/concept.hpp>
-#include <weft/op/meet.hpp>
+#include <weft/op/pair_rule.hpp>
 #include <weft/op/require_ids.hpp>
 
 namespace weft {
@@ -40,18 +40,18 @@ struct cross_entropy_operator {
     double smoothing;
   };
 
-  static void forward(const value& logits, const array& targets, const vocab_axes& axes, const dimension_run& run,
+  static void forward(const value& logits, const local_array& targets, const vocab_axes& axes, const dimension_run& run,
                       std::int64_t vocab, double smoothing, value& sum, value& count) {
     context& ctx = *logits.ctx;
     auto& queue = ctx.queue<Backend>();
-    const array& x = logits.held();
+    const local_array& x = logits.held();
     const attributes at{run.first, run.valid, vocab, smoothing};
     const std::int64_t n = x.shape[x.shape.ndim - 1], rows = x.elements() / n, columns = at.columns;
     const auto* ids = targets.as<std::int32_t>();
     // Four rows of statistics in one array, so that the three sums travel as one collective.
     shape four, one;
     four.push_back(4), four.push_back(rows);
-    array stats = ctx.make(dtype_of<A>, four);
+    local_array stats = ctx.make(dtype_of<A>, four);
     A *m = stats.as<A>(), *sum_exp = m + rows, *target_logit = sum_exp + rows, *sum_logits = target_logit + rows;
     Backend::row_max(queue, rows, columns, x.template as<T>(), m, n);
     each_group(ctx, axes, [&](any_communicator& comm) {
@@ -66,7 +66,7 @@ struct cross_entropy_operator {
     });
     shape of_lse;
     of_lse.push_back(rows);
-    array lse = ctx.make(dtype_of<A>, of_lse);
+    local_array lse = ctx.make(dtype_of<A>, of_lse);
     sum.ctx = count.ctx = logits.ctx;
     sum.data = ctx.make(dtype_of<A>, one);
     count.data = ctx.make(dtype_of<A>, one);
@@ -83,13 +83,13 @@ struct cross_entropy_operator {
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
     auto& queue = ctx.queue<Backend>();
-    array logits = node.take_saved(0);
-    const array &targets = node.saved(1), &lse = node.saved(2);
+    local_array logits = node.take_saved(0);
+    const local_array &targets = node.saved(1), &lse = node.saved(2);
     const std::int64_t n = logits.shape[logits.shape.ndim - 1], rows = logits.elements() / n;
-    array g = ctx.make(dtype_of<A>, lse.shape);
+    local_array g = ctx.make(dtype_of<A>, lse.shape);
     const bool along_rows = true;
     Backend::repeat(queue, 1, &rows, &along_rows, node.output_gradient().template as<A>(), g.template as<A>(), false);
-    array d = logits.buffer.unique() ? logits : ctx.make(dtype_of<T>, logits.shape);
+    local_array d = logits.buffer.unique() ? logits : ctx.make(dtype_of<T>, logits.shape);
     Backend::cross_entropy_backward(queue, rows, at.columns, logits.template as<T>(), at.begin,
                                     targets.template as<std::int32_t>(), lse.template as<A>(), g.template as<A>(),
                                     at.smoothing, at.vocab, d.template as<T>(), n);
@@ -116,7 +116,7 @@ constexpr bool cross_entropy_agrees() {
 template <class X, class Y, class Axes>
 struct cross_entropy_rule;
 template <class X, class Y, class... As>
-struct cross_entropy_rule<X, Y, list<As...>> {
+struct cross_entropy_rule<X, Y, tag_list<As...>> {
   static constexpr bool agrees =
       (cross_entropy_agrees<X, Y, As>() && ...) && same_cuts<dims_of<Y>, layout_of<X>, layout_of<Y>>;
   template <class A>
@@ -170,13 +170,15 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
       static_assert(shard_axes<layout_of<X>, V>::size <= detail::vocab_axes::most,
                     "weft: cross_entropy takes a vocabulary that is sharded over at most 4 axes");
       detail::vocab_axes axes;
-      [&]<class... As>(list<As...>) { ((axes.axis[axes.count++] = id_of<As>), ...); }(shard_axes<layout_of<X>, V>{});
+      [&]<class... As>(tag_list<As...>) {
+        ((axes.axis[axes.count++] = id_of<As>), ...);
+      }(shard_axes<layout_of<X>, V>{});
       const std::int64_t all = logits.template global_extent<V>();
       require_ids(targets, std::numeric_limits<std::int32_t>::min(), all, "the target");
       loss<scalar, scalar> out;
       detail::compare_operand<layout_of<X>>(targets, "cross_entropy");
       // Padding among the tokens counts for nothing, as a negative target does.
-      const array counted =
+      const local_array counted =
           detail::with_padding<typename X::backend>(*targets.ctx, targets.held(), detail::valid_part(targets), -1);
       detail::cross_entropy_operator<typename X::backend, T>::forward(logits, counted, axes,
                                                                       run_of<layout_of<X>, V>(*logits.ctx, all), all,

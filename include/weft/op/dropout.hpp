@@ -22,11 +22,11 @@ struct dropout_operator {
   static value forward(const value& x, const attributes& at) {
     context& ctx = *x.ctx;
     value y{x.ctx, x.whole, {}, {}};
-    if (!recalled(ctx, "dropout", y.data)) {
+    if (!reuse_output(ctx, "dropout", y.data)) {
       y.data = ctx.make(dtype_of<T>, x.held().shape);
       Backend::dropout(ctx.queue<Backend>(), at.mask, at.at, x.held().template as<const T>(), y.data.template as<T>(),
                        false);
-      computed(ctx, {"dropout", 9.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
+      record_output(ctx, {"dropout", 9.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
     }
     if (tape_node* node = record("dropout", y, vjp, x)) {
       node->set(at);
@@ -36,7 +36,7 @@ struct dropout_operator {
   }
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
-    through<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
+    compute_gradient<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
       Backend::dropout(ctx.queue<Backend>(), at.mask, at.at, node.output_gradient().template as<const T>(), dx, add);
     });
   }

@@ -20,10 +20,10 @@ struct unary_operator {
   static value forward(const value& x, kernels f) {
     context& ctx = *x.ctx;
     value y{x.ctx, x.whole, {}, {}};
-    if (!recalled(ctx, "unary", y.data)) {
+    if (!reuse_output(ctx, "unary", y.data)) {
       y.data = ctx.make(dtype_of<T>, x.held().shape);
       f.apply(ctx.queue<Backend>(), y.data.elements(), x.held().template as<T>(), y.data.template as<T>());
-      computed(ctx, {"unary", 8.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
+      record_output(ctx, {"unary", 8.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
     }
     if (tape_node* node = record("unary", y, vjp, x)) {
       node->set(f);
@@ -32,8 +32,8 @@ struct unary_operator {
     return y;
   }
   static void vjp(context& ctx, tape_node& node) {
-    const array& dy = node.output_gradient();
-    through<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
+    const local_array& dy = node.output_gradient();
+    compute_gradient<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
       node.template get<kernels>().apply_backward(ctx.queue<Backend>(), dy.elements(), node.saved(0).template as<T>(),
                                                   dy.template as<T>(), dx, add);
     });
@@ -45,11 +45,11 @@ struct scale_operator {
   static value forward(const value& x, double factor) {
     context& ctx = *x.ctx;
     value y{x.ctx, x.whole, {}, {}};
-    if (!recalled(ctx, "scale", y.data)) {
+    if (!reuse_output(ctx, "scale", y.data)) {
       y.data = ctx.make(dtype_of<T>, x.held().shape);
       Backend::scale(ctx.queue<Backend>(), y.data.elements(), factor, x.held().template as<T>(),
                      y.data.template as<T>(), false);
-      computed(ctx, {"scale", static_cast<double>(y.data.elements())}, {&y.data}, x);
+      record_output(ctx, {"scale", static_cast<double>(y.data.elements())}, {&y.data}, x);
     }
     if (tape_node* node = record("scale", y, vjp, x)) {
       node->set(factor);
@@ -58,8 +58,8 @@ struct scale_operator {
     return y;
   }
   static void vjp(context& ctx, tape_node& node) {
-    const array& dy = node.output_gradient();
-    through<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
+    const local_array& dy = node.output_gradient();
+    compute_gradient<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
       Backend::scale(ctx.queue<Backend>(), dy.elements(), node.template get<double>(), dy.template as<T>(), dx, add);
     });
   }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
-#include <weft/op/meet.hpp>
+#include <weft/op/pair_rule.hpp>
 
 namespace weft {
 namespace detail {
@@ -21,11 +21,11 @@ struct embedding_operator {
     s.push_back(at.width);
     whole.push_back(table.whole[1]);
     value y{table.ctx, whole, {}, {}};
-    if (!recalled(ctx, "embedding", y.data)) {
+    if (!reuse_output(ctx, "embedding", y.data)) {
       y.data = ctx.make(dtype_of<T>, s);
       Backend::embedding(ctx.queue<Backend>(), ids.held().elements(), at.width, ids.held().template as<std::int32_t>(),
                          at.begin, at.count, table.held().template as<T>(), y.data.template as<T>());
-      computed(ctx, {"embedding"}, {&y.data}, ids, table);
+      record_output(ctx, {"embedding"}, {&y.data}, ids, table);
     }
     if (tape_node* node = record("embedding", y, vjp, table)) {
       node->set(at);
@@ -35,30 +35,31 @@ struct embedding_operator {
   }
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
-    const array &ids = node.saved(0), &dy = node.output_gradient();
+    const local_array &ids = node.saved(0), &dy = node.output_gradient();
     const auto back = [&]<class G>(G* table, bool add) {
       Backend::embedding_backward(ctx.queue<Backend>(), ids.elements(), at.width, ids.template as<std::int32_t>(),
                                   at.begin, at.count, dy.template as<T>(), table, add);
     };
     if constexpr (sizeof(T) == 2)
-      if (node.input(0)->type == dtype::f32) return through<Backend, T, float>(ctx, node, 0, back);  // main gradients
-    through<Backend, T>(ctx, node, 0, back);
+      if (node.input(0)->type == dtype::f32)
+        return compute_gradient<Backend, T, float>(ctx, node, 0, back);  // main gradients
+    compute_gradient<Backend, T>(ctx, node, 0, back);
   }
 };
 
 // On one axis the indices are sharded or the table's rows are or its columns are, and not two of them.
 template <class I, class W, class A>
-constexpr outcome embedding_on() {
+constexpr rule_result embedding_on() {
   constexpr on_axis ids = state_on<layout_of<I>, A>, table = state_on<layout_of<W>, A>;
   if constexpr (table.kind == holds::shard && table.dim == dims_of<W>::ids[0])
-    return ids.kind == holds::shard ? outcome{{}, verdict::two_dims} : outcome{{holds::partial}};
+    return ids.kind == holds::shard ? rule_result{{}, verdict::two_dims} : rule_result{{holds::partial}};
   else
     return product_rule({ids}, {table});
 }
 template <class I, class W, class Axes>
 struct embedding_rule;
 template <class I, class W, class... As>
-struct embedding_rule<I, W, list<As...>> : on_this_axis<As, embedding_on<I, W, As>().why>... {
+struct embedding_rule<I, W, tag_list<As...>> : on_this_axis<As, embedding_on<I, W, As>().why>... {
   static constexpr bool ok = ((embedding_on<I, W, As>().why == verdict::ok) && ...);
   using layout = typename insert_all<weft::layout<>, decltype(placement_of<embedding_on<I, W, As>().at.kind, As,
                                                                            layout_of<I>, layout_of<W>>())...>::type;

@@ -10,7 +10,7 @@
 
 #include <weft/core/refusal.hpp>
 #include <weft/op/formula_engine.hpp>
-#include <weft/op/meet.hpp>
+#include <weft/op/pair_rule.hpp>
 
 namespace weft {
 namespace detail {
@@ -24,18 +24,18 @@ void check_all_extents(const X& x, const Xs&... others) {
 }
 
 // The layout of several operands' output, found one after the other; `ok` is false where a sentence was said.
-template <meeting M, class Y, class... Xs>
+template <pairing M, class Y, class... Xs>
 struct met_all {
   static constexpr bool ok = true;
   using result = Y;
 };
-template <meeting M, class Y>
+template <pairing M, class Y>
 constexpr auto met_next() {
   return met_all<M, Y>{};
 }
-template <meeting M, class Y, class X, class... Xs>
+template <pairing M, class Y, class X, class... Xs>
 constexpr auto met_next() {
-  using rule = met<M, Y, X>;
+  using rule = pair_rule<M, Y, X>;
   if constexpr (rule::ok)
     return met_all<M,
                    basic_tensor<typename Y::element_type, dims_joined<dims_of<Y>, dims_of<X>>, typename rule::layout,
@@ -44,7 +44,7 @@ constexpr auto met_next() {
   else
     return rule{};
 }
-template <meeting M, class Y, class X, class... Xs>
+template <pairing M, class Y, class X, class... Xs>
 struct met_all<M, Y, X, Xs...> : decltype(met_next<M, Y, X, Xs...>()) {};
 
 template <class T>
@@ -65,22 +65,22 @@ using those = typename join_operands<operands<>, std::conditional_t<floating<typ
                                                                     operands<as_float<Xs>>, operands<>>...>::type;
 
 /// Numbers meet as the formula is linear; masks and ids, which are given, then join them as factors do.
-template <meeting M, class Numbers, class Given>
+template <pairing M, class Numbers, class Given>
 struct met_operands;
-template <meeting M, class X, class... Xs, class... Gs>
+template <pairing M, class X, class... Xs, class... Gs>
 struct met_operands<M, operands<X, Xs...>, operands<Gs...>> {
   using numbers = met_all<M, X, Xs...>;
   static auto join() {
     if constexpr (numbers::ok)
-      return met_all<meeting::product, typename numbers::result, Gs...>{};
+      return met_all<pairing::product, typename numbers::result, Gs...>{};
     else
       return numbers{};
   }
   using type = decltype(join());
 };
-template <meeting M, class G, class... Gs>
+template <pairing M, class G, class... Gs>
 struct met_operands<M, operands<>, operands<G, Gs...>> {
-  using type = met_all<meeting::product, G, Gs...>;
+  using type = met_all<pairing::product, G, Gs...>;
 };
 
 template <class Backend>
@@ -157,9 +157,9 @@ struct formula_output {
                 "says static constexpr bool no_gradient = true");
   static constexpr bool ok = is_number && says_gradient;
 
-  static constexpr meeting rule = formula_type::linear == linearity::each || formula_type::linear == linearity::first
-                                      ? meeting::product
-                                      : meeting::sum;
+  static constexpr pairing rule = formula_type::linear == linearity::each || formula_type::linear == linearity::first
+                                      ? pairing::product
+                                      : pairing::sum;
   using meets = typename met_operands<rule, those<true, Xs...>, those<false, Xs...>>::type;
 };
 
@@ -182,8 +182,8 @@ struct formula_output {
 /// given as they are and have no gradient. Shape: the first operand's dimensions, then those that the next ones add.
 /// Placement, on each axis: a dimension that two have is sharded on both or on neither; a pending sum is refused unless
 /// the formula is linear there, and then as in a - b (joint), a * b (each) or a / b (first). Invariant operands are
-/// promoted; gradients are the duals. Throws weft::error when shared extents differ, and when a formula that says it is
-/// linear, given a pending sum, isn't. Padding is left out. Cost: a loop on the host over the output's elements; a
+/// promoted; gradients are the duals. Throws weft::failure when shared extents differ, and when a formula that says it
+/// is linear, given a pending sum, isn't. Padding is left out. Cost: a loop on the host over the output's elements; a
 /// device's tensors are refused.
 template <class F, any_tensor... Xs>
 auto elementwise(const F& formula, const Xs&... x) {

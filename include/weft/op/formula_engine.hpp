@@ -129,12 +129,13 @@ struct formula_operator {
         at.out.push_back(x[operand].sizes()[from]), whole.push_back(x[operand].whole[from]);
       }
       value y{&ctx, whole, {}, {}};
-      if (!recalled(ctx, F::name, y.data)) {
+      if (!reuse_output(ctx, F::name, y.data)) {
         y.data = ctx.make(dtype_of<Out>, at.out);
-        each(ctx, at, std::array<const array*, inputs>{&x[I].held()...}, [&](std::int64_t i, const Ts&... element) {
-          y.data.template as<Out>()[i] = element_of<Out>(f.forward(number_from(element)...));
-        });
-        computed(ctx, {F::name, flops_of<F>() * static_cast<double>(y.data.elements())}, {&y.data}, x[I]...);
+        each(ctx, at, std::array<const local_array*, inputs>{&x[I].held()...},
+             [&](std::int64_t i, const auto&... element) {
+               y.data.template as<Out>()[i] = element_of<Out>(f.forward(number_from(element)...));
+             });
+        record_output(ctx, {F::name, flops_of<F>() * static_cast<double>(y.data.elements())}, {&y.data}, x[I]...);
       }
       if constexpr (Form != vjp_form::none)
         if (tape_node* node = record(F::name.data(), y, vjp, x[I]...)) {
@@ -150,7 +151,8 @@ struct formula_operator {
  private:
   // Calls f(index in the output, elements...) wherever the output isn't padding.
   template <class Body>
-  static void each(context& ctx, const attributes& at, const std::array<const array*, inputs>& x, const Body& body) {
+  static void each(context& ctx, const attributes& at, const std::array<const local_array*, inputs>& x,
+                   const Body& body) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       std::int64_t of_x[inputs][max_ndim], of_y[max_ndim];
       row_major(at.out, of_y);
@@ -174,7 +176,7 @@ struct formula_operator {
   static void vjp(context& ctx, tape_node& node) {
     if constexpr (Form != vjp_form::none) {
       const auto at = node.template get<attributes>();
-      std::array<array, inputs> g;
+      std::array<local_array, inputs> g;
       for (std::size_t i = 0; i < inputs; ++i)
         if (node.input(int(i))) g[i] = ctx.make(dtype_of<Floating>, at.out);
       const Floating* dy = node.output_gradient().template as<Floating>();
@@ -192,8 +194,8 @@ struct formula_operator {
                                 put(i, as_gradients(at.formula.vjp(number_from(dy[i]))));
                             });
         } else {
-          const std::array<const array*, inputs> x{&node.saved(int(I))...};
-          each(ctx, at, x, [&](std::int64_t i, const Ts&... element) {
+          const std::array<const local_array*, inputs> x{&node.saved(int(I))...};
+          each(ctx, at, x, [&](std::int64_t i, const auto&... element) {
             if constexpr (Form == vjp_form::of_all)
               put(i, as_gradients(at.formula.vjp(number_from(dy[i]), number_from(element)...,
                                                  number_from(node.saved(inputs).template as<Out>()[i]))));

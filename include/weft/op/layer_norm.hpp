@@ -4,7 +4,7 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
-#include <weft/op/meet.hpp>
+#include <weft/op/pair_rule.hpp>
 #include <weft/op/valid_rows.hpp>
 
 namespace weft {
@@ -19,16 +19,16 @@ struct layer_norm_operator {
     const shape& s = x.held().shape;
     const std::int64_t width = s[s.ndim - 1], rows = s.elements() / width;
     value y{x.ctx, x.whole, {}, {}};
-    array mean, rstd;
-    if (!recalled(ctx, "layer_norm", y.data, mean, rstd)) {
+    local_array mean, rstd;
+    if (!reuse_output(ctx, "layer_norm", y.data, mean, rstd)) {
       y.data = ctx.make(dtype_of<T>, s);
       const shape per_row{1, {rows}};
       mean = ctx.make(dtype_of<A>, per_row), rstd = ctx.make(dtype_of<A>, per_row);
       Backend::layer_norm(ctx.queue<Backend>(), rows, width, eps, x.held().template as<T>(),
                           weight.held().template as<T>(), bias.held().template as<T>(), y.data.template as<T>(),
                           mean.as<A>(), rstd.as<A>());
-      computed(ctx, {"layer_norm", 8.0 * static_cast<double>(y.data.elements())}, {&y.data, &mean, &rstd}, x, weight,
-               bias);
+      record_output(ctx, {"layer_norm", 8.0 * static_cast<double>(y.data.elements())}, {&y.data, &mean, &rstd}, x,
+                    weight, bias);
     }
     if (tape_node* node = record("layer_norm", y, vjp, x, weight, bias)) {
       node->set(valid);
@@ -47,15 +47,17 @@ struct layer_norm_operator {
   }
   template <class G>
   static void back(context& ctx, tape_node& node) {
-    const array &x = node.saved(0), &mean = node.saved(2), &rstd = node.saved(3);
+    const local_array &x = node.saved(0), &mean = node.saved(2), &rstd = node.saved(3);
     const T* weight = node.input(0) ? node.saved(1).template as<T>() : nullptr;
     const valid_rows<Backend> rows(ctx, x.shape, node.template get<shape>());
     const std::int64_t width = x.shape[x.shape.ndim - 1];
-    const array xs = rows.of(x), means = rows.of(mean), rstds = rows.of(rstd), dys = rows.of(node.output_gradient());
+    const local_array xs = rows.of(x), means = rows.of(mean), rstds = rows.of(rstd),
+                      dys = rows.of(node.output_gradient());
     const bool apart = rows.padded() && node.input(0);
     const gradient_target dx = apart ? gradient_target{ctx.make(dtype_of<T>, xs.shape), false, true}
-                                     : target_apart<Backend, T>(ctx, node, 0),
-                          dw = target_apart<Backend, G>(ctx, node, 1), db = target_apart<Backend, G>(ctx, node, 2);
+                                     : separate_target<Backend, T>(ctx, node, 0),
+                          dw = separate_target<Backend, G>(ctx, node, 1),
+                          db = separate_target<Backend, G>(ctx, node, 2);
     if (rows.count() > 0) {
       Backend::layer_norm_backward(ctx.queue<Backend>(), rows.count(), width, xs.template as<T>(), weight,
                                    means.template as<A>(), rstds.template as<A>(), dys.template as<T>(),
@@ -68,9 +70,9 @@ struct layer_norm_operator {
     if (apart)
       contribute<Backend, T>(ctx, node, 0, rows.back(dx.to));
     else
-      settle<Backend, T>(ctx, node, 0, dx);
-    settle<Backend, T, G>(ctx, node, 1, dw);
-    settle<Backend, T, G>(ctx, node, 2, db);
+      add_separate<Backend, T>(ctx, node, 0, dx);
+    add_separate<Backend, T, G>(ctx, node, 1, dw);
+    add_separate<Backend, T, G>(ctx, node, 2, db);
   }
 };
 
@@ -96,10 +98,10 @@ auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5) {
   static_assert(whole,
                 "weft: layer_norm(x, weight, bias) needs the normalised dimension whole on every rank: "
                 "all_gather<axis> it first");
-  using scaled = detail::met<detail::meeting::product, X, W>;
+  using scaled = detail::pair_rule<detail::pairing::product, X, W>;
   if constexpr (scaled::ok && whole) {
     using product = basic_tensor<typename X::element_type, in, typename scaled::layout, typename X::backend>;
-    using rule = detail::met<detail::meeting::sum, product, B>;
+    using rule = detail::pair_rule<detail::pairing::sum, product, B>;
     if constexpr (rule::ok) {
       detail::check_shared_extents(x, weight);
       detail::check_shared_extents(x, bias);

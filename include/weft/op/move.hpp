@@ -8,8 +8,8 @@
 namespace weft::detail {
 
 template <class Backend>
-array copy_of(context& ctx, const array& x) {
-  array y = ctx.make(x.type, x.shape);
+local_array copy_of(context& ctx, const local_array& x) {
+  local_array y = ctx.make(x.type, x.shape);
   Backend::copy_bytes(ctx.queue<Backend>(), x.data, y.data, x.bytes());
   return y;
 }
@@ -22,17 +22,17 @@ struct cut {
 
 // [outer, parts, inner] -> [parts, outer, inner], so that each slice is in one piece; `back` for the inverse.
 template <class Backend>
-void regroup(context& ctx, const cut& c, int parts, const array& x, const array& y, bool back) {
+void regroup(context& ctx, const cut& c, int parts, const local_array& x, const local_array& y, bool back) {
   const std::int64_t extents[3] = {c.outer, parts, c.inner};
   const std::int64_t whole[3] = {parts * c.inner, c.inner, 1}, pieces[3] = {c.inner, c.outer * c.inner, 1};
   Backend::copy(ctx.queue<Backend>(), 3, extents, x, back ? pieces : whole, y, back ? whole : pieces);
 }
 
 template <class Backend>
-array pieces_of(context& ctx, const array& x, int d, int parts) {
+local_array pieces_of(context& ctx, const local_array& x, int d, int parts) {
   const cut c(x.shape, d, parts);
   if (c.outer == 1) return x;
-  array y = ctx.make(x.type, x.shape, memory::buffers);
+  local_array y = ctx.make(x.type, x.shape, memory::buffers);
   regroup<Backend>(ctx, c, parts, x, y, false);
   return y;
 }
@@ -50,11 +50,11 @@ inline shape part_of(shape s, int d, int parts) {
 
 /// x with n elements along dimension d: the last ones left out, or zeros behind them.
 template <class Backend>
-array resized(context& ctx, const array& x, int d, std::int64_t n) {
+local_array resized(context& ctx, const local_array& x, int d, std::int64_t n) {
   if (x.shape[d] == n) return x;
   shape out = x.shape;
   out[d] = n;
-  const array y = ctx.make(x.type, out);
+  const local_array y = ctx.make(x.type, out);
   if (n > x.shape[d]) Backend::zero(ctx.queue<Backend>(), y);
   const std::int64_t inner = x.shape.elements(d + 1), here = x.shape[d] * inner, there = n * inner;
   const std::int64_t extents[2] = {x.shape.elements(0, d), std::min(here, there)}, from[2] = {here, 1},
@@ -64,81 +64,83 @@ array resized(context& ctx, const array& x, int d, std::int64_t n) {
 }
 /// x with dimension d rounded up so that the group's ranks have equal shares.
 template <class Backend>
-array even(context& ctx, const axis_group& group, const array& x, int d) {
+local_array even(context& ctx, const axis_group& group, const local_array& x, int d) {
   return resized<Backend>(ctx, x, d, (x.shape[d] + group.degree - 1) / group.degree * group.degree);
 }
 
 template <class Backend>
-array slice(context& ctx, const axis_group& group, const array& uneven, int d) {
-  const array x = even<Backend>(ctx, group, uneven, d);
+local_array slice(context& ctx, const axis_group& group, const local_array& uneven, int d) {
+  const local_array x = even<Backend>(ctx, group, uneven, d);
   const cut c(x.shape, d, group.degree);
-  const array y = ctx.make(x.type, part_of(x.shape, d, group.degree));
+  const local_array y = ctx.make(x.type, part_of(x.shape, d, group.degree));
   const std::int64_t extents[2] = {c.outer, c.inner}, from[2] = {group.degree * c.inner, 1}, to[2] = {c.inner, 1};
-  array start = x;
+  local_array start = x;
   start.data = static_cast<std::byte*>(x.data) + group.index * c.inner * static_cast<std::int64_t>(size_of(x.type));
   Backend::copy(ctx.queue<Backend>(), 2, extents, start, from, y, to);
   return y;
 }
 
 template <class Backend>
-array pad(context& ctx, const axis_group& group, const array& x, int d) {
+local_array pad(context& ctx, const axis_group& group, const local_array& x, int d) {
   shape whole = x.shape;
   whole[d] *= group.degree;
   const cut c(whole, d, group.degree);
-  array y = ctx.make(x.type, whole);
+  local_array y = ctx.make(x.type, whole);
   Backend::zero(ctx.queue<Backend>(), y);
   const std::int64_t extents[2] = {c.outer, c.inner}, from[2] = {c.inner, 1}, to[2] = {group.degree * c.inner, 1};
-  array start = y;
+  local_array start = y;
   start.data = static_cast<std::byte*>(y.data) + group.index * c.inner * static_cast<std::int64_t>(size_of(y.type));
   Backend::copy(ctx.queue<Backend>(), 2, extents, x, from, start, to);
   return y;
 }
 
 template <class Backend>
-array gather(context& ctx, axis_group& group, const array& x, int d, const collective_label& label) {
+local_array gather(context& ctx, axis_group& group, const local_array& x, int d, const collective_label& label) {
   shape whole = x.shape;
   whole[d] *= group.degree;
   const cut c(whole, d, group.degree);
-  array y = ctx.make(x.type, whole);
+  local_array y = ctx.make(x.type, whole);
   if (c.outer == 1) {
     group.comm.all_gather(x.data, y.data, x.bytes(), label).wait();
     return y;
   }
-  array pieces = ctx.make(x.type, whole, memory::buffers);
+  local_array pieces = ctx.make(x.type, whole, memory::buffers);
   group.comm.all_gather(x.data, pieces.data, x.bytes(), label).wait();
   regroup<Backend>(ctx, c, group.degree, pieces, y, true);
   return y;
 }
 
 template <class Backend>
-array scatter_sum(context& ctx, axis_group& group, const array& uneven, int d, const collective_label& label) {
-  const array x = even<Backend>(ctx, group, uneven, d);
-  const array pieces = pieces_of<Backend>(ctx, x, d, group.degree);
-  const array y = ctx.make(x.type, part_of(x.shape, d, group.degree));
+local_array scatter_sum(context& ctx, axis_group& group, const local_array& uneven, int d,
+                        const collective_label& label) {
+  const local_array x = even<Backend>(ctx, group, uneven, d);
+  const local_array pieces = pieces_of<Backend>(ctx, x, d, group.degree);
+  const local_array y = ctx.make(x.type, part_of(x.shape, d, group.degree));
   group.comm.reduce_scatter(pieces.data, y.data, y.elements(), x.type, reduction::sum, label).wait();
   return y;
 }
 
 template <class Backend>
-array exchange(context& ctx, axis_group& group, const array& uneven, int from, int to, const collective_label& label) {
-  const array x = even<Backend>(ctx, group, uneven, to);
-  const array pieces = pieces_of<Backend>(ctx, x, to, group.degree);
+local_array exchange(context& ctx, axis_group& group, const local_array& uneven, int from, int to,
+                     const collective_label& label) {
+  const local_array x = even<Backend>(ctx, group, uneven, to);
+  const local_array pieces = pieces_of<Backend>(ctx, x, to, group.degree);
   shape after = x.shape;
   after[to] /= group.degree;
   after[from] *= group.degree;
   const cut c(after, from, group.degree);
   const bool in_place = c.outer == 1;  // what arrives is the output already
-  const array received = ctx.make(x.type, after, in_place ? memory::activations : memory::buffers);
+  const local_array received = ctx.make(x.type, after, in_place ? memory::activations : memory::buffers);
   group.comm.all_to_all(pieces.data, received.data, x.bytes() / group.degree, label).wait();
   if (in_place) return received;
-  array y = ctx.make(x.type, after);
+  local_array y = ctx.make(x.type, after);
   regroup<Backend>(ctx, c, group.degree, received, y, true);
   return y;
 }
 
 template <class Backend>
-array ring(context& ctx, axis_group& group, const array& x, int step, const collective_label& label) {
-  array y = ctx.make(x.type, x.shape);
+local_array ring(context& ctx, axis_group& group, const local_array& x, int step, const collective_label& label) {
+  local_array y = ctx.make(x.type, x.shape);
   const int n = group.degree;
   auto receive = group.comm.recv(y.data, x.bytes(), (group.index - step + n) % n, label);
   auto send = group.comm.send(x.data, x.bytes(), (group.index + step + n) % n, label);
@@ -148,7 +150,7 @@ array ring(context& ctx, axis_group& group, const array& x, int step, const coll
 }
 
 /// Cost: bytes that a rank receives when x becomes y among n ranks, in the ring form of each collective.
-inline double received_bytes(movement what, const array& x, const array& y, int n) {
+inline double received_bytes(movement what, const local_array& x, const local_array& y, int n) {
   const double others = static_cast<double>(n - 1) / n;
   switch (what) {
     case movement::all_reduce:
@@ -169,14 +171,14 @@ inline double received_bytes(movement what, const array& x, const array& y, int 
 /// Moves x along one axis. `from` and `to`: the dimension that is sharded before and after; `label`: what the ranks say
 /// that they move. A function for each movement, so that a program has those that its conversions name.
 template <class Backend, movement What>
-array move(context& ctx, axis_group& group, const array& x, [[maybe_unused]] moved_dim from,
-           [[maybe_unused]] moved_dim to, [[maybe_unused]] const collective_label& label) {
+local_array move(context& ctx, axis_group& group, const local_array& x, [[maybe_unused]] moved_dim from,
+                 [[maybe_unused]] moved_dim to, [[maybe_unused]] const collective_label& label) {
   static_assert(What != movement::refused);
   if constexpr (What == movement::none) {
     return x;
   } else if constexpr (What == movement::keep_first) {
     if (group.index == 0) return x;
-    array y = ctx.make(x.type, x.shape);
+    local_array y = ctx.make(x.type, x.shape);
     Backend::zero(ctx.queue<Backend>(), y);
     return y;
   } else if constexpr (What == movement::slice) {
@@ -184,7 +186,7 @@ array move(context& ctx, axis_group& group, const array& x, [[maybe_unused]] mov
   } else if constexpr (What == movement::pad) {
     return resized<Backend>(ctx, pad<Backend>(ctx, group, x, from.at), from.at, from.whole);
   } else if constexpr (What == movement::all_reduce) {
-    array y = ctx.make(x.type, x.shape);
+    local_array y = ctx.make(x.type, x.shape);
     group.comm.all_reduce(x.data, y.data, x.elements(), x.type, reduction::sum, label).wait();
     return y;
   } else if constexpr (What == movement::all_gather) {
@@ -197,7 +199,8 @@ array move(context& ctx, axis_group& group, const array& x, [[maybe_unused]] mov
     return ring<Backend>(ctx, group, x, What == movement::shift ? 1 : -1, label);
   }
 }
-using mover = array (*)(context&, axis_group&, const array&, moved_dim from, moved_dim to, const collective_label&);
+using mover = local_array (*)(context&, axis_group&, const local_array&, moved_dim from, moved_dim to,
+                              const collective_label&);
 
 /// A conversion's way there and its gradient's way back.
 struct ways {

@@ -51,7 +51,7 @@ inline void row_major(const shape& s, std::int64_t* out) {
 
 /// Copies the first elements of every dimension, `part` of them, from an array of one shape into one of another.
 template <class Backend>
-void copy_part(context& ctx, const shape& part, const array& from, const array& to) {
+void copy_part(context& ctx, const shape& part, const local_array& from, const local_array& to) {
   if (part.elements() == 0) return;
   std::int64_t of_from[max_ndim], of_to[max_ndim];
   row_major(from.shape, of_from);
@@ -61,9 +61,9 @@ void copy_part(context& ctx, const shape& part, const array& from, const array& 
 
 /// x with `number` in its padding; x itself where there is none.
 template <class Backend>
-array with_padding(context& ctx, const array& x, const shape& valid, double number = 0) {
+local_array with_padding(context& ctx, const local_array& x, const shape& valid, double number = 0) {
   if (valid == x.shape) return x;
-  const array y = ctx.make(x.type, x.shape, memory::buffers);
+  const local_array y = ctx.make(x.type, x.shape, memory::buffers);
   Backend::fill(ctx.queue<Backend>(), y, number);
   copy_part<Backend>(ctx, valid, x, y);
   return y;

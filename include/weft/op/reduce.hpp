@@ -16,9 +16,9 @@ struct reduced_dims {
 };
 
 template <class D, class... Rs>
-constexpr reduced_dims reduced_of(list<Rs...>) {
+constexpr reduced_dims reduced_of(tag_list<Rs...>) {
   reduced_dims out;
-  [&]<class... Es>(dims<Es...>) { ((out.at[out.ndim++] = contains<list<Rs...>, tag_of<Es>>), ...); }(D{});
+  [&]<class... Es>(dims<Es...>) { ((out.at[out.ndim++] = contains<tag_list<Rs...>, tag_of<Es>>), ...); }(D{});
   return out;
 }
 
@@ -39,35 +39,35 @@ struct reduction_operator {
     for (int d = 0; d < at.in.ndim; ++d)
       if (!reduced.at[d]) kept.push_back(at.in[d]), whole.push_back(x.whole[d]);
     value y{x.ctx, whole, {}, {}};
-    if (!recalled(ctx, name, y.data)) {
+    if (!reuse_output(ctx, name, y.data)) {
       y.data = ctx.make(dtype_of<T>, kept);
-      const array addends = with_padding<Backend>(ctx, x.held(), valid);
+      const local_array addends = with_padding<Backend>(ctx, x.held(), valid);
       using Total = std::conditional_t<Mean, A, T>;
-      const array total = std::is_same_v<Total, T> ? y.data : ctx.make(dtype_of<Total>, kept);
+      const local_array total = std::is_same_v<Total, T> ? y.data : ctx.make(dtype_of<Total>, kept);
       Backend::template reduce_dims<reduce::sum>(ctx.queue<Backend>(), at.in.ndim, at.in.extent, reduced.at,
                                                  addends.template as<T>(), total.template as<Total>(), false);
       if constexpr (Mean) scale_by(ctx, factor, total, total);
       if constexpr (!std::is_same_v<Total, T>) add_converted<Backend, T, Total>(ctx, total, y.data, false);
-      computed(ctx, {name, static_cast<double>(at.in.elements())}, {&y.data}, x);
+      record_output(ctx, {name, static_cast<double>(at.in.elements())}, {&y.data}, x);
     }
     if (tape_node* node = record(name, y, vjp, x)) node->set(at);
     return y;
   }
   template <class N = A>
-  static void scale_by(context& ctx, double factor, const array& from, const array& to) {
+  static void scale_by(context& ctx, double factor, const local_array& from, const local_array& to) {
     Backend::scale(ctx.queue<Backend>(), from.elements(), factor, from.template as<N>(), to.template as<N>(), false);
   }
   // The gradient is the output's, times the factor, repeated along the reduced dimensions.
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
-    array dy = node.output_gradient();
+    local_array dy = node.output_gradient();
     if constexpr (Mean) {
-      const array scaled = ctx.make(dtype_of<T>, dy.shape);
+      const local_array scaled = ctx.make(dtype_of<T>, dy.shape);
       scale_by<T>(ctx, at.factor, dy, scaled);
       dy = scaled;
     }
     const gradient_target to = node.input(0)->type == dtype_of<T> ? target<Backend>(ctx, node, 0) : gradient_target{};
-    array dx = to ? to.to : ctx.make(dtype_of<T>, at.in);
+    local_array dx = to ? to.to : ctx.make(dtype_of<T>, at.in);
     Backend::repeat(ctx.queue<Backend>(), at.in.ndim, at.in.extent, at.reduced.at, dy.template as<T>(),
                     dx.template as<T>(), to.add);
     if (!to) contribute<Backend, T>(ctx, node, 0, dx);
@@ -77,7 +77,7 @@ struct reduction_operator {
 template <class L, class Reduced>
 struct reduced_layout;
 template <class... Ps, class... Rs>
-struct reduced_layout<layout<Ps...>, list<Rs...>> {
+struct reduced_layout<layout<Ps...>, tag_list<Rs...>> {
   template <class P>
   struct one {
     using type = P;
@@ -92,8 +92,8 @@ struct reduced_layout<layout<Ps...>, list<Rs...>> {
 template <bool Mean, class... Rs, any_tensor X>
 auto reduced(const X& x, double factor) {
   using result = basic_tensor<typename X::element_type, dims_without<dims_of<X>, Rs...>,
-                              typename reduced_layout<layout_of<X>, list<Rs...>>::type, typename X::backend>;
-  static constexpr auto dimensions = reduced_of<dims_of<X>>(list<Rs...>{});
+                              typename reduced_layout<layout_of<X>, tag_list<Rs...>>::type, typename X::backend>;
+  static constexpr auto dimensions = reduced_of<dims_of<X>>(tag_list<Rs...>{});
   return result(reduction_operator<typename X::backend, typename X::element_type, Mean>::forward(
       x, dimensions, valid_part(x), factor));
 }

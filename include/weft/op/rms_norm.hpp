@@ -3,7 +3,7 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
-#include <weft/op/meet.hpp>
+#include <weft/op/pair_rule.hpp>
 #include <weft/op/valid_rows.hpp>
 
 namespace weft {
@@ -16,13 +16,13 @@ struct rms_norm_operator {
     const shape& s = x.held().shape;
     const std::int64_t width = s[s.ndim - 1], rows = s.elements() / width;
     value y{x.ctx, x.whole, {}, {}};
-    array rstd;
-    if (!recalled(ctx, "rms_norm", y.data, rstd)) {
+    local_array rstd;
+    if (!reuse_output(ctx, "rms_norm", y.data, rstd)) {
       y.data = ctx.make(dtype_of<T>, s);
       rstd = ctx.make(dtype_of<accumulate_t<T>>, {1, {rows}});
       Backend::rms_norm(ctx.queue<Backend>(), rows, width, eps, x.held().template as<T>(),
                         weight.held().template as<T>(), y.data.template as<T>(), rstd.as<accumulate_t<T>>());
-      computed(ctx, {"rms_norm", 4.0 * static_cast<double>(y.data.elements())}, {&y.data, &rstd}, x, weight);
+      record_output(ctx, {"rms_norm", 4.0 * static_cast<double>(y.data.elements())}, {&y.data, &rstd}, x, weight);
     }
     if (tape_node* node = record("rms_norm", y, vjp, x, weight)) {
       node->set(valid);
@@ -39,15 +39,15 @@ struct rms_norm_operator {
   }
   template <class G>
   static void back(context& ctx, tape_node& node) {
-    const array &x = node.saved(0), &rstd = node.saved(2);
+    const local_array &x = node.saved(0), &rstd = node.saved(2);
     const T* weight = node.input(0) ? node.saved(1).template as<T>() : nullptr;
     const valid_rows<Backend> rows(ctx, x.shape, node.template get<shape>());
     const std::int64_t width = x.shape[x.shape.ndim - 1];
-    const array xs = rows.of(x), rstds = rows.of(rstd), dys = rows.of(node.output_gradient());
+    const local_array xs = rows.of(x), rstds = rows.of(rstd), dys = rows.of(node.output_gradient());
     const bool apart = rows.padded() && node.input(0);
     const gradient_target dx = apart ? gradient_target{ctx.make(dtype_of<T>, xs.shape), false, true}
-                                     : target_apart<Backend, T>(ctx, node, 0),
-                          dw = target_apart<Backend, G>(ctx, node, 1);
+                                     : separate_target<Backend, T>(ctx, node, 0),
+                          dw = separate_target<Backend, G>(ctx, node, 1);
     if (rows.count() > 0)
       Backend::rms_norm_backward(ctx.queue<Backend>(), rows.count(), width, xs.template as<T>(), weight,
                                  rstds.template as<accumulate_t<T>>(), dys.template as<T>(), dx.to.template as<T>(),
@@ -57,8 +57,8 @@ struct rms_norm_operator {
     if (apart)
       contribute<Backend, T>(ctx, node, 0, rows.back(dx.to));
     else
-      settle<Backend, T>(ctx, node, 0, dx);
-    settle<Backend, T, G>(ctx, node, 1, dw);
+      add_separate<Backend, T>(ctx, node, 0, dx);
+    add_separate<Backend, T, G>(ctx, node, 1, dw);
   }
 };
 
@@ -79,7 +79,7 @@ auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
   static_assert(
       whole, "weft: rms_norm(x, weight) needs the normalised dimension whole on every rank: all_gather<axis> it first");
   if constexpr (whole) {
-    using rule = detail::met<detail::meeting::product, X, W>;
+    using rule = detail::pair_rule<detail::pairing::product, X, W>;
     if constexpr (rule::ok) {
       detail::check_shared_extents(x, weight);
       using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;

@@ -13,7 +13,7 @@ namespace weft {
 /// Cosines and sines of every position and frequency: [positions, head_dim/2], in accumulate_t<T>. A rank's own, not a
 /// tensor.
 struct rope_table {
-  array cos, sin;
+  local_array cos, sin;
 };
 
 namespace detail {
@@ -34,12 +34,12 @@ struct rope_operator {
             " and the tensor's heads have ", x.held().shape[3], ", turned in ", name_of(dtype_of<accumulate_t<T>>),
             "; make it for this tensor");
     if (first + positions.local > table.cos.shape[0])  // padding turns too, by whatever
-      for (array* part : {&table.cos, &table.sin}) *part = longer(ctx, *part, first + positions.local);
+      for (local_array* part : {&table.cos, &table.sin}) *part = longer(ctx, *part, first + positions.local);
     value y{x.ctx, x.whole, {}, {}};
-    if (!recalled(ctx, "rope", y.data)) {
+    if (!reuse_output(ctx, "rope", y.data)) {
       y.data = ctx.make(dtype_of<T>, x.held().shape);
       turn(ctx, x.held(), table.cos, table.sin, first, false, y.data.template as<T>(), false);
-      computed(ctx, {"rope", 3.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
+      record_output(ctx, {"rope", 3.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
     }
     if (tape_node* node = record("rope", y, vjp, x)) {
       node->set(attributes{first});
@@ -48,17 +48,17 @@ struct rope_operator {
     }
     return y;
   }
-  static array longer(context& ctx, const array& table, std::int64_t rows) {
-    return with_padding<Backend>(ctx, array(table.data, table.type, {2, {rows, table.shape[1]}}), table.shape);
+  static local_array longer(context& ctx, const local_array& table, std::int64_t rows) {
+    return with_padding<Backend>(ctx, local_array(table.data, table.type, {2, {rows, table.shape[1]}}), table.shape);
   }
   static void vjp(context& ctx, tape_node& node) {
-    through<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
+    compute_gradient<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
       turn(ctx, node.output_gradient(), node.saved(0), node.saved(1), node.template get<attributes>().first, true, dx,
            add);
     });
   }
-  static void turn(context& ctx, const array& x, const array& cos, const array& sin, std::int64_t first, bool inverse,
-                   T* y, bool add) {
+  static void turn(context& ctx, const local_array& x, const local_array& cos, const local_array& sin,
+                   std::int64_t first, bool inverse, T* y, bool add) {
     using A = accumulate_t<T>;
     Backend::rope(ctx.queue<Backend>(), x.shape[0], x.shape[1], x.shape[2], x.shape[3], x.template as<T>(),
                   cos.template as<A>(), sin.template as<A>(), first, inverse, y, add);

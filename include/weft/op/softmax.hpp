@@ -13,11 +13,11 @@ struct softmax_operator {
     context& ctx = *x.ctx;
     const shape& s = x.held().shape;
     value y{x.ctx, x.whole, {}, {}};
-    if (!recalled(ctx, "softmax", y.data)) {
+    if (!reuse_output(ctx, "softmax", y.data)) {
       y.data = ctx.make(dtype_of<T>, s);
       Backend::softmax(ctx.queue<Backend>(), s.elements(0, d), s[d], s.elements(d + 1), x.held().template as<T>(),
                        y.data.template as<T>());
-      computed(ctx, {"softmax", 12.0 * static_cast<double>(s.elements())}, {&y.data}, x);
+      record_output(ctx, {"softmax", 12.0 * static_cast<double>(s.elements())}, {&y.data}, x);
     }
     if (tape_node* node = record("softmax", y, vjp, x)) {
       node->set(d);
@@ -27,8 +27,8 @@ struct softmax_operator {
   }
   static void vjp(context& ctx, tape_node& node) {
     const int d = node.template get<int>();
-    const array &y = node.saved(0), &dy = node.output_gradient();
-    through<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
+    const local_array &y = node.saved(0), &dy = node.output_gradient();
+    compute_gradient<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
       Backend::softmax_backward(ctx.queue<Backend>(), y.shape.elements(0, d), y.shape[d], y.shape.elements(d + 1),
                                 y.template as<T>(), dy.template as<T>(), dx, add);
     });

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
-#include <weft/op/meet.hpp>
+#include <weft/op/pair_rule.hpp>
 
 namespace weft {
 namespace detail {
@@ -12,11 +12,11 @@ struct swiglu_operator {
   static value forward(const value& gate, const value& up) {
     context& ctx = *gate.ctx;
     value y{gate.ctx, gate.whole, {}, {}};
-    if (!recalled(ctx, "swiglu", y.data)) {
+    if (!reuse_output(ctx, "swiglu", y.data)) {
       y.data = ctx.make(dtype_of<T>, gate.held().shape);
       Backend::swiglu(ctx.queue<Backend>(), y.data.elements(), gate.held().template as<T>(), up.held().template as<T>(),
                       y.data.template as<T>());
-      computed(ctx, {"swiglu", 12.0 * static_cast<double>(y.data.elements())}, {&y.data}, gate, up);
+      record_output(ctx, {"swiglu", 12.0 * static_cast<double>(y.data.elements())}, {&y.data}, gate, up);
     }
     if (tape_node* node = record("swiglu", y, vjp, gate, up)) {
       node->save(gate);
@@ -25,24 +25,24 @@ struct swiglu_operator {
     return y;
   }
   static void vjp(context& ctx, tape_node& node) {
-    const array& dy = node.output_gradient();
+    const local_array& dy = node.output_gradient();
     const gradient_target dgate = scratch(ctx, node, 0), dup = scratch(ctx, node, 1);
     Backend::swiglu_backward(ctx.queue<Backend>(), dy.elements(), node.saved(0).template as<T>(),
                              node.saved(1).template as<T>(), dy.template as<T>(), dgate.to.template as<T>(), dgate.add,
                              dup.to.template as<T>(), dup.add);
-    settle<Backend, T>(ctx, node, 0, dgate);
-    settle<Backend, T>(ctx, node, 1, dup);
+    add_separate<Backend, T>(ctx, node, 0, dgate);
+    add_separate<Backend, T>(ctx, node, 1, dup);
   }
   // The kernel writes both gradients; one that is not wanted goes nowhere.
   static gradient_target scratch(context& ctx, tape_node& node, int i) {
-    if (node.input(i)) return target_apart<Backend, T>(ctx, node, i);
+    if (node.input(i)) return separate_target<Backend, T>(ctx, node, i);
     return {ctx.make(dtype_of<T>, node.output_gradient().shape), false};
   }
 };
 
 }  // namespace detail
 
-/// Shape: gate and up have the same dimensions in the same order; so has the outcome. Placement: alike on both, not
+/// Shape: gate and up have the same dimensions in the same order; so has the output. Placement: alike on both, not
 /// partial. Cost: 12 operations an element.
 template <any_tensor G, any_tensor U>
 auto swiglu(const G& gate, const U& up) {
@@ -50,7 +50,7 @@ auto swiglu(const G& gate, const U& up) {
                 "weft: swiglu(gate, up) needs the same dimensions in the same order");
   static_assert(!has_partial<layout_of<G>> && !has_partial<layout_of<U>>,
                 "weft: swiglu of a pending sum is not the sum of the swiglus: all_reduce<axis> it first");
-  using rule = detail::met<detail::meeting::sum, G, U>;
+  using rule = detail::pair_rule<detail::pairing::sum, G, U>;
   if constexpr (rule::ok) {
     detail::check_shared_extents(gate, up);
     using result = basic_tensor<typename G::element_type, dims_of<G>, typename rule::layout, typename G::backend>;

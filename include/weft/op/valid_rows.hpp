@@ -16,20 +16,20 @@ class valid_rows {
   bool padded() const { return padded_; }
   std::int64_t count() const { return valid_.elements(0, valid_.ndim - 1); }
   /// An array of the rows, or of a number a row.
-  array of(const array& x) const {
+  local_array of(const local_array& x) const {
     if (!padded_) return x;
     const bool number = x.shape.ndim == 1 && all_.ndim != 1;
     const auto cut = [&](shape s) {
       if (number) --s.ndim;
       return s;
     };
-    const array y = ctx_.make(x.type, cut(valid_), memory::buffers);
+    const local_array y = ctx_.make(x.type, cut(valid_), memory::buffers);
     copy_part<Backend>(ctx_, cut(valid_), x.reshaped(cut(all_)), y);
     return y;
   }
   /// The rows back in their places, zeros in the padding.
-  array back(const array& y) const {
-    const array x = ctx_.make(y.type, all_);
+  local_array back(const local_array& y) const {
+    const local_array x = ctx_.make(y.type, all_);
     Backend::zero(ctx_.queue<Backend>(), x);
     copy_part<Backend>(ctx_, valid_, y, x);
     return x;

@@ -18,8 +18,8 @@ struct slice_operator {
     shape in;
   };
   // The part of `whole` that the slice is, as an array with whole's strides.
-  static array part(const array& whole, const attributes& at) {
-    array out = whole;
+  static local_array part(const local_array& whole, const attributes& at) {
+    local_array out = whole;
     out.data = static_cast<std::byte*>(whole.data) +
                at.begin * at.in.elements(at.dim + 1) * static_cast<std::int64_t>(size_of(whole.type));
     return out;
@@ -30,13 +30,13 @@ struct slice_operator {
     shape s = at.in, whole = x.whole;
     s[dim] = whole[dim] = count;
     value y{x.ctx, whole, {}, {}};
-    if (!recalled(ctx, "slice", y.data)) {
+    if (!reuse_output(ctx, "slice", y.data)) {
       y.data = ctx.make(x.held().type, s);
       std::int64_t from[max_ndim], to[max_ndim];
       row_major(at.in, from);
       row_major(s, to);
       Backend::copy(ctx.queue<Backend>(), s.ndim, s.extent, part(x.held(), at), from, y.data, to);
-      computed(ctx, {"slice"}, {&y.data}, x);
+      record_output(ctx, {"slice"}, {&y.data}, x);
     }
     if (tape_node* node = record("slice", y, vjp, x)) {
       node->set(at);
@@ -47,8 +47,8 @@ struct slice_operator {
   }
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
-    const array& dy = node.output_gradient();
-    array dx = ctx.make(dy.type, at.in);
+    const local_array& dy = node.output_gradient();
+    local_array dx = ctx.make(dy.type, at.in);
     Backend::zero(ctx.queue<Backend>(), dx);
     std::int64_t from[max_ndim], to[max_ndim];
     row_major(dy.shape, from);
@@ -64,7 +64,7 @@ struct permute_operator {
     std::int8_t from[max_ndim];  // position in x of each dimension of y
     shape in;
   };
-  static void turn(context& ctx, const attributes& at, const array& x, const array& y, bool back) {
+  static void turn(context& ctx, const attributes& at, const local_array& x, const local_array& y, bool back) {
     std::int64_t in[max_ndim], of_x[max_ndim], of_y[max_ndim];
     shape out;
     for (int d = 0; d < at.in.ndim; ++d) out.push_back(at.in[at.from[d]]);
@@ -79,17 +79,17 @@ struct permute_operator {
     shape out, whole;
     for (int d = 0; d < at.in.ndim; ++d) out.push_back(at.in[at.from[d]]), whole.push_back(x.whole[at.from[d]]);
     value y{x.ctx, whole, {}, {}};
-    if (!recalled(ctx, "permute", y.data)) {
+    if (!reuse_output(ctx, "permute", y.data)) {
       y.data = ctx.make(x.held().type, out);
       turn(ctx, at, x.held(), y.data, false);
-      computed(ctx, {"permute"}, {&y.data}, x);
+      record_output(ctx, {"permute"}, {&y.data}, x);
     }
     if (tape_node* node = record("permute", y, vjp, x)) node->set(at), y.slot->keep_as(*x.slot);
     return y;
   }
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
-    array dx = ctx.make(node.output_gradient().type, at.in);
+    local_array dx = ctx.make(node.output_gradient().type, at.in);
     turn(ctx, at, node.output_gradient(), dx, true);
     contribute<Backend, T>(ctx, node, 0, dx);
   }
@@ -100,10 +100,10 @@ struct cast_operator {
   static value forward(const value& x) {
     context& ctx = *x.ctx;
     value y{x.ctx, x.whole, {}, {}};
-    if (!recalled(ctx, "cast", y.data)) {
+    if (!reuse_output(ctx, "cast", y.data)) {
       y.data = ctx.make(dtype_of<To>, x.held().shape);
       add_converted<Backend, To, From>(ctx, x.held(), y.data, false);
-      computed(ctx, {"cast"}, {&y.data}, x);
+      record_output(ctx, {"cast"}, {&y.data}, x);
     }
     record("cast", y, vjp, x);
     return y;
@@ -122,7 +122,7 @@ struct cast_operator {
   }
   template <class G>
   static void back_as(context& ctx, tape_node& node) {
-    array dx = ctx.make(dtype_of<G>, node.output_gradient().shape);
+    local_array dx = ctx.make(dtype_of<G>, node.output_gradient().shape);
     add_converted<Backend, G, To>(ctx, node.output_gradient(), dx, false);
     contribute<Backend, From, G>(ctx, node, 0, dx);
   }

@@ -19,7 +19,7 @@ struct adamw {
   friend bool operator==(const adamw&, const adamw&) = default;
 
   /// The numbers of step t (from 1) at a learning rate, for gradients to be multiplied by `grad_scale`. Throws
-  /// weft::error when one of them has no meaning.
+  /// weft::failure when one of them has no meaning.
   adamw_step at(std::int64_t t, double rate, double grad_scale = 1) const {
     using detail::is_finite;
     require(t >= 1, "AdamW's steps count from 1, not from ", t);
@@ -31,7 +31,7 @@ struct adamw {
   }
 };
 
-/// Throws weft::error when a number has no meaning.
+/// Throws weft::failure when a number has no meaning.
 inline void check(const adamw& a) {
   const auto number = [](const char* name, double x, bool good, const char* range) {
     require(good, "AdamW's ", name, " is ", x, "; it has to be ", range);  // NaN is never good
@@ -56,7 +56,7 @@ inline double clip_factor(double norm, double clip_norm) {
 /// 1e-2});`. It belongs to the weight of its first update. The moments are double for a double weight, else float; for
 /// a 16-bit weight there are master weights in float too, from which the weight is rounded at each step.
 struct adamw_state {
-  array weight, first, second, master;
+  local_array weight, first, second, master;
   int steps = 0;
 };
 
@@ -89,7 +89,7 @@ template <any_tensor W, any_tensor G>
 
 /// Updates w in place on every rank that holds it, by the gradient times `factor` (clip_factor's, the inverse of a loss
 /// scale). Placement: w's own, for the gradient too; a pending sum is refused in both, since each rank would step by
-/// its own addend, or add the whole step to its own. Throws weft::error where state is another weight's, or the
+/// its own addend, or add the whole step to its own. Throws weft::failure where state is another weight's, or the
 /// gradient another rank's or of other sizes.
 template <any_tensor W, any_tensor G>
 void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& config, double factor = 1) {
@@ -124,13 +124,13 @@ void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& conf
             " elements, ", gradient.local_elements(), " on this rank, and the weight ", w.whole.elements(), " and ",
             w.local_elements(), ": it is the gradient of another tensor");
     context& ctx = *w.ctx;
-    const array& held = w.held();
+    const local_array& held = w.held();
     if (ctx.check) [[unlikely]]
       detail::compare_update(w, gradient, state, config, factor);
     auto& queue = ctx.template queue<Backend>();
     if (!state.first) {
       state.weight = held;
-      for (array* moment : {&state.first, &state.second}) {
+      for (local_array* moment : {&state.first, &state.second}) {
         *moment = ctx.make(dtype_of<M>, held.shape, memory::optimizer);
         Backend::zero(queue, *moment);
       }

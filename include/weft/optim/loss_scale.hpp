@@ -18,7 +18,7 @@ class loss_scale {
 
   /// None: every step is taken.
   loss_scale() = default;
-  /// Throws weft::error when `initial` is not a finite number above 0, or patience below 1.
+  /// Throws weft::failure when `initial` is not a finite number above 0, or patience below 1.
   explicit loss_scale(double initial, int patience = 1000) : scale_(initial), patience_(patience), dynamic_(true) {
     require(initial > 0 && initial <= std::numeric_limits<double>::max(),
             "a loss scale is a finite number above 0, not ", initial, "; for none make a loss_scale without a number");

@@ -24,7 +24,7 @@ struct warmup_cosine {
   }
 };
 
-/// Throws weft::error when a number has no meaning.
+/// Throws weft::failure when a number has no meaning.
 inline void check(const warmup_cosine& s) {
   require(s.warmup >= 0, "the schedule's warmup is ", s.warmup, "; it is a number of steps, or 0 for none");
   require(detail::is_finite(s.floor) && s.floor >= 0, "the schedule's floor is ", s.floor,

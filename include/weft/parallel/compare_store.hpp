@@ -28,7 +28,7 @@ template <class Backend, class Store>
   std::vector<stored_parameter> kept;
   std::vector<std::uint64_t> hashes;  // of a weight, then of its gradient
   std::vector<std::byte> staged;
-  const auto hash = [&](const array& x) { return hash_of(host_view<Backend>(ctx, x, staged), x.shape, x.shape); };
+  const auto hash = [&](const local_array& x) { return hash_of(host_view<Backend>(ctx, x, staged), x.shape, x.shape); };
   store.each_stored([&](const stored_parameter& p) {
     kept.push_back(p);
     hashes.push_back(hash(p.weight));
@@ -49,7 +49,7 @@ template <class Backend, class Store>
     ctx.check->compare_all(along, {operation, "weights"}, compared, [&](std::size_t i, auto&& report) {
       const stored_parameter& p = kept[which[i] / 2];
       const bool weight = which[i] % 2 == 0;
-      const array x = host_view<Backend>(ctx, weight ? p.weight : p.gradient, staged);
+      const local_array x = host_view<Backend>(ctx, weight ? p.weight : p.gradient, staged);
       report(text(weight ? "the weight " : "the gradient of ", p.record.name), x, x.shape);
     });
   });

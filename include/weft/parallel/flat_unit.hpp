@@ -49,8 +49,8 @@ struct stored_parameter {
   int unit;
   const parameter_record& record;
   axis_id storage;
-  std::int64_t begin;                     // of what follows, within the rank's slice of the parameter
-  array weight, gradient, first, second;  // weight: the master weight; first, second: the optimizer's moments
+  std::int64_t begin;                           // of what follows, within the rank's slice of the parameter
+  local_array weight, gradient, first, second;  // weight: the master weight; first, second: the optimizer's moments
 };
 
 namespace detail {
@@ -78,7 +78,7 @@ void initialise(const flat_unit& unit, flat_range range, std::uint64_t seed, T* 
     const flat_range part = range.overlap(r);
     const parameter_record& p = *r.parameter;
     const philox numbers{seed, stream_of(p.name)};
-    std::uint64_t counter = ~std::uint64_t{0};  // whose four normals are at hand: neighbours share them
+    std::uint64_t counter = ~std::uint64_t{0};  // whose four normals are known: neighbours share them
     std::array<float, 4> four{};
     for (std::int64_t i = part.begin; i < part.end; ++i) {
       double x = p.init.constant;

@@ -92,7 +92,8 @@ requires(sizeof...(Gs) > 0) double gradient_norm(const Gs&... gradients) {
   gradient_norm_parts parts(*contexts[0]);
   (([&] {
      using Backend = typename Gs::backend;
-     const array held = detail::with_padding<Backend>(*contexts[0], gradients.held(), detail::valid_part(gradients));
+     const local_array held =
+         detail::with_padding<Backend>(*contexts[0], gradients.held(), detail::valid_part(gradients));
      parts.add(Backend::sum_of_squares(contexts[0]->template queue<Backend>(), held.elements(),
                                        held.template as<typename Gs::element_type>()),
                detail::cut_axes<layout_of<Gs>>(), nullptr);

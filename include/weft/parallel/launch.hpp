@@ -140,8 +140,8 @@ template <class... Entries>
 }  // namespace detail
 
 /// Runs f(context&) on every rank of S's mesh with the given degrees, and returns when all are done. A rank that throws
-/// ends all of them, and its error is thrown here. Throws weft::error when degrees and mesh don't fit. What f makes on
-/// a rank ends with it: tensors must not be kept for afterwards, only numbers (item, on_host).
+/// ends all of them, and its error is thrown here. Throws weft::failure when degrees and mesh don't fit. What f makes
+/// on a rank ends with it: tensors must not be kept for afterwards, only numbers (item, on_host).
 template <class S, class F>
 void launch(const degrees& wanted, F&& f, launch_options options = {}) {
   static_assert(communicator_policy<typename S::communicator>,

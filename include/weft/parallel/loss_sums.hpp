@@ -19,7 +19,7 @@ loss_sums finished(context& ctx, loss_sums s) {
   const auto sum_over = [&](axis_id axis) {
     if (axis_group* g = ctx.group(axis)) g->comm.all_reduce(two, two, 2, dtype::f64, reduction::sum, {"loss"}).wait();
   };
-  [&]<class... As>(list<As...>) {
+  [&]<class... As>(tag_list<As...>) {
     ((state_on<layout_of<L>, As>.kind == holds::partial ? sum_over(id_of<As>) : void()), ...);
   }(axes_of<layout_of<L>>{});
   sum_over(id_of<pp>);

@@ -50,7 +50,7 @@ class parameter_store final : public unit_hooks, weight_source {
   /// Starts a step: gradients are empty. micro_batches: how many backward passes will add to them.
   void begin_step(int micro_batches) {
     for (int u = 0; u < static_cast<int>(units_.size()); ++u)
-      while (at(u).users > 0) leave(u);  // what an error has left
+      while (at(u).users > 0) release(u);  // what an error has left
     gradients_.begin_step(micro_batches);
   }
   /// Says that a micro-batch's backward has run. Throws when begin_step() was told of fewer.
@@ -119,8 +119,8 @@ class parameter_store final : public unit_hooks, weight_source {
     for (std::size_t i = 0; i < units_.size(); ++i) {
       unit_state& u = units_[i];
       const flat_range mine = u.optimizer_range;
-      array all_gradients(gradient_at(i, mine.begin), dtype_of<gradient>, {1, {mine.size()}});
-      array all_weights = u.master_weights;
+      local_array all_gradients(gradient_at(i, mine.begin), dtype_of<gradient>, {1, {mine.size()}});
+      local_array all_weights = u.master_weights;
       if (config_.shards_optimizer) {
         all_gradients = whole_of(all_gradients, u.flat.size, collective_label{"gradients", {}, u.name});
         all_weights = whole_of(u.master_weights, u.flat.size, collective_label{"master weights", {}, u.name});
@@ -134,7 +134,7 @@ class parameter_store final : public unit_hooks, weight_source {
 
   /// Sets the weights: f(record) returns all of a parameter's numbers (a vector or span of them, row-major by
   /// record.global), of which each rank takes what it holds, for the optimizer and for operators at once. Moments stay
-  /// as they are. On the host's backend; nothing moves between ranks. Throws weft::error between begin_step() and
+  /// as they are. On the host's backend; nothing moves between ranks. Throws weft::failure between begin_step() and
   /// finish_gradients(), and where f returns another count of numbers than the parameter has elements.
   template <class F>
   void load_parameters(F&& f) {
@@ -168,10 +168,12 @@ class parameter_store final : public unit_hooks, weight_source {
         if (part.size() == 0) continue;
         const std::int64_t o = part.begin - u.optimizer_range.begin;
         const shape size{1, {part.size()}};
-        const auto state = [&](const array& a) { return array(a.template as<master>() + o, dtype_of<master>, size); };
+        const auto state = [&](const local_array& a) {
+          return local_array(a.template as<master>() + o, dtype_of<master>, size);
+        };
         f(stored_parameter{static_cast<int>(i), *r.parameter, config_.shards_optimizer ? config_.axis : nullptr,
                            part.begin - r.begin, state(u.master_weights),
-                           array(gradient_at(i, part.begin), dtype_of<gradient>, size), state(u.first),
+                           local_array(gradient_at(i, part.begin), dtype_of<gradient>, size), state(u.first),
                            state(u.second)});
       }
     }
@@ -179,23 +181,23 @@ class parameter_store final : public unit_hooks, weight_source {
 
   void before_forward(int unit, bool recorded) override {
     if (recorded) gradients_.recorded(unit);
-    bring(unit);
-    ahead(unit + 1);
+    acquire(unit);
+    prefetch(unit + 1);
   }
-  void after_forward(int unit) override { leave(unit); }
+  void after_forward(int unit) override { release(unit); }
   void before_backward(int unit, backward_part part) override {
     if (part != backward_part::weights) {
-      bring(unit);
-      ahead(unit - 1);
+      acquire(unit);
+      prefetch(unit - 1);
     }
     if (part != backward_part::inputs) gradients_.begin_backward(unit);
   }
   void after_backward(int unit, backward_part part) override {
-    if (part != backward_part::weights || std::exchange(at(unit).gathered_again, false)) leave(unit);
+    if (part != backward_part::weights || std::exchange(at(unit).gathered_again, false)) release(unit);
     if (part != backward_part::inputs) gradients_.end_backward(unit);
   }
   void abandon_backward(int unit, backward_part part) override {
-    if (part != backward_part::weights || std::exchange(at(unit).gathered_again, false)) leave(unit);
+    if (part != backward_part::weights || std::exchange(at(unit).gathered_again, false)) release(unit);
     gradients_.abandon(unit);
   }
 
@@ -207,7 +209,7 @@ class parameter_store final : public unit_hooks, weight_source {
     std::string_view name;
     flat_unit flat;
     flat_range weight_range, optimizer_range;
-    array weights, master_weights, first, second;
+    local_array weights, master_weights, first, second;
     request gathering;
     int users = 0;                // forwards and backwards that it is in
     bool gathered_again = false;  // for entries that read weights when these get their gradients
@@ -224,9 +226,9 @@ class parameter_store final : public unit_hooks, weight_source {
     if (!ctx.group(c.axis)) c.shards_parameters = c.shards_gradients = c.shards_optimizer = false;
     return c;
   }
-  array make(std::int64_t n, dtype type, memory category) { return ctx_.make(type, {1, {n}}, category); }
+  local_array make(std::int64_t n, dtype type, memory category) { return ctx_.make(type, {1, {n}}, category); }
   template <class From, class To>
-  void convert(const array& from, const array& to, bool add = false) {
+  void convert(const local_array& from, const local_array& to, bool add = false) {
     detail::add_converted<Backend, To, From>(ctx_, from, to, add);
   }
   // Where weights and master weights are the same numbers, they are the same memory.
@@ -267,29 +269,30 @@ class parameter_store final : public unit_hooks, weight_source {
 
   // Weights can be read exactly while their unit is in use: what is gathered next may lie there, or a step's new ones
   // may still be on their way.
-  void bring(int unit) {
+  void acquire(int unit) {
     unit_state& u = at(unit);
     if (u.users++ > 0) return;
     u.gathering.wait();
-    const array& whole = config_.shards_parameters ? gathered_.acquire(unit, u.name, *group_, u.weights) : u.weights;
+    const local_array& whole =
+        config_.shards_parameters ? gathered_.acquire(unit, u.name, *group_, u.weights) : u.weights;
     for (const flat_region& r : u.flat.regions) r.live->at.data = whole.template as<compute>() + r.begin;
   }
-  void leave(int unit) {
+  void release(int unit) {
     unit_state& u = at(unit);
     if (--u.users > 0) return;
     if (config_.shards_parameters) gathered_.release(unit);
     for (const flat_region& r : u.flat.regions) r.live->at.data = nullptr;
   }
   void gather_again(int unit) override {
-    if (!std::exchange(at(unit).gathered_again, true)) bring(unit);
+    if (!std::exchange(at(unit).gathered_again, true)) acquire(unit);
   }
-  void ahead(int unit) {
+  void prefetch(int unit) {
     if (config_.shards_parameters && config_.prefetch > 0 && unit >= 0 && unit < static_cast<int>(units_.size()))
       gathered_.prefetch(unit, at(unit).name, *group_, at(unit).weights);
   }
 
-  array whole_of(const array& share, std::int64_t size, const collective_label& label) {
-    array out = make(size, share.type, memory::buffers);
+  local_array whole_of(const local_array& share, std::int64_t size, const collective_label& label) {
+    local_array out = make(size, share.type, memory::buffers);
     group_->comm.all_gather(share.data, out.data, share.bytes(), label).wait();
     return out;
   }

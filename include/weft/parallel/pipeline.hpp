@@ -1,6 +1,6 @@
 // The pipeline: runs a step's micro-batches through this rank's stage in the order that the schedule policy says,
-// handing activations on to the next stage and gradients back to the one before. With one stage it is the loop over
-// micro-batches. Invariant: each micro-batch in flight has a tape of its own; what is handed over lives until its
+// sending activations on to the next stage and gradients back to the one before. With one stage it is the loop over
+// micro-batches. Invariant: each micro-batch in flight has a tape of its own; what is sent over lives until its
 // neighbour has it.
 #pragma once
 
@@ -35,7 +35,7 @@ struct only_stage {
     return {};
   }
   template <class Ids, class Entered>
-  const Ids& through(const pass&, const Ids& tokens, Entered&&) {
+  const Ids& run_layers(const pass&, const Ids& tokens, Entered&&) {
     return tokens;
   }
   template <class Ids>
@@ -73,7 +73,7 @@ class pipeline {
     template <class X>
     void operator()(X&) const {}
   };
-  using stream = std::remove_cvref_t<decltype(std::declval<model_type&>().through(
+  using stream = std::remove_cvref_t<decltype(std::declval<model_type&>().run_layers(
       std::declval<const pass_type&>(), std::declval<const ids&>(), ignore()))>;
   using loss_type = decltype(cross_entropy(
       std::declval<model_type&>().head(std::declval<const pass_type&>(), std::declval<const stream&>()),
@@ -114,7 +114,7 @@ class pipeline {
           f.recorded.backward(ctx_);
         else
           f.recorded.backward_inputs(ctx_);
-        hand_back(f);
+        send_gradient_back(f);
       }
       if (a.what == backward_inputs) return;
       f.micro_batch = -1;
@@ -210,7 +210,7 @@ class pipeline {
   template <class Batch, class Entered, class Ended, class Sent>
   void pass_forward(const Batch& batch, Entered&& entered, Ended&& ended, Sent&& sent) {
     const auto pass = model_.begin_pass(batch.tokens);
-    const stream x = model_.through(pass, batch.tokens, entered);
+    const stream x = model_.run_layers(pass, batch.tokens, entered);
     if (stage_.last()) return ended(cross_entropy(model_.head(pass, x), batch.targets));
     if constexpr (has_stages) sent(send<movement::shift>(x), x);
   }
@@ -246,7 +246,7 @@ class pipeline {
       f.out = {};
     }
   }
-  void hand_back(flight& f) {
+  void send_gradient_back(flight& f) {
     if (stage_.first()) return;
     if constexpr (has_stages) {
       using gradient = typename stream::gradient_type;

@@ -109,7 +109,7 @@ class unit_gradients {
             " were already sent to be summed, and here come more: tell begin_step() how many micro-batches (forwards "
             "with their backwards) the step has");
     if (u.depth++ > 0) return;  // the unit within itself
-    array whole = u.sums;
+    local_array whole = u.sums;
     if (config_.shards_gradients) {
       if (whole_[turn_ % 2].unit >= 0) ++turn_;  // around this unit
       whole_gradient& g = whole_[turn_++ % 2];
@@ -119,7 +119,7 @@ class unit_gradients {
       whole = g.elements;
     }
     for (const flat_region& r : u.flat->regions)
-      r.slot->gradient = array(whole.template as<gradient>() + r.begin, dtype_of<gradient>, r.parameter->local);
+      r.slot->gradient = local_array(whole.template as<gradient>() + r.begin, dtype_of<gradient>, r.parameter->local);
   }
   void end_backward(int number) {
     unit_sums& u = of(number);
@@ -149,8 +149,8 @@ class unit_gradients {
     const flat_unit* flat;
     std::string_view name;
     flat_range stored, updated;
-    array sums;
-    array staging;  // in the type that they travel in, if that is another
+    local_array sums;
+    local_array staging;  // in the type that they travel in, if that is another
     request reduction;
     int uses = 0;          // recorded forwards whose backward is to come
     int depth = 0;         // backwards that it is in, one inside the other
@@ -161,7 +161,7 @@ class unit_gradients {
   };
   // A unit's whole gradient on its way to being reduced; two take turns.
   struct whole_gradient {
-    array elements, sent, received;
+    local_array elements, sent, received;
     int unit = -1;            // in its backward just now
     unit_sums* to = nullptr;  // whose reduce-scatter is under way
     request reduction;
@@ -170,9 +170,9 @@ class unit_gradients {
 
   auto& queue() { return ctx_.queue<Backend>(); }
   unit_sums& of(int number) { return units_[static_cast<std::size_t>(number)]; }
-  array make(std::int64_t n, dtype type, memory category) { return ctx_.make(type, {1, {n}}, category); }
+  local_array make(std::int64_t n, dtype type, memory category) { return ctx_.make(type, {1, {n}}, category); }
   template <class From, class To>
-  void convert(const array& from, const array& to, bool add = false) {
+  void convert(const local_array& from, const local_array& to, bool add = false) {
     detail::add_converted<Backend, To, From>(ctx_, from, to, add);
   }
   static void point_away(unit_sums& u) {
@@ -180,11 +180,11 @@ class unit_gradients {
   }
 
   // Zeros where no gradient came, in padding, and between the parameters.
-  void fill_gaps(unit_sums& u, const array& whole) {
+  void fill_gaps(unit_sums& u, const local_array& whole) {
     auto* g = whole.template as<gradient>();
     std::int64_t end = 0;
     const auto clear = [&](std::int64_t from, std::int64_t to) {
-      if (to > from) Backend::zero(queue(), array(g + from, dtype_of<gradient>, {1, {to - from}}));
+      if (to > from) Backend::zero(queue(), local_array(g + from, dtype_of<gradient>, {1, {to - from}}));
     };
     for (const flat_region& r : u.flat->regions) {
       clear(end, r.begin);
@@ -199,8 +199,8 @@ class unit_gradients {
   void clear_padding(const parameter_record& p, gradient* g) {
     const shape valid = p.at.valid_part();
     if (valid == p.local) return;
-    const array all(g, dtype_of<gradient>, p.local);
-    const array cleared = detail::with_padding<Backend>(ctx_, all, valid);
+    const local_array all(g, dtype_of<gradient>, p.local);
+    const local_array cleared = detail::with_padding<Backend>(ctx_, all, valid);
     Backend::copy_bytes(queue(), cleared.data, g, all.bytes());
   }
 
@@ -210,7 +210,7 @@ class unit_gradients {
     for (whole_gradient& earlier : whole_)  // the unit's last one, which this one adds to
       if (earlier.to == &u) complete(earlier);
     const std::int64_t share = u.stored.size();
-    const array travels = in_reduce_type(array(g.elements.data, dtype_of<gradient>, {1, {u.flat->size}}));
+    const local_array travels = in_reduce_type(local_array(g.elements.data, dtype_of<gradient>, {1, {u.flat->size}}));
     const bool direct = std::is_same_v<gradient, reduce_type> && !u.has_sum;
     g.sent = travels;
     g.received = direct ? u.sums : make(share, dtype_of<reduce_type>, memory::buffers);
@@ -239,9 +239,9 @@ class unit_gradients {
                                                     reduction::sum, label)
                       : group_->comm.all_reduce(g, g, u.flat->size, dtype_of<reduce_type>, reduction::sum, label);
   }
-  array in_reduce_type(const array& g) {
+  local_array in_reduce_type(const local_array& g) {
     if constexpr (std::is_same_v<gradient, reduce_type>) return g;
-    array out = make(g.elements(), dtype_of<reduce_type>, memory::buffers);
+    local_array out = make(g.elements(), dtype_of<reduce_type>, memory::buffers);
     convert<gradient, reduce_type>(g, out);
     return out;
   }
@@ -259,13 +259,13 @@ class unit_gradients {
       std::int64_t n = 0;
       each_pending(along.axis, [&](gradient*, std::int64_t count) { n += count; });
       if (n == 0) continue;
-      array joined = make(n, dtype_of<gradient>, memory::buffers);
+      local_array joined = make(n, dtype_of<gradient>, memory::buffers);
       auto* at = joined.template as<gradient>();
       each_pending(along.axis, [&](gradient* g, std::int64_t count) {
         Backend::copy_bytes(queue(), g, at, count * static_cast<std::int64_t>(sizeof(gradient)));
         at += count;
       });
-      const array travels = in_reduce_type(joined);
+      const local_array travels = in_reduce_type(joined);
       group->comm
           .all_reduce(travels.data, travels.data, n, dtype_of<reduce_type>, reduction::sum,
                       {"pending gradients of all units"})

@@ -17,7 +17,7 @@ class weight_buffers {
 
   /// The buffer in which `unit`, of this name, is whole, gathered from every rank's share, and held until
   /// release(unit).
-  const array& acquire(int unit, std::string_view name, axis_group& group, const array& share) {
+  const local_array& acquire(int unit, std::string_view name, axis_group& group, const local_array& share) {
     buffer& b = start(unit, name, group, share, true);
     b.gathering.wait();
     ++b.users;
@@ -25,7 +25,7 @@ class weight_buffers {
     return b.whole;
   }
   /// Starts to gather `unit` if a buffer is free for it.
-  void prefetch(int unit, std::string_view name, axis_group& group, const array& share) {
+  void prefetch(int unit, std::string_view name, axis_group& group, const local_array& share) {
     start(unit, name, group, share, false);
   }
   void release(int unit) {
@@ -42,13 +42,13 @@ class weight_buffers {
 
  private:
   struct buffer {
-    array whole;
+    local_array whole;
     int unit, users;
     std::uint64_t last_use;
     request gathering;
   };
 
-  buffer& start(int unit, std::string_view name, axis_group& group, const array& share, bool needed) {
+  buffer& start(int unit, std::string_view name, axis_group& group, const local_array& share, bool needed) {
     buffer* oldest = nullptr;
     for (buffer& b : buffers_) {
       if (b.unit == unit) return b;

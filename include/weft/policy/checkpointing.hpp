@@ -10,20 +10,20 @@
 
 namespace weft {
 
-/// What it takes to run an operator again, and what it takes to keep its outcome instead. Sizes are this rank's.
+/// What it takes to run an operator again, and what it takes to keep its output instead. Sizes are this rank's.
 /// Operations are those of the formula, a function like exp or a random word counting as 8; every operator's header
 /// says its own.
 struct op_cost {
   std::string_view name;        // of the operator: "contract", "attention", "all-reduce", ...
   double flops = 0;             // floating-point operations
   double received = 0;          // bytes that other ranks send to this one
-  std::int64_t kept_bytes = 0;  // of its outcome
+  std::int64_t kept_bytes = 0;  // of its output
 };
 
 /// recomputes: a layer keeps its input and what `keeps` says, and its forward runs again at its backward, without the
-/// operators whose outcome was kept or isn't looked at any more. Else a layer keeps what its operators save.
+/// operators whose output was kept or isn't looked at any more. Else a layer keeps what its operators save.
 /// keeps(cost): asked of each operator in such a layer's forward; has to say the same on every rank of a group. Of the
-/// outcomes it wants, those that nobody would look at again aren't kept.
+/// outputs it wants, those that nobody would look at again aren't kept.
 template <class P>
 concept checkpointing_policy = requires(const op_cost& cost) {
   {bool(P::recomputes)};
@@ -44,7 +44,7 @@ struct checkpoint_full {
   static constexpr bool keeps(const op_cost&) { return false; }
 };
 
-/// The least that running an operator again has to cost for its outcome to be kept: operations for each byte kept, or
+/// The least that running an operator again has to cost for its output to be kept: operations for each byte kept, or
 /// bytes received from other ranks for each 100 bytes kept. By default contractions of width 64 and above and attention
 /// are kept (a contraction over k costs k/2 operations a byte in fp32), sums over ranks too; norms, rotary positions,
 /// activations, dropout and all-gathers (below 100) run again.

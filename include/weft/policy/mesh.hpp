@@ -41,7 +41,7 @@ struct degrees {
     return axis == id_of<weft::ep> ? &in.ep : nullptr;
   }
 
-  /// These degrees with that of axis A. Throws weft::error at the fifth axis of one's own.
+  /// These degrees with that of axis A. Throws weft::failure at the fifth axis of one's own.
   template <mesh_axis A>
   constexpr degrees with(int degree) const {
     degrees out = *this;
@@ -95,7 +95,7 @@ struct mesh_entry<axis<A, N>> {
 
 template <class... Entries>
 struct mesh {
-  using axes = list<typename detail::mesh_entry<Entries>::tag...>;
+  using axes = tag_list<typename detail::mesh_entry<Entries>::tag...>;
   static_assert(
       ((detail::count_of<typename detail::mesh_entry<Entries>::tag, typename detail::mesh_entry<Entries>::tag...> ==
         1) &&

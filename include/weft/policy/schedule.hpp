@@ -144,7 +144,7 @@ constexpr bool is_sound() {
   return !follow<P>(Stages, MicroBatches, list, length, next, done);
 }
 
-/// Throws weft::error, with what is wrong in a sentence.
+/// Throws weft::failure, with what is wrong in a sentence.
 [[noreturn, gnu::cold]] inline void fail_of_schedule(std::string_view name, const schedule_fault& f, int stages,
                                                      int micro_batches) {
   constexpr const char *does[] = {"", " leaves out ", " emits ", " waits for ever before "},

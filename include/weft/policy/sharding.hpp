@@ -22,17 +22,17 @@ concept sharding_policy = requires {
 }
 &&mesh_axis<typename P::axis>;
 
-/// The axes along which a policy shares out the batch: `P::batch_axes`, or P::axis alone. Outermost first.
+/// The axes along which a policy splits the batch: `P::batch_axes`, or P::axis alone. Outermost first.
 template <class P>
 struct batch_axes {
-  using type = list<typename P::axis>;
+  using type = tag_list<typename P::axis>;
 };
 template <class P>
 requires requires { typename P::batch_axes; }
 struct batch_axes<P> {
   using type = typename P::batch_axes;
   static_assert(contains<type, typename P::axis>,
-                "weft: a sharding policy stores along one of the axes that share out its batch");
+                "weft: a sharding policy stores along one of the axes that split its batch");
 };
 template <class P>
 using batch_axes_of = typename batch_axes<P>::type;
@@ -78,14 +78,14 @@ struct fsdp : axis_tag {
   static constexpr std::string_view name = "fsdp";
 };
 
-/// HSDP: zero3 along `fsdp` (ranks that are near each other), replicated along `dp`. The batch is shared out over both,
+/// HSDP: zero3 along `fsdp` (ranks that are near each other), replicated along `dp`. The batch is split over both,
 /// so a gradient is reduce-scattered along fsdp, and its shares are all-reduced along dp once a step.
 struct hybrid {
   static constexpr std::string_view name = "hybrid";
   static constexpr bool shards_parameters = true, shards_gradients = true, shards_optimizer = true;
   static constexpr int prefetch = 1;
   using axis = fsdp;
-  using batch_axes = list<dp, fsdp>;
+  using batch_axes = tag_list<dp, fsdp>;
 };
 
 }  // namespace weft

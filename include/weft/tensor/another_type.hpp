@@ -46,21 +46,21 @@ constexpr unlike unlike_placements(on_axis from, on_axis to) {
 
 // Of the axes on which two layouts differ, a pending one, or else the first.
 template <class From, class To, class... As>
-auto unlike_layouts(list<As...>) {
+auto unlike_layouts(tag_list<As...>) {
   constexpr auto picked = []<class A>(A*, bool pending) {
     constexpr on_axis from = state_on<From, A>, to = state_on<To, A>;
     return from != to && (from.kind == holds::partial) == pending;
   };
-  using order =
-      typename join_lists<std::conditional_t<picked(static_cast<As*>(nullptr), true), list<As>, list<>>...,
-                          std::conditional_t<picked(static_cast<As*>(nullptr), false), list<As>, list<>>...>::type;
-  return []<class... Bs>(list<Bs...>) {
+  using order = typename join_lists<
+      std::conditional_t<picked(static_cast<As*>(nullptr), true), tag_list<As>, tag_list<>>...,
+      std::conditional_t<picked(static_cast<As*>(nullptr), false), tag_list<As>, tag_list<>>...>::type;
+  return []<class... Bs>(tag_list<Bs...>) {
     if constexpr (sizeof...(Bs) == 0)
-      return difference<unlike::order_of_axes, list<As...>>{};
+      return difference<unlike::order_of_axes, tag_list<As...>>{};
     else
-      return []<class A, class... Rest>(list<A, Rest...>) {
+      return []<class A, class... Rest>(tag_list<A, Rest...>) {
         return difference<unlike_placements(state_on<From, A>, state_on<To, A>), A>{};
-      }(list<Bs...>{});
+      }(tag_list<Bs...>{});
   }(order{});
 }
 

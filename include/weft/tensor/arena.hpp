@@ -115,7 +115,7 @@ class arena {
   }
 
   /// A block of at least `bytes`, aligned to 64 bytes, its content undefined.
-  /// Throws weft::error when the system has no more memory.
+  /// Throws weft::failure when the system has no more memory.
   [[gnu::noinline]] handle allocate(std::size_t bytes, memory category) {
     const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), alignment);
     block* found = take(size);

@@ -21,7 +21,7 @@ void give_own_memory(value& v);
 template <element T>
 class local_share {
  public:
-  explicit local_share(array held) : held_(std::move(held)) {}
+  explicit local_share(local_array held) : held_(std::move(held)) {}
   T* data() const { return held_.template as<T>(); }
   std::int64_t size() const { return held_.elements(); }
   T* begin() const { return data(); }
@@ -29,7 +29,7 @@ class local_share {
   T& operator[](std::int64_t i) const { return data()[i]; }
 
  private:
-  array held_;
+  local_array held_;
 };
 
 /// Source of a tensor: op/create.hpp, or an operator. Copies share memory and slot. Layout: place<...>; axes that are
@@ -80,7 +80,7 @@ class basic_tensor : public value {
 
   /// Asks for a gradient: the tensor becomes a leaf of the tape. Returns itself. records: for what is said of the
   /// gradient; null: the heap.
-  basic_tensor& requires_grad(pool* records = nullptr) {
+  basic_tensor& requires_grad(record_pool* records = nullptr) {
     if (!slot) {
       if (shares_memory) detail::give_own_memory<Backend>(*this);
       slot = weft::slot::make(records);

@@ -7,8 +7,8 @@
 
 #include <weft/core/lifetime.hpp>
 #include <weft/core/tags.hpp>
-#include <weft/tensor/array.hpp>
-#include <weft/tensor/pool.hpp>
+#include <weft/tensor/local_array.hpp>
+#include <weft/tensor/record_pool.hpp>
 
 namespace weft {
 
@@ -57,7 +57,7 @@ class weight_source {
 /// address.
 struct weight_place {
   int references = 0;
-  array at;  // without memory: not gathered
+  local_array at;  // without memory: not gathered
   weight_source* source = nullptr;
   int unit = -1;
   std::uint32_t version = 0;  // how often the value was replaced: gathering it doesn't
@@ -86,21 +86,21 @@ struct slot {
   dtype type = dtype::f32;  // of the gradient: the value's, or that of main gradients (see keep_gradient_in)
   /// Main gradients: to (+)= from, a gradient in the value's type or already in theirs. Null: the gradient has the
   /// value's type.
-  void (*add_main)(context& ctx, const array& from, const array& to, bool add) = nullptr;
+  void (*add_main)(context& ctx, const local_array& from, const local_array& to, bool add) = nullptr;
   memory category = memory::activations;
-  array gradient;             // empty until the first contribution, unless its memory is given beforehand
+  local_array gradient;       // empty until the first contribution, unless its memory is given beforehand
   bool has_gradient = false;  // whether `gradient` holds a contribution (else the next one overwrites)
   bool pinned = false;        // the gradient's memory is given and never replaced
   bool of_weights = false;    // a parameter's, promoted or not
   std::uint64_t epoch = 0;    // of the tape on which an entry fills the value (tape::epoch); 0: a leaf
   ref<weight_place> live;     // parameters: where the value is just now
 
-  /// This value as `replicate` on an axis: made once a tape, however many operators use it. A list by `next`, of one
+  /// This value as `replicate` on an axis: made once per tape, however many operators use it. A list by `next`, of one
   /// tape.
   ref<slot> promotions, next;
   axis_id promoted_over = nullptr;
 
-  static ref<slot> make(pool* home) {
+  static ref<slot> make(record_pool* home) {
     if (!home) return ref<slot>(new slot);
     ref<slot> made(new (home->allocate(sizeof(slot))) slot);
     made->home = home->pieces();
@@ -157,13 +157,13 @@ class context_ref {
 struct value {
   context_ref ctx;
   shape whole;  // global extents; those of `data` are this rank's, of which the last may be padding (see placed_slice)
-  array data;
+  local_array data;
   ref<weft::slot> slot;        // null: no gradient wanted
   bool shares_memory = false;  // with the tensor it was converted from, since its axis has one rank
 
   /// What this rank holds. Throws for a tensor that was never made or has outlived its launch, for one of another rank,
   /// and for a parameter that is read outside of its unit.
-  const array& held() const {
+  const local_array& held() const {
     ctx.get();
     if (!slot || !slot->live) return data;
     if (!slot->live->at.data) detail::fail_not_gathered(*slot->live);

@@ -57,7 +57,7 @@ X filled(context& ctx, const extents& at, F&& f) {
   }(dims_of<X>{});
 }
 
-/// Input number `which` at x + step * v (v alone if `only_direction`). A pending input is shared out: every rank but
+/// Input number `which` at x + step * v (v alone if `only_direction`). A pending input is split: every rank but
 /// the first holds noise, and the first what is missing.
 template <class X>
 X input(context& ctx, const extents& at, int which, double step, bool positive, bool only_direction = false) {
@@ -135,7 +135,7 @@ std::pair<double, double> along(context& ctx, const X& x, const X& v) {
     require_equal_along(ctx, id_of<tp>, without_padding(g), "gradient");
   std::pair<double, double> total{};
   if ((whole_on_dp && ctx.index<dp>() > 0) || (whole_on_tp && ctx.index<tp>() > 0)) return total;  // counted once
-  const array slopes = without_padding(g), directions = without_padding(v);
+  const local_array slopes = without_padding(g), directions = without_padding(v);
   for (std::int64_t i = 0; i < g.local_elements(); ++i) {
     const double term =
         double(slopes.as<typename X::element_type>()[i]) * double(directions.as<typename X::element_type>()[i]);

@@ -94,17 +94,17 @@ inline std::vector<std::string> disagreements(const problem& p) {
       near(all.value, one.value, 1e-3 * tolerance, "all ranks' value and one rank's");
       near(all.slope, one.slope, 1e-3 * tolerance, "all ranks' gradient and one rank's");
       if (!(one.magnitude > 0)) out.push_back(where + "the gradient is zero, so nothing was tested");
-    } catch (const error& e) {
+    } catch (const failure& e) {
       out.push_back(where + e.what());
     }
   }
   return out;
 }
 
-/// Throws weft::error with what doesn't agree, a line each, unless f(x...) is the same function on every mesh, and its
-/// gradients are right. Xs: the types of x, of doubles, in the placements to be tried, over the axes dp and tp. f is
-/// called on every rank, many times, with inputs of 0.25 to 1.25 in size, and has no kink within 0.004 of them, where
-/// differences are not the slope: choose its numbers so. Cost: milliseconds to seconds, on up to 8 threads.
+/// Throws weft::failure with what doesn't agree, a line each, unless f(x...) is the same function on every mesh, and
+/// its gradients are right. Xs: the types of x, of doubles, in the placements to be tried, over the axes dp and tp. f
+/// is called on every rank, many times, with inputs of 0.25 to 1.25 in size, and has no kink within 0.004 of them,
+/// where differences are not the slope: choose its numbers so. Cost: milliseconds to seconds, on up to 8 threads.
 ///
 ///   testing::check_gradients<tensor<double, dims<batch, hidden>, shard<batch, dp>>>(
 ///       "huber", [](const auto& x) { return elementwise(huber{0.5}, x); });

@@ -25,10 +25,10 @@ inline double world_sum(context& ctx, double x) {
   return out;
 }
 /// Throws unless all ranks along the axis hold the same bytes' values in `data`.
-inline void require_equal_along(context& ctx, axis_id axis, const array& data, const char* what) {
+inline void require_equal_along(context& ctx, axis_id axis, const local_array& data, const char* what) {
   axis_group* group = ctx.group(axis);
   if (!group) return;
-  array low = ctx.make(data.type, data.shape), high = ctx.make(data.type, data.shape);
+  local_array low = ctx.make(data.type, data.shape), high = ctx.make(data.type, data.shape);
   group->comm.all_reduce(data.data, low.data, data.elements(), data.type, reduction::min).wait();
   group->comm.all_reduce(data.data, high.data, data.elements(), data.type, reduction::max).wait();
   visit_dtype(data.type, [&]<class T>() {
@@ -40,14 +40,14 @@ inline void require_equal_along(context& ctx, axis_id axis, const array& data, c
 
 /// x's share with zeros in the padding.
 template <any_tensor X>
-array without_padding(const X& x) {
+local_array without_padding(const X& x) {
   return weft::detail::with_padding<typename X::backend>(*x.ctx, x.held(), weft::detail::valid_part(x));
 }
 /// NaN in x's padding, which nothing may read.
 template <any_tensor X>
 void poison_padding(const X& x) {
   if constexpr (floating<typename X::element_type>) {
-    const array poisoned = weft::detail::with_padding<typename X::backend>(
+    const local_array poisoned = weft::detail::with_padding<typename X::backend>(
         *x.ctx, x.held(), weft::detail::valid_part(x), __builtin_nan(""));
     X::backend::copy_bytes(x.ctx->template queue<typename X::backend>(), poisoned.data, x.held().data,
                            x.held().bytes());

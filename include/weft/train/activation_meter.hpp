@@ -21,8 +21,8 @@ class activation_meter final : public unit_observer {
     const std::string& name = registry_.units()[static_cast<std::size_t>(unit)].name;
     parts_.add(ctx_, name, measured::activation, cut, nullptr, statistics_of<Backend>(ctx_, y.held(), at, 0));
   }
-  void backward_begins(int, const array*) override {}
-  void backward_ends(int, const array*) override {}
+  void backward_begins(int, const local_array*) override {}
+  void backward_ends(int, const local_array*) override {}
 
  private:
   context& ctx_;

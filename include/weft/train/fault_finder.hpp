@@ -27,11 +27,11 @@ class fault_finder final : public unit_observer {
   void forward_ends(int unit, const value& y, const std::vector<axis_id>&, const placed_slice&) override {
     if (--depth_ == 0 && !finite(y.held())) saw(unit, output, "in what it passes on");
   }
-  void backward_begins(int unit, const array* gradient) override {
+  void backward_begins(int unit, const local_array* gradient) override {
     if (depth_++ == 0) pass_ = at(unit).backwards += gradient != nullptr;
     if (gradient && !finite(*gradient)) saw(unit, output_gradient, "in the gradient that it is given");
   }
-  void backward_ends(int unit, const array* gradient) override {
+  void backward_ends(int unit, const local_array* gradient) override {
     --depth_;
     const auto& all = parameters(unit);
     for (auto p = all.rbegin(); p != all.rend(); ++p)  // those that are used last get their gradients first
@@ -73,7 +73,7 @@ class fault_finder final : public unit_observer {
   };
 
   passes& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
-  bool finite(const array& x) const { return statistics_of<Backend>(ctx_, x).not_finite == 0; }
+  bool finite(const local_array& x) const { return statistics_of<Backend>(ctx_, x).not_finite == 0; }
   const std::deque<parameter_record>& parameters(int unit) const {
     return registry_.units()[static_cast<std::size_t>(unit)].parameters;
   }

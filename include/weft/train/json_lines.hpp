@@ -10,7 +10,7 @@ class json_lines {
   /// Throws when `folder`/`name` can't be written.
   json_lines(const std::string& folder, const char* name) : path_(folder + '/' + name), file_(open_file(path_, "wb")) {}
 
-  /// Throws weft::error that names the file when the disk doesn't take the line.
+  /// Throws weft::failure that names the file when the disk doesn't take the line.
   void write(const std::string& json) { write_all(file_, path_, json + '\n'); }
 
  private:

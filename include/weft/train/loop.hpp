@@ -40,7 +40,7 @@ inline std::int64_t highest_peak(context& ctx) {
 
 }  // namespace detail
 
-/// Runs `plan.steps` steps. All ranks call it. Throws weft::error naming the step when a loss or norm is not finite,
+/// Runs `plan.steps` steps. All ranks call it. Throws weft::failure naming the step when a loss or norm is not finite,
 /// unless plan.watch says otherwise.
 inline training_result train_loop(context& ctx, trainable& work, const training& plan, const adamw& optimizer) {
   using clock = std::chrono::steady_clock;

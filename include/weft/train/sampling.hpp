@@ -26,7 +26,7 @@ struct sampling {
   std::uint64_t seed = 1;
 };
 
-/// Throws weft::error when a setting has no meaning.
+/// Throws weft::failure when a setting has no meaning.
 inline void check(const sampling& s) {
   require(s.tokens >= 0, "a sample has 0 tokens or more, not ", s.tokens);
   require(s.temperature >= 0, "temperature is ", s.temperature, "; it is 0 (always the likeliest) or more");

@@ -11,7 +11,7 @@ namespace weft {
 
 /// Statistics of an array of any floating type; of another type, nothing.
 template <class Backend>
-array_statistics statistics_of(context& ctx, const array& x) {
+array_statistics statistics_of(context& ctx, const local_array& x) {
   return visit_dtype(x.type, [&]<class T>() {
     if constexpr (floating<T>)
       return Backend::statistics(ctx.queue<Backend>(), x.elements(), static_cast<const T*>(x.as<T>()));
@@ -45,11 +45,11 @@ void each_run_within(const placed_slice& at, std::int64_t begin, std::int64_t en
 
 /// Of x, which is the elements from `first` on of the slice that lies `at`: those within the whole tensor.
 template <class Backend>
-array_statistics statistics_of(context& ctx, const array& x, const placed_slice& at, std::int64_t first) {
+array_statistics statistics_of(context& ctx, const local_array& x, const placed_slice& at, std::int64_t first) {
   array_statistics all;
   detail::each_run_within(at, first, first + x.elements(), [&](std::int64_t begin, std::int64_t count) {
     auto* data = static_cast<std::byte*>(x.data) + (begin - first) * static_cast<std::int64_t>(size_of(x.type));
-    all.join(statistics_of<Backend>(ctx, array(data, x.type, {1, {count}})));
+    all.join(statistics_of<Backend>(ctx, local_array(data, x.type, {1, {count}})));
   });
   return all;
 }

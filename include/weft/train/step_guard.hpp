@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// Throws weft::error when a setting has no meaning.
+/// Throws weft::failure when a setting has no meaning.
 inline void check(const monitoring& m) {
   require(m.every >= 0, "statistics of the units are taken every ", m.every,
           " steps; ask for 1 or more, or for 0 (none)");
@@ -37,7 +37,8 @@ class step_guard {
       : work_(work), settings_(settings), spikes_(settings.spike_deviations, settings.spike_window) {}
 
   /// Whether the step is to be taken, whose loss, norm and spike `r` comes back with; the norm is that of what is left
-  /// of the gradients, which are sums over `count` tokens. Throws weft::error naming the step when the settings say so.
+  /// of the gradients, which are sums over `count` tokens. Throws weft::failure naming the step when the settings say
+  /// so.
   bool allows(step_report& r, double count) {
     r.spike = spikes_.saw(r.loss);
     const bool scored = detail::is_finite(r.loss);

@@ -16,7 +16,7 @@ void measure_stored(context& ctx, Store& store, const parameter_registry& regist
   store.each_stored([&](const stored_parameter& p) {
     if (!p.record.counted) return;  // another rank's
     const placed_slice& at = p.record.at;
-    const auto add = [&](measured kind, const array& x, double scale) {
+    const auto add = [&](measured kind, const local_array& x, double scale) {
       array_statistics s = statistics_of<Backend>(ctx, x, at, p.begin);
       s.scale(scale);
       parts.add(ctx, registry.units()[static_cast<std::size_t>(p.unit)].name, kind, p.record.sharded, p.storage, s);
@@ -33,7 +33,7 @@ template <class Backend, class Store>
 zeroed_elements zero_not_finite(context& ctx, Store& store, const parameter_registry& registry) {
   measured_parts parts;
   store.each_stored([&](const stored_parameter& p) {
-    const array& x = p.gradient;
+    const local_array& x = p.gradient;
     const std::int64_t count = visit_dtype(x.type, [&]<class T>() {
       if constexpr (floating<T>)
         return Backend::zero_not_finite(ctx.queue<Backend>(), x.elements(), x.as<T>());

@@ -39,7 +39,7 @@ class trainer {
   trainer& operator=(const trainer&) = delete;
 
   /// Trains. All ranks call it with the same plan. A further run goes on from the last one's weights and moments, with
-  /// the batch after its last; its steps and schedule are its own plan's. Throws weft::error when the batch doesn't
+  /// the batch after its last; its steps and schedule are its own plan's. Throws weft::failure when the batch doesn't
   /// divide, the text is too short, or a loss or gradient is not finite, unless plan.watch says otherwise. From the
   /// third step on a step takes no memory from the system, on the host's backend with ranks as threads: neither the
   /// arena nor operator new. Log lines, statistics, validation and traces are not part of the step.

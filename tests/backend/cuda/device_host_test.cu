@@ -13,7 +13,7 @@ template <class F>
 std::string failure(F f) {
   try {
     f();
-  } catch (const error& e) {
+  } catch (const failure& e) {
     return e.what();
   }
   return "";

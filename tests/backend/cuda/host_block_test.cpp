@@ -18,7 +18,7 @@ template <class Kernel>
 std::string failure(const host_launch& launch, const Kernel& kernel) {
   try {
     run_on_host(launch, kernel);
-  } catch (const weft::error& e) {
+  } catch (const weft::failure& e) {
     return e.what();
   }
   return "";

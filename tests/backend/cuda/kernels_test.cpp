@@ -175,7 +175,7 @@ TEST_CASE_TEMPLATE("conversions and filling are the CPU's", From, float, double,
       }
     };
     against_cpu(float()), against_cpu(double()), against_cpu(bf16()), against_cpu(fp16());
-    host_cuda_backend::fill(queue, weft::array(x.data(), weft::dtype_of<From>, {1, {n}}), 0.75);
+    host_cuda_backend::fill(queue, weft::local_array(x.data(), weft::dtype_of<From>, {1, {n}}), 0.75);
     CHECK(same_bits(x, std::vector<From>(x.size(), make<From>(0.75))));
   }
 }
@@ -187,7 +187,7 @@ TEST_CASE_TEMPLATE("strided copies are the CPU's", T, float, bf16, double, fp16,
   auto x = numbers<T>(60, 1, -9, 9), got = numbers<T>(75, 2, -9, 9), want = got;
   weft::cpu::copy(cores, 3, extents, sizeof(T), x.data(), of_x, want.data(), of_y);
   const auto as_array = [](std::vector<T>& of) {
-    return weft::array(of.data(), weft::dtype_of<T>, {1, {static_cast<std::int64_t>(of.size())}});
+    return weft::local_array(of.data(), weft::dtype_of<T>, {1, {static_cast<std::int64_t>(of.size())}});
   };
   host_cuda_backend::copy(queue, 3, extents, as_array(x), of_x, as_array(got), of_y);
   CHECK(same_bits(got, want));

@@ -42,7 +42,7 @@ void product_alike(const matmul_shape& size, int la, int lb, bool accumulate, ho
   auto got = numbers<Out>(size.batch * sc.batch, 3), want = got;
   weft::cpu::matmul(cores, size, a.data(), sa, b.data(), sb, want.data(), sc, accumulate);
   host_cuda_backend::matmul(queue, size, a.data(), sa, b.data(), sb, got.data(), sc, accumulate);
-  // Sums of k products of at most 4 with a rounding each, in some order; then one rounding of the outcome.
+  // Sums of k products of at most 4 with a rounding each, in some order; then one rounding of the output.
   const double of_sums = 4.0 * static_cast<double>(size.k * size.k + 1) * sum_rounding<weft::accumulate_t<T>>;
   check_close(got, widened(want), 2 * rounding<Out>, of_sums);
 }
@@ -88,11 +88,11 @@ TEST_CASE("what a description may say") {
   CHECK_FALSE(as_blas_product(size, {10, 2, 0}, {6, 1, 0}, {6, 1, 0}).fits);
   CHECK_FALSE(as_blas_product(size, {0, 1, 0}, {6, 1, 0}, {6, 1, 0}).fits);  // rows that overlap
   CHECK_FALSE(as_blas_product(size, {4, 1, 0}, {6, 1, 0}, {6, 1, 0}).fits);
-  CHECK_FALSE(as_blas_product(size, {5, 1, 0}, {6, 1, 0}, {1, 4, 0}).fits);  // an outcome with its columns apart
+  CHECK_FALSE(as_blas_product(size, {5, 1, 0}, {6, 1, 0}, {1, 4, 0}).fits);  // an output with its columns apart
   CHECK_THROWS_WITH_AS(([&] {
                          host_queue queue;
                          float x[64] = {};
                          host_cuda_backend::matmul(queue, size, x, {5, 1, 0}, x, {6, 1, 0}, x, {1, 4, 0}, false);
                        }()),
-                       "matmul: the column stride of c must be 1, not 4.", weft::error);
+                       "matmul: the column stride of c must be 1, not 4.", weft::failure);
 }

@@ -24,7 +24,7 @@ struct mlp_sizes {
 using mlp_outcome = std::map<std::string, std::vector<double>>;
 
 template <class Backend>
-std::vector<double> doubles_of(weft::context& ctx, const weft::array& a) {
+std::vector<double> doubles_of(weft::context& ctx, const weft::local_array& a) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(a.bytes()));
   Backend::download(ctx.queue<Backend>(), a.data, bytes.data(), a.bytes());
   return weft::visit_dtype(a.type, [&]<class T>() {
@@ -95,7 +95,7 @@ inline void check_same_outcome(const mlp_outcome& got, const mlp_outcome& want, 
   }
 }
 
-/// fp32: the outcomes are chains of three sums of at most a few hundred products in different orders, each within some
+/// fp32: the outputs are chains of three sums of at most a few hundred products in different orders, each within some
 /// 2^-24 * sqrt(count) of its magnitude. bf16: intermediate values are rounded to 2^-8 (relative), and a value close to
 /// the middle of two neighbours may round to either; through a chain of four roundings.
 template <class S>

@@ -129,7 +129,7 @@ inline std::atomic<int>& isa_in_use() {
 inline bool has_isa(isa level) { return detail::found_isa().has[static_cast<int>(level)]; }
 
 /// The level that kernels use: the fastest one here, or what the environment variable WEFT_ISA or `use_isa` asked for.
-/// Throws weft::error if WEFT_ISA names a level that is unknown or not supported here.
+/// Throws weft::failure if WEFT_ISA names a level that is unknown or not supported here.
 inline isa current_isa() { return static_cast<isa>(detail::isa_in_use().load(std::memory_order_relaxed)); }
 
 /// Makes kernels use `level` from now on (for tests and benchmarks; not while kernels run). Returns the level before.

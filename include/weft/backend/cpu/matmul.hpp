@@ -86,7 +86,8 @@ void matmul_one(team* cores, const matmul_operands<T, Out>& p) {
 /// c[b,i,j] = sum over k of a[b,i,k] * b[b,k,j], or += if `accumulate`. Operands a and b may have any strides (row or
 /// column stride 1 is fast: all four transposes); c has column stride 1 and does not overlap a or b. k = 0 writes
 /// zeros, or leaves c if accumulating. T is double, float, bf16 or fp16; Out is T, or float for a 16-bit T. A 16-bit c
-/// is rounded once, after the whole of k. Throws weft::error for a negative size or a c that is not contiguous in rows.
+/// is rounded once, after the whole of k. Throws weft::failure for a negative size or a c that is not contiguous in
+/// rows.
 template <class T, class Out>
 void matmul(team& cores, const matmul_shape& shape, const T* a, strides sa, const T* b, strides sb, Out* c, strides sc,
             bool accumulate) {

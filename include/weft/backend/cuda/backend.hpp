@@ -10,7 +10,7 @@
 #include <weft/backend/cuda/kernels/strided_matmul.hpp>
 #include <weft/backend/cuda/kernels/swiglu.hpp>
 #include <weft/backend/cuda/matmul_layout.hpp>
-#include <weft/tensor/array.hpp>
+#include <weft/tensor/local_array.hpp>
 
 namespace weft::cuda {
 
@@ -47,9 +47,9 @@ struct device_kernels {
   static void download(queue& q, const void* from, void* host, std::int64_t bytes) {
     q.download(from, host, static_cast<std::size_t>(bytes));
   }
-  static void zero(queue& q, const array& y) { q.zero(y.data, static_cast<std::size_t>(y.bytes())); }
+  static void zero(queue& q, const local_array& y) { q.zero(y.data, static_cast<std::size_t>(y.bytes())); }
   /// Every element becomes `number`.
-  static void fill(queue& q, const array& y, double number) {
+  static void fill(queue& q, const local_array& y, double number) {
     visit_dtype(y.type, [&]<class T>() {
       T value;
       if constexpr (sizeof(T) == 2)
@@ -61,8 +61,8 @@ struct device_kernels {
   }
   /// to = from, over `ndim` extents with the strides of each, in elements. Both have one type; whichever it is, bits
   /// move.
-  static void copy(queue& q, int ndim, const std::int64_t* extents, const array& from, const std::int64_t* from_strides,
-                   const array& to, const std::int64_t* to_strides) {
+  static void copy(queue& q, int ndim, const std::int64_t* extents, const local_array& from,
+                   const std::int64_t* from_strides, const local_array& to, const std::int64_t* to_strides) {
     const auto as = [&]<class Bits>(Bits) {
       using T = moved_bits<Bits>;
       strided_copy_kernel<T> kernel{1, {}, {}, {}, from.as<const T>(), to.as<T>()};

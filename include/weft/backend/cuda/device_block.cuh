@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(block_threads) run_on_device(const __grid_cons
   kernel(block);
 }
 
-/// Starts a kernel on a stream and returns. Throws weft::error when it can't be started.
+/// Starts a kernel on a stream and returns. Throws weft::failure when it can't be started.
 template <class Kernel>
 void launch(cudaStream_t on, int64 blocks, std::size_t shared_bytes, const Kernel& kernel) {
   if (blocks <= 0) return;

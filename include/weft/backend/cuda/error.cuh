@@ -1,4 +1,4 @@
-// Errors of the CUDA run-time and of cuBLASLt become weft::error. Invariant: a message names the call and what CUDA
+// Errors of the CUDA run-time and of cuBLASLt become weft::failure. Invariant: a message names the call and what CUDA
 // says of it.
 #pragma once
 
@@ -34,7 +34,7 @@ inline int device_count() {
   return count;
 }
 
-/// Makes `device` the calling thread's. Throws weft::error when it isn't there.
+/// Makes `device` the calling thread's. Throws weft::failure when it isn't there.
 inline void use_device(int device) {
   const int count = device_count();
   require(count > 0,

@@ -44,7 +44,7 @@ class host_schedule {
     for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[draw(i)]);
     shared = std::make_unique<std::byte[]>(l.shared_bytes);
     begin_block();
-    hand_on();
+    send_slice();
   }
 
   const host_launch launch;
@@ -67,7 +67,7 @@ class host_schedule {
       release(whom, me / warp_size * warp_size, warp_size);
     else
       release(whom, 0, launch.threads);
-    hand_on();
+    send_slice();
     await(lock, me);
   }
   /// This thread's body has returned. True when there is another block to run.
@@ -75,7 +75,7 @@ class host_schedule {
     std::unique_lock lock(mutex_);
     lanes_[at(me)].state = waits_for::next_block;
     if (++done_ == launch.threads) begin_block();
-    hand_on();
+    send_slice();
     await(lock, me);
     return !finished_;
   }
@@ -154,7 +154,7 @@ class host_schedule {
       if (lanes_[at(i)].line != lanes_[at(first)].line) return diverged(first, i);
     for (int i = first; i < first + count; ++i) make_ready(i);
   }
-  void hand_on() {
+  void send_slice() {
     if (finished_ || failure_) return;
     if (ready_.empty()) {  // all wait, and no group is complete
       int waiting = 0;
@@ -175,9 +175,9 @@ class host_schedule {
            std::to_string(l.line);
   }
   void diverged(int a, int b) {
-    stop(std::make_exception_ptr(error("a diverged barrier in block " + std::to_string(block) + ": " + place(a) +
-                                       ", but " + place(b) +
-                                       "; every thread of the group has to reach the same barrier")));
+    stop(std::make_exception_ptr(failure("a diverged barrier in block " + std::to_string(block) + ": " + place(a) +
+                                         ", but " + place(b) +
+                                         "; every thread of the group has to reach the same barrier")));
   }
   void stop(std::exception_ptr why) {
     if (!failure_) failure_ = why;
@@ -290,7 +290,7 @@ class host_block {
   int parity_ = 0;
 };
 
-/// Runs a kernel on the host. Throws what its body throws, and weft::error for a barrier that not all threads reach.
+/// Runs a kernel on the host. Throws what its body throws, and weft::failure for a barrier that not all threads reach.
 template <class Kernel>
 void run_on_host(const host_launch& launch, const Kernel& kernel) {
   require(launch.threads >= warp_size && launch.threads <= 1024 && launch.threads % warp_size == 0,

@@ -9,7 +9,7 @@
 
 namespace weft::cuda {
 
-/// Memory of the calling thread's device, or null when it has no more; other failures throw weft::error.
+/// Memory of the calling thread's device, or null when it has no more; other failures throw weft::failure.
 inline void* allocate(std::size_t bytes) {
   void* memory = nullptr;
   const cudaError_t status = cudaMalloc(&memory, bytes);

@@ -1,4 +1,4 @@
-// The queue of the CUDA backend: a stream of one device, with what its kernels need at hand.
+// The queue of the CUDA backend: a stream of one device, with what its kernels need.
 // Invariant: work of one stream runs in the order it was given; only wait(), scratch() and copies from or to the host
 // wait.
 #pragma once
@@ -24,7 +24,7 @@ class stream {
  public:
   static constexpr int block_threads = cuda::block_threads;
 
-  /// Makes `device` the calling thread's, too. Throws weft::error where there is no such GPU.
+  /// Makes `device` the calling thread's, too. Throws weft::failure where there is no such GPU.
   explicit stream(int device = 0) : device_(device) {
     cudaStream_t raw = nullptr;
     check(cudaStreamCreateWithFlags(&raw, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -67,7 +67,7 @@ class stream {
     wait();
   }
 
-  /// Returns when all work given so far is done. Throws weft::error when some of it failed.
+  /// Returns when all work given so far is done. Throws weft::failure when some of it failed.
   void wait() { check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
 
   /// Memory of at least `bytes` for one kernel and the next of this stream; valid until the next call.

@@ -60,7 +60,7 @@ class gathered_words {
 };
 
 /// An element, in a word.
-inline std::uint64_t word_of(const array& x, std::int64_t offset) {
+inline std::uint64_t word_of(const local_array& x, std::int64_t offset) {
   std::uint64_t word = 0;
   std::memcpy(&word, static_cast<const std::byte*>(x.data) + offset * static_cast<std::int64_t>(size_of(x.type)),
               size_of(x.type));
@@ -115,7 +115,8 @@ template <class Said>
 /// The first element in which ranks differ: all ranks of the group look for it together. hashes: where no element says.
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_array(any_communicator& comm, std::string_view along,
                                                               int world_rank, const collective_label& label,
-                                                              std::string_view name, const array& x, const shape& valid,
+                                                              std::string_view name, const local_array& x,
+                                                              const shape& valid,
                                                               const std::vector<std::uint64_t>& hashes) {
   gathered_words words;
   const auto size = static_cast<std::uint64_t>(valid.elements());

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "weft/core/error.hpp"
-#include "weft/tensor/array.hpp"
+#include "weft/tensor/local_array.hpp"
 
 namespace weft::detail {
 
@@ -48,7 +48,7 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) {
 }
 
 /// Of the first `valid` elements of every dimension of x, in the host's memory, as part of a tensor of extents `whole`.
-[[gnu::noinline]] inline std::uint64_t hash_of(const array& x, const shape& valid, const shape& whole) {
+[[gnu::noinline]] inline std::uint64_t hash_of(const local_array& x, const shape& valid, const shape& whole) {
   std::uint64_t hash = mix(static_cast<std::uint64_t>(x.type) + 1);
   for (int d = 0; d < whole.ndim; ++d) hash = mix(hash ^ static_cast<std::uint64_t>(whole[d]));
   if (valid.elements() == 0) return hash;
@@ -73,7 +73,7 @@ struct element_place {
   std::int64_t at[max_ndim] = {};
   std::int64_t offset = 0;
 
-  element_place(const array& x, const shape& valid, std::int64_t i) {
+  element_place(const local_array& x, const shape& valid, std::int64_t i) {
     for (int d = valid.ndim - 1; d >= 0; --d) at[d] = i % valid[d], i /= valid[d];
     for (int d = 0; d < valid.ndim; ++d) offset = offset * x.shape[d] + at[d];
   }

@@ -66,7 +66,7 @@ class hub {
 
   /// Ends all ranks with a mistake of the program that this rank found, and throws it.
   [[noreturn, gnu::cold, gnu::noinline]] void end_with(const std::string& message) {
-    end(-1, message, std::make_exception_ptr(error(message)));
+    end(-1, message, std::make_exception_ptr(failure(message)));
     leave();
   }
 
@@ -110,7 +110,7 @@ class hub {
   void rethrow() {
     if (!ended()) return;
     if (cause_) std::rethrow_exception(cause_);
-    throw error(why_);
+    throw failure(why_);
   }
 
  private:
@@ -164,7 +164,7 @@ class hub {
                                    : text(" waits for ", at(rank).on.load()->describe_wait(rank, at(rank).ticket));
     }
     message += ". Every rank of a group has to call the same collectives in the same order.";
-    auto cause = std::make_exception_ptr(error(message));
+    auto cause = std::make_exception_ptr(failure(message));
     end(-1, std::move(message), std::move(cause));
   }
 

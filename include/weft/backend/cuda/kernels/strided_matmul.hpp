@@ -1,4 +1,4 @@
-// A matrix product for operands that cuBLASLt can't describe: any strides, a thread for each element of the outcome.
+// A matrix product for operands that cuBLASLt can't describe: any strides, a thread for each element of the output.
 // Invariant: sums are in the accumulate type, in order of k, and rounded once. Simple, not fast.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SwiGLU (Shazeer 2020), silu(gate) * up, and its backward, as kernel bodies. Invariant: each element is read by the
-// thread that writes it, before it writes, so the outcomes may lie where the inputs do.
+// thread that writes it, before it writes, so the outputs may lie where the inputs do.
 #pragma once
 
 #include <weft/backend/cuda/kernel.hpp>

@@ -32,20 +32,20 @@ struct shape {
 };
 
 /// Sizes, element type and memory, which it shares or only looks at. Extents are local.
-struct array {
+struct local_array {
   storage buffer;
   void* data = nullptr;
   dtype type = dtype::f32;
   weft::shape shape;
 
-  array() = default;
-  array(arena& from, dtype element, const weft::shape& sizes, memory category)
+  local_array() = default;
+  local_array(arena& from, dtype element, const weft::shape& sizes, memory category)
       : buffer(from.allocate(static_cast<std::size_t>(sizes.elements()) * size_of(element), category)),
         data(buffer.data()),
         type(element),
         shape(sizes) {}
   /// A view of memory that somebody else keeps alive.
-  array(void* memory, dtype element, const weft::shape& sizes) : data(memory), type(element), shape(sizes) {}
+  local_array(void* memory, dtype element, const weft::shape& sizes) : data(memory), type(element), shape(sizes) {}
 
   explicit operator bool() const { return data != nullptr; }
   std::int64_t elements() const { return shape.elements(); }
@@ -55,8 +55,8 @@ struct array {
     return static_cast<T*>(data);
   }
   /// The same memory seen with other sizes.
-  array reshaped(const weft::shape& sizes) const {
-    array out = *this;
+  local_array reshaped(const weft::shape& sizes) const {
+    local_array out = *this;
     out.shape = sizes;
     return out;
   }

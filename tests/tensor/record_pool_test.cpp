@@ -5,13 +5,13 @@
 
 #include <doctest/doctest.h>
 
-#include <weft/tensor/pool.hpp>
+#include <weft/tensor/record_pool.hpp>
 #include <weft/tensor/value.hpp>
 
 namespace {
 
 TEST_CASE("a piece that is given back is the next of its size to be taken") {
-  weft::pool p;
+  weft::record_pool p;
   void* a = p.allocate(100);
   void* b = p.allocate(128);  // the same size: powers of two
   void* c = p.allocate(129);
@@ -26,7 +26,7 @@ TEST_CASE("a piece that is given back is the next of its size to be taken") {
 }
 
 TEST_CASE("a piece has all the bytes that were asked for, aligned for any scalar") {
-  weft::pool p;
+  weft::record_pool p;
   for (std::size_t bytes = 1; bytes < 5000; bytes = bytes * 3 / 2 + 1) {
     auto* at = static_cast<unsigned char*>(p.allocate(bytes));
     CHECK(reinterpret_cast<std::uintptr_t>(at) % alignof(std::max_align_t) == 0);
@@ -36,7 +36,7 @@ TEST_CASE("a piece has all the bytes that were asked for, aligned for any scalar
 }
 
 TEST_CASE("a container that grows the same way again takes the pieces of the first time") {
-  weft::pool p;
+  weft::record_pool p;
   const auto grow = [&] {
     std::vector<int, weft::pool_allocator<int>> v{weft::pool_allocator<int>(&p)};
     std::vector<const int*> places;
@@ -56,13 +56,13 @@ TEST_CASE("an allocator without a pool takes from the heap") {
 }
 
 TEST_CASE("a slot goes back to the pool that it came from, and what it holds ends with it") {
-  weft::pool p;
+  weft::record_pool p;
   weft::arena memory;
   weft::slot* first;
   {
     const weft::ref<weft::slot> s = weft::slot::make(&p);
     first = s.get();
-    s->gradient = weft::array(memory, weft::dtype::f32, {1, {100}}, weft::memory::gradients);
+    s->gradient = weft::local_array(memory, weft::dtype::f32, {1, {100}}, weft::memory::gradients);
     s->promotions = weft::slot::make(&p);
     s->promotions->next = weft::slot::make(nullptr);
     CHECK(memory.ledger().total > 0);

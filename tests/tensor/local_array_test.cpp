@@ -5,8 +5,8 @@
 
 namespace {
 
-using weft::array;
 using weft::dtype;
+using weft::local_array;
 using weft::memory;
 using weft::shape;
 
@@ -33,11 +33,11 @@ TEST_CASE("a shape multiplies its extents, all or a range of them") {
 TEST_CASE("an array takes what it needs, in its category, and shares it when copied or reshaped") {
   weft::arena from;
   {
-    const array x(from, dtype::bf16, sizes({10, 10}), memory::parameters);
+    const local_array x(from, dtype::bf16, sizes({10, 10}), memory::parameters);
     CHECK(x.elements() == 100);
     CHECK(x.bytes() == 200);
     CHECK(from.ledger().current[0] == 256);
-    const array y = x.reshaped(sizes({4, 25}));
+    const local_array y = x.reshaped(sizes({4, 25}));
     CHECK(y.data == x.data);
     CHECK(y.shape == sizes({4, 25}));
     CHECK(!x.buffer.unique());
@@ -48,12 +48,12 @@ TEST_CASE("an array takes what it needs, in its category, and shares it when cop
 
 TEST_CASE("a view of somebody's memory owns nothing") {
   double numbers[6] = {};
-  const array x(numbers, dtype::f64, sizes({6}));
+  const local_array x(numbers, dtype::f64, sizes({6}));
   CHECK(static_cast<bool>(x));
   CHECK(!x.buffer);
   x.as<double>()[5] = 7;
   CHECK(numbers[5] == 7);
-  CHECK(!array());
+  CHECK(!local_array());
 }
 
 struct counted {
@@ -82,7 +82,7 @@ TEST_CASE("a ref ends its object with the last of its copies") {
 TEST_CASE("a value reads through its slot where its memory moves") {
   weft::launch<weft::strategy<weft::mesh<>>>({}, [](weft::context& ctx) {
     float here[2] = {1, 2}, there[2] = {3, 4};
-    array moving(here, dtype::f32, sizes({2}));
+    local_array moving(here, dtype::f32, sizes({2}));
     weft::value v{&ctx, moving.shape, moving, weft::ref<weft::slot>(new weft::slot)};
     CHECK(v.held().as<float>()[0] == 1);
     v.slot->live = weft::ref<weft::weight_place>(new weft::weight_place);

@@ -66,9 +66,9 @@ class mailbox final : public completion {
 }  // namespace detail
 
 /// One rank. Satisfies `communicator_policy`; outputs are copies of inputs where the two differ.
-class self {
+class single_rank {
  public:
-  self() : mailbox_(std::make_shared<detail::mailbox>()) {}
+  single_rank() : mailbox_(std::make_shared<detail::mailbox>()) {}
 
   int rank() const { return 0; }
   int size() const { return 1; }
@@ -102,13 +102,13 @@ class self {
     return mailbox_->post(true, nullptr, out, bytes, label);
   }
   request barrier(const collective_label& = {}) { return {}; }
-  self split(int, int, const char*) { return self(); }
+  single_rank split(int, int, const char*) { return single_rank(); }
 
   /// Runs f(world) in the calling thread.
   template <class F>
   static void launch(int ranks, F&& f) {
     require(ranks == 1, "the communicator self has 1 rank, not ", ranks, "; use threads for more.");
-    self world;
+    single_rank world;
     f(world);
   }
 

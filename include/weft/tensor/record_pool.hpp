@@ -55,12 +55,12 @@ class pool_pieces {
 
 }  // namespace detail
 
-class pool {
+class record_pool {
  public:
-  pool() = default;
-  pool(const pool&) = delete;
-  pool& operator=(const pool&) = delete;
-  ~pool() { pieces_->end(); }
+  record_pool() = default;
+  record_pool(const record_pool&) = delete;
+  record_pool& operator=(const record_pool&) = delete;
+  ~record_pool() { pieces_->end(); }
 
   /// At least `bytes`, aligned as by operator new.
   void* allocate(std::size_t bytes) { return pieces_->allocate(bytes); }
@@ -81,7 +81,7 @@ struct pool_allocator {
   detail::pool_pieces* from = nullptr;
 
   pool_allocator() = default;
-  explicit pool_allocator(pool* p) : from(p ? p->pieces() : nullptr) {}
+  explicit pool_allocator(record_pool* p) : from(p ? p->pieces() : nullptr) {}
   template <class U>
   pool_allocator(const pool_allocator<U>& other) : from(other.from) {}
 

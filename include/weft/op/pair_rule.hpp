@@ -8,7 +8,7 @@
 
 namespace weft::detail {
 
-enum class meeting : std::uint8_t { product, sum };
+enum class pairing : std::uint8_t { product, sum };
 
 // One sentence for each reason; the compiler prints the axis as a template argument beside it. A rule has it as a base,
 // so that the sentence is said when the rule is asked, and nothing else fails with it.
@@ -33,30 +33,30 @@ struct on_this_axis {
       Why != verdict::partial_twice,
       "weft: a product of two pending sums is not the sum of the products: all_reduce<axis> one of them first");
   static_assert(Why != verdict::partial_plus_whole,
-                "weft: a pending sum is added to a whole value, which would count once a rank: all_reduce<axis> the "
+                "weft: a pending sum is added to a whole value, which would count once per rank: all_reduce<axis> the "
                 "pending one first");
 };
 
-template <meeting M, class X, class Y, class A, class Contracted>
-constexpr outcome meet_on() {
+template <pairing M, class X, class Y, class A, class Contracted>
+constexpr rule_result pair_on_axis() {
   constexpr on_axis x = state_on<layout_of<X>, A>, y = state_on<layout_of<Y>, A>;
   constexpr auto has = []<class... Es>(dims<Es...>, [[maybe_unused]] dim_id id) {
     return (false || ... || (id_of<tag_of<Es>> == id));
   };
-  constexpr auto sums = []<class... Ks>(list<Ks...>, [[maybe_unused]] dim_id id) {
+  constexpr auto sums = []<class... Ks>(tag_list<Ks...>, [[maybe_unused]] dim_id id) {
     return (false || ... || (id_of<Ks> == id));
   };
   constexpr bool x_cut = x.kind == holds::shard, y_cut = y.kind == holds::shard;
   constexpr operand a{x, x_cut && has(dims_of<Y>{}, x.dim), x_cut && sums(Contracted{}, x.dim)};
   constexpr operand b{y, y_cut && has(dims_of<X>{}, y.dim), y_cut && sums(Contracted{}, y.dim)};
-  return M == meeting::product ? product_rule(a, b) : sum_rule(a, b);
+  return M == pairing::product ? product_rule(a, b) : sum_rule(a, b);
 }
 
-// The gradient of the first side follows by the same rules: it is the outcome's gradient times the second side, summed
+// The gradient of the first side follows by the same rules: it is the output's gradient times the second side, summed
 // over what the first side lacks. On axis A it has to be the dual of what the operator saw of the first side.
-template <meeting M, class X, class Y, class A, class Contracted>
+template <pairing M, class X, class Y, class A, class Contracted>
 constexpr bool gradient_is_dual() {
-  constexpr outcome out = meet_on<M, X, Y, A, Contracted>();
+  constexpr rule_result out = pair_on_axis<M, X, Y, A, Contracted>();
   if (out.why != verdict::ok) return true;  // refused elsewhere
   constexpr auto seen = [](on_axis in, on_axis result) {
     return promotes(in, result) ? on_axis{holds::replicate} : in;
@@ -68,18 +68,18 @@ constexpr bool gradient_is_dual() {
   };
   constexpr auto in_out = [has](dim_id id) {
     return (has(dims_of<X>{}, id) || has(dims_of<Y>{}, id)) &&
-           !([]<class... Ks>(list<Ks...>, [[maybe_unused]] dim_id k) { return (false || ... || (id_of<Ks> == k)); }(
+           !([]<class... Ks>(tag_list<Ks...>, [[maybe_unused]] dim_id k) { return (false || ... || (id_of<Ks> == k)); }(
                  Contracted{}, id));
   };
   constexpr on_axis wanted{dual(x.kind), x.dim};
-  if (M == meeting::sum) return reduce_rule(back, !has(dims_of<X>{}, back.dim)) == wanted;
+  if (M == pairing::sum) return reduce_rule(back, !has(dims_of<X>{}, back.dim)) == wanted;
   const bool back_cut = back.kind == holds::shard, y_cut = y.kind == holds::shard;
   const operand g{back, back_cut && has(dims_of<Y>{}, back.dim), back_cut && !has(dims_of<X>{}, back.dim)};
   const operand o{y, y_cut && in_out(y.dim), y_cut && !has(dims_of<X>{}, y.dim)};
-  return product_rule(g, o) == outcome{wanted};
+  return product_rule(g, o) == rule_result{wanted};
 }
 
-// The placement on axis A that an outcome stands for; a shard is taken from whichever layout has it.
+// The placement on axis A that an output stands for; a shard is taken from whichever layout has it.
 template <class L, class A>
 struct shard_on {
   using type = void;
@@ -88,18 +88,18 @@ template <class... Ps, class A>
 struct shard_on<layout<Ps...>, A> {
   template <class P>
   struct one {
-    using type = list<>;
+    using type = tag_list<>;
   };
   template <class D, class... As>
   struct one<shard<D, As...>> {
-    using type = std::conditional_t<(std::same_as<As, A> || ...), list<shard<D, A>>, list<>>;
+    using type = std::conditional_t<(std::same_as<As, A> || ...), tag_list<shard<D, A>>, tag_list<>>;
   };
   template <class T>
   struct first {
     using type = void;
   };
   template <class P>
-  struct first<list<P>> {
+  struct first<tag_list<P>> {
     using type = P;
   };
   using type = typename first<typename join_lists<typename one<Ps>::type...>::type>::type;
@@ -119,16 +119,18 @@ constexpr auto placement_of() {
     return typename shard_on<LY, A>::type{};
 }
 
-template <meeting M, class X, class Y, class Contracted, class Axes>
-struct meet;
-template <meeting M, class X, class Y, class Contracted, class... As>
-struct meet<M, X, Y, Contracted, list<As...>> : on_this_axis<As, meet_on<M, X, Y, As, Contracted>().why>... {
-  static constexpr bool ok = ((meet_on<M, X, Y, As, Contracted>().why == verdict::ok) && ...);
+template <pairing M, class X, class Y, class Contracted, class Axes>
+struct pair_layout;
+template <pairing M, class X, class Y, class Contracted, class... As>
+struct pair_layout<M, X, Y, Contracted, tag_list<As...>>
+    : on_this_axis<As, pair_on_axis<M, X, Y, As, Contracted>().why>... {
+  static constexpr bool ok = ((pair_on_axis<M, X, Y, As, Contracted>().why == verdict::ok) && ...);
   static_assert((gradient_is_dual<M, X, Y, As, Contracted>() && ...) &&
                     (gradient_is_dual<M, Y, X, As, Contracted>() && ...),
                 "weft: a gradient's placement is not the dual of its input's: the placement rule is wrong");
-  using layout = typename insert_all<weft::layout<>, decltype(placement_of<meet_on<M, X, Y, As, Contracted>().at.kind,
-                                                                           As, layout_of<X>, layout_of<Y>>())...>::type;
+  using layout =
+      typename insert_all<weft::layout<>, decltype(placement_of<pair_on_axis<M, X, Y, As, Contracted>().at.kind, As,
+                                                                layout_of<X>, layout_of<Y>>())...>::type;
 };
 
 // A dimension sharded over several axes has to be cut in the same order on both sides.
@@ -139,9 +141,9 @@ inline constexpr bool same_cuts<dims<Es...>, LX, LY> =
     ((shard_axes<LX, tag_of<Es>>::size != shard_axes<LY, tag_of<Es>>::size ||
       std::same_as<shard_axes<LX, tag_of<Es>>, shard_axes<LY, tag_of<Es>>>)&&...);
 
-/// Layout of the outcome of X and Y; refuses, in one sentence, what has no meaning.
-template <meeting M, class X, class Y, class Contracted = list<>>
-struct met {
+/// Layout of the output of X and Y; refuses, in one sentence, what has no meaning.
+template <pairing M, class X, class Y, class Contracted = tag_list<>>
+struct pair_rule {
   static_assert(std::same_as<typename X::backend, typename Y::backend>,
                 "weft: the two tensors live on different devices");
   static_assert(std::same_as<typename X::element_type, typename Y::element_type>,
@@ -149,18 +151,18 @@ struct met {
   static_assert(same_cuts<dims_of<X>, layout_of<X>, layout_of<Y>>,
                 "weft: a dimension is sharded over the same axes in another order on the two sides: order them alike, "
                 "outermost first");
-  using result = meet<M, X, Y, Contracted, axes_of_all<layout_of<X>, layout_of<Y>>>;
+  using result = pair_layout<M, X, Y, Contracted, axes_of_all<layout_of<X>, layout_of<Y>>>;
   static constexpr bool ok = result::ok;
   using layout = typename result::layout;
 };
 
-/// x promoted `invariant -> replicate` on every axis where the outcome varies and x does not. operation: who takes x.
+/// x promoted `invariant -> replicate` on every axis where the output varies and x does not. operation: who takes x.
 template <class Out, any_tensor X>
 value promoted(const X& x, const char* operation = "an operator") {
   compare_operand<Out>(x, operation);
   using engine = conversion<typename X::backend>;
   value v = x;
-  [&]<class... As>(list<As...>) {
+  [&]<class... As>(tag_list<As...>) {
     ((promotes(state_on<layout_of<X>, As>, state_on<Out, As>)
           ? void(v = engine::promote(v, id_of<As>, {dims_text<dims_of<X>>(), {}},
                                      engine::template vjp<typename X::element_type>))

@@ -25,7 +25,7 @@ template <dimension D, mesh_axis A, any_tensor X>
 using stack_of = basic_tensor<typename X::element_type, dims_concat<dims<D>, dims_of<X>>,
                               replaced<layout_of<X>, A, shard<D, A>>, typename X::backend>;
 
-/// x seen so. Placement: invariant on A, without D. Copies nothing; the outcome is not recorded.
+/// x seen so. Placement: invariant on A, without D. Copies nothing; the output is not recorded.
 template <dimension D, mesh_axis A, any_tensor X>
 stack_of<D, A, X> stacked(const X& x) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::invariant && !dims_of<X>::template has<D>,
@@ -46,7 +46,7 @@ inline axis_group& neighbours(context& ctx, axis_id axis, int step, const char* 
 
 // The neighbour says the same: of which unit the slice is, only one of them knows.
 template <movement Way, any_tensor X>
-collective_label handed(const context& ctx) {
+collective_label send_label(const context& ctx) {
   return {Way == movement::shift ? "shift of" : "shift back of", dims_text<dims_of<X>>(), {}, ctx.micro_batch};
 }
 
@@ -56,40 +56,40 @@ collective_label handed(const context& ctx) {
 /// takes a slice over hands its gradient back. x has to live until the request is complete. Throws where there is no
 /// neighbour.
 template <movement Way, mesh_axis A, any_tensor X>
-request hand_on(const X& x) {
+request send_slice(const X& x) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::shard,
-                "weft: hand_on<way, axis>(x) hands on slices: x has to be sharded over that axis");
+                "weft: send_slice<way, axis>(x) sends slices on: x has to be sharded over that axis");
   static_assert(Way == movement::shift || Way == movement::shift_back,
-                "weft: slices are handed on by shift or shift_back");
+                "weft: slices are sent on by shift or shift_back");
   constexpr int step = Way == movement::shift ? 1 : -1;
-  axis_group& group = detail::neighbours(*x.ctx, id_of<A>, step, "hand_on");
-  return group.comm.send(x.held().data, x.held().bytes(), group.index + step, detail::handed<Way, X>(*x.ctx));
+  axis_group& group = detail::neighbours(*x.ctx, id_of<A>, step, "send_slice");
+  return group.comm.send(x.held().data, x.held().bytes(), group.index + step, detail::send_label<Way, X>(*x.ctx));
 }
 
-/// The other half: this rank's slice of a tensor of these global sizes, as the rank before along A hands on (Way =
+/// The other half: this rank's slice of a tensor of these global sizes, as the rank before along A sends on (Way =
 /// shift), or the next one (shift_back). Waits for it.
 template <movement Way, mesh_axis A, any_tensor X>
-X take_over(context& ctx, const shape& whole) {
+X receive_slice(context& ctx, const shape& whole) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::shard,
-                "weft: take_over<way, axis> takes slices: the tensor has to be sharded over that axis");
+                "weft: receive_slice<way, axis> takes slices: the tensor has to be sharded over that axis");
   static_assert(Way == movement::shift || Way == movement::shift_back,
-                "weft: slices are handed on by shift or shift_back");
+                "weft: slices are sent on by shift or shift_back");
   constexpr int step = Way == movement::shift ? -1 : 1;
-  axis_group& group = detail::neighbours(ctx, id_of<A>, step, "take_over");
+  axis_group& group = detail::neighbours(ctx, id_of<A>, step, "receive_slice");
   const X x = detail::empty_tensor<X>(ctx, whole);
-  group.comm.recv(x.data.data, x.data.bytes(), group.index + step, detail::handed<Way, X>(ctx)).wait();
+  group.comm.recv(x.data.data, x.data.bytes(), group.index + step, detail::send_label<Way, X>(ctx)).wait();
   return x;
 }
 
 /// A pipeline hands its residual stream on as one slice of a stack over the layers, sharded over pp.
 template <movement Way, any_tensor X>
 request send(const X& x) {
-  return hand_on<Way, pp>(stacked<layer, pp>(x));
+  return send_slice<Way, pp>(stacked<layer, pp>(x));
 }
 /// The other half of send: x as the neighbouring stage handed it on, of these global sizes.
 template <movement Way, any_tensor X>
 X receive(context& ctx, const shape& whole) {
-  const auto stack = take_over<Way, pp, stack_of<layer, pp, X>>(ctx, detail::stack_sizes(whole, ctx.degree<pp>()));
+  const auto stack = receive_slice<Way, pp, stack_of<layer, pp, X>>(ctx, detail::stack_sizes(whole, ctx.degree<pp>()));
   return X(value{&ctx, whole, stack.data.reshaped(local_shape<X>(ctx, whole)), {}});
 }
 
