@@ -337,6 +337,15 @@ TEST_CASE("right programs pass") {
     }
   });
 }
+TEST_CASE("what a checkpointed function needn't compute again isn't compared again") {
+  passes<tp_mesh>({.tp = 2}, [](context& ctx) {
+    auto w = normal<tensor<float, dims<hidden, ffn>>>(ctx, "w", {4, 6}).requires_grad();
+    const auto y =
+        checkpoint([](const auto& x) { return convert<shard<ffn, tp>>(2.f * convert<replicate<tp>>(x)); }, w);
+    backward(sum(y));
+    CHECK(item(sum(w.grad())) == 48);
+  });
+}
 TEST_CASE("ranks that read at the same place, but not as often, pass") {
   passes<tp_mesh>({.tp = 2}, [](context& ctx) {
     for (int i = 0; i < 4; ++i) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # run.sh [--seed S] [--first N] [--count N] [--sources DIR] [--folder DIR] [--save DIR]: random typed programs (generate.cpp), 2,100 by
-# default, each of which has to be refused in a sentence, by the compiler or by a weft::error, or to equal one rank,
+# default, each of which has to be refused in a sentence, by the compiler or by a weft::failure, or to equal one rank,
 # losses and gradients, on every mesh (runner.cpp).
-#   wrong    it compiles and is not equal, or ends otherwise than by a weft::error; or the compiler's first error is not
+#   wrong    it compiles and is not equal, or ends otherwise than by a weft::failure; or the compiler's first error is not
 #            a sentence of Weft's, or stands in more than 40 lines
 #   unlike   typed.hpp, written from the documentation, expected something else of the compiler: no fault by itself, but
 #            one of the two is mistaken
