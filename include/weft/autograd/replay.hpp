@@ -106,9 +106,9 @@ class replay {
   /// Before the second run. Throws where a leaf that the function reads was updated since the first.
   void check_leaves() {
     for (const leaf& l : leaves_)
-      require((l.live ? l.live->version : l.memory.version()) == l.version,
-              "checkpoint: ", l.live ? "parameter " + l.live->name : std::string("a tensor that its function reads"),
-              " was updated before its backward, which runs the function again: update weights after backward(loss)");
+      if ((l.live ? l.live->version : l.memory.version()) != l.version) [[unlikely]]
+        fail("checkpoint: ", l.live ? "parameter " + l.live->name : std::string("a tensor that its function reads"),
+             " was updated before its backward, which runs the function again: update weights after backward(loss)");
     leaves_.clear();
   }
 
