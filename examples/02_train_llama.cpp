@@ -1,36 +1,38 @@
 // Trains a byte-level Llama on a text. The strategy is a template argument of everything that computes; the program
 // holds forty-eight of them (train_llama/*.cpp) and picks one by name. Errors: one sentence on stderr; exit code 2 for
-// what can't be read on the command line, 1 for the rest.
+// what can't be read on the command line, 130 for a run that was asked to stop, 1 for the rest.
 #include <cstdio>
 
 #include <CLI/CLI.hpp>
 
 #include <weft/io/file.hpp>
 
+#include "train_llama/report.hpp"
 #include "train_llama/settings.hpp"
 
 using namespace train_llama;
 
 int main(int argc, char** argv) {
   settings s;
-  std::string strategy;
+  given_strategy given;
+  std::string config;
   bool sequence_parallel = false, print_config = false;
-  std::string sharding, precision, checkpointing;
 
   CLI::App app("Trains a byte-level Llama on a text, on ranks that are threads.", "train_llama");
   app.get_formatter()->column_width(34);
   app.option_defaults()->always_capture_default();
   app.option_defaults()->group("Strategy");
-  app.add_option("--strategy", strategy, "SHARDING-PRECISION[-selective or -full][-sp] by one name [zero3-bf16]");
-  app.add_option("--sharding", sharding, "replicated, zero1, zero2 or zero3");
-  app.add_option("--precision", precision, "fp32 or bf16");
-  app.add_option("--checkpointing", checkpointing, "none, selective (what is cheap to recompute) or full (each layer)");
+  app.add_option("--strategy", given.name, "SHARDING-PRECISION[-selective or -full][-sp] by one name [zero3-bf16]");
+  app.add_option("--sharding", given.sharding, "replicated, zero1, zero2 or zero3");
+  app.add_option("--precision", given.precision, "fp32 or bf16");
+  app.add_option("--checkpointing", given.checkpointing,
+                 "none, selective (what is cheap to recompute) or full (each layer)");
   app.add_flag("--sequence-parallel", sequence_parallel, "shard the sequence over tp between blocks");
   app.add_option("--dp", s.degrees.dp, "data-parallel ranks");
   app.add_option("--tp", s.degrees.tp, "tensor-parallel ranks");
   app.add_option("--pp", s.degrees.pp, "pipeline stages; 1F1B over --micro-batches");
   app.add_option("--ranks", s.ranks, "ranks in all; checked against dp x tp x pp");
-  app.add_option("--threads", s.threads, "cores a rank [the machine's, split]");
+  app.add_option("--threads", s.threads, "cores a rank; 0: the machine's, split");
 
   app.option_defaults()->group("Model");
   app.add_option("--layers", s.model.layers, "layers");
@@ -52,6 +54,7 @@ int main(int argc, char** argv) {
   app.add_option("--validate-every", s.plan.validate_every, "steps; 0: at the end only");
 
   app.option_defaults()->group("Monitor");
+  app.add_option("--log-every", s.plan.print_every, "steps from line to line on stdout; metrics.jsonl has all");
   app.add_option("--watch-every", s.plan.watch.every, "steps between statistics of every layer; 0: none");
   app.add_option("--on-non-finite", s.on_non_finite, "NaN or infinity: stop, skip the step or zero gradients");
   app.add_option("--spike", s.plan.watch.spike_deviations, "deviations that make a loss a spike; 0: none is");
@@ -71,7 +74,9 @@ int main(int argc, char** argv) {
   app.add_option("--repetition-penalty", s.sample.repetition_penalty, "1: none");
 
   app.option_defaults()->group("Options");
+  app.add_option("--config", config, "settings in a file as --print-config writes it; other options override them");
   app.add_flag("--print-config", print_config, "print all settings as JSON, and stop");
+  app.set_version_flag("--version", "train_llama of Weft " WEFT_VERSION, "print the version, and stop");
 
   // An empty value would be read as 0. A prompt may be empty.
   for (CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_items_expected_max() > 0; }))
@@ -85,24 +90,22 @@ int main(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
+    if (!config.empty()) {
+      s = settings();
+      read_config(s, config);
+      app.parse(argc, argv);  // once more, over what the file says
+    }
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);
     std::fprintf(stderr, "train_llama: %s; --help lists the options\n", e.what());
     return 2;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "train_llama: %s\n", e.what());
+    return 1;
   }
   try {
-    if (!strategy.empty()) set_strategy(s, strategy);
-    const auto set_part = [&](const char* name, std::string& part, const std::string& given) {
-      weft::require(strategy.empty() || given.empty() || given == part, "--strategy ", strategy, " is ", name, ' ',
-                    part, ", and --", name, " is ", given, "; leave one of them out");
-      if (!given.empty()) part = given;
-    };
-    set_part("sharding", s.sharding, sharding);
-    set_part("precision", s.precision, precision);
-    set_part("checkpointing", s.checkpointing, checkpointing);
-    weft::require(strategy.empty() || !sequence_parallel || s.sequence_parallel, "--strategy ", strategy,
-                  " leaves the sequence whole, and --sequence-parallel is given; write --strategy ", strategy, "-sp");
-    if (sequence_parallel) s.sequence_parallel = true;
+    if (app.count("--sequence-parallel") > 0) given.sequence_parallel = sequence_parallel;
+    set_strategy(s, given, "--");
     s.sample.seed = s.seed;
     resolve(s);
     if (print_config) {
@@ -112,12 +115,10 @@ int main(int argc, char** argv) {
     weft::require(!s.data.empty(),
                   "there is no text to train on; give one with --data FILE (examples/run.sh makes one by itself)");
     for (const choice& c : choices())
-      if (c.name == name_of(s)) c.run(s);
-  } catch (const std::bad_alloc&) {
-    std::fputs("train_llama: there is not enough memory; ask for a smaller model or batch\n", stderr);
-    return 1;
+      if (c.name == name_of(s)) return c.run(s);
+    weft::fail("there is no strategy called ", name_of(s));
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "train_llama: %s\n", e.what());
+    std::fprintf(stderr, "train_llama: %s\n", sentence_of(e).c_str());
     return 1;
   }
 }

@@ -2,6 +2,8 @@
 # examples/run.sh [OPTIONS OF train_llama]: installs what is missing (Debian; as root or with sudo), builds
 # examples/*train_llama.cpp and runs it with the options given, --data FILE among them (--help lists them all).
 # Without --data it trains on build/corpus.txt: this repository's headers and documentation and the system's licences.
+# What it says itself goes to stderr, with a sign of life every 10 seconds (WEFT_SIGN_SECONDS) while it builds, so that stdout
+# is the program's: ./examples/run.sh --print-config > config.json
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
@@ -11,7 +13,8 @@ need cmake cmake
 need ninja ninja-build
 need flock util-linux
 need /usr/include/CLI/CLI.hpp libcli11-dev
-install_missing
+need /usr/include/nlohmann/json.hpp nlohmann-json3-dev
+install_missing >&2
 
 # Several may run at once: one builds while the others wait, and a corpus appears whole, by a rename.
 build="$root/build/example"
@@ -19,16 +22,24 @@ mkdir -p "$build"
 log="$build/build.log"
 exec 9>"$build/lock"
 if ! flock -n 9; then
-  echo "== waiting for another run.sh that is building"
+  echo "== waiting for another run.sh that is building" >&2
   flock 9
 fi
-echo "== building train_llama (minutes the first time; the log is $log)"
+echo "== building train_llama (minutes the first time; the log is $log)" >&2
+: >"$log"
+while sleep "${WEFT_SIGN_SECONDS:-10}" >/dev/null 2>&1; do
+  echo "== still building, $SECONDS s: $(tail -n 1 "$log" | cut -c1-60)" >&2
+done </dev/null >/dev/null 9>&- &
+signs=$!
+trap 'kill $signs 2>/dev/null || true' EXIT
 if ! { cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DWEFT_BUILD_TESTS=OFF \
   -DWEFT_BUILD_BENCH=OFF -DWEFT_CUDA=OFF && cmake --build "$build" --target train_llama -j "$(nproc)"; } 2>&1 |
-  tee "$log" | { grep --line-buffered '^\[[0-9]*/[0-9]*\]' || true; }; then
-  cat "$log"
+  tee "$log" | { grep --line-buffered '^\[[0-9]*/[0-9]*\]' || true; } >&2; then
+  cat "$log" >&2
   exit 1
 fi
+kill $signs 2>/dev/null || true
+trap - EXIT
 exec 9>&-
 
 corpus=("--data" "$root/build/corpus.txt")

@@ -1,7 +1,10 @@
-// What a run says before its first step and after its last.
+// What a run says and leaves behind. Invariant: what went wrong with one file costs no other, and not the report.
 #include "report.hpp"
 
+#include <atomic>
+#include <csignal>
 #include <cstdio>
+#include <new>
 
 #include <weft/io/file.hpp>
 #include <weft/train/progress.hpp>
@@ -18,12 +21,43 @@ std::string harmless(std::string text) {
   return text;
 }
 
+std::atomic<bool> stop_asked{false};
+std::atomic<int> stopped_by{0};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+
+extern "C" void ask_to_stop(int signal) {
+  stopped_by = signal;
+  stop_asked = true;
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
 }  // namespace
 
-void begin_run(settings& s, const weft::text_corpus& text) {
+std::string sentence_of(const std::exception& e) {
+  if (dynamic_cast<const std::bad_alloc*>(&e)) return "there is not enough memory; ask for a smaller model or batch";
+  return e.what();
+}
+
+int in_run_folder(settings& s, const std::function<int()>& f) {
   const std::string name = name_of(s) + "-dp" + std::to_string(s.degrees.dp) + "-tp" + std::to_string(s.degrees.tp) +
                            (s.degrees.pp > 1 ? "-pp" + std::to_string(s.degrees.pp) : "");
   s.plan.folder = weft::new_run_folder(s.out.empty() ? "runs/" + name : s.out);
+  try {
+    return f();
+  } catch (const std::exception& e) {
+    try {
+      weft::write_file(s.plan.folder + "/error.txt", sentence_of(e) + '\n');
+    } catch (const weft::file_error&) {  // stderr gets the sentence too
+    }
+    throw;
+  }
+}
+
+void begin_run(settings& s, const weft::text_corpus& text) {
+  s.plan.stop = &stop_asked;
+  for (const int signal : {SIGINT, SIGTERM})
+    if (std::signal(signal, ask_to_stop) == SIG_IGN) std::signal(signal, SIG_IGN);  // as nohup and shells want it
   weft::write_file(s.plan.folder + "/config.json", to_json(s));
   std::printf("%s on %d ranks, dp %d x tp %d x pp %d, %d core%s a rank\n", name_of(s).c_str(), s.ranks, s.degrees.dp,
               s.degrees.tp, s.degrees.pp, s.threads, s.threads == 1 ? "" : "s");
@@ -36,8 +70,16 @@ void begin_run(settings& s, const weft::text_corpus& text) {
   std::fflush(stdout);
 }
 
-void end_run(const settings& s, const weft::text_corpus& text, const weft::training_result& r,
-             const weft::memory_ledger& ledger, const std::string& sample) {
+void end_training() {
+  for (const int signal : {SIGINT, SIGTERM})
+    if (std::signal(signal, SIG_DFL) == SIG_IGN) std::signal(signal, SIG_IGN);
+}
+
+int end_run(const settings& s, const weft::text_corpus& text, const weft::training_result& r,
+            const weft::memory_ledger& ledger, const std::string& sample) {
+  int lost = r.lost_files;
+  if (!r.stopped)
+    lost += !weft::detail::written([&] { weft::write_file(s.plan.folder + "/sample.txt", s.prompt + sample + '\n'); });
   std::printf("\n%lld steps in %s: loss %.3f, at first %.3f", static_cast<long long>(r.steps),
               weft::duration_text(r.seconds).c_str(), r.loss, r.first_loss);
   if (r.validation_loss >= 0) std::printf("; on held-out text %.3f", r.validation_loss);
@@ -52,11 +94,19 @@ void end_run(const settings& s, const weft::text_corpus& text, const weft::train
     std::printf("\n%lld loss spikes; %lld steps with NaN or infinity, %lld gradient elements set to zero",
                 static_cast<long long>(r.spikes), static_cast<long long>(r.not_finite),
                 static_cast<long long>(r.zeroed));
-  std::printf("\n%s holds config.json, metrics.jsonl, %smemory.json, sample.txt, and trace.json for ui.perfetto.dev\n",
-              s.plan.folder.c_str(), s.plan.watch.every > 0 ? "monitor.jsonl, " : "");
-  weft::write_file(s.plan.folder + "/sample.txt", s.prompt + sample + '\n');
+  std::printf("\n%s holds config.json, metrics.jsonl, %smemory.json, %strace.json for ui.perfetto.dev\n",
+              s.plan.folder.c_str(), s.plan.watch.every > 0 ? "monitor.jsonl, " : "",
+              r.stopped ? "and " : "sample.txt, and ");
   if (!sample.empty())
     std::printf("\n-- a sample, from the prompt on --\n%s%s\n", s.prompt.c_str(), harmless(sample).c_str());
+  std::fflush(stdout);
+  if (r.stopped)
+    std::fprintf(stderr, "train_llama: %s ended the run after step %lld of %lld; what it wrote is in %s\n",
+                 stopped_by == SIGTERM ? "SIGTERM" : "Ctrl-C", static_cast<long long>(r.steps),
+                 static_cast<long long>(s.plan.steps), s.plan.folder.c_str());
+  if (lost > 0)
+    std::fprintf(stderr, "train_llama: %d of the run's files could not be written whole, as said above\n", lost);
+  return lost > 0 ? 1 : r.stopped ? 130 : 0;
 }
 
 }  // namespace train_llama

@@ -20,22 +20,27 @@ std::string strategy_name() {
 }
 
 template <class S>
-void run_with(settings s) {
+int run_with(settings s) {
   const auto text = weft::open_corpus(s.data);
   weft::text_dataset::check(*text, s.held_out, s.plan.seq);
-  begin_run(s, *text);
-  weft::trace_log collectives(s.ranks);
-  s.plan.trace.collectives = &collectives;
-  weft::launch<S>(s.degrees,
-                  [&](weft::context& ctx) {
-                    weft::llama<S> model(ctx, s.model);
-                    const weft::text_dataset data(ctx, text, s.held_out);
-                    weft::trainer training(ctx, model, s.optimizer);
-                    const weft::training_result result = training.run(data, s.plan);
-                    const std::string sample = weft::generate(model, s.prompt, s.sample);
-                    if (ctx.is_first()) end_run(s, *text, result, ctx.memory.ledger(), sample);
-                  },
-                  {.seed = s.seed, .threads_per_rank = s.threads, .trace = &collectives});
+  return in_run_folder(s, [&] {
+    begin_run(s, *text);
+    weft::trace_log collectives(s.ranks);
+    s.plan.trace.collectives = &collectives;
+    int exit_code = 0;
+    weft::launch<S>(s.degrees,
+                    [&](weft::context& ctx) {
+                      weft::llama<S> model(ctx, s.model);
+                      const weft::text_dataset data(ctx, text, s.held_out);
+                      weft::trainer training(ctx, model, s.optimizer);
+                      const weft::training_result result = training.run(data, s.plan);
+                      if (ctx.is_first()) end_training();
+                      const std::string sample = result.stopped ? "" : weft::generate(model, s.prompt, s.sample);
+                      if (ctx.is_first()) exit_code = end_run(s, *text, result, ctx.memory.ledger(), sample);
+                    },
+                    {.seed = s.seed, .threads_per_rank = s.threads, .trace = &collectives});
+    return exit_code;
+  });
 }
 
 /// All strategies of one precision.

@@ -1,11 +1,10 @@
-// Checking settings and writing them down.
+// Checking settings, and filling in what follows from them.
 #include "settings.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <thread>
 
-#include <weft/io/json.hpp>
 #include <weft/train/step_guard.hpp>
 
 namespace train_llama {
@@ -50,17 +49,37 @@ void check_name(const char* what, const std::string& given, std::vector<std::str
   weft::fail("there is no ", what, " called '", given, "'; there are, the nearest first: ", list);
 }
 
-void set_strategy(settings& s, const std::string& name) {
-  std::vector<std::string> valid;
-  for (const choice& c : choices()) valid.push_back(c.name);
-  check_name("strategy", name, valid);
-  const auto has = [&](const std::string& part) {
-    return ('-' + name + '-').find('-' + part + '-') != std::string::npos;
+void set_strategy(settings& s, const given_strategy& given, const std::string& prefix) {
+  using weft::require;
+  if (!given.name.empty()) {
+    std::vector<std::string> valid;
+    for (const choice& c : choices()) valid.push_back(c.name);
+    check_name("strategy", given.name, valid);
+    const auto has = [&](const std::string& part) {
+      return ('-' + given.name + '-').find('-' + part + '-') != std::string::npos;
+    };
+    s.sharding = given.name.substr(0, given.name.find('-'));
+    s.precision = has("bf16") ? "bf16" : "fp32";
+    s.checkpointing = has("full") ? "full" : has("selective") ? "selective" : "none";
+    s.sequence_parallel = has("sp");
+  }
+  const std::string named = prefix + "strategy " + given.name;
+  const auto set_part = [&](const char* name, std::string& part, const std::string& value) {
+    require(given.name.empty() || value.empty() || value == part, named, " is ", name, ' ', part, ", and ",
+            prefix == "--" ? "--" : "", name, " is ", value, "; leave one of them out");
+    if (!value.empty()) part = value;
   };
-  s.sharding = name.substr(0, name.find('-'));
-  s.precision = has("bf16") ? "bf16" : "fp32";
-  s.checkpointing = has("full") ? "full" : has("selective") ? "selective" : "none";
-  s.sequence_parallel = has("sp");
+  set_part("sharding", s.sharding, given.sharding);
+  set_part("precision", s.precision, given.precision);
+  set_part("checkpointing", s.checkpointing, given.checkpointing);
+  if (!given.sequence_parallel) return;
+  const bool wanted = *given.sequence_parallel;
+  const char* const word = prefix == "--" ? "--sequence-parallel" : "sequence_parallel";
+  require(given.name.empty() || s.sequence_parallel || !wanted, named, " leaves the sequence whole, and ", word,
+          " is given; write ", given.name, "-sp");
+  require(given.name.empty() || !s.sequence_parallel || wanted, named, " shards the sequence, and ", word,
+          " is false; leave one of them out");
+  s.sequence_parallel = wanted;
 }
 
 void resolve(settings& s) {
@@ -97,6 +116,8 @@ void resolve(settings& s) {
   number("the temperature, --temperature", s.sample.temperature, 0);
   number("the penalty, --repetition-penalty", s.sample.repetition_penalty, 0);
 
+  require(s.plan.print_every >= 1, "a line every ", s.plan.print_every,
+          " steps, --log-every, can't be printed; it is at least 1");
   require(s.plan.steps >= 1, "a run has at least 1 step, not ", s.plan.steps);
   if (s.plan.seq == 0) s.plan.seq = s.model.max_seq;
   require(s.plan.seq >= 1, "a sequence has at least 1 token, not ", s.plan.seq);
@@ -120,35 +141,6 @@ void resolve(settings& s) {
   const auto* const action = std::find(std::begin(actions), std::end(actions), s.on_non_finite);
   s.plan.watch.on_non_finite = static_cast<weft::non_finite>(action - std::begin(actions));
   weft::check(s.plan.watch);
-}
-
-std::string to_json(const settings& s) {
-  weft::json_writer w(1);
-  const auto put = [&](const char* key, const auto& value) { w.member(key, value); };
-  w.begin_object();
-  put("strategy", name_of(s)), put("sharding", s.sharding), put("precision", s.precision),
-      put("checkpointing", s.checkpointing);
-  put("sequence_parallel", s.sequence_parallel), put("dp", s.degrees.dp), put("tp", s.degrees.tp);
-  put("pp", s.degrees.pp), put("ranks", s.ranks);
-  put("threads", s.threads), put("seed", s.seed);
-  put("layers", s.model.layers), put("hidden", s.model.hidden), put("heads", s.model.heads),
-      put("kv_heads", s.model.kv_heads);
-  put("head_dim", s.model.head_dim), put("ffn", s.model.ffn), put("vocab", s.model.vocab),
-      put("tied_embeddings", s.model.tied_embeddings);
-  put("parameters", s.model.parameters());
-  put("steps", s.plan.steps), put("batch", s.plan.batch), put("micro_batches", s.plan.micro_batches),
-      put("seq", s.plan.seq);
-  put("lr", s.optimizer.lr), put("warmup", s.plan.schedule.warmup), put("lr_floor", s.plan.schedule.floor);
-  put("beta1", s.optimizer.beta1), put("beta2", s.optimizer.beta2), put("eps", s.optimizer.eps);
-  put("weight_decay", s.optimizer.weight_decay), put("clip", s.plan.clip_norm);
-  put("data", s.data), put("held_out", s.held_out), put("validate_every", s.plan.validate_every);
-  put("watch_every", s.plan.watch.every), put("on_non_finite", s.on_non_finite);
-  put("spike", s.plan.watch.spike_deviations);
-  put("validation_sequences", s.plan.validation_sequences), put("prompt", s.prompt),
-      put("sample_tokens", s.sample.tokens);
-  put("temperature", s.sample.temperature), put("top_k", s.sample.top_k), put("top_p", s.sample.top_p);
-  put("repetition_penalty", s.sample.repetition_penalty);
-  return w.end_object().text() + '\n';
 }
 
 }  // namespace train_llama

@@ -2,6 +2,7 @@
 // each.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,21 +37,34 @@ struct settings {
 /// "zero3-bf16", "replicated-fp32-full-sp": sharding, precision, then checkpointing and sequence parallelism where they
 /// are on.
 std::string name_of(const settings&);
-/// Every name, each with the function that trains under it.
+/// Every name, each with the function that trains under it and returns the program's exit code.
 struct choice {
   std::string name;
-  void (*run)(settings);
+  int (*run)(settings);
 };
 const std::vector<choice>& choices();
 std::vector<choice> fp32_strategies(), bf16_strategies();  // a file each
-/// Sets the four slots that a strategy's name stands for. Throws weft::failure that lists the names, the nearest first.
-void set_strategy(settings&, const std::string& name);
+/// A strategy as it was given: by one name, by its parts, or both; what is empty was not.
+struct given_strategy {
+  std::string name, sharding, precision, checkpointing;
+  std::optional<bool> sequence_parallel;
+};
+/// Sets the slots that were given. Throws weft::failure where there is no such name, listing those that there are, and
+/// where a part isn't what the name says. `prefix` is what stands before a word where it was given: "--" or "FILE: ".
+void set_strategy(settings&, const given_strategy&, const std::string& prefix);
 /// Throws weft::failure that lists `valid`, the nearest first, unless `given` is among them.
 void check_name(const char* what, const std::string& given, std::vector<std::string> valid);
 
 /// Fills in what was left to be derived; throws weft::failure when the settings don't fit together.
 void resolve(settings&);
-/// The settings as JSON, indented.
+
+// config_file.cpp
+
+/// The settings as JSON, a line each: what read_config takes back, number for number, and under "derived" what follows
+/// from them.
 std::string to_json(const settings&);
+/// Sets what a file that to_json wrote, whole or in part, says. Throws weft::failure that names the file and the key
+/// where a key is unknown, is there twice or has a value of another type.
+void read_config(settings&, const std::string& path);
 
 }  // namespace train_llama

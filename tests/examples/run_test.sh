@@ -49,8 +49,27 @@ for round in first second; do  # nothing is built yet; all is
   [ "$(sort -u "$here/said" | wc -l)" = 1 ] || fault "$round round: the runs read different texts: $(sort "$here/said" | uniq -c)"
   grep -qE '^length [0-9]{6,}$' "$here/said" || fault "$round round: no run read a text: $(cat "$here/said")"
 done
+bash "$here/examples/run.sh" >"$here/out" 2>/dev/null
+[ "$(wc -l <"$here/out")" = 1 ] && grep -q '^length' "$here/out" || fault "stdout has more than the program's lines: $(cat "$here/out")"
 grep -q '^== building train_llama' "$here/out.1" || fault "no sign of the build: $(cat "$here/out.1")"
 [ -z "$(find "$here/build" -maxdepth 1 -name 'corpus.txt.*')" ] || fault 'temporary files are left in build/'
+
+# While a file takes long, there is a sign of life, and none afterwards.
+cp "$here/CMakeLists.txt" "$here/kept"
+cat >>"$here/CMakeLists.txt" <<'CMAKE'
+add_custom_target(slow COMMAND "${CMAKE_COMMAND}" -E sleep 3)
+add_dependencies(train_llama slow)
+CMAKE
+WEFT_SIGN_SECONDS=1 bash "$here/examples/run.sh" >"$here/out" 2>"$here/err" || fault "the slow build fails: $(cat "$here/err")"
+[ "$(grep -c '^== still building, [0-9]* s: ' "$here/err")" -ge 2 ] || fault "a build of three seconds gives no sign of life: $(cat "$here/err")"
+[ "$(wc -l <"$here/out")" = 1 ] || fault "signs of life on stdout: $(cat "$here/out")"
+size=$(wc -c <"$here/err")
+sleep 1.5
+[ "$(wc -c <"$here/err")" = "$size" ] || fault "signs of life after the build: $(cat "$here/err")"
+SECONDS=0
+out=$(bash "$here/examples/run.sh" 2>&1)  # with the sign of every 10 seconds, who reads all that it says waits for the build alone
+[ "$SECONDS" -le 9 ] || fault "run.sh's output is open for $SECONDS s: $out"
+mv "$here/kept" "$here/CMakeLists.txt"
 
 echo 'int main() { return nothing; }' >"$here/program.cpp"
 bash "$here/examples/run.sh" >"$here/out" 2>&1 && fault 'a program that does not compile is run'

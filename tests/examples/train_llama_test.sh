@@ -64,7 +64,7 @@ refused 2 '--help lists the options' --data text --stepz 3
 refused 2 '--help lists the options' --data text --steps many
 
 "$program" --help >out 2>err || fault '--help fails'
-for option in strategy dp tp pp ranks steps lr data seed print-config watch-every on-non-finite temperature top-k top-p repetition-penalty; do
+for option in strategy dp tp pp ranks steps lr data seed print-config watch-every on-non-finite temperature top-k top-p repetition-penalty config log-every version; do
   grep -qF -- "--$option" out || fault "--help does not show --$option"
 done
 
@@ -72,6 +72,54 @@ done
 grep -qF '"strategy":"replicated-fp32-full-sp"' out || fault "the strategy is not what was asked for: $(head -n 3 out)"
 grep -qF '"steps":7' out || fault '--print-config does not print the steps'
 [ "$(head -c 1 out)" = '{' ] && [ "$(tail -n 1 out)" = '}' ] || fault '--print-config does not print an object'
+
+# Settings that were printed are read back, to the last digit; options override them.
+odd=(--strategy zero1-fp32-full-sp --dp 1 --tp 2 --layers 3 --hidden 64 --heads 8 --lr 0.012345678901234567 --seed 18446744073709551615
+  --steps 3000000000 --prompt $'a "quoted"\n\\ line' --log-every 7 --data text --out deep/run --tied --on-non-finite skip --held-out 0.125)
+"$program" "${odd[@]}" --print-config >first.json 2>err || fault "--print-config fails: $(cat err)"
+"$program" --config first.json --print-config >second.json 2>err || fault "--config fails: $(cat err)"
+cmp -s first.json second.json || fault "--config doesn't take back what --print-config prints: $(diff first.json second.json)"
+for key in '"lr":0.012345678901234567' '"seed":18446744073709551615' '"steps":3000000000' '"tied":true' '"log_every":7'; do
+  grep -qF "$key" second.json || fault "$key is not in $(cat second.json)"
+done
+"$program" --steps 5 --config first.json --dp 2 --strategy zero3-bf16 --tied=false --print-config >third.json 2>err || fault "options beside --config fail: $(cat err)"
+for key in '"strategy":"zero3-bf16"' '"steps":5' '"dp":2' '"ranks":4' '"tied":false' '"lr":0.012345678901234567' '"sharding":"zero3"'; do
+  grep -qF "$key" third.json || fault "an option doesn't override --config: $key is not in $(cat third.json)"
+done
+"$program" --config first.json --sharding zero2 --print-config >third.json 2>err || fault "a part of the strategy beside --config fails: $(cat err)"
+grep -qF '"strategy":"zero2-fp32-full-sp"' third.json || fault "--sharding beside --config: $(head -n 3 third.json)"
+
+# wrong_config PHRASE JSON
+wrong_config() {
+  printf '%s' "$2" >wrong.json
+  refused 1 "the file wrong.json$1" --data text --config wrong.json
+}
+wrong_config ': steps is "many"; it takes a whole number' '{"steps": "many"}'
+wrong_config ': steps is 1.5; it takes a whole number' '{"steps": 1.5}'
+wrong_config ': dp is 4294967296; it is from -2147483648 to 2147483647' '{"dp": 4294967296}'
+wrong_config ': seed is -1; it is from 0 to' '{"seed": -1}'
+wrong_config ': lr is "0.1"; it takes a number' '{"lr": "0.1"}'
+wrong_config ': tied is 1; it takes true or false' '{"tied": 1}'
+wrong_config ': data is null; it takes a text in quotes' '{"data": null}'
+wrong_config ' has the key "steps" twice' '{"steps": 1, "lr": 1e-3, "steps": 2}'
+wrong_config ' is no JSON' '{"steps": 1'
+wrong_config ' is no JSON object' '[1]'
+wrong_config ': strategy zero3-bf16 is sharding zero3, and sharding is zero1; leave one of them out' '{"strategy": "zero3-bf16", "sharding": "zero1"}'
+wrong_config ': strategy zero3-bf16-sp shards the sequence, and sequence_parallel is false' '{"strategy": "zero3-bf16-sp", "sequence_parallel": false}'
+printf '{"stepz": 3}' >wrong.json
+refused 1 "no setting in the file wrong.json called 'stepz'; there are, the nearest first: steps," --data text --config wrong.json
+printf '{"steps": 0}' >wrong.json
+refused 1 'at least 1 step' --data text --config wrong.json
+refused 1 "absent.json can't be read: No such file" --data text --config absent.json
+refused 2 '--config is empty' --data text --config ''
+refused 1 'a line every 0 steps, --log-every,' --data text --log-every 0
+printf '{"dp": 1, "tp": 1, "steps": 2, "derived": {"ranks": 77}}' >part.json
+"$program" --config part.json --print-config >out 2>err || fault "a part of the settings: $(cat err)"
+grep -qF '"ranks":1' out || fault "derived settings are read: $(cat out)"
+
+"$program" --version >out 2>err || fault "--version fails: $(cat err)"
+version=$(sed -n 's/^project(weft VERSION \([0-9.]*\) .*/\1/p' "$WEFT_SOURCE_DIR/CMakeLists.txt")
+[ "$(cat out)" = "train_llama of Weft $version" ] || fault "--version says: $(cat out)"
 
 if [ -e /dev/full ]; then
   "$program" --print-config >/dev/full 2>err && fault '--print-config > /dev/full ends with 0'
@@ -94,6 +142,86 @@ done
 grep -qF '"strategy":"zero3-bf16"' deep/run/config.json || fault 'the second run wrote over the first'
 [ "$(grep -c '"loss":' deep/run/metrics.jsonl)" = 3 ] || fault 'metrics.jsonl does not have a line a step'
 [ "$(grep -c '^{"step":2,"unit":"' deep/run/monitor.jsonl)" = 4 ] || fault 'monitor.jsonl does not have a line a unit'
+
+one=(--data text --layers 1 --hidden 32 --heads 4 --seq 16 --batch 4 --dp 1 --tp 1 --threads 1 --strategy zero1-fp32 --sample-tokens 5)
+"$program" "${one[@]}" --steps 10 --log-every 4 --out sparse >out 2>err || fault "--log-every fails: $(cat err)"
+[ "$(sed -n 's/^step *\([0-9]*\)\/.*/\1/p' out | tr '\n' ' ')" = '1 4 8 10 ' ] || fault "--log-every 4 prints: $(grep ^step out)"
+[ "$(grep -c '"loss":' sparse/metrics.jsonl)" = 10 ] || fault '--log-every thins metrics.jsonl'
+
+# begun FOLDER STEPS OPTIONS...: starts a run there, in the background, and waits for its first steps.
+begun() {
+  local folder=$1 steps=$2
+  shift 2
+  # A script's shell has what it starts in the background ignore SIGINT, and the program respects that.
+  env --default-signal=INT "$program" "${one[@]}" --steps "$steps" --out "$folder" "$@" >out 2>err &
+  running=$!
+  for _ in $(seq 200); do
+    [ "$(cat "$folder/metrics.jsonl" 2>/dev/null | wc -l)" -ge 6 ] && return
+    sleep 0.05
+  done
+  fault "a run doesn't begin: $(cat err)"
+}
+# What a signal ends is written as a whole run's.
+for signal in INT TERM; do
+  begun "by-$signal" 1000000 --log-every 1000000
+  kill -$signal $running
+  wait $running
+  code=$?
+  [ $code = 130 ] || fault "SIG$signal ends with $code: $(cat err)"
+  [ "$(wc -l <err)" = 1 ] && grep -qE "ended the run after step [0-9]+ of 1000000; what it wrote is in by-$signal" err || fault "SIG$signal: $(cat err)"
+  for file in config.json metrics.jsonl memory.json trace.json; do
+    [ -s "by-$signal/$file" ] || fault "after SIG$signal by-$signal/$file is missing or empty"
+  done
+  steps=$(grep -c '"loss":' "by-$signal/metrics.jsonl")
+  grep -q "after step $steps of" err || fault "SIG$signal ends after another step than metrics.jsonl's last, $steps: $(cat err)"
+  grep -q "^step *$steps/" out || fault "SIG$signal: the last step has no line: $(cat out)"
+  grep -q 'nats a byte' out || fault "SIG$signal leaves the report out: $(cat out)"
+done
+
+# A disk that is full at the end costs those files, not the report or the sample, and the exit code says so.
+if [ -e /dev/full ]; then
+  begun full 1000000
+  kill -STOP $running
+  ln -s /dev/full full/memory.json
+  ln -s /dev/full full/trace.json
+  kill -CONT $running
+  kill -TERM $running
+  wait $running
+  code=$?
+  [ $code = 1 ] || fault "a full disk ends with $code: $(cat err)"
+  grep -q "full/memory.json can't be written: No space left on device" err || fault "a full disk: $(cat err)"
+  grep -q "2 of the run's files could not be written" err || fault "a full disk: $(cat err)"
+  grep -q 'nats a byte' out || fault "a full disk costs the report: $(cat out)"
+  begun full-sample 5000
+  ln -s /dev/full full-sample/sample.txt
+  wait $running
+  code=$?
+  [ $code = 1 ] || fault "a sample that the disk doesn't take ends with $code: $(cat err)"
+  grep -q -- '-- a sample' out || fault "a full disk costs the sample: $(cat out)"
+  [ -s full-sample/trace.json ] || fault 'a full disk costs the trace'
+fi
+
+# A failed run leaves its reason in its folder.
+"$program" "${one[@]}" --steps 5 --lr 1e30 --clip 0 --out failed >out 2>err && fault 'a loss that is no number ends well'
+[ "$(sed 's/^train_llama: //' err)" = "$(cat failed/error.txt)" ] || fault "error.txt says $(cat failed/error.txt), stderr $(cat err)"
+[ ! -e deep/run/error.txt ] || fault 'a run that ended well leaves an error.txt'
+
+# A bar on terminals that can redraw, within their width; no escape elsewhere.
+if command -v script >/dev/null; then
+  # on_terminal TERM COLUMNS: what a run writes to such a terminal, in `typed`
+  on_terminal() { TERM=$1 script -qec "stty cols $2; $program ${one[*]} --steps 4 --out terminal" /dev/null >typed 2>&1; }
+  on_terminal xterm 80
+  grep -q $'\e\\[K' typed || fault 'no bar on a terminal'
+  on_terminal xterm 40
+  longest=$(tr '\r' '\n' <typed | sed 's/\x1b\[K//g' | grep '^\[[=> ]*\]' | awk '{ if (length > most) most = length } END { print most + 0 }')
+  [ "$longest" -gt 20 ] && [ "$longest" -lt 40 ] || fault "the bar takes $longest of 40 columns"
+  for term in dumb ''; do
+    on_terminal "$term" 80
+    grep -q '^step 4/4' typed || fault "TERM=$term: no steps: $(cat typed)"
+    ! grep -q $'\e' typed || fault "escapes under TERM=$term"
+    ! grep -q '\[=' typed || fault "a bar under TERM=$term"
+  done
+fi
 
 # A pipeline prints the losses of one rank.
 losses() { sed -n 's/^step \([0-9]\).*loss \([0-9.]*\).*/\1 \2/p'; }

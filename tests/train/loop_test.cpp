@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include <weft/comm/single_rank.hpp>
+#include <weft/parallel/launch.hpp>
 #include <weft/train/loop.hpp>
 
 #include "../temporary.hpp"
@@ -177,6 +178,57 @@ TEST_CASE("a step that is not accepted changes nothing, and the optimizer doesn'
   run(again, {.steps = 2});
   REQUIRE(again.updates.size() == 1);
   CHECK(again.updates[0].bias1 == doctest::Approx(1 - adamw{}.beta1));
+}
+
+TEST_CASE("a run that is asked to stop ends after the step that runs") {
+  const weft_test::temporary_folder folder;
+  std::atomic<bool> stop = false;
+  struct stopped : told {
+    std::atomic<bool>* stop;
+    explicit stopped(std::atomic<bool>& asked) : stop(&asked) {}
+    loss_sums gradients(std::int64_t step) override {
+      *stop = step == 3;
+      return told::gradients(step);
+    }
+  } work(stop);
+  const auto result = run(work, {.steps = 9, .folder = folder.path(), .stop = &stop});
+  CHECK(result.stopped);
+  CHECK(result.steps == 3);
+  CHECK(work.updates.size() == 3);
+  CHECK(work.validations == 0);
+  const std::string lines = read_file(folder / "metrics.jsonl");
+  CHECK(std::count(lines.begin(), lines.end(), '\n') == 3);
+  CHECK(read_file(folder / "memory.json").size() > 10);
+  CHECK(read_file(folder / "trace.json").size() > 10);
+  stop = false;
+  told whole;
+  const auto all = run(whole, {.steps = 9, .stop = &stop});
+  CHECK(!all.stopped);
+  CHECK(all.steps == 9);
+}
+
+TEST_CASE("one rank that is asked to stop ends the run on all") {
+  std::atomic<bool> asked[2] = {false, false};
+  launch<strategy<mesh<dp>>>({.dp = 2}, [&](context& ctx) {
+    struct stopped : told {
+      std::atomic<bool>* stop = nullptr;
+      loss_sums gradients(std::int64_t step) override {
+        if (stop) *stop = step == 2;
+        return told::gradients(step);
+      }
+    } work;
+    if (!ctx.is_first()) work.stop = &asked[1];
+    const training plan{.steps = 9, .print = false, .stop = &asked[ctx.rank()]};
+    CHECK(train_loop(ctx, work, plan, {}).steps == 2);
+  });
+}
+
+TEST_CASE("the schedule counts steps beyond 2^31") {
+  const warmup_cosine schedule{.warmup = 0, .floor = 0.1};
+  const std::int64_t many = std::int64_t{1} << 33;
+  CHECK(schedule(0, many) == doctest::Approx(1));
+  CHECK(schedule(many / 2, many) == doctest::Approx(0.55));
+  CHECK(schedule(many, many) == doctest::Approx(0.1));
 }
 
 TEST_CASE("a full disk costs the files that it doesn't take, and nothing else") {

@@ -25,6 +25,18 @@ TEST_CASE("the bar keeps its width") {
   for (int done = 0; done <= 97; ++done) CHECK(progress_text(done, 97, 1, 23).find(']') == 24);
 }
 
+TEST_CASE("the bar fits into the terminal") {
+  CHECK(progress_text(5, 10, 30, 40) == progress_line(5, 10, 30, 80));
+  for (int columns : {100, 63, 41, 40, 39, 30, 12, 2, 1})
+    for (int done = 0; done <= 7; ++done) {
+      CAPTURE(columns);
+      const std::string line = progress_line(done, 7, 12345.0 * done, columns);
+      CHECK(line.size() < static_cast<std::size_t>(columns));  // the last column would wrap
+      if (columns == 40) CHECK(line.find(" %") != std::string::npos);
+    }
+  CHECK(progress_line(3, 7, 30, 40) == "[========>           ]  42 %, 40 s left");
+}
+
 TEST_CASE("the line of a step has all that was asked of it") {
   const step_report r{.step = 7,
                       .steps = 100,

@@ -32,10 +32,15 @@ inline int write_statistics(std::optional<json_lines>& file, std::int64_t step,
   return 1;
 }
 
-inline std::int64_t highest_peak(context& ctx) {
-  auto peak = static_cast<std::int64_t>(ctx.memory.ledger().peak_total);
-  ctx.world.all_reduce(&peak, &peak, 1, dtype::i64, reduction::max, {"peak memory"}).wait();
-  return peak;
+/// What ranks tell each other when a step ends.
+struct step_end {
+  std::int64_t peak_bytes;  // of the rank that held most
+  std::int64_t stop;        // 1: some rank was asked to stop
+};
+inline step_end end_step(context& ctx, const std::atomic<bool>* stop) {
+  std::int64_t both[2] = {static_cast<std::int64_t>(ctx.memory.ledger().peak_total), stop && *stop};
+  ctx.world.all_reduce(both, both, 2, dtype::i64, reduction::max, {"peak memory"}).wait();
+  return {both[0], both[1]};
 }
 
 }  // namespace detail
@@ -52,14 +57,14 @@ inline training_result train_loop(context& ctx, trainable& work, const training&
   std::optional<metrics_log> out;
   std::optional<json_lines> statistics;
   if (ctx.is_first() && (plan.print || !folder.empty())) {
-    out.emplace(plan.print, plan.folder);
+    out.emplace(plan.print ? plan.print_every : 0, plan.folder);
     if (watch.every > 0) statistics.emplace(plan.folder, "monitor.jsonl");
   }
   step_guard guard(work, watch);
   step_tracer tracer(ctx, plan.trace, !folder.empty());
   tracer.log().units = work.unit_names();
 
-  training_result result{.steps = plan.steps};
+  training_result result;
   const auto validate = [&](std::int64_t step) {
     const scoped_span whole(ctx.spans, "validation");
     const loss_sums s = work.validate();
@@ -92,11 +97,18 @@ inline training_result train_loop(context& ctx, trainable& work, const training&
     }
     result.skipped += r.skipped, result.spikes += r.spike, result.zeroed += r.zeroed.total;
     result.not_finite += !r.not_finite.empty();
-    r.peak_bytes = detail::highest_peak(ctx);
+    const detail::step_end end = detail::end_step(ctx, plan.stop);
+    result.steps = step;
+    result.stopped = end.stop && step < plan.steps;
+    r.peak_bytes = end.peak_bytes;
     r.milliseconds = std::chrono::duration<double, std::milli>(clock::now() - begin).count();
     if (out) out->step(r);
     if (step == 1) result.first_loss = r.loss;
     result.loss = r.loss;
+    if (result.stopped) {
+      if (out) out->last_line();
+      break;
+    }
     if (step == plan.steps || (plan.validate_every > 0 && step % plan.validate_every == 0)) validate(step);
     tracer.after(step);
   }

@@ -1,22 +1,23 @@
-// The log of a run's numbers: a line a step on stdout with a bar below it on a terminal, and metrics.jsonl. Only the
-// first rank has one. Invariant: what a step has to say is written before the next one begins.
+// The log of a run's numbers: lines of steps on stdout with a bar below them on a terminal, and metrics.jsonl with
+// every step. Only the first rank has one. Invariant: what a step has to say is written before the next one begins.
 #pragma once
-
-#include <unistd.h>
 
 #include <chrono>
 #include <optional>
+#include <utility>
 
 #include <weft/io/json.hpp>
 #include <weft/train/json_lines.hpp>
 #include <weft/train/progress.hpp>
+#include <weft/train/terminal.hpp>
 
 namespace weft {
 
 class metrics_log {
  public:
-  /// `print`: whether stdout gets lines. `folder`: where metrics.jsonl goes, empty for nowhere; throws when it can't.
-  metrics_log(bool print, const std::string& folder) : print_(print), bar_(print && isatty(fileno(stdout))) {
+  /// `every`: steps from line to line on stdout; 0: none. `folder`: where metrics.jsonl goes, empty for nowhere; throws
+  /// when it can't.
+  metrics_log(std::int64_t every, const std::string& folder) : every_(every), bar_(every > 0 && stdout_can_redraw()) {
     if (!folder.empty()) file_.emplace(folder, "metrics.jsonl");
   }
   ~metrics_log() { line({}); }  // takes the bar away, after an error too
@@ -45,8 +46,17 @@ class metrics_log {
     w.member("peak_bytes", r.peak_bytes).end_object();
     record(w);
     if (!r.not_finite.empty()) line(r.not_finite);
-    line(step_line(r));
+    const bool unusual = !r.not_finite.empty() || r.skipped || r.spike || r.zeroed.total > 0;
+    left_out_.clear();
+    if (every_ > 0 && (r.step % every_ == 0 || r.step == 1 || r.step == r.steps || unusual))
+      line(step_line(r));
+    else
+      left_out_ = every_ > 0 ? step_line(r) : "";
     if (bar_) draw(r.step, r.steps);
+  }
+  /// Says that the run ends before its last step: prints the newest one's line, if that was left out.
+  void last_line() {
+    if (!left_out_.empty()) line(std::exchange(left_out_, {}));
   }
   void validation(std::int64_t step, double loss) {
     json_writer w;
@@ -63,18 +73,20 @@ class metrics_log {
     ++lost_files_;
   }
   void line(const std::string& text) {
-    if (!print_) return;
+    if (every_ == 0) return;
     if (bar_) std::fputs("\r\033[K", stdout);
     if (!text.empty()) std::printf("%s\n", text.c_str());
     std::fflush(stdout);
   }
   void draw(std::int64_t done, std::int64_t total) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-    std::fputs(progress_text(done, total, seconds, 40).c_str(), stdout);
+    std::fprintf(stdout, "\r%s\033[K", progress_line(done, total, seconds, stdout_columns()).c_str());
     std::fflush(stdout);
   }
 
-  bool print_, bar_;
+  std::int64_t every_;
+  bool bar_;
+  std::string left_out_;  // the newest step's line, where it wasn't printed
   int lost_files_ = 0;
   std::optional<json_lines> file_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

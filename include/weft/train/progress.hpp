@@ -37,6 +37,17 @@ inline std::string progress_text(std::int64_t done, std::int64_t total, double s
   return out;
 }
 
+/// The same, with up to 40 columns between the brackets, for a terminal of so many columns: it never reaches the last
+/// one, where terminals wrap.
+inline std::string progress_line(std::int64_t done, std::int64_t total, double seconds, int columns) {
+  constexpr int widest = 40;
+  std::string line = progress_text(done, total, seconds, widest);
+  const int over = static_cast<int>(line.size()) - (columns - 1);
+  if (over > 0) line = progress_text(done, total, seconds, std::max(widest - over, 0));
+  if (static_cast<int>(line.size()) >= columns) line.resize(static_cast<std::size_t>(std::max(columns - 1, 0)));
+  return line;
+}
+
 /// One line for one step.
 inline std::string step_line(const step_report& r) {
   char text[240];

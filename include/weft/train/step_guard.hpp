@@ -22,6 +22,8 @@ inline void check(const monitoring& m) {
 /// The same of a whole plan.
 inline void check(const training& plan) {
   require(plan.steps >= 1, "a run of ", plan.steps, " steps trains nothing; ask for at least 1");
+  require(plan.print_every >= 1, "print_every is ", plan.print_every,
+          "; it is a number of steps, at least 1; print = false prints none");
   require(plan.validate_every >= 0, "validate_every is ", plan.validate_every,
           "; it is a number of steps, or 0 (after the last only)");
   require(plan.validation_sequences >= 0, "validation_sequences is ", plan.validation_sequences,

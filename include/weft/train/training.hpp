@@ -2,6 +2,7 @@
 // Invariant: counts are global (over all ranks and micro-batches) unless their name says otherwise.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -49,10 +50,14 @@ struct training {
   double clip_norm = 1.0;       // gradients are scaled down where their global norm is above it; 0: never
   std::int64_t validate_every = 0;         // steps; 0: only after the last
   std::int64_t validation_sequences = 16;  // rounded up to whole micro-batches; 0: no validation
-  bool print = true;                       // a line a step on stdout, by the first rank
+  bool print = true;                       // lines of steps on stdout, by the first rank
+  std::int64_t print_every = 1;            // steps from line to line; the first, the last and unusual ones have theirs
   std::string folder = {};  // where metrics.jsonl, memory.json and trace.json go; it exists; empty: no files
   trace_window trace = {};
   monitoring watch = {};
+  // Once it is true on any rank, by a signal's handler say, the run ends after the running step: without validation,
+  // and otherwise as a whole run does.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 /// Gradient elements that were set to zero, over all ranks.
@@ -79,8 +84,9 @@ struct step_report {
 };
 
 struct training_result {
-  std::int64_t steps = 0, skipped = 0;
-  std::int64_t spikes = 0;      // losses that jumped
+  std::int64_t steps = 0, skipped = 0;  // those that were run
+  bool stopped = false;                 // by training.stop, before the plan's last step
+  std::int64_t spikes = 0;              // losses that jumped
   std::int64_t not_finite = 0;  // steps whose loss or gradients were not finite, but for overflows under a loss scale
   std::int64_t zeroed = 0;      // gradient elements set to zero in them
   double first_loss = 0, loss = 0;  // of the first and of the last step
