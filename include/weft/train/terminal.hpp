@@ -2,6 +2,8 @@
 // written, where that isn't known to work.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <unistd.h>
 
 #include <cstdio>
