@@ -274,8 +274,24 @@ TEST_CASE("a cast's gradient is not rounded to 16 bits on its way to a wider mai
         CHECK(v.slot->gradient.as<double>()[i] == 100001.0 * times);
       }
     }
-    CHECK_THROWS_WITH_AS(cast<float>(ones<tensor<std::int32_t, dims<hidden>>>(ctx, {3})),
-                         "only floating tensors are converted and have gradients, not int32 to fp32", failure);
+  });
+}
+
+TEST_CASE("integers are cast to floats, rounded once, and have no gradient") {
+  alone([](context& ctx) {
+    const auto numbers_of = [&]<class From, class To>(const std::vector<From>& numbers) {
+      const auto n = static_cast<std::int64_t>(numbers.size());
+      return on_host(cast<To>(from_global<tensor<From, dims<hidden>>>(ctx, {n}, numbers.data())));
+    };
+    const std::vector<std::int32_t> ints{-3, 0, 16777217};
+    CHECK(numbers_of.operator()<std::int32_t, double>(ints) == std::vector<double>{-3, 0, 16777217});
+    CHECK(numbers_of.operator()<std::int32_t, float>(ints) == std::vector<float>{-3, 0, 16777216});
+    CHECK(numbers_of.operator()<std::int64_t, fp16>({-2, 70000})[1] == fp16::from_bits(0x7c00));
+    CHECK(numbers_of.operator()<std::uint8_t, bf16>({1, 255})[1] == bf16(255));
+    auto w = ones<tensor<float, dims<hidden>>>(ctx, {3}).requires_grad();
+    const std::uint8_t mask[] = {1, 0, 1};
+    backward(sum(cast<float>(from_global<tensor<std::uint8_t, dims<hidden>>>(ctx, {3}, mask)) * w));
+    CHECK(on_host(w.grad()) == std::vector<float>{1, 0, 1});
   });
 }
 

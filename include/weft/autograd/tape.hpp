@@ -237,7 +237,8 @@ gradient_target target(context& ctx, tape_node& node, int i) {
   return {s->gradient, std::exchange(s->has_gradient, true), false};
 }
 
-/// to (+)= from, element by element, converted from From to To. Throws where one of them is not floating.
+/// to (+)= from, element by element, converted from From to To. Throws where one of them is not floating, as of
+/// integers, which have no gradient.
 template <class Backend, class To, class From>
 void add_converted([[maybe_unused]] context& ctx, const local_array& from, const local_array& to,
                    [[maybe_unused]] bool add) {

@@ -3,6 +3,7 @@
 // Invariant: `none<W>` is true of a W without arguments, and of nothing else.
 #pragma once
 
+#include <weft/core/dtype.hpp>
 #include <weft/core/layout.hpp>
 
 namespace weft {
@@ -26,6 +27,9 @@ struct no_dimension {};
 /// Made from a tensor that differs in this.
 template <class... What>
 struct made_from {};
+/// Elements of this type, where an operator computes with floating ones.
+template <class... T>
+struct elements_of {};
 
 namespace detail {
 
@@ -65,7 +69,22 @@ struct foreign<D, layout<Ps...>> {
   using type = decltype(as_no_dimension(typename join_lists<decltype(one(static_cast<Ps*>(nullptr)))...>::type{}));
 };
 
+template <class... Ts>
+struct first_integer {
+  using type = elements_of<>;
+};
+template <class T, class... Ts>
+struct first_integer<T, Ts...> {
+  using type = elements_of<T>;
+};
+template <floating T, class... Ts>
+struct first_integer<T, Ts...> : first_integer<Ts...> {};
+
 }  // namespace detail
+
+/// The first element type of these tensors that isn't floating: `elements_of<int>`, or without an argument.
+template <class... Xs>
+using integers_in = typename detail::first_integer<typename Xs::element_type...>::type;
 
 /// The sums pending in a layout: `pending_sum_over<tp>`, or without an argument.
 template <class L>

@@ -116,15 +116,18 @@ constexpr const char* name_of(binary f) {
 
 template <pairing M, binary F, any_tensor A, any_tensor B>
 auto two_sided(const A& a, const B& b) {
-  using rule = pair_rule<M, A, B>;
-  if constexpr (rule::ok) {
-    check_shared_extents(a, b);
-    using result = basic_tensor<typename A::element_type, dims_concat<dims_of<A>, dims_missing<dims_of<B>, dims_of<A>>>,
-                                typename rule::layout, typename A::backend>;
-    static constexpr auto map = broadcast_of<dims_of<A>, dims_of<B>>();
-    return result(binary_operator<typename A::backend, typename A::element_type>::forward(
-        promoted<typename rule::layout>(a, name_of(F)), promoted<typename rule::layout>(b, name_of(F)), F, map,
-        valid_part(a), valid_part(b)));
+  if constexpr (none<integers_in<A, B>>) {
+    using rule = pair_rule<M, A, B>;
+    if constexpr (rule::ok) {
+      check_shared_extents(a, b);
+      using result =
+          basic_tensor<typename A::element_type, dims_concat<dims_of<A>, dims_missing<dims_of<B>, dims_of<A>>>,
+                       typename rule::layout, typename A::backend>;
+      static constexpr auto map = broadcast_of<dims_of<A>, dims_of<B>>();
+      return result(binary_operator<typename A::backend, typename A::element_type>::forward(
+          promoted<typename rule::layout>(a, name_of(F)), promoted<typename rule::layout>(b, name_of(F)), F, map,
+          valid_part(a), valid_part(b)));
+    }
   }
 }
 
@@ -135,23 +138,28 @@ auto two_sided(const A& a, const B& b) {
 /// the output.
 template <any_tensor A, any_tensor B>
 auto operator+(const A& a, const B& b) {
+  static_assert(detail::none<integers_in<A, B>>, "weft: a + b takes floating elements: cast<float>(x) the integers");
   return detail::two_sided<detail::pairing::sum, binary::add>(a, b);
 }
 /// a - b; as a + b.
 template <any_tensor A, any_tensor B>
 auto operator-(const A& a, const B& b) {
+  static_assert(detail::none<integers_in<A, B>>, "weft: a - b takes floating elements: cast<float>(x) the integers");
   return detail::two_sided<detail::pairing::sum, binary::subtract>(a, b);
 }
 /// a * b, element by element. Placement as a + b, but one side may be partial where the other is whole, and not both.
 template <any_tensor A, any_tensor B>
 auto operator*(const A& a, const B& b) {
+  static_assert(detail::none<integers_in<A, B>>,
+                "weft: a * b takes floating elements: cast<float>(x) the integers, or where(mask, a, b) with a mask");
   return detail::two_sided<detail::pairing::product, binary::multiply>(a, b);
 }
 /// a / b, element by element: linear in a only, so b may not be partial.
 template <any_tensor A, any_tensor B>
 auto operator/(const A& a, const B& b) {
-  static_assert(!has_partial<layout_of<B>>,
+  static_assert(detail::none<pending_in<layout_of<B>>>,
                 "weft: a quotient is not linear in its divisor: all_reduce<axis> the pending divisor first");
+  static_assert(detail::none<integers_in<A, B>>, "weft: a / b takes floating elements: cast<float>(x) the integers");
   return detail::two_sided<detail::pairing::product, binary::divide>(a, b);
 }
 

@@ -179,10 +179,13 @@ auto attention(const Q& q, const K& k, const V& v, attention_options options = {
       !ordered || one_batch,
       "weft: attention(q, k, v) pairs queries with the keys of their own sequence: the first dimension is the "
       "same in all three; rename<from, to>(k) it");
-  static_assert(std::same_as<T, typename K::element_type> && std::same_as<T, typename V::element_type>,
+  static_assert(detail::none<integers_in<Q, K, V>>,
+                "weft: attention(q, k, v) takes floating elements: cast<float>(x) the integers");
+  static_assert(!detail::none<integers_in<Q, K, V>> ||
+                    (std::same_as<T, typename K::element_type> && std::same_as<T, typename V::element_type>),
                 "weft: attention(q, k, v) takes one element type; cast<T>(x) the others");
-  static_assert(floating<T>, "weft: attention(q, k, v) takes floats: cast<float>(x) the integers first");
-  static_assert(!has_partial<layout_of<Q>> && !has_partial<layout_of<K>> && !has_partial<layout_of<V>>,
+  static_assert(detail::none<pending_in<layout_of<Q>>> && detail::none<pending_in<layout_of<K>>> &&
+                    detail::none<pending_in<layout_of<V>>>,
                 "weft: attention of a pending sum is not the sum of the attentions: all_reduce<axis> it first");
   if constexpr (ordered && one_batch && floating<T> && std::same_as<T, typename K::element_type> &&
                 std::same_as<T, typename V::element_type>) {

@@ -17,18 +17,26 @@ namespace weft {
 template <dimension... Ks, any_tensor A, any_tensor B>
 auto contract(const A& a, const B& b) {
   static_assert(sizeof...(Ks) > 0, "weft: contract<dim...>(a, b) names the dimensions to sum over");
-  static_assert((dims_of<A>::template has<Ks> && ...) && (dims_of<B>::template has<Ks> && ...),
-                "weft: a contracted dimension has to be a dimension of both tensors");
-  using rule = detail::pair_rule<detail::pairing::product, A, B, tag_list<Ks...>>;
-  using out_dims = dims_without<dims_concat<dims_of<A>, dims_missing<dims_of<B>, dims_of<A>>>, Ks...>;
-  if constexpr (rule::ok) {
-    detail::check_shared_extents(a, b);
-    using result = basic_tensor<typename A::element_type, out_dims, typename rule::layout, typename A::backend>;
-    using engine = detail::contraction<typename A::backend, typename A::element_type>;
-    static constexpr auto labels = detail::labels_of<dims_of<A>, dims_of<B>, out_dims>();
-    return result(engine::forward(detail::promoted<typename rule::layout>(a, "contract"),
-                                  detail::promoted<typename rule::layout>(b, "contract"), labels, detail::valid_part(a),
-                                  detail::valid_part(b)));
+  using a_lacks = detail::lacked<dims_of<A>, Ks...>;
+  using b_lacks = detail::lacked<dims_of<B>, Ks...>;
+  static_assert(
+      detail::none<a_lacks> && detail::none<b_lacks>,
+      "weft: contract<dim...>(a, b) sums over dimensions that both a and b have: name others, or rename<from, "
+      "to>(x) one");
+  static_assert(detail::none<integers_in<A, B>>,
+                "weft: contract<dim...>(a, b) takes floating elements: cast<float>(x) the integers");
+  if constexpr (detail::none<a_lacks> && detail::none<b_lacks> && detail::none<integers_in<A, B>>) {
+    using rule = detail::pair_rule<detail::pairing::product, A, B, tag_list<Ks...>>;
+    using out_dims = dims_without<dims_concat<dims_of<A>, dims_missing<dims_of<B>, dims_of<A>>>, Ks...>;
+    if constexpr (rule::ok) {
+      detail::check_shared_extents(a, b);
+      using result = basic_tensor<typename A::element_type, out_dims, typename rule::layout, typename A::backend>;
+      using engine = detail::contraction<typename A::backend, typename A::element_type>;
+      static constexpr auto labels = detail::labels_of<dims_of<A>, dims_of<B>, out_dims>();
+      return result(engine::forward(detail::promoted<typename rule::layout>(a, "contract"),
+                                    detail::promoted<typename rule::layout>(b, "contract"), labels,
+                                    detail::valid_part(a), detail::valid_part(b)));
+    }
   }
 }
 

@@ -144,21 +144,26 @@ struct cross_entropy_rule<X, Y, tag_list<As...>> {
 template <any_tensor X, any_tensor Y>
 auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options options = {}) {
   using in = dims_of<X>;
-  static_assert(std::same_as<typename Y::element_type, std::int32_t>,
-                "weft: cross_entropy(logits, targets) takes int32 targets");
+  using other_ids = detail::not_ids<Y>;
+  static_assert(detail::none<other_ids>,
+                "weft: cross_entropy(logits, targets) takes targets of int32: make them so, "
+                "from_global<tensor<std::int32_t, dims<...>>>(ctx, {...}, numbers)");
+  static_assert(detail::none<integers_in<X>>,
+                "weft: cross_entropy(logits, targets) takes logits of floating elements: cast<float>(logits)");
   constexpr bool fits = [] {
     bool same = in::ndim == dims_of<Y>::ndim + 1;
     for (int i = 0; same && i < dims_of<Y>::ndim; ++i) same = in::ids[i] == dims_of<Y>::ids[i];
     return same;
   }();
   static_assert(fits, "weft: cross_entropy(logits, targets) takes logits [..., vocab] and targets [...]");
-  static_assert(!has_partial<layout_of<X>>,
+  static_assert(detail::none<pending_in<layout_of<X>>>,
                 "weft: cross_entropy of a pending sum is not the sum of the losses: all_reduce<axis> it first");
   using rule = detail::cross_entropy_rule<X, Y, axes_of_all<layout_of<X>, layout_of<Y>>>;
   static_assert(rule::agrees,
                 "weft: cross_entropy needs the tokens sharded alike in logits and targets: split<dim, axis> or "
                 "all_gather<axis> one of them");
-  if constexpr (rule::agrees && !has_partial<layout_of<X>>) {
+  if constexpr (rule::agrees && detail::none<pending_in<layout_of<X>>> && detail::none<other_ids> &&
+                detail::none<integers_in<X>>) {
     detail::require_one_context("cross_entropy", {&logits, &targets});
     detail::check_shared_extents(logits, targets);
     require(options.label_smoothing >= 0 && options.label_smoothing < 1, "label_smoothing is ", options.label_smoothing,

@@ -7,6 +7,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/backend/concept.hpp>
+#include <weft/core/refusal.hpp>
 #include <weft/op/placed.hpp>
 #include <weft/tensor/random.hpp>
 
@@ -57,11 +58,15 @@ constexpr std::uint64_t dropout_stream(std::string_view name, std::uint64_t step
 /// and a product an element, and as much backward.
 template <any_tensor X>
 X dropout(const X& x, double rate, std::uint64_t stream) {
-  static_assert(floating<typename X::element_type>, "weft: dropout(x, rate, stream) needs a floating element type");
+  static_assert(detail::none<integers_in<X>>,
+                "weft: dropout(x, rate, stream) takes floating elements: cast<float>(x) first");
   require(rate >= 0 && rate < 1, "a dropout rate is from 0 to below 1, not ", rate);
   if (rate == 0) return x;
-  using engine = detail::dropout_operator<typename X::backend, typename X::element_type>;
-  return X(engine::forward(x, {{rate, x.ctx->seed, stream}, detail::placed(x)}));
+  if constexpr (detail::none<integers_in<X>>) {
+    using engine = detail::dropout_operator<typename X::backend, typename X::element_type>;
+    return X(engine::forward(x, {{rate, x.ctx->seed, stream}, detail::placed(x)}));
+  } else
+    return x;
 }
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/backend/concept.hpp>
+#include <weft/core/refusal.hpp>
 
 namespace weft {
 namespace detail {
@@ -67,11 +68,10 @@ struct scale_operator {
 
 template <unary F, any_tensor X>
 X nonlinear(const X& x) {
-  static_assert(floating<typename X::element_type>, "weft: this function needs a floating element type");
   static_assert(
-      !has_partial<layout_of<X>>,
+      none<pending_in<layout_of<X>>>,
       "weft: a non-linear function of a pending sum is not the sum of the functions: all_reduce<axis> it first");
-  if constexpr (!has_partial<layout_of<X>>) {
+  if constexpr (none<integers_in<X>> && none<pending_in<layout_of<X>>>) {
     using Backend = typename X::backend;
     using T = typename X::element_type;
     return X(unary_operator<Backend, T>::forward(
@@ -85,10 +85,12 @@ X nonlinear(const X& x) {
 
 /// Element-wise functions. Shape and placement as x; a pending sum is refused. Cost: one read and one write of x, 8
 /// operations an element whichever it is.
-#define WEFT_DETAIL_UNARY(function)               \
-  template <any_tensor X>                         \
-  X function(const X& x) {                        \
-    return detail::nonlinear<unary::function>(x); \
+#define WEFT_DETAIL_UNARY(function)                                                                 \
+  template <any_tensor X>                                                                           \
+  X function(const X& x) {                                                                          \
+    static_assert(detail::none<integers_in<X>>,                                                     \
+                  "weft: " #function "(x) takes floating elements: " #function "(cast<float>(x))"); \
+    return detail::nonlinear<unary::function>(x);                                                   \
   }
 WEFT_DETAIL_UNARY(exp)
 WEFT_DETAIL_UNARY(log)
@@ -109,7 +111,12 @@ WEFT_DETAIL_UNARY(gelu_exact)  // 0.5 x (1 + erf(x / sqrt(2)))
 /// an element.
 template <any_tensor X>
 X scale(const X& x, double factor) {
-  return X(detail::scale_operator<typename X::backend, typename X::element_type>::forward(x, factor));
+  static_assert(detail::none<integers_in<X>>,
+                "weft: scale(x, number) and number * x take floating elements: scale(cast<float>(x), number)");
+  if constexpr (detail::none<integers_in<X>>)
+    return X(detail::scale_operator<typename X::backend, typename X::element_type>::forward(x, factor));
+  else
+    return x;
 }
 template <any_tensor X>
 X operator*(double factor, const X& x) {

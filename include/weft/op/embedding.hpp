@@ -4,6 +4,7 @@
 
 #include <weft/backend/concept.hpp>
 #include <weft/op/pair_rule.hpp>
+#include <weft/op/require_ids.hpp>
 
 namespace weft {
 namespace detail {
@@ -72,12 +73,17 @@ struct embedding_rule<I, W, tag_list<As...>> : on_this_axis<As, embedding_on<I, 
 /// width sharded and ids whole keeps that shard. Cost: a copy; no operations.
 template <any_tensor I, any_tensor W>
 auto embedding(const I& ids, const W& table) {
-  static_assert(std::same_as<typename I::element_type, std::int32_t>, "weft: embedding(ids, table) takes int32 ids");
-  static_assert(!has_partial<layout_of<I>>,
+  using other_ids = detail::not_ids<I>;
+  static_assert(detail::none<other_ids>,
+                "weft: embedding(ids, table) takes ids of int32: make them so, from_global<tensor<std::int32_t, "
+                "dims<...>>>(ctx, {...}, numbers)");
+  static_assert(detail::none<integers_in<W>>,
+                "weft: embedding(ids, table) takes a table of floating elements: cast<float>(table)");
+  static_assert(detail::none<pending_in<layout_of<I>>>,
                 "weft: embedding(ids, table) can't look up pending sums: all_reduce<axis> the ids first");
   static_assert(dims_of<W>::ndim == 2, "weft: embedding(ids, table) takes a table [rows, width]");
   using rule = detail::embedding_rule<I, W, axes_of_all<layout_of<I>, layout_of<W>>>;
-  if constexpr (rule::ok) {
+  if constexpr (rule::ok && detail::none<other_ids> && detail::none<integers_in<W>>) {
     return []<class Rows, class Width>(const I& i, const W& w, dims<Rows, Width>) {
       using result = basic_tensor<typename W::element_type, dims_concat<dims_of<I>, dims<Width>>, typename rule::layout,
                                   typename W::backend>;

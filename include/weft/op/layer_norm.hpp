@@ -88,7 +88,10 @@ auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5) {
       dims_of<W>::ndim == 1 && dims_of<B>::ndim == 1 && in::ndim >= 1 && dims_of<W>::ids[0] == in::ids[in::ndim - 1] &&
           dims_of<B>::ids[0] == in::ids[in::ndim - 1],
       "weft: layer_norm(x, weight, bias) needs a weight and a bias over the last dimension of x and nothing else");
-  static_assert(!has_partial<layout_of<X>> && !has_partial<layout_of<W>> && !has_partial<layout_of<B>>,
+  static_assert(detail::none<integers_in<X, W, B>>,
+                "weft: layer_norm(x, weight, bias) takes floating elements: cast<float>(x) the integers");
+  static_assert(detail::none<pending_in<layout_of<X>>> && detail::none<pending_in<layout_of<W>>> &&
+                    detail::none<pending_in<layout_of<B>>>,
                 "weft: layer_norm of a pending sum is not the sum of the norms: all_reduce<axis> it first");
   constexpr auto whole_in = []<class... Es>(dims<Es...>, auto layout) {
     return ((shard_axes<decltype(layout), tag_of<Es>>::size == 0) && ...);
@@ -99,7 +102,7 @@ auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5) {
                 "weft: layer_norm(x, weight, bias) needs the normalised dimension whole on every rank: "
                 "all_gather<axis> it first");
   using scaled = detail::pair_rule<detail::pairing::product, X, W>;
-  if constexpr (scaled::ok && whole) {
+  if constexpr (scaled::ok && whole && detail::none<integers_in<X, W, B>>) {
     using product = basic_tensor<typename X::element_type, in, typename scaled::layout, typename X::backend>;
     using rule = detail::pair_rule<detail::pairing::sum, product, B>;
     if constexpr (rule::ok) {

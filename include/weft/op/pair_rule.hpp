@@ -2,6 +2,7 @@
 // core/rule.hpp on every axis. Invariant: an input is only ever promoted `invariant -> replicate`; the rest is refused.
 #pragma once
 
+#include <weft/core/refusal.hpp>
 #include <weft/core/rule.hpp>
 #include <weft/op/convert.hpp>
 #include <weft/op/placed.hpp>

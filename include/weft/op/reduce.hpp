@@ -3,6 +3,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/backend/concept.hpp>
+#include <weft/core/refusal.hpp>
 #include <weft/core/rule.hpp>
 #include <weft/op/elementwise.hpp>
 #include <weft/op/placed.hpp>
@@ -112,8 +113,13 @@ auto sum(const X& x) {
     else
       return []<class... Es>(const X& y, dims<Es...>) { return sum<tag_of<Es>...>(y); }(x, dims_of<X>{});
   } else {
-    static_assert((dims_of<X>::template has<Rs> && ...), "weft: sum<dim...>(x) names a dimension that x lacks");
-    return detail::reduced<false, Rs...>(x, 1);
+    using lacks = detail::lacked<dims_of<X>, Rs...>;
+    static_assert(detail::none<lacks>,
+                  "weft: sum<dim...>(x) names a dimension that x lacks: leave it out, or name one of x's");
+    static_assert(detail::none<integers_in<X>>, "weft: sum(x) takes floating elements: sum(cast<float>(x))");
+    if constexpr (detail::none<lacks> && detail::none<integers_in<X>>) {
+      return detail::reduced<false, Rs...>(x, 1);
+    }
   }
 }
 
@@ -127,9 +133,14 @@ auto mean(const X& x) {
     else
       return []<class... Es>(const X& y, dims<Es...>) { return mean<tag_of<Es>...>(y); }(x, dims_of<X>{});
   } else {
-    static_assert((dims_of<X>::template has<Rs> && ...), "weft: mean<dim...>(x) names a dimension that x lacks");
-    const double n = (1.0 * ... * static_cast<double>(x.template global_extent<Rs>()));
-    return detail::reduced<true, Rs...>(x, 1 / n);
+    using lacks = detail::lacked<dims_of<X>, Rs...>;
+    static_assert(detail::none<lacks>,
+                  "weft: mean<dim...>(x) names a dimension that x lacks: leave it out, or name one of x's");
+    static_assert(detail::none<integers_in<X>>, "weft: mean(x) takes floating elements: mean(cast<float>(x))");
+    if constexpr (detail::none<lacks> && detail::none<integers_in<X>>) {
+      const double n = (1.0 * ... * static_cast<double>(x.template global_extent<Rs>()));
+      return detail::reduced<true, Rs...>(x, 1 / n);
+    }
   }
 }
 

@@ -3,15 +3,24 @@
 
 #include <algorithm>
 
+#include <weft/core/refusal.hpp>
 #include <weft/op/placed.hpp>
 
 namespace weft {
+namespace detail {
+/// The element type of ids that aren't int32: `elements_of<float>`, or without an argument.
+template <class Ids>
+using not_ids = std::conditional_t<std::same_as<typename Ids::element_type, std::int32_t>, elements_of<>,
+                                   elements_of<typename Ids::element_type>>;
+}  // namespace detail
 
 /// Throws weft::failure unless every id on this rank is in [lowest, end). Does nothing on a device, whose kernels take
 /// an id outside of the table for one that isn't there. Cost: one read of the ids.
 template <any_tensor Ids>
 void require_ids(const Ids& ids, std::int64_t lowest, std::int64_t end, const char* what) {
-  static_assert(std::same_as<typename Ids::element_type, std::int32_t>, "weft: ids are int32");
+  static_assert(detail::none<detail::not_ids<Ids>>,
+                "weft: require_ids(ids, ...) takes ids of int32: make them so, from_global<tensor<std::int32_t, "
+                "dims<...>>>(ctx, {...}, numbers)");
   if constexpr (Ids::backend::host_memory) {
     const local_array seen = detail::with_padding<typename Ids::backend>(*ids.ctx, ids.held(), detail::valid_part(ids),
                                                                          static_cast<double>(lowest));

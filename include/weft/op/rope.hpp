@@ -82,7 +82,7 @@ X rope(const X& x, const rope_table& table) {
       !detail::none<lacks> || ordered,
       "weft: rope(x, table) takes x as [batch, seq, heads, head_dim]: permute<batch, seq, heads, head_dim>(x) "
       "brings the four dimensions into this order");
-  static_assert(floating<typename X::element_type>, "weft: rope(x, table) turns floats: cast<float>(x) first");
+  static_assert(detail::none<integers_in<X>>, "weft: rope(x, table) takes floating elements: cast<float>(x) first");
   constexpr bool whole = shard_axes<layout_of<X>, Width>::size == 0;
   static_assert(whole, "weft: rope(x, table) needs head_dim whole on every rank: all_gather<axis>(x) it");
   if constexpr (ordered && whole && floating<typename X::element_type>) {

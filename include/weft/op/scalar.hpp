@@ -13,12 +13,12 @@ template <any_tensor X>
 X plus_number(const X& x, double c) {
   using Backend = typename X::backend;
   using T = typename X::element_type;
-  constexpr bool settled = none<pending_in<layout_of<X>>>;
-  static_assert(floating<T>, "weft: a number is added to tensors of floating elements");
-  static_assert(settled,
+  static_assert(none<integers_in<X>>,
+                "weft: x + number and x - number take floating elements: cast<float>(x) + number");
+  static_assert(none<pending_in<layout_of<X>>>,
                 "weft: a number is added to a pending sum, which would count it once per rank: all_reduce<axis>(x) the "
                 "sum first");
-  if constexpr (settled && floating<T>) {
+  if constexpr (none<pending_in<layout_of<X>>> && none<integers_in<X>>) {
     context& ctx = *x.ctx;
     value number{&ctx, {}, ctx.make(dtype_of<T>, {}, memory::buffers), {}};
     Backend::fill(ctx.queue<Backend>(), number.data, c);

@@ -3,6 +3,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/backend/concept.hpp>
+#include <weft/core/refusal.hpp>
 
 namespace weft {
 namespace detail {
@@ -41,14 +42,19 @@ struct softmax_operator {
 /// operations an element.
 template <dimension D, any_tensor X>
 X softmax(const X& x) {
-  static_assert(dims_of<X>::template has<D>, "weft: softmax<dim>(x) names a dimension that x lacks");
-  static_assert(!has_partial<layout_of<X>>,
+  using lacks = detail::lacked<dims_of<X>, D>;
+  static_assert(detail::none<lacks>, "weft: softmax<dim>(x) names a dimension that x lacks: name one of x's");
+  static_assert(detail::none<integers_in<X>>, "weft: softmax<dim>(x) takes floating elements: cast<float>(x) first");
+  static_assert(detail::none<pending_in<layout_of<X>>>,
                 "weft: softmax of a pending sum is not the sum of the softmaxes: all_reduce<axis> it first");
   static_assert(shard_axes<layout_of<X>, D>::size == 0,
                 "weft: softmax<dim>(x) needs the dimension whole on every rank: all_gather<axis> or all_to_all<dim, "
                 "axis> it first");
-  return X(detail::softmax_operator<typename X::backend, typename X::element_type>::forward(
-      x, dims_of<X>::template index<D>));
+  if constexpr (detail::none<lacks> && detail::none<integers_in<X>>)
+    return X(detail::softmax_operator<typename X::backend, typename X::element_type>::forward(
+        x, dims_of<X>::template index<D>));
+  else
+    return x;
 }
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <weft/autograd/tape.hpp>
+#include <weft/core/refusal.hpp>
 #include <weft/op/move.hpp>
 #include <weft/op/placed.hpp>
 
@@ -102,7 +103,8 @@ struct cast_operator {
     value y{x.ctx, x.whole, {}, {}};
     if (!reuse_output(ctx, "cast", y.data)) {
       y.data = ctx.make(dtype_of<To>, x.held().shape);
-      add_converted<Backend, To, From>(ctx, x.held(), y.data, false);
+      Backend::convert(ctx.queue<Backend>(), x.held().elements(), x.held().template as<From>(),
+                       y.data.template as<To>(), false);
       record_output(ctx, {"cast"}, {&y.data}, x);
     }
     record("cast", y, vjp, x);
@@ -205,14 +207,21 @@ X detach(const X& x) {
   return X(y);
 }
 
-/// The same numbers in another floating type, rounded to nearest. Backward: the gradient in x's type.
-template <floating To, any_tensor X>
+/// The same numbers in a floating type, rounded to nearest. Backward: the gradient in x's type; integers have none.
+template <class To, any_tensor X>
 auto cast(const X& x) {
-  using result = basic_tensor<To, dims_of<X>, layout_of<X>, typename X::backend>;
-  if constexpr (std::same_as<To, typename X::element_type>)
-    return x;
-  else
-    return result(detail::cast_operator<typename X::backend, To, typename X::element_type>::forward(x));
+  constexpr bool known = floating<To>;
+  static_assert(
+      known,
+      "weft: cast<T>(x) makes floating elements, of float, double, bf16 or fp16; a mask is made by a > b, ids "
+      "by from_global");
+  if constexpr (known) {
+    using result = basic_tensor<To, dims_of<X>, layout_of<X>, typename X::backend>;
+    if constexpr (std::same_as<To, typename X::element_type>)
+      return x;
+    else
+      return result(detail::cast_operator<typename X::backend, To, typename X::element_type>::forward(x));
+  }
 }
 
 }  // namespace weft

@@ -18,7 +18,7 @@ void give_own_memory(value& v);
 
 /// The elements that one rank holds of a tensor, row-major: its slice (with padding behind it, where
 /// the ranks don't divide the dimension), its addend of a pending sum, its copy. Shares the tensor's memory.
-template <element T>
+template <class T>
 class local_share {
  public:
   explicit local_share(local_array held) : held_(std::move(held)) {}
@@ -34,7 +34,7 @@ class local_share {
 
 /// Source of a tensor: op/create.hpp, or an operator. Copies share memory and slot. Layout: place<...>; axes that are
 /// not named are invariant.
-template <element T, class Dims, class Layout = layout<>, class Backend = cpu_backend>
+template <class T, class Dims, class Layout = layout<>, class Backend = cpu_backend>
 class basic_tensor : public value {
  public:
   using element_type = T;
@@ -81,6 +81,9 @@ class basic_tensor : public value {
   /// Asks for a gradient: the tensor becomes a leaf of the tape. Returns itself. records: for what is said of the
   /// gradient; null: the heap.
   basic_tensor& requires_grad(record_pool* records = nullptr) {
+    static_assert(
+        detail::none<std::conditional_t<floating<T>, elements_of<>, elements_of<T>>>,
+        "weft: x.requires_grad() takes floating elements, since integers have no gradient: cast<float>(x) first");
     if (!slot) {
       if (shares_memory) detail::give_own_memory<Backend>(*this);
       slot = weft::slot::make(records);
@@ -103,6 +106,9 @@ class basic_tensor : public value {
   }
 
   // Last, since clang leaves out what comes after one that fails, and would say more about that.
+  static_assert(is_element<T>,
+                "weft: a tensor's elements are float, double, bf16, fp16, int32, int64 or uint8: a mask is a tensor of "
+                "std::uint8_t");
   static_assert(is_dims<Dims>, "weft: the second argument of a tensor is dims<...>");
   static_assert(Dims::ndim <= max_ndim, "weft: a tensor has at most 8 dimensions: join some of them into one");
   static_assert(detail::is_canonical<Layout>,
@@ -113,7 +119,7 @@ class basic_tensor : public value {
 };
 
 /// `tensor<float, dims<batch, hidden>, shard<batch, dp>>`: axes that are not named are invariant.
-template <element T, class Dims, class... Placements>
+template <class T, class Dims, class... Placements>
 using tensor = basic_tensor<T, Dims, place<Placements...>>;
 
 template <class X>

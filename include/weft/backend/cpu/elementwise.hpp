@@ -99,8 +99,9 @@ void convert_elements(int64 n, const void* from, void* to, bool add) {
                        (std::is_same_v<To, double> && std::is_same_v<From, double>)) {
     convert_block(n, x, y, add);
   } else {
+    using A = std::conditional_t<floating<From>, accumulate_t<From>, accumulate_t<To>>;
     for (int64 i = 0; i < n; ++i) {
-      const auto value = widen(x[i]);
+      const auto value = static_cast<A>(x[i]);
       y[i] = add ? narrow<To>(widen(y[i]) + value) : narrow<To>(value);
     }
   }
