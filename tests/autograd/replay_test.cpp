@@ -92,7 +92,8 @@ run trial(context& ctx, Apply&& apply) {
   out.kept = activations(ctx) - before - std::size_t(y.data.bytes());
   backward(sum(square(y)));
   out.backward = counted;
-  for (const value& leaf : {value(x), value(b.scale), value(b.up), value(b.down)}) {
+  for (const value& leaf :
+       {detail::untyped(x), detail::untyped(b.scale), detail::untyped(b.up), detail::untyped(b.down)}) {
     const auto* g = leaf.slot->gradient.as<double>();
     out.gradients.insert(out.gradients.end(), g, g + leaf.slot->gradient.elements());
   }

@@ -86,6 +86,10 @@ program '// expect: one is not two' "$(printf 'static_assert(1 == 2, "one is not
 refuses 'lines, more than 40' wrong
 program '// expect: one is not two' "$(printf '#if WRONG == 1\nstatic_assert(1 == 2, "one is not two");\n#elif WRONG == 2\nint x;\n#endif')" 'int x;'
 refuses '-DWRONG=2)' wrong
+program "$(printf '// expect: is not\n// expect 2: three is not four')" "$(printf '#if WRONG == 1\nstatic_assert(1 == 2, "one is not two");\n#elif WRONG == 2\nstatic_assert(3 == 4, "three is not four");\n#endif')" 'int x;'
+accepts wrong
+program "$(printf '// expect: is not\n// expect 2: one is not two')" "$(printf '#if WRONG == 1\nstatic_assert(1 == 2, "one is not two");\n#elif WRONG == 2\nstatic_assert(3 == 4, "three is not four");\n#endif')" 'int x;'
+refuses 'but the first error is not: one is not two' wrong
 program '// expect: one is not two' 'int x;' 'int x;'
 refuses 'the wrong version compiles' wrong
 program '// expect: one is not two' 'static_assert(1 == 2, "one is not two");' 'int x = y;'

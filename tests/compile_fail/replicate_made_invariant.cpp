@@ -1,4 +1,4 @@
-// expect: weft: this conversion is not in the table: a replicate can't become invariant, nor a shard partial, by itself
+// expect: weft: a replicate value can't become invariant, since its gradient is pending: make it invariant where it was made replicate, by convert<invariant<axis>>(x)
 // Its gradient has addends that nobody would sum.
 #include <weft/weft.hpp>
 using namespace weft;

@@ -1,4 +1,4 @@
-// expect: weft: a strategy names two communicators, or a type that fits no policy concept; see policy/ for what each slot asks
+// expect: weft: a type in strategy<mesh<...>, ...> fits no slot: name a sharding, precision, checkpointing or schedule policy, a communicator or a backend; docs/policies/ says what each has
 // A type that fits no slot.
 #include <weft/weft.hpp>
 using namespace weft;

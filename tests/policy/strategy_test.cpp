@@ -20,16 +20,18 @@ struct in_two_halves {
 struct coarse {
   static constexpr std::string_view name = "coarse";
   using compute = fp16;
-  using gradient = double;
-  using reduce = float;
-  using master = double;
+  using gradient = bf16;
+  using reduce = double;
+  using master = float;
 };
 struct keeps_all {
   static constexpr std::string_view name = "all";
   static constexpr bool recomputes = false;
   static constexpr bool keeps(const op_cost&) { return true; }
 };
-struct pigeons {};  // a communicator, as far as a strategy looks
+struct pigeons {  // a communicator, as far as a strategy looks
+  int rank() const { return 0; }
+};
 
 static_assert(sharding_policy<replicated> && sharding_policy<zero3> && sharding_policy<in_two_halves>);
 static_assert(precision_policy<fp32> && precision_policy<bf16_mixed> && precision_policy<fp64> &&

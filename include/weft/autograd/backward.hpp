@@ -4,6 +4,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/comm/compare.hpp>
+#include <weft/core/refusal.hpp>
 
 namespace weft {
 namespace detail {
@@ -12,12 +13,12 @@ namespace detail {
 template <any_tensor L>
 void seed_loss(const L& loss, double seed) {
   static_assert(dims_of<L>::ndim == 0, "weft: backward(loss) takes a scalar: sum or average it first");
-  constexpr bool replicated = []<class... As>(tag_list<As...>) {
-    return ((state_on<layout_of<L>, As>.kind == holds::replicate) || ...);
-  }(axes_of<layout_of<L>>{});
-  static_assert(
-      !replicated,
-      "weft: backward(loss) takes a loss that is invariant or partial: a replicated one would count once per rank");
+  using replicated =
+      typename axes_holding<replicated_over, layout_of<L>, holds::replicate, axes_of<layout_of<L>>>::type;
+  static_assert(none<replicated>,
+                "weft: backward(loss) takes a loss that is invariant or partial: a replicated one would count once per "
+                "rank; where slices were gathered, gather them by convert<invariant<axis>>(x) in place of "
+                "all_gather<axis>(x)");
   context& ctx = *loss.ctx;
   require(loss.slot && ctx.tape,
           "backward(loss): nothing that the loss was computed from asked for a gradient while recording");

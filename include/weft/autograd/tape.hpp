@@ -1,11 +1,17 @@
 // The tape: what was computed, in order, so that gradients can be carried back through it.
-// Invariant: a value's slot says on which recording it was made; what is emptied takes another number, so that nobody
-// takes a value of before for one that still leads somewhere.
+//
+// Forward, an operator calls record(name, output, vjp, inputs...): it gives the output its slot, and returns an entry
+// in which the operator saves what its vjp reads, or null where nothing wants a gradient. Backward, entries are taken
+// from the end: an entry's vjp finds its output's gradient finished, since all that used the output came later, and
+// adds to its inputs' slots by what autograd/gradients.hpp offers. A tape is of one rank and one thread; a tape within
+// another is that of a function that is computed again. Invariant: a value's slot says on which recording it was made;
+// what is emptied takes another number, so that nobody takes a value of before for one that still leads somewhere.
 #pragma once
 
 #include <atomic>
 #include <initializer_list>
 
+#include <weft/autograd/gradients.hpp>
 #include <weft/autograd/replay.hpp>
 #include <weft/autograd/tape_node.hpp>
 #include <weft/comm/consistency.hpp>
@@ -220,108 +226,6 @@ inline ref<slot> new_slot(context& ctx, const local_array& of, dtype type) {
 template <class... Inputs>
 tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&), const Inputs&... inputs) {
   return record(name, out, vjp, {static_cast<const value*>(&inputs)...});
-}
-
-/// Memory for input i's gradient: empty when none is wanted. What another slot or a reader shares is never written.
-template <class Backend>
-gradient_target target(context& ctx, tape_node& node, int i) {
-  slot* s = node.input(i).get();
-  if (!s) return {};
-  if (!s->gradient || (!s->pinned && !s->gradient.buffer.unique())) {
-    require(!s->pinned,
-            "a parameter is used outside of its unit, so its gradient has no place: use it inside in_unit(...)");
-    local_array own = ctx.make(s->type, s->shape, s->category);
-    if (s->has_gradient) Backend::copy_bytes(ctx.queue<Backend>(), s->gradient.data, own.data, own.bytes());
-    s->gradient = own;
-  }
-  return {s->gradient, std::exchange(s->has_gradient, true), false};
-}
-
-/// to (+)= from, element by element, converted from From to To. Throws where one of them is not floating, as of
-/// integers, which have no gradient.
-template <class Backend, class To, class From>
-void add_converted([[maybe_unused]] context& ctx, const local_array& from, const local_array& to,
-                   [[maybe_unused]] bool add) {
-  if constexpr (!floating<To> || !floating<From>)
-    fail("only floating tensors are converted and have gradients, not ", name_of(from.type), " to ", name_of(to.type));
-  else
-    Backend::convert(ctx.queue<Backend>(), from.elements(), from.as<From>(), to.as<To>(), add);
-}
-/// slot::add_main for gradients of type G of values of type T.
-template <class Backend, class G, class T>
-void add_main(context& ctx, const local_array& from, const local_array& to, bool add) {
-  require(from.type == dtype_of<T> || from.type == dtype_of<G>, "a gradient of type ", name_of(from.type),
-          " meets main gradients of type ", name_of(dtype_of<G>));
-  (from.type == dtype_of<G> ? add_converted<Backend, G, G> : add_converted<Backend, G, T>)(ctx, from, to, add);
-}
-/// From now on the gradient of this value, whose type is T, is kept in type G: a main gradient.
-template <class Backend, class G, class T>
-void keep_gradient_in(slot& s) {
-  s.type = dtype_of<G>;
-  s.add_main = nullptr;
-  if constexpr (!std::is_same_v<G, T>) s.add_main = add_main<Backend, G, T>;
-}
-
-/// Contributes a gradient of type G that is already there to input i, a value of type T; without copying it where that
-/// is possible.
-template <class Backend, class T, class G = T>
-void contribute(context& ctx, tape_node& node, int i, const local_array& gradient) {
-  slot* s = node.input(i).get();
-  if (!s) return;
-  if (!s->has_gradient && !s->pinned && s->type == gradient.type) {
-    s->gradient = gradient.reshaped(s->shape);
-    s->has_gradient = true;
-    return;
-  }
-  const gradient_target to = target<Backend>(ctx, node, i);
-  if (s->add_main) return s->add_main(ctx, gradient, to.to, to.add);
-  require(s->type == dtype_of<T>, "a gradient of type ", name_of(s->type),
-          " of a value of another type was not asked for by keep_gradient_in");
-  add_converted<Backend, T, G>(ctx, gradient, to.to, to.add);
-}
-
-/// Adds a gradient to that of v, where something outside of the tape has one: a loss's seed, or a function's output.
-template <class Backend, class T>
-void add_gradient(context& ctx, const value& v, const local_array& gradient) {
-  tape_node to;
-  to.add_input(v);
-  contribute<Backend, T>(ctx, to, 0, gradient);
-}
-
-/// Whether input i is the same value as an earlier input.
-inline bool same_as_earlier_input(const tape_node& node, int i) {
-  for (int j = 0; j < i; ++j)
-    if (node.input(i) && node.input(j) == node.input(i)) return true;
-  return false;
-}
-/// As target, for a kernel that writes several gradients of type T at once: an input met before, or one whose gradient
-/// is kept in another type, gets memory of its own, and `add_separate` adds that to the input's gradient when the
-/// kernel is done.
-template <class Backend, class T>
-gradient_target separate_target(context& ctx, tape_node& node, int i) {
-  const slot* s = node.input(i).get();
-  if (!s || (s->type == dtype_of<T> && !same_as_earlier_input(node, i))) return target<Backend>(ctx, node, i);
-  return {ctx.make(dtype_of<T>, s->shape), false, true};
-}
-template <class Backend, class T, class G = T>
-void add_separate(context& ctx, tape_node& node, int i, const gradient_target& written) {
-  if (written.separate) contribute<Backend, T, G>(ctx, node, i, written.to);
-}
-
-/// A vjp of a value of type T that computes in type G, whose target may be kept in another type: then computes apart
-/// and converts.
-template <class Backend, class T, class G = T, class F>
-void compute_gradient(context& ctx, tape_node& node, int i, F&& compute) {
-  slot* s = node.input(i).get();
-  if (!s) return;
-  if (s->type == dtype_of<G>) {
-    const gradient_target to = target<Backend>(ctx, node, i);
-    compute(to.to.template as<G>(), to.add);
-  } else {
-    local_array own = ctx.make(dtype_of<G>, s->shape);
-    compute(own.as<G>(), false);
-    contribute<Backend, T, G>(ctx, node, i, own);
-  }
 }
 
 }  // namespace detail

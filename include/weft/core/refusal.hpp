@@ -93,4 +93,15 @@ using pending_in = typename detail::axes_holding<pending_sum_over, L, holds::par
 template <class L>
 using sharded_in = typename detail::axes_holding<sharded_over, L, holds::shard, axes_of<L>>::type;
 
+/// What layout L holds over axis A in place of a pending sum: `whole_over<tp>`, `sharded_over<tp>`; without an argument
+/// where a sum is pending, over A or others.
+template <class L, class A>
+using nothing_pending =
+    std::conditional_t<has_partial<L>, whole_over<>,
+                       std::conditional_t<state_on<L, A>.kind == holds::shard, sharded_over<A>, whole_over<A>>>;
+/// The sums pending in layout L where none is over axis A, else without an argument.
+template <class L, class A>
+using pending_elsewhere =
+    std::conditional_t<state_on<L, A>.kind == holds::partial, pending_sum_over<>, pending_in<L>>;
+
 }  // namespace weft

@@ -84,12 +84,18 @@ struct contraction_plan {
   }
 };
 
-/// out (+)= sum of first * second over the labels that out lacks.
+/// out (+)= sum of first * second over the labels that out lacks, as calls of the backend's matrix product.
+///
+/// The product knows batches, rows, columns and sums, one label of each, and reads any strides; what the plan has more
+/// of is looped over. So there are three steps: choose the label of each role that the product gets; turn the product
+/// round where the output is contiguous along its rows, since kernels write contiguous columns (c = a b is then
+/// computed as c^T = b^T a^T, the same numbers); and walk the other labels, from the outermost, to one product for each
+/// of their indices. A looped label that is summed makes the products after its first add to what the first one wrote.
 template <class Backend, class T, class Out>
 void run_contraction(typename Backend::queue& queue, const contraction_plan& plan, const T* a, const T* b, Out* c,
                      bool add) {
-  // The product takes one label of each role: for rows and columns the one contiguous in the output or else the
-  // largest, for sums and batches the largest. The others are loops around it.
+  // Choose: for rows and columns the label that is contiguous in the output, or else the largest; for sums and batches
+  // the largest.
   int pick[4] = {-1, -1, -1, -1};
   const auto better = [&](int i, int than, int role) {
     if (than < 0) return true;
@@ -106,7 +112,7 @@ void run_contraction(typename Backend::queue& queue, const contraction_plan& pla
   const labelled one{1, {0, 0, 0}};
   const auto chosen = [&](int role) -> const labelled& { return pick[role] < 0 ? one : plan.label[pick[role]]; };
   const labelled &batch = chosen(0), &rows = chosen(1), &columns = chosen(2), &sums = chosen(3);
-  // The output is contiguous along columns or, after exchanging the two sides, along rows.
+  // Turn round: the output is contiguous along columns or, after exchanging the two sides, along rows.
   const bool exchanged = pick[1] >= 0 && rows.stride[2] == 1 && columns.stride[2] != 1;
   matmul_shape sizes{batch.size, rows.size, columns.size, sums.size};
   strides as{rows.stride[0], sums.stride[0], batch.stride[0]}, bs{sums.stride[1], columns.stride[1], batch.stride[1]};
@@ -132,6 +138,7 @@ void run_contraction(typename Backend::queue& queue, const contraction_plan& pla
     sizes = all;
     cs = out;
   };
+  // Walk the labels that the product doesn't take; `accumulate` is whether something was written at z before.
   const auto loop = [&](auto&& self, int i, const T* x, const T* y, Out* z, bool accumulate) -> void {
     while (i < plan.count && (i == pick[0] || i == pick[1] || i == pick[2] || i == pick[3])) ++i;
     if (i == plan.count) return columns_of(x, y, z, accumulate);

@@ -5,6 +5,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/core/conversion.hpp>
+#include <weft/core/refusal.hpp>
 #include <weft/op/agree.hpp>
 #include <weft/op/move.hpp>
 
@@ -186,15 +187,21 @@ auto convert(const X& x, call_site at = call_site::here()) {
   }();
   constexpr bool same = from.dim == into.dim;
   constexpr movement there = forward_of(from.kind, to::kind, same);
+  constexpr bool unvaried = there == movement::refused && from.kind == holds::replicate;
   static_assert(
-      there != movement::refused,
-      "weft: this conversion is not in the table: a replicate can't become invariant, nor a shard partial, by itself");
+      detail::none<std::conditional_t<unvaried, replicated_over<A>, replicated_over<>>>,
+      "weft: a replicate value can't become invariant, since its gradient is pending: make it invariant where "
+      "it was made replicate, by convert<invariant<axis>>(x) of the slice or the pending sum in place of "
+      "all_gather<axis>(x) or convert<replicate<axis>>(x)");
+  constexpr bool addend = there == movement::refused && from.kind == holds::shard;
+  static_assert(detail::none<std::conditional_t<addend, sharded_over<A>, sharded_over<>>>,
+                "weft: a slice can't become an addend of a sum by itself: convert<partial<axis>>(all_gather<axis>(x))");
   static_assert(from.kind != holds::shard || there == movement::none || detail::innermost<layout_of<X>, A>,
                 "weft: gather the innermost axis of a dimension first: its slices lie inside those of the outer axes");
   using result = basic_tensor<typename X::element_type, dims_of<X>, replaced<layout_of<X>, A, P>, typename X::backend>;
   if constexpr (there == movement::none && from.kind == to::kind) {
     return x;
-  } else {
+  } else if constexpr (there != movement::refused) {
     using Backend = typename X::backend;
     using engine = detail::conversion<Backend>;
     constexpr auto vjp = engine::template vjp<typename X::element_type>;
@@ -219,11 +226,14 @@ auto convert(const X& x, call_site at = call_site::here()) {
 /// Finishes the pending sum over A: `partial -> invariant`. Backward: nothing moves.
 template <mesh_axis A, any_tensor X>
 auto all_reduce(const X& x, call_site at = call_site::here()) {
-  static_assert(state_on<layout_of<X>, A>.kind == holds::partial,
+    static_assert(detail::none<nothing_pending<layout_of<X>, A>>,
                 "weft: all_reduce<axis>(x) needs a sum pending over that axis, and x has none: it would be counted "
                 "once per rank; "
                 "remove this all_reduce");
-  return convert<invariant<A>>(x, at);
+  static_assert(detail::none<pending_elsewhere<layout_of<X>, A>>,
+                "weft: all_reduce<axis>(x) names another axis than x's sum is pending over: name that of this "
+                "pending_sum_over<axis>");
+  if constexpr (state_on<layout_of<X>, A>.kind == holds::partial) return convert<invariant<A>>(x, at);
 }
 
 /// Collects the slices along A on every rank: `shard -> replicate`. Backward: reduce-scatter.
@@ -237,10 +247,13 @@ auto all_gather(const X& x, call_site at = call_site::here()) {
 /// Finishes the pending sum over A and keeps this rank's slice of D: `partial -> shard`. Backward: all-gather.
 template <dimension D, mesh_axis A, any_tensor X>
 auto reduce_scatter(const X& x, call_site at = call_site::here()) {
-  static_assert(state_on<layout_of<X>, A>.kind == holds::partial,
+    static_assert(detail::none<nothing_pending<layout_of<X>, A>>,
                 "weft: reduce_scatter<dim, axis>(x) needs a sum pending over that axis, and x has none; slice with "
                 "split<dim, axis>(x)");
-  return convert<shard<D, A>>(x, at);
+  static_assert(detail::none<pending_elsewhere<layout_of<X>, A>>,
+                "weft: reduce_scatter<dim, axis>(x) names another axis than x's sum is pending over: name that of this "
+                "pending_sum_over<axis>");
+  if constexpr (state_on<layout_of<X>, A>.kind == holds::partial) return convert<shard<D, A>>(x, at);
 }
 
 /// Keeps this rank's slice of D of a whole value: `invariant -> shard` or `replicate -> shard`. No communication

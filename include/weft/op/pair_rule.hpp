@@ -1,5 +1,18 @@
-// Two tensors meet in an operator: the layout of what comes out, and which inputs are promoted, by the algebra of
-// core/rule.hpp on every axis. Invariant: an input is only ever promoted `invariant -> replicate`; the rest is refused.
+// What every operator of two tensors asks before it computes: how its output is placed, and whether the two may meet at
+// all. The algebra of core/rule.hpp answers for one axis at a time; here it is asked for every axis that either tensor
+// names, its answers are put together to a layout, and each refusal becomes a sentence. An operator has three steps:
+//
+//   using rule = pair_rule<pairing::product, A, B>;            // 1. may they meet? Says a sentence where not.
+//   if constexpr (rule::ok) {                                  //    (so that nothing else is said after it)
+//     check_shared_extents(a, b);                              // 2. what only a run knows: sizes agree
+//     engine::forward(promoted<typename rule::layout>(a), ...) // 3. values, without types from here on
+//   }
+//
+// Promotion is why step 3 isn't a.held(): where ranks begin to do different things with a value that is the same on all
+// of them, its gradient is a sum over them, and that is recorded here. Operators of three tensors (attention) or with
+// rules of their own (embedding, cross_entropy) write step 1 themselves and take the rest.
+// Invariant: an input is only ever promoted `invariant -> replicate`; the rest is refused. Each rule is held to its own
+// gradient: what a gradient's placement would come out as, by the same rules, is the dual of its input's.
 #pragma once
 
 #include <weft/core/refusal.hpp>
@@ -15,25 +28,27 @@ enum class pairing : std::uint8_t { product, sum };
 // so that the sentence is said when the rule is asked, and nothing else fails with it.
 template <class Axis, verdict Why>
 struct on_this_axis {
-  static_assert(Why != verdict::contracted_one_side,
+  template <template <class...> class What, verdict Wrong>
+  using refused = std::conditional_t<Why == Wrong, What<Axis>, What<>>;
+  static_assert(none<refused<sharded_over, verdict::contracted_one_side>>,
                 "weft: the contracted dimension is sharded on one side only: shard the other side the same way with "
                 "split<dim, axis>, "
                 "or all_gather<axis> this one");
-  static_assert(Why != verdict::slice_meets_whole,
+  static_assert(none<refused<sharded_over, verdict::slice_meets_whole>>,
                 "weft: a slice meets a whole value in a dimension that both have: split<dim, axis> the whole one or "
                 "all_gather<axis> "
                 "the slice");
-  static_assert(Why != verdict::two_dims,
+  static_assert(none<refused<sharded_over, verdict::two_dims>>,
                 "weft: the two sides are sharded over one axis along different dimensions: all_gather<axis> one of "
                 "them or convert "
                 "it with all_to_all<dim, axis>");
   static_assert(
-      Why != verdict::partial_meets_slice,
+      none<refused<pending_sum_over, verdict::partial_meets_slice>>,
       "weft: a pending sum meets a slice: finish it first with all_reduce<axis> or reduce_scatter<dim, axis>");
   static_assert(
-      Why != verdict::partial_twice,
+      none<refused<pending_sum_over, verdict::partial_twice>>,
       "weft: a product of two pending sums is not the sum of the products: all_reduce<axis> one of them first");
-  static_assert(Why != verdict::partial_plus_whole,
+  static_assert(none<refused<pending_sum_over, verdict::partial_plus_whole>>,
                 "weft: a pending sum is added to a whole value, which would count once per rank: all_reduce<axis> the "
                 "pending one first");
 };
@@ -162,7 +177,7 @@ template <class Out, any_tensor X>
 value promoted(const X& x, const char* operation = "an operator") {
   compare_operand<Out>(x, operation);
   using engine = conversion<typename X::backend>;
-  value v = x;
+  value v = untyped(x);
   [&]<class... As>(tag_list<As...>) {
     ((promotes(state_on<layout_of<X>, As>, state_on<Out, As>)
           ? void(v = engine::promote(v, id_of<As>, {dims_text<dims_of<X>>(), {}},

@@ -3,6 +3,7 @@
 
 #include <weft/autograd/tape.hpp>
 #include <weft/backend/concept.hpp>
+#include <weft/backend/cpu.hpp>  // of tensors that name no other, so that this header is enough
 #include <weft/core/refusal.hpp>
 
 namespace weft {

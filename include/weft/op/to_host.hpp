@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include <weft/backend/cpu.hpp>  // of tensors that name no other, so that this header is enough
 #include <weft/comm/consistency.hpp>
 #include <weft/core/refusal.hpp>
 

@@ -200,7 +200,7 @@ auto rename(const X& x) {
 /// asking it for a gradient of its own gives it memory of its own.
 template <any_tensor X>
 X detach(const X& x) {
-  value y = x;
+  value y = detail::untyped(x);
   y.slot = {};
   y.shares_memory = true;
   if (x.slot && x.slot->live) y.data = detail::copy_of<typename X::backend>(*x.ctx, x.held());

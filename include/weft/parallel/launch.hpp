@@ -144,10 +144,7 @@ template <class... Entries>
 /// on a rank ends with it: tensors must not be kept for afterwards, only numbers (item, on_host).
 template <class S, class F>
 void launch(const degrees& wanted, F&& f, launch_options options = {}) {
-  static_assert(communicator_policy<typename S::communicator>,
-                "weft: the strategy's communicator is not one; a type in strategy<...> that fits no policy concept is "
-                "taken for it, so see "
-                "policy/ for what each slot asks");
+  static_assert(detail::check_communicator<typename S::communicator>());
   detail::check_degrees<typename S::mesh>(wanted);
   require(options.threads_per_rank >= 1, "threads_per_rank is ", options.threads_per_rank, "; it has to be at least 1");
   S::communicator::launch(static_cast<int>(wanted.product()), [&](typename S::communicator& world) {

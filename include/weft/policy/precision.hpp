@@ -2,6 +2,7 @@
 // Invariant: only types are decided here; nothing is computed.
 #pragma once
 
+#include <concepts>
 #include <limits>
 #include <string_view>
 
@@ -10,7 +11,8 @@
 namespace weft {
 
 /// compute: activations and the weights that operators see. gradient: what a parameter's gradient accumulates in.
-/// reduce: what gradients travel between ranks in. master: the optimizer's copy of the weights and its moments.
+/// reduce: what gradients travel between ranks in. master: the optimizer's copy of the weights and its moments; double
+/// where compute and gradient are, else float: a strategy refuses another.
 template <class P>
 concept precision_policy = requires {
   typename P::compute;
@@ -21,6 +23,13 @@ concept precision_policy = requires {
 }
 &&floating<typename P::compute>&& floating<typename P::gradient>&& floating<typename P::reduce>&&
     floating<typename P::master>;
+
+namespace detail {
+/// Whether the optimizer can compute with these types: its own is that of sums over the weights' and the gradients'.
+template <precision_policy P>
+inline constexpr bool can_train = std::same_as<typename P::master, accumulate_t<typename P::compute>>&&
+    std::same_as<typename P::master, accumulate_t<typename P::gradient>>;
+}  // namespace detail
 
 struct fp32 {
   static constexpr std::string_view name = "fp32";

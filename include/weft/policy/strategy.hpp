@@ -2,38 +2,15 @@
 // Invariant: a combination that can't work does not compile, and one sentence says which.
 #pragma once
 
-#include <weft/policy/checkpointing.hpp>
 #include <weft/policy/mesh.hpp>
-#include <weft/policy/precision.hpp>
-#include <weft/policy/schedule.hpp>
-#include <weft/policy/sharding.hpp>
+#include <weft/policy/slots.hpp>
 
 namespace weft {
-
-class threads;
-struct cpu_backend;
 
 /// Between the blocks' contractions, activations are sharded along `seq` over tp (Korthikanti et al. 2022).
 struct sequence_parallel {};
 
 namespace detail {
-
-template <class P>
-inline constexpr bool is_sharding = sharding_policy<P>;
-template <class P>
-inline constexpr bool is_precision = precision_policy<P>;
-template <class P>
-inline constexpr bool is_checkpointing = checkpointing_policy<P>;
-template <class P>
-inline constexpr bool is_schedule = schedule_policy<P>;
-// A backend is told by its queue; the CPU's need not be included yet where a strategy is written.
-template <class P>
-inline constexpr bool is_backend = std::same_as<P, cpu_backend> || requires {
-  typename P::queue;
-};
-template <class P>
-inline constexpr bool is_communicator = !is_sharding<P> && !is_precision<P> && !is_checkpointing<P> &&
-                                        !is_schedule<P> && !is_backend<P> && !std::same_as<P, sequence_parallel>;
 
 // First of Ps that a predicate holds for, or Default.
 #define WEFT_DETAIL_PICK(slot)                   \
@@ -59,6 +36,7 @@ WEFT_DETAIL_PICK(communicator)
 template <class Mesh, class... Policies>
 struct strategy {
   static_assert(is_mesh<Mesh>, "weft: the first argument of a strategy is its mesh<axis...>");
+  static_assert((detail::fits_a_slot<Policies>() && ...));
   static_assert((0 + ... + int(detail::is_sharding<Policies>)) <= 1,
                 "weft: a strategy names two sharding policies; keep one");
   static_assert((0 + ... + int(detail::is_precision<Policies>)) <= 1,
@@ -69,8 +47,7 @@ struct strategy {
                 "weft: a strategy names two pipeline schedules; keep one");
   static_assert((0 + ... + int(detail::is_backend<Policies>)) <= 1, "weft: a strategy names two backends; keep one");
   static_assert((0 + ... + int(detail::is_communicator<Policies>)) <= 1,
-                "weft: a strategy names two communicators, or a type that fits no policy concept; see policy/ for what "
-                "each slot asks");
+                "weft: a strategy names two communicators; keep one");
 
   using mesh = Mesh;
   using sharding = typename detail::pick_sharding<replicated, Policies...>::type;

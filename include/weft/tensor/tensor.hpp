@@ -45,7 +45,8 @@ class basic_tensor : public value {
   using gradient_type = basic_tensor<T, Dims, dual_layout<Layout>, Backend>;
 
   basic_tensor() = default;
-  /// What an operator made. Exactly a value: a tensor, which is one too, never becomes another tensor this way.
+  /// What an operator made, for operators' authors: the type is what they say. Exactly a value: a tensor, which is one
+  /// too, never becomes another tensor this way, and makes no value either.
   template <std::same_as<value> V = value>
   explicit basic_tensor(V v) : value(std::move(v)) {}
   /// Refused, with the operator that makes this type from that one. Not explicit, so that `T y = x` is told as well.
@@ -128,6 +129,11 @@ template <class T, class D, class L, class B>
 inline constexpr bool is_tensor<basic_tensor<T, D, L, B>> = true;
 template <class X>
 concept any_tensor = is_tensor<std::remove_cvref_t<X>>;
+
+namespace detail {
+/// What is under a tensor's type, for operators' authors.
+inline value untyped(const value& x) { return x; }
+}  // namespace detail
 
 /// A tensor's dims<...> and layout<...>.
 template <any_tensor X>

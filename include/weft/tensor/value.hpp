@@ -2,6 +2,7 @@
 // Invariant: operators' code below the placement types works on values alone, so it is compiled once an element type.
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <utility>
 
@@ -154,12 +155,30 @@ class context_ref {
   watch life_;
 };
 
+namespace detail {
+template <class X>
+constexpr void refuse_taking_out() {
+  static_assert(sizeof(X) == 0,
+                "weft: a tensor isn't taken out of its type, to be put into another: convert<placement>(x), "
+                "cast<T>(x), permute<dim...>(x) or rename<from, to>(x) change what a type says");
+}
+}  // namespace detail
+
 struct value {
   context_ref ctx;
   shape whole;  // global extents; those of `data` are this rank's, of which the last may be padding (see placed_slice)
   local_array data;
   ref<weft::slot> slot;        // null: no gradient wanted
   bool shares_memory = false;  // with the tensor it was converted from, since its axis has one rank
+
+  value() = default;
+  value(context_ref of, const shape& global, local_array held, ref<weft::slot> gradient)
+      : ctx(std::move(of)), whole(global), data(std::move(held)), slot(std::move(gradient)) {}
+  /// Refused, as is the assignment: a tensor without its type would become one of any other type.
+  template <std::derived_from<value> X>
+  requires(!std::same_as<X, value>) value(const X&) { detail::refuse_taking_out<X>(); }
+  template <std::derived_from<value> X>
+  requires(!std::same_as<X, value>) value& operator=(const X&) { return detail::refuse_taking_out<X>(), *this; }
 
   /// What this rank holds. Throws for a tensor that was never made or has outlived its launch, for one of another rank,
   /// and for a parameter that is read outside of its unit.
