@@ -101,7 +101,6 @@ using nothing_pending =
                        std::conditional_t<state_on<L, A>.kind == holds::shard, sharded_over<A>, whole_over<A>>>;
 /// The sums pending in layout L where none is over axis A, else without an argument.
 template <class L, class A>
-using pending_elsewhere =
-    std::conditional_t<state_on<L, A>.kind == holds::partial, pending_sum_over<>, pending_in<L>>;
+using pending_elsewhere = std::conditional_t<state_on<L, A>.kind == holds::partial, pending_sum_over<>, pending_in<L>>;
 
 }  // namespace weft

@@ -226,7 +226,7 @@ auto convert(const X& x, call_site at = call_site::here()) {
 /// Finishes the pending sum over A: `partial -> invariant`. Backward: nothing moves.
 template <mesh_axis A, any_tensor X>
 auto all_reduce(const X& x, call_site at = call_site::here()) {
-    static_assert(detail::none<nothing_pending<layout_of<X>, A>>,
+  static_assert(detail::none<nothing_pending<layout_of<X>, A>>,
                 "weft: all_reduce<axis>(x) needs a sum pending over that axis, and x has none: it would be counted "
                 "once per rank; "
                 "remove this all_reduce");
@@ -247,7 +247,7 @@ auto all_gather(const X& x, call_site at = call_site::here()) {
 /// Finishes the pending sum over A and keeps this rank's slice of D: `partial -> shard`. Backward: all-gather.
 template <dimension D, mesh_axis A, any_tensor X>
 auto reduce_scatter(const X& x, call_site at = call_site::here()) {
-    static_assert(detail::none<nothing_pending<layout_of<X>, A>>,
+  static_assert(detail::none<nothing_pending<layout_of<X>, A>>,
                 "weft: reduce_scatter<dim, axis>(x) needs a sum pending over that axis, and x has none; slice with "
                 "split<dim, axis>(x)");
   static_assert(detail::none<pending_elsewhere<layout_of<X>, A>>,
