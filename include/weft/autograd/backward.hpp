@@ -22,6 +22,7 @@ void seed_loss(const L& loss, double seed) {
   context& ctx = *loss.ctx;
   require(loss.slot && ctx.tape,
           "backward(loss): nothing that the loss was computed from asked for a gradient while recording");
+  require_recorded("backward(loss)", loss);
   require(loss.slot->epoch == ctx.tape->epoch() || loss.slot->epoch == 0,
           "backward(loss): what the loss was computed from is no longer recorded: an earlier backward carried it back "
           "or forgot it; "

@@ -85,7 +85,6 @@ auto checkpoint(F f, const X& x) {
   using Y = decltype(f(x));
   context& ctx = *x.ctx;
   if (!ctx.tape) return f(x);
-  detail::require_recorded(*ctx.tape, "checkpoint", x);
   if (ctx.replay) ctx.replay->mark_read(x);
   using function = detail::checkpointed<F, X, Y>;
   const auto keeps = [](const op_cost& cost) { return bool(Policy::keeps(cost)); };
@@ -93,7 +92,10 @@ auto checkpoint(F f, const X& x) {
       pool_allocator<function>(&ctx.records),
       function{std::move(f), x, weft::replay(keeps, &ctx.records), weft::tape(&ctx.records)});
   Y y = state->first_run(ctx);
+  const char* lost = detail::where_lost(*ctx.tape, "checkpoint", x);
+  if (!lost && y.slot) lost = y.slot->lost_in;
   y.slot = detail::new_slot(ctx, y.data, y.data.type);
+  if (lost) return detail::mark_lost(*y.slot, lost), y;
   y.slot->epoch = ctx.tape->epoch();
   tape_node& node = ctx.tape->push();
   node.name = "checkpoint";

@@ -116,6 +116,7 @@ class tape {
   /// Changes whenever the tape is emptied, and no two tapes ever have the same: what was derived for another recording
   /// is stale, also where a new tape lies in the memory of an old one.
   std::uint64_t epoch() const { return epoch_; }
+  static constexpr std::uint64_t no_epoch = ~std::uint64_t{0};  // of values that no tape records
   /// Whether the gradient of a value of that epoch will be carried on once this tape was carried back.
   bool leads_to(std::uint64_t epoch) const {
     for (const tape* t = this; t; t = t->within_)
@@ -194,16 +195,29 @@ inline ref<slot> new_slot(context& ctx, const local_array& of, dtype type) {
     require(v->ctx == (*inputs.begin())->ctx, name, ": tensors of two launches meet; make both with one context");
 }
 
-/// Throws where the gradient of an input would be lost, since nothing carries it on any more.
-[[gnu::noinline]] inline void require_recorded(const tape& on, const char* name, const value& input) {
-  require(
-      !input.slot || on.leads_to(input.slot->epoch), name,
-      ": its input is no longer recorded: an earlier backward carried it back or forgot it, or it belongs to another "
-      "tape, so its gradient would be lost; compute it again, add the losses up and carry their sum back at once, "
-      "or use detach(x) where no gradient is wanted");
+/// The operator in which the gradient of v is lost, `name` being the one that reads it: a tape carried v back already,
+/// or forgot it, or isn't one that `on` runs within. Null: it isn't lost.
+[[gnu::noinline]] inline const char* where_lost(const tape& on, const char* name, const value& v) {
+  if (!v.slot || (!v.slot->lost_in && on.leads_to(v.slot->epoch))) return nullptr;
+  return v.slot->lost_in ? v.slot->lost_in : name;
 }
 
-/// Records an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise.
+/// Values made of what is lost can be read, as a loss that was carried back already; carrying them back throws.
+inline void mark_lost(slot& s, const char* in) {
+  s.epoch = tape::no_epoch;
+  s.lost_in = in;
+}
+/// Throws where the gradient of v, a loss or a function's output, would be lost on its way.
+inline void require_recorded(const char* what, const value& v) {
+  if (v.slot && v.slot->lost_in) [[unlikely]]
+    fail(what, ": ", v.slot->lost_in,
+         " read a value that is no longer recorded: an earlier backward carried it back or forgot it, or it belongs to "
+         "another tape, so its gradient would be lost; compute it again, add the losses up and carry their sum back at "
+         "once, or use detach(x) where no gradient is wanted");
+}
+
+/// Records an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise,
+/// and where an input's gradient would be lost: only carrying `out` back is refused then.
 [[gnu::noinline]] inline tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&),
                                            std::initializer_list<const value*> inputs) {
   require_one_context(name, inputs);
@@ -212,9 +226,13 @@ inline ref<slot> new_slot(context& ctx, const local_array& of, dtype type) {
   bool wanted = false;
   for (const value* input : inputs) wanted = wanted || input->slot;
   if (!to || !wanted) return nullptr;
+  const char* lost = nullptr;
   for (const value* input : inputs)
-    if (input->slot && input->slot->epoch && input->slot->epoch != to->epoch()) require_recorded(*to, name, *input);
+    if (!lost && input->slot && input->slot->epoch && input->slot->epoch != to->epoch())
+      lost = where_lost(*to, name, *input);
   out.slot = new_slot(*out.ctx, out.data, out.data.type);
+  if (lost) [[unlikely]]
+    return mark_lost(*out.slot, lost), nullptr;
   out.slot->epoch = to->epoch();
   tape_node& node = to->push();
   node.name = name;

@@ -90,6 +90,7 @@ struct conversion {
       if (s->promoted_over == axis) return {x.ctx, x.whole, x.data, s};
     value y{x.ctx, x.whole, x.data, {}};
     tape_node* node = record("promote", y, vjp, x);
+    if (!node) return y;
     y.slot->live = x.slot->live;
     y.slot->keep_as(*x.slot);
     y.slot->of_weights = x.slot->of_weights;

@@ -239,6 +239,7 @@ class pipeline {
     }
     if constexpr (has_stages) {
       using gradient = typename stream::gradient_type;
+      detail::require_recorded("a stage's output", f.out);
       slot& s = *f.out.slot;
       s.gradient = receive<movement::shift_back, gradient>(ctx_, f.out.whole).data;
       s.has_gradient = true;
@@ -251,7 +252,7 @@ class pipeline {
     if constexpr (has_stages) {
       using gradient = typename stream::gradient_type;
       require(f.in.has_grad(), "the loss does not depend on what stage ", stage_.index,
-              " took over, so there is no gradient to hand back");
+              " received, so there is no gradient to send back");
       f.in.data = f.in.slot->gradient;  // lives until it is sent
       f.sent = send<movement::shift_back>(gradient(value{&ctx_, f.in.whole, f.in.data, {}}));
       f.in.slot = {};

@@ -94,7 +94,9 @@ struct slot {
   bool pinned = false;        // the gradient's memory is given and never replaced
   bool of_weights = false;    // a parameter's, promoted or not
   std::uint64_t epoch = 0;    // of the tape on which an entry fills the value (tape::epoch); 0: a leaf
-  ref<weight_place> live;     // parameters: where the value is just now
+  const char* lost_in =
+      nullptr;             // the operator that read what its tape no longer records: to be read, not carried back
+  ref<weight_place> live;  // parameters: where the value is just now
 
   /// This value as `replicate` on an axis: made once per tape, however many operators use it. A list by `next`, of one
   /// tape.

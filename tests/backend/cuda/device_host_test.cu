@@ -10,7 +10,7 @@ using namespace weft;
 namespace {
 
 template <class F>
-std::string failure(F f) {
+std::string sentence_of(F f) {
   try {
     f();
   } catch (const failure& e) {
@@ -22,29 +22,29 @@ std::string failure(F f) {
 }  // namespace
 
 TEST_CASE("a stream opens where there is a GPU, and else says what is missing") {
-  const std::string why = failure([] { cuda::stream queue; });
+  const std::string why = sentence_of([] { cuda::stream queue; });
   if (cuda::device_count() > 0)
     CHECK(why == "");
   else
     CHECK(why ==
           "there is no NVIDIA GPU here that CUDA can use, or no driver for it: run with cpu_backend, or on a machine "
           "with both");
-  CHECK(failure([] { cuda::stream queue(1000); }) != "");
+  CHECK(sentence_of([] { cuda::stream queue(1000); }) != "");
 }
 
 TEST_CASE("a launch on the GPU fails with the same sentence, and for more ranks than one in any case") {
   using on_gpu = strategy<mesh<dp>, cuda_backend>;
   if (cuda::device_count() == 0) {
-    const std::string why = failure([] { launch<on_gpu>({}, [](context&) {}); });
+    const std::string why = sentence_of([] { launch<on_gpu>({}, [](context&) {}); });
     CHECK(why.find("there is no NVIDIA GPU here that CUDA can use") != std::string::npos);
   }
-  const std::string why = failure([] { launch<on_gpu>({.dp = 2}, [](context&) {}); });
+  const std::string why = sentence_of([] { launch<on_gpu>({.dp = 2}, [](context&) {}); });
   CHECK(why.find("cuda_backend runs one rank so far, not 2") != std::string::npos);
 }
 
 TEST_CASE("an error names the call and what CUDA says") {
-  const std::string why = failure([] { cuda::check(cudaErrorInvalidValue, "cudaMemcpyAsync"); });
+  const std::string why = sentence_of([] { cuda::check(cudaErrorInvalidValue, "cudaMemcpyAsync"); });
   CHECK(why == "cudaMemcpyAsync failed: invalid argument (CUDA error 1)");
-  CHECK(failure([] { cuda::check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul"); }).find("cublasLtMatmul failed: ") ==
+  CHECK(sentence_of([] { cuda::check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul"); }).find("cublasLtMatmul failed: ") ==
         0);
 }
