@@ -16,6 +16,7 @@ struct told : trainable {
   double bad = 0;       // added to the loss of step 3
   double bad_norm = 0;  // and to its norm
   double norm_of_sums = 8;
+  adamw optimizer;
   std::vector<adamw_step> updates;
   int validations = 0;
   int asked = 0, refuse = 0;  // which step is not accepted
@@ -25,7 +26,7 @@ struct told : trainable {
   }
   double gradient_norm() override { return norm_of_sums + (updates.size() == 2 ? bad_norm : 0); }
   bool accept(double) override { return ++asked != refuse; }
-  void update(adamw_step s) override { updates.push_back(s); }
+  void update(const optimizer_step& s) override { updates.push_back(optimizer.at(s.number, s.lr, s.grad_scale)); }
   loss_sums validate() override { return ++validations, loss_sums{6, 4}; }
   std::vector<std::string> unit_names() const override { return {"only"}; }
 };
@@ -33,7 +34,8 @@ struct told : trainable {
 training_result run(told& work, training plan, const adamw& optimizer = {}) {
   context ctx(any_communicator(), 1);
   plan.print = false;
-  return train_loop(ctx, work, plan, optimizer);
+  work.optimizer = optimizer;
+  return train_loop(ctx, work, plan, optimizer.lr);
 }
 
 }  // namespace
@@ -219,7 +221,7 @@ TEST_CASE("one rank that is asked to stop ends the run on all") {
     } work;
     if (!ctx.is_first()) work.stop = &asked[1];
     const training plan{.steps = 9, .print = false, .stop = &asked[ctx.rank()]};
-    CHECK(train_loop(ctx, work, plan, {}).steps == 2);
+    CHECK(train_loop(ctx, work, plan, 1e-3).steps == 2);
   });
 }
 
@@ -229,6 +231,19 @@ TEST_CASE("the schedule counts steps beyond 2^31") {
   CHECK(schedule(0, many) == doctest::Approx(1));
   CHECK(schedule(many / 2, many) == doctest::Approx(0.55));
   CHECK(schedule(many, many) == doctest::Approx(0.1));
+}
+
+TEST_CASE("a schedule of one's own takes the place of the cosine") {
+  told work;
+  run(work,
+      {.steps = 4,
+       .own_schedule = [](std::int64_t step,
+                          std::int64_t steps) { return 1 - static_cast<double>(step) / static_cast<double>(steps); }},
+      {.lr = 0.1});
+  REQUIRE(work.updates.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(work.updates[i].lr == doctest::Approx(0.1 * (4 - double(i)) / 4));
+  CHECK_THROWS_WITH_AS(run(work, {.steps = 2, .own_schedule = [](std::int64_t, std::int64_t) { return -1.0; }}),
+                       doctest::Contains("own_schedule has to return a finite number"), failure);
 }
 
 TEST_CASE("a full disk costs the files that it doesn't take, and nothing else") {

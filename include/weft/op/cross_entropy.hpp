@@ -19,6 +19,9 @@ struct loss {
   Count count;
 };
 
+template <class Sum, class Count>
+loss(Sum, Count) -> loss<Sum, Count>;  // clang 14 needs to be told
+
 /// label_smoothing: Szegedy et al. 2016, section 7; from 0 (none) to below 1.
 struct cross_entropy_options {
   double label_smoothing = 0;  // share of the target spread evenly over the *global* vocabulary

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <weft/comm/compare.hpp>
+#include <weft/optim/optimizer.hpp>
 #include <weft/parallel/flat_unit.hpp>
 
 namespace weft::detail {
@@ -18,6 +19,15 @@ namespace weft::detail {
                       {"eps", s.eps},
                       {"weight_decay", s.weight_decay},
                       {"1 - beta1^t", s.bias1},
+                      {"the gradients' factor", s.grad_scale},
+                      {"the context's seed", static_cast<double>(ctx.seed)}});
+}
+
+[[gnu::cold, gnu::noinline]] inline void compare_numbers(context& ctx, const optimizer_step& s) {
+  if (ctx.size() == 1) return;
+  ctx.check->compare(ctx.world, "the world", {"the optimizer's step", "numbers"},
+                     {{"lr", s.lr},
+                      {"the number of steps", static_cast<double>(s.number)},
                       {"the gradients' factor", s.grad_scale},
                       {"the context's seed", static_cast<double>(ctx.seed)}});
 }

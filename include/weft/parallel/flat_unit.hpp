@@ -49,8 +49,9 @@ struct stored_parameter {
   int unit;
   const parameter_record& record;
   axis_id storage;
-  std::int64_t begin;                           // of what follows, within the rank's slice of the parameter
-  local_array weight, gradient, first, second;  // weight: the master weight; first, second: the optimizer's moments
+  std::int64_t begin;  // of what follows, within the rank's slice of the parameter
+  // weight: the master weight; first, second: the optimizer's moments, empty where it keeps fewer.
+  local_array weight, gradient, first, second;
 };
 
 namespace detail {

@@ -76,37 +76,49 @@ class parameter_store final : public unit_hooks, weight_source {
   }
 
   /// Updates master weights and what operators see of them. weight_decay applies to matrices, not to vectors. Throws
-  /// before finish_gradients().
+  /// before finish_gradients(), and where the store was made for an optimizer with fewer moments.
   void step(const adamw_step& step) {
-    gradients_.require_finished("step()");
-    if (ctx_.check) [[unlikely]] {
-      detail::compare_numbers(ctx_, step);
-      detail::compare_store<Backend>(ctx_, *this, "the optimizer's step", true);
-    }
-    gathered_.invalidate();
-    for (std::size_t i = 0; i < units_.size(); ++i) {
+    require(config_.moments == 2, "AdamW keeps 2 moments, and this store was made for ", config_.moments,
+            "; leave store_config's moments at 2");
+    begin_update(step);
+    each_update([&](std::size_t i, const flat_region& r, flat_range part) {
       unit_state& u = units_[i];
-      u.gathering.wait();
-      for (const flat_region& r : u.flat.regions) {
-        const flat_range part = u.optimizer_range.overlap(r);
-        adamw_step own = step;
-        if (!r.parameter->decays) own.weight_decay = 0;
-        ++r.live->version;
-        const std::int64_t o = part.begin - u.optimizer_range.begin;
-        compute* working =
-            shares_master() ? nullptr : u.weights.template as<compute>() + (part.begin - u.weight_range.begin);
-        Backend::adamw(queue(), own, part.size(), u.master_weights.template as<master>() + o,
-                       u.first.template as<master>() + o, u.second.template as<master>() + o,
-                       static_cast<const gradient*>(gradient_at(i, part.begin)), working);
-      }
-      if (config_.shards_optimizer && !config_.shards_parameters) {
-        auto* all = u.weights.template as<compute>();
-        const std::int64_t bytes = u.optimizer_range.size() * static_cast<std::int64_t>(sizeof(compute));
-        u.gathering =
-            group_->comm.all_gather(all + u.optimizer_range.begin, all, bytes,
-                                    collective_label{"weights", {}, u.name});  // awaited by the unit's next use
-      }
-    }
+      adamw_step own = step;
+      if (!r.parameter->decays) own.weight_decay = 0;
+      const std::int64_t o = part.begin - u.optimizer_range.begin;
+      compute* working =
+          shares_master() ? nullptr : u.weights.template as<compute>() + (part.begin - u.weight_range.begin);
+      Backend::adamw(queue(), own, part.size(), u.master_weights.template as<master>() + o,
+                     u.first.template as<master>() + o, u.second.template as<master>() + o,
+                     static_cast<const gradient*>(gradient_at(i, part.begin)), working);
+    });
+  }
+  /// The same by an optimizer of one's own, for which the store was made (store_config's moments). Each rank calls its
+  /// update(parameter_share, step) for what it stores of every parameter. On the host's backend.
+  template <optimizer_policy Optimizer>
+  void update(const Optimizer& rule, const optimizer_step& step) {
+    static_assert(Optimizer::moments >= 0 && Optimizer::moments <= 2,
+                  "weft: an optimizer keeps 0, 1 or 2 moments for each element");
+    require(config_.moments == Optimizer::moments, "the optimizer keeps ", int(Optimizer::moments),
+            " moments, and this store was made for ", config_.moments, "; give its number to store_config's moments");
+    begin_update(step);
+    each_update([&](std::size_t i, const flat_region& r, flat_range part) {
+      unit_state& u = units_[i];
+      const auto n = static_cast<std::size_t>(part.size());
+      const std::int64_t o = part.begin - u.optimizer_range.begin;
+      const auto kept = [&](const local_array& a) {
+        return a ? std::span<master>(a.template as<master>() + o, n) : std::span<master>();
+      };
+      parameter_share<master, gradient> share{r.parameter->name, r.parameter->decays, kept(u.master_weights),
+                                              std::span<const gradient>(gradient_at(i, part.begin), n),
+                                              std::array<std::span<master>, 2>{kept(u.first), kept(u.second)}};
+      rule.update(share, step);
+      const shape size{1, {part.size()}};
+      if (!shares_master())
+        convert<master, compute>(local_array(share.weight.data(), dtype_of<master>, size),
+                                 local_array(u.weights.template as<compute>() + (part.begin - u.weight_range.begin),
+                                             dtype_of<compute>, size));
+    });
   }
 
   /// Calls f(record, local gradient, local weights) for every parameter, gathered along the data axis. For tests,
@@ -169,7 +181,7 @@ class parameter_store final : public unit_hooks, weight_source {
         const std::int64_t o = part.begin - u.optimizer_range.begin;
         const shape size{1, {part.size()}};
         const auto state = [&](const local_array& a) {
-          return local_array(a.template as<master>() + o, dtype_of<master>, size);
+          return a ? local_array(a.template as<master>() + o, dtype_of<master>, size) : local_array();
         };
         f(stored_parameter{static_cast<int>(i), *r.parameter, config_.shards_optimizer ? config_.axis : nullptr,
                            part.begin - r.begin, state(u.master_weights),
@@ -236,6 +248,35 @@ class parameter_store final : public unit_hooks, weight_source {
     return std::is_same_v<compute, master> && config_.shards_parameters == config_.shards_optimizer;
   }
 
+  template <class Step>
+  void begin_update(const Step& step) {
+    gradients_.require_finished("step()");
+    if (ctx_.check) [[unlikely]] {
+      detail::compare_numbers(ctx_, step);
+      detail::compare_store<Backend>(ctx_, *this, "the optimizer's step", true);
+    }
+    gathered_.invalidate();
+  }
+  // f(unit, region, part) for what this rank updates; then the new weights are on their way to who reads them.
+  template <class F>
+  void each_update(F&& f) {
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      unit_state& u = units_[i];
+      u.gathering.wait();
+      for (const flat_region& r : u.flat.regions) {
+        ++r.live->version;
+        if (const flat_range part = u.optimizer_range.overlap(r); part.size() > 0) f(i, r, part);
+      }
+      if (config_.shards_optimizer && !config_.shards_parameters) {
+        auto* all = u.weights.template as<compute>();
+        const std::int64_t bytes = u.optimizer_range.size() * static_cast<std::int64_t>(sizeof(compute));
+        u.gathering =
+            group_->comm.all_gather(all + u.optimizer_range.begin, all, bytes,
+                                    collective_label{"weights", {}, u.name});  // awaited by the unit's next use
+      }
+    }
+  }
+
   void check(const parameter_record& p) const {
     require(
         !group_ || std::find(p.pending.begin(), p.pending.end(), config_.axis) != p.pending.end(),
@@ -250,11 +291,11 @@ class parameter_store final : public unit_hooks, weight_source {
     s.optimizer_range = config_.shards_optimizer ? share : all;
     s.master_weights =
         make(s.optimizer_range.size(), dtype_of<master>, shares_master() ? memory::parameters : memory::optimizer);
-    s.first = make(s.optimizer_range.size(), dtype_of<master>, memory::optimizer);
-    s.second = make(s.optimizer_range.size(), dtype_of<master>, memory::optimizer);
+    if (config_.moments > 0) s.first = make(s.optimizer_range.size(), dtype_of<master>, memory::optimizer);
+    if (config_.moments > 1) s.second = make(s.optimizer_range.size(), dtype_of<master>, memory::optimizer);
     gradients_.add(s.flat, s.name, config_.shards_gradients ? share : all, s.optimizer_range);
-    Backend::zero(queue(), s.first);
-    Backend::zero(queue(), s.second);
+    for (const local_array* moment : {&s.first, &s.second})
+      if (*moment) Backend::zero(queue(), *moment);
     detail::initialise(s.flat, s.optimizer_range, ctx_.seed, s.master_weights.template as<master>());
     if (shares_master()) {
       s.weights = s.master_weights;

@@ -52,10 +52,39 @@ constexpr bool can_be_followed() {
     return sound_schedule<P, 1, 2>;
 }
 
+// The type of a batch's targets: that of the model's inputs, unless the model says otherwise.
+template <class M>
+struct targets_of {
+  using type = typename M::ids;
+};
+template <class M>
+requires requires { typename M::targets; }
+struct targets_of<M> {
+  using type = typename M::targets;
+};
+
+template <class L>
+constexpr bool is_loss = false;
+template <class Sum, class Count>
+constexpr bool is_loss<loss<Sum, Count>> = dims_of<Sum>::ndim == 0 && dims_of<Count>::ndim == 0;
+template <class L>
+constexpr bool pending_alike = true;
+template <class Sum, class Count>
+constexpr bool pending_alike<loss<Sum, Count>> = std::same_as<layout_of<Sum>, layout_of<Count>>;
+
 }  // namespace detail
 
+/// The loss of a trainer that isn't given another. One of a user's own is a callable like it, built of operators:
+/// from what the model returns, and the batch's targets, to a `loss` (sum, count).
+struct token_cross_entropy {
+  template <class Logits, class Targets>
+  auto operator()(Logits&& logits, const Targets& targets) const {
+    return cross_entropy(std::forward<Logits>(logits), targets);
+  }
+};
+
 /// Source: PipeDream-Flush (Narayanan et al. 2021); the backward's two parts: Zero Bubble (Qi et al. 2023).
-template <class Model>
+template <class Model, class Loss = token_cross_entropy>
 class pipeline {
   using strategy = typename Model::strategy;
   using schedule = typename strategy::schedule;
@@ -75,14 +104,21 @@ class pipeline {
   };
   using stream = std::remove_cvref_t<decltype(std::declval<model_type&>().run_layers(
       std::declval<const pass_type&>(), std::declval<const ids&>(), ignore()))>;
-  using loss_type = decltype(cross_entropy(
+  using loss_type = decltype(std::declval<const Loss&>()(
       std::declval<model_type&>().head(std::declval<const pass_type&>(), std::declval<const stream&>()),
-      std::declval<const ids&>()));
+      std::declval<const typename detail::targets_of<Model>::type&>()));
+
+  static_assert(detail::is_loss<loss_type>,
+                "weft: a loss returns loss{sum, count}: two scalars, of the losses of tokens and of how many they are");
+  static_assert(detail::pending_alike<loss_type>,
+                "weft: a loss's sum and count are pending over the same axes, or neither is: all_reduce<axis> both, or "
+                "leave both to the trainer");
 
  public:
   using loss_tensor = decltype(loss_type::sum);
 
-  pipeline(context& ctx, Model& model) : ctx_(ctx), model_(model), stage_(stage()) {}
+  pipeline(context& ctx, Model& model, const Loss& objective = {})
+      : ctx_(ctx), model_(model), loss_(objective), stage_(stage()) {}
 
   /// A step: read(m) gives micro-batch m, with `tokens` and `targets`; its loss is multiplied by `seed` for the
   /// backward, after which done(m) is called. Every stage reads every micro-batch. Returns this rank's addends of the
@@ -211,7 +247,7 @@ class pipeline {
   void pass_forward(const Batch& batch, Entered&& entered, Ended&& ended, Sent&& sent) {
     const auto pass = model_.begin_pass(batch.tokens);
     const stream x = model_.run_layers(pass, batch.tokens, entered);
-    if (stage_.last()) return ended(cross_entropy(model_.head(pass, x), batch.targets));
+    if (stage_.last()) return ended(loss_(model_.head(pass, x), batch.targets));
     if constexpr (has_stages) sent(send<movement::shift>(x), x);
   }
 
@@ -261,6 +297,7 @@ class pipeline {
 
   context& ctx_;
   std::conditional_t<staged, Model&, detail::only_stage<Model>> model_;
+  Loss loss_;
   stage_place stage_;
   std::deque<flight> flights_;
   int checked_ = -1;  // micro-batches of a step that the schedule is known to do whole

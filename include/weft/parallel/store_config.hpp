@@ -5,11 +5,13 @@
 
 namespace weft {
 
-/// The members of a sharding_policy, of the same names.
+/// The members of a sharding_policy, of the same names; and how many numbers the optimizer keeps for an element beside
+/// the weight, 0 to 2.
 struct store_config {
   axis_id axis;
   bool shards_parameters, shards_gradients, shards_optimizer;
   int prefetch;
+  int moments = 2;
 };
 
 /// The config of P. Refuses one that shards parameters but not their gradients, or gradients but not the optimizer's

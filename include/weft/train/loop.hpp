@@ -45,9 +45,9 @@ inline step_end end_step(context& ctx, const std::atomic<bool>* stop) {
 
 }  // namespace detail
 
-/// Runs `plan.steps` steps. All ranks call it. Throws weft::failure naming the step when a loss or norm is not finite,
-/// unless plan.watch says otherwise.
-inline training_result train_loop(context& ctx, trainable& work, const training& plan, const adamw& optimizer) {
+/// Runs `plan.steps` steps at a learning rate of `lr` times the schedule. All ranks call it. Throws weft::failure
+/// naming the step when a loss or norm is not finite, unless plan.watch says otherwise.
+inline training_result train_loop(context& ctx, trainable& work, const training& plan, double lr) {
   using clock = std::chrono::steady_clock;
   check(plan);
   const std::string folder = plan.folder.empty() ? "" : plan.folder + '/';
@@ -88,11 +88,13 @@ inline training_result train_loop(context& ctx, trainable& work, const training&
       r.tokens = static_cast<std::int64_t>(s.count);
       r.loss = s.sum / s.count;
       r.gradient_norm = work.gradient_norm() / s.count;
-      r.lr = optimizer.lr * plan.schedule(step - 1, plan.steps);
+      r.lr = lr * (plan.own_schedule ? plan.own_schedule(step - 1, plan.steps) : plan.schedule(step - 1, plan.steps));
+      require(detail::is_finite(r.lr) && r.lr >= 0, "the learning rate of step ", step, " is ", r.lr,
+              "; own_schedule has to return a finite number, at least 0");
       if (watched) result.lost_files += detail::write_statistics(statistics, step, work.statistics(1 / s.count));
       if (guard.allows(r, s.count)) {
         const scoped_span update(ctx.spans, "optimizer");
-        work.update(optimizer.at(++updates, r.lr, detail::gradient_scale(r.gradient_norm, s.count, plan.clip_norm)));
+        work.update({++updates, r.lr, detail::gradient_scale(r.gradient_norm, s.count, plan.clip_norm)});
       }
     }
     result.skipped += r.skipped, result.spikes += r.spike, result.zeroed += r.zeroed.total;

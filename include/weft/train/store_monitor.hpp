@@ -17,6 +17,7 @@ void measure_stored(context& ctx, Store& store, const parameter_registry& regist
     if (!p.record.counted) return;  // another rank's
     const placed_slice& at = p.record.at;
     const auto add = [&](measured kind, const local_array& x, double scale) {
+      if (!x) return;  // a moment that the optimizer doesn't keep
       array_statistics s = statistics_of<Backend>(ctx, x, at, p.begin);
       s.scale(scale);
       parts.add(ctx, registry.units()[static_cast<std::size_t>(p.unit)].name, kind, p.record.sharded, p.storage, s);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <weft/backend/concept.hpp>
+#include <weft/optim/optimizer.hpp>
 #include <weft/train/training.hpp>
 #include <weft/train/unit_statistics.hpp>
 
@@ -25,7 +25,7 @@ class trainable {
   virtual bool accept(double norm) = 0;
   /// What the next loss is multiplied by.
   virtual double loss_scale() const { return 1; }
-  virtual void update(adamw_step step) = 0;
+  virtual void update(const optimizer_step& step) = 0;
   /// Global sums over the held-out sequences; a count of 0 where there are none.
   virtual loss_sums validate() = 0;
   virtual std::vector<std::string> unit_names() const = 0;

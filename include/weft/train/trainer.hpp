@@ -14,10 +14,17 @@
 namespace weft {
 
 /// A model that a trainer takes: `using strategy`, `using ids`, logits from `model(ids)`, its parameters in registry(),
-/// use(unit_hooks&) and release(). Data: as text_dataset, `train<ids>(step, first, count, seq)` and
-/// `validation<ids>(first, count, seq)`.
-template <class Model>
+/// use(unit_hooks&) and release(); where its targets are of another type than its inputs, `using targets`. Data: as
+/// text_dataset, `train<ids>(step, first, count, seq)` and `validation<ids>(first, count, seq)`.
+/// An optimizer and a loss of one's own: `trainer(ctx, model, my_optimizer{...}, my_loss{...})`, an optimizer_policy
+/// and a callable as token_cross_entropy; they work under every sharding policy (examples/05_own_training.cpp).
+template <class Model, class Optimizer = adamw, class Loss = token_cross_entropy>
 class trainer {
+  static constexpr bool is_adamw = std::is_same_v<Optimizer, adamw>;
+  static_assert(is_adamw || optimizer_policy<Optimizer>,
+                "weft: a trainer's optimizer is adamw, or has `static constexpr int moments`, `lr` and update(share, "
+                "step) const: see optimizer_policy");
+
  public:
   using strategy = typename Model::strategy;
   using ids = typename Model::ids;
@@ -25,13 +32,13 @@ class trainer {
 
   /// Allocates and initialises the parameters, each rank its own. The weights live as long as the trainer does; the
   /// model has to outlive it.
-  trainer(context& ctx, Model& model, const adamw& optimizer = {})
+  trainer(context& ctx, Model& model, const Optimizer& optimizer = {}, const Loss& objective = {})
       : ctx_(ctx),
         model_(model),
         optimizer_(optimizer),
-        pipeline_(ctx, model),
-        store_(ctx, model.registry(), config_of<typename strategy::sharding>()) {
-    check(optimizer);
+        pipeline_(ctx, model, objective),
+        store_(ctx, model.registry(), config()) {
+    if constexpr (is_adamw) check(optimizer);
     model.use(store_);
   }
   ~trainer() { model_.release(); }
@@ -45,7 +52,9 @@ class trainer {
   /// arena nor operator new. Log lines, statistics, validation and traces are not part of the step.
   template <class Data>
   training_result run(const Data& data, training plan = {}) {
-    if (plan.seq == 0) plan.seq = model_.config().max_seq;
+    if constexpr (requires { model_.config().max_seq; }) {
+      if (plan.seq == 0) plan.seq = model_.config().max_seq;
+    }
     const int shares = shards_of<layout_of<ids>, batch>(ctx_);
     require(plan.seq >= 1, "seq is ", plan.seq,
             "; a sequence has at least 1 token, and 0 stands for the model's max_seq");
@@ -55,12 +64,12 @@ class trainer {
             shares, " data-parallel ranks; choose a multiple of ",
             static_cast<std::int64_t>(plan.micro_batches) * shares);
     run_of<Data> work(*this, data, plan);
-    return train_loop(ctx_, work, plan, optimizer_);
+    return train_loop(ctx_, work, plan, optimizer_.lr);
   }
 
   store_type& store() { return store_; }
   Model& model() { return model_; }
-  const adamw& optimizer() const { return optimizer_; }
+  const Optimizer& optimizer() const { return optimizer_; }
 
  private:
   template <class Data>
@@ -93,9 +102,12 @@ class trainer {
     }
     double loss_scale() const override { return owner_.scale_.value(); }
     bool accept(double norm) override { return owner_.scale_.accept(detail::is_finite(norm)); }
-    void update(adamw_step step) override {
-      step.grad_scale /= used_;
-      owner_.store_.step(step);
+    void update(const optimizer_step& step) override {
+      const double scale = step.grad_scale / used_;
+      if constexpr (is_adamw)
+        owner_.store_.step(owner_.optimizer_.at(step.number, step.lr, scale));
+      else
+        owner_.store_.update(owner_.optimizer_, optimizer_step{step.number, step.lr, scale});
       ++owner_.updates_;
     }
 
@@ -158,7 +170,7 @@ class trainer {
       const scoped_span reading(owner_.ctx_.spans, "data");
       return next();
     }
-    using loss_tensor = typename pipeline<Model>::loss_tensor;
+    using loss_tensor = typename pipeline<Model, Loss>::loss_tensor;
 
     trainer& owner_;
     const Data& data_;
@@ -171,10 +183,16 @@ class trainer {
     std::uint64_t passes_ = 0;  // of the model before this step
   };
 
+  static store_config config() {
+    store_config c = config_of<typename strategy::sharding>();
+    if constexpr (!is_adamw) c.moments = Optimizer::moments;
+    return c;
+  }
+
   context& ctx_;
   Model& model_;
-  adamw optimizer_;
-  pipeline<Model> pipeline_;
+  Optimizer optimizer_;
+  pipeline<Model, Loss> pipeline_;
   store_type store_;
   static loss_scale initial_scale() {
     constexpr double initial = initial_loss_scale<typename strategy::precision>;

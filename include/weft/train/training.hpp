@@ -47,7 +47,9 @@ struct training {
   int micro_batches = 1;        // parts that a step's batch is computed in, one after another (gradient accumulation)
   std::int64_t seq = 0;         // tokens a sequence; 0: the model's max_seq
   warmup_cosine schedule = {};  // multiplies the optimizer's lr
-  double clip_norm = 1.0;       // gradients are scaled down where their global norm is above it; 0: never
+  // A schedule of one's own, in its place: the factor at a step, which counts from 0, of so many.
+  double (*own_schedule)(std::int64_t step, std::int64_t steps) = nullptr;
+  double clip_norm = 1.0;                  // gradients are scaled down where their global norm is above it; 0: never
   std::int64_t validate_every = 0;         // steps; 0: only after the last
   std::int64_t validation_sequences = 16;  // rounded up to whole micro-batches; 0: no validation
   bool print = true;                       // lines of steps on stdout, by the first rank
