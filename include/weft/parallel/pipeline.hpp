@@ -256,7 +256,10 @@ class pipeline {
     const scoped_span forward(ctx_.spans, "forward");
     const recording on(ctx_, &f.recorded);
     pass_forward(
-        batch, [&](stream& x) { f.in = x.requires_grad(&ctx_.records); },
+        batch,
+        [&]([[maybe_unused]] stream& x) {
+          if constexpr (has_stages) f.in = x.requires_grad(&ctx_.records);  // without, it may be token ids
+        },
         [&](loss_type&& l) {
           add(sums, l);
           f.loss = std::move(l);
