@@ -81,7 +81,7 @@ struct share {
 };
 template <checkpointing_policy P>
 share a_layer() {
-  split{};
+  share out{};
   for (const int many : {0, 1}) {
     const int ranks = many ? 4 : 1;
     const held two = run<P>(2, ranks), three = run<P>(3, ranks);

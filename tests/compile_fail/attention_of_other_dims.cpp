@@ -1,5 +1,4 @@
 // expect: weft: attention(q, k, v) doesn't find its dimensions in q, [batch, seq, heads, head_dim]: name q's own, attention<seq, heads, head_dim>(q, k, v), or rename<from, to>(q)
-// expect: no_dimension<
 #include <weft/weft.hpp>
 using namespace weft;
 

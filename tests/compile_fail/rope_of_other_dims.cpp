@@ -1,5 +1,4 @@
 // expect: weft: rope(x, table) doesn't find its dimensions in x, [batch, seq, heads, head_dim]: name x's own, rope<seq, head_dim>(x, table), or rename<from, to>(x)
-// expect: no_dimension<weft::head_dim>
 #include <weft/weft.hpp>
 using namespace weft;
 
