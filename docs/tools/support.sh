@@ -10,13 +10,12 @@ include=include/weft
 fail() { echo "support.sh: $*" >&2; exit 1; }
 
 # ---- operators that the matrix forgets ----
-# The public function templates of op/, but for what makes tensors and hands them over, which take no placements, and for
-# what is made of formulas, whose placements are those of sums and products. detach takes every placement.
+# The public function templates of op/, but for what makes tensors and hands them over, which take no placements.
 for header in $include/op/*.hpp; do
-  case $header in */create.hpp | */hand_over.hpp | */formula.hpp | */select.hpp) continue ;; esac
+  case $header in */create.hpp | */hand_over.hpp) continue ;; esac
   awk '/^namespace detail/ { hidden = 1 } /^}  \/\/ namespace detail/ { hidden = 0 } !hidden' "$header" |
-    sed -n 's/^\(auto\|X\) \([a-z_]*\)(const [A-Z]& .*/\2/p; s/^WEFT_DETAIL_UNARY(\([a-z_]*\)).*/\1/p'
-done | sort -u | grep -vE '^(convert|detach)$' >"$work/operators"  # convert: the table of conversions
+    sed -n 's/^\(auto\|X\) \([a-z_]*\)(const [A-Z][a-z]*& .*/\2/p; s/^WEFT_DETAIL_UNARY(\([a-z_]*\)).*/\1/p'
+done | sort -u | grep -vx convert >"$work/operators"  # convert: the table of conversions
 [ "$(wc -l <"$work/operators")" -ge 30 ] || fail "found too few operators in $include/op; has their form changed?"
 while read -r name; do
   grep -q "[ (\"]$name[(<]" docs/tools/support_matrix.cpp || fail "the operator $name is not in docs/tools/support_matrix.cpp"

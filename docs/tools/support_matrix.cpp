@@ -66,6 +66,33 @@ using placed = basic_tensor<T, Dims, typename P::template on<A>, Backend>;
 
 namespace ops {
 
+// Formulas of a user's own.
+struct of_element {
+  static constexpr std::string_view name = "of_element";
+  float forward(float x) const { return x * x; }
+  float vjp(float dy, float x) const { return 2 * dy * x; }
+};
+struct linear_of_element {
+  static constexpr std::string_view name = "linear_of_element";
+  static constexpr linearity linear = linearity::joint;
+  float forward(float x) const { return 3 * x; }
+  float vjp(float dy) const { return 3 * dy; }
+};
+struct of_two {
+  static constexpr std::string_view name = "of_two";
+  float forward(float x, float y) const { return (x - y) * (x - y); }
+  std::array<float, 2> vjp(float dy, float x, float y) const { return {2 * dy * (x - y), 2 * dy * (y - x)}; }
+};
+struct of_row {
+  static constexpr std::string_view name = "of_row";
+  template <class T>
+  void forward(std::span<const T> x, std::span<T> y) const {
+    for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] / x[0];
+  }
+  template <class T>
+  void vjp(std::span<const T>, std::span<const T>, std::span<const T>, std::span<T>) const {}
+};
+
 using two = dims<batch, hidden>;
 struct one_operand {
   static constexpr const char* table = "x [batch, hidden]";
@@ -94,6 +121,17 @@ ONE(relu_, "relu(x)", relu(x))
 ONE(silu_, "silu(x)", silu(x))
 ONE(gelu_, "gelu(x)", gelu(x))
 ONE(gelu_exact_, "gelu_exact(x)", gelu_exact(x))
+ONE(formula_, "elementwise(formula, x)", elementwise(of_element{}, x))
+ONE(linear_formula_, "elementwise(linear formula, x)", elementwise(linear_of_element{}, x))
+ONE(greater_, "x > c", x > 0.5)
+ONE(plus_number_, "x + c", x + 2.0)
+ONE(minus_number_, "c - x", 2.0 - x)
+ONE(over_number_, "x / c", x / 2.0)
+ONE(number_over_, "c / x", 2.0 / x)
+ONE(rowwise_, "rowwise<hidden>(formula, x)", rowwise<hidden>(of_row{}, x))
+ONE(max_, "max<hidden>(x)", max<hidden>(x))
+ONE(argmax_, "argmax<hidden>(x)", argmax<hidden>(x))
+ONE(detach_, "detach(x)", detach(x))
 ONE(softmax_, "softmax<hidden>(x)", softmax<hidden>(x))
 ONE(scale_, "scale(x, c)", scale(x, 2.0))
 ONE(sum_, "sum<hidden>(x)", sum<hidden>(x))
@@ -148,6 +186,14 @@ TWO(times_, "x * y: x [batch, seq], y [seq, hidden]", LIST(dims<batch, seq>), LI
     LIST(dims<seq, hidden>), LIST(any<seq, hidden>), float, x* y)
 TWO(divide_, "x / y: x [batch, seq], y [seq, hidden]", LIST(dims<batch, seq>), LIST(any<seq, batch>),
     LIST(dims<seq, hidden>), LIST(any<seq, hidden>), float, x / y)
+TWO(formula_of_two_, "elementwise(formula, x, y): x [batch, seq], y [seq, hidden]", LIST(dims<batch, seq>),
+    LIST(any<seq, batch>), LIST(dims<seq, hidden>), LIST(any<seq, hidden>), float, elementwise(of_two{}, x, y))
+TWO(maximum_, "maximum(x, y): x [batch, seq], y [seq, hidden]", LIST(dims<batch, seq>), LIST(any<seq, batch>),
+    LIST(dims<seq, hidden>), LIST(any<seq, hidden>), float, maximum(x, y))
+TWO(minimum_, "minimum(x, y): x [batch, seq], y [seq, hidden]", LIST(dims<batch, seq>), LIST(any<seq, batch>),
+    LIST(dims<seq, hidden>), LIST(any<seq, hidden>), float, minimum(x, y))
+TWO(where_, "where(y, x, x): x [batch, seq], mask y [seq, hidden]", LIST(dims<batch, seq>), LIST(any<seq, batch>),
+    LIST(dims<seq, hidden>), LIST(any<seq, hidden>), std::uint8_t, where(y, x, x))
 TWO(swiglu_, "swiglu(x, y): x, y [batch, ffn]", LIST(dims<batch, ffn>), LIST(any<batch, ffn>), LIST(dims<batch, ffn>),
     LIST(any<batch, ffn>), float, swiglu(x, y))
 TWO(rms_norm_, "rms_norm(x, y): x [batch, hidden], weight y [hidden]", LIST(dims<batch, hidden>),
@@ -212,13 +258,16 @@ template <class... Ops>
 struct operators {};
 using one_operand =
     operators<ops::exp_, ops::log_, ops::sqrt_, ops::rsqrt_, ops::reciprocal_, ops::square_, ops::abs_, ops::tanh_,
-              ops::sigmoid_, ops::relu_, ops::silu_, ops::gelu_, ops::gelu_exact_, ops::softmax_, ops::scale_,
-              ops::sum_, ops::mean_, ops::slice_, ops::permute_, ops::rename_, ops::cast_, ops::dropout_>;
+              ops::sigmoid_, ops::relu_, ops::silu_, ops::gelu_, ops::gelu_exact_, ops::formula_, ops::linear_formula_,
+              ops::greater_, ops::plus_number_, ops::minus_number_, ops::over_number_, ops::number_over_, ops::rowwise_,
+              ops::max_, ops::argmax_, ops::detach_, ops::softmax_, ops::scale_, ops::sum_, ops::mean_, ops::slice_,
+              ops::permute_, ops::rename_, ops::cast_, ops::dropout_>;
 using rotary = operators<ops::rope_>;
 using conversions =
     operators<ops::all_reduce_, ops::all_gather_, ops::reduce_scatter_, ops::split_, ops::all_to_all_, ops::shift_>;
-using two_operands = operators<ops::contract_, ops::plus_, ops::minus_, ops::times_, ops::divide_, ops::swiglu_,
-                               ops::rms_norm_, ops::layer_norm_, ops::attention_, ops::embedding_, ops::cross_entropy_>;
+using two_operands = operators<ops::contract_, ops::plus_, ops::minus_, ops::times_, ops::divide_, ops::formula_of_two_,
+                               ops::maximum_, ops::minimum_, ops::where_, ops::swiglu_, ops::rms_norm_,
+                               ops::layer_norm_, ops::attention_, ops::embedding_, ops::cross_entropy_>;
 
 #if defined(WEFT_ASK)
 

@@ -21,11 +21,13 @@
 #include <weft/op/dropout.hpp>
 #include <weft/op/elementwise.hpp>
 #include <weft/op/embedding.hpp>
+#include <weft/op/extremes.hpp>
 #include <weft/op/formula.hpp>
 #include <weft/op/layer_norm.hpp>
 #include <weft/op/reduce.hpp>
 #include <weft/op/rms_norm.hpp>
 #include <weft/op/rope.hpp>
+#include <weft/op/rowwise.hpp>
 #include <weft/op/scalar.hpp>
 #include <weft/op/select.hpp>
 #include <weft/op/send_receive.hpp>

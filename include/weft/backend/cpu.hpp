@@ -50,6 +50,7 @@ struct cpu_backend {
   WEFT_DETAIL_KERNEL(embedding_backward)
   WEFT_DETAIL_KERNEL(repeat)
   WEFT_DETAIL_KERNEL(each_row)
+  WEFT_DETAIL_KERNEL(each_line)
   WEFT_DETAIL_KERNEL(adamw)
 #undef WEFT_DETAIL_KERNEL
 

@@ -1,4 +1,4 @@
-// A loop over strided arrays of one shape whose body the caller brings: what formulas of a user's own run in.
+// Loops over strided arrays of one shape whose body the caller brings: what formulas of a user's own run in.
 // Invariant: every element is met once, each in one task.
 #pragma once
 
@@ -23,6 +23,24 @@ void each_row(team& workers, int ndim, const int64* extents, const std::array<co
     });
   detail::for_rows(workers, nest.outer(), nest.inner(), [&](int64 begin, int64 end) {
     nest.each(begin, end, [&](const std::array<int64, Arrays>& at) { f(nest.inner(), at, strides); });
+  });
+}
+
+/// Calls f(offsets) for every element, which stands for a line of `width` elements: so many are worth a task of their
+/// own sooner. Otherwise as each_row.
+template <std::size_t Arrays, class F>
+void each_line(team& workers, int ndim, const int64* extents, const std::array<const int64*, Arrays>& arrays,
+               int64 width, F f) {
+  for (int d = 0; d < ndim; ++d)
+    if (extents[d] == 0) return;
+  const detail::loop<Arrays> nest(ndim, extents, arrays);
+  const int64 inner = nest.inner();
+  detail::for_rows(workers, nest.outer() * inner, width, [&](int64 begin, int64 end) {
+    for (int64 i = begin; i < end; ++i) {
+      std::array<int64, Arrays> at = nest.offsets(i / inner);
+      for (std::size_t a = 0; a < Arrays; ++a) at[a] += i % inner * nest.inner_stride(a);
+      f(at);
+    }
   });
 }
 

@@ -1,0 +1,156 @@
+// A formula over rows as an operator on values: the loops over the rows, forward and backward, and what the tape keeps.
+// Invariant: a row is whole on its rank, and comes to the formula in one piece; rows of padding are never met.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include <weft/op/formula_engine.hpp>
+
+namespace weft::detail {
+
+/// What is asked of the values that a vjp gets; a formula says so where it needs less.
+template <class F>
+constexpr bool keeps_input() {
+  if constexpr (requires { F::keeps_input; })
+    return F::keeps_input;
+  else
+    return true;
+}
+template <class F>
+constexpr bool keeps_output() {
+  if constexpr (requires { F::keeps_output; })
+    return F::keeps_output;
+  else
+    return true;
+}
+
+/// A row of T in an array as the numbers that a formula computes with: itself where it can be, else a copy in memory
+/// of the thread's own, which `Which` tells apart.
+template <class T, int Which>
+class row_of_numbers {
+ public:
+  using number = number_for<T>;
+  row_of_numbers(T* first, std::int64_t stride, std::int64_t n) : first_(first), stride_(stride), n_(n) {
+    if (in_place()) return;
+    if (std::ssize(copy()) < n) copy().resize(static_cast<std::size_t>(n));
+  }
+  std::span<number> to_write() {
+    if constexpr (std::same_as<T, number>)
+      if (stride_ == 1) return {first_, static_cast<std::size_t>(n_)};
+    return {copy().data(), static_cast<std::size_t>(n_)};
+  }
+  std::span<const number> read() {
+    const std::span<number> row = to_write();
+    if (!in_place())
+      for (std::int64_t i = 0; i < n_; ++i) row[static_cast<std::size_t>(i)] = number_from(first_[i * stride_]);
+    return row;
+  }
+  /// Puts what was written back into the array.
+  void written() {
+    if (!in_place())
+      for (std::int64_t i = 0; i < n_; ++i) first_[i * stride_] = element_of<T>(copy()[static_cast<std::size_t>(i)]);
+  }
+
+ private:
+  bool in_place() const { return std::same_as<T, number> && stride_ == 1; }
+  static std::vector<number>& copy() {
+    static thread_local std::vector<number> numbers;
+    return numbers;
+  }
+  T* first_;
+  std::int64_t stride_, n_;
+};
+
+/// Reduces: a row becomes one number, of type Out; else a row.
+template <class Backend, class F, class In, class Out, bool Reduces, bool Gradient>
+struct row_operator {
+  using number = number_for<In>;
+  struct attributes {
+    F formula;
+    int dim;
+    shape in, valid;
+  };
+
+  static value forward(const F& f, const value& x, int dim, const shape& valid) {
+    context& ctx = *x.ctx;
+    const attributes at{f, dim, x.held().shape, valid};
+    value y{x.ctx, kept(at, x.whole), {}, {}};
+    if (!reuse_output(ctx, F::name, y.data)) {
+      y.data = ctx.make(dtype_of<Out>, kept(at, at.in));
+      In* const from = x.held().template as<In>();
+      Out* const to = y.data.template as<Out>();
+      const std::int64_t n = at.in[dim], stride = at.in.elements(dim + 1);
+      each(ctx, at, [&](std::int64_t row, std::int64_t out) {
+        row_of_numbers<In, 0> in(from + row, stride, n);
+        if constexpr (Reduces) {
+          to[out] = element_of<Out>(f.forward(in.read()));
+        } else {
+          row_of_numbers<Out, 1> result(to + out, stride, n);
+          f.forward(in.read(), result.to_write());
+          result.written();
+        }
+      });
+      record_output(ctx, {F::name, flops_of<F>() * static_cast<double>(at.in.elements())}, {&y.data}, x);
+    }
+    if constexpr (Gradient)
+      if (tape_node* node = record(F::name.data(), y, vjp, x)) {
+        node->set(at);
+        if constexpr (keeps_input<F>()) node->save(x);
+        if constexpr (keeps_output<F>()) node->save(y.data);
+      }
+    return y;
+  }
+
+ private:
+  static shape kept(const attributes& at, const shape& in) {
+    shape out;
+    for (int d = 0; d < in.ndim; ++d)
+      if (!Reduces || d != at.dim) out.push_back(in[d]);
+    return out;
+  }
+  // Calls f(where a row begins, where its output does) for every row that isn't padding.
+  template <class Body>
+  static void each(context& ctx, const attributes& at, const Body& body) {
+    std::int64_t of_x[max_ndim], of_y[max_ndim], extents[max_ndim], x_strides[max_ndim], y_strides[max_ndim];
+    row_major(at.in, of_x);
+    row_major(kept(at, at.in), of_y);
+    int rows = 0;
+    for (int d = 0; d < at.in.ndim; ++d) {
+      if (d == at.dim) continue;
+      extents[rows] = at.valid[d], x_strides[rows] = of_x[d];
+      y_strides[rows] = of_y[Reduces ? rows : d];
+      ++rows;
+    }
+    const std::array<const std::int64_t*, 2> strides{x_strides, y_strides};
+    Backend::each_line(ctx.queue<Backend>(), rows, extents, strides, at.in[at.dim],
+                       [&](const std::array<std::int64_t, 2>& begin) { body(begin[0], begin[1]); });
+  }
+  static void vjp(context& ctx, tape_node& node) {
+    if constexpr (Gradient) {
+      const auto at = node.template get<attributes>();
+      const local_array g = ctx.make(dtype_of<In>, at.in);
+      In* const x = keeps_input<F>() ? node.saved(0).template as<In>() : nullptr;
+      Out* const y = keeps_output<F>() ? node.saved(keeps_input<F>() ? 1 : 0).template as<Out>() : nullptr;
+      Out* const dy = node.output_gradient().template as<Out>();
+      const std::int64_t n = at.in[at.dim], stride = at.in.elements(at.dim + 1);
+      each(ctx, at, [&](std::int64_t row, std::int64_t out) {
+        row_of_numbers<In, 0> in(x ? x + row : nullptr, stride, x ? n : 0);
+        row_of_numbers<In, 2> gradient(g.template as<In>() + row, stride, n);
+        const std::span<number> dx = gradient.to_write();
+        std::fill(dx.begin(), dx.end(), number{});
+        if constexpr (Reduces) {
+          at.formula.vjp(number_from(dy[out]), in.read(), y ? number_from(y[out]) : number{}, dx);
+        } else {
+          row_of_numbers<Out, 1> result(y ? y + out : nullptr, stride, y ? n : 0);
+          row_of_numbers<Out, 3> back(dy + out, stride, n);
+          at.formula.vjp(back.read(), in.read(), result.read(), dx);
+        }
+        gradient.written();
+      });
+      contribute<Backend, In>(ctx, node, 0, g);
+    }
+  }
+};
+
+}  // namespace weft::detail

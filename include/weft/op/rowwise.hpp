@@ -1,0 +1,134 @@
+// Operators of a user's own along one dimension (a norm, a softmax, a maximum): a struct with a formula of one row and
+// its gradient becomes an operator on tensors. Placement, recording, what recomputation asks and refusals are done
+// here. Invariant: a formula sees one whole row, never a tensor; so nothing it does can depend on the sharding.
+#pragma once
+
+#include <weft/core/refusal.hpp>
+#include <weft/op/row_engine.hpp>
+
+namespace weft {
+namespace detail {
+
+template <class... As>
+sharded_over<As...> as_sharded(tag_list<As...>);
+/// The axes over which X's dimension D is sharded: `sharded_over<tp>`, or without an argument.
+template <class X, class D>
+using dimension_sharded_in = decltype(as_sharded(shard_axes<layout_of<X>, D>{}));
+
+template <class Backend>
+concept runs_row_formulas = requires(typename Backend::queue& cores, const std::int64_t* extents,
+                                     std::array<const std::int64_t*, 1> strides,
+                                     void (*row)(const std::array<std::int64_t, 1>&)) {
+  Backend::each_line(cores, 0, extents, strides, 1, row);
+};
+
+/// What is asked of a formula and of what it is given, a sentence each.
+template <class F, class D, class X>
+struct row_formula_of {
+  using number = number_for<typename X::element_type>;
+  using input = std::span<const number>;
+
+  static constexpr bool has_dim = dims_of<X>::template has<D>;
+  static_assert(none<lacked<dims_of<X>, D>>, "weft: a function along a dimension is given a tensor that lacks it");
+  static constexpr bool finished = !has_partial<layout_of<X>>;
+  static_assert(none<pending_in<layout_of<X>>>,
+                "weft: a function of a row is given pending sums, and a function of a sum is not the sum of the "
+                "functions: all_reduce<axis>(x) it first");
+  static constexpr bool whole = shard_axes<layout_of<X>, D>::size == 0;
+  static_assert(none<dimension_sharded_in<X, D>>,
+                "weft: a function of a row needs it whole on every rank, and its dimension is sharded: "
+                "all_gather<axis>(x) it first, or all_to_all<dim, axis>(x), which shards another dimension");
+  static constexpr bool runs = runs_row_formulas<typename X::backend>;
+  static_assert(runs,
+                "weft: a formula runs on the host, and this tensor lives on a device: its kernel is yet to be "
+                "written there");
+  static constexpr bool has_name = requires { std::string_view(F::name).size(); };
+  static_assert(has_name,
+                "weft: a formula has a name, which errors and traces say: static constexpr std::string_view "
+                "name = \"huber\";");
+  static constexpr bool fits = std::is_trivially_copyable_v<F> && sizeof(F) <= 200;
+  static_assert(fits,
+                "weft: a formula is copied into the tape byte by byte: let it hold numbers only, 200 bytes at "
+                "most");
+  static constexpr bool reduces = requires(const F& f, input x) { f.forward(x); };
+  static constexpr bool maps = requires(const F& f, input x, std::span<number> y) { f.forward(x, y); };
+  static constexpr bool callable = reduces != maps;
+  static_assert(callable,
+                "weft: a formula of a row has one forward, as a template <class T>: T forward(std::span<const T> x) "
+                "const, which makes a number of a row, or void forward(std::span<const T> x, std::span<T> y) const, "
+                "which makes a row; bf16 and fp16 come as float");
+  static constexpr bool ok = has_dim && finished && whole && runs && has_name && fits && callable;
+};
+
+/// The second half, for a formula that can be called.
+template <class F, class D, class X>
+struct row_formula_output {
+  using formula = row_formula_of<F, D, X>;
+  using number = typename formula::number;
+  using input = typename formula::input;
+  using in = typename X::element_type;
+  static constexpr bool reduces = formula::reduces;
+
+  static auto result([[maybe_unused]] const F& f) {
+    if constexpr (reduces)
+      return f.forward(input{});
+    else
+      return number{};
+  }
+  using element = typename element_from_result<decltype(result(std::declval<const F&>())),
+                                               std::conditional_t<floating<in>, in, void>>::type;
+  using type = std::conditional_t<reduces, element, in>;
+  static constexpr bool is_number = weft::element<type>;
+  static_assert(is_number, "weft: forward(x) of a formula of a row gives back a number, or bool for a mask of uint8");
+  static constexpr bool floats = floating<in> && std::same_as<type, in>;
+  static constexpr bool has_vjp = [] {
+    if constexpr (reduces) return requires(const F& f, number dy, input x, std::span<number> dx) {
+        f.vjp(dy, x, dy, dx);
+      };
+    else
+      return requires(const F& f, input x, std::span<number> dx) { f.vjp(x, x, x, dx); };
+  }();
+  static constexpr bool says_gradient = !floats || has_vjp || requires { F::no_gradient; };
+  static_assert(says_gradient,
+                "weft: a formula of a row has vjp(dy, x, y, dx) const, which writes the gradient of the row x into "
+                "dx; dy and y are rows, or numbers where forward makes a number of a row; one without a gradient says "
+                "static constexpr bool no_gradient = true");
+  static constexpr bool ok = is_number && says_gradient;
+  using dims = std::conditional_t<reduces, dims_without<dims_of<X>, D>, dims_of<X>>;
+};
+
+}  // namespace detail
+
+/// An operator made of a formula of one row, applied along dimension D. The formula is a struct:
+///
+///   struct l2_normalize {
+///     static constexpr std::string_view name = "l2_normalize";
+///     template <class T>
+///     void forward(std::span<const T> x, std::span<T> y) const { ... }
+///     template <class T>
+///     void vjp(std::span<const T> dy, std::span<const T> x, std::span<const T> y, std::span<T> dx) const { ... }
+///   };
+///   const auto y = rowwise<hidden>(l2_normalize{}, x);
+///
+/// One that makes a number of a row has T forward(std::span<const T> x) and vjp(T dy, x, T y, dx). T is
+/// accumulate_t of x's type (integers are given as they are); dx is 0 at first. It may say `static constexpr bool
+/// keeps_input = false` or `keeps_output = false` where its vjp doesn't read x or y, which are then empty or 0;
+/// `static constexpr double flops` (operations an element of x; 1) for checkpointing policies; and `no_gradient`. A
+/// number of another type than x's (an index: std::int32_t; bool: a mask of uint8) has no gradient.
+/// Shape: as x, or x without D. Placement: as x, which may not be partial, nor sharded along D. Padding is left out.
+/// Cost: a loop on the host over x; a device's tensors are refused.
+template <dimension D, class F, any_tensor X>
+auto rowwise(const F& formula, const X& x) {
+  if constexpr (detail::row_formula_of<F, D, X>::ok) {
+    using output = detail::row_formula_output<F, D, X>;
+    if constexpr (output::ok) {
+      using result = basic_tensor<typename output::type, typename output::dims, layout_of<X>, typename X::backend>;
+      using engine = detail::row_operator<typename X::backend, F, typename X::element_type, typename output::type,
+                                          output::reduces, output::floats && output::has_vjp>;
+      detail::require_one_context(F::name, {&x});
+      return result(engine::forward(formula, x, dims_of<X>::template index<D>, detail::valid_part(x)));
+    }
+  }
+}
+
+}  // namespace weft
