@@ -194,6 +194,10 @@ TWO(minimum_, "minimum(x, y): x [batch, seq], y [seq, hidden]", LIST(dims<batch,
     LIST(dims<seq, hidden>), LIST(any<seq, hidden>), float, minimum(x, y))
 TWO(where_, "where(y, x, x): x [batch, seq], mask y [seq, hidden]", LIST(dims<batch, seq>), LIST(any<seq, batch>),
     LIST(dims<seq, hidden>), LIST(any<seq, hidden>), std::uint8_t, where(y, x, x))
+TWO(concat_, "concat<hidden>(x, y): x, y [batch, hidden]", LIST(dims<batch, hidden>), LIST(any<hidden, batch>),
+    LIST(dims<batch, hidden>), LIST(any<hidden, batch>), float, concat<hidden>(x, y))
+TWO(take_, "take<hidden>(x, y): x [batch, hidden], ids y [batch, seq]", LIST(dims<batch, hidden>),
+    LIST(any<hidden, batch>), LIST(dims<batch, seq>), LIST(any<batch, seq>), std::int32_t, take<hidden>(x, y))
 TWO(swiglu_, "swiglu(x, y): x, y [batch, ffn]", LIST(dims<batch, ffn>), LIST(any<batch, ffn>), LIST(dims<batch, ffn>),
     LIST(any<batch, ffn>), float, swiglu(x, y))
 TWO(rms_norm_, "rms_norm(x, y): x [batch, hidden], weight y [hidden]", LIST(dims<batch, hidden>),
@@ -266,8 +270,8 @@ using rotary = operators<ops::rope_>;
 using conversions =
     operators<ops::all_reduce_, ops::all_gather_, ops::reduce_scatter_, ops::split_, ops::all_to_all_, ops::shift_>;
 using two_operands = operators<ops::contract_, ops::plus_, ops::minus_, ops::times_, ops::divide_, ops::formula_of_two_,
-                               ops::maximum_, ops::minimum_, ops::where_, ops::swiglu_, ops::rms_norm_,
-                               ops::layer_norm_, ops::attention_, ops::embedding_, ops::cross_entropy_>;
+                               ops::maximum_, ops::minimum_, ops::where_, ops::concat_, ops::take_, ops::swiglu_,
+                               ops::rms_norm_, ops::layer_norm_, ops::attention_, ops::embedding_, ops::cross_entropy_>;
 
 #if defined(WEFT_ASK)
 

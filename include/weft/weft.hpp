@@ -14,6 +14,7 @@
 #include <weft/nn/llama.hpp>
 #include <weft/op/arithmetic.hpp>
 #include <weft/op/attention.hpp>
+#include <weft/op/concat.hpp>
 #include <weft/op/contract.hpp>
 #include <weft/op/convert.hpp>
 #include <weft/op/create.hpp>
@@ -33,6 +34,7 @@
 #include <weft/op/send_receive.hpp>
 #include <weft/op/softmax.hpp>
 #include <weft/op/swiglu.hpp>
+#include <weft/op/take.hpp>
 #include <weft/op/to_host.hpp>
 #include <weft/op/view.hpp>
 #include <weft/optim/adamw.hpp>

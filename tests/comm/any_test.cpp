@@ -1,8 +1,10 @@
 #include "weft/comm/any.hpp"
 
-#include "laws.hpp"
+#include <doctest/doctest.h>
+
 #include "weft/comm/threads.hpp"
 #include "weft/comm/traced.hpp"
+#include "weft/testing/communicator.hpp"
 
 static_assert(weft::communicator<weft::any_communicator>);
 static_assert(weft::communicator<weft::traced<weft::any_communicator>>);
@@ -10,7 +12,7 @@ static_assert(weft::communicator<weft::traced<weft::any_communicator>>);
 TEST_CASE("any_communicator obeys the laws of a communicator") {
   for (int ranks : {1, 3, 4}) {
     CAPTURE(ranks);
-    laws::all(
+    weft::testing::check_communicator_of(
         [ranks](auto f) {
           weft::threads::launch(ranks, [&](weft::threads& world) {
             weft::any_communicator any = world;

@@ -4,7 +4,9 @@
 #include <functional>
 #include <memory>
 
-#include "laws.hpp"
+#include <doctest/doctest.h>
+
+#include "watch.hpp"
 #include "weft/comm/any.hpp"
 #include "weft/comm/threads.hpp"
 #include "weft/comm/traced.hpp"

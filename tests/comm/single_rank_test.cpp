@@ -1,12 +1,12 @@
 #include "weft/comm/single_rank.hpp"
 
-#include "laws.hpp"
+#include <doctest/doctest.h>
+
+#include "weft/testing/communicator.hpp"
 
 static_assert(weft::communicator_policy<weft::single_rank>);
 
-TEST_CASE("self obeys the laws of a communicator") {
-  laws::all([](auto f) { weft::single_rank::launch(1, f); }, 7);
-}
+TEST_CASE("self obeys the laws of a communicator") { weft::testing::check_communicator<weft::single_rank>(1, 7); }
 
 TEST_CASE("self names its mistakes") {
   weft::single_rank c;

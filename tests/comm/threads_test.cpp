@@ -1,12 +1,14 @@
-#include "weft/comm/threads.hpp"
+// Threads obey the laws of a communicator.
+#include <doctest/doctest.h>
 
-#include "laws.hpp"
+#include <weft/comm/threads.hpp>
+#include <weft/testing/communicator.hpp>
 
 static_assert(weft::communicator_policy<weft::threads>);
 
 TEST_CASE("threads obey the laws of a communicator") {
-  for (int ranks : {1, 2, 3, 4, 7, 8}) {
+  for (const int ranks : {1, 2, 3, 4, 7, 8}) {
     CAPTURE(ranks);
-    laws::all([ranks](auto f) { weft::threads::launch(ranks, f); }, 100 + static_cast<unsigned>(ranks));
+    CHECK_NOTHROW(weft::testing::check_communicator<weft::threads>(ranks, 100 + static_cast<unsigned>(ranks)));
   }
 }

@@ -1,8 +1,10 @@
 #include "weft/comm/traced.hpp"
 
-#include "laws.hpp"
+#include <doctest/doctest.h>
+
 #include "weft/comm/single_rank.hpp"
 #include "weft/comm/threads.hpp"
+#include "weft/testing/communicator.hpp"
 
 using traced_threads = weft::traced<weft::threads>;
 
@@ -12,7 +14,7 @@ static_assert(weft::communicator_policy<weft::traced<weft::single_rank>>);
 TEST_CASE("traced threads obey the laws of a communicator") {
   for (int ranks : {2, 3, 8}) {
     CAPTURE(ranks);
-    laws::all([ranks](auto f) { traced_threads::launch(ranks, f); }, 200 + static_cast<unsigned>(ranks));
+    weft::testing::check_communicator<traced_threads>(ranks, 200 + static_cast<unsigned>(ranks));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <weft/policy/strategy.hpp>
+#include <weft/testing/schedule.hpp>
 
 #include "weights_last.hpp"
 
@@ -42,6 +43,15 @@ struct waits_for_ever
   }
 };
 
+struct forgets_the_seventh : weights_last {  // of seven, on the last of three stages
+  template <class Emit>
+  static constexpr void order(int stage, int stages, int micro_batches, Emit&& emit) {
+    one_f_one_b::order(stage, stages, micro_batches, [&](pipeline_action a) {
+      if (stage != 2 || stages != 3 || micro_batches != 7 || a != pipeline_action{backward, 6}) emit(a);
+    });
+  }
+};
+
 static_assert(schedule_policy<one_f_one_b> && schedule_policy<weights_last> && !schedule_policy<zero3>);
 static_assert(sound_schedule<one_f_one_b, 1, 1> && sound_schedule<one_f_one_b, 1, 5> &&
               sound_schedule<one_f_one_b, 2, 1> && sound_schedule<one_f_one_b, 2, 2> &&
@@ -63,6 +73,18 @@ std::string text(int stage, int stages, int micro_batches) {
     out += (out.empty() ? "" : " ") + std::string(letters[int(a.what)]) + std::to_string(a.micro_batch);
   });
   return out;
+}
+
+TEST_CASE("the installed law of a schedule passes sound ones, and tells where another is wrong") {
+  CHECK_NOTHROW(testing::check_schedule<one_f_one_b>());
+  CHECK_NOTHROW(testing::check_schedule<weights_last>());
+  CHECK_THROWS_WITH_AS(testing::check_schedule<forgets_one>(),
+                       doctest::Contains("leaves out backward of micro-batch 0 on stage 0 of 1, in a step of 1"),
+                       failure);
+  CHECK_THROWS_WITH_AS(testing::check_schedule<waits_for_ever>(),
+                       doctest::Contains("waits for ever before backward of micro-batch 0 on stage 0 of 2"), failure);
+  CHECK_THROWS_WITH_AS(testing::check_schedule<forgets_the_seventh>(),
+                       doctest::Contains("micro-batch 6 on stage 2 of 3, in a step of 7"), failure);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // One collective with its inputs and what must come out, computed here from all ranks' inputs.
-// Values are small integers, so that every order of summation is exact, in every dtype.
+// Invariant: values are small integers, so that every order of summation is exact, in every dtype.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "weft/comm/concept.hpp"
+#include <weft/comm/concept.hpp>
 
-namespace trials {
+namespace weft::testing::collectives {
 
-using weft::dtype;
-using weft::reduction;
 using bytes = std::vector<std::byte>;
 
 enum class kind { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, ring, barrier };
@@ -45,8 +43,8 @@ inline std::int64_t value(const choice& c, int r, std::int64_t i) {
 
 template <class F>
 bytes fill(const choice& c, std::int64_t count, F value_at) {
-  bytes out(count * weft::size_of(c.type));
-  weft::visit_dtype(c.type, [&]<class T>() {
+  bytes out(static_cast<std::size_t>(count) * size_of(c.type));
+  visit_dtype(c.type, [&]<class T>() {
     for (std::int64_t i = 0; i < count; ++i) {
       T x;
       if constexpr (sizeof(T) == 2) {
@@ -93,8 +91,8 @@ class trial {
   std::string name() const {
     const char* names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "ring", "barrier"};
     return std::string(names[int(choice_.what)]) + " of " + std::to_string(choice_.count) + " " +
-           weft::name_of(choice_.type) + " " + weft::name_of(choice_.how) + (choice_.in_place ? " in place" : "") +
-           " on rank " + std::to_string(rank_) + " of " + std::to_string(ranks_);
+           name_of(choice_.type) + " " + name_of(choice_.how) + (choice_.in_place ? " in place" : "") + " on rank " +
+           std::to_string(rank_) + " of " + std::to_string(ranks_);
   }
 
  private:
@@ -130,12 +128,12 @@ class trial {
 
   template <class C>
   void post(C& c) {
-    const std::int64_t n = choice_.count, width = static_cast<std::int64_t>(weft::size_of(choice_.type));
+    const std::int64_t n = choice_.count, width = static_cast<std::int64_t>(size_of(choice_.type));
     out_.assign(expected_.size() + 64, std::byte{0x5a});  // with a border that must stay
     place_ = out_.data();
     const std::byte* in = in_.data();
     const auto purpose = static_cast<std::int64_t>(choice_.seed % 1000);
-    const weft::collective_label label{"a trial's", "numbers", "the laws", purpose};
+    const collective_label label{"a trial's", "numbers", "the laws", purpose};
     if (choice_.in_place && choice_.what == kind::all_reduce) place_ = in_.data();
     if (choice_.in_place && choice_.what == kind::reduce_scatter) place_ = in_.data() + rank_ * n * width;
     if (choice_.in_place && choice_.what == kind::all_gather) {
@@ -173,7 +171,7 @@ class trial {
   int rank_, ranks_;
   bytes in_, before_, out_, expected_;
   std::byte* place_ = nullptr;
-  weft::request first_, second_;
+  request first_, second_;
 };
 
-}  // namespace trials
+}  // namespace weft::testing::collectives

@@ -1,0 +1,151 @@
+// Elements of a dimension by index: take<seq>(x, ids). Linear in x: takes pending sums.
+// Invariant: the dimension is whole on every rank, so an index means the same on all of them.
+#pragma once
+
+#include <weft/op/formula.hpp>
+
+namespace weft {
+namespace detail {
+
+template <class Backend, class T>
+struct take_operator {
+  using A = typename number_of<T>::type;
+  struct attributes {
+    shape in, valid;                                                // x's; the output's without padding
+    std::int64_t of_x[max_ndim], of_ids[max_ndim], of_y[max_ndim];  // strides in the output's order
+    std::int64_t along;                                             // x's stride in the dimension
+  };
+
+  static value forward(const value& x, const value& ids, int dim, const broadcast_map& map, const shape& valid) {
+    context& ctx = *x.ctx;
+    shape out, whole;
+    for (int d = 0; d < map.ndim; ++d) {
+      const value& from = map.at[0][d] >= 0 ? x : ids;
+      const int at = map.at[0][d] >= 0 ? map.at[0][d] : map.at[1][d];
+      out.push_back(from.sizes()[at]), whole.push_back(from.whole[at]);
+    }
+    attributes at{x.held().shape, valid, {}, {}, {}, x.held().shape.elements(dim + 1)};
+    broadcast_strides(map, 0, x.held().shape, at.of_x);
+    broadcast_strides(map, 1, ids.held().shape, at.of_ids);
+    row_major(out, at.of_y);
+    value y{&ctx, whole, {}, {}};
+    if (!reuse_output(ctx, "take", y.data)) {
+      y.data = ctx.make(dtype_of<T>, out);
+      const T* from = x.held().template as<const T>();
+      const auto* id = ids.held().template as<const std::int32_t>();
+      T* to = y.data.template as<T>();
+      const std::array<const std::int64_t*, 3> strides{at.of_x, at.of_ids, at.of_y};
+      Backend::each_row(ctx.queue<Backend>(), valid.ndim, valid.extent, strides,
+                        [&](std::int64_t n, const auto& begin, const auto& step) {
+                          for (std::int64_t i = 0; i < n; ++i)
+                            to[begin[2] + i * step[2]] =
+                                from[begin[0] + i * step[0] + id[begin[1] + i * step[1]] * at.along];
+                        });
+      record_output(ctx, {"take"}, {&y.data}, x, ids);
+    }
+    if constexpr (floating<T>)
+      if (tape_node* node = record("take", y, vjp, x)) {
+        node->set(at);
+        node->save(ids);
+      }
+    return y;
+  }
+  // Several ids may name one element, whose gradients add up: on one core, in order.
+  static void vjp(context& ctx, tape_node& node) {
+    if constexpr (floating<T>) {
+      const auto at = node.template get<attributes>();
+      const local_array g = ctx.make(dtype_of<A>, at.in);
+      Backend::zero(ctx.queue<Backend>(), g);
+      const auto* id = node.saved(0).template as<const std::int32_t>();
+      const T* dy = node.output_gradient().template as<const T>();
+      A* dx = g.as<A>();
+      std::int64_t index[max_ndim] = {}, of_x = 0, of_ids = 0, of_y = 0;
+      for (std::int64_t left = at.valid.elements(); left > 0; --left) {
+        dx[of_x + id[of_ids] * at.along] += static_cast<A>(dy[of_y]);
+        for (int d = at.valid.ndim - 1; d >= 0; --d) {
+          of_x += at.of_x[d], of_ids += at.of_ids[d], of_y += at.of_y[d];
+          if (++index[d] < at.valid[d]) break;
+          of_x -= index[d] * at.of_x[d], of_ids -= index[d] * at.of_ids[d], of_y -= index[d] * at.of_y[d];
+          index[d] = 0;
+        }
+      }
+      contribute<Backend, T, A>(ctx, node, 0, g);
+    }
+  }
+};
+
+/// X's dimensions with those of I that X lacks in D's place.
+template <class X, class D, class I>
+struct taken_dims;
+template <class... Es, class D, class I>
+struct taken_dims<dims<Es...>, D, I>
+    : concat<dims<>, std::conditional_t<std::same_as<tag_of<Es>, D>, dims_missing<I, dims<Es...>>, dims<Es>>...> {};
+
+/// For each dimension of Out: its position in x and in ids, or -1.
+template <class Out, class X, class I>
+constexpr broadcast_map taken_map() {
+  broadcast_map m;
+  [&]<class... Es>(dims<Es...>) {
+    ((m.at[0][m.ndim] = static_cast<std::int8_t>(X::template index<tag_of<Es>>),
+      m.at[1][m.ndim] = static_cast<std::int8_t>(I::template index<tag_of<Es>>), ++m.ndim),
+     ...);
+  }(Out{});
+  return m;
+}
+
+/// Throws unless every index of this rank's is one of dimension D's n.
+template <class D, any_tensor I>
+void require_indices(const I& ids, std::int64_t n) {
+  const local_array seen = with_padding<typename I::backend>(*ids.ctx, ids.held(), valid_part(ids));
+  const auto* id = seen.template as<std::int32_t>();
+  for (std::int64_t i = 0, count = seen.elements(); i < count; ++i)
+    require(id[i] >= 0 && id[i] < n, "take<", D::name, ">(x, ids): the index ", id[i], " is outside of dimension ",
+            D::name, ", whose ", n, " elements count from 0");
+}
+
+}  // namespace detail
+
+/// The elements of x at the indices `ids` along D: y[..., ids, ...]. ids: int32, of any dimensions but D; those that x
+/// has as well are gone through together (as PyTorch's gather), the others come in D's place (as its index_select).
+/// Placement, on each axis: as x * ids; x may be a pending sum, ids may not; x is whole along D: all_gather<axis>(x) it
+/// first (embedding(ids, table) takes a table whose rows are sharded). Invariant x is promoted. Gradient of x: the sum
+/// over all that was taken of an element. Throws weft::failure for an index outside of D, and when shared extents
+/// differ. Padding is left out. Cost: a copy, on the host; the gradient is added up by one core.
+template <dimension D, any_tensor X, any_tensor I>
+auto take(const X& x, const I& ids) {
+  static_assert(detail::none<detail::lacked<dims_of<X>, D>>, "weft: take<dim>(x, ids) names a dimension that x lacks");
+  constexpr bool indices = std::same_as<typename I::element_type, std::int32_t> && !dims_of<I>::template has<D>;
+  static_assert(indices,
+                "weft: take<dim>(x, ids) takes ids of int32, of other dimensions than the one that they count in: "
+                "rename<from, to>(ids)");
+  static_assert(detail::none<pending_in<layout_of<I>>>,
+                "weft: take<dim>(x, ids) can't look up pending sums: all_reduce<axis>(ids) them first");
+  constexpr bool whole = shard_axes<layout_of<X>, D>::size == 0;
+  static_assert(whole,
+                "weft: take<dim>(x, ids) needs the dimension whole on every rank, since ids count in all of it: "
+                "all_gather<axis>(x) it first, or embedding(ids, x) for a table whose rows are sharded");
+  if constexpr (dims_of<X>::template has<D> && indices && !has_partial<layout_of<I>> && whole) {
+    using B = typename X::backend;
+    static_assert(detail::runs_formulas<B>,
+                  "weft: take<dim>(x, ids) runs on the host, and this tensor lives on a device");
+    using numbers = basic_tensor<float, dims_without<dims_of<X>, D>, layout_of<X>, B>;
+    using rule = detail::pair_rule<detail::pairing::product, numbers,
+                                   basic_tensor<float, dims_of<I>, layout_of<I>, typename I::backend>>;
+    if constexpr (rule::ok) {
+      using out = typename detail::taken_dims<dims_of<X>, D, dims_of<I>>::type;
+      using result = basic_tensor<typename X::element_type, out, typename rule::layout, B>;
+      detail::require_one_context("take", {&x, &ids});
+      detail::check_shared_extents(x, ids);
+      detail::require_indices<D>(ids, x.template global_extent<D>());
+      detail::compare_operand<typename rule::layout>(ids, "take");
+      static constexpr auto map = detail::taken_map<out, dims_of<X>, dims_of<I>>();
+      const shape of_x = detail::valid_part(x), of_ids = detail::valid_part(ids);
+      shape valid;
+      for (int d = 0; d < map.ndim; ++d) valid.push_back(map.at[0][d] >= 0 ? of_x[map.at[0][d]] : of_ids[map.at[1][d]]);
+      return result(detail::take_operator<B, typename X::element_type>::forward(
+          detail::promoted<typename rule::layout>(x, "take"), ids, dims_of<X>::template index<D>, map, valid));
+    }
+  }
+}
+
+}  // namespace weft
