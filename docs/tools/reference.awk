@@ -34,8 +34,8 @@ FNR == 1 {
 }
 in_head && /^\/\/ / { head = head (head == "" ? "" : " ") text($0); next }
 in_head && !/^\/\// { in_head = 0 }
-/^namespace detail/ || /^namespace weft::detail/ { hidden = 1 }
-/^}  \/\/ namespace (weft::)?detail/ { hidden = 0; next }
+/^namespace detail/ || /^namespace weft::(testing::)?detail/ { hidden = 1 }
+/^}  \/\/ namespace (weft::(testing::)?)?detail/ { hidden = 0; next }
 hidden { next }
 /^(template|class|struct|inline|constexpr|enum|using|auto|void|concept)/ && !collecting && doc == "" { class = /(class|struct) / }
 /^(class|struct) / { access = /^class / ? "private" : "public" }

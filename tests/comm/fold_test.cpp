@@ -35,7 +35,7 @@ void conversions_match() {
   for (int i = 0; i < 65536; ++i) {
     in.push_back(float(T::from_bits(static_cast<std::uint16_t>(i))));
     in.push_back(std::bit_cast<float>(
-        static_cast<std::uint32_t>(weft::testing::collectives::mix(static_cast<std::uint64_t>(i)))));
+        static_cast<std::uint32_t>(weft::testing::detail::collectives::mix(static_cast<std::uint64_t>(i)))));
     const auto tie = std::bit_cast<std::uint32_t>(in[in.size() - 2]);  // halfway to the neighbour, and next to it
     for (std::uint32_t near : {0x7fffu, 0x8000u, 0x8001u, 0x0fffu, 0x1000u, 0x1001u}) {
       in.push_back(std::bit_cast<float>(tie + near));

@@ -14,7 +14,7 @@ namespace {
 /// Values whose sum depends on its order.
 float rough(int rank, std::int64_t i) {
   const auto bits =
-      weft::testing::collectives::mix(static_cast<std::uint64_t>(i) << 8 | static_cast<std::uint64_t>(rank));
+      weft::testing::detail::collectives::mix(static_cast<std::uint64_t>(i) << 8 | static_cast<std::uint64_t>(rank));
   const float mantissa = 1.f + static_cast<float>(bits % 8388593) * 0x1p-23f;
   return (bits >> 40 & 1 ? -mantissa : mantissa) * (bits >> 41 & 1 ? 1024.f : 1.f);
 }

@@ -9,7 +9,7 @@
 
 #include <weft/comm/concept.hpp>
 
-namespace weft::testing::collectives {
+namespace weft::testing::detail::collectives {
 
 using bytes = std::vector<std::byte>;
 
@@ -174,4 +174,4 @@ class trial {
   request first_, second_;
 };
 
-}  // namespace weft::testing::collectives
+}  // namespace weft::testing::detail::collectives

@@ -13,7 +13,7 @@
 #include <weft/testing/watchdog.hpp>
 
 namespace weft::testing {
-namespace collectives {
+namespace detail::collectives {
 
 inline void must_be_fine(const std::string& disagreement) { require(disagreement.empty(), disagreement); }
 
@@ -210,7 +210,7 @@ void exchanges(C& c) {
               " to rank ", c.rank(), " arrived out of turn");
 }
 
-}  // namespace collectives
+}  // namespace detail::collectives
 
 /// The laws, for ranks that `launch(f)` starts: it calls f(C& world) on every rank, and returns when all are done.
 /// Throws weft::failure with the first disagreement. A law that takes longer than `seconds` ends the process, and says
@@ -223,14 +223,14 @@ void check_communicator_of(const Launch& launch, std::uint64_t seed = 1, int sec
   };
   // 2100 crosses a block of the fold; 40003 float64 are several pieces for each of up to 8 ranks
   law("a communicator's collectives", [&](auto& c) {
-    collectives::every_collective(c, seed, {0, 1, 3, 7, 64, 2100, 40003});
+    detail::collectives::every_collective(c, seed, {0, 1, 3, 7, 64, 2100, 40003});
   });
-  law("a communicator's requests", [](auto& c) { collectives::orders(c); });
-  law("a communicator's messages", [](auto& c) { collectives::exchanges(c); });
-  law("a communicator's small sums", [](auto& c) { collectives::many_small(c, 2000); });
-  law("a communicator's groups", [&](auto& c) { collectives::groups(c, seed); });
-  law("a communicator whose rank comes late", [&](auto& c) { collectives::late(c, seed); });
-  law("a communicator's random program", [&](auto& c) { collectives::random_program(c, seed, 400); });
+  law("a communicator's requests", [](auto& c) { detail::collectives::orders(c); });
+  law("a communicator's messages", [](auto& c) { detail::collectives::exchanges(c); });
+  law("a communicator's small sums", [](auto& c) { detail::collectives::many_small(c, 2000); });
+  law("a communicator's groups", [&](auto& c) { detail::collectives::groups(c, seed); });
+  law("a communicator whose rank comes late", [&](auto& c) { detail::collectives::late(c, seed); });
+  law("a communicator's random program", [&](auto& c) { detail::collectives::random_program(c, seed, 400); });
 }
 
 /// Throws weft::failure unless the communicator obeys the laws on so many ranks: every collective gives what it means,
