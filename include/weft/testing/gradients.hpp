@@ -52,8 +52,8 @@ inline double direction(const philox& r, std::int64_t i) { return 2.0 * r.unifor
 template <class X, class F>
 X filled(context& ctx, const extents& at, F&& f) {
   return [&]<class... Es>(dims<Es...>) {
-    const value made =
-        detail::untyped(generate<whole<X>>(ctx, {at.of(tag_of<Es>::name)...}, f));  // X may be pending or replicate
+    const value made = weft::detail::untyped(
+        generate<whole<X>>(ctx, {at.of(tag_of<Es>::name)...}, f));  // X may be pending or replicate
     return X(made);
   }(dims_of<X>{});
 }
