@@ -4,7 +4,8 @@
 # its `#else`. The right version must compile, without warnings. The wrong one (-DWRONG) must not: the first SENTENCE
 # must stand in the compiler's first error, word for word, the others in its output, and that is 40 lines at most.
 # Several wrong versions of one kind: `#if WRONG == 1 ... #elif WRONG == 2 ...` within `#ifdef WRONG`, each of which is
-# compiled (nvcc: the first); `// expect 2: SENTENCE` then has to be in the first error of the second one too. PRECOMPILED is a header that includes <weft/weft.hpp> with its
+# compiled (nvcc: the first); `// expect 2: SENTENCE` then has to be in the first error of the second one too.
+# `// shows: TEXT` has to be in what g++ and clang say, which print the types that a sentence is about; nvcc doesn't. PRECOMPILED is a header that includes <weft/weft.hpp> with its
 # precompiled form beside it, or ''; it is used only for a FILE that includes <weft/weft.hpp>.
 # nvcc compiles FILE as CUDA, up to the host compiler's turn: its own front end has to answer.
 set -euo pipefail
@@ -14,7 +15,7 @@ work=$(mktemp -d)
 out=$work/out
 trap 'rm -rf "$work"' EXIT
 
-mapfile -t sentences < <(awk '/^\/\/ expect: /{ sub(/^\/\/ expect: +/, ""); print; next } /^\/\/ expect [0-9]+: / { next } { exit }' "$file")
+mapfile -t sentences < <(awk '/^\/\/ expect: /{ sub(/^\/\/ expect: +/, ""); print; next } /^\/\/ (expect [0-9]+|shows): / { next } { exit }' "$file")
 if [ ${#sentences[@]} = 0 ] || [ -z "${sentences[0]}" ]; then
   echo "$file:1: the first line is not '// expect: SENTENCE'"
   exit 1
@@ -58,6 +59,9 @@ for ((way = 1; way <= ways; ++way)); do
   while read -r sentence; do
     [ -n "$fault" ] || grep -m1 'error' "$out" | grep -qF -- "$sentence" || fault="but the first error is not: $sentence"
   done < <(sed -n "s/^\/\/ expect $way: *//p" "$file")
+  while read -r text; do
+    [ "$(basename "$compiler")" = nvcc ] || grep -qF -- "$text" "$out" || fault="but doesn't show: $text"
+  done < <(sed -n 's/^\/\/ shows: *//p' "$file")
   if [ -z "$fault" ] && [ "$(wc -l <"$out")" -gt 40 ]; then
     fault="but in $(wc -l <"$out") lines, more than 40"
   fi

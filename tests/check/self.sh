@@ -90,6 +90,10 @@ program "$(printf '// expect: is not\n// expect 2: three is not four')" "$(print
 accepts wrong
 program "$(printf '// expect: is not\n// expect 2: one is not two')" "$(printf '#if WRONG == 1\nstatic_assert(1 == 2, "one is not two");\n#elif WRONG == 2\nstatic_assert(3 == 4, "three is not four");\n#endif')" 'int x;'
 refuses 'but the first error is not: one is not two' wrong
+program "$(printf '// expect: one is not two\n// shows: 1 == 2')" 'static_assert(1 == 2, "one is not two");' 'int x;'
+accepts wrong
+program "$(printf '// expect: one is not two\n// shows: 1 == 3')" 'static_assert(1 == 2, "one is not two");' 'int x;'
+refuses "but doesn't show: 1 == 3" wrong
 program '// expect: one is not two' 'int x;' 'int x;'
 refuses 'the wrong version compiles' wrong
 program '// expect: one is not two' 'static_assert(1 == 2, "one is not two");' 'int x = y;'

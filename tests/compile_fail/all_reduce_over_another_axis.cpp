@@ -1,5 +1,5 @@
 // expect: names another axis than x's sum is pending over: name that of this pending_sum_over<axis>
-// expect: pending_sum_over<weft::dp
+// shows: pending_sum_over<weft::dp
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,4 +1,5 @@
 // expect: weft: attention(q, k, v) doesn't find its dimensions in q, [batch, seq, heads, head_dim]: name q's own, attention<seq, heads, head_dim>(q, k, v), or rename<from, to>(q)
+// shows: no_dimension<
 #include <weft/weft.hpp>
 using namespace weft;
 

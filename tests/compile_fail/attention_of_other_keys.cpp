@@ -1,4 +1,5 @@
 // expect: weft: attention(q, k, v) doesn't find its dimensions in k or v, [batch, seq, kv_heads, head_dim]: name their own, attention<seq, heads, head_dim, keys, kv_heads>(q, k, v), or rename<from, to>(k)
+// shows: no_dimension<weft::seq>
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,5 +1,5 @@
 // expect: weft: a strategy's communicator lacks request all_gather(const void* in, void* out, std::int64_t bytes, const collective_label& = {})
-// expect: in_communicator<mine>
+// shows: in_communicator<mine>
 #include <weft/weft.hpp>
 using namespace weft;
 

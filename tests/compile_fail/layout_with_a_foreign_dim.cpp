@@ -1,4 +1,5 @@
 // expect: weft: a placement shards a dimension that the tensor doesn't have: shard<dim, axis> names one of its dims<...>
+// shows: no_dimension<weft::vocab>
 // However such a type is come by; nothing could gather the dimension that isn't there.
 #include <weft/weft.hpp>
 using namespace weft;

@@ -1,5 +1,5 @@
 // expect: gather them by convert<invariant<axis>>(x) in place of all_gather<axis>(x)
-// expect: replicated_over<weft::tp
+// shows: replicated_over<weft::tp
 // Every rank would count the loss of the same logits.
 #include <weft/weft.hpp>
 using namespace weft;

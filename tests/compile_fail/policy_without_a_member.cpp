@@ -1,5 +1,5 @@
 // expect: weft: this
-// expect: in_policy<mine>
+// shows: in_policy<mine>
 // expect 1: precision policy has no member reduce: add using reduce = float;
 // expect 2: sharding policy has no member shards_optimizer: add static constexpr bool shards_optimizer = false;
 // expect 3: checkpointing policy has no member keeps: add static constexpr bool keeps(const op_cost&)

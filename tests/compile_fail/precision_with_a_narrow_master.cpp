@@ -1,5 +1,5 @@
 // expect: weft: a precision's optimizer computes in master, which is double where compute and gradient are double, and float where both are float, bf16 or fp16: change one of them
-// expect: in_policy<mine>
+// shows: in_policy<mine>
 #include <weft/weft.hpp>
 using namespace weft;
 

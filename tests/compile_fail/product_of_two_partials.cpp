@@ -1,5 +1,5 @@
 // expect: weft: a product of two pending sums is not the sum of the products: all_reduce<axis> one of them first
-// expect: pending_sum_over<weft::tp
+// shows: pending_sum_over<weft::tp
 // (a + b) * (c + d) is not a * c + b * d.
 #include <weft/weft.hpp>
 using namespace weft;

@@ -166,15 +166,14 @@ template <class... Ps, class A>
 inline constexpr bool innermost<layout<Ps...>, A> = ((!contains<typename axes_in<Ps>::type, A> ||
                                                       ends_with<typename axes_in<Ps>::type, A>)&&...);
 
-}  // namespace detail
+template <class P>
+concept one_axis_placement = requires {
+  typename target_placement<P>::axis;
+};
 
-/// Converts x to the placement P on P's one axis: `convert<replicate<tp>>(x)`, `convert<shard<seq, tp>>(x)`.
-/// Every row of the conversion table is reachable so; the functions below are its common names.
-/// Shape: global extents stay; a dimension that becomes sharded shrinks on each rank by the axis's degree, rounded up.
-/// A last share that is shorter ends in padding, which whatever collects the shares leaves out.
 template <class P, any_tensor X>
-auto convert(const X& x, call_site at = call_site::here()) {
-  using to = detail::target_placement<P>;
+auto converted(const X& x, call_site at) {
+  using to = target_placement<P>;
   using A = typename to::axis;
   constexpr on_axis from = state_on<layout_of<X>, A>;
   if constexpr (to::kind == holds::shard)
@@ -190,38 +189,51 @@ auto convert(const X& x, call_site at = call_site::here()) {
   constexpr movement there = forward_of(from.kind, to::kind, same);
   constexpr bool unvaried = there == movement::refused && from.kind == holds::replicate;
   static_assert(
-      detail::none<std::conditional_t<unvaried, replicated_over<A>, replicated_over<>>>,
+      none<std::conditional_t<unvaried, replicated_over<A>, replicated_over<>>>,
       "weft: a replicate value can't become invariant, since its gradient is pending: make it invariant where "
       "it was made replicate, by convert<invariant<axis>>(x) of the slice or the pending sum in place of "
       "all_gather<axis>(x) or convert<replicate<axis>>(x)");
   constexpr bool addend = there == movement::refused && from.kind == holds::shard;
-  static_assert(detail::none<std::conditional_t<addend, sharded_over<A>, sharded_over<>>>,
+  static_assert(none<std::conditional_t<addend, sharded_over<A>, sharded_over<>>>,
                 "weft: a slice can't become an addend of a sum by itself: convert<partial<axis>>(all_gather<axis>(x))");
-  static_assert(from.kind != holds::shard || there == movement::none || detail::innermost<layout_of<X>, A>,
+  static_assert(from.kind != holds::shard || there == movement::none || innermost<layout_of<X>, A>,
                 "weft: gather the innermost axis of a dimension first: its slices lie inside those of the outer axes");
   using result = basic_tensor<typename X::element_type, dims_of<X>, replaced<layout_of<X>, A, P>, typename X::backend>;
   if constexpr (there == movement::none && from.kind == to::kind) {
     return x;
   } else if constexpr (there != movement::refused) {
     using Backend = typename X::backend;
-    using engine = detail::conversion<Backend>;
+    using engine = conversion<Backend>;
     constexpr auto vjp = engine::template vjp<typename X::element_type>;
-    const detail::asked_for by{dims_text<dims_of<X>>(), at};
-    if constexpr (detail::is_whole(from))
-      detail::compare_converted<A>(x,
-                                   to::kind == holds::shard     ? "split"
-                                   : to::kind == holds::partial ? "convert<partial>"
-                                                                : "convert<replicate>",
-                                   at);
+    const asked_for by{dims_text<dims_of<X>>(), at};
+    if constexpr (is_whole(from))
+      compare_converted<A>(x,
+                           to::kind == holds::shard     ? "split"
+                           : to::kind == holds::partial ? "convert<partial>"
+                                                        : "convert<replicate>",
+                           at);
     if constexpr (from.kind == holds::invariant && to::kind == holds::replicate) {
       return result(x.ctx->group(id_of<A>) ? engine::promote(x, id_of<A>, by, vjp)
                                            : engine::same(x, id_of<A>, by, vjp));
     } else {
-      constexpr auto way = detail::ways_of<Backend, there, backward_of(from.kind, to::kind, same)>();
-      return result(engine::forward(x, id_of<A>, way, detail::moved<A>(x, from, true), detail::moved<A>(x, into, false),
-                                    by, vjp));
+      constexpr auto way = ways_of<Backend, there, backward_of(from.kind, to::kind, same)>();
+      return result(engine::forward(x, id_of<A>, way, moved<A>(x, from, true), moved<A>(x, into, false), by, vjp));
     }
   }
+}
+
+}  // namespace detail
+
+/// Converts x to the placement P on P's one axis: `convert<replicate<tp>>(x)`, `convert<shard<seq, tp>>(x)`.
+/// Every row of the conversion table is reachable so; the functions below are its common names.
+/// Shape: global extents stay; a dimension that becomes sharded shrinks on each rank by the axis's degree, rounded up.
+/// A last share that is shorter ends in padding, which whatever collects the shares leaves out.
+template <class P, any_tensor X>
+auto convert(const X& x, call_site at = call_site::here()) {
+  static_assert(detail::one_axis_placement<P>,
+                "weft: convert<placement>(x) names a placement over one axis: shard<dim, axis>, replicate<axis>, "
+                "partial<axis> or invariant<axis>");
+  if constexpr (detail::one_axis_placement<P>) return detail::converted<P>(x, at);
 }
 
 /// Finishes the pending sum over A: `partial -> invariant`. Backward: nothing moves.
@@ -240,9 +252,15 @@ auto all_reduce(const X& x, call_site at = call_site::here()) {
 /// Collects the slices along A on every rank: `shard -> replicate`. Backward: reduce-scatter.
 template <mesh_axis A, any_tensor X>
 auto all_gather(const X& x, call_site at = call_site::here()) {
-  static_assert(state_on<layout_of<X>, A>.kind == holds::shard,
+  constexpr holds kind = state_on<layout_of<X>, A>.kind;
+  using whole = std::conditional_t<kind == holds::shard || kind == holds::partial, whole_over<>, whole_over<A>>;
+  static_assert(detail::none<whole>,
                 "weft: all_gather<axis>(x) needs x sharded over that axis; it is whole there already");
-  return convert<replicate<A>>(x, at);
+  using pending = std::conditional_t<kind == holds::partial, pending_sum_over<A>, pending_sum_over<>>;
+  static_assert(detail::none<pending>,
+                "weft: all_gather<axis>(x) collects slices, and x's sum is pending over that axis: all_reduce<axis>(x) "
+                "finishes it, convert<replicate<axis>>(x) too");
+  if constexpr (kind == holds::shard) return convert<replicate<A>>(x, at);
 }
 
 /// Finishes the pending sum over A and keeps this rank's slice of D: `partial -> shard`. Backward: all-gather.
@@ -250,7 +268,7 @@ template <dimension D, mesh_axis A, any_tensor X>
 auto reduce_scatter(const X& x, call_site at = call_site::here()) {
   static_assert(detail::none<nothing_pending<layout_of<X>, A>>,
                 "weft: reduce_scatter<dim, axis>(x) needs a sum pending over that axis, and x has none; slice with "
-                "split<dim, axis>(x)");
+                "split<dim, axis>(x) what is whole, with all_to_all<dim, axis>(x) what is sharded along another");
   static_assert(detail::none<pending_elsewhere<layout_of<X>, A>>,
                 "weft: reduce_scatter<dim, axis>(x) names another axis than x's sum is pending over: name that of this "
                 "pending_sum_over<axis>");
@@ -262,18 +280,21 @@ auto reduce_scatter(const X& x, call_site at = call_site::here()) {
 template <dimension D, mesh_axis A, any_tensor X>
 auto split(const X& x, call_site at = call_site::here()) {
   constexpr holds kind = state_on<layout_of<X>, A>.kind;
-  static_assert(kind == holds::invariant || kind == holds::replicate,
+  using pending = std::conditional_t<kind == holds::partial, pending_sum_over<A>, pending_sum_over<>>;
+  using sharded = std::conditional_t<kind == holds::shard, sharded_over<A>, sharded_over<>>;
+  static_assert(detail::none<pending> && detail::none<sharded>,
                 "weft: split<dim, axis>(x) takes its slice from a value that is whole on that axis; reduce_scatter a "
                 "partial one, "
                 "all_to_all a sharded one");
-  return convert<shard<D, A>>(x, at);
+  if constexpr (kind == holds::invariant || kind == holds::replicate) return convert<shard<D, A>>(x, at);
 }
 
 /// Shards D over A instead of the dimension sharded there now: `shard<d1> -> shard<D>`. Backward: all-to-all.
 template <dimension D, mesh_axis A, any_tensor X>
 auto all_to_all(const X& x, call_site at = call_site::here()) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::shard && state_on<layout_of<X>, A>.dim != id_of<D>,
-                "weft: all_to_all<dim, axis>(x) needs x sharded over that axis along another dimension");
+                "weft: all_to_all<dim, axis>(x) needs x sharded over that axis along another dimension: split<dim, "
+                "axis>(x) shards what is whole, reduce_scatter<dim, axis>(x) what is pending");
   return convert<shard<D, A>>(x, at);
 }
 

@@ -6,6 +6,7 @@
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cpu.hpp>  // of tensors that name no other, so that this header is enough
 #include <weft/comm/context.hpp>
+#include <weft/op/tag_checks.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft::detail {

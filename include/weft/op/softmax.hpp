@@ -5,6 +5,7 @@
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cpu.hpp>  // of tensors that name no other, so that this header is enough
 #include <weft/core/refusal.hpp>
+#include <weft/op/tag_checks.hpp>
 
 namespace weft {
 namespace detail {
