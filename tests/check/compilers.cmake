@@ -50,6 +50,29 @@ foreach(name IN ITEMS g++ clang++)
   endforeach()
 endforeach()
 
+# What the pages show is run too, compiled by the build's own compiler. One program a page, so a header precompiled with
+# run_page.sh's flags pays.
+if(pages)
+  set(precompiled "${CMAKE_CURRENT_BINARY_DIR}/precompiled/pages/all.hpp")
+  file(CONFIGURE OUTPUT "${precompiled}" CONTENT "#include <weft/weft.hpp>\n" @ONLY)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set(suffix gch)
+  else()
+    set(suffix pch)
+  endif()
+  add_custom_command(OUTPUT "${precompiled}.${suffix}"
+    COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -O1 -w -pthread -I "${PROJECT_SOURCE_DIR}/include" -x c++-header "${precompiled}"
+      -o "${precompiled}.${suffix}" -MD -MT "${precompiled}.${suffix}" -MF "${precompiled}.d"
+    DEPENDS "${precompiled}" DEPFILE "${precompiled}.d" VERBATIM
+    COMMENT "Precompiling <weft/weft.hpp> for the pages' programs")
+  add_custom_target(precompiled_pages ALL DEPENDS "${precompiled}.${suffix}")
+  foreach(page IN LISTS pages)
+    cmake_path(RELATIVE_PATH page BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE short)
+    add_test(NAME pages/${short} COMMAND bash "${check_dir}/run_page.sh" "${CMAKE_CXX_COMPILER}" "${precompiled}" "${page}")
+    set_tests_properties(pages/${short} PROPERTIES TIMEOUT 600)
+  endforeach()
+endif()
+
 # nvcc has a front end of its own, and no precompiled headers.
 if(WEFT_HAS_CUDA)
   foreach(program IN LISTS wrong_programs)

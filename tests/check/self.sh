@@ -105,7 +105,7 @@ refuses "there is no '#ifdef WRONG" wrong
 
 # --- snippets.sh, beside a stand-in for the library.
 mkdir -p "$work/repo/tests/check" "$work/repo/include/weft"
-cp "$check/snippets.sh" "$work/repo/tests/check/"
+cp "$check"/{snippets.sh,run_page.sh,blocks.awk} "$work/repo/tests/check/"
 echo 'namespace weft { struct thing { int value; }; }' >"$work/repo/include/weft/weft.hpp"
 page() { cat >"$work/page.md"; }
 snippets() { bash "$work/repo/tests/check/snippets.sh" "$compiler" '' "$work/page.md"; }
@@ -163,9 +163,92 @@ refuses 'no ```text block follows' snippets
 page <<<$'```cpp wrong\nstatic_assert(1 == 2, "one is not two");\n```\n```text\n\n```'
 refuses 'is empty' snippets
 page <<<$'```cpp ignored\nint x;\n```'
-refuses 'a block is ```cpp or ```cpp wrong' snippets
+refuses 'a block is ```cpp, ```cpp wrong or ```cpp throws, not ```cpp ignored' snippets
 page <<<$'```cpp\nint x;'
 refuses 'a ``` block is not closed' snippets
+
+# --- run_page.sh, beside the same stand-in.
+cat >"$work/repo/include/weft/weft.hpp" <<'HEADER'
+#include <cstdio>
+#include <stdexcept>
+namespace weft {
+struct context { int rank = 1; };
+template <class S, class F> void launch(int, F&& f) { context ctx; f(ctx); }
+}
+HEADER
+page() { cat >"$work/repo/page.md"; }
+runs() { bash "$work/repo/tests/check/run_page.sh" "$compiler" '' "$work/repo/page.md"; }
+printf '```sh run\ntest -e page.md && echo word > made.txt\n```\n' >"$work/repo/other.md"
+page <<'PAGE'
+<!-- after: other.md -->
+```cpp
+#include <cstdio>
+using namespace weft;
+int main() {
+  if (!std::fopen("made.txt", "r")) return 1;
+  std::puts("two  words");
+}
+```
+```text printed
+two  words
+```
+<!-- ranks: launch<int>(1) -->
+<!-- given
+int one = 1;
+-->
+```cpp
+if (ctx.rank != one) throw std::runtime_error("no ctx");
+```
+```cpp
+template <class T> struct at_namespace_scope { static constexpr int member = 1; };
+```
+```cpp wrong
+nothing;
+```
+```text
+no
+```
+```cpp throws
+throw std::runtime_error("page.md:12: this went wrong");
+```
+```text
+other.cpp:3: this
+went wrong
+```
+```sh run
+grep word made.txt
+```
+```text printed
+word
+```
+PAGE
+accepts runs
+counted() { runs | grep -qxF 'page.md: 6 blocks, 4 run, 0 left out, 0 failures'; }
+accepts counted
+page <<<$'```cpp\nthing x = nothing;\n```'
+refuses "its blocks don't compile together" runs
+page <<<$'```cpp\nthrow std::runtime_error("not foreseen");\n```'
+refuses 'not foreseen' runs
+page <<<$'```cpp\n#include <cstdlib>\nint main() {\n  std::abort();\n}\n```'
+refuses 'page.md:1: this ends with 134' runs
+page <<<$'```cpp\nreturn 3;\n```'
+refuses 'page.md:1: this ends with 3' runs
+page <<<$'```cpp\nstd::puts("one");\n```\n```text printed\ntwo\n```'
+refuses "page.md:1: this doesn't print: two" runs
+page <<<$'```cpp throws\nstd::puts("one");\n```\n```text\ntwo\n```'
+refuses 'this program has to throw, and ends with 0' runs
+page <<<$'```cpp throws\nthrow std::runtime_error("one");\n```\n```text\ntwo\n```'
+refuses "but it doesn't say what the page does" runs
+page <<<$'```sh run\nfalse\n```'
+refuses 'page.md:1: this ends with 1' runs
+page <<<$'```sh\nfalse\n```\n```text printed\none\n```'
+refuses 'nothing before this ```text printed is run' runs
+mkdir -p "$work/repo/tests/docs"
+page <<<$'```sh run\nfalse\n```'
+echo 'page.md|false|it fails' >"$work/repo/tests/docs/not_run.txt"
+accepts runs
+echo 'page.md|true|it is gone' >"$work/repo/tests/docs/not_run.txt"
+refuses "names a block that isn't there: true" runs
 
 echo "$failures failures"
 [ "$failures" = 0 ]

@@ -5,47 +5,19 @@
 #     <weft/weft.hpp> and `using namespace weft;` come first.
 #   - An HTML comment `<!-- given` ... `-->` (lines of code between; invisible to the reader) before a block is put
 #     ahead of that block: what the block takes as known. `<!-- given namespace` puts it at namespace scope.
+#   - `<!-- ranks: launch<S>({.tp = 2}) -->` before a block puts it and what is given into the function of that launch, as `ctx`.
 #   - A block opened by ```cpp wrong must NOT compile, and every line of the ```text block that follows it must stand
 #     in the compiler's output.
 #   - A line `<!-- not compiled: REASON -->` before a block leaves it out.
+# blocks.awk finds the blocks; run_page.sh runs those that aren't wrong.
 # PRECOMPILED: see compile_fail.sh.
 set -euo pipefail
 compiler=$1 precompiled=$2 page=$3
-include="$(dirname "${BASH_SOURCE[0]}")/../../include"
+here="$(dirname "${BASH_SOURCE[0]}")"
+include="$here/../../include"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-
-# One folder per block, N/: kind (cpp or wrong), line, code, given, given_namespace, and said (the text block).
-awk -v work="$work" '
-  function put(name, text) { print text > (work "/" n "." name) }
-  /^```/ && !inside {
-    inside = 1; info = $0; sub(/^```+[ \t]*/, "", info); sub(/[ \t]+$/, "", info); kind = ""
-    if (info == "cpp" || info == "cpp wrong") {
-      if (wrong) { print FILENAME ":" wrong ": no ```text block follows this wrong program" ; bad = 1 }
-      wrong = 0
-      if (skip) { skip = 0; given = names = ""; next }
-      n++; kind = "code"
-      put("line", FNR); put("kind", info == "cpp" ? "right" : "wrong")
-      printf "%s", given > (work "/" n ".given"); printf "%s", names > (work "/" n ".names")
-      given = names = ""
-      if (info == "cpp wrong") wrong = FNR
-    } else if (info ~ /^cpp/) { print FILENAME ":" FNR ": a block is ```cpp or ```cpp wrong, not ```" info; bad = 1 }
-    else if (info == "text" && wrong) { kind = "said"; wrong = 0 }
-    next
-  }
-  /^```/ { inside = 0; kind = ""; next }
-  inside { if (kind != "") put(kind, $0); next }
-  /^<!-- not compiled: .+-->/ { skip = 1; next }
-  /^<!-- given/ { into = $0 ~ /namespace/ ? "names" : "given"; next }
-  into && /^-->/ { into = ""; next }
-  into == "given" { given = given $0 "\n"; next }
-  into == "names" { names = names $0 "\n"; next }
-  END {
-    if (inside) { print FILENAME ": a ``` block is not closed"; bad = 1 }
-    if (wrong) { print FILENAME ":" wrong ": no ```text block follows this wrong program"; bad = 1 }
-    close(work "/count"); print n + 0 > (work "/count")
-    exit bad
-  }' "$page"
+awk -v work="$work" -f "$here/blocks.awk" "$page"
 
 command=("$compiler" -std=c++20 -Wall -Wextra -Wno-unused -fsyntax-only -I "$include")
 
@@ -63,9 +35,11 @@ assemble() {
   echo 'using namespace weft;'
   cat "$1.names"
   [ "$2" = body ] && echo 'inline auto snippet() {'
+  [ "$2" = body ] && [ -e "$1.ranks" ] && sed 's/)$/, [\&](context\& ctx) {/' "$1.ranks"
   cat "$1.given"
   echo "#line $(($(cat "$1.line") + 1)) \"$page\""
   sed '/^#include/s/.*//' "$1.code"
+  [ "$2" = body ] && [ -e "$1.ranks" ] && echo '});'
   [ "$2" = body ] && echo '}'
   return 0
 }
@@ -75,7 +49,7 @@ count=$(cat "$work/count")
 for ((i = 1; i <= count; ++i)); do
   block="$work/$i"
   where="$page:$(cat "$block.line")"
-  touch "$block.code"
+  if [ "$(cat "$block.kind")" = shell ] || [ -e "$block.uncompiled" ]; then continue; fi
   attempts=()
   if grep -q 'int main' "$block.code"; then
     { echo "#line $(($(cat "$block.line") + 1)) \"$page\""; cat "$block.code"; } >"$block.main.cpp"
@@ -89,7 +63,7 @@ for ((i = 1; i <= count; ++i)); do
   for source in "${attempts[@]}"; do
     if try "$source"; then compiled=yes; break; fi
   done
-  if [ "$(cat "$block.kind")" = right ]; then
+  if [ "$(cat "$block.kind")" != wrong ]; then
     if [ $compiled = no ]; then
       echo "$where: this snippet does not compile:"
       for source in "${attempts[@]}"; do head -n 60 "$source.out"; done
