@@ -39,7 +39,7 @@ void train(const degrees& ranks) {
       adamw_update(v, all_reduce<dp>(v.grad()), of_v, optimizer);  // all_reduce<dp> this doesn't compile
       w.zero_grad();
       v.zero_grad();
-      const auto total = all_reduce<dp>(loss);
+      const auto total = all_reduce<dp>(detach(loss));  // a number: nothing is to be carried back
       if (ctx.is_first() && step % 50 == 0) std::printf("  step %3d  loss %.5f\n", step, double(item(total)));
     }
   });

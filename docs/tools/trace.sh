@@ -98,6 +98,10 @@ exec awk -v mode="$mode" '
         if ((k == "wait") != pass) continue
         box(left + (begin[i] - first) * scale, place[row[pid[i], tid[i]]], dur[i] * scale - 0.4, high,
             k == "collective" ? "#c99a2e" : colour(k), sprintf("%s, %.2f ms", name_of[i], dur[i] / 1000))
+        s = name_of[i]
+        sub(/^(forward|backward) /, "", s)
+        if ((k == "forward" || k == "backward") && dur[i] * scale > 7 * length(s))
+          write(left + (begin[i] + dur[i] / 2 - first) * scale, place[row[pid[i], tid[i]]] + 13, s, " fill=\"#ffffff\" font-size=\"10\" text-anchor=\"middle\"")
       }
     step = 1
     while ((last - first) / 1000 / step > 10) step = step * (step ~ /^2/ ? 2.5 : 2)
