@@ -114,7 +114,7 @@ same_compiler=''
 if grep -qF " ${version#* }" "$baseline"; then same_compiler=1; fi  # g++ may be called c++
 awk -v check="$check" -v slack="$slack" -v same_compiler="$same_compiler" '
   function budget(name) {
-    if (name == "first_training") return sprintf("%.2f", 2.5 * first)  # as many times the first example as were measured beside it
+    if (name == "first_training") return int(250 * first + 0.5) / 100  # as many times the first example as were measured beside it
     return name == "umbrella" ? 1.0 : name == "first_example" ? 5.0 : name == "standard_headers" ? 0 : 60
   }
   /^#/ { next }
