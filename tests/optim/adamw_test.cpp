@@ -117,4 +117,7 @@ TEST_CASE("the gradient norm is the whole gradients', however they are placed") 
   CHECK(clip_factor(4, 1) == 0.25);
   CHECK(clip_factor(0.5, 1) == 1);
   CHECK(clip_factor(4, 0) == 1);
+  for (const double norm : {-3.0, double(NAN), double(INFINITY)}) CHECK(std::isnan(clip_factor(norm, 1)));
+  for (const double clip : {-1.0, double(NAN), double(INFINITY)})
+    CHECK_THROWS_WITH_AS(clip_factor(2, clip), doctest::Contains("clip_norm is"), failure);
 }

@@ -33,12 +33,31 @@ struct entry<extent<D, N>> {
 template <class Entry>
 using tag_of = typename detail::entry<Entry>::tag;
 
+namespace detail {
+/// Whether tags that are two have two identities too.
+template <class... Tags>
+constexpr bool told_apart() {
+  constexpr int n = sizeof...(Tags);
+  if constexpr (n > 1) {
+    constexpr dim_id ids[] = {id_of<Tags>...};
+    constexpr bool once[] = {(count_of<Tags, Tags...> == 1)...};
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < i; ++j)
+        if (once[i] && ids[i] == ids[j]) return false;
+  }
+  return true;
+}
+}  // namespace detail
+
 /// An ordered set of dimensions, row-major: the last one is contiguous.
 template <class... Entries>
 struct dims {
   static constexpr int ndim = sizeof...(Entries);
   static_assert(((detail::count_of<tag_of<Entries>, tag_of<Entries>...> == 1) && ...),
                 "weft: a dimension appears twice in a tensor; rename<from, to>(x) one of them");
+  static_assert(detail::told_apart<tag_of<Entries>...>(),
+                "weft: two dimensions of one name can't be told apart, since their types have one name too (types of "
+                "two functions' own, or of two lambdas): give one another name");
 
   template <class D>
   static constexpr bool has = (std::same_as<tag_of<Entries>, D> || ...);

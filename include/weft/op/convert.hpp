@@ -56,11 +56,12 @@ struct conversion {
     return y;
   }
   /// Along an axis of one rank nothing moves, and what a program sees is as with more: the output is no leaf, has a
-  /// gradient of its own, and if it is made a leaf, memory of its own.
-  static value same(const value& x, axis_id axis, const asked_for& by, conversion_vjp vjp) {
+  /// gradient of its own, and memory of its own where an update of x's numbers would show, or if it is made a leaf.
+  static value same(const value& x, axis_id axis, const asked_for& by, conversion_vjp vjp, bool promotes = false) {
     const bool moves = x.slot && x.slot->live;  // a parameter's memory
     value y{x.ctx, x.whole, moves ? x.data : x.held(), {}};
     y.shares_memory = true;
+    if (!moves && !promotes && (x.shares_memory || (x.slot && x.slot->epoch == 0))) give_own_memory<Backend>(y);
     if (tape_node* node = record("convert", y, vjp, x)) {
       node->set(conversion_attributes{axis, nullptr, {}, {}, by});
       y.slot->keep_as(*x.slot);
@@ -121,6 +122,22 @@ moved_dim moved(const X& x, on_axis at, bool is_share) {
   [&]<class... Es>(dims<Es...>) {
     int d = 0;
     ((d++ == out.at ? void(out.whole = run_of<outside, tag_of<Es>>(*x.ctx, x.whole[out.at]).local) : void()), ...);
+  }(dims_of<X>{});
+  return out;
+}
+
+/// The whole extent of the dimension that x is sharded along, and over how many ranks: of every axis that shards it.
+struct whole_over {
+  std::int64_t extent;
+  int ranks;
+};
+template <any_tensor X>
+whole_over over_shards(const X& x, on_axis at) {
+  whole_over out{1, 1};
+  [&]<class... Es>(dims<Es...>) {
+    const int wanted = position_of<dims_of<X>>(at);
+    int d = 0;
+    ((d++ == wanted ? void(out = {x.whole[wanted], shards_of<layout_of<X>, tag_of<Es>>(*x.ctx)}) : void()), ...);
   }(dims_of<X>{});
   return out;
 }
@@ -214,7 +231,7 @@ auto converted(const X& x, call_site at) {
                            at);
     if constexpr (from.kind == holds::invariant && to::kind == holds::replicate) {
       return result(x.ctx->group(id_of<A>) ? engine::promote(x, id_of<A>, by, vjp)
-                                           : engine::same(x, id_of<A>, by, vjp));
+                                           : engine::same(x, id_of<A>, by, vjp, true));
     } else {
       constexpr auto way = ways_of<Backend, there, backward_of(from.kind, to::kind, same)>();
       return result(engine::forward(x, id_of<A>, way, moved<A>(x, from, true), moved<A>(x, into, false), by, vjp));
@@ -309,10 +326,10 @@ X shift(const X& x, call_site at = call_site::here()) {
   using Backend = typename X::backend;
   using engine = detail::conversion<Backend>;
   constexpr on_axis cut = state_on<layout_of<X>, A>;
-  const std::int64_t whole = detail::moved<A>(x, cut, true).whole;
-  require(whole % x.ctx->template degree<A>() == 0, "shift<", A::name, ">(x): dimension ", cut.dim->name, " has ",
-          whole, " elements, which ", x.ctx->template degree<A>(),
-          " ranks don't divide, so their slices can't change places; choose an extent or a degree that divides");
+  const detail::whole_over all = detail::over_shards<X>(x, cut);
+  require(all.extent % all.ranks == 0, "shift<", A::name, ">(x): dimension ", cut.dim->name, " has ", all.extent,
+          " elements, which ", all.ranks,
+          " ranks don't divide, so their slices can't change places; choose an extent or degrees that divide");
   return X(engine::forward(x, id_of<A>, detail::ways_of<Backend, movement::shift, movement::shift_back>(), {}, {},
                            {dims_text<dims_of<X>>(), at}, engine::template vjp<typename X::element_type>));
 }

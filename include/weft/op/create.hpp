@@ -11,11 +11,15 @@
 namespace weft {
 namespace detail {
 
+inline constexpr std::int64_t most_elements = std::int64_t{1}
+                                              << 58;  // so that bytes and padded extents are numbers too
+
 inline shape shape_from(std::initializer_list<std::int64_t> extents) {
   require(extents.size() <= max_ndim, "a tensor has at most 8 dimensions, not ", extents.size());
   shape s;
   for (std::int64_t n : extents) {
     require(n >= 1, "an extent is at least 1, not ", n);
+    require(n <= most_elements / s.elements(), "a tensor of these extents, up to ", n, ", has more than 2^58 elements");
     s.push_back(n);
   }
   return s;

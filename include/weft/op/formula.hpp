@@ -155,7 +155,16 @@ struct formula_output {
                 "weft: a formula has vjp(dy, x..., y) const, or vjp(dy, x...), or vjp(dy), which gives "
                 "back the gradient of x, for several x a std::array of them; one without a gradient "
                 "says static constexpr bool no_gradient = true");
-  static constexpr bool ok = is_number && says_gradient;
+  static constexpr bool each_gradient = [] {
+    if constexpr (form == vjp_form::none)
+      return true;
+    else
+      return gradients_of<form, F, number, number_for<typename Xs::element_type>...>() == sizeof...(Xs);
+  }();
+  static_assert(each_gradient,
+                "weft: vjp of a formula gives back as many gradients as forward takes operands: for several, a "
+                "std::array with one for each");
+  static constexpr bool ok = is_number && says_gradient && each_gradient;
 
   static constexpr pairing rule = formula_type::linear == linearity::each || formula_type::linear == linearity::first
                                       ? pairing::product

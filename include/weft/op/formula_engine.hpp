@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <string_view>
+#include <tuple>
 
 #include <weft/op/broadcast.hpp>
 
@@ -105,6 +106,20 @@ std::array<N, 1> as_gradients(N g) {
 template <class N, std::size_t Count>
 const std::array<N, Count>& as_gradients(const std::array<N, Count>& g) {
   return g;
+}
+
+/// How many gradients a vjp of that form gives back.
+template <vjp_form Form, class F, class N, class... Ns>
+constexpr std::size_t gradients_of() {
+  const auto count = []<class G>(std::type_identity<G>) {
+    return std::tuple_size_v<std::remove_cvref_t<decltype(as_gradients(std::declval<G>()))>>;
+  };
+  if constexpr (Form == vjp_form::of_all)
+    return count(std::type_identity<decltype(std::declval<const F&>().vjp(N(), Ns()..., N()))>{});
+  else if constexpr (Form == vjp_form::of_inputs)
+    return count(std::type_identity<decltype(std::declval<const F&>().vjp(N(), Ns()...))>{});
+  else
+    return count(std::type_identity<decltype(std::declval<const F&>().vjp(N()))>{});
 }
 
 /// Floating: void where there is none, and then there is no gradient either.

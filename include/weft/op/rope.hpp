@@ -25,7 +25,7 @@ struct rope_operator {
   };
   static value forward(const value& x, const rope_table& given, const dimension_run& positions) {
     context& ctx = *x.ctx;
-    const std::int64_t first = positions.first, end = first + positions.valid;
+    const std::int64_t first = positions.first, end = positions.valid > 0 ? first + positions.valid : 0;
     rope_table table = given;
     require(table.cos.shape[0] >= end, "rope: the table has ", table.cos.shape[0], " positions and the sequence needs ",
             end, "; raise max_seq");

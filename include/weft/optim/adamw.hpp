@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include <weft/backend/concept.hpp>
 #include <weft/comm/compare.hpp>
@@ -48,7 +49,12 @@ inline void check(const adamw& a) {
 /// What gradients of this global norm (see gradient_norm) are multiplied by, so that it is clip_norm at most; 0: no
 /// clipping. PyTorch's clip_grad_norm_ multiplies by clip_norm / (norm + 1e-6), which is smaller by the relative
 /// difference 1e-6 / norm.
+/// Throws weft::failure for a clip_norm below 0 or not finite. A norm that is infinite or not a number gives NaN, which
+/// adamw_update refuses: a step without a meaning is skipped.
 inline double clip_factor(double norm, double clip_norm) {
+  require(detail::is_finite(clip_norm) && clip_norm >= 0, "clip_norm is ", clip_norm,
+          "; it has to be a finite number, at least 0, which is no clipping");
+  if (!detail::is_finite(norm) || norm < 0) return std::numeric_limits<double>::quiet_NaN();
   return clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1.0;
 }
 
@@ -93,6 +99,7 @@ template <any_tensor W, any_tensor G>
 /// gradient another rank's or of other sizes.
 template <any_tensor W, any_tensor G>
 void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& config, double factor = 1) {
+  static_assert(!std::is_const_v<W>, "weft: an optimizer changes the weight, and this one is const");
   static_assert(floating<typename W::element_type>,
                 "weft: an optimizer moves a weight by fractions: its element type is float, double, bf16 or fp16");
   static_assert(detail::none<pending_in<layout_of<W>>>,

@@ -81,7 +81,7 @@ class basic_tensor : public value {
 
   /// Asks for a gradient: the tensor becomes a leaf of the tape. Returns itself. records: for what is said of the
   /// gradient; null: the heap.
-  basic_tensor& requires_grad(record_pool* records = nullptr) {
+  basic_tensor& requires_grad(record_pool* records = nullptr) & {
     static_assert(
         detail::none<std::conditional_t<floating<T>, elements_of<>, elements_of<T>>>,
         "weft: x.requires_grad() takes floating elements, since integers have no gradient: cast<float>(x) first");
@@ -94,6 +94,7 @@ class basic_tensor : public value {
     }
     return *this;
   }
+  basic_tensor requires_grad(record_pool* records = nullptr) && { return std::move(requires_grad(records)); }
   bool has_grad() const { return slot && slot->has_gradient; }
   /// The gradient that backward() left here. Throws when there is none, or when a parameter store keeps it.
   gradient_type grad() const {
