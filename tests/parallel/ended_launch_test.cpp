@@ -69,6 +69,36 @@ void says(const char* name, const char* part, F&& f) {
 }
 }  // namespace
 
+TEST_CASE("a tensor that was moved from is one that was never made") {
+  launch<S>({}, [](context& ctx) {
+    const matrix good = ones<matrix>(ctx, {2, 3});
+    const ids good_ids = zeros<ids>(ctx, {2});
+    matrix x = ones<matrix>(ctx, {2, 3}).requires_grad();
+    row r = ones<row>(ctx, {3});
+    ids i = zeros<ids>(ctx, {2});
+    four q = ones<four>(ctx, {1, 2, 1, 2});
+    const matrix taken = std::move(x);
+    const row taken_row = std::move(r);
+    const ids taken_ids = std::move(i);
+    four taken_four;
+    taken_four = std::move(q);
+    every_operator(x, r, i, q, good, good_ids,
+                   [](const char* name, auto&& f) { says(name, "std::move leaves such a tensor behind", f); });
+    auto y = taken * 2.0;
+    const auto moved = std::move(y);
+    says("a sum of both", "was never made", [&] { backward(sum(y * 2.0) + sum(moved)); });
+    auto loss = sum(moved);
+    const auto kept = std::move(loss);
+    says("backward", "was never made", [&] { backward(loss); });
+    backward(kept);
+    CHECK(on_host(taken.grad())[0] == 2);
+    matrix itself = ones<matrix>(ctx, {2, 3});
+    matrix& same = itself;
+    itself = std::move(same);
+    CHECK(item(sum(itself)) == 6);
+  });
+}
+
 TEST_CASE("a tensor that was never made is refused by every operator") {
   launch<S>({.dp = 2}, [](context& ctx) {
     const auto good = ones<matrix>(ctx, {2, 4});

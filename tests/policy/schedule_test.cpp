@@ -109,3 +109,11 @@ TEST_CASE("1F1B: a stage holds no more micro-batches than there are stages from 
         CHECK(most == std::min(micro_batches, stages - stage));
       }
 }
+
+TEST_CASE("an action of no kind is not due, and named as that") {
+  const weft::pipeline_action odd{static_cast<weft::pipeline_action::kind>(77), 0};
+  CHECK(!weft::stage_progress().take(odd));
+  CHECK_THROWS_WITH_AS(weft::detail::fail_of_schedule("sly", {weft::schedule_fault::kind::not_due, 0, odd}, 2, 3),
+                       doctest::Contains("sly emits an action of no pipeline_action::kind of micro-batch 0"),
+                       weft::failure);
+}

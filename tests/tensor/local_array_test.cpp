@@ -46,6 +46,22 @@ TEST_CASE("an array takes what it needs, in its category, and shares it when cop
   CHECK(from.ledger().total == 0);
 }
 
+TEST_CASE("an array that was moved from has no memory") {
+  weft::arena from;
+  local_array x(from, dtype::f32, sizes({4}), memory::activations), z;
+  void* const at = x.data;
+  local_array y = std::move(x);
+  CHECK(!x);
+  CHECK(y.data == at);
+  z = std::move(y);
+  CHECK(!y);
+  CHECK(z.data == at);
+  local_array& same = z;
+  z = std::move(same);
+  CHECK(z.data == at);
+  CHECK(z.buffer.unique());
+}
+
 TEST_CASE("a view of somebody's memory owns nothing") {
   double numbers[6] = {};
   const local_array x(numbers, dtype::f64, sizes({6}));

@@ -2,6 +2,7 @@
 // Invariant: a policy only orders; parallel/pipeline.hpp runs, and waits for what the neighbours hand over.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <string_view>
@@ -54,7 +55,7 @@ struct stage_progress {
 
   /// Counts `a`; false, and nothing counted, where it isn't what is due.
   constexpr bool take(pipeline_action a) {
-    if (due(a.what) != a.micro_batch) return false;
+    if (a.what > pipeline_action::kind::backward_weights || due(a.what) != a.micro_batch) return false;
     forwards += a.what == pipeline_action::kind::forward;
     inputs += has_inputs(a.what);
     weights += has_weights(a.what);
@@ -148,8 +149,9 @@ constexpr bool is_sound() {
 [[noreturn, gnu::cold]] inline void fail_of_schedule(std::string_view name, const schedule_fault& f, int stages,
                                                      int micro_batches) {
   constexpr const char *does[] = {"", " leaves out ", " emits ", " waits for ever before "},
-                       *actions[] = {"forward", "backward", "backward_inputs", "backward_weights"};
-  fail("the schedule ", name, does[static_cast<int>(f.what)], actions[static_cast<int>(f.action.what)],
+                       *actions[] = {"forward", "backward", "backward_inputs", "backward_weights",
+                                     "an action of no pipeline_action::kind"};
+  fail("the schedule ", name, does[static_cast<int>(f.what)], actions[std::min(static_cast<int>(f.action.what), 4)],
        " of micro-batch ", f.action.micro_batch, f.what == schedule_fault::kind::not_due ? " out of turn" : "",
        " on stage ", f.stage, " of ", stages, ", in a step of ", micro_batches,
        " micro-batches: its order has to emit each of them forward once and backward once, in order");

@@ -31,7 +31,8 @@ struct shape {
   }
 };
 
-/// Sizes, element type and memory, which it shares or only looks at. Extents are local.
+/// Sizes, element type and memory, which it shares or only looks at. Extents are local. What was moved from has no
+/// memory.
 struct local_array {
   storage buffer;
   void* data = nullptr;
@@ -39,6 +40,20 @@ struct local_array {
   weft::shape shape;
 
   local_array() = default;
+  local_array(const local_array&) = default;
+  local_array& operator=(const local_array&) = default;
+  local_array(local_array&& other) noexcept
+      : buffer(std::move(other.buffer)),
+        data(std::exchange(other.data, nullptr)),
+        type(other.type),
+        shape(other.shape) {}
+  local_array& operator=(local_array&& other) noexcept {
+    buffer = std::move(other.buffer);
+    data = std::exchange(other.data, nullptr);
+    type = other.type;
+    shape = other.shape;
+    return *this;
+  }
   local_array(arena& from, dtype element, const weft::shape& sizes, memory category)
       : buffer(from.allocate(static_cast<std::size_t>(sizes.elements()) * size_of(element), category)),
         data(buffer.data()),

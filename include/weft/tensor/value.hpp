@@ -123,11 +123,20 @@ struct slot {
 };
 
 /// The context of a value, which may have ended with its launch by the time it is asked for. Every use says so instead
-/// of touching it.
+/// of touching it. What was moved from has none.
 class context_ref {
  public:
   context_ref() = default;
   context_ref(std::nullptr_t) {}
+  context_ref(const context_ref&) = default;
+  context_ref& operator=(const context_ref&) = default;
+  context_ref(context_ref&& other) noexcept
+      : at_(std::exchange(other.at_, nullptr)), life_(std::exchange(other.life_, {})) {}
+  context_ref& operator=(context_ref&& other) noexcept {
+    at_ = std::exchange(other.at_, nullptr);
+    life_ = std::exchange(other.life_, {});
+    return *this;
+  }
   context_ref(context* of);  // comm/context.hpp
 
   context& operator*() const { return *get(); }
@@ -144,7 +153,9 @@ class context_ref {
  private:
   [[noreturn, gnu::cold, gnu::noinline]] void refuse() const {
     if (!life_)
-      fail("a tensor that was never made is used: make it by an operator or a creator, zeros<...>(ctx, {...})");
+      fail(
+          "a tensor that was never made is used: make it by an operator or a creator, zeros<...>(ctx, {...}); "
+          "std::move leaves such a tensor behind");
     if (!life_.alive())
       fail(
           "a tensor is used after its launch ended, and its memory with it: keep numbers instead, item(x) or "
