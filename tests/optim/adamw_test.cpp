@@ -90,6 +90,26 @@ TEST_CASE("a state belongs to one weight, a gradient to its weight") {
   });
 }
 
+TEST_CASE("a state of an earlier launch is refused, also where its weight's memory is the new one's") {
+  adamw_state state;
+  const auto memory_of_a_launch = [&](bool earlier) {
+    launch<strategy<mesh<>, single_rank>>({}, [&](context& ctx) {
+      auto w = ones<row<float>>(ctx, {4});
+      const auto g = ones<row<float>>(ctx, {4});
+      if (earlier) return adamw_update(w, g, state, {});
+      state.weight = w.held();  // as where the system gives the same addresses again
+      CHECK_THROWS_WITH_AS(adamw_update(w, g, state, {}), doctest::Contains("a weight that is made anew a new one"),
+                           failure);
+      CHECK(on_host(w)[0] == 1);
+      state = {};
+      adamw_update(w, g, state, {});
+      CHECK(on_host(w)[0] < 1);
+    });
+  };
+  memory_of_a_launch(true);
+  memory_of_a_launch(false);
+}
+
 TEST_CASE("the gradient norm is the whole gradients', however they are placed") {
   double wanted = 0;
   for (std::int64_t i = 0; i < 5 * 7; ++i) wanted += number(i) * number(i);

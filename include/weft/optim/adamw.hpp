@@ -64,6 +64,7 @@ inline double clip_factor(double norm, double clip_norm) {
 struct adamw_state {
   local_array weight, first, second, master;
   int steps = 0;
+  context_ref ctx = {};  // the weight's: another launch may have its memory at the same addresses
 };
 
 namespace detail {
@@ -137,6 +138,7 @@ void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& conf
     auto& queue = ctx.template queue<Backend>();
     if (!state.first) {
       state.weight = held;
+      state.ctx = w.ctx;
       for (local_array* moment : {&state.first, &state.second}) {
         *moment = ctx.make(dtype_of<M>, held.shape, memory::optimizer);
         Backend::zero(queue, *moment);
@@ -146,7 +148,7 @@ void adamw_update(W& w, const G& gradient, adamw_state& state, const adamw& conf
         Backend::convert(queue, held.elements(), held.template as<T>(), state.master.template as<M>(), false);
       }
     }
-    require(state.weight.data == held.data && state.weight.shape == held.shape,
+    require(state.ctx == w.ctx && state.weight.data == held.data && state.weight.shape == held.shape,
             "this adamw_state belongs to another weight: give every weight a state of its own, and a weight that is "
             "made anew a new one");
     T* working = held.template as<T>();
