@@ -1,5 +1,5 @@
 // expect: weft: a rank has only its addend of a pending sum: item(all_reduce<axis>(x)) is the number
-// expect: pending_sum_over<weft::dp>
+// shows: pending_sum_over<weft::dp>
 // The loss that a rank logs, or decides by, is the whole batch's.
 #include <weft/weft.hpp>
 using namespace weft;

@@ -1,5 +1,5 @@
 // expect: weft: a rank has only its addend of a pending sum: on_host(all_reduce<axis>(x)) has the numbers
-// expect: pending_sum_over<weft::dp, weft::tp>
+// shows: pending_sum_over<weft::dp, weft::tp>
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,5 +1,5 @@
 // expect: weft: a rank has only its slice of a sharded tensor: on_host(all_gather<axis>(x)) has all numbers, local_share_on_host(x) the slice
-// expect: sharded_over<weft::tp>
+// shows: sharded_over<weft::tp>
 // The largest of a slice of the logits isn't the largest logit.
 #include <weft/weft.hpp>
 using namespace weft;

@@ -1,5 +1,5 @@
 // expect: weft: an optimizer's weight is no pending sum, which would take the whole step on every rank: train the tensor that it was converted from, or all_reduce<axis> it once
-// expect: pending_sum_over<weft::tp>
+// shows: pending_sum_over<weft::tp>
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,5 +1,5 @@
 // expect: weft: a pending sum isn't a tensor of whole values, each rank holds one addend: all_reduce<axis>(x) finishes the sum
-// expect: pending_sum_over<weft::tp>
+// shows: pending_sum_over<weft::tp>
 // However a tensor is initialised, assigned, passed or returned: a pending sum never becomes whole by it.
 #include <optional>
 

@@ -1,5 +1,5 @@
 // expect: weft: a slice isn't the whole value: convert<invariant<axis>>(x) collects the slices
-// expect: sharded_over<weft::tp>
+// shows: sharded_over<weft::tp>
 #include <weft/weft.hpp>
 using namespace weft;
 
