@@ -138,6 +138,53 @@ TEST_CASE("a checkpointed function that draws another mask, scales by another nu
   refuses([](const row& h, int run) { return dropout(h, 0.5, static_cast<std::uint64_t>(run)); }, "with other numbers");
   refuses([](const row& h, int run) { return scale(h, 1.5 + run); }, "with other numbers");
   refuses([](const row& h, int run) { return slice<hidden>(h, run, 2); }, "with other numbers");
+  refuses([](const row& h, int run) { return exp(h + (2.0 + run)); }, "with other numbers");
+  refuses([](const row& h, int run) { return run ? tanh(h) : exp(h); }, "with other numbers");
+  refuses([](const row& h, int run) { return run ? silu(h) : relu(h); }, "with other numbers");
+  alone([](context& ctx) {
+    matrix x = normal<matrix>(ctx, "x", {2, 3}).requires_grad();
+    const row w = ones<row>(ctx, {3});
+    int run = 0;
+    const auto check = [&](auto f) {
+      run = 0;
+      const auto loss = sum(square(checkpoint(f, x)));
+      CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("with other numbers"), failure);
+    };
+    check([&](const matrix& h) { return run++ ? softmax<batch>(h) : softmax<hidden>(h); });
+    check([&](const matrix& h) { return rms_norm(h, w, run++ ? 1.0 : 1e-5); });
+    check([&](const matrix& h) { return layer_norm(h, w, w, run++ ? 1.0 : 1e-5); });
+  });
+}
+TEST_CASE("a checkpointed function that reads another tensor under the same name the second time") {
+  alone([](context& ctx) {
+    row x = normal<row>(ctx, "x", {6}).requires_grad();
+    const auto check = [&](auto read, auto another) {
+      auto s = read();
+      const auto loss = sum(checkpoint([&](const row& h) { return where(s > 0.0, h * h, h) * s; }, x));
+      s = another();
+      CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("capture it by value"), failure);
+      CHECK(ctx.tape->size() == 0);
+    };
+    const auto constant = [&] { return ones<row>(ctx, {6}); };
+    const auto leaf = [&] { return ones<row>(ctx, {6}).requires_grad(); };
+    const row w = leaf();
+    const auto activation = [&] { return w * w; };
+    check(constant, constant);
+    check(leaf, leaf);
+    check(activation, activation);
+    row h = x * x;
+    h = checkpoint([&](const row& y) { return sigmoid(y) * h; }, h);
+    CHECK_THROWS_WITH_AS(backward(sum(h)), doctest::Contains("capture it by value"), failure);
+    h = x * x;
+    for (int i = 0; i < 2; ++i) h = checkpoint([h](const row& y) { return sigmoid(y) * h; }, h);
+    CHECK_NOTHROW(backward(sum(h)));
+    row late;  // made by the first run, for the second too
+    const auto once = [&](const row& y) {
+      if (!late.ctx) late = ones<row>(ctx, {6});
+      return exp(y * late);
+    };
+    CHECK_NOTHROW(backward(sum(checkpoint(once, x))));
+  });
 }
 TEST_CASE("a checkpointed function of other sizes the second time") {
   refuses([](const row& h, int run) { return slice<hidden>(h, 0, 2 + run); }, "of other sizes");

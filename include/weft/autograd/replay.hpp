@@ -23,6 +23,7 @@ class replay {
         outcomes_(pool_allocator<made>(records)),
         sizes_(pool_allocator<step>(records)),
         numbers_(pool_allocator<step>(records)),
+        reads_(pool_allocator<std::uint64_t>(records)),
         leaves_(pool_allocator<leaf>(records)) {}
 
   /// First run: an operator made `output` from `inputs`.
@@ -61,8 +62,19 @@ class replay {
   virtual void recorded(const char* name, const value& y, std::initializer_list<const value*> inputs) {
     std::uint64_t sizes = detail::hash_of_step(name, y.whole, 0);
     for (const value* v : inputs) sizes = detail::hash_of_step(name, v->whole, sizes);
-    if (!first_run_) return compare(sizes_, next_sizes_++, name, sizes, " of other sizes");
+    std::uint64_t read = 0;
+    for (const value* v : inputs) read = read * 0x9e3779b97f4a7c15u + outside(*v);
+    if (!first_run_) {
+      compare(sizes_, next_sizes_++, name, sizes, " of other sizes");
+      if (reads_[next_sizes_ - 1] != read) [[unlikely]]
+        fail("checkpoint: ", name, ", operator ", next_sizes_ - 1,
+             " of its function, reads another tensor when the gradient is due than at first: capture it by value, [=] "
+             "in place of [&]",
+             same_both_times);
+      return;
+    }
     sizes_.push_back({name, sizes});
+    reads_.push_back(read);
     for (const value* v : inputs) note_leaf(*v);
     if (std::exchange(fresh_, false) && outcomes_[entries_.back().output].at == key(y.data)) return;
     for (const value* v : inputs)
@@ -128,14 +140,21 @@ class replay {
   /// Makes this the one that the rank's operators talk to, for the life of the object.
   class scope {
    public:
-    scope(context& ctx, replay& on) : ctx_(ctx), before_(std::exchange(ctx.replay, &on)) { on.outer_ = before_; }
-    ~scope() { ctx_.replay = before_; }
+    scope(context& ctx, replay& on) : ctx_(ctx), before_(std::exchange(ctx.replay, &on)), on_(on) {
+      on.outer_ = before_;
+      (on.first_run_ ? on.began_ : on.began_again_) = ctx.memory.made();
+    }
+    ~scope() {
+      ctx_.replay = before_;
+      if (on_.first_run_) on_.ended_ = ctx_.memory.made();
+    }
     scope(const scope&) = delete;
     scope& operator=(const scope&) = delete;
 
    private:
     context& ctx_;
     replay* before_;
+    replay& on_;
   };
 
  private:
@@ -175,6 +194,12 @@ class replay {
       if (l.live == v.slot->live && l.memory.data() == v.data.buffer.data()) return;
     leaves_.push_back({v.slot->live, v.data.buffer, v.version()});
   }
+  // Names a tensor that wasn't made in this run, alike in both; 0: it was.
+  std::uint64_t outside(const value& v) const {
+    if (v.slot && v.slot->live) return reinterpret_cast<std::uintptr_t>(v.slot->live.get());
+    const std::uint64_t number = v.data.buffer.made();
+    return number <= began_ || (!first_run_ && number > ended_ && number <= began_again_) ? number : 0;
+  }
   static const void* key(const local_array& a) { return a.buffer ? a.buffer.data() : a.data; }
   int maker_of(const local_array& a) const {
     const void* const at = key(a);
@@ -188,9 +213,11 @@ class replay {
   std::vector<int, pool_allocator<int>> from_;
   std::vector<made, pool_allocator<made>> outcomes_;
   steps sizes_, numbers_;
+  std::vector<std::uint64_t, pool_allocator<std::uint64_t>> reads_;  // by each of sizes_: what was read from outside
   std::vector<leaf, pool_allocator<leaf>> leaves_;
   std::size_t next_ = 0, next_sizes_ = 0;
-  bool first_run_ = true, fresh_ = false;  // fresh: the last operator isn't recorded yet
+  std::uint64_t began_ = 0, ended_ = 0, began_again_ = 0;  // the runs, in allocations
+  bool first_run_ = true, fresh_ = false;                  // fresh: the last operator isn't recorded yet
   replay* outer_ = nullptr;
 };
 

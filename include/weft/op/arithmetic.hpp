@@ -18,7 +18,7 @@ struct binary_operator {
   };
 
   static value forward(const value& a, const value& b, binary f, const broadcast_map& map, const shape& valid_a,
-                       const shape& valid_b) {
+                       const shape& valid_b, double number = 0) {
     context& ctx = *a.ctx;
     attributes at{f, map, {}, {}};
     shape whole;
@@ -37,7 +37,7 @@ struct binary_operator {
     }
     if (tape_node* node = record("binary", y, vjp, a, b)) {
       node->set(at);
-      node->numbers = static_cast<std::uint64_t>(f);
+      node->numbers = static_cast<std::uint64_t>(f) + std::bit_cast<std::uint64_t>(number);
       if (f == binary::multiply || f == binary::divide) {
         node->save(a);
         node->save(b);

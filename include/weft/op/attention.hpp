@@ -55,6 +55,7 @@ struct attention_operator {
     }
     if (tape_node* node = record("attention", out, vjp, q, k, v)) {
       node->set(s);
+      node->numbers = std::bit_cast<std::uint64_t>(s.scale) + (s.causal ? 1 : 0);
       node->save(q);
       node->save(k);
       node->save(v);

@@ -77,6 +77,7 @@ struct cross_entropy_operator {
                       sum.data.template as<A>(), count.data.template as<A>());
     if (tape_node* node = record("cross_entropy", sum, vjp, logits)) {
       node->set(at);
+      node->numbers = std::bit_cast<std::uint64_t>(smoothing);
       node->save(logits);
       node->save(targets);
       node->save(lse);

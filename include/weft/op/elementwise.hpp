@@ -17,6 +17,7 @@ struct unary_operator {
   struct kernels {
     void (*apply)(queue&, std::int64_t n, const T* x, T* y);
     void (*apply_backward)(queue&, std::int64_t n, const T* x, const T* dy, T* dx, bool add);
+    unary which;
   };
 
   static value forward(const value& x, kernels f) {
@@ -29,6 +30,7 @@ struct unary_operator {
     }
     if (tape_node* node = record("unary", y, vjp, x)) {
       node->set(f);
+      node->numbers = static_cast<std::uint64_t>(f.which);
       node->save(x);
     }
     return y;
@@ -76,7 +78,7 @@ X nonlinear(const X& x) {
     using Backend = typename X::backend;
     using T = typename X::element_type;
     return X(unary_operator<Backend, T>::forward(
-        x, {Backend::template apply<F, T>, Backend::template apply_backward<F, T>}));
+        x, {Backend::template apply<F, T>, Backend::template apply_backward<F, T>, F}));
   } else {
     return x;
   }

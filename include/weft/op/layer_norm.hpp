@@ -32,6 +32,7 @@ struct layer_norm_operator {
     }
     if (tape_node* node = record("layer_norm", y, vjp, x, weight, bias)) {
       node->set(valid);
+      node->numbers = std::bit_cast<std::uint64_t>(eps);
       node->save(x);
       node->save(weight);
       node->save(mean);

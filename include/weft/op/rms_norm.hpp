@@ -26,6 +26,7 @@ struct rms_norm_operator {
     }
     if (tape_node* node = record("rms_norm", y, vjp, x, weight)) {
       node->set(valid);
+      node->numbers = std::bit_cast<std::uint64_t>(eps);
       node->save(x);
       node->save(weight);
       node->save(rstd);

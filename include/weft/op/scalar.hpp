@@ -23,7 +23,7 @@ X plus_number(const X& x, double c) {
     value number{&ctx, {}, ctx.make(dtype_of<T>, {}, memory::buffers), {}};
     Backend::fill(ctx.queue<Backend>(), number.data, c);
     static constexpr auto map = broadcast_of<dims_of<X>, dims<>>();
-    return X(binary_operator<Backend, T>::forward(x, number, binary::add, map, valid_part(x), {}));
+    return X(binary_operator<Backend, T>::forward(x, number, binary::add, map, valid_part(x), {}, c));
   } else {
     return x;
   }

@@ -24,6 +24,7 @@ struct softmax_operator {
     }
     if (tape_node* node = record("softmax", y, vjp, x)) {
       node->set(d);
+      node->numbers = static_cast<std::uint64_t>(d);
       node->save(y.data);
     }
     return y;

@@ -67,6 +67,7 @@ class arena {
     std::uint32_t version;  // how often its numbers were replaced
     memory category;
     bool is_free;
+    std::uint64_t made = 0;  // the number of its allocation
   };
 
  public:
@@ -95,6 +96,8 @@ class arena {
       if (block_) ++block_->version;
     }
     std::uint32_t version() const { return block_ ? block_->version : 0; }
+    /// Which of its arena's allocations it is, from 1; 0: none. No two have the same.
+    std::uint64_t made() const { return block_ ? block_->made : 0; }
 
    private:
     friend class arena;
@@ -125,6 +128,7 @@ class arena {
     }
     ++records_->held;
     found->category = category;
+    found->made = ++made_;
     const auto c = static_cast<std::size_t>(category);
     ledger_.current[c] += found->size;
     ledger_.peak[c] = std::max(ledger_.peak[c], ledger_.current[c]);
@@ -137,6 +141,8 @@ class arena {
   }
 
   const memory_ledger& ledger() const { return ledger_; }
+  /// How often memory was allocated.
+  std::uint64_t made() const { return made_; }
   /// Starts the peaks anew from what is held now.
   void reset_peaks() {
     ledger_.peak = ledger_.at_peak = ledger_.current;
@@ -228,6 +234,7 @@ class arena {
   block* spare_ = nullptr;
   std::array<block*, bins> free_{};
   memory_ledger ledger_;
+  std::uint64_t made_ = 0;
 };
 
 using storage = arena::handle;
