@@ -1,6 +1,6 @@
 // expect: weft: a function of a row needs it whole on every rank, and its dimension is sharded: all_gather<axis>(x) it first, or all_to_all<dim, axis>(x), which shards another dimension
 // Every rank would take the largest of its slice, and count from the slice's beginning.
-// expect: sharded_over
+// shows: sharded_over
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,5 +1,5 @@
 // expect: weft: a function along a dimension is given a tensor that lacks it
-// expect: no_dimension
+// shows: no_dimension
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,6 +1,6 @@
 // expect: weft: a function of a row is given pending sums, and a function of a sum is not the sum of the functions: all_reduce<axis>(x) it first
 // The largest addend is not the largest sum. The compiler also says which axis it is.
-// expect: pending_sum_over
+// shows: pending_sum_over
 #include <weft/weft.hpp>
 using namespace weft;
 
