@@ -79,7 +79,7 @@ void train_watched(taken_in_window& taken, weft::degrees ranks, const Config& co
             text,
             {.steps = watched_text::end, .batch = 8, .micro_batches = 2, .validation_sequences = 0, .print = false});
       },
-      {.threads_per_rank = threads});
+      {.threads_per_rank = threads, .check = false});  // which keeps sentences and hashes on the heap
   taken.heap = heap_counter::taken;
 }
 
