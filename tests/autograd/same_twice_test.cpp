@@ -227,3 +227,21 @@ TEST_CASE("a checkpointed function that gives out a leaf, and a loss that is one
     CHECK(item(s.grad()) == 6 + 1);
   });
 }
+
+TEST_CASE("a tensor that was collected in a checkpointed function and not computed again is refused") {
+  alone([](context& ctx) {
+    const row w = full<row>(ctx, {4}, 3).requires_grad();
+    std::vector<row> collected;
+    const auto y = checkpoint(
+        [&](const row& h) {
+          collected.push_back(h * h);
+          return collected.back();
+        },
+        w);
+    CHECK(on_host(collected[0])[0] == 9);
+    backward(sum(y));
+    REQUIRE(collected.size() == 2);
+    CHECK_THROWS_WITH_AS(on_host(collected[1]), doctest::Contains("return it from the function"), failure);
+    CHECK_THROWS_WITH_AS(collected[1] * 2.0, doctest::Contains("return it from the function"), failure);
+  });
+}

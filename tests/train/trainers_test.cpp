@@ -18,6 +18,17 @@ struct text_with_a_fault : text_dataset {
   }
 };
 
+// A text whose second micro-batch of one step can't be read.
+struct failing_read : text_dataset {
+  const std::int64_t* at;
+  failing_read(context& ctx, const std::int64_t& step) : text_dataset(ctx, rhyme()), at(&step) {}
+  template <class Ids>
+  token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length) const {
+    if (step == *at && first > 0) throw failure("no disk");
+    return text_dataset::train<Ids>(step, first, count, length);
+  }
+};
+
 template <class T>
 std::vector<float> weights_of(T& trained) {
   std::vector<float> all;
@@ -73,6 +84,22 @@ TEST_CASE("a run after one that ended with an error goes on from there") {
     u.run(data, plan_of(6, {}));
     CHECK(weights_of(t) == weights_of(u));
   });
+}
+
+TEST_CASE("a pipeline whose step ended with an error says so") {
+  using staged = strategy<mesh<dp, pp>, zero1, bf16_mixed>;
+  const auto run_on = [] {
+    launch<staged>({.pp = 2}, [](context& ctx) {
+      std::int64_t at = 3;
+      llama<staged> model(ctx, tiny);
+      trainer t(ctx, model, {.lr = 1e-2});
+      const failing_read data(ctx, at);
+      CHECK_THROWS_AS(t.run(data, plan_of(6, {})), failure);  // or what the other rank said meanwhile
+      at = -1;
+      t.run(data, plan_of(4, {}));
+    });
+  };
+  CHECK_THROWS_WITH_AS(run_on(), doctest::Contains("begin a new launch"), failure);
 }
 
 TEST_CASE("a model has one parameter store at a time") {

@@ -137,6 +137,11 @@ class scoped_value {
 };
 
 namespace detail {
+[[gnu::cold, gnu::noinline]] inline void require_running_again(const value& v) {
+  require(v.ctx->replay || v.data.elements() == 0,
+          "a tensor that a checkpointed function computed has no memory after the backward, since nothing needed it a "
+          "second time: return it from the function, or read it inside");
+}
 template <class Backend>
 void give_own_memory(value& v) {
   context& ctx = *v.ctx;

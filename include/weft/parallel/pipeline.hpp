@@ -129,6 +129,10 @@ class pipeline {
     check_schedule(micro_batches);
     require(detail::is_finite(seed) && seed != 0, "the loss is to be multiplied by ", seed,
             ", from which no gradient comes; give a finite number other than 0");
+    require(!halfway_,
+            "an earlier step of this pipeline ended with an error, and what its stages sent each other is still on its "
+            "way: begin a new launch, or load and check a step's data before the step");
+    halfway_ = stage_.count > 1;
     for (flight& f : flights_) f.forget();  // of a step that ended with an error
     loss_sums sums;
     stage_progress so_far;
@@ -158,6 +162,7 @@ class pipeline {
     });
     if (const schedule_fault f = detail::left_out(stage_.index, so_far, micro_batches)) refuse(f, micro_batches);
     for (flight& f : flights_) f.sent.wait();
+    halfway_ = false;
     return sums;
   }
 
@@ -303,7 +308,8 @@ class pipeline {
   Loss loss_;
   stage_place stage_;
   std::deque<flight> flights_;
-  int checked_ = -1;  // micro-batches of a step that the schedule is known to do whole
+  bool halfway_ = false;  // in a step of several stages, or in one that ended with an error
+  int checked_ = -1;      // micro-batches of a step that the schedule is known to do whole
 };
 
 }  // namespace weft

@@ -67,7 +67,11 @@ struct weight_place {
   void end() { delete this; }
 };
 
+struct value;
+
 namespace detail {
+/// v has no memory: throws, unless a checkpointed function runs again, whose unread outputs have none.
+void require_running_again(const value& v);
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_not_gathered(const weight_place& place) {
   if (!place.source)
     fail("parameter ", place.name,
@@ -194,10 +198,14 @@ struct value {
   requires(!std::same_as<X, value>) value& operator=(const X&) { return detail::refuse_taking_out<X>(), *this; }
 
   /// What this rank holds. Throws for a tensor that was never made or has outlived its launch, for one of another rank,
-  /// and for a parameter that is read outside of its unit.
+  /// for a parameter that is read outside of its unit, and for what a checkpointed function didn't compute again.
   const local_array& held() const {
     ctx.get();
-    if (!slot || !slot->live) return data;
+    if (!slot || !slot->live) {
+      if (!data) [[unlikely]]
+        detail::require_running_again(*this);
+      return data;
+    }
     if (!slot->live->at.data) detail::fail_not_gathered(*slot->live);
     return slot->live->at;
   }
