@@ -1,5 +1,6 @@
 // Trainers beside and after each other: runs in parts, after an error, of two models in turns; two for one model never.
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "poisoned.hpp"
@@ -115,5 +116,15 @@ TEST_CASE("a model has one parameter store at a time") {
     }
     trainer second(ctx, model, {});
     CHECK_NOTHROW(second.run(data, plan_of(1, {})));
+  });
+}
+
+TEST_CASE("a trainer whose model was destroyed says so, and is destroyed in peace") {
+  launch<one>({}, [](context& ctx) {
+    auto model = std::make_unique<llama<one>>(ctx, tiny);
+    trainer t(ctx, *model, {});
+    model.reset();
+    const text_dataset data(ctx, rhyme());
+    CHECK_THROWS_WITH_AS(t.run(data, plan_of(1, {})), doctest::Contains("a model has to outlive its trainer"), failure);
   });
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <weft/core/lifetime.hpp>
 #include <weft/nn/unit.hpp>
 #include <weft/op/placed.hpp>
 
@@ -92,7 +93,11 @@ class parameter_registry {
   std::deque<parameter_unit>& units() { return units_; }
   const std::deque<parameter_unit>& units() const { return units_; }
 
+  /// For whoever keeps the model's address: whether it still lives.
+  watch watched() const { return watch(life_); }
+
  private:
+  lifetime life_;
   std::deque<parameter_unit> units_;
   std::vector<axis_id> stages_;
 };

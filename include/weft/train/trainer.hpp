@@ -37,11 +37,14 @@ class trainer {
         model_(model),
         optimizer_(optimizer),
         pipeline_(ctx, model, objective),
-        store_(ctx, model.registry(), config()) {
+        store_(ctx, model.registry(), config()),
+        lives_(model.registry().watched()) {
     if constexpr (is_adamw) check(optimizer);
     model.use(store_);
   }
-  ~trainer() { model_.release(); }
+  ~trainer() {
+    if (lives_.alive()) model_.release();
+  }
   trainer(const trainer&) = delete;
   trainer& operator=(const trainer&) = delete;
 
@@ -52,6 +55,7 @@ class trainer {
   /// arena nor operator new. Log lines, statistics, validation and traces are not part of the step.
   template <class Data>
   training_result run(const Data& data, training plan = {}) {
+    require(lives_.alive(), "the trainer's model was destroyed: a model has to outlive its trainer");
     if constexpr (requires { model_.config().max_seq; }) {
       if (plan.seq == 0) plan.seq = model_.config().max_seq;
     }
@@ -194,6 +198,7 @@ class trainer {
   Optimizer optimizer_;
   pipeline<Model, Loss> pipeline_;
   store_type store_;
+  watch lives_;  // the model
   static loss_scale initial_scale() {
     constexpr double initial = initial_loss_scale<typename strategy::precision>;
     if constexpr (initial > 0)
