@@ -67,11 +67,24 @@ inline std::uint64_t word_of(const local_array& x, std::int64_t offset) {
   return word;
 }
 
+/// What rank r of a group has, in words: any function, seen as one type, so that the sentences below compile once.
+class said_of_rank {
+ public:
+  template <class F>
+  said_of_rank(const F& f)
+      : of_(&f), say_([](const void* of, std::size_t r) -> std::string { return (*static_cast<const F*>(of))(r); }) {}
+  std::string operator()(std::size_t r) const { return say_(of_, r); }
+
+ private:
+  const void* of_;
+  std::string (*say_)(const void*, std::size_t);
+};
+
 /// "ranks 0, 2 have 0.5, rank 1 has 0.25": those whose words are equal stand together; said(r) is what number r has.
 /// "rank 1 differs from ranks 0, 2" where it says nothing. ranks: by their numbers in the world.
-template <class Said>
-[[gnu::cold, gnu::noinline]] std::string who_has_what(const std::vector<std::uint64_t>& ranks,
-                                                      const std::vector<std::uint64_t>& words, const Said& said) {
+[[gnu::cold, gnu::noinline]] inline std::string who_has_what(const std::vector<std::uint64_t>& ranks,
+                                                             const std::vector<std::uint64_t>& words,
+                                                             const said_of_rank& said) {
   std::string out, first;
   std::vector<bool> named(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -96,11 +109,11 @@ template <class Said>
 }
 
 /// The sentence in which a check ends: on all ranks of `comm`. what.tensor is told by `what` in words.
-template <class Said>
-[[noreturn, gnu::cold, gnu::noinline]] void fail_check(any_communicator& comm, std::string_view along, int world_rank,
-                                                       const collective_label& label, std::string_view name,
-                                                       std::string_view where, const std::vector<std::uint64_t>& words,
-                                                       const Said& said) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_check(any_communicator& comm, std::string_view along,
+                                                              int world_rank, const collective_label& label,
+                                                              std::string_view name, std::string_view where,
+                                                              const std::vector<std::uint64_t>& words,
+                                                              const said_of_rank& said) {
   gathered_words ranks;
   const auto mine = static_cast<std::uint64_t>(world_rank);
   ranks.gather(comm, along, {"the check's ranks"}, &mine, 1);
