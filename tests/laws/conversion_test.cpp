@@ -8,6 +8,7 @@
 #include <weft/backend/cpu.hpp>
 #include <weft/op/convert.hpp>
 #include <weft/op/create.hpp>
+#include <weft/op/ring.hpp>
 
 #include "ranks.hpp"
 

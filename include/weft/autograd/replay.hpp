@@ -20,7 +20,7 @@ class replay {
       : keeps_(keeps),
         entries_(pool_allocator<entry>(records)),
         from_(pool_allocator<int>(records)),
-        outcomes_(pool_allocator<made>(records)),
+        outputs_(pool_allocator<made>(records)),
         sizes_(pool_allocator<step>(records)),
         numbers_(pool_allocator<step>(records)),
         reads_(pool_allocator<std::uint64_t>(records)),
@@ -33,7 +33,7 @@ class replay {
     for (const local_array* a : output) cost.kept_bytes += a->bytes();
     entry e;
     e.name = cost.name, e.kept = keeps_(cost);
-    e.from = from_.size(), e.output = outcomes_.size();
+    e.from = from_.size(), e.output = outputs_.size();
     for (const value* v : inputs) {
       if (outer_) outer_->mark_read(*v);  // this function runs within another
       if (const int from = maker_of(v->held()); from >= 0) {
@@ -43,9 +43,9 @@ class replay {
     }
     e.inputs = from_.size() - e.from;
     for (const local_array* a : output)
-      outcomes_.push_back(
+      outputs_.push_back(
           {key(*a), static_cast<int>(entries_.size()), e.kept ? *a : local_array(nullptr, a->type, a->shape)});
-    e.outputs = outcomes_.size() - e.output;
+    e.outputs = outputs_.size() - e.output;
     entries_.push_back(e);
     fresh_ = true;
   }
@@ -76,7 +76,7 @@ class replay {
     sizes_.push_back({name, sizes});
     reads_.push_back(read);
     for (const value* v : inputs) note_leaf(*v);
-    if (std::exchange(fresh_, false) && outcomes_[entries_.back().output].at == key(y.data)) return;
+    if (std::exchange(fresh_, false) && outputs_[entries_.back().output].at == key(y.data)) return;
     for (const value* v : inputs)
       if (key(v->held()) == key(y.data)) return;
     for (const value* v : inputs) mark_read(*v);
@@ -97,7 +97,7 @@ class replay {
         for (std::size_t j = 0; j < e.inputs; ++j) entries_[static_cast<std::size_t>(from_[e.from + j])].needed = true;
       if (!e.needed)
         for (std::size_t j = 0; j < e.outputs; ++j) {
-          local_array& a = outcomes_[e.output + j].kept;
+          local_array& a = outputs_[e.output + j].kept;
           a = local_array(nullptr, a.type, a.shape);
         }
     }
@@ -133,7 +133,7 @@ class replay {
     const entry& e = entries_[next_++];
     if (e.needed && !e.kept) return false;
     std::size_t i = e.output;
-    for (local_array* a : output) *a = std::move(outcomes_[i++].kept);
+    for (local_array* a : output) *a = std::move(outputs_[i++].kept);
     return true;
   }
 
@@ -203,15 +203,15 @@ class replay {
   static const void* key(const local_array& a) { return a.buffer ? a.buffer.data() : a.data; }
   int maker_of(const local_array& a) const {
     const void* const at = key(a);
-    for (std::size_t i = outcomes_.size(); at && i-- > 0;)
-      if (outcomes_[i].at == at) return outcomes_[i].by;
+    for (std::size_t i = outputs_.size(); at && i-- > 0;)
+      if (outputs_[i].at == at) return outputs_[i].by;
     return -1;
   }
 
   bool (*keeps_)(const op_cost&);
   std::vector<entry, pool_allocator<entry>> entries_;
   std::vector<int, pool_allocator<int>> from_;
-  std::vector<made, pool_allocator<made>> outcomes_;
+  std::vector<made, pool_allocator<made>> outputs_;
   steps sizes_, numbers_;
   std::vector<std::uint64_t, pool_allocator<std::uint64_t>> reads_;  // by each of sizes_: what was read from outside
   std::vector<leaf, pool_allocator<leaf>> leaves_;

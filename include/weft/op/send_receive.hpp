@@ -86,7 +86,7 @@ template <movement Way, any_tensor X>
 request send(const X& x) {
   return send_slice<Way, pp>(stacked<layer, pp>(x));
 }
-/// The other half of send: x as the neighbouring stage handed it on, of these global sizes.
+/// The other half of send: x as the neighbouring stage sent it, of these global sizes.
 template <movement Way, any_tensor X>
 X receive(context& ctx, const shape& whole) {
   const auto stack = receive_slice<Way, pp, stack_of<layer, pp, X>>(ctx, detail::stack_sizes(whole, ctx.degree<pp>()));

@@ -246,7 +246,7 @@ class pipeline {
     sums.count += static_cast<double>(detail::local_item(l.count));
   }
 
-  // This stage's part of a forward pass. entered(x): x was taken over; ended(loss), or sent(request, x) where it goes
+  // This stage's part of a forward pass. entered(x): x was received; ended(loss), or sent(request, x) where it goes
   // on.
   template <class Batch, class Entered, class Ended, class Sent>
   void pass_forward(const Batch& batch, Entered&& entered, Ended&& ended, Sent&& sent) {
