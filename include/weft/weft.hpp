@@ -26,8 +26,8 @@
 #include <weft/op/formula.hpp>
 #include <weft/op/layer_norm.hpp>
 #include <weft/op/reduce.hpp>
-#include <weft/op/rms_norm.hpp>
 #include <weft/op/ring.hpp>
+#include <weft/op/rms_norm.hpp>
 #include <weft/op/rope.hpp>
 #include <weft/op/rowwise.hpp>
 #include <weft/op/scalar.hpp>

@@ -7,7 +7,7 @@ case $(clang-format --version) in *'version 14.'*) ;; *) echo "skipped: this is 
 cd "$WEFT_SOURCE_DIR"
 mapfile -t files < <(find include tests examples bench docs/tools -type f \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cuh' -o -name '*.cu' -o -name '*.inl' \))
 bad=0
-long=$(awk 'length($0) > 120 && !/^\/\/ expect: / { print FILENAME ":" FNR ": " length($0) " characters" }' "${files[@]}")
+long=$(awk 'length($0) > 120 && !/^\/\/ expect[ 0-9]*: / { print FILENAME ":" FNR ": " length($0) " characters" }' "${files[@]}")
 [ -z "$long" ] || { echo "$long"; bad=1; }
 clang-format --dry-run -Werror "${files[@]}" >/dev/null 2>&1 || {
   for file in "${files[@]}"; do

@@ -45,6 +45,7 @@ TEST_CASE("a launch on the GPU fails with the same sentence, and for more ranks 
 TEST_CASE("an error names the call and what CUDA says") {
   const std::string why = sentence_of([] { cuda::check(cudaErrorInvalidValue, "cudaMemcpyAsync"); });
   CHECK(why == "cudaMemcpyAsync failed: invalid argument (CUDA error 1)");
-  CHECK(sentence_of([] { cuda::check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul"); }).find("cublasLtMatmul failed: ") ==
-        0);
+  CHECK(sentence_of([] {
+          cuda::check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul");
+        }).find("cublasLtMatmul failed: ") == 0);
 }
