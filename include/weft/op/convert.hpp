@@ -117,7 +117,8 @@ auto convert(const X& x, call_site at = call_site::here()) {
   static_assert(detail::one_axis_placement<P>,
                 "weft: convert<placement>(x) names a placement over one axis: shard<dim, axis>, replicate<axis>, "
                 "partial<axis> or invariant<axis>");
-  if constexpr (detail::one_axis_placement<P>) return detail::converted<P>(x, at);
+  // A tensor whose type was refused is no value for clang, which would say more about that.
+  if constexpr (detail::one_axis_placement<P> && std::derived_from<X, value>) return detail::converted<P>(x, at);
 }
 
 /// Finishes the pending sum over A: `partial -> invariant`. Backward: nothing moves.
