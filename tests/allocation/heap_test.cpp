@@ -21,6 +21,13 @@ void* take(std::size_t bytes, std::size_t alignment) {
   if (!at) throw std::bad_alloc();
   return at;
 }
+void* take_or_null(std::size_t bytes, std::size_t alignment) noexcept {
+  try {
+    return take(bytes, alignment);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 
 }  // namespace
 
@@ -32,6 +39,15 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 }
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return take(bytes, static_cast<std::size_t>(alignment));
+}
+// These too, by themselves: under AddressSanitizer they don't.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return take_or_null(bytes, 1); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return take_or_null(bytes, 1); }
+void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return take_or_null(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return take_or_null(bytes, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* at) noexcept { std::free(at); }
 void operator delete[](void* at) noexcept { std::free(at); }
