@@ -55,7 +55,7 @@ class tape_node {
       fail_written(s);
     return s.live ? detail::read_again(*s.live) : s.data;
   }
-  /// Takes the saved local_array out, so that its memory can be reused by whoever holds the only handle to it. Where
+  /// Takes the saved array out, so that its memory can be reused by whoever holds the only handle to it. Where
   /// the vjp is called for another part later, the array stays.
   local_array take_saved(int i) {
     const bool again = part_ == backward_part::inputs && wants(true);

@@ -8,13 +8,13 @@ namespace weft {
 namespace detail {
 
 /// The whole extent of the dimension that x is sharded along, and over how many ranks: of every axis that shards it.
-struct whole_over {
+struct dim_over_ranks {
   std::int64_t extent;
   int ranks;
 };
 template <any_tensor X>
-whole_over over_shards(const X& x, on_axis at) {
-  whole_over out{1, 1};
+dim_over_ranks over_shards(const X& x, on_axis at) {
+  dim_over_ranks out{1, 1};
   [&]<class... Es>(dims<Es...>) {
     const int wanted = position_of<dims_of<X>>(at);
     int d = 0;
@@ -36,7 +36,7 @@ X shift(const X& x, call_site at = call_site::here()) {
   using Backend = typename X::backend;
   using engine = detail::conversion<Backend>;
   constexpr on_axis cut = state_on<layout_of<X>, A>;
-  const detail::whole_over all = detail::over_shards<X>(x, cut);
+  const detail::dim_over_ranks all = detail::over_shards<X>(x, cut);
   require(all.extent % all.ranks == 0, "shift<", A::name, ">(x): dimension ", cut.dim->name, " has ", all.extent,
           " elements, which ", all.ranks,
           " ranks don't divide, so their slices can't change places; choose an extent or degrees that divide");

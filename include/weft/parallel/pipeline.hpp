@@ -190,7 +190,6 @@ class pipeline {
     request sent;  // on, and later back
 
     void forget() {
-      sent.wait();
       if (micro_batch < 0) return;
       recorded.clear();
       in = out = stream();

@@ -108,7 +108,7 @@ inline training_result train_loop(context& ctx, trainable& work, const training&
     if (step == 1) result.first_loss = r.loss;
     result.loss = r.loss;
     if (result.stopped) {
-      if (out) out->last_line();
+      if (out) out->last_line(r);
       break;
     }
     if (step == plan.steps || (plan.validate_every > 0 && step % plan.validate_every == 0)) validate(step);

@@ -47,16 +47,13 @@ class metrics_log {
     record(w);
     if (!r.not_finite.empty()) line(r.not_finite);
     const bool unusual = !r.not_finite.empty() || r.skipped || r.spike || r.zeroed.total > 0;
-    left_out_.clear();
-    if (every_ > 0 && (r.step % every_ == 0 || r.step == 1 || r.step == r.steps || unusual))
-      line(step_line(r));
-    else
-      left_out_ = every_ > 0 ? step_line(r) : "";
+    left_out_ = every_ > 0 && r.step % every_ != 0 && r.step != 1 && r.step != r.steps && !unusual;
+    if (every_ > 0 && !left_out_) line(step_line(r));
     if (bar_) draw(r.step, r.steps);
   }
-  /// Says that the run ends before its last step: prints the newest one's line, if that was left out.
-  void last_line() {
-    if (!left_out_.empty()) line(std::exchange(left_out_, {}));
+  /// The run ends with r, the newest step, before its last one: prints its line, if that was left out.
+  void last_line(const step_report& r) {
+    if (std::exchange(left_out_, false)) line(step_line(r));
   }
   void validation(std::int64_t step, double loss) {
     json_writer w;
@@ -85,8 +82,7 @@ class metrics_log {
   }
 
   std::int64_t every_;
-  bool bar_;
-  std::string left_out_;  // the newest step's line, where it wasn't printed
+  bool bar_, left_out_ = false;  // left_out: the newest step's line wasn't printed
   int lost_files_ = 0;
   std::optional<json_lines> file_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -48,7 +48,7 @@ void move_transposed(int64 rows, int64 columns, const void* from, int64 x_column
   }
 }
 
-/// The dimension along which an local_array runs, or -1.
+/// The dimension along which an array runs, or -1.
 inline int unit_dimension(const loop<2>& nest, std::size_t array) {
   for (int d = nest.ndim() - 1; d >= 0; --d)
     if (nest.stride(array, d) == 1) return d;
