@@ -74,11 +74,16 @@ namespace detail {
 template <bool Has, class C>
 using lacking = std::conditional_t<Has, in_communicator<>, in_communicator<C>>;
 
-#define WEFT_DETAIL_HAS(result, ...)                                                                                 \
-  requires(C c, const C& shared, const void* in, void* out, std::int64_t count, dtype type, reduction how, int peer, \
-           const char* name, const collective_label& label) {                                                        \
-    { __VA_ARGS__ } -> std::same_as<result>;                                                                         \
-  }
+// One member: its name, its declaration for the sentence, and a call of it that gives back `result`. The answer has a
+// name, since nvcc takes no requires-expression for a template's argument.
+#define WEFT_DETAIL_ASK(member, declaration, result, ...)                                                      \
+  constexpr bool has_##member =                                                                                \
+      requires(C c, const C& shared, const void* in, void* out, std::int64_t count, dtype type, reduction how, \
+               int peer, const char* name, const collective_label& label) {                                    \
+    { __VA_ARGS__ } -> std::same_as<result>;                                                                   \
+  };                                                                                                           \
+  static_assert(none<lacking<has_##member, C>>,                                                                \
+                "weft: a strategy's communicator lacks " declaration "; comm/concept.hpp says what it does")
 
 /// True; where C is no communicator policy, a sentence is said for each member that it lacks.
 template <class C>
@@ -88,53 +93,35 @@ constexpr bool check_communicator() {
     static_assert(none<lacking<launches, C>>,
                   "weft: a strategy's communicator lacks template <class F> static void launch(int ranks, F&& f); "
                   "comm/concept.hpp says what it does");
-    constexpr bool ranked = WEFT_DETAIL_HAS(int, shared.rank());
-    static_assert(none<lacking<ranked, C>>,
-                  "weft: a strategy's communicator lacks int rank() const; comm/concept.hpp says what it does");
-    constexpr bool sized = WEFT_DETAIL_HAS(int, shared.size());
-    static_assert(none<lacking<sized, C>>,
-                  "weft: a strategy's communicator lacks int size() const; comm/concept.hpp says what it does");
-    constexpr bool reduces = WEFT_DETAIL_HAS(request, c.all_reduce(in, out, count, type, how, label));
-    static_assert(none<lacking<reduces, C>>,
-                  "weft: a strategy's communicator lacks request all_reduce(const void* in, void* out, std::int64_t "
-                  "count, dtype, reduction, const collective_label& = {}); comm/concept.hpp says what it does");
-    constexpr bool gathers = WEFT_DETAIL_HAS(request, c.all_gather(in, out, count, label));
-    static_assert(none<lacking<gathers, C>>,
-                  "weft: a strategy's communicator lacks request all_gather(const void* in, void* out, std::int64_t "
-                  "bytes, const collective_label& = {}); comm/concept.hpp says what it does");
-    constexpr bool scatters = WEFT_DETAIL_HAS(request, c.reduce_scatter(in, out, count, type, how, label));
-    static_assert(
-        none<lacking<scatters, C>>,
-        "weft: a strategy's communicator lacks request reduce_scatter(const void* in, void* out, std::int64_t count, "
-        "dtype, reduction, const collective_label& = {}); comm/concept.hpp says what it does");
-    constexpr bool exchanges = WEFT_DETAIL_HAS(request, c.all_to_all(in, out, count, label));
-    static_assert(none<lacking<exchanges, C>>,
-                  "weft: a strategy's communicator lacks request all_to_all(const void* in, void* out, std::int64_t "
-                  "bytes, const collective_label& = {}); comm/concept.hpp says what it does");
-    constexpr bool broadcasts = WEFT_DETAIL_HAS(request, c.broadcast(out, count, peer, label));
-    static_assert(none<lacking<broadcasts, C>>,
-                  "weft: a strategy's communicator lacks request broadcast(void* buffer, std::int64_t bytes, int root, "
-                  "const collective_label& = {}); comm/concept.hpp says what it does");
-    constexpr bool sends = WEFT_DETAIL_HAS(request, c.send(in, count, peer, label));
-    static_assert(none<lacking<sends, C>>,
-                  "weft: a strategy's communicator lacks request send(const void* in, std::int64_t bytes, int to, "
-                  "const collective_label& = {}); comm/concept.hpp says what it does");
-    constexpr bool receives = WEFT_DETAIL_HAS(request, c.recv(out, count, peer, label));
-    static_assert(none<lacking<receives, C>>,
-                  "weft: a strategy's communicator lacks request recv(void* out, std::int64_t bytes, int from, const "
-                  "collective_label& = {}); comm/concept.hpp says what it does");
-    constexpr bool meets = WEFT_DETAIL_HAS(request, c.barrier(label));
-    static_assert(none<lacking<meets, C>>,
-                  "weft: a strategy's communicator lacks request barrier(const collective_label& = {}); "
-                  "comm/concept.hpp says what it does");
-    constexpr bool splits = WEFT_DETAIL_HAS(C, c.split(peer, peer, name));
-    static_assert(none<lacking<splits, C>>,
-                  "weft: a strategy's communicator lacks its own split(int color, int key, const char* name); "
-                  "comm/concept.hpp says what it does");
+    WEFT_DETAIL_ASK(rank, "int rank() const", int, shared.rank());
+    WEFT_DETAIL_ASK(size, "int size() const", int, shared.size());
+    WEFT_DETAIL_ASK(all_reduce,
+                    "request all_reduce(const void* in, void* out, std::int64_t count, dtype, reduction, const "
+                    "collective_label& = {})",
+                    request, c.all_reduce(in, out, count, type, how, label));
+    WEFT_DETAIL_ASK(all_gather,
+                    "request all_gather(const void* in, void* out, std::int64_t bytes, const collective_label& = {})",
+                    request, c.all_gather(in, out, count, label));
+    WEFT_DETAIL_ASK(reduce_scatter,
+                    "request reduce_scatter(const void* in, void* out, std::int64_t count, dtype, reduction, const "
+                    "collective_label& = {})",
+                    request, c.reduce_scatter(in, out, count, type, how, label));
+    WEFT_DETAIL_ASK(all_to_all,
+                    "request all_to_all(const void* in, void* out, std::int64_t bytes, const collective_label& = {})",
+                    request, c.all_to_all(in, out, count, label));
+    WEFT_DETAIL_ASK(broadcast,
+                    "request broadcast(void* buffer, std::int64_t bytes, int root, const collective_label& = {})",
+                    request, c.broadcast(out, count, peer, label));
+    WEFT_DETAIL_ASK(send, "request send(const void* in, std::int64_t bytes, int to, const collective_label& = {})",
+                    request, c.send(in, count, peer, label));
+    WEFT_DETAIL_ASK(recv, "request recv(void* out, std::int64_t bytes, int from, const collective_label& = {})",
+                    request, c.recv(out, count, peer, label));
+    WEFT_DETAIL_ASK(barrier, "request barrier(const collective_label& = {})", request, c.barrier(label));
+    WEFT_DETAIL_ASK(split, "its own split(int color, int key, const char* name)", C, c.split(peer, peer, name));
   }
   return true;
 }
-#undef WEFT_DETAIL_HAS
+#undef WEFT_DETAIL_ASK
 
 }  // namespace detail
 
