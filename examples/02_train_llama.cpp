@@ -1,6 +1,8 @@
 // Trains a byte-level Llama on a text. The strategy is a template argument of everything that computes; the program
-// holds forty-eight of them (train_llama/*.cpp) and picks one by name. Errors: one sentence on stderr; exit code 2 for
-// what can't be read on the command line, 130 for a run that was asked to stop, 1 for the rest.
+// holds forty-eight of them (train_llama/*.cpp) and picks one by name. train_llama_mpi is the same program with eight
+// strategies whose ranks are processes (train_llama/over_mpi/): mpirun -n 4 train_llama_mpi --data FILE. Errors: one
+// sentence on stderr; exit code 2 for what can't be read on the command line, 130 for a run that was asked to stop, 1
+// for the rest.
 #include <cstdio>
 
 #include <CLI/CLI.hpp>
@@ -13,12 +15,18 @@
 using namespace train_llama;
 
 int main(int argc, char** argv) {
+  const started_as own = this_process();
+  const bool first = own.rank == 0;  // of several processes one speaks, but for what only another knows
+  if (!first && std::freopen("/dev/null", "w", stdout) == nullptr) return 1;
+  const auto complain = [&](const std::string& sentence) {
+    if (first) std::fprintf(stderr, "%s: %s\n", own.program, sentence.c_str());
+  };
   settings s;
   given_strategy given;
   std::string config;
-  bool sequence_parallel = false, print_config = false;
+  bool sequence_parallel = false, print_config = false, plan = false, plan_json = false;
 
-  CLI::App app("Trains a byte-level Llama on a text, on ranks that are threads.", "train_llama");
+  CLI::App app(std::string("Trains a byte-level Llama on a text, on ranks that are ") + own.ranks + ".", own.program);
   app.get_formatter()->column_width(34);
   app.option_defaults()->always_capture_default();
   app.option_defaults()->group("Strategy");
@@ -41,6 +49,7 @@ int main(int argc, char** argv) {
   app.add_option("--kv-heads", s.model.kv_heads, "key and value heads; 0: as many as heads");
   app.add_option("--ffn", s.model.ffn, "inner width of the feed-forward blocks; 0: 8/3 of hidden");
   app.add_flag("--tied", s.model.tied_embeddings, "one table for input and output embeddings");
+  app.add_flag("--qkv-bias", s.model.qkv_bias, "biases of queries, keys and values, as in Qwen 2");
 
   app.option_defaults()->group("Run");
   app.add_option("--data", s.data, "the text, any file");
@@ -52,6 +61,12 @@ int main(int argc, char** argv) {
   app.add_option("--seed", s.seed, "of weights, batches and sample");
   app.add_option("--held-out", s.held_out, "share of the text kept for validation");
   app.add_option("--validate-every", s.plan.validate_every, "steps; 0: at the end only");
+  app.add_option("--save-every", s.save_every, "steps from checkpoint to checkpoint; the end has one too; 0: none");
+  app.add_option("--keep", s.keep, "checkpoints that stay, the newest");
+  app.add_option("--keep-every", s.keep_every, "and those of each step that this divides; 0: no others");
+  app.add_option(
+      "--resume", s.resume,
+      "folder of a run: goes on from its newest checkpoint, with its settings, which other options override");
 
   app.option_defaults()->group("Monitor");
   app.add_option("--log-every", s.plan.print_every, "steps from line to line on stdout; metrics.jsonl has all");
@@ -76,7 +91,10 @@ int main(int argc, char** argv) {
   app.option_defaults()->group("Options");
   app.add_option("--config", config, "settings in a file as --print-config writes it; other options override them");
   app.add_flag("--print-config", print_config, "print all settings as JSON, and stop");
-  app.set_version_flag("--version", "train_llama of Weft " WEFT_VERSION, "print the version, and stop");
+  app.add_flag("--plan", plan,
+               "print what each stage's ranks would hold and send, and stop: needs no text and no ranks");
+  app.add_flag("--plan-json", plan_json, "the same as JSON");
+  app.set_version_flag("--version", std::string(own.program) + " of Weft " WEFT_VERSION, "print the version, and stop");
 
   // An empty value would be read as 0. A prompt may be empty.
   for (CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_items_expected_max() > 0; }))
@@ -90,6 +108,9 @@ int main(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
+    weft::require(config.empty() || s.resume.empty(),
+                  "--config and --resume both give settings; leave one of them out");
+    if (!s.resume.empty()) config = s.resume + "/config.json";
     if (!config.empty()) {
       s = settings();
       read_config(s, config);
@@ -97,10 +118,10 @@ int main(int argc, char** argv) {
     }
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);
-    std::fprintf(stderr, "train_llama: %s; --help lists the options\n", e.what());
+    complain(std::string(e.what()) + "; --help lists the options");
     return 2;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "train_llama: %s\n", e.what());
+    complain(e.what());
     return 1;
   }
   try {
@@ -108,8 +129,9 @@ int main(int argc, char** argv) {
     set_strategy(s, given, "--");
     s.sample.seed = s.seed;
     resolve(s);
-    if (print_config) {
-      weft::write_all(weft::file_handle(stdout, [](std::FILE*) { return 0; }), "stdout", to_json(s));
+    if (print_config || plan || plan_json) {
+      weft::write_all(weft::file_handle(stdout, [](std::FILE*) { return 0; }), "stdout",
+                      print_config ? to_json(s) : text_of(plan_of(s), plan_json));
       return 0;
     }
     weft::require(!s.data.empty(),
@@ -118,7 +140,7 @@ int main(int argc, char** argv) {
       if (c.name == name_of(s)) return c.run(s);
     weft::fail("there is no strategy called ", name_of(s));
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "train_llama: %s\n", sentence_of(e).c_str());
+    complain(sentence_of(e));
     return 1;
   }
 }

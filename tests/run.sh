@@ -25,11 +25,15 @@ need clang-format clang-format
 need /usr/include/doctest/doctest.h doctest-dev
 need /usr/include/CLI/CLI.hpp libcli11-dev
 need /usr/include/nlohmann/json.hpp nlohmann-json3-dev
+need /usr/include/oniguruma.h libonig-dev
+need /usr/include/utf8proc.h libutf8proc-dev
 need /usr/include/benchmark/benchmark.h libbenchmark-dev
 need make make
 need pkg-config pkg-config
 need valgrind valgrind
 need /usr/bin/time time
+want mpicxx.openmpi libopenmpi-dev openmpi-bin
+want mpicxx.mpich libmpich-dev mpich
 want /usr/lib/llvm-14/include/c++/v1/vector libc++-14-dev libc++abi-14-dev
 want aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
 want qemu-aarch64 qemu-user

@@ -9,6 +9,8 @@ namespace weft_test {
 /// Sanitizers make a program of many instantiations slow to compile, too: such tests leave some out.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool sanitized = true;
+#elif defined(__clang__)
+inline constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
 #else
 inline constexpr bool sanitized = false;
 #endif

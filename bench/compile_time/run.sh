@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # bench/compile_time/run.sh [--units | --log FILE] [--check] [--write]: what the library costs its users' compiler (CXX, default g++).
-# Prints user seconds (the least of three runs) and peak memory:
+# Prints user seconds (the least of three runs; with --check of as many as it takes to pass) and peak memory:
 #   standard_headers  the standard headers that the umbrella includes, alone, at -O0
 #   umbrella          what <weft/weft.hpp> adds to them, at -O0
 #   first_example     examples/01_first.cpp at -O2
@@ -35,17 +35,13 @@ fi
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-# compile RUNS OPTIONS...: the least user seconds and the peak memory in MB, into $figures. RUNS of +N are added to those
-# that were counted last.
+# compile NAME OPTIONS...: once more; the least user seconds and the peak memory in MB of all its runs into $figures.
 compile() {
-  local runs=${1#+}
-  [ "$1" = "+$runs" ] || : >"$out/runs"
+  local runs="$out/runs.$1"
   shift
-  for ((i = 0; i < runs; i++)); do
-    /usr/bin/time -o "$out/time" -f '%U %M' "$CXX" -std=c++20 "$@" -c -o "$out/o" || { echo "FAULT: $* doesn't compile"; exit 1; }
-    cat "$out/time" >>"$out/runs"
-  done
-  figures=$(awk 'NR == 1 || $1 < least { least = $1 } $2 > most { most = $2 } END { printf "%.2f %.0f", least, most / 1024 }' "$out/runs")
+  /usr/bin/time -o "$out/time" -f '%U %M' "$CXX" -std=c++20 "$@" -c -o "$out/o" || { echo "FAULT: $* doesn't compile"; exit 1; }
+  cat "$out/time" >>"$runs"
+  figures=$(awk 'NR == 1 || $1 < least { least = $1 } $2 > most { most = $2 } END { printf "%.2f %.0f", least, most / 1024 }' "$runs")
 }
 
 # What a build has logged (seconds, KB, source): the last compilation of each test unit that is still there.
@@ -58,83 +54,88 @@ read_log() {
   [ -s "$out/now" ] || { echo "FAULT: $log names no test unit"; exit 1; }
 }
 
-compile_all() {
+prepare() {
   # Every standard header that a header of the umbrella names.
   echo '#include <weft/weft.hpp>' >"$out/umbrella.cpp"
   "$CXX" -std=c++20 -Iinclude -M "$out/umbrella.cpp" | tr ' \\' '\n\n' | grep '^include/weft/' | sort -u |
     xargs sed -nE 's/^[ \t]*#[ \t]*include[ \t]*(<[a-z_]+(\.h)?>).*/\1/p' | sort -u | grep -v 'cblas\.h' |
     sed 's/^/#include /' >"$out/standard.cpp"
-
-  compile 3 -O0 "$out/standard.cpp"
-  local standard=$figures
-  compile 3 -O0 -Iinclude "$out/umbrella.cpp"
-  local umbrella=$figures
-  local round first training
   awk '/^```cpp$/ { inside = 1; text = ""; next } /^```$/ { if (inside && text ~ /trainer/ && text ~ /int main/) printf "%s", text; inside = 0 }
     inside { text = text $0 "\n" }' docs/quickstart.md >"$out/training.cpp"
   grep -q 'int main' "$out/training.cpp" || { echo "FAULT: docs/quickstart.md has no program with a trainer"; exit 1; }
-  for round in 1 2 3; do
-    cp "$out/runs.first" "$out/runs" 2>/dev/null || : >"$out/runs"
-    compile +1 -O2 -Iinclude examples/01_first.cpp
-    first=$figures
-    cp "$out/runs" "$out/runs.first"
-    cp "$out/runs.training" "$out/runs" 2>/dev/null || : >"$out/runs"
-    compile +1 -O2 -Iinclude "$out/training.cpp"
-    training=$figures
-    cp "$out/runs" "$out/runs.training"
-  done
+}
+
+# One run of each, and $out/now from all runs so far.
+compile_round() {
+  local standard umbrella first
+  compile standard -O0 "$out/standard.cpp"
+  standard=$figures
+  compile umbrella -O0 -Iinclude "$out/umbrella.cpp"
+  umbrella=$figures
+  compile first -O2 -Iinclude examples/01_first.cpp
+  first=$figures
+  compile training -O2 -Iinclude "$out/training.cpp"
   {
     echo "standard_headers $standard"
     echo "$standard $umbrella" | awk '{ printf "umbrella %.2f %d\n", $3 - $1, $4 }'
     echo "first_example $first"
-    echo "first_training $training"
+    echo "first_training $figures"
   } >"$out/now"
-  [ -n "$units" ] || return 0
+}
+
+compile_units() {
   find tests -name '*_test.cpp' | sort >"$out/units"
   while read -r source; do
-    compile 1 -O2 -Iinclude -Itests "$source"
+    compile "${source//\//_}" -O2 -Iinclude -Itests "$source"
     echo "$source $figures" >>"$out/now"
   done <"$out/units"
 }
 
 version=$("$CXX" --version | head -n 1)
 slack=1.5
+same_compiler=''
+if grep -qF " ${version#* }" "$baseline"; then same_compiler=1; fi  # g++ may be called c++
+# The budgets: seconds, MB.
+judge() {
+  awk -v check="$check" -v slack="$slack" -v same_compiler="$same_compiler" '
+    function budget(name) {
+      if (name == "first_training") return int(250 * first + 0.5) / 100  # as many times the first example as were measured beside it
+      return name == "umbrella" ? 1.0 : name == "first_example" ? 5.0 : name == "standard_headers" ? 0 : 60
+    }
+    /^#/ { next }
+    FILENAME == ARGV[1] { was[$1] = $2; next }
+    FNR == 1 {
+      scale = $1 == "standard_headers" && ($1 in was) && $2 > 0 ? was[$1] / $2 : 1
+      if (!same_compiler) note[++notes] = "the baseline is another compiler\047s: seconds are not judged"
+      printf "%-44s %8s %8s %8s %8s %8s\n", "", "user s", "scaled", "baseline", "budget", "peak MB"
+    }
+    {
+      if ($1 == "first_example") first = $2 * scale
+      b = budget($1)
+      printf "%-44s %8.2f %8.2f %8s %8s %8d\n", $1, $2, $2 * scale, ($1 in was) ? was[$1] : "-", b ? b : "-", $3
+      if (b && same_compiler && $2 * scale > b * slack) fault[++faults] = $1 " takes " $2 * scale " s (scaled), its budget is " b " s"
+      else if (b && $2 * scale > b) note[++notes] = $1 " is above its budget of " b " s, within the slack"
+      if ($1 == "standard_headers" && !($1 in was)) print "note: there is no baseline, so nothing is scaled"
+      if ($3 > 2048) fault[++faults] = $1 " takes " $3 " MB, the budget is 2048 MB"
+    }
+    END {
+      for (i = 1; i <= notes; i++) print "note: " note[i]
+      for (i = 1; i <= faults; i++) print "FAULT: " fault[i]
+      exit check && faults > 0
+    }' "$baseline" "$out/now"
+}
 if [ -n "$log" ]; then
   read_log
   slack=2
 else
-  compile_all
+  prepare
+  for round in 1 2 3; do
+    compile_round
+    if [ -n "$check" ] && [ -z "$write" ] && judge >"$out/judged"; then break; fi
+  done
+  if [ -n "$units" ]; then compile_units; fi
 fi
 if [ -n "$write" ]; then
   { echo "# name, user seconds, peak MB: written by bench/compile_time/run.sh --write, with $version"; cat "$out/now"; } >"$baseline"
 fi
-
-# The budgets: seconds, MB.
-same_compiler=''
-if grep -qF " ${version#* }" "$baseline"; then same_compiler=1; fi  # g++ may be called c++
-awk -v check="$check" -v slack="$slack" -v same_compiler="$same_compiler" '
-  function budget(name) {
-    if (name == "first_training") return int(250 * first + 0.5) / 100  # as many times the first example as were measured beside it
-    return name == "umbrella" ? 1.0 : name == "first_example" ? 5.0 : name == "standard_headers" ? 0 : 60
-  }
-  /^#/ { next }
-  FILENAME == ARGV[1] { was[$1] = $2; next }
-  FNR == 1 {
-    scale = $1 == "standard_headers" && ($1 in was) && $2 > 0 ? was[$1] / $2 : 1
-    if (!same_compiler) note[++notes] = "the baseline is another compiler\047s: seconds are not judged"
-    printf "%-44s %8s %8s %8s %8s %8s\n", "", "user s", "scaled", "baseline", "budget", "peak MB"
-  }
-  {
-    if ($1 == "first_example") first = $2 * scale
-    b = budget($1)
-    printf "%-44s %8.2f %8.2f %8s %8s %8d\n", $1, $2, $2 * scale, ($1 in was) ? was[$1] : "-", b ? b : "-", $3
-    if (b && same_compiler && $2 * scale > b * slack) fault[++faults] = $1 " takes " $2 * scale " s (scaled), its budget is " b " s"
-    else if (b && $2 * scale > b) note[++notes] = $1 " is above its budget of " b " s, within the slack"
-    if ($1 == "standard_headers" && !($1 in was)) print "note: there is no baseline, so nothing is scaled"
-    if ($3 > 2048) fault[++faults] = $1 " takes " $3 " MB, the budget is 2048 MB"
-  }
-  END {
-    for (i = 1; i <= notes; i++) print "note: " note[i]
-    for (i = 1; i <= faults; i++) print "FAULT: " fault[i]
-    exit check && faults > 0
-  }' "$baseline" "$out/now"
+judge

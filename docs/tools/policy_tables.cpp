@@ -1,12 +1,14 @@
 // Prints the generated parts of docs/policies/*.md: what the shipped policies' members are, and what they cost,
 // measured. Invariant: every number is read from a policy's members, from a rank's memory ledger or from a trace of its
 // collectives. docs/tools/generate.sh compiles and runs this; a part is `== NAME` and the lines up to the next one.
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <string>
 #include <vector>
 
+#include <weft/testing/schedule.hpp>
 #include <weft/weft.hpp>
 
 namespace {
@@ -152,75 +154,35 @@ void precision_row() {
 
 // ---- schedule ----
 
-// Each stage does its actions in order, as soon as what they wait for is there; a forward takes 1, a backward 2 (1 + 1
-// in parts).
 template <schedule_policy P>
-struct run_of {
-  std::vector<std::vector<pipeline_action>> list;
-  std::vector<std::string> picture;
-  std::vector<int> most_held;
-  double idle = 0;
-
-  run_of(int stages, int micro_batches) {
-    using enum pipeline_action::kind;
-    const auto n = static_cast<std::size_t>(stages), m = static_cast<std::size_t>(micro_batches);
-    list.resize(n), picture.resize(n), most_held.resize(n);
-    std::vector<std::vector<int>> forwarded(n, std::vector<int>(m, -1)), back(n, std::vector<int>(m, -1));  // when done
-    std::vector<std::size_t> next(n);
-    std::vector<int> clock(n), held(n);
-    for (int s = 0; s < stages; ++s)
-      P::order(s, stages, micro_batches, [&](pipeline_action a) { list[static_cast<std::size_t>(s)].push_back(a); });
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t s = 0; s < n; ++s)
-        while (next[s] < list[s].size()) {
-          const pipeline_action a = list[s][next[s]];
-          const auto b = static_cast<std::size_t>(a.micro_batch);
-          int ready = 0;
-          if (a.what == forward && s > 0) ready = forwarded[s - 1][b];
-          if ((a.what == backward || a.what == backward_inputs) && s + 1 < n) ready = back[s + 1][b];
-          if (ready < 0) break;
-          const int begin = std::max(clock[s], ready), time = a.what == backward ? 2 : 1;
-          draw(picture[s], begin, time, a);
-          clock[s] = begin + time;
-          if (a.what == forward)
-            forwarded[s][b] = clock[s], most_held[s] = std::max(most_held[s], ++held[s]);
-          else if (a.what != backward_weights)
-            back[s][b] = clock[s];
-          if (a.what == backward || a.what == backward_weights) --held[s];
-          ++next[s], moved = true;
-        }
-    }
-    const int last = *std::max_element(clock.begin(), clock.end()), work = 3 * micro_batches;
-    idle = static_cast<double>(last - work) / work;
-  }
-
- private:
-  static void draw(std::string& line, int begin, int time, pipeline_action a) {
-    constexpr const char letters[] = "FBIW";
-    line.resize(static_cast<std::size_t>(3 * begin), ' ');
-    for (int t = 0; t < time; ++t)
-      line += std::string(1, letters[static_cast<int>(a.what)]) + std::to_string(a.micro_batch) + " ";
-  }
-};
-
-template <schedule_policy P>
-void schedule_rows() {
-  for (const int stages : {2, 4, 8})
-    for (const int micro_batches : {stages, 4 * stages}) {
-      const run_of<P> run(stages, micro_batches);
-      std::string held;
-      for (const int n : run.most_held) held += (held.empty() ? "" : ", ") + std::to_string(n);
-      std::printf("| `%s` | %d | %d | %s | %.1f %% |\n", text(P::name).c_str(), stages, micro_batches, held.c_str(),
-                  100 * run.idle);
-    }
+void schedule_row(const char* called) {
+  const int ranks = 4, micro_batches = 16;
+  std::string held;
+  for (int r = 0; r < ranks; ++r)
+    held += (held.empty() ? "" : ", ") + number(load_of<P>(r, ranks, micro_batches).activations);
+  const double idle = testing::idle_of(testing::schedule_timeline<P>(ranks, micro_batches));
+  std::printf("| `%s` | %d | %s | %s | %.1f %% |\n", called, chunks_of<P>, held.c_str(), number(idle).c_str(),
+              100 * idle / (3 * micro_batches));
 }
+// A column for each part of a micro-batch's time in one chunk; a whole backward takes two.
 template <schedule_policy P>
-void schedule_picture() {
-  std::printf("```text\n%s, 4 stages, 6 micro-batches\n", text(P::name).c_str());
-  const run_of<P> run(4, 6);
-  for (std::size_t s = 0; s < 4; ++s)
-    std::printf("stage %zu  %s\n", s, run.picture[s].substr(0, run.picture[s].find_last_not_of(' ') + 1).c_str());
+void schedule_picture(const char* called, int micro_batches) {
+  std::printf("```text\n%s, 4 ranks, %d micro-batches\n", called, micro_batches);
+  const auto timeline = testing::schedule_timeline<P>(4, micro_batches);
+  for (std::size_t r = 0; r < 4; ++r) {
+    std::string line;
+    for (const testing::timed_action& t : timeline[r]) {
+      const auto column = [](double time) { return static_cast<std::size_t>(std::lround(time * chunks_of<P>)); };
+      const char letter =
+          t.action.chunk == 0 ? "FBIW"[static_cast<int>(t.action.what)] : "fbiw"[static_cast<int>(t.action.what)];
+      line.resize(3 * column(t.begin), ' ');
+      for (std::size_t c = column(t.begin); c < column(t.end); ++c) {
+        const std::string name = letter + std::to_string(t.action.micro_batch);
+        line += name + std::string(3 - std::min<std::size_t>(name.size(), 3), ' ');
+      }
+    }
+    std::printf("rank %zu  %s\n", r, line.substr(0, line.find_last_not_of(' ') + 1).c_str());
+  }
   std::printf("```\n");
 }
 
@@ -237,9 +199,11 @@ void communicator_rows() {
     world.all_gather(a.data(), b.data(), bytes).wait();
     world.reduce_scatter(b.data(), a.data(), n, dtype::f32, reduction::sum).wait();
     world.all_to_all(a.data(), b.data(), bytes).wait();
+    const std::vector<std::int64_t> sizes(ranks, bytes);
+    world.all_to_allv(a.data(), sizes.data(), b.data(), sizes.data()).wait();
     world.broadcast(a.data(), bytes, 0).wait();
-    request sent = world.send(a.data(), bytes, (world.rank() + 1) % ranks);
-    world.recv(b.data(), bytes, (world.rank() + ranks - 1) % ranks).wait();
+    request sent = world.send(a.data(), bytes, (world.rank() + 1) % ranks, 0);
+    world.recv(b.data(), bytes, (world.rank() + ranks - 1) % ranks, 0).wait();
     sent.wait();
     world.barrier().wait();
   });
@@ -264,12 +228,17 @@ int main() {
       "|\n|---|---|---|---|---|---|---|\n");
   precision_row<fp32>(), precision_row<bf16_mixed>(), precision_row<fp16_mixed>(), precision_row<fp64>();
   part("schedule members");
-  std::printf(
-      "| `name` | stages | micro-batches | most micro-batches held, by stage | idle, of the ideal time "
-      "|\n|---|---|---|---|---|\n");
-  schedule_rows<one_f_one_b>();
+  std::printf("| schedule | chunks | activations held, by rank | idle | of the ideal time |\n|---|---|---|---|---|\n");
+  schedule_row<one_f_one_b>("one_f_one_b"), schedule_row<gpipe>("gpipe");
+  schedule_row<interleaved<2>>("interleaved<2>"), schedule_row<interleaved<4>>("interleaved<4>");
+  schedule_row<zb_h1>("zb_h1"), schedule_row<zbv>("zbv"), schedule_row<dual_pipe_v>("dual_pipe_v");
   part("schedule picture");
-  schedule_picture<one_f_one_b>();
+  schedule_picture<one_f_one_b>("one_f_one_b", 6);
+  part("schedule pictures");
+  schedule_picture<interleaved<2>>("interleaved<2>", 4);
+  schedule_picture<zb_h1>("zb_h1", 6);
+  schedule_picture<zbv>("zbv", 7);
+  schedule_picture<dual_pipe_v>("dual_pipe_v", 8);
   part("communicator operations");
   std::printf("| operation | `bytes` | `wire_bytes` |\n|---|---|---|\n");
   communicator_rows();

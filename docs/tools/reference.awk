@@ -13,7 +13,7 @@ function signature(s) {
   return s
 }
 function title(s,   t) {
-  t = s; gsub(/template <([^<>]|<([^<>]|<[^<>]*>)*>)*> */, "", t); sub(/ requires .*/, "", t); sub(/\(.*/, "", t); sub(/ = .*/, "", t)
+  t = s; gsub(/requires\(([^()]|\([^()]*\))*\) */, "", t); gsub(/template <([^<>]|<([^<>]|<[^<>]*>)*>)*> */, "", t); sub(/ requires .*/, "", t); sub(/\(.*/, "", t); sub(/ = .*/, "", t)
   if (match(t, /operator[^ a-zA-Z]+$/)) return substr(t, RSTART)
   sub(/ : .*/, "", t); sub(/ final$/, "", t); sub(/.*[ *&]/, "", t); return t
 }
@@ -26,6 +26,7 @@ function emit(   s, t) {
   if (member) printf "- `%s`: %s\n", s, doc
   else printf "\n### `%s`\n\n```text\n%s\n```\n\n%s\n", t, s, doc
   if (!member) class = s ~ /^(template <.*> )?(class|struct) /
+  if (!member) fields = s ~ /^(template <.*> )?struct / && declaration ~ /\{/
   listed[t] = 1
 }
 FNR == 1 {
@@ -43,11 +44,22 @@ hidden { next }
 /^ private:/ { access = "private"; next }
 /^\/\/\/ / { doc = doc (doc == "" ? "" : " ") text($0); member = 0; collecting = 1; declaration = ""; next }
 /^  \/\/\/ / && access == "public" { doc = doc (doc == "" ? "" : " ") text($0); member = 1; collecting = 1; declaration = ""; next }
+collecting && /^#(if|el)/ { next }
 /^#define WEFT_DETAIL/ && collecting { macro = doc; doc = ""; collecting = 0; next }
 /^WEFT_DETAIL_[A-Z]+\([a-z_]+\)/ && macro != "" {
   match($0, /\([a-z_]+/); names = names (names == "" ? "" : ", ") "`" substr($0, RSTART + 1, RLENGTH - 1) "`"; next
 }
 /^#undef/ && macro != "" { flush_head(); printf "\n### %s\n\n%s\n", names, macro; macro = names = ""; next }
+/^};/ { fields = 0 }
+# A struct's data member without a comment of its own above it.
+fields && access == "public" && !collecting && /^  [a-zA-Z_].* [a-z_0-9]+(\[[a-z_0-9]+\])?( = .*|\{.*\})?;/ && !/^  (using|static|friend|typedef|template|return|constexpr|explicit|struct|enum)/ {
+  line = $0; note = ""
+  if (match(line, /; +\/\/ .*$/)) { note = substr(line, RSTART + 1); sub(/^ *\/\/\/?<? */, "", note); line = substr(line, 1, RSTART) }
+  if (line !~ /\) (const )?\{/) {
+    sub(/^ +/, "", line); sub(/;$/, "", line); sub(/( = )?\{\}$/, "", line)
+    printf "- `%s`%s\n", line, note == "" ? "" : ": " note
+  }
+}
 collecting {
   line = $0; sub(/ *\/\/.*$/, "", line)
   declaration = declaration "\n" line

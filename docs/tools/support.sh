@@ -38,7 +38,7 @@ awk "$read_errors"'
   / error: / && !(cell in said) { print "no sentence, in " cell ": " $0 > "/dev/stderr"; exit 1 }' "$work/said" >"$work/refused.inc"
 
 # Kernels that the CPU has and the other backend's source doesn't name: called, they say so, and the compiler goes on to the backward.
-sed -n '/\\$/d; s/^ *WEFT_DETAIL_KERNEL(\([a-z_]*\)).*/\1/p; s/^  static [a-zA-Z_:]* \([a-z_]*\)(queue&.*/\1/p' $include/backend/cpu.hpp | sort -u >"$work/cpu"
+sed -n '/\\$/d; s/^ *WEFT_DETAIL_KERNEL(\([a-z_]*\)).*/\1/p; s/^  static [a-zA-Z_:]* \([a-z_]*\)(queue&.*/\1/p' $include/backend/cpu.hpp $include/backend/kernel_names.inl | sort -u >"$work/cpu"
 sed -n '/^ private:/q; s/^  static [a-zA-Z_:]* \([a-z_]*\)(queue&.*/\1/p' $include/backend/cuda/backend.hpp | sort -u >"$work/cuda"
 [ "$(wc -l <"$work/cpu")" -ge 20 ] && [ "$(wc -l <"$work/cuda")" -ge 8 ] || fail "found too few kernels; has their form changed?"
 {

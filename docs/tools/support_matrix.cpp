@@ -149,6 +149,17 @@ ONE(all_to_all_, "all_to_all<hidden, a>(x)", all_to_all<hidden, A>(x))
 ONE(shift_, "shift<a>(x)", shift<A>(x))
 #undef ONE
 
+struct merge_ {
+  static constexpr const char *table = "x [batch, heads, head_dim]", *tag = "merge_",
+                              *name = "merge<hidden, heads, head_dim>(x)";
+  using columns = any<batch, heads, head_dim>;
+  template <class P, class A, class B>
+  using operand = placed<dims<batch, heads, head_dim>, P, A, B>;
+  template <class A, class X>
+  static auto call(const X& x) {
+    return merge<hidden, heads, head_dim>(x);
+  }
+};
 struct rope_ {
   static constexpr const char *table = "x [batch, seq, heads, head_dim]", *tag = "rope_", *name = "rope(x, table)";
   using columns = any<batch, seq, heads, head_dim>;
@@ -267,6 +278,7 @@ using one_operand =
               ops::max_, ops::argmax_, ops::detach_, ops::softmax_, ops::scale_, ops::sum_, ops::mean_, ops::slice_,
               ops::permute_, ops::rename_, ops::cast_, ops::dropout_>;
 using rotary = operators<ops::rope_>;
+using merging = operators<ops::merge_>;
 using conversions =
     operators<ops::all_reduce_, ops::all_gather_, ops::reduce_scatter_, ops::split_, ops::all_to_all_, ops::shift_>;
 using two_operands = operators<ops::contract_, ops::plus_, ops::minus_, ops::times_, ops::divide_, ops::formula_of_two_,
@@ -285,7 +297,7 @@ int ask(operators<Ops...>) {
   return (0 + ... + ask_row<Ops>(std::make_integer_sequence<int, rows_of<Ops> * Ops::columns::count>{}));
 }
 
-int main() { return ask(one_operand{}) + ask(rotary{}) + ask(conversions{}) + ask(two_operands{}); }
+int main() { return ask(one_operand{}) + ask(rotary{}) + ask(merging{}) + ask(conversions{}) + ask(two_operands{}); }
 
 #else
 
@@ -301,6 +313,7 @@ constexpr const char* why = nullptr;
 // axes. "stubs.inc": what stands in for the kernels that it lacks, and says so.
 struct declared_queue {
   static constexpr int block_threads = 256;
+  static constexpr bool runs_behind = true;
   std::int64_t resident_blocks();
   template <class Kernel>
   void start(std::int64_t, std::size_t, const Kernel&);
@@ -309,6 +322,8 @@ struct declared_queue {
   void upload(const void*, void*, std::size_t);
   void download(const void*, void*, std::size_t);
   void zero(void*, std::size_t);
+  void enqueue(void (*)());
+  void synchronize();
   bool multiply(const matmul_shape&, dtype, dtype, const cuda::blas_product&, const void*, const void*, void*, bool);
 };
 template <class Op>
@@ -337,7 +352,7 @@ int ask(operators<Ops...>) {
   return (0 + ... + ask_one<Ops>());
 }
 
-int main() { return ask(one_operand{}) + ask(rotary{}) + ask(conversions{}) + ask(two_operands{}); }
+int main() { return ask(one_operand{}) + ask(rotary{}) + ask(merging{}) + ask(conversions{}) + ask(two_operands{}); }
 
 #elif !defined(WEFT_ASK)
 
@@ -451,8 +466,8 @@ void add_backend_rows(std::vector<backend_row>& rows, operators<Ops...>) {
 }
 void backend_table() {
   std::vector<backend_row> rows;
-  add_backend_rows(rows, one_operand{}), add_backend_rows(rows, rotary{}), add_backend_rows(rows, conversions{}),
-      add_backend_rows(rows, two_operands{});
+  add_backend_rows(rows, one_operand{}), add_backend_rows(rows, rotary{}), add_backend_rows(rows, merging{}),
+      add_backend_rows(rows, conversions{}), add_backend_rows(rows, two_operands{});
   std::printf("| operators | `cpu_backend` | `cuda_backend` |\n|---|---|---|\n");
   for (const backend_row& r : rows)
     std::printf("| %s | yes | %s |\n", r.names.c_str(), r.lacks.empty() ? "compiles" : ("lacks " + r.lacks).c_str());
@@ -496,6 +511,8 @@ int main() {
   table(one_operand{});
   std::printf("\n");
   table(rotary{});
+  std::printf("\n");
+  table(merging{});
   std::printf("== conversions\n");
   conversion_table();
   std::printf("\n");

@@ -22,10 +22,12 @@ void each_setting(Settings& s, F&& f) {
   f("dp", s.degrees.dp), f("tp", s.degrees.tp), f("pp", s.degrees.pp), f("threads", s.threads), f("seed", s.seed);
   f("layers", s.model.layers), f("hidden", s.model.hidden), f("heads", s.model.heads);
   f("kv_heads", s.model.kv_heads), f("ffn", s.model.ffn), f("tied", s.model.tied_embeddings);
+  f("qkv_bias", s.model.qkv_bias);
   f("steps", s.plan.steps), f("batch", s.plan.batch), f("micro_batches", s.plan.micro_batches);
   f("seq", s.model.max_seq), f("lr", s.optimizer.lr), f("warmup", s.plan.schedule.warmup);
   f("lr_floor", s.plan.schedule.floor), f("beta1", s.optimizer.beta1), f("beta2", s.optimizer.beta2);
   f("eps", s.optimizer.eps), f("weight_decay", s.optimizer.weight_decay), f("clip", s.plan.clip_norm);
+  f("save_every", s.save_every), f("keep", s.keep), f("keep_every", s.keep_every);
   f("data", s.data), f("out", s.out), f("held_out", s.held_out), f("validate_every", s.plan.validate_every);
   f("validation_sequences", s.plan.validation_sequences), f("log_every", s.plan.print_every);
   f("watch_every", s.plan.watch.every), f("on_non_finite", s.on_non_finite);

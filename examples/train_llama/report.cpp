@@ -42,7 +42,16 @@ std::string sentence_of(const std::exception& e) {
 int in_run_folder(settings& s, const std::function<int()>& f) {
   const std::string name = name_of(s) + "-dp" + std::to_string(s.degrees.dp) + "-tp" + std::to_string(s.degrees.tp) +
                            (s.degrees.pp > 1 ? "-pp" + std::to_string(s.degrees.pp) : "");
-  s.plan.folder = weft::new_run_folder(s.out.empty() ? "runs/" + name : s.out);
+  s.plan.folder = s.out.empty() ? "runs/" + name : s.out;
+  if (const started_as own = this_process(); own.rank != 0) {  // a folder and a report are the first process's
+    try {
+      return f();
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s, rank %d: %s\n", own.program, own.rank, sentence_of(e).c_str());
+      throw;
+    }
+  }
+  s.plan.folder = weft::new_run_folder(s.plan.folder);
   try {
     return f();
   } catch (const std::exception& e) {
@@ -58,6 +67,7 @@ void begin_run(settings& s, const weft::text_corpus& text) {
   s.plan.stop = &stop_asked;
   for (const int signal : {SIGINT, SIGTERM})
     if (std::signal(signal, ask_to_stop) == SIG_IGN) std::signal(signal, SIG_IGN);  // as nohup and shells want it
+  if (this_process().rank != 0) return;
   weft::write_file(s.plan.folder + "/config.json", to_json(s));
   std::printf("%s on %d ranks, dp %d x tp %d x pp %d, %d core%s a rank\n", name_of(s).c_str(), s.ranks, s.degrees.dp,
               s.degrees.tp, s.degrees.pp, s.threads, s.threads == 1 ? "" : "s");
@@ -94,18 +104,20 @@ int end_run(const settings& s, const weft::text_corpus& text, const weft::traini
     std::printf("\n%lld loss spikes; %lld steps with NaN or infinity, %lld gradient elements set to zero",
                 static_cast<long long>(r.spikes), static_cast<long long>(r.not_finite),
                 static_cast<long long>(r.zeroed));
-  std::printf("\n%s holds config.json, metrics.jsonl, %smemory.json, %strace.json for ui.perfetto.dev\n",
+  std::printf("\n%s holds config.json, metrics.jsonl, result.json, %smemory.json, %s%strace.json for ui.perfetto.dev\n",
               s.plan.folder.c_str(), s.plan.watch.every > 0 ? "monitor.jsonl, " : "",
-              r.stopped ? "and " : "sample.txt, and ");
+              s.save_every > 0 ? "checkpoints, " : "", r.stopped ? "and " : "sample.txt, and ");
   if (!sample.empty())
     std::printf("\n-- a sample, from the prompt on --\n%s%s\n", s.prompt.c_str(), harmless(sample).c_str());
   std::fflush(stdout);
   if (r.stopped)
-    std::fprintf(stderr, "train_llama: %s ended the run after step %lld of %lld; what it wrote is in %s\n",
-                 stopped_by == SIGTERM ? "SIGTERM" : "Ctrl-C", static_cast<long long>(r.steps),
-                 static_cast<long long>(s.plan.steps), s.plan.folder.c_str());
+    std::fprintf(stderr, "%s: %s ended the run after step %lld of %lld; %s %s\n", this_process().program,
+                 stopped_by == SIGTERM ? "SIGTERM" : "Ctrl-C", static_cast<long long>(r.last_step),
+                 static_cast<long long>(s.plan.steps),
+                 s.save_every > 0 ? "it goes on with --resume" : "what it wrote is in", s.plan.folder.c_str());
   if (lost > 0)
-    std::fprintf(stderr, "train_llama: %d of the run's files could not be written whole, as said above\n", lost);
+    std::fprintf(stderr, "%s: %d of the run's files could not be written whole, as said above\n",
+                 this_process().program, lost);
   return lost > 0 ? 1 : r.stopped ? 130 : 0;
 }
 

@@ -14,7 +14,7 @@ namespace train_llama {
 std::string sentence_of(const std::exception&);
 
 /// Makes the run's folder, sets it in the plan, and returns what f returns. An error's sentence is left in the folder's
-/// error.txt.
+/// error.txt; on another process than the first, which makes no folder, on stderr.
 int in_run_folder(settings&, const std::function<int()>& f);
 /// Writes config.json, prints what will run, and has SIGINT and SIGTERM end it after the running step; a second one
 /// ends the program at once.

@@ -119,6 +119,9 @@ void resolve(settings& s) {
   require(s.plan.print_every >= 1, "a line every ", s.plan.print_every,
           " steps, --log-every, can't be printed; it is at least 1");
   require(s.plan.steps >= 1, "a run has at least 1 step, not ", s.plan.steps);
+  require(s.save_every >= 0, "a checkpoint every ", s.save_every, " steps, --save-every; it is 0 (none) or more");
+  require(s.keep >= 1, "the newest ", s.keep, " checkpoints are kept, --keep; it is at least 1");
+  require(s.keep_every >= 0, "a checkpoint of every ", s.keep_every, "th step, --keep-every; it is 0 (none) or more");
   if (s.plan.seq == 0) s.plan.seq = s.model.max_seq;
   require(s.plan.seq >= 1, "a sequence has at least 1 token, not ", s.plan.seq);
   s.model.max_seq = s.plan.seq;

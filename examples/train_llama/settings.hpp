@@ -8,6 +8,7 @@
 
 #include <weft/nn/llama.hpp>
 #include <weft/optim/adamw.hpp>
+#include <weft/plan/report.hpp>
 #include <weft/policy/mesh.hpp>
 #include <weft/train/sampling.hpp>
 #include <weft/train/training.hpp>
@@ -27,6 +28,9 @@ struct settings {
   weft::training plan = {.steps = 1500, .batch = 16, .schedule = {.warmup = 40}};
 
   std::string data, out;
+  std::int64_t save_every = 500, keep_every = 0;  // checkpoints; 0: none
+  int keep = 2;
+  std::string resume;                  // the folder of the run that this one goes on from
   std::string on_non_finite = "stop";  // the name of plan.watch.on_non_finite
   double held_out = 0.05;
 
@@ -44,6 +48,17 @@ struct choice {
 };
 const std::vector<choice>& choices();
 std::vector<choice> fp32_strategies(), bf16_strategies();  // a file each
+/// The program's name, what its ranks are, and which of them this process runs first.
+struct started_as {
+  const char* program;
+  const char* ranks;
+  int rank;
+};
+started_as this_process();
+/// What the first rank of each stage would hold and send (plan.cpp).
+std::vector<weft::rank_plan> plan_of(const settings&);
+/// As tables, or as a JSON array.
+std::string text_of(const std::vector<weft::rank_plan>&, bool json);
 /// A strategy as it was given: by one name, by its parts, or both; what is empty was not.
 struct given_strategy {
   std::string name, sharding, precision, checkpointing;

@@ -25,6 +25,7 @@
 #include <weft/op/extremes.hpp>
 #include <weft/op/formula.hpp>
 #include <weft/op/layer_norm.hpp>
+#include <weft/op/merge.hpp>
 #include <weft/op/reduce.hpp>
 #include <weft/op/ring.hpp>
 #include <weft/op/rms_norm.hpp>
@@ -39,7 +40,9 @@
 #include <weft/op/to_host.hpp>
 #include <weft/op/view.hpp>
 #include <weft/optim/adamw.hpp>
+#include <weft/optim/muon.hpp>
 #include <weft/optim/schedule.hpp>
+#include <weft/optim/sgd.hpp>
 #include <weft/parallel/launch.hpp>
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/parallel/pipeline.hpp>

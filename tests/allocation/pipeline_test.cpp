@@ -30,4 +30,8 @@ TEST_CASE("a step of a pipeline that recomputes selectively allocates nothing on
   check_takes_nothing<llama<strategy<mesh<pp, dp>, zero2, fp16_mixed, checkpoint_selective>>>({.dp = 2, .pp = 2}, tiny);
 }
 
+TEST_CASE("a step of a pipeline with two virtual stages a rank allocates nothing on any rank") {
+  check_takes_nothing<llama<strategy<mesh<pp, dp>, zero3, zbv>>>({.dp = 2, .pp = 2}, tiny);
+}
+
 }  // namespace

@@ -32,7 +32,8 @@ class watched_text {
 
   template <weft::any_tensor Ids>
   weft::token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length) const {
-    if (first == 0 && (step == begin || step == end)) turn(step == begin);
+    // Once a step, though a rank reads a micro-batch once for each of its chunks.
+    if (first == 0 && (step == begin || step == end) && std::exchange(turned_, step) != step) turn(step == begin);
     for (int i = 0; i < extra_; ++i) look_at(std::make_unique<int>(i).get());
     return text_.train<Ids>(step, first, count, length);
   }
@@ -62,6 +63,7 @@ class watched_text {
   std::barrier<>& all_;
   taken_in_window& taken_;
   int extra_;
+  mutable std::int64_t turned_ = 0;  // the step of the last turn
 };
 
 /// Trains a Model for seven steps of two micro-batches and fills in what was taken in steps 3 to 6.

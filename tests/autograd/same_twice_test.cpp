@@ -1,5 +1,7 @@
 // What must not change between a forward and its backward: weights that the backward reads again, and what a function
 // that runs twice does. Either change ends with a sentence; an update at the right time never does.
+#include <cmath>
+#include <cstring>
 #include <memory>
 
 #include <doctest/doctest.h>
@@ -25,6 +27,40 @@ template <class F>
 auto changing(F f) {
   return [f, runs = std::make_shared<int>(0)](const row& h) { return f(h, (*runs)++); };
 }
+// Formulas with numbers of their own: one, and some with padding between them.
+struct steeper {
+  static constexpr std::string_view name = "steeper";
+  double by;
+  double forward(double x) const { return by * x; }
+  double vjp(double dy) const { return by * dy; }
+};
+struct capped {
+  static constexpr std::string_view name = "capped";
+  bool lower;
+  float at;
+  double forward(double x) const { return lower && x < at ? at : x; }
+  double vjp(double dy, double x) const { return lower && x < at ? 0 : dy; }
+};
+struct tempered {
+  static constexpr std::string_view name = "tempered";
+  double by;
+  template <class T>
+  T forward(std::span<const T> x) const {
+    return x[0] * static_cast<T>(by);
+  }
+  template <class T>
+  void vjp(T dy, std::span<const T>, T, std::span<T> dx) const {
+    dx[0] = dy * static_cast<T>(by);
+  }
+};
+// A formula of numbers, the rest of its memory being other bytes every time.
+capped capped_among(int bytes, float at) {
+  capped out;
+  std::memset(static_cast<void*>(&out), bytes, sizeof out);
+  out.lower = true, out.at = at;
+  return out;
+}
+
 template <class F>
 void refuses(F&& f, const char* part) {
   alone([&](context& ctx) {
@@ -184,6 +220,65 @@ TEST_CASE("a checkpointed function that reads another tensor under the same name
       return exp(y * late);
     };
     CHECK_NOTHROW(backward(sum(checkpoint(once, x))));
+  });
+}
+TEST_CASE("a checkpointed function whose creators, masks or formulas have other numbers the second time") {
+  const auto creators = "tensor that its function makes of other numbers";
+  refuses([](const row& h, int run) { return h * full<row>(*h.ctx, {6}, 1 + run); }, creators);
+  refuses([](const row& h, int run) { return h * normal<row>(*h.ctx, run ? "b" : "a", {6}); }, creators);
+  refuses([](const row& h, int run) { return h * uniform<row>(*h.ctx, "a", {6}, 0, 1 + run); }, creators);
+  refuses(
+      [](const row& h, int run) {
+        using other = tensor<float, dims<ffn>>;
+        return h * rename<ffn, hidden>(full<other>(*h.ctx, {6}, 1 + run));
+      },
+      creators);
+  refuses(
+      [](const row& h, int run) {
+        const float numbers[] = {1, 2, 3, 4, 5, static_cast<float>(run)};
+        return h * from_global<row>(*h.ctx, {6}, numbers);
+      },
+      creators);
+  refuses([](const row& h, int run) { return where(full<row>(*h.ctx, {6}, run) > 0.5, h, silu(h)); }, creators);
+  refuses([](const row& h, int run) { return where(h > 0.5 * run, h, silu(h)); }, "with other numbers");
+  refuses([](const row& h, int run) { return elementwise(steeper{1.0 + run}, h); }, "with other numbers");
+  alone([](context& ctx) {
+    matrix x = normal<matrix>(ctx, "x", {2, 3}).requires_grad();
+    int run = 0;
+    const auto f = [&](const matrix& h) { return rowwise<hidden>(tempered{1.0 + run++}, h); };
+    const auto loss = sum(square(checkpoint(f, x)));
+    CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("with other numbers"), failure);
+  });
+  // A formula's padding is no number.
+  alone([](context& ctx) {
+    row x = normal<row>(ctx, "x", {6}).requires_grad();
+    int run = 0;
+    backward(sum(checkpoint([&](const row& h) { return elementwise(capped_among(run++, 1), h); }, x)));
+    CHECK(run == 2);
+  });
+}
+TEST_CASE("a checkpointed function that turns by another table, or from another position, the second time") {
+  using heads_of = tensor<double, dims<batch, seq, heads, head_dim>>;
+  alone([](context& ctx) {
+    const auto table_of = [&](double turn) {
+      rope_table table;
+      for (local_array* part : {&table.cos, &table.sin}) {
+        *part = ctx.make(dtype::f64, {2, {5, 2}});
+        for (int i = 0; i < 10; ++i)
+          part->as<double>()[i] = part == &table.cos ? std::cos(turn * i) : std::sin(turn * i);
+      }
+      return table;
+    };
+    heads_of x = normal<heads_of>(ctx, "x", {1, 5, 1, 4}).requires_grad();
+    for (const bool changes : {true, false}) {
+      double turn = 1;
+      const auto f = [&](const heads_of& h) { return rope(h, table_of(changes ? turn++ : turn)); };
+      const auto loss = sum(square(checkpoint(f, x)));
+      if (changes)
+        CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("ran rope"), failure);
+      else
+        CHECK_NOTHROW(backward(loss));
+    }
   });
 }
 TEST_CASE("a checkpointed function of other sizes the second time") {

@@ -378,3 +378,23 @@ TEST_CASE("checkpoint runs the function once where nothing is recorded, and twic
 }
 
 }  // namespace
+
+TEST_CASE("an operator's output keeps no gradient, and says how to read one") {
+  launch<strategy<mesh<>, single_rank>>({}, [](context& ctx) {
+    using row = tensor<float, dims<hidden>>;
+    auto x = ones<row>(ctx, {3}).requires_grad();
+    auto y = (x * 2).requires_grad();
+    backward(sum(square(y)));
+    CHECK_THROWS_WITH_AS(y.grad(), doctest::Contains("it is an operator's output, of which backward(loss) keeps none"),
+                         failure);
+    // as it says
+    auto e = zeros<row>(ctx, {3}).requires_grad();
+    backward(sum(square(x * 2 + e)));
+    CHECK(on_host(e.grad())[0] == 4);
+    auto alone = detach(x * 2).requires_grad();
+    backward(sum(square(alone)));
+    CHECK(on_host(alone.grad())[0] == 4);
+    const auto never = ones<row>(ctx, {3});
+    CHECK_THROWS_WITH_AS(never.grad(), doctest::Contains("call requires_grad() before it is used"), failure);
+  });
+}

@@ -1,4 +1,4 @@
-// Cross-entropy in pieces: each piece against its definition, the whole against finite differences, a cut vocabulary.
+// Cross-entropy against finite differences, and a cut vocabulary. Each piece against its definition: rows_law_test.cpp.
 #include <weft/backend/cpu/cross_entropy.hpp>
 
 #include "kernel_testing.hpp"
@@ -29,56 +29,6 @@ double loss(int64 rows, int64 n, const doubles& x, const std::vector<std::int32_
 }
 
 }  // namespace
-
-TEST_CASE_TEMPLATE("pieces of cross-entropy, for a slice of the vocabulary", T, double, float, bf16, fp16) {
-  using A = weft::accumulate_t<T>;
-  for (const int64 n : {1, 16, 65, 3001}) {
-    const int64 rows = 11, begin = 40, vocab = 2 * n + 80;
-    const auto x = numbers<T>(rows * n, 1, -8, 8);
-    auto targets = targets_for(rows, vocab);
-    targets[0] = static_cast<std::int32_t>(begin), targets[1] = static_cast<std::int32_t>(begin + n - 1);
-    targets[2] = static_cast<std::int32_t>(begin - 1), targets[4] = static_cast<std::int32_t>(begin + n);
-    const auto lse = numbers<A>(rows, 2, 8, 9), g = numbers<A>(rows, 3);
-    doubles m, exps, logit, sums, dx;
-    const double ls = 0.1;
-    for (int64 r = 0; r < rows; ++r) {
-      double largest = -INFINITY, e = 0, s = 0;
-      for (int64 i = 0; i < n; ++i) largest = std::fmax(largest, static_cast<double>(x[r * n + i]));
-      for (int64 i = 0; i < n; ++i) {
-        const double v = x[r * n + i];
-        e += std::exp(v - largest), s += v;
-        const double hot = begin + i == targets[r] ? 1 - ls : 0;
-        dx.push_back(targets[r] < 0 ? 0 : (std::exp(v - lse[r]) - hot - ls / static_cast<double>(vocab)) * g[r]);
-      }
-      const int64 column = targets[r] - begin;
-      m.push_back(largest), exps.push_back(e), sums.push_back(s);
-      logit.push_back(targets[r] >= 0 && column >= 0 && column < n ? static_cast<double>(x[r * n + column]) : 0);
-    }
-    on_every_isa([&](team& t) {
-      std::vector<A> gm(rows), ge(rows), gl(rows), gs(rows), ge2(rows), gl2(rows);
-      weft::cpu::row_max(t, rows, n, x.data(), gm.data());
-      check_close(gm, m, 0, 1e-300);
-      weft::cpu::row_sums(t, rows, n, x.data(), begin, targets.data(), gm.data(), ge.data(), gl.data(), gs.data());
-      // Differences up to 16 rounded to 2^-24 make exps good to 16 * 2^-24 each; so does adding 3001 of one sign by 64
-      // lanes.
-      check_close(ge, exps, 100 * sum_rounding<T>, 0);
-      check_close(gl, logit, 0, 1e-300);
-      check_close(gs, sums, 0, 8 * 100 * static_cast<double>(n) * sum_rounding<T>);  // terms up to 8 that cancel
-      weft::cpu::row_sums(t, rows, n, x.data(), begin, targets.data(), gm.data(), ge2.data(), gl2.data());
-      CHECK(same_bits(ge, ge2));
-      std::vector<T> got = x, apart(x.size());
-      weft::cpu::cross_entropy_backward(t, rows, n, x.data(), begin, targets.data(), lse.data(), g.data(), ls, vocab,
-                                        apart.data());
-      weft::cpu::cross_entropy_backward(t, rows, n, got.data(), begin, targets.data(), lse.data(), g.data(), ls, vocab,
-                                        got.data());
-      CHECK(same_bits(got, apart));
-      // exp(v - lse) is good to 32 * 2^-24; subtracting the target's 0.9 leaves that absolutely; fp16 subnormals:
-      // 2^-25.
-      check_close(got, dx, rounding<T> + 40 * sum_rounding<T>, 64 * sum_rounding<T> + (sizeof(T) == 2 ? 0x1p-25 : 0));
-      return got;
-    });
-  }
-}
 
 TEST_CASE("cross-entropy backward agrees with finite differences, label smoothing and ignored rows included") {
   const int64 rows = 6, n = 19;

@@ -1,5 +1,5 @@
 // A random matrix product with all its traps (odd sizes, gaps between rows, transposes, batches, accumulation), and its
-// check against a triple loop in double. Shared by the tests of every kernel family.
+// check against a triple loop in double, for kernels that no backend has.
 #pragma once
 
 #include <cmath>
@@ -124,25 +124,5 @@ struct matmul_case {
     CHECK(touched == 0);
   }
 };
-
-/// `rounds` random shapes on every instruction set of this machine, on a team of one and a team of two in turn.
-template <class T, class Out>
-void check_everywhere(int rounds, std::uint32_t seed) {
-  using namespace weft::cpu;
-  const isa before = current_isa();
-  for (isa level : {isa::portable, isa::avx2, isa::avx512, isa::avx512_bf16, isa::amx}) {
-    if (!has_isa(level)) continue;
-    use_isa(level);
-    INFO("instruction set ", name_of(level));
-    team alone(1), pair(2);
-    random draws{seed};
-    for (int round = 0; round < rounds; ++round) {
-      const matmul_case<T, Out> shape = matmul_case<T, Out>::draw(draws);
-      INFO(shape.describe());
-      shape.check([&](auto... arguments) { matmul(round % 2 ? pair : alone, arguments...); });
-    }
-  }
-  use_isa(before);
-}
 
 }  // namespace weft::test

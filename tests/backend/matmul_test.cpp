@@ -1,5 +1,5 @@
-// Matrix products of float and double against a triple loop in double: random shapes, strides, batches, every
-// instruction set here.
+// Matrix products of the CPU beyond their law (products_law_test.cpp): large ones on teams of several sizes, and what
+// is refused.
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -13,10 +13,6 @@
 
 using namespace weft;
 using namespace weft::cpu;
-using weft::test::check_everywhere;
-
-TEST_CASE("matmul of float") { check_everywhere<float, float>(120, 1); }
-TEST_CASE("matmul of double") { check_everywhere<double, double>(60, 2); }
 
 TEST_CASE("the size of the team does not change a bit of the result") {
   test::random random{9};

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# compile_fail.sh COMPILER PRECOMPILED FILE: one wrong program and the sentence that the compiler must answer.
+# compile_fail.sh [--wrong] COMPILER PRECOMPILED FILE: one wrong program and the sentence that the compiler must answer.
 # FILE begins with one or more lines `// expect: SENTENCE`; the wrong lines stand in `#ifdef WRONG`, the right ones in
 # its `#else`. The right version must compile, without warnings. The wrong one (-DWRONG) must not: the first SENTENCE
 # must stand in the compiler's first error, word for word, the others in its output, and that is 40 lines at most.
@@ -7,8 +7,11 @@
 # compiled (nvcc: the first); `// expect 2: SENTENCE` then has to be in the first error of the second one too.
 # `// shows: TEXT` has to be in what g++ and clang say, which print the types that a sentence is about; nvcc doesn't. PRECOMPILED is a header that includes <weft/weft.hpp> with its
 # precompiled form beside it, or ''; it is used only for a FILE that includes <weft/weft.hpp>.
+# --wrong leaves the right version out: right_versions.sh compiles those of all programs at once.
 # nvcc compiles FILE as CUDA, up to the host compiler's turn: its own front end has to answer.
 set -euo pipefail
+right=yes
+if [ "$1" = --wrong ]; then right='' && shift; fi
 compiler=$1 precompiled=$2 file=$3
 include="$(dirname "${BASH_SOURCE[0]}")/../../include"
 work=$(mktemp -d)
@@ -37,7 +40,7 @@ if [ -n "$precompiled" ] && grep -q '^#include <weft/weft.hpp>' "$file"; then
   command+=(-include "$precompiled")
 fi
 
-if ! "${command[@]}" "${strict[@]}" "$file" >"$out" 2>&1; then
+if [ -n "$right" ] && ! "${command[@]}" "${strict[@]}" "$file" >"$out" 2>&1; then
   echo "$file: the right version does not compile (${command[*]} ${strict[*]}):"
   head -n 100 "$out"
   exit 1
@@ -62,8 +65,10 @@ for ((way = 1; way <= ways; ++way)); do
   while read -r text; do
     [ "$(basename "$compiler")" = nvcc ] || grep -qF -- "$text" "$out" || fault="but doesn't show: $text"
   done < <(sed -n 's/^\/\/ shows: *//p' "$file")
-  if [ -z "$fault" ] && [ "$(wc -l <"$out")" -gt 40 ]; then
-    fault="but in $(wc -l <"$out") lines, more than 40"
+  # How a header was reached says how deep it lies, not what is wrong.
+  lines=$(grep -vcE '^(In file included| +) from ' "$out")
+  if [ -z "$fault" ] && [ "$lines" -gt 40 ]; then
+    fault="but in $lines lines, more than 40"
   fi
   if [ -n "$fault" ]; then
     echo "$file: the wrong version is refused (-DWRONG=$way), $fault"

@@ -1,4 +1,5 @@
 # What both compilers must say alike: wrong programs refused with their sentence, and the documentation's snippets.
+# Programs and snippets that are right are compiled many at once; WEFT_TEST_ALL compiles each alone too.
 # <weft/weft.hpp> is precompiled once per compiler and shared by all these checks.
 find_program(WEFT_GXX NAMES g++ g++-12)
 find_program(WEFT_CLANGXX NAMES clang++ clang++-14)
@@ -38,15 +39,29 @@ foreach(name IN ITEMS g++ clang++)
     add_custom_target(${target} ALL DEPENDS "${precompiled}.${suffix}")
   endif()
 
+  set(wrong_alone --wrong)
+  if(WEFT_TEST_ALL)
+    set(wrong_alone "")
+  endif()
+  add_test(NAME compile_fail/right_versions/${name}
+    COMMAND bash "${check_dir}/right_versions.sh" "${compiler}" "${precompiled}" ${wrong_programs})
   foreach(program IN LISTS wrong_programs)
     cmake_path(GET program STEM stem)
     add_test(NAME compile_fail/${stem}/${name}
-      COMMAND bash "${check_dir}/compile_fail.sh" "${compiler}" "${precompiled}" "${program}")
+      COMMAND bash "${check_dir}/compile_fail.sh" ${wrong_alone} "${compiler}" "${precompiled}" "${program}")
   endforeach()
+  # The build's own compiler compiles what is right on a page to run it, below.
+  set(wrong_snippets "")
+  if(name STREQUAL "g++" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR name STREQUAL "clang++" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    set(wrong_snippets ${wrong_alone})
+  endif()
   foreach(page IN LISTS pages)
     cmake_path(RELATIVE_PATH page BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE short)
-    add_test(NAME snippets/${short}/${name}
-      COMMAND bash "${check_dir}/snippets.sh" "${compiler}" "${precompiled}" "${page}")
+    file(STRINGS "${page}" has_wrong REGEX "^```cpp wrong")
+    if(has_wrong OR NOT wrong_snippets)
+      add_test(NAME snippets/${short}/${name}
+        COMMAND bash "${check_dir}/snippets.sh" ${wrong_snippets} "${compiler}" "${precompiled}" "${page}")
+    endif()
   endforeach()
 endforeach()
 
@@ -73,11 +88,11 @@ if(pages)
   endforeach()
 endif()
 
-# nvcc has a front end of its own, and no precompiled headers: every fourth program, or all of them.
+# nvcc has a front end of its own, and no precompiled headers: every twentieth program, or all of them.
 if(WEFT_HAS_CUDA)
   set(number 0)
   foreach(program IN LISTS wrong_programs)
-    math(EXPR number "(${number} + 1) % 4")
+    math(EXPR number "(${number} + 1) % 20")
     if(number AND NOT WEFT_TEST_ALL)
       continue()
     endif()

@@ -64,6 +64,7 @@ refuses_file 'includes the umbrella' core/z.hpp <<<$'#pragma once\n#include <wef
 refuses_file 'the folder attic/ is not in the order' attic/z.hpp <<<$'#pragma once'
 refuses_file 'only weft.hpp and weft.cuh' z.hpp <<<$'#pragma once'
 refuses_file '<ranges> is slow to compile' core/z.hpp <<<$'#pragma once\n#include <ranges>'
+refuses_file 'a backtick in a sentence' core/z.hpp <<<$'#pragma once\n#include "g.inl"\nstatic_assert(a, "say `this`");'
 refuses_file 'above the limit of 400' core/z.hpp < <(echo '#pragma once'; yes '//' | head -n 400)
 put core/z.hpp < <(echo '#pragma once'; yes '//' | head -n 399)
 accepts order
@@ -103,10 +104,24 @@ refuses 'the first line is not' wrong
 printf '// expect: one is not two\nstatic_assert(1 == 2, "one is not two");\n' >"$work/wrong.cpp"
 refuses "there is no '#ifdef WRONG" wrong
 
-# --- snippets.sh, beside a stand-in for the library.
+wrong_alone() { "$check/compile_fail.sh" --wrong "$compiler" '' "$work/wrong.cpp"; }
+program '// expect: one is not two' 'static_assert(1 == 2, "one is not two");' 'int x = y;'
+accepts wrong_alone
+program '// expect: one is not two' 'int x;' 'int x = y;'
+refuses 'the wrong version compiles' wrong_alone
+
+# --- right_versions.sh and snippets.sh, beside a stand-in for the library.
 mkdir -p "$work/repo/tests/check" "$work/repo/include/weft"
-cp "$check"/{snippets.sh,run_page.sh,blocks.awk} "$work/repo/tests/check/"
+cp "$check"/{right_versions.sh,snippets.sh,run_page.sh,blocks.awk} "$work/repo/tests/check/"
 echo 'namespace weft { struct thing { int value; }; }' >"$work/repo/include/weft/weft.hpp"
+right() { bash "$work/repo/tests/check/right_versions.sh" "$compiler" '' "$work/first.cpp" "$work/wrong.cpp"; }
+program '// expect: no' 'nothing;' "$(printf '#include <vector>\nusing namespace weft;\nstd::vector<thing> same{{1}};\nint main() {}')"
+cp "$work/wrong.cpp" "$work/first.cpp"
+accepts right
+program '// expect: no' 'nothing;' 'int same = nothing;'
+refuses 'wrong.cpp:5:' right
+program '// expect: no' 'nothing;' 'inline int number() {}'
+refuses 'return' right
 page() { cat >"$work/page.md"; }
 snippets() { bash "$work/repo/tests/check/snippets.sh" "$compiler" '' "$work/page.md"; }
 page <<'PAGE'
@@ -162,6 +177,11 @@ page <<<$'```cpp wrong\nstatic_assert(1 == 2, "one is not two");\n```'
 refuses 'no ```text block follows' snippets
 page <<<$'```cpp wrong\nstatic_assert(1 == 2, "one is not two");\n```\n```text\n\n```'
 refuses 'is empty' snippets
+wrong_snippets() { bash "$work/repo/tests/check/snippets.sh" --wrong "$compiler" '' "$work/page.md"; }
+page <<<$'```cpp\nthing x = nothing;\n```\n```cpp wrong\nstatic_assert(1 == 2, "one is not two");\n```\n```text\none is not two\n```'
+accepts wrong_snippets
+page <<<$'```cpp wrong\nint x = 1;\n```\n```text\nno\n```'
+refuses 'is called wrong, and compiles' wrong_snippets
 page <<<$'```cpp ignored\nint x;\n```'
 refuses 'a block is ```cpp, ```cpp wrong or ```cpp throws, not ```cpp ignored' snippets
 page <<<$'```cpp\nint x;'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# snippets.sh COMPILER PRECOMPILED PAGE.md: every ```cpp block of a page of documentation compiles (syntax only).
+# snippets.sh [--wrong] COMPILER PRECOMPILED PAGE.md: every ```cpp block of a page of documentation compiles (syntax only).
 #   - A block with `int main` compiles as it stands.
 #   - Any other is put in the body of a function, or else, if that fails, at namespace scope; its own #include lines,
 #     <weft/weft.hpp> and `using namespace weft;` come first.
@@ -9,9 +9,11 @@
 #   - A block opened by ```cpp wrong must NOT compile, and every line of the ```text block that follows it must stand
 #     in the compiler's output.
 #   - A line `<!-- not compiled: REASON -->` before a block leaves it out.
-# blocks.awk finds the blocks; run_page.sh runs those that aren't wrong.
+# blocks.awk finds the blocks; run_page.sh runs those that aren't wrong, which --wrong leaves out.
 # PRECOMPILED: see compile_fail.sh.
 set -euo pipefail
+only=''
+if [ "$1" = --wrong ]; then only=wrong && shift; fi
 compiler=$1 precompiled=$2 page=$3
 here="$(dirname "${BASH_SOURCE[0]}")"
 include="$here/../../include"
@@ -44,12 +46,14 @@ assemble() {
   return 0
 }
 
-failures=0
+failures=0 tried=0
 count=$(cat "$work/count")
 for ((i = 1; i <= count; ++i)); do
   block="$work/$i"
   where="$page:$(cat "$block.line")"
-  if [ "$(cat "$block.kind")" = shell ] || [ -e "$block.uncompiled" ]; then continue; fi
+  kind=$(cat "$block.kind")
+  if [ "$kind" = shell ] || [ -e "$block.uncompiled" ] || { [ -n "$only" ] && [ "$kind" != wrong ]; }; then continue; fi
+  tried=$((tried + 1))
   attempts=()
   if grep -q 'int main' "$block.code"; then
     { echo "#line $(($(cat "$block.line") + 1)) \"$page\""; cat "$block.code"; } >"$block.main.cpp"
@@ -63,7 +67,7 @@ for ((i = 1; i <= count; ++i)); do
   for source in "${attempts[@]}"; do
     if try "$source"; then compiled=yes; break; fi
   done
-  if [ "$(cat "$block.kind")" != wrong ]; then
+  if [ "$kind" != wrong ]; then
     if [ $compiled = no ]; then
       echo "$where: this snippet does not compile:"
       for source in "${attempts[@]}"; do head -n 60 "$source.out"; done
@@ -86,5 +90,5 @@ for ((i = 1; i <= count; ++i)); do
     done <"$block.said"
   fi
 done
-echo "$page: $count snippets, $failures failures"
+echo "$page: $count snippets, $tried compiled, $failures failures"
 [ "$failures" = 0 ]

@@ -12,14 +12,13 @@ static_assert(weft::communicator<weft::traced<weft::any_communicator>>);
 TEST_CASE("any_communicator obeys the laws of a communicator") {
   for (int ranks : {1, 3, 4}) {
     CAPTURE(ranks);
-    weft::testing::check_communicator_of(
-        [ranks](auto f) {
-          weft::threads::launch(ranks, [&](weft::threads& world) {
-            weft::any_communicator any = world;
-            f(any);
-          });
-        },
-        300 + static_cast<unsigned>(ranks));
+    const auto start = [ranks](auto f) {
+      weft::threads::launch(ranks, [&](weft::threads& world) {
+        weft::any_communicator any = world;
+        f(any);
+      });
+    };
+    weft::testing::check_communicator_of(start, 300 + static_cast<unsigned>(ranks));
   }
 }
 

@@ -100,11 +100,22 @@ TEST_CASE("every operation compares labels") {
     CHECK(contains(differs([](threads& c, float* x, float*, label l) { c.broadcast(x, 4, 0, l).wait(); }), part));
     CHECK(contains(differs([](threads& c, float*, float*, label l) { c.barrier(l).wait(); }), part));
     CHECK(contains(differs([](threads& c, float* x, float* y, label l) {
-                     if (c.rank() == 0) c.send(x, 4, 1, l).wait();
-                     if (c.rank() == 1) c.recv(y, 4, 0, l).wait();
+                     if (c.rank() == 0) c.send(x, 4, 1, 0, l).wait();
+                     if (c.rank() == 1) c.recv(y, 4, 0, 0, l).wait();
                    }),
                    part));
   }
+}
+
+TEST_CASE("a rank that polls for what one that has returned never called is told") {
+  CHECK(contains(message_of(2,
+                            [](threads& c) {
+                              if (c.rank() == 1) return;
+                              auto all = c.barrier({"the end"});
+                              while (!all.test()) std::this_thread::yield();
+                            }),
+                 "rank 0 tests for barrier() of group 'world' for the end, and rank 1 has returned without calling it. "
+                 "Every rank of a group has to call the same collectives in the same order."));
 }
 
 TEST_CASE("a label and none differ") {
@@ -127,12 +138,12 @@ TEST_CASE("a rank that waits for ever says what for") {
 TEST_CASE("a rank to itself") {
   int x = 1, y = 0;
   weft::single_rank alone;
-  auto sent = alone.send(&x, sizeof x, 0, {"activation", {}, {}, 1});
-  CHECK_THROWS_WITH_AS(alone.recv(&y, sizeof y, 0, {"activation", {}, {}, 2}),
+  auto sent = alone.send(&x, sizeof x, 0, 0, {"activation", {}, {}, 1});
+  CHECK_THROWS_WITH_AS((void)alone.recv(&y, sizeof y, 0, 0, {"activation", {}, {}, 2}),
                        "a rank sends itself \"activation, micro-batch 1\" and receives \"activation, micro-batch 2\"; "
                        "receive what is sent, in its order, with its label.",
                        weft::failure);
-  alone.recv(&y, sizeof y, 0, {"activation", {}, {}, 1}).wait();
+  alone.recv(&y, sizeof y, 0, 0, {"activation", {}, {}, 1}).wait();
   sent.wait();
   CHECK(y == 1);
 }

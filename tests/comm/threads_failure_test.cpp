@@ -153,8 +153,8 @@ TEST_CASE("bug: ranks that disagree on a collective corrupt it (they are told wh
   CHECK(contains(message_of(3,
                             [](threads& c) {
                               float x[4] = {};
-                              if (c.rank() == 0) c.send(x, 8, 2).wait();
-                              if (c.rank() == 2) c.recv(x, 16, 0).wait();
+                              if (c.rank() == 0) c.send(x, 8, 2, 0).wait();
+                              if (c.rank() == 2) c.recv(x, 16, 0, 0).wait();
                             }),
                  "disagree on their exchange number 0: rank 0 calls send(8 bytes); rank 2 calls recv(16 bytes)"));
 }
@@ -178,9 +178,17 @@ TEST_CASE("bug: a rank that waits for what never comes hangs (the ranks are told
 
   text = message_of(2, [](threads& c) {  // a recv without a send
     float x;
-    c.recv(&x, 4, 1 - c.rank()).wait();
+    c.recv(&x, 4, 1 - c.rank(), 0).wait();
   });
   CHECK(contains(text, "rank 0 waits for recv(4 bytes) of group 'world', which still has to be called by rank 1"));
+
+  text = message_of(2, [](threads& c) {  // a send with one tag, and a recv with another
+    float x = 0;
+    if (c.rank() == 0) c.send(&x, 4, 1, 7).wait();
+    if (c.rank() == 1) c.recv(&x, 4, 0, 0).wait();
+  });
+  CHECK(contains(text, "rank 0 waits for send(4 bytes, tag 7) of group 'world'"));
+  CHECK(contains(text, "rank 1 waits for recv(4 bytes) of group 'world'"));
 
   text = message_of(4, [](threads& c) {  // two groups in opposite orders
     threads tp = c.split(c.rank() / 2, c.rank(), "tp");
@@ -195,7 +203,7 @@ TEST_CASE("bug: a rank that waits for what never comes hangs (the ranks are told
   for (int ranks : {1, 2}) {
     text = message_of(ranks, [](threads& c) {
       float x = 0;
-      if (c.rank() == 0) c.send(&x, 4, 0).wait();
+      if (c.rank() == 0) c.send(&x, 4, 0, 0).wait();
       c.barrier().wait();
     });
     CHECK(contains(text, "rank 0 waits for send(4 bytes) of group 'world', which still has to be called by rank 0"));
@@ -224,8 +232,10 @@ TEST_CASE("bad arguments are refused on the rank that gives them") {
   };
   CHECK(refused([&](threads& c) { c.broadcast(x, 4, 2).wait(); }) ==
         "broadcast names rank 2, but the group's ranks are 0 to 1.");
-  CHECK(refused([&](threads& c) { c.send(x, 4, -1).wait(); }) ==
+  CHECK(refused([&](threads& c) { c.send(x, 4, -1, 0).wait(); }) ==
         "send names rank -1, but the group's ranks are 0 to 1.");
+  CHECK(refused([&](threads& c) { c.send(x, 4, 1, -1).wait(); }) == "send has the tag -1; tags are 0 to 32767.");
+  CHECK(refused([&](threads& c) { c.recv(x, 4, 1, 32768).wait(); }) == "recv has the tag 32768; tags are 0 to 32767.");
   CHECK(contains(refused([&](threads& c) { c.all_gather(nullptr, x, 4).wait(); }), "null buffer"));
   CHECK(contains(refused([&](threads& c) { c.all_gather(x, x, -4).wait(); }), "-4"));
   CHECK(contains(refused([&](threads& c) { c.all_to_all(x, x, 4).wait(); }), "in place"));
@@ -244,4 +254,16 @@ TEST_CASE("a failed launch leaves nothing behind") {
     sum += x;
   });
   CHECK(sum == 16);
+}
+
+TEST_CASE("ranks that expect other sizes in an all_to_allv than they are sent") {
+  const std::string said = message_of(3, [](threads& c) {
+    const std::vector<float> in(12, 1);
+    std::vector<float> out(12);
+    const std::int64_t sends[] = {4, 8, c.rank() == 1 ? 12 : 16}, receives[] = {4 * (c.rank() + 1), 8, 16};
+    c.all_to_allv(in.data(), sends, out.data(), receives, {"tokens"}).wait();
+  });
+  CHECK(said ==
+        "In the all_to_allv for tokens of group 'world' rank 0 receives 8 bytes from rank 1, which sends it 4; "
+        "make the two sizes equal.");
 }

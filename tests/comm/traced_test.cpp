@@ -32,8 +32,8 @@ TEST_CASE("a trace says what moved, on which axis, and when") {
     world.reduce_scatter(in, out, 5, weft::dtype::f32, weft::reduction::max).wait();
     world.all_to_all(in, out, 8).wait();
     world.broadcast(in, 16, 1).wait();
-    weft::request sent = tp.send(in, 10, 1 - tp.rank());
-    tp.recv(out, 10, 1 - tp.rank()).wait();
+    weft::request sent = tp.send(in, 10, 1 - tp.rank(), 0);
+    tp.recv(out, 10, 1 - tp.rank(), 0).wait();
     sent.wait();
     world.barrier().wait();
     CHECK(world.log().events(world.rank()).size() == 10);

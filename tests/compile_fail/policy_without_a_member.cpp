@@ -5,6 +5,11 @@
 // expect 3: checkpointing policy has no member keeps: add static constexpr bool keeps(const op_cost&)
 // expect 4: schedule policy has no member name: add static constexpr std::string_view name
 // expect 5: backend has no member queue: add using queue
+// expect 6: schedule policy's order is not a static template of (stage, stages, micro_batches, emit), for any emit: write template <class Emit> static constexpr void order(int stage,
+// expect 7: schedule policy's order is not a static template of (stage, stages, micro_batches, emit), for any emit: write template <class Emit> static constexpr void order(int stage,
+// expect 8: schedule policy's order is not a static template of (stage, stages, micro_batches, emit), for any emit: write template <class Emit> static constexpr void order(int stage,
+// expect 9: projections policy has no member fuses_qkv: add static constexpr bool fuses_qkv = false;
+// expect 10: projections policy's adapts is not a bool: write static constexpr bool adapts = false;
 // A misspelt member: the slot, the policy and the member are named.
 #include <weft/weft.hpp>
 using namespace weft;
@@ -34,7 +39,36 @@ struct mine {
 #elif WRONG == 4
 struct mine {
   static constexpr std::string_view title = "mine";
+  template <class Emit>
+  static constexpr void order(int, int, int, Emit&&) {}
+};
+#elif WRONG == 6
+struct mine {  // emit is no function
+  static constexpr std::string_view name = "mine";
   static constexpr void order(int, int, int, void (*)(pipeline_action)) {}
+};
+#elif WRONG == 7
+struct mine {  // of three arguments
+  static constexpr std::string_view name = "mine";
+  template <class Emit>
+  static constexpr void order(int, int, Emit&&) {}
+};
+#elif WRONG == 8
+struct mine {  // not static
+  static constexpr std::string_view name = "mine";
+  template <class Emit>
+  constexpr void order(int, int, int, Emit&&) {}
+};
+#elif WRONG == 9
+struct mine {
+  static constexpr std::string_view name = "mine";
+  static constexpr bool adapts = false, fuse_qkv = true;
+};
+#elif WRONG == 10
+struct mine {
+  static constexpr std::string_view name = "mine";
+  static constexpr std::string_view adapts = "no";
+  static constexpr bool fuses_qkv = true;
 };
 #elif WRONG == 5
 struct mine {

@@ -129,7 +129,7 @@ TEST_CASE("kind 10: a learning rate of each rank's own") {
         adamw_state state;
         adamw_update(w, w.grad(), state, {.lr = 0.5 + ctx.rank()});
       },
-      "check: adamw_update takes lr to be the same on every rank along tp, and it is not: rank 0 has 0.5, rank 1 has "
+      "check: AdamW takes lr to be the same on every rank along tp, and it is not: rank 0 has 0.5, rank 1 has "
       "1.5");
 }
 TEST_CASE("kind 11: a gradient changed on one rank before the optimizer takes it") {
@@ -143,7 +143,7 @@ TEST_CASE("kind 11: a gradient changed on one rank before the optimizer takes it
         adamw_state state;
         adamw_update(w, g, state, {});
       },
-      "check: adamw_update takes the gradient of [hidden, ffn] to be the same on every rank along dp, and it is not: "
+      "check: AdamW takes the gradient of [hidden, ffn] to be the same on every rank along dp, and it is not: "
       "at "
       "[0, 0] rank 0 has 2, rank 1 has 1");
 }
@@ -183,7 +183,8 @@ TEST_CASE("kind 14: a loss scaled by the rank's own count of tokens") {
         backward(scale(sum(x), 1.0 / tokens));
       },
       "check: backward takes what it carries back to be the same on every rank along dp, and it is not: as step 0 rank "
-      "0 has scale of [], rank 1 has scale of [] with another number");
+      "0 has scale of [], rank 1 has scale of [] with another number (weights that are meant to differ are a sharded "
+      "tensor)");
 }
 TEST_CASE("kind 15: an extent that depends on the rank") {
   caught<tp_mesh>(
@@ -262,7 +263,7 @@ TEST_CASE("kind 22: a replica whose weight has drifted, in the optimizer") {
         adamw_state state;
         adamw_update(w, g, state, {});
       },
-      "check: adamw_update takes [batch, hidden] to be the same on every rank along dp, and it is not: at [1, 1] ranks "
+      "check: AdamW takes [batch, hidden] to be the same on every rank along dp, and it is not: at [1, 1] ranks "
       "0, 1, 3 have 1, rank 2 has 1.25");
 }
 TEST_CASE("kind 23: an optimizer that has taken a step less on one rank") {
@@ -275,7 +276,7 @@ TEST_CASE("kind 23: an optimizer that has taken a step less on one rank") {
         state.steps = ctx.rank();
         adamw_update(w, w.grad(), state, {});
       },
-      "check: adamw_update takes the number of steps to be the same on every rank along tp, and it is not: rank 0 has "
+      "check: AdamW takes the number of steps to be the same on every rank along tp, and it is not: rank 0 has "
       "0, rank 1 has 1");
 }
 
@@ -352,5 +353,49 @@ TEST_CASE("ranks that read at the same place, but not as often, pass") {
       const auto x = full<tensor<float, dims<>>>(ctx, {}, i);
       if (ctx.rank() == 0 || i % 2 == 0) item(x);
     }
+  });
+}
+
+TEST_CASE("numbers that were written between an operator and its backward, which reads them") {
+  const auto said = [](auto program) {
+    CHECK(weft_test::message_of<tp_mesh>({}, program, false) == "nothing was thrown");
+    return weft_test::message_of<tp_mesh>({}, program, true);
+  };
+  const std::string way_out =
+      " was written to since it ran, as through local_share(), and its backward reads the numbers of before: write to "
+      "it after backward(loss), or to another tensor";
+  CHECK(said([](context& ctx) {
+          auto x = normal<rows>(ctx, "x", {2, 4}).requires_grad();
+          const auto loss = sum(silu(x));
+          x.local_share()[3] = 7;
+          backward(loss);
+        }) == "check: a tensor that unary read or made" + way_out);
+  CHECK(said([](context& ctx) {
+          auto x = normal<rows>(ctx, "x", {2, 4}).requires_grad();
+          const auto w = columns_of(ctx);
+          const auto y = contract<hidden>(x, w);
+          w.local_share()[0] = 7;
+          backward(sum(y));
+        }) == "check: a tensor that contract read or made" + way_out);
+  CHECK(said([](context& ctx) {
+          auto x = normal<rows>(ctx, "x", {2, 4}).requires_grad();
+          const auto y = softmax<hidden>(x);
+          y.local_share()[0] = 7;
+          backward(sum(square(detach(y) * y)));
+        }) == "check: a tensor that softmax read or made" + way_out);
+  CHECK(said([](context& ctx) {
+          auto x = normal<rows>(ctx, "x", {2, 4}).requires_grad();
+          const auto loss = sum(checkpoint([](const rows& h) { return silu(h); }, x));
+          x.local_share()[3] = 7;
+          backward(loss);
+        }) == "check: the tensor that checkpoint read" + way_out);
+  passes<tp_mesh>({}, [](context& ctx) {
+    auto x = normal<rows>(ctx, "x", {2, 4}).requires_grad();
+    const auto y = 2 * x;
+    const auto loss = sum(y);
+    y.local_share()[0] = 7, x.local_share()[0] = 7;  // which nothing reads again
+    backward(loss);
+    backward(sum(square(x)));
+    x.local_share()[0] = 1;
   });
 }

@@ -43,6 +43,10 @@ refused 1 "no sharding policy called 'zero4'; there are, the nearest first: zero
 refused 1 "no precision policy called 'bf61'; there are, the nearest first: bf16, fp32" --data text --precision bf61
 refused 1 '--temperature, is -1' --data text --temperature -1
 refused 1 'at least 1 step' --data text --steps 0
+refused 1 'a checkpoint every -1 steps, --save-every' --data text --save-every -1
+refused 1 'the newest 0 checkpoints are kept, --keep' --data text --keep 0
+refused 1 'the file missing/config.json can'"'"'t be read' --data text --resume missing
+refused 1 '--config and --resume both give settings' --data text --resume missing --config other
 refused 1 "can't be made" --data text --out text/below
 refused 1 "no answer to NaN called 'zeros'; there are, the nearest first: zero, stop, skip" --data text --on-non-finite zeros
 refused 1 'every -1 steps' --data text --watch-every -1
@@ -64,7 +68,7 @@ refused 2 '--help lists the options' --data text --stepz 3
 refused 2 '--help lists the options' --data text --steps many
 
 "$program" --help >out 2>err || fault '--help fails'
-for option in strategy dp tp pp ranks steps lr data seed print-config watch-every on-non-finite temperature top-k top-p repetition-penalty config log-every version; do
+for option in save-every keep keep-every resume strategy dp tp pp ranks steps lr data seed print-config watch-every on-non-finite temperature top-k top-p repetition-penalty config log-every version plan plan-json; do
   grep -qF -- "--$option" out || fault "--help does not show --$option"
 done
 
@@ -135,13 +139,27 @@ for strategy in zero3-bf16 replicated-fp32-full-sp zero1-bf16-selective; do
   ! grep -q $'\r' out || fault "$strategy draws a bar into a file"
 done
 for run in deep/run deep/run-2 deep/run-3; do
-  for file in config.json metrics.jsonl monitor.jsonl memory.json trace.json sample.txt; do
+  for file in config.json metrics.jsonl monitor.jsonl memory.json trace.json sample.txt result.json checkpoints/step-00000003/manifest.json; do
     [ -s "$run/$file" ] || fault "$run/$file is missing or empty"
   done
 done
 grep -qF '"strategy":"zero3-bf16"' deep/run/config.json || fault 'the second run wrote over the first'
 [ "$(grep -c '"loss":' deep/run/metrics.jsonl)" = 3 ] || fault 'metrics.jsonl does not have a line a step'
 [ "$(grep -c '^{"step":2,"unit":"' deep/run/monitor.jsonl)" = 4 ] || fault 'monitor.jsonl does not have a line a unit'
+
+# A plan needs no text, and says what the run then holds.
+planned=(--steps 3 --layers 2 --hidden 32 --heads 4 --seq 32 --batch 4 --sample-tokens 0)
+first_peak() { grep -o '"peak":[0-9]*' "$1" | head -n 1; }
+for strategy in zero3-bf16 replicated-fp32-full-sp zero1-bf16-selective; do
+  "$program" "${planned[@]}" --strategy "$strategy" --plan-json >plan.json 2>err || fault "--plan-json fails: $(cat err)"
+  "$program" --data text "${planned[@]}" --strategy "$strategy" --out "planned-$strategy" >out 2>err || fault "$strategy fails: $(cat err)"
+  [ -n "$(first_peak plan.json)" ] && [ "$(first_peak plan.json)" = "$(first_peak "planned-$strategy/memory.json")" ] ||
+    fault "$strategy: the plan says $(first_peak plan.json), and the run $(first_peak "planned-$strategy/memory.json")"
+done
+"$program" --plan --hidden 8192 --layers 80 --heads 64 --kv-heads 8 --ffn 28672 --seq 8192 --dp 64 --tp 8 --pp 8 --batch 1024 --micro-batches 16 \
+  --checkpointing full >out 2>err || fault "--plan of 4096 ranks fails: $(cat err)"
+[ "$(grep -c '^rank [0-9]* of 4096 .* GiB at most' out)" = 8 ] || fault "--plan of 4096 ranks says: $(head -n 3 out)"
+refused 1 'each is at least 1' --plan --dp 0
 
 one=(--data text --layers 1 --hidden 32 --heads 4 --seq 16 --batch 4 --dp 1 --tp 1 --threads 1 --strategy zero1-fp32 --sample-tokens 5)
 "$program" "${one[@]}" --steps 10 --log-every 4 --out sparse >out 2>err || fault "--log-every fails: $(cat err)"
@@ -168,15 +186,36 @@ for signal in INT TERM; do
   wait $running
   code=$?
   [ $code = 130 ] || fault "SIG$signal ends with $code: $(cat err)"
-  [ "$(wc -l <err)" = 1 ] && grep -qE "ended the run after step [0-9]+ of 1000000; what it wrote is in by-$signal" err || fault "SIG$signal: $(cat err)"
-  for file in config.json metrics.jsonl memory.json trace.json; do
+  [ "$(wc -l <err)" = 1 ] && grep -qE "ended the run after step [0-9]+ of 1000000; it goes on with --resume by-$signal" err || fault "SIG$signal: $(cat err)"
+  for file in config.json metrics.jsonl memory.json trace.json result.json; do
     [ -s "by-$signal/$file" ] || fault "after SIG$signal by-$signal/$file is missing or empty"
   done
   steps=$(grep -c '"loss":' "by-$signal/metrics.jsonl")
   grep -q "after step $steps of" err || fault "SIG$signal ends after another step than metrics.jsonl's last, $steps: $(cat err)"
   grep -q "^step *$steps/" out || fault "SIG$signal: the last step has no line: $(cat out)"
   grep -q 'nats a byte' out || fault "SIG$signal leaves the report out: $(cat out)"
+  grep -qF '"ended":"it was asked to stop"' "by-$signal/result.json" || fault "result.json says: $(cat "by-$signal/result.json")"
+  saved=$(printf 'by-%s/checkpoints/step-%08d/manifest.json' "$signal" "$steps")
+  [ -s "$saved" ] || fault "SIG$signal leaves no $saved but: $(ls "by-$signal/checkpoints")"
+  "$program" --resume "by-$signal" --steps $((steps + 2)) --out "after-$signal" >out 2>err || fault "--resume fails: $(cat err)"
+  [ "$(sed -n 's/^step *\([0-9]*\)\/.*/\1/p' out | tail -n 1)" = $((steps + 2)) ] || fault "--resume prints: $(cat out)"
+  [ "$(grep -c '"loss":' "after-$signal/metrics.jsonl")" = 2 ] || fault '--resume does more steps than are left'
 done
+
+# A run that goes on has the losses of the unbroken one, under the same strategy to the bit.
+"$program" "${one[@]}" --steps 6 --save-every 2 --keep-every 2 --out whole >out 2>err || fault "--save-every fails: $(cat err)"
+[ "$(ls whole/checkpoints | tr '\n' ' ')" = 'step-00000002 step-00000004 step-00000006 ' ] || fault "saved: $(ls whole/checkpoints)"
+"$program" --resume whole --out none-left >out 2>err && fault '--resume with no step left ends well'
+grep -qF 'the run goes on after step 6 of 6, so there is no step left; ask for more steps' err || fault "no step left: $(cat err)"
+rm -r whole/checkpoints/step-00000006
+"$program" --resume whole --out again >out 2>err || fault "--resume fails: $(cat err)"
+losses_from_5() { sed -n 's/^{"step":\([56],"loss":[^,]*\).*/\1/p' "$1/metrics.jsonl"; }
+[ "$(losses_from_5 whole)" = "$(losses_from_5 again)" ] && [ "$(losses_from_5 again | wc -l)" = 2 ] ||
+  fault "losses $(losses_from_5 again) after --resume, and $(losses_from_5 whole) without"
+"$program" --resume whole --dp 2 --strategy zero3-bf16 --out other >out 2>err || fault "--resume under another strategy fails: $(cat err)"
+"$program" "${one[@]}" --steps 2 --save-every 0 --out unsaved >out 2>err || fault "--save-every 0 fails: $(cat err)"
+[ ! -e unsaved/checkpoints ] || fault '--save-every 0 saves'
+refused 1 'unsaved/checkpoints holds no whole checkpoint' --resume unsaved
 
 # A disk that is full at the end costs those files, not the report or the sample, and the exit code says so.
 if [ -e /dev/full ]; then

@@ -3,27 +3,25 @@
 #include <weft/io/file.hpp>
 #include <weft/train/json_lines.hpp>
 
+#include "../said_by.hpp"
 #include "../temporary.hpp"
 
 using namespace weft;
+using weft_test::said_by;
 
 namespace {
 
 // What f throws.
-template <class F>
-std::string said_by(F f) {
-  try {
-    f();
-  } catch (const failure& e) {
-    return e.what();
-  }
-  return "nothing";
-}
-
 }  // namespace
 
 TEST_CASE("what is written is read back") {
   const weft_test::temporary_folder here;
+  {
+    const file_handle f = open_file(here / "parts", "wb");
+    write_all(f, here / "parts", "one ");
+    write_all(f, here / "parts", "two");
+  }
+  CHECK(read_file(here / "parts") == "one two");
   write_file(here / "a", std::string("x\0y", 3));
   CHECK(read_file(here / "a") == std::string("x\0y", 3));
   write_file(here / "a", "");

@@ -21,6 +21,7 @@ struct lone_rank {
       : ctx(any_communicator(), seed) {
     ctx.add_axis({id_of<dp>, "dp", dp_degree, dp_index, {}});
     ctx.add_axis({id_of<cp>, "cp", cp_degree, cp_index, {}});
+    ctx.set_queue<cpu_backend>(std::make_shared<cpu_backend::queue>(1));
   }
 };
 

@@ -33,7 +33,7 @@ TEST_CASE("attention, one key head a query head") {
 }
 
 TEST_CASE("attention, grouped queries") {
-  const options groups{.base = {{"heads", 6}, {"kv_heads", 2}, {"seq", 5}}, .even = {"heads", "kv_heads"}};
+  const options groups{.base = {{heads{}, 6}, {kv_heads{}, 2}, {seq{}, 5}}, .even = {heads{}, kv_heads{}}};
   gradients<real<q4>, real<k4>, real<k4>>("grouped", causal, groups);
   gradients<real<q4, shard<heads, tp, dp>>, real<k4, shard<kv_heads, tp, dp>>, real<k4, shard<kv_heads, tp, dp>>>(
       "grouped, heads over two axes", full_, groups);
@@ -43,7 +43,7 @@ TEST_CASE("attention, grouped queries") {
 
 TEST_CASE("attention of the last queries to more keys") {
   using keys = dims<batch, ffn, kv_heads, head_dim>;  // ffn: the keys' dimension
-  const options more{.base = {{"heads", 4}, {"kv_heads", 2}, {"seq", 3}, {"ffn", 7}}, .even = {"heads", "kv_heads"}};
+  const options more{.base = {{heads{}, 4}, {kv_heads{}, 2}, {seq{}, 3}, {ffn{}, 7}}, .even = {heads{}, kv_heads{}}};
   gradients<real<q4, shard<batch, dp>>, real<keys, shard<batch, dp>>, real<keys, shard<batch, dp>>>(
       "more keys, causal", causal_to_keys, more);
   gradients<real<q4>, real<keys>, real<keys>>("more keys, not causal", full_to_keys, more);

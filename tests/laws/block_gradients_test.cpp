@@ -53,7 +53,7 @@ TEST_CASE("rope: positions are global, pending sums pass") {
     const auto half = x.template local_extent<head_dim>() / 2;
     return rope(x, turns(*x.ctx, 64, half));
   };
-  const options even{.base = {{"head_dim", 6}, {"seq", 3}}};
+  const options even{.base = {{head_dim{}, 6}, {seq{}, 3}}};
   gradients<real<q4, shard<batch, dp>, shard<heads, tp>>>("rope", turn, even);
   gradients<real<q4, shard<seq, dp, tp>>>("rope, positions over two axes", turn, even);
   gradients<real<q4, shard<seq, tp>, partial<dp>>>("rope, pending", turn, even);

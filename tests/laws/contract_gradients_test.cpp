@@ -52,7 +52,7 @@ TEST_CASE("contract whose batch dimension is the last of the output, or all is s
   gradients<real<dims<hidden, seq>>, real<dims<hidden>>>("matrix and vector", over_hidden);
   gradients<real<dims<hidden, extent<ffn, 3>>>, real<dims<extent<ffn, 3>, hidden, seq>>>(
       "static extents", [](const auto& x, const auto& y) { return contract<ffn, hidden>(x, y); },
-      {.base = {{"ffn", 3}}});
+      {.base = {{ffn{}, 3}}});
 }
 
 TEST_CASE("contract of a tensor with itself") {

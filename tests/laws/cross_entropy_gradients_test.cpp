@@ -27,7 +27,7 @@ auto mean_loss(double smoothing) {
 }
 
 TEST_CASE("cross_entropy in every placement") {
-  const options tokens{.base = {{"seq", 3}, {"vocab", 5}}};
+  const options tokens{.base = {{seq{}, 3}, {vocab{}, 5}}};
   gradients<real<logits>>("whole", mean_loss<targets<>>(0), tokens);
   gradients<real<logits>>("whole, smoothed", mean_loss<targets<>>(0.1), tokens);
   gradients<real<logits, shard<batch, dp>, shard<vocab, tp>>>("vocabulary parallel",

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <weft/op/elementwise.hpp>
+#include <weft/op/scalar.hpp>
 
 #include "gradients.hpp"
 
@@ -60,6 +61,17 @@ TEST_CASE("functions of one tensor") {
   WEFT_LAW(weft::gelu, any);
   WEFT_LAW(weft::gelu_exact, any);
 #undef WEFT_LAW
+}
+
+TEST_CASE("a tensor and a number") {
+  const auto plus = [](const auto& a) { return square(a + 0.5); };
+  const auto minus = [](const auto& a) { return square(2 - a); };
+  const auto over = [](const auto& a) { return square(a / 4); };
+  const auto under = [](const auto& a) { return 2 / a; };
+  gradients<real<x3, shard<batch, dp>, shard<hidden, tp>>>("a half more", plus);
+  gradients<real<x3, shard<seq, tp>>>("what two lacks", minus);
+  gradients<real<x3, shard<seq, dp>>>("a quarter", over);
+  gradients<real<x3, shard<hidden, tp>>>("two over it", under, {.positive = true});
 }
 
 TEST_CASE("scale is linear, so pending sums pass") {

@@ -43,7 +43,7 @@ using ids2 = tensor<std::int32_t, dims<batch, heads>, Ps...>;
 TEST_CASE("take by indices of their own dimensions") {
   const auto few = [](const auto& x) { return take<seq>(x, ids_for<ids1<>, seq>(x, {3})); };
   const auto sharded = [](const auto& x) { return take<seq>(x, ids_for<ids1<shard<heads, tp>>, seq>(x, {5})); };
-  const options even{.base = {{"seq", 4}}};
+  const options even{.base = {{seq{}, 4}}};
   gradients<real<x3, shard<batch, dp>, shard<hidden, tp>>>("take, of slices", few, even);
   gradients<real<x3, partial<tp>, shard<hidden, dp>>>("take, of pending sums", few, even);
   gradients<real<x3>>("take, by a slice of the ids", sharded, even);
@@ -56,7 +56,7 @@ TEST_CASE("take by indices that share dimensions with x") {
       return take<seq>(x, ids_for<ids2<Ps...>, seq>(x, {x.template global_extent<batch>(), 2}));
     };
   };
-  const options even{.base = {{"seq", 4}}};
+  const options even{.base = {{seq{}, 4}}};
   gradients<real<x3, shard<batch, dp>, shard<hidden, tp>>>("take, batch together",
                                                            with_batch(tag_list<shard<batch, dp>>{}), even);
   gradients<real<x3, shard<batch, tp, dp>>>("take, batch over two axes", with_batch(tag_list<shard<batch, tp, dp>>{}),
@@ -68,7 +68,7 @@ TEST_CASE("take by indices that share dimensions with x") {
         using ids = tensor<std::int32_t, dims<batch>, shard<batch, dp>>;
         return take<hidden>(x, ids_for<ids, hidden>(x, {x.template global_extent<batch>()}));
       },
-      {.base = {{"hidden", 5}}});
+      {.base = {{hidden{}, 5}}});
 }
 
 TEST_CASE("the values of concat and take, and what they refuse when they run") {

@@ -15,7 +15,7 @@ using row = dims<hidden>;
 
 TEST_CASE("layer_norm: gradients of weight and bias are pending wherever rows are sharded") {
   const auto norm = [](const auto& x, const auto& w, const auto& b) { return layer_norm(x, w, b, 0.1); };
-  const options wide{.base = {{"hidden", 5}}};
+  const options wide{.base = {{hidden{}, 5}}};
   gradients<real<x3>, real<row>, real<row>>("norm", norm, wide);
   gradients<real<x3, shard<batch, dp>, shard<seq, tp>>, real<row>, real<row>>("norm, rows sharded", norm, wide);
   gradients<real<x3, shard<seq, tp, dp>>, real<row, replicate<dp>>, real<row, replicate<tp>>>(
@@ -26,7 +26,7 @@ TEST_CASE("layer_norm: gradients of weight and bias are pending wherever rows ar
 
 TEST_CASE("layer_norm of a row by itself") {
   gradients<real<row>>("norm of itself", [](const auto& w) { return layer_norm(w, w, w, 0.1); },
-                       {.base = {{"hidden", 5}}});
+                       {.base = {{hidden{}, 5}}});
 }
 
 TEST_CASE("dropout: any placement, pending sums pass") {

@@ -43,6 +43,9 @@ problem cubes(double factor, double stray) {
 
 TEST_CASE(
     "the harness accepts a right gradient, and notices a wrong one, a wrong value, and one that ranks differ in") {
+  const weft::testing::mesh_trials along_tp = weft::testing::trials_of<weft::strategy<weft::mesh<weft::tp>>>();
+  CHECK(along_tp.meshes.size() == 6);  // 1, 2, 3, 4, 6 and 8 ranks
+  CHECK(disagreements(cubes(1, 0), along_tp).empty());
   CHECK(disagreements(cubes(1, 0)).empty());
   CHECK(!disagreements(cubes(1 + 1e-6, 0)).empty());
   CHECK(!disagreements(cubes(1, 1e-6)).empty());

@@ -25,7 +25,7 @@ TEST_CASE("sums and means over any dimensions") {
 }
 
 TEST_CASE("softmax along the last dimension or another") {
-  const options several{.base = {{"batch", 3}, {"seq", 5}, {"hidden", 4}}};  // of one element the gradient is zero
+  const options several{.base = {{batch{}, 3}, {seq{}, 5}, {hidden{}, 4}}};  // of one element the gradient is zero
   gradients<real<x3, shard<batch, dp>, shard<seq, tp>>>(
       "softmax, last", [](const auto& x) { return softmax<hidden>(x); }, several);
   gradients<real<x3, shard<hidden, tp>, replicate<dp>>>(

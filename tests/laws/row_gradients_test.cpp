@@ -50,7 +50,7 @@ struct softmax_row {  // reads its output alone in the backward
     for (T& v : y) v /= total;
   }
   template <class T>
-  void vjp(std::span<const T> dy, std::span<const T>, std::span<const T> y, std::span<T> dx) const {
+  void vjp(std::span<const T> dy, std::span<const T> y, std::span<T> dx) const {
     T along = 0;
     for (std::size_t i = 0; i < y.size(); ++i) along += dy[i] * y[i];
     for (std::size_t i = 0; i < y.size(); ++i) dx[i] = (dy[i] - along) * y[i];
@@ -66,7 +66,7 @@ struct squares {  // its input alone
     return total;
   }
   template <class T>
-  void vjp(T dy, std::span<const T> x, T, std::span<T> dx) const {
+  void vjp(T dy, std::span<const T> x, std::span<T> dx) const {
     for (std::size_t i = 0; i < x.size(); ++i) dx[i] = 2 * dy * x[i];
   }
 };
@@ -84,7 +84,7 @@ TEST_CASE("formulas that make a number of a row") {
 TEST_CASE("formulas that make a row of a row") {
   const auto last = [](const auto& x) { return rowwise<hidden>(l2_normalize{}, x); };
   const auto middle = [](const auto& x) { return rowwise<seq>(softmax_row{}, x); };
-  const options wide{.base = {{"hidden", 5}, {"seq", 4}}};
+  const options wide{.base = {{hidden{}, 5}, {seq{}, 4}}};
   gradients<real<x3, shard<batch, dp>, shard<seq, tp>>>("l2_normalize, sharded", last, wide);
   gradients<real<x3, replicate<dp>>>("l2_normalize, replicate", last, wide);
   gradients<real<x3, shard<batch, tp>, shard<hidden, dp>>>("softmax_row, strided", middle, wide);
@@ -105,14 +105,14 @@ auto apart(const auto& x) {
 }
 
 TEST_CASE("max along a dimension") {
-  const options wide{.base = {{"hidden", 5}, {"seq", 4}}};
+  const options wide{.base = {{hidden{}, 5}, {seq{}, 4}}};
   gradients<real<x3, shard<batch, dp>, shard<seq, tp>>>(
       "max, sharded", [](const auto& x) { return max<hidden>(apart<hidden>(x)); }, wide);
   gradients<real<x3, shard<hidden, tp, dp>>>(
       "max, strided, over two axes", [](const auto& x) { return max<seq>(apart<seq>(x)); }, wide);
   gradients<real<x3>>("max, then used by ranks apart",
                       [](const auto& x) { return split<batch, tp>(max<seq>(apart<seq>(x))); },
-                      {.base = {{"hidden", 3}, {"seq", 4}}, .divided = {"batch"}});
+                      {.base = {{hidden{}, 3}, {seq{}, 4}}, .divided = {batch{}}});
 }
 
 }  // namespace

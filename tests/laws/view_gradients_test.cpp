@@ -1,7 +1,8 @@
-// Finite differences for slice, permute, rename and cast, and for the embedding.
+// Finite differences for slice, permute, rename, merge and cast, and for the embedding.
 #include <doctest/doctest.h>
 
 #include <weft/op/embedding.hpp>
+#include <weft/op/merge.hpp>
 #include <weft/op/view.hpp>
 
 #include "gradients.hpp"
@@ -12,7 +13,7 @@ using namespace laws;
 using x3 = dims<batch, seq, hidden>;
 
 TEST_CASE("slice, permute, rename: linear, so any placement") {
-  const options four{.base = {{"seq", 4}}};
+  const options four{.base = {{seq{}, 4}}};
   gradients<real<x3, shard<batch, dp>, partial<tp>>>(
       "slice", [](const auto& x) { return slice<seq>(x, 1, 2); }, four);
   gradients<real<x3, shard<hidden, dp, tp>>>(
@@ -25,6 +26,23 @@ TEST_CASE("slice, permute, rename: linear, so any placement") {
       "rename", [](const auto& x) { return rename<seq, ffn>(x) + rename<seq, ffn>(x); });
   gradients<real<x3, shard<seq, tp>>>("outer product with itself",
                                       [](const auto& x) { return x * rename<hidden, ffn>(x); });
+}
+
+TEST_CASE("merge: linear, the outer dimension sharded or not, over one axis or two") {
+  using x4 = dims<batch, heads, head_dim, hidden>;
+  const options even{.even = {heads{}}};
+  const auto widths = [](const auto& x) { return merge<ffn, heads, head_dim>(x); };
+  gradients<real<x4, shard<heads, tp>, partial<dp>>>("outer sharded, pending", widths, even);
+  gradients<real<x4, shard<heads, dp, tp>>>("outer over two axes", widths, even);
+  gradients<real<x4, shard<batch, dp>, shard<hidden, tp>>>("others sharded, unevenly", widths);
+  gradients<real<dims<heads, head_dim>, replicate<tp>>>(
+      "all there is, called as the inner one", [](const auto& x) { return merge<head_dim, heads, head_dim>(x); });
+  gradients<real<x4, shard<heads, tp>>>("twice, of what another view made", [](const auto& x) {
+    return merge<seq, batch, ffn>(merge<ffn, heads, head_dim>(all_gather<tp>(scale(x, 2.0))));
+  });
+  gradients<real<x4, shard<heads, tp, dp>>>("an inner one of one element goes away, whatever the shares",
+                                            [](const auto& x) { return merge<heads, heads, head_dim>(x); },
+                                            {.base = {{head_dim{}, 1}}});
 }
 
 TEST_CASE("cast carries the gradient back through the other type") {

@@ -9,6 +9,8 @@
 
 #include <weft/weft.hpp>
 
+#include "compared_threads.hpp"
+
 namespace matrix {
 
 using namespace weft;  // NOLINT: test code, read beside the library
@@ -24,7 +26,9 @@ struct fp16_from_above : fp16_mixed {
 // models: llama gpt2
 using precisions = tag_list<fp64, fp32, bf16_mixed, fp16_from_above>;
 using shardings = tag_list<replicated, zero1, zero2, zero3, hybrid>;
-using checkpointings = tag_list<checkpoint_none, checkpoint_selective, checkpoint_full>;
+// By the usual limit products of so narrow a model aren't worth keeping, and selective would be full.
+using selective = checkpoint_selective_by<selective_limits{.flops_per_byte = 10}>;
+using checkpointings = tag_list<checkpoint_none, selective, checkpoint_full>;
 struct whole_between {};  // activations between the blocks are whole on tp; the other choice shards their sequence
 using betweens = tag_list<whole_between, sequence_parallel>;
 
@@ -39,11 +43,12 @@ struct mesh_of<hybrid> {
 
 template <class Precision, class Sharding, class Checkpointing, class Between>
 struct strategy_of {
-  using type = strategy<typename mesh_of<Sharding>::type, Precision, Sharding, Checkpointing, Between>;
+  using type =
+      strategy<typename mesh_of<Sharding>::type, Precision, Sharding, Checkpointing, Between, compared_threads>;
 };
 template <class Precision, class Sharding, class Checkpointing>
 struct strategy_of<Precision, Sharding, Checkpointing, whole_between> {
-  using type = strategy<typename mesh_of<Sharding>::type, Precision, Sharding, Checkpointing>;
+  using type = strategy<typename mesh_of<Sharding>::type, Precision, Sharding, Checkpointing, compared_threads>;
 };
 
 // Models: 24 heads and 48 features, so that tp may be 2, 3, 4, 6 and 8; five layers, so that stages differ in how many

@@ -6,6 +6,8 @@
 #include <map>
 #include <mutex>
 
+#include <weft/plan/rank.hpp>
+
 #include "axes.hpp"
 
 namespace matrix {
@@ -46,19 +48,47 @@ struct rows_of_numbers {
   }
 };
 
+/// What a rank held and moved in a step, in bytes.
+struct rank_use {
+  std::string report;                     // all of it by category, operation and axis; what is compared with the plan
+  std::size_t peak = 0, activations = 0;  // the most that it held, in all and of activations
+  std::int64_t received = 0;              // from other ranks
+};
+
 using gradients = std::map<std::string, std::vector<double>>;
 struct trained {
   std::vector<double> losses, norms;
   gradients first, last;
-  int skipped = 0;        // steps that overflowed under the loss scale, and were taken again under half of it
-  bool same_bits = true;  // on ranks that hold the same elements, and zeros in padding
+  int skipped = 0;               // steps that overflowed under the loss scale, and were taken again under half of it
+  bool same_bits = true;         // on ranks that hold the same elements, and zeros in padding
+  std::vector<rank_use> second;  // by rank: the second step's memory and traffic, where check doesn't add to it
 };
+
+/// A step as the trainer's run takes it.
+inline training one_step(std::int64_t rows) {
+  return {.steps = 1,
+          .batch = rows * micro_batches,
+          .micro_batches = micro_batches,
+          .schedule = {.floor = 1},
+          .validation_sequences = 0,
+          .print = false};
+}
+/// A rank's memory since its peaks began anew, and its traffic since the log did.
+inline rank_use taken(context& ctx, std::vector<trace_total> collectives) {
+  rank_plan p{ctx.rank(), ctx.size(), {}, ctx.memory.ledger(), {}, std::move(collectives)};
+  p.memory.reserved = 0;  // of the system, by the run's first steps too
+  rank_use out{json_of(p), p.memory.peak_total, p.memory.peak[static_cast<std::size_t>(memory::activations)]};
+  for (const trace_total& t : p.collectives) out.received += t.wire_bytes;
+  return out;
+}
 
 template <class Model>
 trained train(const degrees& mesh, std::int64_t rows, bool check = false) {
   using S = typename Model::strategy;
   trained out;
   std::mutex lock;
+  trace_log log(static_cast<int>(mesh.product()));
+  out.second.resize(static_cast<std::size_t>(mesh.product()));
   launch<S>(mesh,
             [&](context& ctx) {
               const auto config = config_for(static_cast<const Model*>(nullptr));
@@ -70,17 +100,17 @@ trained train(const degrees& mesh, std::int64_t rows, bool check = false) {
                   initial_loss_scale<typename S::precision> > 0 ? initial_loss_scale<typename S::precision> : 1;
               for (int step = 1; step <= steps; ++step) {
                 training_result r;
+                std::size_t before = 0;  // events
                 for (int attempt = 0; attempt == 0 || r.skipped != 0; ++attempt) {
-                  r = t.run(data, {.steps = 1,
-                                   .batch = rows * micro_batches,
-                                   .micro_batches = micro_batches,
-                                   .schedule = {.floor = 1},
-                                   .validation_sequences = 0,
-                                   .print = false});
+                  ctx.memory.reset_peaks();
+                  before = log.events(ctx.rank()).size();
+                  r = t.run(data, one_step(rows));
                   require(attempt < 40, "no loss scale fits");
                   if (r.skipped != 0) scale /= 2;
                   if (ctx.is_first()) out.skipped += static_cast<int>(r.skipped);
                 }
+                if (step == 2)
+                  out.second[static_cast<std::size_t>(ctx.rank())] = taken(ctx, log.totals(ctx.rank(), before));
                 const double divisor = count * scale;
                 const double norm = t.store().gradient_norm() / divisor;
                 if (ctx.is_first()) out.losses.push_back(r.loss), out.norms.push_back(norm);
@@ -103,7 +133,27 @@ trained train(const degrees& mesh, std::int64_t rows, bool check = false) {
                 });
               }
             },
-            {.check = check});
+            {.trace = &log, .check = check});
+  return out;
+}
+
+/// The same of the run's plan. `Planned` is the model on the plan's backend.
+template <class Planned, class S>
+std::vector<rank_use> plan(const degrees& mesh, std::int64_t rows) {
+  std::vector<rank_use> out;
+  for (int rank = 0; rank < mesh.product(); ++rank) {
+    planned_rank<S> one(mesh, rank);
+    const auto config = config_for(static_cast<const Planned*>(nullptr));
+    Planned model(one.ctx(), config);
+    trainer t(one.ctx(), model, {.lr = 1e-3});
+    const rows_of_numbers data{config.vocab, &one.ctx()};
+    for (int step = 1; step <= 2; ++step) {
+      one.ctx().memory.reset_peaks();
+      one.forget_collectives();
+      t.run(data, one_step(rows));
+    }
+    out.push_back(taken(one.ctx(), one.report().collectives));
+  }
   return out;
 }
 
@@ -157,6 +207,7 @@ struct verdict {
   deviation off;
   std::string refusal;  // the library's sentence, where the cell is not legal
   bool good = false;
+  std::vector<rank_use> used;  // by rank, in the second step; by the run's plan too. Empty where the cell is not legal
 };
 
 /// Whether two runs have the same bits.
@@ -165,22 +216,29 @@ inline bool same(const trained& a, const trained& b) {
          a.skipped == b.skipped && a.same_bits == b.same_bits;
 }
 
-/// Runs a cell. check: once more with launch_options.check, which finds nothing and changes nothing. `Serial` is the
-/// same model under a strategy for one rank; its runs are kept.
-template <class Model, class Serial>
-verdict run_cell(const degrees& mesh, bool check) {
+/// Runs a cell under launch_options.check, which finds nothing, and once more without it, which changes no bit, and
+/// whose memory and traffic are those of the plan. `Serial` is the same model under a strategy for one rank; its runs
+/// are kept.
+template <class Model, class Serial, class Planned>
+verdict run_cell(const degrees& mesh) {
   using P = typename Model::strategy::precision;
   static std::map<std::int64_t, trained> serial;
   verdict out;
   out.legal = legal(mesh);
   try {
     const std::int64_t rows = rows_for(mesh);
-    const trained parallel = train<Model>(mesh, rows);
+    const trained parallel = train<Model>(mesh, rows, true);
     if (!serial.count(rows)) serial[rows] = train<Serial>({}, rows);
     out.off = compare(serial[rows], parallel);
     out.good = out.legal && out.off.within(tolerance_of<P>);
-    if (check && !same(train<Model>(mesh, rows, true), parallel))
-      out.good = false, out.refusal = "check changes numbers";
+    trained without = train<Model>(mesh, rows, false);
+    if (!same(without, parallel)) out.good = false, out.refusal = "check changes numbers";
+    const std::vector<rank_use> planned = plan<Planned, typename Model::strategy>(mesh, rows);
+    for (std::size_t r = 0; r < planned.size(); ++r)
+      if (planned[r].report != without.second[r].report)
+        out.good = false,
+        out.refusal = "the plan says " + planned[r].report + ", and the run " + without.second[r].report;
+    out.used = std::move(without.second);
   } catch (const failure& e) {
     out.refusal = e.what();
     out.good = !out.legal;

@@ -1,16 +1,24 @@
 # Cells, as sweep prints them, to docs/matrix.md. Exits with 1 if a cell is wrong or missing.
-BEGIN { FS = "|" }
+# Shown with their memory and traffic: one model and precision, on these meshes.
+BEGIN {
+  FS = "|"
+  split("llama|bf16_mixed", shown_unit)
+  shown_meshes = split("one rank|dp4|dp2 tp4|pp2 dp2 tp2", shown_mesh)
+}
+function kib(of, at) { return at in of ? sprintf("%.1f", of[at] / 1024) : "" }
 function max(a, b) { return a + 0 > b + 0 ? a : b }
 function once(list, value) { if (!((list, value) in seen)) { seen[list, value] = 1; order[list, ++count[list]] = value } }
 $1 == "cells" { expected += $2; next }
+$1 == "together" { next }
 $1 == "tolerance" { allowed[$2] = $3 "|" $4 "|" $5; next }
-NF == 12 {
+NF == 15 {
   ++cells; ++verdicts[$8]
   unit = $1 "|" $2; row = $3 "|" $4 "|" $5
   once("unit", unit); once("row", row); once("precision", $2); once("mesh", $6); ranks[$6] = $7
   ++tally[row, unit, $8]; ++by_mesh[$6, $8]
   if ($8 == "same") { loss[$2] = max(loss[$2], $9); first[$2] = max(first[$2], $10); last[$2] = max(last[$2], $11) }
-  if ($8 == "refused") { once("sentence", $12); ++said[$12] }
+  if ($8 == "refused") { once("sentence", $15); ++said[$15] }
+  if ($8 == "same") { peak[row, unit, $6] = $12; activations[row, unit, $6] = $13; received[row, unit, $6] = $14 }
   if ($8 == "WRONG") wrong[++wrongs] = $0
 }
 END {
@@ -18,8 +26,12 @@ END {
   print "Every sharding policy with every precision, every checkpointing policy, with the sequence sharded between the blocks or not, on every"
   print "mesh of up to 8 ranks, for every model: each cell trains three steps of three micro-batches through the trainer, with another number of"
   print "targets in every row, and is compared with one rank in the same precision: losses, gradient norms, and every gradient of the first and"
-  print "the last step by global index. Ranks that hold the same element must hold the same bits. Cells that can't work must be refused, and"
-  print "which those are is said in `tests/matrix/axes.hpp`, apart from the library. A fixed sample runs with the ordinary tests.\n"
+  print "the last step by global index, all under `launch_options.check` and `checked<threads>`, which have nothing to report. Ranks that hold the same element"
+  print "must hold the same bits. It is trained again without the check, which changes no bit, and what each rank then holds and moves in its"
+  print "second step is what the run's plan says, to the byte by category and to the call by operation and axis; and on every rank with"
+  print "the activations of three layers or more in flight full recomputation holds less of activations than selective, and that less than none (of one or two,"
+  print "what is computed again is as much as isn't kept). Cells that can't work must be"
+  print "refused, and which those are is said in `tests/matrix/axes.hpp`, apart from the library. A fixed sample runs with the ordinary tests.\n"
   print "This page is made by a command; `JOBS` programs run at a time:\n"
   print "```sh\nJOBS=2 tests/matrix/run.sh\n```\n"
   printf "**%d cells: %d equal one rank, %d are refused as they have to be, %d are wrong, %d are missing** (%s, %s).\n\n", cells,
@@ -49,6 +61,25 @@ END {
     for (u = 1; u <= count["unit"]; ++u) {
       unit = order["unit", u]
       printf " %d + %d%s |", tally[row, unit, "same"], tally[row, unit, "refused"], tally[row, unit, "WRONG"] ? ", " tally[row, unit, "WRONG"] " WRONG" : ""
+    }
+    print ""
+  }
+
+  print "\n## Memory and traffic\n"
+  print "Of " shown_unit[1] " in " shown_unit[2] ", in KiB: the most that a rank holds in a step, how much of activations a rank holds at most, and what a"
+  print "rank receives from others in a step, the mean over ranks. Under `hybrid` the second axis is `fsdp` instead of `dp`.\n"
+  printf "| sharding | checkpointing | between blocks |"
+  for (m = 1; m <= shown_meshes; ++m) printf " %s: peak | activations | received |", shown_mesh[m]
+  printf "\n|---|---|---|"
+  for (m = 1; m <= shown_meshes; ++m) printf "---|---|---|"
+  print ""
+  for (r = 1; r <= count["row"]; ++r) {
+    row = order["row", r]; split(row, part, "|")
+    printf "| %s | %s | %s |", part[1], part[2], part[3]
+    for (m = 1; m <= shown_meshes; ++m) {
+      mesh = shown_mesh[m]; if (part[1] == "hybrid") sub("dp", "fsdp", mesh)
+      at = row SUBSEP shown_unit[1] "|" shown_unit[2] SUBSEP mesh
+      printf " %s | %s | %s |", kib(peak, at), kib(activations, at), kib(received, at)
     }
     print ""
   }

@@ -9,7 +9,8 @@ compiler=${CXX:-g++} out=build/matrix
 mkdir -p $out
 state=$(find include tests/matrix -type f -name '*.?pp' -o -type f -name '*.inl' | LC_ALL=C sort | xargs cat | sha256sum)
 models=$(sed -n 's|^// models: ||p' tests/matrix/axes.hpp)
-precisions=$(sed -n 's|^using precisions = list<\(.*\)>;|\1|p' tests/matrix/axes.hpp | tr -d ',')
+precisions=$(sed -n 's|^using precisions = tag_list<\(.*\)>;|\1|p' tests/matrix/axes.hpp | tr -d ',')
+[ -n "$models" ] && [ -n "$precisions" ] || { echo "run.sh: tests/matrix/axes.hpp names no models or no precisions"; exit 2; }
 
 unit() {
   local model=$1 precision=$2 name=$out/$1-$2 begin=$SECONDS from
@@ -20,9 +21,10 @@ unit() {
     echo "$state" >"$name.state"
   fi
   touch "$name.cells"
-  # A line that an interruption cut off is done again.
-  awk -F'|' 'NF == 12 || $1 == "cells" || $1 == "tolerance"' "$name.cells" >"$name.kept" && mv "$name.kept" "$name.cells"
-  from=$(awk -F'|' 'NF == 12' "$name.cells" | wc -l)
+  # What an interruption cut off is done again: a line, and the cells that belong together with it.
+  awk -F'|' '$1 == "together" { n = $2 } NF < 15 && /^(cells|together|tolerance)\|/
+    NF == 15 { held = held $0 "\n"; if (++got % n == 0) { printf "%s", held; held = "" } }' "$name.cells" >"$name.kept" && mv "$name.kept" "$name.cells"
+  from=$(awk -F'|' 'NF == 15' "$name.cells" | wc -l)
   if [ "$from" = 0 ]; then
     timeout 7200 "$name" >"$name.cells" || true
   else

@@ -38,7 +38,7 @@ void check_sample() {
     const std::size_t n = e.meshes.size(), stride = 4 * static_cast<std::size_t>(weft_test::sample_stride());
     for (std::size_t i = 0; i < std::max<std::size_t>(2, n / stride); ++i) {
       const degrees& mesh = e.meshes[(static_cast<std::size_t>(e.index) * 5 + 7 + i * stride) % n];
-      const verdict v = e.run(mesh, true);
+      const verdict v = e.run(mesh);
       CAPTURE(std::string(e.sharding));
       CAPTURE(std::string(e.checkpointing));
       CAPTURE(e.sequence_parallel);

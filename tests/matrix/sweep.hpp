@@ -11,7 +11,7 @@ struct entry {
   std::string_view sharding, checkpointing;
   bool sequence_parallel;
   std::vector<degrees> meshes;
-  verdict (*run)(const degrees&, bool check);
+  verdict (*run)(const degrees&);
 };
 
 template <class L>
@@ -29,7 +29,7 @@ std::vector<entry> entries(Pick) {
       using S = typename strategy_of<Precision, Sharding, Checkpointing, Between>::type;
       using serial = strategy<mesh<>, Precision>;
       out.push_back({Index, Sharding::name, Checkpointing::name, S::sequence_parallel, meshes<S>(),
-                     run_cell<Model<S>, Model<serial>>});
+                     run_cell<Model<S>, Model<serial>, Model<planned<S>>>});
     }
   };
   constexpr int n = count_of<checkpointings>, b = count_of<betweens>;
@@ -50,6 +50,28 @@ std::vector<entry> entries(Pick) {
     (std::make_integer_sequence<int, sizeof...(Ss)>{});
   }(shardings{});
   return out;
+}
+
+/// Layers whose activations a rank has at once: its stage's, of each micro-batch in flight.
+inline int layers_in_flight(const degrees& mesh, int rank) {
+  const int stage = rank / (static_cast<int>(mesh.product()) / mesh.pp);
+  const int own = static_cast<int>(layers) / mesh.pp + (stage < static_cast<int>(layers) % mesh.pp);
+  return own * load_of<one_f_one_b>(stage, mesh.pp, micro_batches).in_flight;
+}
+
+/// Where a rank of one configuration doesn't hold less of activations under each checkpointing policy than under the
+/// one before it in the list; empty: nowhere. `cells`: by policy, as many ranks each. asked(rank): whether it has to.
+template <class Asked>
+std::string rising_activations(const std::vector<verdict>& cells, const std::vector<std::string_view>& names,
+                               const Asked& asked) {
+  for (std::size_t c = 1; c < cells.size(); ++c)
+    for (std::size_t r = 0; r < cells[c].used.size() && r < cells[c - 1].used.size(); ++r) {
+      const std::size_t more = cells[c - 1].used[r].activations, less = cells[c].used[r].activations;
+      if (less >= more && asked(static_cast<int>(r)))
+        return "rank " + std::to_string(r) + " holds " + std::to_string(less) + " bytes of activations under " +
+               std::string(names[c]) + ", and " + std::to_string(more) + " under " + std::string(names[c - 1]);
+    }
+  return {};
 }
 
 struct all_of_them {

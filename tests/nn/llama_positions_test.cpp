@@ -48,3 +48,21 @@ TEST_CASE("a linear factor and yarn's reach the model") {
         logits({.kind = rope_kind::yarn, .factor = 2}, {32}));
   CHECK(logits({.kind = rope_kind::linear, .factor = 1}, {32}) == plain);
 }
+
+TEST_CASE("a table of rotary positions of one's own turns as the formula says") {
+  launch<strategy<mesh<>, single_rank>>({}, [](context& ctx) {
+    const rope_frequencies turns = frequencies_of(rope_scaling{}.resolved(3), 4, 100, 3);
+    const rope_table table = make_rope_table<bf16>(ctx, turns, 3);
+    const rope_table wide = make_rope_table<double>(ctx, turns, 3);
+    REQUIRE(table.cos.type == dtype::f32);
+    for (int p = 0; p < 3; ++p)
+      for (int i = 0; i < 2; ++i) {
+        const double angle = p * (i == 0 ? 1 : 0.1);
+        CHECK(wide.cos.as<double>()[2 * p + i] == doctest::Approx(std::cos(angle)).epsilon(1e-14));
+        CHECK(wide.sin.as<double>()[2 * p + i] == doctest::Approx(std::sin(angle)).epsilon(1e-14));
+      }
+    using heads_of = tensor<double, dims<batch, seq, heads, head_dim>>;
+    const auto turned = rope(ones<heads_of>(ctx, {1, 3, 1, 4}), wide);
+    CHECK(turned.local_share()[4] == doctest::Approx(std::cos(1.0) - std::sin(1.0)));
+  });
+}

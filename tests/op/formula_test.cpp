@@ -12,6 +12,7 @@
 #include <weft/op/create.hpp>
 #include <weft/op/formula.hpp>
 #include <weft/op/reduce.hpp>
+#include <weft/op/rowwise.hpp>
 #include <weft/parallel/launch.hpp>
 
 namespace {
@@ -68,6 +69,38 @@ struct shifted {  // says what isn't so
   static constexpr linearity linear = linearity::joint;
   double forward(double x) const { return x + 1; }
   double vjp(double dy) const { return dy; }
+};
+struct over_root {  // linear in its first operand, for positive second ones
+  static constexpr std::string_view name = "over_root";
+  static constexpr linearity linear = linearity::first;
+  static constexpr bool no_gradient = true;
+  double forward(double a, double b) const { return a / std::sqrt(b); }
+};
+struct positive_part {  // linear for positive numbers alone
+  static constexpr std::string_view name = "positive_part";
+  static constexpr linearity linear = linearity::joint;
+  static constexpr bool no_gradient = true;
+  double forward(double a) const { return a > 0 ? a : 0; }
+};
+struct refuses {
+  static constexpr std::string_view name = "refuses";
+  static constexpr bool no_gradient = false;  // it has one: vjp
+  double forward(double x) const {
+    if (x > 2) throw 42;
+    return x;
+  }
+  double vjp(double dy) const { return dy; }
+};
+struct first_alone {  // leaves the others as they are
+  static constexpr std::string_view name = "first_alone";
+  template <class T>
+  void forward(std::span<const T> x, std::span<T> y) const {
+    y[0] = x[0];
+  }
+  template <class T>
+  void vjp(std::span<const T> dy, std::span<const T>, std::span<const T>, std::span<T> dx) const {
+    dx[0] = dy[0];
+  }
 };
 struct masked {
   static constexpr std::string_view name = "masked";
@@ -156,15 +189,56 @@ TEST_CASE("what runs wrong gets a sentence: extents, contexts, a linearity that 
     const auto a = full<real<hidden>>(ctx, {3}, 1), b = full<real<hidden>>(ctx, {4}, 1);
     CHECK_THROWS_WITH_AS(elementwise(above{}, a, b), "dimension hidden has 3 elements on one side and 4 on the other",
                          failure);
-    CHECK_THROWS_WITH_AS(
-        elementwise(above{}, a, real<hidden>()),
-        "a tensor that was never made is used: make it by an operator or a creator, zeros<...>(ctx, {...}); std::move "
-        "leaves such a tensor behind",
-        failure);
+    CHECK_THROWS_WITH_AS(elementwise(above{}, a, real<hidden>()),
+                         "a tensor that was never made is used: make it by an operator or a creator, zeros<...>(ctx, "
+                         "{...}), or a model's "
+                         "weight by registry.add(...); std::move leaves such a tensor behind",
+                         failure);
     const auto pending = convert<partial<dp>>(a);
     CHECK(elementwise(twice{}, pending).held().as<double>()[0] == 2);
     CHECK_THROWS_WITH_AS(elementwise(shifted{}, pending),
                          doctest::Contains("the formula shifted says that it is linear"), failure);
+  });
+}
+
+TEST_CASE("a number that a formula doesn't make of a negative one is no proof that it isn't linear") {
+  alone([](context& ctx) {
+    const auto a = full<real<hidden>>(ctx, {3}, 8), b = full<real<hidden>>(ctx, {3}, 4);
+    CHECK(elementwise(over_root{}, convert<partial<dp>>(a), b).held().as<double>()[0] == 4);
+    CHECK_THROWS_WITH_AS(elementwise(positive_part{}, convert<partial<dp>>(a)),
+                         doctest::Contains("the formula positive_part says that it is linear"), failure);
+  });
+}
+
+TEST_CASE("what a formula throws comes out of launch as it is, from whichever rank and thread") {
+  for (const int from : {0, 1}) {
+    int thrown = 0;
+    try {
+      launch<strategy<mesh<dp>>>({.dp = 2},
+                                 [&](context& ctx) {
+                                   auto x =
+                                       full<real<hidden>>(ctx, {100000}, ctx.rank() == from ? 3 : 1).requires_grad();
+                                   backward(sum(elementwise(refuses{}, x)));
+                                   CHECK(x.grad().held().as<double>()[7] == 1);
+                                 },
+                                 {.threads_per_rank = 2});
+    } catch (int number) {
+      thrown = number;
+    }
+    CHECK(thrown == 42);
+  }
+}
+
+TEST_CASE("a row that a formula writes is 0 at first") {
+  alone([](context& ctx) {
+    using rows = tensor<double, dims<batch, hidden>>;
+    const auto x = full<rows>(ctx, {4, 8}, 3);
+    const auto strided = full<tensor<double, dims<hidden, batch>>>(ctx, {8, 4}, 3);
+    { const auto left = x * 7.0; }  // its memory is used again
+    const auto y = rowwise<hidden>(first_alone{}, x);
+    for (int i = 0; i < 32; ++i) CHECK(y.held().as<double>()[i] == (i % 8 ? 0 : 3));
+    const auto z = rowwise<hidden>(first_alone{}, strided);
+    for (int i = 0; i < 32; ++i) CHECK(z.held().as<double>()[i] == (i / 4 ? 0 : 3));
   });
 }
 

@@ -20,13 +20,14 @@ TEST_CASE("a ring meets every slice once, its own first, and gradients come home
           const std::int64_t each = 12 / n;
           std::vector<int> owners;
           tensor<double, dims<>, partial<tp>> total;
-          ring<tp>(x, [&](const auto& slice, int owner) {
+          const auto look = [&](const auto& slice, int owner) {
             for (std::int64_t i = 0; i < each; ++i)
               require(slice.local_share()[i] == number(owner * each + i), "the slice isn't that of rank ", owner);
             const auto mine = sum(double(ctx.index<tp>() + 1) * slice);  // each rank looks at it in another way
             total = owners.empty() ? mine : total + mine;
             owners.push_back(owner);
-          });
+          };
+          ring<tp>(x, look);
           require(int(owners.size()) == n && owners[0] == ctx.index<tp>(), "saw ", owners.size(), " slices");
           double wanted = 0;
           for (std::int64_t i = 0; i < 12; ++i) wanted += number(i);

@@ -29,6 +29,26 @@ TEST_CASE("item and on_host are the value's numbers; a share is this rank's") {
   });
 }
 
+TEST_CASE("a share's sizes are known before it is made") {
+  using ids = tensor<std::int32_t, dims<batch>>;
+  launch<strategy<mesh<tp>>>({.tp = 2}, [](context& ctx) {
+    const shape share = local_shape<tensor<float, dims<batch, hidden>, shard<hidden, tp>>>(ctx, {2, {3, 5}});
+    require(share[0] == 3 && share[1] == 3, "5 columns over 2 ranks are 3 a rank, padding included");
+    const int over = shards_of<layout<shard<hidden, tp>>, hidden>(ctx);
+    require(over == 2, "the columns are on 2 ranks");
+    const auto tokens = generate<ids>(ctx, {3}, [](std::int64_t i) { return std::int32_t(2 * i); });
+    require_ids(tokens, 0, 5, "token");
+    CHECK_THROWS_WITH_AS(require_ids(tokens, 0, 4, "token"), doctest::Contains("token 4 is outside"), failure);
+  });
+}
+
+TEST_CASE("layers are shared among stages as evenly as can be") {
+  launch<strategy<mesh<pp>>>({.pp = 2}, [](context& ctx) {
+    const stage_place mine = stage_of(ctx, 5);
+    require(mine.first() ? mine.begin == 0 && mine.end == 2 : mine.begin == 2 && mine.end == 5, "not 2 and 3 layers");
+  });
+}
+
 TEST_CASE("a tensor that was never made says so") {
   CHECK_THROWS_WITH_AS(item(tensor<float, dims<>>()), doctest::Contains("a tensor that was never made is used"),
                        failure);

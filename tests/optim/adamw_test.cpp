@@ -73,7 +73,7 @@ TEST_CASE("a state belongs to one weight, a gradient to its weight") {
     const auto g = ones<row<float>>(ctx, {4}), g8 = ones<row<float>>(ctx, {8});
     adamw_state state;
     adamw_update(w, g, state, {});
-    const auto others = doctest::Contains("this adamw_state belongs to another weight");
+    const auto others = doctest::Contains("this optimizer_state belongs to another weight");
     CHECK_THROWS_WITH_AS(adamw_update(longer, g8, state, {}), others, failure);
     CHECK_THROWS_WITH_AS(adamw_update(same_size, g, state, {}), others, failure);
     CHECK_THROWS_WITH_AS(adamw_update(w, g8, state, {}), doctest::Contains("it is the gradient of another tensor"),
@@ -87,6 +87,45 @@ TEST_CASE("a state belongs to one weight, a gradient to its weight") {
     row<float> never;
     adamw_state fresh;
     CHECK_THROWS_WITH_AS(adamw_update(never, g, fresh, {}), doctest::Contains("were never made"), failure);
+  });
+}
+
+TEST_CASE("two states in turns, and another weight's gradient, are refused") {
+  launch<strategy<mesh<>, single_rank>>({}, [](context& ctx) {
+    const auto leaf = [&] { return ones<row<float>>(ctx, {4}).requires_grad(); };
+    auto w = leaf(), v = leaf();
+    backward(sum(w * v));
+    adamw_state first, second;
+    adamw_update(w, w.grad(), first, {});
+    adamw_update(w, w.grad(), second, {});  // a new one, as for another phase
+    adamw_update(w, w.grad(), second, {});
+    CHECK_THROWS_WITH_AS(adamw_update(w, w.grad(), first, {}),
+                         doctest::Contains("another optimizer_state has updated this weight since this one did"),
+                         failure);
+    CHECK(first.steps == 1);
+    adamw_state of_v;
+    const auto others = doctest::Contains("it is the gradient of another tensor");
+    CHECK_THROWS_WITH_AS(adamw_update(v, w.grad(), of_v, {}), others, failure);
+    CHECK(of_v.steps == 0);
+    const auto g = v.grad();
+    adamw_update(v, g, of_v, {});
+    adamw_update(v, v.grad() * 0.5, of_v, {});
+    adamw_update(v, detach(w.grad()), of_v, {});  // meant so
+    CHECK(of_v.steps == 3);
+  });
+}
+
+TEST_CASE("a gradient that the norm would count twice is refused") {
+  launch<strategy<mesh<tp>>>({.tp = 2}, [](context& ctx) {
+    auto w = ones<row<float>>(ctx, {4}).requires_grad(), v = ones<row<float>>(ctx, {4}).requires_grad();
+    backward(sum(w + v));  // two gradients in one memory
+    CHECK(std::abs(gradient_norm(w.grad(), v.grad()) - std::sqrt(8)) < 1e-12);
+    const auto g = w.grad();
+    const auto twice = doctest::Contains("the norm would count gradient 2 twice: it is gradient 0 again");
+    CHECK_THROWS_WITH_AS(gradient_norm(g, v.grad(), g), twice, failure);
+    CHECK_THROWS_WITH_AS(gradient_norm(w.grad(), v.grad(), w.grad()), twice, failure);
+    const auto sum = w.grad() + v.grad();
+    CHECK_THROWS_WITH_AS(gradient_norm(sum, g, sum), twice, failure);
   });
 }
 

@@ -177,8 +177,6 @@ TEST_CASE("bug: ranks that call different collectives hang") {
       store.gradient_norm();
     });
   };
-  CHECK_THROWS_WITH_AS(uneven({.dp = 2}, sharded{}), doctest::Contains("No rank can go on: rank 0 waits for"),
-                       weft::failure);
-  CHECK_THROWS_WITH_AS(uneven({.tp = 2}, plain{}), doctest::Contains("No rank can go on: rank 0 waits for"),
-                       weft::failure);
+  CHECK_THROWS_WITH_AS(uneven({.dp = 2}, sharded{}), doctest::Contains("gradient norm"), weft::failure);
+  CHECK_THROWS_WITH_AS(uneven({.tp = 2}, plain{}), doctest::Contains("gradient norm"), weft::failure);
 }

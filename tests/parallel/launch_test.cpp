@@ -16,31 +16,12 @@ using namespace weft;
 
 // threads, but a split goes by what `Split` makes of its arguments.
 template <class Split>
-class splits_by {
-  using label = const collective_label&;
-
+class splits_by : public comm_operations<splits_by<Split>> {
  public:
   explicit splits_by(threads under) : under_(under) {}
   int rank() const { return under_.rank(); }
   int size() const { return under_.size(); }
-  request all_reduce(const void* in, void* out, std::int64_t n, dtype t, reduction r, label l = {}) {
-    return under_.all_reduce(in, out, n, t, r, l);
-  }
-  request all_gather(const void* in, void* out, std::int64_t n, label l = {}) {
-    return under_.all_gather(in, out, n, l);
-  }
-  request reduce_scatter(const void* in, void* out, std::int64_t n, dtype t, reduction r, label l = {}) {
-    return under_.reduce_scatter(in, out, n, t, r, l);
-  }
-  request all_to_all(const void* in, void* out, std::int64_t n, label l = {}) {
-    return under_.all_to_all(in, out, n, l);
-  }
-  request broadcast(void* buffer, std::int64_t n, int root, label l = {}) {
-    return under_.broadcast(buffer, n, root, l);
-  }
-  request send(const void* in, std::int64_t n, int to, label l = {}) { return under_.send(in, n, to, l); }
-  request recv(void* out, std::int64_t n, int from, label l = {}) { return under_.recv(out, n, from, l); }
-  request barrier(label l = {}) { return under_.barrier(l); }
+  request post(const comm_call& call) { return under_.post(call); }
   splits_by split(int color, int key, const char* name) { return splits_by(Split::split(under_, color, key, name)); }
   template <class F>
   static void launch(int ranks, F&& f) {
@@ -90,34 +71,19 @@ TEST_CASE(
 
 namespace {
 // threads, but what is gathered lies in the opposite order.
-class gathers_backwards {
-  using label = const collective_label&;
-
+class gathers_backwards : public comm_operations<gathers_backwards> {
  public:
   explicit gathers_backwards(threads under) : under_(under) {}
   int rank() const { return under_.rank(); }
   int size() const { return under_.size(); }
-  request all_reduce(const void* in, void* out, std::int64_t n, dtype t, reduction r, label l = {}) {
-    return under_.all_reduce(in, out, n, t, r, l);
-  }
-  request all_gather(const void* in, void* out, std::int64_t n, label l = {}) {
-    under_.all_gather(in, out, n, l).wait();
-    auto* bytes = static_cast<std::byte*>(out);
+  request post(const comm_call& call) {
+    if (!call.is(comm_operation::all_gather)) return under_.post(call);
+    under_.post(call).wait();
+    auto* bytes = static_cast<std::byte*>(call.out);
+    const std::int64_t n = call.count;
     for (int i = 0, j = size() - 1; i < j; ++i, --j) std::swap_ranges(bytes + i * n, bytes + i * n + n, bytes + j * n);
     return {};
   }
-  request reduce_scatter(const void* in, void* out, std::int64_t n, dtype t, reduction r, label l = {}) {
-    return under_.reduce_scatter(in, out, n, t, r, l);
-  }
-  request all_to_all(const void* in, void* out, std::int64_t n, label l = {}) {
-    return under_.all_to_all(in, out, n, l);
-  }
-  request broadcast(void* buffer, std::int64_t n, int root, label l = {}) {
-    return under_.broadcast(buffer, n, root, l);
-  }
-  request send(const void* in, std::int64_t n, int to, label l = {}) { return under_.send(in, n, to, l); }
-  request recv(void* out, std::int64_t n, int from, label l = {}) { return under_.recv(out, n, from, l); }
-  request barrier(label l = {}) { return under_.barrier(l); }
   gathers_backwards split(int color, int key, const char* name) {
     return gathers_backwards(under_.split(color, key, name));
   }

@@ -33,35 +33,15 @@ struct keeps_attention {  // a checkpointing: attention's output is kept, and wh
 using weft_test::weights_last;  // a schedule
 // A communicator over any other: every operation begins and ends at another time than it would.
 template <communicator_policy C>
-class unsteady {
+class unsteady : public comm_operations<unsteady<C>> {
  public:
   unsteady(C under, std::uint32_t seed) : under_(under), state_(seed) {}
   int rank() const { return under_.rank(); }
   int size() const { return under_.size(); }
-  request all_reduce(const void* in, void* out, std::int64_t n, dtype type, reduction how,
-                     const collective_label& label = {}) {
-    return wait(), under_.all_reduce(in, out, n, type, how, label);
+  request post(const comm_call& call) {
+    wait();
+    return under_.post(call);
   }
-  request all_gather(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
-    return wait(), under_.all_gather(in, out, bytes, label);
-  }
-  request reduce_scatter(const void* in, void* out, std::int64_t n, dtype type, reduction how,
-                         const collective_label& label = {}) {
-    return wait(), under_.reduce_scatter(in, out, n, type, how, label);
-  }
-  request all_to_all(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
-    return wait(), under_.all_to_all(in, out, bytes, label);
-  }
-  request broadcast(void* buffer, std::int64_t bytes, int root, const collective_label& label = {}) {
-    return wait(), under_.broadcast(buffer, bytes, root, label);
-  }
-  request send(const void* in, std::int64_t bytes, int to, const collective_label& label = {}) {
-    return wait(), under_.send(in, bytes, to, label);
-  }
-  request recv(void* out, std::int64_t bytes, int from, const collective_label& label = {}) {
-    return wait(), under_.recv(out, bytes, from, label);
-  }
-  request barrier(const collective_label& label = {}) { return wait(), under_.barrier(label); }
   unsteady split(int color, int key, const char* name) { return {under_.split(color, key, name), state_ + 1}; }
   template <class F>
   static void launch(int ranks, F&& f) {

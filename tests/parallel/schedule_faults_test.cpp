@@ -50,9 +50,41 @@ struct stuck_from_three {  // the first stage wants each micro-batch back at onc
   }
 };
 
-struct gpipe : gpipe_but<gpipe> {
-  static constexpr std::string_view name = "gpipe";
+struct all_forwards : gpipe_but<all_forwards> {
+  static constexpr std::string_view name = "all_forwards";
   static constexpr bool out(int, int, int, int) { return false; }
+};
+
+struct two_on_one : interleaved<2> {  // right for one rank, two and four
+  static constexpr std::string_view name = "two_on_one";
+  static constexpr int stage_of(int rank, int ranks, int chunk) { return ranks == 3 ? chunk : rank + chunk * ranks; }
+};
+struct forgets_a_chunk : interleaved<2> {
+  static constexpr std::string_view name = "forgets_a_chunk";
+  template <class Emit>
+  static constexpr void order(int rank, int ranks, int micro_batches, Emit&& emit) {
+    interleaved<2>::order(rank, ranks, micro_batches, [&](pipeline_action a) {
+      if (micro_batches != 6 || a != pipeline_action{backward, 4, 1}) emit(a);
+    });
+  }
+};
+struct third_chunk : interleaved<2> {
+  static constexpr std::string_view name = "third_chunk";
+  template <class Emit>
+  static constexpr void order(int rank, int ranks, int micro_batches, Emit&& emit) {
+    interleaved<2>::order(rank, ranks, micro_batches, [&](pipeline_action a) {
+      if (micro_batches == 6) ++a.chunk;
+      emit(a);
+    });
+  }
+};
+struct ends_inside {  // virtual stages from the middle: the first on rank 1, the last on rank 0
+  static constexpr std::string_view name = "ends_inside";
+  static constexpr int stage_of(int rank, int ranks, int) { return (rank + ranks - 1) % ranks; }
+  template <class Emit>
+  static constexpr void order(int rank, int ranks, int micro_batches, Emit&& emit) {
+    one_f_one_b::order(stage_of(rank, ranks, 0), ranks, micro_batches, emit);
+  }
 };
 
 thread_local int calls = 0;
@@ -63,10 +95,15 @@ struct another_each_time : gpipe_but<another_each_time> {  // whole whenever it 
 
 // Steps with these numbers of micro-batches, of sequences of eight tokens.
 template <class Schedule>
-void steps(const degrees& ranks, std::initializer_list<int> of, int& read, int bad_token_at = -1) {
+void steps(const degrees& ranks, std::initializer_list<int> of, int& read, int bad_token_at = -1, bool tied = false) {
   using S = strategy<mesh<dp, pp>, Schedule>;
   launch<S>(ranks, [&](context& ctx) {
-    llama<S> model(ctx, {.layers = 2, .hidden = 16, .heads = 2, .vocab = 32, .max_seq = 8});
+    llama<S> model(ctx, {.layers = 2 * chunks_of<Schedule> + (ranks.pp > 2 ? 2 : 0),
+                         .hidden = 16,
+                         .heads = 2,
+                         .vocab = 32,
+                         .max_seq = 8,
+                         .tied_embeddings = tied});
     parameter_store<cpu_backend, fp32> store(ctx, model.registry(), config_of<replicated>());
     model.use(store);
     pipeline stages(ctx, model);
@@ -128,13 +165,54 @@ TEST_CASE("a schedule that emits something else when it is carried out ends the 
       failure);
   CHECK(read == 2);
 }
+TEST_CASE("what is wrong with virtual stages is said with the chunk") {
+  int read = 0;
+  CHECK_THROWS_WITH_AS(
+      steps<interleaved<2>>({.pp = 2}, {2, 3}, read),
+      "the schedule interleaved asks for as many micro-batches as pp has ranks, or a multiple of that, "
+      "and this step has 3 on 2 ranks; choose another number of micro-batches, or another schedule",
+      failure);
+  CHECK(read == 4);  // of the step before, each once a chunk
+  CHECK_THROWS_WITH_AS(
+      steps<forgets_a_chunk>({.pp = 2}, {6}, read),
+      "the schedule forgets_a_chunk emits backward of micro-batch 5 in chunk 1 of 2 out of turn on stage "
+      "0 of 2, in a step of 6 micro-batches: its order has to emit each of them forward once and "
+      "backward once in every chunk, in order",
+      failure);
+  CHECK_THROWS_WITH_AS(
+      steps<third_chunk>({.pp = 2}, {6}, read),
+      doctest::Contains(
+          "the schedule third_chunk emits forward of micro-batch 0 in chunk 2 of 2 out of turn on stage 0"),
+      failure);
+  CHECK_THROWS_WITH_AS(
+      steps<two_on_one>({.pp = 3}, {3}, read),
+      "the schedule two_on_one says that chunk 0 of rank 1 is virtual stage 0 of 6: its stage_of has to "
+      "give each of 0 to 5 to one chunk of one rank",
+      failure);
+  CHECK(read == 4);
+}
+TEST_CASE("layers for every virtual stage, and tied embeddings where they can be summed") {
+  int read = 0;
+  CHECK_THROWS_WITH_AS(
+      steps<interleaved<2>>({.pp = 4}, {4}, read),
+      "6 layers don't fill 8 pipeline stages, 2 on each of 4 ranks; choose pp of at most 3, or another "
+      "schedule",
+      failure);
+  CHECK_THROWS_WITH_AS(steps<ends_inside>({.pp = 3}, {3}, read, -1, true),
+                       doctest::Contains("the schedule ends_inside has its first virtual stage on rank 1 of pp and its "
+                                         "last on rank 0, so embeddings can't be tied"),
+                       failure);
+  steps<ends_inside>({.pp = 3}, {3}, read);
+  steps<ends_inside>({.pp = 2}, {3}, read, -1, true);  // on the two ends, the other way round
+  CHECK(read == 6);
+}
 TEST_CASE("a step has micro-batches") {
   int read = 0;
   CHECK_THROWS_WITH_AS(steps<one_f_one_b>({.pp = 2}, {0}, read), doctest::Contains("at least 1 micro-batch, not 0"),
                        failure);
 }
 TEST_CASE("what a failed step left in flight is not carried back by the next one") {
-  using S = strategy<mesh<dp>, gpipe>;
+  using S = strategy<mesh<dp>, all_forwards>;
   launch<S>({}, [](context& ctx) {
     llama<S> model(ctx, {.layers = 2, .hidden = 16, .heads = 2, .vocab = 32, .max_seq = 8});
     parameter_store<cpu_backend, fp32> store(ctx, model.registry(), config_of<replicated>());

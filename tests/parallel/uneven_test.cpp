@@ -35,7 +35,8 @@ TEST_CASE("a vocabulary that the ranks don't divide") {
   const weft_test::plan p{.batch = 4, .steps = 4, .micro_batches = 2};
   for (std::size_t i = 0; i < std::size(cases); i += std::size_t(weft_test::sample_stride()))
     for (const bool tied : {false, true}) {
-      const auto& [on, words] = cases[i];
+      const degrees& on = cases[i].on;
+      const std::int64_t words = cases[i].words;
       CAPTURE(words);
       CAPTURE(tied);
       const auto one = llama_run<plain>({}, tied, words, p), two = gpt2_run<plain>({}, tied, words, p);

@@ -52,6 +52,32 @@ struct forgets_the_seventh : weights_last {  // of seven, on the last of three s
   }
 };
 
+struct backward_first_on_2 : weights_last {
+  static constexpr std::string_view name = "backward_first_on_2";
+  template <class Emit>
+  static constexpr void order(int stage, int stages, int micro_batches, Emit&& emit) {
+    if (stages != 5 || stage != 2) return one_f_one_b::order(stage, stages, micro_batches, emit);
+    for (int m = 0; m < micro_batches; ++m) emit(pipeline_action{backward, m}), emit(pipeline_action{forward, m});
+  }
+};
+struct weights_first : weights_last {
+  static constexpr std::string_view name = "weights_first";
+  template <class Emit>
+  static constexpr void order(int, int, int micro_batches, Emit&& emit) {
+    for (int m = 0; m < micro_batches; ++m)
+      emit(pipeline_action{forward, m}), emit(pipeline_action{backward_weights, m}),
+          emit(pipeline_action{backward_inputs, m});
+  }
+};
+
+struct none_of_it : weights_last {  // a whole backward of "no" micro-batch, while one in two parts lacks its second
+  template <class Emit>
+  static constexpr void order(int, int, int, Emit&& emit) {
+    emit(pipeline_action{forward, 0}), emit(pipeline_action{backward_inputs, 0}), emit(pipeline_action{backward, -1});
+  }
+};
+static_assert(!sound_schedule<none_of_it, 1, 1>);
+
 static_assert(schedule_policy<one_f_one_b> && schedule_policy<weights_last> && !schedule_policy<zero3>);
 static_assert(sound_schedule<one_f_one_b, 1, 1> && sound_schedule<one_f_one_b, 1, 5> &&
               sound_schedule<one_f_one_b, 2, 1> && sound_schedule<one_f_one_b, 2, 2> &&
@@ -85,6 +111,21 @@ TEST_CASE("the installed law of a schedule passes sound ones, and tells where an
                        doctest::Contains("waits for ever before backward of micro-batch 0 on stage 0 of 2"), failure);
   CHECK_THROWS_WITH_AS(testing::check_schedule<forgets_the_seventh>(),
                        doctest::Contains("micro-batch 6 on stage 2 of 3, in a step of 7"), failure);
+}
+
+TEST_CASE("of stages that wait for ever, the one is named whose order can't be followed by itself") {
+  CHECK_THROWS_WITH_AS(
+      testing::check_schedule<backward_first_on_2>(),
+      doctest::Contains("emits backward of micro-batch 0 before its forward on stage 2 of 5, in a step of 1"), failure);
+  CHECK_THROWS_WITH_AS(
+      testing::check_schedule<weights_first>(),
+      doctest::Contains("emits backward_weights of micro-batch 0 before its backward_inputs on stage 0"), failure);
+}
+
+TEST_CASE("a law that would try nothing is refused") {
+  CHECK_THROWS_WITH_AS(testing::check_schedule<one_f_one_b>(0, 0),
+                       doctest::Contains("check_schedule was given 0 stages and 0 micro-batches"), failure);
+  CHECK_THROWS_AS(testing::check_schedule<one_f_one_b>(3, 0), failure);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include <weft/op/embedding.hpp>
 #include <weft/op/layer_norm.hpp>
 #include <weft/op/reduce.hpp>
+#include <weft/op/ring.hpp>
 #include <weft/op/rms_norm.hpp>
 #include <weft/op/softmax.hpp>
 #include <weft/op/swiglu.hpp>

@@ -19,14 +19,24 @@ struct told : trainable {
   adamw optimizer;
   std::vector<adamw_step> updates;
   int validations = 0;
-  int asked = 0, refuse = 0;  // which step is not accepted
+  bool scaled = false;  // whether a loss scale takes the blame for a norm that is not finite
+  step_outcome last;
+  loss_sums loss_of_step;
 
-  loss_sums gradients(std::int64_t step) override {
+  virtual loss_sums loss(std::int64_t step) {
     return {(10.0 - static_cast<double>(step)) * 4 + (step == 3 ? bad : 0), 4};
   }
-  double gradient_norm() override { return norm_of_sums + (updates.size() == 2 ? bad_norm : 0); }
-  bool accept(double) override { return ++asked != refuse; }
-  void update(const optimizer_step& s) override { updates.push_back(optimizer.at(s.number, s.lr, s.grad_scale)); }
+  void gradients(std::int64_t step) override { loss_of_step = loss(step); }
+  void update(const step_rule& rule) override {
+    const double norm = norm_of_sums + (updates.size() == 2 ? bad_norm : 0), squares = norm * norm;
+    detail::step_numbers decided;
+    detail::decide_step{&loss_of_step.sum, &squares, rule.clip_norm, 1, &decided}();
+    const bool taken = detail::is_finite(decided.grad_scale);
+    last = {loss_of_step, decided.gradient_norm, taken};
+    if (taken) updates.push_back(optimizer.at(rule.number, rule.lr, decided.grad_scale));
+  }
+  step_outcome outcome() override { return last; }
+  bool accept(bool finite) override { return finite || !scaled; }
   loss_sums validate() override { return ++validations, loss_sums{6, 4}; }
   std::vector<std::string> unit_names() const override { return {"only"}; }
 };
@@ -47,7 +57,7 @@ TEST_CASE("the mean is over the global count, and clipping is by the norm of the
   CHECK(result.loss == doctest::Approx(6));
   CHECK(result.validation_loss == doctest::Approx(1.5));
   REQUIRE(work.updates.size() == 4);
-  for (const adamw_step& s : work.updates) CHECK(s.grad_scale == doctest::Approx(0.5 / 4));
+  for (const adamw_step& s : work.updates) CHECK(s.grad_scale.value() == doctest::Approx(0.5 / 4));
   CHECK(work.updates[0].lr == doctest::Approx(0.05));
   CHECK(work.updates[1].lr == doctest::Approx(0.1));
   CHECK(work.updates[3].lr < work.updates[2].lr);
@@ -161,25 +171,42 @@ TEST_CASE("skip and zero go on without what can't be said or mended") {
 
 TEST_CASE("bad steps between good ones are not in a row") {
   struct every_other : told {
-    loss_sums gradients(std::int64_t step) override { return {step % 2 ? std::nan("") : 8, 4}; }
+    loss_sums loss(std::int64_t step) override { return {step % 2 ? std::nan("") : 8, 4}; }
   } work;
   const auto result = run(work, {.steps = 7, .watch = {.on_non_finite = non_finite::skip, .most_in_a_row = 1}});
   CHECK(result.skipped == 4);
   CHECK(work.updates.size() == 3);
 }
 
-TEST_CASE("a step that is not accepted changes nothing, and the optimizer doesn't count it") {
+TEST_CASE("a step that overflows under a loss scale changes nothing, and the optimizer doesn't count it") {
   told work;
-  work.refuse = 3;
+  work.scaled = true;
   work.bad_norm = INFINITY;
   const auto result = run(work, {.steps = 3});
   CHECK(result.skipped == 1);
+  CHECK(result.not_finite == 0);
   REQUIRE(work.updates.size() == 2);
-  told again;
-  again.refuse = 1;
+  struct first_overflows : told {
+    void gradients(std::int64_t step) override {
+      told::gradients(step);
+      norm_of_sums = step == 1 ? INFINITY : 8;
+    }
+  } again;
+  again.scaled = true;
   run(again, {.steps = 2});
   REQUIRE(again.updates.size() == 1);
   CHECK(again.updates[0].bias1 == doctest::Approx(1 - adamw{}.beta1));
+}
+
+TEST_CASE("a step without a token, and gradients that its count can't divide") {
+  struct counted : told {
+    double count = 0;
+    loss_sums loss(std::int64_t) override { return {8 * count, count}; }
+  } work;
+  CHECK_THROWS_WITH_AS(run(work, {.steps = 1}), doctest::Contains("no token of step 1 has a target"), failure);
+  work.count = 1e-310, work.norm_of_sums = 1e-311;
+  CHECK_THROWS_WITH_AS(run(work, {.steps = 1}), doctest::Contains("can't be divided by its"), failure);
+  CHECK(work.updates.empty());
 }
 
 TEST_CASE("a run that is asked to stop ends after the step that runs") {
@@ -188,9 +215,9 @@ TEST_CASE("a run that is asked to stop ends after the step that runs") {
   struct stopped : told {
     std::atomic<bool>* stop;
     explicit stopped(std::atomic<bool>& asked) : stop(&asked) {}
-    loss_sums gradients(std::int64_t step) override {
+    void gradients(std::int64_t step) override {
       *stop = step == 3;
-      return told::gradients(step);
+      told::gradients(step);
     }
   } work(stop);
   const auto result = run(work, {.steps = 9, .folder = folder.path(), .stop = &stop});
@@ -209,14 +236,75 @@ TEST_CASE("a run that is asked to stop ends after the step that runs") {
   CHECK(all.steps == 9);
 }
 
+TEST_CASE("callbacks hear of every step and validation in turn, may end the run, and the folder says why it ended") {
+  const weft_test::temporary_folder folder;
+  struct noting : training_callback {
+    std::string* notes;
+    std::int64_t end_at;
+    noting(std::string& to, std::int64_t at) : notes(&to), end_at(at) {}
+    void after_validation(std::int64_t step, double loss) override {
+      *notes += detail::text("v", step, loss == 1.5 ? "" : "?", ' ');
+    }
+    std::string after_step(const step_report& r) override {
+      *notes += detail::text("s", r.step, ' ');
+      return r.step == end_at ? "it is good enough" : "";
+    }
+    void after_run(const training_result& r) override { *notes += "end: " + r.ended; }
+  };
+  std::string first, second;
+  noting a(first, 0), b(second, 3);
+  const auto result_of = [&](training plan) {
+    told work;
+    plan.folder = folder.path();
+    const auto result = run(work, plan);
+    const auto file = nlohmann::json::parse(read_file(folder / "result.json"));
+    CHECK(file.at("ended") == result.ended);
+    CHECK(file.at("steps") == result.steps);
+    CHECK(file.contains("validation_loss") == (result.validation_loss >= 0));
+    return result;
+  };
+  const auto early = result_of({.steps = 9, .validate_every = 2, .callbacks = {&a, &b}});
+  CHECK(first == "s1 v2 s2 s3 end: it is good enough");
+  CHECK(second == first);
+  CHECK(early.steps == 3);
+  CHECK(!early.stopped);
+  first.clear();
+  CHECK(result_of({.steps = 2, .callbacks = {&a}}).ended == "its last step is done");
+  CHECK(first == "s1 v2 s2 end: its last step is done");
+  std::atomic<bool> stop = true;
+  const auto stopped = result_of({.steps = 5, .stop = &stop, .callbacks = {&b}});
+  CHECK(stopped.ended == "it was asked to stop");
+  CHECK(stopped.steps == 1);
+  told wrong;
+  wrong.bad = std::nan("");
+  CHECK_THROWS_AS(run(wrong, {.steps = 5, .folder = folder.path()}), failure);
+  CHECK(read_file(folder / "error.txt").find("the loss of step 3 is not a number") == 0);
+}
+
+TEST_CASE("what the guard remembers goes on with the next run") {
+  told whole, parts;  // losses 9, 8, 7 + 100, ...: a spike after two
+  whole.bad = parts.bad = 400;
+  const monitoring watch{.spike_deviations = 3, .spike_window = 2};
+  CHECK(run(whole, {.steps = 5, .watch = watch}).spikes == 1);
+  CHECK(run(parts, {.steps = 2, .watch = watch}).spikes == 0);
+  CHECK(run(parts, {.steps = 5, .begin = 2, .watch = watch}).spikes == 1);
+  CHECK(parts.watched().losses.mean == whole.watched().losses.mean);
+  told skips;
+  skips.bad_norm = INFINITY;  // from the third step on
+  const monitoring skip{.on_non_finite = non_finite::skip, .most_in_a_row = 2};
+  run(skips, {.steps = 4, .watch = skip});
+  CHECK_THROWS_WITH_AS(run(skips, {.steps = 5, .begin = 4, .watch = skip}), doctest::Contains("the 2 steps before it"),
+                       failure);
+}
+
 TEST_CASE("one rank that is asked to stop ends the run on all") {
   std::atomic<bool> asked[2] = {false, false};
   launch<strategy<mesh<dp>>>({.dp = 2}, [&](context& ctx) {
     struct stopped : told {
       std::atomic<bool>* stop = nullptr;
-      loss_sums gradients(std::int64_t step) override {
+      void gradients(std::int64_t step) override {
         if (stop) *stop = step == 2;
-        return told::gradients(step);
+        told::gradients(step);
       }
     } work;
     if (!ctx.is_first()) work.stop = &asked[1];
@@ -252,7 +340,7 @@ TEST_CASE("a full disk costs the files that it doesn't take, and nothing else") 
   for (const char* name : {"metrics.jsonl", "monitor.jsonl", "memory.json"})
     std::filesystem::create_symlink("/dev/full", folder / name);
   struct watched : told {
-    std::vector<unit_statistics> statistics(double) override { return {{"only", {}}}; }
+    std::vector<unit_statistics> statistics() override { return {{"only", {}}}; }
   } work;
   const auto result = run(work, {.steps = 4, .folder = folder.path(), .watch = {.every = 1}});
   CHECK(result.lost_files == 3);

@@ -65,6 +65,61 @@ TEST_CASE("a good step between overflows begins their number anew") {
   CHECK_THROWS_WITH_AS(run({.most_overflows = 1}), doctest::Contains("the gradient norm of step 2 is"), failure);
 }
 
+namespace {
+
+// Optimizers that compute on the host, and count how often they were asked, by element and by matrix.
+struct counting_descent {
+  static constexpr int moments = 0;
+  double lr = 1e-2;
+  int* asked;
+  void update(auto& share, const optimizer_step& step) const {
+    ++*asked;
+    using T = std::remove_cvref_t<decltype(share.weight[0])>;
+    for (std::size_t i = 0; i < share.weight.size(); ++i)
+      share.weight[i] -= T(step.lr) * T(step.grad_scale) * T(share.gradient[i]);
+  }
+};
+struct counting_matrices {
+  static constexpr int moments = 1;
+  static constexpr bool whole_matrices = true;
+  double lr = 1e-2;
+  int* asked;
+  template <class Share>
+  void direction(const Share& s, typename Share::master* out, const optimizer_step& step) const {
+    ++*asked;
+    s.scaled_gradient(step.grad_scale, out);
+    for (std::int64_t i = 0; i < s.count; ++i) out[i] = s.first[i] = s.first[i] / 2 + out[i];
+  }
+  template <class Matrices>
+  void change(const Matrices&) const {}
+  template <class Share>
+  void update(const Share& s, const typename Share::master* part, std::int64_t, std::int64_t,
+              const optimizer_step& step) const {
+    s.move(step.lr, 0, step.lr, part);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an optimizer that computes on the host isn't asked for a step that overflows") {
+  using S = strategy<mesh<dp, tp>, far_too_high>;
+  const auto run = [](auto make, int each) {
+    launch<S>({}, [&](context& ctx) {
+      int asked = 0;
+      llama<S> model(ctx, tiny);
+      trainer t(ctx, model, make(&asked));
+      const training_result r = t.run(text_dataset(ctx, rhyme()), plan_of(12, {}));
+      CHECK(r.skipped > 2);
+      CHECK(r.skipped < 12);
+      CHECK(detail::is_finite(r.loss));
+      CHECK(asked == each * (12 - r.skipped));
+    });
+  };
+  const int all = 3 + 2 * 9;  // the embedding, the norm, the head; and of two layers 7 matrices and 2 norms
+  run([](int* asked) { return counting_descent{.asked = asked}; }, all);
+  run([](int* asked) { return by_shape{counting_matrices{.asked = asked}, counting_descent{.asked = asked}}; }, all);
+}
+
 TEST_CASE("a further run reads new batches, also where steps were skipped") {
   using S = strategy<mesh<dp, tp>, far_too_high>;
   std::vector<std::int64_t> steps;

@@ -47,7 +47,8 @@ TEST_CASE("the line of a step has all that was asked of it") {
                       .tokens = 2000,
                       .peak_bytes = 3 << 20};
   CHECK(r.tokens_per_second() == doctest::Approx(40000));
-  CHECK(step_line(r) == "step   7/100  loss 2.5000  norm   0.750  lr 3.00e-04      50 ms    40000 tok/s  3.0 MiB");
+  const std::string line = step_line(r);
+  CHECK(line == "step   7/100  loss 2.5000  norm   0.750  lr 3.00e-04      50 ms    40000 tok/s  3.0 MiB");
 }
 
 TEST_CASE("a run folder is always new") {

@@ -22,6 +22,14 @@ TEST_CASE("top-k keeps the k highest, the lower index first among equals") {
   CHECK(all == numbers{1, 2});
 }
 
+TEST_CASE("logits in order, and as probabilities") {
+  const numbers logits{0, std::log(2.0), std::log(2.0), std::log(3.0)};
+  const std::vector<std::int32_t> order = ranked(logits);
+  CHECK(order == std::vector<std::int32_t>{3, 1, 2, 0});
+  const numbers p = probabilities(logits);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(p[i] == doctest::Approx(std::exp(logits[i]) / 8));
+}
+
 TEST_CASE("top-p keeps the smallest set that reaches p") {
   const numbers logits{std::log(0.5), std::log(0.2), std::log(0.3)};  // probabilities 0.5, 0.2, 0.3
   const auto kept = [&](double p) {

@@ -1,4 +1,8 @@
+#include <thread>
+
 #include <weft/comm/single_rank.hpp>
+#include <weft/comm/threads.hpp>
+#include <weft/comm/traced.hpp>
 #include <weft/train/trace_writer.hpp>
 
 #include "../temporary.hpp"
@@ -121,4 +125,40 @@ TEST_CASE("only the steps of the window are traced") {
   step_tracer off(ctx, {}, false);
   off.before(3);
   CHECK(ctx.spans == nullptr);
+}
+
+TEST_CASE("the clock of another rank: none is ahead where one clock would do, else by the shortest question") {
+  using weft::detail::clock_reading;
+  const clock_reading one_clock[] = {{100, 900, 1000}, {2000, 2005, 2010}};
+  CHECK(weft::detail::clock_ahead(one_clock, 2) == 0);
+  const clock_reading other[] = {{100, 5900, 1000}, {2000, 7005, 2010}, {3000, 8400, 3500}};
+  CHECK(weft::detail::clock_ahead(other, 3) == 5000);
+  const clock_reading behind[] = {{9000, 1010, 9020}};
+  CHECK(weft::detail::clock_ahead(behind, 1) == -8000);
+}
+
+TEST_CASE("ranks whose logs begin at other moments are aligned in one file") {
+  constexpr int ranks = 3;
+  const weft_test::temporary_folder folder;
+  threads::launch(ranks, [&](threads& world) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30 * world.rank()));
+    trace_log own(ranks);  // as a process has one
+    traced<threads> seen(world, own);
+    context ctx(seen, 1);
+    const span_log spans(ctx.memory);
+    for (int i = 0; i < 5; ++i) ctx.world.barrier({"meeting", {}, {}, i}).wait();
+    own.pause(ctx.rank());
+    write_trace(ctx, spans, &own, folder / "trace.json");
+  });
+  const auto trace = weft_test::read_trace(read_file(folder / "trace.json"));
+  for (std::size_t i = 0; i < 5; ++i) {  // nobody leaves a barrier before the last has come
+    double last_come = -1e300, first_left = 1e300;
+    for (int r = 0; r < ranks; ++r) {
+      const auto& e = trace.events.at({r, 1000}).at(i);
+      const double begin = e.at("ts");
+      last_come = std::max(last_come, begin);
+      first_left = std::min(first_left, begin + e.at("dur").get<double>());
+    }
+    CHECK(last_come <= first_left);
+  }
 }

@@ -30,6 +30,13 @@ struct failing_read : text_dataset {
   }
 };
 
+// Keeps no moment and takes one.
+struct forgetful {
+  static constexpr int moments = 0;
+  double lr = 0.1;
+  void update(auto& share, const optimizer_step&) const { share.moments[0][0] = 0; }
+};
+
 template <class T>
 std::vector<float> weights_of(T& trained) {
   std::vector<float> all;
@@ -84,6 +91,18 @@ TEST_CASE("a run after one that ended with an error goes on from there") {
     t.run(data, plan_of(4, {}));
     u.run(data, plan_of(6, {}));
     CHECK(weights_of(t) == weights_of(u));
+  });
+}
+
+TEST_CASE("an optimizer that takes a moment which it doesn't keep gets a sentence") {
+  launch<one>({}, [](context& ctx) {
+    llama<one> model(ctx, tiny);
+    trainer t(ctx, model, forgetful{});
+    CHECK_THROWS_WITH_AS(
+        t.run(text_dataset(ctx, rhyme()), plan_of(1, {})),
+        doctest::Contains("update() reads moments[0] of its share, and this optimizer keeps 0 moments: "
+                          "write static constexpr int moments = 1"),
+        failure);
   });
 }
 

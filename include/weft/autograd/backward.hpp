@@ -2,7 +2,7 @@
 // gradient.
 #pragma once
 
-#include <weft/autograd/tape.hpp>
+#include <weft/autograd/record.hpp>
 #include <weft/comm/compare.hpp>
 #include <weft/core/refusal.hpp>
 

@@ -2,7 +2,7 @@
 // Invariant: the second run sees the same inputs and the same random counters, so it computes the same values.
 #pragma once
 
-#include <weft/autograd/tape.hpp>
+#include <weft/autograd/record.hpp>
 
 namespace weft {
 namespace detail {
@@ -13,7 +13,8 @@ struct checkpointed {
   X input;
   weft::replay operators;
   weft::tape again;
-  ref<slot> seen = {};  // where the second run's gradient of the input collects
+  std::uint32_t hash = 0;  // of the input, where what is written to it shows
+  ref<slot> seen = {};     // where the second run's gradient of the input collects
 
   // The first run is recorded too, on a tape that is thrown away: it says which values the backward will look at.
   Y first_run(context& ctx) {
@@ -37,6 +38,7 @@ struct checkpointed {
     x.slot = new_slot(ctx, x.data, x.data.type);
     x.slot->live = input.slot->live;
     x.slot->of_weights = input.slot->of_weights;
+    x.slot->frozen = input.slot->frozen;
     return x;
   }
 
@@ -57,6 +59,8 @@ struct checkpointed {
   // False when nothing that the function reads wants a gradient.
   bool second_run(context& ctx, tape_node& node) {
     operators.check_leaves();
+    if (hash != 0)
+      require(hash_of_saved(input.data) == hash, "check: the tensor that checkpoint read", tape_node::written_since);
     const X x = recorded_input(ctx);
     again.set_within(node.on());
     const recording on(ctx, &again);
@@ -74,15 +78,26 @@ struct checkpointed {
   }
 };
 
-}  // namespace detail
+/// Whether a function can be checkpointed; where it can't, a sentence says why.
+template <class F, class X>
+constexpr bool check_checkpointed() {
+  constexpr bool takes = requires(F & f, const X& x) { f(x); };
+  static_assert(takes,
+                "weft: checkpoint(f, x) calls f(x), and f doesn't take this x: write it as [=](const auto& x) { return "
+                "...; }, and let it capture what else it reads");
+  if constexpr (takes) {
+    constexpr bool gives = any_tensor<decltype(std::declval<F&>()(std::declval<const X&>()))>;
+    static_assert(gives,
+                  "weft: checkpoint(f, x): f gives back one tensor, and no number, loss{...} or nothing: let it return "
+                  "the tensor that these are made from, and make them of what checkpoint(f, x) gives back");
+    return gives;
+  }
+  return false;
+}
 
-/// y = f(x), keeping x and what the policy wants of the operators' outputs. f is copied and called once more in the
-/// backward, where what nobody looks at any more is left out; leaves that it reads beside x (parameters) get their
-/// gradients as usual. f runs the same operators both times and reads tensors through operators only. A unit's boundary
-/// goes round a checkpoint.
-template <checkpointing_policy Policy = checkpoint_full, class F, any_tensor X>
-auto checkpoint(F f, const X& x) {
-  using Y = decltype(f(x));
+template <class Policy, class F, class X>
+auto run_checkpoint(F f, const X& x) {
+  using Y = std::remove_cvref_t<decltype(f(x))>;
   context& ctx = *x.ctx;
   if (!ctx.tape) return f(x);
   if (ctx.replay) ctx.replay->mark_read(x);
@@ -91,6 +106,7 @@ auto checkpoint(F f, const X& x) {
   auto state = std::allocate_shared<function>(
       pool_allocator<function>(&ctx.records),
       function{std::move(f), x, weft::replay(keeps, &ctx.records), weft::tape(&ctx.records)});
+  if (reads_now(ctx) && !(x.slot && x.slot->live)) state->hash = detail::hash_of_saved(x.data);
   Y y = state->first_run(ctx);
   const char* lost = detail::where_lost(*ctx.tape, "checkpoint", x);
   if (!lost && y.slot) lost = y.slot->lost_in;
@@ -105,6 +121,24 @@ auto checkpoint(F f, const X& x) {
   node.output = y.slot;
   node.state = std::move(state);
   return y;
+}
+
+}  // namespace detail
+
+/// y = f(x), keeping x and what the policy wants of the operators' outputs. f is copied and called once more in the
+/// backward, where what nobody looks at any more is left out; leaves that it reads beside x (parameters) get their
+/// gradients as usual. f runs the same operators both times and reads tensors through operators only. A unit's boundary
+/// goes round a checkpoint.
+template <checkpointing_policy Policy = checkpoint_full, class F, any_tensor X>
+auto checkpoint(F f, const X& x) {
+  if constexpr (detail::check_checkpointed<F, X>()) return detail::run_checkpoint<Policy>(std::move(f), x);
+}
+/// Refused: it takes a function of one tensor, and that tensor.
+template <checkpointing_policy Policy = checkpoint_full, class F, class... Xs>
+requires(sizeof...(Xs) != 1 || !(any_tensor<Xs> && ...)) void checkpoint(const F&, const Xs&...) {
+  static_assert(sizeof(F) == 0,
+                "weft: checkpoint(f, x) takes a function of one tensor, and that tensor: let f capture the others by "
+                "value, checkpoint([y](const auto& x) { return x * y; }, x)");
 }
 
 }  // namespace weft

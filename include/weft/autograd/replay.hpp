@@ -3,11 +3,7 @@
 // in the second run is one whose output nobody there looks at, except operators that are left out themselves.
 #pragma once
 
-#include <initializer_list>
-#include <vector>
-
-#include <weft/comm/context.hpp>
-#include <weft/comm/detail/hash.hpp>
+#include <weft/autograd/same_twice.hpp>
 #include <weft/policy/checkpointing.hpp>
 
 namespace weft {
@@ -21,15 +17,12 @@ class replay {
         entries_(pool_allocator<entry>(records)),
         from_(pool_allocator<int>(records)),
         outputs_(pool_allocator<made>(records)),
-        sizes_(pool_allocator<step>(records)),
-        numbers_(pool_allocator<step>(records)),
-        reads_(pool_allocator<std::uint64_t>(records)),
-        leaves_(pool_allocator<leaf>(records)) {}
+        same_(records) {}
 
   /// First run: an operator made `output` from `inputs`.
   virtual void record_output(op_cost cost, std::initializer_list<const local_array*> output,
                              std::initializer_list<const value*> inputs) {
-    if (!first_run_) return;
+    if (!first_run()) return;
     for (const local_array* a : output) cost.kept_bytes += a->bytes();
     entry e;
     e.name = cost.name, e.kept = keeps_(cost);
@@ -51,7 +44,7 @@ class replay {
   }
   /// First run: something that doesn't take part (an operator that declares no cost) reads v.
   virtual void mark_read(const value& v) {
-    if (!first_run_) return;
+    if (!first_run()) return;
     if (outer_) outer_->mark_read(v);
     const int from = maker_of(v.held());
     if (from >= 0) entries_[static_cast<std::size_t>(from)].needed = true;
@@ -60,27 +53,23 @@ class replay {
   /// comes out of turn. First run: unless y was computed just now, or is an input seen in another way, whoever made it
   /// reads its inputs.
   virtual void recorded(const char* name, const value& y, std::initializer_list<const value*> inputs) {
-    std::uint64_t sizes = detail::hash_of_step(name, y.whole, 0);
-    for (const value* v : inputs) sizes = detail::hash_of_step(name, v->whole, sizes);
-    std::uint64_t read = 0;
-    for (const value* v : inputs) read = read * 0x9e3779b97f4a7c15u + outside(*v);
-    if (!first_run_) {
-      compare(sizes_, next_sizes_++, name, sizes, " of other sizes");
-      if (reads_[next_sizes_ - 1] != read) [[unlikely]]
-        fail("checkpoint: ", name, ", operator ", next_sizes_ - 1,
-             " of its function, reads another tensor when the gradient is due than at first: capture it by value, [=] "
-             "in place of [&]",
-             same_both_times);
-      return;
-    }
-    sizes_.push_back({name, sizes});
-    reads_.push_back(read);
-    for (const value* v : inputs) note_leaf(*v);
+    same_.recorded(name, y, inputs);
+    if (!first_run()) return;
     if (std::exchange(fresh_, false) && outputs_[entries_.back().output].at == key(y.data)) return;
     for (const value* v : inputs)
       if (key(v->held()) == key(y.data)) return;
     for (const value* v : inputs) mark_read(*v);
   }
+
+  /// As same_twice's.
+  virtual void given(std::uint64_t numbers) { same_.given(numbers); }
+  virtual void created(const local_array& x, std::uint64_t numbers) { same_.created(x, numbers); }
+  void note_numbers(const char* name, std::uint64_t numbers) { same_.note_numbers(name, numbers); }
+  void check_numbers(std::size_t i, const char* name, std::uint64_t numbers) const {
+    same_.check_numbers(i, name, numbers);
+  }
+  void end_second_run(std::size_t entries) const { same_.end_second_run(entries, next_ == entries_.size()); }
+  void check_leaves() { same_.check_leaves(); }
 
   /// Ends the first run. `each_saved(f)` calls f with every array that the backward of its operators reads; `result` is
   /// the function's output, which nobody looks at in the second run. What isn't to be kept is let go of.
@@ -101,35 +90,15 @@ class replay {
           a = local_array(nullptr, a.type, a.shape);
         }
     }
-    first_run_ = false;
+    same_.end_first_run();
   }
-  /// First run: the program's numbers in the next entry that it recorded (tape_node::numbers).
-  void note_numbers(const char* name, std::uint64_t numbers) { numbers_.push_back({name, numbers}); }
-  /// Second run: those of entry i. Throws where the first run recorded others.
-  void check_numbers(std::size_t i, const char* name, std::uint64_t numbers) const {
-    compare(numbers_, i, name, numbers, " with other numbers");
-  }
-  /// Second run: it is over, after `entries`. Throws where it did less than the first.
-  void end_second_run(std::size_t entries) const {
-    require(next_ == entries_.size() && next_sizes_ == sizes_.size() && entries == numbers_.size(),
-            "a checkpointed function ran ", next_sizes_, " operators when its gradient was due, and ", sizes_.size(),
-            " at first", same_both_times);
-  }
-  /// Before the second run. Throws where a leaf that the function reads was updated since the first.
-  void check_leaves() {
-    for (const leaf& l : leaves_)
-      if ((l.live ? l.live->version : l.memory.version()) != l.version) [[unlikely]]
-        fail("checkpoint: ", l.live ? "parameter " + l.live->name : std::string("a tensor that its function reads"),
-             " was updated before its backward, which runs the function again: update weights after backward(loss)");
-    leaves_.clear();
-  }
-
   /// Second run: whether the operator that comes now needn't run. Gives it its output, or arrays without memory.
   virtual bool reuse_output(std::string_view name, std::initializer_list<local_array*> output) {
-    if (first_run_) return false;
+    if (first_run()) return false;
     require(next_ < entries_.size() && entries_[next_].name == name, "a checkpointed function ran ", name,
             " as operator ", next_, " when its gradient was due, and ",
-            next_ < entries_.size() ? entries_[next_].name : std::string_view("nothing"), " at first", same_both_times);
+            next_ < entries_.size() ? entries_[next_].name : std::string_view("nothing"), " at first",
+            detail::same_twice::same_both_times);
     const entry& e = entries_[next_++];
     if (e.needed && !e.kept) return false;
     std::size_t i = e.output;
@@ -142,11 +111,11 @@ class replay {
    public:
     scope(context& ctx, replay& on) : ctx_(ctx), before_(std::exchange(ctx.replay, &on)), on_(on) {
       on.outer_ = before_;
-      (on.first_run_ ? on.began_ : on.began_again_) = ctx.memory.made();
+      on.same_.begin(ctx.memory.made());
     }
     ~scope() {
       ctx_.replay = before_;
-      if (on_.first_run_) on_.ended_ = ctx_.memory.made();
+      on_.same_.end(ctx_.memory.made());
     }
     scope(const scope&) = delete;
     scope& operator=(const scope&) = delete;
@@ -158,8 +127,6 @@ class replay {
   };
 
  private:
-  static constexpr const char* same_both_times =
-      "; it has to do the same both times, so what it reads or counts outside of tensors must not change";
   struct entry {
     std::string_view name;
     bool kept = false, used = false, needed = false;
@@ -170,36 +137,7 @@ class replay {
     int by;
     local_array kept;  // without memory, where it isn't
   };
-  struct step {
-    const char* name;
-    std::uint64_t hash;
-  };
-  using steps = std::vector<step, pool_allocator<step>>;
-  static void compare(const steps& first, std::size_t i, const char* name, std::uint64_t hash, const char* differing) {
-    if (i < first.size() && first[i].hash == hash && std::string_view(first[i].name) == name) [[likely]]
-      return;
-    const char* const before = i < first.size() ? first[i].name : "nothing";
-    fail("a checkpointed function ran ", name, " as operator ", i, " when its gradient was due, and ", before,
-         std::string_view(before) == name ? differing : "", " at first", same_both_times);
-  }
-  // A leaf or parameter that the function reads.
-  struct leaf {
-    ref<weight_place> live;
-    storage memory;
-    std::uint32_t version;
-  };
-  void note_leaf(const value& v) {
-    if (!v.slot || v.slot->epoch != 0) return;
-    for (const leaf& l : leaves_)
-      if (l.live == v.slot->live && l.memory.data() == v.data.buffer.data()) return;
-    leaves_.push_back({v.slot->live, v.data.buffer, v.version()});
-  }
-  // Names a tensor that wasn't made in this run, alike in both; 0: it was.
-  std::uint64_t outside(const value& v) const {
-    if (v.slot && v.slot->live) return reinterpret_cast<std::uintptr_t>(v.slot->live.get());
-    const std::uint64_t number = v.data.buffer.made();
-    return number <= began_ || (!first_run_ && number > ended_ && number <= began_again_) ? number : 0;
-  }
+  bool first_run() const { return same_.first_run(); }
   static const void* key(const local_array& a) { return a.buffer ? a.buffer.data() : a.data; }
   int maker_of(const local_array& a) const {
     const void* const at = key(a);
@@ -212,12 +150,9 @@ class replay {
   std::vector<entry, pool_allocator<entry>> entries_;
   std::vector<int, pool_allocator<int>> from_;
   std::vector<made, pool_allocator<made>> outputs_;
-  steps sizes_, numbers_;
-  std::vector<std::uint64_t, pool_allocator<std::uint64_t>> reads_;  // by each of sizes_: what was read from outside
-  std::vector<leaf, pool_allocator<leaf>> leaves_;
-  std::size_t next_ = 0, next_sizes_ = 0;
-  std::uint64_t began_ = 0, ended_ = 0, began_again_ = 0;  // the runs, in allocations
-  bool first_run_ = true, fresh_ = false;                  // fresh: the last operator isn't recorded yet
+  detail::same_twice same_;
+  std::size_t next_ = 0;
+  bool fresh_ = false;  // the last operator isn't recorded yet
   replay* outer_ = nullptr;
 };
 
@@ -232,6 +167,10 @@ template <class... Inputs>
 void record_output(context& ctx, const op_cost& cost, std::initializer_list<const local_array*> output,
                    const Inputs&... inputs) {
   if (ctx.replay) ctx.replay->record_output(cost, output, {static_cast<const value*>(&inputs)...});
+}
+/// Of an operator that has no backward, and so isn't recorded otherwise.
+inline void recorded_alone(const char* name, const value& y, std::initializer_list<const value*> inputs) {
+  if (y.ctx->replay) y.ctx->replay->recorded(name, y, inputs);
 }
 
 }  // namespace detail

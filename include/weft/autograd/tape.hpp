@@ -31,6 +31,7 @@ class recording {
   tape* outer_;
 };
 
+/// What was recorded, in order, to be carried back. Each `recording` names the one that operators write to.
 class tape {
  public:
   /// `records`: where its entries lie; null: on the heap. For a tape that is made anew again and again.
@@ -140,8 +141,10 @@ class tape {
     }
   };
   static void call_vjp(context& ctx, tape_node& node) {
-    if (ctx.check) [[unlikely]]
+    if (ctx.check) [[unlikely]] {
       ctx.check->carries_back(node.name, node.output ? node.output->shape : shape(), node.numbers);
+      node.compare_saved();
+    }
     node.vjp(ctx, node);
   }
   static void forget_gradient(tape_node& node) {
@@ -179,72 +182,4 @@ class tape {
   std::uint64_t epoch_ = fresh();
 };
 
-namespace detail {
-
-inline ref<slot> new_slot(context& ctx, const local_array& of, dtype type) {
-  ref<slot> made = slot::make(&ctx.records);
-  made->shape = of.shape;
-  made->type = type;
-  return made;
-}
-
-/// Throws where tensors of two launches, or of none, meet in one operator.
-[[gnu::noinline]] inline void require_one_context(std::string_view name, std::initializer_list<const value*> inputs) {
-  for (const value* v : inputs) v->ctx.get();
-  for (const value* v : inputs)
-    require(v->ctx == (*inputs.begin())->ctx, name, ": tensors of two launches meet; make both with one context");
-}
-
-/// The operator in which the gradient of v is lost, `name` being the one that reads it: a tape carried v back already,
-/// or forgot it, or isn't one that `on` runs within. Null: it isn't lost.
-[[gnu::noinline]] inline const char* where_lost(const tape& on, const char* name, const value& v) {
-  if (!v.slot || (!v.slot->lost_in && on.leads_to(v.slot->epoch))) return nullptr;
-  return v.slot->lost_in ? v.slot->lost_in : name;
-}
-
-/// Values made of what is lost can be read, as a loss that was carried back already; carrying them back throws.
-inline void mark_lost(slot& s, const char* in) {
-  s.epoch = tape::no_epoch;
-  s.lost_in = in;
-}
-/// Throws where the gradient of v, a loss or a function's output, would be lost on its way.
-inline void require_recorded(const char* what, const value& v) {
-  if (v.slot && v.slot->lost_in) [[unlikely]]
-    fail(what, ": ", v.slot->lost_in,
-         " read a value that is no longer recorded: an earlier backward carried it back or forgot it, or it belongs to "
-         "another tape, so its gradient would be lost; compute it again, add the losses up and carry their sum back at "
-         "once, or use detach(x) where no gradient is wanted");
-}
-
-/// Records an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise,
-/// and where an input's gradient would be lost: only carrying `out` back is refused then.
-[[gnu::noinline]] inline tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&),
-                                           std::initializer_list<const value*> inputs) {
-  require_one_context(name, inputs);
-  if (out.ctx->replay) out.ctx->replay->recorded(name, out, inputs);
-  tape* to = out.ctx->tape;
-  bool wanted = false;
-  for (const value* input : inputs) wanted = wanted || input->slot;
-  if (!to || !wanted) return nullptr;
-  const char* lost = nullptr;
-  for (const value* input : inputs)
-    if (!lost && input->slot && input->slot->epoch && input->slot->epoch != to->epoch())
-      lost = where_lost(*to, name, *input);
-  out.slot = new_slot(*out.ctx, out.data, out.data.type);
-  if (lost) [[unlikely]]
-    return mark_lost(*out.slot, lost), nullptr;
-  out.slot->epoch = to->epoch();
-  tape_node& node = to->push();
-  node.name = name;
-  node.vjp = vjp;
-  for (const value* input : inputs) node.add_input(*input);
-  node.output = out.slot;
-  return &node;
-}
-template <class... Inputs>
-tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&), const Inputs&... inputs) {
-  return record(name, out, vjp, {static_cast<const value*>(&inputs)...});
-}
-
-}  // namespace detail
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <weft/comm/detail/hash.hpp>
 #include <weft/tensor/value.hpp>
 
 namespace weft {
@@ -29,6 +30,10 @@ namespace detail {
   if (!place.at.data && place.source) place.source->gather_again(place.unit);
   if (!place.at.data) fail_not_gathered(place);
   return place.at;
+}
+/// Stands for numbers in the host's memory; 0: there are none.
+inline std::uint32_t hash_of_saved(const local_array& a) {
+  return a ? static_cast<std::uint32_t>(hash_bytes(a.data, static_cast<std::size_t>(a.bytes()), 1) >> 32) | 1 : 0;
 }
 }  // namespace detail
 
@@ -61,25 +66,38 @@ class tape_node {
     const bool again = part_ == backward_part::inputs && wants(true);
     local_array out = saved(i);
     item& s = saved_.at(i);
-    if (!s.live && !again) s.data = {}, s.version = 0;
+    if (!s.live && !again) s.data = {}, s.version = 0, s.hash = 0;
     return out;
   }
   [[gnu::noinline]] void save(const value& v) {
-    saved_.push_back({v.data, v.slot ? v.slot->live : ref<weight_place>(), v.version()});
+    item s{v.data, v.slot ? v.slot->live : ref<weight_place>(), v.version()};
+    if (checked && !s.live) s.hash = detail::hash_of_saved(v.data);
+    saved_.push_back(std::move(s));
   }
-  [[gnu::noinline]] void save(const local_array& a) { saved_.push_back({a, {}, a.buffer.version()}); }
+  [[gnu::noinline]] void save(const local_array& a) {
+    saved_.push_back({a, {}, a.buffer.version(), checked ? detail::hash_of_saved(a) : 0});
+  }
+  /// Throws where something wrote to what it saved since; asked where `checked`.
+  [[gnu::noinline]] void compare_saved() const {
+    for (int i = 0; i < saved_.count; ++i)
+      if (const item& s = saved_.at(i); s.hash && s.version == s.data.buffer.version())  // else saved(i) throws
+        require(detail::hash_of_saved(s.data) == s.hash, "check: a tensor that ", name, " read or made", written_since);
+  }
+  static constexpr const char* written_since =
+      " was written to since it ran, as through local_share(), and its backward reads the numbers of before: write to "
+      "it after backward(loss), or to another tensor";
   int saved_count() const { return saved_.count; }
 
   void add_input(const value& v) { inputs_.push_back(v.slot); }
   int input_count() const { return inputs_.count; }
   /// Where input i's gradient goes; null when none is wanted, or not in this part of the backward.
-  const ref<slot>& input(int i) const {
+  [[gnu::noinline]] const ref<slot>& input(int i) const {
     static const ref<slot> none;
     if (i < 0 || i >= inputs_.count) [[unlikely]]
       fail(name, " has ", inputs_.count, " inputs, and its backward asks for number ", i);
     const ref<slot>& s = inputs_.at(i);
     const bool left_out = part_ != backward_part::all && s && s->of_weights != (part_ == backward_part::weights);
-    return left_out ? none : s;
+    return left_out || (s && s->frozen) ? none : s;
   }
   /// The part of the backward that the vjp is called for, and the tape that calls it.
   backward_part part() const { return part_; }
@@ -102,19 +120,21 @@ class tape_node {
   }
   std::shared_ptr<void> state;  // for entries that hold a function (recomputation)
   std::uint64_t numbers = 0;    // stands for the program's numbers in it (a factor, a seed): ranks have the same
+  bool checked = false;         // save() notes what is saved, so that compare_saved() sees what was written to it
   bool in_every_part = false;   // entries that no slot tells of (unit boundaries, recomputation): called in both parts
 
  private:
   friend class tape;
   bool wants(bool weights) const {
     for (int i = 0; i < inputs_.count; ++i)
-      if (inputs_.at(i) && inputs_.at(i)->of_weights == weights) return true;
+      if (inputs_.at(i) && inputs_.at(i)->of_weights == weights && !inputs_.at(i)->frozen) return true;
     return in_every_part;
   }
   struct item {
     local_array data;
     ref<weight_place> live;
     std::uint32_t version = 0;
+    std::uint32_t hash = 0;  // of `data`, where what is written to it shows; 0: unknown
   };
   // The first N here, the others on the heap.
   template <class T, int N>

@@ -2,6 +2,8 @@
 // a backend. Invariant: nothing here knows of dimensions' names, placements or ranks.
 #pragma once
 
+#include <weft/core/finite.hpp>
+#include <weft/core/queue.hpp>
 #include <weft/tensor/local_array.hpp>
 
 namespace weft {
@@ -37,17 +39,69 @@ struct strides {
 };
 
 /// Sizes of attention: q and out [batch, q_len, heads, head_dim]; k and v [batch, kv_len, kv_heads, head_dim].
-/// Causal: query i sees keys j <= i + (kv_len - q_len).
+/// Causal: query i sees keys j <= i + (kv_len - q_len), and of those the last `window` where that isn't 0.
 struct attention_shape {
   std::int64_t batch, q_len, kv_len, heads, kv_heads, head_dim;
   double scale;
   bool causal;
+  std::int64_t window = 0;
+
+  /// The keys that query i sees: first_key(i) ... end_key(i) - 1.
+  constexpr std::int64_t end_key(std::int64_t i) const {
+    const std::int64_t end = causal ? i + kv_len - q_len + 1 : kv_len;
+    return end < 0 ? 0 : end > kv_len ? kv_len : end;
+  }
+  constexpr std::int64_t first_key(std::int64_t i) const {
+    return causal && window > 0 && end_key(i) > window ? end_key(i) - window : 0;
+  }
 };
+
+/// A number that a kernel is given: itself, or where it lies in the backend's memory, from which the kernel takes it
+/// when it runs. A number in memory that is NaN makes the kernel leave its outputs as they are: so a step that is
+/// decided on a device is taken or not without the host. What a host gives is a number, NaN too.
+class kernel_number {
+ public:
+  kernel_number(double number = 1) : number_(number) {}
+  /// What lies at `where` by the time that a kernel runs.
+  static kernel_number in_memory(const double* where) { return {1, where, false}; }
+  /// `number`, for a kernel that leaves its outputs as they are where this one does.
+  kernel_number gate(double number) const { return {number, where_, true}; }
+
+  bool lies_in_memory() const { return where_ != nullptr; }
+  /// For kernels: whether they write, and then the number. For the host where it doesn't lie in memory.
+  bool writes() const { return !where_ || !detail::is_nan(*where_); }
+  double value() const { return where_ && !gates_ ? *where_ : number_; }
+  const double* where() const { return where_; }
+
+ private:
+  kernel_number(double number, const double* where, bool gates) : number_(number), where_(where), gates_(gates) {}
+
+  double number_;
+  const double* where_ = nullptr;
+  bool gates_ = false;  // the number is number_, and what lies there says only whether it is written
+};
+
+namespace detail {
+/// `count` numbers that lie in the backend's memory: waits for the queue.
+template <class Backend>
+void read_numbers(typename Backend::queue& queue, const double* from, double* to, std::int64_t count) {
+  Backend::download(queue, from, to, count * static_cast<std::int64_t>(sizeof(double)));
+}
+/// The same of a kernel's number, wherever it is.
+template <class Backend>
+double number_on_host(typename Backend::queue& queue, const kernel_number& n) {
+  if (!n.lies_in_memory()) return n.value();
+  double number = 0;
+  read_numbers<Backend>(queue, n.where(), &number, 1);
+  return number;
+}
+}  // namespace detail
 
 /// One step of AdamW with decoupled weight decay (Loshchilov & Hutter 2019). `bias1 = 1 - beta1^t`, `bias2 = 1 -
 /// beta2^t`; every gradient is multiplied by `grad_scale` first (clipping, the mean over tokens, loss scaling).
 struct adamw_step {
-  double lr, beta1, beta2, eps, weight_decay, bias1, bias2, grad_scale;
+  double lr, beta1, beta2, eps, weight_decay, bias1, bias2;
+  kernel_number grad_scale;
 };
 
 /// What one pass over an array says of it. squares (their sum), lowest and highest are over its finite elements; where
@@ -74,6 +128,19 @@ struct placed_slice {
   int ndim = 0;
   std::int64_t local[max_ndim] = {}, global[max_ndim] = {}, first[max_ndim] = {}, valid[max_ndim] = {};
 
+  /// The row-major index in the whole of the slice's element i, or -1 where that is padding.
+  std::int64_t global_index(std::int64_t i) const {
+    std::int64_t at[max_ndim];
+    for (int d = ndim - 1; d >= 0; --d) {
+      const std::int64_t here = i % local[d];
+      if (here >= valid[d]) return -1;
+      at[d] = here + first[d];
+      i /= local[d];
+    }
+    std::int64_t g = 0;
+    for (int d = 0; d < ndim; ++d) g = g * global[d] + at[d];
+    return g;
+  }
   /// The sizes of the slice without its padding.
   shape valid_part() const {
     shape out;

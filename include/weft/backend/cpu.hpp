@@ -11,6 +11,7 @@
 
 namespace weft {
 
+/// The host: tensors in its memory, kernels for the instruction set that is found there (backend/cpu/isa.hpp).
 struct cpu_backend {
   using queue = cpu::team;
 
@@ -27,31 +28,7 @@ struct cpu_backend {
   static void name(queue& cores, const Args&... args) { \
     cpu::name(cores, args...);                          \
   }
-  WEFT_DETAIL_KERNEL(matmul)
-  WEFT_DETAIL_KERNEL(apply)
-  WEFT_DETAIL_KERNEL(scale)
-  WEFT_DETAIL_KERNEL(softmax)
-  WEFT_DETAIL_KERNEL(softmax_backward)
-  WEFT_DETAIL_KERNEL(swiglu)
-  WEFT_DETAIL_KERNEL(swiglu_backward)
-  WEFT_DETAIL_KERNEL(rms_norm)
-  WEFT_DETAIL_KERNEL(rms_norm_backward)
-  WEFT_DETAIL_KERNEL(layer_norm)
-  WEFT_DETAIL_KERNEL(layer_norm_backward)
-  WEFT_DETAIL_KERNEL(dropout)
-  WEFT_DETAIL_KERNEL(rope)
-  WEFT_DETAIL_KERNEL(attention)
-  WEFT_DETAIL_KERNEL(attention_backward)
-  WEFT_DETAIL_KERNEL(row_max)
-  WEFT_DETAIL_KERNEL(row_sums)
-  WEFT_DETAIL_KERNEL(row_loss)
-  WEFT_DETAIL_KERNEL(cross_entropy_backward)
-  WEFT_DETAIL_KERNEL(embedding)
-  WEFT_DETAIL_KERNEL(embedding_backward)
-  WEFT_DETAIL_KERNEL(repeat)
-  WEFT_DETAIL_KERNEL(each_row)
-  WEFT_DETAIL_KERNEL(each_line)
-  WEFT_DETAIL_KERNEL(adamw)
+#include <weft/backend/kernel_names.inl>
 #undef WEFT_DETAIL_KERNEL
 
   /// y = F(x); dx (+)= F'(x) * dy. A program has the kernels of the functions that it names.
@@ -69,10 +46,6 @@ struct cpu_backend {
     cpu::reduce_dims<Kind>(cores, args...);
   }
 
-  template <class T>
-  static double sum_of_squares(queue& cores, std::int64_t n, const T* x) {
-    return cpu::sum_of_squares(cores, n, x);
-  }
   template <class T>
   static array_statistics statistics(queue& cores, std::int64_t n, const T* x) {
     return cpu::statistics(cores, n, x);

@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "weft/comm/concept.hpp"
-#include "weft/comm/detail/check.hpp"
+#include "weft/comm/detail/behind_queue.hpp"
 #include "weft/comm/single_rank.hpp"
 
 namespace weft {
 
-/// Holds any communicator; a default one holds `self`. Satisfies `communicator`, not `communicator_policy`: it can't
-/// start ranks. Copies share what they hold.
-class any_communicator {
+/// Holds any communicator; a default one holds `single_rank`. Satisfies `communicator`, not `communicator_policy`: it
+/// can't start ranks. Copies share what they hold.
+class any_communicator : public comm_operations<any_communicator> {
  public:
   any_communicator() : any_communicator(single_rank()) {}
   template <class C>
@@ -26,82 +26,70 @@ class any_communicator {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  request all_reduce(const void* in, void* out, std::int64_t count, dtype type, reduction how,
-                     const collective_label& label = {}) {
-    if (size_ > 1) return held_->all_reduce(in, out, count, type, how, label);
-    return detail::copy_alone("all_reduce", in, out, count, static_cast<std::int64_t>(size_of(type)));
+  request post(const comm_call& call) {
+    if (queue_.runs_behind()) [[unlikely]]
+      return post_behind(call);
+    return size_ > 1 || call.pairs() ? held_->post(call) : detail::copy_alone(call);
   }
-  request all_gather(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
-    return size_ > 1 ? held_->all_gather(in, out, bytes, label) : detail::copy_alone("all_gather", in, out, bytes, 1);
+
+  /// The same ranks, with every operation ordered behind `queue`, which is this rank's; their groups' too. C does it by
+  /// itself if it says `static constexpr bool takes_queue = true` (a call then names the queue); else the queue calls
+  /// C.
+  any_communicator behind(queue_ref queue) const {
+    any_communicator out(*this);
+    out.queue_ = queue;
+    if (queue.runs_behind()) out.waits_ = std::make_shared<detail::behind_queue>(queue);
+    return out;
   }
-  request reduce_scatter(const void* in, void* out, std::int64_t count, dtype type, reduction how,
-                         const collective_label& label = {}) {
-    if (size_ > 1) return held_->reduce_scatter(in, out, count, type, how, label);
-    return detail::copy_alone("reduce_scatter", in, out, count, static_cast<std::int64_t>(size_of(type)));
+  /// The same ranks, for small messages in the host's memory: what C's own host() gives, or C after what is enqueued.
+  any_communicator host() const {
+    any_communicator out(*this);
+    if (queue_.runs_behind() && !held_->give_host(out)) out.on_host_ = true;
+    return out;
   }
-  request all_to_all(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
-    return size_ > 1 ? held_->all_to_all(in, out, bytes, label) : detail::copy_alone("all_to_all", in, out, bytes, 1);
+  any_communicator split(int color, int key, const char* name) {
+    queue_.synchronize();
+    any_communicator made = held_->split(color, key, name);
+    return made.behind(queue_);
   }
-  request broadcast(void* buffer, std::int64_t bytes, int root, const collective_label& label = {}) {
-    if (size_ > 1) return held_->broadcast(buffer, bytes, root, label);
-    detail::check_peer("broadcast", root, 1);
-    return detail::copy_alone("broadcast", buffer, buffer, bytes, 1);
-  }
-  request send(const void* in, std::int64_t bytes, int to, const collective_label& label = {}) {
-    return held_->send(in, bytes, to, label);
-  }
-  request recv(void* out, std::int64_t bytes, int from, const collective_label& label = {}) {
-    return held_->recv(out, bytes, from, label);
-  }
-  request barrier(const collective_label& label = {}) { return size_ > 1 ? held_->barrier(label) : request(); }
-  any_communicator split(int color, int key, const char* name) { return held_->split(color, key, name); }
 
  private:
-  struct interface {
-    virtual ~interface() = default;
-    virtual request all_reduce(const void*, void*, std::int64_t, dtype, reduction, const collective_label&) = 0;
-    virtual request all_gather(const void*, void*, std::int64_t, const collective_label&) = 0;
-    virtual request reduce_scatter(const void*, void*, std::int64_t, dtype, reduction, const collective_label&) = 0;
-    virtual request all_to_all(const void*, void*, std::int64_t, const collective_label&) = 0;
-    virtual request broadcast(void*, std::int64_t, int, const collective_label&) = 0;
-    virtual request send(const void*, std::int64_t, int, const collective_label&) = 0;
-    virtual request recv(void*, std::int64_t, int, const collective_label&) = 0;
-    virtual request barrier(const collective_label&) = 0;
+  struct interface : detail::poster {
+    virtual bool takes_queue() const = 0;
+    virtual bool give_host(any_communicator&) = 0;
     virtual any_communicator split(int, int, const char*) = 0;
   };
   template <class C>
   struct model final : interface {
     explicit model(C c) : inner(std::move(c)) {}
-    request all_reduce(const void* in, void* out, std::int64_t count, dtype type, reduction how,
-                       const collective_label& label) override {
-      return inner.all_reduce(in, out, count, type, how, label);
+    request post(const comm_call& call) override { return inner.post(call); }
+    bool takes_queue() const override { return detail::takes_queue<C>; }
+    bool give_host(any_communicator& out) override {
+      if constexpr (requires { out = inner.host(); }) return out = inner.host(), true;
+      return false;
     }
-    request all_gather(const void* in, void* out, std::int64_t bytes, const collective_label& label) override {
-      return inner.all_gather(in, out, bytes, label);
-    }
-    request reduce_scatter(const void* in, void* out, std::int64_t count, dtype type, reduction how,
-                           const collective_label& label) override {
-      return inner.reduce_scatter(in, out, count, type, how, label);
-    }
-    request all_to_all(const void* in, void* out, std::int64_t bytes, const collective_label& label) override {
-      return inner.all_to_all(in, out, bytes, label);
-    }
-    request broadcast(void* buffer, std::int64_t bytes, int root, const collective_label& label) override {
-      return inner.broadcast(buffer, bytes, root, label);
-    }
-    request send(const void* in, std::int64_t bytes, int to, const collective_label& label) override {
-      return inner.send(in, bytes, to, label);
-    }
-    request recv(void* out, std::int64_t bytes, int from, const collective_label& label) override {
-      return inner.recv(out, bytes, from, label);
-    }
-    request barrier(const collective_label& label) override { return inner.barrier(label); }
     any_communicator split(int color, int key, const char* name) override { return inner.split(color, key, name); }
     C inner;
   };
 
+  [[gnu::cold, gnu::noinline]] request post_behind(const comm_call& call) {
+    if (on_host_) {
+      queue_.synchronize();
+      return held_->post(call);
+    }
+    if (held_->takes_queue()) {
+      comm_call ordered = call;
+      ordered.queue = queue_;
+      return held_->post(ordered);
+    }
+    return waits_->post(held_, call);
+  }
+
   std::shared_ptr<interface> held_;
   int rank_, size_;
+  queue_ref queue_;
+  std::shared_ptr<detail::behind_queue> waits_;  // where there is a queue
+  bool on_host_ = false;
 };
 
 }  // namespace weft

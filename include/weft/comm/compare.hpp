@@ -44,7 +44,8 @@ local_array host_view(context& ctx, const local_array& x, std::vector<std::byte>
 /// x, of which `valid` is no padding, is the same along these axes. ctx.check is not null. A checkpointed function that
 /// runs again has outputs without memory, which nothing reads: what they held was compared in the first run.
 template <class Backend>
-[[gnu::noinline]] void compare_along(const value& x, const shape& valid, const checked& what, const axis_list& axes) {
+[[gnu::cold, gnu::noinline]] void compare_along(const value& x, const shape& valid, const compared_value& what,
+                                                const axis_list& axes) {
   context& ctx = *x.ctx;
   if (!x.held() && x.held().elements() != 0) return;
   std::vector<std::byte> staged;

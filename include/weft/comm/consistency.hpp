@@ -32,11 +32,15 @@ class consistency {
       if (axis_group* group = axis(g.axis)) f(*group);
   }
   /// Such an axis; null if it isn't one.
-  axis_group* axis(axis_id id) { return id == id_of<pp> || id == id_of<pipeline_ends> ? nullptr : ctx_.group(id); }
+  axis_group* axis(axis_id id) {
+    axis_group& group = ctx_.along(id);
+    return id == id_of<pp> || id == id_of<pipeline_ends> || group.degree == 1 ? nullptr : &group;
+  }
 
   /// x is the same along an axis: the first `valid` elements of each dimension, in the host's memory. hash: hash_of it.
   /// Throws weft::failure on all ranks of the axis where it isn't. Here and below.
-  void compare(axis_group& along, const checked& what, std::uint64_t hash, const local_array& x, const shape& valid) {
+  [[gnu::cold]] void compare(axis_group& along, const compared_value& what, std::uint64_t hash, const local_array& x,
+                             const shape& valid) {
     gather(along.comm, along.name, what, &hash, 1);
     if (words_.first_difference() == 0)
       detail::fail_array(along.comm, along.name, ctx_.rank(), label(what), what.tensor, x, valid, words_.each());
@@ -44,7 +48,7 @@ class consistency {
   /// The same of several arrays at once; x(i, f) calls f(name, array, valid) for number i, and is asked for one that
   /// differs only.
   template <class X>
-  void compare_all(axis_group& along, const checked& what, const std::vector<std::uint64_t>& hashes, X&& x) {
+  void compare_all(axis_group& along, const compared_value& what, const std::vector<std::uint64_t>& hashes, X&& x) {
     gather(along.comm, along.name, what, hashes.data(), hashes.size());
     const std::size_t i = words_.first_difference();
     if (i == hashes.size()) return;
@@ -53,28 +57,28 @@ class consistency {
     });
   }
   /// Numbers of the program are the same on all ranks of a group, whose name is `along`.
-  void compare(any_communicator& comm, std::string_view along, const checked& what,
-               std::initializer_list<named_number> numbers) {
+  [[gnu::cold]] void compare(any_communicator& comm, std::string_view along, const compared_value& what,
+                             const std::vector<named_number>& numbers) {
     own_.clear();
     for (const named_number& n : numbers) own_.push_back(std::bit_cast<std::uint64_t>(n.number));
     gather(comm, along, what, own_.data(), own_.size());
     const std::size_t i = words_.first_difference();
     if (i == own_.size()) return;
     const std::vector<std::uint64_t> differing = words_.each(i);
-    detail::fail_check(comm, along, ctx_.rank(), label(what), numbers.begin()[i].name, "", differing,
+    detail::fail_check(comm, along, ctx_.rank(), label(what), numbers[i].name, "", differing,
                        [&](std::size_t r) { return detail::number_text(std::bit_cast<double>(differing[r])); });
   }
 
   /// Remembers that the program read x, which is whole on every axis. It is compared later, where all ranks of an axis
   /// read as often: so one rank alone may print a loss. number: x, if it is one number, of this type.
-  void read(const checked& what, std::uint64_t hash, std::uint64_t number, dtype type) {
+  [[gnu::cold]] void read(const compared_value& what, std::uint64_t hash, std::uint64_t number, dtype type) {
     if (reads_.size() == most_reads) return;
     const std::uint64_t line = detail::hash_text(what.at.file, static_cast<std::uint64_t>(what.at.line));
     reads_.push_back(
         {what, detail::hash_text(what.operation, detail::hash_text(what.tensor, line)), hash, number, type});
   }
   /// Compares what was read since the last time.
-  void compare_reads() {
+  [[gnu::cold]] void compare_reads() {
     each_axis([&](axis_group& along) { compare_reads(along); });
     reads_.clear();
   }
@@ -86,7 +90,7 @@ class consistency {
     steps_.push_back({name, sizes, detail::hash_of_step(name, sizes, numbers)});
   }
   /// It ends: all ranks have carried back the same operators, in the same order.
-  void end_backward() {
+  [[gnu::cold]] void end_backward() {
     if (--depth_ > 0) return;
     std::uint64_t hash = steps_.size();
     for (const step& s : steps_) hash = detail::mix(hash ^ s.hash);
@@ -117,7 +121,7 @@ class consistency {
   static constexpr std::size_t most_reads = 1 << 16;  // between two comparisons
 
   struct read_number {
-    checked what;
+    compared_value what;
     std::uint64_t key, hash, number;  // key: of the place in the program
     dtype type;
   };
@@ -127,16 +131,16 @@ class consistency {
     std::uint64_t hash;
   };
 
-  collective_label label(const checked& what) const {
+  collective_label label(const compared_value& what) const {
     return {what.operation, what.tensor, ctx_.unit, ctx_.micro_batch, what.at, true};
   }
-  void gather(any_communicator& comm, std::string_view along, const checked& what, const std::uint64_t* words,
-              std::size_t count) {
+  [[gnu::cold]] void gather(any_communicator& comm, std::string_view along, const compared_value& what,
+                            const std::uint64_t* words, std::size_t count) {
     words_.gather(comm, along, label(what), words, count);
   }
 
   // The reads of one place in the program are compared where all ranks have as many of them.
-  [[gnu::noinline]] void compare_reads(axis_group& along) {
+  [[gnu::cold, gnu::noinline]] void compare_reads(axis_group& along) {
     const std::uint64_t count = reads_.size();
     gather(along.comm, along.name, {"launch", "how often was read"}, &count, 1);
     const std::vector<std::uint64_t> counts = words_.each();
@@ -154,7 +158,7 @@ class consistency {
       compare_place(along, key, counts);
     }
   }
-  void compare_place(axis_group& along, std::uint64_t key, const std::vector<std::uint64_t>& counts) {
+  [[gnu::cold]] void compare_place(axis_group& along, std::uint64_t key, const std::vector<std::uint64_t>& counts) {
     std::vector<std::vector<std::size_t>> at(counts.size());  // by rank
     for (std::size_t r = 0; r < counts.size(); ++r)
       for (std::size_t i = 0; i < counts[r]; ++i)
@@ -201,7 +205,10 @@ class consistency {
     const auto name = [&](std::size_t r) { return std::string(reinterpret_cast<const char*>(words_.begin() + 8 * r)); };
     detail::fail_check(along.comm, along.name, ctx_.rank(), label({"backward"}), "what it carries back",
                        detail::text("as step ", i, " "), hashes, [&](std::size_t r) {
-                         return name(r) + (r > 0 && name(r) == name(0) ? " with another number" : "");
+                         return name(r) +
+                                (r > 0 && name(r) == name(0)
+                                     ? " with another number (weights that are meant to differ are a sharded tensor)"
+                                     : "");
                        });
   }
 

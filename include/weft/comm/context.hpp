@@ -8,8 +8,9 @@
 #include <typeinfo>
 #include <utility>
 
-#include <weft/comm/any.hpp>
+#include <weft/comm/axis_group.hpp>
 #include <weft/comm/spans.hpp>
+#include <weft/core/scoped_value.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft {
@@ -19,30 +20,14 @@ class replay;
 class unit_observer;
 class consistency;
 
-/// This rank's place along one axis.
-struct axis_group {
-  axis_id axis = nullptr;
-  std::string_view name;
-  int degree = 1;
-  int index = 0;
-  any_communicator comm;
-
-  /// Whether its ranks hold different parts of a tensor that is sharded over `sharded` and stored in shares along
-  /// `stored_over` (or null).
-  bool cuts(const std::vector<axis_id>& sharded, axis_id stored_over) const {
-    if (degree == 1) return false;
-    for (const axis_id a : sharded)
-      if (a == axis) return true;
-    return axis == stored_over;
-  }
-};
-
 namespace detail {
 /// A backend's name, as an address.
 template <class Backend>
 inline constexpr char backend_id = 0;
 }  // namespace detail
 
+/// One rank: its group along each axis, its memory, its queues and the tape that is recorded. launch makes it and hands
+/// it to the function that runs on every rank; it ends with that function.
 class context {
  public:
   /// `source`: where the rank's tensors live, the host or a device; its backend's.
@@ -74,67 +59,117 @@ class context {
 
   template <mesh_axis A>
   int degree() const {
-    const axis_group* g = find(id_of<A>);
-    return g ? g->degree : 1;
+    return along(id_of<A>).degree;
   }
   template <mesh_axis A>
   int index() const {
-    const axis_group* g = find(id_of<A>);
-    return g ? g->index : 0;
+    return along(id_of<A>).index;
   }
-  /// The group along an axis, or null where it has one rank.
-  axis_group* group(axis_id axis) {
-    axis_group* g = const_cast<axis_group*>(find(axis));
-    return g && g->degree > 1 ? g : nullptr;
+  /// The group along an axis; of one rank where it has one, or isn't in the mesh.
+  axis_group& along(axis_id axis) { return const_cast<axis_group&>(std::as_const(*this).along(axis)); }
+  const axis_group& along(axis_id axis) const {
+    for (const axis_group& g : groups_)
+      if (g.axis == axis) return g;
+    return alone_;
+  }
+  /// The group along several axes, the first outermost: as along(axis) where one of them alone has several ranks.
+  /// Otherwise its first call makes it, which every rank of the world has to join, at the same place of the program;
+  /// launch has done so for a strategy's sharding policy.
+  axis_group& along(const axis_set& axes);
+  /// The same: ctx.along<dp, fsdp>().
+  template <mesh_axis... As>
+  axis_group& along() {
+    return along(axis_set(axes_along<weft::along<As...>>{}));
   }
   void add_axis(axis_group group) { groups_.push_back(std::move(group)); }
   const std::vector<axis_group>& axes() const { return groups_; }
 
+  /// Throws unless it is the one that the rank was launched with; of a tensor that is made.
+  void require_backend(const void* id) const {
+    if (queue_of_ != id) [[unlikely]]
+      fail_backend();
+  }
   /// The backend's queue: its cores or its stream. Made by launch.
   template <class Backend>
   typename Backend::queue& queue() {
-    if (queue_of_ != &detail::backend_id<Backend>) [[unlikely]]
-      fail("a tensor's type names another backend than the strategy of its launch: write both with S::backend");
+    require_backend(&detail::backend_id<Backend>);
     return *static_cast<typename Backend::queue*>(queue_.get());
   }
   template <class Backend>
   void set_queue(std::shared_ptr<typename Backend::queue> queue) {
+    order_ = queue_ref(*queue);
+    if (order_.runs_behind()) world = world.behind(order_);
+    if constexpr (requires { queue->scratch_bytes(); })
+      memory.read_scratch(queue.get(), [](const void* q) -> std::optional<std::size_t> {
+        return static_cast<const typename Backend::queue*>(q)->scratch_bytes();
+      });
     queue_ = std::move(queue);
     queue_of_ = &detail::backend_id<Backend>;
   }
+  /// The same queue, whatever backend's: what collectives are ordered behind.
+  const queue_ref& order() const { return order_; }
 
   local_array make(dtype type, const shape& sizes, weft::memory category = weft::memory::activations) {
+    if (optimizer_state_ && category == weft::memory::optimizer)
+      return local_array(*optimizer_state_, type, sizes, category);
     return local_array(memory, type, sizes, category);
   }
+  /// From now on the optimizer's state (master weights and moments) lies in an arena of its own, whose chunks come from
+  /// `source`; what was made before stays. Throws where the backend's kernels can't address it: on a device.
+  void keep_optimizer_state_in(memory_source source) {
+    require(memory.on_host(),
+            "the optimizer's state can lie elsewhere only where kernels run on the host, and this "
+            "backend's run on a device: leave it in the device's memory");
+    optimizer_state_ = std::make_unique<arena>(std::move(source));
+  }
+  /// Of the arena that the optimizer's state lies in.
+  const memory_ledger& optimizer_ledger() const { return (optimizer_state_ ? *optimizer_state_ : memory).ledger(); }
 
  private:
-  const axis_group* find(axis_id axis) const {
-    for (const axis_group& g : groups_)
-      if (g.axis == axis) return &g;
-    return nullptr;
+  [[noreturn, gnu::cold, gnu::noinline]] void fail_backend() const {
+    require(queue_of_,
+            "this context has no backend: launch gives it one, or ctx.set_queue<Backend>(queue) before the "
+            "first tensor is made");
+    fail("a tensor's type names another backend than the strategy of its launch: write both with S::backend");
   }
   friend class context_ref;
-  std::vector<axis_group> groups_;
+  std::unique_ptr<arena> optimizer_state_;  // null: with all else
+  struct set_group {
+    axis_set axes;
+    std::unique_ptr<axis_group> group;
+  };
+  std::vector<axis_group> groups_;     // by axis
+  std::vector<set_group> set_groups_;  // of two axes or more that have several ranks
+  axis_group alone_;
   std::shared_ptr<void> queue_;
+  queue_ref order_;
   const void* queue_of_ = nullptr;  // whose it is: detail::backend_id
   lifetime life_;                   // ends first
 };
 
+[[gnu::cold, gnu::noinline]] inline axis_group& context::along(const axis_set& axes) {
+  axis_set several;
+  axis_group out;
+  int first = rank();  // of the group's ranks, in the world
+  for (const axis_id axis : axes) {
+    const axis_group& g = along(axis);
+    if (g.degree == 1) continue;
+    several.add(axis);
+    out.degree *= g.degree;
+    out.index = out.index * g.degree + g.index;
+    first -= g.index * g.stride;
+  }
+  if (several.size() == 0) return alone_;
+  if (several.size() == 1) return along(*several.begin());
+  for (const set_group& s : set_groups_)
+    if (s.axes == several) return *s.group;
+  out.name = several.name();
+  out.comm = world.split(first, out.index, out.name.c_str());
+  detail::check_split(out.comm, out.name, out.index, out.degree);
+  return *set_groups_.emplace_back(set_group{several, std::make_unique<axis_group>(std::move(out))}).group;
+}
+
 inline context_ref::context_ref(context* of) : at_(of), life_(of ? watch(of->life_) : watch()) {}
-
-/// Gives `place` another value for the life of the object.
-template <class T>
-class scoped_value {
- public:
-  scoped_value(T& place, T now) : place_(place), before_(std::exchange(place, std::move(now))) {}
-  ~scoped_value() { place_ = std::move(before_); }
-  scoped_value(const scoped_value&) = delete;
-  scoped_value& operator=(const scoped_value&) = delete;
-
- private:
-  T& place_;
-  T before_;
-};
 
 namespace detail {
 [[gnu::cold, gnu::noinline]] inline void require_running_again(const value& v) {

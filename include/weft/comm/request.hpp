@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "weft/comm/queue_ref.hpp"
 #include "weft/core/error.hpp"
 
 namespace weft {
@@ -22,6 +23,8 @@ class completion {
  public:
   /// Returns once the operation is complete; throws when it can't complete. Called at most once a ticket.
   virtual void wait(std::uint64_t ticket) = 0;
+  /// The queue goes on only once the operation is complete; the host need not wait. By default it does.
+  virtual void wait(std::uint64_t ticket, const queue_ref& /*queue*/) { wait(ticket); }
   /// Moves the operation on without blocking; true once it is complete.
   virtual bool test(std::uint64_t ticket) = 0;
   /// The owner is unwinding from an exception: afterwards nobody touches the operation's buffers.
@@ -40,6 +43,8 @@ class [[nodiscard("wait() for the operation to finish")]] request {
  public:
   /// A request that is already finished.
   request() = default;
+  /// What a communicator returns: the operation of its own that `ticket` names, which `source` waits for; source
+  /// outlives it.
   request(completion & source, std::uint64_t ticket)
       : source_(&source), ticket_(ticket), exceptions_(std::uncaught_exceptions()) {}
   request(request && other) noexcept
@@ -63,12 +68,24 @@ class [[nodiscard("wait() for the operation to finish")]] request {
     if (completion* source = std::exchange(source_, nullptr)) source->wait(ticket_);
   }
 
+  /// The same for what the queue is given from now on, without blocking the host where the communicator can: outputs
+  /// are there for kernels, and buffers may be used again by kernels. On a queue that doesn't run behind, as wait().
+  void wait(const queue_ref& queue) {
+    if (completion* source = std::exchange(source_, nullptr)) source->wait(ticket_, queue);
+  }
+
   /// Moves the operation on without blocking; true once it is complete. Throws as wait() does.
   bool test() {
     completion* source = std::exchange(source_, nullptr);
     if (source == nullptr || source->test(ticket_)) return true;
     source_ = source;
     return false;
+  }
+
+  /// Gives the operation up, as a communicator that is made of another does where ranks fail: nobody touches its
+  /// buffers afterwards. All ranks end, unless it was complete.
+  void abandon() noexcept {
+    if (completion* source = std::exchange(source_, nullptr)) source->abandon(ticket_);
   }
 
  private:

@@ -7,30 +7,28 @@
 #include <vector>
 
 #include "weft/comm/concept.hpp"
-#include "weft/comm/detail/check.hpp"
 
 namespace weft {
 namespace detail {
 
-/// Sends and receives of a rank to itself, matched in order; a ticket is 2·index for a send, 2·index + 1 for a recv.
+/// Sends and receives of a rank to itself with one tag, matched in order; a ticket is 2·index for a send, 2·index + 1
+/// for a recv.
 class mailbox final : public completion {
  public:
-  request post(bool receives, const void* in, void* out, std::int64_t bytes, const collective_label& label) {
-    const bool matches = !waiting_.empty() && waiting_receives_ != receives;
-    if (matches && !(waiting_.front().bytes == bytes && waiting_.front().label == label)) {
-      const part own{in, out, bytes, label};
-      fail_mismatch(receives ? waiting_.front() : own, receives ? own : waiting_.front());
-    }
+  request post(const comm_call& call) {
+    const bool receives = call.is(comm_operation::recv);
+    const bool matches = !waiting_.empty() && waiting_.front().operation != call.operation;
+    const comm_call& sent = matches && receives ? waiting_.front() : call;
+    const comm_call& received = matches && !receives ? waiting_.front() : call;
+    if (matches && !detail::agree(sent, received)) fail_mismatch(sent, received);
     const std::uint64_t ticket = 2 * posted_[receives]++ + receives;
     if (!matches) {
-      waiting_receives_ = receives;
-      waiting_.push_back({in, out, bytes, label});
+      waiting_.push_back(call);
       return {*this, ticket};
     }
-    const part peer = waiting_.front();
-    waiting_.erase(waiting_.begin());
     ++matched_;
-    if (bytes > 0) std::memmove(receives ? out : peer.out, receives ? peer.in : in, static_cast<std::size_t>(bytes));
+    if (call.count > 0) std::memmove(received.out, sent.in, static_cast<std::size_t>(call.count));
+    waiting_.erase(waiting_.begin());
     return {};
   }
 
@@ -45,75 +43,60 @@ class mailbox final : public completion {
   }
 
  private:
-  struct part {
-    const void* in;
-    void* out;
-    std::int64_t bytes;
-    collective_label label;
-  };
-  [[noreturn, gnu::cold, gnu::noinline]] static void fail_mismatch(const part& sent, const part& received) {
-    require(sent.bytes == received.bytes, "a rank sends itself ", sent.bytes, " bytes and receives ", received.bytes,
+  [[noreturn, gnu::cold, gnu::noinline]] static void fail_mismatch(const comm_call& sent, const comm_call& received) {
+    require(sent.count == received.count, "a rank sends itself ", sent.count, " bytes and receives ", received.count,
             "; make the two sizes equal.");
     fail("a rank sends itself \"", text_of(sent.label), "\" and receives \"", text_of(received.label),
          "\"; receive what is sent, in its order, with its label.");
   }
-  std::vector<part> waiting_;  // all sends, or all receives
-  bool waiting_receives_ = false;
+  std::vector<comm_call> waiting_;  // all sends, or all receives
   std::uint64_t posted_[2] = {0, 0};
   std::uint64_t matched_ = 0;
+};
+
+/// One for each tag.
+class mailboxes {
+ public:
+  mailbox& of(int tag) {
+    for (const tagged& t : all_)
+      if (t.tag == tag) return *t.box;
+    all_.push_back({tag, std::make_unique<mailbox>()});
+    return *all_.back().box;
+  }
+
+ private:
+  struct tagged {
+    int tag;
+    std::unique_ptr<mailbox> box;
+  };
+  std::vector<tagged> all_;
 };
 
 }  // namespace detail
 
 /// One rank. Satisfies `communicator_policy`; outputs are copies of inputs where the two differ.
-class single_rank {
+class single_rank : public comm_operations<single_rank> {
  public:
-  single_rank() : mailbox_(std::make_shared<detail::mailbox>()) {}
+  single_rank() : mailboxes_(std::make_shared<detail::mailboxes>()) {}
 
   int rank() const { return 0; }
   int size() const { return 1; }
 
-  request all_reduce(const void* in, void* out, std::int64_t count, dtype type, reduction,
-                     const collective_label& = {}) {
-    return detail::copy_alone("all_reduce", in, out, count, static_cast<std::int64_t>(size_of(type)));
+  request post(const comm_call& call) {
+    return call.pairs() ? mailboxes_->of(call.tag).post(call) : detail::copy_alone(call);
   }
-  request all_gather(const void* in, void* out, std::int64_t bytes, const collective_label& = {}) {
-    return detail::copy_alone("all_gather", in, out, bytes, 1);
-  }
-  request reduce_scatter(const void* in, void* out, std::int64_t count, dtype type, reduction,
-                         const collective_label& = {}) {
-    return detail::copy_alone("reduce_scatter", in, out, count, static_cast<std::int64_t>(size_of(type)));
-  }
-  request all_to_all(const void* in, void* out, std::int64_t bytes, const collective_label& = {}) {
-    return detail::copy_alone("all_to_all", in, out, bytes, 1);
-  }
-  request broadcast(void* buffer, std::int64_t bytes, int root, const collective_label& = {}) {
-    detail::check_peer("broadcast", root, 1);
-    return detail::copy_alone("broadcast", buffer, buffer, bytes, 1);
-  }
-  request send(const void* in, std::int64_t bytes, int to, const collective_label& label = {}) {
-    detail::check_buffers("send", in, in, bytes);
-    detail::check_peer("send", to, 1);
-    return mailbox_->post(false, in, nullptr, bytes, label);
-  }
-  request recv(void* out, std::int64_t bytes, int from, const collective_label& label = {}) {
-    detail::check_buffers("recv", out, out, bytes);
-    detail::check_peer("recv", from, 1);
-    return mailbox_->post(true, nullptr, out, bytes, label);
-  }
-  request barrier(const collective_label& = {}) { return {}; }
   single_rank split(int, int, const char*) { return single_rank(); }
 
   /// Runs f(world) in the calling thread.
   template <class F>
   static void launch(int ranks, F&& f) {
-    require(ranks == 1, "the communicator self has 1 rank, not ", ranks, "; use threads for more.");
+    require(ranks == 1, "the communicator single_rank has 1 rank, not ", ranks, "; use threads for more.");
     single_rank world;
     f(world);
   }
 
  private:
-  std::shared_ptr<detail::mailbox> mailbox_;
+  std::shared_ptr<detail::mailboxes> mailboxes_;
 };
 
 }  // namespace weft

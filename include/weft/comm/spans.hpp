@@ -11,17 +11,21 @@
 
 namespace weft {
 
+/// What a rank was busy with, from when to when.
 struct span {
   std::string name;
-  double begin_us = 0;  // microseconds since the log's origin
-  double end_us = -1;   // -1: not ended
+  double begin_us = 0;                          // microseconds since the log's origin
+  double end_us = -1;                           // -1: not ended
+  std::uint64_t first_made = 0, last_made = 0;  // of the arena's allocations: the numbers of those within it
 };
 
+/// How much memory a rank held at a time.
 struct memory_sample {
   double at_us;
   std::array<std::size_t, memory_categories> bytes;
 };
 
+/// The spans of a rank, nested, for a trace.
 class span_log {
  public:
   explicit span_log(const arena& memory,
@@ -30,7 +34,7 @@ class span_log {
 
   void begin(std::string name) {
     open_.push_back(spans_.size());
-    spans_.push_back({std::move(name), now(), -1});
+    spans_.push_back({std::move(name), now(), -1, memory_.made() + 1});
     sample(spans_.back().begin_us);
   }
   void end() {
@@ -38,6 +42,7 @@ class span_log {
     span& s = spans_[open_.back()];
     open_.pop_back();
     s.end_us = now();
+    s.last_made = memory_.made();
     sample(s.end_us);
   }
   /// Ends spans until `depth` are open: what an exception has left.
@@ -47,6 +52,14 @@ class span_log {
   std::size_t depth() const { return open_.size(); }
 
   const std::vector<span>& spans() const { return spans_; }
+  /// The moment that times count from.
+  std::chrono::steady_clock::time_point origin() const { return origin_; }
+  /// The innermost ended span in which the arena made its allocation of this number; empty where there was none.
+  std::string_view made_in(std::uint64_t number) const {
+    for (std::size_t i = spans_.size(); i-- > 0;)
+      if (spans_[i].first_made <= number && number <= spans_[i].last_made) return spans_[i].name;
+    return {};
+  }
   const std::vector<memory_sample>& samples() const { return samples_; }
 
   /// Names of the model's units, by their number.

@@ -8,13 +8,12 @@
 #include <vector>
 
 #include "weft/comm/concept.hpp"
-#include "weft/comm/detail/check.hpp"
 #include "weft/comm/detail/lane.hpp"
 
 namespace weft {
 namespace detail {
 
-/// One group of ranks: a lane for its collectives, and one for each pair that has exchanged something.
+/// One group of ranks: a lane for its collectives, and one for each pair and tag that have exchanged something.
 class thread_group final : public kept {
  public:
   [[gnu::cold]] thread_group(hub& owner, std::vector<int> members, std::string name)
@@ -28,27 +27,41 @@ class thread_group final : public kept {
   int size() const { return static_cast<int>(members_.size()); }
   int world_rank(int member) const { return members_[static_cast<std::size_t>(member)]; }
   lane& collectives() { return collectives_; }
-  lane& pair(int from, int to) {
-    std::atomic<lane*>& place = pairs_[static_cast<std::size_t>(from * size() + to)];
-    if (lane* found = place.load(std::memory_order_acquire)) return *found;
-    return make_pair(place, from, to);
+  lane& pair(int from, int to, int tag) {
+    std::atomic<tagged_lane*>& first = pairs_[static_cast<std::size_t>(from * size() + to)];
+    if (tagged_lane* found = find(first, tag)) return *found;
+    return make_pair(first, from, to, tag);
   }
 
   void wake() override { collectives_.wake(); }
 
  private:
-  [[gnu::cold, gnu::noinline]] lane& make_pair(std::atomic<lane*>& place, int from, int to) {
+  // A pair's lanes are a list, which grows at its front and loses nothing.
+  struct tagged_lane final : lane {
+    tagged_lane(hub& owner, std::vector<int> members, std::string name, int of_tag, tagged_lane* others)
+        : lane(owner, std::move(members), std::move(name)), tag(of_tag), next(others) {}
+    const int tag;
+    tagged_lane* const next;
+  };
+  static tagged_lane* find(const std::atomic<tagged_lane*>& first, int tag) {
+    tagged_lane* l = first.load(std::memory_order_acquire);
+    while (l && l->tag != tag) l = l->next;
+    return l;
+  }
+  [[gnu::cold, gnu::noinline]] lane& make_pair(std::atomic<tagged_lane*>& first, int from, int to, int tag) {
     const std::lock_guard lock(hub_.mutex());
-    if (lane* found = place.load(std::memory_order_relaxed)) return *found;
-    lane& made = hub_.keep(std::make_unique<lane>(hub_, std::vector<int>{world_rank(from), world_rank(to)}, name_));
-    place.store(&made, std::memory_order_release);
+    if (tagged_lane* found = find(first, tag)) return *found;
+    std::vector<int> members{world_rank(from), world_rank(to)};
+    tagged_lane& made = hub_.keep(
+        std::make_unique<tagged_lane>(hub_, std::move(members), name_, tag, first.load(std::memory_order_relaxed)));
+    first.store(&made, std::memory_order_release);
     return made;
   }
 
   hub& hub_;
   std::vector<int> members_;
   std::string name_;
-  std::vector<std::atomic<lane*>> pairs_;
+  std::vector<std::atomic<tagged_lane*>> pairs_;
   lane collectives_;
 };
 
@@ -57,50 +70,18 @@ class thread_group final : public kept {
 /// Ranks are threads. Satisfies `communicator_policy`.
 ///
 /// Reductions fold the ranks' values in rank order, so a result is bitwise the same on all ranks and in every run.
-/// Posting does not block until 32 operations of a group are outstanding. No memory is allocated after a group (or the
-/// first exchange of a pair) was made. Ranks that disagree on a collective, and ranks that can never go on, end with an
-/// error that says who calls what; a rank that throws ends the others.
-class threads {
+/// Posting does not block until 32 operations of a group, or of a pair with one tag, are outstanding. No memory is
+/// allocated after a group (or the first exchange of a pair with a tag) was made. Ranks that disagree on a collective,
+/// and ranks that can never go on, end with an error that says who calls what; a rank that throws ends the others.
+class threads : public comm_operations<threads> {
  public:
   int rank() const { return rank_; }
   int size() const { return group_->size(); }
 
-  request all_reduce(const void* in, void* out, std::int64_t count, dtype type, reduction how,
-                     const collective_label& label = {}) {
-    detail::check_buffers("all_reduce", in, out, count);
-    return post({in, out, count, detail::verb::all_reduce, label, type, how});
-  }
-  request all_gather(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
-    detail::check_buffers("all_gather", in, out, bytes);
-    return post({in, out, bytes, detail::verb::all_gather, label});
-  }
-  request reduce_scatter(const void* in, void* out, std::int64_t count, dtype type, reduction how,
-                         const collective_label& label = {}) {
-    detail::check_buffers("reduce_scatter", in, out, count);
-    return post({in, out, count, detail::verb::reduce_scatter, label, type, how});
-  }
-  request all_to_all(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
-    detail::check_buffers("all_to_all", in, out, bytes);
-    require(in != out || bytes == 0 || size() == 1, "all_to_all can't work in place; give it a second buffer.");
-    return post({in, out, bytes, detail::verb::all_to_all, label});
-  }
-  request broadcast(void* buffer, std::int64_t bytes, int root, const collective_label& label = {}) {
-    detail::check_buffers("broadcast", buffer, buffer, bytes);
-    detail::check_peer("broadcast", root, size());
-    return post({buffer, buffer, bytes, detail::verb::broadcast, label, dtype::u8, reduction::sum, root});
-  }
-  request send(const void* in, std::int64_t bytes, int to, const collective_label& label = {}) {
-    detail::check_buffers("send", in, in, bytes);
-    detail::check_peer("send", to, size());
-    return group_->pair(rank_, to).post(0, {in, nullptr, bytes, detail::verb::send, label});
-  }
-  request recv(void* out, std::int64_t bytes, int from, const collective_label& label = {}) {
-    detail::check_buffers("recv", out, out, bytes);
-    detail::check_peer("recv", from, size());
-    return group_->pair(from, rank_).post(1, {nullptr, out, bytes, detail::verb::recv, label});
-  }
-  request barrier(const collective_label& label = {}) {
-    return post({nullptr, nullptr, 0, detail::verb::barrier, label});
+  request post(const comm_call& call) {
+    if (call.is(comm_operation::send)) return group_->pair(rank_, call.peer, call.tag).post(0, call);
+    if (call.is(comm_operation::recv)) return group_->pair(call.peer, rank_, call.tag).post(1, call);
+    return group_->collectives().post(rank_, call);
   }
 
   /// A split is meant for setting up: its groups live until launch returns.
@@ -181,9 +162,8 @@ class threads {
  private:
   threads(detail::thread_group& group, int rank) : group_(&group), rank_(rank) {}
 
-  [[gnu::noinline]] request post(const detail::call& what) { return group_->collectives().post(rank_, what); }
   void exchange(const void* in, void* out, std::size_t bytes) {
-    post({in, out, static_cast<std::int64_t>(bytes), detail::verb::split}).wait();
+    post({.operation = comm_operation::split, .in = in, .out = out, .count = static_cast<std::int64_t>(bytes)}).wait();
   }
 
   detail::thread_group* group_;

@@ -2,6 +2,7 @@
 // Invariant: it does what the communicator inside does, and adds nothing to what moves.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -13,50 +14,22 @@ namespace weft {
 /// C, with its operations recorded in a `trace_log` under the rank's number in the world. Groups made by split record
 /// in the same log under their name; a split itself is not recorded.
 template <communicator C>
-class traced {
+class traced : public comm_operations<traced<C>> {
  public:
   /// `inner` is the world, or the group whose ranks number the log's.
   traced(C inner, trace_log& log) : traced(inner, log, inner.rank(), "world") {}
+
+  static constexpr bool reduces_in_rank_order = weft::reduces_in_rank_order<C>;
 
   int rank() const { return inner_.rank(); }
   int size() const { return inner_.size(); }
   trace_log& log() { return *log_; }
   C& inner() { return inner_; }
 
-  request all_reduce(const void* in, void* out, std::int64_t count, dtype type, reduction how,
-                     const collective_label& label = {}) {
-    const auto width = static_cast<std::int64_t>(size_of(type));
-    const std::int64_t own = count * (rank() + 1) / size() - count * rank() / size();  // elements this rank reduces
-    return record(label, "all_reduce", count * width, ((size() - 1) * own + count - own) * width,
-                  [&] { return inner_.all_reduce(in, out, count, type, how, label); });
-  }
-  request all_gather(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
-    return record(label, "all_gather", size() * bytes, (size() - 1) * bytes,
-                  [&] { return inner_.all_gather(in, out, bytes, label); });
-  }
-  request reduce_scatter(const void* in, void* out, std::int64_t count, dtype type, reduction how,
-                         const collective_label& label = {}) {
-    const std::int64_t bytes = count * static_cast<std::int64_t>(size_of(type));
-    return record(label, "reduce_scatter", size() * bytes, (size() - 1) * bytes,
-                  [&] { return inner_.reduce_scatter(in, out, count, type, how, label); });
-  }
-  request all_to_all(const void* in, void* out, std::int64_t bytes, const collective_label& label = {}) {
-    return record(label, "all_to_all", size() * bytes, (size() - 1) * bytes,
-                  [&] { return inner_.all_to_all(in, out, bytes, label); });
-  }
-  request broadcast(void* buffer, std::int64_t bytes, int root, const collective_label& label = {}) {
-    return record(label, "broadcast", bytes, rank() == root ? 0 : bytes,
-                  [&] { return inner_.broadcast(buffer, bytes, root, label); });
-  }
-  request send(const void* in, std::int64_t bytes, int to, const collective_label& label = {}) {
-    return record(label, "send", bytes, 0, [&] { return inner_.send(in, bytes, to, label); });
-  }
-  request recv(void* out, std::int64_t bytes, int from, const collective_label& label = {}) {
-    return record(label, "recv", bytes, from == rank() ? 0 : bytes,
-                  [&] { return inner_.recv(out, bytes, from, label); });
-  }
-  request barrier(const collective_label& label = {}) {
-    return record(label, "barrier", 0, 0, [&] { return inner_.barrier(label); });
+  request post(const comm_call& call) {
+    const std::int64_t bytes = std::max(call.input_bytes(size()), call.output_bytes(size()));
+    return recorder_->record(name_of(call.operation), axis_, call.label, bytes, wire_bytes(call),
+                             [&] { return inner_.post(call); });
   }
   traced split(int color, int key, const char* name) {
     return {inner_.split(color, key, name), *log_, world_rank_, name};
@@ -86,10 +59,25 @@ class traced {
         world_rank_(world_rank),
         axis_(std::move(axis)) {}
 
-  template <class Start>
-  request record(const collective_label& label, const char* operation, std::int64_t bytes, std::int64_t wire_bytes,
-                 const Start& start) {
-    return recorder_->record(operation, axis_, label, bytes, wire_bytes, start);
+  /// What trace_event says it is.
+  std::int64_t wire_bytes(const comm_call& call) const {
+    switch (call.operation) {
+      case comm_operation::all_reduce: {
+        const std::int64_t own = call.count * (rank() + 1) / size() - call.count * rank() / size();
+        return ((size() - 1) * own + call.count - own) * call.width();
+      }
+      case comm_operation::all_gather:
+      case comm_operation::reduce_scatter:
+      case comm_operation::all_to_all:
+        return (size() - 1) * call.bytes();
+      case comm_operation::all_to_allv:
+        return call.output_bytes(size()) - call.recv_bytes[rank()];
+      case comm_operation::broadcast:
+      case comm_operation::recv:
+        return call.peer == rank() ? 0 : call.bytes();
+      default:
+        return 0;
+    }
   }
 
   C inner_;

@@ -15,8 +15,24 @@ struct extent {
 };
 
 namespace detail {
+/// Refused. What follows goes on as if it were a dimension, so that one sentence is said.
 template <class E>
-struct entry;
+struct entry {
+  struct tag : dim_tag {
+    static constexpr std::string_view name = "?";
+  };
+  static constexpr std::int64_t size = dynamic_extent;
+  // Last, since clang leaves out what comes after one that fails.
+  static_assert(!of_both_kinds<E>,
+                "weft: a tag is a dimension or a mesh axis, and this one is both: declare two, one from weft::dim_tag "
+                "and one from weft::axis_tag");
+  static_assert(of_both_kinds<E> || !lacks_a_name<E, dim_tag>,
+                "weft: a dimension's tag has a name: struct pixel : weft::dim_tag { static constexpr std::string_view "
+                "name = \"pixel\"; };");
+  static_assert(std::derived_from<E, dim_tag>,
+                "weft: dims<...> lists dimensions, as batch or hidden, or extent<hidden, 64>, and nothing else; one "
+                "of your own is struct pixel : weft::dim_tag { static constexpr std::string_view name = \"pixel\"; };");
+};
 template <dimension D>
 struct entry<D> {
   using tag = D;

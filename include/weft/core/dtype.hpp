@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <weft/core/half_bits.hpp>
+
 namespace weft {
 
 /// bfloat16: the upper half of an IEEE binary32. Conversion rounds to nearest, ties to even; NaN stays NaN.
@@ -15,20 +17,14 @@ struct bf16 {
   std::uint16_t bits = 0;
 
   constexpr bf16() = default;
-  constexpr explicit bf16(float value) : bits(round(value)) {}
-  constexpr operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+  constexpr explicit bf16(float value)
+      : bits(static_cast<std::uint16_t>(detail::narrowed_bf16(detail::bits_of(value)) >> 16)) {}
+  constexpr operator float() const { return detail::floats_of(detail::widened_bf16(std::uint32_t{bits} << 16)); }
 
   static constexpr bf16 from_bits(std::uint16_t bits) {
     bf16 out;
     out.bits = bits;
     return out;
-  }
-
- private:
-  static constexpr std::uint16_t round(float value) {
-    const auto u = std::bit_cast<std::uint32_t>(value);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((u >> 16) | 0x40u);
-    return static_cast<std::uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
   }
 };
 
@@ -37,39 +33,20 @@ struct fp16 {
   std::uint16_t bits = 0;
 
   constexpr fp16() = default;
-  constexpr explicit fp16(float value) : bits(round(value)) {}
-  constexpr operator float() const { return widen(bits); }
+  constexpr explicit fp16(float value)
+      : bits(static_cast<std::uint16_t>(detail::narrowed_fp16(detail::bits_of(value)) >> 16)) {}
+  constexpr operator float() const { return detail::floats_of(detail::widened_fp16(std::uint32_t{bits} << 16)); }
 
   static constexpr fp16 from_bits(std::uint16_t bits) {
     fp16 out;
     out.bits = bits;
     return out;
   }
-
- private:
-  static constexpr float widen(std::uint16_t h) {
-    const std::uint32_t sign = std::uint32_t(h & 0x8000u) << 16;
-    const std::uint32_t magnitude = h & 0x7fffu;
-    if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
-    if (magnitude >= 0x0400u) return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000u));
-    const float value = static_cast<float>(magnitude) * 0x1p-24f;  // subnormal or zero, exact
-    return sign ? -value : value;
-  }
-  static constexpr std::uint16_t round(float value) {
-    const auto u = std::bit_cast<std::uint32_t>(value);
-    const auto sign = static_cast<std::uint16_t>((u >> 16) & 0x8000u);
-    const std::uint32_t magnitude = u & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
-    if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);
-    if (magnitude < 0x38800000u) {  // below 2^-14: round to a multiple of 2^-24 by adding 2^-1 in float
-      const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
-      return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
-    }
-    const std::uint32_t rounded = magnitude + 0x0fffu + ((magnitude >> 13) & 1u);
-    return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
-  }
 };
 
+/// An element type, where it is known only as the program runs, as in a collective. f64, f32: double, float. bf16, f16:
+/// weft::bf16, weft::fp16. i64, i32, u8: std::int64_t, std::int32_t, std::uint8_t. size_of(type) is its bytes, and
+/// visit_dtype(type, f) calls f with it.
 enum class dtype : std::uint8_t { f64, f32, bf16, f16, i64, i32, u8 };
 
 template <class T>

@@ -21,9 +21,10 @@ namespace detail {
 
 /// One part of a message, so that joining them is compiled once.
 struct message_part {
-  enum { text, whole, natural, real } kind;
+  enum { text, literal, integer, natural, real } kind;
   union {
     std::string_view characters;
+    const char* ended;  // by a zero: whoever joins the parts counts
     long long signed_number;
     unsigned long long unsigned_number;
     double real_number;
@@ -31,7 +32,7 @@ struct message_part {
 
   message_part(std::string_view part) : kind(text), characters(part) {}
   message_part(const char& part) : kind(text), characters(&part, 1) {}  // a character, not its number
-  message_part(const char* part) : message_part(std::string_view(part)) {}
+  message_part(const char* part) : kind(literal), ended(part) {}
   message_part(const std::string& part) : message_part(std::string_view(part)) {}
   template <class T>
   requires requires(T value) { std::to_string(value); }
@@ -39,7 +40,7 @@ struct message_part {
     if constexpr (static_cast<T>(0.5) != T(0))
       kind = real, real_number = value;
     else if constexpr (static_cast<T>(-1) < T(0))
-      kind = whole, signed_number = value;
+      kind = integer, signed_number = value;
     else
       kind = natural, unsigned_number = value;
   }
@@ -47,7 +48,8 @@ struct message_part {
 
 [[gnu::cold, gnu::noinline]] inline void append(std::string& to, const message_part& part) {
   if (part.kind == message_part::text) to += part.characters;
-  if (part.kind == message_part::whole) to += std::to_string(part.signed_number);
+  if (part.kind == message_part::literal) to += part.ended;
+  if (part.kind == message_part::integer) to += std::to_string(part.signed_number);
   if (part.kind == message_part::natural) to += std::to_string(part.unsigned_number);
   if (part.kind == message_part::real) {
     char digits[32];
@@ -64,20 +66,38 @@ struct message_part {
   throw failure(join(parts, count));
 }
 
-/// The parts as one text.
 template <class... Parts>
-[[gnu::cold, gnu::noinline]] std::string text(const Parts&... parts) {
+[[gnu::cold, gnu::noinline]] std::string join_parts(Parts... parts) {
   const message_part all[] = {parts..., ""};
   return join(all, sizeof...(parts));
+}
+template <class... Parts>
+[[noreturn, gnu::cold, gnu::noinline]] void fail_parts(Parts... parts) {
+  const message_part all[] = {parts..., ""};
+  fail_joined(all, sizeof...(parts));
+}
+
+// A part as what is passed by value, so that literals of all lengths are one type: the compiler makes a function for
+// each list of types.
+template <class T>
+const T& as_part(const T& part) {
+  return part;
+}
+inline const char* as_part(const char* part) { return part; }
+inline std::string_view as_part(const std::string& part) { return part; }
+
+/// The parts as one text.
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  return join_parts(as_part(parts)...);
 }
 
 }  // namespace detail
 
 /// Throws `weft::failure` with the parts joined; numbers are printed in decimal.
 template <class... Parts>
-[[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
-  const detail::message_part all[] = {parts..., ""};
-  detail::fail_joined(all, sizeof...(parts));
+[[noreturn]] void fail(const Parts&... parts) {
+  detail::fail_parts(detail::as_part(parts)...);
 }
 
 /// Throws unless `condition` holds. The parts are joined only on failure.

@@ -6,7 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <mutex>
 #include <vector>
 
@@ -49,7 +49,7 @@ class life_records {
 
  private:
   std::mutex lock_;
-  std::deque<life_record> records_;
+  std::list<life_record> records_;
   std::vector<life_record*> free_;
   std::uint64_t count_ = 0;
 };

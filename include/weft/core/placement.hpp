@@ -5,18 +5,20 @@
 
 namespace weft {
 
+// Which tags they take is asked where a layout or a conversion is made of them (axes_in): there a sentence can be said.
+
 /// The ranks along each axis hold their slices of dimension D; over several axes the first is the outermost.
-template <dimension D, mesh_axis... Axes>
+template <class D, class... Axes>
 struct shard {};
 /// Every rank along the axis holds the same value, and its gradient is the same on each. The default: never listed in a
 /// layout.
-template <mesh_axis... Axes>
+template <class... Axes>
 struct invariant {};
 /// Every rank along the axis holds the same value; each contributes one addend of its gradient.
-template <mesh_axis... Axes>
+template <class... Axes>
 struct replicate {};
 /// Every rank along the axis holds one addend of the value: a sum is pending.
-template <mesh_axis... Axes>
+template <class... Axes>
 struct partial {};
 
 /// What the ranks along one axis hold.

@@ -65,7 +65,7 @@ struct foreign<D, layout<Ps...>> {
   template <class P>
   static tag_list<> one(P*);
   template <class E, class... As>
-  static std::conditional_t<D::template has<E>, tag_list<>, tag_list<E>> one(shard<E, As...>*);
+  static std::conditional_t<D::template has<E> || !dimension<E>, tag_list<>, tag_list<E>> one(shard<E, As...>*);
   using type = decltype(as_no_dimension(typename join_lists<decltype(one(static_cast<Ps*>(nullptr)))...>::type{}));
 };
 

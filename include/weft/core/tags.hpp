@@ -16,7 +16,7 @@ struct dim_tag {};
 struct axis_tag {};
 
 template <class D>
-concept dimension = std::derived_from<D, dim_tag> && requires {
+concept dimension = std::derived_from<D, dim_tag> && !std::derived_from<D, axis_tag> && requires {
   std::string_view(D::name);
 };
 template <class A>
@@ -24,6 +24,8 @@ concept mesh_axis = std::derived_from<A, axis_tag> && requires {
   std::string_view(A::name);
 };
 
+/// The library's dimensions. Their names are taken under `using namespace weft`: use them, or put a tag of your own
+/// with such a name in a namespace.
 #define WEFT_DETAIL_DIM(tag)                       \
   struct tag : dim_tag {                           \
     static constexpr std::string_view name = #tag; \
@@ -40,6 +42,8 @@ WEFT_DETAIL_DIM(layer);     // layers of the model
 WEFT_DETAIL_DIM(expert);    // experts of a mixture
 #undef WEFT_DETAIL_DIM
 
+/// The library's mesh axes, beside `fsdp` (policy/sharding.hpp); their names are taken too. `cp` and `ep` are for
+/// programs: no model of the library's uses them. `pipeline_ends` follows from pp and is never part of a mesh.
 #define WEFT_DETAIL_AXIS(tag)                      \
   struct tag : axis_tag {                          \
     static constexpr std::string_view name = #tag; \
@@ -93,6 +97,16 @@ constexpr bool tag_before() {
     return type_name<A>() < type_name<B>();
   }
 }
+}  // namespace detail
+
+namespace detail {
+/// What a type that is no tag of the wanted kind lacks, if it is meant to be one: a name, or one kind.
+template <class Tag, class Base>
+inline constexpr bool lacks_a_name = std::derived_from<Tag, Base> && !requires {
+  std::string_view(Tag::name);
+};
+template <class Tag>
+inline constexpr bool of_both_kinds = std::derived_from<Tag, dim_tag>&& std::derived_from<Tag, axis_tag>;
 }  // namespace detail
 
 /// A list of tags.

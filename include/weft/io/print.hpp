@@ -135,4 +135,14 @@ void print(const char* name, const X& x, std::int64_t most = 4) {
   std::puts(detail::line_of(name, x, most).c_str());
 }
 
+// A rank's `<<` would show its share as if it were the tensor, in an order that no rank knows.
+template <class Stream, any_tensor X>
+requires requires(Stream& to) { to << 'c'; }
+Stream& operator<<(Stream& to, const X&) {
+  static_assert(sizeof(X) == 0,
+                "weft: a tensor isn't streamed: print(name, x) shows it, item(x) is a scalar's number, and "
+                "on_host(x) are all of its numbers");
+  return to;
+}
+
 }  // namespace weft

@@ -24,6 +24,7 @@ inline double unigram_entropy(std::string_view text) {
   return text.empty() ? 0 : h / static_cast<double>(text.size());
 }
 
+/// A text as bytes, which are its tokens; read once and shared by all ranks of the process.
 struct text_corpus {
   std::string path;  // named in errors
   std::string bytes;

@@ -15,6 +15,8 @@ struct token_batch {
   Ids tokens, targets;
 };
 
+/// Sequences of a text file for the trainer, drawn by step and row, the same for any number of ranks; the last part is
+/// held out for validation.
 class text_dataset {
  public:
   static constexpr std::int64_t vocab_size = 256;
@@ -82,16 +84,17 @@ class text_dataset {
         "weft: a text_dataset makes int32 tensors of dims<batch, seq>");
     const auto made = [&] { return detail::empty_tensor<Ids>(*ctx_, {2, {count, length}}, memory::data); };
     token_batch<Ids> out{made(), made()};
-    const placed_slice at = detail::placed(out.tokens);
-    for (const Ids* x : {&out.tokens, &out.targets}) std::fill_n(x->local_share().data(), x->local_elements(), 0);
-    const auto tokens = out.tokens.local_share(), targets = out.targets.local_share();
-    for (std::int64_t r = 0; r < at.valid[0]; ++r) {
-      const char* text = text_->bytes.data() + begin_of(first + at.first[0] + r) + at.first[1];
-      for (std::int64_t c = 0; c < at.valid[1]; ++c) {
-        tokens[r * at.local[1] + c] = static_cast<unsigned char>(text[c]);
-        targets[r * at.local[1] + c] = static_cast<unsigned char>(text[c + 1]);
-      }
-    }
+    const auto fill = [&](const Ids& x, std::int64_t ahead) {
+      std::int64_t row = -1;
+      const char* window = nullptr;  // of that row
+      detail::write_elements<typename Ids::backend, std::int32_t>(
+          *ctx_, x.data, detail::placed(x), [&](std::int64_t index) -> std::int32_t {
+            if (index / length != row) row = index / length, window = text_->bytes.data() + begin_of(first + row);
+            return static_cast<unsigned char>(window[index % length + ahead]);
+          });
+    };
+    fill(out.tokens, 0);
+    fill(out.targets, 1);
     return out;
   }
 

@@ -1,35 +1,19 @@
 // What every decoder has: the token tables, its layers in order, and who owns the weights' memory. Layers are a
-// dimension that a pipeline shards over pp: a stage has its own of them, the first the embedding, the last the head.
-// Invariant: a unit's weights are resident exactly while it runs; tied embeddings are used in the first unit and,
-// within the last, in the first once more.
+// dimension that a pipeline shards over pp: a virtual stage has its own of them, the first the embedding, the last the
+// head; a rank has one for each chunk that the schedule gives it. Invariant: a unit's weights are resident exactly
+// while it runs; tied embeddings are used in the first unit and, within the last, in the first once more.
 #pragma once
 
 #include <weft/autograd/checkpoint.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/nn/parameters.hpp>
+#include <weft/nn/stages.hpp>
 #include <weft/nn/weight.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/require_ids.hpp>
 #include <weft/op/send_receive.hpp>
 
 namespace weft {
-
-/// A pipeline stage's place among the others, and the layers that it has: begin ... end - 1.
-struct stage_place {
-  int index = 0, count = 1;
-  std::int64_t begin = 0, end = 0;
-
-  bool first() const { return index == 0; }
-  bool last() const { return index == count - 1; }
-};
-
-/// This rank's share of `layers` along pp: as even as possible. Throws when a stage would have none.
-inline stage_place stage_of(const context& ctx, std::int64_t layers) {
-  const int index = ctx.index<pp>(), count = ctx.degree<pp>();
-  require(layers >= count, layers, " layers don't fill ", count,
-          " pipeline stages; choose pp of at most the number of layers");
-  return {index, count, layers * index / count, layers * (index + 1) / count};
-}
 
 /// Base of a decoder with layers of type Layer, whose tables are its own. The model M gives `pass_for(tokens)`, an
 /// object that is copied where something runs again for its backward, with `embed(tokens)`, `block(layer, h)` and
@@ -46,7 +30,8 @@ class decoder {
 
   context& ctx() const { return *ctx_; }
   parameter_registry& registry() { return registry_; }
-  const stage_place& stage() const { return stage_; }
+  /// The virtual stages that this rank has, by chunk.
+  const stage_places& stages() const { return stages_; }
   void use(unit_hooks& hooks) { hooks_ = &hooks; }
   /// Says that the parameter store is gone, and with it the weights.
   void release() { hooks_ = nullptr; }
@@ -57,8 +42,10 @@ class decoder {
   auto operator()(const ids& tokens) {
     const auto pass = begin_pass(tokens);
     if constexpr (S::mesh::template has<pp>)
-      if (stage_.count > 1) return over_stages(pass, tokens);
-    return head(pass, run_layers(pass, tokens, [](auto&) {}));
+      if (ctx_->degree<pp>() > 1) return over_stages(pass, tokens);
+    auto x = embed(pass, tokens);
+    for (int v = 0; v < stages_.count(); ++v) x = run_layers(pass, std::move(x), stages_.chunk_at(v));
+    return head(pass, x);
   }
 
   // The parts of a pass, for who runs a stage.
@@ -71,23 +58,26 @@ class decoder {
     require_ids(tokens, 0, model().config().vocab, "the token");
     return model().pass_for(tokens);
   }
-  /// tokens [batch/dp, seq] -> what this stage's layers make of their embedding or of what the stage before sends on,
-  /// after entered(it): [batch/dp, seq, hidden], sequence-parallel [batch/dp, seq/tp, hidden].
-  template <class Pass, class Entered>
-  auto run_layers(const Pass& pass, const ids& tokens, Entered&& entered) {
-    decltype(pass.embed(tokens)) x;
+  /// tokens [batch/dp, seq] -> what a chunk's layers begin with: the embedding, or what the stage before sends from
+  /// another rank. [batch/dp, seq, hidden], sequence-parallel [batch/dp, seq/tp, hidden].
+  template <class Pass>
+  auto stage_input(const Pass& pass, const ids& tokens, int chunk = 0) {
     if constexpr (S::mesh::template has<pp>) {
-      if (stage_.first()) {
-        x = embed(pass, tokens);
-      } else {
-        x = receive<movement::shift, decltype(x)>(*ctx_, sizes(tokens, model().config().hidden));
-        entered(x);
-      }
-    } else {
-      x = embed(pass, tokens);
+      const stage_place& at = stages_[chunk];
+      if (!at.first())
+        return receive<movement::shift, decltype(pass.embed(tokens))>(*ctx_, sizes(tokens, model().config().hidden),
+                                                                      at.index - 1, at.before);
     }
-    int unit = first_layer_unit_;
-    for (const Layer& layer : layers_) {
+    return embed(pass, tokens);
+  }
+  /// x through a chunk's layers, placed alike.
+  template <class Pass, any_tensor X>
+  X run_layers(const Pass& pass, X x, int chunk = 0) {
+    std::size_t n = stages_.layers_before(chunk);
+    const std::size_t end = stages_.layers_before(chunk + 1);
+    int unit = first_layer_unit_ + static_cast<int>(n);
+    for (; n < end; ++n) {
+      const Layer& layer = layers_[n];
       const auto run = [pass, &layer](const auto& h) { return pass.block(layer, h); };
       x = in_unit(
           *ctx_, *hooks_, unit++,
@@ -101,7 +91,7 @@ class decoder {
     }
     return x;
   }
-  /// On the last stage: logits.
+  /// On the last virtual stage's rank: logits.
   template <class Pass, any_tensor X>
   auto head(const Pass& pass, const X& x) {
     return in_unit(
@@ -119,51 +109,66 @@ class decoder {
 
   decoder(context& ctx, std::int64_t layers, bool tied)
       : ctx_(&ctx),
-        stage_(stage_of(ctx, layers)),
+        stages_(stages_of<typename S::schedule>(ctx, layers)),
         tied_(tied),
-        layers_(static_cast<std::size_t>(stage_.end - stage_.begin)) {
-    if (stage_.count > 1) registry_.held_by_stages(id_of<pp>);
+        layers_(stages_.layers_before(stages_.chunks())) {
+    if (ctx.degree<pp>() > 1) registry_.held_by_stages(id_of<pp>);
   }
 
-  /// Makes the embedding's unit where this stage needs it; `others()` adds what else is in it. Of tied embeddings the
-  /// last stage has a copy of the unit: it begins with the same numbers, and the gradients of both are added up before
-  /// each step.
+  /// Makes the embedding's unit where this rank needs it; `others()` adds what else is in it. Of tied embeddings the
+  /// last stage has a copy of the unit, unless the first is on its rank: it begins with the same numbers, and the
+  /// gradients of both are added up before each step.
   template <class F>
   void add_embedding(std::int64_t rows, std::int64_t width, double stddev, F&& others) {
-    const bool copied = tied_ && stage_.count > 1;
-    if (!stage_.first() && !(copied && stage_.last())) return;
+    const bool copied = tied_ && tables_apart();
+    if (!stages_.has_first() && !(copied && stages_.has_last())) return;
+    registry_.set_chunk(stages_.chunk_at(stages_.has_first() ? 0 : stages_.count() - 1));
     embedding_unit_ = registry_.begin_unit("embedding");
     registry_.add(*ctx_, embedding_, "embedding", {2, {rows, width}}, {stddev});
     others();
+    freeze_all_but_adapters();
     if (!copied) return;
     for (parameter_record& r : registry_.units().back().parameters) {
       r.pending.push_back(id_of<pipeline_ends>);
-      r.counted = stage_.first();
+      r.counted = stages_.has_first();
     }
   }
-  /// f(layer, its parameters' prefix) for each layer of this stage, in a unit of its own.
+  /// f(layer, its parameters' prefix) for each layer of this rank, chunk by chunk, in a unit of its own.
   template <class F>
   void each_layer(F&& f) {
-    for (std::int64_t i = stage_.begin; i < stage_.end; ++i) {
-      const std::string number = std::to_string(i);
-      const int unit = registry_.begin_unit("layer " + number);
-      if (i == stage_.begin) first_layer_unit_ = unit;
-      f(layers_[static_cast<std::size_t>(i - stage_.begin)], "layers." + number + ".");
+    first_layer_unit_ = static_cast<int>(registry_.units().size());
+    std::size_t n = 0;
+    for (int c = 0; c < stages_.chunks(); ++c) {
+      registry_.set_chunk(c);
+      for (std::int64_t i = stages_[c].begin; i < stages_[c].end; ++i) {
+        const std::string number = std::to_string(i);
+        registry_.begin_unit("layer " + number);
+        f(layers_[n++], "layers." + number + ".");
+        freeze_all_but_adapters();
+      }
     }
   }
-  /// Begins the head's unit where this is the last stage; `norms()` adds what comes before its table.
+  /// Begins the head's unit where this rank has the last stage; `norms()` adds what comes before its table.
   template <class F>
   void add_head(std::int64_t rows, std::int64_t width, double stddev, F&& norms) {
-    if (!stage_.last()) return;
+    if (!stages_.has_last()) return;
+    registry_.set_chunk(stages_.chunk_at(stages_.count() - 1));
     head_unit_ = registry_.begin_unit("head");
     norms();
     if (!tied_) registry_.add(*ctx_, head_, "head", {2, {rows, width}}, {stddev});
+    freeze_all_but_adapters();
   }
 
   table embedding_;
   parameter_registry registry_;
 
  private:
+  // Of the newest unit, where the strategy's projections are adapted.
+  void freeze_all_but_adapters() {
+    if constexpr (S::projections::adapts)
+      for (parameter_record& r : registry_.units().back().parameters)
+        if (!r.adapter) r.freeze();
+  }
   M& model() { return static_cast<M&>(*this); }
   const M& model() const { return static_cast<const M&>(*this); }
   template <class Pass>
@@ -179,25 +184,41 @@ class decoder {
   // Each stage in turn, one micro-batch; the last gives its logits to all.
   template <class Pass>
   auto over_stages(const Pass& pass, const ids& tokens) {
-    require(ctx_->tape == nullptr, "the model's layers lie on ", stage_.count,
+    require(ctx_->tape == nullptr, "the model's layers lie on ", stages_.count(),
             " pipeline stages, which take turns in training: use a trainer or weft::pipeline, or call it while nothing "
             "is recorded");
-    const auto x = run_layers(pass, tokens, [](auto&) {});
-    using logits = decltype(head(pass, x));
-    logits y;
-    if (stage_.last()) {
-      y = head(pass, x);
-    } else {
-      send<movement::shift>(x).wait();
-      y = detail::empty_tensor<logits>(*ctx_, sizes(tokens, model().config().vocab));
+    decltype(embed(pass, tokens)) x;
+    for (int v = 0; v < stages_.count(); ++v) {
+      const int c = stages_.chunk_at(v);
+      if (c < 0) continue;
+      const stage_place& at = stages_[c];
+      if (at.first() || at.before != at.rank) x = stage_input(pass, tokens, c);
+      x = run_layers(pass, std::move(x), c);
+      if (!at.last() && at.after != at.rank) send<movement::shift>(x, at.index, at.after).wait(ctx_->order());
     }
-    ctx_->group(id_of<pp>)->comm.broadcast(y.data.data, y.data.bytes(), stage_.count - 1, ctx_->label("logits")).wait();
+    using logits = decltype(head(pass, x));
+    logits y =
+        stages_.has_last() ? head(pass, x) : detail::empty_tensor<logits>(*ctx_, sizes(tokens, model().config().vocab));
+    ctx_->along(id_of<pp>)
+        .comm.broadcast(y.data.data, y.data.bytes(), stages_.rank_of(stages_.count() - 1), ctx_->label("logits"))
+        .wait(ctx_->order());
     return y;
+  }
+
+  // Whether embedding and head lie on two ranks. Tied ones are summed between the pipeline's ends then.
+  bool tables_apart() const {
+    const int first = stages_.rank_of(0), last = stages_.rank_of(stages_.count() - 1);
+    require(
+        first == last || (std::min(first, last) == 0 && std::max(first, last) == ctx_->degree<pp>() - 1),
+        "the schedule ", std::string_view(S::schedule::name), " has its first virtual stage on rank ", first,
+        " of pp and its last on rank ", last,
+        ", so embeddings can't be tied: only pp's first and last rank sum theirs; give the model a head of its own");
+    return first != last;
   }
 
   context* ctx_;
   unit_hooks* hooks_ = nullptr;
-  stage_place stage_;
+  stage_places stages_;
   bool tied_;
   int embedding_unit_ = 0, first_layer_unit_ = 0, head_unit_ = 0;
 

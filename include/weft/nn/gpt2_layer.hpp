@@ -2,12 +2,12 @@
 // Invariant: a bias of a sharded width is sharded as it is; a bias behind a sum over tp is added after that sum, once.
 #pragma once
 
-#include <weft/nn/parameters.hpp>
+#include <functional>
+#include <string>
+
+#include <weft/nn/query_key_value.hpp>
 #include <weft/nn/tensor_parallel.hpp>
-#include <weft/nn/weight.hpp>
-#include <weft/op/arithmetic.hpp>
 #include <weft/op/attention.hpp>
-#include <weft/op/contract.hpp>
 #include <weft/op/dropout.hpp>
 #include <weft/op/elementwise.hpp>
 #include <weft/op/layer_norm.hpp>
@@ -43,13 +43,11 @@ struct layer_norm_weights {
 template <class S>
 struct gpt2_layer {
   layer_norm_weights<S> attention_norm, mlp_norm;
-  weight<S, dims<heads, head_dim, hidden>, shard<heads, tp>> query, key, values;
-  weight<S, dims<heads, head_dim>, shard<heads, tp>> query_bias, key_bias, value_bias;
-  weight<S, dims<hidden, heads, head_dim>, shard<heads, tp>> out;
+  query_key_value<S> project;
+  linear<S, dims<hidden>, dims<heads, head_dim>, heads> out;
   norm_weight<S, dims<hidden>> out_bias, down_bias;
-  weight<S, dims<ffn, hidden>, shard<ffn, tp>> up;
-  weight<S, dims<ffn>, shard<ffn, tp>> up_bias;
-  weight<S, dims<hidden, ffn>, shard<ffn, tp>> down;
+  linear<S, dims<ffn>, dims<hidden>, ffn, true> up;
+  linear<S, dims<hidden>, dims<ffn>, ffn> down;
   std::string after_attention, after_mlp;  // names of the dropouts
 
   template <any_tensor X>
@@ -61,15 +59,13 @@ struct gpt2_layer {
   /// x [batch, seq, hidden], whole on tp -> [batch, seq, hidden], partial over tp, its bias not yet added.
   template <any_tensor X>
   auto attend(const X& x) const {
-    auto q = contract<hidden>(x, query) + query_bias;   // [batch, seq, heads/tp, head_dim]
-    auto k = contract<hidden>(x, key) + key_bias;       // [batch, seq, heads/tp, head_dim]
-    auto v = contract<hidden>(x, values) + value_bias;  // [batch, seq, heads/tp, head_dim]
-    return contract<heads, head_dim>(attention(q, k, v), out);
+    const auto [q, k, v] = project(x, std::identity(), std::identity());  // each [batch, seq, heads/tp, head_dim]
+    return out(attention(q, k, v));
   }
   /// As attend.
   template <any_tensor X>
   auto feed(const X& x) const {
-    return contract<ffn>(gelu(contract<hidden>(x, up) + up_bias), down);
+    return down(gelu(up(x)));  // [batch, seq, ffn/tp]
   }
 
   void add_to(parameter_registry& registry, context& ctx, const std::string& prefix, std::int64_t width,
@@ -80,18 +76,15 @@ struct gpt2_layer {
       registry.add(ctx, w, prefix + name, extents, {}).decays = false;
     };
     attention_norm.add_to(registry, ctx, prefix + "attention_norm", width);
-    registry.add(ctx, query, prefix + "query", {3, {n_heads, size, width}}, {stddev});
-    registry.add(ctx, key, prefix + "key", {3, {n_heads, size, width}}, {stddev});
-    registry.add(ctx, values, prefix + "value", {3, {n_heads, size, width}}, {stddev});
-    registry.add(ctx, out, prefix + "out", {3, {width, n_heads, size}}, {out_stddev});
-    bias(query_bias, "query_bias", {2, {n_heads, size}});
-    bias(key_bias, "key_bias", {2, {n_heads, size}});
-    bias(value_bias, "value_bias", {2, {n_heads, size}});
+    const shape stream{1, {width}}, all{2, {n_heads, size}}, wide{1, {inner}};
+    project.add_to(registry, ctx, prefix, width, n_heads, n_heads, size, stddev);
+    out.add_to(registry, ctx, prefix + "out", stream, all, out_stddev);
+    project.add_biases_to(registry, ctx, prefix, n_heads, n_heads, size);
     bias(out_bias, "out_bias", {1, {width}});
     mlp_norm.add_to(registry, ctx, prefix + "mlp_norm", width);
-    registry.add(ctx, up, prefix + "up", {2, {inner, width}}, {stddev});
-    registry.add(ctx, down, prefix + "down", {2, {width, inner}}, {out_stddev});
-    bias(up_bias, "up_bias", {1, {inner}});
+    up.add_to(registry, ctx, prefix + "up", wide, stream, stddev);
+    down.add_to(registry, ctx, prefix + "down", stream, wide, out_stddev);
+    up.add_bias_to(registry, ctx, prefix + "up_bias", wide);
     bias(down_bias, "down_bias", {1, {width}});
   }
 };

@@ -27,6 +27,9 @@ struct llama_config {
   weft::rope_scaling rope_scaling = {};  // how positions are stretched beyond what the model was trained on
   double rope_theta = 10000, norm_eps = 1e-5, init_stddev = 0.02;
   bool tied_embeddings = false;
+  bool qkv_bias = false;    // of queries, keys and values, as in Qwen 2
+  bool qk_norm = false;     // RMSNorm of every head's queries and keys, as in Qwen 3
+  std::int64_t window = 0;  // keys that a query sees, up to its own, as in Mistral; 0: all
 
   friend bool operator==(const llama_config&, const llama_config&) = default;
 
@@ -50,6 +53,7 @@ struct llama_config {
             " is odd; rotary positions turn pairs, so choose an even one");
     if (c.ffn == 0) c.ffn = (c.hidden * 8 / 3 + 63) / 64 * 64;
     at_least_one(c.head_dim, "head_dim"), at_least_one(c.ffn, "ffn");
+    require(c.window >= 0, "window is ", c.window, "; it is at least 1, or 0 for all keys");
     c.rope_scaling = c.rope_scaling.resolved(c.max_seq);
     require(c.rope_scaling.kind != rope_kind::yarn || c.rope_theta > 1,
             "yarn's rope scaling needs a rope_theta above 1, not ", c.rope_theta);
@@ -62,7 +66,9 @@ struct llama_config {
   std::int64_t parameters() const {
     const llama_config c = resolved();
     const std::int64_t attention = c.hidden * c.head_dim * 2 * (c.heads + c.kv_heads), feed = 3 * c.hidden * c.ffn;
-    return c.vocab * c.hidden * (c.tied_embeddings ? 1 : 2) + c.hidden + c.layers * (attention + feed + 2 * c.hidden);
+    const std::int64_t biases = c.qkv_bias ? c.head_dim * (c.heads + 2 * c.kv_heads) : 0,
+                       norms = 2 * c.hidden + (c.qk_norm ? 2 * c.head_dim : 0);
+    return c.vocab * c.hidden * (c.tied_embeddings ? 1 : 2) + c.hidden + c.layers * (attention + feed + biases + norms);
   }
 };
 
@@ -75,8 +81,8 @@ struct llama_layer {
   mlp<S> feed;
 
   template <any_tensor X>
-  auto operator()(const X& x, const rope_table& positions, double eps) const {
-    auto h = x + leave_block<S>(attend(enter_block<S>(rms_norm(x, attention_norm, eps)), positions));
+  auto operator()(const X& x, const rope_table& positions, double eps, std::int64_t window) const {
+    auto h = x + leave_block<S>(attend(enter_block<S>(rms_norm(x, attention_norm, eps)), positions, eps, window));
     return h + leave_block<S>(feed(enter_block<S>(rms_norm(h, mlp_norm, eps))));
   }
 };
@@ -101,7 +107,7 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
     auto embed(const ids& tokens) const { return leave_block<S>(embedding(tokens, model->embedding_)); }
     template <any_tensor X>
     auto block(const llama_layer<S>& layer, const X& h) const {
-      return layer(h, positions, model->config_.norm_eps);
+      return layer(h, positions, model->config_.norm_eps, model->config_.window);
     }
     template <any_tensor Table, any_tensor X>
     auto head(const Table& table, const X& h) const {
@@ -120,6 +126,8 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
     this->each_layer([&](llama_layer<S>& layer, const std::string& prefix) {
       registry.add(ctx, layer.attention_norm, prefix + "attention_norm", {1, {c.hidden}}, {0, 1});
       layer.attend.add_to(registry, ctx, prefix, c.hidden, c.heads, c.kv_heads, c.head_dim, c.init_stddev, out_stddev);
+      if (c.qk_norm) layer.attend.add_norms_to(registry, ctx, prefix, c.head_dim);
+      if (c.qkv_bias) layer.attend.project.add_biases_to(registry, ctx, prefix, c.heads, c.kv_heads, c.head_dim);
       registry.add(ctx, layer.mlp_norm, prefix + "mlp_norm", {1, {c.hidden}}, {0, 1});
       layer.feed.add_to(registry, ctx, prefix, c.hidden, c.ffn, c.init_stddev, out_stddev);
     });
@@ -138,18 +146,8 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
     else
       length = std::max(length, config_.rope_scaling.original_max_seq);
     if (positions_.cos && made_for_ == length) return positions_;
-    using A = accumulate_t<compute>;
     const rope_frequencies turns = frequencies_of(config_.rope_scaling, config_.head_dim, config_.rope_theta, length);
-    const std::int64_t half = config_.head_dim / 2;
-    context& ctx = this->ctx();
-    positions_.cos = ctx.make(dtype_of<A>, {2, {length, half}}, memory::buffers);
-    positions_.sin = ctx.make(dtype_of<A>, {2, {length, half}}, memory::buffers);
-    for (std::int64_t p = 0; p < length; ++p)
-      for (std::int64_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(p) * turns.inverse[static_cast<std::size_t>(i)];
-        positions_.cos.template as<A>()[p * half + i] = static_cast<A>(turns.attention * std::cos(angle));
-        positions_.sin.template as<A>()[p * half + i] = static_cast<A>(turns.attention * std::sin(angle));
-      }
+    positions_ = make_rope_table<compute, typename S::backend>(this->ctx(), turns, length);
     made_for_ = length;
     return positions_;
   }

@@ -4,11 +4,12 @@
 #pragma once
 
 #include <algorithm>
-#include <deque>
+#include <list>
 #include <string>
 #include <vector>
 
 #include <weft/core/lifetime.hpp>
+#include <weft/nn/matrix_form.hpp>
 #include <weft/nn/unit.hpp>
 #include <weft/op/placed.hpp>
 
@@ -27,17 +28,31 @@ struct parameter_record {
   placed_slice at;      // where this rank's slice lies in the whole
   initial init;
   bool decays = true;            // weight decay; not for vectors (norms, biases)
+  bool trained = true;           // false: frozen, see freeze()
+  bool adapter = false;          // stands beside a projection's weight
+  matrix_form form;              // as matrices, by its type
   std::vector<axis_id> pending;  // axes along which its gradient is left as addends
   std::vector<axis_id> sharded;  // axes along which the ranks hold different parts of it
   bool counted = true;           // in norms; not where this rank's copy is another stage's parameter
   ref<weft::slot> slot;
   ref<weight_place> live;  // where its value is just now, in the compute type
+
+  /// Its value stays as it is: no gradient is computed for it, and a store keeps neither a master weight nor moments.
+  /// Before a store is made for the model.
+  void freeze() {
+    require(!live->source, "parameter ", name,
+            " is to be frozen, and its model has a parameter store already, which "
+            "keeps its gradient and moments: freeze it before the trainer or store is made");
+    trained = false;
+    slot->frozen = true;
+  }
 };
 
 /// Parameters that are gathered, reduced and freed at once, in the order of their registration.
 struct parameter_unit {
   std::string name;
-  std::deque<parameter_record> parameters;  // a deque: addresses stay
+  std::list<parameter_record> parameters;  // a list: addresses stay
+  int chunk = 0;                           // of the rank's layers: the units of one run in the order of their numbers
 };
 
 /// A model's parameters by unit. All ranks of a stage register the same ones in the same order.
@@ -45,7 +60,7 @@ class parameter_registry {
  public:
   /// Begins a unit; what is added next belongs to it. Returns its number, for in_unit.
   int begin_unit(std::string name) {
-    units_.push_back({std::move(name), {}});
+    units_.push_back({std::move(name), {}, chunk_});
     return static_cast<int>(units_.size()) - 1;
   }
 
@@ -60,6 +75,12 @@ class parameter_registry {
       for (const parameter_record& other : u.parameters)
         require(other.name != name, "two parameters are named ", name,
                 ", which would begin with the same numbers; rename one");
+    std::int64_t elements = 1;
+    for (int d = 0; d < global.ndim; ++d) {
+      require(global[d] >= 1 && global[d] <= (std::int64_t{1} << 58) / elements, "parameter ", name,
+              " has an extent of ", global[d], "; each is at least 1, and all together make at most 2^58 elements");
+      elements *= global[d];
+    }
     parameter_record& r = units_.back().parameters.emplace_back();
     r.name = std::move(name);
     r.global = global;
@@ -68,6 +89,7 @@ class parameter_registry {
     r.decays = global.ndim > 1;
     r.sharded = stages_;
     r.at = detail::placed<W>(ctx, global);
+    r.form = detail::matrix_form_of<W>();
     [&]<class... As>(tag_list<As...>) {
       ((state_on<dual_layout<layout_of<W>>, As>.kind == holds::partial ? r.pending.push_back(id_of<As>) : void()), ...);
       ((state_on<layout_of<W>, As>.kind == holds::shard ? r.sharded.push_back(id_of<As>) : void()), ...);
@@ -87,19 +109,49 @@ class parameter_registry {
     return r;
   }
 
-  /// Says that the parameters to come are those of this rank's stage along `axis`, where other stages have others.
+  /// Says that the units to come run with those of this chunk: a unit is prefetched while another of its chunk runs.
+  void set_chunk(int chunk) { chunk_ = chunk; }
+  /// Says that the parameters to come are those of this rank's stage along `axis`, where other stages have others. A
+  /// parameter store takes no model that didn't say so on a mesh whose `pp` has more than one rank.
   void held_by_stages(axis_id axis) { stages_ = {axis}; }
+  /// Whether held_by_stages() was told of `axis`.
+  bool lies_along(axis_id axis) const { return std::find(stages_.begin(), stages_.end(), axis) != stages_.end(); }
 
-  std::deque<parameter_unit>& units() { return units_; }
-  const std::deque<parameter_unit>& units() const { return units_; }
+  /// Freezes every parameter of which f(record) says so, and returns how many those are (of this stage's, on a
+  /// pipeline): registry.freeze([](auto& p) { return p.name.starts_with("layers.0."); }).
+  template <class F>
+  int freeze(F&& f) {
+    constexpr bool asks = std::predicate<F&, const parameter_record&>;
+    static_assert(asks,
+                  "weft: freeze(f) asks f of every parameter: freeze([](const parameter_record& p) { return "
+                  "p.name.starts_with(\"layers.0.\"); })");
+    int count = 0;
+    for (parameter_unit& u : units_)
+      for (parameter_record& p : u.parameters)
+        if constexpr (asks)
+          if (f(static_cast<const parameter_record&>(p))) p.freeze(), ++count;
+    return count;
+  }
+
+  /// Whether there is a parameter that isn't frozen.
+  bool trains() const {
+    for (const parameter_unit& u : units_)
+      for (const parameter_record& p : u.parameters)
+        if (p.trained) return true;
+    return units_.empty();
+  }
+
+  std::vector<parameter_unit>& units() { return units_; }
+  const std::vector<parameter_unit>& units() const { return units_; }
 
   /// For whoever keeps the model's address: whether it still lives.
   watch watched() const { return watch(life_); }
 
  private:
   lifetime life_;
-  std::deque<parameter_unit> units_;
+  std::vector<parameter_unit> units_;
   std::vector<axis_id> stages_;
+  int chunk_ = 0;
 };
 
 }  // namespace weft

@@ -1,6 +1,6 @@
 // RoPE scalings: the inverse frequencies with which a model trained on short sequences reads longer ones.
-// Invariant: numbers only, in double; what turns the vectors is op/rope.hpp. The names are those of Hugging Face's
-// rope_scaling.
+// Invariant: numbers only, in double, until they are a table; what turns the vectors is op/rope.hpp. The names are
+// those of Hugging Face's rope_scaling.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,8 @@
 
 #include <weft/core/error.hpp>
 #include <weft/core/finite.hpp>
+#include <weft/op/create.hpp>
+#include <weft/op/rope.hpp>
 
 namespace weft {
 
@@ -107,6 +109,26 @@ inline rope_frequencies frequencies_of(const rope_scaling& scaling, std::int64_t
     out.inverse.push_back(keep * plain + (1 - keep) * slow);
   }
   return out;
+}
+
+/// The table by which rope(x, table) turns a tensor of elements T at positions 0 to `positions` - 1, where the
+/// backend's tensors are. frequencies.inverse: half as many as the turned dimension's extent.
+template <class T, class Backend = cpu_backend>
+rope_table make_rope_table(context& ctx, const rope_frequencies& frequencies, std::int64_t positions) {
+  using A = accumulate_t<T>;
+  const auto half = static_cast<std::int64_t>(frequencies.inverse.size());
+  const auto make = [&](double (*turn)(double)) {
+    const local_array table = ctx.make(dtype_of<A>, {2, {positions, half}}, memory::buffers);
+    detail::write_by_host<Backend, A>(ctx, table, [&](A* out) {
+      for (std::int64_t p = 0; p < positions; ++p)
+        for (std::int64_t i = 0; i < half; ++i) {
+          const double angle = static_cast<double>(p) * frequencies.inverse[static_cast<std::size_t>(i)];
+          out[p * half + i] = static_cast<A>(frequencies.attention * turn(angle));
+        }
+    });
+    return table;
+  };
+  return {make([](double angle) { return std::cos(angle); }), make([](double angle) { return std::sin(angle); })};
 }
 
 }  // namespace weft

@@ -2,10 +2,9 @@
 // pending there.
 #pragma once
 
-#include <weft/nn/parameters.hpp>
-#include <weft/nn/weight.hpp>
+#include <weft/nn/query_key_value.hpp>
 #include <weft/op/attention.hpp>
-#include <weft/op/contract.hpp>
+#include <weft/op/rms_norm.hpp>
 #include <weft/op/rope.hpp>
 
 namespace weft {
@@ -14,27 +13,35 @@ namespace weft {
 /// 3.
 template <class S>
 struct self_attention {
-  weight<S, dims<heads, head_dim, hidden>, shard<heads, tp>> query;
-  weight<S, dims<kv_heads, head_dim, hidden>, shard<kv_heads, tp>> key, values;
-  weight<S, dims<hidden, heads, head_dim>, shard<heads, tp>> out;
+  query_key_value<S> project;
+  weight<S, dims<head_dim>, replicate<tp>> query_norm,
+      key_norm;  // registered where a model has them, one for all heads
+  linear<S, dims<hidden>, dims<heads, head_dim>, heads> out;
 
-  /// x [batch, seq, hidden], whole on tp -> [batch, seq, hidden], partial over tp.
+  /// x [batch, seq, hidden], whole on tp -> [batch, seq, hidden], partial over tp. norm_eps: of norms, where they are
+  /// registered; window: as attention_options.
   template <any_tensor X>
-  auto operator()(const X& x, const rope_table& positions) const {
-    auto q = rope(contract<hidden>(x, query), positions);  // [batch, seq, heads/tp, head_dim]
-    auto k = rope(contract<hidden>(x, key), positions);    // [batch, seq, kv_heads/tp, head_dim]
-    auto v = contract<hidden>(x, values);                  // [batch, seq, kv_heads/tp, head_dim]
-    return contract<heads, head_dim>(attention(q, k, v), out);
+  auto operator()(const X& x, const rope_table& positions, double norm_eps, std::int64_t window) const {
+    const auto turned = [&](const auto& norm) {
+      return [&](const auto& y) { return rope(norm.slot ? rms_norm(y, norm, norm_eps) : y, positions); };
+    };
+    // q [batch, seq, heads/tp, head_dim]; k and v [batch, seq, kv_heads/tp, head_dim]
+    const auto [q, k, v] = project(x, turned(query_norm), turned(key_norm));
+    return out(attention(q, k, v, {.window = window}));
   }
 
-  /// Registers the weights as prefix + "query", "key", "value", "out", born normal with these deviations (`out_stddev`:
-  /// out's). width: of hidden; size: of one head; all global.
+  /// Registers the weights as query_key_value does, and prefix + "out", born normal with these deviations
+  /// (`out_stddev`: out's). width: of hidden; size: of one head; all global.
   void add_to(parameter_registry& registry, context& ctx, const std::string& prefix, std::int64_t width,
               std::int64_t n_heads, std::int64_t n_kv_heads, std::int64_t size, double stddev, double out_stddev) {
-    registry.add(ctx, query, prefix + "query", {3, {n_heads, size, width}}, {stddev});
-    registry.add(ctx, key, prefix + "key", {3, {n_kv_heads, size, width}}, {stddev});
-    registry.add(ctx, values, prefix + "value", {3, {n_kv_heads, size, width}}, {stddev});
-    registry.add(ctx, out, prefix + "out", {3, {width, n_heads, size}}, {out_stddev});
+    project.add_to(registry, ctx, prefix, width, n_heads, n_kv_heads, size, stddev);
+    out.add_to(registry, ctx, prefix + "out", {1, {width}}, {2, {n_heads, size}}, out_stddev);
+  }
+  /// Registers prefix + "query_norm", "key_norm", born 1: then queries and keys of every head are normalised (RMSNorm)
+  /// before they are turned, as in Qwen 3.
+  void add_norms_to(parameter_registry& registry, context& ctx, const std::string& prefix, std::int64_t size) {
+    registry.add(ctx, query_norm, prefix + "query_norm", {1, {size}}, {0, 1});
+    registry.add(ctx, key_norm, prefix + "key_norm", {1, {size}}, {0, 1});
   }
 };
 

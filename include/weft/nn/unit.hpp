@@ -2,7 +2,7 @@
 // Invariant: whoever is told that a use begins is told that it ends, also where the function, or the backward, throws.
 #pragma once
 
-#include <weft/autograd/tape.hpp>
+#include <weft/autograd/record.hpp>
 #include <weft/nn/unit_observer.hpp>
 #include <weft/op/placed.hpp>
 

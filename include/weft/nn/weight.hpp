@@ -25,11 +25,16 @@ using weight =
                  place<Placements..., typename detail::shared_out<batch_axes_of<typename S::sharding>>::whole>,
                  typename S::backend>;
 
+/// What a model of one's own reads or is compared with, under whatever sharding policy: the batch is split over the
+/// policy's batch_axes. `batch_tensor<S, float, dims<batch, hidden>>`, with placements over other axes behind.
+template <class S, class T, class Dims, class... Placements>
+using batch_tensor =
+    basic_tensor<T, Dims, place<typename detail::shared_out<batch_axes_of<typename S::sharding>>::slice, Placements...>,
+                 typename S::backend>;
+
 /// Token ids under a strategy, [batch/dp, seq].
 template <class S>
-using token_ids =
-    basic_tensor<std::int32_t, dims<batch, seq>,
-                 place<typename detail::shared_out<batch_axes_of<typename S::sharding>>::slice>, typename S::backend>;
+using token_ids = batch_tensor<S, std::int32_t, dims<batch, seq>>;
 
 namespace detail {
 template <class S, class Dims, bool Sequence>

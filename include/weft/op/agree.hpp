@@ -3,7 +3,7 @@
 // which ranks compare what follows from the types alone.
 #pragma once
 
-#include <weft/autograd/tape.hpp>
+#include <weft/autograd/record.hpp>
 #include <weft/comm/compare.hpp>
 #include <weft/op/placed.hpp>
 

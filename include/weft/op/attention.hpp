@@ -10,10 +10,12 @@
 
 namespace weft {
 
-/// causal: a query sees no key after its own position. scale: what q k^T is multiplied by before the softmax.
+/// causal: a query sees no key after its own position. scale: what q k^T is multiplied by before the softmax. window:
+/// of those up to its own a query sees the last so many keys (a sliding window, Beltagy et al. 2020).
 struct attention_options {
   bool causal = true;
-  double scale = 0;  // 0: 1 / sqrt(head_dim)
+  double scale = 0;         // 0: 1 / sqrt(head_dim)
+  std::int64_t window = 0;  // 0: all
 };
 
 namespace detail {
@@ -30,7 +32,10 @@ struct attention_operator {
                             sk[2],
                             sq[3],
                             options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(sq[3])),
-                            options.causal};
+                            options.causal,
+                            options.window};
+    require(s.window >= 0 && (s.causal || s.window == 0), "attention: a window of ", s.window,
+            " keys; it is of those up to a query's own position, so causal is true and it is at least 1, or 0 for all");
     const std::int64_t all_heads = q.whole[2], all_kv_heads = k.whole[2];
     require(all_heads % all_kv_heads == 0, "attention: ", all_heads, " query heads don't divide into groups of ",
             all_kv_heads, " key and value heads");
@@ -48,14 +53,13 @@ struct attention_operator {
       lse = ctx.make(dtype_of<accumulate_t<T>>, {3, {s.batch, s.heads, s.q_len}});
       Backend::attention(ctx.queue<Backend>(), s, q.held().template as<T>(), k.held().template as<T>(),
                          v.held().template as<T>(), out.data.template as<T>(), lse.as<accumulate_t<T>>());
-      record_output(
-          ctx,
-          {"attention", (s.causal ? 2.0 : 4.0) * static_cast<double>(sq.elements()) * static_cast<double>(s.kv_len)},
-          {&out.data, &lse}, q, k, v);
+      record_output(ctx, {"attention", 4.0 * static_cast<double>(sq.elements()) * keys_of_a_query(s)},
+                    {&out.data, &lse}, q, k, v);
     }
     if (tape_node* node = record("attention", out, vjp, q, k, v)) {
       node->set(s);
-      node->numbers = std::bit_cast<std::uint64_t>(s.scale) + (s.causal ? 1 : 0);
+      node->numbers =
+          std::bit_cast<std::uint64_t>(s.scale) + (s.causal ? 1 : 0) + 2 * static_cast<std::uint64_t>(s.window);
       node->save(q);
       node->save(k);
       node->save(v);
@@ -63,6 +67,11 @@ struct attention_operator {
       node->save(lse);
     }
     return out;
+  }
+  // About how many keys a query sees.
+  static double keys_of_a_query(const attention_shape& s) {
+    const double all = static_cast<double>(s.kv_len) / (s.causal ? 2 : 1);
+    return s.window > 0 ? std::min(all, static_cast<double>(s.window)) : all;
   }
   static void vjp(context& ctx, tape_node& node) {
     const auto s = node.template get<attention_shape>();
@@ -145,11 +154,11 @@ inline constexpr bool in_attention_order =
 /// softmax(q k^T * scale) v. Shape: q [batch, Seq, Heads, Width]; k, v [batch, Keys, KvHeads, Width]; out as q. The
 /// dimensions are found by their tags, in this order, and permute<...> brings them into it; the first, of any tag, is
 /// the same in all three. KvHeads: kv_heads where k has it, else Heads. heads is a multiple of kv_heads, head h attends
-/// with kv head h / (heads / kv_heads). Causal: query i sees keys j <= i + keys - seq. Placement: batch or heads
-/// sharded alike on all three, the rest whole. Cost: 4 * batch * heads * seq * keys * head_dim operations forward (half
-/// of it if causal), 2.5 times that backward. Throws weft::failure when heads is no multiple of kv_heads, or sizes
-/// don't agree. Source: Vaswani et al. 2017; groups of heads: Ainslie et al. 2023; computed in blocks, without the
-/// matrix of scores: Dao et al. 2022.
+/// with kv head h / (heads / kv_heads). Causal: query i sees keys j <= i + keys - seq, with a window the last of them.
+/// Placement: batch or heads sharded alike on all three, the rest whole. Cost: 4 * batch * heads * seq * keys *
+/// head_dim operations forward (half of it if causal), 2.5 times that backward. Throws weft::failure when heads is no
+/// multiple of kv_heads, or sizes don't agree. Source: Vaswani et al. 2017; groups of heads: Ainslie et al. 2023;
+/// computed in blocks, without the matrix of scores: Dao et al. 2022.
 template <dimension Seq = seq, dimension Heads = heads, dimension Width = head_dim, dimension Keys = Seq,
           class KvHeads = void, any_tensor Q, any_tensor K, any_tensor V>
 auto attention(const Q& q, const K& k, const V& v, attention_options options = {}) {

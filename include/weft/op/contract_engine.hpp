@@ -2,7 +2,7 @@
 // Invariant: no operand is ever copied to make a product possible; strides say how to read it.
 #pragma once
 
-#include <weft/autograd/tape.hpp>
+#include <weft/autograd/record.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/op/placed.hpp>
 

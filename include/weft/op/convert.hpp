@@ -11,25 +11,25 @@ namespace detail {
 
 template <class P>
 struct target_placement;
-template <class D, class A>
+template <dimension D, mesh_axis A>
 struct target_placement<shard<D, A>> {
   using axis = A;
   using dim = D;
   static constexpr holds kind = holds::shard;
 };
-template <class A>
+template <mesh_axis A>
 struct target_placement<invariant<A>> {
   using axis = A;
   using dim = void;
   static constexpr holds kind = holds::invariant;
 };
-template <class A>
+template <mesh_axis A>
 struct target_placement<replicate<A>> {
   using axis = A;
   using dim = void;
   static constexpr holds kind = holds::replicate;
 };
-template <class A>
+template <mesh_axis A>
 struct target_placement<partial<A>> {
   using axis = A;
   using dim = void;
@@ -97,8 +97,8 @@ auto converted(const X& x, call_site at) {
                                                         : "convert<replicate>",
                            at);
     if constexpr (from.kind == holds::invariant && to::kind == holds::replicate) {
-      return result(x.ctx->group(id_of<A>) ? engine::promote(x, id_of<A>, by, vjp)
-                                           : engine::same(x, id_of<A>, by, vjp, true));
+      return result(x.ctx->template degree<A>() > 1 ? engine::promote(x, id_of<A>, by, vjp)
+                                                    : engine::same(x, id_of<A>, by, vjp, true));
     } else {
       constexpr auto way = ways_of<Backend, there, backward_of(from.kind, to::kind, same)>();
       return result(engine::forward(x, id_of<A>, way, moved<A>(x, from, true), moved<A>(x, into, false), by, vjp));

@@ -3,7 +3,7 @@
 // here. Invariant: what a program sees is the same whether the axis has one rank or several.
 #pragma once
 
-#include <weft/autograd/tape.hpp>
+#include <weft/autograd/record.hpp>
 #include <weft/core/conversion.hpp>
 #include <weft/op/agree.hpp>
 #include <weft/op/move.hpp>
@@ -30,17 +30,17 @@ struct conversion {
   static value forward(const value& x, axis_id axis, const ways& way, moved_dim from, moved_dim to, const asked_for& by,
                        conversion_vjp vjp) {
     context& ctx = *x.ctx;
-    axis_group* group = ctx.group(axis);
-    if (!group) return same(x, axis, by, vjp);
+    axis_group& group = ctx.along(axis);
+    if (group.degree == 1) return same(x, axis, by, vjp);
     const collective_label label = ctx.label("", by.tensor, by.at);
     value y{x.ctx, x.whole, {}, {}};
     if (way.what == movement::none ||
         way.what == movement::keep_first) {  // where nothing is computed nothing is remembered
-      y.data = way.there(ctx, *group, x.held(), from, to, label);
+      y.data = way.there(ctx, group, x.held(), from, to, label);
       if (way.what == movement::keep_first && ctx.replay) ctx.replay->mark_read(x);
     } else if (!reuse_output(ctx, name_of(way.what), y.data)) {
-      y.data = way.there(ctx, *group, x.held(), from, to, label);
-      record_output(ctx, {name_of(way.what), 0, received_bytes(way.what, x.held(), y.data, group->degree)}, {&y.data},
+      y.data = way.there(ctx, group, x.held(), from, to, label);
+      record_output(ctx, {name_of(way.what), 0, received_bytes(way.what, x.held(), y.data, group.degree)}, {&y.data},
                     x);
     }
     const bool aliased = x.slot && x.slot->live && y.data.data == x.slot->live->at.data;
@@ -50,6 +50,7 @@ struct conversion {
       y.slot->keep_as(*x.slot);
     }
     if (aliased && y.slot) y.slot->live = x.slot->live;
+    if (aliased && !y.slot && x.slot->frozen) y.slot = x.slot;
     if (aliased && !y.slot) y.data = copy_of<Backend>(ctx, x.held());
     return y;
   }
@@ -64,6 +65,8 @@ struct conversion {
       node->set(conversion_attributes{axis, nullptr, {}, {}, by});
       y.slot->keep_as(*x.slot);
       y.slot->live = x.slot->live;
+    } else if (moves && x.slot->frozen) {
+      y.slot = x.slot;
     } else if (moves) {
       y.data = copy_of<Backend>(*x.ctx, x.held());
     }
@@ -76,13 +79,13 @@ struct conversion {
     const local_array& dy = node.output_gradient();
     if (!a.back) return contribute<Backend, T>(ctx, node, 0, dy);
     const collective_label label = ctx.label("gradient of", a.by.tensor, a.by.at);
-    contribute<Backend, T>(ctx, node, 0, a.back(ctx, *ctx.group(a.axis), dy, a.to, a.from, label));
+    contribute<Backend, T>(ctx, node, 0, a.back(ctx, ctx.along(a.axis), dy, a.to, a.from, label));
   }
 
   /// `invariant -> replicate`, once per tape.
   static value promote(const value& x, axis_id axis, const asked_for& by, conversion_vjp vjp) {
     context& ctx = *x.ctx;
-    if (!x.slot || !ctx.tape || !ctx.group(axis)) return x;
+    if (!x.slot || x.slot->frozen || !ctx.tape || ctx.along(axis).degree == 1) return x;
     ref<slot>& made = x.slot->promotions;
     if (made && made->epoch != ctx.tape->epoch()) made = {};  // for another tape
     for (ref<slot> s = made; s; s = s->next)

@@ -2,9 +2,11 @@
 // Invariant: each rank makes only what it holds, and what it makes depends on global indices, never on the sharding.
 #pragma once
 
+#include <bit>
 #include <initializer_list>
 #include <vector>
 
+#include <weft/autograd/replay.hpp>
 #include <weft/op/placed.hpp>
 #include <weft/tensor/random.hpp>
 
@@ -25,27 +27,10 @@ inline shape shape_from(std::initializer_list<std::int64_t> extents) {
   return s;
 }
 
-/// Calls f(local index, global index) for every element that this rank holds; both count row-major. Padding has the
-/// index -1.
-template <class F>
-void each_element(const placed_slice& slice, F&& f) {
-  std::int64_t at[max_ndim] = {}, n = 1;
-  for (int d = 0; d < slice.ndim; ++d) n *= slice.local[d];
-  for (std::int64_t i = 0; i < n; ++i) {
-    std::int64_t g = 0;
-    bool inside = true;
-    for (int d = 0; d < slice.ndim; ++d) {
-      g = g * slice.global[d] + slice.first[d] + at[d];
-      inside = inside && at[d] < slice.valid[d];
-    }
-    f(i, inside ? g : -1);
-    for (int d = slice.ndim - 1; d >= 0 && ++at[d] == slice.local[d]; --d) at[d] = 0;
-  }
-}
-
 /// Memory for a tensor of these global extents, its content undefined.
 template <any_tensor X>
 X empty_tensor(context& ctx, const shape& global, memory category = memory::activations) {
+  ctx.require_backend(&backend_id<typename X::backend>);
   return X(
       value{&ctx, global, ctx.make(dtype_of<typename X::element_type>, local_shape<X>(ctx, global), category), {}});
 }
@@ -66,20 +51,33 @@ constexpr T element_from(double x) {
     return static_cast<T>(x);
 }
 
-/// Writes f(global index) at every element that this rank holds, 0 in padding; for a device, by way of the host's
-/// memory. Compiled once for all dimensions and placements.
+/// False for a backend that says so: nobody will read what is written there.
+template <class Backend>
+inline constexpr bool computes = true;
+template <class Backend>
+requires(!Backend::computes) inline constexpr bool computes<Backend> = false;
+
+/// Calls write(T*) with where x's elements are to be written; where kernels may be at work, in memory of its own, from
+/// which they go there in the queue's order.
 template <class Backend, class T, class F>
-void write_elements(context& ctx, const local_array& x, const placed_slice& at, const F& f) {
-  const auto write = [&](T* out) {
-    each_element(at, [&](std::int64_t local, std::int64_t index) { out[local] = index < 0 ? T{} : f(index); });
-  };
+void write_by_host(context& ctx, const local_array& x, F&& write) {
   if constexpr (Backend::host_memory) {
     write(x.as<T>());
-  } else {
+  } else if constexpr (computes<Backend>) {
     std::vector<T> staged(static_cast<std::size_t>(x.elements()));
     write(staged.data());
     Backend::upload(ctx.queue<Backend>(), staged.data(), x.data, x.bytes());
   }
+}
+
+/// Writes f(global index) at every element that this rank holds, 0 in padding. Compiled once for all dimensions and
+/// placements.
+template <class Backend, class T, class F>
+void write_elements(context& ctx, const local_array& x, const placed_slice& at, const F& f) {
+  write_by_host<Backend, T>(ctx, x, [&](T* out) {
+    each_element(at, [&](std::int64_t local, std::int64_t index) { out[local] = index < 0 ? T{} : f(index); });
+    if (ctx.replay) ctx.replay->created(x, hash_bytes(out, static_cast<std::size_t>(x.bytes()), 1));
+  });
 }
 
 /// f's numbers as elements.
@@ -123,7 +121,17 @@ X generate(context& ctx, std::initializer_list<std::int64_t> global, F&& f) {
 /// `number` at every element.
 template <any_tensor X>
 X full(context& ctx, std::initializer_list<std::int64_t> global, double number) {
-  return generate<X>(ctx, global, [&](std::int64_t) { return number; });
+  using Backend = typename X::backend;
+  using T = typename X::element_type;
+  const X x = detail::new_tensor<X>(ctx, detail::shape_from(global));
+  if (detail::valid_part(x) == x.data.shape) {
+    Backend::fill(ctx.template queue<Backend>(), x.data, number);
+    if (ctx.replay) ctx.replay->created(x.data, detail::mix(std::bit_cast<std::uint64_t>(number)) + 1);
+  } else {  // zeros in the padding
+    const T element = detail::element_from<T>(number);
+    detail::write_elements<Backend, T>(ctx, x.data, detail::placed(x), [=](std::int64_t) { return element; });
+  }
+  return x;
 }
 /// 0 at every element.
 template <any_tensor X>

@@ -13,10 +13,13 @@ namespace weft {
 
 /// A loss as (sum, count): two sums over tokens, pending over the axes that share the tokens out, so that unequal
 /// counts per rank, micro-batch or stage can't skew the mean, which is sum / count after both are finished.
-template <any_tensor Sum, any_tensor Count>
+template <class Sum, class Count>
 struct loss {
   Sum sum;
   Count count;
+  static_assert(any_tensor<Sum> && any_tensor<Count>,
+                "weft: loss{sum, count} takes two scalar tensors: the count of what was added up in sum(x) is "
+                "sum(0 * x + 1), and cross_entropy returns its own");
 };
 
 template <class Sum, class Count>
@@ -58,14 +61,14 @@ struct cross_entropy_operator {
     A *m = stats.as<A>(), *sum_exp = m + rows, *target_logit = sum_exp + rows, *sum_logits = target_logit + rows;
     Backend::row_max(queue, rows, columns, x.template as<T>(), m, n);
     each_group(ctx, axes, [&](any_communicator& comm) {
-      comm.all_reduce(m, m, rows, dtype_of<A>, reduction::max, ctx.label("maxima for cross_entropy")).wait();
+      comm.all_reduce(m, m, rows, dtype_of<A>, reduction::max, ctx.label("maxima for cross_entropy")).wait(ctx.order());
     });
     Backend::row_sums(queue, rows, columns, x.template as<T>(), at.begin, ids, m, sum_exp, target_logit,
                       smoothing != 0 ? sum_logits : nullptr, n);
     each_group(ctx, axes, [&](any_communicator& comm) {
       comm.all_reduce(sum_exp, sum_exp, (smoothing != 0 ? 3 : 2) * rows, dtype_of<A>, reduction::sum,
                       ctx.label("sums for cross_entropy"))
-          .wait();
+          .wait(ctx.order());
     });
     shape of_lse;
     of_lse.push_back(rows);
@@ -105,7 +108,7 @@ struct cross_entropy_operator {
   template <class F>
   static void each_group(context& ctx, const vocab_axes& axes, F&& f) {
     for (int i = 0; i < axes.count; ++i)
-      if (axis_group* g = ctx.group(axes.axis[i])) f(g->comm);
+      if (axis_group& g = ctx.along(axes.axis[i]); g.degree > 1) f(g.comm);
   }
 };
 

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include <weft/autograd/tape.hpp>
+#include <weft/autograd/record.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/op/placed.hpp>

@@ -2,7 +2,7 @@
 // sum.
 #pragma once
 
-#include <weft/autograd/tape.hpp>
+#include <weft/autograd/record.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cpu.hpp>  // of tensors that name no other, so that this header is enough
 #include <weft/core/refusal.hpp>

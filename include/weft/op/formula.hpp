@@ -83,6 +83,14 @@ struct met_operands<M, operands<>, operands<G, Gs...>> {
   using type = met_all<pairing::product, G, Gs...>;
 };
 
+/// How two operands meet, asked before the rest: what is refused is then said with little before it.
+template <pairing M, class Numbers, class Given>
+struct pair_of {};
+template <pairing M, class X, class Y>
+struct pair_of<M, operands<X, Y>, operands<>> : pair_rule<M, X, Y> {};
+template <pairing M, class X, class G>
+struct pair_of<M, operands<X>, operands<G>> : pair_rule<pairing::product, X, G> {};
+
 template <class Backend>
 concept runs_formulas = requires(typename Backend::queue& cores, const std::int64_t* extents,
                                  std::array<const std::int64_t*, 1> strides) {
@@ -91,19 +99,11 @@ concept runs_formulas = requires(typename Backend::queue& cores, const std::int6
 
 /// What is asked of a formula and of what it is given, a sentence each.
 template <class F, class... Xs>
-struct formula_of {
+struct formula_of : formula_members<F> {
   using backend = typename std::tuple_element_t<0, std::tuple<Xs...>>::backend;
   using numbers = typename floating_among<typename Xs::element_type...>::type;
   static constexpr linearity linear = linearity_of<F>();
 
-  static constexpr bool has_name = requires { std::string_view(F::name).size(); };
-  static_assert(has_name,
-                "weft: a formula has a name, which errors and traces say: static constexpr std::string_view "
-                "name = \"huber\";");
-  static constexpr bool fits = std::is_trivially_copyable_v<F> && sizeof(F) <= 200;
-  static_assert(fits,
-                "weft: a formula is copied into the tape byte by byte: let it hold numbers only, 200 bytes at "
-                "most, and give it tensors as operands");
   static constexpr bool runs = runs_formulas<backend>;
   static_assert(runs,
                 "weft: a formula runs on the host, and these tensors live on a device: its kernel is yet to be "
@@ -130,7 +130,9 @@ struct formula_of {
   static_assert(no_pending,
                 "weft: a formula that is not linear is given a pending sum, and a function of a sum is not "
                 "the sum of the functions: all_reduce<axis>(x) it first");
-  static constexpr bool ok = has_name && fits && runs && one_type && callable && no_pending;
+  static constexpr bool ok = formula_members<F>::said && runs && one_type && callable && no_pending;
+  static constexpr pairing rule =
+      linear == linearity::each || linear == linearity::first ? pairing::product : pairing::sum;
   static constexpr bool any_pending = (has_partial<layout_of<Xs>> || ...);
 };
 
@@ -141,35 +143,51 @@ struct formula_output {
   using number = decltype(std::declval<const F&>().forward(number_for<typename Xs::element_type>{}...));
   using element = typename element_from_result<number, typename formula_type::numbers>::type;
   static constexpr bool is_number = weft::element<element>;
-  static_assert(is_number, "weft: forward(x...) of a formula gives back a number, or bool for a mask of uint8");
+  static_assert(is_number,
+                "weft: forward(x...) of a formula gives back a number: T, double or float, std::int32_t or "
+                "std::int64_t, std::uint8_t, or bool, which makes a mask of uint8");
+  using given =
+      std::conditional_t<std::is_void_v<typename formula_type::numbers>, number,
+                         number_for<typename formula_type::numbers>>;  // what a floating operand's numbers are
   static constexpr bool has_gradient = std::same_as<element, typename formula_type::numbers>;
+  static constexpr bool holds =
+      forward_takes<F, number_for<typename Xs::element_type>...> && (!has_gradient || holds_numbers<number, given>());
+  static_assert(holds,
+                "weft: forward of a formula takes or gives back a type that holds fewer digits than the tensor's "
+                "numbers: write it as a template <class T>, or take double and give back double");
+  static constexpr bool no_idle_vjp =
+      has_gradient || std::is_void_v<typename formula_type::numbers> || !is_number || !names_vjp<F>();
+  static_assert(no_idle_vjp,
+                "weft: forward of a formula makes an index or a mask, which has no gradient, and yet there is a vjp: "
+                "leave out vjp, or let forward give back a T");
 
   static constexpr vjp_form form = [] {
     if constexpr (has_gradient)
-      return vjp_form_of<F, number, number_for<typename Xs::element_type>...>();
+      return vjp_form_of<F, given, number_for<typename Xs::element_type>...>();
     else
       return vjp_form::none;
   }();
-  static constexpr bool says_gradient = !has_gradient || form != vjp_form::none || requires { F::no_gradient; };
+  static constexpr bool says_gradient = !has_gradient || form != vjp_form::none || no_gradient<F>();
   static_assert(says_gradient,
                 "weft: a formula has vjp(dy, x..., y) const, or vjp(dy, x...), or vjp(dy), which gives "
                 "back the gradient of x, for several x a std::array of them; one without a gradient "
                 "says static constexpr bool no_gradient = true");
-  static constexpr bool each_gradient = [] {
+  static constexpr auto gradients = [] {
     if constexpr (form == vjp_form::none)
-      return true;
+      return std::pair{sizeof...(Xs), true};
     else
-      return gradients_of<form, F, number, number_for<typename Xs::element_type>...>() == sizeof...(Xs);
+      return gradients_of<form, F, given, number_for<typename Xs::element_type>...>();
   }();
+  static constexpr bool each_gradient = gradients.first == sizeof...(Xs);
   static_assert(each_gradient,
                 "weft: vjp of a formula gives back as many gradients as forward takes operands: for several, a "
                 "std::array with one for each");
-  static constexpr bool ok = is_number && says_gradient && each_gradient;
+  static_assert(gradients.second,
+                "weft: vjp of a formula takes or gives back a type that holds fewer digits than the numbers that "
+                "forward computes with: write it as a template <class T>, or take double and give back double");
+  static constexpr bool ok = is_number && holds && no_idle_vjp && says_gradient && each_gradient && gradients.second;
 
-  static constexpr pairing rule = formula_type::linear == linearity::each || formula_type::linear == linearity::first
-                                      ? pairing::product
-                                      : pairing::sum;
-  using meets = typename met_operands<rule, those<true, Xs...>, those<false, Xs...>>::type;
+  using meets = typename met_operands<formula_type::rule, those<true, Xs...>, those<false, Xs...>>::type;
 };
 
 }  // namespace detail
@@ -201,6 +219,8 @@ auto elementwise(const F& formula, const Xs&... x) {
   if constexpr (sizeof...(Xs) >= 1 && sizeof...(Xs) <= detail::max_operands) {
     using formula_type = detail::formula_of<F, Xs...>;
     if constexpr (formula_type::ok) {
+      static_assert(
+          sizeof(detail::pair_of<formula_type::rule, detail::those<true, Xs...>, detail::those<false, Xs...>>) > 0);
       using output = detail::formula_output<F, Xs...>;
       if constexpr (output::ok && output::meets::ok) {
         using layout = layout_of<typename output::meets::result>;
@@ -224,6 +244,15 @@ auto elementwise(const F& formula, const Xs&... x) {
       }
     }
   }
+}
+
+/// Refused: what is no tensor.
+template <class F, class... Xs>
+requires(!(any_tensor<Xs> && ...)) void elementwise(const F&, const Xs&...) {
+  static_assert(!any_tensor<F>, "weft: elementwise(formula, x...) takes the formula first, and then tensors");
+  static_assert(any_tensor<F>,
+                "weft: elementwise(formula, x...) takes tensors: a number is a member of the formula, or "
+                "full<tensor<float, dims<>>>(*x.ctx, {}, number), which is broadcast");
 }
 
 }  // namespace weft

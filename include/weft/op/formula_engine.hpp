@@ -2,33 +2,16 @@
 // Invariant: only elements that aren't padding are met; the formula computes in accumulate_t of its operands' type.
 #pragma once
 
-#include <array>
+#include <bit>
 #include <cmath>
-#include <string_view>
 #include <tuple>
 
 #include <weft/op/broadcast.hpp>
+#include <weft/op/formula_says.hpp>
 
 namespace weft {
 
-/// In which of its floating operands a formula is linear, so which may be pending sums.
-/// none: in no one; joint: in all of them together, as a - b; each: in each while the others stay, as a * b; first: in
-/// the first while the others stay, as a / b.
-enum class linearity : std::uint8_t { none, joint, each, first };
-
 namespace detail {
-
-/// What a formula computes with in place of elements of type T.
-template <class T>
-struct number_of {
-  using type = T;
-};
-template <floating T>
-struct number_of<T> {
-  using type = accumulate_t<T>;
-};
-template <class T>
-using number_for = typename number_of<T>::type;
 
 template <class T>
 number_for<T> number_from(T x) {
@@ -43,21 +26,6 @@ T element_of(A x) {
     return T(static_cast<float>(x));
   else
     return static_cast<T>(x);
-}
-
-template <class F>
-constexpr linearity linearity_of() {
-  if constexpr (requires { F::linear; })
-    return F::linear;
-  else
-    return linearity::none;
-}
-template <class F>
-constexpr double flops_of() {
-  if constexpr (requires { F::flops; })
-    return static_cast<double>(F::flops);
-  else
-    return 1;
 }
 
 /// The one floating type among the operands', or void.
@@ -108,18 +76,70 @@ const std::array<N, Count>& as_gradients(const std::array<N, Count>& g) {
   return g;
 }
 
-/// How many gradients a vjp of that form gives back.
+/// The gradients that a vjp gives back: how many, and whether each is a number that holds an N.
+template <class G, class N>
+struct gradients_given {
+  static constexpr std::size_t count = 1;
+  static constexpr bool right = std::is_floating_point_v<G> && holds_numbers<G, N>();
+};
+template <class G, std::size_t Count, class N>
+struct gradients_given<std::array<G, Count>, N> {
+  static constexpr std::size_t count = Count;
+  static constexpr bool right = gradients_given<G, N>::right;
+};
+/// Those of a vjp of that form, which is given numbers of type N and takes them without losing digits, or isn't right.
 template <vjp_form Form, class F, class N, class... Ns>
-constexpr std::size_t gradients_of() {
-  const auto count = []<class G>(std::type_identity<G>) {
-    return std::tuple_size_v<std::remove_cvref_t<decltype(as_gradients(std::declval<G>()))>>;
+constexpr auto gradients_of() {
+  const auto given = []<class G>(std::type_identity<G>, bool takes) {
+    return std::pair{gradients_given<G, N>::count, takes && gradients_given<G, N>::right};
   };
   if constexpr (Form == vjp_form::of_all)
-    return count(std::type_identity<decltype(std::declval<const F&>().vjp(N(), Ns()..., N()))>{});
+    return given(std::type_identity<std::remove_cvref_t<decltype(std::declval<const F&>().vjp(N(), Ns()..., N()))>>{},
+                 vjp_takes<F, N, Ns..., N>);
   else if constexpr (Form == vjp_form::of_inputs)
-    return count(std::type_identity<decltype(std::declval<const F&>().vjp(N(), Ns()...))>{});
+    return given(std::type_identity<std::remove_cvref_t<decltype(std::declval<const F&>().vjp(N(), Ns()...))>>{},
+                 vjp_takes<F, N, Ns...>);
   else
-    return count(std::type_identity<decltype(std::declval<const F&>().vjp(N()))>{});
+    return given(std::type_identity<std::remove_cvref_t<decltype(std::declval<const F&>().vjp(N()))>>{},
+                 vjp_takes<F, N>);
+}
+
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+#define WEFT_DETAIL_CLEARS_PADDING 1
+#endif
+#endif
+#ifdef WEFT_DETAIL_CLEARS_PADDING
+#undef WEFT_DETAIL_CLEARS_PADDING
+template <class F>
+inline constexpr bool numbers_known = true;
+template <class F>
+void clear_padding(F& f) {
+  __builtin_clear_padding(&f);
+}
+#else
+template <class F>
+constexpr unsigned sum_of_bytes() {
+  unsigned sum = 0;
+  for (const unsigned char byte : std::bit_cast<std::array<unsigned char, sizeof(F)>>(F{})) sum += byte;
+  return sum;
+}
+/// Whether F is known to have no padding, which can't be read in a constant.
+template <class F>
+inline constexpr bool numbers_known = requires {
+  typename std::integral_constant<unsigned, sum_of_bytes<F>()>;
+};
+template <class F>
+void clear_padding(F&) {}
+#endif
+/// Tells a function that runs twice the formula's own numbers, which are its bytes without padding.
+template <class F>
+void give_numbers([[maybe_unused]] context& ctx, [[maybe_unused]] F f) {
+  if constexpr (!std::is_empty_v<F> && numbers_known<F>)
+    if (ctx.replay) {
+      clear_padding(f);
+      ctx.replay->given(hash_bytes(&f, sizeof(F), 1));
+    }
 }
 
 /// Floating: void where there is none, and then there is no gradient either.
@@ -144,11 +164,12 @@ struct formula_operator {
         at.out.push_back(x[operand].sizes()[from]), whole.push_back(x[operand].whole[from]);
       }
       value y{&ctx, whole, {}, {}};
+      give_numbers(ctx, f);
       if (!reuse_output(ctx, F::name, y.data)) {
         y.data = ctx.make(dtype_of<Out>, at.out);
         each(ctx, at, std::array<const local_array*, inputs>{&x[I].held()...},
-             [&](std::int64_t i, const auto&... element) {
-               y.data.template as<Out>()[i] = element_of<Out>(f.forward(number_from(element)...));
+             [f, to = y.data.template as<Out>()](std::int64_t i, const auto&... element) {
+               to[i] = element_of<Out>(f.forward(number_from(element)...));
              });
         record_output(ctx, {F::name, flops_of<F>() * static_cast<double>(y.data.elements())}, {&y.data}, x[I]...);
       }
@@ -158,13 +179,15 @@ struct formula_operator {
           if constexpr (Form != vjp_form::of_gradient) (node->save(x[I]), ...);
           if constexpr (Form == vjp_form::of_all) node->save(y.data);
         }
+      if constexpr (Form == vjp_form::none) recorded_alone(F::name.data(), y, {&x[I]...});
       return y;
     }
     (every{});
   }
 
  private:
-  // Calls f(index in the output, elements...) wherever the output isn't padding.
+  // Calls body(index in the output, elements...) wherever the output isn't padding: a kernel, which has all that it
+  // reads and writes by value.
   template <class Body>
   static void each(context& ctx, const attributes& at, const std::array<const local_array*, inputs>& x,
                    const Body& body) {
@@ -172,15 +195,16 @@ struct formula_operator {
       std::int64_t of_x[inputs][max_ndim], of_y[max_ndim];
       row_major(at.out, of_y);
       (broadcast_strides(at.map, int(I), x[I]->shape, of_x[I]), ...);
-      const auto run = [&](std::int64_t n, const std::array<std::int64_t, inputs + 1>& begin,
-                           const std::array<std::int64_t, inputs + 1>& stride) {
+      const std::tuple<const Ts*...> from{x[I]->template as<const Ts>()...};
+      const auto run = [body, from](std::int64_t n, const std::array<std::int64_t, inputs + 1>& begin,
+                                    const std::array<std::int64_t, inputs + 1>& stride) {
         bool dense = true;
         for (const std::int64_t s : stride) dense = dense && s == 1;
         if (dense)
-          for (std::int64_t i = 0; i < n; ++i) body(begin[inputs] + i, x[I]->template as<const Ts>()[begin[I] + i]...);
+          for (std::int64_t i = 0; i < n; ++i) body(begin[inputs] + i, std::get<I>(from)[begin[I] + i]...);
         else
           for (std::int64_t i = 0; i < n; ++i)
-            body(begin[inputs] + i * stride[inputs], x[I]->template as<const Ts>()[begin[I] + i * stride[I]]...);
+            body(begin[inputs] + i * stride[inputs], std::get<I>(from)[begin[I] + i * stride[I]]...);
       };
       const std::array<const std::int64_t*, inputs + 1> strides{of_x[I]..., of_y};
       Backend::each_row(ctx.queue<Backend>(), at.map.ndim, at.valid.extent, strides, run);
@@ -196,26 +220,27 @@ struct formula_operator {
         if (node.input(int(i))) g[i] = ctx.make(dtype_of<Floating>, at.out);
       const Floating* dy = node.output_gradient().template as<Floating>();
       [&]<std::size_t... I>(std::index_sequence<I...>) {
-        const auto put = [&](std::int64_t i, const auto& gradients) {
-          ((g[I] ? void(g[I].template as<Floating>()[i] = element_of<Floating>(gradients[I])) : void()), ...);
+        const std::array<Floating*, inputs> to{g[I].template as<Floating>()...};  // null where none is wanted
+        const auto put = [to](std::int64_t i, const auto& gradients) {
+          ((to[I] ? void(to[I][i] = element_of<Floating>(gradients[I])) : void()), ...);
         };
         if constexpr (Form == vjp_form::of_gradient) {
           std::int64_t of_y[max_ndim];
           row_major(at.out, of_y);
           const std::array<const std::int64_t*, 1> strides{of_y};
           Backend::each_row(ctx.queue<Backend>(), at.map.ndim, at.valid.extent, strides,
-                            [&](std::int64_t n, const auto& begin, const auto& stride) {
+                            [put, dy, f = at.formula](std::int64_t n, const auto& begin, const auto& stride) {
                               for (std::int64_t i = begin[0], end = begin[0] + n * stride[0]; i < end; i += stride[0])
-                                put(i, as_gradients(at.formula.vjp(number_from(dy[i]))));
+                                put(i, as_gradients(f.vjp(number_from(dy[i]))));
                             });
         } else {
           const std::array<const local_array*, inputs> x{&node.saved(int(I))...};
-          each(ctx, at, x, [&](std::int64_t i, const auto&... element) {
+          const Out* const y = Form == vjp_form::of_all ? node.saved(inputs).template as<Out>() : nullptr;
+          each(ctx, at, x, [=, f = at.formula](std::int64_t i, const auto&... element) {
             if constexpr (Form == vjp_form::of_all)
-              put(i, as_gradients(at.formula.vjp(number_from(dy[i]), number_from(element)...,
-                                                 number_from(node.saved(inputs).template as<Out>()[i]))));
+              put(i, as_gradients(f.vjp(number_from(dy[i]), number_from(element)..., number_from(y[i]))));
             else
-              put(i, as_gradients(at.formula.vjp(number_from(dy[i]), number_from(element)...)));
+              put(i, as_gradients(f.vjp(number_from(dy[i]), number_from(element)...)));
           });
         }
         ((floating<Ts> && g[I] ? give_operand<Backend, Floating>(ctx, node, int(I), at.map, at.out, at.valid, g[I])
@@ -228,21 +253,27 @@ struct formula_operator {
 };
 
 /// Throws unless the formula is as linear as it says: tried on some numbers where a sum is pending, since a formula
-/// that isn't would count its constant once per rank.
+/// that isn't would count its constant once per rank. Where it makes no number of them (sqrt of a negative one), or
+/// throws, that proves nothing; positive ones are tried too.
 template <class F, linearity L, class... Ts>
-void require_linear(const F& f) {
-  const double u[] = {1.25, -0.5, 2}, v[] = {-3, 0.75, -1.5};
+void require_linear(const F& f, double sign = -1) {
+  const double u[] = {1.25, sign * 0.5, 2}, v[] = {sign * 3, 0.75, sign * 1.5};
   const auto at = [&](auto&& number) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return static_cast<double>(f.forward(static_cast<number_for<Ts>>(floating<Ts> ? number(I) : 1)...));
+      try {
+        return static_cast<double>(f.forward(static_cast<number_for<Ts>>(floating<Ts> ? number(I) : 1)...));
+      } catch (...) {
+        return std::numeric_limits<double>::quiet_NaN();
+      }
     }
     (std::index_sequence_for<Ts...>{});
   };
   const auto adds = [&](auto&& left, auto&& right, auto&& both) {
     const double a = at(left), b = at(right), sum = at(both);
-    require(std::abs(a + b - sum) <= 1e-5 * (std::abs(a) + std::abs(b) + std::abs(sum)), "the formula ",
+    const bool judged = std::isfinite(a) && std::isfinite(b) && std::isfinite(sum);
+    require(!judged || std::abs(a + b - sum) <= 1e-5 * (std::abs(a) + std::abs(b) + std::abs(sum)), "the formula ",
             std::string_view(F::name), " says that it is linear, and is not: it makes ", a, " and ", b,
-            " of two numbers, and ", sum, " of their sum; leave out `linear`, and all_reduce<axis> what is pending");
+            " of two numbers, and ", sum, " of their sum; leave out 'linear', and all_reduce<axis> what is pending");
   };
   if (L == linearity::joint)
     adds([&](std::size_t i) { return u[i]; }, [&](std::size_t i) { return v[i]; },
@@ -251,6 +282,7 @@ void require_linear(const F& f) {
     for (std::size_t of = 0; of < (L == linearity::first ? 1 : sizeof...(Ts)); ++of)
       adds([&](std::size_t i) { return u[i]; }, [&](std::size_t i) { return i == of ? v[i] : u[i]; },
            [&](std::size_t i) { return i == of ? u[i] + v[i] : u[i]; });
+  if (sign < 0) require_linear<F, L, Ts...>(f, 1);
 }
 
 }  // namespace detail

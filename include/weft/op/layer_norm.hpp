@@ -102,20 +102,30 @@ auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5) {
   static_assert(whole,
                 "weft: layer_norm(x, weight, bias) needs the normalised dimension whole on every rank: "
                 "all_gather<axis> it first");
-  using scaled = detail::pair_rule<detail::pairing::product, X, W>;
-  if constexpr (scaled::ok && whole && detail::none<integers_in<X, W, B>>) {
-    using product = basic_tensor<typename X::element_type, in, typename scaled::layout, typename X::backend>;
-    using rule = detail::pair_rule<detail::pairing::sum, product, B>;
-    if constexpr (rule::ok) {
-      detail::check_shared_extents(x, weight);
-      detail::check_shared_extents(x, bias);
-      using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
-      return result(detail::layer_norm_operator<typename X::backend, typename X::element_type>::forward(
-          detail::promoted<typename rule::layout>(x, "layer_norm"),
-          detail::promoted<typename rule::layout>(weight, "layer_norm"),
-          detail::promoted<typename rule::layout>(bias, "layer_norm"), eps, detail::valid_part(x)));
+  if constexpr (whole && detail::none<integers_in<X, W, B>> && detail::none<pending_in<layout_of<X>>> &&
+                detail::none<pending_in<layout_of<W>>> && detail::none<pending_in<layout_of<B>>>) {
+    using scaled = detail::pair_rule<detail::pairing::product, X, W>;
+    if constexpr (scaled::ok) {
+      using product = basic_tensor<typename X::element_type, in, typename scaled::layout, typename X::backend>;
+      using rule = detail::pair_rule<detail::pairing::sum, product, B>;
+      if constexpr (rule::ok) {
+        detail::check_shared_extents(x, weight);
+        detail::check_shared_extents(x, bias);
+        using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
+        return result(detail::layer_norm_operator<typename X::backend, typename X::element_type>::forward(
+            detail::promoted<typename rule::layout>(x, "layer_norm"),
+            detail::promoted<typename rule::layout>(weight, "layer_norm"),
+            detail::promoted<typename rule::layout>(bias, "layer_norm"), eps, detail::valid_part(x)));
+      }
     }
   }
+}
+
+// A dimension is not said, as it is for softmax: the weight's is normalised.
+template <dimension D, class... Xs>
+void layer_norm(const Xs&...) {
+  static_assert(detail::none<tag_list<D>>,
+                "weft: layer_norm(x, weight, bias) takes its dimension from its weight: leave out the dimension in <>");
 }
 
 }  // namespace weft

@@ -101,11 +101,11 @@ local_array gather(context& ctx, axis_group& group, const local_array& x, int d,
   const cut c(whole, d, group.degree);
   local_array y = ctx.make(x.type, whole);
   if (c.outer == 1) {
-    group.comm.all_gather(x.data, y.data, x.bytes(), label).wait();
+    group.comm.all_gather(x.data, y.data, x.bytes(), label).wait(ctx.order());
     return y;
   }
   local_array pieces = ctx.make(x.type, whole, memory::buffers);
-  group.comm.all_gather(x.data, pieces.data, x.bytes(), label).wait();
+  group.comm.all_gather(x.data, pieces.data, x.bytes(), label).wait(ctx.order());
   regroup<Backend>(ctx, c, group.degree, pieces, y, true);
   return y;
 }
@@ -116,7 +116,7 @@ local_array scatter_sum(context& ctx, axis_group& group, const local_array& unev
   const local_array x = even<Backend>(ctx, group, uneven, d);
   const local_array pieces = pieces_of<Backend>(ctx, x, d, group.degree);
   const local_array y = ctx.make(x.type, part_of(x.shape, d, group.degree));
-  group.comm.reduce_scatter(pieces.data, y.data, y.elements(), x.type, reduction::sum, label).wait();
+  group.comm.reduce_scatter(pieces.data, y.data, y.elements(), x.type, reduction::sum, label).wait(ctx.order());
   return y;
 }
 
@@ -131,7 +131,7 @@ local_array exchange(context& ctx, axis_group& group, const local_array& uneven,
   const cut c(after, from, group.degree);
   const bool in_place = c.outer == 1;  // what arrives is the output already
   const local_array received = ctx.make(x.type, after, in_place ? memory::activations : memory::buffers);
-  group.comm.all_to_all(pieces.data, received.data, x.bytes() / group.degree, label).wait();
+  group.comm.all_to_all(pieces.data, received.data, x.bytes() / group.degree, label).wait(ctx.order());
   if (in_place) return received;
   local_array y = ctx.make(x.type, after);
   regroup<Backend>(ctx, c, group.degree, received, y, true);
@@ -142,10 +142,10 @@ template <class Backend>
 local_array ring(context& ctx, axis_group& group, const local_array& x, int step, const collective_label& label) {
   local_array y = ctx.make(x.type, x.shape);
   const int n = group.degree;
-  auto receive = group.comm.recv(y.data, x.bytes(), (group.index - step + n) % n, label);
-  auto send = group.comm.send(x.data, x.bytes(), (group.index + step + n) % n, label);
-  send.wait();
-  receive.wait();
+  auto receive = group.comm.recv(y.data, x.bytes(), (group.index - step + n) % n, 0, label);
+  auto send = group.comm.send(x.data, x.bytes(), (group.index + step + n) % n, 0, label);
+  send.wait(ctx.order());
+  receive.wait(ctx.order());
   return y;
 }
 
@@ -187,7 +187,7 @@ local_array move(context& ctx, axis_group& group, const local_array& x, [[maybe_
     return resized<Backend>(ctx, pad<Backend>(ctx, group, x, from.at), from.at, from.whole);
   } else if constexpr (What == movement::all_reduce) {
     local_array y = ctx.make(x.type, x.shape);
-    group.comm.all_reduce(x.data, y.data, x.elements(), x.type, reduction::sum, label).wait();
+    group.comm.all_reduce(x.data, y.data, x.elements(), x.type, reduction::sum, label).wait(ctx.order());
     return y;
   } else if constexpr (What == movement::all_gather) {
     return resized<Backend>(ctx, gather<Backend>(ctx, group, x, from.at, label), from.at, from.whole);

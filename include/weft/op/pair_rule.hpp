@@ -50,7 +50,7 @@ struct on_this_axis {
       "weft: a product of two pending sums is not the sum of the products: all_reduce<axis> one of them first");
   static_assert(none<refused<pending_sum_over, verdict::partial_plus_whole>>,
                 "weft: a pending sum is added to a whole value, which would count once per rank: all_reduce<axis> the "
-                "pending one first");
+                "pending one first, or convert<partial<axis>>(x) the whole one, which is then counted once");
 };
 
 template <pairing M, class X, class Y, class A, class Contracted>

@@ -46,6 +46,24 @@ shape valid_part(const X& x) {
   return out;
 }
 
+/// Calls f(local index, global index) for every element that this rank holds; both count row-major. Padding has the
+/// index -1.
+template <class F>
+void each_element(const placed_slice& slice, F&& f) {
+  std::int64_t at[max_ndim] = {}, n = 1;
+  for (int d = 0; d < slice.ndim; ++d) n *= slice.local[d];
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::int64_t g = 0;
+    bool inside = true;
+    for (int d = 0; d < slice.ndim; ++d) {
+      g = g * slice.global[d] + slice.first[d] + at[d];
+      inside = inside && at[d] < slice.valid[d];
+    }
+    f(i, inside ? g : -1);
+    for (int d = slice.ndim - 1; d >= 0 && ++at[d] == slice.local[d]; --d) at[d] = 0;
+  }
+}
+
 inline void row_major(const shape& s, std::int64_t* out) {
   std::int64_t stride = 1;
   for (int d = s.ndim - 1; d >= 0; --d) out[d] = std::exchange(stride, stride * s[d]);

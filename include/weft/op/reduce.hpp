@@ -1,7 +1,7 @@
 // Sums and means over named dimensions. Invariant: reducing a sharded dimension leaves a sum pending over its axes.
 #pragma once
 
-#include <weft/autograd/tape.hpp>
+#include <weft/autograd/record.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/core/rule.hpp>

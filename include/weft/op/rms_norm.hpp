@@ -81,7 +81,8 @@ auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
   }(dims_of<W>{});
   static_assert(
       whole, "weft: rms_norm(x, weight) needs the normalised dimension whole on every rank: all_gather<axis> it first");
-  if constexpr (whole && detail::none<integers_in<X, W>>) {
+  if constexpr (whole && detail::none<integers_in<X, W>> && detail::none<pending_in<layout_of<X>>> &&
+                detail::none<pending_in<layout_of<W>>>) {
     using rule = detail::pair_rule<detail::pairing::product, X, W>;
     if constexpr (rule::ok) {
       detail::check_shared_extents(x, weight);
@@ -91,6 +92,13 @@ auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
           detail::promoted<typename rule::layout>(weight, "rms_norm"), eps, detail::valid_part(x)));
     }
   }
+}
+
+// A dimension is not said, as it is for softmax: the weight's is normalised.
+template <dimension D, class... Xs>
+void rms_norm(const Xs&...) {
+  static_assert(detail::none<tag_list<D>>,
+                "weft: rms_norm(x, weight) takes its dimension from its weight: leave out the dimension in <>");
 }
 
 }  // namespace weft

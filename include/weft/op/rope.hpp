@@ -3,7 +3,7 @@
 // position.
 #pragma once
 
-#include <weft/autograd/tape.hpp>
+#include <weft/autograd/record.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/op/placed.hpp>
@@ -11,7 +11,7 @@
 namespace weft {
 
 /// Cosines and sines of every position and frequency: [positions, head_dim/2], in accumulate_t<T>. A rank's own, not a
-/// tensor.
+/// tensor. make_rope_table<T>(ctx, frequencies_of(...), positions) makes one (nn/rope_scaling.hpp).
 struct rope_table {
   local_array cos, sin;
 };
@@ -36,6 +36,7 @@ struct rope_operator {
     if (first + positions.local > table.cos.shape[0])  // padding turns too, by whatever
       for (local_array* part : {&table.cos, &table.sin}) *part = longer(ctx, *part, first + positions.local);
     value y{x.ctx, x.whole, {}, {}};
+    if (ctx.replay) give_angles(*ctx.replay, table, first, end);
     if (!reuse_output(ctx, "rope", y.data)) {
       y.data = ctx.make(dtype_of<T>, x.held().shape);
       turn(ctx, x.held(), table.cos, table.sin, first, false, y.data.template as<T>(), false);
@@ -47,6 +48,17 @@ struct rope_operator {
       node->save(table.sin);
     }
     return y;
+  }
+  // Tells a function that runs twice the first position and, by the last one's cosines, the frequencies.
+  static void give_angles(replay& twice, const rope_table& table, std::int64_t first, std::int64_t end) {
+    std::uint64_t numbers = static_cast<std::uint64_t>(first);
+    if constexpr (Backend::host_memory)
+      if (end > 0) {
+        const std::int64_t width = table.cos.shape[1];
+        numbers = hash_bytes(table.cos.template as<accumulate_t<T>>() + (end - 1) * width,
+                             static_cast<std::size_t>(width) * sizeof(accumulate_t<T>), numbers);
+      }
+    twice.given(numbers);
   }
   static local_array longer(context& ctx, const local_array& table, std::int64_t rows) {
     return with_padding<Backend>(ctx, local_array(table.data, table.type, {2, {rows, table.shape[1]}}), table.shape);

@@ -9,21 +9,28 @@
 
 namespace weft::detail {
 
-/// What is asked of the values that a vjp gets; a formula says so where it needs less.
-template <class F>
-constexpr bool keeps_input() {
-  if constexpr (requires { F::keeps_input; })
-    return F::keeps_input;
-  else
-    return true;
+/// Calls vjp with what it is given: (dy, x, y, dx), without x where keeps_input is false, without y where keeps_output
+/// is, so that it can't read what wasn't kept. Where there is no such vjp, this isn't one to call either.
+template <class F, class Y, class X, class DX>
+    auto call_row_vjp(const F& f, Y dy, X x, Y y, DX dx) requires(keeps_input<F>() && keeps_output<F>()) && requires {
+  f.vjp(dy, x, y, dx);
 }
-template <class F>
-constexpr bool keeps_output() {
-  if constexpr (requires { F::keeps_output; })
-    return F::keeps_output;
-  else
-    return true;
+{ f.vjp(dy, x, y, dx); }
+template <class F, class Y, class X, class DX>
+    auto call_row_vjp(const F& f, Y dy, X x, Y, DX dx) requires(keeps_input<F>() && !keeps_output<F>()) && requires {
+  f.vjp(dy, x, dx);
 }
+{ f.vjp(dy, x, dx); }
+template <class F, class Y, class X, class DX>
+    auto call_row_vjp(const F& f, Y dy, X, Y y, DX dx) requires(!keeps_input<F>() && keeps_output<F>()) && requires {
+  f.vjp(dy, y, dx);
+}
+{ f.vjp(dy, y, dx); }
+template <class F, class Y, class X, class DX>
+    auto call_row_vjp(const F& f, Y dy, X, Y, DX dx) requires(!keeps_input<F>() && !keeps_output<F>()) && requires {
+  f.vjp(dy, dx);
+}
+{ f.vjp(dy, dx); }
 
 /// A row of T in an array as the numbers that a formula computes with: itself where it can be, else a copy in memory
 /// of the thread's own, which `Which` tells apart.
@@ -76,18 +83,21 @@ struct row_operator {
     context& ctx = *x.ctx;
     const attributes at{f, dim, x.held().shape, valid};
     value y{x.ctx, kept(at, x.whole), {}, {}};
+    give_numbers(ctx, f);
     if (!reuse_output(ctx, F::name, y.data)) {
       y.data = ctx.make(dtype_of<Out>, kept(at, at.in));
       In* const from = x.held().template as<In>();
       Out* const to = y.data.template as<Out>();
       const std::int64_t n = at.in[dim], stride = at.in.elements(dim + 1);
-      each(ctx, at, [&](std::int64_t row, std::int64_t out) {
+      each(ctx, at, [f, from, to, n, stride](std::int64_t row, std::int64_t out) {
         row_of_numbers<In, 0> in(from + row, stride, n);
         if constexpr (Reduces) {
           to[out] = element_of<Out>(f.forward(in.read()));
         } else {
           row_of_numbers<Out, 1> result(to + out, stride, n);
-          f.forward(in.read(), result.to_write());
+          const std::span<number> written = result.to_write();
+          std::fill(written.begin(), written.end(), number{});
+          f.forward(in.read(), written);
           result.written();
         }
       });
@@ -99,6 +109,7 @@ struct row_operator {
         if constexpr (keeps_input<F>()) node->save(x);
         if constexpr (keeps_output<F>()) node->save(y.data);
       }
+    if constexpr (!Gradient) recorded_alone(F::name.data(), y, {&x});
     return y;
   }
 
@@ -109,7 +120,8 @@ struct row_operator {
       if (!Reduces || d != at.dim) out.push_back(in[d]);
     return out;
   }
-  // Calls f(where a row begins, where its output does) for every row that isn't padding.
+  // Calls body(where a row begins, where its output does) for every row that isn't padding: a kernel, which has all
+  // that it reads and writes by value.
   template <class Body>
   static void each(context& ctx, const attributes& at, const Body& body) {
     std::int64_t of_x[max_ndim], of_y[max_ndim], extents[max_ndim], x_strides[max_ndim], y_strides[max_ndim];
@@ -124,7 +136,7 @@ struct row_operator {
     }
     const std::array<const std::int64_t*, 2> strides{x_strides, y_strides};
     Backend::each_line(ctx.queue<Backend>(), rows, extents, strides, at.in[at.dim],
-                       [&](const std::array<std::int64_t, 2>& begin) { body(begin[0], begin[1]); });
+                       [body](const std::array<std::int64_t, 2>& begin) { body(begin[0], begin[1]); });
   }
   static void vjp(context& ctx, tape_node& node) {
     if constexpr (Gradient) {
@@ -134,17 +146,18 @@ struct row_operator {
       Out* const y = keeps_output<F>() ? node.saved(keeps_input<F>() ? 1 : 0).template as<Out>() : nullptr;
       Out* const dy = node.output_gradient().template as<Out>();
       const std::int64_t n = at.in[at.dim], stride = at.in.elements(at.dim + 1);
-      each(ctx, at, [&](std::int64_t row, std::int64_t out) {
+      In* const dx_of = g.template as<In>();
+      each(ctx, at, [f = at.formula, x, y, dy, dx_of, n, stride](std::int64_t row, std::int64_t out) {
         row_of_numbers<In, 0> in(x ? x + row : nullptr, stride, x ? n : 0);
-        row_of_numbers<In, 2> gradient(g.template as<In>() + row, stride, n);
+        row_of_numbers<In, 2> gradient(dx_of + row, stride, n);
         const std::span<number> dx = gradient.to_write();
         std::fill(dx.begin(), dx.end(), number{});
         if constexpr (Reduces) {
-          at.formula.vjp(number_from(dy[out]), in.read(), y ? number_from(y[out]) : number{}, dx);
+          call_row_vjp(f, number_from(dy[out]), in.read(), y ? number_from(y[out]) : number{}, dx);
         } else {
           row_of_numbers<Out, 1> result(y ? y + out : nullptr, stride, y ? n : 0);
           row_of_numbers<Out, 3> back(dy + out, stride, n);
-          at.formula.vjp(back.read(), in.read(), result.read(), dx);
+          call_row_vjp(f, back.read(), in.read(), result.read(), dx);
         }
         gradient.written();
       });

@@ -70,12 +70,28 @@ struct where_formula {
 
 }  // namespace detail
 
+#define WEFT_DETAIL_NUMBER(function)                                                                 \
+  "weft: " function                                                                                  \
+  " chooses between tensors: write a number as full<tensor<float, dims<>>>(*x.ctx, {}, number), of " \
+  "x's element type, which is broadcast"
+
 /// The larger of a and b, element by element; NaN where one is. Shape: as a + b. Placement: as a + b, and a pending sum
 /// is refused. Gradient: to the larger; half to each where they are equal. Cost: an operation an element, a loop on the
 /// host.
 template <any_tensor A, any_tensor B>
 auto maximum(const A& a, const B& b) {
   return elementwise(detail::extreme_formula<true>{}, a, b);
+}
+/// Refused: a number.
+template <class A, class B>
+requires(std::is_arithmetic_v<A> != std::is_arithmetic_v<B> && any_tensor<A> != any_tensor<B>) void maximum(const A&,
+                                                                                                            const B&) {
+  static_assert(sizeof(A) == 0, WEFT_DETAIL_NUMBER("maximum(a, b)"));
+}
+template <class A, class B>
+requires(std::is_arithmetic_v<A> != std::is_arithmetic_v<B> && any_tensor<A> != any_tensor<B>) void minimum(const A&,
+                                                                                                            const B&) {
+  static_assert(sizeof(A) == 0, WEFT_DETAIL_NUMBER("minimum(a, b)"));
 }
 /// The smaller of a and b; as maximum.
 template <any_tensor A, any_tensor B>
@@ -111,5 +127,11 @@ auto where(const M& mask, const A& a, const B& b) {
   static_assert(is_mask, "weft: where(mask, a, b) takes a mask of uint8, as a > b makes it");
   if constexpr (is_mask) return elementwise(detail::where_formula{}, mask, a, b);
 }
+/// Refused: a number.
+template <any_tensor M, class A, class B>
+requires(std::is_arithmetic_v<A> || std::is_arithmetic_v<B>) void where(const M&, const A&, const B&) {
+  static_assert(sizeof(A) == 0, WEFT_DETAIL_NUMBER("where(mask, a, b)"));
+}
+#undef WEFT_DETAIL_NUMBER
 
 }  // namespace weft

@@ -1,7 +1,7 @@
 // Softmax along one dimension. Invariant: the dimension is whole on every rank.
 #pragma once
 
-#include <weft/autograd/tape.hpp>
+#include <weft/autograd/record.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cpu.hpp>  // of tensors that name no other, so that this header is enough
 #include <weft/core/refusal.hpp>

@@ -36,10 +36,10 @@ struct take_operator {
       T* to = y.data.template as<T>();
       const std::array<const std::int64_t*, 3> strides{at.of_x, at.of_ids, at.of_y};
       Backend::each_row(ctx.queue<Backend>(), valid.ndim, valid.extent, strides,
-                        [&](std::int64_t n, const auto& begin, const auto& step) {
+                        [from, id, to, along = at.along](std::int64_t n, const auto& begin, const auto& step) {
                           for (std::int64_t i = 0; i < n; ++i)
                             to[begin[2] + i * step[2]] =
-                                from[begin[0] + i * step[0] + id[begin[1] + i * step[1]] * at.along];
+                                from[begin[0] + i * step[0] + id[begin[1] + i * step[1]] * along];
                         });
       record_output(ctx, {"take"}, {&y.data}, x, ids);
     }
@@ -59,16 +59,18 @@ struct take_operator {
       const auto* id = node.saved(0).template as<const std::int32_t>();
       const T* dy = node.output_gradient().template as<const T>();
       A* dx = g.as<A>();
-      std::int64_t index[max_ndim] = {}, of_x = 0, of_ids = 0, of_y = 0;
-      for (std::int64_t left = at.valid.elements(); left > 0; --left) {
-        dx[of_x + id[of_ids] * at.along] += static_cast<A>(dy[of_y]);
-        for (int d = at.valid.ndim - 1; d >= 0; --d) {
-          of_x += at.of_x[d], of_ids += at.of_ids[d], of_y += at.of_y[d];
-          if (++index[d] < at.valid[d]) break;
-          of_x -= index[d] * at.of_x[d], of_ids -= index[d] * at.of_ids[d], of_y -= index[d] * at.of_y[d];
-          index[d] = 0;
+      Backend::once(ctx.queue<Backend>(), [at, id, dy, dx] {
+        std::int64_t index[max_ndim] = {}, of_x = 0, of_ids = 0, of_y = 0;
+        for (std::int64_t left = at.valid.elements(); left > 0; --left) {
+          dx[of_x + id[of_ids] * at.along] += static_cast<A>(dy[of_y]);
+          for (int d = at.valid.ndim - 1; d >= 0; --d) {
+            of_x += at.of_x[d], of_ids += at.of_ids[d], of_y += at.of_y[d];
+            if (++index[d] < at.valid[d]) break;
+            of_x -= index[d] * at.of_x[d], of_ids -= index[d] * at.of_ids[d], of_y -= index[d] * at.of_y[d];
+            index[d] = 0;
+          }
         }
-      }
+      });
       contribute<Backend, T, A>(ctx, node, 0, g);
     }
   }
@@ -93,14 +95,17 @@ constexpr broadcast_map taken_map() {
   return m;
 }
 
-/// Throws unless every index of this rank's is one of dimension D's n.
-template <class D, any_tensor I>
+/// Throws unless every index of this rank's is one of dimension D's n: here, or where the queue is waited for next, and
+/// then nothing was taken.
+template <dimension D, any_tensor I>
 void require_indices(const I& ids, std::int64_t n) {
-  const local_array seen = with_padding<typename I::backend>(*ids.ctx, ids.held(), valid_part(ids));
-  const auto* id = seen.template as<std::int32_t>();
-  for (std::int64_t i = 0, count = seen.elements(); i < count; ++i)
-    require(id[i] >= 0 && id[i] < n, "take<", D::name, ">(x, ids): the index ", id[i], " is outside of dimension ",
-            D::name, ", whose ", n, " elements count from 0");
+  using B = typename I::backend;
+  const local_array seen = with_padding<B>(*ids.ctx, ids.held(), valid_part(ids));
+  B::once(ids.ctx->template queue<B>(), [id = seen.template as<const std::int32_t>(), count = seen.elements(), n] {
+    for (std::int64_t i = 0; i < count; ++i)
+      require(id[i] >= 0 && id[i] < n, "take<", D::name, ">(x, ids): the index ", id[i], " is outside of dimension ",
+              D::name, ", whose ", n, " elements count from 0");
+  });
 }
 
 }  // namespace detail

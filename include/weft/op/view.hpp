@@ -3,7 +3,7 @@
 // gradient. Cost: a copy each (rename: none); no operations.
 #pragma once
 
-#include <weft/autograd/tape.hpp>
+#include <weft/autograd/record.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/op/move.hpp>
 #include <weft/op/placed.hpp>
@@ -202,7 +202,7 @@ template <any_tensor X>
 X detach(const X& x) {
   value y = detail::untyped(x);
   y.slot = {};
-  y.shares_memory = true;
+  y.shares_memory = true, y.gradient_of = 0;
   if (x.slot && x.slot->live) y.data = detail::copy_of<typename X::backend>(*x.ctx, x.held());
   return X(y);
 }

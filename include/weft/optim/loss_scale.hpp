@@ -29,6 +29,12 @@ class loss_scale {
   double value() const { return scale_; }
   bool dynamic() const { return dynamic_; }
   int skipped() const { return skipped_; }
+  /// Good steps since the scale changed.
+  int good() const { return good_; }
+  /// Goes on where another ended, if this is dynamic.
+  void resume(double value, int good, int skipped) {
+    if (dynamic_) scale_ = value, good_ = good, skipped_ = skipped;
+  }
 
   /// Tells whether a step's gradients were finite. False: they overflowed, and under a lower scale they may not; the
   /// step is to be skipped. True where the scale has no say: no scale is lower, or there is none.

@@ -1,15 +1,19 @@
-// What an optimizer is to a parameter store: a rule from a gradient to a weight, element by element, so that it is the
-// same however a sharding policy shards what it works on. Invariant: every element is updated once, by the ranks that
-// store it, from a gradient with nothing pending.
+// What an optimizer is to a parameter store: a rule from a gradient to a weight, so that it is the same however a
+// sharding policy shards what it works on. Its grain is the element, or the whole matrix. Invariant: every element is
+// updated once, by the ranks that store it, from a gradient with nothing pending.
 #pragma once
-
-#include <weft/core/requirements.hpp>
 
 #include <array>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
+
+#include <weft/backend/concept.hpp>
+#include <weft/comm/consistency.hpp>
+#include <weft/core/finite.hpp>
+#include <weft/core/refusal.hpp>
 
 namespace weft {
 
@@ -20,25 +24,215 @@ struct optimizer_step {
   double grad_scale;  // what gradients are multiplied by first: clipping, the mean over tokens, loss scaling
 };
 
-/// What this rank updates of one parameter: all of it, or its share. `moments` are the optimizer's own, zero at first;
-/// those that it didn't ask for are empty. Where weight, gradient and moments are zero, as in padding, an update leaves
-/// them zero.
+/// The same for an optimizer that is made of kernels: grad_scale may lie in memory, and where it is NaN there, the step
+/// isn't taken.
+struct kernel_step {
+  std::int64_t number;
+  double lr;
+  kernel_number grad_scale;
+
+  kernel_step(std::int64_t update, double rate, const kernel_number& scale)
+      : number(update), lr(rate), grad_scale(scale) {}
+  kernel_step(const optimizer_step& step) : kernel_step(step.number, step.lr, step.grad_scale) {}
+};
+
+namespace detail {
+// Throw where a number of an optimizer, or of its step, has no meaning; NaN never has.
+inline void require_number(std::string_view optimizer, const char* name, double x, bool good, const char* range) {
+  require(good, optimizer, "'s ", name, " is ", x, "; it has to be ", range);
+}
+inline void require_rate(std::string_view optimizer, const char* name, double x) {
+  require_number(optimizer, name, x, is_finite(x) && x >= 0, "a finite number, at least 0");
+}
+inline void require_below_one(std::string_view optimizer, const char* name, double x) {
+  require_number(optimizer, name, x, x >= 0 && x < 1, "at least 0 and below 1");
+}
+inline void require_step(std::string_view optimizer, const kernel_step& step) {
+  require(step.number >= 1, optimizer, "'s steps count from 1, not from ", step.number);
+  require_rate(optimizer, "lr", step.lr);
+  if (step.grad_scale.lies_in_memory()) return;  // whoever put it there has looked at it
+  require(is_finite(step.grad_scale.value()), "gradients are to be multiplied by ", step.grad_scale.value(),
+          ", which no weight survives: was the loss taken over any token?");
+}
+}  // namespace detail
+
+/// An optimizer's own numbers for each element of what it updates: [0], and [1] where it keeps two moments. Throws for
+/// one that it doesn't keep.
+template <class Master>
+class moment_spans {
+ public:
+  moment_spans(std::span<Master> first, std::span<Master> second, int count) : spans_{first, second}, count_(count) {}
+  const std::span<Master>& operator[](std::size_t i) const {
+    require(i < size(), "update() reads moments[", i, "] of its share, and this optimizer keeps ", count_,
+            " moments: write static constexpr int moments = ", i + 1);
+    return spans_[i];
+  }
+  std::size_t size() const { return static_cast<std::size_t>(count_); }
+
+ private:
+  std::array<std::span<Master>, 2> spans_;
+  int count_;
+};
+
+/// What this rank updates of one parameter: all of it, or its share. `moments` are zero at first. Where weight,
+/// gradient and moments are zero, as in padding, an update leaves them zero.
 template <class Master, class Gradient>
 struct parameter_share {
   std::string_view name;
   bool decays;  // a matrix, to which weight decay applies
   std::span<Master> weight;
   std::span<const Gradient> gradient;
-  std::array<std::span<Master>, 2> moments;
+  moment_spans<Master> moments;
+};
+
+/// The same for an optimizer that is made of the backend's kernels and so runs on every backend: arrays of `count`
+/// elements in the backend's memory. `second` is null where it keeps one moment, `first` where none.
+template <class Backend, class Precision>
+struct kernel_share {
+  using backend = Backend;
+  using compute = typename Precision::compute;
+  using gradient_type = typename Precision::gradient;
+  using master = typename Precision::master;
+
+  context& ctx;
+  bool decays;
+  std::int64_t count;
+  master* weight;
+  const gradient_type* gradient;
+  master *first, *second;
+  compute*
+      working;  // what operators see of the weight: the rule writes it too, as publish() does; null: the same array
+  kernel_number grad_scale = {};  // the step's: where that leaves outputs as they are, so do accumulate and move
+
+  typename Backend::queue& queue() const { return ctx.template queue<Backend>(); }
+  /// out = factor * gradient, in the master's type.
+  void scaled_gradient(const kernel_number& factor, master* out) const {
+    Backend::convert(queue(), count, gradient, out, false);
+    if (factor.lies_in_memory() || factor.value() != 1)
+      Backend::scale(queue(), count, factor, static_cast<const master*>(out), out, false);
+  }
+  /// first = momentum * first + gradient.
+  void accumulate(double momentum, const master* gradient_now) const {
+    Backend::scale(queue(), count, grad_scale.gate(momentum), static_cast<const master*>(first), first, false);
+    Backend::scale(queue(), count, grad_scale.gate(1), gradient_now, first, true);
+  }
+  /// weight = (1 - lr * weight_decay) * weight - amount * direction, and operators see it. Decay for matrices alone.
+  void move(double lr, double weight_decay, double amount, const master* direction) const {
+    const auto scale = [&](double by, const master* from, bool add) {
+      Backend::scale(queue(), count, grad_scale.gate(by), from, weight, add);
+    };
+    if (decays && weight_decay != 0) scale(1 - lr * weight_decay, weight, false);
+    scale(-amount, direction, true);
+    publish();
+  }
+  /// The working copy takes the weight's new numbers, rounded.
+  void publish() const {
+    if (working) Backend::convert(queue(), count, static_cast<const master*>(weight), working, false);
+  }
+};
+
+/// Matrices that lie one after another, each of `rows` x `columns` elements, row-major, in a backend's memory: whole
+/// ones, without padding. What an optimizer of that grain changes in place.
+template <class Backend, class Master>
+struct whole_matrices {
+  using backend = Backend;
+  using master = Master;
+
+  context& ctx;
+  std::int64_t count, rows, columns;
+  Master* data;
+};
+
+namespace detail {
+template <class O>
+concept has_moments = requires(const O& o) {
+  { O::moments } -> std::convertible_to<int>;
+  { o.lr } -> std::convertible_to<double>;
+};
+}  // namespace detail
+
+/// An optimizer of the library's kind: `static constexpr bool on_every_backend = true`, and update(kernel_share,
+/// kernel_step). It is made of the backend's kernels alone. Of a step that isn't taken they have to leave weights and
+/// moments as they are: those that write them are given step.grad_scale, or a number that it gates, as accumulate and
+/// move do.
+template <class O>
+concept kernel_optimizer = detail::has_moments<O> && requires {
+  requires O::on_every_backend;
+};
+
+/// An optimizer of whole matrices: `static constexpr bool whole_matrices = true`; direction(kernel_share, out, step)
+/// writes to out[0 ... count) what each element's own numbers say, change(whole_matrices) makes of that what the weight
+/// moves by, and update(kernel_share, whole, rows, columns, step) moves it. It is used through `by_shape`. One that
+/// reads numbers on the host, and so leaves `on_every_backend` out, is called for steps that are taken alone.
+template <class O>
+concept matrix_optimizer = detail::has_moments<O> && requires {
+  requires O::whole_matrices;
 };
 
 /// An optimizer of one's own: its learning rate, how many moments it keeps for each element (0 to 2), and
 /// `update(share, step)`, which changes share.weight and share.moments in place. On the host's backend.
 template <class O>
-concept optimizer_policy = requires(const O& o, parameter_share<float, float>& share, const optimizer_step& step) {
-  { O::moments } -> std::convertible_to<int>;
-  { o.lr } -> std::convertible_to<double>;
-  o.update(share, step);
+concept optimizer_policy = detail::has_moments<O> &&
+    (kernel_optimizer<O> ||
+     requires(const O& o, parameter_share<float, float>& share, const optimizer_step& step) { o.update(share, step); });
+
+/// Matrices of layers by one optimizer, all else (tables, norms, biases) by another. Which is which follows from the
+/// parameters' types (matrix_form). Both follow the schedule, each from its own lr; `lr` is the one that is reported.
+template <class Matrices, class Others>
+struct by_shape {
+  static_assert(matrix_optimizer<Matrices>,
+                "weft: by_shape's first optimizer takes whole matrices, as muon does: by_shape{muon{}, adamw{}}");
+  static_assert(optimizer_policy<Others> && !matrix_optimizer<Others>,
+                "weft: by_shape's second optimizer goes element by element, as adamw and sgd do: by_shape{muon{}, "
+                "adamw{}}");
+  Matrices matrices = {};
+  Others others = {};
+  double lr = others.lr > 0 ? others.lr : matrices.lr;
+
+  static constexpr int matrix_moments = Matrices::moments, moments = Others::moments;
+
+  std::vector<named_number> numbers() const {
+    std::vector<named_number> out{{"lr", lr}};
+    if constexpr (requires { matrices.numbers(); })
+      for (const named_number& n : matrices.numbers()) out.push_back(n);
+    if constexpr (requires { others.numbers(); })
+      for (const named_number& n : others.numbers()) out.push_back(n);
+    return out;
+  }
+  /// Throws weft::failure where a number of o has no meaning, as far as its two say.
+  friend void check(const by_shape& o) {
+    if constexpr (requires { check(o.matrices); }) check(o.matrices);
+    if constexpr (requires { check(o.others); }) check(o.others);
+    require(o.lr > 0 || (o.matrices.lr == 0 && o.others.lr == 0), "by_shape's lr, which the schedule scales, is ", o.lr,
+            ", and its two optimizers have ", o.matrices.lr, " and ", o.others.lr,
+            ": leave it out, or give a number above 0");
+  }
+  /// The step as optimizer `o` takes it.
+  template <class O, class Step>
+  Step of(const O& o, Step step) const {
+    step.lr = lr > 0 ? o.lr * (step.lr / lr) : 0;
+    return step;
+  }
 };
+template <class Matrices, class Others>
+by_shape(Matrices, Others) -> by_shape<Matrices, Others>;
+template <class Matrices, class Others>
+by_shape(Matrices, Others, double) -> by_shape<Matrices, Others>;
+
+namespace detail {
+template <class O>
+inline constexpr bool is_by_shape = false;
+template <class M, class E>
+inline constexpr bool is_by_shape<by_shape<M, E>> = true;
+/// Whether nothing of O is computed on the host.
+template <class O>
+inline constexpr bool of_kernels = kernel_optimizer<O>;
+template <class M, class E>
+inline constexpr bool of_kernels<by_shape<M, E>> = kernel_optimizer<M>&& kernel_optimizer<E>;
+}  // namespace detail
+
+/// What a trainer and a parameter store take.
+template <class O>
+concept any_optimizer = (optimizer_policy<O> && !matrix_optimizer<O>) || detail::is_by_shape<O>;
 
 }  // namespace weft

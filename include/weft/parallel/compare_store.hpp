@@ -5,12 +5,13 @@
 
 #include <weft/comm/compare.hpp>
 #include <weft/optim/optimizer.hpp>
-#include <weft/parallel/flat_unit.hpp>
+#include <weft/parallel/flat_bucket.hpp>
 
 namespace weft::detail {
 
 /// The numbers of a step, on all ranks, stages too.
-[[gnu::cold, gnu::noinline]] inline void compare_numbers(context& ctx, const adamw_step& s) {
+template <class Backend>
+[[gnu::cold, gnu::noinline]] void compare_numbers(context& ctx, const adamw_step& s) {
   if (ctx.size() == 1) return;
   ctx.check->compare(ctx.world, "the world", {"the optimizer's step", "numbers"},
                      {{"lr", s.lr},
@@ -19,17 +20,21 @@ namespace weft::detail {
                       {"eps", s.eps},
                       {"weight_decay", s.weight_decay},
                       {"1 - beta1^t", s.bias1},
-                      {"the gradients' factor", s.grad_scale},
+                      {"the gradients' factor", number_on_host<Backend>(ctx.queue<Backend>(), s.grad_scale)},
                       {"the context's seed", static_cast<double>(ctx.seed)}});
 }
 
-[[gnu::cold, gnu::noinline]] inline void compare_numbers(context& ctx, const optimizer_step& s) {
+template <class Backend>
+[[gnu::cold, gnu::noinline]] void compare_numbers(context& ctx, const kernel_step& s,
+                                                  std::vector<named_number> own = {}) {
   if (ctx.size() == 1) return;
-  ctx.check->compare(ctx.world, "the world", {"the optimizer's step", "numbers"},
-                     {{"lr", s.lr},
-                      {"the number of steps", static_cast<double>(s.number)},
-                      {"the gradients' factor", s.grad_scale},
-                      {"the context's seed", static_cast<double>(ctx.seed)}});
+  for (const named_number& n : std::initializer_list<named_number>{
+           {"lr", s.lr},
+           {"the number of steps", static_cast<double>(s.number)},
+           {"the gradients' factor", number_on_host<Backend>(ctx.queue<Backend>(), s.grad_scale)},
+           {"the context's seed", static_cast<double>(ctx.seed)}})
+    own.push_back(n);
+  ctx.check->compare(ctx.world, "the world", {"the optimizer's step", "numbers"}, own);
 }
 
 /// Of every parameter, its weight and, if wanted, its gradient. ctx.check is not null.
@@ -42,7 +47,7 @@ template <class Backend, class Store>
   store.each_stored([&](const stored_parameter& p) {
     kept.push_back(p);
     hashes.push_back(hash(p.weight));
-    hashes.push_back(gradients ? hash(p.gradient) : 0);
+    hashes.push_back(gradients && p.gradient ? hash(p.gradient) : 0);
   });
   std::vector<std::uint64_t> compared;
   std::vector<std::size_t> which;

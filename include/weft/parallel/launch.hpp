@@ -2,6 +2,7 @@
 // so its ranks are neighbours.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -9,50 +10,10 @@
 #include <weft/backend/cpu.hpp>
 #include <weft/comm/consistency.hpp>
 #include <weft/comm/threads.hpp>
-#include <weft/comm/traced.hpp>
+#include <weft/parallel/launch_options.hpp>
 #include <weft/policy/strategy.hpp>
 
 namespace weft {
-
-/// Where a launch writes its collectives: nowhere, or in a log for at least as many ranks. What does it is compiled
-/// only in a program that names a log.
-class trace_target {
- public:
-  trace_target() = default;
-  template <std::same_as<trace_log> Log>
-  trace_target(Log* log)
-      : log_(log), wrap_([](const any_communicator& world, trace_log& to) -> any_communicator {
-          return traced<any_communicator>(world, to);
-        }) {}
-
-  /// `world`, recorded where there is a log.
-  any_communicator over(const any_communicator& world) const { return log_ ? wrap_(world, *log_) : world; }
-
- private:
-  trace_log* log_ = nullptr;
-  any_communicator (*wrap_)(const any_communicator&, trace_log&) = nullptr;
-};
-
-/// Whether ranks compare what types say they hold alike, unless launch_options.check says otherwise: in a program that
-/// is compiled without optimisation, and not with NDEBUG. -DWEFT_CHECK=1 or =0 decides it.
-#if defined(WEFT_CHECK)
-inline constexpr bool check_by_default = WEFT_CHECK != 0;
-#elif defined(__OPTIMIZE__) || defined(NDEBUG)
-inline constexpr bool check_by_default = false;
-#else
-inline constexpr bool check_by_default = true;
-#endif
-
-/// What a launch may be told beside the degrees. seed: of every random number of the run.
-struct launch_options {
-  std::uint64_t seed = 1;
-  int threads_per_rank = 1;  // cores that each rank's kernels use
-  bool record = true;        // whether operators are recorded for backward
-  trace_target trace = {};   // a trace_log's address, where every collective is to be written
-  /// Whether what types say is the same on every rank is compared where it is used so (docs/check.md).
-  bool check = check_by_default;
-};
-
 namespace detail {
 
 template <class Mesh>
@@ -78,19 +39,11 @@ void check_degrees(const degrees& wanted) {
   for (const own_degrees::entry& e : wanted.own.at) check(e.axis, e.degree);
 }
 
-// That a group is the one that was asked for: all that follows relies on its order.
-[[gnu::cold, gnu::noinline]] inline void check_split(const any_communicator& made, const std::string& name, int index,
-                                                     int degree) {
-  require(made.rank() == index && made.size() == degree, "split(color, key, \"", name, "\") made this rank number ",
-          made.rank(), " of ", made.size(), ", where number ", index, " of ", degree,
-          " was asked for: a group has the ranks of one color, ordered by (key, rank); mend the communicator's split");
-}
-
 // The first and the last stage as a group of their own, for what both have; the stages between have no part in it.
 [[gnu::cold, gnu::noinline]] inline void add_pipeline_ends(context& ctx, any_communicator& stages) {
   const bool first = stages.rank() == 0, end = first || stages.rank() == stages.size() - 1;
   any_communicator ends = stages.split(end ? 0 : 1, stages.rank(), "pipeline_ends");
-  axis_group group{id_of<pipeline_ends>, pipeline_ends::name, end ? 2 : 1, end && !first ? 1 : 0, {}};
+  axis_group group{id_of<pipeline_ends>, std::string(pipeline_ends::name), end ? 2 : 1, end && !first ? 1 : 0};
   if (end) {
     check_split(ends, "pipeline_ends", group.index, group.degree);
     group.comm = std::move(ends);
@@ -102,10 +55,10 @@ void check_degrees(const degrees& wanted) {
 [[gnu::cold, gnu::noinline]] inline void add_axis(context& ctx, axis_id axis, std::string_view name, int degree,
                                                   int stride) {
   const int index = ctx.rank() / stride % degree;
-  axis_group group{axis, name, degree, index, {}};
+  axis_group group{axis, std::string(name), degree, index, stride};
   if (degree > 1) {
-    group.comm = ctx.world.split(ctx.rank() - index * stride, index, std::string(name).c_str());
-    check_split(group.comm, std::string(name), index, degree);
+    group.comm = ctx.world.split(ctx.rank() - index * stride, index, group.name.c_str());
+    check_split(group.comm, group.name, index, degree);
     if (axis == id_of<pp>) add_pipeline_ends(ctx, group.comm);
   }
   ctx.add_axis(std::move(group));
@@ -124,6 +77,11 @@ template <class... Entries>
    ...);
 }
 
+// The groups along several axes that a store may ask for, whatever its stage holds.
+[[gnu::cold, gnu::noinline]] inline void add_sets(context& ctx, const axis_set& stored_over) {
+  each_subset(stored_over, [&](const axis_set& some) { ctx.along(some); });
+}
+
 // That what each axis gathers lies in the order of its ranks.
 template <class... Entries>
 [[gnu::cold]] void check_orders(context& ctx, const degrees& wanted, mesh<Entries...>) {
@@ -131,12 +89,92 @@ template <class... Entries>
   (([&] {
      using A = typename mesh_entry<Entries>::tag;
      stride /= wanted.of<A>();
-     if (axis_group* along = ctx.group(id_of<A>))
-       ctx.check->check_order(*along, ctx.rank() - along->index * stride, stride);
+     if (axis_group& along = ctx.along(id_of<A>); along.degree > 1)
+       ctx.check->check_order(along, ctx.rank() - along.index * stride, stride);
    }()),
    ...);
 }
 
+}  // namespace detail
+
+namespace detail {
+/// Whether a communicator's launch runs what it was asked for. Its ranks may be in several processes; this one has its
+/// own.
+class started_ranks {
+ public:
+  explicit started_ranks(int asked) : asked_(asked) {}
+  /// A rank begins in a world of so many; throws where that isn't what was asked for.
+  void begin(int size) {
+    if (size != asked_) size_ = size;
+    begun_.fetch_add(1);
+    check();
+  }
+  void end() { ended_.fetch_add(1); }
+  /// The communicator's launch has returned.
+  void check_all() const {
+    check();
+    require(ended_ == begun_, "a rank threw an error, and the communicator's launch(", asked_,
+            ", f) returned as if it hadn't: it has to throw the error to its caller");
+  }
+
+ private:
+  void check() const {
+    const int begun = begun_, started = size_ > 0 ? size_.load() : begun;
+    require(started >= 1 && started <= asked_ && size_ == 0, "the communicator's launch(", asked_, ", f) started ",
+            started, started == 1 ? " rank" : " ranks", "; it has to run f(world) once on each of ", asked_);
+  }
+  const int asked_;
+  std::atomic<int> begun_{0}, ended_{0}, size_{0};  // size_: another than was asked for
+};
+
+/// A rank's context, and what stands beside it while its function runs.
+struct launched_rank {
+  [[gnu::noinline]] launched_rank(any_communicator world, const launch_options& options, memory_source source)
+      : ctx(std::move(world), options.seed, source), compared(ctx) {
+    if (options.check) ctx.check = &compared;
+    if (options.record) ctx.tape = &recorded;
+  }
+  [[gnu::noinline]] ~launched_rank() {}
+  launched_rank(const launched_rank&) = delete;
+  launched_rank& operator=(const launched_rank&) = delete;
+  /// The function has returned.
+  [[gnu::noinline]] void end() {
+    recorded.clear();
+    ctx.order().synchronize();
+    if (ctx.check) ctx.check->compare_reads();
+  }
+
+  context ctx;
+  consistency compared;
+  tape recorded;
+};
+
+/// Launches with the ranks' calls compared, where that is asked for and C has a launch of its own for it.
+template <class C, class F>
+bool launch_checked([[maybe_unused]] bool wanted, [[maybe_unused]] int ranks, [[maybe_unused]] const F& f) {
+  if constexpr (requires { C::launch_checked(ranks, f); }) {
+    if (wanted) C::launch_checked(ranks, f);
+    return wanted;
+  }
+  return false;
+}
+
+/// Whether a launch can begin; where it can't, a sentence says why.
+template <class S, class F>
+constexpr bool check_launch() {
+  constexpr bool strategic = requires {
+    typename S::mesh;
+    typename S::communicator;
+    typename S::backend;
+  };
+  static_assert(strategic, "weft: launch<S>(degrees, f) takes a strategy: launch<strategy<mesh<dp>>>({.dp = 2}, f)");
+  constexpr bool callable = requires(F & f, context & ctx) { f(ctx); };
+  static_assert(callable,
+                "weft: launch<S>(degrees, f) calls f(ctx) on every rank: write f as [&](context& ctx) { ... }, and "
+                "let it capture what else it reads");
+  if constexpr (strategic) return check_communicator<typename S::communicator>() && callable;
+  return false;
+}
 }  // namespace detail
 
 /// Runs f(context&) on every rank of S's mesh with the given degrees, and returns when all are done. A rank that throws
@@ -144,25 +182,41 @@ template <class... Entries>
 /// on a rank ends with it: tensors must not be kept for afterwards, only numbers (item, on_host).
 template <class S, class F>
 void launch(const degrees& wanted, F&& f, launch_options options = {}) {
-  static_assert(detail::check_communicator<typename S::communicator>());
-  detail::check_degrees<typename S::mesh>(wanted);
-  require(options.threads_per_rank >= 1, "threads_per_rank is ", options.threads_per_rank, "; it has to be at least 1");
-  S::communicator::launch(static_cast<int>(wanted.product()), [&](typename S::communicator& world) {
-    auto queue = S::backend::open(world.size(), world.rank(), options.threads_per_rank);
-    context ctx{options.trace.over(world), options.seed, S::backend::memory()};
-    ctx.set_queue<typename S::backend>(std::move(queue));
-    detail::add_axes(ctx, wanted, typename S::mesh{});
-    consistency compared(ctx);
-    if (options.check) {
-      ctx.check = &compared;
-      detail::check_orders(ctx, wanted, typename S::mesh{});
-    }
-    tape recorded;
-    if (options.record) ctx.tape = &recorded;
-    f(ctx);
-    recorded.clear();
-    if (options.check) compared.compare_reads();
-  });
+  if constexpr (detail::check_launch<S, F>()) {
+    detail::check_degrees<typename S::mesh>(wanted);
+    require(options.threads_per_rank >= 1, "threads_per_rank is ", options.threads_per_rank,
+            "; it has to be at least 1");
+    const int count = static_cast<int>(wanted.product());
+    detail::started_ranks ranks(count);
+    const auto run = [&](const any_communicator& world) {
+      ranks.begin(world.size());
+      auto queue = S::backend::open(world.size(), world.rank(), options.threads_per_rank);
+      detail::launched_rank here(options.trace.over(world), options, S::backend::memory());
+      here.ctx.set_queue<typename S::backend>(std::move(queue));
+      detail::add_axes(here.ctx, wanted, typename S::mesh{});
+      detail::add_sets(here.ctx, axes_along<typename S::sharding::axis>{});
+      if (here.ctx.check) detail::check_orders(here.ctx, wanted, typename S::mesh{});
+      f(here.ctx);
+      here.end();
+      ranks.end();
+    };
+    if (!detail::launch_checked<typename S::communicator>(options.check, count, run))
+      S::communicator::launch(count, [&](auto&& world) {
+        constexpr bool own = std::same_as<decltype(world), typename S::communicator&>;
+        static_assert(own,
+                      "weft: a communicator's launch(ranks, f) calls f with an lvalue of its own type, not const: "
+                      "counting own(...); f(own);");
+        if constexpr (own) run(world);
+      });
+    ranks.check_all();
+  }
+}
+/// Refused: the degrees come first.
+template <class S, class F>
+requires(!std::convertible_to<F, degrees>) void launch(F&&, const launch_options& = {}) {
+  static_assert(sizeof(F) == 0,
+                "weft: launch<S>(degrees, f) takes how many ranks lie along each axis first: launch<S>({.dp = 2}, f), "
+                "or launch<S>({}, f) for one");
 }
 
 }  // namespace weft

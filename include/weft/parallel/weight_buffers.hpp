@@ -6,38 +6,45 @@
 
 namespace weft {
 
+/// Who gathers a unit: a parameter store.
+class unit_gatherer {
+ public:
+  /// The unit's sharded buckets are on their way into `whole`.
+  virtual void start_gathering(int unit, const local_array& whole) = 0;
+  /// They are there.
+  virtual void wait_gathering(int unit) = 0;
+
+ protected:
+  ~unit_gatherer() = default;
+};
+
 /// Source: the two buffers of YaFSDP (Yandex 2024), here as many as the policy's prefetch + 1.
 class weight_buffers {
  public:
+  explicit weight_buffers(unit_gatherer& by) : by_(by) {}
   /// `count` buffers of `elements` each. Nothing is allocated when count is 0.
   void allocate(context& ctx, int count, std::int64_t elements, dtype type) {
     for (int i = 0; i < count; ++i)
-      buffers_.push_back({ctx.make(type, {1, {elements}}, memory::buffers), -1, 0, 0, {}});
+      buffers_.push_back({ctx.make(type, shape{1, {elements}}, memory::buffers), -1, 0, 0});
   }
 
-  /// The buffer in which `unit`, of this name, is whole, gathered from every rank's share, and held until
-  /// release(unit).
-  const local_array& acquire(int unit, std::string_view name, axis_group& group, const local_array& share) {
-    buffer& b = start(unit, name, group, share, true);
-    b.gathering.wait();
+  /// The buffer in which `unit` is whole, held until release(unit).
+  const local_array& acquire(int unit) {
+    buffer& b = start(unit, true);
+    by_.wait_gathering(unit);
     ++b.users;
     b.last_use = ++clock_;
     return b.whole;
   }
   /// Starts to gather `unit` if a buffer is free for it.
-  void prefetch(int unit, std::string_view name, axis_group& group, const local_array& share) {
-    start(unit, name, group, share, false);
-  }
+  void prefetch(int unit) { start(unit, false); }
   void release(int unit) {
     for (buffer& b : buffers_)
       if (b.unit == unit) --b.users;
   }
   /// Forgets what is gathered: the shares are about to change.
   void invalidate() {
-    for (buffer& b : buffers_) {
-      b.gathering.wait();
-      b.unit = -1;
-    }
+    for (buffer& b : buffers_) empty(b);
   }
 
  private:
@@ -45,10 +52,13 @@ class weight_buffers {
     local_array whole;
     int unit, users;
     std::uint64_t last_use;
-    request gathering;
   };
 
-  buffer& start(int unit, std::string_view name, axis_group& group, const local_array& share, bool needed) {
+  void empty(buffer& b) {
+    if (b.unit >= 0) by_.wait_gathering(b.unit);
+    b.unit = -1;
+  }
+  buffer& start(int unit, bool needed) {
     buffer* oldest = nullptr;
     for (buffer& b : buffers_) {
       if (b.unit == unit) return b;
@@ -59,13 +69,14 @@ class weight_buffers {
               "); raise the sharding policy's prefetch");
       return buffers_.front();
     }
-    oldest->gathering.wait();
+    empty(*oldest);
     oldest->unit = unit;
     oldest->last_use = ++clock_;
-    oldest->gathering = group.comm.all_gather(share.data, oldest->whole.data, share.bytes(), {"weights", {}, name});
+    by_.start_gathering(unit, oldest->whole);
     return *oldest;
   }
 
+  unit_gatherer& by_;
   std::vector<buffer> buffers_;
   std::uint64_t clock_ = 0;
 };

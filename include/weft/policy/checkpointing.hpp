@@ -31,6 +31,7 @@ concept checkpointing_policy = requires(const op_cost& cost) {
   {std::string_view(P::name)};
 };
 
+/// Keeps everything; nothing is computed again.
 struct checkpoint_none {
   static constexpr std::string_view name = "none";
   static constexpr bool recomputes = false;

@@ -44,17 +44,20 @@ struct degrees {
   /// These degrees with that of axis A. Throws weft::failure at the fifth axis of one's own.
   template <mesh_axis A>
   constexpr degrees with(int degree) const {
+    return with(id_of<A>, degree);
+  }
+  constexpr degrees with(axis_id axis, int degree) const {
     degrees out = *this;
-    if (int* member = known(out, id_of<A>)) {
+    if (int* member = known(out, axis)) {
       *member = degree;
       return out;
     }
     for (own_degrees::entry& e : out.own.at)
-      if (!e.axis || e.axis == id_of<A>) {
-        e = {id_of<A>, degree};
+      if (!e.axis || e.axis == axis) {
+        e = {axis, degree};
         return out;
       }
-    fail("axis ", std::string(A::name),
+    fail("axis ", std::string(axis->name),
          " is the fifth of one's own, and degrees have room for four; use one of dp, tp, pp, cp, ep for it");
   }
 
@@ -79,8 +82,22 @@ struct degrees {
 };
 
 namespace detail {
+/// Refused. What follows goes on as if it were an axis, so that one sentence is said.
 template <class E>
-struct mesh_entry;
+struct mesh_entry {
+  struct tag : axis_tag {
+    static constexpr std::string_view name = "?";
+  };
+  static constexpr int fixed = 0;
+  // Last, since clang leaves out what comes after one that fails.
+  static_assert(!lacks_a_name<E, axis_tag>,
+                "weft: a mesh axis's tag has a name: struct rows : weft::axis_tag { static constexpr std::string_view "
+                "name = \"rows\"; };");
+  static_assert(
+      std::derived_from<E, axis_tag>,
+      "weft: mesh<...> lists mesh axes, as dp or tp, or axis<tp, 4>, and no dimensions: a dimension is sharded "
+      "over an axis, by shard<batch, dp> in a tensor's type");
+};
 template <mesh_axis A>
 struct mesh_entry<A> {
   using tag = A;

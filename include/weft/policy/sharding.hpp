@@ -4,13 +4,13 @@
 
 #include <string_view>
 
-#include <weft/core/tags.hpp>
+#include <weft/core/axis_set.hpp>
 
 namespace weft {
 
-/// What a rank along `axis` keeps of a unit (a layer's parameters as one flat buffer): its equal share, or all of it.
-/// prefetch: units gathered ahead of the one in use, so that its transfer overlaps computing (only where parameters
-/// are sharded; prefetch + 1 gather buffers are reused).
+/// What a rank along `axis`, a mesh axis or along<...> several, keeps of a unit (a layer's parameters as one flat
+/// buffer): its equal share, or all of it. prefetch: units gathered ahead of the one in use, so that its transfer
+/// overlaps computing (only where parameters are sharded; prefetch + 1 gather buffers are reused).
 template <class P>
 concept sharding_policy = requires {
   {bool(P::shards_parameters)};
@@ -20,22 +20,46 @@ concept sharding_policy = requires {
   {std::string_view(P::name)};
   typename P::axis;
 }
-&&mesh_axis<typename P::axis>;
+&&axes_along<typename P::axis>::size > 0;
 
-/// The axes along which a policy splits the batch: `P::batch_axes`, or P::axis alone. Outermost first.
+namespace detail {
+template <class Axes, class In>
+inline constexpr bool all_in = false;
+template <class... As, class In>
+inline constexpr bool all_in<tag_list<As...>, In> = (contains<In, As> && ...);
+}  // namespace detail
+
+/// The axes along which a policy splits the batch: `P::batch_axes`, or those of P::axis alone. Outermost first.
 template <class P>
 struct batch_axes {
-  using type = tag_list<typename P::axis>;
+  using type = axes_along<typename P::axis>;
+  static constexpr bool ok = true;
 };
 template <class P>
 requires requires { typename P::batch_axes; }
 struct batch_axes<P> {
   using type = typename P::batch_axes;
-  static_assert(contains<type, typename P::axis>,
-                "weft: a sharding policy stores along one of the axes that split its batch");
+  static constexpr bool ok = true;
+  static_assert(detail::all_in<axes_along<typename P::axis>, type>,
+                "weft: a sharding policy stores along axes that split its batch");
 };
 template <class P>
 using batch_axes_of = typename batch_axes<P>::type;
+
+namespace detail {
+/// Refuses a policy that shards parameters but not their gradients, or gradients but not the optimizer's state, or that
+/// gathers fewer units ahead than none.
+template <sharding_policy P>
+constexpr bool coherent() {
+  static_assert(!P::shards_parameters || P::shards_gradients,
+                "weft: a policy that shards parameters also shards their gradients");
+  static_assert(!P::shards_gradients || P::shards_optimizer,
+                "weft: a policy that shards gradients also shards the optimizer's state");
+  static_assert(int(P::prefetch) >= 0,
+                "weft: a sharding policy's prefetch is how many units are gathered ahead, at least 0");
+  return true;
+}
+}  // namespace detail
 
 /// Distributed data parallel: every rank keeps everything, gradients are all-reduced as each unit's backward ends.
 struct replicated {

@@ -1,13 +1,10 @@
 // Which slot of a strategy a type is meant for, and what it lacks there: a misspelt member is named where the strategy
 // is written, instead of the type being taken for something else and refused in other words much later.
-// Invariant: a type whose slot's concept holds is never asked for anything more here.
+// Invariant: a type whose slot's concept holds is asked for no further member; only for values that make sense.
 #pragma once
 
 #include <weft/core/refusal.hpp>
-#include <weft/policy/checkpointing.hpp>
-#include <weft/policy/precision.hpp>
-#include <weft/policy/schedule.hpp>
-#include <weft/policy/sharding.hpp>
+#include <weft/policy/slot_members.hpp>
 
 namespace weft {
 
@@ -24,147 +21,155 @@ namespace detail {
 template <bool Bad, class P>
 using wrong_in = std::conditional_t<Bad, in_policy<P>, in_policy<>>;
 
-template <class P>
-inline constexpr bool is_sharding = sharding_policy<P>;
-template <class P>
-inline constexpr bool is_precision = precision_policy<P>;
-template <class P>
-inline constexpr bool is_checkpointing = checkpointing_policy<P>;
-template <class P>
-inline constexpr bool is_schedule = schedule_policy<P>;
-// A backend is told by its queue; the CPU's need not be included yet where a strategy is written.
-template <class P>
-inline constexpr bool is_backend = std::same_as<P, cpu_backend> || requires {
-  typename P::queue;
-};
-
-// One question for each member. `has_name` is no sign of a slot, since every policy has one.
-#define WEFT_DETAIL_HAS_VALUE(member, type)       \
-  template <class P>                              \
-  inline constexpr bool has_##member = requires { \
-    type(P::member);                              \
-  };
-#define WEFT_DETAIL_HAS_NUMBERS(member)       \
-  template <class P>                          \
-  inline constexpr bool has_##member = false; \
-  template <class P>                          \
-  requires floating<typename P::member>       \
-  inline constexpr bool has_##member<P> = true;
-WEFT_DETAIL_HAS_VALUE(name, std::string_view)
-WEFT_DETAIL_HAS_VALUE(shards_parameters, bool)
-WEFT_DETAIL_HAS_VALUE(shards_gradients, bool)
-WEFT_DETAIL_HAS_VALUE(shards_optimizer, bool)
-WEFT_DETAIL_HAS_VALUE(prefetch, int)
-WEFT_DETAIL_HAS_VALUE(recomputes, bool)
-WEFT_DETAIL_HAS_VALUE(host_memory, bool)
-WEFT_DETAIL_HAS_NUMBERS(compute)
-WEFT_DETAIL_HAS_NUMBERS(gradient)
-WEFT_DETAIL_HAS_NUMBERS(reduce)
-WEFT_DETAIL_HAS_NUMBERS(master)
-#undef WEFT_DETAIL_HAS_NUMBERS
-#undef WEFT_DETAIL_HAS_VALUE
-template <class P>
-inline constexpr bool has_axis = false;
-template <class P>
-requires mesh_axis<typename P::axis>
-inline constexpr bool has_axis<P> = true;
-template <class P>
-inline constexpr bool has_keeps = requires(const op_cost& cost) {
-  bool(P::keeps(cost));
-};
-template <class P>
-inline constexpr bool has_order = requires(int n, void (*emit)(pipeline_action)) {
-  P::order(n, n, n, emit);
-};
-template <class P>
-inline constexpr bool has_open = requires {
-  P::open(1, 0, 1);
-};
-
-// How many of a slot's members a type has, the name not counted.
-template <class P>
-inline constexpr int like_sharding =
-    has_shards_parameters<P> + has_shards_gradients<P> + has_shards_optimizer<P> + has_prefetch<P> + has_axis<P>;
-template <class P>
-inline constexpr int like_precision = has_compute<P> + has_gradient<P> + has_reduce<P> + has_master<P>;
-template <class P>
-inline constexpr int like_checkpointing = has_recomputes<P> + has_keeps<P>;
-template <class P>
-inline constexpr int like_schedule = has_order<P>;
-template <class P>
-inline constexpr int like_backend = has_host_memory<P> + has_open<P>;
-template <class P>
-inline constexpr int like_communicator = requires(void (*f)(P&)) {
-  P::launch(1, f);
-}
-+ requires(P c) {
-  c.rank();
-}
-+ requires(P c) {
-  c.size();
-}
-+ requires(P c) {
-  c.barrier();
-};
-
-#define WEFT_DETAIL_ASK(slot, member, says) \
-  static_assert(none<wrong_in<!has_##member<P>, P>>, "weft: this " slot " policy has no member " #member ": " says)
+#define WEFT_DETAIL_ASK(slot, member, kind, says)                                   \
+  static_assert(none<wrong_in<!has_##member<P> && !names_##member<P>, P>>,          \
+                "weft: this " slot " policy has no member " #member ": add " says); \
+  static_assert(none<wrong_in<!has_##member<P> && names_##member<P>, P>>,           \
+                "weft: this " slot " policy's " #member " is not " kind ": write " says)
+#define WEFT_DETAIL_ASK_NAME(slot) \
+  WEFT_DETAIL_ASK(slot, name, "a string", "static constexpr std::string_view name = \"mine\";")
 
 /// Says what a type that fits no slot lacks in the slot that it is most like.
 template <class P>
 constexpr bool refuse_policy() {
   constexpr int sharding = like_sharding<P>, precision = like_precision<P>, checkpointing = like_checkpointing<P>,
-                schedule = like_schedule<P>, backend = like_backend<P>;
+                schedule = like_schedule<P>, projections = like_projections<P>, backend = like_backend<P>;
   if constexpr (sharding > 0 && sharding >= precision && sharding >= checkpointing) {
-    WEFT_DETAIL_ASK("sharding", shards_parameters, "add static constexpr bool shards_parameters = false;");
-    WEFT_DETAIL_ASK("sharding", shards_gradients, "add static constexpr bool shards_gradients = false;");
-    WEFT_DETAIL_ASK("sharding", shards_optimizer, "add static constexpr bool shards_optimizer = false;");
-    WEFT_DETAIL_ASK("sharding", prefetch, "add static constexpr int prefetch = 0;");
-    WEFT_DETAIL_ASK("sharding", axis, "add using axis = dp;");
-    WEFT_DETAIL_ASK("sharding", name, "add static constexpr std::string_view name = \"mine\";");
+    WEFT_DETAIL_ASK("sharding", shards_parameters, "a bool", "static constexpr bool shards_parameters = false;");
+    WEFT_DETAIL_ASK("sharding", shards_gradients, "a bool", "static constexpr bool shards_gradients = false;");
+    WEFT_DETAIL_ASK("sharding", shards_optimizer, "a bool", "static constexpr bool shards_optimizer = false;");
+    WEFT_DETAIL_ASK("sharding", prefetch, "an int", "static constexpr int prefetch = 0;");
+    WEFT_DETAIL_ASK("sharding", axis, "a mesh axis", "using axis = dp;");
+    WEFT_DETAIL_ASK_NAME("sharding");
   } else if constexpr (precision > 0) {
-    WEFT_DETAIL_ASK("precision", compute, "add using compute = float; or bf16, fp16, double");
-    WEFT_DETAIL_ASK("precision", gradient, "add using gradient = float; or bf16, fp16, double");
-    WEFT_DETAIL_ASK("precision", reduce, "add using reduce = float; or bf16, fp16, double");
-    WEFT_DETAIL_ASK("precision", master, "add using master = float; or double, where compute and gradient are double");
-    WEFT_DETAIL_ASK("precision", name, "add static constexpr std::string_view name = \"mine\";");
+    WEFT_DETAIL_ASK("precision", compute, "a floating type", "using compute = float; or bf16, fp16, double");
+    WEFT_DETAIL_ASK("precision", gradient, "a floating type", "using gradient = float; or bf16, fp16, double");
+    WEFT_DETAIL_ASK("precision", reduce, "a floating type", "using reduce = float; or bf16, fp16, double");
+    WEFT_DETAIL_ASK("precision", master, "a floating type",
+                    "using master = float; or double, where compute and gradient are double");
+    WEFT_DETAIL_ASK_NAME("precision");
   } else if constexpr (checkpointing > 0) {
-    WEFT_DETAIL_ASK("checkpointing", recomputes, "add static constexpr bool recomputes = true;");
-    WEFT_DETAIL_ASK("checkpointing", keeps, "add static constexpr bool keeps(const op_cost&) { return false; }");
-    WEFT_DETAIL_ASK("checkpointing", name, "add static constexpr std::string_view name = \"mine\";");
+    WEFT_DETAIL_ASK("checkpointing", recomputes, "a bool", "static constexpr bool recomputes = true;");
+    WEFT_DETAIL_ASK("checkpointing", keeps, "a static function of an op_cost that returns a bool",
+                    "static constexpr bool keeps(const op_cost&) { return false; }");
+    WEFT_DETAIL_ASK_NAME("checkpointing");
   } else if constexpr (schedule > 0) {
-    WEFT_DETAIL_ASK("schedule", name, "add static constexpr std::string_view name = \"mine\";");
+    WEFT_DETAIL_ASK("schedule", order, "a static template of (stage, stages, micro_batches, emit), for any emit",
+                    "template <class Emit> static constexpr void order(int stage, int stages, int micro_batches, "
+                    "Emit&& emit)");
+    WEFT_DETAIL_ASK_NAME("schedule");
+  } else if constexpr (projections > 0) {
+    WEFT_DETAIL_ASK("projections", adapts, "a bool", "static constexpr bool adapts = false;");
+    WEFT_DETAIL_ASK("projections", fuses_qkv, "a bool", "static constexpr bool fuses_qkv = false;");
+    WEFT_DETAIL_ASK_NAME("projections");
   } else {
     static_assert(none<wrong_in<(backend > 0), P>>,
                   "weft: this backend has no member queue: add using queue = ...; the type that open(...) points to");
     static_assert(none<wrong_in<(backend == 0), P>>,
-                  "weft: a type in strategy<mesh<...>, ...> fits no slot: name a sharding, precision, checkpointing or "
-                  "schedule policy, a communicator or a backend; docs/policies/ says what each has");
+                  "weft: a type in strategy<mesh<...>, ...> fits no slot: name a sharding, precision, checkpointing, "
+                  "schedule or projections policy, a communicator or a backend; docs/policies/ says what each has");
   }
   return true;  // it was said
 }
+#undef WEFT_DETAIL_ASK_NAME
 #undef WEFT_DETAIL_ASK
 
 template <class P>
 inline constexpr bool is_communicator = false;
 template <class P>
-requires(!is_sharding<P> && !is_precision<P> && !is_checkpointing<P> && !is_schedule<P> && !is_backend<P> &&
-         !std::same_as<P, sequence_parallel>) inline constexpr bool is_communicator<P> =
+requires(!is_sharding<P> && !is_precision<P> && !is_checkpointing<P> && !is_schedule<P> && !is_projections<P> &&
+         !is_backend<P> && !std::same_as<P, sequence_parallel>) inline constexpr bool is_communicator<P> =
     std::same_as<P, threads> || like_communicator<P> > 0;
+
+// A concept sees a member's type alone, so one that isn't static, or isn't known while compiling, is asked for here.
+#define WEFT_DETAIL_CONSTANT(slot, member, says)          \
+  static_assert(none<wrong_in<!constant_##member<P>, P>>, \
+                "weft: this " slot "'s " #member " is not a static constant: write static constexpr " says)
+
+template <class P>
+constexpr bool fits_sharding() {
+  constexpr bool constant = constant_shards_parameters<P> && constant_shards_gradients<P> &&
+                            constant_shards_optimizer<P> && constant_prefetch<P>;
+  static_assert(
+      none<wrong_in<!constant, P>>,
+      "weft: this sharding policy's shards_parameters, shards_gradients, shards_optimizer and prefetch aren't "
+      "all static constants: write static constexpr bool shards_parameters = ...; and so each of them");
+  if constexpr (constant) return coherent<P>() && batch_axes<P>::ok;
+  return true;  // it was said
+}
+
+template <class P>
+constexpr bool fits_precision() {
+  static_assert(none<wrong_in<!can_train<P>, P>>,
+                "weft: a precision's optimizer computes in master, which is double where compute and gradient are "
+                "double, and float where both are float, bf16 or fp16: change one of them");
+  // Asked by `has` first: nvcc takes `if constexpr (names_...)` for false in a template.
+  if constexpr (has_initial_loss_scale<P>) {
+    WEFT_DETAIL_CONSTANT("precision policy", initial_loss_scale, "double initial_loss_scale = 1024;");
+    if constexpr (constant_initial_loss_scale<P>) return initial_loss_scale<P> >= 0;
+  } else {
+    static_assert(none<wrong_in<names_initial_loss_scale<P>, P>>,
+                  "weft: this precision policy's initial_loss_scale is not a number: write static constexpr double "
+                  "initial_loss_scale = 1024; or leave it out where nothing is scaled");
+  }
+  return true;
+}
+
+template <class P>
+constexpr bool fits_projections() {
+  if constexpr (bool(P::adapts)) {
+    constexpr bool has = requires {
+      int(P::rank);
+      double(P::scale);
+    };
+    static_assert(
+        none<wrong_in<!has, P>>,
+        "weft: this projections policy adapts, and lacks rank or scale: add static constexpr int rank = 8; and "
+        "static constexpr double scale = 2;");
+    if constexpr (has)
+      static_assert(none<wrong_in<!(P::rank >= 1 && P::scale - P::scale == 0 && P::scale != 0), P>>,
+                    "weft: a projections policy's rank is at least 1, and its scale a finite number other than 0");
+  }
+  return true;
+}
+
+template <class P>
+constexpr bool fits_backend() {
+  if constexpr (!std::same_as<P, cpu_backend>) {
+    static_assert(none<wrong_in<!has_open<P>, P>>,
+                  "weft: this backend has no static open(ranks, rank, threads), which makes a rank's queue: "
+                  "docs/policies/backend.md says what a backend has");
+    static_assert(none<wrong_in<has_open<P> && !has_memory<P>, P>>,
+                  "weft: this backend has no static memory(), the memory_source of its tensors: "
+                  "docs/policies/backend.md says what a backend has");
+    if constexpr (has_open<P> && has_memory<P>)
+      WEFT_DETAIL_CONSTANT("backend", host_memory, "bool host_memory = true;");
+    constexpr bool ordered = requires { requires ordered_queue<typename P::queue>; };
+    static_assert(none<wrong_in<has_open<P> && has_memory<P> && !ordered, P>>,
+                  "weft: this backend's queue lacks runs_behind, enqueue(f) or synchronize(): core/queue.hpp says what "
+                  "they are, and cpu_backend::queue is one that has them");
+    if constexpr (ordered && has_host_memory<P>)
+      static_assert(
+          none<wrong_in<bool(P::host_memory) && P::queue::runs_behind, P>>,
+          "weft: this backend's queue runs behind its host, so the host can't read tensors at any time: write "
+          "static constexpr bool host_memory = false;");
+  }
+  return true;
+}
+#undef WEFT_DETAIL_CONSTANT
 
 /// Whether a type fits a slot; where it doesn't, a sentence says what it lacks.
 template <class P>
 constexpr bool fits_a_slot() {
-  if constexpr (is_sharding<P> || is_precision<P> || is_checkpointing<P> || is_schedule<P> || is_backend<P> ||
-                std::same_as<P, sequence_parallel> || is_communicator<P>) {
-    if constexpr (is_precision<P>)
-      static_assert(none<wrong_in<!can_train<P>, P>>,
-                    "weft: a precision's optimizer computes in master, which is double where compute and gradient are "
-                    "double, and float where both are float, bf16 or fp16: change one of them");
+  if constexpr (is_sharding<P>) (void)fits_sharding<P>();
+  if constexpr (is_precision<P>) (void)fits_precision<P>();
+  if constexpr (is_projections<P>) (void)fits_projections<P>();
+  if constexpr (is_backend<P>) (void)fits_backend<P>();
+  if constexpr (is_sharding<P> || is_precision<P> || is_checkpointing<P> || is_schedule<P> || is_projections<P> ||
+                is_backend<P> || std::same_as<P, sequence_parallel> || is_communicator<P>)
     return true;
-  } else {
+  else
     return refuse_policy<P>();
-  }
 }
 
 }  // namespace detail

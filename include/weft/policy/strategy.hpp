@@ -3,6 +3,7 @@
 #pragma once
 
 #include <weft/policy/mesh.hpp>
+#include <weft/policy/schedules.hpp>
 #include <weft/policy/slots.hpp>
 
 namespace weft {
@@ -25,6 +26,7 @@ WEFT_DETAIL_PICK(sharding)
 WEFT_DETAIL_PICK(precision)
 WEFT_DETAIL_PICK(checkpointing)
 WEFT_DETAIL_PICK(schedule)
+WEFT_DETAIL_PICK(projections)
 WEFT_DETAIL_PICK(backend)
 WEFT_DETAIL_PICK(communicator)
 #undef WEFT_DETAIL_PICK
@@ -32,7 +34,7 @@ WEFT_DETAIL_PICK(communicator)
 }  // namespace detail
 
 /// `strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_full, threads>`. Defaults: replicated, fp32, checkpoint_none,
-/// one_f_one_b, threads, and cpu_backend (the CUDA one is named as `cuda_backend`).
+/// one_f_one_b, dense, threads, and cpu_backend (the CUDA one is named as `cuda_backend`).
 template <class Mesh, class... Policies>
 struct strategy {
   static_assert(is_mesh<Mesh>, "weft: the first argument of a strategy is its mesh<axis...>");
@@ -45,6 +47,8 @@ struct strategy {
                 "weft: a strategy names two checkpointing policies; keep one");
   static_assert((0 + ... + int(detail::is_schedule<Policies>)) <= 1,
                 "weft: a strategy names two pipeline schedules; keep one");
+  static_assert((0 + ... + int(detail::is_projections<Policies>)) <= 1,
+                "weft: a strategy names two projections policies; keep one");
   static_assert((0 + ... + int(detail::is_backend<Policies>)) <= 1, "weft: a strategy names two backends; keep one");
   static_assert((0 + ... + int(detail::is_communicator<Policies>)) <= 1,
                 "weft: a strategy names two communicators; keep one");
@@ -54,6 +58,7 @@ struct strategy {
   using precision = typename detail::pick_precision<fp32, Policies...>::type;
   using checkpointing = typename detail::pick_checkpointing<checkpoint_none, Policies...>::type;
   using schedule = typename detail::pick_schedule<one_f_one_b, Policies...>::type;
+  using projections = typename detail::pick_projections<dense, Policies...>::type;
   using backend = typename detail::pick_backend<cpu_backend, Policies...>::type;
   using communicator = typename detail::pick_communicator<threads, Policies...>::type;
   static constexpr bool sequence_parallel = (std::same_as<Policies, weft::sequence_parallel> || ...);
@@ -61,5 +66,25 @@ struct strategy {
   static_assert(!sequence_parallel || Mesh::template has<tp>,
                 "weft: sequence_parallel shards the sequence over tp, which the mesh lacks");
 };
+
+namespace detail {
+template <class Mesh, class Backend, class Kept, class... Policies>
+struct with_backend;
+template <class Mesh, class Backend, class... Kept>
+struct with_backend<Mesh, Backend, tag_list<Kept...>> {
+  using type = strategy<Mesh, Kept..., Backend>;
+};
+template <class Mesh, class Backend, class... Kept, class P, class... Ps>
+struct with_backend<Mesh, Backend, tag_list<Kept...>, P, Ps...>
+    : with_backend<Mesh, Backend, std::conditional_t<is_backend<P>, tag_list<Kept...>, tag_list<Kept..., P>>, Ps...> {};
+template <class S, class Backend>
+struct on_backend;
+template <class Mesh, class... Policies, class Backend>
+struct on_backend<strategy<Mesh, Policies...>, Backend> : with_backend<Mesh, Backend, tag_list<>, Policies...> {};
+}  // namespace detail
+
+/// The strategy S with its tensors on another backend.
+template <class S, class Backend>
+using on_backend = typename detail::on_backend<S, Backend>::type;
 
 }  // namespace weft

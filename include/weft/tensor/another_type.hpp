@@ -2,6 +2,8 @@
 // other. Invariant: it says one sentence, about the first thing in which the types differ, and what it says compiles.
 #pragma once
 
+#include <tuple>
+
 #include <weft/core/dtype.hpp>
 #include <weft/core/refusal.hpp>
 
@@ -20,6 +22,7 @@ enum class unlike {
   invariant_to_replicate,
   replicate_to_invariant,
   order_of_axes,
+  outer_axis,
   backend,
   element_type,
   static_extent,
@@ -44,24 +47,48 @@ constexpr unlike unlike_placements(on_axis from, on_axis to) {
   return to.kind == replicate ? invariant_to_replicate : replicate_to_invariant;
 }
 
-// Of the axes on which two layouts differ, a pending one, or else the first.
+// Whether a dimension that L shards over A has one of the axes inside of it, on which Other shards too.
+template <class A, class Other, class... Bs>
+constexpr bool has_inner(tag_list<Bs...>) {
+  bool outside = true, found = false;
+  ((found = found || (!outside && state_on<Other, Bs>.kind == holds::shard), outside = outside && !std::same_as<A, Bs>),
+   ...);
+  return found && !outside;
+}
+template <class A, class L, class Other>
+inline constexpr bool has_inner_axis = false;
+template <class A, class... Ps, class Other>
+inline constexpr bool has_inner_axis<A, layout<Ps...>, Other> =
+    (has_inner<A, Other>(typename sharding_axes<Ps>::type{}) || ...);
+
+// Of the axes on which two layouts differ, a pending one, or else the first; of those that shard the first one, the
+// last, whose slices lie inside the others' and are gathered first.
 template <class From, class To, class... As>
 auto unlike_layouts(tag_list<As...>) {
-  constexpr auto picked = []<class A>(A*, bool pending) {
-    constexpr on_axis from = state_on<From, A>, to = state_on<To, A>;
-    return from != to && (from.kind == holds::partial) == pending;
+  constexpr auto weight = []<class A>(A*) {
+    constexpr on_axis from = state_on<From, A>;
+    if (from == state_on<To, A>) return 0;
+    return from.kind == holds::partial ? 3 : from.kind == holds::shard ? 2 : 1;
   };
-  using order = typename join_lists<
-      std::conditional_t<picked(static_cast<As*>(nullptr), true), tag_list<As>, tag_list<>>...,
-      std::conditional_t<picked(static_cast<As*>(nullptr), false), tag_list<As>, tag_list<>>...>::type;
-  return []<class... Bs>(tag_list<Bs...>) {
-    if constexpr (sizeof...(Bs) == 0)
+  constexpr int weights[] = {weight(static_cast<As*>(nullptr))..., 0};
+  constexpr int at = [&] {
+    int best = sizeof...(As);
+    for (int i = 0; i < int(sizeof...(As)); ++i)
+      if (weights[i] > weights[best] || (weights[i] == 2 && weights[best] == 2)) best = i;
+    return best;
+  }();
+  if constexpr (weights[at] == 0) {
+    return difference<unlike::order_of_axes, tag_list<As...>>{};
+  } else {
+    using A = std::tuple_element_t<static_cast<std::size_t>(at), std::tuple<As...>>;
+    constexpr unlike how = unlike_placements(state_on<From, A>, state_on<To, A>);
+    if constexpr (how == unlike::whole_to_slice && has_inner_axis<A, To, From>)
       return difference<unlike::order_of_axes, tag_list<As...>>{};
+    else if constexpr (weights[at] == 2 && has_inner_axis<A, From, From>)
+      return difference<unlike::outer_axis, A>{};
     else
-      return []<class A, class... Rest>(tag_list<A, Rest...>) {
-        return difference<unlike_placements(state_on<From, A>, state_on<To, A>), A>{};
-      }(tag_list<Bs...>{});
-  }(order{});
+      return difference<how, A>{};
+  }
 }
 
 template <class D, class E>
@@ -135,7 +162,12 @@ constexpr void refuse_made_from() {
   else if constexpr (How == order_of_axes)
     static_assert(
         none<made_from<What>>,
-        "weft: a dimension is sharded over the same axes in another order: order them alike, outermost first");
+        "weft: a dimension is sharded over axes in another order: declare them alike, outermost first; or gather x "
+        "over them, innermost first, by convert<invariant<axis>>(x), and split<dim, axis>(x) it outermost first");
+  else if constexpr (How == outer_axis)
+    static_assert(none<sharded_over<What>>,
+                  "weft: other axes shard this dimension inside of this one: gather x over those first, innermost "
+                  "first, by convert<invariant<axis>>(x), then over this one, and split<dim, axis>(x) it again");
   else if constexpr (How == backend)
     static_assert(none<made_from<What>>,
                   "weft: a tensor stays on the backend that it was made on: name that one in this tensor's type");

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -25,13 +26,23 @@ inline constexpr int memory_categories = 6;
 inline constexpr std::string_view memory_names[memory_categories] = {"parameters",  "gradients", "optimizer",
                                                                      "activations", "buffers",   "data"};
 
-/// Where an arena's chunks come from: the host by default, a device for a device backend.
+/// Memory of one's own that the host can address: a file's, say (io/file_memory.hpp). It lives as long as what it gave.
+class memory_place {
+ public:
+  virtual ~memory_place() = default;
+  /// At least so many bytes, aligned to 4096; null where there is no more.
+  virtual void* allocate(std::size_t bytes) = 0;
+  virtual void release(void* chunk) noexcept = 0;
+};
+
+/// Where an arena's chunks come from: the host by default, a device for a device backend, or a place.
 struct memory_source {
   // Null where there is no more. Not std::aligned_alloc, which Windows lacks.
   void* (*allocate)(std::size_t bytes) = [](std::size_t bytes) {
     return ::operator new (bytes, std::align_val_t{4096}, std::nothrow);
   };
   void (*release)(void* chunk) = [](void* chunk) { ::operator delete (chunk, std::align_val_t{4096}); };
+  std::shared_ptr<memory_place> place = {};  // in place of the two, if there is one
 };
 
 /// Bytes in use and their highest values, in all and by category.
@@ -39,8 +50,10 @@ struct memory_ledger {
   std::array<std::size_t, memory_categories> current{}, peak{};
   std::size_t total = 0, peak_total = 0;
   std::array<std::size_t, memory_categories> at_peak{};  // what each category held when the total was highest
+  std::uint64_t peak_made = 0;                           // the number of the allocation that made it so
   std::size_t reserved = 0;                              // taken from the system
   int chunks = 0;                                        // times the system was asked
+  std::optional<std::size_t> scratch{};                  // what kernels keep beside that; none: their queue doesn't say
 };
 
 class arena {
@@ -106,11 +119,11 @@ class arena {
   };
 
   explicit arena(memory_source source = {}, std::size_t chunk_bytes = std::size_t{8} << 20)
-      : source_(source), chunk_bytes_(chunk_bytes) {}
+      : source_(std::move(source)), chunk_bytes_(chunk_bytes) {}
   arena(const arena&) = delete;
   arena& operator=(const arena&) = delete;
   ~arena() {
-    for (void* chunk : chunks_) source_.release(chunk);
+    for (void* chunk : chunks_) source_.place ? source_.place->release(chunk) : source_.release(chunk);
     records_->owner = nullptr;
     for (const auto& some : records_->all)
       for (block& b : *some) b.data = nullptr;
@@ -136,17 +149,28 @@ class arena {
     if (ledger_.total > ledger_.peak_total) {
       ledger_.peak_total = ledger_.total;
       ledger_.at_peak = ledger_.current;
+      ledger_.peak_made = made_;
     }
     return handle(found);
   }
 
-  const memory_ledger& ledger() const { return ledger_; }
+  const memory_ledger& ledger() const {
+    if (scratch_of_) ledger_.scratch = scratch_of_(queue_);
+    return ledger_;
+  }
+  /// Says whose kernels work on its tensors: the ledger's `scratch` is bytes(queue) from now on.
+  void read_scratch(const void* queue, std::optional<std::size_t> (*bytes)(const void* queue)) {
+    queue_ = queue, scratch_of_ = bytes;
+  }
+  /// Whether its memory is the host's; false: a device's, or a source's of one's own.
+  bool on_host() const { return source_.allocate == memory_source{}.allocate; }
   /// How often memory was allocated.
   std::uint64_t made() const { return made_; }
   /// Starts the peaks anew from what is held now.
   void reset_peaks() {
     ledger_.peak = ledger_.at_peak = ledger_.current;
     ledger_.peak_total = ledger_.total;
+    ledger_.peak_made = made_;
   }
 
  private:
@@ -155,7 +179,7 @@ class arena {
 
   [[gnu::cold, gnu::noinline]] void grow(std::size_t size) {
     const std::size_t bytes = round_up(std::max(size, chunk_bytes_), 4096);
-    void* chunk = source_.allocate(bytes);
+    void* chunk = source_.place ? source_.place->allocate(bytes) : source_.allocate(bytes);
     require(chunk != nullptr, "out of memory: the arena holds ", ledger_.reserved >> 20, " MiB and asked for ",
             bytes >> 20, " MiB more; use a smaller batch, more ranks or a checkpointing policy");
     chunks_.push_back(chunk);
@@ -233,7 +257,9 @@ class arena {
   block_records* records_ = new block_records{this, 0, {}};
   block* spare_ = nullptr;
   std::array<block*, bins> free_{};
-  memory_ledger ledger_;
+  mutable memory_ledger ledger_;
+  const void* queue_ = nullptr;
+  std::optional<std::size_t> (*scratch_of_)(const void*) = nullptr;
   std::uint64_t made_ = 0;
 };
 

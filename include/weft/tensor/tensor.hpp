@@ -33,9 +33,9 @@ class local_share {
 };
 
 /// Source of a tensor: op/create.hpp, or an operator. Copies share memory and slot. Layout: place<...>; axes that are
-/// not named are invariant.
+/// not named are invariant. A class of one's own holds a tensor as a member, since operators take tensors alone.
 template <class T, class Dims, class Layout = layout<>, class Backend = cpu_backend>
-class basic_tensor : public value {
+class basic_tensor final : public value {
  public:
   using element_type = T;
   using dims = Dims;
@@ -74,7 +74,7 @@ class basic_tensor : public value {
   weft::local_share<T> local_share() const {
     static_assert(
         !requires { requires !Backend::host_memory; },
-        "weft: this rank's share lies in a device's memory: local_share_on_host(x) copies it to the host");
+        "weft: this rank's share doesn't lie in the host's memory: local_share_on_host(x) copies it there");
     return weft::local_share<T>(held());
   }
   std::int64_t local_elements() const { return held().elements(); }
@@ -98,10 +98,13 @@ class basic_tensor : public value {
   bool has_grad() const { return slot && slot->has_gradient; }
   /// The gradient that backward() left here. Throws when there is none, or when a parameter store keeps it.
   gradient_type grad() const {
-    require(has_grad(), "the tensor has no gradient: call requires_grad() before it is used, then backward(loss)");
+    if (!has_grad()) [[unlikely]]
+      detail::fail_no_gradient(slot && slot->epoch != 0);
     require(!slot->pinned,
             "a parameter's gradient is kept, and finished, by its parameter store: read it with each_parameter");
-    return gradient_type(value{ctx, whole, slot->gradient, {}});
+    value g{ctx, whole, slot->gradient, {}};
+    g.gradient_of = static_cast<std::uint32_t>(data.buffer.made());
+    return gradient_type(std::move(g));
   }
   void zero_grad() {
     if (slot) slot->has_gradient = false;

@@ -97,6 +97,7 @@ struct slot {
   bool has_gradient = false;  // whether `gradient` holds a contribution (else the next one overwrites)
   bool pinned = false;        // the gradient's memory is given and never replaced
   bool of_weights = false;    // a parameter's, promoted or not
+  bool frozen = false;        // a parameter's that gets no gradient: the slot says only where its value is
   std::uint64_t epoch = 0;    // of the tape on which an entry fills the value (tape::epoch); 0: a leaf
   const char* lost_in =
       nullptr;             // the operator that read what its tape no longer records: to be read, not carried back
@@ -158,8 +159,8 @@ class context_ref {
   [[noreturn, gnu::cold, gnu::noinline]] void refuse() const {
     if (!life_)
       fail(
-          "a tensor that was never made is used: make it by an operator or a creator, zeros<...>(ctx, {...}); "
-          "std::move leaves such a tensor behind");
+          "a tensor that was never made is used: make it by an operator or a creator, zeros<...>(ctx, {...}), or a "
+          "model's weight by registry.add(...); std::move leaves such a tensor behind");
     if (!life_.alive())
       fail(
           "a tensor is used after its launch ended, and its memory with it: keep numbers instead, item(x) or "
@@ -173,6 +174,14 @@ class context_ref {
 };
 
 namespace detail {
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_no_gradient(bool of_operator) {
+  if (of_operator)
+    fail(
+        "the tensor has no gradient: it is an operator's output, of which backward(loss) keeps none; add zeros to it "
+        "that ask for one, e = zeros<...>(ctx, {...}).requires_grad(), and read e.grad(), or detach(x).requires_grad() "
+        "where the gradient goes no further");
+  fail("the tensor has no gradient: call requires_grad() before it is used, then backward(loss)");
+}
 template <class X>
 constexpr void refuse_taking_out() {
   static_assert(sizeof(X) == 0,
@@ -185,8 +194,9 @@ struct value {
   context_ref ctx;
   shape whole;  // global extents; those of `data` are this rank's, of which the last may be padding (see placed_slice)
   local_array data;
-  ref<weft::slot> slot;        // null: no gradient wanted
-  bool shares_memory = false;  // with the tensor it was converted from, since its axis has one rank
+  ref<weft::slot> slot;           // null: no gradient wanted
+  bool shares_memory = false;     // with the tensor it was converted from, since its axis has one rank
+  std::uint32_t gradient_of = 0;  // of x.grad(): the last bits of the number of x's memory; 0 of all that is made of it
 
   value() = default;
   value(context_ref of, const shape& global, local_array held, ref<weft::slot> gradient)

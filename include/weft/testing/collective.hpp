@@ -13,8 +13,8 @@ namespace weft::testing::detail::collectives {
 
 using bytes = std::vector<std::byte>;
 
-enum class kind { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, ring, barrier };
-inline constexpr int kinds = 7;
+enum class kind { all_reduce, all_gather, reduce_scatter, all_to_all, all_to_allv, broadcast, ring, barrier };
+inline constexpr int kinds = 8;
 inline constexpr dtype dtypes[] = {dtype::f64, dtype::f32, dtype::bf16, dtype::f16, dtype::i64, dtype::i32, dtype::u8};
 inline constexpr reduction reductions[] = {reduction::sum, reduction::max, reduction::min};
 
@@ -63,11 +63,12 @@ class trial {
  public:
   template <class C>
   trial(C& c, const choice& how) : choice_(how), rank_(c.rank()), ranks_(c.size()) {
-    const bool computes = how.what == kind::all_reduce || how.what == kind::reduce_scatter;
-    if (!computes) choice_.type = dtype::u8;
+    if (!computes()) choice_.type = dtype::u8;
     const std::int64_t n = choice_.count;
     const bool wide = how.what == kind::reduce_scatter || how.what == kind::all_to_all;
-    in_ = fill(choice_, wide ? n * ranks_ : n, [&](std::int64_t i) { return value(choice_, rank_, i); });
+    for (int r = 0; r < ranks_; ++r) send_bytes_.push_back(part(rank_, r)), recv_bytes_.push_back(part(r, rank_));
+    const std::int64_t own = how.what == kind::all_to_allv ? begin_of(rank_, ranks_) : wide ? n * ranks_ : n;
+    in_ = fill(choice_, own, [&](std::int64_t i) { return value(choice_, rank_, i); });
     before_ = in_;
     expect();
     post(c);
@@ -79,8 +80,7 @@ class trial {
   std::string finish() {
     first_.wait();
     second_.wait();
-    if (!expected_.empty() && std::memcmp(place_, expected_.data(), expected_.size()) != 0)
-      return name() + ": wrong result";
+    if (!expected_.empty() && std::memcmp(place_, expected_.data(), expected_.size()) != 0) return name() + differs();
     if (!choice_.in_place && choice_.what != kind::broadcast && in_ != before_) return name() + ": input changed";
     for (std::size_t i = expected_.size(); i < out_.size(); ++i) {
       if (out_[i] != std::byte{0x5a}) return name() + ": wrote past its buffer";
@@ -89,13 +89,41 @@ class trial {
   }
 
   std::string name() const {
-    const char* names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "ring", "barrier"};
+    const char* names[] = {"all_reduce",  "all_gather", "reduce_scatter", "all_to_all",
+                           "all_to_allv", "broadcast",  "ring",           "barrier"};
     return std::string(names[int(choice_.what)]) + " of " + std::to_string(choice_.count) + " " +
-           name_of(choice_.type) + " " + name_of(choice_.how) + (choice_.in_place ? " in place" : "") + " on rank " +
-           std::to_string(rank_) + " of " + std::to_string(ranks_);
+           name_of(choice_.type) + (computes() ? std::string(" ") + name_of(choice_.how) : "") +
+           (choice_.in_place ? " in place" : "") + " on rank " + std::to_string(rank_) + " of " +
+           std::to_string(ranks_);
   }
 
  private:
+  bool computes() const { return choice_.what == kind::all_reduce || choice_.what == kind::reduce_scatter; }
+  /// Elements that rank `from` sends rank `to` in an all_to_allv: none, count, or twice as many.
+  std::int64_t part(int from, int to) const {
+    return choice_.count * std::int64_t((std::uint64_t(from) + 2 * std::uint64_t(to) + choice_.seed) % 3);
+  }
+  /// Where what `from` sends `to` begins in its input.
+  std::int64_t begin_of(int from, int to) const {
+    std::int64_t at = 0;
+    for (int r = 0; r < to; ++r) at += part(from, r);
+    return at;
+  }
+  /// The first element that isn't what is due.
+  std::string differs() const {
+    return visit_dtype(choice_.type, [&]<class T>() {
+      T got{}, due{};
+      std::size_t i = 0;
+      for (; i * sizeof(T) < expected_.size(); ++i) {
+        std::memcpy(&got, place_ + i * sizeof(T), sizeof got);
+        std::memcpy(&due, expected_.data() + i * sizeof(T), sizeof due);
+        if (std::memcmp(&got, &due, sizeof got) != 0) break;
+      }
+      return weft::detail::text(": element ", i, " is ", static_cast<double>(got), " where ", static_cast<double>(due),
+                                " is due");
+    });
+  }
+
   std::int64_t fold(std::int64_t i) const {
     std::int64_t sum = value(choice_, 0, i);
     for (int r = 1; r < ranks_; ++r) {
@@ -117,6 +145,15 @@ class trial {
         return of(n * ranks_, [&](std::int64_t i) { return value(choice_, int(i / n), i % n); });
       case kind::all_to_all:
         return of(n * ranks_, [&](std::int64_t i) { return value(choice_, int(i / n), rank_ * n + i % n); });
+      case kind::all_to_allv: {
+        std::int64_t all = 0;
+        for (int r = 0; r < ranks_; ++r) all += part(r, rank_);
+        return of(all, [&](std::int64_t i) {
+          int from = 0;
+          for (; i >= part(from, rank_); ++from) i -= part(from, rank_);
+          return value(choice_, from, begin_of(from, rank_) + i);
+        });
+      }
       case kind::broadcast:
         return of(n, [&](std::int64_t i) { return value(choice_, choice_.root, i); });
       case kind::ring:
@@ -153,13 +190,16 @@ class trial {
       case kind::all_to_all:
         first_ = c.all_to_all(in, place_, n, label);
         break;
+      case kind::all_to_allv:
+        first_ = c.all_to_allv(in, send_bytes_.data(), place_, recv_bytes_.data(), label);
+        break;
       case kind::broadcast:
         place_ = in_.data();
         first_ = c.broadcast(place_, n, choice_.root, label);
         break;
       case kind::ring:
-        first_ = c.send(in, n, (rank_ + 1) % ranks_, label);
-        second_ = c.recv(place_, n, (rank_ + ranks_ - 1) % ranks_, label);
+        first_ = c.send(in, n, (rank_ + 1) % ranks_, 0, label);
+        second_ = c.recv(place_, n, (rank_ + ranks_ - 1) % ranks_, 0, label);
         break;
       case kind::barrier:
         first_ = c.barrier(label);
@@ -170,6 +210,7 @@ class trial {
   choice choice_;
   int rank_, ranks_;
   bytes in_, before_, out_, expected_;
+  std::vector<std::int64_t> send_bytes_, recv_bytes_;
   std::byte* place_ = nullptr;
   request first_, second_;
 };

@@ -1,9 +1,12 @@
 // A function of tensors as a problem for finite differences; its arguments and output may be placed in any way. The
-// types meet here; everything else is in problem.hpp. Invariant: each number used is a function of its global index.
+// types meet here; everything else is in problem.hpp. Invariant: each number used is a function of its global index,
+// and no axis is named: a tensor's type says which it is placed on, its context which there are.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <type_traits>
 
 #include <weft/autograd/backward.hpp>
 #include <weft/backend/cpu.hpp>
@@ -37,10 +40,41 @@ template <class X>
 using whole =
     basic_tensor<typename X::element_type, dims_of<X>, typename shards_only<layout_of<X>>::type, typename X::backend>;
 
+/// What the ranks along an axis hold of an X.
 template <class X>
-constexpr holds kind_on_dp = state_on<layout_of<X>, dp>.kind;
+holds kind_on(axis_id axis) {
+  holds kind = holds::invariant;
+  [&]<class... As>(tag_list<As...>) {
+    ((id_of<As> == axis ? void(kind = state_on<layout_of<X>, As>.kind) : void()), ...);
+  }(axes_of<layout_of<X>>{});
+  return kind;
+}
+inline bool same_on_all(holds kind) { return kind == holds::invariant || kind == holds::replicate; }
+
+/// The first axis that L places so, or void.
+template <holds Kind, class L, class Axes = axes_of<L>>
+struct first_axis {
+  using type = void;
+};
+template <holds Kind, class L, class A, class... As>
+struct first_axis<Kind, L, tag_list<A, As...>>
+    : std::conditional_t<state_on<L, A>.kind == Kind, std::type_identity<A>, first_axis<Kind, L, tag_list<As...>>> {};
+
+/// Throws unless ranks that should hold the same of x do. What is in the padding doesn't count.
 template <class X>
-constexpr holds kind_on_tp = state_on<layout_of<X>, tp>.kind;
+void require_equal_copies(context& ctx, const X& x, const char* what) {
+  auto numbers = detail::without_padding(x);
+  const local_array data(numbers.data(), dtype_of<typename X::element_type>, x.sizes());
+  for (const axis_group& g : ctx.axes())
+    if (same_on_all(kind_on<X>(g.axis))) require_equal_along(ctx, g.axis, data, what);
+}
+/// Whether this rank is the one that counts what a G, whole along some axes, holds.
+template <class G>
+bool counts(const context& ctx) {
+  for (const axis_group& g : ctx.axes())
+    if (g.index > 0 && kind_on<G>(g.axis) == holds::invariant) return false;
+  return true;
+}
 
 /// The number at a global index: not near zero, so that kinks are not met.
 inline double number(const philox& r, std::int64_t i, bool positive) {
@@ -49,11 +83,13 @@ inline double number(const philox& r, std::int64_t i, bool positive) {
 }
 inline double direction(const philox& r, std::int64_t i) { return 2.0 * r.uniform(static_cast<std::uint64_t>(i)) - 1; }
 
-template <class X, class F>
-X filled(context& ctx, const extents& at, F&& f) {
+/// An X of numbers f(global index). One type of f, so that a program compiles this once for each X.
+using number_at = std::function<double(std::int64_t)>;
+template <class X>
+X filled(context& ctx, const extents& at, const number_at& f) {
   return [&]<class... Es>(dims<Es...>) {
-    const value made = weft::detail::untyped(
-        generate<whole<X>>(ctx, {at.of(tag_of<Es>::name)...}, f));  // X may be pending or replicate
+    const value made =
+        weft::detail::untyped(generate<whole<X>>(ctx, {at.of(tag_of<Es>{})...}, f));  // X may be pending or replicate
     return X(made);
   }(dims_of<X>{});
 }
@@ -68,8 +104,8 @@ X input(context& ctx, const extents& at, int which, double step, bool positive, 
     return (only_direction ? 0 : number(numbers, i, positive)) + step * direction(directions, i);
   };
   int addends = 1, mine = 0;
-  if (kind_on_dp<X> == holds::partial) addends *= ctx.degree<dp>(), mine = ctx.index<dp>();
-  if (kind_on_tp<X> == holds::partial) addends *= ctx.degree<tp>(), mine = mine * ctx.degree<tp>() + ctx.index<tp>();
+  for (const axis_group& g : ctx.axes())
+    if (kind_on<X>(g.axis) == holds::partial) addends *= g.degree, mine = mine * g.degree + g.index;
   const auto noise = [&](int r, std::int64_t i) {
     const auto own = stream + 1 + static_cast<std::uint64_t>(r);
     return (only_direction ? 0 : direction({9, own}, i)) + step * direction({10, own}, i);
@@ -80,7 +116,7 @@ X input(context& ctx, const extents& at, int which, double step, bool positive, 
     for (int r = 1; r < addends; ++r) own -= noise(r, i);
     return own;
   });
-  poison_padding(x);
+  detail::poison_padding(x);
   return x;
 }
 
@@ -95,21 +131,20 @@ std::tuple<Xs...> inputs(context& ctx, const extents& at, double step, bool posi
 /// y with every axis on which it is replicated made partial, so that a loss made of it counts once.
 template <class Y>
 auto settled(const Y& y) {
-  if constexpr (kind_on_dp<Y> == holds::replicate)
-    return settled(convert<partial<dp>>(y));
-  else if constexpr (kind_on_tp<Y> == holds::replicate)
-    return settled(convert<partial<tp>>(y));
-  else
+  using A = typename first_axis<holds::replicate, layout_of<Y>>::type;
+  if constexpr (std::is_void_v<A>)
     return y;
+  else
+    return settled(convert<partial<A>>(y));
 }
+/// y with no sum pending.
 template <class Y>
 auto finished(const Y& y) {
-  if constexpr (kind_on_dp<Y> == holds::partial)
-    return finished(all_reduce<dp>(y));
-  else if constexpr (kind_on_tp<Y> == holds::partial)
-    return finished(all_reduce<tp>(y));
-  else
+  using A = typename first_axis<holds::partial, layout_of<Y>>::type;
+  if constexpr (std::is_void_v<A>)
     return y;
+  else
+    return finished(all_reduce<A>(y));
 }
 
 /// A scalar of y: its elements' weighted sum, the weights random.
@@ -118,7 +153,7 @@ auto probe(const Y& y) {
   context& ctx = *y.ctx;
   extents at;
   [&]<class... Es>(dims<Es...>) {
-    (at.known.emplace_back(tag_of<Es>::name, y.template global_extent<tag_of<Es>>()), ...);
+    (at.known.emplace_back(tag_of<Es>{}, y.template global_extent<tag_of<Es>>()), ...);
   }(dims_of<Y>{});
   const auto weights = filled<whole<Y>>(ctx, at, [&](std::int64_t i) { return direction({11, 0}, i); });
   return sum(settled(y) * weights);
@@ -129,17 +164,12 @@ std::pair<double, double> along(context& ctx, const X& x, const X& v) {
   const auto g = x.grad();
   using G = std::remove_const_t<decltype(g)>;
   static_assert(std::same_as<layout_of<G>, dual_layout<layout_of<X>>> && std::same_as<dims_of<G>, dims_of<X>>);
-  const bool whole_on_dp = kind_on_dp<G> == holds::invariant, whole_on_tp = kind_on_tp<G> == holds::invariant;
-  if (whole_on_dp || kind_on_dp<G> == holds::replicate)
-    require_equal_along(ctx, id_of<dp>, without_padding(g), "gradient");
-  if (whole_on_tp || kind_on_tp<G> == holds::replicate)
-    require_equal_along(ctx, id_of<tp>, without_padding(g), "gradient");
+  require_equal_copies(ctx, g, "gradient");
   std::pair<double, double> total{};
-  if ((whole_on_dp && ctx.index<dp>() > 0) || (whole_on_tp && ctx.index<tp>() > 0)) return total;  // counted once
-  const local_array slopes = without_padding(g), directions = without_padding(v);
-  for (std::int64_t i = 0; i < g.local_elements(); ++i) {
-    const double term =
-        double(slopes.as<typename X::element_type>()[i]) * double(directions.as<typename X::element_type>()[i]);
+  if (!counts<G>(ctx)) return total;
+  const auto slopes = detail::without_padding(g), directions = detail::without_padding(v);
+  for (std::size_t i = 0; i < slopes.size(); ++i) {
+    const double term = double(slopes[i]) * double(directions[i]);
     total.first += term;
     total.second += std::abs(term);
   }
@@ -155,15 +185,12 @@ problem gradient_problem(const char* what, F f, options o = {}) {
   const auto declare = [&]<class X>() {
     [&]<class... Es>(dims<Es...>) {
       (([&] {
-         using axes = shard_axes<layout_of<X>, tag_of<Es>>;
-         const problem::dim d{std::string(tag_of<Es>::name), contains<axes, dp>, contains<axes, tp>};
-         for (problem::dim& known : p.dims)
-           if (known.name == d.name) {
-             known.over_dp |= d.over_dp;
-             known.over_tp |= d.over_tp;
-             return;
-           }
-         p.dims.push_back(d);
+         const dimension_key key = tag_of<Es>{};
+         auto d = std::find_if(p.dims.begin(), p.dims.end(), [&](const auto& known) { return known.key == key; });
+         if (d == p.dims.end()) d = p.dims.insert(d, {key});
+         [&]<class... As>(tag_list<As...>) {
+           ((std::count(d->over.begin(), d->over.end(), id_of<As>) ? void() : d->over.push_back(id_of<As>)), ...);
+         }(shard_axes<layout_of<X>, tag_of<Es>>{});
        }()),
        ...);
     }(dims_of<X>{});
@@ -174,8 +201,7 @@ problem gradient_problem(const char* what, F f, options o = {}) {
     const recording off(ctx, nullptr);
     const auto xs = detail::inputs<Xs...>(ctx, at, step, positive);
     const auto loss = detail::finished(std::apply([&](const Xs&... x) { return detail::probe(f(x...)); }, xs));
-    require_equal_along(ctx, id_of<dp>, loss.held(), "loss");
-    require_equal_along(ctx, id_of<tp>, loss.held(), "loss");
+    detail::require_equal_copies(ctx, loss, "loss");
     return double(item(loss));
   };
   p.slope = [f, positive](context& ctx, const extents& at) {
@@ -194,7 +220,7 @@ problem gradient_problem(const char* what, F f, options o = {}) {
        ...);
     }
     (std::index_sequence_for<Xs...>{});
-    return std::pair{world_sum(ctx, total.first), world_sum(ctx, total.second)};
+    return std::pair{detail::world_sum(ctx, total.first), detail::world_sum(ctx, total.second)};
   };
   return p;
 }

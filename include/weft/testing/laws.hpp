@@ -12,9 +12,33 @@
 
 namespace weft::testing {
 
-/// Runs `body` on every rank of a dp x tp mesh of threads, recording.
-inline void on_ranks(const degrees& mesh, const std::function<void(context&)>& body) {
-  launch<strategy<weft::mesh<dp, tp>, threads>>(mesh, body);
+/// Whose axes, communicator and backend a law uses where it isn't told: ranks are threads along dp and tp.
+using usual_strategy = strategy<mesh<dp, tp>>;
+template <class S>
+concept law_strategy = is_mesh<typename S::mesh>;
+
+/// Runs `body` on every rank of such a mesh, recording.
+template <law_strategy S = usual_strategy>
+void on_ranks(const degrees& mesh, const std::function<void(context&)>& body) {
+  launch<S>(mesh, body);
+}
+
+/// The meshes that a law is tried on, and what starts their ranks.
+struct mesh_trials {
+  std::vector<degrees> meshes;
+  std::function<void(const degrees&, const std::function<void(context&)>&)> run;
+};
+/// Those of a strategy: its axes, its communicator, its backend.
+template <law_strategy S = usual_strategy>
+mesh_trials trials_of() {
+  using mesh = typename S::mesh;
+  std::vector<axis_id> axes;
+  for (int i = 0; i < mesh::ndim; ++i) {
+    require(mesh::fixed[i] == 0, "a law tries an axis with several numbers of ranks, and axis ", mesh::ids[i]->name,
+            " of its mesh has a degree of its own: name the axis alone, mesh<", mesh::ids[i]->name, ">");
+    axes.push_back(mesh::ids[i]);
+  }
+  return {detail::meshes_along(axes), on_ranks<S>};
 }
 
 namespace detail {
@@ -30,30 +54,50 @@ struct answer {
   double value, slope, magnitude, difference;
 };
 
-inline extents draw(const problem& p, const degrees& mesh, std::uint64_t trial) {
-  const philox numbers{trial, stream_of(p.what)};
+inline bool names(const std::vector<dimension_key>& list, dimension_key key) {
+  for (const dimension_key& d : list)
+    if (d == key) return true;
+  return false;
+}
+
+inline extents draw(const char* what, const std::vector<drawn_dimension>& dims, const options& o, const degrees& mesh,
+                    std::uint64_t trial) {
+  const philox numbers{trial, stream_of(what)};
   extents out;
-  for (std::size_t i = 0; i < p.dims.size(); ++i) {
-    const problem::dim& d = p.dims[i];
-    std::int64_t n = 1 + numbers.word(i) % 4;
-    for (const auto& [name, size] : p.options.base)
-      if (name == d.name) n = size;
-    bool dp = d.over_dp, tp = d.over_tp;
-    for (const std::string& name : p.options.divided)
-      if (name == d.name) dp = tp = true;
-    const std::int64_t ranks = (dp ? mesh.dp : 1) * (tp ? mesh.tp : 1);
-    bool even = false;
-    for (const std::string& name : p.options.even) even = even || name == d.name;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const drawn_dimension& d = dims[i];
+    std::int64_t n = 1 + numbers.word(i) % 4, ranks = 1;
+    for (const auto& [key, size] : o.base)
+      if (key == d.key) n = size;
+    for (const axis_id axis : d.over) ranks *= mesh.of(axis);
+    if (names(o.divided, d.key)) ranks = mesh.product();
     // In two of three drawings some ranks hold padding, and perhaps nothing else.
-    const std::int64_t missing = even || trial % 3 == 0 ? 0 : numbers.word(100 + i) % ranks;
-    out.known.emplace_back(d.name, std::max<std::int64_t>(1, n * ranks - missing));
+    const bool whole = names(o.even, d.key) || trial % 3 == 0;
+    const std::int64_t missing = whole ? 0 : numbers.word(100 + i) % ranks;
+    out.known.emplace_back(d.key, std::max<std::int64_t>(1, n * ranks - missing));
   }
   return out;
 }
 
-inline answer solve(const problem& p, const degrees& mesh, const extents& sizes) {
+/// "what, dp 2, tp 3: " for a mesh.
+inline std::string where(const char* what, const degrees& mesh) {
+  std::string text = what;
+  for (const axis_id axis : {id_of<dp>, id_of<tp>, id_of<pp>, id_of<cp>, id_of<ep>})
+    if (mesh.of(axis) > 1) text += ", " + std::string(axis->name) + " " + std::to_string(mesh.of(axis));
+  for (const own_degrees::entry& e : mesh.own.at)
+    if (e.axis && e.degree > 1) text += ", " + std::string(e.axis->name) + " " + std::to_string(e.degree);
+  return text + ": ";
+}
+
+/// Whether Xs are placed along the mesh's axes alone.
+template <class Mesh, class... Xs>
+inline constexpr bool placed_within = []<class... As>(tag_list<As...>) {
+  return (contains<typename Mesh::axes, As> && ...);
+}(axes_of_all<layout_of<Xs>...>{});
+
+inline answer solve(const problem& p, const mesh_trials& on, const degrees& mesh, const extents& sizes) {
   answer out{};
-  on_ranks(mesh, [&](context& ctx) {
+  on.run(mesh, [&](context& ctx) {
     // Central differences of fourth order: with steps of 1e-3 truncation (h^4 f'''''/30) and rounding (eps |f| / h) are
     // both near 1e-13 of the function's scale.
     const double h = 1e-3;
@@ -70,19 +114,18 @@ inline answer solve(const problem& p, const degrees& mesh, const extents& sizes)
 
 /// Runs the problem on each mesh with shapes drawn anew. What doesn't agree, a line each: value and slope with one
 /// rank's, the slope with finite differences, ranks that hold copies with each other.
-inline std::vector<std::string> disagreements(const problem& p) {
+inline std::vector<std::string> disagreements(const problem& p, const mesh_trials& on = trials_of<>()) {
   // 1e-8: five digits of room above the differences' own error, for fifth derivatives and sums over many elements; a
   // wrong or missing addend of a gradient shows at 1e-3 or more, directions being random and dense.
   const double tolerance = p.options.tolerance > 0 ? p.options.tolerance : 1e-8;
   std::vector<std::string> out;
   const std::size_t stride = static_cast<std::size_t>(p.options.every);
-  for (std::size_t i = stream_of(p.what) % stride % std::size(meshes); i < std::size(meshes); i += stride) {
-    const degrees& mesh = meshes[i];
-    const std::string where =
-        std::string(p.what) + ", dp " + std::to_string(mesh.dp) + ", tp " + std::to_string(mesh.tp) + ": ";
+  for (std::size_t i = stream_of(p.what) % stride % on.meshes.size(); i < on.meshes.size(); i += stride) {
+    const degrees& mesh = on.meshes[i];
+    const std::string where = detail::where(p.what, mesh);
     try {
-      const extents sizes = detail::draw(p, mesh, i);
-      const detail::answer one = detail::solve(p, {}, sizes), all = detail::solve(p, mesh, sizes);
+      const extents sizes = detail::draw(p.what, p.dims, p.options, mesh, i);
+      const detail::answer one = detail::solve(p, on, {}, sizes), all = detail::solve(p, on, mesh, sizes);
       const double scale = one.magnitude + std::abs(one.value) + 1;
       const auto near = [&](double a, double b, double allowed, const char* what) {
         if (!(std::abs(a - b) <= allowed * scale))
@@ -101,6 +144,19 @@ inline std::vector<std::string> disagreements(const problem& p) {
   return out;
 }
 
+namespace detail {
+template <class S, class... Xs, class F>
+void gradients_agree(const char* what, F f, const options& o) {
+  static_assert(placed_within<typename S::mesh, Xs...>,
+                "weft: a law's tensor is placed along an axis that the law's mesh lacks, where it would have one rank: "
+                "name the mesh first, check_gradients<strategy<mesh<rows>>, tensor<...>>");
+  std::string wrong;
+  for (const std::string& line : disagreements(gradient_problem<Xs...>(what, f, o), trials_of<S>()))
+    wrong += line + "\n";
+  require(wrong.empty(), wrong);
+}
+}  // namespace detail
+
 /// Throws weft::failure with what doesn't agree, a line each, unless f(x...) is the same function on every mesh, and
 /// its gradients are right. Xs: the types of x, of doubles, in the placements to be tried, over the axes dp and tp. f
 /// is called on every rank, many times, with inputs of 0.25 to 1.25 in size, and has no kink within 0.004 of them,
@@ -110,9 +166,14 @@ inline std::vector<std::string> disagreements(const problem& p) {
 ///       "huber", [](const auto& x) { return elementwise(huber{0.5}, x); });
 template <any_tensor... Xs, class F>
 void check_gradients(const char* what, F f, options o = {}) {
-  std::string wrong;
-  for (const std::string& line : disagreements(gradient_problem<Xs...>(what, f, o))) wrong += line + "\n";
-  require(wrong.empty(), wrong);
+  detail::gradients_agree<usual_strategy, Xs...>(what, f, o);
+}
+
+/// The same along the axes, with the communicator and on the backend of a strategy: `strategy<mesh<rows, columns>>`
+/// tries axes of one's own, of which the mesh names one or more, without a degree.
+template <law_strategy S, any_tensor... Xs, class F>
+void check_gradients(const char* what, F f, options o = {}) {
+  detail::gradients_agree<S, Xs...>(what, f, o);
 }
 
 }  // namespace weft::testing

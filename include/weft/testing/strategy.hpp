@@ -3,7 +3,11 @@
 // Invariant: what is compared is global: numbers that don't depend on who held them.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -25,25 +29,34 @@ struct training_output {
   std::map<std::string, std::vector<double>> gradients;  // of the last step, by global index
 };
 
+/// How it is trained. batch, seq: sequences of all ranks in one micro-batch, and tokens of each. steps: of the
+/// optimizer, on micro_batches micro-batches each; the gradients compared are the last one's. begin: the numbers that a
+/// parameter begins with, by global index, on a backend in the host's memory; none: those that its model gives it.
 struct training_plan {
   int batch = 8, seq = 16, steps = 5, micro_batches = 1;
+  std::function<std::vector<double>(const parameter_record&)> begin = {};
 };
+/// What is trained, and how: `{{.steps = 2}}`, or `{{.micro_batches = 4}, {.layers = 4, .hidden = 32, ...}}`. model:
+/// the Llama's config; its heads, batch and the like have to be divisible as far as a strategy's mesh wants.
 struct training_task : training_plan {
   llama_config model{.layers = 2, .hidden = 32, .heads = 8, .kv_heads = 8, .ffn = 64, .vocab = 48, .max_seq = 16};
 };
 
-/// Trains a Model for t.steps steps on such a mesh.
-template <class Model, class Config>
-training_output train_model(const weft::degrees& degrees, const Config& config, const training_plan& t) {
+/// Trains a Model for t.steps steps on such a mesh, by an optimizer of the library's or of a user's own.
+template <class Model, class Config, any_optimizer Optimizer = adamw>
+training_output train_model(const weft::degrees& degrees, const Config& config, const training_plan& t,
+                            const Optimizer& optimizer = {.lr = 1e-2}) {
   using S = typename Model::strategy;
   training_output out;
   std::mutex lock;
   launch<S>(degrees, [&](context& ctx) {
     Model model(ctx, config);
-    parameter_store<cpu_backend, typename S::precision> store(ctx, model.registry(), config_of<typename S::sharding>());
+    parameter_store<typename S::backend, typename S::precision> store(ctx, model.registry(),
+                                                                      config_of<typename S::sharding, Optimizer>());
     model.use(store);
+    if constexpr (S::backend::host_memory)
+      if (t.begin) store.load_parameters(t.begin);
     pipeline<Model> stages(ctx, model);
-    const adamw optimizer{.lr = 1e-2};
     const double tokens = double(t.batch) * t.seq * t.micro_batches;
     for (int step = 1; step <= t.steps; ++step) {
       store.begin_step(t.micro_batches);
@@ -66,6 +79,7 @@ training_output train_model(const weft::degrees& degrees, const Config& config, 
       const double norm = store.gradient_norm() / tokens;
       if (step == t.steps)
         store.each_parameter([&](const parameter_record& p, const auto* gradient, const auto* weight) {
+          if (!gradient) return;  // frozen
           const std::lock_guard guard(lock);
           auto& all = out.gradients[p.name];
           all.resize(std::size_t(p.global.elements()), NAN);
@@ -85,7 +99,7 @@ training_output train_model(const weft::degrees& degrees, const Config& config, 
               at = g;
           }
         });
-      store.step(optimizer.at(step, optimizer.lr, 1 / tokens));
+      store.update(optimizer, {step, optimizer.lr, 1 / tokens});
       const std::lock_guard guard(lock);
       if (ctx.is_first()) {
         out.losses.push_back(loss / tokens);
@@ -97,9 +111,10 @@ training_output train_model(const weft::degrees& degrees, const Config& config, 
 }
 
 /// Trains a small Llama under the strategy S.
-template <class S>
-training_output train(const weft::degrees& degrees, const training_task& t = {}) {
-  return train_model<llama<S>>(degrees, t.model, t);
+template <class S, any_optimizer Optimizer = adamw>
+training_output train(const weft::degrees& degrees, const training_task& t = {},
+                      const Optimizer& optimizer = {.lr = 1e-2}) {
+  return train_model<llama<S>>(degrees, t.model, t, optimizer);
 }
 
 /// Where two trainings differ, a line each. loss: relative tolerance of losses and norms; gradient: of each gradient,
@@ -108,7 +123,9 @@ inline std::vector<std::string> disagreements(const training_output& one, const 
                                               double gradient) {
   std::vector<std::string> out;
   const auto differ = [&](const std::string& what, double a, double b) {
-    out.push_back(what + ": " + std::to_string(a) + " on one rank and " + std::to_string(b) + " on all");
+    char numbers[100];
+    std::snprintf(numbers, sizeof numbers, "%.12g on one rank and %.12g on all", a, b);
+    out.push_back(what + ": " + numbers);
   };
   if (one.losses.size() != all.losses.size() || one.gradients.size() != all.gradients.size())
     return {"the two have another number of steps or of parameters"};
@@ -138,14 +155,25 @@ inline std::vector<std::string> disagreements(const training_output& one, const 
   return out;
 }
 
+namespace detail {
+/// How far a number is from the next that T has, relative to it.
+template <class T>
+inline constexpr double rounding_of = std::same_as<T, bf16>    ? 1. / 128
+                                      : sizeof(T) == 2         ? 1. / 1024
+                                      : std::same_as<T, float> ? double(std::numeric_limits<float>::epsilon())
+                                                               : std::numeric_limits<double>::epsilon();
+}  // namespace detail
+
 /// Throws weft::failure, a line for each disagreement, unless a small Llama trained under S on such a mesh has the
-/// losses and gradients of one rank under the library's own policies with S's precision (which is compared with itself,
-/// and computes in fp32 or fp64: rounding in 16 bits would hide what is looked for). Cost: seconds, on as many threads
-/// as the mesh has ranks.
+/// losses and gradients of one rank under the library's own policies with S's precision and projections (which are
+/// compared with themselves; it computes in fp32 or fp64, since rounding in 16 bits would hide what is looked for).
+/// Where gradients are kept or sent in 16 bits it is one step, and the tolerance four units of their last place. A
+/// model with fewer layers than the mesh has virtual stages gets one for each, and a schedule that asks for another
+/// number of micro-batches one for each rank along pp. Cost: seconds, on as many threads as the mesh has ranks.
 ///
 ///   testing::check_strategy<strategy<mesh<dp, tp>, eager, fp64>>({.dp = 2, .tp = 2});
 template <class S>
-void check_strategy(const degrees& mesh, const training_task& t = {}) {
+void check_strategy(const degrees& mesh, training_task t = {}) {
   using compute = typename S::precision::compute;
   constexpr bool exact = sizeof(compute) >= 4;
   static_assert(exact,
@@ -154,11 +182,19 @@ void check_strategy(const degrees& mesh, const training_task& t = {}) {
   if constexpr (exact) {
     // Rounding is 1e-16 (6e-8); AdamW divides by the root of a small second moment, which multiplies it by up to 1e4
     // in the first steps, and five steps add up. An error of placement is of order 1.
-    constexpr bool wide = sizeof(compute) == 8;
-    const auto one = train<strategy<weft::mesh<dp>, replicated, typename S::precision>>({}, t);
+    constexpr double rounding = std::max(detail::rounding_of<typename S::precision::gradient>,
+                                         detail::rounding_of<typename S::precision::reduce>);
+    constexpr bool wide = sizeof(compute) == 8, narrow = rounding > 1e-4;
+    constexpr double loss = narrow ? rounding / 4 : wide && rounding < 1e-10 ? 1e-10 : 1e-5;
+    constexpr double gradient = narrow ? 4 * rounding : wide && rounding < 1e-10 ? 1e-8 : 5e-3;
+    if (narrow) t.steps = 1;
+    using schedule = typename S::schedule;
+    t.model.layers = std::max<std::int64_t>(t.model.layers, mesh.of<pp>() * chunks_of<schedule>);
+    if (!weft::detail::asked_by<schedule>(static_cast<int>(mesh.of<pp>()), t.micro_batches).empty())
+      t.micro_batches = static_cast<int>(mesh.of<pp>());
+    const auto one = train<strategy<weft::mesh<dp>, replicated, typename S::precision, typename S::projections>>({}, t);
     std::string wrong;
-    for (const std::string& line : disagreements(one, train<S>(mesh, t), wide ? 1e-10 : 1e-5, wide ? 1e-8 : 5e-3))
-      wrong += line + "\n";
+    for (const std::string& line : disagreements(one, train<S>(mesh, t), loss, gradient)) wrong += line + "\n";
     require(wrong.empty(), wrong);
   }
 }

@@ -48,14 +48,14 @@ class fault_finder final : public unit_observer {
   static std::string earliest(context& ctx, std::int64_t order, const std::string& clause) {
     const std::int64_t ranks = ctx.size();
     std::int64_t mine = order == none ? none : order * ranks + ctx.rank(), least = mine;
-    ctx.world.all_reduce(&mine, &least, 1, dtype::i64, reduction::min, {"first fault"}).wait();
+    ctx.world.host().all_reduce(&mine, &least, 1, dtype::i64, reduction::min, {"first fault"}).wait();
     if (least == none) return {};
     const int from = static_cast<int>(least % ranks);
     auto length = static_cast<std::int64_t>(clause.size());
-    ctx.world.broadcast(&length, sizeof length, from, {"length of a text"}).wait();
+    ctx.world.host().broadcast(&length, sizeof length, from, {"length of a text"}).wait();
     std::string text = clause;
     text.resize(static_cast<std::size_t>(length));
-    ctx.world.broadcast(text.data(), length, from, {"text"}).wait();
+    ctx.world.host().broadcast(text.data(), length, from, {"text"}).wait();
     return text;
   }
   static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
@@ -74,7 +74,7 @@ class fault_finder final : public unit_observer {
 
   passes& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
   bool finite(const local_array& x) const { return statistics_of<Backend>(ctx_, x).not_finite == 0; }
-  const std::deque<parameter_record>& parameters(int unit) const {
+  const std::list<parameter_record>& parameters(int unit) const {
     return registry_.units()[static_cast<std::size_t>(unit)].parameters;
   }
   void saw(int unit, kind what, const std::string& where) {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include <weft/optim/adamw.hpp>
+#include <weft/optim/decide_step.hpp>
 #include <weft/train/memory_report.hpp>
 #include <weft/train/metrics_log.hpp>
 #include <weft/train/step_guard.hpp>
@@ -15,11 +15,6 @@
 namespace weft {
 
 namespace detail {
-
-/// What gradients that are sums over `count` tokens are multiplied by: to the mean, and down to clip_norm.
-inline double gradient_scale(double norm_of_mean, double count, double clip_norm) {
-  return clip_factor(norm_of_mean, clip_norm) / count;
-}
 
 /// monitor.jsonl: a line a unit. The first rank writes. Returns how many files were given up: 1 when the disk is full.
 inline int write_statistics(std::optional<json_lines>& file, std::int64_t step,
@@ -39,15 +34,21 @@ struct step_end {
 };
 inline step_end end_step(context& ctx, const std::atomic<bool>* stop) {
   std::int64_t both[2] = {static_cast<std::int64_t>(ctx.memory.ledger().peak_total), stop && *stop};
-  ctx.world.all_reduce(both, both, 2, dtype::i64, reduction::max, {"peak memory"}).wait();
+  ctx.world.host().all_reduce(both, both, 2, dtype::i64, reduction::max, {"peak memory"}).wait();
   return {both[0], both[1]};
 }
 
-}  // namespace detail
+/// result.json: why and how a run ended.
+inline void write_result(const training_result& r, const std::string& path) {
+  json_writer w(1);
+  w.begin_object().member("ended", r.ended).member("last_step", r.last_step).member("steps", r.steps);
+  w.member("skipped", r.skipped);
+  w.member("first_loss", r.first_loss).member("loss", r.loss);
+  if (r.validation_loss >= 0) w.member("validation_loss", r.validation_loss);
+  write_file(path, w.member("seconds", r.seconds).end_object().text() + '\n');
+}
 
-/// Runs `plan.steps` steps at a learning rate of `lr` times the schedule. All ranks call it. Throws weft::failure
-/// naming the step when a loss or norm is not finite, unless plan.watch says otherwise.
-inline training_result train_loop(context& ctx, trainable& work, const training& plan, double lr) {
+inline training_result run_steps(context& ctx, trainable& work, const training& plan, double lr) {
   using clock = std::chrono::steady_clock;
   check(plan);
   const std::string folder = plan.folder.empty() ? "" : plan.folder + '/';
@@ -62,7 +63,7 @@ inline training_result train_loop(context& ctx, trainable& work, const training&
   }
   step_guard guard(work, watch);
   step_tracer tracer(ctx, plan.trace, !folder.empty());
-  tracer.log().units = work.unit_names();
+  (ctx.spans ? *ctx.spans : tracer.log()).units = work.unit_names();
 
   training_result result;
   const auto validate = [&](std::int64_t step) {
@@ -71,10 +72,11 @@ inline training_result train_loop(context& ctx, trainable& work, const training&
     if (s.count == 0) return;
     result.validation_loss = s.sum / s.count;
     if (out) out->validation(step, result.validation_loss);
+    for (training_callback* c : plan.callbacks) c->after_validation(step, result.validation_loss);
   };
   std::int64_t updates = work.steps_before();
   const auto start = clock::now();
-  for (std::int64_t step = 1; step <= plan.steps; ++step) {
+  for (std::int64_t step = plan.begin + 1; step <= plan.steps; ++step) {
     const auto begin = clock::now();
     tracer.before(step);
     step_report r{.step = step, .steps = plan.steps};
@@ -82,47 +84,63 @@ inline training_result train_loop(context& ctx, trainable& work, const training&
       const scoped_span whole(ctx.spans, "step", step);
       const bool watched = watch.every > 0 && step % watch.every == 0;
       work.observe(watched);
-      const loss_sums s = work.gradients(step);
-      require(s.count > 0, "no token of step ", step,
-              " has a target, so there is nothing to learn from; check the data");
-      r.tokens = static_cast<std::int64_t>(s.count);
-      r.loss = s.sum / s.count;
-      r.gradient_norm = work.gradient_norm() / s.count;
+      work.gradients(step);
       r.lr = lr * (plan.own_schedule ? plan.own_schedule(step - 1, plan.steps) : plan.schedule(step - 1, plan.steps));
-      require(detail::is_finite(r.lr) && r.lr >= 0, "the learning rate of step ", step, " is ", r.lr,
+      require(is_finite(r.lr) && r.lr >= 0, "the learning rate of step ", step, " is ", r.lr,
               "; own_schedule has to return a finite number, at least 0");
-      if (watched) result.lost_files += detail::write_statistics(statistics, step, work.statistics(1 / s.count));
-      if (guard.allows(r, s.count)) {
-        const scoped_span update(ctx.spans, "optimizer");
-        work.update({++updates, r.lr, detail::gradient_scale(r.gradient_norm, s.count, plan.clip_norm)});
-      }
+      if (watched) result.lost_files += write_statistics(statistics, step, work.statistics());
+      const step_rule rule{updates + 1, r.lr, plan.clip_norm};
+      work.update(rule);
+      guard.judge(r, rule);  // here the host waits, for a step that has been given to the queue as a whole
+      updates += !r.skipped;
     }
     result.skipped += r.skipped, result.spikes += r.spike, result.zeroed += r.zeroed.total;
     result.not_finite += !r.not_finite.empty();
-    const detail::step_end end = detail::end_step(ctx, plan.stop);
-    result.steps = step;
+    const step_end end = end_step(ctx, plan.stop);
+    result.steps = step - plan.begin, result.last_step = step;
     result.stopped = end.stop && step < plan.steps;
     r.peak_bytes = end.peak_bytes;
     r.milliseconds = std::chrono::duration<double, std::milli>(clock::now() - begin).count();
     if (out) out->step(r);
-    if (step == 1) result.first_loss = r.loss;
+    if (step == plan.begin + 1) result.first_loss = r.loss;
     result.loss = r.loss;
-    if (result.stopped) {
-      if (out) out->last_line(r);
-      break;
-    }
-    if (step == plan.steps || (plan.validate_every > 0 && step % plan.validate_every == 0)) validate(step);
-    tracer.after(step);
+    const bool last = step == plan.steps;
+    if (last) result.ended = "its last step is done";
+    if (result.stopped) result.ended = "it was asked to stop";
+    if (!result.stopped && (last || (plan.validate_every > 0 && step % plan.validate_every == 0))) validate(step);
+    for (training_callback* c : plan.callbacks)
+      if (const std::string why = c->after_step(r); result.ended.empty()) result.ended = why;
+    if (!result.stopped) tracer.after(step);
+    if (result.ended.empty()) continue;
+    if (out && !last) out->last_line(r);
+    break;
   }
+  for (training_callback* c : plan.callbacks) c->after_run(result);
   if (out) result.lost_files += out->lost_files();
   out.reset();
   result.seconds = std::chrono::duration<double>(clock::now() - start).count();
   if (!folder.empty()) {
-    const auto lost = [&](auto write) { result.lost_files += !detail::written(write); };
-    lost([&] { write_memory_report(ctx, folder + "memory.json", work.scratch_bytes()); });
+    const auto lost = [&](auto write) { result.lost_files += !written(write); };
+    lost([&] { write_memory_report(ctx, folder + "memory.json"); });
     lost([&] { write_trace(ctx, tracer.log(), tracer.collectives(), folder + "trace.json"); });
+    if (ctx.is_first()) lost([&] { write_result(result, folder + "result.json"); });
   }
   return result;
+}
+
+}  // namespace detail
+
+/// Runs `plan.steps` steps at a learning rate of `lr` times the schedule. All ranks call it. Throws weft::failure
+/// naming the step when a loss or norm is not finite, unless plan.watch says otherwise; error.txt in the run's folder
+/// says what was thrown.
+inline training_result train_loop(context& ctx, trainable& work, const training& plan, double lr) {
+  try {
+    return detail::run_steps(ctx, work, plan, lr);
+  } catch (const std::exception& e) {
+    if (ctx.is_first() && !plan.folder.empty())
+      detail::written([&] { write_file(plan.folder + "/error.txt", std::string(e.what()) + '\n'); });
+    throw;
+  }
 }
 
 }  // namespace weft

@@ -9,30 +9,39 @@
 
 namespace weft {
 
+/// What is remembered of the losses before.
+struct loss_history {
+  double mean = 0, variance = 0;
+  std::int64_t seen = 0;
+};
+
 /// Mean and variance with exponentially fading weights (of 2 / (window + 1) for the newest); the plain ones of the
 /// first `window` losses, which are never spikes. A spike is learned from too, so a loss that stays high is soon the
 /// usual one.
 class loss_spikes {
  public:
   /// deviations: how many standard deviations above the mean is a spike; 0: nothing is.
-  loss_spikes(double deviations, int window) : deviations_(deviations), window_(window) {}
+  loss_spikes(double deviations, int window, const loss_history& before = {})
+      : deviations_(deviations), window_(window), was_(before) {}
 
   /// Whether `loss` is a spike. What is not finite is passed over.
   bool saw(double loss) {
     if (deviations_ <= 0 || !detail::is_finite(loss)) return false;
-    const bool spike = seen_ >= window_ && loss > mean_ + deviations_ * std::sqrt(variance_);
-    ++seen_;
-    const double weight =
-                     seen_ <= window_ ? 1.0 / static_cast<double>(seen_) : 2.0 / (static_cast<double>(window_) + 1),
-                 off = loss - mean_;
-    mean_ += weight * off;
-    variance_ = (1 - weight) * (variance_ + weight * off * off);
+    const bool spike = was_.seen >= window_ && loss > was_.mean + deviations_ * std::sqrt(was_.variance);
+    ++was_.seen;
+    const double weight = was_.seen <= window_ ? 1.0 / static_cast<double>(was_.seen)
+                                               : 2.0 / (static_cast<double>(window_) + 1),
+                 off = loss - was_.mean;
+    was_.mean += weight * off;
+    was_.variance = (1 - weight) * (was_.variance + weight * off * off);
     return spike;
   }
+  const loss_history& history() const { return was_; }
 
  private:
-  double deviations_, mean_ = 0, variance_ = 0;
-  std::int64_t window_, seen_ = 0;
+  double deviations_;
+  std::int64_t window_;
+  loss_history was_;
 };
 
 }  // namespace weft

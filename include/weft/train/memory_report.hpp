@@ -1,18 +1,15 @@
-// memory.json: the ledger of every rank, by category, and beside it what kernels keep for scratch.
+// memory.json: the ledger of every rank, by category, and what kernels keep for scratch.
 #pragma once
 
+#include <weft/comm/gather_text.hpp>
 #include <weft/io/file.hpp>
 #include <weft/io/json.hpp>
-#include <weft/train/gather_text.hpp>
 
-namespace weft {
+namespace weft::detail {
 
-/// One rank's ledger, in bytes: held now, the highest of each category, and what each held when the total was highest.
-/// `scratch`: what its kernels keep beside that, at its highest.
-inline std::string memory_json(int rank, const memory_ledger& ledger, std::size_t scratch) {
-  json_writer w;
-  w.begin_object().member("rank", rank).member("current", ledger.total).member("peak", ledger.peak_total);
-  w.member("reserved", ledger.reserved).member("scratch", scratch).key("categories").begin_object();
+/// A member "categories": of each, what it holds now, its highest, and what it held when the total was highest.
+inline void write_categories(json_writer& w, const memory_ledger& ledger) {
+  w.key("categories").begin_object();
   for (std::size_t c = 0; c < static_cast<std::size_t>(memory_categories); ++c)
     w.key(memory_names[c])
         .begin_object()
@@ -20,13 +17,34 @@ inline std::string memory_json(int rank, const memory_ledger& ledger, std::size_
         .member("peak", ledger.peak[c])
         .member("at_peak", ledger.at_peak[c])
         .end_object();
-  return w.end_object().end_object().text();
+  w.end_object();
 }
 
-/// Writes all ranks' ledgers to `path`. `scratch`: bytes that this rank's kernels keep. All ranks call it; the first
-/// one writes.
-inline void write_memory_report(context& ctx, const std::string& path, std::size_t scratch) {
-  const auto all = gather_text(ctx, memory_json(ctx.rank(), ctx.memory.ledger(), scratch));
+/// A member "scratch": what kernels keep beside the arena, or null.
+inline void write_scratch(json_writer& w, const memory_ledger& ledger) {
+  w.key("scratch");
+  if (ledger.scratch)
+    w.value(*ledger.scratch);
+  else
+    w.raw("null");
+}
+
+/// One rank's ledger, in bytes: held now, the highest of each category, and what each held when the total was highest.
+/// `elsewhere`: what the optimizer's state takes in an arena of its own.
+inline std::string memory_json(int rank, const memory_ledger& ledger, std::size_t elsewhere) {
+  json_writer w;
+  w.begin_object().member("rank", rank).member("current", ledger.total).member("peak", ledger.peak_total);
+  w.member("reserved", ledger.reserved);
+  write_scratch(w, ledger);
+  w.member("optimizer_elsewhere", elsewhere);
+  write_categories(w, ledger);
+  return w.end_object().text();
+}
+
+/// Writes all ranks' ledgers to `path`. All ranks call it; the first one writes.
+inline void write_memory_report(context& ctx, const std::string& path) {
+  const memory_ledger &own = ctx.memory.ledger(), &state = ctx.optimizer_ledger();
+  const auto all = gather_text(ctx, memory_json(ctx.rank(), own, &state == &own ? 0 : state.total));
   if (!ctx.is_first()) return;
   json_writer w(2);
   w.begin_object().member("unit", "bytes").key("ranks").begin_array();
@@ -34,4 +52,4 @@ inline void write_memory_report(context& ctx, const std::string& path, std::size
   write_file(path, w.end_array().end_object().text() + '\n');
 }
 
-}  // namespace weft
+}  // namespace weft::detail

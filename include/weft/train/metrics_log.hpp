@@ -17,7 +17,8 @@ class metrics_log {
  public:
   /// `every`: steps from line to line on stdout; 0: none. `folder`: where metrics.jsonl goes, empty for nowhere; throws
   /// when it can't.
-  metrics_log(std::int64_t every, const std::string& folder) : every_(every), bar_(every > 0 && stdout_can_redraw()) {
+  metrics_log(std::int64_t every, const std::string& folder)
+      : every_(every), bar_(every > 0 && detail::stdout_can_redraw()) {
     if (!folder.empty()) file_.emplace(folder, "metrics.jsonl");
   }
   ~metrics_log() { line({}); }  // takes the bar away, after an error too
@@ -77,7 +78,7 @@ class metrics_log {
   }
   void draw(std::int64_t done, std::int64_t total) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-    std::fprintf(stdout, "\r%s\033[K", progress_line(done, total, seconds, stdout_columns()).c_str());
+    std::fprintf(stdout, "\r%s\033[K", progress_line(done, total, seconds, detail::stdout_columns()).c_str());
     std::fflush(stdout);
   }
 

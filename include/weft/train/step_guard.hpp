@@ -1,5 +1,6 @@
-// The guard: whether a step with these gradients is taken, by the settings of `monitoring`.
-// Invariant: it decides on numbers that every rank has alike, and no number that is not finite reaches the weights.
+// The guard: what becomes of a step whose numbers are not finite, by the settings of `monitoring`. It looks once the
+// step has been given to the queue, whose kernels have then left the weights as they were (optim/decide_step.hpp).
+// Invariant: it decides on numbers that every rank has alike.
 #pragma once
 
 #include <weft/train/loss_spikes.hpp>
@@ -22,6 +23,8 @@ inline void check(const monitoring& m) {
 /// The same of a whole plan.
 inline void check(const training& plan) {
   require(plan.steps >= 1, "a run of ", plan.steps, " steps trains nothing; ask for at least 1");
+  require(plan.begin >= 0 && plan.begin < plan.steps, "the run goes on after step ", plan.begin, " of ", plan.steps,
+          ", so there is no step left; ask for more steps");
   require(plan.print_every >= 1, "print_every is ", plan.print_every,
           "; it is a number of steps, at least 1; print = false prints none");
   require(plan.validate_every >= 0, "validate_every is ", plan.validate_every,
@@ -36,44 +39,57 @@ inline void check(const training& plan) {
 class step_guard {
  public:
   step_guard(trainable& work, const monitoring& settings)
-      : work_(work), settings_(settings), spikes_(settings.spike_deviations, settings.spike_window) {}
+      : work_(work),
+        settings_(settings),
+        was_(work.watched()),
+        spikes_(settings.spike_deviations, settings.spike_window, was_.losses) {}
 
-  /// Whether the step is to be taken, whose loss, norm and spike `r` comes back with; the norm is that of what is left
-  /// of the gradients, which are sums over `count` tokens. Throws weft::failure naming the step when the settings say
-  /// so.
-  bool allows(step_report& r, double count) {
+  /// Fills in what became of a step that was given an update by `rule`: `r` comes back with its tokens, loss, norm,
+  /// spike, and whether it was skipped. Where gradients that are not finite are to become zero, it is given another.
+  /// Throws weft::failure naming the step when the settings say so.
+  void judge(step_report& r, const step_rule& rule) {
+    step_outcome o = work_.outcome();
+    require(o.loss.count > 0, "no token of step ", r.step,
+            " has a target, so there is nothing to learn from; check the data");
+    r.tokens = static_cast<std::int64_t>(o.loss.count);
+    r.loss = o.loss.sum / o.loss.count;
+    r.gradient_norm = o.gradient_norm;
     r.spike = spikes_.saw(r.loss);
-    const bool scored = detail::is_finite(r.loss);
-    const bool may_overflow = settings_.most_overflows == 0 || overflows_ < settings_.most_overflows;
-    if (scored && may_overflow && !work_.accept(r.gradient_norm)) {
-      ++overflows_;
-      r.skipped = true;
-      return false;
+    was_.losses = spikes_.history();
+    r.skipped = !o.taken;
+    const bool scored = detail::is_finite(r.loss), finite = detail::is_finite(r.gradient_norm);
+    const bool may_overflow = settings_.most_overflows == 0 || was_.overflows < settings_.most_overflows;
+    if (scored && may_overflow && !work_.accept(finite)) {
+      ++was_.overflows;
+      return;
     }
-    if (scored && detail::is_finite(r.gradient_norm)) {
-      in_a_row_ = overflows_ = 0;
-      return true;
+    if (scored && finite) {
+      require(o.taken, "the gradients of step ", r.step, ", whose norm is ", r.gradient_norm,
+              ", can't be divided by its ", o.loss.count, " tokens; check the loss's count");
+      was_.in_a_row = was_.overflows = 0;
+      return;
     }
     r.not_finite =
         scored ? sentence("the gradient norm", r.gradient_norm, r.step) : sentence("the loss", r.loss, r.step);
-    if (scored && overflows_ > 0) {
+    if (scored && was_.overflows > 0) {
       char scale[32];
       std::snprintf(scale, sizeof scale, "%g", work_.loss_scale());
-      r.not_finite += detail::text(", though the loss scale was halved in each of the ", overflows_,
+      r.not_finite += detail::text(", though the loss scale was halved in each of the ", was_.overflows,
                                    " steps before it, down to ", scale, ": no scale mends that");
     }
     const char* const advice = "lower the learning rate, lengthen the warm-up or check the data";
     require(settings_.on_non_finite != non_finite::stop, r.not_finite, "; training stops there: ", advice);
     const int most = settings_.most_in_a_row;
-    require(most == 0 || in_a_row_ < most, r.not_finite, "; the ", in_a_row_,
+    require(most == 0 || was_.in_a_row < most, r.not_finite, "; the ", was_.in_a_row,
             " steps before it were no better, so training stops there: ", advice, ", or raise most_in_a_row");
-    ++in_a_row_;
+    ++was_.in_a_row;
     if (scored && settings_.on_non_finite == non_finite::zero) {
       r.zeroed = work_.zero_not_finite();
-      r.gradient_norm = work_.gradient_norm() / count;
+      work_.update(rule);
+      o = work_.outcome();
+      r.gradient_norm = o.gradient_norm;
+      r.skipped = !o.taken;
     }
-    r.skipped = !scored || !detail::is_finite(r.gradient_norm);
-    return !r.skipped;
   }
 
  private:
@@ -85,9 +101,8 @@ class step_guard {
 
   trainable& work_;
   const monitoring& settings_;
+  watch_state& was_;
   loss_spikes spikes_;
-  int in_a_row_ = 0;
-  int overflows_ = 0;  // in a row
 };
 
 }  // namespace weft

@@ -2,12 +2,12 @@
 // Invariant: an element is counted once, however many ranks hold it.
 #pragma once
 
-#include <weft/parallel/flat_unit.hpp>
+#include <weft/parallel/flat_bucket.hpp>
 #include <weft/train/fault_finder.hpp>
 #include <weft/train/share_statistics.hpp>
 #include <weft/train/training.hpp>
 
-namespace weft {
+namespace weft::detail {
 
 /// Adds the statistics of master weights, finished gradients (times `gradient_scale`) and moments to `parts`.
 template <class Backend, class Store>
@@ -17,7 +17,7 @@ void measure_stored(context& ctx, Store& store, const parameter_registry& regist
     if (!p.record.counted) return;  // another rank's
     const placed_slice& at = p.record.at;
     const auto add = [&](measured kind, const local_array& x, double scale) {
-      if (!x) return;  // a moment that the optimizer doesn't keep
+      if (!x) return;  // a moment that the optimizer doesn't keep, a frozen parameter's gradient
       array_statistics s = statistics_of<Backend>(ctx, x, at, p.begin);
       s.scale(scale);
       parts.add(ctx, registry.units()[static_cast<std::size_t>(p.unit)].name, kind, p.record.sharded, p.storage, s);
@@ -35,12 +35,9 @@ zeroed_elements zero_not_finite(context& ctx, Store& store, const parameter_regi
   measured_parts parts;
   store.each_stored([&](const stored_parameter& p) {
     const local_array& x = p.gradient;
-    const std::int64_t count = visit_dtype(x.type, [&]<class T>() {
-      if constexpr (floating<T>)
-        return Backend::zero_not_finite(ctx.queue<Backend>(), x.elements(), x.as<T>());
-      else
-        return std::int64_t(0);
-    });
+    if (!x) return;
+    using T = typename Store::gradient;
+    const std::int64_t count = Backend::zero_not_finite(ctx.queue<Backend>(), x.elements(), x.as<T>());
     if (!p.record.counted) return;
     array_statistics s;
     s.not_finite = count;
@@ -53,7 +50,7 @@ zeroed_elements zero_not_finite(context& ctx, Store& store, const parameter_regi
     out.total += n;
     if (n > 0) out.units.push_back({u.unit, n});
   }
-  ctx.world.broadcast(&out.total, sizeof out.total, 0, {"statistics"}).wait();
+  ctx.world.host().broadcast(&out.total, sizeof out.total, 0, {"statistics"}).wait();
   return out;
 }
 
@@ -63,11 +60,11 @@ template <class Backend, class Store>
 std::string fault_in_sums(context& ctx, Store& store) {
   std::string name;
   store.each_stored([&](const stored_parameter& p) {
-    if (name.empty() && statistics_of<Backend>(ctx, p.gradient).not_finite > 0) name = p.record.name;
+    if (name.empty() && p.gradient && statistics_of<Backend>(ctx, p.gradient).not_finite > 0) name = p.record.name;
   });
   using finder = fault_finder<Backend>;
   return finder::earliest(ctx, name.empty() ? finder::none : 0,
                           "first seen in the gradient of " + name + " when it was summed over micro-batches and ranks");
 }
 
-}  // namespace weft
+}  // namespace weft::detail

@@ -14,7 +14,7 @@
 #include <sys/ioctl.h>
 #endif
 
-namespace weft {
+namespace weft::detail {
 
 /// Whether stdout is a terminal that knows escapes: TERM is set, and isn't "dumb".
 inline bool stdout_can_redraw() {
@@ -31,4 +31,4 @@ inline int stdout_columns() {
   return 80;
 }
 
-}  // namespace weft
+}  // namespace weft::detail

@@ -7,10 +7,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include <weft/comm/gather_text.hpp>
 #include <weft/comm/trace_log.hpp>
 #include <weft/io/file.hpp>
 #include <weft/io/json.hpp>
-#include <weft/train/gather_text.hpp>
+#include <weft/train/align_clocks.hpp>
 #include <weft/train/training.hpp>
 
 namespace weft {
@@ -21,11 +22,13 @@ class trace_fragment {
  public:
   explicit trace_fragment(int process) : process_(process) {}
 
+  double shift_us = 0;  // added to every time
+
   void name_process(const std::string& name) { metadata("process_name", 0, name); }
   void name_thread(int thread, const std::string& name) { metadata("thread_name", thread, name); }
 
   void complete(int thread, std::string_view name, double begin_us, double end_us, std::string_view arguments = {}) {
-    const long long from = nanoseconds(begin_us), to = std::max(nanoseconds(end_us), from);
+    const long long from = nanoseconds(begin_us + shift_us), to = std::max(nanoseconds(end_us + shift_us), from);
     json_writer w;
     head(w, name, "X").member("tid", thread).key("ts").raw(microseconds(from)).key("dur").raw(microseconds(to - from));
     if (!arguments.empty()) w.key("args").raw(arguments);
@@ -33,7 +36,12 @@ class trace_fragment {
   }
   void counter(std::string_view name, double at_us, std::string_view values) {
     json_writer w;
-    add(head(w, name, "C").key("ts").raw(microseconds(nanoseconds(at_us))).key("args").raw(values).end_object());
+    add(head(w, name, "C")
+            .key("ts")
+            .raw(microseconds(nanoseconds(at_us + shift_us)))
+            .key("args")
+            .raw(values)
+            .end_object());
   }
   const std::string& text() const { return text_; }
 
@@ -98,7 +106,8 @@ inline void add_collectives(trace_fragment& out, const std::vector<trace_event>&
                         "collectives " + e.axis + (used > 0 ? " (" + std::to_string(used + 1) + ")" : ""));
       const std::string name = e.label.empty() ? e.operation : e.operation + (' ' + e.label);
       json_writer args;
-      args.begin_object().member("operation", e.operation).member("for", e.label);
+      args.begin_object().member("operation", e.operation).member("axis", e.axis).member("for", e.label);
+      if (!e.at.empty()) args.member("at", e.at);
       args.member("bytes", e.bytes).member("wire_bytes", e.wire_bytes).end_object();
       out.complete(first + lane, name, e.begin_us, e.end_us, args.text());
       if (e.wait_us >= 0) out.complete(0, "wait for " + name, e.wait_us, e.end_us);
@@ -108,11 +117,17 @@ inline void add_collectives(trace_fragment& out, const std::vector<trace_event>&
 
 }  // namespace detail
 
+/// What is added to a rank's times, in microseconds: to those of its spans and samples, and to its collectives'.
+struct trace_shift {
+  double spans_us = 0, collectives_us = 0;
+};
+
 /// One rank's events. `axes`: the groups' names in an order that all ranks know. `collectives` may be null.
 inline std::string trace_events_json(int rank, const std::string& place, const span_log& log,
-                                     const std::vector<std::string>& axes,
-                                     const std::vector<trace_event>* collectives) {
+                                     const std::vector<std::string>& axes, const std::vector<trace_event>* collectives,
+                                     const trace_shift& shift = {}) {
   detail::trace_fragment out(rank);
+  out.shift_us = shift.spans_us;
   out.name_process("rank " + std::to_string(rank) + (place.empty() ? "" : " (" + place + ")"));
   out.name_thread(0, "compute");
   for (const span& s : log.spans())
@@ -123,11 +138,13 @@ inline std::string trace_events_json(int rank, const std::string& place, const s
     for (std::size_t c = 0; c < m.bytes.size(); ++c) values.member(memory_names[c], m.bytes[c]);
     out.counter("memory, bytes", m.at_us, values.end_object().text());
   }
+  out.shift_us = shift.collectives_us;
   if (collectives) detail::add_collectives(out, *collectives, axes);
   return out.text();
 }
 
-/// Writes all ranks' events to `path`. All ranks call it; the first one writes.
+/// Writes all ranks' events to `path`, on the first rank's clock: exactly where ranks are of one machine, as threads or
+/// processes, else to half a message's round trip. All ranks call it; the first one writes.
 inline void write_trace(context& ctx, const span_log& log, const trace_log* collectives, const std::string& path) {
   std::string place;
   std::vector<std::string> axes{"world"};
@@ -136,8 +153,15 @@ inline void write_trace(context& ctx, const span_log& log, const trace_log* coll
     if (g.degree > 1 && g.axis != id_of<pipeline_ends>)
       place += (place.empty() ? "" : ", ") + std::string(g.name) + ' ' + std::to_string(g.index);
   }
-  const auto all = gather_text(
-      ctx, trace_events_json(ctx.rank(), place, log, axes, collectives ? &collectives->events(ctx.rank()) : nullptr));
+  trace_shift shift;
+  shift.spans_us = detail::to_first_ranks_time(ctx, log.origin());
+  // Both on one clock: what a rank's collectives are counted from, seen from the first rank's spans.
+  if (collectives)
+    shift.collectives_us =
+        shift.spans_us + std::chrono::duration<double, std::micro>(collectives->origin() - log.origin()).count();
+  const auto all = detail::gather_text(
+      ctx,
+      trace_events_json(ctx.rank(), place, log, axes, collectives ? &collectives->events(ctx.rank()) : nullptr, shift));
   if (!ctx.is_first()) return;
   std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
   for (const std::string& one : all) text += (&one == &all.front() ? "" : ",\n") + one;

@@ -4,14 +4,22 @@
 #pragma once
 
 #include <weft/io/text_dataset.hpp>
-#include <weft/optim/loss_scale.hpp>
+#include <weft/optim/decide_step.hpp>
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/parallel/pipeline.hpp>
-#include <weft/policy/precision.hpp>
 #include <weft/train/loop.hpp>
 #include <weft/train/store_monitor.hpp>
+#include <weft/train/trainer_state.hpp>
 
 namespace weft {
+
+namespace detail {
+template <class M>
+concept trainable_model = requires {
+  typename M::strategy;
+  typename M::ids;
+};
+}  // namespace detail
 
 /// A model that a trainer takes: `using strategy`, `using ids`, logits from `model(ids)`, its parameters in registry(),
 /// use(unit_hooks&) and release(); where its targets are of another type than its inputs, `using targets`. Data: as
@@ -20,10 +28,13 @@ namespace weft {
 /// and a callable as token_cross_entropy; they work under every sharding policy (examples/05_own_training.cpp).
 template <class Model, class Optimizer = adamw, class Loss = token_cross_entropy>
 class trainer {
-  static constexpr bool is_adamw = std::is_same_v<Optimizer, adamw>;
-  static_assert(is_adamw || optimizer_policy<Optimizer>,
-                "weft: a trainer's optimizer is adamw, or has `static constexpr int moments`, `lr` and update(share, "
-                "step) const: see optimizer_policy");
+  static_assert(!matrix_optimizer<Optimizer>,
+                "weft: this optimizer takes whole matrices, and a model has tables and vectors too: "
+                "by_shape{muon{}, adamw{}}");
+  static_assert(
+      matrix_optimizer<Optimizer> || any_optimizer<Optimizer>,
+      "weft: a trainer's optimizer is adamw, sgd or by_shape, or has 'static constexpr int moments', 'lr' and "
+      "update(share, step) const: see optimizer_policy");
 
  public:
   using strategy = typename Model::strategy;
@@ -36,10 +47,11 @@ class trainer {
       : ctx_(ctx),
         model_(model),
         optimizer_(optimizer),
+        decided_(ctx),
         pipeline_(ctx, model, objective),
-        store_(ctx, model.registry(), config()),
+        store_(ctx, model.registry(), config_of<typename strategy::sharding, Optimizer>()),
         lives_(model.registry().watched()) {
-    if constexpr (is_adamw) check(optimizer);
+    if constexpr (requires { check(optimizer); }) check(optimizer);
     model.use(store_);
   }
   ~trainer() {
@@ -56,6 +68,9 @@ class trainer {
   template <class Data>
   training_result run(const Data& data, training plan = {}) {
     require(lives_.alive(), "the trainer's model was destroyed: a model has to outlive its trainer");
+    require(trains_,
+            "every parameter of the model is frozen, so there is nothing to train: freeze fewer, before the trainer is "
+            "made");
     if constexpr (requires { model_.config().max_seq; }) {
       if (plan.seq == 0) plan.seq = model_.config().max_seq;
     }
@@ -71,25 +86,50 @@ class trainer {
     return train_loop(ctx_, work, plan, optimizer_.lr);
   }
 
+  /// How far training has come, beside what the store holds.
+  trainer_state state() const {
+    trainer_state s{updates_, batches_, 0, scale_.value(), scale_.good(), scale_.skipped(), watched_};
+    if constexpr (requires { model_.recorded_passes(); }) s.passes = model_.recorded_passes();
+    return s;
+  }
+  /// Goes on from there.
+  void resume(const trainer_state& s) {
+    updates_ = s.updates, batches_ = s.batches, watched_ = s.watched;
+    scale_.resume(s.loss_scale, s.good_steps, s.skipped_steps);
+    if constexpr (requires { model_.recorded_passes(s.passes); }) model_.recorded_passes(s.passes);
+  }
+
   store_type& store() { return store_; }
   Model& model() { return model_; }
   const Optimizer& optimizer() const { return optimizer_; }
 
  private:
+  // All ranks call it.
+  bool some_stage_trains() {
+    std::int64_t trains = model_.registry().trains();
+    if (ctx_.degree<pp>() > 1)
+      ctx_.world.host().all_reduce(&trains, &trains, 1, dtype::i64, reduction::max, {"whether it trains"}).wait();
+    return trains != 0;
+  }
+  using backend = typename ids::backend;
   template <class Data>
   class run_of final : public trainable {
    public:
     run_of(trainer& owner, const Data& data, const training& plan)
-        : owner_(owner), data_(data), plan_(plan), each_(plan.batch / plan.micro_batches), before_(owner.batches_) {}
+        : owner_(owner),
+          data_(data),
+          plan_(plan),
+          each_(plan.batch / plan.micro_batches),
+          before_(owner.batches_ - plan.begin) {}
 
     std::int64_t steps_before() const override { return owner_.updates_; }
-    loss_sums gradients(std::int64_t step) override {
+    void gradients(std::int64_t step) override {
       context& ctx = owner_.ctx_;
       const observing looking(ctx, observed_ ? &meter_ : ctx.observer);
       if constexpr (counts_passes) passes_ = owner_.model_.recorded_passes();
       owner_.store_.begin_step(plan_.micro_batches);
       used_ = owner_.scale_.value();
-      const loss_sums sums = owner_.pipeline_.train(
+      loss_ = &owner_.pipeline_.train(
           plan_.micro_batches, used_,
           [&](int m) {
             return read([&] { return data_.template train<ids>(before_ + step, m * each_, each_, plan_.seq); });
@@ -98,52 +138,48 @@ class trainer {
       const scoped_span finish(ctx.spans, "finish gradients");
       owner_.store_.finish_gradients();
       owner_.batches_ = before_ + step;
-      return finished<loss_tensor>(ctx, sums);
+      loss_->template finish<loss_tensor>();
     }
-    double gradient_norm() override {
-      const scoped_span norm(owner_.ctx_.spans, "gradient norm");
-      return owner_.store_.gradient_norm() / used_;
+    void update(const step_rule& rule) override {
+      {
+        const scoped_span norm(owner_.ctx_.spans, "gradient norm");
+        owner_.decided_.decide(loss_->in_memory(), owner_.store_.squared_norm(), rule.clip_norm, used_);
+      }
+      const scoped_span update(owner_.ctx_.spans, "optimizer");
+      owner_.store_.update(owner_.optimizer_, {rule.number, rule.lr, owner_.decided_.grad_scale()});
+    }
+    step_outcome outcome() override {
+      const detail::step_numbers is = owner_.decided_.read();
+      const bool taken = !detail::is_nan(is.grad_scale);
+      owner_.updates_ += taken;
+      return {{is.loss, is.count}, is.gradient_norm, taken};
     }
     double loss_scale() const override { return owner_.scale_.value(); }
-    bool accept(double norm) override { return owner_.scale_.accept(detail::is_finite(norm)); }
-    void update(const optimizer_step& step) override {
-      const double scale = step.grad_scale / used_;
-      if constexpr (is_adamw)
-        owner_.store_.step(owner_.optimizer_.at(step.number, step.lr, scale));
-      else
-        owner_.store_.update(owner_.optimizer_, optimizer_step{step.number, step.lr, scale});
-      ++owner_.updates_;
-    }
+    bool accept(bool finite) override { return owner_.scale_.accept(finite); }
 
     loss_sums validate() override {
       if (plan_.validation_sequences <= 0 || !data_.can_validate(plan_.seq)) return {};
       const auto passes = static_cast<int>((plan_.validation_sequences + each_ - 1) / each_);
-      const loss_sums sums = owner_.pipeline_.evaluate(passes, [&](int m) {
+      auto& sums = owner_.pipeline_.evaluate(passes, [&](int m) {
         return read([&] { return data_.template validation<ids>(m * each_, each_, plan_.seq); });
       });
-      return finished<loss_tensor>(owner_.ctx_, sums);
+      sums.template finish<loss_tensor>();
+      return sums;
     }
+    watch_state& watched() override { return owner_.watched_; }
     std::vector<std::string> unit_names() const override {
       std::vector<std::string> names;
       for (const parameter_unit& u : owner_.model_.registry().units()) names.push_back(u.name);
       return names;
     }
 
-    std::size_t scratch_bytes() const override {
-      const auto& queue = owner_.ctx_.template queue<backend>();
-      if constexpr (requires { queue.scratch_bytes(); })
-        return queue.scratch_bytes();
-      else
-        return 0;
-    }
-
     void observe(bool on) override {
       observed_ = on;
       measured_.clear();
     }
-    std::vector<unit_statistics> statistics(double gradient_scale) override {
-      gradient_scale /= used_;
-      measure_stored<backend>(owner_.ctx_, owner_.store_, owner_.model_.registry(), gradient_scale, measured_);
+    std::vector<unit_statistics> statistics() override {
+      const double scale = 1 / loss_sums(*loss_).count / used_;
+      detail::measure_stored<backend>(owner_.ctx_, owner_.store_, owner_.model_.registry(), scale, measured_);
       return measured_.gather(owner_.ctx_);
     }
     std::string locate(std::int64_t step) override {
@@ -155,17 +191,17 @@ class trainer {
         gradients(step);
       }
       std::string where = finder.conclusion();
-      if (where.empty()) where = fault_in_sums<backend>(owner_.ctx_, owner_.store_);
+      if (where.empty()) where = detail::fault_in_sums<backend>(owner_.ctx_, owner_.store_);
       if (!where.empty()) return where;
-      return detail::is_finite(gradient_norm()) ? "not seen again when the step was computed once more"
-                                                : "though every gradient is finite: their squares are too large";
+      return detail::is_finite(owner_.store_.gradient_norm())
+                 ? "not seen again when the step was computed once more"
+                 : "though every gradient is finite: their squares are too large";
     }
     zeroed_elements zero_not_finite() override {
-      return weft::zero_not_finite<backend>(owner_.ctx_, owner_.store_, owner_.model_.registry());
+      return detail::zero_not_finite<backend>(owner_.ctx_, owner_.store_, owner_.model_.registry());
     }
 
    private:
-    using backend = typename ids::backend;
     // Whether the model's passes are numbered, for masks of dropout.
     static constexpr bool counts_passes = requires(Model & m) { m.recorded_passes(m.recorded_passes()); };
 
@@ -181,34 +217,34 @@ class trainer {
     const training& plan_;
     std::int64_t each_, before_;  // sequences of a micro-batch; batches of the runs before
     double used_ = 1;             // the loss scale of the gradients in the store
+    typename pipeline<Model, Loss>::loss_place* loss_ = nullptr;  // theirs
     measured_parts measured_;
     activation_meter<backend> meter_{owner_.ctx_, owner_.model_.registry(), measured_};
     bool observed_ = false;
     std::uint64_t passes_ = 0;  // of the model before this step
   };
 
-  static store_config config() {
-    store_config c = config_of<typename strategy::sharding>();
-    if constexpr (!is_adamw) c.moments = Optimizer::moments;
-    return c;
-  }
-
   context& ctx_;
   Model& model_;
   Optimizer optimizer_;
+  detail::decided_step<backend> decided_;
   pipeline<Model, Loss> pipeline_;
   store_type store_;
   watch lives_;  // the model
-  static loss_scale initial_scale() {
-    constexpr double initial = initial_loss_scale<typename strategy::precision>;
-    if constexpr (initial > 0)
-      return loss_scale(initial);
-    else
-      return {};
-  }
-  loss_scale scale_ = initial_scale();
-  std::int64_t updates_ = 0;  // of the weights, over all runs
-  std::int64_t batches_ = 0;  // that were computed, over all runs
+  const bool trains_ = some_stage_trains();
+  loss_scale scale_ = detail::initial_scale<typename strategy::precision>();
+  std::int64_t updates_ = 0, batches_ = 0;  // of the weights, and computed: over all runs
+  watch_state watched_;
+};
+
+template <class Model, class Optimizer, class Loss>
+requires(!detail::trainable_model<Model>) class trainer<Model, Optimizer, Loss> {
+  static_assert(
+      detail::trainable_model<Model>,
+      "weft: a trainer's model says 'using strategy = S;' and 'using ids = token_ids<S>;', the type of what it reads");
+
+ public:
+  trainer(context&, Model&, const Optimizer& = {}, const Loss& = {}) {}
 };
 
 }  // namespace weft

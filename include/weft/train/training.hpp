@@ -41,8 +41,12 @@ struct monitoring {
   int spike_window = 50;        // losses that mean and deviation remember, and that go by before the first spike
 };
 
+class training_callback;
+
+/// What a trainer's run is told.
 struct training {
   std::int64_t steps = 100;
+  std::int64_t begin = 0;       // of those steps, how many an earlier run took: this one goes on with the next
   std::int64_t batch = 8;       // sequences a step
   int micro_batches = 1;        // parts that a step's batch is computed in, one after another (gradient accumulation)
   std::int64_t seq = 0;         // tokens a sequence; 0: the model's max_seq
@@ -54,12 +58,14 @@ struct training {
   std::int64_t validation_sequences = 16;  // rounded up to whole micro-batches; 0: no validation
   bool print = true;                       // lines of steps on stdout, by the first rank
   std::int64_t print_every = 1;            // steps from line to line; the first, the last and unusual ones have theirs
-  std::string folder = {};  // where metrics.jsonl, memory.json and trace.json go; it exists; empty: no files
+  std::string folder =
+      {};  // where metrics.jsonl, memory.json, trace.json and result.json go; it exists; empty: no files
   trace_window trace = {};
   monitoring watch = {};
   // Once it is true on any rank, by a signal's handler say, the run ends after the running step: without validation,
   // and otherwise as a whole run does.
   const std::atomic<bool>* stop = nullptr;
+  std::vector<training_callback*> callbacks = {};  // called in this order; they outlive the run
 };
 
 /// Gradient elements that were set to zero, over all ranks.
@@ -68,6 +74,7 @@ struct zeroed_elements {
   std::vector<std::pair<std::string, std::int64_t>> units;  // those with any; on the first rank alone
 };
 
+/// What is known of a step once it is over.
 struct step_report {
   std::int64_t step = 0, steps = 0;  // from 1
   double loss = 0;                   // mean over the step's tokens, nats
@@ -85,9 +92,12 @@ struct step_report {
   }
 };
 
+/// What a run did, over all ranks.
 struct training_result {
   std::int64_t steps = 0, skipped = 0;  // those that were run
+  std::int64_t last_step = 0;           // training.begin included
   bool stopped = false;                 // by training.stop, before the plan's last step
+  std::string ended = {};               // why: "its last step is done", "it was asked to stop", or what a callback said
   std::int64_t spikes = 0;              // losses that jumped
   std::int64_t not_finite = 0;  // steps whose loss or gradients were not finite, but for overflows under a loss scale
   std::int64_t zeroed = 0;      // gradient elements set to zero in them
@@ -95,6 +105,20 @@ struct training_result {
   double validation_loss = -1;      // mean over the held-out tokens; -1: none was taken
   double seconds = 0;
   int lost_files = 0;  // of the run's folder: those that the disk didn't take; on the first rank alone
+};
+
+/// What of one's own a run does between its steps: metrics, checkpoints, an end that comes early. All ranks call each
+/// of these, in the same order and with the same numbers (but for what step_report and training_result say are the
+/// first rank's), so a callback may call collectives; what it returns has to be the same on every rank.
+class training_callback {
+ public:
+  virtual ~training_callback() = default;
+  /// After a validation: the mean loss over the held-out tokens.
+  virtual void after_validation(std::int64_t /*step*/, double /*loss*/) {}
+  /// After a step, and its validation where it has one. Returns why the run is to end with it, or nothing.
+  virtual std::string after_step(const step_report&) { return {}; }
+  /// When the run has ended, otherwise than by an exception.
+  virtual void after_run(const training_result&) {}
 };
 
 }  // namespace weft

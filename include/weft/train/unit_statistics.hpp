@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <weft/backend/concept.hpp>
+#include <weft/comm/gather_text.hpp>
 #include <weft/io/json.hpp>
-#include <weft/train/gather_text.hpp>
 
 namespace weft {
 
@@ -30,9 +30,9 @@ struct unit_statistics {
 class measured_parts {
  public:
   /// Adds statistics of a tensor or of a share of one. `cut`: the axes along which other ranks hold other parts of it;
-  /// `stored_over`: one more, or null.
+  /// `stored_over`: those of its storage.
   void add(const context& ctx, const std::string& unit, measured kind, const std::vector<axis_id>& cut,
-           axis_id stored_over, const array_statistics& s) {
+           const axis_set& stored_over, const array_statistics& s) {
     std::string key = unit + '\n' + static_cast<char>('0' + static_cast<int>(kind));
     for (const axis_group& g : ctx.axes())
       if (g.cuts(cut, stored_over))
@@ -52,7 +52,7 @@ class measured_parts {
           .append(reinterpret_cast<const char*>(&s), sizeof s);
     }
     measured_parts all;
-    for (const std::string& one : gather_text(ctx, bytes))
+    for (const std::string& one : detail::gather_text(ctx, bytes))
       for (std::size_t at = 0; at < one.size();) {
         std::size_t n = 0;
         array_statistics s;
@@ -94,6 +94,8 @@ class measured_parts {
   std::size_t next_ = 0;
 };
 
+namespace detail {
+
 /// {"step":3,"unit":"layer 0","weight":{"norm":..,"min":..,"max":..,"not_finite":0},...}: what was measured of one
 /// unit. Norm, minimum and maximum are those of the finite elements.
 inline std::string statistics_json(std::int64_t step, const unit_statistics& u) {
@@ -112,4 +114,5 @@ inline std::string statistics_json(std::int64_t step, const unit_statistics& u) 
   return w.end_object().text();
 }
 
+}  // namespace detail
 }  // namespace weft

@@ -15,6 +15,7 @@ namespace testing {
 class host_queue {
  public:
   static constexpr int block_threads = 64;
+  static constexpr bool runs_behind = false;
 
   explicit host_queue(std::uint64_t seed = 1) : seed_(seed) {}
   std::int64_t resident_blocks() const { return 3; }  // few, so that the loops over the grid go round
@@ -33,6 +34,11 @@ class host_queue {
   void upload(const void* from, void* to, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void download(const void* from, void* to, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void zero(void* to, std::size_t bytes) { std::memset(to, 0, bytes); }
+  template <class F>
+  void enqueue(F&& f) {
+    f();
+  }
+  void synchronize() {}
 
   bool multiply(const weft::matmul_shape& size, weft::dtype in, weft::dtype out_type, const weft::cuda::blas_product& p,
                 const void* first, const void* second, void* out, bool accumulate) {

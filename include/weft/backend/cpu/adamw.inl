@@ -4,7 +4,7 @@ template <class M, class G, class W>
 inline void adamw_block(const adamw_step& step, std::int64_t n, M* master, M* m, M* v, const G* g, W* working) {
   const M b1 = static_cast<M>(step.beta1), b2 = static_cast<M>(step.beta2);
   const M c1 = static_cast<M>(1 - step.beta1), c2 = static_cast<M>(1 - step.beta2);
-  const M scale = static_cast<M>(step.grad_scale), eps = static_cast<M>(step.eps);
+  const M scale = static_cast<M>(step.grad_scale.value()), eps = static_cast<M>(step.eps);
   const M lr = static_cast<M>(step.lr / step.bias1), i2 = static_cast<M>(1 / step.bias2);
   const M decay = static_cast<M>(step.lr * step.weight_decay);
   sweep<M>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {

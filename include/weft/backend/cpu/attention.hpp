@@ -16,6 +16,12 @@ inline constexpr int64 attention_keys = 128;   // keys packed at a time
 /// Elements between packed rows: head_dim rounded up to two of the widest vectors.
 constexpr int64 attention_width(int64 head_dim) { return (head_dim + 31) / 32 * 32; }
 
+constexpr int64 attention_chunks(const attention_shape& s) { return (s.q_len + attention_chunk - 1) / attention_chunk; }
+/// Elements that one task of the forward takes.
+constexpr int64 attention_elements(const attention_shape& s) {
+  return (attention_width(s.head_dim) + 1 + 8) * 2 * (attention_chunk + attention_keys);
+}
+
 inline void check(const attention_shape& s) {
   require(s.kv_heads > 0 && s.heads % s.kv_heads == 0, "attention: heads must be a multiple of kv_heads, but they are ",
           s.heads, " and ", s.kv_heads, ".");
@@ -47,8 +53,8 @@ void attention(team& workers, const attention_shape& s, const T* q, const T* k, 
                accumulate_t<T>* lse) {
   detail::check(s);
   const int64 d = s.head_dim, share = s.heads / s.kv_heads;
-  const int64 chunks = (s.q_len + detail::attention_chunk - 1) / detail::attention_chunk;
-  const int64 elements = (detail::attention_width(d) + 1 + 8) * 2 * (detail::attention_chunk + detail::attention_keys);
+  const int64 chunks = detail::attention_chunks(s), elements = detail::attention_elements(s);
+  const detail::using_stack own(workers.stack());
   workers.parallel_for(s.batch * s.heads * chunks, [&](int64 task) {
     const int64 chunk = chunks - 1 - task % chunks, b = task / chunks / s.heads, h = task / chunks % s.heads;
     const int64 begin = chunk * detail::attention_chunk, left = s.q_len - begin;
@@ -57,6 +63,13 @@ void attention(team& workers, const attention_shape& s, const T* q, const T* k, 
     detail::attention_task(s, begin, left < detail::attention_chunk ? left : detail::attention_chunk, q + at, k + kv,
                            v + kv, out + at, lse + (b * s.heads + h) * s.q_len + begin, memory.as<accumulate_t<T>>());
   });
+}
+/// What that call takes of scratch on a team of so many threads.
+template <class T>
+scratch_need attention_scratch(int threads, const attention_shape& s, const T*, const T*, const T*, T*,
+                               accumulate_t<T>*) {
+  return detail::loop_need(threads, s.batch * s.heads * detail::attention_chunks(s),
+                           detail::scratch_lines(detail::attention_elements(s), sizeof(accumulate_t<T>)));
 }
 
 }  // namespace weft::cpu

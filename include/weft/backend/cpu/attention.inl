@@ -119,23 +119,22 @@ inline void attention_task(const attention_shape& s, std::int64_t begin, std::in
   pack_rows(n, rows, d, q, q_stride, static_cast<A>(s.scale), pq, ld);
   __builtin_memset(sum, 0, static_cast<std::size_t>(rows * ld) * sizeof(A));
   for (std::int64_t i = 0; i < rows; ++i) m[i] = lowest, l[i] = A(0);
-  const auto visible =
-      [&](std::int64_t i) {  // keys that row i sees; rows that only fill a tile see what the last one sees
-        const std::int64_t row = begin + (i < n ? i : n - 1);
-        return s.causal ? clamp(row + s.kv_len - s.q_len + 1, 0, s.kv_len) : s.kv_len;
-      };
+  // Rows that only fill a tile see what the last one sees.
+  const auto visible = [&](std::int64_t i) { return s.end_key(begin + (i < n ? i : n - 1)); };
+  const auto first = [&](std::int64_t i) { return s.first_key(begin + (i < n ? i : n - 1)); };
   const std::int64_t end = visible(n - 1);
-  for (std::int64_t k0 = 0; k0 < end; k0 += keys) {
+  for (std::int64_t k0 = first(0) / keys * keys; k0 < end; k0 += keys) {
     const std::int64_t here = end - k0 < keys ? end - k0 : keys;
     pack_transposed(here, d, k + k0 * kv_stride, kv_stride, kt, keys);
     pack_rows(here, here, d, v + k0 * kv_stride, kv_stride, A(1), pv, ld);
     for (std::int64_t i0 = 0; i0 < rows; i0 += tile_rows) {
       const std::int64_t seen = clamp(visible(i0 + tile_rows - 1) - k0, 0, here);
-      if (seen == 0) continue;
+      if (seen == 0 || first(i0) >= k0 + here) continue;
       multiply_rows(seen, d, pq + i0 * ld, ld, 1, kt, keys, p, keys, false);
       for (std::int64_t i = i0; i < i0 + tile_rows; ++i) {
         A* const row = p + (i - i0) * keys;
-        const std::int64_t mine = clamp(visible(i) - k0, 0, here);
+        const std::int64_t mine = clamp(visible(i) - k0, 0, here), behind = clamp(first(i) - k0, 0, mine);
+        for (std::int64_t j = 0; j < behind; ++j) row[j] = lowest;  // its exponential is 0
         const A before = m[i], best = row_largest(mine, row), now = best > before ? best : before;
         const A added = exponentials(mine, seen, now > lowest ? now : A(0), row);
         if (now > before) {

@@ -6,6 +6,12 @@
 
 namespace weft::cpu::detail {
 inline constexpr int64 attention_block = 64;  // queries, and keys, of one block of the backward
+/// Elements that one task of the backward takes.
+constexpr int64 attention_backward_elements(const attention_shape& s) {
+  const int64 block = attention_block, width = attention_width(s.head_dim);
+  const int64 padded = (s.kv_len + block - 1) / block * block;
+  return 5 * padded * width + 3 * block * width + 2 * block * block + 2 * block;
+}
 }  // namespace weft::cpu::detail
 
 #define WEFT_KERNELS <weft/backend/cpu/attention_backward.inl>
@@ -31,9 +37,8 @@ void attention_backward(team& workers, const attention_shape& s, const T* q, con
                         const accumulate_t<T>* lse, const T* dout, T* dq, bool add_dq, T* dk, bool add_dk, T* dv,
                         bool add_dv) {
   detail::check(s);
-  const int64 d = s.head_dim, share = s.heads / s.kv_heads, block = detail::attention_block;
-  const int64 padded = (s.kv_len + block - 1) / block * block, width = detail::attention_width(d);
-  const int64 elements = 5 * padded * width + 3 * block * width + 2 * block * block + 2 * block;
+  const int64 d = s.head_dim, share = s.heads / s.kv_heads, elements = detail::attention_backward_elements(s);
+  const detail::using_stack own(workers.stack());
   workers.parallel_for(s.batch * s.kv_heads, [&](int64 task) {
     const int64 b = task / s.kv_heads, h = task % s.kv_heads;
     const int64 at = (b * s.q_len * s.heads + h * share) * d, kv = (b * s.kv_len * s.kv_heads + h) * d;
@@ -42,6 +47,13 @@ void attention_backward(team& workers, const attention_shape& s, const T* q, con
                                     dout + at, dq + at, add_dq, dk + kv, add_dk, dv + kv, add_dv,
                                     memory.as<accumulate_t<T>>());
   });
+}
+/// What that call takes of scratch on a team of so many threads.
+template <class T>
+scratch_need attention_backward_scratch(int threads, const attention_shape& s, const T*, const T*, const T*, const T*,
+                                        const accumulate_t<T>*, const T*, T*, bool, T*, bool, T*, bool) {
+  return detail::loop_need(threads, s.batch * s.kv_heads,
+                           detail::scratch_lines(detail::attention_backward_elements(s), sizeof(accumulate_t<T>)));
 }
 
 }  // namespace weft::cpu

@@ -49,7 +49,7 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
         delta[i] = total(sum);
       }
       const auto visible = [&](std::int64_t i) {  // rows that only fill a tile see nothing
-        return i >= n ? std::int64_t{0} : s.causal ? clamp(begin + i + s.kv_len - s.q_len + 1, 0, s.kv_len) : s.kv_len;
+        return i >= n ? std::int64_t{0} : s.end_key(begin + i);
       };
       for (std::int64_t b = 0; b < blocks; ++b) {
         const std::int64_t k0 = b * keys, here = s.kv_len - k0 < keys ? s.kv_len - k0 : keys;
@@ -60,6 +60,7 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
           return clamp(visible(i0 + tile_rows - 1 < n ? i0 + tile_rows - 1 : n - 1) - k0, 0, here);
         };
         if (seen_by(rows - tile_rows) == 0) break;
+        if (s.first_key(begin) >= k0 + here) continue;  // behind every row's window
         for (std::int64_t i0 = 0; i0 < rows; i0 += tile_rows) {
           const std::int64_t seen = seen_by(i0);
           if (seen == 0) continue;
@@ -76,6 +77,8 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
               store(prow + j, e);
               store(drow + j, e * (load(drow + j) - mean));
             });
+            const std::int64_t behind = i < n ? clamp(s.first_key(begin + i) - k0, 0, mine) : 0;
+            for (std::int64_t j = 0; j < behind; ++j) prow[j] = drow[j] = A(0);
             for (std::int64_t j = (mine + width - 1) / width * width; j < seen_tiles; j += width) {
               store(prow + j, splat(A(0)));
               store(drow + j, splat(A(0)));

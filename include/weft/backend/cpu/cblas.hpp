@@ -29,16 +29,23 @@ inline cblas_layout layout_for_cblas(std::int64_t rows, std::int64_t columns, st
   return {};
 }
 
-/// c (+)= a b by CBLAS. False, and c untouched, if it can't express these strides.
+/// Whether CBLAS can express these strides.
 template <class T>
-bool matmul_cblas(team* cores, const matmul_operands<T, T>& p) {
+bool cblas_takes(const matmul_operands<T, T>& p) {
+  const cblas_layout c = layout_for_cblas(p.m, p.n, p.c_row, 1);
+  return layout_for_cblas(p.m, p.k, p.a_row, p.a_column).fits && layout_for_cblas(p.k, p.n, p.b_row, p.b_column).fits &&
+         c.fits && c.transposed == CblasNoTrans;
+}
+
+/// c (+)= a b by CBLAS, of operands that it takes.
+template <class T>
+void matmul_cblas(team* cores, const matmul_operands<T, T>& p) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
   const cblas_layout a = layout_for_cblas(p.m, p.k, p.a_row, p.a_column);
   const cblas_layout b = layout_for_cblas(p.k, p.n, p.b_row, p.b_column);
   const cblas_layout c = layout_for_cblas(p.m, p.n, p.c_row, 1);
-  if (!a.fits || !b.fits || !c.fits || c.transposed != CblasNoTrans) return false;
   constexpr std::int64_t block = 512;
-  share(cores, ceil_div(p.m, block), [&](std::int64_t task) {
+  team::share(cores, ceil_div(p.m, block), [&](std::int64_t task) {
     const std::int64_t first = task * block, rows = p.m - first < block ? p.m - first : block;
     const auto call = [&](auto gemm, T one, T old) {
       gemm(CblasRowMajor, a.transposed, b.transposed, static_cast<int>(rows), static_cast<int>(p.n),
@@ -50,7 +57,6 @@ bool matmul_cblas(team* cores, const matmul_operands<T, T>& p) {
     else
       call(cblas_dgemm, 1.0, p.accumulate ? 1.0 : 0.0);
   });
-  return true;
 }
 
 }  // namespace weft::cpu::detail

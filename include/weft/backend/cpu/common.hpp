@@ -37,12 +37,17 @@ inline void put(T& y, A x, bool add) {
 }
 
 inline constexpr int64 block_elements = 16384;  // elements of one task of a streaming kernel
+constexpr int64 blocks_of(int64 n, int64 block = block_elements) { return (n + block - 1) / block; }
+/// Rows of `width` elements that are one task.
+constexpr int64 rows_at_once(int64 width) {
+  return width >= block_elements ? 1 : block_elements / (width > 0 ? width : 1);
+}
 
 /// Calls f(begin, end) for consecutive blocks of [0, n).
 template <class F>
 inline void for_blocks(team& workers, int64 n, int64 block, F f) {
   if (n <= 0) return;
-  workers.parallel_for((n + block - 1) / block, [&](int64 task) {
+  workers.parallel_for(blocks_of(n, block), [&](int64 task) {
     const int64 begin = task * block;
     f(begin, n - begin < block ? n : begin + block);
   });
@@ -51,8 +56,7 @@ inline void for_blocks(team& workers, int64 n, int64 block, F f) {
 /// Calls f(begin, end) for consecutive groups of rows of `width` elements each, about block_elements a group.
 template <class F>
 inline void for_rows(team& workers, int64 rows, int64 width, F f) {
-  const int64 group = width >= block_elements ? 1 : block_elements / (width > 0 ? width : 1);
-  for_blocks(workers, rows, group, f);
+  for_blocks(workers, rows, rows_at_once(width), f);
 }
 
 }  // namespace detail

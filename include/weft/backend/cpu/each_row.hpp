@@ -1,5 +1,5 @@
-// Loops over strided arrays of one shape whose body the caller brings: what formulas of a user's own run in.
-// Invariant: every element is met once, each in one task.
+// Kernels whose body the caller brings: loops over strided arrays of one shape, which formulas of a user's own run in,
+// and what is done once. Invariant: every element is met once, each in one task.
 #pragma once
 
 #include <weft/backend/cpu/index.hpp>
@@ -42,6 +42,12 @@ void each_line(team& workers, int ndim, const int64* extents, const std::array<c
       f(at);
     }
   });
+}
+
+/// Calls f(), once: what is computed of a few numbers. f holds what it reads and writes by value, as pointers.
+template <class F>
+void once(team&, const F& f) {
+  f();
 }
 
 }  // namespace weft::cpu

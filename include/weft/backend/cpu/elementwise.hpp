@@ -74,8 +74,9 @@ void apply(team& workers, binary f, int64 n, const T* a, const T* b, T* y) {
 
 /// y (+)= factor * x.
 template <class T>
-void scale(team& workers, int64 n, double factor, const T* x, T* y, bool add) {
-  const auto by = static_cast<accumulate_t<T>>(factor);
+void scale(team& workers, int64 n, const kernel_number& factor, const T* x, T* y, bool add) {
+  if (!factor.writes()) return;
+  const auto by = static_cast<accumulate_t<T>>(factor.value());
   detail::for_blocks(workers, n, detail::block_elements,
                      [=](int64 begin, int64 end) { detail::scale_block(end - begin, by, x + begin, y + begin, add); });
 }

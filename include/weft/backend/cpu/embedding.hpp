@@ -34,6 +34,8 @@ inline void sort_rows(int64 rows, const std::int32_t* ids, int64 begin, int64 co
   }
 }
 
+constexpr int64 sorted_places(int64 rows, int64 count) { return count + 2 + rows; }
+
 }  // namespace detail
 
 /// y[row] = table[ids[row] - begin], or zeros when the id is outside [begin, begin + count).
@@ -62,7 +64,8 @@ void embedding_backward(team& workers, int64 rows, int64 width, const std::int32
   using A = accumulate_t<T>;
   static_assert(std::is_same_v<G, T> || std::is_same_v<G, A>, "dtable has the type of dy or its accumulate type");
   constexpr int64 run = 256;  // columns of one task
-  const scratch memory(static_cast<std::size_t>(count + 2 + rows) * sizeof(int64));
+  const detail::using_stack own(workers.stack());
+  const scratch memory(static_cast<std::size_t>(detail::sorted_places(rows, count)) * sizeof(int64));
   int64* const start = memory.as<int64>();
   int64* const order = start + count + 2;
   detail::sort_rows(rows, ids, begin, count, start, order);
@@ -81,6 +84,12 @@ void embedding_backward(team& workers, int64 rows, int64 width, const std::int32
       detail::convert_block(n, static_cast<const A*>(sum), to, add);
     }
   });
+}
+/// What that call takes of scratch on a team of so many threads.
+template <class T, class G>
+scratch_need embedding_backward_scratch(int /*threads*/, int64 rows, int64, const std::int32_t*, int64, int64 count,
+                                        const T*, G*, bool) {
+  return {detail::scratch_lines(detail::sorted_places(rows, count), sizeof(int64))};
 }
 
 }  // namespace weft::cpu

@@ -100,12 +100,12 @@ inline isa_found find_isa() {
 inline isa_found find_isa() { return {}; }
 #endif
 
-inline const isa_found& found_isa() {
+[[gnu::noinline]] inline const isa_found& found_isa() {
   static const isa_found found = find_isa();
   return found;
 }
 
-inline isa first_isa() {
+[[gnu::cold, gnu::noinline]] inline isa first_isa() {
   const char* asked = std::getenv("WEFT_ISA");
   if (asked == nullptr || *asked == 0) return found_isa().best;
   for (int i = 0; i < 5; ++i) {
@@ -118,7 +118,7 @@ inline isa first_isa() {
   fail("WEFT_ISA=", asked, " is unknown; use portable, avx2, avx512, avx512_bf16 or amx.");
 }
 
-inline std::atomic<int>& isa_in_use() {
+[[gnu::noinline]] inline std::atomic<int>& isa_in_use() {
   static std::atomic<int> level{static_cast<int>(first_isa())};
   return level;
 }

@@ -12,6 +12,7 @@
 #include <weft/backend/cpu/elementwise.hpp>
 #include <weft/backend/cpu/embedding.hpp>
 #include <weft/backend/cpu/layer_norm.hpp>
+#include <weft/backend/cpu/normal.hpp>
 #include <weft/backend/cpu/reduce.hpp>
 #include <weft/backend/cpu/rms_norm.hpp>
 #include <weft/backend/cpu/rope.hpp>

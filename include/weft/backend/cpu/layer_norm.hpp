@@ -66,8 +66,8 @@ void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, con
   using A = accumulate_t<T>;
   static_assert(std::is_same_v<G, T> || std::is_same_v<G, A>,
                 "dweight and dbias have the type of weight or the accumulate type");
-  const int64 group = rows <= 64 * 32 ? 32 : (rows + 63) / 64;  // rows whose dweight is summed together
-  const int64 groups = (rows + group - 1) / group;
+  const int64 group = detail::rows_of_group(rows), groups = detail::row_groups(rows);
+  const detail::using_stack own(workers.stack());
   const bool weights = dweight || dbias;
   const scratch memory(weights ? static_cast<std::size_t>(2 * groups * width) * sizeof(A) : 0);
   A* const parts = memory.as<A>();  // of the weight [groups, width], then of the bias
@@ -86,6 +86,13 @@ void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, con
   });
   if (dweight) detail::sum_rows(groups, width, static_cast<const A*>(parts), dweight, add_dweight);
   if (dbias) detail::sum_rows(groups, width, static_cast<const A*>(parts + groups * width), dbias, add_dbias);
+}
+template <class T, class G>
+scratch_need layer_norm_backward_scratch(int /*threads*/, int64 rows, int64 width, const T*, const T*,
+                                         const accumulate_t<T>*, const accumulate_t<T>*, const T*, const T*, bool,
+                                         G* dweight, bool, G* dbias, bool) {
+  const int64 parts = dweight || dbias ? 2 * detail::row_groups(rows) * width : 0;
+  return {detail::scratch_lines(parts, sizeof(accumulate_t<T>))};
 }
 
 }  // namespace weft::cpu

@@ -15,8 +15,16 @@ namespace weft::cpu {
 
 namespace detail {
 
-/// Few rows times a matrix with contiguous rows or columns, without copying b. Tasks are strips of columns; with more
-/// than one row a strip of b stays in the second cache for the next row.
+/// Columns of one task of few rows: with more than one row a strip of b stays in the second cache for the next row.
+template <class T>
+constexpr std::int64_t strip_of(std::int64_t m, std::int64_t k) {
+  constexpr std::int64_t cached = 384 << 10;
+  std::int64_t strip = 1024;
+  while (m > 1 && strip > 64 && strip * k * std::int64_t{sizeof(T)} > cached) strip /= 2;
+  return strip;
+}
+
+/// Few rows times a matrix with contiguous rows or columns, without copying b. Tasks are strips of columns.
 template <class T, class Out>
 void matmul_rows(team* cores, const matmul_operands<T, Out>& p) {
   using value = accumulate_t<T>;
@@ -24,12 +32,10 @@ void matmul_rows(team* cores, const matmul_operands<T, Out>& p) {
   value* const x = rows.template as<value>();
   for (std::int64_t i = 0; i < p.m; ++i)
     for (std::int64_t k = 0; k < p.k; ++k) x[i * p.k + k] = static_cast<value>(p.a[i * p.a_row + k * p.a_column]);
-  constexpr std::int64_t cached = 384 << 10;
-  std::int64_t strip = 1024;
-  while (p.m > 1 && strip > 64 && strip * p.k * std::int64_t{sizeof(T)} > cached) strip /= 2;
+  const std::int64_t strip = strip_of<T>(p.m, p.k), widest = p.n < strip ? p.n : strip;
   team::share(cores, ceil_div(p.n, strip), [&](std::int64_t task) {
     const std::int64_t first = task * strip, columns = p.n - first < strip ? p.n - first : strip;
-    scratch sums(static_cast<std::size_t>(columns) * sizeof(value));
+    scratch sums(static_cast<std::size_t>(widest) * sizeof(value));
     value* const y = sums.template as<value>();
     const T* b = p.b + first * p.b_column;
     for (std::int64_t i = 0; i < p.m; ++i) {
@@ -42,27 +48,75 @@ void matmul_rows(team* cores, const matmul_operands<T, Out>& p) {
   });
 }
 
+template <class T, class Out>
+scratch_need rows_need(int threads, const matmul_operands<T, Out>& p) {
+  const std::int64_t strip = strip_of<T>(p.m, p.k), widest = p.n < strip ? p.n : strip;
+  constexpr std::size_t value = sizeof(accumulate_t<T>);
+  return loop_need(threads, ceil_div(p.n, strip), scratch_lines(widest, value), scratch_lines(p.m * p.k, value));
+}
+
+/// Rows of which a product with a k too long for one pass keeps sums at once.
+constexpr std::int64_t rows_of_sums(std::int64_t n) {
+  constexpr std::int64_t most_bytes = 8 << 20;
+  const std::int64_t at_once = round_up(most_bytes / 4 / n, 32);
+  return at_once < 256 ? 256 : at_once;
+}
+template <class T, class Out>
+matmul_operands<T, float> into_sums(const matmul_operands<T, Out>& p, std::int64_t first, std::int64_t rows,
+                                    float* sums) {
+  return {rows, p.n, p.k, p.a + first * p.a_row, p.a_row, p.a_column, p.b, p.b_row, p.b_column, sums, p.n, false};
+}
+
 /// A 16-bit c with a k too long for one pass: sums lie in a float buffer, some rows at a time.
 template <class T, class Out>
 void matmul_long(team* cores, const matmul_operands<T, Out>& p) {
-  constexpr std::int64_t most_bytes = 8 << 20;
-  std::int64_t at_once = round_up(most_bytes / 4 / p.n, 32);
-  if (at_once < 256) at_once = 256;
+  const std::int64_t at_once = rows_of_sums(p.n);
   for (std::int64_t first = 0; first < p.m; first += at_once) {
     const std::int64_t rows = p.m - first < at_once ? p.m - first : at_once;
     scratch sums(static_cast<std::size_t>(rows * p.n) * sizeof(float));
     float* const sum = sums.as<float>();
-    matmul_blocked<T, float>(
-        cores, kernels_in_use<T, float>(),
-        {rows, p.n, p.k, p.a + first * p.a_row, p.a_row, p.a_column, p.b, p.b_row, p.b_column, sum, p.n, false});
+    matmul_blocked<T, float>(cores, kernels_in_use<T, float>(), into_sums(p, first, rows, sum));
     team::share(cores, rows,
                 [&](std::int64_t i) { finish_row<T>(sum + i * p.n, p.n, p.c + (first + i) * p.c_row, p.accumulate); });
   }
 }
 
 template <class T, class Out>
+scratch_need long_need(int threads, const matmul_tile& tile, const matmul_operands<T, Out>& p) {
+  const std::int64_t at_once = rows_of_sums(p.n);
+  scratch_need all;
+  for (const std::int64_t rows : {p.m < at_once ? p.m : at_once, p.m % at_once}) {
+    if (rows == 0) continue;
+    scratch_need need = blocked_need<T, float>(threads, tile, into_sums(p, 0, rows, nullptr));
+    need.caller += scratch_lines(rows * p.n, sizeof(float));
+    all.join(need);
+  }
+  return all;
+}
+
+/// How one product is computed.
+enum class matmul_way { zeros, library, rows, in_sums, blocked };
+
+template <class T, class Out>
+matmul_way way_of(const matmul_tile& tile, const matmul_operands<T, Out>& p) {
+  if (p.k == 0) return matmul_way::zeros;
+#if defined(WEFT_CPU_CBLAS)
+  if constexpr (sizeof(T) >= 4)
+    if (cblas_takes(p)) return matmul_way::library;
+#endif
+  // Up to a few rows, copying b would cost more than it saves; where the tile can read b in place, one row only.
+  const bool b_contiguous = p.b_column == 1 || p.b_row == 1, in_place = tile.direct_b && p.b_column == 1;
+  if (b_contiguous && p.m <= (in_place ? 1 : tile.values_per_unit == 1 ? 4 : 2)) return matmul_way::rows;
+  if (sizeof(Out) < sizeof(accumulate_t<T>) && p.k > most_units<T, Out> * tile.values_per_unit)
+    return matmul_way::in_sums;
+  return matmul_way::blocked;
+}
+
+template <class T, class Out>
 void matmul_one(team* cores, const matmul_operands<T, Out>& p) {
-  if (p.k == 0) {
+  const auto kernels = kernels_in_use<T, Out>();
+  const matmul_way way = way_of(kernels, p);
+  if (way == matmul_way::zeros) {
     if (!p.accumulate)
       for (std::int64_t i = 0; i < p.m; ++i)
         for (std::int64_t j = 0; j < p.n; ++j) p.c[i * p.c_row + j] = Out(0.0f);
@@ -70,15 +124,53 @@ void matmul_one(team* cores, const matmul_operands<T, Out>& p) {
   }
 #if defined(WEFT_CPU_CBLAS)
   if constexpr (sizeof(T) >= 4)
-    if (matmul_cblas(cores, p)) return;
+    if (way == matmul_way::library) return matmul_cblas(cores, p);
 #endif
-  // Up to a few rows, copying b would cost more than it saves; where the tile can read b in place, one row only.
-  const auto kernels = kernels_in_use<T, Out>();
-  const bool b_contiguous = p.b_column == 1 || p.b_row == 1, in_place = kernels.direct_b && p.b_column == 1;
-  if (b_contiguous && p.m <= (in_place ? 1 : kernels.values_per_unit == 1 ? 4 : 2)) return matmul_rows(cores, p);
+  if (way == matmul_way::rows) return matmul_rows(cores, p);
   if constexpr (sizeof(Out) < sizeof(accumulate_t<T>))
-    if (p.k > most_units<T, Out> * kernels.values_per_unit) return matmul_long(cores, p);
+    if (way == matmul_way::in_sums) return matmul_long(cores, p);
   matmul_blocked(cores, kernels, p);
+}
+template <class T, class Out>
+scratch_need one_need(int threads, const matmul_tile& tile, const matmul_operands<T, Out>& p) {
+  switch (way_of(tile, p)) {
+    case matmul_way::rows:
+      return rows_need(threads, p);
+    case matmul_way::in_sums:
+      return long_need(threads, tile, p);
+    case matmul_way::blocked:
+      return blocked_need(threads, tile, p);
+    default:
+      return {};
+  }
+}
+
+/// How products of a batch are shared: each by the team, or `each` of them a task, or all by the caller alone.
+struct matmul_sharing {
+  std::int64_t batch, m;  // what is multiplied
+  enum { by_caller, by_task, by_team } how = by_caller;
+  std::int64_t each = 1;
+};
+inline matmul_sharing sharing_of(int threads, const matmul_shape& shape, strides sa, strides sb, strides sc) {
+  matmul_sharing s{shape.batch, shape.m};
+  // One b for the whole batch and rows that continue from matrix to matrix: one taller product.
+  if (s.batch > 1 && sb.batch == 0 && sa.batch == s.m * sa.row && sc.batch == s.m * sc.row) {
+    s.m *= s.batch;
+    s.batch = 1;
+  }
+  // Waking a thread costs microseconds: a product below half a million steps runs on the caller alone.
+  constexpr std::int64_t worth_sharing = 1 << 19;
+  const double steps = static_cast<double>(s.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k + 1);
+  const double all = steps * static_cast<double>(s.batch);
+  if (threads == 1 || all < worth_sharing) return s;
+  s.how = matmul_sharing::by_team;
+  if (s.batch < 4 * threads && (s.batch < threads || steps >= 4 * worth_sharing)) return s;
+  s.how = matmul_sharing::by_task;
+  const std::int64_t most = ceil_div(s.batch, 4 * threads);
+  const std::int64_t wanted =
+      steps >= worth_sharing / 4 ? 1 : ceil_div(worth_sharing / 4, static_cast<std::int64_t>(steps));
+  s.each = wanted < most ? wanted : most;
+  return s;
 }
 
 }  // namespace detail
@@ -97,32 +189,34 @@ void matmul(team& cores, const matmul_shape& shape, const T* a, strides sa, cons
   require(shape.batch >= 0 && shape.m >= 0 && shape.n >= 0 && shape.k >= 0,
           "matmul: sizes must not be negative: batch ", shape.batch, ", m ", shape.m, ", n ", shape.n, ", k ", shape.k,
           ".");
-  std::int64_t batch = shape.batch, m = shape.m;
-  if (batch == 0 || m == 0 || shape.n == 0) return;
-  // One b for the whole batch and rows that continue from matrix to matrix: one taller product.
-  if (batch > 1 && sb.batch == 0 && sa.batch == m * sa.row && sc.batch == m * sc.row) {
-    m *= batch;
-    batch = 1;
-  }
+  if (shape.batch == 0 || shape.m == 0 || shape.n == 0) return;
+  const detail::matmul_sharing share = detail::sharing_of(cores.size(), shape, sa, sb, sc);
+  const std::int64_t batch = share.batch, m = share.m, each = share.each;
+  const detail::using_stack own(cores.stack());
   const auto one = [&](team* on, std::int64_t i) {
     detail::matmul_one<T, Out>(on, {m, shape.n, shape.k, a + i * sa.batch, sa.row, sa.column, b + i * sb.batch, sb.row,
                                     sb.column, c + i * sc.batch, sc.row, accumulate});
   };
-  // Waking a thread costs microseconds: a product below half a million steps runs on the caller alone.
-  constexpr std::int64_t worth_sharing = 1 << 19;
-  const std::int64_t steps = m * shape.n * (shape.k + 1);
-  const int size = cores.size();
-  if (size == 1 || steps * batch < worth_sharing) {
-    for (std::int64_t i = 0; i < batch; ++i) one(nullptr, i);
-  } else if (batch >= 4 * size || (batch >= size && steps < 4 * worth_sharing)) {
-    const std::int64_t most = detail::ceil_div(batch, 4 * size), wanted = detail::ceil_div(worth_sharing / 4, steps);
-    const std::int64_t each = wanted < most ? wanted : most;
+  if (share.how == detail::matmul_sharing::by_task) {
     cores.parallel_for(detail::ceil_div(batch, each), [&](std::int64_t task) {
       for (std::int64_t i = task * each; i < batch && i < (task + 1) * each; ++i) one(nullptr, i);
     });
   } else {
-    for (std::int64_t i = 0; i < batch; ++i) one(&cores, i);
+    for (std::int64_t i = 0; i < batch; ++i) one(share.how == detail::matmul_sharing::by_team ? &cores : nullptr, i);
   }
+}
+/// What that call takes of scratch on a team of so many threads, with the kernels of this machine.
+template <class T, class Out>
+scratch_need matmul_scratch(int threads, const matmul_shape& shape, const T* a, strides sa, const T* b, strides sb,
+                            Out* c, strides sc, bool accumulate) {
+  if (shape.batch == 0 || shape.m == 0 || shape.n == 0) return {};
+  const detail::matmul_sharing share = detail::sharing_of(threads, shape, sa, sb, sc);
+  const bool by_team = share.how == detail::matmul_sharing::by_team;
+  const scratch_need one = detail::one_need<T, Out>(
+      by_team ? threads : 1, detail::tile_in_use<T>(),
+      {share.m, shape.n, shape.k, a, sa.row, sa.column, b, sb.row, sb.column, c, sc.row, accumulate});
+  if (share.how != detail::matmul_sharing::by_task) return one;
+  return detail::loop_need(threads, detail::ceil_div(share.batch, share.each), one.caller);
 }
 
 }  // namespace weft::cpu

@@ -84,7 +84,8 @@ void reduce_dims(team& workers, int ndim, const int64* extents, const bool* redu
   if (inputs == 0) {
     for (int64 i = 0; i < outputs; ++i) detail::put(y[i], detail::start_of<A>(Kind), add);
   } else if (outputs == 1) {  // everything: blocks first, then the blocks in order
-    const int64 blocks = (size + detail::block_elements - 1) / detail::block_elements;
+    const int64 blocks = detail::blocks_of(size);
+    const detail::using_stack own(workers.stack());
     const scratch memory(static_cast<std::size_t>(blocks) * sizeof(A));
     A* const parts = memory.as<A>();
     detail::for_blocks(workers, size, detail::block_elements, [=](int64 begin, int64 end) {
@@ -116,6 +117,16 @@ void reduce_dims(team& workers, int ndim, const int64* extents, const bool* redu
   }
 }
 
+/// What that call takes of scratch on a team of so many threads.
+template <reduce Kind, class T, class Out>
+scratch_need reduce_dims_scratch(int /*threads*/, int ndim, const int64* extents, const bool* reduced, const T*, Out*,
+                                 bool) {
+  int64 size = 1;
+  bool whole = true;  // one output
+  for (int d = 0; d < ndim; ++d) size *= extents[d], whole = whole && (reduced[d] || extents[d] == 1);
+  return {whole ? detail::scratch_lines(detail::blocks_of(size), sizeof(accumulate_t<T>)) : 0};
+}
+
 /// x (+)= y repeated along the dimensions where `reduced` is true: a sum's way back. Layouts as in reduce_dims.
 template <class T>
 void repeat(team& workers, int ndim, const int64* extents, const bool* reduced, const T* y, T* x, bool add) {
@@ -143,19 +154,25 @@ void repeat(team& workers, int ndim, const int64* extents, const bool* reduced, 
   });
 }
 
-/// Sum of x[i]^2: squares and sums in double, blocks in order.
+/// to (+)= sum of x[i]^2: squares and sums in double, blocks in order.
 template <class T>
-double sum_of_squares(team& workers, int64 n, const T* x) {
-  if (n <= 0) return 0;
-  const scratch memory(static_cast<std::size_t>((n + detail::block_elements - 1) / detail::block_elements) *
-                       sizeof(double));
+void sum_of_squares(team& workers, int64 n, const T* x, double* to, bool add) {
+  if (!add) *to = 0;
+  if (n <= 0) return;
+  const detail::using_stack own(workers.stack());
+  const scratch memory(static_cast<std::size_t>(detail::blocks_of(n)) * sizeof(double));
   double* const parts = memory.as<double>();
   detail::for_blocks(workers, n, detail::block_elements, [=](int64 begin, int64 end) {
     parts[begin / detail::block_elements] = detail::sum_of_squares_block(end - begin, x + begin);
   });
   double total = 0;
   for (int64 i = 0; i < n; i += detail::block_elements) total += parts[i / detail::block_elements];
-  return total;
+  *to += total;
+}
+/// What that call takes of scratch on a team of so many threads.
+template <class T>
+scratch_need sum_of_squares_scratch(int /*threads*/, int64 n, const T*, double*, bool) {
+  return {detail::scratch_lines(n <= 0 ? 0 : detail::blocks_of(n), sizeof(double))};
 }
 
 }  // namespace weft::cpu

@@ -35,6 +35,10 @@ void sum_rows(int64 rows, int64 n, const A* from, Out* y, bool add) {
   WEFT_DISPATCH(sum_rows, rows, n, from, y, add);
 }
 
+/// Rows whose gradients of a weight are summed together, and how many such groups there are.
+constexpr int64 rows_of_group(int64 rows) { return rows <= 64 * 32 ? 32 : (rows + 63) / 64; }
+constexpr int64 row_groups(int64 rows) { return blocks_of(rows, rows_of_group(rows)); }
+
 }  // namespace detail
 
 /// y = x * rstd * weight, rstd[row] = 1 / sqrt(mean(x^2) + eps); rstd may be null, y may be x.
@@ -60,8 +64,8 @@ void rms_norm_backward(team& workers, int64 rows, int64 width, const T* x, const
                        const T* dy, T* dx, bool add_dx, G* dweight, bool add_dweight) {
   using A = accumulate_t<T>;
   static_assert(std::is_same_v<G, T> || std::is_same_v<G, A>, "dweight has the type of weight or the accumulate type");
-  const int64 group = rows <= 64 * 32 ? 32 : (rows + 63) / 64;  // rows whose dweight is summed together
-  const int64 groups = (rows + group - 1) / group;
+  const int64 group = detail::rows_of_group(rows), groups = detail::row_groups(rows);
+  const detail::using_stack own(workers.stack());
   const scratch memory(dweight ? static_cast<std::size_t>(groups * width) * sizeof(A) : 0);
   A* const parts = memory.as<A>();
   detail::for_blocks(workers, rows, group, [=](int64 begin, int64 end) {
@@ -74,6 +78,12 @@ void rms_norm_backward(team& workers, int64 rows, int64 width, const T* x, const
     }
   });
   if (dweight) detail::sum_rows(groups, width, static_cast<const A*>(parts), dweight, add_dweight);
+}
+/// What that call takes of scratch on a team of so many threads; here and below.
+template <class T, class G>
+scratch_need rms_norm_backward_scratch(int /*threads*/, int64 rows, int64 width, const T*, const T*,
+                                       const accumulate_t<T>*, const T*, const T*, bool, G* dweight, bool) {
+  return {dweight ? detail::scratch_lines(detail::row_groups(rows) * width, sizeof(accumulate_t<T>)) : 0};
 }
 
 }  // namespace weft::cpu

@@ -79,28 +79,31 @@ WEFT_INLINE vec_u16 narrow_u32(vec_u32 u) {
 
 WEFT_INLINE vec widen_bf16(vec_u16 h) { return from_bits(widen_u16(h) << 16); }
 WEFT_INLINE vec_u16 narrow_bf16(vec v) {  // nearest, ties to even; NaN stays NaN
+#if WEFT_TARGET == 0
+  return narrow_u32(::weft::detail::narrowed_bf16(bits_of(v)) >> 16);
+#else
   const vec_u32 u = bits_of(v);
   const vec_u32 rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   return narrow_u32(v == v ? rounded : (u >> 16) | 0x40u);
+#endif
 }
 WEFT_INLINE vec widen_fp16(vec_u16 h) {
 #if WEFT_TARGET == 0
-  vec v;
-  for (int i = 0; i < lanes; ++i) v[i] = fp16::from_bits(h[i]);
+  return from_bits(::weft::detail::widened_fp16(widen_u16(h) << 16));
 #else
   vec v;
   __asm__("vcvtph2ps %1, %0" : "=v"(v) : "v"(h));
-#endif
   return v;
+#endif
 }
 WEFT_INLINE vec_u16 narrow_fp16(vec v) {
-  vec_u16 h;
 #if WEFT_TARGET == 0
-  for (int i = 0; i < lanes; ++i) h[i] = fp16(v[i]).bits;
+  return narrow_u32(::weft::detail::narrowed_fp16(bits_of(v)) >> 16);
 #else
+  vec_u16 h;
   __asm__("vcvtps2ph $0, %1, %0" : "=v"(h) : "v"(v));
-#endif
   return h;
+#endif
 }
 
 // Loads and stores at any address; what is in memory may be float, bf16 or fp16, the vector is always float.

@@ -32,14 +32,18 @@ void softmax_backward_columns(int64 n, int64 inner, const T* y, const T* dy, T* 
   WEFT_DISPATCH(softmax_backward_columns, n, inner, y, dy, dx, add);
 }
 
+/// Elements of the buffer that one task takes.
+constexpr int64 softmax_buffer(int64 n, int64 inner) { return inner == 1 ? n + 16 : 0; }
+
 }  // namespace detail
 
 /// y = exp(x - max x) / sum exp(x - max x) over the middle dimension; y may be x.  // [outer, n, inner]
 template <class T>
 void softmax(team& workers, int64 outer, int64 n, int64 inner, const T* x, T* y) {
   using A = accumulate_t<T>;
+  const detail::using_stack own(workers.stack());
   detail::for_rows(workers, outer, n * inner, [=](int64 begin, int64 end) {
-    const scratch buffer(inner == 1 ? static_cast<std::size_t>(n + 16) * sizeof(A) : 0);
+    const scratch buffer(static_cast<std::size_t>(detail::softmax_buffer(n, inner)) * sizeof(A));
     for (int64 row = begin; row < end; ++row) {
       const int64 at = row * n * inner;
       if (inner == 1) {
@@ -49,6 +53,13 @@ void softmax(team& workers, int64 outer, int64 n, int64 inner, const T* x, T* y)
       }
     }
   });
+}
+
+/// What that call takes of scratch on a team of so many threads.
+template <class T>
+scratch_need softmax_scratch(int threads, int64 outer, int64 n, int64 inner, const T*, const T*) {
+  return detail::loop_need(threads, detail::blocks_of(outer, detail::rows_at_once(n * inner)),
+                           detail::scratch_lines(detail::softmax_buffer(n, inner), sizeof(accumulate_t<T>)));
 }
 
 /// dx (+)= y * (dy - sum(y * dy)) over the middle dimension; dx may be dy.  // [outer, n, inner]

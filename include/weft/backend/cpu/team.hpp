@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <weft/backend/cpu/scratch.hpp>
+#include <weft/backend/cpu/scratch_need.hpp>
 #include <weft/core/error.hpp>
 #include <weft/core/sleep.hpp>
 #include <weft/core/thread.hpp>
@@ -71,13 +72,26 @@ class team {
   ~team() { end(); }
 
   int size() const { return size_; }
-  /// Bytes that its threads, the caller among them, keep for kernels' scratch: they only grow, to the most that was in
-  /// use at once. Not from within a loop.
-  std::size_t scratch_bytes() const {
-    std::size_t bytes = scratch::reserved();
-    for (const detail::scratch_stack& s : scratch_) bytes += s.reserved();
-    return bytes;
+
+  /// As a queue (core/queue.hpp) it runs what it is given at once.
+  static constexpr bool runs_behind = false;
+  template <class F>
+  void enqueue(F&& f) {
+    f();
   }
+  void synchronize() {}
+
+  /// What kernels that were given to it took of scratch at once, at most: outside of loops, and in them. It depends on
+  /// the kernels alone, not on which thread ran which task. Not from within a loop.
+  scratch_need scratch_taken() const {
+    scratch_need most{outside_.wanted(), 0};
+    for (const detail::scratch_stack& s : scratch_) most.worker = std::max(most.worker, s.wanted());
+    return most;
+  }
+  /// Bytes that its threads keep for that. They only grow.
+  std::size_t scratch_bytes() const { return scratch_taken().kept(size_); }
+  /// Where a kernel that is given to it takes its scratch, outside of loops: the team's own, whichever thread calls.
+  detail::scratch_stack& stack() { return running_ ? *detail::this_thread_scratch() : outside_; }
 
   /// Calls f(task) for task = 0 ... tasks-1, in any order, on the caller and the workers. The first exception that a
   /// task throws is rethrown here; tasks not yet begun are then dropped.
@@ -176,6 +190,7 @@ class team {
   std::int64_t tasks_ = 0;
   std::exception_ptr thrown_;
   std::atomic<bool> failed_{false}, stop_{false};
+  detail::scratch_stack outside_;               // of loops
   std::vector<detail::scratch_stack> scratch_;  // a thread's, for what its tasks take
   std::vector<std::thread> workers_;
   alignas(64) std::atomic<std::uint32_t> generation_{0};  // of loops; workers sleep on it

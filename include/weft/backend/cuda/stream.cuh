@@ -1,6 +1,6 @@
 // The queue of the CUDA backend: a stream of one device, with what its kernels need.
-// Invariant: work of one stream runs in the order it was given; only wait(), scratch() and copies from or to the host
-// wait.
+// Invariant: work of one stream runs in the order it was given; only synchronize(), scratch() and copies from or to the
+// host wait.
 #pragma once
 
 #include <weft/backend/cuda/blas.cuh>
@@ -23,6 +23,7 @@ struct on_device {
 class stream {
  public:
   static constexpr int block_threads = cuda::block_threads;
+  static constexpr bool runs_behind = true;
 
   /// Makes `device` the calling thread's, too. Throws weft::failure where there is no such GPU.
   explicit stream(int device = 0) : device_(device) {
@@ -59,21 +60,35 @@ class stream {
   /// From the host's memory; returns when the copy is done.
   void upload(const void* host, void* to, std::size_t bytes) {
     copy(host, to, bytes, cudaMemcpyHostToDevice);
-    wait();
+    synchronize();
   }
   /// Into the host's memory; returns when the copy is done.
   void download(const void* from, void* host, std::size_t bytes) {
     copy(from, host, bytes, cudaMemcpyDeviceToHost);
-    wait();
+    synchronize();
   }
 
+  /// f() on a thread of the driver's, once all work given so far is done; f itself gives no work and throws nothing.
+  template <class F>
+  void enqueue(F f) {
+    auto held = std::make_unique<F>(std::move(f));
+    check(cudaLaunchHostFunc(
+              stream_.get(),
+              [](void* given) {
+                const std::unique_ptr<F> once(static_cast<F*>(given));
+                (*once)();
+              },
+              held.get()),
+          "cudaLaunchHostFunc");
+    held.release();
+  }
   /// Returns when all work given so far is done. Throws weft::failure when some of it failed.
-  void wait() { check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
+  void synchronize() { check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
 
   /// Memory of at least `bytes` for one kernel and the next of this stream; valid until the next call.
   void* scratch(std::size_t bytes) {
     if (bytes > scratch_bytes_) {
-      wait();
+      synchronize();
       scratch_.reset();
       scratch_bytes_ = 0;
       scratch_.reset(allocate(bytes));
@@ -82,6 +97,8 @@ class stream {
     }
     return scratch_.get();
   }
+  /// What that memory takes.
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
 
  private:
   void copy(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind) {

@@ -13,7 +13,7 @@
 namespace weft {
 
 /// What is compared: what takes it to be the same on every rank, and what it is.
-struct checked {
+struct compared_value {
   const char* operation = "";  // "contract"
   std::string_view tensor{};   // its dimensions, or the name of a parameter or of a number
   call_site at{};
@@ -25,13 +25,13 @@ namespace detail {
 class gathered_words {
  public:
   /// Throws where the communicator hasn't put this rank's own words in their place.
-  void gather(any_communicator& comm, std::string_view along, const collective_label& label, const std::uint64_t* words,
-              std::size_t count) {
+  [[gnu::cold]] void gather(any_communicator& comm, std::string_view along, const collective_label& label,
+                            const std::uint64_t* words, std::size_t count) {
     constexpr std::uint64_t nothing = 0xa5a5a5a5a5a5a5a5u;
     count_ = count;
     ranks_ = static_cast<std::size_t>(comm.size());
     all_.assign(count * ranks_, nothing);
-    comm.all_gather(words, all_.data(), static_cast<std::int64_t>(count * sizeof *words), label).wait();
+    comm.host().all_gather(words, all_.data(), static_cast<std::int64_t>(count * sizeof *words), label).wait();
     for (std::size_t i = 0; i < count; ++i)
       require(of(static_cast<std::size_t>(comm.rank()), i) == words[i], "check: all_gather along ", along,
               " has not put this rank's own part in its place by the time that wait() returns; mend the communicator");

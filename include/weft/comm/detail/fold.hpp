@@ -7,7 +7,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "weft/comm/concept.hpp"
+#include "weft/comm/call.hpp"
 #include "weft/comm/detail/copy.hpp"
 #include "weft/comm/detail/widen.hpp"
 

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "weft/comm/detail/disagreement.hpp"
 #include "weft/comm/request.hpp"
 #include "weft/core/sleep.hpp"
 
@@ -102,9 +103,12 @@ class hub {
   /// Rank `rank` returned from its function, or threw `failure`.
   void finish(int rank, std::exception_ptr failure) noexcept {
     if (failure) end_by(rank, failure);
-    at(rank).finished.store(true, std::memory_order_relaxed);
+    at(rank).finished.store(true, std::memory_order_release);
     look_for_deadlock(status_.fetch_sub(one_rank, std::memory_order_seq_cst) - one_rank);
   }
+
+  /// Whether the rank calls nothing any more; all that it did is seen then.
+  bool has_returned(int rank) { return at(rank).finished.load(std::memory_order_acquire); }
 
   /// After all ranks finished: rethrows the error that ended them, if one did.
   void rethrow() {
@@ -163,7 +167,7 @@ class hub {
       message += at(rank).finished ? std::string(" has returned")
                                    : text(" waits for ", at(rank).on.load()->describe_wait(rank, at(rank).ticket));
     }
-    message += ". Every rank of a group has to call the same collectives in the same order.";
+    message += text(". ", all_alike);
     auto cause = std::make_exception_ptr(failure(message));
     end(-1, std::move(message), std::move(cause));
   }

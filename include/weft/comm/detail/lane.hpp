@@ -1,6 +1,6 @@
-// A lane: the operations of one group (or of one pair of ranks) in the order of their tickets, on a ring of slots.
-// Invariant: a slot takes its next operation only when all members have called it, and they call it only when the
-// slot's previous one is complete; so no member ever works on an operation that has passed.
+// A lane: the operations of one group (or of one pair of ranks with one tag) in the order of their tickets, on a ring
+// of slots. Invariant: a slot takes its next operation only when all members have called it, and they call it only when
+// the slot's previous one is complete; so no member ever works on an operation that has passed.
 #pragma once
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/comm/detail/disagreement.hpp"
 #include "weft/comm/detail/hub.hpp"
 #include "weft/comm/detail/pieces.hpp"
 #include "weft/core/thread.hpp"
@@ -17,7 +18,7 @@ namespace weft::detail {
 
 /// Once all members have called an operation its data may move; whoever waits moves it, piece by piece, its own share
 /// first. A member that computes meanwhile holds nobody up.
-class lane final : public waitable {
+class lane : public waitable {
  public:
   static constexpr std::uint64_t ring = 32;          // operations that may be outstanding
   static constexpr std::int64_t at_once = 32 << 10;  // up to so many bytes of work the last caller does while posting
@@ -32,7 +33,7 @@ class lane final : public waitable {
   int size() const { return static_cast<int>(members_.size()); }
 
   /// Adds member m's next operation. Blocks only while the ring is full.
-  request post(int m, const call& what) {
+  request post(int m, const comm_call& what) {
     if (hub_.ended()) hub_.leave();
     const std::uint64_t ticket = source(m).posted;
     if (ticket >= ring) wait(m, ticket - ring);
@@ -46,8 +47,7 @@ class lane final : public waitable {
 
   void wait(int m, std::uint64_t ticket) {
     slot& s = at(ticket);
-    // Pauses for about a microsecond; then gives the core away between looks (the peer may be waiting for just this
-    // core); then sleeps. Long pauses cost the most when ranks, or other programs, outnumber the cores.
+    // Pauses for about a microsecond; then gives the core away between looks, which the peer may wait for; then sleeps.
     spin_wait idle(hub_.crowded() ? 0 : 60, hub_.crowded() ? 4 : 100);
     while (!over(s, ticket)) {
       const bool moved = work(s, m, ticket) || help(m);
@@ -61,6 +61,7 @@ class lane final : public waitable {
     slot& s = at(ticket);
     if (over(s, ticket)) return true;
     work(s, m, ticket);
+    if (!can_move(ticket)) require_yet_to_come(m, ticket);
     return done(s, ticket);
   }
 
@@ -83,17 +84,14 @@ class lane final : public waitable {
     std::string missing;
     for (int k = 0; k < size(); ++k) {
       if (rank_of(k) == world_rank && posted_by(k) > ticket) m = k;
-      if (posted_by(k) > ticket) continue;
-      missing += text(missing.empty() ? "" : ", ", rank_of(k));
+      if (posted_by(k) <= ticket) missing += text(missing.empty() ? "" : ", ", rank_of(k));
     }
-    const call& what = at(ticket).of(m).what;
-    return text(describe_operation(what), " of group '", name_, "'", purpose_of(what),
-                ", which still has to be called by rank ", missing);
+    return text(name_of(at(ticket).of(m).what), ", which still has to be called by rank ", missing);
   }
 
  private:
   struct alignas(64) entry {  // one member's call, and the next piece of its share
-    call what;
+    comm_call what;
     std::atomic<std::int64_t> next{0};
   };
   struct alignas(64) slot {
@@ -134,6 +132,10 @@ class lane final : public waitable {
     return false;
   }
 
+  std::string name_of(const comm_call& what) const {
+    return text(describe_operation(what), " of group '", name_, "'", purpose_of(what));
+  }
+
   /// The first piece of a member's share.
   std::int64_t first_of(const slot& s, std::int64_t share) const { return s.moves.count() * share / size(); }
 
@@ -142,13 +144,11 @@ class lane final : public waitable {
   void start(slot& s, int m, std::uint64_t ticket) {
     const int rank = rank_of(m);
     if (!hub_.enter_work(rank)) hub_.leave();
-    for (auto& e : s.entries) {
-      if (agree(s.entries[0].what, e.what)) continue;
-      const std::string problem = mismatch(s, ticket);
-      hub_.leave_work(rank);
-      hub_.end_with(problem);
-    }
-    s.moves.plan([&](int r) -> const call& { return s.of(r).what; });
+    const comm_call& first = s.entries[0].what;
+    bool fit = !first.is(comm_operation::all_to_allv);
+    for (auto& e : s.entries) fit = fit && agree(first, e.what);
+    if (!fit) compare(s, rank, ticket);
+    s.moves.plan([&](int r) -> const comm_call& { return s.of(r).what; });
     const bool shared = s.moves.work() > at_once;
     // what is done here must look taken: a member may see it ready after it saw it incomplete
     for (auto& e : s.entries) e.next.store(shared ? 0 : s.moves.count(), std::memory_order_relaxed);
@@ -221,15 +221,21 @@ class lane final : public waitable {
     if (sleepers_.load(std::memory_order_seq_cst) != 0) wake();
   }
 
-  [[gnu::cold, gnu::noinline]] std::string mismatch(const slot& s, std::uint64_t ticket) const noexcept {
-    const bool pair = s.entries[0].what.operation == verb::send;
-    std::string message = text("The ranks of group '", name_, "' disagree on their ", pair ? "exchange" : "collective",
-                               " number ", ticket, ":");
-    for (int m = 0; m < size(); ++m)  // members are named by their ranks in the world
-      message += text(m == 0 ? " rank " : "; rank ", rank_of(m), " calls ", describe(s.of(m).what));
-    message += pair ? ". A send and the recv it meets must have the same size."
-                    : ". Every rank of a group has to call the same collectives in the same order.";
-    return message;
+  /// Ends all ranks where the calls don't fit together.
+  [[gnu::cold, gnu::noinline]] void compare(const slot& s, int rank, std::uint64_t ticket) {
+    const std::string problem =
+        disagreement(name_, members_, ticket, [&](int m) -> const comm_call& { return s.of(m).what; });
+    if (problem.empty()) return;
+    hub_.leave_work(rank);
+    hub_.end_with(problem);
+  }
+
+  /// Who polls never sleeps, so no deadlock is seen: ends all ranks where one has returned without this call.
+  void require_yet_to_come(int m, std::uint64_t ticket) {
+    for (int k = 0; k < size(); ++k)
+      if (hub_.has_returned(rank_of(k)) && posted_by(k) <= ticket) [[unlikely]]
+        hub_.end_with(text("rank ", rank_of(m), " tests for ", name_of(at(ticket).of(m).what), ", and rank ",
+                           rank_of(k), " has returned without calling it. ", all_alike));
   }
 
   hub& hub_;

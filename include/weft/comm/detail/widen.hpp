@@ -7,7 +7,6 @@
 
 #include "weft/core/dtype.hpp"
 
-// Vectors of 16 bytes: the width that every x86-64 and arm64 has, so no compiler option changes their passing.
 #if defined(__GNUC__) && !defined(__CUDACC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define WEFT_DETAIL_VECTORS 1
 #endif
@@ -16,47 +15,22 @@ namespace weft::detail {
 
 #ifdef WEFT_DETAIL_VECTORS
 typedef std::uint16_t eight_u16 __attribute__((vector_size(16)));
-typedef std::uint32_t four_u32 __attribute__((vector_size(16)));
-typedef std::int32_t four_i32 __attribute__((vector_size(16)));
-typedef float four_f32 __attribute__((vector_size(16)));
-
-inline four_u32 bits_of(four_f32 x) { return (four_u32)x; }
-inline four_f32 floats_of(four_u32 x) { return (four_f32)x; }
-/// Lanes of a where x < bound, else of b; both below 2^31.
-inline four_u32 pick_less(four_u32 x, std::int32_t bound, four_u32 a, four_u32 b) {
-  const four_u32 mask = (four_u32)((four_i32)x < bound);
-  return (mask & a) | (~mask & b);
-}
 
 /// `raised` has the bits of a T in the upper half of each lane.
 template <class T>
 four_f32 widen_four(four_u32 raised) {
-  if constexpr (dtype_of<T> == dtype::bf16) {
-    return floats_of(raised);
-  } else {
-    const four_u32 h = raised >> 16;
-    const four_u32 magnitude = h & 0x7fff;
-    const four_u32 normal = (magnitude << 13) + 0x38000000;
-    const four_u32 special = (magnitude & 0x3ff) << 13 | 0x7f800000;
-    const four_u32 small = bits_of(__builtin_convertvector((four_i32)magnitude, four_f32) * 0x1p-24f);  // exact
-    const four_u32 large = pick_less(magnitude, 0x7c00, normal, special);
-    return floats_of((raised & 0x80000000u) | pick_less(magnitude, 0x400, small, large));
-  }
+  if constexpr (dtype_of<T> == dtype::bf16)
+    return floats_of(widened_bf16(raised));
+  else
+    return floats_of(widened_fp16(raised));
 }
-
 /// The bits of T(x) in the upper half of each lane; the lower half is anything.
 template <class T>
 four_u32 narrow_four(four_f32 x) {
-  const four_u32 u = bits_of(x), magnitude = u & 0x7fffffff;
-  if constexpr (dtype_of<T> == dtype::bf16) {
-    return pick_less(magnitude, 0x7f800001, u + 0x7fff + (u >> 16 & 1), u | 0x400000);
-  } else {
-    const four_u32 normal = (magnitude + 0x0fff + (magnitude >> 13 & 1) - 0x38000000) >> 13;
-    const four_u32 small = bits_of(floats_of(magnitude) + 0.5f) - 0x3f000000;  // rounds to a multiple of 2^-24
-    const four_u32 special = pick_less(magnitude, 0x7f800001, four_u32{} + 0x7c00, four_u32{} + 0x7e00);
-    const four_u32 large = pick_less(magnitude, 0x477ff000, normal, special);
-    return (u & 0x80000000u) | pick_less(magnitude, 0x38800000, small, large) << 16;
-  }
+  if constexpr (dtype_of<T> == dtype::bf16)
+    return narrowed_bf16(bits_of(x));
+  else
+    return narrowed_fp16(bits_of(x));
 }
 
 template <class T>

@@ -148,7 +148,8 @@ inline void tile_block(const cpu::detail::matmul_block<Out>& g) {
 }
 
 /// The kernels over one tile unit.
+inline cpu::detail::matmul_tile amx_tile() { return {32, 32, 2, 16, false, false}; }
 template <class Tiles, class Out>
 inline cpu::detail::matmul_kernels<bf16, Out> tile_kernels() {
-  return {32, 32, 2, 16, false, false, pack_tiles, pack<pair_units, 32, 16>, tile_block<Tiles, Out>};
+  return {amx_tile(), pack_tiles, pack<pair_units, 32, 16>, tile_block<Tiles, Out>};
 }

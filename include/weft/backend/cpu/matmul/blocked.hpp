@@ -21,21 +21,72 @@ struct matmul_operands {
   bool accumulate;
 };
 
+/// How one cut of k is multiplied: what is packed, and what of it is in memory at once.
+struct matmul_cuts {
+  std::int64_t m, height, width, units, panels;
+  std::int64_t a_panel, b_panel;  // bytes of one, packed
+  bool direct_a, direct_b;        // whole panels are read where they lie
+
+  static constexpr std::int64_t most_columns = 1024;  // of b packed at a time
+  static constexpr std::int64_t most_a = 512 << 10;   // bytes of packed a per task: stays in the second cache
+
+  /// Bytes of b's columns that are packed.
+  constexpr std::int64_t b_bytes(std::int64_t columns) const {
+    return (direct_b ? columns % width != 0 : ceil_div(columns, width)) * b_panel;
+  }
+  /// Tasks: blocks of rows, and groups of columns where rows alone would not keep a team busy.
+  struct grid {
+    std::int64_t blocks, groups;
+  };
+  constexpr grid tasks(std::int64_t columns, std::int64_t threads) const {
+    const std::int64_t most_panels = most_a / a_panel < 1 ? 1 : most_a / a_panel,
+                       blocks = ceil_div(panels, most_panels);
+    if (threads <= 1) return {blocks, 1};
+    if (panels >= 8 * threads) return {round_up(blocks, threads), 1};
+    return {blocks, threads < ceil_div(columns, width) ? threads : ceil_div(columns, width)};
+  }
+  /// Bytes of a's rows that a task packs, at most.
+  constexpr std::int64_t a_bytes(const grid& g) const {
+    return (direct_a ? m % height != 0 : ceil_div(panels, g.blocks)) * a_panel;
+  }
+  /// Of a product of n columns.
+  constexpr scratch_need need(std::int64_t n, int threads) const {
+    scratch_need all;
+    for (const std::int64_t columns : {n < most_columns ? n : most_columns, n % most_columns}) {
+      if (columns == 0) continue;
+      const grid g = tasks(columns, threads);
+      all.join(
+          loop_need(threads, g.blocks * g.groups, scratch_lines(a_bytes(g), 1), scratch_lines(b_bytes(columns), 1)));
+    }
+    return all;
+  }
+};
+
+template <class T, class Out>
+matmul_cuts cuts_of(const matmul_tile& tile, const matmul_operands<T, Out>& p) {
+  const std::int64_t units = round_up(ceil_div(p.k, tile.values_per_unit), tile.unit_multiple);
+  const bool whole_units = p.k % tile.values_per_unit == 0;
+  const bool a_fits = tile.values_per_unit == 1 || (p.a_column == 1 && whole_units);
+  return {p.m,
+          tile.rows,
+          tile.columns,
+          units,
+          ceil_div(p.m, tile.rows),
+          unit_bytes<T> * tile.rows * units,
+          unit_bytes<T> * tile.columns * units,
+          tile.direct_a && a_fits && p.n <= 4 * tile.columns,
+          tile.direct_b && p.b_column == 1 && p.m <= 6 * tile.rows};
+}
+
 /// Both operands as the kernels want them, for one cut of k.
 template <class T, class Out>
 void matmul_cut(team* cores, const matmul_kernels<T, Out>& kernels, const matmul_operands<T, Out>& p) {
-  constexpr std::int64_t unit = unit_bytes<T>;
-  constexpr std::int64_t most_columns = 1024;  // of b packed at a time
-  constexpr std::int64_t most_a = 512 << 10;   // bytes of packed a per task: stays in the second cache
-  const std::int64_t height = kernels.rows, width = kernels.columns;
-  const std::int64_t units = round_up(ceil_div(p.k, kernels.values_per_unit), kernels.unit_multiple);
-  const std::int64_t panels = ceil_div(p.m, height);
-  const bool whole_units = p.k % kernels.values_per_unit == 0;
-  const bool a_fits = kernels.values_per_unit == 1 || (p.a_column == 1 && whole_units);
-  const bool direct_a = kernels.direct_a && a_fits && p.n <= 4 * width;
-  const bool direct_b = kernels.direct_b && p.b_column == 1 && p.m <= 6 * height;
-  const panel_layout packed_a{unit, unit * height, unit * height * units};
-  const panel_layout packed_b{unit, unit * width, unit * width * units};
+  constexpr std::int64_t unit = unit_bytes<T>, most_columns = matmul_cuts::most_columns;
+  const matmul_cuts cuts = cuts_of(kernels, p);
+  const std::int64_t height = cuts.height, width = cuts.width, units = cuts.units, panels = cuts.panels;
+  const bool direct_a = cuts.direct_a, direct_b = cuts.direct_b;
+  const panel_layout packed_a{unit, unit * height, cuts.a_panel};
+  const panel_layout packed_b{unit, unit * width, cuts.b_panel};
   const std::int64_t a_unit = p.a_column * kernels.values_per_unit;
   const panel_layout lying_a{p.a_row * std::int64_t{sizeof(T)}, a_unit * std::int64_t{sizeof(T)},
                              p.a_row * height * std::int64_t{sizeof(T)}};
@@ -44,9 +95,9 @@ void matmul_cut(team* cores, const matmul_kernels<T, Out>& kernels, const matmul
   for (std::int64_t first = 0; first < p.n; first += most_columns) {
     const std::int64_t columns = p.n - first < most_columns ? p.n - first : most_columns;
     const T* b = p.b + first * p.b_column;
-    const std::int64_t b_panels = direct_b ? (columns % width != 0) : ceil_div(columns, width);
+    const std::int64_t b_panels = cuts.b_bytes(columns) / packed_b.panel;
     const std::int64_t b_start = direct_b ? columns / width * width : 0;  // the first column that is packed
-    scratch packed(static_cast<std::size_t>(b_panels * packed_b.panel));
+    scratch packed(static_cast<std::size_t>(cuts.b_bytes(columns)));
     char* const b_memory = packed.as<char>();
     const std::int64_t at_once = ceil_div(8192, units) < 1 ? 1 : ceil_div(8192, units);  // panels a packing task
     team::share(cores, ceil_div(b_panels, at_once), [&](std::int64_t task) {
@@ -56,16 +107,8 @@ void matmul_cut(team* cores, const matmul_kernels<T, Out>& kernels, const matmul
                      b_memory + task * at_once * packed_b.panel);
     });
 
-    // Blocks of rows, and groups of columns where rows alone would not keep the team busy.
-    const std::int64_t size = cores ? cores->size() : 1;
-    const std::int64_t most_panels = most_a / packed_a.panel < 1 ? 1 : most_a / packed_a.panel;
-    std::int64_t blocks = ceil_div(panels, most_panels), groups = 1;
-    if (size > 1) {
-      if (panels >= 8 * size)
-        blocks = round_up(blocks, size);
-      else
-        groups = size < ceil_div(columns, width) ? size : ceil_div(columns, width);
-    }
+    const matmul_cuts::grid grid = cuts.tasks(columns, cores ? cores->size() : 1);
+    const std::int64_t blocks = grid.blocks, groups = grid.groups, a_bytes = cuts.a_bytes(grid);
     team::share(cores, blocks * groups, [&](std::int64_t task) {
       const std::int64_t row_block = task / groups, group = task % groups;
       const std::int64_t first_row = panels * row_block / blocks * height;
@@ -85,7 +128,7 @@ void matmul_cut(team* cores, const matmul_kernels<T, Out>& kernels, const matmul
       g.c_row = p.c_row;
       g.accumulate = p.accumulate;
       const std::int64_t a_start = direct_a ? rows / height * height : 0;
-      scratch packed_rows(static_cast<std::size_t>(ceil_div(rows - a_start, height) * packed_a.panel));
+      scratch packed_rows(static_cast<std::size_t>(a_bytes));
       if (a_start < rows)
         kernels.pack_a(a + a_start * p.a_row, p.a_row, p.a_column, rows - a_start, p.k, packed_rows.data());
       if (direct_a) {
@@ -113,18 +156,33 @@ void matmul_cut(team* cores, const matmul_kernels<T, Out>& kernels, const matmul
 template <class T, class Out>
 inline constexpr std::int64_t most_units = sizeof(Out) == unit_bytes<T> ? 1024 : 2048;
 
+/// How much of k one pass takes.
+template <class T, class Out>
+constexpr std::int64_t pass_of(const matmul_tile& tile, std::int64_t k) {
+  const std::int64_t passes = ceil_div(k, most_units<T, Out> * tile.values_per_unit);
+  return round_up(ceil_div(k, passes), tile.values_per_unit * tile.unit_multiple);
+}
+
 /// c (+)= a b, k > 0. Where c is the accumulator's type, k is cut so that packed panels stay in the second cache.
 template <class T, class Out>
 void matmul_blocked(team* cores, const matmul_kernels<T, Out>& kernels, matmul_operands<T, Out> p) {
-  const std::int64_t cuts = ceil_div(p.k, most_units<T, Out> * kernels.values_per_unit);
-  const std::int64_t cut = round_up(ceil_div(p.k, cuts), kernels.values_per_unit * kernels.unit_multiple);
-  for (std::int64_t k = p.k; k > 0; k -= cut) {
-    p.k = k < cut ? k : cut;
+  const std::int64_t pass = pass_of<T, Out>(kernels, p.k);
+  for (std::int64_t k = p.k; k > 0; k -= pass) {
+    p.k = k < pass ? k : pass;
     matmul_cut(cores, kernels, p);
-    p.a += cut * p.a_column;
-    p.b += cut * p.b_row;
+    p.a += pass * p.a_column;
+    p.b += pass * p.b_row;
     p.accumulate = true;
   }
+}
+/// What that takes of scratch on a team of so many threads.
+template <class T, class Out>
+scratch_need blocked_need(int threads, const matmul_tile& tile, matmul_operands<T, Out> p) {
+  const std::int64_t k = p.k, pass = pass_of<T, Out>(tile, k);
+  scratch_need all;
+  for (const std::int64_t part : {k < pass ? k : pass, k % pass})
+    if ((p.k = part) > 0) all.join(cuts_of(tile, p).need(p.n, threads));
+  return all;
 }
 
 }  // namespace weft::cpu::detail

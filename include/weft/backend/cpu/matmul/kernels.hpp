@@ -28,6 +28,19 @@ matmul_kernels<T, Out> kernels_in_use() {
   WEFT_DISPATCH(single_kernels, none);
 }
 
+/// Their tile, without compiling them.
+template <class T>
+matmul_tile tile_in_use() {
+#if defined(WEFT_X86)
+  if constexpr (dtype_of<T> == dtype::bf16) {
+    if (current_isa() >= isa::amx) return avx512::amx_tile();
+    if (current_isa() >= isa::avx512_bf16) return avx512::pair_tile();
+  }
+#endif
+  const T* none = nullptr;  // names the type for the macro
+  WEFT_DISPATCH(single_tile, none);
+}
+
 template <class T>
 void row_times_rows(const accumulate_t<T>* x, const T* b, std::int64_t next, std::int64_t n, std::int64_t k,
                     accumulate_t<T>* y) {

@@ -129,29 +129,27 @@ inline void block(const cpu::detail::matmul_block<Out>& g) {
   }
 }
 
+template <class T>
+inline cpu::detail::matmul_tile single_tile(const T*) {
+  using step = single_step<accumulate_t<T>>;
+  return {step::full, 2 * step::width, 1, 1, sizeof(T) != 2, sizeof(T) != 2};
+}
 template <class T, class Out>
 inline cpu::detail::matmul_kernels<T, Out> single_kernels(const cpu::detail::matmul_kernels<T, Out>*) {
   using step = single_step<accumulate_t<T>>;
   constexpr int height = step::full, width = 2 * step::width;
+  const cpu::detail::matmul_tile tile = single_tile(static_cast<const T*>(nullptr));
   if constexpr (sizeof(T) == 8)
-    return {height, width, 1, 1, true, true, pack_double<height>, pack_double<width>, block<step, Out>};
+    return {tile, pack_double<height>, pack_double<width>, block<step, Out>};
   else
-    return {height,
-            width,
-            1,
-            1,
-            sizeof(T) == 4,
-            sizeof(T) == 4,
-            pack<single_units<T>, height, 1>,
-            pack<single_units<T>, width, 1>,
-            block<step, Out>};
+    return {tile, pack<single_units<T>, height, 1>, pack<single_units<T>, width, 1>, block<step, Out>};
 }
 
 #if WEFT_TARGET == 2
+inline cpu::detail::matmul_tile pair_tile() { return {pair_step::full, 2 * pair_step::width, 2, 1, true, false}; }
 template <class T, class Out>
 inline cpu::detail::matmul_kernels<T, Out> pair_kernels() {
   constexpr int height = pair_step::full, width = 2 * pair_step::width;
-  return {
-      height, width, 2, 1, true, false, pack<pair_units, height, 1>, pack<pair_units, width, 1>, block<pair_step, Out>};
+  return {pair_tile(), pack<pair_units, height, 1>, pack<pair_units, width, 1>, block<pair_step, Out>};
 }
 #endif

@@ -30,13 +30,17 @@ struct matmul_block {
   bool accumulate = false;
 };
 
-/// One family of micro-kernels: its tile, and its functions.
-template <class T, class Out>
-struct matmul_kernels {
-  int rows, columns;        // of a tile
+/// What sizes follow from, of a family of micro-kernels.
+struct matmul_tile {
+  int rows, columns;
   int values_per_unit;      // 2 where the hardware multiplies pairs
   int unit_multiple;        // packed units are filled up with zeros to a multiple of this
   bool direct_a, direct_b;  // can read operands where they lie (a: units contiguous or single; b: column stride 1)
+};
+
+/// One family of micro-kernels: its tile, and its functions.
+template <class T, class Out>
+struct matmul_kernels : matmul_tile {
   /// Packs `count` rows of a (columns of b), `across` elements apart, of k values, `along` elements apart.
   void (*pack_a)(const T* from, std::int64_t across, std::int64_t along, std::int64_t count, std::int64_t k, void* to);
   void (*pack_b)(const T* from, std::int64_t across, std::int64_t along, std::int64_t count, std::int64_t k, void* to);

@@ -1,0 +1,144 @@
+// What a function that runs twice has to do alike both times: operators, their sizes, what they read, and the program's
+// numbers in them. Invariant: the first run is noted, the second compared, and nothing else is done to either.
+#pragma once
+
+#include <initializer_list>
+#include <vector>
+
+#include <weft/comm/context.hpp>
+#include <weft/comm/detail/hash.hpp>
+
+namespace weft::detail {
+
+class same_twice {
+ public:
+  explicit same_twice(record_pool* records)
+      : sizes_(pool_allocator<step>(records)),
+        numbers_(pool_allocator<step>(records)),
+        reads_(pool_allocator<reading>(records)),
+        created_(pool_allocator<creation>(records)),
+        leaves_(pool_allocator<leaf>(records)) {}
+
+  static constexpr const char* same_both_times =
+      "; it has to do the same both times, so what it reads or counts outside of tensors must not change";
+
+  bool first_run() const { return first_run_; }
+  void end_first_run() { first_run_ = false; }
+  /// A run begins, or the first ends, when so many allocations were made.
+  void begin(std::uint64_t made) { (first_run_ ? began_ : began_again_) = made; }
+  void end(std::uint64_t made) {
+    if (first_run_) ended_ = made;
+  }
+
+  /// An operator is recorded. Second run: throws where it has other sizes than in the first, read something else, or
+  /// comes out of turn.
+  void recorded(const char* name, const value& y, std::initializer_list<const value*> inputs) {
+    std::uint64_t sizes = hash_of_step(name, y.whole, 0);
+    for (const value* v : inputs) sizes = hash_of_step(name, v->whole, sizes);
+    reading read{0, 0, std::exchange(given_, 0)};
+    for (const value* v : inputs) {
+      read.outside = read.outside * 0x9e3779b97f4a7c15u + outside(*v);
+      read.created = read.created * 0x9e3779b97f4a7c15u + numbers_created(*v);
+    }
+    if (!first_run_) {
+      compare(sizes_, next_sizes_++, name, sizes, " of other sizes");
+      compare_reading(reads_[next_sizes_ - 1], read, name);
+      return;
+    }
+    sizes_.push_back({name, sizes});
+    reads_.push_back(read);
+    for (const value* v : inputs) note_leaf(*v);
+  }
+  /// The operator that is recorded next computes with these numbers beside its tensors.
+  void given(std::uint64_t numbers) { given_ = mix(given_ ^ numbers) + 1; }
+  /// A creator made x; `numbers` stands for those that it wrote.
+  void created(const local_array& x, std::uint64_t numbers) { created_.push_back({x.buffer.made(), numbers}); }
+  /// First run: the program's numbers in the next entry that it recorded (tape_node::numbers).
+  void note_numbers(const char* name, std::uint64_t numbers) { numbers_.push_back({name, numbers}); }
+  /// Second run: those of entry i. Throws where the first run recorded others.
+  void check_numbers(std::size_t i, const char* name, std::uint64_t numbers) const {
+    compare(numbers_, i, name, numbers, " with other numbers");
+  }
+  /// Second run: it is over, after `entries`. Throws where it did less than the first; `all`: whether nothing else is
+  /// missing.
+  void end_second_run(std::size_t entries, bool all) const {
+    require(all && next_sizes_ == sizes_.size() && entries == numbers_.size(), "a checkpointed function ran ",
+            next_sizes_, " operators when its gradient was due, and ", sizes_.size(), " at first", same_both_times);
+  }
+  /// Before the second run. Throws where a leaf that the function reads was updated since the first.
+  void check_leaves() {
+    for (const leaf& l : leaves_)
+      if ((l.live ? l.live->version : l.memory.version()) != l.version) [[unlikely]]
+        fail("checkpoint: ", l.live ? "parameter " + l.live->name : std::string("a tensor that its function reads"),
+             " was updated before its backward, which runs the function again: update weights after backward(loss)");
+    leaves_.clear();
+  }
+
+ private:
+  struct step {
+    const char* name;
+    std::uint64_t hash;
+  };
+  using steps = std::vector<step, pool_allocator<step>>;
+  // What an operator read: tensors from outside of the function, numbers of creators in it, and numbers of its own.
+  struct reading {
+    std::uint64_t outside, created, given;
+  };
+  struct creation {
+    std::uint64_t made, numbers;
+  };
+  void compare_reading(const reading& first, const reading& now, const char* name) const {
+    if (first.outside == now.outside && first.created == now.created && first.given == now.given) [[likely]]
+      return;
+    if (first.outside == now.outside && first.created == now.created)
+      fail("a checkpointed function ran ", name, " as operator ", next_sizes_ - 1, " when its gradient was due, and ",
+           name, " with other numbers at first", same_both_times);
+    fail("checkpoint: ", name, ", operator ", next_sizes_ - 1, " of its function, reads ",
+         first.outside != now.outside
+             ? "another tensor when the gradient is due than at first: capture it by value, [=] in place of [&]"
+             : "a tensor that its function makes of other numbers when the gradient is due than at first",
+         same_both_times);
+  }
+  static void compare(const steps& first, std::size_t i, const char* name, std::uint64_t hash, const char* differing) {
+    if (i < first.size() && first[i].hash == hash && std::string_view(first[i].name) == name) [[likely]]
+      return;
+    const char* const before = i < first.size() ? first[i].name : "nothing";
+    fail("a checkpointed function ran ", name, " as operator ", i, " when its gradient was due, and ", before,
+         std::string_view(before) == name ? differing : "", " at first", same_both_times);
+  }
+  // A leaf or parameter that the function reads.
+  struct leaf {
+    ref<weight_place> live;
+    storage memory;
+    std::uint32_t version;
+  };
+  void note_leaf(const value& v) {
+    if (!v.slot || v.slot->epoch != 0) return;
+    for (const leaf& l : leaves_)
+      if (l.live == v.slot->live && l.memory.data() == v.data.buffer.data()) return;
+    leaves_.push_back({v.slot->live, v.data.buffer, v.version()});
+  }
+  // Names a tensor that wasn't made in this run, alike in both; 0: it was.
+  std::uint64_t outside(const value& v) const {
+    if (v.slot && v.slot->live) return reinterpret_cast<std::uintptr_t>(v.slot->live.get());
+    const std::uint64_t number = v.data.buffer.made();
+    return number <= began_ || (!first_run_ && number > ended_ && number <= began_again_) ? number : 0;
+  }
+  // Stands for what a creator wrote into a tensor, in either run; 0: an operator made it.
+  std::uint64_t numbers_created(const value& v) const {
+    for (std::size_t i = created_.size(); i-- > 0;)
+      if (created_[i].made == v.data.buffer.made()) return created_[i].numbers;
+    return 0;
+  }
+
+  steps sizes_, numbers_;
+  std::vector<reading, pool_allocator<reading>> reads_;  // by each of sizes_
+  std::vector<creation, pool_allocator<creation>> created_;
+  std::vector<leaf, pool_allocator<leaf>> leaves_;
+  std::size_t next_sizes_ = 0;
+  std::uint64_t given_ = 0;
+  std::uint64_t began_ = 0, ended_ = 0, began_again_ = 0;  // the runs, in allocations
+  bool first_run_ = true;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,123 @@
+// The operations of a process that are under way over MPI, and what another rank's failure does to them.
+// Invariant: whoever waits for one operation moves all of them on, those of other groups too, since another rank may
+// wait for them.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "weft/comm/detail/mpi_news.hpp"
+#include "weft/comm/detail/mpi_operation.hpp"
+#include "weft/comm/request.hpp"
+
+namespace weft::detail {
+
+/// MPI takes no collective back: one that can't complete, since a rank failed, stays with MPI, and may touch its
+/// buffers. So those that an error leaves get 0.6 s in which ranks that didn't fail complete what they can, with
+/// their buffers there; where one with buffers is left then, nothing more is asked of MPI: it is lost.
+class mpi_operations final : public completion {
+  using clock = std::chrono::steady_clock;
+
+ public:
+  mpi_news news;
+
+  /// `begin(operation)` posts what is posted at once.
+  template <class Begin>
+  request post(const Begin& begin) {
+    require_going_on();
+    if (free_.empty()) {
+      free_.push_back(operations_.size());
+      operations_.push_back(std::make_unique<mpi_operation>());
+    }
+    const std::uint64_t ticket = free_.back();
+    begin(*operations_[ticket]);
+    free_.pop_back();
+    under_way_.push_back(ticket);
+    move_on();
+    return {*this, ticket};
+  }
+  void wait(std::uint64_t ticket) override {
+    for (int tries = 0; !is_complete(ticket); ++tries) {
+      move_on();
+      if (tries > 100) std::this_thread::yield();
+      if (!is_complete(ticket)) leave_if_ended(ticket);
+    }
+    finish(ticket);
+  }
+  bool test(std::uint64_t ticket) override {
+    if (!is_complete(ticket)) move_on();
+    if (is_complete(ticket)) return finish(ticket), true;
+    leave_if_ended(ticket);
+    return false;
+  }
+  void abandon(std::uint64_t ticket) noexcept override {
+    begin_grace();
+    try {
+      while (!is_complete(ticket) && !lost_ && clock::now() < grace_ends_) move_on(), std::this_thread::yield();
+    } catch (...) {  // the error that unwinds is the one that is told
+    }
+    if (is_complete(ticket))
+      free_.push_back(ticket);
+    else
+      lose(ticket);
+  }
+
+  /// Moves all of them on.
+  void move_on() {
+    if (lost_) return;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < under_way_.size(); ++i)
+      if (!operations_[under_way_[i]]->advance()) under_way_[kept++] = under_way_[i];
+    under_way_.resize(kept);
+    if (++moves_ % 32 == 0) news.read();
+  }
+  bool lost() const { return lost_; }
+  /// Of a new launch, or after one that failed.
+  void clear() {
+    under_way_.clear();
+    grace_ends_ = {};
+  }
+
+ private:
+  bool is_complete(std::uint64_t ticket) const {
+    return std::find(under_way_.begin(), under_way_.end(), ticket) == under_way_.end();
+  }
+  void finish(std::uint64_t ticket) {
+    free_.push_back(ticket);
+    operations_[ticket]->check();
+  }
+  void lose(std::uint64_t ticket) noexcept {
+    lost_ = lost_ || operations_[ticket]->has_buffers();
+    under_way_.erase(std::find(under_way_.begin(), under_way_.end(), ticket));
+  }
+
+  void require_going_on() const {
+    if (!news.failed().empty()) throw aborted("This collective can't finish: " + news.failed());
+  }
+  void leave_if_ended(std::uint64_t ticket) {
+    if (news.failed().empty() && !lost_) return;
+    // What is under way among those that didn't fail finishes while its buffers are there.
+    begin_grace();
+    while (operations_[ticket]->has_buffers() && !lost_ && clock::now() < grace_ends_) {
+      move_on();
+      if (is_complete(ticket)) return;
+      std::this_thread::yield();
+    }
+    lose(ticket);
+    throw aborted("This collective can't finish: " + (news.failed().empty() ? "this rank failed" : news.failed()));
+  }
+  void begin_grace() {
+    if (grace_ends_ == clock::time_point()) grace_ends_ = clock::now() + std::chrono::milliseconds(600);
+  }
+  bool lost_ = false;                                       // one is left that may touch memory which is gone
+  clock::time_point grace_ends_{};                          // for all that an error leaves
+  std::vector<std::unique_ptr<mpi_operation>> operations_;  // by ticket
+  std::vector<std::uint64_t> free_, under_way_;
+  unsigned moves_ = 0;
+};
+
+}  // namespace weft::detail

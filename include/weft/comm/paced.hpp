@@ -1,0 +1,174 @@
+// A decorator that makes a communicator as slow as the links that it stands for, so that a laptop shows what overlaps
+// with what. Invariant: what moves is what C moves; only the moment of completion is another.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "weft/comm/concept.hpp"
+#include "weft/core/finite.hpp"
+
+namespace weft {
+
+/// How fast a group's ranks reach each other: before the first byte arrives, and from then on, of each rank.
+struct link_speed {
+  double latency_us = 0;
+  double bytes_per_us = __builtin_inf();  // 1000 of them are 1 GB/s
+};
+
+namespace detail {
+
+template <class L>
+concept are_links = requires(std::string_view group) {
+  { L::of(group) } -> std::same_as<link_speed>;
+};
+
+template <class L>
+link_speed speed_of(std::string_view group) {
+  if constexpr (are_links<L>) return L::of(group);
+  return {};
+}
+
+/// The operations of one rank that are under way, and when each may complete.
+class pacer final : public completion {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  /// `start(stamp)` posts an operation, and beside it one that makes `*stamp` the latest moment at which a rank posted
+  /// it; it returns both. It completes `microseconds` after that.
+  template <class Start>
+  request post(double microseconds, Start&& start) {
+    if (free_.empty()) {
+      free_.push_back(open_.size());
+      open_.push_back(std::make_unique<operation>());
+    }
+    operation& o = *open_[free_.back()];
+    o.stamp = clock::now().time_since_epoch().count();
+    constexpr double most = 1e13;  // a third of a year, which a clock can count
+    microseconds = microseconds < most ? microseconds : most;
+    o.cost = std::chrono::duration_cast<clock::duration>(std::chrono::duration<double, std::micro>(microseconds));
+    std::tie(o.data, o.stamped) = start(&o.stamp);
+    const std::size_t place = free_.back();
+    free_.pop_back();
+    return {*this, place};
+  }
+
+  void wait(std::uint64_t ticket) override {
+    operation& o = *open_[ticket];
+    const giving_back place{*this, ticket};
+    o.data.wait();  // first: it has the name under which a rank that waits in vain is told of
+    o.stamped.wait();
+    std::this_thread::sleep_until(o.due());
+  }
+  bool test(std::uint64_t ticket) override {
+    operation& o = *open_[ticket];
+    if (!o.data.test() || !o.stamped.test() || clock::now() < o.due()) return false;
+    free_.push_back(ticket);
+    return true;
+  }
+  void abandon(std::uint64_t ticket) noexcept override {
+    const giving_back place{*this, ticket};
+    const request data = std::move(open_[ticket]->data), stamped = std::move(open_[ticket]->stamped);
+  }
+
+ private:
+  struct operation {
+    request data, stamped;
+    std::int64_t stamp = 0;
+    clock::duration cost{};
+    clock::time_point due() const { return clock::time_point(clock::duration(stamp)) + cost; }
+  };
+  struct giving_back {
+    pacer& to;
+    std::uint64_t ticket;
+    ~giving_back() { to.free_.push_back(ticket); }  // has room: post took the place from here
+  };
+
+  std::vector<std::unique_ptr<operation>> open_;
+  std::vector<std::size_t> free_;
+};
+
+}  // namespace detail
+
+/// C, as if its groups were joined by links: an operation completes `latency + received / bandwidth` after the last of
+/// its ranks has posted it, a send after its own post. Received is what each of n ranks receives in a ring: 2(n-1)/n of
+/// an all_reduce's buffer, (n-1)/n of what all_gather, reduce_scatter and all_to_all make whole; all of it in broadcast
+/// and recv, and as long takes a send. Operations don't slow each other down. `Links::of(name)`, static, is the
+/// link_speed of the group "tp", "world" or another of more than one rank. Beside every operation goes another, of the
+/// moment at which it was posted, by a clock that the ranks share; so half as many may be under way as C takes. Where a
+/// rank fails, those that wait for a link end when their operation would have.
+template <communicator C, class Links>
+class paced : public comm_operations<paced<C, Links>> {
+ public:
+  static constexpr bool reduces_in_rank_order = weft::reduces_in_rank_order<C>;
+
+  /// `name`: the group's, by which its speed is asked for.
+  explicit paced(C inner, std::string_view name = "world")
+      : inner_(std::move(inner)), pacer_(std::make_shared<detail::pacer>()), speed_(detail::speed_of<Links>(name)) {
+    static_assert(detail::are_links<Links>,
+                  "weft: paced<C, Links> asks Links for the speed of each group: static link_speed of(std::string_view "
+                  "group)");
+    require(detail::is_finite(speed_.latency_us) && speed_.latency_us >= 0 && speed_.bytes_per_us > 0,
+            "the link of the group ", name, " has a latency of ", speed_.latency_us, " us and moves ",
+            speed_.bytes_per_us, " bytes per us; latency is a number of at least 0, and speed above it");
+  }
+
+  int rank() const { return inner_.rank(); }
+  int size() const { return inner_.size(); }
+  C& inner() { return inner_; }
+
+  request post(const comm_call& call) {
+    return pacer_->post(cost(call), [&](std::int64_t* stamp) {
+      request data = inner_.post(call);
+      const collective_label pace{"pace"};
+      if (call.is(comm_operation::send))
+        return std::pair(std::move(data), inner_.send(stamp, sizeof *stamp, call.peer, call.tag, pace));
+      if (call.is(comm_operation::recv))
+        return std::pair(std::move(data), inner_.recv(stamp, sizeof *stamp, call.peer, call.tag, pace));
+      return std::pair(std::move(data), inner_.all_reduce(stamp, stamp, 1, dtype::i64, reduction::max, pace));
+    });
+  }
+  paced split(int color, int key, const char* name) { return paced(inner_.split(color, key, name), name); }
+
+  /// As C::launch.
+  template <class F>
+  static void launch(int ranks, F&& f) {
+    C::launch(ranks, [&](C& inner) {
+      paced world(inner);
+      f(world);
+    });
+  }
+
+ private:
+  /// Microseconds.
+  double cost(const comm_call& call) const {
+    return size() > 1 ? speed_.latency_us + ring_bytes(call) / speed_.bytes_per_us : 0;
+  }
+  double ring_bytes(const comm_call& call) const {
+    const auto whole = static_cast<double>(std::max(call.input_bytes(size()), call.output_bytes(size())));
+    switch (call.operation) {
+      case comm_operation::all_reduce:
+        return 2 * whole * (size() - 1) / size();
+      case comm_operation::all_gather:
+      case comm_operation::reduce_scatter:
+      case comm_operation::all_to_all:
+        return whole * (size() - 1) / size();
+      case comm_operation::all_to_allv:
+        return static_cast<double>(call.output_bytes(size()) - call.recv_bytes[rank()]);
+      default:
+        return whole;
+    }
+  }
+
+  C inner_;
+  std::shared_ptr<detail::pacer> pacer_;
+  link_speed speed_;
+};
+
+}  // namespace weft

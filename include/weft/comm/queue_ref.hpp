@@ -1,0 +1,61 @@
+// A rank's queue, as a communicator sees it: whatever backend's it is. Invariant: it owns nothing; the queue outlives
+// it.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "weft/core/queue.hpp"
+
+namespace weft {
+
+/// What a queue runs when its turn comes.
+class queued_work {
+ public:
+  virtual ~queued_work() = default;
+  virtual void run() = 0;
+};
+
+/// The queue behind which an operation is ordered: it begins once the kernels that were given before have run, and what
+/// is given afterwards, once it was waited for, runs after it. Empty: kernels have run when their calls return.
+class queue_ref {
+ public:
+  queue_ref() = default;
+  template <ordered_queue Q>
+  explicit queue_ref(Q& queue) {
+    if constexpr (Q::runs_behind) {
+      at_ = &queue;
+      does_ = &functions_of<Q>;
+    }
+  }
+
+  bool runs_behind() const { return at_ != nullptr; }
+  /// Of a queue that runs behind.
+  void enqueue(std::shared_ptr<queued_work> work) const { does_->enqueue(at_, std::move(work)); }
+  /// Returns when all that the queue was given has run.
+  void synchronize() const {
+    if (at_) does_->synchronize(at_);
+  }
+  /// The queue itself, for a communicator of its backend's.
+  template <class Q>
+  Q& as() const {
+    return *static_cast<Q*>(at_);
+  }
+  friend bool operator==(const queue_ref& a, const queue_ref& b) { return a.at_ == b.at_; }
+
+ private:
+  struct functions {
+    void (*enqueue)(void*, std::shared_ptr<queued_work>);
+    void (*synchronize)(void*);
+  };
+  template <class Q>
+  static constexpr functions functions_of{[](void* q, std::shared_ptr<queued_work> work) {
+                                            static_cast<Q*>(q)->enqueue([held = std::move(work)] { held->run(); });
+                                          },
+                                          [](void* q) { static_cast<Q*>(q)->synchronize(); }};
+
+  void* at_ = nullptr;
+  const functions* does_ = nullptr;
+};
+
+}  // namespace weft

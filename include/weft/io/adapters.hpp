@@ -1,0 +1,221 @@
+// Adapters of a model under lora<...>: to and from folders of peft, and merged into the weights. Invariant: merging
+// changes what is written and not the store, so there is nothing to undo.
+#pragma once
+
+#include <array>
+#include <filesystem>
+
+#include <weft/io/json_fields.hpp>
+#include <weft/io/pretrained.hpp>
+
+namespace weft {
+
+namespace detail {
+
+/// What peft calls the factor A or B beside a module.
+inline std::string factor_name(const std::string& module, bool first) {
+  return "base_model.model." + module + (first ? ".lora_A.weight" : ".lora_B.weight");
+}
+
+/// The module that an adapter's factor stands beside, "model.layers.0.self_attn.q_proj", and which factor it is.
+struct adapter_name {
+  std::string weight, module;  // the parameter, and what files call it
+  const weight_name* line;
+  bool first;  // A, of the input
+
+  std::string tensor() const { return factor_name(module, first); }
+};
+
+/// Throws where files of peft have no place for it.
+inline adapter_name adapter_name_of(const weight_names& names, const parameter_record& p) {
+  constexpr std::string_view ending = ".lora_a";
+  adapter_name out;
+  out.weight = p.name.substr(0, p.name.size() - ending.size());
+  out.first = p.name.ends_with(ending);
+  std::string tensor;
+  out.line = named(names, out.weight, tensor);
+  if (!out.line || !tensor.ends_with(".weight"))
+    throw file_error(text("parameter ", p.name, " stands beside ", out.weight,
+                          ", which has no tensor in such files: its family's names have no line for it"));
+  if (out.line->of_parts > 1)
+    throw file_error(text("parameter ", p.name, " stands beside a part of the tensor ", tensor,
+                          ", and peft has one adapter for the whole of it"));
+  out.module = tensor.substr(0, tensor.size() - std::string_view(".weight").size());
+  return out;
+}
+
+/// The tensor of a factor: [rank, inputs] or [outputs, rank].
+inline tensor_part adapter_tensor(const adapter_name& name, const shape& global) {
+  const std::int64_t rank = name.first ? global[0] : global[global.ndim - 1], others = global.elements() / rank;
+  return whole_tensor(name.tensor(), global, name.first ? std::vector{rank, others} : std::vector{others, rank});
+}
+
+template <class Model>
+constexpr void require_adapters() {
+  static_assert(Model::strategy::projections::adapts,
+                "weft: this model has no adapters: its strategy needs lora<rank, alpha>");
+}
+
+/// adapter_config.json of adapters beside these modules.
+template <class Projections>
+std::string adapter_config(const std::set<std::string_view>& modules) {
+  const double alpha = Projections::scale * Projections::rank;
+  nlohmann::ordered_json j{{"peft_type", "LORA"},      {"task_type", "CAUSAL_LM"}, {"base_model_name_or_path", nullptr},
+                           {"r", Projections::rank},   {"lora_alpha", alpha},      {"lora_dropout", 0.0},
+                           {"bias", "none"},           {"fan_in_fan_out", false},  {"inference_mode", true},
+                           {"target_modules", modules}};
+  if (alpha == std::round(alpha)) j["lora_alpha"] = static_cast<std::int64_t>(alpha);
+  return j.dump(2) + '\n';
+}
+
+/// Throws unless a file describes adapters of this policy.
+template <class Projections>
+void check_adapter_config(const std::string& path) {
+  const nlohmann::json said = read_json(path);
+  json_fields f(said, path);
+  f.only("peft_type", "LORA"), f.only("bias", "none");
+  f.only("r", Projections::rank);
+  const double alpha = f.number("lora_alpha"), rank = Projections::rank;
+  const double scale = f.flag("use_rslora", false) ? alpha / std::sqrt(rank) : alpha / rank;
+  if (std::abs(scale - Projections::scale) > 1e-12 * std::abs(scale))
+    f.fail(
+        "lora_alpha", alpha,
+        text(Projections::scale * rank, ", as this program's lora<rank, alpha> has it, or the program has to be lora<",
+             rank, ", ", scale * rank, ">"));
+  f.ignore({"task_type", "base_model_name_or_path", "lora_dropout", "inference_mode", "target_modules", "auto_mapping",
+            "init_lora_weights", "revision", "peft_version", "fan_in_fan_out", "layers_to_transform", "layers_pattern",
+            "exclude_modules", "megatron_core", "ensure_weight_tying", "qalora_group_size", "runtime_config"});
+  for (const auto& [name, value] : said.items())  // what peft has beside is off
+    if (value.is_null() || value == false || ((value.is_object() || value.is_array()) && value.empty()))
+      f.ignore({name.c_str()});
+  f.finish();
+}
+
+/// This rank's part of every adapter.
+template <class Store>
+std::vector<outgoing> outgoing_adapters(context& ctx, Store& store, const weight_names& names, dtype type) {
+  std::vector<outgoing> all;
+  on_all_or_none(ctx, [&] {
+    store.each_stored([&](const stored_parameter& p) {
+      if (!p.record.adapter || !writes(ctx, p)) return;
+      all.push_back(
+          {p.weight, p.record.at, p.begin, type, {adapter_tensor(adapter_name_of(names, p.record), p.record.global)}});
+    });
+  });
+  return all;
+}
+
+/// Weight -> weight + scale * B A, by two whole factors in a file.
+class merging {
+ public:
+  merging(const safetensors& factors, const std::string& module, double scale)
+      : a_(*factors.find(factor_name(module, true))), b_(*factors.find(factor_name(module, false))), scale_(scale) {}
+
+  /// numbers: elements begin ... of this rank's slice of the weight.
+  void operator()(const parameter_record& p, std::int64_t begin, std::int64_t count, double* numbers) const {
+    const auto rank = static_cast<std::int64_t>(a_.entry->shape[0]),
+               inputs = static_cast<std::int64_t>(a_.entry->shape[1]);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t at = global_index(p, begin + i);
+      if (at < 0) continue;
+      double sum = 0;
+      for (std::int64_t k = 0; k < rank; ++k)
+        sum += number_of(b_, at / inputs * rank + k) * number_of(a_, k * inputs + at % inputs);
+      numbers[i] += scale_ * sum;
+    }
+  }
+
+ private:
+  static double number_of(const mapped_tensor& t, std::int64_t i) {  // of f64
+    double x;
+    std::memcpy(&x, t.data + i * static_cast<std::int64_t>(sizeof x), sizeof x);
+    return x;
+  }
+
+  mapped_tensor a_, b_;
+  double scale_;
+};
+
+}  // namespace detail
+
+/// Writes a model's adapters to a folder in peft's layout, adapter_config.json and adapter_model.safetensors, as
+/// numbers of `type`: PeftModel.from_pretrained(base, folder) reads them. All ranks call it, and see the folder, which
+/// is made where it isn't there. Throws weft::failure on all of them when something can't be written on any, and
+/// weft::file_error where peft has no name for an adapter.
+template <class Model, class Store>
+void save_adapters(context& ctx, Model& model, Store& store, const std::string& folder, dtype type = dtype::f32) {
+  detail::require_adapters<Model>();
+  const weight_names& names = weight_names_of(model.config());
+  const std::vector<detail::outgoing> all = detail::outgoing_adapters(ctx, store, names, type);
+  std::string modules;
+  for (const parameter_unit& u : model.registry().units())
+    for (const parameter_record& p : u.parameters)
+      if (p.adapter) modules += detail::adapter_name_of(names, p).module + '\n';
+  const std::vector<std::string> of_ranks = detail::gather_text(ctx, modules);
+  detail::on_all_or_none(ctx, [&] {
+    if (!ctx.is_first()) return;
+    detail::make_folder(folder);
+    write_file(folder + "/adapter_config.json",
+               detail::adapter_config<typename Model::strategy::projections>(detail::all_lines(of_ranks)));
+  });
+  detail::write_tensors<typename Store::backend>(ctx, folder + "/adapter_model.safetensors", all);
+}
+
+/// Sets a model's adapters from a folder that peft or save_adapters wrote; each rank reads what it keeps. Moments stay
+/// as they are. All ranks call it, and see the folder. Throws weft::file_error naming what is of another rank or scale,
+/// missing, of another shape, or read by no adapter.
+template <class Model, class Store>
+void load_adapters(context& ctx, Model& model, Store& store, const std::string& folder) {
+  detail::require_adapters<Model>();
+  const weight_names& names = weight_names_of(model.config());
+  std::optional<safetensors> files;
+  std::string read;
+  detail::on_all_or_none(ctx, [&] {
+    detail::check_adapter_config<typename Model::strategy::projections>(folder + "/adapter_config.json");
+    files.emplace(folder + "/adapter_model.safetensors");
+    store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
+      if (!p.adapter) return {};
+      const tensor_part part = detail::adapter_tensor(detail::adapter_name_of(names, p), p.global);
+      read += part.tensor + '\n';
+      return mapped_numbers(*files, p.name, p.global, {part});
+    });
+  });
+  const std::vector<std::string> of_ranks = detail::gather_text(ctx, read);
+  detail::on_all_or_none(ctx, [&] {
+    if (ctx.is_first()) detail::check_all_read(*files, {}, of_ranks);
+  });
+}
+
+/// As save_pretrained, with every adapter merged: weight + scale * B A, computed in double and rounded once. The store
+/// stays as it is. Memory: the adapters are gathered through a file in the folder, which is removed.
+template <class Model, class Store>
+void save_merged(context& ctx, Model& model, Store& store, const std::string& folder, dtype type = dtype::f32) {
+  detail::require_adapters<Model>();
+  const weight_names& names = weight_names_of(model.config());
+  const std::string factors = folder + "/adapters.merging";
+  detail::write_config_to(ctx, model, folder, type);
+  detail::write_tensors<typename Store::backend>(ctx, factors,
+                                                 detail::outgoing_adapters(ctx, store, names, dtype::f64));
+  std::vector<detail::outgoing> all;
+  detail::on_all_or_none(ctx, [&] {
+    const auto files = std::make_shared<const safetensors>(factors);
+    store.each_stored([&](const stored_parameter& p) {
+      if (!detail::writes(ctx, p) || p.record.adapter) return;
+      detail::outgoing o{p.weight, p.record.at, p.begin, type, detail::parts_of(names, p.record)};
+      std::string tensor;
+      detail::named(names, p.record.name, tensor);
+      const std::string module = tensor.substr(0, tensor.rfind('.'));
+      if (files->find(detail::factor_name(module, true)))
+        o.change = [files, merge = detail::merging(*files, module, Model::strategy::projections::scale),
+                    record = &p.record, begin = p.begin,
+                    count = p.weight.elements()](double* numbers) { merge(*record, begin, count, numbers); };
+      all.push_back(std::move(o));
+    });
+  });
+  detail::write_tensors<typename Store::backend>(ctx, folder + "/model.safetensors", all);
+  detail::on_all_or_none(ctx, [&] {
+    if (ctx.is_first() && std::remove(factors.c_str()) != 0) detail::fail_of_file(factors, "removed", errno);
+  });
+}
+
+}  // namespace weft

@@ -1,0 +1,180 @@
+// Llama models in Hugging Face's folders: config.json and the names of weights. Invariant: a field of a configuration
+// is read, known to be of no consequence, or an error.
+#pragma once
+
+#include <weft/io/json_fields.hpp>
+#include <weft/io/weight_names.hpp>
+#include <weft/nn/llama.hpp>
+
+namespace weft {
+
+namespace detail {
+inline constexpr weight_name llama_lines[] = {
+    {"embedding", "model.embed_tokens.weight", 1},
+    {"layers.#.attention_norm", "model.layers.#.input_layernorm.weight", 0},
+    {"layers.#.query", "model.layers.#.self_attn.q_proj.weight", 1},
+    {"layers.#.query_bias", "model.layers.#.self_attn.q_proj.bias", 0},
+    {"layers.#.query_norm", "model.layers.#.self_attn.q_norm.weight", 0},
+    {"layers.#.key_norm", "model.layers.#.self_attn.k_norm.weight", 0},
+    {"layers.#.key", "model.layers.#.self_attn.k_proj.weight", 1},
+    {"layers.#.key_bias", "model.layers.#.self_attn.k_proj.bias", 0},
+    {"layers.#.value", "model.layers.#.self_attn.v_proj.weight", 1},
+    {"layers.#.value_bias", "model.layers.#.self_attn.v_proj.bias", 0},
+    {"layers.#.out", "model.layers.#.self_attn.o_proj.weight", 2},
+    {"layers.#.mlp_norm", "model.layers.#.post_attention_layernorm.weight", 0},
+    {"layers.#.gate", "model.layers.#.mlp.gate_proj.weight", 1},
+    {"layers.#.up", "model.layers.#.mlp.up_proj.weight", 1},
+    {"layers.#.down", "model.layers.#.mlp.down_proj.weight", 1},
+    {"norm", "model.norm.weight", 0},
+    {"head", "lm_head.weight", 1},
+};
+inline constexpr std::string_view llama_ignored[] = {".rotary_emb.inv_freq"};
+}  // namespace detail
+
+/// What a parameter of llama is called in such folders.
+inline constexpr weight_names llama_weight_names{detail::llama_lines, detail::llama_ignored, "model."};
+
+namespace detail {
+
+/// rope_parameters (from transformers 5 on), or rope_theta and rope_scaling.
+inline void read_rope(json_fields& f, const std::string& path, llama_config& c) {
+  c.rope_theta = f.number("rope_theta", 10000);
+  const bool has_new = f.has("rope_parameters"), has_old = f.has("rope_scaling");
+  const nlohmann::json* const said = has_new ? f.find("rope_parameters") : f.find("rope_scaling");
+  if (!said) return;
+  if (has_new && has_old && *f.find("rope_scaling") != *said)
+    f.fail("rope_scaling", *f.find("rope_scaling"), "what rope_parameters say, or not there");
+  json_fields r(*said, path, has_new ? "rope_parameters" : "rope_scaling");
+  const double theta = r.number("rope_theta", c.rope_theta);
+  if (f.has("rope_theta") && theta != c.rope_theta)
+    r.fail("rope_theta", theta, "the field rope_theta's value, or not there");
+  c.rope_theta = theta;
+  const std::string kind = r.string("rope_type", r.string("type", "default"));
+  if (r.string("type", kind) != kind) r.fail("type", *r.find("type"), "what rope_type says, or not there");
+  rope_scaling& s = c.rope_scaling;
+  if (kind == "default") return r.finish();
+  const std::pair<const char*, rope_kind> kinds[] = {{"linear", rope_kind::linear},
+                                                     {"dynamic", rope_kind::dynamic},
+                                                     {"yarn", rope_kind::yarn},
+                                                     {"llama3", rope_kind::llama3}};
+  for (const auto& [name, value] : kinds)
+    if (kind == name) s.kind = value;
+  if (s.kind == rope_kind::none) r.fail("rope_type", kind, "default, linear, dynamic, yarn or llama3");
+  s.factor = r.number("factor");
+  s.original_max_seq = r.whole_number("original_max_position_embeddings", 0);
+  if (s.kind == rope_kind::yarn) {
+    s.attention_factor = r.number("attention_factor", 0);
+    s.beta_fast = r.number("beta_fast", 32), s.beta_slow = r.number("beta_slow", 1);
+  }
+  if (s.kind == rope_kind::llama3)
+    s.low_freq_factor = r.number("low_freq_factor"), s.high_freq_factor = r.number("high_freq_factor");
+  r.finish();
+}
+
+}  // namespace detail
+
+/// The model that config.json describes, of the families Llama 2 and 3, Mistral, Qwen 2 and 3 without windows. Throws
+/// weft::file_error naming the field that is missing, unknown here, or of another model than these.
+inline llama_config parse_llama_config(const nlohmann::json& said, const std::string& path) {
+  json_fields f(said, path);
+  const std::string family = f.string("model_type", "llama");
+  const bool qwen = family == "qwen2" || family == "qwen3";
+  if (family != "llama" && family != "mistral" && !qwen)
+    f.fail("model_type", family, "llama, mistral, qwen2 or qwen3 for this model");
+  f.only("hidden_act", "silu");
+  f.only("attention_bias", false);
+  f.only("mlp_bias", false);
+  f.only("pretraining_tp", 1);
+  f.only("attention_dropout", 0);
+  f.ignore({"architectures", "bos_token_id", "eos_token_id", "pad_token_id", "dtype", "torch_dtype", "use_cache",
+            "transformers_version", "_name_or_path"});
+  if (qwen) {
+    f.only("use_sliding_window", false);
+    f.ignore({"sliding_window", "max_window_layers"});  // of windows that aren't used
+    if (const nlohmann::json* const types = f.find("layer_types"))
+      for (const nlohmann::json& t : *types)
+        if (t != "full_attention") f.fail("layer_types", *types, "full_attention for every layer");
+  }
+  llama_config c;
+  c.qkv_bias = family == "qwen2";
+  c.qk_norm = family == "qwen3";
+  c.layers = f.whole_number("num_hidden_layers");
+  c.hidden = f.whole_number("hidden_size");
+  c.heads = f.whole_number("num_attention_heads");
+  c.kv_heads = f.whole_number("num_key_value_heads", 0);
+  c.head_dim = f.whole_number("head_dim", family == "qwen3" ? 128 : 0);
+  c.ffn = f.whole_number("intermediate_size");
+  c.vocab = f.whole_number("vocab_size");
+  c.max_seq = f.whole_number("max_position_embeddings");
+  c.norm_eps = f.number("rms_norm_eps", 1e-6);
+  c.init_stddev = f.number("initializer_range", 0.02);
+  c.tied_embeddings = f.flag("tie_word_embeddings", false);
+  if (family == "mistral") {  // of which transformers takes 4096 where nothing is said
+    c.window = f.whole_number("sliding_window", said.contains("sliding_window") ? 0 : 4096);
+    if (c.window >= c.max_seq) c.window = 0;
+  }
+  detail::read_rope(f, path, c);
+  f.finish();
+  return c;
+}
+
+/// Of the folder's config.json.
+inline llama_config read_llama_config(const std::string& folder) {
+  const std::string path = folder + "/config.json";
+  return parse_llama_config(read_json(path), path);
+}
+
+namespace detail {
+
+inline nlohmann::ordered_json rope_json(const llama_config& c) {
+  const rope_scaling& s = c.rope_scaling;
+  const char* const kinds[] = {"default", "linear", "dynamic", "yarn", "llama3"};
+  nlohmann::ordered_json r{{"rope_type", kinds[static_cast<int>(s.kind)]}, {"rope_theta", c.rope_theta}};
+  if (s.kind == rope_kind::none) return r;
+  r["factor"] = s.factor, r["original_max_position_embeddings"] = s.original_max_seq;
+  if (s.kind == rope_kind::yarn)
+    r["attention_factor"] = s.attention_factor, r["beta_fast"] = s.beta_fast, r["beta_slow"] = s.beta_slow;
+  if (s.kind == rope_kind::llama3) r["low_freq_factor"] = s.low_freq_factor, r["high_freq_factor"] = s.high_freq_factor;
+  return r;
+}
+
+}  // namespace detail
+
+/// config.json of a model whose weights are saved as `type`, of the family that has what it has. Throws weft::failure
+/// where no family has all of it.
+inline std::string write_config(const llama_config& wanted, dtype type) {
+  const llama_config c = wanted.resolved();
+  require(
+      c.qkv_bias + c.qk_norm + (c.window > 0) <= 1,
+      "no family of transformers has two of qkv_bias, qk_norm and window, so the model's config.json can't be written");
+  const char* const family = c.qkv_bias ? "qwen2" : c.qk_norm ? "qwen3" : c.window > 0 ? "mistral" : "llama";
+  const char* const architecture = c.qkv_bias     ? "Qwen2ForCausalLM"
+                                   : c.qk_norm    ? "Qwen3ForCausalLM"
+                                   : c.window > 0 ? "MistralForCausalLM"
+                                                  : "LlamaForCausalLM";
+  require(!c.qkv_bias || c.head_dim * c.heads == c.hidden, "Qwen 2 has heads of hidden / heads features, ",
+          c.hidden / c.heads, ", and the model's have ", c.head_dim, ", so its config.json can't be written");
+  nlohmann::ordered_json j{{"architectures", {architecture}},
+                           {"model_type", family},
+                           {"dtype", detail::torch_name(type)},
+                           {"hidden_act", "silu"},
+                           {"hidden_size", c.hidden},
+                           {"intermediate_size", c.ffn},
+                           {"num_hidden_layers", c.layers},
+                           {"num_attention_heads", c.heads},
+                           {"num_key_value_heads", c.kv_heads},
+                           {"vocab_size", c.vocab},
+                           {"max_position_embeddings", c.max_seq},
+                           {"rms_norm_eps", c.norm_eps},
+                           {"initializer_range", c.init_stddev},
+                           {"tie_word_embeddings", c.tied_embeddings},
+                           {"rope_parameters", detail::rope_json(c)}};
+  if (!c.qkv_bias) j["head_dim"] = c.head_dim;
+  if (c.window > 0) j["sliding_window"] = c.window;
+  return j.dump(2) + '\n';
+}
+
+/// The weights' names in folders of this configuration's family.
+inline const weight_names& weight_names_of(const llama_config&) { return llama_weight_names; }
+
+}  // namespace weft

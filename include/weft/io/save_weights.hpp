@@ -1,0 +1,144 @@
+// A model's weights to a safetensors file, each rank writing what it keeps. Invariant: every element is written by one
+// rank, and the file has its name when all are there.
+#pragma once
+
+#include <functional>
+
+#include <weft/comm/agree.hpp>
+#include <weft/comm/gather_text.hpp>
+#include <weft/io/output_file.hpp>
+#include <weft/io/weight_names.hpp>
+#include <weft/parallel/flat_bucket.hpp>
+
+namespace weft {
+
+namespace detail {
+
+/// Whether this rank's copy of a stored parameter is the one that is written.
+inline bool writes(const context& ctx, const stored_parameter& p) {
+  if (!p.record.counted) return false;
+  for (const axis_group& g : ctx.axes())
+    if (g.axis != id_of<pipeline_ends> && !g.cuts(p.record.sharded, p.storage) && g.index != 0) return false;
+  return true;
+}
+
+inline const safetensors_type& safetensors_type_of(dtype type) {
+  for (const safetensors_type& t : safetensors_types)
+    if (t.type == type) return t;
+  throw failure(text("a safetensors file has no numbers of ", name_of(type)));
+}
+
+/// Numbers that a rank writes: elements begin ... of its slice `at` of a parameter, as `type`. `change`: what is done
+/// with their copy before.
+struct outgoing {
+  local_array numbers;
+  placed_slice at;
+  std::int64_t begin;
+  dtype type;
+  std::vector<tensor_part> parts;
+  std::function<void(double*)> change = nullptr;
+};
+
+/// The tensors that all ranks' numbers lie in, on the first rank. A line for each: its sizes, its type, its name.
+inline safetensors_header all_tensors(context& ctx, const std::vector<outgoing>& all) {
+  std::string own;
+  for (const outgoing& o : all)
+    for (const tensor_part& p : o.parts) {
+      for (const std::int64_t n : p.tensor_shape) own += std::to_string(n) + ' ';
+      own += static_cast<char>('a' + static_cast<int>(o.type));
+      own += p.tensor + '\n';
+    }
+  std::map<std::string, safetensors_entry> tensors;
+  for (const std::string& of_rank : gather_text(ctx, own))
+    for (std::size_t at = 0; at < of_rank.size();) {
+      safetensors_entry e;
+      for (std::size_t end = 0; of_rank[at] >= '0' && of_rank[at] <= '9'; at = end + 1) {
+        end = of_rank.find(' ', at);
+        e.shape.push_back(std::stoull(of_rank.substr(at, end - at)));
+      }
+      e.type = &safetensors_type_of(static_cast<dtype>(of_rank[at] - 'a'));
+      const std::size_t end = of_rank.find('\n', at);
+      e.name = of_rank.substr(at + 1, end - at - 1);
+      at = end + 1;
+      tensors.emplace(e.name, e);
+    }
+  safetensors_header header{0, {}, {{"format", "pt"}}};
+  for (auto& [name, e] : tensors) header.tensors.push_back(std::move(e));
+  return header;
+}
+
+/// f(pointer) to numbers of the store's, where the host reads them. Waits for the queue.
+template <class Backend, class F>
+void staged(context& ctx, const outgoing& o, F&& f) {
+  visit_floating(o.numbers.type, [&]<class T>(T) {
+    std::vector<T> out(static_cast<std::size_t>(o.numbers.elements()));
+    Backend::download(ctx.queue<Backend>(), o.numbers.as<T>(), out.data(), o.numbers.bytes());
+    if (!o.change) return f(static_cast<const T*>(out.data()));
+    std::vector<double> changed(out.begin(), out.end());
+    o.change(changed.data());
+    f(static_cast<const double*>(changed.data()));
+  });
+}
+
+/// Makes the unfinished file, and puts them into its memory: the disk has them when every rank has synced what comes
+/// back. All ranks call it, and all see the file's folder.
+template <class Backend>
+std::unique_ptr<output_bytes> fill_tensors(context& ctx, const std::string& path, const std::vector<outgoing>& all) {
+  safetensors_header header = all_tensors(ctx, all);
+  on_all_or_none(ctx, [&] {
+    if (!ctx.is_first()) return;
+    const std::string beginning = write_safetensors_header(header, path);
+    begin_output(path, beginning, header.bytes + (header.tensors.empty() ? 0 : header.tensors.back().end));
+  });
+  std::unique_ptr<output_bytes> file;
+  on_all_or_none(ctx, [&] {
+    file = std::make_unique<output_bytes>(path);
+    const safetensors_header at = read_safetensors_header({file->data(), file->size()}, unfinished(path));
+    std::map<std::string_view, std::uint64_t> begins;
+    for (const safetensors_entry& e : at.tensors) begins[e.name] = e.begin;
+    for (const outgoing& o : all)
+      staged<Backend>(ctx, o, [&]<class T>(const T* numbers) {
+        const auto run = [&](std::size_t k, std::int64_t element, std::int64_t stride, std::int64_t n,
+                             std::int64_t from) {
+          char* const to = file->data() + at.bytes + begins.at(o.parts[k].tensor);
+          visit_floating(o.type, [&]<class To>(To) {
+            write_numbers<To>(numbers + from, stride, n, to + element * static_cast<std::int64_t>(sizeof(To)));
+          });
+        };
+        each_run(o.parts, o.at, o.begin, o.numbers.elements(), run);
+      });
+  });
+  return file;
+}
+
+/// Writes them to a file that is there once it is whole. All ranks call it, and all see the file's folder.
+template <class Backend>
+void write_tensors(context& ctx, const std::string& path, const std::vector<outgoing>& all) {
+  const auto file = fill_tensors<Backend>(ctx, path, all);
+  on_all_or_none(ctx, [&] { file->sync(); });
+  on_all_or_none(ctx, [&] {
+    if (ctx.is_first()) finish_output(path);
+  });
+}
+
+}  // namespace detail
+
+/// Writes all weights of a parameter store but adapters to a safetensors file, by a family's names, as numbers of
+/// `type`, which is floating: the master weights, or where a parameter is frozen its only ones. All ranks call it, and
+/// all of them see the file's folder. A file of this name is replaced once the new one is whole. Throws weft::failure
+/// on all ranks, naming the file and the system's reason, when it can't be written on any.
+template <class Store>
+void save_weights(context& ctx, Store& store, const std::string& path, const weight_names& names,
+                  dtype type = dtype::f32) {
+  require(type <= dtype::f16, "weights are saved as f64, f32, bf16 or f16, not as ", name_of(type));
+  std::vector<detail::outgoing> all;
+  detail::on_all_or_none(ctx, [&] {
+    store.each_stored([&](const stored_parameter& p) {
+      if (detail::writes(ctx, p) && !p.record.adapter)
+        all.push_back({p.weight, p.record.at, p.begin, type, detail::parts_of(names, p.record)});
+    });
+  });
+  detail::write_tensors<typename Store::backend>(ctx, path, all);
+}
+
+}  // namespace weft

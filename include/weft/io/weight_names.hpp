@@ -1,0 +1,161 @@
+// What a family of models calls its weights in files: a table from a model's parameters to tensors, and loading by it.
+// Invariant: every parameter is read from one tensor of the table, and every tensor of the files is of it.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <span>
+
+#include <weft/comm/agree.hpp>
+#include <weft/comm/gather_text.hpp>
+#include <weft/io/tensor_parts.hpp>
+#include <weft/nn/parameters.hpp>
+
+namespace weft {
+
+/// A line of the table. '#' stands for a layer's number, the same in both names.
+struct weight_name {
+  std::string_view parameter, tensor;
+  int columns = 1;  // how many of the parameter's last dimensions make the tensor's last; 0: a tensor of one dimension
+  bool transposed = false;     // rows and columns change places
+  int part = 0, of_parts = 1;  // of the tensor's rows (if transposed, columns), which this parameter has
+};
+
+/// A family's table.
+struct weight_names {
+  std::span<const weight_name> lines;
+  std::span<const std::string_view> ignored = {};  // endings of tensors that files may have and no model reads
+  std::string_view prefix = {};  // of names in files of a whole model; where they are of its trunk alone it isn't there
+};
+
+namespace detail {
+
+/// What PyTorch calls a floating type.
+inline const char* torch_name(dtype type) {
+  const char* const names[] = {"float64", "float32", "bfloat16", "float16"};
+  require(type <= dtype::f16, "weights are saved as f64, f32, bf16 or f16, not as ", name_of(type));
+  return names[static_cast<int>(type)];
+}
+
+/// The line for a parameter, and its tensor's name; null: none.
+inline const weight_name* named(const weight_names& names, std::string_view parameter, std::string& tensor) {
+  for (const weight_name& n : names.lines) {
+    const std::size_t at = n.parameter.find('#');
+    if (at == n.parameter.npos) {
+      if (n.parameter != parameter) continue;
+      tensor = n.tensor;
+      return &n;
+    }
+    const std::string_view before = n.parameter.substr(0, at), after = n.parameter.substr(at + 1);
+    if (!parameter.starts_with(before) || !parameter.ends_with(after) ||
+        parameter.size() <= before.size() + after.size())
+      continue;
+    const std::string_view number = parameter.substr(at, parameter.size() - before.size() - after.size());
+    if (number.find_first_not_of("0123456789") != number.npos) continue;
+    tensor = n.tensor;
+    tensor.replace(tensor.find('#'), 1, number);
+    return &n;
+  }
+  return nullptr;
+}
+
+/// The whole of a parameter in the tensor of this line.
+inline tensor_part part_of(const weight_name& n, std::string tensor, const shape& global) {
+  tensor_part p;
+  p.tensor = std::move(tensor);
+  p.extent = global;
+  std::int64_t rows = 1, columns = 1;
+  for (int d = 0; d < global.ndim; ++d) (d < global.ndim - n.columns ? rows : columns) *= global[d];
+  const std::int64_t all = rows * n.of_parts;
+  if (n.columns == 0)
+    p.tensor_shape = {all};
+  else
+    p.tensor_shape = n.transposed ? std::vector{columns, all} : std::vector{all, columns};
+  std::int64_t row = n.transposed ? 1 : columns, column = n.transposed ? all : 1;
+  p.offset = n.part * rows * row;
+  p.first = p.stride = global;
+  for (int d = global.ndim - 1; d >= 0; --d) {
+    std::int64_t& step = d < global.ndim - n.columns ? row : column;
+    p.first[d] = 0;
+    p.stride[d] = step;
+    step *= global[d];
+  }
+  return p;
+}
+
+/// Where a parameter lies in the files of a family. Throws weft::file_error where the family has no line for it.
+inline std::vector<tensor_part> parts_of(const weight_names& names, const parameter_record& p) {
+  std::string tensor;
+  const weight_name* const line = named(names, p.name, tensor);
+  if (!line)
+    throw file_error(
+        text("parameter ", p.name, " has no tensor in such files: its family's names have no line for it"));
+  return {part_of(*line, std::move(tensor), p.global)};
+}
+
+/// The lines of all lists, each of which ends with one.
+inline std::set<std::string_view> all_lines(const std::vector<std::string>& lists) {
+  std::set<std::string_view> out;
+  for (const std::string_view list : lists)
+    for (std::size_t at = 0, end; at < list.size(); at = end + 1) {
+      end = list.find('\n', at);
+      out.insert(list.substr(at, end - at));
+    }
+  return out;
+}
+
+/// Throws where the files have a tensor that no rank read, by the lists of names that they give.
+inline void check_all_read(const safetensors& files, const weight_names& names, const std::vector<std::string>& lists) {
+  const std::set<std::string_view> read = all_lines(lists);
+  const auto bytes = [](const mapped_tensor& t) { return std::string_view(t.data, t.entry->end - t.entry->begin); };
+  std::set<std::string_view> unread;
+  for (const auto& entry : files.tensors()) {
+    const std::string_view tensor_name = entry.first;
+    const mapped_tensor& tensor = entry.second;
+    const bool known =
+        read.contains(tensor_name) ||
+        std::any_of(names.ignored.begin(), names.ignored.end(), [&](auto end) { return tensor_name.ends_with(end); }) ||
+        // a copy, as a head's that is tied to the embedding
+        std::any_of(read.begin(), read.end(), [&](auto other) {
+          const mapped_tensor* const one = files.find(other);
+          return one && one->entry->type == tensor.entry->type && one->entry->shape == tensor.entry->shape &&
+                 bytes(*one) == bytes(tensor);
+        });
+    if (!known) unread.insert(tensor_name);
+  }
+  std::string others;
+  for (const std::string_view name : unread)
+    if (others.size() < 300) (others += others.empty() ? "" : ", ") += name;
+  if (!others.empty())
+    throw file_error(
+        text("the weights have tensors that the model doesn't read, so it is of another configuration: ", others));
+}
+
+}  // namespace detail
+
+/// Sets all weights of a parameter store from files, by a family's names; each rank reads what it keeps. Moments stay
+/// as they are, and so do adapters (load_adapters). All ranks call it, and all of them see the files. Throws
+/// weft::file_error naming the parameter or tensor that is missing, of another shape, or read by no parameter, and then
+/// leaves the weights that it has not come to.
+template <class Store>
+void load_weights(context& ctx, Store& store, const safetensors& files, const weight_names& names) {
+  std::string read;
+  detail::on_all_or_none(ctx, [&] {
+    store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
+      if (p.adapter) return {};
+      auto parts = detail::parts_of(names, p);
+      for (tensor_part& part : parts) {
+        if (!files.find(part.tensor) && part.tensor.starts_with(names.prefix))
+          if (const std::string trunk = part.tensor.substr(names.prefix.size()); files.find(trunk)) part.tensor = trunk;
+        read += part.tensor + '\n';
+      }
+      return mapped_numbers(files, p.name, p.global, std::move(parts));
+    });
+  });
+  const std::vector<std::string> of_ranks = detail::gather_text(ctx, read);
+  detail::on_all_or_none(ctx, [&] {
+    if (ctx.is_first()) detail::check_all_read(files, names, of_ranks);
+  });
+}
+
+}  // namespace weft

@@ -1,0 +1,129 @@
+// A projection: the one seam for what a model's blocks multiply by. Invariant: the strategy's projections policy
+// decides what it is made of; its input's and output's placements are the same under each.
+#pragma once
+
+#include <cmath>
+
+#include <weft/nn/parameters.hpp>
+#include <weft/nn/weight.hpp>
+#include <weft/op/arithmetic.hpp>
+#include <weft/op/contract.hpp>
+#include <weft/op/convert.hpp>
+
+namespace weft {
+
+/// The inner width of an adapter.
+struct adapter_rank : dim_tag {
+  static constexpr std::string_view name = "adapter_rank";
+};
+
+namespace detail {
+
+template <class A, class B>
+struct both_dims;
+template <class... As, class... Bs>
+struct both_dims<dims<As...>, dims<Bs...>> {
+  using type = dims<As..., Bs...>;
+};
+template <class A, class B>
+using dims_of_both = typename both_dims<A, B>::type;
+
+template <class D, class Dims>
+inline constexpr bool is_dim_of = false;
+template <class D, class... Es>
+inline constexpr bool is_dim_of<D, dims<Es...>> = (std::same_as<D, tag_of<Es>> || ...);
+
+template <class... Is>
+struct over {
+  template <any_tensor X, any_tensor W>
+  static auto contracted(const X& x, const W& w) {
+    return contract<Is...>(x, w);
+  }
+};
+template <class Dims>
+struct over_dims;
+template <class... Es>
+struct over_dims<dims<Es...>> : over<tag_of<Es>...> {};
+
+struct no_adapter {};
+// Its two factors. Where `in` is sharded, so is the first, whose output's pending sum is then scattered along its
+// width; where `out` is, so is the second.
+template <class S, class Out, class In, class Cut, class Axis, bool Row = is_dim_of<Cut, In>>
+struct adapter {
+  weight<S, dims_of_both<dims<adapter_rank>, In>, shard<Cut, Axis>> a;
+  weight<S, dims_of_both<Out, dims<adapter_rank>>, shard<adapter_rank, Axis>> b;
+
+  template <any_tensor X>
+  auto inner(const X& x) const {
+    return reduce_scatter<adapter_rank, Axis>(over_dims<In>::contracted(x, a));
+  }
+};
+template <class S, class Out, class In, class Cut, class Axis>
+struct adapter<S, Out, In, Cut, Axis, false> {
+  weft::norm_weight<S, dims_of_both<dims<adapter_rank>, In>> a;
+  weight<S, dims_of_both<Out, dims<adapter_rank>>, shard<Cut, Axis>> b;
+
+  template <any_tensor X>
+  auto inner(const X& x) const {
+    return over_dims<In>::contracted(x, a);
+  }
+};
+
+}  // namespace detail
+
+/// x [..., In] -> [..., Out], by a weight [Out, In] sharded along `Cut`, one of its dimensions, over `Axis`: `linear<S,
+/// dims<heads, head_dim>, dims<hidden>, heads>`; Biased: with a bias [Out], which a Cut in Out has to shard. Placement:
+/// with a Cut in Out, x whole on Axis and the output sharded as Cut; with one in In, x sharded as Cut and the output
+/// partial over Axis.
+template <class S, class Out, class In, class Cut, bool Biased = false, class Axis = tp>
+struct linear {
+  using projections = typename S::projections;
+  static constexpr bool adapts = projections::adapts;
+
+  static_assert(!Biased || detail::is_dim_of<Cut, Out>,
+                "weft: behind a pending sum each rank would add the bias: add it after the sum, once");
+
+  weft::weight<S, detail::dims_of_both<Out, In>, shard<Cut, Axis>> weight;
+  [[no_unique_address]] std::conditional_t<Biased, weft::weight<S, Out, shard<Cut, Axis>>, detail::no_adapter> bias;
+  [[no_unique_address]] std::conditional_t<adapts, detail::adapter<S, Out, In, Cut, Axis>, detail::no_adapter> beside;
+
+  template <any_tensor X>
+  auto operator()(const X& x) const {
+    auto y = detail::over_dims<In>::contracted(x, weight);
+    if constexpr (adapts)
+      if (beside.a.slot) y = y + contract<adapter_rank>(beside.inner(x) * projections::scale, beside.b);
+    if constexpr (Biased)
+      if (bias.slot) y = y + bias;  // where it was registered
+    return y;
+  }
+
+  /// Registers the weight as `name`, of the global extents of Out and In, born normal with this deviation; and where it
+  /// has an adapter its factors as name + ".lora_a" and ".lora_b".
+  void add_to(parameter_registry& registry, context& ctx, const std::string& name, const shape& out, const shape& in,
+              double stddev) {
+    registry.add(ctx, weight, name, both(out, in), {stddev});
+    if constexpr (adapts) {
+      if constexpr (requires { projections::adapts_weight(name); })
+        if (!projections::adapts_weight(name)) return;
+      constexpr std::int64_t rank = projections::rank;
+      registry
+          .add(ctx, beside.a, name + ".lora_a", both({1, {rank}}, in),
+               {1 / std::sqrt(3.0 * static_cast<double>(in.elements()))})
+          .adapter = true;
+      registry.add(ctx, beside.b, name + ".lora_b", both(out, {1, {rank}}), {}).adapter = true;
+    }
+  }
+  /// Registers a bias, of the global extents of Out, born zero. It doesn't decay.
+  void add_bias_to(parameter_registry& registry, context& ctx, const std::string& name, const shape& out) {
+    static_assert(Biased, "weft: this linear has no bias: linear<S, Out, In, Cut, true> has one");
+    if constexpr (Biased) registry.add(ctx, bias, name, out, {}).decays = false;
+  }
+
+ private:
+  static shape both(shape first, const shape& second) {
+    for (int d = 0; d < second.ndim; ++d) first.push_back(second[d]);
+    return first;
+  }
+};
+
+}  // namespace weft

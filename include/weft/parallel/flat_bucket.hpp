@@ -1,0 +1,175 @@
+// A unit's parameters by what becomes of them: each bucket is one flat buffer, padded so that every rank along the axis
+// of its storage has an equal share. Invariant: parameters lie in the order of their registration, each starting at a
+// multiple of 16 elements; what differs from parameter to parameter is the bucket's key, and nothing else is.
+#pragma once
+
+#include <weft/nn/parameters.hpp>
+#include <weft/op/create.hpp>
+#include <weft/parallel/store_config.hpp>
+#include <weft/tensor/random.hpp>
+
+namespace weft {
+
+/// One parameter's place in the flat buffer, in elements.
+struct flat_region {
+  parameter_record* parameter;
+  std::int64_t begin, count;
+  ref<weft::slot> slot;  // the parameter's
+  ref<weight_place> live;
+};
+
+/// A range of the flat buffer, in elements.
+struct flat_range {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+  flat_range overlap(const flat_region& r) const {
+    return {std::max(begin, r.begin), std::max(std::max(begin, r.begin), std::min(end, r.begin + r.count))};
+  }
+};
+
+/// What a bucket's parameters have in common. Each is false where the storage has one rank.
+struct bucket_key {
+  axis_set storage{};     // along which it is sharded: those of the policy's along which ranks hold the same (so
+                          // experts, of which each rank along an axis has others, aren't along that one)
+  bool trained = true;    // else frozen: neither gradient, nor master weight, nor moments
+  bool matrices = false;  // updated as whole matrices
+  bool shards_parameters = false, shards_gradients = false, shards_optimizer = false;
+
+  friend bool operator==(const bucket_key&, const bucket_key&) = default;
+};
+
+namespace detail {
+
+inline bucket_key key_of(const context& ctx, const parameter_record& p, const store_config& config) {
+  const auto among = [](axis_id axis, const std::vector<axis_id>& axes) {
+    return std::find(axes.begin(), axes.end(), axis) != axes.end();
+  };
+  bucket_key key;
+  key.trained = p.trained;
+  key.matrices = p.trained && config.by_shape && p.form;
+  for (const axis_id axis : config.axes) {
+    if (ctx.along(axis).degree == 1 || among(axis, p.sharded)) continue;
+    require(!p.trained || among(axis, p.pending), "the gradient of parameter ", p.name, " is not left pending over ",
+            axis->name, ", an axis of the sharding policy's, so summing it there would be wrong; declare it as ",
+            "weight<strategy, dims<...>>");
+    key.storage.add(axis);
+  }
+  if (key.storage.empty()) return key;
+  key.shards_parameters = config.shards_parameters && !(config.keeps_vectors && p.global.ndim == 1);
+  key.shards_gradients = p.trained && config.shards_gradients;
+  key.shards_optimizer = p.trained && config.shards_optimizer;
+  return key;
+}
+
+}  // namespace detail
+
+/// A bucket's regions, and the share of each rank along the axes of its storage. Sizes are in elements.
+struct flat_bucket {
+  bucket_key key;
+  axis_group* group = nullptr;  // of its storage; null: one rank
+  std::vector<flat_region> regions;
+  std::int64_t size = 0;  // padded
+  int parts = 1, index = 0;
+
+  void add(parameter_record& p) {
+    constexpr std::int64_t alignment = 16;
+    const std::int64_t n = p.local.elements();
+    regions.push_back({&p, size, n, p.slot, p.live});
+    size += (n + alignment - 1) / alignment * alignment;
+  }
+  void pad() {
+    const std::int64_t whole = std::int64_t{16} * parts;
+    size = (size + whole - 1) / whole * whole;
+  }
+  flat_range everything() const { return {0, size}; }
+  flat_range share() const { return {size / parts * index, size / parts * (index + 1)}; }
+  /// What this rank keeps: its share, or everything.
+  flat_range kept(bool sharded) const { return sharded ? share() : everything(); }
+};
+
+/// What one rank keeps of a parameter: its elements, or its share of them along the axes `storage` (none: all).
+struct stored_parameter {
+  int unit;
+  const parameter_record& record;
+  axis_set storage;
+  std::int64_t begin;  // of what follows, within the rank's slice of the parameter
+  // weight: the master weight, of a frozen one the only. gradient: empty where it is frozen. first, second: the
+  // optimizer's moments, empty where it keeps fewer.
+  local_array weight = {}, gradient = {}, first = {}, second = {};
+};
+
+namespace detail {
+
+/// A unit's buckets, in the order of their first parameters.
+inline std::vector<flat_bucket> buckets_of(context& ctx, parameter_unit& unit, const store_config& config) {
+  std::vector<flat_bucket> out;
+  for (parameter_record& p : unit.parameters) {
+    const bucket_key key = key_of(ctx, p, config);
+    auto at = std::find_if(out.begin(), out.end(), [&](const flat_bucket& b) { return b.key == key; });
+    if (at == out.end()) {
+      at = out.emplace(out.end());
+      at->key = key;
+      if (!key.storage.empty()) {
+        at->group = &ctx.along(key.storage);
+        at->parts = at->group->degree, at->index = at->group->index;
+      }
+    }
+    at->add(p);
+  }
+  for (flat_bucket& b : out) b.pad();
+  return out;
+}
+
+/// Global row-major index of local element i of a parameter, or -1 where that is padding.
+inline std::int64_t global_index(const parameter_record& p, std::int64_t i) { return p.at.global_index(i); }
+
+/// Initial values of the flat elements in `range`, written to out[0 ...): a function of global indices, so that each
+/// rank makes just what it holds. Padding, of a parameter and between parameters, is zero.
+template <class Backend, class T>
+void initialise(context& ctx, const flat_bucket& bucket, flat_range range, T* out) {
+  auto& queue = ctx.queue<Backend>();
+  Backend::zero(queue, local_array(out, dtype_of<T>, {1, {range.size()}}));
+  for (const flat_region& r : bucket.regions) {
+    const flat_range part = range.overlap(r);
+    const parameter_record& p = *r.parameter;
+    if (part.size() > 0)
+      Backend::normal(queue, p.at, part.begin - r.begin, part.size(), p.init.constant, p.init.stddev,
+                      philox{ctx.seed, stream_of(p.name)}, out + (part.begin - range.begin));
+  }
+}
+
+/// Writes those of a parameter's numbers (global, row-major) that lie in `range` to out[0 ...), each rounded to Through
+/// first. Padding is zero.
+template <class Backend, class T, class Through = T, class Numbers>
+void load_region(context& ctx, const flat_region& r, flat_range range, const Numbers& numbers, T* out) {
+  const flat_range part = range.overlap(r);
+  if (part.size() == 0) return;
+  const local_array to(out + (part.begin - range.begin), dtype_of<T>, {1, {part.size()}});
+  write_by_host<Backend, T>(ctx, to, [&](T* written) {
+    if constexpr (requires { numbers.template read<Through>(r.parameter->at, 0, 0, written); })
+      return numbers.template read<Through>(r.parameter->at, part.begin - r.begin, part.size(), written);
+    else
+      for (std::int64_t i = part.begin; i < part.end; ++i) {
+        const std::int64_t at = global_index(*r.parameter, i - r.begin);
+        const double number = at < 0 ? 0 : static_cast<double>(numbers.data()[at]);
+        const auto rounded = static_cast<Through>(static_cast<accumulate_t<Through>>(number));
+        written[i - part.begin] = static_cast<T>(static_cast<accumulate_t<T>>(rounded));
+      }
+  });
+}
+
+/// f(numbers) of what was given for a parameter: its numbers, or an optional of them. Throws where they aren't as many.
+template <class Given, class F>
+void with_numbers(const parameter_record& p, const Given& given, F&& f) {
+  if constexpr (requires { given.has_value(); }) {
+    if (given) with_numbers(p, *given, f);
+  } else {
+    const std::int64_t count = static_cast<std::int64_t>(given.size()), wanted = p.global.elements();
+    require(count == wanted, "parameter ", p.name, " has ", wanted, " elements, and ", count,
+            " numbers were given for it");
+    f(given);
+  }
+}
+
+}  // namespace detail
+}  // namespace weft

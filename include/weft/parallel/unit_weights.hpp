@@ -1,0 +1,128 @@
+// Weights of a model's units under a sharding policy: what this rank keeps of them, and when they are whole. Invariant:
+// weights can be read exactly while their unit is in use: what is gathered next may lie there, or a step's new ones may
+// still be on their way.
+#pragma once
+
+#include <vector>
+
+#include <weft/parallel/stored_bucket.hpp>
+#include <weft/parallel/weight_buffers.hpp>
+
+namespace weft {
+
+template <class Backend, class Precision>
+class unit_weights final : public weight_source, unit_gatherer {
+ public:
+  using bucket = detail::stored_bucket<Backend, Precision>;
+
+  /// Allocates everything that lasts and fills in the initial weights, each rank its own.
+  unit_weights(context& ctx, parameter_registry& registry, const store_config& config)
+      : order_(ctx.order()), prefetch_(config.prefetch), units_(registry.units().size()), gathered_(*this) {
+    std::int64_t largest = 0;
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      unit_state& u = units_[i];
+      u.name = registry.units()[i].name;
+      u.chunk = registry.units()[i].chunk;
+      std::vector<flat_bucket> flat = detail::buckets_of(ctx, registry.units()[i], config);
+      u.buckets.resize(flat.size());
+      for (std::size_t b = 0; b < flat.size(); ++b) {
+        bucket& s = u.buckets[b];
+        s.flat = std::move(flat[b]);
+        s.allocate(ctx, s.key().matrices ? config.matrix_moments : config.moments);
+        if (s.key().shards_parameters) s.offset = std::exchange(u.gathered, u.gathered + s.flat.size);
+      }
+      largest = std::max(largest, u.gathered);
+    }
+    if (largest > 0) gathered_.allocate(ctx, prefetch_ + 1, largest, dtype_of<typename Precision::compute>);
+    each_region([&](std::size_t, std::size_t, bucket&, const flat_region& r) { r.live->source = this; });
+  }
+  ~unit_weights() {
+    each_region([&](std::size_t, std::size_t, bucket&, const flat_region& r) {
+      if (r.live->source == this) r.live->source = nullptr, r.live->at.data = nullptr;
+    });
+  }
+  unit_weights(const unit_weights&) = delete;
+  unit_weights& operator=(const unit_weights&) = delete;
+
+  std::size_t size() const { return units_.size(); }
+  std::string_view name(std::size_t unit) const { return units_[unit].name; }
+  /// f(unit, the bucket's number within it, bucket).
+  template <class F>
+  void each_bucket(F&& f) {
+    for (std::size_t i = 0; i < units_.size(); ++i)
+      for (std::size_t b = 0; b < units_[i].buckets.size(); ++b) f(i, b, units_[i].buckets[b]);
+  }
+  /// The same, and a region of the bucket.
+  template <class F>
+  void each_region(F&& f) {
+    each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
+      for (const flat_region& r : s.flat.regions) f(i, b, s, r);
+    });
+  }
+
+  /// From here to release() the unit's weights can be read; uses lie within one another.
+  void acquire(int unit) {
+    unit_state& u = at(unit);
+    if (u.users++ > 0) return;
+    for (bucket& s : u.buckets)
+      if (!s.key().shards_parameters) s.gathering.wait(order_);
+    const local_array* gathered = u.gathered > 0 ? &gathered_.acquire(unit) : nullptr;
+    for (bucket& s : u.buckets)
+      for (const flat_region& r : s.flat.regions) r.live->at.data = s.whole(gathered) + r.begin;
+  }
+  void release(int unit) {
+    unit_state& u = at(unit);
+    if (--u.users > 0) return;
+    if (u.gathered > 0) gathered_.release(unit);
+    for (bucket& s : u.buckets)
+      for (const flat_region& r : s.flat.regions) r.live->at.data = nullptr;
+  }
+  /// Starts to gather a unit that is used soon, if there is one of this number in the chunk of the unit that runs: of
+  /// another chunk it may not be the next.
+  void prefetch(int unit, int running) {
+    if (prefetch_ > 0 && unit >= 0 && unit < static_cast<int>(units_.size()) && at(unit).gathered > 0 &&
+        at(unit).chunk == at(running).chunk)
+      gathered_.prefetch(unit);
+  }
+  /// For entries that read weights when these get their gradients.
+  void gather_again(int unit) override {
+    if (!std::exchange(at(unit).gathered_again, true)) acquire(unit);
+  }
+  void release_gathered_again(int unit) {
+    if (std::exchange(at(unit).gathered_again, false)) release(unit);
+  }
+  /// What an error has left in use.
+  void release_all() {
+    for (int u = 0; u < static_cast<int>(units_.size()); ++u)
+      while (at(u).users > 0) release(u);
+  }
+  /// Forgets what is gathered: the shares are about to change.
+  void invalidate() { gathered_.invalidate(); }
+
+ private:
+  struct unit_state {
+    std::string_view name;
+    std::vector<bucket> buckets;
+    std::int64_t gathered = 0;  // elements of its buckets whose parameters are sharded
+    int chunk = 0;              // of the rank's layers
+    int users = 0;              // forwards and backwards that it is in
+    bool gathered_again = false;
+  };
+
+  unit_state& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
+  void start_gathering(int unit, const local_array& whole) override {
+    for (bucket& s : at(unit).buckets)
+      if (s.key().shards_parameters) s.gather_into(whole, at(unit).name);
+  }
+  void wait_gathering(int unit) override {
+    for (bucket& s : at(unit).buckets)
+      if (s.key().shards_parameters) s.gathering.wait(order_);
+  }
+
+  queue_ref order_;  // of the rank's kernels
+  int prefetch_;
+  std::vector<unit_state> units_;
+  weight_buffers gathered_;
+};
+
+}  // namespace weft

@@ -1,0 +1,123 @@
+// How an optimizer meets what a rank stores of a bucket. Invariant: every stored element is updated once a step, and
+// the new weights are then on their way to who reads them.
+#pragma once
+
+#include <weft/optim/on_whole_matrices.hpp>
+#include <weft/parallel/stored_bucket.hpp>
+
+namespace weft::detail {
+
+/// Throws where a store was made for an optimizer with other moments.
+[[gnu::noinline]] inline void require_moments(const store_config& made_for, int moments, bool by_shape = false,
+                                              int matrix_moments = 0) {
+  require(made_for.by_shape == by_shape, "this store was made for an optimizer ", by_shape ? "of one kind" : "by shape",
+          ", and this one is ", by_shape ? "by shape" : "of one kind", "; make it with config_of<policy, optimizer>()");
+  require(made_for.moments == moments && (!by_shape || made_for.matrix_moments == matrix_moments),
+          "the optimizer keeps ", moments, " moments, and this store was made for ", made_for.moments,
+          "; make it with config_of<policy, optimizer>()");
+}
+
+/// Calls f(step) with the step as optimizer O takes it: where it is made of kernels, as it is; one that computes on the
+/// host is told its numbers there, and isn't called for a step that isn't taken.
+template <class Backend, class O, class F>
+void give_step(context& ctx, const kernel_step& step, F&& f) {
+  if constexpr (of_kernels<O>) {
+    f(step);
+  } else {
+    const double scale = number_on_host<Backend>(ctx.queue<Backend>(), step.grad_scale);
+    if (!step.grad_scale.lies_in_memory() || !is_nan(scale)) f(optimizer_step{step.number, step.lr, scale});
+  }
+}
+
+template <class Backend, class Precision>
+struct bucket_update {
+  using bucket = stored_bucket<Backend, Precision>;
+  using compute = typename Precision::compute;
+  using gradient = typename Precision::gradient;
+  using master = typename Precision::master;
+
+  context& ctx;
+  bucket& s;
+  std::string_view unit;
+  gradient* gradients;       // of what this rank updates
+  kernel_number grad_scale;  // the step's
+
+  /// f(kernel_share, region) for what this rank updates of every parameter; frozen ones have nothing of that.
+  template <class F>
+  void elements(F&& f) {
+    if (!s.key().trained) return;
+    s.gathering.wait(ctx.order());
+    for (const flat_region& r : s.flat.regions) {
+      ++r.live->version;
+      if (const flat_range part = s.updated.overlap(r); part.size() > 0) f(share_of(r, part), r);
+    }
+    s.publish(unit);
+  }
+
+  /// By an optimizer whose grain is the element.
+  template <class Rule>
+  void by_rule(const Rule& rule, const auto& step) {
+    if constexpr (kernel_optimizer<Rule>) {
+      elements([&](const auto& share, const flat_region&) { rule.update(share, step); });
+    } else {
+      constexpr bool takes_share =
+          requires(const Rule& r, parameter_share<master, gradient>& x, const optimizer_step& t) {
+        r.update(x, t);
+      };
+      static_assert(takes_share,
+                    "weft: this optimizer's update(share, step) doesn't take a share of this precision, a "
+                    "parameter_share<master, gradient>, which holds double under fp64: take it as auto& share");
+      static_assert(Rule::moments >= 0 && Rule::moments <= 2,
+                    "weft: an optimizer keeps 0, 1 or 2 moments for each element");
+      static_assert(Backend::host_memory,
+                    "weft: an optimizer of one's own updates its share on the host, and this backend's weights are not "
+                    "there: take adamw, sgd or by_shape{muon{}, adamw{}}, or cpu_backend");
+      elements([&](const auto& share, const flat_region& r) {
+        const auto n = static_cast<std::size_t>(share.count);
+        const auto kept = [&](master* a) { return a ? std::span<master>(a, n) : std::span<master>(); };
+        const moment_spans<master> moments(kept(share.first), kept(share.second), Rule::moments);
+        parameter_share<master, gradient> own{r.parameter->name, share.decays, kept(share.weight),
+                                              std::span<const gradient>(share.gradient, n), moments};
+        if constexpr (takes_share) rule.update(own, step);
+        share.publish();
+      });
+    }
+  }
+
+  /// By one whose grain is the whole matrix. Where the optimizer's state is sharded, the directions of a bucket are
+  /// gathered, and a rank works on those matrices of which it stores a part (Moonlight, Liu et al. 2025).
+  template <class Rule>
+  void matrices(const Rule& rule, const auto& step) {
+    const local_array own = ctx.make(dtype_of<master>, shape{1, {s.updated.size()}}, memory::buffers);
+    Backend::zero(ctx.queue<Backend>(), own);
+    for (const flat_region& r : s.flat.regions)
+      if (const flat_range part = s.updated.overlap(r); part.size() > 0)
+        rule.direction(share_of(r, part), own.template as<master>() + (part.begin - s.updated.begin), step);
+    local_array all = own;
+    if (s.key().shards_optimizer) {
+      all = ctx.make(dtype_of<master>, shape{1, {s.flat.size}}, memory::buffers);
+      s.group->comm.all_gather(own.data, all.data, own.bytes(), collective_label{"directions", {}, unit})
+          .wait(ctx.order());
+    }
+    elements([&](const auto& share, const flat_region& r) {
+      const parameter_record& p = *r.parameter;
+      const local_array x(all.template as<master>() + r.begin, dtype_of<master>, p.local);
+      const matrix_sizes sizes =
+          on_whole_matrices<Backend, master>(ctx, p.at, p.form, x, [&](const auto& whole) { rule.change(whole); });
+      const flat_range part = s.updated.overlap(r);
+      rule.update(share, static_cast<const master*>(all.template as<master>() + part.begin), sizes.rows, sizes.columns,
+                  step);
+    });
+  }
+
+ private:
+  kernel_share<Backend, Precision> share_of(const flat_region& r, flat_range part) const {
+    const std::int64_t o = part.begin - s.updated.begin;
+    const auto kept = [&](const local_array& a) { return a ? a.template as<master>() + o : nullptr; };
+    return {ctx,           r.parameter->decays, part.size(),    kept(s.master_weights),
+            gradients + o, kept(s.first),       kept(s.second), s.working(part),
+            grad_scale};
+  }
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,48 @@
+// The projections policy: what a model's blocks multiply by. Invariant: a policy only decides; nn/linear.hpp and
+// nn/query_key_value.hpp compute.
+#pragma once
+
+#include <weft/core/requirements.hpp>
+
+#include <concepts>
+#include <string_view>
+
+namespace weft {
+
+/// `adapts`: whether each projection has an adapter beside its weight, which is then frozen, as is all else but the
+/// adapters. Where it has, `rank` is the adapter's inner width, and `scale` multiplies what it adds; where it has
+/// `adapts_weight(name)` as well, that says of a weight's name ("layers.0.query") whether it has one. `fuses_qkv`:
+/// whether queries, keys and values are one projection with one weight.
+template <class P>
+concept projections_policy = requires {
+  {bool(P::adapts)};
+  {bool(P::fuses_qkv)};
+  {std::string_view(P::name)};
+};
+
+/// A weight, and nothing beside it.
+struct dense {
+  static constexpr std::string_view name = "dense";
+  static constexpr bool adapts = false, fuses_qkv = false;
+};
+
+/// LoRA (Hu et al. 2021): y = W x + Alpha / Rank * B (A x), with W frozen. A is born normal, B zero, so that training
+/// begins where W stands.
+template <int Rank, int Alpha = 2 * Rank>
+struct lora {
+  static_assert(Rank >= 1 && Alpha != 0,
+                "weft: lora<rank, alpha> has a rank of at least 1 and an alpha other than 0: lora<16>");
+  static constexpr std::string_view name = "lora";
+  static constexpr bool adapts = true, fuses_qkv = false;
+  static constexpr int rank = Rank;
+  static constexpr double scale = double(Alpha) / Rank;
+};
+
+/// As Form, with queries, keys and values by one contraction: `fused_qkv<>`, `fused_qkv<lora<16>>`.
+template <projections_policy Form = dense>
+struct fused_qkv : Form {
+  static constexpr std::string_view name = "fused_qkv";
+  static constexpr bool fuses_qkv = true;
+};
+
+}  // namespace weft

@@ -1,0 +1,219 @@
+// Laws of a backend's embedding, dropout and AdamW, and of the loops that formulas of a user's own run in.
+// Invariant: dropout's mask is the generator's, element by element, at the global index.
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include <weft/testing/backend/bench.hpp>
+
+namespace weft::testing {
+namespace detail::kernels {
+
+template <class T, class G, class B>
+void embeddings(bench<B>& b) {
+  constexpr bool there = requires(const T* x, T* y, G* g, const std::int32_t* ids) {
+    B::embedding(b.queue(), int64{}, int64{}, ids, int64{}, int64{}, x, y);
+    B::embedding_backward(b.queue(), int64{}, int64{}, ids, int64{}, int64{}, x, g, true);
+  };
+  if (!b.has(there, sizeof(G) == sizeof(T) ? "embedding" : "embedding, gradient in its sums' type", dtype_of<T>))
+    return;
+  if constexpr (there) {
+    struct size {
+      int64 rows, width, begin, count, vocabulary;
+    };
+    for (const size& s :
+         {size{1, 1, 0, 1, 1}, {50, 17, 0, 7, 7}, {300, 300, 10, 20, 40}, {9, 64, 0, 1000, 1000}, {0, 8, 0, 5, 5}}) {
+      const auto picks = numbers<double>(s.rows, 1, 0, static_cast<double>(s.vocabulary));
+      std::vector<std::int32_t> ids;
+      for (const double p : picks) ids.push_back(static_cast<std::int32_t>(p));
+      if (s.rows > 10) ids[3] = -1;  // ids outside of the slice are nobody's
+      const auto table = numbers<T>(s.count * s.width, 2), dy = numbers<T>(s.rows * s.width, 3);
+      doubles y(dy.size()), gradient(table.size());
+      for (int64 i = 0; i < s.rows * s.width; ++i) {
+        const int64 id = ids[at(i / s.width)] - s.begin;
+        if (id < 0 || id >= s.count) continue;
+        y[at(i)] = static_cast<double>(table[at(id * s.width + i % s.width)]);
+        gradient[at(id * s.width + i % s.width)] += static_cast<double>(dy[at(i)]);
+      }
+      const buffer<B, std::int32_t> where(b, ids);
+      const buffer<B, T> rows(b, table), from(b, dy), out(b, s.rows * s.width);
+      B::embedding(b.queue(), s.rows, s.width, where.in(), s.begin, s.count, rows.in(), out.out());
+      b.near("rows of the table, 0 for an id outside of the slice", out.host(), y, 0, 0);
+      // At most about 50 rows share an id: additions of numbers below 100, then one rounding to G.
+      writes_and_adds<G>(
+          b, "gradient of the table", gradient, rounding<G>, 50 * 100 * sum_rounding<G>, [&](G* d, bool add) {
+            B::embedding_backward(b.queue(), s.rows, s.width, where.in(), s.begin, s.count, from.in(), d, add);
+          });
+    }
+  }
+}
+
+template <class T, class B>
+void dropouts(bench<B>& b) {
+  constexpr bool there = requires(const T* x, T* y, const dropout_mask& m, const placed_slice& p) {
+    B::dropout(b.queue(), m, p, x, y, true);
+  };
+  if (!b.has(there, "dropout", dtype_of<T>)) return;
+  if constexpr (there) {
+    const dropout_mask mask{0.3, 0x123456789abcdef0u, 0xfedcba9876543210u};
+    const philox words{mask.seed, mask.stream};
+    const placed_slice slices[] = {
+        {0, {}, {}, {}, {}},
+        {1, {1}, {7}, {6}, {1}},                                      // the last element
+        {1, {1001}, {3003}, {2002}, {1001}},                          // one run
+        {2, {5, 11}, {5, 77}, {0, 33}, {5, 11}},                      // short runs
+        {3, {2, 15, 20}, {4, 30, 60}, {2, 15, 40}, {2, 15, 20}},      // every dimension sharded
+        {2, {3, 40000}, {3, 80000}, {0, 40000}, {3, 40000}},          // long runs
+        {1, {70}, {int64{1} << 40}, {(int64{1} << 34) - 30}, {70}}};  // indices of more than 32 bits
+    for (const placed_slice& p : slices) {
+      int64 n = 1;
+      for (int d = 0; d < p.ndim; ++d) n *= p.local[d];
+      const auto x = numbers<T>(n, 1);
+      doubles want;
+      for (int64 i = 0; i < n; ++i) {
+        int64 global = 0, step = 1, rest = i;
+        for (int d = p.ndim - 1; d >= 0; --d) {
+          global += (rest % p.local[d] + p.first[d]) * step;
+          step *= p.global[d], rest /= p.local[d];
+        }
+        const bool kept =
+            static_cast<double>(words.word(static_cast<std::uint64_t>(global))) >= std::floor(0.3 * 0x1p32);
+        want.push_back(kept ? static_cast<double>(x[at(i)]) / 0.7 : 0);
+      }
+      const buffer<B, T> in(b, x);
+      // The factor and the product are each rounded once, then the output.
+      writes_and_adds<T>(b, "kept elements / (1 - rate), others 0", want, rounding<T> + 2 * sum_rounding<T>,
+                         subnormal<T>, [&](T* y, bool add) { B::dropout(b.queue(), mask, p, in.in(), y, add); });
+    }
+  }
+}
+
+template <class M, class G, class T, class B>
+void adamw_steps(bench<B>& b) {
+  constexpr bool there = requires(const adamw_step& s, M* m, const G* g, T* w) {
+    B::adamw(b.queue(), s, int64{}, m, m, m, g, w);
+  };
+  if (!b.has(there, sizeof(G) == sizeof(T) ? "adamw" : "adamw, gradient in its sums' type", dtype_of<T>)) return;
+  if constexpr (there)
+    for (const int64 n : {1, 29, 40001}) {
+      const double lr = 1e-2, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, decay = 0.1, scale = 0.5;
+      const auto start = numbers<M>(n, 1);
+      doubles w = widened(start), m(w.size()), v(w.size());
+      const buffer<B, M> master(b, start), first(b, std::vector<M>(start.size())),
+          second(b, std::vector<M>(start.size()));
+      const buffer<B, T> working(b, n);
+      for (int t = 1; t <= 3; ++t) {
+        const auto g = numbers<G>(n, static_cast<std::uint64_t>(10 + t));
+        const double bias1 = 1 - std::pow(beta1, t), bias2 = 1 - std::pow(beta2, t);
+        for (std::size_t i = 0; i < w.size(); ++i) {
+          const double scaled = static_cast<double>(g[i]) * scale;
+          m[i] = beta1 * m[i] + (1 - beta1) * scaled;
+          v[i] = beta2 * v[i] + (1 - beta2) * scaled * scaled;
+          w[i] -= lr * (m[i] / bias1 / (std::sqrt(v[i] / bias2) + eps) + decay * w[i]);
+        }
+        const buffer<B, G> gradient(b, g);
+        // The factor is given, or lies in memory; where that is NaN, nothing is written.
+        const buffer<B, double> number(b, doubles{scale}), none(b, doubles{std::nan("")});
+        const auto in_memory = kernel_number::in_memory(number.in());
+        for (const kernel_number& by : {kernel_number::in_memory(none.in()), t == 2 ? in_memory : kernel_number(scale)})
+          B::adamw(b.queue(), adamw_step{lr, beta1, beta2, eps, decay, bias1, bias2, by}, n, master.out(), first.out(),
+                   second.out(), gradient.in(), working.out());
+      }
+      // About ten roundings a step. m may cancel (absolute); the update is lr * (at most 1.7) with the error of m.
+      b.near("first moment", first.host(), m, 30 * sum_rounding<M>, 10 * sum_rounding<M>);
+      b.near("second moment", second.host(), v, 30 * sum_rounding<M>, 0);
+      const auto weights = master.host();
+      b.near("master weights", weights, w, 10 * sum_rounding<M>, 10 * sum_rounding<M>);
+      doubles rounded;
+      for (const M x : weights) rounded.push_back(static_cast<double>(make<T>(static_cast<double>(x))));
+      b.near("weights: the master's, rounded once", working.host(), rounded, 0, 0);
+      const buffer<B, G> gradient(b, n);
+      B::adamw(b.queue(), adamw_step{0, 0, 0, 1, 0, 1, 1, 0}, 0, master.out(), first.out(), second.out(), gradient.in(),
+               static_cast<T*>(nullptr));  // where there is no working copy
+    }
+}
+
+/// Every element is met once, at the offsets that the strides say. For backends whose tensors the host may write.
+template <class B>
+void loops(bench<B>& b) {
+  const int64 extents[] = {3, 5, 70}, strides[] = {350, 70, 1}, turned[] = {1, 3, 15}, none[] = {0, 0, 1};
+  const std::array<const int64*, 3> arrays{strides, turned, none};
+  const auto judge = [&](const std::vector<std::atomic<int>>& met, const std::atomic<bool>& right) {
+    b.queue().synchronize();
+    bool once = true;
+    for (const auto& m : met) once = once && m == 1;
+    b.must(once && right,
+           once ? "an offset isn't the sum of index * stride" : "it doesn't call f once for each element");
+  };
+  const auto fits = [](int64 first, int64 second, int64 third) {
+    return second == first / 350 + first / 70 % 5 * 3 + first % 70 * 15 && third == first % 70;
+  };
+  std::vector<std::atomic<int>> met(1050);
+  std::atomic<bool> right = true;
+  constexpr bool has_rows = requires {
+    B::each_row(b.queue(), 3, extents, arrays, [](int64, const auto&, const auto&) {});
+  };
+  if (b.has(has_rows, "each_row", dtype::f64)) {
+    if constexpr (has_rows)
+      B::each_row(b.queue(), 3, extents, arrays, [&](int64 n, const auto& offsets, const auto& steps) {
+        for (int64 i = 0; i < n; ++i) {
+          const int64 first = offsets[0] + i * steps[0];
+          if (first < 0 || first >= 1050)
+            right = false;
+          else
+            ++met[at(first)];
+          if (!fits(first, offsets[1] + i * steps[1], offsets[2] + i * steps[2])) right = false;
+        }
+      });
+    judge(met, right);
+  }
+  for (auto& m : met) m = 0;
+  constexpr bool has_lines = requires {
+    B::each_line(b.queue(), 3, extents, arrays, int64{9}, [](const auto&) {});
+  };
+  if (b.has(has_lines, "each_line", dtype::f64)) {
+    if constexpr (has_lines)
+      B::each_line(b.queue(), 3, extents, arrays, int64{9}, [&](const auto& offsets) {
+        if (offsets[0] < 0 || offsets[0] >= 1050)
+          right = false;
+        else
+          ++met[at(offsets[0])];
+        if (!fits(offsets[0], offsets[1], offsets[2])) right = false;
+      });
+    judge(met, right);
+  }
+  constexpr bool has_once = requires {
+    B::once(b.queue(), [] {});
+  };
+  if (b.has(has_once, "once", dtype::f64)) {
+    std::vector<int> called;
+    if constexpr (has_once)
+      for (int i = 0; i < 3; ++i) B::once(b.queue(), [&called, i] { called.push_back(i); });
+    b.queue().synchronize();
+    b.must(called == std::vector<int>{0, 1, 2}, "it doesn't call f once, in the queue's order");
+  }
+}
+
+}  // namespace detail::kernels
+
+/// The laws of `embedding`, `dropout`, `adamw`, their backwards, `each_row`, `each_line` and `once` of backend B, for
+/// element types Ts. Throws weft::failure with the first kernel that is wrong.
+template <class B, class... Ts>
+backend_report check_training_kernels(int threads = 1) {
+  backend_report report = detail::kernels::each_type<B, Ts...>(threads, []<class T>(auto& b) {
+    detail::kernels::embeddings<T, T>(b);
+    if constexpr (sizeof(T) == 2) detail::kernels::embeddings<T, accumulate_t<T>>(b);
+    detail::kernels::dropouts<T>(b);
+    detail::kernels::adamw_steps<accumulate_t<T>, T, T>(b);
+    if constexpr (sizeof(T) == 2) detail::kernels::adamw_steps<accumulate_t<T>, accumulate_t<T>, T>(b);
+  });
+  if constexpr (B::host_memory) {
+    detail::kernels::bench<B> b(threads);
+    detail::kernels::loops(b);
+    report.join(b.report);
+  }
+  return report;
+}
+
+}  // namespace weft::testing

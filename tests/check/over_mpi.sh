@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# over_mpi.sh MPIRUN RANKS PROGRAM ARGUMENTS...: runs a doctest program as so many processes of one machine, however few
+# its cores; as one, without mpirun. Rank 0 reports; the others say what fails on them alone.
+set -euo pipefail
+if [ "$1" = --rank ]; then
+  shift
+  [ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}" = 0 ] || set -- "$@" --minimal=true
+  exec "$@"
+fi
+mpirun=$1 ranks=$2
+shift 2
+# Open MPI asks root, and who starts more ranks than there are cores, whether that is meant.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+[ "$ranks" = 1 ] && exec "$@"
+if ! "$mpirun" -n 2 true >/dev/null 2>&1; then
+  echo "skipped: $mpirun can't start processes here"
+  exit 77
+fi
+exec "$mpirun" -n "$ranks" bash "${BASH_SOURCE[0]}" --rank "$@"

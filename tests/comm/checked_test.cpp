@@ -1,0 +1,272 @@
+// The communicator that compares calls: it is one like others, raises no false alarm, and finds every wrong program of
+// a catalogue, over one that compares nothing by itself.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <weft/comm/checked.hpp>
+#include <weft/comm/detail/announcement.hpp>
+#include <weft/comm/faulty.hpp>
+#include <weft/comm/threads.hpp>
+#include <weft/testing/communicator.hpp>
+
+#include "bare.hpp"
+#include "misuses.hpp"
+#include "sample.hpp"
+#include "watch.hpp"
+
+using namespace weft;
+using weft_test::bare;
+
+namespace {
+
+struct impatient {
+  static constexpr std::chrono::milliseconds stuck{300};
+};
+using C = checked<bare, impatient>;
+
+struct outcome {
+  std::string said;
+  double seconds;
+};
+template <class World>
+outcome run(const weft_test::misuse<World>& m, std::uint64_t seed) {
+  const watchdog guard(m.name, 60);
+  const auto begin = std::chrono::steady_clock::now();
+  outcome out{"nothing", 0};
+  try {
+    World::launch(m.ranks, [&](World& world) {
+      weft_test::naps rest(seed, world.rank());
+      weft_test::sleepy<World> r{world, rest};
+      m.run(r);
+    });
+  } catch (const std::exception& e) {
+    out.said = e.what();
+  }
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("every wrong program of the catalogue is found, named, in under a second, on all ranks in one sentence") {
+  // WEFT_CHECKED_SEEDS: of how many timings each is tried
+  const char* const asked = std::getenv("WEFT_CHECKED_SEEDS");
+  const int seeds = asked ? std::atoi(asked) : weft_test::sampled(3);
+  const auto all = weft_test::misuses<C>();
+  REQUIRE(all.size() >= 20);
+  double worst = 0;
+  std::string slowest;
+  for (const auto& m : all)
+    for (int seed = 1; seed <= seeds; ++seed) {
+      CAPTURE(std::string(m.name));
+      CAPTURE(seed);
+      bare::wrong = 0;
+      outcome o = run(m, std::uint64_t(seed));
+      // A machine that is busy with other things says nothing by one try.
+      for (int tries = 0; tries < 3 && o.seconds > 1; ++tries) o = run(m, std::uint64_t(seed));
+      for (const std::string& part : m.says) {
+        CAPTURE(o.said);
+        CAPTURE(part);
+        CHECK(o.said.find(part) != std::string::npos);
+      }
+      CHECK(bare::wrong == 0);
+      CHECK(bare::sentences() == 1);
+      CHECK(o.seconds < (weft_test::sanitized ? 10 : 1));
+      if (o.seconds > worst) worst = o.seconds, slowest = m.name;
+    }
+  MESSAGE(all.size(), " programs, ", seeds, " timings each; the slowest, ", slowest, ", took ", worst, " s");
+}
+
+TEST_CASE("it is a communicator like others, with the numbers of the one inside") {
+  static_assert(communicator_policy<checked<threads>> && reduces_in_rank_order<checked<threads>>);
+  bare::wrong = 0;
+  testing::check_communicator<bare>(3);
+  testing::check_communicator<checked<bare>>(3);
+  CHECK(bare::wrong == 0);
+  for (const int ranks : {1, 2, 8})
+    if (ranks < 8 || !weft_test::sanitized) testing::check_communicator<checked<threads>>(ranks);
+}
+
+namespace {
+struct late {
+  static planned_faults of(int rank) { return {.seed = std::uint64_t(rank) + 1, .late_us = 20}; }
+};
+}  // namespace
+
+TEST_CASE("no false alarm where ranks are late, and where what they tell each other is") {
+  testing::check_communicator<faulty<checked<bare>, late>>(3);
+  testing::check_communicator<checked<faulty<threads, late>>>(3);
+}
+
+namespace {
+struct patient {
+  static constexpr std::chrono::milliseconds stuck{1000};
+};
+}  // namespace
+
+TEST_CASE("no false alarm over a rank that computes for less than the limit at a time, however long others wait") {
+  const watchdog guard("a rank that computes", 60);
+  checked<bare, patient>::launch(4, [](auto& c) {
+    int x = c.rank(), y = 0;
+    if (c.rank() < 2)
+      for (int i = 0; i < 5; ++i) {  // nothing of it is seen by ranks 2 and 3
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        request there = c.send(&x, sizeof x, 1 - c.rank(), i), here = c.recv(&y, sizeof y, 1 - c.rank(), i);
+        there.wait();
+        here.wait();
+      }
+    c.barrier().wait();
+    if (c.rank() == 3) std::this_thread::sleep_for(std::chrono::milliseconds(1300));  // the others have returned
+  });
+}
+
+TEST_CASE("no false alarm where what one rank tells another is long on its way") {
+  const watchdog guard("ranks that wait in a ring", 60);
+  bare::on_the_way = [](int from, int to) { return from == 1 && to == 0 ? 300 : 0; };
+  // Rank 1 has called what rank 0 waits for, before it waits for rank 2, which waits for rank 0.
+  checked<bare>::launch(3, [](auto& c) {
+    int x = 0, y = 0;
+    request given;
+    if (c.rank() == 1) given = c.send(&x, sizeof x, 0, 0);
+    c.recv(&y, sizeof y, (c.rank() + 1) % 3, 0).wait();
+    if (c.rank() != 1) given = c.send(&x, sizeof x, (c.rank() + 2) % 3, 0);
+    given.wait();
+  });
+  bare::on_the_way = nullptr;
+}
+
+TEST_CASE("many operations under way: C is given no more than it takes, and a split comes after what was told before") {
+  const watchdog guard("many operations", 60);
+  bare::wrong = 0;
+  bare::on_the_way = [](int from, int to) { return from == 1 && to == 0 ? 20 : 0; };
+  const auto program = [](auto& c) {
+    constexpr int count = 60;
+    int x[count] = {}, y[count] = {};
+    std::vector<request> open;
+    const auto exchange = [&](int from, int to) {
+      for (int i = 0; i < count; ++i)
+        if (c.rank() == from) open.push_back(c.send(&(x[i] = i), sizeof x[i], to, 0));
+      if (c.rank() != from) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    };
+    const auto receive = [&](int from, int to) {
+      for (int i = 0; i < count; ++i)
+        if (c.rank() == to) open.push_back(c.recv(&y[i], sizeof y[i], from, 0));
+      for (request& r : open) r.wait();
+      open.clear();
+      if (c.rank() == to)
+        for (int i = 0; i < count; ++i) require(y[i] == i, "number ", i, " is ", y[i]);
+    };
+    exchange(1, 0);
+    receive(1, 0);
+    exchange(0, 2);
+    c.split(0, 0, "half");
+    receive(0, 2);
+  };
+  checked<bare>::launch(3, program);
+  checked<threads>::launch(3, program);  // whose sends are complete when they are received
+  bare::on_the_way = nullptr;
+  CHECK(bare::wrong == 0);
+}
+
+TEST_CASE("a rank's own error comes out of launch, of its own type, whatever the others do") {
+  struct own_error : failure {
+    using failure::failure;
+  };
+  for (int culprit = 0; culprit < 3; ++culprit)
+    for (int when = 0; when < 4; ++when)
+      for (int tries = 0; tries < weft_test::sampled(4); ++tries) {
+        CAPTURE(culprit);
+        CAPTURE(when);
+        const watchdog guard("a rank that throws", 60);
+        const auto body = [&](auto& c) {
+          float x[8] = {};
+          request sum = c.all_reduce(x, x, 8, dtype::f32, reduction::sum);
+          if (when == 0 && c.rank() == culprit) throw own_error("mine");
+          sum.wait();
+          if (when == 1 && c.rank() == culprit) throw own_error("mine");
+          if (when != 3) c.barrier().wait();
+          if (when == 2 && c.rank() == culprit) throw own_error("mine");
+          if (when == 3 && c.rank() == culprit) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the others have returned
+            throw own_error("mine");
+          }
+        };
+        CHECK_THROWS_WITH_AS(checked<threads>::launch(3, body), "mine", own_error);
+        CHECK_THROWS_WITH_AS(checked<bare>::launch(3, body), "mine", own_error);
+      }
+}
+
+TEST_CASE("calls have one fingerprint where they agree, and only there") {
+  using weft::detail::agree, weft::detail::fingerprint;
+  const comm_call plain{.operation = comm_operation::all_reduce, .type = dtype::f32, .count = 4};
+  std::vector<comm_call> calls{plain, plain};
+  const auto with = [&](const auto& change) {
+    calls.push_back(plain);
+    change(calls.back());
+  };
+  float there = 0;
+  with([&](comm_call& c) { c.in = c.out = &there; });  // each rank's own
+  with([](comm_call& c) { c.operation = comm_operation::reduce_scatter; });
+  with([](comm_call& c) { c.type = dtype::i32; });
+  with([](comm_call& c) { c.how = reduction::max; });
+  with([](comm_call& c) { c.count = 5; });
+  with([](comm_call& c) { c.label.what = "gradients"; });
+  with([](comm_call& c) { c.label.tensor = "[batch]"; });
+  with([](comm_call& c) { c.label.unit = "[batch]"; });
+  with([](comm_call& c) { c.label.number = 3; });
+  with([](comm_call& c) { c.label.at = {"a.cpp", 1}; });
+  with([](comm_call& c) { c.label.at = {"b.cpp", 1}; });
+  with([](comm_call& c) { c.label.at = {"a.cpp", 2}; });
+  with([](comm_call& c) { c.operation = comm_operation::broadcast, c.peer = 1; });
+  with([](comm_call& c) { c.operation = comm_operation::broadcast, c.peer = 2; });
+  with([](comm_call& c) { c.operation = comm_operation::send, c.peer = 1; });
+  with([](comm_call& c) { c.operation = comm_operation::send, c.peer = 1, c.tag = 2; });
+  with([](comm_call& c) { c.operation = comm_operation::recv, c.peer = 0; });
+  for (const comm_call& a : calls)
+    for (const comm_call& b : calls) {
+      CAPTURE(weft::detail::describe(a));
+      CAPTURE(weft::detail::describe(b));
+      CHECK((agree(a, b) || agree(b, a)) == (fingerprint(a) == fingerprint(b)));
+    }
+}
+
+TEST_CASE("the same words come over threads, which compare calls themselves") {
+  using T = checked<threads, impatient>;
+  const auto other = weft_test::misuses<T>();
+  for (const auto& m : other) {
+    CAPTURE(std::string(m.name));
+    const outcome o = run<T>(m, 7);
+    for (const std::string& part : m.says) {
+      CAPTURE(o.said);
+      CAPTURE(part);
+      CHECK(o.said.find(part) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a handle that outlives its launch, and a request that is given up") {
+  const watchdog guard("the end of a launch", 60);
+  std::unique_ptr<C> kept;
+  C::launch(2, [&](C& c) {
+    if (c.rank() == 0) kept = std::make_unique<C>(c);
+    c.barrier().wait();
+  });
+  CHECK_THROWS_WITH_AS(kept->barrier().wait(), "a communicator of checked<C>::launch was used after the launch.",
+                       failure);
+  std::atomic<bool> given_up{false};  // before rank 0 calls it: a barrier that all have reached is complete
+  CHECK_THROWS_WITH_AS(C::launch(2,
+                                 [&](C& c) {
+                                   if (c.rank() == 0) given_up.wait(false);
+                                   request r = c.barrier();
+                                   if (c.rank() == 1) r.abandon(), given_up = true, given_up.notify_all();
+                                   r.wait();
+                                   c.barrier().wait();
+                                 }),
+                       doctest::Contains("rank 1 left barrier() of group 'world' by an exception"), failure);
+}

@@ -1,0 +1,91 @@
+// expect: weft: this
+// shows: in_policy<mine>
+// expect 1: precision policy's compute is not a floating type: write using compute = float;
+// expect 2: sharding policy's axis is not a mesh axis: write using axis = dp;
+// expect 3: checkpointing policy's keeps is not a static function of an op_cost that returns a bool: write static
+// expect 4: sharding policy's shards_parameters, shards_gradients, shards_optimizer and prefetch aren't all static constants
+// expect 5: sharding policy's shards_parameters, shards_gradients, shards_optimizer and prefetch aren't all static constants
+// expect 6: precision policy's initial_loss_scale is not a number: write static constexpr double initial_loss_scale =
+// expect 7: precision policy's initial_loss_scale is not a static constant: write static constexpr double
+// expect 8: backend has no static open(ranks, rank, threads)
+// expect 9: sharding policy's prefetch is not an int: write static constexpr int prefetch = 0;
+// expect 10: backend's queue lacks runs_behind, enqueue(f) or synchronize()
+// expect 11: backend's queue runs behind its host, so the host can't read tensors at any time
+// A member that is there, but is of another kind than the slot takes.
+#include <weft/policy/strategy.hpp>
+using namespace weft;
+
+#ifdef WRONG
+#if WRONG == 1
+struct mine : fp32 {
+  using compute = int;
+};
+#elif WRONG == 2
+struct mine : zero3 {
+  using axis = batch;
+};
+#elif WRONG == 3
+struct mine {
+  static constexpr std::string_view name = "mine";
+  static constexpr bool recomputes = true;
+  bool keeps(const op_cost&) const { return true; }
+};
+#elif WRONG == 4
+struct mine {
+  std::string_view name = "mine";
+  bool shards_parameters = true, shards_gradients = true, shards_optimizer = true;
+  int prefetch = 1;
+  using axis = dp;
+};
+#elif WRONG == 5
+struct mine {
+  static inline std::string_view name = "mine";
+  static inline bool shards_parameters = true, shards_gradients = true, shards_optimizer = true;
+  static inline int prefetch = 1;
+  using axis = dp;
+};
+#elif WRONG == 6
+struct mine : fp16_mixed {
+  static constexpr std::string_view initial_loss_scale = "1024";
+};
+#elif WRONG == 7
+struct mine : fp16_mixed {
+  double initial_loss_scale = 1024;
+};
+#elif WRONG == 8
+struct mine {
+  struct queue {};
+};
+#elif WRONG == 10
+struct mine {
+  struct queue {
+    static constexpr bool runs_behind = false;
+    void synchronize() {}
+  };
+  static queue* open(int, int, int) { return nullptr; }
+  static constexpr bool host_memory = true;
+  static int memory() { return 0; }
+};
+#elif WRONG == 11
+struct mine {
+  struct queue {
+    static constexpr bool runs_behind = true;
+    void enqueue(void (*)()) {}
+    void synchronize() {}
+  };
+  static queue* open(int, int, int) { return nullptr; }
+  static constexpr bool host_memory = true;
+  static int memory() { return 0; }
+};
+#elif WRONG == 9
+struct mine : zero3 {
+  static constexpr std::string_view prefetch = "all";
+};
+#endif
+#else
+struct mine : fp16_mixed {
+  static constexpr float initial_loss_scale = 1024;
+};
+#endif
+using s = strategy<mesh<dp>, mine>;
+s::precision program() { return {}; }

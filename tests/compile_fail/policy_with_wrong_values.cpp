@@ -1,0 +1,34 @@
+// expect: weft: a
+// expect 1: weft: a sharding policy's prefetch is how many units are gathered ahead, at least 0
+// expect 2: weft: a sharding policy stores along axes that split its batch
+// expect 3: weft: a policy that shards gradients also shards the optimizer's state
+// expect 4: weft: a precision's initial_loss_scale is a finite number above 0; leave it out where nothing is scaled
+// What makes no sense is said where the strategy is written, not where its first model is.
+#include <weft/policy/strategy.hpp>
+using namespace weft;
+
+#ifdef WRONG
+#if WRONG == 1
+struct mine : zero3 {
+  static constexpr int prefetch = -2;
+};
+#elif WRONG == 2
+struct mine : hybrid {
+  using batch_axes = tag_list<dp>;
+};
+#elif WRONG == 3
+struct mine : zero2 {
+  static constexpr bool shards_optimizer = false;
+};
+#elif WRONG == 4
+struct mine : fp16_mixed {
+  static constexpr double initial_loss_scale = -3;
+};
+#endif
+#else
+struct mine : zero3 {
+  static constexpr int prefetch = 2;
+};
+#endif
+using s = strategy<mesh<dp>, mine>;
+s::mesh program() { return {}; }

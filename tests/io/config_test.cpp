@@ -1,0 +1,163 @@
+// config.json of Hugging Face's folders: what is read, what is written, and which fields are refused.
+#include <doctest/doctest.h>
+
+#include <weft/io/gpt2_folder.hpp>
+#include <weft/io/llama_folder.hpp>
+
+#include "../said_by.hpp"
+#include "../temporary.hpp"
+
+using namespace weft;
+using weft_test::said_by;
+
+namespace {
+
+nlohmann::json llama_json(const std::string& family = "llama") {
+  return {{"model_type", family},     {"hidden_act", "silu"},   {"hidden_size", 24},
+          {"intermediate_size", 40},  {"num_hidden_layers", 3}, {"num_attention_heads", 4},
+          {"num_key_value_heads", 2}, {"vocab_size", 99},       {"max_position_embeddings", 64},
+          {"rms_norm_eps", 1e-6}};
+}
+nlohmann::json gpt2_json() {
+  return {{"model_type", "gpt2"}, {"n_embd", 24},      {"n_layer", 3},
+          {"n_head", 4},          {"n_positions", 64}, {"vocab_size", 99}};
+}
+
+std::string refused(const nlohmann::json& j) {
+  return said_by([&] { parse_llama_config(j, "f"); });
+}
+nlohmann::json with(nlohmann::json j, const nlohmann::json& more) {
+  j.update(more);
+  return j;
+}
+std::string refused(const nlohmann::json& more, const std::string& family) {
+  return refused(with(llama_json(family), more));
+}
+
+}  // namespace
+
+TEST_CASE("fields are read, and what isn't said is what transformers takes") {
+  const llama_config c = parse_llama_config(llama_json(), "f");
+  CHECK(c == llama_config{.layers = 3,
+                          .hidden = 24,
+                          .heads = 4,
+                          .kv_heads = 2,
+                          .ffn = 40,
+                          .vocab = 99,
+                          .max_seq = 64,
+                          .norm_eps = 1e-6});
+  CHECK(parse_llama_config(with(llama_json(), {{"num_key_value_heads", nullptr}}), "f").resolved().kv_heads == 4);
+  CHECK(parse_llama_config(with(llama_json(), {{"rope_theta", 5e5}}), "f").rope_theta == 5e5);
+  CHECK(parse_llama_config(llama_json("qwen2"), "f").qkv_bias);
+  CHECK(parse_llama_config(llama_json("qwen3"), "f").qk_norm);
+  CHECK(parse_llama_config(llama_json("qwen3"), "f").head_dim == 128);
+  CHECK(parse_llama_config(with(llama_json("qwen2"), {{"sliding_window", 32}, {"use_sliding_window", false}}), "f")
+            .window == 0);
+  CHECK(parse_llama_config(with(llama_json("mistral"), {{"sliding_window", 5}}), "f").window == 5);
+  CHECK(parse_llama_config(with(llama_json("mistral"), {{"sliding_window", nullptr}}), "f").window == 0);
+  CHECK(parse_llama_config(llama_json("mistral"), "f").window == 0);  // 4096, longer than its sequences
+  CHECK(parse_llama_config(with(llama_json("mistral"), {{"max_position_embeddings", 8192}}), "f").window == 4096);
+  const gpt2_config g = parse_gpt2_config(gpt2_json(), "f");
+  CHECK(g == gpt2_config{.layers = 3, .hidden = 24, .heads = 4, .vocab = 99, .max_seq = 64});
+}
+
+TEST_CASE("scalings of positions are read in their old form and in their new one") {
+  const nlohmann::json llama3{{"rope_type", "llama3"},
+                              {"factor", 8},
+                              {"low_freq_factor", 1},
+                              {"high_freq_factor", 4},
+                              {"original_max_position_embeddings", 16}};
+  const llama_config old = parse_llama_config(with(llama_json(), {{"rope_theta", 5e5}, {"rope_scaling", llama3}}), "f");
+  CHECK(old.rope_scaling == rope_scaling{.kind = rope_kind::llama3, .factor = 8, .original_max_seq = 16});
+  CHECK(old.rope_theta == 5e5);
+  CHECK(parse_llama_config(with(llama_json(), {{"rope_parameters", with(llama3, {{"rope_theta", 5e5}})}}), "f") == old);
+  const auto linear =
+      parse_llama_config(with(llama_json(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}}), "f");
+  CHECK(linear.rope_scaling.kind == rope_kind::linear);
+
+  CHECK(refused({{"rope_scaling", {{"type", "longrope"}, {"factor", 2}}}}, "llama") ==
+        "the file f: rope_scaling.rope_type is \"longrope\", and has to be default, linear, dynamic, yarn or llama3");
+  CHECK(refused({{"rope_scaling", {{"type", "linear"}}}}, "llama") == "the file f has no field rope_scaling.factor");
+  CHECK(refused({{"rope_scaling", {{"type", "linear"}, {"factor", 2}, {"beta", 1}}}}, "llama")
+            .find("fields that aren't known here: rope_scaling.beta") != std::string::npos);
+  CHECK(refused({{"rope_scaling", {{"type", "linear"}, {"rope_type", "yarn"}, {"factor", 2}}}}, "llama") ==
+        "the file f: rope_scaling.type is \"linear\", and has to be what rope_type says, or not there");
+  CHECK(refused({{"rope_theta", 2}, {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 3}}}}, "llama") ==
+        "the file f: rope_parameters.rope_theta is 3.0, and has to be the field rope_theta's value, or not there");
+  CHECK(refused({{"rope_scaling", 3}}, "llama") == "the file f: rope_scaling is no object of JSON, { ... }");
+}
+
+TEST_CASE("fields that are missing, unknown, of the wrong type, or of another model are named") {
+  for (const char* name : {"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size",
+                           "max_position_embeddings"}) {
+    nlohmann::json j = llama_json();
+    j.erase(name);
+    CHECK(refused(j) == std::string("the file f has no field ") + name);
+    j[name] = "8";
+    CHECK(refused(j) == std::string("the file f: ") + name + " is \"8\", and has to be a whole number");
+    j[name] = 8.5;
+    CHECK(refused(j) == std::string("the file f: ") + name + " is 8.5, and has to be a whole number");
+    j[name] = std::uint64_t{1} << 63;
+    CHECK(refused(j) == std::string("the file f: ") + name + " is 9223372036854775808, and has to be a whole number");
+  }
+  CHECK(
+      refused({{"new_thing", 1}, {"other", 2}}, "llama") ==
+      "the file f has fields that aren't known here: new_thing, other; a model read without them might be another one");
+  CHECK(refused({{"hidden_act", "gelu"}}, "llama") ==
+        "the file f: hidden_act is \"gelu\", and has to be \"silu\": the library's model has nothing else");
+  CHECK(refused({{"attention_bias", true}}, "llama") ==
+        "the file f: attention_bias is true, and has to be false: the library's model has nothing else");
+  CHECK(refused(nlohmann::json::object(), "mixtral") ==
+        "the file f: model_type is \"mixtral\", and has to be llama, mistral, qwen2 or qwen3 for this model");
+  CHECK(refused({{"tie_word_embeddings", 1}}, "llama") ==
+        "the file f: tie_word_embeddings is 1, and has to be true or false");
+  CHECK(refused({{"use_sliding_window", true}}, "qwen2") ==
+        "the file f: use_sliding_window is true, and has to be false: the library's model has nothing else");
+  CHECK(refused({{"layer_types", {"full_attention", "sliding_attention"}}}, "qwen3")
+            .find("has to be full_attention for every layer") != std::string::npos);
+  CHECK(refused(nlohmann::json::array()) == "the file f is no object of JSON, { ... }");
+  CHECK(said_by([] {
+          parse_gpt2_config(with(gpt2_json(), {{"embd_pdrop", 0.2}}), "f");
+        }) == "the file f: embd_pdrop is 0.2, and has to be what resid_pdrop is: one rate is offered for both");
+  CHECK(said_by([] {
+          parse_gpt2_config(with(gpt2_json(), {{"activation_function", "relu"}}), "f");
+        }).find("activation_function is \"relu\"") != std::string::npos);
+}
+
+TEST_CASE("what is written is read as the same model, from a folder too") {
+  const weft_test::temporary_folder here;
+  write_file(here / "config.json", write_config(llama_config{.max_seq = 77}, dtype::f32));
+  CHECK(read_llama_config(here.path()).max_seq == 77);
+  CHECK(weight_names_of(llama_config{}).lines.size() == 17);
+  write_file(here / "config.json", write_config(gpt2_config{.max_seq = 78}, dtype::f32));
+  CHECK(read_gpt2_config(here.path()).max_seq == 78);
+  CHECK(weight_names_of(gpt2_config{}).lines.size() == 21);
+  llama_config c{
+      .layers = 3, .hidden = 24, .heads = 4, .kv_heads = 2, .head_dim = 8, .ffn = 40, .vocab = 99, .max_seq = 64};
+  const auto same = [](const llama_config& model) {
+    CHECK(parse_llama_config(nlohmann::json::parse(write_config(model, dtype::bf16)), "f").resolved() ==
+          model.resolved());
+  };
+  same(c);
+  for (const rope_kind kind : {rope_kind::linear, rope_kind::dynamic, rope_kind::yarn, rope_kind::llama3}) {
+    c.rope_scaling = {.kind = kind, .factor = 4, .original_max_seq = 16, .beta_slow = 2, .low_freq_factor = 1.5};
+    if (kind != rope_kind::yarn) c.rope_scaling.beta_slow = 1;
+    if (kind != rope_kind::llama3) c.rope_scaling.low_freq_factor = 1;
+    same(c);
+  }
+  c.rope_scaling = {};
+  c.qk_norm = c.tied_embeddings = true;
+  same(c);
+  c.window = 7;
+  CHECK(said_by([&] { write_config(c, dtype::f32); }).find("two of qkv_bias, qk_norm and window") != std::string::npos);
+  c.qk_norm = false;
+  same(c);
+  c.window = 0, c.qkv_bias = true;
+  CHECK(said_by([&] { write_config(c, dtype::f32); }).find("Qwen 2 has heads of hidden / heads features, 6") !=
+        std::string::npos);
+  c.head_dim = 6;
+  same(c);
+  gpt2_config g{
+      .layers = 2, .hidden = 24, .heads = 4, .vocab = 99, .max_seq = 64, .dropout = 0.25, .tied_embeddings = false};
+  CHECK(parse_gpt2_config(nlohmann::json::parse(write_config(g, dtype::f32)), "f").resolved() == g.resolved());
+}

@@ -1,0 +1,163 @@
+#include <random>
+
+#include <doctest/doctest.h>
+
+#include <weft/io/token_file.hpp>
+
+#include "../said_by.hpp"
+#include "../temporary.hpp"
+
+using namespace weft;
+using weft_test::said_by;
+
+namespace {
+
+template <class T>
+void put(std::string& to, T number) {
+  for (std::size_t i = 0; i < sizeof number; ++i) to += static_cast<char>(static_cast<std::uint64_t>(number) >> 8 * i);
+}
+
+// As Megatron's own writer lays it out.
+std::string index_of(int code, const std::vector<std::int32_t>& lengths, const std::vector<std::int64_t>& places,
+                     const std::vector<std::int64_t>& ends) {
+  std::string out("MMIDIDX\0\0", 9);
+  put(out, std::uint64_t{1});
+  put(out, static_cast<std::uint8_t>(code));
+  put(out, std::uint64_t{lengths.size()});
+  put(out, std::uint64_t{ends.size()});
+  for (const auto n : lengths) put(out, n);
+  for (const auto n : places) put(out, n);
+  for (const auto n : ends) put(out, n);
+  return out;
+}
+
+using document = std::vector<std::int32_t>;
+
+}  // namespace
+
+TEST_CASE("what a writer writes is laid out as Megatron's, and read back") {
+  const weft_test::temporary_folder here;
+  for (const std::int64_t vocab : {50257, 128256}) {
+    const std::vector<document> all{{1, 2, 50000}, {}, {7}};
+    token_writer w(here / "t", vocab);
+    for (const document& d : all) w.add(d);
+    CHECK_THROWS_WITH_AS(w.add({std::int32_t(vocab)}), doctest::Contains("isn't of a vocabulary of"), failure);
+    w.finish();
+    const bool narrow = vocab < 65500;
+    const std::int64_t size = narrow ? 2 : 4;
+    CHECK(read_file(here / "t.idx") == index_of(narrow ? 8 : 4, {3, 0, 1}, {0, 3 * size, 3 * size}, {0, 1, 2, 3}));
+    CHECK(read_file(here / "t.bin").size() == static_cast<std::size_t>(4 * size));
+    for (const char* name : {"t", "t.bin", "t.idx"}) {
+      const token_file f(here / name);
+      REQUIRE(f.documents() == 3);
+      CHECK(f.tokens() == 4);
+      for (std::int64_t d = 0; d < 3; ++d) CHECK(f.document(d) == all[static_cast<std::size_t>(d)]);
+      document part{9};
+      f.read(0, 1, 2, part);
+      CHECK(part == document{9, 2, 50000});
+      CHECK(said_by([&] { f.read(0, 2, 2, part); }).find("has 3 tokens, not 4") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("documents of several sequences, at places in any order, of every type of whole numbers") {
+  const weft_test::temporary_folder here;
+  const auto check = [&]<class T>(int code, T) {
+    std::string data;
+    for (const int t : {5, 6, 7, 1, 2}) put(data, static_cast<T>(t));
+    write_file(here / "t.bin", data);
+    const std::int64_t size = sizeof(T);
+    write_file(here / "t.idx", index_of(code, {2, 0, 3}, {3 * size, 0, 0}, {0, 1, 3}));
+    const token_file f(here / "t");
+    CHECK(f.documents() == 2);
+    CHECK(f.document(0) == document{1, 2});
+    CHECK(f.document(1) == document{5, 6, 7});
+    write_file(here / "t.idx", index_of(code, {2, 0, 3}, {3 * size, 0, 0}, {0, 3}));
+    CHECK(token_file(here / "t").document(0) == document{1, 2, 5, 6, 7});
+  };
+  check(1, std::uint8_t()), check(2, std::int8_t()), check(3, std::int16_t()), check(4, std::int32_t());
+  check(5, std::int64_t()), check(8, std::uint16_t());
+}
+
+TEST_CASE("llm.c's files") {
+  const weft_test::temporary_folder here;
+  const auto file = [&](std::int32_t magic, std::int32_t version, std::int32_t count, const std::string& data) {
+    std::string out;
+    put(out, magic), put(out, version), put(out, count);
+    out.resize(1024);
+    write_file(here / "l.bin", out + data);
+    return said_by([&] { token_file(here / "l.bin"); });
+  };
+  std::string narrow, wide;
+  for (const int t : {50256, 3, 65535}) put(narrow, static_cast<std::uint16_t>(t)), put(wide, std::uint32_t(t) * 3);
+  CHECK(file(20240520, 1, 3, narrow) == "nothing");
+  CHECK(token_file(here / "l.bin").document(0) == document{50256, 3, 65535});
+  CHECK(file(20240801, 7, 3, wide) == "nothing");
+  CHECK(token_file(here / "l.bin").document(0) == document{150768, 9, 196605});
+  CHECK(file(20240520, 1, 4, narrow).find("6 bytes behind its header, which aren't those of 4 tokens") !=
+        std::string::npos);
+  CHECK(file(20240520, 1, -1, narrow).find("aren't those of -1 tokens") != std::string::npos);
+  CHECK(file(20240520, 7, 3, narrow).find("it begins with 20240520 and 7") != std::string::npos);
+  write_file(here / "l.bin", "short");
+  CHECK(said_by([&] { token_file(here / "l.bin"); }).find("fewer than llm.c's header") != std::string::npos);
+}
+
+TEST_CASE("an index that isn't sound is refused with what is wrong") {
+  const weft_test::temporary_folder here;
+  write_file(here / "t.bin", std::string(10, '\1'));
+  const auto said = [&](const std::string& index) {
+    write_file(here / "t.idx", index);
+    return said_by([&] { token_file(here / "t"); });
+  };
+  CHECK(said(index_of(8, {5}, {0}, {0, 1})) == "nothing");
+  CHECK(said("MMIDIDX").find("it doesn't begin as one of Megatron's does") != std::string::npos);
+  std::string version = index_of(8, {5}, {0}, {0, 1});
+  version[9] = 2;
+  CHECK(said(version).find("its version is 2, not 1") != std::string::npos);
+  for (const int code : {0, 6, 7, 9, 255})
+    CHECK(said(index_of(code, {5}, {0}, {0, 1})).find("its type has the number " + std::to_string(code)) !=
+          std::string::npos);
+  CHECK(said(index_of(8, {6}, {0}, {0, 1})).find("sequence 0 has 6 tokens from byte 0 on") != std::string::npos);
+  CHECK(said(index_of(8, {-1}, {0}, {0, 1})).find("sequence 0 has -1 tokens") != std::string::npos);
+  CHECK(said(index_of(8, {1}, {-2}, {0, 1})).find("from byte -2 on") != std::string::npos);
+  CHECK(said(index_of(8, {1}, {std::int64_t{1} << 62}, {0, 1})).find("sequence 0 has 1 tokens") != std::string::npos);
+  CHECK(said(index_of(8, {5}, {0}, {0, 2})).find("document 1 ends at sequence 2") != std::string::npos);
+  CHECK(said(index_of(8, {5}, {0}, {1, 1})).find("document 0 ends at sequence 1") != std::string::npos);
+  CHECK(said(index_of(8, {5}, {0}, {0, 1, 0})).find("document 2 ends at sequence 0") != std::string::npos);
+  CHECK(said(index_of(8, {5}, {0}, {0})).find("its last document doesn't end with the last") != std::string::npos);
+  CHECK(said(index_of(8, {5}, {0}, {0, 1}) + "x").find("which aren't those of 1 sequences and 2") != std::string::npos);
+  std::string huge = index_of(8, {5}, {0}, {0, 1});
+  for (int i = 18; i < 34; ++i) huge[static_cast<std::size_t>(i)] = '\xFF';
+  CHECK(said(huge).find("18446744073709551615 sequences") != std::string::npos);
+  write_file(here / "t.bin", std::string(8, '\xFF'));
+  write_file(here / "t.idx", index_of(4, {2}, {0}, {0, 1}));
+  CHECK(said_by([&] { token_file(here / "t").document(0); }).find("the token at byte 0 is -1") != std::string::npos);
+}
+
+TEST_CASE("a changed index is refused with a sentence, or is a sound one") {
+  const weft_test::temporary_folder here;
+  write_file(here / "t.bin", std::string(10, '\1'));
+  const std::string whole = index_of(8, {2, 0, 3}, {6, 0, 0}, {0, 1, 3});
+  std::mt19937 random(3);
+  int sound = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string file = whole;
+    for (int n = 1 + static_cast<int>(random() % 2); n > 0; --n) {
+      const std::size_t at = random() % file.size();
+      if (random() % 8 == 0)
+        file.erase(at, random() % 9);
+      else
+        file[at] = static_cast<char>(random() % 4 == 0 ? random() : random() % 5);
+      if (file.empty()) file = "x";
+    }
+    write_file(here / "t.idx", file);
+    try {
+      const token_file f(here / "t");
+      for (std::int64_t d = 0; d < f.documents(); ++d) f.document(d);
+      ++sound;
+    } catch (const failure&) {
+    }
+  }
+  CHECK(sound > 100);
+  CHECK(sound < 2900);
+}

@@ -1,0 +1,6 @@
+// A sample of the matrix: GPT-2 in fp16.
+#include "matrix/sample.hpp"
+
+TEST_CASE("matrix: gpt2 in fp16 equals one rank, and its plan") {
+  matrix::check_sample<weft::gpt2, matrix::fp16_from_above, 2>();
+}

@@ -1,0 +1,162 @@
+// What ranks of a pipeline wait, executed: layers that take a known time forward, for the gradients of activations and
+// for those of weights, by sleeping, so that four ranks run at once on any machine; messages by links with a latency.
+// The idle time of every schedule is that of its formula.
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include <weft/comm/paced.hpp>
+#include <weft/weft.hpp>
+
+#include "sample.hpp"
+
+namespace {
+using namespace weft;
+using std::size_t;
+using clock_type = std::chrono::steady_clock;
+
+constexpr int ranks = 4, micro_batches = 8, layers_of_all = 8;
+
+struct links {
+  static constexpr link_speed of(std::string_view axis) { return axis == "pp" ? link_speed{100} : link_speed{}; }
+};
+
+// Milliseconds that a layer takes for one micro-batch.
+struct durations {
+  double forward, inputs, weights;
+};
+inline durations each_layer_takes;
+
+struct nap {
+  clock_type::time_point begin, end;
+};
+thread_local std::vector<nap> naps;
+
+void sleep_for(double milliseconds) {
+  const auto begin = clock_type::now();
+  std::this_thread::sleep_until(begin + std::chrono::duration_cast<clock_type::duration>(
+                                            std::chrono::duration<double, std::milli>(milliseconds)));
+  naps.push_back({begin, clock_type::now()});
+}
+
+// x as it is, after a while; so are its gradient and that of w, which is zero.
+void carry_back(context& ctx, tape_node& node) {
+  if (node.input(0)) {
+    sleep_for(each_layer_takes.inputs);
+    detail::contribute<cpu_backend, float>(ctx, node, 0, node.output_gradient());
+  }
+  if (node.input(1)) {
+    sleep_for(each_layer_takes.weights);
+    detail::compute_gradient<cpu_backend, float>(ctx, node, 1, [](float* to, bool add) {
+      if (!add) std::fill_n(to, 8, 0.f);
+    });
+  }
+}
+template <any_tensor X, any_tensor W>
+X slowly(const X& x, const W& w) {
+  sleep_for(each_layer_takes.forward);
+  value y{x.ctx, x.whole, x.data, {}};
+  detail::record("slowly", y, carry_back, x, w);
+  return X(y);
+}
+
+template <class S>
+struct slow_layer {
+  weight<S, dims<hidden>> w;
+};
+template <class S>
+class slow_model : public decoder<S, slow_model<S>, slow_layer<S>> {
+  using base = decoder<S, slow_model<S>, slow_layer<S>>;
+
+ public:
+  struct sizes {
+    std::int64_t layers = layers_of_all, hidden = 8, vocab = 16, max_seq = 4;
+  };
+  explicit slow_model(context& ctx) : base(ctx, sizes{}.layers, true) {
+    base::add_embedding(config_.vocab, config_.hidden, 0.1, [] {});
+    base::each_layer([&](slow_layer<S>& layer, const std::string& prefix) {
+      base::registry().add(ctx, layer.w, prefix + "w", {1, {config_.hidden}}, {0, 1});
+    });
+    base::add_head(config_.vocab, config_.hidden, 0.1, [] {});
+  }
+  const sizes& config() const { return config_; }
+  struct pass {
+    slow_model* model;
+    auto embed(const auto& tokens) const { return leave_block<S>(embedding(tokens, model->embedding_)); }
+    auto block(const slow_layer<S>& layer, const auto& x) const { return slowly(x, layer.w); }
+    auto head(const auto& table, const auto& x) const { return contract<hidden>(enter_block<S>(x), table); }
+  };
+  pass pass_for(const typename base::ids&) { return {this}; }
+
+ private:
+  sizes config_;
+};
+
+// The most that a rank waits in a step between the begin of its first action and the end of its last, in milliseconds.
+template <class Schedule>
+double measured() {
+  using S = strategy<mesh<pp>, Schedule, paced<threads, links>>;
+  double most = 0;
+  std::mutex lock;
+  launch<S>({.pp = ranks},
+            [&](context& ctx) {
+              slow_model<S> model(ctx);
+              parameter_store<cpu_backend, fp32> store(ctx, model.registry(), config_of<replicated>());
+              model.use(store);
+              pipeline<slow_model<S>> stages(ctx, model);
+              using ids = typename slow_model<S>::ids;
+              for (int step = 0; step < 2; ++step) {  // the first makes what lasts
+                naps.clear();
+                store.begin_step(micro_batches);
+                stages.train(
+                    micro_batches, 1,
+                    [&](int m) {
+                      const auto x = generate<ids>(ctx, {1, 4}, [m](std::int64_t i) { return (i + m) % 16; });
+                      return token_batch<ids>{x, x};
+                    },
+                    [&](int) { store.end_micro_batch(); });
+                store.finish_gradients();
+              }
+              auto idle = naps.back().end - naps.front().begin;
+              for (const nap& n : naps) idle -= n.end - n.begin;
+              const std::lock_guard guard(lock);
+              most = std::max(most, std::chrono::duration<double, std::milli>(idle).count());
+            },
+            {.check = false});
+  return most;
+}
+
+// A busy machine delays ranks, so a measurement may be repeated; it is never less than the formula.
+template <class Schedule>
+void check(double formula, double off) {
+  if (weft_test::sample_stride() > 1) off *= 5;  // a sanitizer's own time is idle time here
+  double idle = 0;
+  for (int attempt = 0; attempt < 5; ++attempt)
+    if (idle = measured<Schedule>(); std::abs(idle - formula) <= off) break;
+  MESSAGE(std::string(Schedule::name) << " waits " << idle << " ms; its formula says " << formula);
+  CHECK(std::abs(idle - formula) <= off);
+}
+}  // namespace
+
+TEST_CASE("what ranks wait is what the formulas of their schedules say, within 5 %") {
+  const double f = 120, b = 120, w = 120;  // of a micro-batch through a rank's layers
+  constexpr double each = double(ranks) / layers_of_all;
+  each_layer_takes = {f * each, b * each, w * each};
+  const auto within = [](double formula) { return 0.05 * formula; };
+  const double one = (ranks - 1) * (f + b + w), half = one / 2, h1 = (ranks - 1) * (f + b - w);
+  check<one_f_one_b>(one, within(one));
+  check<gpipe>(one, within(one));
+  check<interleaved<2>>(half, within(half));
+  check<zb_h1>(h1, within(h1));
+  check<dual_pipe_v>((ranks - 1) * f / 2, within(one));  // as the next
+  check<zbv>(0, within(one));                            // none; 5 % of what one_f_one_b waits
+}
+TEST_CASE("zb_h1's idle time is its formula where the parts take different times") {
+  const double f = 90, b = 120, w = 60;
+  constexpr double each = double(ranks) / layers_of_all;
+  each_layer_takes = {f * each, b * each, w * each};
+  const double h1 = (ranks - 1) * (f + b - w);
+  check<zb_h1>(h1, 0.05 * h1);
+}

@@ -1,0 +1,183 @@
+// What differs from parameter to parameter within a unit: frozen or trained, stored over another axis or none, updated
+// as matrices or element by element. In double, on one rank and on several.
+#include <weft/optim/muon.hpp>
+#include <weft/optim/sgd.hpp>
+
+#include "banked_model.hpp"
+
+namespace {
+using namespace weft_test;
+
+template <class Sharding, class... Axes>
+using banked = banked_model<wide<Sharding, Axes...>, dp>;
+template <class Sharding, class... Axes>
+using small = small_model<wide<Sharding, Axes...>>;
+
+constexpr sgd plain{.lr = 0.5};
+constexpr degrees four{.dp = 2, .tp = 2};
+const auto in_block = [](const parameter_record& p) { return p.name.starts_with("block."); };
+
+struct zero3_vectors_kept : zero3 {
+  static constexpr std::string_view name = "zero3_vectors_kept";
+  static constexpr bool keeps_vectors = true;
+};
+
+}  // namespace
+
+TEST_CASE("weights that differ along the storage's axis are stored where they are, under every sharding policy") {
+  const numbers one = train_by_hand<banked<replicated>>({}, plain);
+  CHECK(one.size() == 4);
+  CHECK(worst(one, train_by_hand<banked<replicated>>({.dp = 3}, plain)) < 1e-12);
+  CHECK(worst(one, train_by_hand<banked<zero1>>(four, plain)) < 1e-12);
+  CHECK(worst(one, train_by_hand<banked<zero2>>(four, plain)) < 1e-12);
+  const auto kept = [](context& ctx, auto& store) {
+    store.each_stored([&](const stored_parameter& p) {
+      CHECK((p.storage.empty()) == (p.record.name == "bank"));
+      if (p.record.name == "bank") CHECK(p.weight.elements() == 6 / ctx.degree<dp>() * 32);
+    });
+  };
+  CHECK(worst(one, train_by_hand<banked<zero3>>(four, plain, nothing{}, kept)) < 1e-12);
+}
+
+TEST_CASE("frozen parameters stay, the others train as before, and every sharding policy equals one rank") {
+  const numbers all = train_by_hand<small<replicated>>({}, plain),
+                one = train_by_hand<small<replicated>>({}, plain, in_block), still = [] {
+                  const sgd none{.lr = 0};
+                  return train_by_hand<small<replicated>>({}, none);
+                }();
+  CHECK(worst(all, one) > 1e-3);
+  int frozen = 0;
+  for (const auto& [name, values] : one) {
+    const bool same = values == still.at(name);
+    CHECK(same == name.starts_with("block."));
+    frozen += same;
+  }
+  CHECK(frozen == 4);
+  CHECK(worst(one, train_by_hand<small<replicated>>(four, plain, in_block)) < 1e-12);
+  CHECK(worst(one, train_by_hand<small<zero1>>(four, plain, in_block)) < 1e-12);
+  CHECK(worst(one, train_by_hand<small<zero2>>(four, plain, in_block)) < 1e-12);
+  CHECK(worst(one, train_by_hand<small<zero3>>(four, plain, in_block)) < 1e-12);
+  CHECK(worst(one, train_by_hand<small<hybrid, fsdp>>(degrees{.dp = 2}.with<fsdp>(2), plain, in_block)) < 1e-12);
+}
+
+TEST_CASE("frozen parameters cost no gradient, no moments, no master weights and no collective of gradients") {
+  using S = strategy<mesh<dp>, zero2, bf16_mixed>;
+  for (const bool freezes : {false, true}) {
+    trace_log log(2);
+    const auto after = [&](context& ctx, auto& store) {
+      std::int64_t trained = 0, all = 0;  // elements
+      store.each_stored([&](const stored_parameter& p) {
+        if (p.record.trained) trained += p.weight.elements();
+        CHECK(bool(p.gradient) == p.record.trained);
+        CHECK(bool(p.first) == p.record.trained);
+        CHECK((p.weight.type == dtype::bf16) == !p.record.trained);
+      });
+      all = 2 * 256 * 32 + 3 * 32 * 64 + 32;
+      const std::int64_t block = 3 * 32 * 64 + 32, wanted = freezes ? all - block : all;
+      CHECK(trained * ctx.degree<dp>() == wanted);
+      const memory_ledger& ledger = ctx.memory.ledger();
+      const auto bytes = [&](memory category) {
+        return static_cast<std::int64_t>(ledger.current[static_cast<std::size_t>(category)]);
+      };
+      CHECK(bytes(memory::parameters) == 2 * all);
+      CHECK(bytes(memory::gradients) == 4 * wanted / 2);
+      CHECK(bytes(memory::optimizer) == (4 + 4) * wanted / 2);  // master weights and a velocity
+    };
+    train_by_hand<small_model<S>>(
+        {.dp = 2}, plain, [&](const parameter_record& p) { return freezes && in_block(p); }, after, &log);
+    bool of_block = false;
+    for (const trace_event& e : log.events(0))
+      of_block = of_block || e.label.find("gradients of block") != e.label.npos;
+    CHECK(of_block == !freezes);
+  }
+}
+
+TEST_CASE("what is frozen too late is refused") {
+  using S = strategy<mesh<dp>>;
+  launch<S>({}, [](context& ctx) {
+    small_model<S> model(ctx);
+    parameter_store<cpu_backend, fp32> store(ctx, model.registry(), config_of<replicated>());
+    CHECK_THROWS_WITH_AS(model.registry().freeze(in_block),
+                         doctest::Contains("freeze it before the trainer or store is made"), failure);
+  });
+}
+
+TEST_CASE("vectors may be kept whole under zero3: gathered once a step, not once a use") {
+  const auto loss = []<class S>(S, const degrees& ranks, trace_log* log) {
+    double last = 0;
+    launch<S>(ranks,
+              [&](context& ctx) {
+                llama<S> model(ctx, {.layers = 4, .hidden = 32, .heads = 4, .ffn = 64, .vocab = 256, .max_seq = 8});
+                trainer training(ctx, model, plain);
+                const auto r = training.run(
+                    counting{&ctx},
+                    {.steps = 3, .batch = 8, .micro_batches = 2, .validation_sequences = 0, .print = false});
+                if (ctx.is_first()) last = r.loss;
+              },
+              {.trace = log ? trace_target(log) : trace_target()});
+    return last;
+  };
+  trace_log log(2);
+  const double one = loss(wide<replicated>{}, {}, nullptr), two = loss(wide<zero3_vectors_kept>{}, {.dp = 2}, &log);
+  CHECK(two == doctest::Approx(one).epsilon(1e-12));
+  int vectors = 0, matrices = 0;
+  for (const trace_event& e : log.events(0))
+    if (e.operation == std::string_view("all_gather") && e.label == "weights of layer 2")
+      ++(e.bytes == 2 * 32 * sizeof(double) ? vectors : matrices);  // a layer has two norms
+  CHECK(vectors == 3);                                              // after each update
+  CHECK(matrices == 3 * 2 * 2);                                     // for each forward and backward
+}
+
+TEST_CASE("by_shape keeps the moments that each optimizer has") {
+  using O = by_shape<muon, adamw>;
+  const auto after = [](context&, auto& store) {
+    int matrices = 0, others = 0;
+    store.each_stored([&](const stored_parameter& p) {
+      const bool matrix = p.record.form.matrices;
+      CHECK(matrix == (p.record.name.starts_with("block.") && p.record.name != "block.gain"));
+      CHECK(bool(p.first));
+      CHECK(bool(p.second) == !matrix);
+      ++(matrix ? matrices : others);
+    });
+    CHECK(matrices > 0);
+    CHECK(others > 0);
+  };
+  const O shapes{muon{.lr = 0.05}, adamw{.lr = 0.01}};
+  const numbers one = train_by_hand<small<replicated>>({}, shapes, nothing{}, after);
+  CHECK(worst(one, train_by_hand<small<zero3>>(four, shapes, nothing{}, after)) < 1e-9);
+}
+
+TEST_CASE("a pipeline's first stage may have nothing to train") {
+  const auto loss = []<class S>(S, const degrees& ranks, bool first) {
+    double last = 0;
+    launch<S>(ranks, [&](context& ctx) {
+      llama<S> model(ctx, {.layers = 4, .hidden = 32, .heads = 4, .ffn = 64, .vocab = 256, .max_seq = 8});
+      model.registry().freeze([&](const parameter_record& p) {
+        return (p.name.starts_with("layers.3.") || p.name == "head" || p.name == "norm") == first;
+      });
+      trainer training(ctx, model, plain);
+      const auto r = training.run(
+          counting{&ctx}, {.steps = 3, .batch = 8, .micro_batches = 4, .validation_sequences = 0, .print = false});
+      if (ctx.is_first()) last = r.loss;
+    });
+    return last;
+  };
+  using staged = strategy<mesh<dp, pp, tp>, zero1, fp64>;
+  using chunked = strategy<mesh<dp, pp, tp>, zero3, fp64, zbv>;
+  for (const bool first : {false, true}) {
+    const double one = loss(wide<replicated>{}, {}, first);
+    CHECK(loss(staged{}, {.pp = 2}, first) == doctest::Approx(one).epsilon(1e-12));
+    CHECK(loss(chunked{}, {.dp = 2, .pp = 2}, first) == doctest::Approx(one).epsilon(1e-12));
+  }
+  const auto all_frozen = []<class S>(S, const degrees& ranks) {
+    launch<S>(ranks, [](context& ctx) {
+      llama<S> model(ctx, {.layers = 4, .hidden = 32, .heads = 4, .ffn = 64, .vocab = 256, .max_seq = 8});
+      model.registry().freeze([](const parameter_record&) { return true; });
+      trainer training(ctx, model, plain);
+      training.run(counting{&ctx}, {.steps = 1, .batch = 8, .micro_batches = 4});
+    });
+  };
+  const auto refused = doctest::Contains("every parameter of the model is frozen");
+  CHECK_THROWS_WITH_AS(all_frozen(staged{}, {}), refused, failure);
+  CHECK_THROWS_WITH_AS(all_frozen(staged{}, {.pp = 2}), refused, failure);
+}

@@ -1,0 +1,71 @@
+// The optimizer's state in an arena of its own, of the host's memory or of a file: the same bits, and not a byte of it
+// in the rank's own arena.
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <weft/io/file_memory.hpp>
+#include <weft/nn/llama.hpp>
+#include <weft/plan/rank.hpp>
+#include <weft/train/trainer.hpp>
+
+#include "../temporary.hpp"
+
+using namespace weft;
+
+namespace {
+
+enum class kept_in { own, host, file };
+
+template <class S>
+std::map<std::string, std::vector<float>> trained(const degrees& ranks, kept_in where, const std::string& folder) {
+  std::map<std::string, std::vector<float>> out;
+  std::mutex lock;
+  launch<S>(ranks, [&](context& ctx) {
+    if (where == kept_in::host) ctx.keep_optimizer_state_in({});
+    if (where == kept_in::file) ctx.keep_optimizer_state_in(file_memory(folder));
+    llama<S> model(ctx, {.layers = 2, .hidden = 32, .heads = 4, .ffn = 64, .vocab = 256, .max_seq = 16});
+    trainer t(ctx, model, adamw{.lr = 1e-2});
+    const text_dataset data(ctx, std::make_shared<const text_corpus>("words", std::string(2000, 'a') + "b"), 0);
+    t.run(data, {.steps = 3, .batch = 8, .validation_sequences = 0, .print = false});
+    const auto held = [](const memory_ledger& ledger) { return ledger.current[std::size_t(memory::optimizer)]; };
+    std::size_t bytes = 0;
+    t.store().each_stored([&](const stored_parameter& p) {
+      bytes += static_cast<std::size_t>(p.first.bytes() + p.second.bytes() + p.weight.bytes());
+    });
+    CHECK(held(ctx.optimizer_ledger()) >= bytes);
+    CHECK((held(ctx.memory.ledger()) == 0) == (where != kept_in::own));
+    t.store().each_parameter([&](const parameter_record& p, const auto*, const float* w) {
+      const std::lock_guard guard(lock);
+      auto& all = out[p.name + " on " + std::to_string(ctx.index<tp>())];
+      all.assign(w, w + p.local.elements());
+    });
+  });
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the optimizer's state elsewhere: the same bits") {
+  using S = strategy<mesh<dp, tp>, zero2, bf16_mixed>;
+  const degrees four{.dp = 2, .tp = 2};
+  const weft_test::temporary_folder folder;
+  const auto own = trained<S>(four, kept_in::own, folder.path());
+  CHECK(own.size() > 10);
+  CHECK(trained<S>(four, kept_in::host, folder.path()) == own);
+  CHECK(trained<S>(four, kept_in::file, folder.path()) == own);
+}
+
+TEST_CASE("a folder that isn't there, and memory that the kernels can't address, are refused") {
+  CHECK_THROWS_WITH_AS(file_memory("/no/such/folder"),
+                       doctest::Contains("no file for memory can be made in the folder /no/such/folder"), failure);
+  const memory_source tiny = file_memory("/tmp");
+  CHECK_THROWS_WITH_AS(tiny.place->allocate(std::size_t{1} << 60), doctest::Contains("can't grow from 0 MiB by"),
+                       failure);
+  planned_rank<strategy<mesh<dp>>> one({}, 0);
+  CHECK_THROWS_WITH_AS(one.ctx().keep_optimizer_state_in({}), doctest::Contains("this backend's run on a device"),
+                       failure);
+}
