@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# tests/run.sh [--quick]: installs what is missing (Debian; as root or with sudo), builds, and runs all tests:
-# the release build's, then all run-time tests again under AddressSanitizer with UndefinedBehaviorSanitizer, and under
-# ThreadSanitizer. --quick leaves the sanitizers out. The last line is `N passed, N failed`; the exit code tells too.
+# tests/run.sh [--all]: installs what is missing (Debian; as root or with sudo), builds, and runs the tests of the release
+# build. --all: then the run-time tests again under AddressSanitizer with UndefinedBehaviorSanitizer, and under
+# ThreadSanitizer. The last line is `N passed, N failed`; the exit code tells too.
 # Counted are doctest's test cases, and one for every other check. JOBS=n sets the number of processes (default: nproc).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-presets='release asan tsan'
+presets='release'
 for argument in "$@"; do
   case $argument in
-    --quick) presets='release' ;;
+    --all) presets='release asan tsan' ;;
     -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
-    *) echo "tests/run.sh: unknown option $argument; there are --quick and --help" >&2; exit 2 ;;
+    *) echo "tests/run.sh: unknown option $argument; there are --all and --help" >&2; exit 2 ;;
   esac
 done
 jobs=${JOBS:-$(nproc)}
@@ -19,6 +19,7 @@ jobs=${JOBS:-$(nproc)}
 source tests/check/install.sh
 need g++ g++
 need cmake cmake
+need ccache ccache
 need ninja ninja-build
 need clang++ clang
 need clang-format clang-format

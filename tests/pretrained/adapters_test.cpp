@@ -9,6 +9,7 @@
 #include <weft/io/adapters.hpp>
 #include <weft/weft.hpp>
 
+#include "../source_folder.hpp"
 #include "../temporary.hpp"
 #include "batches.hpp"
 
@@ -26,10 +27,7 @@ struct some_adapters : lora<3, 6> {
 };
 constexpr int steps = 10;
 
-std::string here(const std::string& name) {
-  const std::string file = __FILE__;
-  return file.substr(0, file.rfind('/') + 1) + name;
-}
+std::string here(const std::string& name) { return weft_test::source_file("pretrained/" + name); }
 
 // Of one model, with the adapters of the folder `adapters` or as they are born.
 template <class S, class F>

@@ -8,6 +8,7 @@
 #include <weft/io/pretrained.hpp>
 #include <weft/weft.hpp>
 
+#include "../source_folder.hpp"
 #include "../temporary.hpp"
 #include "batches.hpp"
 
@@ -19,7 +20,7 @@ using batches = weft_test::folder_batches;
 constexpr std::int64_t rows = weft_test::folder_rows, length = weft_test::folder_length;
 constexpr int steps = 10;
 
-std::string folder_of(const std::string& family) { return std::filesystem::path(__FILE__).parent_path() / family; }
+std::string folder_of(const std::string& family) { return weft_test::source_file("pretrained/" + family); }
 
 struct llama_family {
   template <class S>

@@ -5,6 +5,7 @@
 
 #include <weft/io/tokenizer.hpp>
 
+#include "../source_folder.hpp"
 #include "../temporary.hpp"
 
 using namespace weft;
@@ -25,7 +26,7 @@ const char* const kinds[] = {"gpt2",
                              "split_merged_with_next",
                              "split_contiguous"};
 
-std::string folder_of(const std::string& kind) { return std::filesystem::path(__FILE__).parent_path() / kind; }
+std::string folder_of(const std::string& kind) { return weft_test::source_file("tokenizers/" + kind); }
 
 nlohmann::json smallest() {
   return {{"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}, {"ab", 2}}}, {"merges", {"a b"}}}}};
