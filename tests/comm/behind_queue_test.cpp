@@ -89,12 +89,12 @@ void sums_behind_kernels(C& world) {
 }  // namespace
 
 TEST_CASE("an operation runs after the kernels before it and before those behind it, and the host waits for nothing") {
-  const watchdog guard("operations behind a queue", 60);
+  const watchdog guard("operations behind a queue", 300);
   threads::launch(4, [](threads& world) { sums_behind_kernels(world); });
 }
 
 TEST_CASE("a communicator that takes the queue is given it, and is asked for its host's side") {
-  const watchdog guard("operations on a stream", 60);
+  const watchdog guard("operations on a stream", 300);
   threads::launch(4, [](threads& world) {
     on_stream own(world);
     sums_behind_kernels(own);
@@ -102,7 +102,7 @@ TEST_CASE("a communicator that takes the queue is given it, and is asked for its
 }
 
 TEST_CASE("sends and receives behind a queue are posted in order and waited for where they are asked to: a ring") {
-  const watchdog guard("a ring behind a queue", 60);
+  const watchdog guard("a ring behind a queue", 300);
   threads::launch(3, [](threads& world) {
     lazy_queue q;
     any_communicator ring = any_communicator(world).behind(queue_ref(q));

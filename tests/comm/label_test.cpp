@@ -21,7 +21,7 @@ using weft::reduction;
 using weft::threads;
 
 std::string message_of(int ranks, const std::function<void(threads&)>& body) {
-  const watchdog guard("ranks with labels that differ", 60);
+  const watchdog guard("ranks with labels that differ", 300);
   try {
     threads::launch(ranks, body);
   } catch (const std::exception& e) {

@@ -2,6 +2,7 @@
 // calls. A call's line is job.cpp and the number that it is given here.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -55,14 +56,38 @@ struct sleepy {
   sleepy split(int color, int key, const char* name) { return {awake().split(color, key, name), rest}; }
 };
 
-/// launch throws an error with all of `says` in it, on so many ranks.
+/// launch throws an error with all of `says` in it, on so many ranks. `stuck`: a rank of it calls nothing, and its
+/// communicator's limit has to be two seconds; of the others' none shall end by the time.
 template <class C>
 struct misuse {
   const char* name;
   int ranks;
   std::vector<std::string> says;
   void (*run)(sleepy<C>&);
+  bool stuck = false;
 };
+
+/// Whether a rank of this process was told of the fault.
+inline std::atomic<bool> told{false};
+
+/// Calls nothing until another rank of the process was told, or, where ranks are processes, which are ended, for five
+/// minutes.
+inline void call_nothing() {
+  for (int i = 0; i < 30000 && !told; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+/// Runs a rank of a misuse, with a timing by `seed`.
+template <class C>
+void run_rank(const misuse<C>& m, C& world, std::uint64_t seed) {
+  naps rest(seed, world.rank());
+  sleepy<C> r{world, rest};
+  try {
+    m.run(r);
+  } catch (...) {
+    told = true;
+    throw;
+  }
+}
 
 template <class C>
 std::vector<misuse<C>> misuses() {
@@ -339,26 +364,28 @@ std::vector<misuse<C>> misuses() {
        }},
       {"a rank that is stuck",
        3,
-       {"rank 1 doesn't call: for 0.3 s it has called and waited for nothing. The last that it called with rank ",
+       {"rank 1 doesn't call: for 2 s it has called and waited for nothing. The last that it called with rank ",
         " is barrier() of group 'world' for x (job.cpp:1)",
         "waits for all_reduce(4 fp32, sum) of group 'world' for x "
         "(job.cpp:2)"},
        [](R r) {
          r.barrier(1).wait();
-         if (r.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
+         if (r.rank() == 1) call_nothing();
          r.sum(2).wait();
-       }},
+       },
+       true},
       {"a rank that is stuck behind one that waits for it",
        3,
        {"waits for recv(4 bytes) of group 'world' for x (job.cpp:2), which rank 2 doesn't call",
         "The last that it called with rank 1 is barrier() of group 'world' for x (job.cpp:1)"},
        [](R r) {
          r.barrier(1).wait();
-         if (r.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(800));
+         if (r.rank() == 2) call_nothing();
          if (r.rank() == 0) r.recv(3, 1).wait();
          if (r.rank() == 1) r.recv(2, 2).wait();
          if (r.rank() == 2) r.send(2, 1).wait();
-       }},
+       },
+       true},
   };
 }
 

@@ -22,7 +22,7 @@ struct own_error : weft::failure {
 /// Runs f on so many ranks and returns the message of the weft::failure that launch throws, "" if none.
 template <class F>
 std::string message_of(int ranks, const F& f) {
-  const watchdog guard("a launch that must fail", 60);
+  const watchdog guard("a launch that must fail", 300);
   try {
     threads::launch(ranks, f);
   } catch (const weft::failure& e) {
@@ -51,7 +51,7 @@ TEST_CASE("the error of a rank that throws is rethrown, once, whatever the other
         CAPTURE(ranks);
         CAPTURE(culprit);
         CAPTURE(when);
-        const watchdog guard("a rank that throws", 60);
+        const watchdog guard("a rank that throws", 300);
         std::atomic<int> finished{0};
         const auto body = [&](threads& c) {
           const bool mine = c.rank() == culprit;
@@ -80,7 +80,7 @@ TEST_CASE("the error of a rank that throws is rethrown, once, whatever the other
 }
 
 TEST_CASE("anything can be thrown") {
-  const watchdog guard("a rank that throws an int", 60);
+  const watchdog guard("a rank that throws an int", 300);
   CHECK_THROWS_AS(threads::launch(3,
                                   [](threads& c) {
                                     if (c.rank() == 2) throw 42;
@@ -211,7 +211,7 @@ TEST_CASE("bug: a rank that waits for what never comes hangs (the ranks are told
 }
 
 TEST_CASE("more operations than the ring holds may be outstanding on one rank, when the others keep up") {
-  const watchdog guard("many outstanding operations", 60);
+  const watchdog guard("many outstanding operations", 300);
   threads::launch(3, [](threads& c) {
     constexpr int count = 200;
     std::vector<int> x(count, 1);

@@ -13,7 +13,7 @@ namespace weft_test {
 
 template <class S, class F>
 std::string message_of(const weft::degrees& along, const F& program, bool check) {
-  const watchdog guard("a program whose ranks hold different numbers", 120);
+  const watchdog guard("a program whose ranks hold different numbers", 300);
   try {
     weft::launch<S>(along, program, {.check = check});
   } catch (const weft::failure& e) {

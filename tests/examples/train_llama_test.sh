@@ -16,7 +16,7 @@ fault() { echo "FAULT: $*"; faults=$((faults + 1)); }
 refused() {
   local status=$1 phrase=$2 code
   shift 2
-  timeout 20 "$program" "$@" >out 2>err  # what should be refused and is not would train for minutes
+  timeout 120 "$program" "$@" >out 2>err  # what should be refused and is not would train for minutes
   code=$?
   [ "$code" = "$status" ] || fault "$* exits with $code, not $status"
   [ "$(wc -l <err)" = 1 ] || fault "$* says more or less than one line: $(cat err)"
@@ -173,7 +173,7 @@ begun() {
   # A script's shell has what it starts in the background ignore SIGINT, and the program respects that.
   env --default-signal=INT "$program" "${one[@]}" --steps "$steps" --out "$folder" "$@" >out 2>err &
   running=$!
-  for _ in $(seq 200); do
+  for _ in $(seq 6000); do
     [ "$(cat "$folder/metrics.jsonl" 2>/dev/null | wc -l)" -ge 6 ] && return
     sleep 0.05
   done

@@ -26,7 +26,7 @@ TEST_CASE("mpi's own launch with its ranks' calls compared") {
 }
 
 TEST_CASE("with check, a strategy's ranks that take two sums in another order are told") {
-  const watchdog guard("two sums in another order", 60);
+  const watchdog guard("two sums in another order", 300);
   const auto program = [](context& ctx) {
     auto x = normal<tensor<float, dims<batch, hidden>>>(ctx, "x", {2, 4});
     auto a = convert<partial<tp>>(x), b = convert<partial<tp>>(x * x);

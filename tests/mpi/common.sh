@@ -26,5 +26,5 @@ compile() {
 over() {
   local of=$1 ranks=$2
   shift 2
-  timeout 120 "mpirun.$of" -n "$ranks" "$@"
+  timeout 300 "mpirun.$of" -n "$ranks" "$@"
 }

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Whatever a rank does wrong, its error is on stderr, every process ends in seconds, and mpirun's exit code isn't 0;
+# Whatever a rank does wrong, its error is on stderr, every process ends by itself, and mpirun's exit code isn't 0;
 # under Open MPI and MPICH. failing.cpp holds the ways.
 source "$WEFT_SOURCE_DIR/tests/mpi/common.sh"
 
-# says RANKS ASKED HOW SENTENCE...: every sentence is on stderr, in under 20 s.
+# says RANKS ASKED HOW SENTENCE...: every sentence is on stderr.
 says() {
-  local ranks=$1 asked=$2 how=$3 begin=$SECONDS sentence
+  local ranks=$1 asked=$2 how=$3 sentence
   shift 3
-  over "$of" "$ranks" "$out/failing" "$asked" "$how" >"$out/stdout" 2>"$out/stderr" && fault "$of: $how exits with 0"
-  [ $((SECONDS - begin)) -lt 20 ] || fault "$of: $how takes $((SECONDS - begin)) s"
+  over "$of" "$ranks" "$out/failing" "$asked" "$how" >"$out/stdout" 2>"$out/stderr"
+  case $? in
+    0) fault "$of: $how exits with 0" ;;
+    124) fault "$of: $how doesn't end" ;;
+  esac
   for sentence in "$@"; do
     grep -qF -- "$sentence" "$out/stderr" ||
       fault "$of: $how doesn't say '$sentence' but: $(head -c 2000 "$out/stderr"; head -c 1000 "$out/stdout")"
@@ -41,7 +44,7 @@ for of in "${implementations[@]}"; do
   # The mpirun of the other.
   for other in "${implementations[@]}"; do
     [ "$other" = "$of" ] && continue
-    timeout 60 "mpirun.$other" -n 2 "$out/failing" 2 idle >"$out/stdout" 2>"$out/stderr" && fault "mpirun.$other starts $of's ranks"
+    timeout 300 "mpirun.$other" -n 2 "$out/failing" 2 idle >"$out/stdout" 2>"$out/stderr" && fault "mpirun.$other starts $of's ranks"
     grep -qF "(2 processes were started, but by another MPI than the one that this program is built with, " "$out/stderr" ||
       fault "under mpirun.$other $of's program says $(cat "$out/stderr")"
   done

@@ -86,7 +86,7 @@ TEST_CASE("a reduce_scatter of more than the scratch memory, in place and not") 
 }
 
 TEST_CASE("ranks wait in orders that cross, over several groups, and split with sums under way") {
-  const watchdog guard("crossed waits", 120);
+  const watchdog guard("crossed waits", 300);
   mpi::launch(processes(), [](mpi& c) {
     mpi half = c.split(c.rank() % 2, c.rank(), "half"), back = c.split(-7, -c.rank(), "back");
     constexpr std::int64_t count = 30000;  // in two steps
@@ -106,7 +106,7 @@ TEST_CASE("ranks wait in orders that cross, over several groups, and split with 
 }
 
 TEST_CASE("a request that nobody waits for is waited for, and handles may be copied and outlive what they came from") {
-  const watchdog guard("dropped requests", 60);
+  const watchdog guard("dropped requests", 300);
   mpi::launch(processes(), [](mpi& c) {
     std::vector<int> x(40000, 1);
     { const request dropped = c.all_reduce(x.data(), x.data(), 40000, dtype::i32, reduction::sum); }
@@ -124,7 +124,7 @@ TEST_CASE("a request that nobody waits for is waited for, and handles may be cop
 }
 
 TEST_CASE("decorators and any_communicator work over processes") {
-  const watchdog guard("decorators", 60);
+  const watchdog guard("decorators", 300);
   struct links {
     static constexpr link_speed of(std::string_view) { return {}; }
   };
@@ -141,7 +141,7 @@ TEST_CASE("decorators and any_communicator work over processes") {
 }
 
 TEST_CASE("a launch follows another, also one that failed on every rank") {
-  const watchdog guard("launches", 60);
+  const watchdog guard("launches", 300);
   for (int i = 0; i < 5; ++i) {
     CHECK_THROWS_WITH_AS(mpi::launch(processes(), [](mpi&) { fail("on every rank"); }), "on every rank", failure);
     int sum = 1;

@@ -15,7 +15,7 @@
 using namespace weft;
 
 TEST_CASE("the timelines of all processes are aligned in one file") {
-  const watchdog guard("a trace of processes", 120);
+  const watchdog guard("a trace of processes", 300);
   const int ranks = processes();
   const std::string path =
       (std::filesystem::temp_directory_path() / ("weft_trace_of_" + std::to_string(ranks) + ".json")).string();

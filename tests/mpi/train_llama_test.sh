@@ -12,8 +12,8 @@ small=(--data text --layers 2 --hidden 64 --heads 4 --kv-heads 2 --seq 32 --step
 
 equal() {  # equal OPTIONS...
   rm -rf one other
-  timeout 100 "$programs/train_llama" "${small[@]}" "$@" --out one >one.out 2>one.err || fault "train_llama $*: $(cat one.err)"
-  timeout 100 "$mpirun" -n 4 "$programs/train_llama_mpi" "${small[@]}" "$@" --out other >other.out 2>other.err ||
+  timeout 300 "$programs/train_llama" "${small[@]}" "$@" --out one >one.out 2>one.err || fault "train_llama $*: $(cat one.err)"
+  timeout 300 "$mpirun" -n 4 "$programs/train_llama_mpi" "${small[@]}" "$@" --out other >other.out 2>other.err ||
     fault "train_llama_mpi $*: $(cat other.err)"
   for run in one other; do sed 's/,"lr".*//' "$run/metrics.jsonl" >"$run.losses"; done
   [ "$(wc -l <one.losses)" -ge 12 ] || fault "$*: train_llama leaves $(wc -l <one.losses) lines"

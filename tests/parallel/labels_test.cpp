@@ -14,7 +14,7 @@ using namespace weft;
 
 template <class S, class F>
 std::string message_of(const degrees& along, F&& f) {
-  const watchdog guard("ranks whose programs differ", 60);
+  const watchdog guard("ranks whose programs differ", 300);
   try {
     launch<S>(along, f, {.check = false});  // whose calls would be the first to differ
   } catch (const failure& e) {

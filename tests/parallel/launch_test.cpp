@@ -47,7 +47,7 @@ struct right {
 
 template <class Split>
 std::string message_of(const degrees& along) {
-  const watchdog guard("a communicator with a wrong split", 60);
+  const watchdog guard("a communicator with a wrong split", 300);
   try {
     launch<strategy<mesh<dp, tp>, splits_by<Split>>>(along, [](context&) {});
   } catch (const failure& e) {
@@ -101,7 +101,7 @@ class gathers_backwards : public comm_operations<gathers_backwards> {
 }  // namespace
 
 TEST_CASE("bug: a communicator whose collectives put ranks in another order, or return early, is seen too late") {
-  const watchdog guard("a communicator that gathers backwards", 60);
+  const watchdog guard("a communicator that gathers backwards", 300);
   CHECK_THROWS_WITH_AS(
       (weft::launch<strategy<mesh<dp>, gathers_backwards>>({.dp = 2}, [](context&) {}, {.check = true})),
       "check: all_gather along dp has not put this rank's own part in its place by the time that wait() returns; mend "

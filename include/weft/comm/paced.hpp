@@ -3,14 +3,13 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string_view>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "weft/comm/clock.hpp"
 #include "weft/comm/concept.hpp"
 #include "weft/core/finite.hpp"
 
@@ -36,10 +35,9 @@ link_speed speed_of(std::string_view group) {
 }
 
 /// The operations of one rank that are under way, and when each may complete.
+template <class Clock>
 class pacer final : public completion {
  public:
-  using clock = std::chrono::steady_clock;
-
   /// `start(stamp)` posts an operation, and beside it one that makes `*stamp` the latest moment at which a rank posted
   /// it; it returns both. It completes `microseconds` after that.
   template <class Start>
@@ -49,10 +47,9 @@ class pacer final : public completion {
       open_.push_back(std::make_unique<operation>());
     }
     operation& o = *open_[free_.back()];
-    o.stamp = clock::now().time_since_epoch().count();
+    o.stamp = Clock::now();
     constexpr double most = 1e13;  // a third of a year, which a clock can count
-    microseconds = microseconds < most ? microseconds : most;
-    o.cost = std::chrono::duration_cast<clock::duration>(std::chrono::duration<double, std::micro>(microseconds));
+    o.cost = static_cast<std::int64_t>(1000 * (microseconds < most ? microseconds : most));
     std::tie(o.data, o.stamped) = start(&o.stamp);
     const std::size_t place = free_.back();
     free_.pop_back();
@@ -64,11 +61,11 @@ class pacer final : public completion {
     const giving_back place{*this, ticket};
     o.data.wait();  // first: it has the name under which a rank that waits in vain is told of
     o.stamped.wait();
-    std::this_thread::sleep_until(o.due());
+    Clock::wait_until(o.stamp + o.cost);
   }
   bool test(std::uint64_t ticket) override {
     operation& o = *open_[ticket];
-    if (!o.data.test() || !o.stamped.test() || clock::now() < o.due()) return false;
+    if (!o.data.test() || !o.stamped.test() || !Clock::reached(o.stamp + o.cost)) return false;
     free_.push_back(ticket);
     return true;
   }
@@ -80,9 +77,7 @@ class pacer final : public completion {
  private:
   struct operation {
     request data, stamped;
-    std::int64_t stamp = 0;
-    clock::duration cost{};
-    clock::time_point due() const { return clock::time_point(clock::duration(stamp)) + cost; }
+    std::int64_t stamp = 0, cost = 0;  // nanoseconds
   };
   struct giving_back {
     pacer& to;
@@ -103,14 +98,18 @@ class pacer final : public completion {
 /// link_speed of the group "tp", "world" or another of more than one rank. Beside every operation goes another, of the
 /// moment at which it was posted, by a clock that the ranks share; so half as many may be under way as C takes. Where a
 /// rank fails, those that wait for a link end when their operation would have.
-template <communicator C, class Links>
-class paced : public comm_operations<paced<C, Links>> {
+/// `Clock`: wall_clock, by which whoever waits sleeps; under virtual_clock nobody does, and a program that doesn't ask
+/// whether something is complete takes the same time on every run and machine.
+template <communicator C, class Links, class Clock = wall_clock>
+class paced : public comm_operations<paced<C, Links, Clock>> {
  public:
   static constexpr bool reduces_in_rank_order = weft::reduces_in_rank_order<C>;
 
   /// `name`: the group's, by which its speed is asked for.
   explicit paced(C inner, std::string_view name = "world")
-      : inner_(std::move(inner)), pacer_(std::make_shared<detail::pacer>()), speed_(detail::speed_of<Links>(name)) {
+      : inner_(std::move(inner)),
+        pacer_(std::make_shared<detail::pacer<Clock>>()),
+        speed_(detail::speed_of<Links>(name)) {
     static_assert(detail::are_links<Links>,
                   "weft: paced<C, Links> asks Links for the speed of each group: static link_speed of(std::string_view "
                   "group)");
@@ -140,6 +139,7 @@ class paced : public comm_operations<paced<C, Links>> {
   template <class F>
   static void launch(int ranks, F&& f) {
     C::launch(ranks, [&](C& inner) {
+      Clock::begin();
       paced world(inner);
       f(world);
     });
@@ -167,7 +167,7 @@ class paced : public comm_operations<paced<C, Links>> {
   }
 
   C inner_;
-  std::shared_ptr<detail::pacer> pacer_;
+  std::shared_ptr<detail::pacer<Clock>> pacer_;
   link_speed speed_;
 };
 
