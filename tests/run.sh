@@ -1,20 +1,33 @@
 #!/usr/bin/env bash
-# tests/run.sh [--all]: installs what is missing (Debian; as root or with sudo), builds, and runs the tests of the release
-# build. --all: then the run-time tests again under AddressSanitizer with UndefinedBehaviorSanitizer, and under
-# ThreadSanitizer. The last line is `N passed, N failed`; the exit code tells too.
-# Counted are doctest's test cases, and one for every other check. JOBS=n sets the number of processes (default: nproc).
+# tests/run.sh [--all | --only FOLDER... | --changed]: installs what is missing (Debian; as root or with sudo), builds, and runs
+# the tests that protect `main`: the release build's, then, under AddressSanitizer with UndefinedBehaviorSanitizer and under
+# ThreadSanitizer, those in which they can find something.
+#   --all      every test: all of those under both sanitizers, every wrong program under every compiler, ...
+#   --only F   of the release build what lies in these folders of tests/ (also: compile_fail, header, pages, snippets, example)
+#   --changed  of the release build what the changes since `main` can reach: units that include a changed file, changed pages,
+#              wrong programs and headers, and all checks of the tree
+# It ends with where the minutes went and `N passed, N failed`; the exit code tells too. Counted are doctest's test cases, and one
+# for every other check. JOBS=n sets the number of processes (default: nproc).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-presets='release'
-for argument in "$@"; do
-  case $argument in
-    --all) presets='release asan tsan' ;;
-    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
-    *) echo "tests/run.sh: unknown option $argument; there are --all and --help" >&2; exit 2 ;;
+presets='release asan tsan' all=OFF only='' changed=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --all) all=ON ;;
+    --changed) changed=yes presets='release' ;;
+    --only)
+      presets='release'
+      while [ $# -gt 1 ] && [[ $2 != --* ]]; do only+="${only:+|}${2%/}" && shift; done
+      [ -n "$only" ] || { echo "tests/run.sh: --only takes folders of tests/: --only op autograd" >&2; exit 2; }
+      ;;
+    -h | --help) sed -n '2,11s/^# //p' "$0"; exit 0 ;;
+    *) echo "tests/run.sh: unknown option $1; there are --all, --only FOLDER..., --changed and --help" >&2; exit 2 ;;
   esac
+  shift
 done
 jobs=${JOBS:-$(nproc)}
+[ $all = OFF ] || export WEFT_PROGRAMS=${WEFT_PROGRAMS:-30}
 
 source tests/check/install.sh
 need g++ g++
@@ -23,6 +36,7 @@ need ccache ccache
 need ninja ninja-build
 need clang++ clang
 need clang-format clang-format
+need /usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.tsan-x86_64.a libclang-rt-14-dev
 need /usr/include/doctest/doctest.h doctest-dev
 need /usr/include/CLI/CLI.hpp libcli11-dev
 need /usr/include/nlohmann/json.hpp nlohmann-json3-dev
@@ -42,29 +56,39 @@ want x86_64-w64-mingw32-g++-posix g++-mingw-w64-x86-64-posix
 install_missing || exit 1
 
 mkdir -p build
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 times=''
 for preset in $presets; do
   begin=$SECONDS
   dir="build/$preset"
   echo "== $preset: configure and build ($jobs at a time)"
-  if ! cmake --preset "$preset" >build/configure.log 2>&1; then
+  if ! cmake --preset "$preset" -DWEFT_TEST_ALL=$all >build/configure.log 2>&1; then
     cat build/configure.log
     echo "-- $preset: does not configure"
     failed=$((failed + 1))
     continue
   fi
+  targets=all selected=()
+  if [ -n "$only" ]; then
+    selected=(-R "^($only)/")
+    targets=$(bash tests/check/targets.sh "$dir" "$only")
+  fi
   built=0
   # -k 0: one file that does not compile must not hide what the others say.
-  if ! cmake --build "$dir" -j "$jobs" -- -k 0 >"$dir/build.log" 2>&1; then
+  # shellcheck disable=SC2086  # several targets
+  if ! cmake --build "$dir" -j "$jobs" --target $targets -- -k 0 >"$dir/build.log" 2>&1; then
     built=1
     grep -E -A8 '^FAILED|error:|undefined reference' "$dir/build.log" | head -n 400
     echo "-- $preset: does not build; the whole log is $dir/build.log"
+  fi
+  if [ -n "$changed" ]; then
+    bash tests/check/reached.sh "$dir" main >"$dir/reached" || exit 1
+    selected=(-I "$dir/reached")
   fi
   seconds_built=$((SECONDS - begin))
 
   echo "== $preset: test"
   rm -f "$dir/tests.xml"
-  ctest --preset "$preset" -j "$jobs" --output-junit "$PWD/$dir/tests.xml" --progress \
+  ctest --preset "$preset" -j "$jobs" "${selected[@]}" --output-junit "$PWD/$dir/tests.xml" --progress \
     --test-output-size-passed 1000000 --test-output-size-failed 1000000 >"$dir/tests.log" 2>&1
   status=$?
   if [ ! -f "$dir/tests.xml" ]; then
@@ -83,8 +107,12 @@ for preset in $presets; do
   if [ $built != 0 ] || { [ $status != 0 ] && [ "$f" = 0 ]; }; then f=$((f + 1)); fi
   echo "-- $preset: $p passed, $f failed, $s skipped (build ${seconds_built} s, tests $((SECONDS - begin - seconds_built)) s)"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  times+=$(printf '%-10s %-16s %6d s' "$preset" build "$seconds_built")$'\n'
+  [ ! -f "$dir/tests.xml" ] || times+=$(awk -v preset="$preset" -v jobs="$jobs" -f tests/check/times.awk "$dir/tests.xml")$'\n'
 done
 
+echo "== where the minutes went: $((SECONDS / 60)) min $((SECONDS % 60)) s on $jobs cores ($(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1))"
+printf '%s' "$times"
 if [ "$passed" = 0 ]; then failed=$((failed + 1)); fi
 [ "$skipped" = 0 ] || echo "$skipped checks were skipped: they need a GPU, or a tool that is not here"
 echo "$passed passed, $failed failed"

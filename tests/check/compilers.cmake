@@ -1,12 +1,41 @@
-# What both compilers must say alike: wrong programs refused with their sentence, and the documentation's snippets.
-# Programs and snippets that are right are compiled many at once; WEFT_TEST_ALL compiles each alone too.
+# What compilers must say alike: wrong programs refused with their sentence, and the documentation's snippets. clang is asked
+# for all wrong programs, g++ for every fourth of a topic, the first among them, and nvcc for the first of four topics;
+# WEFT_TEST_ALL asks all three for all. Programs and snippets that are right are compiled many at once; WEFT_TEST_ALL compiles
+# each alone too.
 # <weft/weft.hpp> is precompiled once per compiler and shared by all these checks.
 find_program(WEFT_GXX NAMES g++ g++-12)
 find_program(WEFT_CLANGXX NAMES clang++ clang++-14)
 mark_as_advanced(WEFT_GXX WEFT_CLANGXX)
 set(check_dir "${CMAKE_CURRENT_SOURCE_DIR}/check")
 set(umbrella "${PROJECT_SOURCE_DIR}/include/weft/weft.hpp")
-file(GLOB wrong_programs CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/*.cpp")
+file(GLOB wrong_programs CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/*/*.cpp")
+list(SORT wrong_programs)
+
+# weft_every_fourth(OUT): of each topic's wrong programs the first, the fifth, ...
+function(weft_every_fourth out)
+  set(before "")
+  set(taken "")
+  foreach(program IN LISTS wrong_programs)
+    cmake_path(GET program PARENT_PATH topic)
+    if(NOT topic STREQUAL before)
+      set(before "${topic}")
+      set(number 0)
+    endif()
+    if(number EQUAL 0)
+      list(APPEND taken "${program}")
+    endif()
+    math(EXPR number "(${number} + 1) % 4")
+  endforeach()
+  set(${out} "${taken}" PARENT_SCOPE)
+endfunction()
+
+# weft_wrong_program(PROGRAM COMPILER_NAME COMMAND...): its entry.
+function(weft_wrong_program program name)
+  cmake_path(RELATIVE_PATH program BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE short)
+  string(REGEX REPLACE "[.]cpp$" "" short "${short}")
+  add_test(NAME ${short}/${name} COMMAND bash "${check_dir}/compile_fail.sh" ${ARGN} "${program}")
+endfunction()
+
 file(GLOB_RECURSE pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*.md")
 if(EXISTS "${PROJECT_SOURCE_DIR}/README.md")
   list(PREPEND pages "${PROJECT_SOURCE_DIR}/README.md")
@@ -45,10 +74,12 @@ foreach(name IN ITEMS g++ clang++)
   endif()
   add_test(NAME compile_fail/right_versions/${name}
     COMMAND bash "${check_dir}/right_versions.sh" "${compiler}" "${precompiled}" ${wrong_programs})
-  foreach(program IN LISTS wrong_programs)
-    cmake_path(GET program STEM stem)
-    add_test(NAME compile_fail/${stem}/${name}
-      COMMAND bash "${check_dir}/compile_fail.sh" ${wrong_alone} "${compiler}" "${precompiled}" "${program}")
+  set(asked ${wrong_programs})
+  if(name STREQUAL "g++" AND NOT WEFT_TEST_ALL)
+    weft_every_fourth(asked)
+  endif()
+  foreach(program IN LISTS asked)
+    weft_wrong_program("${program}" ${name} ${wrong_alone} "${compiler}" "${precompiled}")
   endforeach()
   # The build's own compiler compiles what is right on a page to run it, below.
   set(wrong_snippets "")
@@ -88,16 +119,14 @@ if(pages)
   endforeach()
 endif()
 
-# nvcc has a front end of its own, and no precompiled headers: every twentieth program, or all of them.
+# nvcc has a front end of its own, and no precompiled headers.
 if(WEFT_HAS_CUDA)
-  set(number 0)
-  foreach(program IN LISTS wrong_programs)
-    math(EXPR number "(${number} + 1) % 20")
-    if(number AND NOT WEFT_TEST_ALL)
-      continue()
-    endif()
-    cmake_path(GET program STEM stem)
-    add_test(NAME compile_fail/${stem}/nvcc COMMAND bash "${check_dir}/compile_fail.sh" "${WEFT_NVCC}" "" "${program}")
+  set(asked ${wrong_programs})
+  if(NOT WEFT_TEST_ALL)
+    list(FILTER asked INCLUDE REGEX "/(conversions/all_gather_of_whole|formulas/formula_flags|sums/missing_all_reduce|tensors/tensor_from_slice)[.]cpp$")
+  endif()
+  foreach(program IN LISTS asked)
+    weft_wrong_program("${program}" nvcc "${WEFT_NVCC}" "")
   endforeach()
 endif()
 

@@ -43,7 +43,7 @@ done
 wait
 
 # What the compiler refuses: the wrong programs about strategies, and what it answers now.
-for program in tests/compile_fail/strategy_*.cpp tests/compile_fail/sequence_parallel_without_tp.cpp; do
+for program in tests/compile_fail/policies/strategy_*.cpp tests/compile_fail/policies/sequence_parallel_without_tp.cpp; do
   wrong=$(awk '/^#ifdef WRONG/ { on = 1; next } /^#else/ { on = 0 } on && /strategy</' "$program" | head -n 1 | sed 's/^ *//')
   said=$("$compiler" -std=c++20 -DWRONG -fsyntax-only -Iinclude "$program" 2>&1 | sed -n 's/.*error: .*\(weft: .*\)/\1/p' | head -n 1 || true)
   printf '%s|%s\n' "$wrong" "$said"

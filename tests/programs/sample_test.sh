@@ -14,4 +14,4 @@ for line in "3 of seed 1: one rank's gradients have slope" \
 done
 [ "$(tail -n 1 <<<"$told")" = '8 programs: 2 equal, 1 refused by the compiler, 2 by an error, 3 wrong, 2 unlike' ]
 
-bash run.sh --folder "$folder" --count "${WEFT_PROGRAMS:-30}"
+bash run.sh --folder "$folder" --count "${WEFT_PROGRAMS:-8}"

@@ -112,6 +112,14 @@ TEST_CASE("what isn't known or isn't sound is refused by its name") {
             .starts_with("the file f has fields that aren't known here: decoder.speed"));
   CHECK(refused(R"({"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}]}})")
             .find("has to be a Sequence, or one of special_tokens") != std::string::npos);
+  for (const char* id : {"1e+30", "-1", "2147483648", "18446744073709551615", "\"a\"", "null"}) {
+    CAPTURE(std::string(id));
+    const std::string said =
+        refused(R"({"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],)"
+                R"("special_tokens":{"x":{"ids":[)" +
+                std::string(id) + "]}}}}");
+    CHECK(said.find("special_tokens is " + std::string(id) + ", and has to be a token's id") != std::string::npos);
+  }
   CHECK(refused(R"({"truncation":{"max_length":3}})").starts_with("the file f: truncation is "));
   CHECK(refused(R"({"new":1})").starts_with("the file f has fields that aren't known here: new"));
 }

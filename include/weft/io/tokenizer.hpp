@@ -3,6 +3,8 @@
 // an error.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <unordered_map>
 
 #include <weft/io/tokenizer/added_tokens.hpp>
@@ -113,8 +115,12 @@ class tokenizer {
       const std::string id = one.value("/SpecialToken/id"_json_pointer, "");
       if (!tokens || !tokens->contains(id) || !tokens->at(id).contains("ids"))
         f.fail("single", one, "a Sequence, or one of special_tokens");
-      for (const nlohmann::json& n : tokens->at(id).at("ids"))
-        (behind ? after_ : before_).push_back(n.get<std::int32_t>());
+      for (const nlohmann::json& n : tokens->at(id).at("ids")) {
+        const auto number = n.is_number_integer() ? n.get<std::int64_t>() : std::int64_t{-1};
+        if (number < 0 || number > std::numeric_limits<std::int32_t>::max())
+          f.fail("special_tokens", n, "a token's id, 0 to 2147483647");
+        (behind ? after_ : before_).push_back(static_cast<std::int32_t>(number));
+      }
     }
     f.finish();
   }
