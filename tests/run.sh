@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# tests/run.sh [--all | --only FOLDER... | --changed]: installs what is missing (Debian; as root or with sudo), builds, and runs
+# tests/run.sh [--all | --release | --only FOLDER... | --changed]: installs what is missing (Debian; as root or with sudo), builds, and runs
 # the tests that protect `main`: the release build's, then, under AddressSanitizer with UndefinedBehaviorSanitizer and under
 # ThreadSanitizer, those in which they can find something.
 #   --all      every test: all of those under both sanitizers, every wrong program under every compiler, ...
+#   --release  the first part alone
 #   --only F   of the release build what lies in these folders of tests/ (also: compile_fail, header, pages, snippets, example)
 #   --changed  of the release build what the changes since `main` can reach: units that include a changed file, changed pages,
 #              wrong programs and headers, and all checks of the tree
@@ -15,14 +16,15 @@ presets='release asan tsan' all=OFF only='' changed=''
 while [ $# -gt 0 ]; do
   case $1 in
     --all) all=ON ;;
+    --release) presets='release' ;;
     --changed) changed=yes presets='release' ;;
     --only)
       presets='release'
       while [ $# -gt 1 ] && [[ $2 != --* ]]; do only+="${only:+|}${2%/}" && shift; done
       [ -n "$only" ] || { echo "tests/run.sh: --only takes folders of tests/: --only op autograd" >&2; exit 2; }
       ;;
-    -h | --help) sed -n '2,11s/^# //p' "$0"; exit 0 ;;
-    *) echo "tests/run.sh: unknown option $1; there are --all, --only FOLDER..., --changed and --help" >&2; exit 2 ;;
+    -h | --help) sed -n '2,12s/^# //p' "$0"; exit 0 ;;
+    *) echo "tests/run.sh: unknown option $1; there are --all, --release, --only FOLDER..., --changed and --help" >&2; exit 2 ;;
   esac
   shift
 done

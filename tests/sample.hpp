@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdlib>
+#include <initializer_list>
+#include <vector>
 
 namespace weft_test {
 
@@ -24,5 +26,13 @@ inline int sample_stride() {
 
 /// How many of `full` cases to run, rounded up.
 inline int sampled(int full) { return (full + sample_stride() - 1) / sample_stride(); }
+
+/// The numbers of ranks to try: all, or, under a sanitizer, those of two and three.
+inline std::vector<int> sampled_ranks(std::initializer_list<int> all) {
+  std::vector<int> out;
+  for (const int ranks : all)
+    if (!sanitized || ranks == 2 || ranks == 3) out.push_back(ranks);
+  return out;
+}
 
 }  // namespace weft_test

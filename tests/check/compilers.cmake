@@ -1,7 +1,7 @@
 # What compilers must say alike: wrong programs refused with their sentence, and the documentation's snippets. clang is asked
-# for all wrong programs, g++ for every fourth of a topic, the first among them, and nvcc for the first of four topics;
-# WEFT_TEST_ALL asks all three for all. Programs and snippets that are right are compiled many at once; WEFT_TEST_ALL compiles
-# each alone too.
+# for all wrong programs and every fourth page, g++ for every fourth program of a topic, the first among them, and nvcc for the
+# first of four topics; WEFT_TEST_ALL asks all three for all. Programs and snippets that are right are compiled many at once;
+# WEFT_TEST_ALL compiles each alone too.
 # <weft/weft.hpp> is precompiled once per compiler and shared by all these checks.
 find_program(WEFT_GXX NAMES g++ g++-12)
 find_program(WEFT_CLANGXX NAMES clang++ clang++-14)
@@ -86,12 +86,18 @@ foreach(name IN ITEMS g++ clang++)
   if(name STREQUAL "g++" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR name STREQUAL "clang++" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     set(wrong_snippets ${wrong_alone})
   endif()
+  set(number 0)
   foreach(page IN LISTS pages)
     cmake_path(RELATIVE_PATH page BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE short)
     file(STRINGS "${page}" has_wrong REGEX "^```cpp wrong")
-    if(has_wrong OR NOT wrong_snippets)
+    math(EXPR number "(${number} + 1) % 4")
+    set(only ${wrong_snippets})
+    if(number AND NOT WEFT_TEST_ALL)
+      set(only --wrong)
+    endif()
+    if(has_wrong OR NOT only)
       add_test(NAME snippets/${short}/${name}
-        COMMAND bash "${check_dir}/snippets.sh" ${wrong_snippets} "${compiler}" "${precompiled}" "${page}")
+        COMMAND bash "${check_dir}/snippets.sh" ${only} "${compiler}" "${precompiled}" "${page}")
     endif()
   endforeach()
 endforeach()
@@ -106,8 +112,13 @@ if(pages)
   else()
     set(suffix pch)
   endif()
+  set(cached "")
+  if(weft_cached)
+    set(cached ${CMAKE_COMMAND} -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "CCACHE_SLOPPINESS=pch_defines,time_macros"
+      "${WEFT_CCACHE}")
+  endif()
   add_custom_command(OUTPUT "${precompiled}.${suffix}"
-    COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -O1 -w -pthread -I "${PROJECT_SOURCE_DIR}/include" -x c++-header "${precompiled}"
+    COMMAND ${cached} ${CMAKE_CXX_COMPILER} -std=c++20 -Og -w -pthread -I "${PROJECT_SOURCE_DIR}/include" -x c++-header "${precompiled}"
       -o "${precompiled}.${suffix}" -MD -MT "${precompiled}.${suffix}" -MF "${precompiled}.d"
     DEPENDS "${precompiled}" DEPFILE "${precompiled}.d" VERBATIM
     COMMENT "Precompiling <weft/weft.hpp> for the pages' programs")
@@ -116,6 +127,10 @@ if(pages)
     cmake_path(RELATIVE_PATH page BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE short)
     add_test(NAME pages/${short} COMMAND bash "${check_dir}/run_page.sh" "${CMAKE_CXX_COMPILER}" "${precompiled}" "${page}")
     set_tests_properties(pages/${short} PROPERTIES TIMEOUT 600)
+    if(weft_cached)
+      set_tests_properties(pages/${short} PROPERTIES
+        ENVIRONMENT "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR};CCACHE_SLOPPINESS=pch_defines,time_macros;WEFT_CCACHE=${WEFT_CCACHE}")
+    endif()
   endforeach()
 endif()
 

@@ -10,13 +10,16 @@
 #     does; line breaks and the places of a source (page.md:12) don't count.
 # `<!-- after: OTHER.md -->` on a page: OTHER's ```sh run blocks come first. A block of declarations alone has nothing to run, but
 # its static_asserts. Blocks that can't be run stand in tests/docs/not_run.txt, as PAGE|FIRST LINE|REASON.
-# blocks.awk and snippets.sh say what else a page may hold. PRECOMPILED: see compile_fail.sh; it is compiled with -O1.
+# blocks.awk and snippets.sh say what else a page may hold. PRECOMPILED: see compile_fail.sh; it is compiled
+# with -Og. WEFT_CCACHE: the ccache to compile through, if any; then the program lies beside PRECOMPILED, and so at the same place
+# in every checkout.
 set -euo pipefail
 compiler=$1 precompiled=$2 page=$(realpath "$3")
 here="$(realpath "$(dirname "${BASH_SOURCE[0]}")")"
 root="$(realpath "$here/../..")"
 short=$(realpath --relative-to="$root" "$page")
-work=$(mktemp -d)
+ccache=${WEFT_CCACHE:-}
+work=$(mktemp -d ${ccache:+"$(dirname "$precompiled")/page.XXXXXX"})
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/blocks" "$work/scratch" "$work/before"
 awk -v work="$work/blocks" -f "$here/blocks.awk" "$page"
@@ -98,7 +101,9 @@ for i in $(cat "$work/runs" 2>/dev/null); do runs[$i]=yes; done
 if grep -qE '^namespace block_' "$source"; then
   extra=()
   if [ -n "$precompiled" ]; then extra=(-include "$precompiled"); fi
-  if ! "$compiler" -std=c++20 -O1 -w -I "$root/include" "${extra[@]}" "$source" -o "$work/page" -pthread >"$work/compiled" 2>&1; then
+  if [ -n "$ccache" ]; then extra+=(-fpch-preprocess); fi
+  if ! (cd "$work" && $ccache "$compiler" -std=c++20 -Og -w -I "$root/include" "${extra[@]}" -c page.cpp -o page.o -pthread &&
+    "$compiler" page.o -o page -pthread) >"$work/compiled" 2>&1; then
     echo "$short: its blocks don't compile together:"
     head -n 60 "$work/compiled"
     exit 1

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sample.hpp"
 #include "weft/comm/threads.hpp"
 #include "weft/comm/traced.hpp"
 #include "weft/testing/communicator.hpp"
@@ -10,7 +11,7 @@ static_assert(weft::communicator<weft::any_communicator>);
 static_assert(weft::communicator<weft::traced<weft::any_communicator>>);
 
 TEST_CASE("any_communicator obeys the laws of a communicator") {
-  for (int ranks : {1, 3, 4}) {
+  for (int ranks : weft_test::sampled_ranks({1, 3, 4})) {
     CAPTURE(ranks);
     const auto start = [ranks](auto f) {
       weft::threads::launch(ranks, [&](weft::threads& world) {

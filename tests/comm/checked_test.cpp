@@ -86,8 +86,7 @@ TEST_CASE("it is a communicator like others, with the numbers of the one inside"
   testing::check_communicator<bare>(3);
   testing::check_communicator<checked<bare>>(3);
   CHECK(bare::wrong == 0);
-  for (const int ranks : {1, 2, 8})
-    if (ranks < 8 || !weft_test::sanitized) testing::check_communicator<checked<threads>>(ranks);
+  for (const int ranks : weft_test::sampled_ranks({1, 2, 8})) testing::check_communicator<checked<threads>>(ranks);
 }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sample.hpp"
 #include "weft/comm/threads.hpp"
 #include "weft/testing/communicator.hpp"
 
@@ -51,7 +52,8 @@ double ends(int ranks, F&& f) {
 }  // namespace
 
 TEST_CASE("paced threads obey the laws of a communicator") {
-  for (int ranks : {1, 2, 3, 8}) weft::testing::check_communicator<weft::paced<weft::threads, quick>>(ranks, 40u);
+  for (int ranks : weft_test::sampled_ranks({1, 2, 3, 8}))
+    weft::testing::check_communicator<weft::paced<weft::threads, quick>>(ranks, 40u);
   weft::testing::check_communicator<weft::paced<weft::threads, quick, virtual_clock>>(3, 40u);
 }
 

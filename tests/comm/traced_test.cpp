@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sample.hpp"
 #include "weft/comm/single_rank.hpp"
 #include "weft/comm/threads.hpp"
 #include "weft/testing/communicator.hpp"
@@ -12,7 +13,7 @@ static_assert(weft::communicator_policy<traced_threads>);
 static_assert(weft::communicator_policy<weft::traced<weft::single_rank>>);
 
 TEST_CASE("traced threads obey the laws of a communicator") {
-  for (int ranks : {2, 3, 8}) {
+  for (int ranks : weft_test::sampled_ranks({2, 3, 8})) {
     CAPTURE(ranks);
     weft::testing::check_communicator<traced_threads>(ranks, 200 + static_cast<unsigned>(ranks));
   }
