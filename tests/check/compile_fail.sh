@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# compile_fail.sh [--wrong] COMPILER PRECOMPILED FILE: one wrong program and the sentence that the compiler must answer.
+# compile_fail.sh [--wrong] COMPILER [PRECOMPILED] FILE: one wrong program and the sentence that the compiler must answer.
 # FILE begins with one or more lines `// expect: SENTENCE`; the wrong lines stand in `#ifdef WRONG`, the right ones in
 # its `#else`. The right version must compile, without warnings. The wrong one (-DWRONG) must not: the first SENTENCE
 # must stand in the compiler's first error, word for word, the others in its output, and that is 40 lines at most.
 # Several wrong versions of one kind: `#if WRONG == 1 ... #elif WRONG == 2 ...` within `#ifdef WRONG`, each of which is
 # compiled (nvcc: the first); `// expect 2: SENTENCE` then has to be in the first error of the second one too.
-# `// shows: TEXT` has to be in what g++ and clang say, which print the types that a sentence is about; nvcc doesn't. PRECOMPILED is a header that includes <weft/weft.hpp> with its
-# precompiled form beside it, or ''; it is used only for a FILE that includes <weft/weft.hpp>.
+# `// shows: TEXT` has to be in what g++ and clang say, which print the types that a sentence is about; nvcc doesn't.
+# PRECOMPILED is a header that includes <weft/weft.hpp> with its precompiled form beside it; it is used only for a FILE that
+# includes <weft/weft.hpp>.
 # --wrong leaves the right version out: right_versions.sh compiles those of all programs at once.
 # nvcc compiles FILE as CUDA, up to the host compiler's turn: its own front end has to answer.
 set -euo pipefail
 right=yes
 if [ "$1" = --wrong ]; then right='' && shift; fi
-compiler=$1 precompiled=$2 file=$3
+compiler=$1 precompiled='' file=${!#}
+[ $# -lt 3 ] || precompiled=$2
 include="$(dirname "${BASH_SOURCE[0]}")/../../include"
 work=$(mktemp -d)
 out=$work/out

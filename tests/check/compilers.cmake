@@ -141,7 +141,7 @@ if(WEFT_HAS_CUDA)
     list(FILTER asked INCLUDE REGEX "/(conversions/all_gather_of_whole|formulas/formula_flags|sums/missing_all_reduce|tensors/tensor_from_slice)[.]cpp$")
   endif()
   foreach(program IN LISTS asked)
-    weft_wrong_program("${program}" nvcc "${WEFT_NVCC}" "")
+    weft_wrong_program("${program}" nvcc "${WEFT_NVCC}")
   endforeach()
 endif()
 
