@@ -1,27 +1,30 @@
 #!/usr/bin/env bash
-# tests/run.sh [--all | --sanitized | --only FOLDER...]: installs what is missing (Debian; as root or with sudo), builds, and runs the
-# tests of the release build, which protect `main`.
-#   --sanitized  then, under AddressSanitizer with UndefinedBehaviorSanitizer and under ThreadSanitizer, those in which they
-#                can find something
-#   --all        every test: all of those under both sanitizers, every wrong program under every compiler, ...
-#   --only F     of the release build what lies in these folders of tests/ (also: compile_fail, header, pages, snippets, example)
+# tests/run.sh [--all | --release | --only FOLDER... | --changed]: installs what is missing (Debian; as root or with sudo), builds, and runs
+# the tests that protect `main`: the release build's, then, under AddressSanitizer with UndefinedBehaviorSanitizer and under
+# ThreadSanitizer, those in which they can find something.
+#   --all      every test: all of those under both sanitizers, every wrong program under every compiler, ...
+#   --release  the first part alone
+#   --only F   of the release build what lies in these folders of tests/ (also: compile_fail, header, pages, snippets, example)
+#   --changed  of the release build what the changes since `main` can reach: units that include a changed file, changed pages,
+#              wrong programs and headers, and all checks of the tree
 # It ends with where the minutes went and `N passed, N failed`; the exit code tells too. Counted are doctest's test cases, and one
 # for every other check. JOBS=n sets the number of processes (default: nproc).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-presets='release' all=OFF only=''
+presets='release asan tsan' all=OFF only='' changed=''
 while [ $# -gt 0 ]; do
   case $1 in
-    --all) all=ON presets='release asan tsan' ;;
-    --sanitized) presets='release asan tsan' ;;
+    --all) all=ON ;;
+    --release) presets='release' ;;
+    --changed) changed=yes presets='release' ;;
     --only)
       presets='release'
       while [ $# -gt 1 ] && [[ $2 != --* ]]; do only+="${only:+|}${2%/}" && shift; done
       [ -n "$only" ] || { echo "tests/run.sh: --only takes folders of tests/: --only op autograd" >&2; exit 2; }
       ;;
-    -h | --help) sed -n '2,9s/^# //p' "$0"; exit 0 ;;
-    *) echo "tests/run.sh: unknown option $1; there are --all, --sanitized, --only FOLDER... and --help" >&2; exit 2 ;;
+    -h | --help) sed -n '2,12s/^# //p' "$0"; exit 0 ;;
+    *) echo "tests/run.sh: unknown option $1; there are --all, --release, --only FOLDER..., --changed and --help" >&2; exit 2 ;;
   esac
   shift
 done
@@ -78,6 +81,10 @@ for preset in $presets; do
     built=1
     grep -E -A8 '^FAILED|error:|undefined reference' "$dir/build.log" | head -n 400
     echo "-- $preset: does not build; the whole log is $dir/build.log"
+  fi
+  if [ -n "$changed" ]; then
+    bash tests/check/reached.sh "$dir" main >"$dir/reached" || exit 1
+    selected=(-I "$dir/reached")
   fi
   seconds_built=$((SECONDS - begin))
 

@@ -2,6 +2,7 @@
 // sanitizer builds set it, being some ten times slower). Invariant: at least one case is always left.
 #pragma once
 
+#include <cstddef>
 #include <cstdlib>
 #include <initializer_list>
 #include <vector>
@@ -26,6 +27,15 @@ inline int sample_stride() {
 
 /// How many of `full` cases to run, rounded up.
 inline int sampled(int full) { return (full + sample_stride() - 1) / sample_stride(); }
+
+/// Which of some cases to try: every n-th, counted from the last.
+template <class T>
+std::vector<T> sampled_cases(std::initializer_list<T> all) {
+  std::vector<T> out;
+  for (auto i = static_cast<std::ptrdiff_t>(all.size()) - 1; i >= 0; i -= sample_stride())
+    out.push_back(all.begin()[i]);
+  return out;
+}
 
 /// The numbers of ranks to try: all, or, under a sanitizer, those of two and three.
 inline std::vector<int> sampled_ranks(std::initializer_list<int> all) {

@@ -5,6 +5,8 @@
 
 #include <weft/weft.hpp>
 
+#include "sample.hpp"
+
 namespace {
 using namespace weft;
 using std::size_t;
@@ -56,8 +58,7 @@ void check_order(int stages) {
 }  // namespace
 
 TEST_CASE("recomputation lowers the peak of every stage: full < selective < none") {
-  check_order(2);
-  check_order(4);
+  for (const int stages : weft_test::sampled_cases({4, 2})) check_order(stages);
 }
 
 // What the first part of a backward leaves for the second, as a part of what the forward keeps.

@@ -1,6 +1,7 @@
 // A rank with several chunks of layers, each a virtual stage: every schedule equals one rank, with the rest of what
 // shards, recomputes and drops out.
 #include "parallel/gpt2.hpp"
+#include "sample.hpp"
 
 namespace {
 using namespace weft;
@@ -13,7 +14,7 @@ struct stages_case {
 
 template <class Schedule, class... Policies>
 void check_llama(bool tied, std::initializer_list<stages_case> cases) {
-  for (const stages_case& c : cases) {
+  for (const stages_case& c : weft_test::sampled_cases(cases)) {
     weft_test::task t{{.batch = 4, .steps = 3, .micro_batches = c.micro_batches}};
     t.model.layers = 9, t.model.tied_embeddings = tied;  // nine don't divide: stages of one, two and more layers
     CAPTURE(std::string(Schedule::name));

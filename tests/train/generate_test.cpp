@@ -6,6 +6,8 @@
 
 #include <weft/weft.hpp>
 
+#include "sample.hpp"
+
 namespace {
 using namespace weft;
 
@@ -63,7 +65,7 @@ TEST_CASE("generated text is that of the text's own length: no padding chooses f
   using many = strategy<mesh<dp, tp, pp>, fp64>;
   using along = strategy<mesh<dp, tp>, fp64, zero3, sequence_parallel>;
   for (const rope_kind kind : {rope_kind::dynamic, rope_kind::yarn})
-    for (const std::string prompt : {"a", "a prompt of twenty-one"}) {
+    for (const std::string prompt : weft_test::sampled_cases({"a", "a prompt of twenty-one"})) {
       CAPTURE(int(kind));
       CAPTURE(prompt);
       const auto config = config_of_kind(kind);

@@ -94,8 +94,11 @@ class arena {
       if (block_) ++block_->references;
     }
     handle(handle&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
-    handle& operator=(handle other) noexcept {
-      std::swap(block_, other.block_);
+    // Not by value: clang 14 doesn't destroy the argument of `x = {}` in a template.
+    handle& operator=(const handle& other) noexcept { return *this = handle(other); }
+    handle& operator=(handle&& other) noexcept {
+      handle moved(std::move(other));
+      std::swap(block_, moved.block_);
       return *this;
     }
     ~handle() {

@@ -26,8 +26,11 @@ class ref {
   }
   ref(const ref& other) : ref(other.p_) {}
   ref(ref&& other) noexcept : p_(std::exchange(other.p_, nullptr)) {}
-  ref& operator=(ref other) noexcept {
-    std::swap(p_, other.p_);
+  // Not by value: clang 14 doesn't destroy the argument of `x = {}` in a template.
+  ref& operator=(const ref& other) noexcept { return *this = ref(other); }
+  ref& operator=(ref&& other) noexcept {
+    ref moved(std::move(other));
+    std::swap(p_, moved.p_);
     return *this;
   }
   ~ref() {
