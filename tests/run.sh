@@ -90,7 +90,7 @@ for preset in $presets; do
 
   echo "== $preset: test"
   rm -f "$dir/tests.xml"
-  ctest --preset "$preset" -j "$jobs" "${selected[@]}" --output-junit "$PWD/$dir/tests.xml" --progress \
+  ctest --preset "$preset" -j "$((jobs + 1))" "${selected[@]}" --output-junit "$PWD/$dir/tests.xml" --progress \
     --test-output-size-passed 1000000 --test-output-size-failed 1000000 >"$dir/tests.log" 2>&1
   status=$?
   if [ ! -f "$dir/tests.xml" ]; then
@@ -110,7 +110,7 @@ for preset in $presets; do
   echo "-- $preset: $p passed, $f failed, $s skipped (build ${seconds_built} s, tests $((SECONDS - begin - seconds_built)) s)"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   times+=$(printf '%-10s %-16s %6d s' "$preset" build "$seconds_built")$'\n'
-  [ ! -f "$dir/tests.xml" ] || times+=$(awk -v preset="$preset" -v jobs="$jobs" -f tests/check/times.awk "$dir/tests.xml")$'\n'
+  [ ! -f "$dir/tests.xml" ] || times+=$(awk -v preset="$preset" -v jobs="$((jobs + 1))" -f tests/check/times.awk "$dir/tests.xml")$'\n'
 done
 
 echo "== where the minutes went: $((SECONDS / 60)) min $((SECONDS % 60)) s on $jobs cores ($(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1))"

@@ -1,5 +1,5 @@
 # Reads ctest's JUnit report and prints, a line for each folder of tests, the seconds that they took: shares of the wall's time, as
-# if each had run on one of `jobs` cores all the time. Of folders below a hundredth of the whole the sum alone.
+# if as many as `jobs` had run all the time. Of folders below a hundredth of the whole the sum alone.
 /<testcase / {
   if (!match($0, / name="[^"]*"/)) next
   name = substr($0, RSTART + 7, RLENGTH - 8)
