@@ -60,7 +60,7 @@ class bare : public comm_operations<bare> {
       try {
         bare world(std::make_shared<one_rank>(&all), {0, r, ranks});
         f(world);
-      } catch (const aborted& e) {
+      } catch (const aborted&) {
         all.end(std::current_exception(), {});
       } catch (const std::exception& e) {
         all.end(std::current_exception(), e.what());
@@ -71,6 +71,7 @@ class bare : public comm_operations<bare> {
     run(0);
     for (std::thread& t : others) t.join();
     if (all.error) std::rethrow_exception(all.error);
+    if (all.consequence) std::rethrow_exception(all.consequence);
   }
 
  private:
@@ -95,7 +96,7 @@ class bare : public comm_operations<bare> {
     std::mutex lock;
     std::map<lane, std::deque<bytes>> at;
     std::map<std::tuple<int, int, int>, int> ids;
-    std::exception_ptr error;
+    std::exception_ptr error, consequence;  // what a rank failed by; what it was told when another had
     std::atomic<bool> ended{false};
 
     int id_of(std::tuple<int, int, int> split) {
@@ -105,7 +106,8 @@ class bare : public comm_operations<bare> {
     void end(std::exception_ptr why, const std::string& words) {
       const std::lock_guard guard(lock);
       if (!words.empty()) thrown().insert(words);
-      if (!error) error = std::move(why);
+      std::exception_ptr& kept = words.empty() ? consequence : error;
+      if (!kept) kept = std::move(why);
       ended = true;
     }
   };

@@ -237,6 +237,26 @@ TEST_CASE("the same words come over threads, which compare calls themselves") {
   CHECK(each_misuse<checked<threads, impatient>>(true, 1, [] {}) == 2);
 }
 
+TEST_CASE("a launch has the sentence of the rank that gave up a request, whichever rank ends first") {
+  struct gone {  // says that the other rank has left its function
+    std::atomic<bool>& told;
+    ~gone() { told = true, told.notify_all(); }
+  };
+  std::atomic<bool> told{false};
+  const auto gives_up = [&](bare& c) {
+    int other = 0;
+    request r = c.recv(&other, sizeof other, 1 - c.rank(), 0);
+    if (c.rank() == 0) {
+      const gone says{told};
+      r.wait();
+    }
+    r.abandon();
+    told.wait(false);
+    throw failure("rank 1 had enough");
+  };
+  CHECK_THROWS_WITH_AS(bare::launch(2, gives_up), "rank 1 had enough", failure);
+}
+
 TEST_CASE("a handle that outlives its launch, and a request that is given up") {
   const watchdog guard("the end of a launch", 300);
   std::unique_ptr<C> kept;
