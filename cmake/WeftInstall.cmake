@@ -7,14 +7,15 @@ set(weft_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/weft")
 set(weft_generated "${PROJECT_BINARY_DIR}/package")
 
 install(DIRECTORY include/weft DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-  FILES_MATCHING PATTERN "*.hpp" PATTERN "*.inl" PATTERN "*.cuh")
+  FILES_MATCHING PATTERN "*.hpp" PATTERN "*.inl" PATTERN "*.cuh" PATTERN "*.cpp")
 install(TARGETS weft EXPORT weftTargets INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT weftTargets NAMESPACE weft:: DESTINATION "${weft_package_dir}")
 
 configure_package_config_file(cmake/weftConfig.cmake.in "${weft_generated}/weftConfig.cmake"
   INSTALL_DESTINATION "${weft_package_dir}" NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file("${weft_generated}/weftConfigVersion.cmake" COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
-install(FILES "${weft_generated}/weftConfig.cmake" "${weft_generated}/weftConfigVersion.cmake" cmake/WeftCudaTarget.cmake cmake/WeftMpiTarget.cmake
+install(FILES "${weft_generated}/weftConfig.cmake" "${weft_generated}/weftConfigVersion.cmake" cmake/WeftKernelsTarget.cmake cmake/WeftCudaTarget.cmake
+    cmake/WeftMpiTarget.cmake
   DESTINATION "${weft_package_dir}")
 
 # weft.pc finds its prefix from where it lies.

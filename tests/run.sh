@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 jobs=${JOBS:-$(nproc)}
-[ $all = OFF ] || export WEFT_PROGRAMS=${WEFT_PROGRAMS:-30}
+[ $all = OFF ] || export WEFT_PROGRAMS=${WEFT_PROGRAMS:-30} WEFT_REMEMBER=no
 
 source tests/check/install.sh
 need g++ g++
@@ -58,7 +58,9 @@ want x86_64-w64-mingw32-g++-posix g++-mingw-w64-x86-64-posix
 install_missing || exit 1
 
 mkdir -p build
-passed=0 failed=0 skipped=0 times=''
+WEFT_TREE=$(bash tests/check/remembered.sh --tree) && export WEFT_TREE
+find "${XDG_CACHE_HOME:-$HOME/.cache}/weft/passed" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -r {} + 2>/dev/null
+passed=0 failed=0 skipped=0 remembered=0 times=''
 for preset in $presets; do
   begin=$SECONDS
   dir="build/$preset"
@@ -108,6 +110,7 @@ for preset in $presets; do
   # A build that fails, or a ctest that fails without a test to show for it, counts as one failure itself.
   if [ $built != 0 ] || { [ $status != 0 ] && [ "$f" = 0 ]; }; then f=$((f + 1)); fi
   echo "-- $preset: $p passed, $f failed, $s skipped (build ${seconds_built} s, tests $((SECONDS - begin - seconds_built)) s)"
+  [ ! -f "$dir/tests.xml" ] || remembered=$((remembered + $(grep -c 'remembered: it has passed' "$dir/tests.xml")))
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   times+=$(printf '%-10s %-16s %6d s' "$preset" build "$seconds_built")$'\n'
   [ ! -f "$dir/tests.xml" ] || times+=$(awk -v preset="$preset" -v jobs="$((jobs + 1))" -f tests/check/times.awk "$dir/tests.xml")$'\n'
@@ -116,6 +119,7 @@ done
 echo "== where the minutes went: $((SECONDS / 60)) min $((SECONDS % 60)) s on $jobs cores ($(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1))"
 printf '%s' "$times"
 if [ "$passed" = 0 ]; then failed=$((failed + 1)); fi
+[ "$remembered" = 0 ] || echo "$remembered checks had passed with the same files and packages (tests/check/remembered.sh)"
 [ "$skipped" = 0 ] || echo "$skipped checks were skipped: they need a GPU, or a tool that is not here"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

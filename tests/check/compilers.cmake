@@ -33,7 +33,7 @@ endfunction()
 function(weft_wrong_program program name)
   cmake_path(RELATIVE_PATH program BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE short)
   string(REGEX REPLACE "[.]cpp$" "" short "${short}")
-  add_test(NAME ${short}/${name} COMMAND bash "${check_dir}/compile_fail.sh" ${ARGN} "${program}")
+  add_test(NAME ${short}/${name} COMMAND ${remembered} bash "${check_dir}/compile_fail.sh" ${ARGN} "${program}")
 endfunction()
 
 file(GLOB_RECURSE pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*.md")
@@ -73,7 +73,7 @@ foreach(name IN ITEMS g++ clang++)
     set(wrong_alone "")
   endif()
   add_test(NAME compile_fail/right_versions/${name}
-    COMMAND bash "${check_dir}/right_versions.sh" "${compiler}" "${precompiled}" ${wrong_programs})
+    COMMAND ${remembered} bash "${check_dir}/right_versions.sh" "${compiler}" "${precompiled}" ${wrong_programs})
   set(asked ${wrong_programs})
   if(name STREQUAL "g++" AND NOT WEFT_TEST_ALL)
     weft_every_fourth(asked)
@@ -97,7 +97,7 @@ foreach(name IN ITEMS g++ clang++)
     endif()
     if(has_wrong OR NOT only)
       add_test(NAME snippets/${short}/${name}
-        COMMAND bash "${check_dir}/snippets.sh" ${only} "${compiler}" "${precompiled}" "${page}")
+        COMMAND ${remembered} bash "${check_dir}/snippets.sh" ${only} "${compiler}" "${precompiled}" "${page}")
     endif()
   endforeach()
 endforeach()
@@ -118,19 +118,19 @@ if(pages)
       "${WEFT_CCACHE}")
   endif()
   add_custom_command(OUTPUT "${precompiled}.${suffix}"
-    COMMAND ${cached} ${CMAKE_CXX_COMPILER} -std=c++20 -Og -w -pthread -I "${PROJECT_SOURCE_DIR}/include" -x c++-header "${precompiled}"
+    COMMAND ${cached} ${CMAKE_CXX_COMPILER} -std=c++20 -Og -w -DWEFT_COMPILED_KERNELS -pthread -I "${PROJECT_SOURCE_DIR}/include" -x c++-header "${precompiled}"
       -o "${precompiled}.${suffix}" -MD -MT "${precompiled}.${suffix}" -MF "${precompiled}.d"
     DEPENDS "${precompiled}" DEPFILE "${precompiled}.d" VERBATIM
     COMMENT "Precompiling <weft/weft.hpp> for the pages' programs")
-  add_custom_target(precompiled_pages ALL DEPENDS "${precompiled}.${suffix}")
+  add_custom_target(precompiled_pages ALL DEPENDS "${precompiled}.${suffix}" weft_kernels)
   foreach(page IN LISTS pages)
     cmake_path(RELATIVE_PATH page BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE short)
     add_test(NAME pages/${short} COMMAND bash "${check_dir}/run_page.sh" "${CMAKE_CXX_COMPILER}" "${precompiled}" "${page}")
-    set_tests_properties(pages/${short} PROPERTIES TIMEOUT 600)
+    set(environment "WEFT_KERNELS=$<TARGET_FILE:weft_kernels>")
     if(weft_cached)
-      set_tests_properties(pages/${short} PROPERTIES
-        ENVIRONMENT "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR};CCACHE_SLOPPINESS=pch_defines,time_macros;WEFT_CCACHE=${WEFT_CCACHE}")
+      list(APPEND environment "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "CCACHE_SLOPPINESS=pch_defines,time_macros" "WEFT_CCACHE=${WEFT_CCACHE}")
     endif()
+    set_tests_properties(pages/${short} PROPERTIES TIMEOUT 600 ENVIRONMENT "${environment}")
   endforeach()
 endif()
 
@@ -145,4 +145,4 @@ if(WEFT_HAS_CUDA)
   endforeach()
 endif()
 
-add_test(NAME check/self COMMAND bash "${check_dir}/self.sh" "${CMAKE_CXX_COMPILER}")
+add_test(NAME check/self COMMAND ${remembered} bash "${check_dir}/self.sh" "${CMAKE_CXX_COMPILER}")

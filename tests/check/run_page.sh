@@ -11,8 +11,8 @@
 # `<!-- after: OTHER.md -->` on a page: OTHER's ```sh run blocks come first. A block of declarations alone has nothing to run, but
 # its static_asserts. Blocks that can't be run stand in tests/docs/not_run.txt, as PAGE|FIRST LINE|REASON.
 # blocks.awk and snippets.sh say what else a page may hold. PRECOMPILED: see compile_fail.sh; it is compiled
-# with -Og. WEFT_CCACHE: the ccache to compile through, if any; then the program lies beside PRECOMPILED, and so at the same place
-# in every checkout.
+# with -Og. WEFT_KERNELS: the library of weft::kernels to link, if any, of which PRECOMPILED then knows. WEFT_CCACHE: the ccache
+# to compile through, if any; then the program lies beside PRECOMPILED, and so at the same place in every checkout.
 set -euo pipefail
 compiler=$1 precompiled=$2 page=$(realpath "$3")
 here="$(realpath "$(dirname "${BASH_SOURCE[0]}")")"
@@ -101,9 +101,10 @@ for i in $(cat "$work/runs" 2>/dev/null); do runs[$i]=yes; done
 if grep -qE '^namespace block_' "$source"; then
   extra=()
   if [ -n "$precompiled" ]; then extra=(-include "$precompiled"); fi
+  if [ -n "${WEFT_KERNELS:-}" ]; then extra+=(-DWEFT_COMPILED_KERNELS); fi
   if [ -n "$ccache" ]; then extra+=(-fpch-preprocess); fi
   if ! (cd "$work" && $ccache "$compiler" -std=c++20 -Og -w -I "$root/include" "${extra[@]}" -c page.cpp -o page.o -pthread &&
-    "$compiler" page.o -o page -pthread) >"$work/compiled" 2>&1; then
+    "$compiler" page.o ${WEFT_KERNELS:+"$WEFT_KERNELS"} -o page -pthread) >"$work/compiled" 2>&1; then
     echo "$short: its blocks don't compile together:"
     head -n 60 "$work/compiled"
     exit 1

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include <weft/backend/cpu/compiled.hpp>
 #include <weft/backend/cpu/kernels.hpp>
 #include <weft/backend/cpu/matmul.hpp>
 #include <weft/backend/cpu/row_loss.hpp>
