@@ -1,6 +1,7 @@
 # awk -v out=FILE -f single_header.awk INCLUDE_DIR weft/weft.hpp: one header that stands for the whole tree below the one named.
-# A header is written once, where it is first included; an .inl each time it is included, also through the macro
-# WEFT_KERNELS; standard includes stay where they are. Anything it can't follow is an error.
+# A header is written once, where it is first included, or, where that is inside an #if, before the header that includes it;
+# an .inl each time it is included, also through the macro WEFT_KERNELS; standard includes stay where they are. Anything it
+# can't follow is an error.
 
 function stop(where, sentence) {
   print "single_header: " where ": " sentence >"/dev/stderr"
@@ -22,13 +23,25 @@ function read(file,   path, line, n) {
     if (text[file, got] ~ /^[ \t]*#[ \t]*pragma[ \t]+once/) once[file] = 1
 }
 
+# Before a file: what it includes inside an #if. Written there, others that include it later might go without.
+function write_conditional(file,   i, inside, target) {
+  for (i = 1; i <= lines[file]; i++) {
+    if (text[file, i] ~ /^[ \t]*#[ \t]*if/) inside++
+    if (text[file, i] ~ /^[ \t]*#[ \t]*endif/) inside--
+    if (inside == 0 || text[file, i] !~ /^[ \t]*#[ \t]*include[ \t]*<weft\//) continue
+    target = named(text[file, i])
+    read(target)
+    if (target in once) write(target)
+  }
+}
+
 function write(file,   i, line, target) {
   read(file)
   if (file in once) {
     if (file in written) return
-    # Were it written inside an #if, others that include it later might go without.
-    if (depth > 0) stop(file, "is first included inside an #if")
+    if (depth > 0) stop(file, "is first included inside an #if of an .inl")
     written[file] = 1
+    write_conditional(file)
   } else if (file !~ /\.inl$/) {
     stop(file, "has no #pragma once, and is no .inl")
   }
