@@ -16,9 +16,10 @@
 
 namespace weft::detail {
 
-/// MPI takes no collective back: one that can't complete, since a rank failed, stays with MPI, and may touch its
-/// buffers. So those that an error leaves get 0.6 s in which ranks that didn't fail complete what they can, with
-/// their buffers there; where one with buffers is left then, nothing more is asked of MPI: it is lost.
+/// MPI takes a receive back, but no send and no collective: one that can't complete, since a rank failed, stays with
+/// MPI, and may touch its buffers. So those that an error leaves get 0.6 s in which ranks that didn't fail complete
+/// what they can, with their buffers there; where one with buffers is left then, nothing more is asked of MPI: it is
+/// lost.
 class mpi_operations final : public completion {
   using clock = std::chrono::steady_clock;
 
@@ -91,7 +92,7 @@ class mpi_operations final : public completion {
     operations_[ticket]->check();
   }
   void lose(std::uint64_t ticket) noexcept {
-    lost_ = lost_ || operations_[ticket]->has_buffers();
+    lost_ = !operations_[ticket]->withdraw() || lost_;
     under_way_.erase(std::find(under_way_.begin(), under_way_.end(), ticket));
   }
 
