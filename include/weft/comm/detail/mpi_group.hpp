@@ -43,6 +43,17 @@ inline MPI_Datatype row_of(int bytes, std::int64_t stride) {
   return row;
 }
 
+/// Takes receives back from MPI; false where it may still touch their buffers, since a message is just arriving.
+inline bool cancel_receives(std::vector<MPI_Request>& receives) noexcept {
+  for (MPI_Request& r : receives)
+    if (r != MPI_REQUEST_NULL) MPI_Cancel(&r);
+  int done = 0;  // mostly at once
+  for (int tries = 0; done == 0 && tries < 100000; ++tries)
+    if (MPI_Testall(static_cast<int>(receives.size()), receives.data(), &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
+      return false;
+  return done != 0;
+}
+
 class mpi_operation;
 
 /// One group of ranks: two communicators of MPI, since what a rank posts later must not come between what it calls.

@@ -77,16 +77,7 @@ class mpi_operation {
   /// Whether MPI may still touch memory of the caller's.
   bool has_buffers() const { return !call_.is(comm_operation::barrier); }
   /// Takes it back from MPI, which does that for receives alone; false where MPI may still touch its buffers.
-  bool withdraw() noexcept {
-    if (!call_.is(comm_operation::recv)) return !has_buffers();
-    for (MPI_Request& r : open_)
-      if (r != MPI_REQUEST_NULL) MPI_Cancel(&r);
-    int done = 0;  // at once, unless a message is just arriving
-    for (int tries = 0; done == 0 && tries < 100000; ++tries)
-      if (MPI_Testall(static_cast<int>(open_.size()), open_.data(), &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
-        return false;
-    return done != 0;
-  }
+  bool withdraw() noexcept { return call_.is(comm_operation::recv) ? cancel_receives(open_) : !has_buffers(); }
   /// After the last step: throws where what arrived isn't what was expected.
   void check() const {
     if (!error_.empty()) fail(error_);
