@@ -3,7 +3,9 @@
 // strategies whose ranks are processes (train_llama/over_mpi/): mpirun -n 4 train_llama_mpi --data FILE. Errors: one
 // sentence on stderr; exit code 2 for what can't be read on the command line, 130 for a run that was asked to stop, 1
 // for the rest.
+#include <charconv>
 #include <cstdio>
+#include <cstdlib>
 
 #include <CLI/CLI.hpp>
 
@@ -96,11 +98,17 @@ int main(int argc, char** argv) {
   app.add_flag("--plan-json", plan_json, "the same as JSON");
   app.set_version_flag("--version", std::string(own.program) + " of Weft " WEFT_VERSION, "print the version, and stop");
 
-  // An empty value would be read as 0. A prompt may be empty.
+  // An empty value would be read as 0, and a number of more than 64 bits as the highest. A prompt may be empty.
   for (CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_items_expected_max() > 0; }))
     if (option->get_name() != "--prompt")
       option->check([option](const std::string& value) {
-        return value.empty() ? option->get_name() + " is empty; give it a value" : std::string();
+        if (value.empty()) return option->get_name() + " is empty; give it a value";
+        const bool below = value[0] == '-', is_number = option->get_type_name().find("INT") != std::string::npos;
+        std::uint64_t number = 0;
+        const char* const end = value.data() + value.size();
+        return is_number && std::from_chars(value.data() + below, end, number).ec == std::errc::result_out_of_range
+                   ? option->get_name() + " is " + value + ", which has more than 64 bits"
+                   : std::string();
       });
   app.get_option("--seed")->check([](const std::string& value) {
     return value.find('-') == std::string::npos ? std::string() : "it is " + value + ", and has to be 0 or above";
@@ -134,6 +142,8 @@ int main(int argc, char** argv) {
                       print_config ? to_json(s) : text_of(plan_of(s), plan_json));
       return 0;
     }
+    if (const char* const unless_given = std::getenv("TRAIN_LLAMA_DATA"); unless_given && s.data.empty())
+      s.data = unless_given;
     weft::require(!s.data.empty(),
                   "there is no text to train on; give one with --data FILE (examples/run.sh makes one by itself)");
     for (const choice& c : choices())

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # examples/run.sh [OPTIONS OF train_llama]: installs what is missing (Debian; as root or with sudo), builds
 # examples/*train_llama.cpp and runs it with the options given, --data FILE among them (--help lists them all).
-# Without --data it trains on build/corpus.txt: this repository's headers and documentation and the system's licences.
+# Where no --data or --config names a text it trains on build/corpus.txt: this repository's headers and documentation and the system's licences.
 # What it says itself goes to stderr, with a sign of life every 10 seconds (WEFT_SIGN_SECONDS) while it builds, so that stdout
 # is the program's: ./examples/run.sh --print-config > config.json
 set -euo pipefail
@@ -42,11 +42,11 @@ kill $signs 2>/dev/null || true
 trap - EXIT
 exec 9>&-
 
-corpus=("--data" "$root/build/corpus.txt")
+own=no
 for argument in "$@"; do
-  case $argument in --data | --data=*) corpus=() ;; esac
+  case $argument in --data | --data=*) own=yes ;; esac
 done
-if [ ${#corpus[@]} != 0 ]; then
+if [ $own = no ]; then
   part=$(mktemp "$root/build/corpus.txt.XXXXXX")
   trap 'rm -f "$part"' EXIT
   {
@@ -58,4 +58,5 @@ if [ ${#corpus[@]} != 0 ]; then
   mv "$part" "$root/build/corpus.txt"
 fi
 
-exec "$build/examples/train_llama" "${corpus[@]}" "$@"
+# A text that --data or a --config file names comes first.
+TRAIN_LLAMA_DATA="$root/build/corpus.txt" exec "$build/examples/train_llama" "$@"

@@ -281,7 +281,7 @@ TEST_CASE("integers are cast to floats, rounded once, and have no gradient") {
   alone([](context& ctx) {
     const auto numbers_of = [&]<class From, class To>(const std::vector<From>& numbers) {
       const auto n = static_cast<std::int64_t>(numbers.size());
-      return on_host(cast<To>(from_global<tensor<From, dims<hidden>>>(ctx, {n}, numbers.data())));
+      return on_host(cast<To>(from_global<tensor<From, dims<hidden>>>(ctx, {n}, numbers)));
     };
     const std::vector<std::int32_t> ints{-3, 0, 16777217};
     CHECK(numbers_of.operator()<std::int32_t, double>(ints) == std::vector<double>{-3, 0, 16777217});

@@ -20,7 +20,7 @@ TEST_CASE("attention gradients agree with finite differences") {
                                numbers<double>(kv_size(s), 9)};
   const auto dout = numbers<double>(q_size(s), 10);
   team t;
-  std::vector<double> out(in[0].size()), lse(24), grad[3] = {in[0], in[1], in[2]};
+  std::vector<double> out(in[0].size()), sums(48), grad[3] = {in[0], in[1], in[2]};
   const auto loss = [&] {
     std::vector<double> y(out.size()), l(24);
     weft::cpu::attention(t, s, in[0].data(), in[1].data(), in[2].data(), y.data(), l.data());
@@ -28,8 +28,8 @@ TEST_CASE("attention gradients agree with finite differences") {
     for (std::size_t i = 0; i < y.size(); ++i) total += y[i] * dout[i];
     return total;
   };
-  weft::cpu::attention(t, s, in[0].data(), in[1].data(), in[2].data(), out.data(), lse.data());
-  weft::cpu::attention_backward(t, s, in[0].data(), in[1].data(), in[2].data(), out.data(), lse.data(), dout.data(),
+  weft::cpu::attention(t, s, in[0].data(), in[1].data(), in[2].data(), out.data(), sums.data());
+  weft::cpu::attention_backward(t, s, in[0].data(), in[1].data(), in[2].data(), out.data(), sums.data(), dout.data(),
                                 grad[0].data(), false, grad[1].data(), false, grad[2].data(), false);
   for (int which = 0; which < 3; ++which) {
     doubles slope;
@@ -47,12 +47,12 @@ TEST_CASE("attention gradients agree with finite differences") {
 
 TEST_CASE("attention passes NaN on and refuses heads that do not divide") {
   attention_shape s{1, 2, 2, 1, 1, 4, 1.0, true};
-  std::vector<float> q(8, 1.0f), k(8, 1.0f), v(8, 1.0f), out(8), lse(2);
+  std::vector<float> q(8, 1.0f), k(8, 1.0f), v(8, 1.0f), out(8), sums(4);
   k[4] = NAN;  // key 1, seen by query 1 only
   team t;
-  weft::cpu::attention(t, s, q.data(), k.data(), v.data(), out.data(), lse.data());
+  weft::cpu::attention(t, s, q.data(), k.data(), v.data(), out.data(), sums.data());
   CHECK(out[0] == 1);
   CHECK(std::isnan(out[4]));
   s.heads = 3, s.kv_heads = 2;
-  CHECK_THROWS_AS(weft::cpu::attention(t, s, q.data(), k.data(), v.data(), out.data(), lse.data()), weft::failure);
+  CHECK_THROWS_AS(weft::cpu::attention(t, s, q.data(), k.data(), v.data(), out.data(), sums.data()), weft::failure);
 }

@@ -88,10 +88,10 @@ void check_rows(drawn_sizes& draw) {
             cpu::rms_norm_backward(on, rows, width, in, in, one.data(), in, out, false, weight, false);
           });
     T* const bias = weight ? second.data() : nullptr;
-    check(cpu::layer_norm_backward_scratch(threads, rows, width, in, in, one.data(), one.data(), in, out, false, none,
+    check(cpu::layer_norm_backward_scratch(threads, rows, width, in, in, mean.data(), one.data(), in, out, false, none,
                                            false, bias, false),
           [&](cpu::team& on) {
-            cpu::layer_norm_backward(on, rows, width, in, in, one.data(), one.data(), in, out, false, none, false, bias,
+            cpu::layer_norm_backward(on, rows, width, in, in, mean.data(), one.data(), in, out, false, none, false, bias,
                                      false);
           });
   }
@@ -118,22 +118,22 @@ void check_attention(drawn_sizes& draw) {
   const std::size_t queries = static_cast<std::size_t>(s.batch * s.q_len * s.heads * s.head_dim);
   const std::size_t keys = static_cast<std::size_t>(s.batch * s.kv_len * s.kv_heads * s.head_dim);
   std::vector<T> q(queries), out(queries), dq(queries), k(keys), v(keys), dk(keys), dv(keys);
-  std::vector<A> lse(queries);
+  std::vector<A> sums(2 * queries);
   const T *const qs = q.data(), *const ks = k.data(), *const vs = v.data();
   INFO("threads " << threads << ", "
                   << "s.batch " << s.batch << ", "
                   << "s.q_len " << s.q_len << ", "
                   << "s.kv_len " << s.kv_len << ", "
                   << "s.head_dim " << s.head_dim);
-  check_need(threads, cpu::attention_scratch(threads, s, qs, ks, vs, out.data(), lse.data()),
-             [&](cpu::team& on) { cpu::attention(on, s, qs, ks, vs, out.data(), lse.data()); });
+  check_need(threads, cpu::attention_scratch(threads, s, qs, ks, vs, out.data(), sums.data()),
+             [&](cpu::team& on) { cpu::attention(on, s, qs, ks, vs, out.data(), sums.data()); });
   const T* const result = out.data();
-  const A* const logs = lse.data();
+  const A* const kept = sums.data();
   check_need(threads,
-             cpu::attention_backward_scratch(threads, s, qs, ks, vs, result, logs, result, dq.data(), false, dk.data(),
+             cpu::attention_backward_scratch(threads, s, qs, ks, vs, result, kept, result, dq.data(), false, dk.data(),
                                              false, dv.data(), false),
              [&](cpu::team& on) {
-               cpu::attention_backward(on, s, qs, ks, vs, result, logs, result, dq.data(), false, dk.data(), false,
+               cpu::attention_backward(on, s, qs, ks, vs, result, kept, result, dq.data(), false, dk.data(), false,
                                        dv.data(), false);
              });
 }

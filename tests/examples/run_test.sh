@@ -23,15 +23,13 @@ add_executable(train_llama program.cpp)
 CMAKE
 cat >"$here/program.cpp" <<'CPP'
 #include <cstdio>
-#include <cstring>
-int main(int argc, char** argv) {  // --data FILE: its length
+#include <cstdlib>
+int main() {  // its text's length
   long length = 0;
-  for (int i = 1; i + 1 < argc; ++i)
-    if (std::strcmp(argv[i], "--data") == 0)
-      if (std::FILE* text = std::fopen(argv[i + 1], "rb")) {
-        while (std::fgetc(text) != EOF) ++length;
-        std::fclose(text);
-      }
+  if (std::FILE* text = std::fopen(std::getenv("TRAIN_LLAMA_DATA"), "rb")) {
+    while (std::fgetc(text) != EOF) ++length;
+    std::fclose(text);
+  }
   std::printf("length %ld\n", length);
 }
 CPP

@@ -86,12 +86,12 @@ numbers replay(const weft::degrees& degrees, const Config& config, const setting
               model.use(store);
               // Writes every parameter's gradient or weights to `to`, each rank what it holds.
               const auto collect = [&](const char* prefix, numbers& to, bool gradients, double scale) {
-                store.each_parameter([&](const parameter_record& p, const auto* gradient, const auto* weight) {
+                store.each_parameter([&](const parameter_record& p, auto gradient, auto weight) {
                   const std::lock_guard guard(lock);
                   auto& all = to[prefix + p.name];
                   all.resize(static_cast<std::size_t>(p.global.elements()), NAN);
                   for (std::int64_t i = 0; i < p.local.elements(); ++i)
-                    all[static_cast<std::size_t>(detail::global_index(p, i))] =
+                    all[static_cast<std::size_t>(p.at.global_index(i))] =
                         scale * static_cast<double>(gradients ? gradient[i] : weight[i]);
                 });
               };

@@ -32,7 +32,7 @@ void same_as_whole(bool uniform_numbers) {
   for (const degrees& mesh : meshes)
     on_ranks(mesh, [&](context& ctx) {
       const X x = make(ctx, X{});
-      const X copied = from_global<X>(ctx, {B, S, H}, whole.data());
+      const X copied = from_global<X>(ctx, {B, S, H}, whole);
       require(
           x.local_elements() * shards_of<layout_of<X>, batch>(ctx) * shards_of<layout_of<X>, hidden>(ctx) == B * S * H,
           "a rank holds more or less than its share");

@@ -115,12 +115,12 @@ trained train(const degrees& mesh, std::int64_t rows, bool check = false) {
                 const double norm = t.store().gradient_norm() / divisor;
                 if (ctx.is_first()) out.losses.push_back(r.loss), out.norms.push_back(norm);
                 if (step != 1 && step != steps) continue;
-                t.store().each_parameter([&](const parameter_record& p, const auto* gradient, const auto* weight) {
+                t.store().each_parameter([&](const parameter_record& p, auto gradient, auto weight) {
                   const std::lock_guard guard(lock);
                   auto& all = (step == 1 ? out.first : out.last)[p.name];
                   all.resize(static_cast<std::size_t>(p.global.elements()), NAN);
                   for (std::int64_t i = 0; i < p.local.elements(); ++i) {
-                    const std::int64_t index = detail::global_index(p, i);
+                    const std::int64_t index = p.at.global_index(i);
                     if (index < 0) {  // padding
                       out.same_bits &= gradient[i] == 0 && weight[i] == 0;
                       continue;

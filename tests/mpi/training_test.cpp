@@ -38,7 +38,7 @@ std::vector<double> trained(const degrees& along, int rank, bool check = false) 
                 own.push_back(r.loss);
                 own.push_back(r.validation_loss);
               }
-              t.store().each_parameter([&](const parameter_record& p, const auto*, const auto* w) {
+              t.store().each_parameter([&](const parameter_record& p, auto, auto w) {
                 for (std::int64_t i = 0; i < p.local.elements(); ++i) own.push_back(static_cast<double>(w[i]));
               });
               if (ctx.rank() == rank) all = std::move(own);

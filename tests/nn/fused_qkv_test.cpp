@@ -149,7 +149,7 @@ TEST_CASE("a fused model has as many parameters, born as wide") {
     llama<S> model(ctx, config);
     parameter_store<cpu_backend, fp32> store(ctx, model.registry(), config_of<replicated>());
     std::int64_t all = 0;
-    store.each_parameter([&](const parameter_record& p, const float*, const float* w) {
+    store.each_parameter([&](const parameter_record& p, auto, auto w) {
       all += p.global.elements();
       if (p.name != "layers.0.qkv") return;
       double squares = 0;

@@ -40,11 +40,11 @@ TEST_CASE("merge shares an operator's memory, and copies a leaf's") {
     CHECK(y.local_share().data() == x.local_share().data());
     const auto z = merge<hidden, heads, head_dim>(leaf);
     CHECK(z.local_share().data() != leaf.local_share().data());
-    leaf.local_share()[0] = 7;  // as an optimizer writes
+    leaf.write_local_share([](auto all) { all[0] = 7; });  // as an optimizer writes
     CHECK(z.local_share()[0] == 1);
     const auto constant = full<grid>(ctx, {2, 2, 3}, 1.0);
     auto own = merge<hidden, heads, head_dim>(constant).requires_grad();
-    own.local_share()[0] = 7;
+    own.write_local_share([](auto all) { all[0] = 7; });
     CHECK(constant.local_share()[0] == 1);
   });
 }

@@ -33,8 +33,10 @@ double weight_at(std::int64_t i) { return double(i * 5 % 13) - 6; }
 // What padding holds must not matter.
 template <class X>
 X poisoned(X x) {
-  detail::each_element(detail::placed(x), [&](std::int64_t i, std::int64_t index) {
-    if (index < 0) x.local_share()[i] = std::nan("");
+  x.write_local_share([&](auto all) {
+    detail::each_element(detail::placed(x), [&](std::int64_t i, std::int64_t index) {
+      if (index < 0) all[std::size_t(i)] = std::nan("");
+    });
   });
   return x;
 }

@@ -32,15 +32,6 @@ TEST_CASE("at its floor a scale has no part in gradients that are not finite") {
   CHECK(!s.accept(false));
 }
 
-TEST_CASE("patience never lowers a scale that began high") {
-  weft::loss_scale s(0x1p30, 1);
-  CHECK(s.accept(true));
-  CHECK(s.value() == 0x1p30);
-  weft::loss_scale low(0x1p-40, 1);
-  CHECK(low.accept(false));  // below the floor: it doesn't rise by an overflow
-  CHECK(low.value() == 0x1p-40);
-}
-
 TEST_CASE("without scaling every step is taken") {
   weft::loss_scale s;
   CHECK(!s.dynamic());
@@ -50,8 +41,8 @@ TEST_CASE("without scaling every step is taken") {
 }
 
 TEST_CASE("a scale that is none is refused") {
-  for (const double bad : {0.0, -1.0, -1024.0, std::nan(""), std::numeric_limits<double>::infinity()})
-    CHECK_THROWS_WITH_AS(weft::loss_scale{bad}, doctest::Contains("a loss scale is a finite number above 0"),
+  for (const double bad : {0.0, -1.0, -1024.0, 1e-30, 1e300, std::nan(""), std::numeric_limits<double>::infinity()})
+    CHECK_THROWS_WITH_AS(weft::loss_scale{bad}, doctest::Contains("a loss scale is a number from 2^-24 to 2^24"),
                          weft::failure);
   CHECK_THROWS_WITH_AS((weft::loss_scale{8, 0}), doctest::Contains("patience is 0"), weft::failure);
 }

@@ -52,13 +52,13 @@ numbers train_by_hand(const degrees& ranks, const Optimizer& optimizer, Freeze f
                 const double tokens = 2 * 8 * 4, norm = store.gradient_norm() / tokens;
                 store.update(optimizer, {step, optimizer.lr, clip_factor(norm, 1.0) / tokens});
               }
-              store.each_parameter([&](const parameter_record& p, const auto* gradient, const auto* weight) {
-                CHECK((gradient == nullptr) == !p.trained);
+              store.each_parameter([&](const parameter_record& p, auto gradient, auto weight) {
+                CHECK(gradient.empty() == !p.trained);
                 const std::lock_guard guard(lock);
                 auto& all = out[p.name];
                 all.resize(static_cast<std::size_t>(p.global.elements()), NAN);
                 for (std::int64_t i = 0; i < p.local.elements(); ++i)
-                  if (const std::int64_t at = weft::detail::global_index(p, i); at >= 0)
+                  if (const std::int64_t at = p.at.global_index(i); at >= 0)
                     all[static_cast<std::size_t>(at)] = double(weight[i]);
               });
               if constexpr (!std::is_same_v<After, nothing>) after(ctx, store);

@@ -28,12 +28,12 @@ std::map<std::string, std::vector<double>> born(const degrees& d) {
   launch<S>(d, [&](context& ctx) {
     llama<S> model(ctx, task{}.model);
     parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<typename S::sharding>());
-    store.each_parameter([&](const parameter_record& p, const double*, const double* weight) {
+    store.each_parameter([&](const parameter_record& p, auto, auto weight) {
       const std::lock_guard guard(lock);
       auto& all = out[p.name];
       all.resize(std::size_t(p.global.elements()), NAN);
       for (std::int64_t i = 0; i < p.local.elements(); ++i)
-        if (const std::int64_t at = detail::global_index(p, i); at >= 0) all[std::size_t(at)] = weight[i];
+        if (const std::int64_t at = p.at.global_index(i); at >= 0) all[std::size_t(at)] = weight[i];
     });
   });
   return out;

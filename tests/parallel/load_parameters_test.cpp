@@ -51,11 +51,11 @@ std::vector<double> losses(const degrees& ranks, bool tied, bool step_before) {
     step(2);
     const double after = loss();
     // The masters are the numbers, on every rank, and padding is zero.
-    store.each_parameter([&](const parameter_record& p, const auto*, const auto* w) {
+    store.each_parameter([&](const parameter_record& p, auto, auto w) {
       const auto expected = numbers_of(p);
       std::int64_t wrong = 0;
       for (std::int64_t i = 0; i < p.local.elements(); ++i) {
-        const auto g = detail::global_index(p, i);
+        const auto g = p.at.global_index(i);
         wrong += double(w[i]) != (g < 0 ? 0 : double(expected[std::size_t(g)]));
       }
       CHECK(wrong == 0);

@@ -38,10 +38,10 @@ std::map<std::string, std::vector<float>> trained(const degrees& ranks, kept_in 
     });
     CHECK(held(ctx.optimizer_ledger()) >= bytes);
     CHECK((held(ctx.memory.ledger()) == 0) == (where != kept_in::own));
-    t.store().each_parameter([&](const parameter_record& p, const auto*, const float* w) {
+    t.store().each_parameter([&](const parameter_record& p, auto, auto w) {
       const std::lock_guard guard(lock);
       auto& all = out[p.name + " on " + std::to_string(ctx.index<tp>())];
-      all.assign(w, w + p.local.elements());
+      all.assign(w.begin(), w.end());
     });
   });
   return out;

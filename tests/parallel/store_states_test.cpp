@@ -48,8 +48,8 @@ struct three_units {
   }
   numbers gradients(store_type& store) const {
     numbers out;
-    store.each_parameter([&](const parameter_record& p, const float* g, const float*) {
-      out.insert(out.end(), g, g + p.local.elements());
+    store.each_parameter([&](const parameter_record& p, auto g, auto) {
+      out.insert(out.end(), g.begin(), g.end());
     });
     return out;
   }

@@ -44,9 +44,9 @@ numbers train(int units, Uses&& uses) {
       store.finish_gradients();
     }
     std::size_t i = 0;
-    store.each_parameter([&](const parameter_record& p, const auto* gradient, const auto*) {
+    store.each_parameter([&](const parameter_record& p, auto gradient, auto) {
       const std::lock_guard guard(lock);
-      out[i++].assign(gradient, gradient + p.local.elements());
+      out[i++].assign(gradient.begin(), gradient.end());
     });
   });
   return out;
@@ -178,7 +178,7 @@ TEST_CASE("a unit inside checkpoint, used twice, is summed once") {
       store.end_micro_batch();
       store.finish_gradients();
       store.each_parameter(
-          [](const parameter_record&, const float* gradient, const float*) { CHECK(gradient[0] == 4); });
+          [](const parameter_record&, auto gradient, auto) { CHECK(gradient[0] == 4); });
     }
   });
 }

@@ -82,14 +82,14 @@ void check_against_peft(const degrees& ranks, double most) {
                                              .print = false});
       if (ctx.is_first()) losses.push_back(r.loss);
       if (step != 1) continue;
-      t.store().each_parameter([&](const parameter_record& p, const auto* gradient, const auto*) {
+      t.store().each_parameter([&](const parameter_record& p, auto gradient, auto) {
         if (!p.trained) return;
         CHECK(p.adapter);
         const std::lock_guard guard(lock);
         auto& all = gradients[tensor_of(p)];
         all.resize(static_cast<std::size_t>(p.global.elements()), NAN);
         for (std::int64_t i = 0; i < p.local.elements(); ++i)
-          if (const std::int64_t at = detail::global_index(p, i); at >= 0)
+          if (const std::int64_t at = p.at.global_index(i); at >= 0)
             all[static_cast<std::size_t>(at)] = static_cast<double>(gradient[i]) / count;
       });
     }

@@ -84,12 +84,12 @@ numbers computed(const degrees& ranks, const std::string& folder, const std::str
         out["losses"].push_back(r.loss), out["norms"].push_back(norm);
       }
       if (step != 1) continue;
-      t.store().each_parameter([&](const parameter_record& p, const auto* gradient, const auto*) {
+      t.store().each_parameter([&](const parameter_record& p, auto gradient, auto) {
         const std::lock_guard guard(lock);
         auto& all = out[p.name];
         all.resize(static_cast<std::size_t>(p.global.elements()), NAN);
         for (std::int64_t i = 0; i < p.local.elements(); ++i)
-          if (const std::int64_t at = detail::global_index(p, i); at >= 0)
+          if (const std::int64_t at = p.at.global_index(i); at >= 0)
             all[static_cast<std::size_t>(at)] = static_cast<double>(gradient[i]) / count;
       });
     }

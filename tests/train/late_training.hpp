@@ -66,10 +66,10 @@ std::vector<trained> train(const weft::degrees& mesh, const Config& config, cons
               }
               count(1);
               note(t.store().gradient_norm());
-              t.store().each_parameter([&](const parameter_record& p, const auto* gradient, const auto* weight) {
-                const auto read = [&]<class T>(const T* from) {
-                  std::vector<T> numbers(static_cast<std::size_t>(p.local.elements()));
-                  backend::download(queue, from, numbers.data(), p.local.elements() * std::int64_t{sizeof(T)});
+              t.store().each_parameter([&](const parameter_record& p, auto gradient, auto weight) {
+                const auto read = [&]<class T>(const local_share<T>& from) {
+                  std::vector<T> numbers(static_cast<std::size_t>(from.size()));
+                  backend::download(queue, from.data(), numbers.data(), from.size() * std::int64_t{sizeof(T)});
                   for (const T x : numbers) note(static_cast<double>(x));
                 };
                 read(gradient), read(weight);

@@ -135,8 +135,8 @@ ended run_poisoned(const degrees& ranks, std::int64_t steps, std::int64_t from, 
       model.use(hooks);
       const counted_text data(ctx, now);
       const auto weights = [&](auto& into) {
-        t.store().each_parameter([&](const parameter_record& p, const float*, const float* w) {
-          if (ctx.is_first()) into[p.name].assign(w, w + p.local.elements());
+        t.store().each_parameter([&](const parameter_record& p, auto, auto w) {
+          if (ctx.is_first()) into[p.name].assign(w.begin(), w.end());
         });
       };
       training plan = plan_of(steps - 1, watch);

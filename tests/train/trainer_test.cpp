@@ -31,8 +31,10 @@ struct uneven {
     context& ctx = *b.tokens.ctx;
     const std::int64_t rows = b.tokens.template local_extent<batch>(),
                        begin = first + shard_index<layout_of<Ids>, batch>(ctx) * rows;
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t c = 1 + (begin + r) * 5 % length; c < length; ++c) b.targets.local_share()[r * length + c] = -1;
+    b.targets.write_local_share([&](auto all) {
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t c = 1 + (begin + r) * 5 % length; c < length; ++c) all[std::size_t(r * length + c)] = -1;
+    });
     return b;
   }
   bool can_validate(std::int64_t) const { return false; }

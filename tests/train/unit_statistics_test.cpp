@@ -44,7 +44,7 @@ struct collected {
     auto& all = parameters[unit + '\n' + p.name];
     all.resize(static_cast<std::size_t>(p.global.elements()));
     for (std::int64_t i = 0; i < p.local.elements(); ++i)
-      if (const std::int64_t at = detail::global_index(p, i); at >= 0)
+      if (const std::int64_t at = p.at.global_index(i); at >= 0)
         all[static_cast<std::size_t>(at)] = static_cast<double>(local[i]) * scale;
   }
 };
@@ -96,7 +96,7 @@ measured_run run(const degrees& ranks, const llama_config& config = tiny) {
                   .print = false,
                   .folder = folder.path()};
     t.run(data, plan);
-    t.store().each_parameter([&](const parameter_record& p, const auto* g, const auto* w) {
+    t.store().each_parameter([&](const parameter_record& p, auto g, auto w) {
       all.put(unit_of(p), weights, p, w, 1);
       all.put(unit_of(p), first, p, g, mean);
     });
@@ -104,7 +104,7 @@ measured_run run(const degrees& ranks, const llama_config& config = tiny) {
     const auto result = t.run(data, plan);
     if (ctx.is_first()) out.losses = {result.first_loss};
     t.store().each_parameter(
-        [&](const parameter_record& p, const auto* g, const auto*) { all.put(unit_of(p), gradients, p, g, mean); });
+        [&](const parameter_record& p, auto g, auto) { all.put(unit_of(p), gradients, p, g, mean); });
   });
   out.told = read_statistics(folder / "monitor.jsonl", 1, 4);
   const auto join = [&](const char* kind, const auto& parameters, auto&& map) {
@@ -174,8 +174,8 @@ TEST_CASE("activations are what units pass on, over all micro-batches") {
                  .validation_sequences = 0,
                  .print = false});
     std::vector<double> table, embedded, logits;
-    t.store().each_parameter([&](const parameter_record& p, const float*, const float* w) {
-      if (p.name == "embedding") table.assign(w, w + p.local.elements());
+    t.store().each_parameter([&](const parameter_record& p, auto, auto w) {
+      if (p.name == "embedding") table.assign(w.begin(), w.end());
     });
     const recording off(ctx, nullptr);
     const auto batch =

@@ -13,8 +13,8 @@ struct checkpointed {
   X input;
   weft::replay operators;
   weft::tape again;
-  std::uint32_t hash = 0;  // of the input, where what is written to it shows
-  ref<slot> seen = {};     // where the second run's gradient of the input collects
+  std::uint32_t version;  // of the input
+  ref<slot> seen = {};    // where the second run's gradient of the input collects
 
   // The first run is recorded too, on a tape that is thrown away: it says which values the backward will look at.
   Y first_run(context& ctx) {
@@ -58,9 +58,10 @@ struct checkpointed {
   }
   // False when nothing that the function reads wants a gradient.
   bool second_run(context& ctx, tape_node& node) {
-    operators.check_leaves();
-    if (hash != 0)
-      require(hash_of_saved(input.data) == hash, "check: the tensor that checkpoint read", tape_node::written_since);
+    operators.check_captured();
+    require(input.version() == version,
+            "checkpoint: the tensor that it was given was updated or written to before its backward, which runs the "
+            "function again: update weights and write after backward(loss)");
     const X x = recorded_input(ctx);
     again.set_within(node.on());
     const recording on(ctx, &again);
@@ -105,8 +106,7 @@ auto run_checkpoint(F f, const X& x) {
   const auto keeps = [](const op_cost& cost) { return bool(Policy::keeps(cost)); };
   auto state = std::allocate_shared<function>(
       pool_allocator<function>(&ctx.records),
-      function{std::move(f), x, weft::replay(keeps, &ctx.records), weft::tape(&ctx.records)});
-  if (reads_now(ctx) && !(x.slot && x.slot->live)) state->hash = detail::hash_of_saved(x.data);
+      function{std::move(f), x, weft::replay(keeps, &ctx.records), weft::tape(&ctx.records), x.version()});
   Y y = state->first_run(ctx);
   const char* lost = detail::where_lost(*ctx.tape, "checkpoint", x);
   if (!lost && y.slot) lost = y.slot->lost_in;

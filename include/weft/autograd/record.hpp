@@ -7,9 +7,6 @@
 namespace weft {
 namespace detail {
 
-/// Whether launch_options.check may read tensors where they lie, at once.
-inline bool reads_now(const context& ctx) { return ctx.check && ctx.memory.on_host() && !ctx.order().runs_behind(); }
-
 inline ref<slot> new_slot(context& ctx, const local_array& of, dtype type) {
   ref<slot> made = slot::make(&ctx.records);
   made->shape = of.shape;
@@ -66,7 +63,6 @@ inline void require_recorded(const char* what, const value& v) {
   tape_node& node = to->push();
   node.name = name;
   node.vjp = vjp;
-  node.checked = reads_now(*out.ctx);
   for (const value* input : inputs) node.add_input(*input);
   node.output = out.slot;
   return &node;

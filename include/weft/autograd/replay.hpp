@@ -69,7 +69,7 @@ class replay {
     same_.check_numbers(i, name, numbers);
   }
   void end_second_run(std::size_t entries) const { same_.end_second_run(entries, next_ == entries_.size()); }
-  void check_leaves() { same_.check_leaves(); }
+  void check_captured() { same_.check_captured(); }
 
   /// Ends the first run. `each_saved(f)` calls f with every array that the backward of its operators reads; `result` is
   /// the function's output, which nobody looks at in the second run. What isn't to be kept is let go of.

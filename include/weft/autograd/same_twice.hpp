@@ -17,7 +17,7 @@ class same_twice {
         numbers_(pool_allocator<step>(records)),
         reads_(pool_allocator<reading>(records)),
         created_(pool_allocator<creation>(records)),
-        leaves_(pool_allocator<leaf>(records)) {}
+        captured_(pool_allocator<captured>(records)) {}
 
   static constexpr const char* same_both_times =
       "; it has to do the same both times, so what it reads or counts outside of tensors must not change";
@@ -47,7 +47,7 @@ class same_twice {
     }
     sizes_.push_back({name, sizes});
     reads_.push_back(read);
-    for (const value* v : inputs) note_leaf(*v);
+    for (const value* v : inputs) note_captured(*v);
   }
   /// The operator that is recorded next computes with these numbers beside its tensors.
   void given(std::uint64_t numbers) { given_ = mix(given_ ^ numbers) + 1; }
@@ -65,13 +65,15 @@ class same_twice {
     require(all && next_sizes_ == sizes_.size() && entries == numbers_.size(), "a checkpointed function ran ",
             next_sizes_, " operators when its gradient was due, and ", sizes_.size(), " at first", same_both_times);
   }
-  /// Before the second run. Throws where a leaf that the function reads was updated since the first.
-  void check_leaves() {
-    for (const leaf& l : leaves_)
+  /// Before the second run. Throws where a tensor that the function reads beside its argument, a leaf or another, has
+  /// had other numbers since the first.
+  void check_captured() {
+    for (const captured& l : captured_)
       if ((l.live ? l.live->version : l.memory.version()) != l.version) [[unlikely]]
         fail("checkpoint: ", l.live ? "parameter " + l.live->name : std::string("a tensor that its function reads"),
-             " was updated before its backward, which runs the function again: update weights after backward(loss)");
-    leaves_.clear();
+             " was updated or written to before its backward, which runs the function again: update weights and write "
+             "after backward(loss)");
+    captured_.clear();
   }
 
  private:
@@ -106,17 +108,17 @@ class same_twice {
     fail("a checkpointed function ran ", name, " as operator ", i, " when its gradient was due, and ", before,
          std::string_view(before) == name ? differing : "", " at first", same_both_times);
   }
-  // A leaf or parameter that the function reads.
-  struct leaf {
+  // A tensor or parameter from outside that the function reads.
+  struct captured {
     ref<weight_place> live;
     storage memory;
     std::uint32_t version;
   };
-  void note_leaf(const value& v) {
-    if (!v.slot || v.slot->epoch != 0) return;
-    for (const leaf& l : leaves_)
+  void note_captured(const value& v) {
+    if (outside(v) == 0) return;
+    for (const captured& l : captured_)
       if (l.live == v.slot->live && l.memory.data() == v.data.buffer.data()) return;
-    leaves_.push_back({v.slot->live, v.data.buffer, v.version()});
+    captured_.push_back({v.slot->live, v.data.buffer, v.version()});
   }
   // Names a tensor that wasn't made in this run, alike in both; 0: it was.
   std::uint64_t outside(const value& v) const {
@@ -134,7 +136,7 @@ class same_twice {
   steps sizes_, numbers_;
   std::vector<reading, pool_allocator<reading>> reads_;  // by each of sizes_
   std::vector<creation, pool_allocator<creation>> created_;
-  std::vector<leaf, pool_allocator<leaf>> leaves_;
+  std::vector<captured, pool_allocator<captured>> captured_;
   std::size_t next_sizes_ = 0;
   std::uint64_t given_ = 0;
   std::uint64_t began_ = 0, ended_ = 0, began_again_ = 0;  // the runs, in allocations

@@ -4,8 +4,10 @@
 // in which the operator saves what its vjp reads, or null where nothing wants a gradient. Backward, entries are taken
 // from the end: an entry's vjp finds its output's gradient finished, since all that used the output came later, and
 // adds to its inputs' slots by what autograd/gradients.hpp offers. A tape is of one rank and one thread; a tape within
-// another is that of a function that is computed again. Invariant: a value's slot says on which recording it was made;
-// what is emptied takes another number, so that nobody takes a value of before for one that still leads somewhere.
+// another is that of a function that is computed again. An entry lives as long as what was made of it can be carried
+// back: a forward whose result is gone is forgotten when the next one is recorded. Invariant: a value's slot says on
+// which recording it was made; what is emptied takes another number, so that nobody takes a value of before for one
+// that still leads somewhere.
 #pragma once
 
 #include <atomic>
@@ -31,16 +33,34 @@ class recording {
   tape* outer_;
 };
 
+/// Nothing is recorded for the life of the object: `no_grad off(ctx);` for evaluation, and for writing weights.
+class no_grad {
+ public:
+  explicit no_grad(context& ctx) : off_(ctx, nullptr) {}
+
+ private:
+  recording off_;
+};
+
 /// What was recorded, in order, to be carried back. Each `recording` names the one that operators write to.
 class tape {
  public:
   /// `records`: where its entries lie; null: on the heap. For a tape that is made anew again and again.
   /// within: the tape of the function around, whose values may be used in this one, since it is carried back later.
   explicit tape(record_pool* records = nullptr, const tape* within = nullptr)
-      : nodes_(pool_allocator<tape_node>(records)), entered_(pool_allocator<entered>(records)), within_(within) {}
+      : nodes_(pool_allocator<tape_node>(records)),
+        entered_(pool_allocator<entered>(records)),
+        ends_(pool_allocator<std::ptrdiff_t>(records)),
+        within_(within) {}
 
   tape_node& push() {
     require_whole();
+    if (nodes_.size() >= crowded_) {
+      forget_unreachable(true);
+      crowded_ = 64 + 2 * nodes_.size();
+    } else if (!nodes_.empty() && (!nodes_.back().output || nodes_.back().output->references == 1)) {
+      forget_unreachable(false);
+    }
     return nodes_.emplace_back();
   }
   std::size_t size() const { return nodes_.size(); }
@@ -143,7 +163,6 @@ class tape {
   static void call_vjp(context& ctx, tape_node& node) {
     if (ctx.check) [[unlikely]] {
       ctx.check->carries_back(node.name, node.output ? node.output->shape : shape(), node.numbers);
-      node.compare_saved();
     }
     node.vjp(ctx, node);
   }
@@ -166,6 +185,38 @@ class tape {
     }
     checked.end();
   }
+  // Forgets entries whose output nobody can carry back, from the last to the first that somebody can, or all of them.
+  // The boundaries of a unit go when nothing between them stays.
+  void forget_unreachable(bool all) {
+    std::ptrdiff_t i = static_cast<std::ptrdiff_t>(nodes_.size()) - 1, left = i + 1;  // from `left` on: what stays
+    ends_.clear();
+    for (; i >= 0; --i) {
+      tape_node& node = at(i);
+      if (node.boundary == tape_boundary::begins && !ends_.empty()) {
+        const bool all_gone = ends_.back() == left;
+        ends_.pop_back();
+        if (all_gone) {
+          at(left++) = {};
+          node = {};
+          continue;
+        }
+      } else if (node.boundary == tape_boundary::none) {
+        int known = 0;  // ends of units hold what comes out of them
+        for (const std::ptrdiff_t e : ends_) known += at(e).inputs_.at(0) == node.output;
+        if (node.output && node.output->references == 1 + known) {
+          node = {};
+          continue;
+        }
+        if (!all) break;
+      } else if (node.boundary == tape_boundary::begins && !all) {
+        break;
+      }
+      if (--left != i) at(left) = std::move(node);
+      if (at(left).boundary == tape_boundary::ends) ends_.push_back(left);
+    }
+    nodes_.erase(nodes_.begin() + i + 1, nodes_.begin() + left);
+  }
+  tape_node& at(std::ptrdiff_t i) { return nodes_[static_cast<std::size_t>(i)]; }
   void require_whole() const {
     require(!half_done_,
             "half of a backward in two parts was done on this tape: call backward_weights() before anything else is "
@@ -173,6 +224,8 @@ class tape {
   }
   std::vector<tape_node, pool_allocator<tape_node>> nodes_;
   std::vector<entered, pool_allocator<entered>> entered_;
+  std::vector<std::ptrdiff_t, pool_allocator<std::ptrdiff_t>> ends_;  // of units, whose beginning is yet to be met
+  std::size_t crowded_ = 64;  // how many entries there are when all are looked through
   const tape* within_;
   bool half_done_ = false;
   static std::uint64_t fresh() {

@@ -25,15 +25,14 @@ struct gradient_target {
 /// for; or what that left over, those of weights.
 enum class backward_part : std::uint8_t { all, inputs, weights };
 
+/// Entries that have no output: where something begins and ends that a backward through what lies between is told of.
+enum class tape_boundary : std::uint8_t { none, begins, ends };
+
 namespace detail {
 [[gnu::noinline]] inline const local_array& read_again(weight_place& place) {
   if (!place.at.data && place.source) place.source->gather_again(place.unit);
   if (!place.at.data) fail_not_gathered(place);
   return place.at;
-}
-/// Stands for numbers in the host's memory; 0: there are none.
-inline std::uint32_t hash_of_saved(const local_array& a) {
-  return a ? static_cast<std::uint32_t>(hash_bytes(a.data, static_cast<std::size_t>(a.bytes()), 1) >> 32) | 1 : 0;
 }
 }  // namespace detail
 
@@ -52,7 +51,7 @@ class tape_node {
 
   /// What save() was given. A parameter's value that has moved on is gathered again, which takes a collective: an entry
   /// whose value isn't needed for the gradients that are due doesn't ask for it.
-  /// Throws where its numbers were replaced since, as by an optimizer.
+  /// Throws where its numbers were replaced since, by an optimizer or by write_local_share.
   const local_array& saved(int i) const {
     const item& s = item_at(i);
     const std::uint32_t now = s.live ? s.live->version : s.data.buffer.version();
@@ -66,26 +65,13 @@ class tape_node {
     const bool again = part_ == backward_part::inputs && wants(true);
     local_array out = saved(i);
     item& s = saved_.at(i);
-    if (!s.live && !again) s.data = {}, s.version = 0, s.hash = 0;
+    if (!s.live && !again) s.data = {}, s.version = 0;
     return out;
   }
   [[gnu::noinline]] void save(const value& v) {
-    item s{v.data, v.slot ? v.slot->live : ref<weight_place>(), v.version()};
-    if (checked && !s.live) s.hash = detail::hash_of_saved(v.data);
-    saved_.push_back(std::move(s));
+    saved_.push_back({v.data, v.slot ? v.slot->live : ref<weight_place>(), v.version()});
   }
-  [[gnu::noinline]] void save(const local_array& a) {
-    saved_.push_back({a, {}, a.buffer.version(), checked ? detail::hash_of_saved(a) : 0});
-  }
-  /// Throws where something wrote to what it saved since; asked where `checked`.
-  [[gnu::noinline]] void compare_saved() const {
-    for (int i = 0; i < saved_.count; ++i)
-      if (const item& s = saved_.at(i); s.hash && s.version == s.data.buffer.version())  // else saved(i) throws
-        require(detail::hash_of_saved(s.data) == s.hash, "check: a tensor that ", name, " read or made", written_since);
-  }
-  static constexpr const char* written_since =
-      " was written to since it ran, as through local_share(), and its backward reads the numbers of before: write to "
-      "it after backward(loss), or to another tensor";
+  [[gnu::noinline]] void save(const local_array& a) { saved_.push_back({a, {}, a.buffer.version()}); }
   int saved_count() const { return saved_.count; }
 
   void add_input(const value& v) { inputs_.push_back(v.slot); }
@@ -120,8 +106,8 @@ class tape_node {
   }
   std::shared_ptr<void> state;  // for entries that hold a function (recomputation)
   std::uint64_t numbers = 0;    // stands for the program's numbers in it (a factor, a seed): ranks have the same
-  bool checked = false;         // save() notes what is saved, so that compare_saved() sees what was written to it
   bool in_every_part = false;   // entries that no slot tells of (unit boundaries, recomputation): called in both parts
+  tape_boundary boundary = tape_boundary::none;
 
  private:
   friend class tape;
@@ -134,7 +120,6 @@ class tape_node {
     local_array data;
     ref<weight_place> live;
     std::uint32_t version = 0;
-    std::uint32_t hash = 0;  // of `data`, where what is written to it shows; 0: unknown
   };
   // The first N here, the others on the heap.
   template <class T, int N>
@@ -158,8 +143,9 @@ class tape_node {
     return saved_.at(i);
   }
   [[noreturn, gnu::cold, gnu::noinline]] void fail_written(const item& s) const {
-    fail(name, ": ", s.live ? "parameter " + s.live->name : std::string("a tensor that it read"),
-         " was updated before its backward, which needs the numbers of before: update weights after backward(loss)");
+    fail(name, ": ", s.live ? "parameter " + s.live->name : std::string("a tensor that it read or made"),
+         " was updated or written to before its backward, which needs the numbers of before: update weights and write "
+         "after backward(loss)");
   }
   few<ref<slot>, 4> inputs_;
   few<item, 6> saved_;

@@ -116,7 +116,7 @@ class merging {
     const auto rank = static_cast<std::int64_t>(a_.entry->shape[0]),
                inputs = static_cast<std::int64_t>(a_.entry->shape[1]);
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t at = global_index(p, begin + i);
+      const std::int64_t at = p.at.global_index(begin + i);
       if (at < 0) continue;
       double sum = 0;
       for (std::int64_t k = 0; k < rank; ++k)

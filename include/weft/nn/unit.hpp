@@ -35,7 +35,7 @@ class unit_use {
     if (ctx.spans) ctx.spans->begin("forward " + ctx.spans->unit_name(unit));
     hooks.before_forward(unit, tape_ != nullptr);
     ctx.unit = hooks.unit_name(unit);
-    push("unit begins", begins, ctx.observer ? x : value());
+    push("unit begins", tape_boundary::begins, begins, ctx.observer ? x : value());
   }
   ~unit_use() {
     if (!ended_) end(value());
@@ -47,7 +47,7 @@ class unit_use {
   unit_use& operator=(const unit_use&) = delete;
   void end(const value& y) {
     ended_ = true;
-    push("unit ends", ends, y);
+    push("unit ends", tape_boundary::ends, ends, y);
   }
 
  private:
@@ -60,10 +60,11 @@ class unit_use {
     /// Whether it was recorded in this step. What was left on the tape by another is passed over.
     bool current() const { return step == hooks->step_number(); }
   };
-  void push(const char* name, void (*vjp)(context&, tape_node&), const value& v) {
+  void push(const char* name, tape_boundary boundary, void (*vjp)(context&, tape_node&), const value& v) {
     if (!tape_) return;
     tape_node& node = tape_->push();
     node.name = name;
+    node.boundary = boundary;
     node.in_every_part = true;
     node.set(here_);
     node.add_input(v);

@@ -16,7 +16,7 @@ axis_list axes_to_compare(const X& x) {
   axis_list out;
   const auto promoted_on = [&](axis_id axis) {
     if (!x.slot || !x.ctx->tape) return false;
-    for (const slot* s = x.slot->promotions.get(); s && s->epoch == x.ctx->tape->epoch(); s = s->next.get())
+    for (const slot* s = x.slot->promotions; s && s->epoch == x.ctx->tape->epoch(); s = s->next)
       if (s->promoted_over == axis) return true;
     return false;
   };

@@ -47,14 +47,14 @@ struct attention_operator {
     require(sq[0] == sk[0] && sq[3] == sk[3], "attention: queries have ", sq[0], " sequences and heads of width ",
             sq[3], ", keys have ", sk[0], " and ", sk[3], "; both have to agree");
     value out{q.ctx, q.whole, {}, {}};
-    local_array lse;
-    if (!reuse_output(ctx, "attention", out.data, lse)) {
+    local_array sums;
+    if (!reuse_output(ctx, "attention", out.data, sums)) {
       out.data = ctx.make(dtype_of<T>, sq);
-      lse = ctx.make(dtype_of<accumulate_t<T>>, {3, {s.batch, s.heads, s.q_len}});
+      sums = ctx.make(dtype_of<accumulate_t<T>>, {4, {2, s.batch, s.heads, s.q_len}});
       Backend::attention(ctx.queue<Backend>(), s, q.held().template as<T>(), k.held().template as<T>(),
-                         v.held().template as<T>(), out.data.template as<T>(), lse.as<accumulate_t<T>>());
+                         v.held().template as<T>(), out.data.template as<T>(), sums.as<accumulate_t<T>>());
       record_output(ctx, {"attention", 4.0 * static_cast<double>(sq.elements()) * keys_of_a_query(s)},
-                    {&out.data, &lse}, q, k, v);
+                    {&out.data, &sums}, q, k, v);
     }
     if (tape_node* node = record("attention", out, vjp, q, k, v)) {
       node->set(s);
@@ -64,7 +64,7 @@ struct attention_operator {
       node->save(k);
       node->save(v);
       node->save(out.data);
-      node->save(lse);
+      node->save(sums);
     }
     return out;
   }

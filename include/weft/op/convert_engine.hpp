@@ -61,6 +61,7 @@ struct conversion {
     value y{x.ctx, x.whole, moves ? x.data : x.held(), {}};
     y.shares_memory = true;
     if (!moves && !promotes && (x.shares_memory || (x.slot && x.slot->epoch == 0))) give_own_memory<Backend>(y);
+    if (y.shares_memory) y.data.buffer.lend();
     if (tape_node* node = record("convert", y, vjp, x)) {
       node->set(conversion_attributes{axis, nullptr, {}, {}, by});
       y.slot->keep_as(*x.slot);
@@ -86,10 +87,10 @@ struct conversion {
   static value promote(const value& x, axis_id axis, const asked_for& by, conversion_vjp vjp) {
     context& ctx = *x.ctx;
     if (!x.slot || x.slot->frozen || !ctx.tape || ctx.along(axis).degree == 1) return x;
-    ref<slot>& made = x.slot->promotions;
-    if (made && made->epoch != ctx.tape->epoch()) made = {};  // for another tape
-    for (ref<slot> s = made; s; s = s->next)
-      if (s->promoted_over == axis) return {x.ctx, x.whole, x.data, s};
+    const slot* const made = x.slot->promotions;
+    if (made && made->epoch != ctx.tape->epoch()) x.slot->forget_promotions();  // for another tape
+    for (slot* s = x.slot->promotions; s; s = s->next)
+      if (s->promoted_over == axis) return {x.ctx, x.whole, x.data, ref<slot>(s)};
     value y{x.ctx, x.whole, x.data, {}};
     tape_node* node = record("promote", y, vjp, x);
     if (!node) return y;
@@ -97,8 +98,7 @@ struct conversion {
     y.slot->keep_as(*x.slot);
     y.slot->of_weights = x.slot->of_weights;
     node->set(conversion_attributes{axis, move<Backend, movement::all_reduce>, {}, {}, by});
-    y.slot->promoted_over = axis;
-    y.slot->next = std::exchange(made, y.slot);
+    x.slot->add_promotion(*y.slot, axis);
     return y;
   }
 };

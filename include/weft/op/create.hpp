@@ -3,7 +3,9 @@
 #pragma once
 
 #include <bit>
+#include <concepts>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 #include <weft/autograd/replay.hpp>
@@ -156,14 +158,27 @@ X uniform(context& ctx, std::string_view name, std::initializer_list<std::int64_
   return generate<X>(ctx, global, detail::uniform_numbers{{ctx.seed, stream_of(name)}, low, high});
 }
 
-/// A tensor from the whole, global, row-major numbers: each rank copies its share. `numbers` holds the product of
-/// `global` of them, on the host, the same on every rank.
+/// A tensor from the whole, global, row-major numbers: each rank copies its share. `numbers` is a vector, array or span
+/// of X's element type, on the host, the same on every rank. Throws weft::failure when it has another count of them than
+/// the product of `global`.
 template <any_tensor X>
-X from_global(context& ctx, std::initializer_list<std::int64_t> global, const typename X::element_type* numbers) {
+X from_global(context& ctx, std::initializer_list<std::int64_t> global,
+              std::span<const typename X::element_type> numbers) {
   const X x = detail::new_tensor<X>(ctx, detail::shape_from(global));
+  require(static_cast<std::int64_t>(numbers.size()) == x.whole.elements(), "from_global: a tensor of ",
+          x.whole.elements(), " elements was given ", numbers.size(), " numbers; it takes all of them, row-major");
   detail::write_elements<typename X::backend, typename X::element_type>(
-      ctx, x.data, detail::placed(x), [&](std::int64_t index) { return numbers[index]; });
+      ctx, x.data, detail::placed(x), [&](std::int64_t index) { return numbers[static_cast<std::size_t>(index)]; });
   return x;
+}
+/// Refused: numbers of another type, or a pointer, which doesn't say how many there are.
+template <any_tensor X, class Numbers>
+requires(!std::convertible_to<const Numbers&, std::span<const typename X::element_type>>) X
+    from_global(context&, std::initializer_list<std::int64_t>, const Numbers&) {
+  static_assert(sizeof(Numbers) == 0,
+                "weft: from_global<X>(ctx, {...}, numbers) takes a vector, array or span of X's element type, which "
+                "says how many there are: std::span(pointer, count)");
+  return X();
 }
 
 }  // namespace weft

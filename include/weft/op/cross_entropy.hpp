@@ -54,11 +54,11 @@ struct cross_entropy_operator {
     const attributes at{run.first, run.valid, vocab, smoothing};
     const std::int64_t n = x.shape[x.shape.ndim - 1], rows = x.elements() / n, columns = at.columns;
     const auto* ids = targets.as<std::int32_t>();
-    // Four rows of statistics in one array, so that the three sums travel as one collective.
-    shape four, one;
-    four.push_back(4), four.push_back(rows);
-    local_array stats = ctx.make(dtype_of<A>, four);
-    A *m = stats.as<A>(), *sum_exp = m + rows, *target_logit = sum_exp + rows, *sum_logits = target_logit + rows;
+    // The three sums lie in one array, so that they travel as one collective. m and log_sum are kept apart: their sum
+    // would have no more digits than the largest logit.
+    const local_array sums = ctx.make(dtype_of<A>, {2, {3, rows}}), kept = ctx.make(dtype_of<A>, {2, {2, rows}});
+    A *const sum_exp = sums.as<A>(), *const target_logit = sum_exp + rows, *const sum_logits = target_logit + rows;
+    A *const m = kept.as<A>(), *const log_sum = m + rows;
     Backend::row_max(queue, rows, columns, x.template as<T>(), m, n);
     each_group(ctx, axes, [&](any_communicator& comm) {
       comm.all_reduce(m, m, rows, dtype_of<A>, reduction::max, ctx.label("maxima for cross_entropy")).wait(ctx.order());
@@ -70,20 +70,17 @@ struct cross_entropy_operator {
                       ctx.label("sums for cross_entropy"))
           .wait(ctx.order());
     });
-    shape of_lse;
-    of_lse.push_back(rows);
-    local_array lse = ctx.make(dtype_of<A>, of_lse);
     sum.ctx = count.ctx = logits.ctx;
-    sum.data = ctx.make(dtype_of<A>, one);
-    count.data = ctx.make(dtype_of<A>, one);
-    Backend::row_loss(queue, rows, ids, m, sum_exp, target_logit, sum_logits, smoothing, vocab, lse.as<A>(),
+    sum.data = ctx.make(dtype_of<A>, {});
+    count.data = ctx.make(dtype_of<A>, {});
+    Backend::row_loss(queue, rows, ids, m, sum_exp, target_logit, sum_logits, smoothing, vocab, log_sum,
                       sum.data.template as<A>(), count.data.template as<A>());
     if (tape_node* node = record("cross_entropy", sum, vjp, logits)) {
       node->set(at);
       node->numbers = std::bit_cast<std::uint64_t>(smoothing);
       node->save(logits);
       node->save(targets);
-      node->save(lse);
+      node->save(kept);
     }
   }
 
@@ -91,15 +88,15 @@ struct cross_entropy_operator {
     const auto at = node.template get<attributes>();
     auto& queue = ctx.queue<Backend>();
     local_array logits = node.take_saved(0);
-    const local_array &targets = node.saved(1), &lse = node.saved(2);
+    const local_array &targets = node.saved(1), &kept = node.saved(2);
     const std::int64_t n = logits.shape[logits.shape.ndim - 1], rows = logits.elements() / n;
-    local_array g = ctx.make(dtype_of<A>, lse.shape);
+    local_array g = ctx.make(dtype_of<A>, {1, {rows}});
     const bool along_rows = true;
     Backend::repeat(queue, 1, &rows, &along_rows, node.output_gradient().template as<A>(), g.template as<A>(), false);
     local_array d = logits.buffer.unique() ? logits : ctx.make(dtype_of<T>, logits.shape);
     Backend::cross_entropy_backward(queue, rows, at.columns, logits.template as<T>(), at.begin,
-                                    targets.template as<std::int32_t>(), lse.template as<A>(), g.template as<A>(),
-                                    at.smoothing, at.vocab, d.template as<T>(), n);
+                                    targets.template as<std::int32_t>(), kept.template as<A>(),
+                                    kept.template as<A>() + rows, g.template as<A>(), at.smoothing, at.vocab, d.template as<T>(), n);
     logits = {};
     contribute<Backend, T>(ctx, node, 0, d);
   }

@@ -23,10 +23,10 @@ struct layer_norm_operator {
     if (!reuse_output(ctx, "layer_norm", y.data, mean, rstd)) {
       y.data = ctx.make(dtype_of<T>, s);
       const shape per_row{1, {rows}};
-      mean = ctx.make(dtype_of<A>, per_row), rstd = ctx.make(dtype_of<A>, per_row);
+      mean = ctx.make(dtype::f64, per_row), rstd = ctx.make(dtype_of<A>, per_row);
       Backend::layer_norm(ctx.queue<Backend>(), rows, width, eps, x.held().template as<T>(),
                           weight.held().template as<T>(), bias.held().template as<T>(), y.data.template as<T>(),
-                          mean.as<A>(), rstd.as<A>());
+                          mean.as<double>(), rstd.as<A>());
       record_output(ctx, {"layer_norm", 8.0 * static_cast<double>(y.data.elements())}, {&y.data, &mean, &rstd}, x,
                     weight, bias);
     }
@@ -61,7 +61,7 @@ struct layer_norm_operator {
                           db = separate_target<Backend, G>(ctx, node, 2);
     if (rows.count() > 0) {
       Backend::layer_norm_backward(ctx.queue<Backend>(), rows.count(), width, xs.template as<T>(), weight,
-                                   means.template as<A>(), rstds.template as<A>(), dys.template as<T>(),
+                                   means.template as<double>(), rstds.template as<A>(), dys.template as<T>(),
                                    dx.to.template as<T>(), dx.add, dw.to.template as<G>(), dw.add,
                                    db.to.template as<G>(), db.add);
     } else {

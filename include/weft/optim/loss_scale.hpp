@@ -5,7 +5,6 @@
 #include <weft/core/requirements.hpp>
 
 #include <algorithm>
-#include <limits>
 
 #include <weft/core/error.hpp>
 
@@ -18,10 +17,10 @@ class loss_scale {
 
   /// None: every step is taken.
   loss_scale() = default;
-  /// Throws weft::failure when `initial` is not a finite number above 0, or patience below 1.
+  /// Throws weft::failure when `initial` is not a number from `lowest` to `highest`, or patience below 1.
   explicit loss_scale(double initial, int patience = 1000) : scale_(initial), patience_(patience), dynamic_(true) {
-    require(initial > 0 && initial <= std::numeric_limits<double>::max(),
-            "a loss scale is a finite number above 0, not ", initial, "; for none make a loss_scale without a number");
+    require(initial >= lowest && initial <= highest, "a loss scale is a number from 2^-24 to 2^24, not ", initial,
+            "; for none make a loss_scale without a number");
     require(patience >= 1, "a loss scale's patience is ", patience, "; it is a number of steps, at least 1");
   }
 
@@ -48,7 +47,7 @@ class loss_scale {
       return false;
     }
     if (++good_ >= patience_) {
-      scale_ = std::max(scale_, std::min(scale_ * 2, highest));
+      scale_ = std::min(scale_ * 2, highest);
       good_ = 0;
     }
     return true;

@@ -52,9 +52,10 @@ template <any_tensor W, any_tensor G, class Optimizer>
 /// Updates w in place on every rank that holds it by adamw, sgd or muon, from the gradient times `factor`
 /// (clip_factor's, the inverse of a loss scale): `optimizer_state state; optimizer_update(w, w.grad(), state, muon{.lr
 /// = 0.01});`. Placement: w's own, for the gradient too; a pending sum is refused in both, since each rank would step
-/// by its own addend, or add the whole step to its own. muon takes matrices, so a table or a vector is refused. Throws
-/// weft::failure where state is another weight's, or another state has updated w since; and where the gradient is
-/// another rank's, another weight's or of other sizes.
+/// by its own addend, or add the whole step to its own. muon takes matrices, so a table or a vector is refused. w's
+/// gradient is used up: the next backward begins a new one. Throws weft::failure where state is another weight's, or
+/// another state has updated w since; and where the gradient is another rank's, another weight's, of other sizes, or
+/// was used up already.
 template <any_tensor W, any_tensor G, class Optimizer>
 void optimizer_update(W& w, const G& gradient, optimizer_state& state, const Optimizer& rule, double factor = 1) {
   constexpr bool whole = matrix_optimizer<Optimizer>, suits = !whole || has_matrix_form<W>;
@@ -101,6 +102,9 @@ void optimizer_update(W& w, const G& gradient, optimizer_state& state, const Opt
     require(gradient.gradient_of == 0 || gradient.gradient_of == static_cast<std::uint32_t>(w.data.buffer.made()),
             "the gradient is another weight's, whose type is the same: it is the gradient of another tensor; give "
             "w.grad() of this weight, or detach(g) where another tensor's is meant");
+    require(gradient.gradient_of == 0 || w.has_grad(),
+            "the gradient was used up by an update, or dropped by zero_grad(): backward(loss) computes the next, which "
+            "w.grad() reads");
     context& ctx = *w.ctx;
     const local_array& held = w.held();
     if (ctx.check) [[unlikely]]
@@ -158,6 +162,7 @@ void optimizer_update(W& w, const G& gradient, optimizer_state& state, const Opt
     } else {
       rule.update(share, step);
     }
+    if (w.slot) w.slot->use_up();
   }
 }
 

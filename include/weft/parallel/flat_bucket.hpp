@@ -120,9 +120,6 @@ inline std::vector<flat_bucket> buckets_of(context& ctx, parameter_unit& unit, c
   return out;
 }
 
-/// Global row-major index of local element i of a parameter, or -1 where that is padding.
-inline std::int64_t global_index(const parameter_record& p, std::int64_t i) { return p.at.global_index(i); }
-
 /// Initial values of the flat elements in `range`, written to out[0 ...): a function of global indices, so that each
 /// rank makes just what it holds. Padding, of a parameter and between parameters, is zero.
 template <class Backend, class T>
@@ -150,7 +147,7 @@ void load_region(context& ctx, const flat_region& r, flat_range range, const Num
       return numbers.template read<Through>(r.parameter->at, part.begin - r.begin, part.size(), written);
     else
       for (std::int64_t i = part.begin; i < part.end; ++i) {
-        const std::int64_t at = global_index(*r.parameter, i - r.begin);
+        const std::int64_t at = r.parameter->at.global_index(i - r.begin);
         const double number = at < 0 ? 0 : static_cast<double>(numbers.data()[at]);
         const auto rounded = static_cast<Through>(static_cast<accumulate_t<Through>>(number));
         written[i - part.begin] = static_cast<T>(static_cast<accumulate_t<T>>(rounded));

@@ -107,9 +107,11 @@ class parameter_store final : public unit_hooks {
       update_by(rule, step);
   }
 
-  /// Calls f(record, local gradient, local weights) for every parameter, gathered along the data axis, where the
-  /// backend has them. For tests, monitors and saving: it moves whole units. The gradient is null where the parameter
-  /// is frozen. Throws between begin_step() and finish_gradients(), as each_stored.
+  /// Calls f(record, gradient, weights) for every parameter, gathered along the data axis: its gradient and master
+  /// weights as local_share of the precision's types, in the backend's memory, row-major by record.local;
+  /// record.at.global_index(i) says which element of the whole number i is, -1 in padding. The gradient is empty where
+  /// the parameter is frozen. For tests and monitors: it moves whole units (save_weights writes them to files). Throws
+  /// between begin_step() and finish_gradients(), as each_stored.
   template <class F>
   void each_parameter(F&& f) {
     gradients_.require_finished("each_parameter()");
@@ -127,8 +129,8 @@ class parameter_store final : public unit_hooks {
       if (!s.key().trained) weights = s.in_master_type(ctx_, weights);
       for (const flat_region& r : s.flat.regions)
         f(static_cast<const parameter_record&>(*r.parameter),
-          gradients ? static_cast<const gradient*>(gradients.template as<gradient>() + r.begin) : nullptr,
-          static_cast<const master*>(weights.template as<master>() + r.begin));
+          gradients ? local_share<gradient>(gradients.part(r.begin, r.count)) : local_share<gradient>(),
+          local_share<master>(weights.part(r.begin, r.count)));
     });
   }
 

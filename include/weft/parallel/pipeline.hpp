@@ -97,7 +97,7 @@ class pipeline {
   /// The loss alone, nothing recorded: this rank's addends of it.
   template <class Read>
   loss_place& evaluate(int micro_batches, Read&& read) {
-    const recording off(ctx_, nullptr);
+    const no_grad off(ctx_);
     sums_.clear();
     for (int m = 0; m < micro_batches; ++m) {
       const scoped_value<std::int64_t> now(ctx_.micro_batch, m);

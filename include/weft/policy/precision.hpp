@@ -3,7 +3,6 @@
 #pragma once
 
 #include <concepts>
-#include <limits>
 #include <string_view>
 
 #include <weft/core/dtype.hpp>
@@ -67,8 +66,8 @@ requires requires { double(P::initial_loss_scale); }
 inline constexpr double initial_loss_scale<P> = [] {
   constexpr double scale = P::initial_loss_scale;
   static_assert(
-      scale > 0 && scale <= std::numeric_limits<double>::max(),
-      "weft: a precision's initial_loss_scale is a finite number above 0; leave it out where nothing is scaled");
+      scale >= 0x1p-24 && scale <= 0x1p24,
+      "weft: a precision's initial_loss_scale is a number from 2^-24 to 2^24; leave it out where nothing is scaled");
   return scale;
 }();
 

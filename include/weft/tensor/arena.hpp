@@ -80,6 +80,7 @@ class arena {
     std::uint32_t version;  // how often its numbers were replaced
     memory category;
     bool is_free;
+    bool lent = false;       // to what a conversion along an axis of one rank made of it
     std::uint64_t made = 0;  // the number of its allocation
   };
 
@@ -112,6 +113,11 @@ class arena {
       if (block_) ++block_->version;
     }
     std::uint32_t version() const { return block_ ? block_->version : 0; }
+    /// Says that another tensor, which has to keep its numbers, has the same memory.
+    void lend() const {
+      if (block_) block_->lent = true;
+    }
+    bool lent() const { return block_ && block_->lent && block_->references > 1; }
     /// Which of its arena's allocations it is, from 1; 0: none. No two have the same.
     std::uint64_t made() const { return block_ ? block_->made : 0; }
 
@@ -144,6 +150,7 @@ class arena {
     }
     ++records_->held;
     found->category = category;
+    found->lent = false;
     found->made = ++made_;
     const auto c = static_cast<std::size_t>(category);
     ledger_.current[c] += found->size;

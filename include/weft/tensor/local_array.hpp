@@ -69,6 +69,12 @@ struct local_array {
   T* as() const {
     return static_cast<T*>(data);
   }
+  /// `count` elements from element `first` on, as a vector.
+  local_array part(std::int64_t first, std::int64_t count) const {
+    local_array out = reshaped({1, {count}});
+    out.data = static_cast<std::byte*>(data) + first * static_cast<std::int64_t>(size_of(type));
+    return out;
+  }
   /// The same memory seen with other sizes.
   local_array reshaped(const weft::shape& sizes) const {
     local_array out = *this;

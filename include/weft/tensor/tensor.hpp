@@ -2,6 +2,9 @@
 // Invariant: the type alone says what every rank of every axis holds; the bytes are this rank's share.
 #pragma once
 
+#include <concepts>
+#include <span>
+
 #include <weft/core/layout.hpp>
 #include <weft/tensor/another_type.hpp>
 #include <weft/tensor/value.hpp>
@@ -16,20 +19,23 @@ template <class Backend>
 void give_own_memory(value& v);
 }  // namespace detail
 
-/// The elements that one rank holds of a tensor, row-major: its slice (with padding behind it, where
+/// The elements that one rank holds of a tensor, row-major, to be read: its slice (with padding behind it, where
 /// the ranks don't divide the dimension), its addend of a pending sum, its copy. Shares the tensor's memory.
 template <class T>
 class local_share {
  public:
-  explicit local_share(local_array held) : held_(std::move(held)) {}
-  T* data() const { return held_.template as<T>(); }
-  std::int64_t size() const { return held_.elements(); }
-  T* begin() const { return data(); }
-  T* end() const { return data() + size(); }
-  T& operator[](std::int64_t i) const { return data()[i]; }
+  local_share() = default;
+  explicit local_share(local_array held) : held_(std::move(held)), size_(held_.elements()) {}
+  const T* data() const { return held_.template as<T>(); }
+  std::int64_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size_; }
+  const T& operator[](std::int64_t i) const { return data()[i]; }
 
  private:
   local_array held_;
+  std::int64_t size_ = 0;
 };
 
 /// Source of a tensor: op/create.hpp, or an operator. Copies share memory and slot. Layout: place<...>; axes that are
@@ -69,13 +75,35 @@ class basic_tensor final : public value {
     static_assert(Dims::template has<D>, "weft: the tensor has no such dimension");
     return sizes()[Dims::template index<D>];
   }
-  /// What this rank holds, to be read and written in place: its slice where x is sharded, its addend where a sum is
-  /// pending. Host backends only. A value's numbers are read by item(x) and on_host(x).
+  /// What this rank holds, to be read in place: its slice where x is sharded, its addend where a sum is pending. Host
+  /// backends only. A value's numbers are read by item(x) and on_host(x).
   weft::local_share<T> local_share() const {
     static_assert(
         !requires { requires !Backend::host_memory; },
         "weft: this rank's share doesn't lie in the host's memory: local_share_on_host(x) copies it there");
     return weft::local_share<T>(held());
+  }
+  /// Calls f(std::span<T>) with what this rank holds, to be written in place; of x and of its copies, which share its
+  /// memory. What was recorded before and reads the numbers of before in its backward is refused there. Throws for a
+  /// parameter, whose numbers its store sets (load_parameters), and while the tensor that a conversion along an axis
+  /// of one rank made of x has the same memory: write before converting.
+  template <class F>
+  void write_local_share(F&& f) {
+    static_assert(
+        !requires { requires !Backend::host_memory; },
+        "weft: this rank's share doesn't lie in the host's memory: make a tensor of other numbers there, by generate or "
+        "from_global");
+    static_assert(std::invocable<F&, std::span<T>>,
+                  "weft: x.write_local_share(f) calls f(numbers) with a std::span of x's elements: write it as "
+                  "[&](auto numbers) { numbers[0] = 1; }");
+    if (shares_memory) detail::give_own_memory<Backend>(*this);
+    const local_array& mine = held();
+    require(!slot || !slot->live, "a parameter is written by its store: store.load_parameters(f)");
+    require(!data.buffer.lent(),
+            "a tensor is written to after a conversion along an axis of one rank, whose output has the same memory and "
+            "keeps its numbers: write first, or to a tensor of its own, x * 1");
+    f(std::span<T>(mine.template as<T>(), static_cast<std::size_t>(mine.elements())));
+    data.buffer.written();
   }
   std::int64_t local_elements() const { return held().elements(); }
 
@@ -99,15 +127,16 @@ class basic_tensor final : public value {
   /// The gradient that backward() left here. Throws when there is none, or when a parameter store keeps it.
   gradient_type grad() const {
     if (!has_grad()) [[unlikely]]
-      detail::fail_no_gradient(slot && slot->epoch != 0);
+      detail::fail_no_gradient(slot.get());
     require(!slot->pinned,
             "a parameter's gradient is kept, and finished, by its parameter store: read it with each_parameter");
     value g{ctx, whole, slot->gradient, {}};
     g.gradient_of = static_cast<std::uint32_t>(data.buffer.made());
     return gradient_type(std::move(g));
   }
+  /// Drops the gradient. Between two backwards it adds up; an update uses it up, so a loop that updates needs no zero_grad.
   void zero_grad() {
-    if (slot) slot->has_gradient = false;
+    if (slot) slot->has_gradient = slot->used_up = false;
   }
 
   // Last, since clang leaves out what comes after one that fails, and would say more about that.

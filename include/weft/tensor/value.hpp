@@ -98,6 +98,7 @@ struct slot {
   memory category = memory::activations;
   local_array gradient;       // empty until the first contribution, unless its memory is given beforehand
   bool has_gradient = false;  // whether `gradient` holds a contribution (else the next one overwrites)
+  bool used_up = false;       // by an update: the next backward begins a new one
   bool pinned = false;        // the gradient's memory is given and never replaced
   bool of_weights = false;    // a parameter's, promoted or not
   bool frozen = false;        // a parameter's that gets no gradient: the slot says only where its value is
@@ -107,9 +108,18 @@ struct slot {
   ref<weight_place> live;  // parameters: where the value is just now
 
   /// This value as `replicate` on an axis: made once per tape, however many operators use it. A list by `next`, of one
-  /// tape.
-  ref<slot> promotions, next;
+  /// tape, of those that somebody has yet.
+  slot *promotions = nullptr, *next = nullptr, *promoted_from = nullptr;
   axis_id promoted_over = nullptr;
+
+  void add_promotion(slot& s, axis_id axis) {
+    s.promoted_from = this;
+    s.promoted_over = axis;
+    s.next = std::exchange(promotions, &s);
+  }
+  void forget_promotions() {
+    for (slot* s = std::exchange(promotions, nullptr); s; s = std::exchange(s->next, nullptr)) s->promoted_from = nullptr;
+  }
 
   static ref<slot> make(record_pool* home) {
     if (!home) return ref<slot>(new slot);
@@ -117,12 +127,24 @@ struct slot {
     made->home = home->pieces();
     return made;
   }
+  /// An update has read the gradient, which is no longer there.
+  void use_up() {
+    gradient = {};
+    has_gradient = false;
+    used_up = true;
+  }
   /// Keeps the gradient as `other` does, whose value this one is a view or a conversion of.
   void keep_as(const slot& other) {
     type = other.type;
     add_main = other.add_main;
   }
   [[gnu::noinline]] void end() {
+    forget_promotions();
+    if (promoted_from) {
+      slot** at = &promoted_from->promotions;
+      while (*at != this) at = &(*at)->next;
+      *at = next;
+    }
     if (!home) return delete this;
     detail::pool_pieces* const to = home;
     this->~slot();
@@ -177,8 +199,12 @@ class context_ref {
 };
 
 namespace detail {
-[[noreturn, gnu::cold, gnu::noinline]] inline void fail_no_gradient(bool of_operator) {
-  if (of_operator)
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_no_gradient(const slot* s) {
+  if (s && s->used_up)
+    fail(
+        "the tensor has no gradient since its last update: an update uses a gradient up, so read it before; "
+        "backward(loss) computes the next");
+  if (s && s->epoch != 0)
     fail(
         "the tensor has no gradient: it is an operator's output, of which backward(loss) keeps none; add zeros to it "
         "that ask for one, e = zeros<...>(ctx, {...}).requires_grad(), and read e.grad(), or detach(x).requires_grad() "

@@ -73,7 +73,7 @@ void adjoint_on(context& ctx, const extents& at, const F& f) {
 /// f(x) holds the numbers of x, wherever they are now.
 template <class X, class F>
 void same_value_on(context& ctx, const extents& at, const F& f) {
-  const recording off(ctx, nullptr);
+  const no_grad off(ctx);
   const auto y = f(input<X>(ctx, at, 0, 0, false));
   using Y = std::remove_const_t<decltype(y)>;
   static_assert(std::same_as<dims_of<X>, dims_of<Y>>,

@@ -198,7 +198,7 @@ problem gradient_problem(const char* what, F f, options o = {}) {
   (declare.template operator()<Xs>(), ...);
   const bool positive = o.positive;
   p.at = [f, positive](context& ctx, const extents& at, double step) {
-    const recording off(ctx, nullptr);
+    const no_grad off(ctx);
     const auto xs = detail::inputs<Xs...>(ctx, at, step, positive);
     const auto loss = detail::finished(std::apply([&](const Xs&... x) { return detail::probe(f(x...)); }, xs));
     detail::require_equal_copies(ctx, loss, "loss");

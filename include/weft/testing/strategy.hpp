@@ -78,14 +78,14 @@ training_output train_model(const weft::degrees& degrees, const Config& config, 
       store.finish_gradients();
       const double norm = store.gradient_norm() / tokens;
       if (step == t.steps)
-        store.each_parameter([&](const parameter_record& p, const auto* gradient, const auto* weight) {
-          if (!gradient) return;  // frozen
+        store.each_parameter([&](const parameter_record& p, auto gradient, auto weight) {
+          if (gradient.empty()) return;  // frozen
           const std::lock_guard guard(lock);
           auto& all = out.gradients[p.name];
           all.resize(std::size_t(p.global.elements()), NAN);
           for (std::int64_t i = 0; i < p.local.elements(); ++i) {
             const double g = double(gradient[i]) / tokens;
-            const std::int64_t index = weft::detail::global_index(p, i);
+            const std::int64_t index = p.at.global_index(i);
             if (index < 0) {
               require(g == 0 && double(weight[i]) == 0, "the padding of parameter ", p.name,
                       " has a gradient or a weight");

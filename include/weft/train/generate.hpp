@@ -38,7 +38,7 @@ std::vector<double> next_logits(Model& model, const std::vector<std::int32_t>& t
 template <class Model, class Choose>
 void continue_tokens(Model& model, std::vector<std::int32_t>& tokens, std::int64_t count, Choose&& choose) {
   context& ctx = model.ctx();
-  const recording off(ctx, nullptr);
+  const no_grad off(ctx);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto logits = next_logits(model, tokens);
     std::int32_t token = 0;

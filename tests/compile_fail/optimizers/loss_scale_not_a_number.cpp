@@ -1,4 +1,4 @@
-// expect: weft: a precision's initial_loss_scale is a finite number above 0; leave it out where nothing is scaled
+// expect: weft: a precision's initial_loss_scale is a number from 2^-24 to 2^24; leave it out where nothing is scaled
 // A scale of __builtin_nan("") would be taken for none.
 #include <weft/weft.hpp>
 using namespace weft;

@@ -2,7 +2,7 @@
 // expect 1: weft: a sharding policy's prefetch is how many units are gathered ahead, at least 0
 // expect 2: weft: a sharding policy stores along axes that split its batch
 // expect 3: weft: a policy that shards gradients also shards the optimizer's state
-// expect 4: weft: a precision's initial_loss_scale is a finite number above 0; leave it out where nothing is scaled
+// expect 4: weft: a precision's initial_loss_scale is a number from 2^-24 to 2^24; leave it out where nothing is scaled
 // What makes no sense is said where the strategy is written, not where its first model is.
 #include <weft/policy/strategy.hpp>
 using namespace weft;

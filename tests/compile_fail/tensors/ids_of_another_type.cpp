@@ -7,7 +7,7 @@ using ids = tensor<T, dims<batch>>;
 
 void program(context& ctx, const ids<std::int64_t>& other, const ids<std::int32_t>& right,
              const tensor<float, dims<vocab, hidden>>& table, const tensor<float, dims<batch, vocab>>& logits,
-             const std::int32_t* numbers) {
+             std::span<const std::int32_t> numbers) {
 #ifdef WRONG
 #if WRONG == 1
   embedding(other, table);

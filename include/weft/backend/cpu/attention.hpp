@@ -1,5 +1,6 @@
 // Attention without the seq x seq matrix (Dao et al. 2022), grouped-query and causal: the forward.
-// Invariant: what is kept for the backward is one number a query and head, the log of the sum of exponentials.
+// Invariant: what is kept for the backward is two numbers a query and head, the largest score and the log of the sum of
+// exponentials under it, which are not added up: beside a large score the sum would lose the log's digits.
 #pragma once
 
 #include <weft/backend/concept.hpp>
@@ -39,18 +40,18 @@ namespace detail {
 
 template <class T>
 void attention_task(const attention_shape& s, int64 begin, int64 n, const T* q, const T* k, const T* v, T* out,
-                    accumulate_t<T>* lse, accumulate_t<T>* memory) {
-  WEFT_DISPATCH(attention_task, s, begin, n, q, k, v, out, lse, memory);
+                    accumulate_t<T>* high, accumulate_t<T>* log_sum, accumulate_t<T>* memory) {
+  WEFT_DISPATCH(attention_task, s, begin, n, q, k, v, out, high, log_sum, memory);
 }
 
 }  // namespace detail
 
-/// out = softmax(scale * q k^T) v; lse = log sum exp(scale * q k^T). A query that sees no key gives 0 and lse
-/// -infinity. q, out [batch, q_len, heads, head_dim]; k, v [batch, kv_len, kv_heads, head_dim]; lse [batch, heads,
-/// q_len]
+/// out = softmax(scale * q k^T) v; sums: of each query the largest score, scale * q k^T, and the log of the sum of
+/// exp(score - largest). A query that sees no key gives 0, -infinity and 0. q, out [batch, q_len, heads, head_dim]; k, v
+/// [batch, kv_len, kv_heads, head_dim]; sums [2, batch, heads, q_len]
 template <class T>
 void attention(team& workers, const attention_shape& s, const T* q, const T* k, const T* v, T* out,
-               accumulate_t<T>* lse) {
+               accumulate_t<T>* sums) {
   detail::check(s);
   const int64 d = s.head_dim, share = s.heads / s.kv_heads;
   const int64 chunks = detail::attention_chunks(s), elements = detail::attention_elements(s);
@@ -60,8 +61,9 @@ void attention(team& workers, const attention_shape& s, const T* q, const T* k, 
     const int64 begin = chunk * detail::attention_chunk, left = s.q_len - begin;
     const int64 at = ((b * s.q_len + begin) * s.heads + h) * d, kv = (b * s.kv_len * s.kv_heads + h / share) * d;
     const scratch memory(static_cast<std::size_t>(elements) * sizeof(accumulate_t<T>));
+    accumulate_t<T>* const high = sums + (b * s.heads + h) * s.q_len + begin;
     detail::attention_task(s, begin, left < detail::attention_chunk ? left : detail::attention_chunk, q + at, k + kv,
-                           v + kv, out + at, lse + (b * s.heads + h) * s.q_len + begin, memory.as<accumulate_t<T>>());
+                           v + kv, out + at, high, high + s.batch * s.heads * s.q_len, memory.as<accumulate_t<T>>());
   });
 }
 /// What that call takes of scratch on a team of so many threads.

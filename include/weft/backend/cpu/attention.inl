@@ -99,10 +99,12 @@ inline std::int64_t clamp(std::int64_t x, std::int64_t low, std::int64_t high) {
   return x < low ? low : x > high ? high : x;
 }
 
-/// Queries begin ... begin + n - 1 of one head. q, out: first query of the chunk; k, v: first key of the head.
+/// Queries begin ... begin + n - 1 of one head. q, out, high, log_sum: first query of the chunk; k, v: first key of the
+/// head.
 template <class T>
 inline void attention_task(const attention_shape& s, std::int64_t begin, std::int64_t n, const T* q, const T* k,
-                           const T* v, T* out, accumulate_t<T>* lse, accumulate_t<T>* memory) {
+                           const T* v, T* out, accumulate_t<T>* high, accumulate_t<T>* log_sum,
+                           accumulate_t<T>* memory) {
   typedef accumulate_t<T> A;
   constexpr std::int64_t keys = detail::attention_keys;
   const std::int64_t d = s.head_dim, ld = detail::attention_width(d), q_stride = s.heads * d,
@@ -152,6 +154,7 @@ inline void attention_task(const attention_shape& s, std::int64_t begin, std::in
   }
   for (std::int64_t i = 0; i < n; ++i) {
     unpack_row(d, sum + i * ld, l[i] == A(0) ? A(0) : A(1) / l[i], out + i * q_stride, false);
-    lse[i] = l[i] == A(0) ? lowest : m[i] + static_cast<A>(__builtin_log(static_cast<double>(l[i])));
+    high[i] = m[i];
+    log_sum[i] = l[i] == A(0) ? A(0) : static_cast<A>(__builtin_log(static_cast<double>(l[i])));
   }
 }

@@ -10,7 +10,7 @@ inline constexpr int64 attention_block = 64;  // queries, and keys, of one block
 constexpr int64 attention_backward_elements(const attention_shape& s) {
   const int64 block = attention_block, width = attention_width(s.head_dim);
   const int64 padded = (s.kv_len + block - 1) / block * block;
-  return 5 * padded * width + 3 * block * width + 2 * block * block + 2 * block;
+  return 5 * padded * width + 3 * block * width + 2 * block * block + 3 * block;
 }
 }  // namespace weft::cpu::detail
 
@@ -23,18 +23,18 @@ namespace detail {
 
 template <class T>
 void attention_backward_task(const attention_shape& s, const T* q, const T* k, const T* v, const T* out,
-                             const accumulate_t<T>* lse, const T* dout, T* dq, bool add_dq, T* dk, bool add_dk, T* dv,
-                             bool add_dv, accumulate_t<T>* memory) {
-  WEFT_DISPATCH(attention_backward_task, s, q, k, v, out, lse, dout, dq, add_dq, dk, add_dk, dv, add_dv, memory);
+                             const accumulate_t<T>* high, const accumulate_t<T>* log_sum, const T* dout, T* dq,
+                             bool add_dq, T* dk, bool add_dk, T* dv, bool add_dv, accumulate_t<T>* memory) {
+  WEFT_DISPATCH(attention_backward_task, s, q, k, v, out, high, log_sum, dout, dq, add_dq, dk, add_dk, dv, add_dv, memory);
 }
 
 }  // namespace detail
 
-/// Gradients of attention from its inputs, `out` and `lse`; shapes as in attention. Each thread that works needs
+/// Gradients of attention from its inputs, `out` and `sums`; shapes as in attention. Each thread that works needs
 /// scratch memory for five times kv_len * head_dim numbers.
 template <class T>
 void attention_backward(team& workers, const attention_shape& s, const T* q, const T* k, const T* v, const T* out,
-                        const accumulate_t<T>* lse, const T* dout, T* dq, bool add_dq, T* dk, bool add_dk, T* dv,
+                        const accumulate_t<T>* sums, const T* dout, T* dq, bool add_dq, T* dk, bool add_dk, T* dv,
                         bool add_dv) {
   detail::check(s);
   const int64 d = s.head_dim, share = s.heads / s.kv_heads, elements = detail::attention_backward_elements(s);
@@ -43,7 +43,8 @@ void attention_backward(team& workers, const attention_shape& s, const T* q, con
     const int64 b = task / s.kv_heads, h = task % s.kv_heads;
     const int64 at = (b * s.q_len * s.heads + h * share) * d, kv = (b * s.kv_len * s.kv_heads + h) * d;
     const scratch memory(static_cast<std::size_t>(elements) * sizeof(accumulate_t<T>));
-    detail::attention_backward_task(s, q + at, k + kv, v + kv, out + at, lse + (b * s.heads + h * share) * s.q_len,
+    const accumulate_t<T>* const high = sums + (b * s.heads + h * share) * s.q_len;
+    detail::attention_backward_task(s, q + at, k + kv, v + kv, out + at, high, high + s.batch * s.heads * s.q_len,
                                     dout + at, dq + at, add_dq, dk + kv, add_dk, dv + kv, add_dv,
                                     memory.as<accumulate_t<T>>());
   });

@@ -1,11 +1,11 @@
 // Gradients of attention of one target, for one batch entry and key/value head. Included by attention_backward.hpp.
-// Scores are computed again block by block from lse; gradients of keys and values grow in scratch memory.
+// Scores are computed again block by block; gradients of keys and values grow in scratch memory.
 
-/// q, out, dout, dq: first head that reads this key/value head; k, v, dk, dv: this head; lse [share, q_len].
+/// q, out, dout, dq: first head that reads this key/value head; k, v, dk, dv: this head; high, log_sum [share, q_len].
 template <class T>
 inline void attention_backward_task(const attention_shape& s, const T* q, const T* k, const T* v, const T* out,
-                                    const accumulate_t<T>* lse, const T* dout, T* dq, bool add_dq, T* dk, bool add_dk,
-                                    T* dv, bool add_dv, accumulate_t<T>* memory) {
+                                    const accumulate_t<T>* high, const accumulate_t<T>* log_sum, const T* dout, T* dq,
+                                    bool add_dq, T* dk, bool add_dk, T* dv, bool add_dv, accumulate_t<T>* memory) {
   typedef accumulate_t<T> A;
   constexpr std::int64_t keys = detail::attention_block, queries = detail::attention_block;
   constexpr int width = vector_of<A>::width;
@@ -22,8 +22,9 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
   A* const gq = pd + queries * ld;        // [queries, ld]
   A* const p = gq + queries * ld;         // [queries, keys]
   A* const ds = p + queries * keys;       // [queries, keys]
-  A* const high = ds + queries * keys;    // [queries]: lse
-  A* const delta = high + queries;        // [queries]: sum of out * dout
+  A* const tops = ds + queries * keys;    // [queries]: high
+  A* const logs = tops + queries;         // [queries]: log_sum
+  A* const delta = logs + queries;        // [queries]: sum of out * dout
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t here = s.kv_len - b * keys < keys ? s.kv_len - b * keys : keys, from = b * keys * kv_stride;
     pack_transposed(here, d, k + from, kv_stride, kt + b * keys * ld, keys);
@@ -39,7 +40,8 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
       pack_rows(n, rows, d, dout + at, q_stride, A(1), pd, ld);
       __builtin_memset(gq, 0, static_cast<std::size_t>(rows * ld) * sizeof(A));
       for (std::int64_t i = 0; i < rows; ++i) {
-        high[i] = i < n ? lse[h * s.q_len + begin + i] : A(0);
+        tops[i] = i < n ? high[h * s.q_len + begin + i] : A(0);
+        logs[i] = i < n ? log_sum[h * s.q_len + begin + i] : A(0);
         delta[i] = A(0);
         if (i >= n) continue;
         auto sum = splat(A(0));
@@ -71,9 +73,9 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
             A* const prow = p + i * keys;
             A* const drow = ds + i * keys;
             const std::int64_t mine = clamp(visible(i) - k0, 0, here);
-            const A top = high[i], mean = delta[i];
+            const A top = tops[i], log = logs[i], mean = delta[i];
             sweep<A>(mine, [=](std::int64_t j, auto count) WEFT_INLINE_LAMBDA {
-              const auto e = keep(exp_flushed(load(prow + j) - top), count, A(0));
+              const auto e = keep(exp_flushed(load(prow + j) - top - log), count, A(0));
               store(prow + j, e);
               store(drow + j, e * (load(drow + j) - mean));
             });

@@ -23,9 +23,9 @@ void exp_sums_and_sum(int64 n, const T* x, accumulate_t<T> m, accumulate_t<T>* s
   WEFT_DISPATCH(exp_sums<true>, n, x, m, sums);
 }
 template <class T>
-void cross_entropy_backward_row(int64 n, const T* x, int64 column, accumulate_t<T> lse, accumulate_t<T> g,
-                                accumulate_t<T> everywhere, accumulate_t<T> at_target, T* dx) {
-  WEFT_DISPATCH(cross_entropy_backward_row, n, x, column, lse, g, everywhere, at_target, dx);
+void cross_entropy_backward_row(int64 n, const T* x, int64 column, accumulate_t<T> m, accumulate_t<T> log_sum,
+                                accumulate_t<T> g, accumulate_t<T> everywhere, accumulate_t<T> at_target, T* dx) {
+  WEFT_DISPATCH(cross_entropy_backward_row, n, x, column, m, log_sum, g, everywhere, at_target, dx);
 }
 
 }  // namespace detail
@@ -40,8 +40,8 @@ void row_max(team& workers, int64 rows, int64 n, const T* logits, accumulate_t<T
 }
 
 /// sum_exp[row] = sum exp(logits - m[row]); target_logit[row] = the target's logit, or 0 when its column is not in
-/// [vocab_begin, vocab_begin + n); sum_logits[row] = sum of logits, if not null. Exponentials below the smallest normal
-/// number count as 0.  // logits [rows, n], others [rows]
+/// [vocab_begin, vocab_begin + n); sum_logits[row] = sum of logits - m[row], if not null. Exponentials below the smallest
+/// normal number count as 0.  // logits [rows, n], others [rows]
 template <class T>
 void row_sums(team& workers, int64 rows, int64 n, const T* logits, int64 vocab_begin, const std::int32_t* targets,
               const accumulate_t<T>* m, accumulate_t<T>* sum_exp, accumulate_t<T>* target_logit,
@@ -65,12 +65,13 @@ void row_sums(team& workers, int64 rows, int64 n, const T* logits, int64 vocab_b
   });
 }
 
-/// dlogits = (exp(logits - lse) - (1 - label_smoothing) * onehot(target) - label_smoothing / vocab_global) * g[row];
-/// 0 in ignored rows and in padding. dlogits may be logits.  // [rows, n]
+/// dlogits = (p - (1 - label_smoothing) * onehot(target) - label_smoothing / vocab_global) * g[row], where p =
+/// exp(logits - m[row] - log_sum[row]), m and log_sum those of the whole vocabulary; 0 in ignored rows and in padding.
+/// dlogits may be logits.  // [rows, n]
 template <class T>
 void cross_entropy_backward(team& workers, int64 rows, int64 n, const T* logits, int64 vocab_begin,
-                            const std::int32_t* targets, const accumulate_t<T>* lse, const accumulate_t<T>* g,
-                            double label_smoothing, int64 vocab_global, T* dlogits, int64 stride = 0) {
+                            const std::int32_t* targets, const accumulate_t<T>* m, const accumulate_t<T>* log_sum,
+                            const accumulate_t<T>* g, double label_smoothing, int64 vocab_global, T* dlogits, int64 stride = 0) {
   using A = accumulate_t<T>;
   if (stride == 0) stride = n;
   const A everywhere = static_cast<A>(label_smoothing / static_cast<double>(vocab_global));
@@ -81,8 +82,8 @@ void cross_entropy_backward(team& workers, int64 rows, int64 n, const T* logits,
       const int64 kept = targets[row] < 0 ? 0 : n;
       std::memset(static_cast<void*>(dx + kept), 0, static_cast<std::size_t>(stride - kept) * sizeof(T));
       if (kept > 0) {
-        detail::cross_entropy_backward_row(n, logits + row * stride, targets[row] - vocab_begin, lse[row], g[row],
-                                           everywhere, at_target, dx);
+        detail::cross_entropy_backward_row(n, logits + row * stride, targets[row] - vocab_begin, m[row],
+                                           log_sum[row], g[row], everywhere, at_target, dx);
       }
     }
   });

@@ -1,6 +1,6 @@
 // Cross-entropy of one target. Included once per target by cross_entropy.hpp.
 
-/// sums[0] = sum exp(x - m), and sums[1] = sum x if WithSum.
+/// sums[0] = sum exp(x - m), and sums[1] = sum (x - m) if WithSum.
 template <bool WithSum, class T>
 inline void exp_sums(std::int64_t n, const T* x, accumulate_t<T> m, accumulate_t<T>* sums) {
   typedef accumulate_t<T> A;
@@ -12,9 +12,9 @@ inline void exp_sums(std::int64_t n, const T* x, accumulate_t<T> m, accumulate_t
   const pair both = fold<T>(
       n, pair{zero, zero},
       [=](pair sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-        const V value = get(x + i, count);
-        sum.exps += keep(exp_flushed(value - high), count, A(0));
-        if constexpr (WithSum) sum.plain += value;
+        const V value = get(x + i, count) - high;
+        sum.exps += keep(exp_flushed(value), count, A(0));
+        if constexpr (WithSum) sum.plain += keep(value, count, A(0));
         return sum;
       },
       [](pair a, pair b) WEFT_INLINE_LAMBDA {
@@ -24,14 +24,16 @@ inline void exp_sums(std::int64_t n, const T* x, accumulate_t<T> m, accumulate_t
   if constexpr (WithSum) sums[1] = total(both.plain);
 }
 
-/// dx = (exp(x - lse) - everywhere) * g, and (exp(x - lse) - everywhere - at_target) * g in `column` if it is inside.
+/// dx = (p - everywhere) * g, where p = exp(x - m - log_sum), and (p - everywhere - at_target) * g in `column` if it is
+/// inside. x - m loses nothing where it matters, as x - (m + log_sum) would beside a large m.
 template <class T>
-inline void cross_entropy_backward_row(std::int64_t n, const T* x, std::int64_t column, accumulate_t<T> lse,
-                                       accumulate_t<T> g, accumulate_t<T> everywhere, accumulate_t<T> at_target,
-                                       T* dx) {
+inline void cross_entropy_backward_row(std::int64_t n, const T* x, std::int64_t column, accumulate_t<T> m,
+                                       accumulate_t<T> log_sum, accumulate_t<T> g, accumulate_t<T> everywhere,
+                                       accumulate_t<T> at_target, T* dx) {
   const bool inside = column >= 0 && column < n;
-  const auto value = inside ? get(x + column, first{1}) : splat(lse);
-  sweep<T>(n, [=](std::int64_t i, auto count)
-                  WEFT_INLINE_LAMBDA { set(dx + i, (exp_flushed(get(x + i, count) - lse) - everywhere) * g, count); });
-  if (inside) set(dx + column, (exp_flushed(value - lse) - everywhere - at_target) * g, first{1});
+  const auto value = inside ? get(x + column, first{1}) : splat(m);
+  sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
+    set(dx + i, (exp_flushed(get(x + i, count) - m - log_sum) - everywhere) * g, count);
+  });
+  if (inside) set(dx + column, (exp_flushed(value - m - log_sum) - everywhere - at_target) * g, first{1});
 }

@@ -39,7 +39,7 @@
   INSTANCE void swiglu_backward(team&, int64, const T*, const T*, const T*, T*, bool, T*, bool);                  \
   INSTANCE void rms_norm(team&, int64, int64, double, const T*, const T*, T*, accumulate_t<T>*);                  \
   WEFT_DETAIL_WEIGHT_KERNELS(INSTANCE, T, T)                                                                      \
-  INSTANCE void layer_norm(team&, int64, int64, double, const T*, const T*, const T*, T*, accumulate_t<T>*,       \
+  INSTANCE void layer_norm(team&, int64, int64, double, const T*, const T*, const T*, T*, double*,                \
                            accumulate_t<T>*);                                                                     \
   INSTANCE void dropout(team&, const dropout_mask&, const placed_slice&, const T*, T*, bool);                     \
   INSTANCE void rope(team&, int64, int64, int64, int64, const T*, const accumulate_t<T>*, const accumulate_t<T>*, \
@@ -51,7 +51,8 @@
   INSTANCE void row_sums(team&, int64, int64, const T*, int64, const std::int32_t*, const accumulate_t<T>*,       \
                          accumulate_t<T>*, accumulate_t<T>*, accumulate_t<T>*, int64);                            \
   INSTANCE void cross_entropy_backward(team&, int64, int64, const T*, int64, const std::int32_t*,                 \
-                                       const accumulate_t<T>*, const accumulate_t<T>*, double, int64, T*, int64); \
+                                       const accumulate_t<T>*, const accumulate_t<T>*, const accumulate_t<T>*,    \
+                                       double, int64, T*, int64);                                                 \
   INSTANCE void embedding(team&, int64, int64, const std::int32_t*, int64, int64, const T*, T*);                  \
   INSTANCE void reduce_dims<reduce::max>(team&, int, const int64*, const bool*, const T*, T*, bool);              \
   INSTANCE void reduce_dims<reduce::min>(team&, int, const int64*, const bool*, const T*, T*, bool);              \
@@ -69,7 +70,7 @@
 #define WEFT_DETAIL_WEIGHT_KERNELS(INSTANCE, T, G)                                                                     \
   INSTANCE void rms_norm_backward(team&, int64, int64, const T*, const T*, const accumulate_t<T>*, const T*, T*, bool, \
                                   G*, bool);                                                                           \
-  INSTANCE void layer_norm_backward(team&, int64, int64, const T*, const T*, const accumulate_t<T>*,                   \
+  INSTANCE void layer_norm_backward(team&, int64, int64, const T*, const T*, const double*,                            \
                                     const accumulate_t<T>*, const T*, T*, bool, G*, bool, G*, bool);                   \
   INSTANCE void embedding_backward(team&, int64, int64, const std::int32_t*, int64, int64, const T*, G*, bool);        \
   INSTANCE void reduce_dims<reduce::sum>(team&, int, const int64*, const bool*, const T*, G*, bool);                   \

@@ -1,6 +1,6 @@
 // LayerNorm (Ba, Kiros & Hinton 2016) over rows, and its backward.
-// Invariant: the variance is the mean of squared distances from the mean, taken in a second pass, so a large mean costs
-// no digits; gradients of weight and bias are summed over fixed groups of rows, then over the groups in order.
+// Invariant: the mean is kept in double, and the variance is the mean of squared distances from it, taken in a second
+// pass, so a large mean costs no digits; gradients of weight and bias are summed over fixed groups of rows, then over the groups in order.
 #pragma once
 
 #include <weft/backend/cpu/rms_norm.hpp>
@@ -17,23 +17,28 @@ accumulate_t<T> row_mean(int64 n, const T* x) {
   WEFT_DISPATCH(row_mean, n, x);
 }
 template <class T>
-accumulate_t<T> row_variance(int64 n, const T* x, accumulate_t<T> mean) {
-  WEFT_DISPATCH(row_variance, n, x, mean);
+void sums_about(int64 n, const T* x, accumulate_t<T> about, accumulate_t<T>* sums) {
+  WEFT_DISPATCH(sums_about, n, x, about, sums);
 }
 template <class T>
-void layer_norm_row(int64 n, const T* x, const T* weight, const T* bias, accumulate_t<T> mean, accumulate_t<T> r,
-                    T* y) {
-  WEFT_DISPATCH(layer_norm_row, n, x, weight, bias, mean, r, y);
+void layer_norm_row(int64 n, const T* x, const T* weight, const T* bias, accumulate_t<T> mean, accumulate_t<T> rest,
+                    accumulate_t<T> r, T* y) {
+  WEFT_DISPATCH(layer_norm_row, n, x, weight, bias, mean, rest, r, y);
 }
 template <class T>
-void layer_norm_weight_row(int64 n, const T* x, const T* dy, accumulate_t<T> mean, accumulate_t<T> r,
-                           accumulate_t<T>* weight_part, accumulate_t<T>* bias_part) {
-  WEFT_DISPATCH(layer_norm_weight_row, n, x, dy, mean, r, weight_part, bias_part);
+void layer_norm_weight_row(int64 n, const T* x, const T* dy, accumulate_t<T> mean, accumulate_t<T> rest,
+                           accumulate_t<T> r, accumulate_t<T>* weight_part, accumulate_t<T>* bias_part) {
+  WEFT_DISPATCH(layer_norm_weight_row, n, x, dy, mean, rest, r, weight_part, bias_part);
 }
 template <class T>
-void layer_norm_input_row(int64 n, const T* x, const T* weight, const T* dy, accumulate_t<T> mean, accumulate_t<T> r,
-                          T* dx, bool add) {
-  WEFT_DISPATCH(layer_norm_input_row, n, x, weight, dy, mean, r, dx, add);
+void layer_norm_input_row(int64 n, const T* x, const T* weight, const T* dy, accumulate_t<T> mean,
+                          accumulate_t<T> rest, accumulate_t<T> r, T* dx, bool add) {
+  WEFT_DISPATCH(layer_norm_input_row, n, x, weight, dy, mean, rest, r, dx, add);
+}
+/// What a mean loses when it is rounded.
+template <class A>
+A rest_of(double mean) {
+  return static_cast<A>(mean - static_cast<double>(static_cast<A>(mean)));
 }
 
 }  // namespace detail
@@ -42,14 +47,19 @@ void layer_norm_input_row(int64 n, const T* x, const T* weight, const T* dy, acc
 /// null, y may be x.  // x, y [rows, width], weight, bias [width], mean, rstd [rows]
 template <class T>
 void layer_norm(team& workers, int64 rows, int64 width, double eps, const T* x, const T* weight, const T* bias, T* y,
-                accumulate_t<T>* mean, accumulate_t<T>* rstd) {
+                double* mean, accumulate_t<T>* rstd) {
   using A = accumulate_t<T>;
   detail::for_rows(workers, rows, width, [=](int64 begin, int64 end) {
     for (int64 row = begin; row < end; ++row) {
       const T* const from = x + row * width;
-      const A m = detail::row_mean(width, from);
-      const A r = 1 / std::sqrt(detail::row_variance(width, from, m) + static_cast<A>(eps));
-      detail::layer_norm_row(width, from, weight, bias, m, r, y + row * width);
+      const A about = detail::row_mean(width, from);
+      A sums[2];
+      detail::sums_about(width, from, about, sums);
+      const double off = static_cast<double>(sums[0]) / static_cast<double>(width);  // of the mean, from `about`
+      const double m = static_cast<double>(about) + off;
+      const double variance = static_cast<double>(sums[1]) / static_cast<double>(width) - off * off;
+      const A r = static_cast<A>(1 / std::sqrt((variance < 0 ? 0 : variance) + eps));
+      detail::layer_norm_row(width, from, weight, bias, static_cast<A>(m), detail::rest_of<A>(m), r, y + row * width);
       if (mean) mean[row] = m;
       if (rstd) rstd[row] = r;
     }
@@ -61,7 +71,7 @@ void layer_norm(team& workers, int64 rows, int64 width, double eps, const T* x, 
 /// dbias, is T or the accumulate type.
 template <class T, class G>
 void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, const T* weight,
-                         const accumulate_t<T>* mean, const accumulate_t<T>* rstd, const T* dy, T* dx, bool add_dx,
+                         const double* mean, const accumulate_t<T>* rstd, const T* dy, T* dx, bool add_dx,
                          G* dweight, bool add_dweight, G* dbias, bool add_dbias) {
   using A = accumulate_t<T>;
   static_assert(std::is_same_v<G, T> || std::is_same_v<G, A>,
@@ -80,8 +90,9 @@ void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, con
     }
     for (int64 row = begin; row < end; ++row) {
       const int64 at = row * width;
-      if (weights) detail::layer_norm_weight_row(width, x + at, dy + at, mean[row], rstd[row], of_weight, of_bias);
-      if (dx) detail::layer_norm_input_row(width, x + at, weight, dy + at, mean[row], rstd[row], dx + at, add_dx);
+      const A m = static_cast<A>(mean[row]), rest = detail::rest_of<A>(mean[row]), r = rstd[row];
+      if (weights) detail::layer_norm_weight_row(width, x + at, dy + at, m, rest, r, of_weight, of_bias);
+      if (dx) detail::layer_norm_input_row(width, x + at, weight, dy + at, m, rest, r, dx + at, add_dx);
     }
   });
   if (dweight) detail::sum_rows(groups, width, static_cast<const A*>(parts), dweight, add_dweight);
@@ -89,7 +100,7 @@ void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, con
 }
 template <class T, class G>
 scratch_need layer_norm_backward_scratch(int /*threads*/, int64 rows, int64 width, const T*, const T*,
-                                         const accumulate_t<T>*, const accumulate_t<T>*, const T*, const T*, bool,
+                                         const double*, const accumulate_t<T>*, const T*, const T*, bool,
                                          G* dweight, bool, G* dbias, bool) {
   const int64 parts = dweight || dbias ? 2 * detail::row_groups(rows) * width : 0;
   return {detail::scratch_lines(parts, sizeof(accumulate_t<T>))};

@@ -1,5 +1,6 @@
 // Reductions: sums, maxima and minima over chosen dimensions, a sum's way back, and the sum of squares of an array.
-// Invariant: the order of every sum depends on the shape alone.
+// Invariant: the order of every sum depends on the shape alone: neither on the team nor on the instruction set. Sums are
+// trees of short runs, so that their error grows with the logarithm of their length.
 #pragma once
 
 #include <weft/backend/concept.hpp>
@@ -69,6 +70,49 @@ struct reduction_nest {
   return {size, outputs, last_is_kept, {kept, kept_extents, {kept_strides}}, {gone, gone_extents, {gone_strides}}};
 }
 
+/// Columns joined row by row; of a sum 16 rows at a time, 16 of these sums, 16 of those and so on.
+template <reduce Kind, class A>
+class joined_columns {
+ public:
+  static constexpr int64 most = 512;  // columns
+
+  explicit joined_columns(int64 n) : n_(n) { clear(0); }
+
+  template <class T>
+  void add(int64 rows, int64 stride, const T* x) {
+    for (int64 first = 0; first < rows; first += fan) {
+      reduce_columns<Kind>(rows - first < fan ? rows - first : fan, stride, n_, x + first * stride, level_[0]);
+      if constexpr (Kind == reduce::sum) {
+        ++chunks_;
+        int k = 0;
+        for (int64 c = chunks_; c % fan == 0 && k + 1 < levels; c /= fan, ++k) carry(k);
+      }
+    }
+  }
+  template <class Out>
+  void put(Out* y, bool add) {
+    for (int k = 0; k < used_; ++k) reduce_columns<Kind>(1, 0, n_, level_[k], level_[used_]);
+    for (int64 j = 0; j < n_; ++j) detail::put(y[j], level_[used_][j], add);
+  }
+
+ private:
+  static constexpr int64 fan = 16;
+  static constexpr int levels = Kind == reduce::sum ? 7 : 1;  // 16^7 rows; more make the last run longer
+
+  void clear(int k) {
+    for (int64 j = 0; j < n_; ++j) level_[k][j] = start_of<A>(Kind);
+  }
+  void carry(int k) {
+    if (k == used_) clear(++used_);
+    reduce_columns<Kind>(1, 0, n_, level_[k], level_[k + 1]);
+    clear(k);
+  }
+
+  int64 n_, chunks_ = 0;
+  int used_ = 0;
+  alignas(64) A level_[levels][most];
+};
+
 }  // namespace detail
 
 /// y (+)= x reduced over the dimensions where `reduced` is true; x contiguous, y the kept extents in order, contiguous.
@@ -93,25 +137,26 @@ void reduce_dims(team& workers, int ndim, const int64* extents, const bool* redu
     });
     detail::put(y[0], detail::reduce_row<Kind>(blocks, static_cast<const A*>(parts)), add);
   } else if (nest.last_is_kept) {  // whole rows joined, a run of columns a task
-    constexpr int64 run = 512;
+    using columns_of_run = detail::joined_columns<Kind, A>;
+    constexpr int64 run = columns_of_run::most;
     const int64 width = outer.inner(), runs = (width + run - 1) / run;
     workers.parallel_for(outer.outer() * runs, [&](int64 task) {
       const int64 first = task % runs * run, n = width - first < run ? width - first : run;
       const T* const from = x + outer.offsets(task / runs)[0] + first;
-      alignas(64) A columns[run];
-      for (int64 j = 0; j < n; ++j) columns[j] = detail::start_of<A>(Kind);
+      columns_of_run columns(n);
       for (int64 row = 0; row < inner.outer(); ++row)
-        detail::reduce_columns<Kind>(inner.inner(), inner.inner_stride(0), n, from + inner.offsets(row)[0], columns);
-      for (int64 j = 0; j < n; ++j) detail::put(y[task / runs * width + first + j], columns[j], add);
+        columns.add(inner.inner(), inner.inner_stride(0), from + inner.offsets(row)[0]);
+      columns.put(y + task / runs * width + first, add);
     });
   } else {
     detail::for_rows(workers, outputs, inputs, [&](int64 begin, int64 end) {
       for (int64 i = begin; i < end; ++i) {
         const T* const from = x + outer.offsets(i / outer.inner())[0] + i % outer.inner() * outer.inner_stride(0);
-        A total = detail::start_of<A>(Kind);
+        double total = detail::start_of<double>(Kind);  // of A's numbers
         for (int64 row = 0; row < inner.outer(); ++row)
-          total = detail::join(Kind, total, detail::reduce_row<Kind>(inner.inner(), from + inner.offsets(row)[0]));
-        detail::put(y[i], total, add);
+          total = detail::join(Kind, total,
+                               static_cast<double>(detail::reduce_row<Kind>(inner.inner(), from + inner.offsets(row)[0])));
+        detail::put(y[i], static_cast<A>(total), add);
       }
     });
   }

@@ -7,35 +7,64 @@ WEFT_INLINE V join(V a, V b) {
   if constexpr (Kind == reduce::min) return smaller(a, b);
 }
 
-/// Sum, maximum or minimum of n neighbouring elements.
+/// Sum of at most some thousand neighbouring elements: 64 running sums (32 of double), then their halves, on every
+/// target alike.
+template <class T>
+inline accumulate_t<T> sum_block(std::int64_t n, const T* x) {
+  typedef accumulate_t<T> A;
+  typedef typename vector_of<T>::type V;
+  constexpr int width = vector_of<T>::width, sums = 256 / static_cast<int>(sizeof(A)), vectors = sums / width;
+  V running[vectors];
+  WEFT_UNROLL for (int v = 0; v < vectors; ++v) running[v] = splat(A(0));
+  std::int64_t i = 0;
+  for (; i + sums <= n; i += sums)
+    WEFT_UNROLL for (int v = 0; v < vectors; ++v) running[v] += load(x + i + v * width);
+  A part[sums];
+  WEFT_UNROLL for (int v = 0; v < vectors; ++v) {
+    const std::int64_t at = i + v * width;
+    if (at + width <= n)
+      running[v] += load(x + at);
+    else if (at < n)
+      running[v] += get(x + at, first{n - at});
+    store(part + v * width, running[v]);
+  }
+  for (int half = sums / 2; half > 0; half /= 2)
+    for (int k = 0; k < half; ++k) part[k] += part[k + half];
+  return part[0];
+}
+
+/// Sum, maximum or minimum of n neighbouring elements. A sum's blocks are added up in double.
 template <reduce Kind, class T>
 inline accumulate_t<T> reduce_row(std::int64_t n, const T* x) {
   typedef accumulate_t<T> A;
-  const A infinity = static_cast<A>(__builtin_inff());
-  const A start = Kind == reduce::sum ? A(0) : Kind == reduce::max ? -infinity : infinity;
-  const auto folded = fold<T>(
-      n, splat(start),
-      [=](auto v, std::int64_t i, auto count)
-          WEFT_INLINE_LAMBDA { return join<Kind>(v, keep(get(x + i, count), count, start)); },
-      [](auto a, auto b) WEFT_INLINE_LAMBDA { return join<Kind>(a, b); });
-  if constexpr (Kind == reduce::sum) return total(folded);
-  if constexpr (Kind == reduce::max) return largest(folded);
-  if constexpr (Kind == reduce::min) return -largest(-folded);
+  if constexpr (Kind == reduce::sum) {
+    constexpr std::int64_t block = 1024;
+    if (n <= block) return sum_block(n, x);
+    double sum = 0;
+    for (std::int64_t i = 0; i < n; i += block)
+      sum += static_cast<double>(sum_block(n - i < block ? n - i : block, x + i));
+    return static_cast<A>(sum);
+  } else {
+    const A infinity = static_cast<A>(__builtin_inff());
+    const A start = Kind == reduce::max ? -infinity : infinity;
+    const auto folded = fold<T>(
+        n, splat(start),
+        [=](auto v, std::int64_t i, auto count)
+            WEFT_INLINE_LAMBDA { return join<Kind>(v, keep(get(x + i, count), count, start)); },
+        [](auto a, auto b) WEFT_INLINE_LAMBDA { return join<Kind>(a, b); });
+    return Kind == reduce::max ? largest(folded) : -largest(-folded);
+  }
 }
 
-/// y[j] = join(y[j], x[row, j]) for every row, in order.  // x [rows, n] with `stride` between rows, y [n]
+/// y[j] = join(y[j], x[0, j] joined with the following rows in order), of at most 16 rows, so that memory is read nearly
+/// in order.  // x [rows, n] with `stride` between rows, y [n]
 template <reduce Kind, class T>
 inline void reduce_columns(std::int64_t rows, std::int64_t stride, std::int64_t n, const T* x, accumulate_t<T>* y) {
-  for (std::int64_t first = 0; first < rows;
-       first += 16) {  // few rows at a time, so that memory is read nearly in order
-    const std::int64_t some = rows - first < 16 ? rows - first : 16;
-    const T* const from = x + first * stride;
-    sweep<T>(n, [=](std::int64_t j, auto count) WEFT_INLINE_LAMBDA {
-      auto v = get(y + j, count);
-      for (std::int64_t row = 0; row < some; ++row) v = join<Kind>(v, get(from + row * stride + j, count));
-      set(y + j, v, count);
-    });
-  }
+  sweep<T>(n, [=](std::int64_t j, auto count) WEFT_INLINE_LAMBDA {
+    auto v = get(x + j, count);
+    for (std::int64_t row = 1; row < rows; ++row) v = join<Kind>(v, get(x + row * stride + j, count));
+    set(y + j, join<Kind>(get(y + j, count), v), count);
+  });
 }
 
 /// to[i] (+)= number.

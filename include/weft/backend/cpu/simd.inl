@@ -17,6 +17,18 @@ WEFT_INLINE vec splat(float value) { return value - vec{}; }
 WEFT_INLINE vec_f64 splat(double value) { return value - vec_f64{}; }
 WEFT_INLINE vec fma(vec a, vec b, vec c) { return a * b + c; }
 WEFT_INLINE vec_f64 fma(vec_f64 a, vec_f64 b, vec_f64 c) { return a * b + c; }
+/// v: a product, which the compiler must not make part of a fused multiply and add.
+template <class V>
+WEFT_INLINE V rounded(V v) {
+#if WEFT_TARGET == 2
+  __asm__("" : "+v"(v));
+#elif defined(__x86_64__)
+  __asm__("" : "+x"(v));
+#else
+  __asm__("" : "+w"(v));
+#endif
+  return v;
+}
 WEFT_INLINE vec max(vec a, vec b) { return a > b ? a : b; }  // b if either is NaN
 WEFT_INLINE vec min(vec a, vec b) { return a < b ? a : b; }
 WEFT_INLINE vec select(vec_i32 mask, vec yes, vec no) { return mask ? yes : no; }

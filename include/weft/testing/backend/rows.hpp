@@ -94,10 +94,11 @@ void norms(bench<B>& b) {
     B::rms_norm(b.queue(), int64{}, int64{}, 1e-5, x, x, y, s);
     B::rms_norm_backward(b.queue(), int64{}, int64{}, x, x, c, x, y, true, s, true);
   }
-  || requires(const T* x, T* y, A* s, const A* c) {
+  || requires(const T* x, T* y, A* s, const A* c, double* m) {
     requires Centred;
-    B::layer_norm(b.queue(), int64{}, int64{}, 1e-5, x, x, x, y, s, s);
-    B::layer_norm_backward(b.queue(), int64{}, int64{}, x, x, c, c, x, y, true, s, true, s, true);
+    B::layer_norm(b.queue(), int64{}, int64{}, 1e-5, x, x, x, y, m, s);
+    B::layer_norm_backward(b.queue(), int64{}, int64{}, x, x, static_cast<const double*>(m), c, x, y, true, s, true, s,
+                           true);
   };
   if (!b.has(there, Centred ? "layer_norm" : "rms_norm", dtype_of<T>)) return;
   if constexpr (there) {
@@ -110,7 +111,8 @@ void norms(bench<B>& b) {
       const auto bias = numbers<T>(s.width, 7), dy = numbers<T>(s.rows * s.width, 3);
       const norm_numbers want = exact_norm(Centred, eps, s.rows, s.width, x, w, bias, dy);
       const buffer<B, T> in(b, x), weight(b, w), shift(b, bias), gradient(b, dy), out(b, s.rows * s.width);
-      const buffer<B, A> mean(b, s.rows), rstd(b, s.rows);
+      const buffer<B, double> mean(b, s.rows);
+      const buffer<B, A> rstd(b, s.rows);
       if constexpr (Centred) {
         B::layer_norm(b.queue(), s.rows, s.width, eps, in.in(), weight.in(), shift.in(), out.out(), mean.out(),
                       rstd.out());
@@ -161,7 +163,7 @@ void losses(bench<B>& b) {
     B::row_max(b.queue(), int64{}, int64{}, x, s, int64{});
     B::row_sums(b.queue(), int64{}, int64{}, x, int64{}, ids, c, s, s, s, int64{});
     B::row_loss(b.queue(), int64{}, ids, c, c, c, c, 0.1, int64{}, s, s, s);
-    B::cross_entropy_backward(b.queue(), int64{}, int64{}, x, int64{}, ids, c, c, 0.1, int64{}, y, int64{});
+    B::cross_entropy_backward(b.queue(), int64{}, int64{}, x, int64{}, ids, c, c, c, 0.1, int64{}, y, int64{});
   };
   if (!b.has(there, "row_max, row_sums, row_loss and cross_entropy_backward", dtype_of<T>)) return;
   if constexpr (there)
@@ -177,8 +179,9 @@ void losses(bench<B>& b) {
       for (int64 r = 0; r < rows; ++r) targets.push_back(r % 5 == 3 ? -100 : static_cast<std::int32_t>(picks[at(r)]));
       targets[0] = static_cast<std::int32_t>(begin), targets[1] = static_cast<std::int32_t>(begin + n - 1);
       targets[2] = static_cast<std::int32_t>(begin - 1), targets[4] = static_cast<std::int32_t>(begin + n);
-      const auto whole = numbers<A>(rows, 2, 8, 9), g = numbers<A>(rows, 3);  // as if other slices had their part in it
-      doubles largest, exps, logit, sums, lse, dx;
+      // Of the whole vocabulary, as if other slices had their part in it.
+      const auto high = numbers<A>(rows, 2, 8, 9), log_sum = numbers<A>(rows, 4, 0, 1), g = numbers<A>(rows, 3);
+      doubles largest, exps, logit, sums, logs, dx;
       double loss = 0, count = 0;
       for (int64 r = 0; r < rows; ++r) {
         const auto number = [&](int64 i) { return static_cast<double>(x[at(r * width + i)]); };
@@ -186,49 +189,50 @@ void losses(bench<B>& b) {
         double most = -INFINITY, e = 0, s = 0;
         for (int64 i = 0; i < n; ++i) most = std::fmax(most, number(i));
         for (int64 i = 0; i < n; ++i) {
-          e += std::exp(number(i) - most), s += number(i);
+          e += std::exp(number(i) - most), s += number(i) - most;
           const double hot = begin + i == target ? 1 - smoothing : 0;
           dx.push_back(target < 0 ? 0
-                                  : (std::exp(number(i) - static_cast<double>(whole[at(r)])) - hot -
-                                     smoothing / static_cast<double>(vocab)) *
+                                  : (std::exp(number(i) - static_cast<double>(high[at(r)]) -
+                                              static_cast<double>(log_sum[at(r)])) -
+                                     hot - smoothing / static_cast<double>(vocab)) *
                                         static_cast<double>(g[at(r)]));
         }
         dx.resize(at((r + 1) * width));  // zeros in the padding
         const int64 column = target - begin;
-        largest.push_back(most), exps.push_back(e), sums.push_back(s), lse.push_back(most + std::log(e));
+        largest.push_back(most), exps.push_back(e), sums.push_back(s), logs.push_back(std::log(e));
         logit.push_back(target >= 0 && column >= 0 && column < n ? number(column) : 0);
         if (target < 0) continue;
-        loss += lse.back() - (1 - smoothing) * logit.back() - smoothing * s / static_cast<double>(vocab);
+        loss += logs.back() - (1 - smoothing) * (logit.back() - most) - smoothing * s / static_cast<double>(vocab);
         count += 1;
       }
       const buffer<B, T> in(b, x), gradient(b, rows * width), in_place(b, x);
       const buffer<B, std::int32_t> ids(b, targets);
       const buffer<B, A> m(b, rows), e(b, rows), l(b, rows), s(b, rows), own(b, rows), total(b, 1), counted(b, 1);
-      const buffer<B, A> all(b, whole), scale(b, g);
+      const buffer<B, A> of_all(b, high), of_sum(b, log_sum), scale(b, g);
       B::row_max(b.queue(), rows, n, in.in(), m.out(), width);
       b.near("row_max", m.host(), largest, 0, 0);
       B::row_sums(b.queue(), rows, n, in.in(), begin, ids.in(), m.in(), e.out(), l.out(), s.out(), width);
       // Differences up to 16 rounded to 2^-24 make exps good to 16 * 2^-24 each; so does adding 3001 of one sign.
       b.near("row_sums: sum of exponentials", e.host(), exps, 100 * sum_rounding<T>, 0);
       b.near("row_sums: target's logit, 0 if another slice has it", l.host(), logit, 0, 0);
-      b.near("row_sums: sum of logits", s.host(), sums, 0, 800 * static_cast<double>(n) * sum_rounding<T>);
+      b.near("row_sums: sum of logits under the largest", s.host(), sums, 0, 800 * static_cast<double>(n) * sum_rounding<T>);
       const buffer<B, A> again(b, rows), same(b, rows);
       A* const none = nullptr;
       B::row_sums(b.queue(), rows, n, in.in(), begin, ids.in(), m.in(), again.out(), same.out(), none, width);
       b.near("row_sums: sum of exponentials, no sum of logits asked for", again.host(), exps, 100 * sum_rounding<T>, 0);
       B::row_loss(b.queue(), rows, ids.in(), m.in(), e.in(), l.in(), s.in(), smoothing, vocab, own.out(), total.out(),
                   counted.out());
-      b.near("row_loss: log of the sum", own.host(), lse, 100 * sum_rounding<T>, 200 * sum_rounding<T>);
+      b.near("row_loss: log of the sum", own.host(), logs, 100 * sum_rounding<T>, 200 * sum_rounding<T>);
       b.near("row_loss: loss of the rows that count", total.host(), {loss}, 200 * sum_rounding<T>,
              4000 * sum_rounding<T>);
       b.near("row_loss: how many count", counted.host(), {count}, 0, 0);
-      B::cross_entropy_backward(b.queue(), rows, n, in.in(), begin, ids.in(), all.in(), scale.in(), smoothing, vocab,
-                                gradient.out(), width);
+      B::cross_entropy_backward(b.queue(), rows, n, in.in(), begin, ids.in(), of_all.in(), of_sum.in(), scale.in(), smoothing,
+                                vocab, gradient.out(), width);
       // exp(v - lse) is good to 32 * 2^-24; subtracting the target's 0.9 leaves that absolutely.
       const double relative = rounding<T> + 40 * sum_rounding<T>, absolute = 64 * sum_rounding<T> + subnormal<T>;
       b.near("cross_entropy_backward", gradient.host(), dx, relative, absolute);
-      B::cross_entropy_backward(b.queue(), rows, n, in_place.in(), begin, ids.in(), all.in(), scale.in(), smoothing,
-                                vocab, in_place.out(), width);
+      B::cross_entropy_backward(b.queue(), rows, n, in_place.in(), begin, ids.in(), of_all.in(), of_sum.in(), scale.in(),
+                                smoothing, vocab, in_place.out(), width);
       b.near("cross_entropy_backward in place", in_place.host(), dx, relative, absolute);
     }
 }

@@ -1,0 +1,69 @@
+// An update uses its weight's gradient up: a loop without zero_grad doesn't add the steps' gradients up.
+#include <doctest/doctest.h>
+
+#include <weft/weft.hpp>
+
+namespace {
+using namespace weft;
+using row = tensor<double, dims<hidden>>;
+
+double first(const row& x) { return x.local_share()[0]; }
+
+}  // namespace
+
+TEST_CASE("after an update the next backward begins a new gradient; without one they add up") {
+  launch<strategy<mesh<>>>({}, [](context& ctx) {
+    auto w = full<row>(ctx, {2}, 1).requires_grad();
+    optimizer_state state;
+    backward(sum(scale(w, 3)));
+    backward(sum(scale(w, 4)));
+    CHECK(first(w.grad()) == 7);
+    optimizer_update(w, w.grad(), state, sgd{.lr = 0.5});
+    CHECK(first(w) == 1 - 0.5 * 7);
+    CHECK(!w.has_grad());
+    backward(sum(scale(w, 5)));
+    CHECK(first(w.grad()) == 5);
+    const auto converted = w.grad() * 2;
+    optimizer_update(w, converted, state, sgd{.lr = 0.5});  // of another tensor, made of it
+    backward(sum(scale(w, 6)));
+    CHECK(first(w.grad()) == 6);
+  });
+}
+
+TEST_CASE("a gradient that was used up isn't used again, and says so where it is read") {
+  launch<strategy<mesh<>>>({}, [](context& ctx) {
+    auto w = full<row>(ctx, {2}, 1).requires_grad();
+    optimizer_state state;
+    backward(sum(square(w)));
+    const auto g = w.grad();
+    optimizer_update(w, g, state, sgd{.lr = 0.5});
+    CHECK_THROWS_WITH_AS(optimizer_update(w, g, state, sgd{.lr = 0.5}), doctest::Contains("was used up by an update"), failure);
+    CHECK_THROWS_WITH_AS(w.grad(), doctest::Contains("since its last update"), failure);
+    CHECK(first(g) == 2);  // what was read stays
+    CHECK(first(w) == 0);
+    w.zero_grad();
+    CHECK_THROWS_WITH_AS(w.grad(), doctest::Contains("call requires_grad() before it is used"), failure);
+  });
+}
+
+TEST_CASE("a loop as the quickstart writes it, beside one that empties each gradient") {
+  const auto last = [](bool zero) {
+    double loss = 0;
+    launch<strategy<mesh<dp>>>({.dp = 2}, [&](context& ctx) {
+      const auto x = normal<tensor<double, dims<batch, hidden>, shard<batch, dp>>>(ctx, "x", {8, 4});
+      auto w = normal<tensor<double, dims<ffn, hidden>, replicate<dp>>>(ctx, "w", {3, 4}).requires_grad();
+      adamw_state state;
+      for (int step = 0; step < 30; ++step) {
+        const auto l = mean(square(contract<hidden>(x, w)));
+        backward(l);
+        adamw_update(w, all_reduce<dp>(w.grad()), state, {.lr = 1e-2});
+        if (zero) w.zero_grad();
+        const no_grad off(ctx);
+        const double now = item(all_reduce<dp>(l));
+        if (ctx.is_first()) loss = now;
+      }
+    });
+    return loss;
+  };
+  CHECK(last(false) == last(true));
+}
