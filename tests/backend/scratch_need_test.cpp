@@ -71,6 +71,7 @@ void check_rows(drawn_sizes& draw) {
   const std::vector<T> x(static_cast<std::size_t>(rows * width * inner));
   std::vector<T> y(x.size());
   const std::vector<A> one(x.size());
+  const std::vector<double> mean(x.size());
   const std::vector<std::int32_t> ids(x.size());
   const T* const in = x.data();
   T *const out = y.data(), *const none = nullptr;

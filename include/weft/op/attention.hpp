@@ -6,6 +6,7 @@
 
 #include <weft/backend/concept.hpp>
 #include <weft/core/refusal.hpp>
+#include <weft/core/finite.hpp>
 #include <weft/op/pair_rule.hpp>
 
 namespace weft {
@@ -34,6 +35,8 @@ struct attention_operator {
                             options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(sq[3])),
                             options.causal,
                             options.window};
+    require(is_finite(s.scale), "attention: scale is ", s.scale,
+            "; it is a finite number, and 0 stands for 1 / sqrt(head_dim)");
     require(s.window >= 0 && (s.causal || s.window == 0), "attention: a window of ", s.window,
             " keys; it is of those up to a query's own position, so causal is true and it is at least 1, or 0 for all");
     const std::int64_t all_heads = q.whole[2], all_kv_heads = k.whole[2];

@@ -2,6 +2,8 @@
 // finds only the rows that it holds.
 #pragma once
 
+#include <limits>
+
 #include <weft/backend/concept.hpp>
 #include <weft/op/pair_rule.hpp>
 #include <weft/op/require_ids.hpp>
@@ -68,8 +70,8 @@ struct embedding_rule<I, W, tag_list<As...>> : on_this_axis<As, embedding_on<I, 
 
 }  // namespace detail
 
-/// Shape: ids [...] of int32, table [rows, width], out [..., width]. Indices outside the table give zeros.
-/// Placement, on each axis: ids sharded and the table whole keeps that shard; rows sharded and ids whole gives partial;
+/// Shape: ids [...] of int32, table [rows, width], out [..., width]. A negative id is no token and gives zeros; one
+/// beyond the table is an error, where the host can see it. Placement, on each axis: ids sharded and the table whole keeps that shard; rows sharded and ids whole gives partial;
 /// width sharded and ids whole keeps that shard. Cost: a copy; no operations.
 template <any_tensor I, any_tensor W>
 auto embedding(const I& ids, const W& table) {
@@ -88,6 +90,7 @@ auto embedding(const I& ids, const W& table) {
       using result = basic_tensor<typename W::element_type, dims_concat<dims_of<I>, dims<Width>>, typename rule::layout,
                                   typename W::backend>;
       detail::compare_operand<typename rule::layout>(i, "embedding");
+      require_ids(i, std::numeric_limits<std::int32_t>::min(), w.template global_extent<tag_of<Rows>>(), "the token");
       return result(detail::embedding_operator<typename W::backend, typename W::element_type>::forward(
           i, detail::promoted<typename rule::layout>(w, "embedding"),
           run_of<layout_of<W>, tag_of<Rows>>(*w.ctx, w.template global_extent<tag_of<Rows>>()), detail::valid_part(i)));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
+#include <weft/core/finite.hpp>
 #include <weft/op/pair_rule.hpp>
 #include <weft/op/valid_rows.hpp>
 
@@ -86,6 +87,7 @@ auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
     using rule = detail::pair_rule<detail::pairing::product, X, W>;
     if constexpr (rule::ok) {
       detail::check_shared_extents(x, weight);
+      require(detail::is_finite(eps) && eps >= 0, "rms_norm: eps is ", eps, "; it is a finite number, at least 0");
       using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
       return result(detail::rms_norm_operator<typename X::backend, typename X::element_type>::forward(
           detail::promoted<typename rule::layout>(x, "rms_norm"),

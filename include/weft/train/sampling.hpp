@@ -29,7 +29,8 @@ struct sampling {
 /// Throws weft::failure when a setting has no meaning.
 inline void check(const sampling& s) {
   require(s.tokens >= 0, "a sample has 0 tokens or more, not ", s.tokens);
-  require(s.temperature >= 0, "temperature is ", s.temperature, "; it is 0 (always the likeliest) or more");
+  require(detail::is_finite(s.temperature) && s.temperature >= 0, "temperature is ", s.temperature,
+          "; it is a finite number, 0 (always the likeliest) or more");
   require(s.top_k >= 0, "top_k is ", s.top_k, "; it is 0 (off) or more");
   require(s.top_p > 0 && s.top_p <= 1, "top_p is ", s.top_p, "; it is above 0 and at most 1 (off)");
   require(s.penalty_window >= 0, "penalty_window is ", s.penalty_window, "; it is 0 tokens or more");
@@ -92,16 +93,22 @@ inline void keep_top_p(std::vector<double>& logits, double p) {
 }
 
 /// The token: penalty, temperature, top-k, top-p, then the draw by `uniform` in [0, 1). `history`: the tokens before.
+/// Throws weft::failure where the logits say nothing: one is NaN or infinity, or all are -infinity.
 inline std::int32_t choose_token(std::vector<double> logits, const std::vector<std::int32_t>& history,
                                  const sampling& s, double uniform) {
   require(!logits.empty(), "there are no logits to choose a token from");
+  double top = -std::numeric_limits<double>::infinity();
+  for (const double x : logits) top = x <= top ? top : x;  // NaN stays
+  require(detail::is_finite(top), "a token is chosen by logits whose largest is ", top,
+          ": the model's numbers have overflowed; look at its weights and its loss");
   if (s.repetition_penalty != 1) {
     const auto n = std::min(s.penalty_window, static_cast<std::int64_t>(history.size()));
     penalise_repetition(logits, history.data() + (static_cast<std::int64_t>(history.size()) - n), n,
                         s.repetition_penalty);
   }
   if (s.temperature == 0) return ranked(logits).front();
-  for (double& x : logits) x /= s.temperature;
+  top = *std::max_element(logits.begin(), logits.end());  // after the penalty; subtracted, so that nothing overflows
+  for (double& x : logits) x = (x - top) / s.temperature;
   keep_top_k(logits, s.top_k);
   keep_top_p(logits, s.top_p);
   const auto chance = probabilities(logits);

@@ -81,6 +81,8 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
             });
             const std::int64_t behind = i < n ? clamp(s.first_key(begin + i) - k0, 0, mine) : 0;
             for (std::int64_t j = 0; j < behind; ++j) prow[j] = drow[j] = A(0);
+            if (i < n && visible(i) - s.first_key(begin + i) == 1)  // one key has all the weight, whatever its score
+              for (std::int64_t j = behind; j < mine; ++j) drow[j] = A(0);
             for (std::int64_t j = (mine + width - 1) / width * width; j < seen_tiles; j += width) {
               store(prow + j, splat(A(0)));
               store(drow + j, splat(A(0)));

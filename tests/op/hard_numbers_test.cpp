@@ -1,0 +1,170 @@
+// Numbers made to hurt: long sums, equal values, large offsets, one-element extents. What is exact has to be exact, what
+// isn't good to a few roundings, on every instruction set of this machine; sums have the same bits on all of them.
+#include <cmath>
+
+#include <doctest/doctest.h>
+
+#include <weft/weft.hpp>
+
+namespace {
+using namespace weft;
+
+template <class F>
+void on_every_isa(F&& f) {
+  const cpu::isa before = cpu::current_isa();
+  for (const cpu::isa level :
+       {cpu::isa::portable, cpu::isa::avx2, cpu::isa::avx512, cpu::isa::avx512_bf16, cpu::isa::amx}) {
+    if (!cpu::has_isa(level)) continue;
+    cpu::use_isa(level);
+    INFO("instruction set " << static_cast<int>(level));
+    launch<strategy<mesh<>>>({}, f);
+  }
+  cpu::use_isa(before);
+}
+using tall = tensor<float, dims<batch, hidden>>;
+using column = tensor<float, dims<batch>>;
+using row = tensor<float, dims<hidden>>;
+
+}  // namespace
+
+TEST_CASE("a million rows are added up to a rounding or two, along either dimension") {
+  std::vector<float> columns, rows, all;
+  on_every_isa([&](context& ctx) {
+    constexpr std::int64_t n = 1 << 20;
+    const auto x = full<tall>(ctx, {n, 3}, 0.1);
+    const double wanted = double(0.1f) * n;
+    for (const float s : on_host(sum<batch>(x))) CHECK(std::abs(s / wanted - 1) < 2e-7);
+    for (const float s : on_host(mean<batch>(x))) CHECK(std::abs(s / double(0.1f) - 1) < 2e-7);
+    const auto wide = full<tall>(ctx, {3, n}, 0.1);
+    for (const float s : on_host(sum<hidden>(wide))) CHECK(std::abs(s / wanted - 1) < 2e-7);
+    CHECK(std::abs(item(sum(x)) / (3 * wanted) - 1) < 2e-7);
+    auto bias = zeros<row>(ctx, {3}).requires_grad();
+    backward(sum(x * (x + bias)));
+    for (const float g : on_host(bias.grad())) CHECK(std::abs(g / wanted - 1) < 2e-7);
+
+    const auto mixed = normal<tall>(ctx, "mixed", {30011, 37});
+    const auto same = [&](std::vector<float>& first, std::vector<float> now) {
+      if (first.empty()) first = now;
+      CHECK(first == now);
+    };
+    same(columns, on_host(sum<batch>(mixed)));
+    same(rows, on_host(sum<hidden>(mixed)));
+    same(all, {item(sum(mixed))});
+  });
+}
+
+TEST_CASE("twenty million ones are counted") {
+  launch<strategy<mesh<>>>({}, [](context& ctx) {
+    const auto ones_of = full<column>(ctx, {20000000}, 1);
+    CHECK(item(sum(ones_of)) == 20000000);
+    CHECK(item(sum(sum<batch>(full<tall>(ctx, {20000000, 1}, 1)))) == 20000000);
+  });
+}
+
+TEST_CASE("a sum hardly depends on how many ranks form it") {
+  for (const int ranks : {1, 2, 4, 8})
+    launch<strategy<mesh<dp>>>({.dp = ranks}, [&](context& ctx) {
+      const auto x = full<tensor<float, dims<batch, hidden>, shard<batch, dp>>>(ctx, {1000000, 1}, 0.1);
+      CHECK(std::abs(item(sum(all_reduce<dp>(sum<batch>(x)))) / (double(0.1f) * 1e6) - 1) < 3e-7);
+    });
+}
+
+// Equal logits have equal chances, however large they are: -log(1/2), and gradients of a half.
+template <class T>
+void two_equal_logits(context& ctx) {
+  using logits = tensor<T, dims<batch, vocab>>;
+  const std::int32_t first[] = {0};
+  const auto target = from_global<tensor<std::int32_t, dims<batch>>>(ctx, {1}, first);
+  for (const double size : {0.0, 100.0, 1e4, 1e6, 1e8, 1e30}) {
+    CAPTURE(size);
+    auto x = full<logits>(ctx, {1, 2}, size).requires_grad();
+    const auto l = cross_entropy(x, target);
+    CHECK(double(item(l.sum)) == doctest::Approx(std::log(2.0)).epsilon(1e-7));
+    backward(l.sum);
+    const auto g = on_host(x.grad());
+    CHECK(double(float(g[0])) == doctest::Approx(-0.5).epsilon(2e-7));
+    CHECK(double(float(g[1])) == doctest::Approx(0.5).epsilon(2e-7));
+  }
+}
+TEST_CASE("cross-entropy of equal logits, and of smoothed ones beside a huge one") {
+  on_every_isa([](context& ctx) {
+    two_equal_logits<float>(ctx);
+    two_equal_logits<bf16>(ctx);
+    using logits = tensor<float, dims<batch, vocab>>;
+    const std::int32_t first[] = {0};
+    const auto target = from_global<tensor<std::int32_t, dims<batch>>>(ctx, {1}, first);
+    const float ordinary[] = {20, 10};
+    const auto small = cross_entropy(from_global<logits>(ctx, {1, 2}, ordinary), target);
+    CHECK(double(item(small.sum)) == doctest::Approx(std::log1p(std::exp(-10.0))).epsilon(1e-6));
+    const float huge[] = {1e30f, 0, 0, 0};
+    const auto smoothed = cross_entropy(from_global<logits>(ctx, {1, 4}, huge), target, {.label_smoothing = 0.1});
+    CHECK(double(item(smoothed.sum)) == doctest::Approx(0.1 * 0.75 * 1e30).epsilon(1e-6));
+  });
+}
+TEST_CASE("cross-entropy over a sharded vocabulary, of logits that are all alike and large") {
+  launch<strategy<mesh<tp>>>({.tp = 2}, [](context& ctx) {
+    const std::int32_t which[] = {0, 3};
+    const auto target = from_global<tensor<std::int32_t, dims<batch>>>(ctx, {2}, which);
+    auto x = full<tensor<float, dims<batch, vocab>, shard<vocab, tp>>>(ctx, {2, 4}, 1e6).requires_grad();
+    const auto l = cross_entropy(x, target);
+    CHECK(double(item(l.sum)) == doctest::Approx(2 * std::log(4.0)).epsilon(1e-6));
+    backward(l.sum);
+    for (const float g : x.grad().local_share()) CHECK((std::abs(g - 0.25) < 1e-7 || std::abs(g + 0.75) < 1e-7));
+  });
+}
+
+TEST_CASE("attention's gradients beside large scores, and over one token") {
+  on_every_isa([](context& ctx) {
+    using heads_of = tensor<float, dims<batch, seq, heads, head_dim>>;
+    for (const double size : {1.0, 100.0, 1e3, 1e4}) {  // scores up to 2e8
+      auto q = full<heads_of>(ctx, {1, 4, 1, 4}, size), k = full<heads_of>(ctx, {1, 4, 1, 4}, size);
+      auto v = normal<heads_of>(ctx, "v", {1, 4, 1, 4}).requires_grad();
+      backward(sum(attention(q, k, v, {.causal = false})));
+      for (const float g : on_host(v.grad())) CHECK(std::abs(g - 1) < 1e-6);
+    }
+    auto q = normal<heads_of>(ctx, "q", {2, 1, 2, 8}).requires_grad(), k = normal<heads_of>(ctx, "k", {2, 1, 2, 8}).requires_grad();
+    const auto v = normal<heads_of>(ctx, "v", {2, 1, 2, 8}), dy = normal<heads_of>(ctx, "dy", {2, 1, 2, 8});
+    backward(sum(attention(q, k, v) * dy));
+    for (const auto& g : {on_host(q.grad()), on_host(k.grad())})
+      for (const float one : g) CHECK(one == 0);
+  });
+}
+
+TEST_CASE("layer_norm of rows that hardly vary, and of one column") {
+  on_every_isa([](context& ctx) {
+    std::vector<float> x;
+    for (int i = 0; i < 6; ++i) x.insert(x.end(), {0.1f, 0.1001f, 0.10003f, 0.10002f, 0.10007f});
+    const std::int64_t n = 30;
+    const auto weight = full<row>(ctx, {n}, 1), bias = zeros<row>(ctx, {n});
+    const auto y = on_host(layer_norm(from_global<tall>(ctx, {1, n}, x), weight, bias, 0));
+    double mean_of = 0, variance = 0;
+    for (const float e : x) mean_of += double(e) / double(n);
+    for (const float e : x) variance += (double(e) - mean_of) * (double(e) - mean_of) / double(n);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      CHECK(std::abs(y[i] - (double(x[i]) - mean_of) / std::sqrt(variance)) < 1e-6);
+
+    auto one = normal<tall>(ctx, "one", {5, 1}).requires_grad();
+    const auto w = normal<row>(ctx, "w", {1}), b = zeros<row>(ctx, {1});
+    backward(sum(layer_norm(one, w, b, 1e-12) * normal<tall>(ctx, "dy", {5, 1})));
+    for (const float g : on_host(one.grad())) CHECK(g == 0);
+  });
+}
+
+TEST_CASE("numbers that mean nothing are refused by name") {
+  launch<strategy<mesh<>>>({}, [](context& ctx) {
+    const auto x = normal<tall>(ctx, "x", {2, 3});
+    const auto w = ones<row>(ctx, {3});
+    for (const double eps : {-1.0, std::nan(""), double(INFINITY)}) {
+      CHECK_THROWS_WITH_AS(rms_norm(x, w, eps), doctest::Contains("rms_norm: eps is"), failure);
+      CHECK_THROWS_WITH_AS(layer_norm(x, w, w, eps), doctest::Contains("layer_norm: eps is"), failure);
+    }
+    const auto q = normal<tensor<float, dims<batch, seq, heads, head_dim>>>(ctx, "q", {1, 2, 1, 4});
+    CHECK_THROWS_WITH_AS(attention(q, q, q, {.scale = std::nan("")}), doctest::Contains("attention: scale is nan"), failure);
+    const auto table = normal<tensor<float, dims<vocab, hidden>>>(ctx, "table", {4, 3});
+    const std::int32_t beyond[] = {1, 4}, ignored[] = {-1, 3};
+    using ids = tensor<std::int32_t, dims<batch>>;
+    CHECK_THROWS_WITH_AS(embedding(from_global<ids>(ctx, {2}, beyond), table), doctest::Contains("the token 4 is outside"), failure);
+    CHECK(on_host(embedding(from_global<ids>(ctx, {2}, ignored), table))[0] == 0);
+    CHECK_THROWS_WITH_AS(from_global<ids>(ctx, {3}, beyond), doctest::Contains("was given 2 numbers"), failure);
+  });
+}
