@@ -36,7 +36,7 @@ TEST_CASE("forwards that no backward follows take the memory of one") {
     auto w = normal<square_matrix>(ctx, "w", {8, 8}).requires_grad();
     const auto forward = [&](int i) { CHECK(item(loss_of(of(ctx, i), w)) > 0); };
     const std::size_t one = most_of(ctx, 2, forward), many = most_of(ctx, 300, forward);
-    CHECK(many == one);
+    CHECK(many <= one);
     CHECK(ctx.tape->size() < 10);
   });
 }
@@ -100,7 +100,7 @@ TEST_CASE("evaluation of a model under a store: units are forgotten with what th
   const auto trained = [](int evaluated) {
     double loss = 0;
     launch<S>({.dp = 2, .tp = 2}, [&](context& ctx) {
-      llama<S> model(ctx, {.layers = 2, .hidden = 16, .heads = 2, .max_seq = 8, .vocab = 32});
+      llama<S> model(ctx, {.layers = 2, .hidden = 16, .heads = 2, .vocab = 32, .max_seq = 8});
       parameter_store<typename S::backend, typename S::precision> store(ctx, model.registry(), config_of<zero3>());
       model.use(store);
       using ids = typename llama<S>::ids;

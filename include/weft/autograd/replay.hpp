@@ -54,6 +54,7 @@ class replay {
   /// reads its inputs.
   virtual void recorded(const char* name, const value& y, std::initializer_list<const value*> inputs) {
     same_.recorded(name, y, inputs);
+    for (replay* around = outer_; around; around = around->outer_) around->same_.note_captured(inputs);
     if (!first_run()) return;
     if (std::exchange(fresh_, false) && outputs_[entries_.back().output].at == key(y.data)) return;
     for (const value* v : inputs)

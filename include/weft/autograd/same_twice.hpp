@@ -47,7 +47,12 @@ class same_twice {
     }
     sizes_.push_back({name, sizes});
     reads_.push_back(read);
-    for (const value* v : inputs) note_captured(*v);
+    note_captured(inputs);
+  }
+  /// First run: an operator of it, or of a function that it runs twice itself, reads these.
+  void note_captured(std::initializer_list<const value*> inputs) {
+    if (first_run_)
+      for (const value* v : inputs) note_captured(*v);
   }
   /// The operator that is recorded next computes with these numbers beside its tensors.
   void given(std::uint64_t numbers) { given_ = mix(given_ ^ numbers) + 1; }
@@ -68,9 +73,9 @@ class same_twice {
   /// Before the second run. Throws where a tensor that the function reads beside its argument, a leaf or another, has
   /// had other numbers since the first.
   void check_captured() {
-    for (const captured& l : captured_)
-      if ((l.live ? l.live->version : l.memory.version()) != l.version) [[unlikely]]
-        fail("checkpoint: ", l.live ? "parameter " + l.live->name : std::string("a tensor that its function reads"),
+    for (const captured& c : captured_)
+      if ((c.live ? c.live->version : c.memory.version()) != c.version) [[unlikely]]
+        fail("checkpoint: ", c.live ? "parameter " + c.live->name : std::string("a tensor that its function reads"),
              " was updated or written to before its backward, which runs the function again: update weights and write "
              "after backward(loss)");
     captured_.clear();
@@ -116,9 +121,10 @@ class same_twice {
   };
   void note_captured(const value& v) {
     if (outside(v) == 0) return;
-    for (const captured& l : captured_)
-      if (l.live == v.slot->live && l.memory.data() == v.data.buffer.data()) return;
-    captured_.push_back({v.slot->live, v.data.buffer, v.version()});
+    const ref<weight_place> live = v.slot ? v.slot->live : ref<weight_place>();
+    for (const captured& c : captured_)
+      if (c.live == live && c.memory.data() == v.data.buffer.data()) return;
+    captured_.push_back({live, v.data.buffer, v.version()});
   }
   // Names a tensor that wasn't made in this run, alike in both; 0: it was.
   std::uint64_t outside(const value& v) const {
