@@ -22,7 +22,7 @@ TEST_CASE("attention gradients agree with finite differences") {
   team t;
   std::vector<double> out(in[0].size()), sums(48), grad[3] = {in[0], in[1], in[2]};
   const auto loss = [&] {
-    std::vector<double> y(out.size()), l(24);
+    std::vector<double> y(out.size()), l(48);
     weft::cpu::attention(t, s, in[0].data(), in[1].data(), in[2].data(), y.data(), l.data());
     double total = 0;
     for (std::size_t i = 0; i < y.size(); ++i) total += y[i] * dout[i];

@@ -85,7 +85,9 @@ TEST_CASE("kind 6: weights that only rank 0 has read") {
       [](context& ctx) {
         auto w = zeros<copies>(ctx, {4, 6});
         if (ctx.is_first())
-          for (float& element : w.local_share()) element = 0.25f;
+          w.write_local_share([](auto all) {
+            for (float& element : all) element = 0.25f;
+          });
         contract<hidden>(ones<rows_of_dp>(ctx, {2, 4}), w);
       },
       "check: contract takes [hidden, ffn] to be the same on every rank along dp, and it is not: at [0, 0] rank 0 has "

@@ -8,7 +8,7 @@ using namespace weft;
 TEST_CASE("item and on_host are the value's numbers; a share is this rank's") {
   launch<strategy<mesh<tp>>>({.tp = 2}, [](context& ctx) {
     const auto number = [](std::int64_t i) { return double(i); };
-    const auto x = generate<tensor<float, dims<batch, hidden>, shard<hidden, tp>>>(ctx, {2, 4}, number);
+    auto x = generate<tensor<float, dims<batch, hidden>, shard<hidden, tp>>>(ctx, {2, 4}, number);
     require(on_host(all_gather<tp>(x)) == std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}, "the whole is wrong");
     const std::vector<float> mine =
         ctx.index<tp>() == 0 ? std::vector<float>{0, 1, 4, 5} : std::vector<float>{2, 3, 6, 7};
@@ -19,8 +19,8 @@ TEST_CASE("item and on_host are the value's numbers; a share is this rank's") {
     require(item(all_reduce<tp>(sum(x))) == 28, "the sum is wrong");
     require(item(sum(all_gather<tp>(x))) == 28, "the sum of the gathered is wrong");
     require(float(item(cast<bf16>(all_reduce<tp>(sum(x))))) == 28, "the sum in bf16 is wrong");
-    share[0] = 100;
-    require(x.local_share()[0] == 100, "a share isn't the tensor's memory");
+    x.write_local_share([](auto all) { all[0] = 100; });
+    require(x.local_share()[0] == 100 && share[0] == 100, "a share isn't the tensor's memory");
     float total = 0;
     for (const float f :
          all_reduce<tp>(convert<partial<tp>>(ones<tensor<float, dims<hidden>>>(ctx, {3}))).local_share())
