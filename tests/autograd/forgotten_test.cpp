@@ -1,5 +1,6 @@
-// How long a recording lives: as long as what was made of it can be carried back. Forwards that no backward follows keep
-// nothing, however they are written; what can still be carried back gives its gradients, whatever was forgotten round it.
+// How long a recording lives: as long as what was made of it can be carried back. Forwards that no backward follows
+// keep nothing, however they are written; what can still be carried back gives its gradients, whatever was forgotten
+// round it.
 #include <optional>
 
 #include <doctest/doctest.h>
@@ -17,9 +18,7 @@ void alone(F f) {
   launch<strategy<mesh<>>>({}, f);
 }
 rows of(context& ctx, int i) { return normal<rows>(ctx, "x" + std::to_string(i), {4, 8}); }
-number loss_of(const rows& x, const square_matrix& w) {
-  return mean(square(silu(contract<hidden>(x, w))));
-}
+number loss_of(const rows& x, const square_matrix& w) { return mean(square(silu(contract<hidden>(x, w)))); }
 // The most that is in use while f(i) is called so often, over what is before.
 template <class F>
 std::size_t most_of(context& ctx, int times, F f) {

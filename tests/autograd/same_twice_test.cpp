@@ -78,7 +78,8 @@ TEST_CASE("a weight that is updated before the backward that reads it") {
   alone([](context& ctx) {
     row w = normal<row>(ctx, "w", {6}).requires_grad(), x = normal<row>(ctx, "x", {6}).requires_grad();
     adamw_state state;
-    const auto stale = doctest::Contains("was updated or written to before its backward, which needs the numbers of before");
+    const auto stale =
+        doctest::Contains("was updated or written to before its backward, which needs the numbers of before");
     const auto check = [&](const auto& loss) {
       update(w, state);
       CHECK_THROWS_WITH_AS(backward(loss), stale, failure);
@@ -109,7 +110,8 @@ TEST_CASE("a weight that is updated before a checkpointed function runs again") 
       for (const bool linear : {false, true}) {
         const auto loss = sum(checkpoint([&](const row& h) { return linear ? h + w : h * w; }, of_input ? w : x));
         update(w, state);
-        CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("updated or written to before its backward, which runs the function"),
+        CHECK_THROWS_WITH_AS(backward(loss),
+                             doctest::Contains("updated or written to before its backward, which runs the function"),
                              failure);
         backward(sum(checkpoint([&](const row& h) { return h * w; }, x)));
       }

@@ -60,7 +60,9 @@ TEST_CASE("a checkpointed function whose argument, or a tensor that it captures,
     const auto of_captured = sum(checkpoint(f, x));
     write(factor, 1);
     CHECK_THROWS_WITH_AS(backward(of_captured), written, failure);
-    const auto inner = [factor](const rows& h) { return checkpoint([factor](const rows& g) { return g * factor; }, h); };
+    const auto inner = [factor](const rows& h) {
+      return checkpoint([factor](const rows& g) { return g * factor; }, h);
+    };
     const auto of_inner = sum(square(checkpoint(inner, x)));
     write(factor, 3);
     CHECK_THROWS_WITH_AS(backward(of_inner), written, failure);

@@ -38,10 +38,12 @@ struct turns_from_zero : cpu_backend {  // positions that ignore where the slice
 };
 
 TEST_CASE("a mask without its offset or its window, and positions without theirs, are told") {
-  CHECK_THROWS_WITH_AS((testing::check_attention_kernels<from_the_start, float>()),
-                       doctest::Contains("the backend's attention of fp32: largest scores, and logs of the sums: element"), failure);
-  CHECK_THROWS_WITH_AS((testing::check_attention_kernels<sees_all, float>()),
-                       doctest::Contains("the backend's attention of fp32: largest scores, and logs of the sums: element"), failure);
+  CHECK_THROWS_WITH_AS(
+      (testing::check_attention_kernels<from_the_start, float>()),
+      doctest::Contains("the backend's attention of fp32: largest scores, and logs of the sums: element"), failure);
+  CHECK_THROWS_WITH_AS(
+      (testing::check_attention_kernels<sees_all, float>()),
+      doctest::Contains("the backend's attention of fp32: largest scores, and logs of the sums: element"), failure);
   CHECK_THROWS_WITH_AS((testing::check_attention_kernels<turns_from_zero, float>()),
                        doctest::Contains("the backend's rope of fp32: turned: element"), failure);
 }

@@ -15,7 +15,8 @@ std::vector<std::int32_t> targets_for(int64 rows, int64 vocab) {
   return out;
 }
 
-/// Sum over rows of g * (log of the sum of exponentials - (1-ls) * target logit - ls * mean logit), in double from the definition.
+/// Sum over rows of g * (log of the sum of exponentials - (1-ls) * target logit - ls * mean logit), in double from the
+/// definition.
 double loss(int64 rows, int64 n, const doubles& x, const std::vector<std::int32_t>& targets, const doubles& g,
             double ls) {
   double total = 0;
@@ -57,8 +58,8 @@ TEST_CASE("a vocabulary in two slices gives the bits of the gradient of the whol
   const auto m = numbers<float>(rows, 8, 2, 3), log_sum = numbers<float>(rows, 10, 1, 2), g = numbers<float>(rows, 9);
   team t;
   std::vector<float> whole(x.size());
-  weft::cpu::cross_entropy_backward(t, rows, n, x.data(), 0, targets.data(), m.data(), log_sum.data(),
-                                    g.data(), 0.1, n, whole.data());
+  weft::cpu::cross_entropy_backward(t, rows, n, x.data(), 0, targets.data(), m.data(), log_sum.data(), g.data(), 0.1, n,
+                                    whole.data());
   for (const int64 begin : {0, 32}) {
     std::vector<float> part, got(rows * 32), want;
     for (int64 r = 0; r < rows; ++r)

@@ -92,8 +92,8 @@ void check_rows(drawn_sizes& draw) {
     check(cpu::layer_norm_backward_scratch(threads, rows, width, in, in, mean.data(), one.data(), in, out, false, none,
                                            false, bias, false),
           [&](cpu::team& on) {
-            cpu::layer_norm_backward(on, rows, width, in, in, mean.data(), one.data(), in, out, false, none, false, bias,
-                                     false);
+            cpu::layer_norm_backward(on, rows, width, in, in, mean.data(), one.data(), in, out, false, none, false,
+                                     bias, false);
           });
   }
   check(cpu::embedding_backward_scratch(threads, rows, width, ids.data(), 0, inner, in, out, false),

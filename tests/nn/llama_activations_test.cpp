@@ -44,8 +44,9 @@ std::size_t a_layer(int tensor_parallel) {
 std::size_t bytes(std::int64_t between, std::int64_t cut, int tp, bool sequence) {
   return static_cast<std::size_t>(4 * tokens * between / (sequence ? tp : 1) + 4 * tokens * cut / tp);
 }
-// The stream before and between the blocks; queries, keys, values, attention's output and its log-sums; gate and up.
-constexpr std::int64_t selective_between = 2 * width, selective_cut = 4 * width + n_heads + 2 * inner;
+// The stream before and between the blocks; queries, keys, values, attention's output and its two
+// numbers a query and head; gate and up.
+constexpr std::int64_t selective_between = 2 * width, selective_cut = 4 * width + 2 * n_heads + 2 * inner;
 // Beside them the gate's product, and what the norms made: their rows' scale, and on every rank the whole of what
 // enters a block.
 constexpr std::int64_t norm_rows = 2;

@@ -1,5 +1,5 @@
-// Numbers made to hurt: long sums, equal values, large offsets, one-element extents. What is exact has to be exact, what
-// isn't good to a few roundings, on every instruction set of this machine; sums have the same bits on all of them.
+// Numbers made to hurt: long sums, equal values, large offsets, one-element extents. What is exact has to be exact,
+// what isn't good to a few roundings, on every instruction set of this machine; sums have the same bits on all of them.
 #include <cmath>
 
 #include <doctest/doctest.h>
@@ -122,7 +122,8 @@ TEST_CASE("attention's gradients beside large scores, and over one token") {
       backward(sum(attention(q, k, v, {.causal = false})));
       for (const float g : on_host(v.grad())) CHECK(std::abs(g - 1) < 1e-6);
     }
-    auto q = normal<heads_of>(ctx, "q", {2, 1, 2, 8}).requires_grad(), k = normal<heads_of>(ctx, "k", {2, 1, 2, 8}).requires_grad();
+    auto q = normal<heads_of>(ctx, "q", {2, 1, 2, 8}).requires_grad(),
+         k = normal<heads_of>(ctx, "k", {2, 1, 2, 8}).requires_grad();
     const auto v = normal<heads_of>(ctx, "v", {2, 1, 2, 8}), dy = normal<heads_of>(ctx, "dy", {2, 1, 2, 8});
     backward(sum(attention(q, k, v) * dy));
     for (const auto& g : {on_host(q.grad()), on_host(k.grad())})
@@ -159,11 +160,13 @@ TEST_CASE("numbers that mean nothing are refused by name") {
       CHECK_THROWS_WITH_AS(layer_norm(x, w, w, eps), doctest::Contains("layer_norm: eps is"), failure);
     }
     const auto q = normal<tensor<float, dims<batch, seq, heads, head_dim>>>(ctx, "q", {1, 2, 1, 4});
-    CHECK_THROWS_WITH_AS(attention(q, q, q, {.scale = std::nan("")}), doctest::Contains("attention: scale is nan"), failure);
+    CHECK_THROWS_WITH_AS(attention(q, q, q, {.scale = std::nan("")}), doctest::Contains("attention: scale is nan"),
+                         failure);
     const auto table = normal<tensor<float, dims<vocab, hidden>>>(ctx, "table", {4, 3});
     const std::int32_t beyond[] = {1, 4}, ignored[] = {-1, 3};
     using ids = tensor<std::int32_t, dims<batch>>;
-    CHECK_THROWS_WITH_AS(embedding(from_global<ids>(ctx, {2}, beyond), table), doctest::Contains("the token 4 is outside"), failure);
+    CHECK_THROWS_WITH_AS(embedding(from_global<ids>(ctx, {2}, beyond), table),
+                         doctest::Contains("the token 4 is outside"), failure);
     CHECK(on_host(embedding(from_global<ids>(ctx, {2}, ignored), table))[0] == 0);
     CHECK_THROWS_WITH_AS(from_global<ids>(ctx, {3}, beyond), doctest::Contains("was given 2 numbers"), failure);
   });

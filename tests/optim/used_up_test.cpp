@@ -37,7 +37,8 @@ TEST_CASE("a gradient that was used up isn't used again, and says so where it is
     backward(sum(square(w)));
     const auto g = w.grad();
     optimizer_update(w, g, state, sgd{.lr = 0.5});
-    CHECK_THROWS_WITH_AS(optimizer_update(w, g, state, sgd{.lr = 0.5}), doctest::Contains("was used up by an update"), failure);
+    CHECK_THROWS_WITH_AS(optimizer_update(w, g, state, sgd{.lr = 0.5}), doctest::Contains("was used up by an update"),
+                         failure);
     CHECK_THROWS_WITH_AS(w.grad(), doctest::Contains("since its last update"), failure);
     CHECK(first(g) == 2);  // what was read stays
     CHECK(first(w) == 0);

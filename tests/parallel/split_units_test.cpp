@@ -63,7 +63,7 @@ numbers train(F&& f, way how, bool recompute, trace_log* log = nullptr) {
                 for (tape& t : recorded) t.backward_weights(ctx), store.end_micro_batch();
               store.finish_gradients();
               std::size_t i = 0;
-              store.each_parameter([&](const parameter_record& p, auto gradient, auto) {
+              store.each_parameter([&](const parameter_record&, auto gradient, auto) {
                 const std::lock_guard guard(lock);
                 out[i++].assign(gradient.begin(), gradient.end());
               });

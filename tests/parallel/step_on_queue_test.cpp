@@ -86,7 +86,8 @@ TEST_CASE("weights that are loaded are on every backend") {
     int seen = 0;
     store.each_parameter([&](const parameter_record& p, auto, auto weight) {
       std::vector<float> w(static_cast<std::size_t>(p.local.elements()));
-      late_backend::download(ctx.queue<late_backend>(), weight.data(), w.data(), std::ssize(w) * std::int64_t{sizeof(float)});
+      late_backend::download(ctx.queue<late_backend>(), weight.data(), w.data(),
+                             std::ssize(w) * std::int64_t{sizeof(float)});
       bool right = true;
       for (std::size_t i = 0; i < w.size(); ++i) right = right && w[i] == static_cast<float>(i);
       CHECK(right);

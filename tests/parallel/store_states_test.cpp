@@ -48,9 +48,7 @@ struct three_units {
   }
   numbers gradients(store_type& store) const {
     numbers out;
-    store.each_parameter([&](const parameter_record& p, auto g, auto) {
-      out.insert(out.end(), g.begin(), g.end());
-    });
+    store.each_parameter([&](const parameter_record&, auto g, auto) { out.insert(out.end(), g.begin(), g.end()); });
     return out;
   }
   numbers step(store_type& store) {

@@ -44,7 +44,7 @@ numbers train(int units, Uses&& uses) {
       store.finish_gradients();
     }
     std::size_t i = 0;
-    store.each_parameter([&](const parameter_record& p, auto gradient, auto) {
+    store.each_parameter([&](const parameter_record&, auto gradient, auto) {
       const std::lock_guard guard(lock);
       out[i++].assign(gradient.begin(), gradient.end());
     });
@@ -177,8 +177,7 @@ TEST_CASE("a unit inside checkpoint, used twice, is summed once") {
       backward(sum(checkpoint(once, checkpoint(once, unit.ones()))));  // x w^2, w = 1, in two rows
       store.end_micro_batch();
       store.finish_gradients();
-      store.each_parameter(
-          [](const parameter_record&, auto gradient, auto) { CHECK(gradient[0] == 4); });
+      store.each_parameter([](const parameter_record&, auto gradient, auto) { CHECK(gradient[0] == 4); });
     }
   });
 }

@@ -90,7 +90,9 @@ TEST_CASE("settings without a meaning are refused") {
 }
 
 TEST_CASE("logits that say nothing are refused, and the lowest temperature is the likeliest token") {
-  const auto choose = [](numbers logits, double temperature) { return choose_token(logits, {}, {.temperature = temperature}, 0.5); };
+  const auto choose = [](numbers logits, double temperature) {
+    return choose_token(logits, {}, {.temperature = temperature}, 0.5);
+  };
   for (const double temperature : {0.0, 1.0}) {
     CHECK_THROWS_WITH_AS(choose({1, std::nan(""), 2}, temperature), doctest::Contains("whose largest is nan"), failure);
     CHECK_THROWS_WITH_AS(choose({none, none}, temperature), doctest::Contains("whose largest is -inf"), failure);

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include <weft/backend/concept.hpp>
-#include <weft/core/refusal.hpp>
 #include <weft/core/finite.hpp>
+#include <weft/core/refusal.hpp>
 #include <weft/op/pair_rule.hpp>
 
 namespace weft {

@@ -159,8 +159,8 @@ X uniform(context& ctx, std::string_view name, std::initializer_list<std::int64_
 }
 
 /// A tensor from the whole, global, row-major numbers: each rank copies its share. `numbers` is a vector, array or span
-/// of X's element type, on the host, the same on every rank. Throws weft::failure when it has another count of them than
-/// the product of `global`.
+/// of X's element type, on the host, the same on every rank. Throws weft::failure when it has another count of them
+/// than the product of `global`.
 template <any_tensor X>
 X from_global(context& ctx, std::initializer_list<std::int64_t> global,
               std::span<const typename X::element_type> numbers) {

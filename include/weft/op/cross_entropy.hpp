@@ -96,7 +96,8 @@ struct cross_entropy_operator {
     local_array d = logits.buffer.unique() ? logits : ctx.make(dtype_of<T>, logits.shape);
     Backend::cross_entropy_backward(queue, rows, at.columns, logits.template as<T>(), at.begin,
                                     targets.template as<std::int32_t>(), kept.template as<A>(),
-                                    kept.template as<A>() + rows, g.template as<A>(), at.smoothing, at.vocab, d.template as<T>(), n);
+                                    kept.template as<A>() + rows, g.template as<A>(), at.smoothing, at.vocab,
+                                    d.template as<T>(), n);
     logits = {};
     contribute<Backend, T>(ctx, node, 0, d);
   }

@@ -71,8 +71,9 @@ struct embedding_rule<I, W, tag_list<As...>> : on_this_axis<As, embedding_on<I, 
 }  // namespace detail
 
 /// Shape: ids [...] of int32, table [rows, width], out [..., width]. A negative id is no token and gives zeros; one
-/// beyond the table is an error, where the host can see it. Placement, on each axis: ids sharded and the table whole keeps that shard; rows sharded and ids whole gives partial;
-/// width sharded and ids whole keeps that shard. Cost: a copy; no operations.
+/// beyond the table is an error, where the host can see it. Placement, on each axis: ids sharded and the table whole
+/// keeps that shard; rows sharded and ids whole gives partial; width sharded and ids whole keeps that shard. Cost: a
+/// copy; no operations.
 template <any_tensor I, any_tensor W>
 auto embedding(const I& ids, const W& table) {
   using other_ids = detail::not_ids<I>;

@@ -111,7 +111,7 @@ auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5) {
       using rule = detail::pair_rule<detail::pairing::sum, product, B>;
       if constexpr (rule::ok) {
         detail::check_shared_extents(x, weight);
-      require(detail::is_finite(eps) && eps >= 0, "layer_norm: eps is ", eps, "; it is a finite number, at least 0");
+        require(detail::is_finite(eps) && eps >= 0, "layer_norm: eps is ", eps, "; it is a finite number, at least 0");
         detail::check_shared_extents(x, bias);
         using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
         return result(detail::layer_norm_operator<typename X::backend, typename X::element_type>::forward(

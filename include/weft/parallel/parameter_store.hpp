@@ -109,9 +109,8 @@ class parameter_store final : public unit_hooks {
 
   /// Calls f(record, gradient, weights) for every parameter, gathered along the data axis: its gradient and master
   /// weights as local_share of the precision's types, in the backend's memory, row-major by record.local;
-  /// record.at.global_index(i) says which element of the whole number i is, -1 in padding. The gradient is empty where
-  /// the parameter is frozen. For tests and monitors: it moves whole units (save_weights writes them to files). Throws
-  /// between begin_step() and finish_gradients(), as each_stored.
+  /// number i is element record.at.global_index(i) of the whole, -1 in padding. The gradient is empty where it is
+  /// frozen. For tests and monitors: it moves whole units. Throws between begin_step() and finish_gradients().
   template <class F>
   void each_parameter(F&& f) {
     gradients_.require_finished("each_parameter()");
@@ -128,8 +127,7 @@ class parameter_store final : public unit_hooks {
       }
       if (!s.key().trained) weights = s.in_master_type(ctx_, weights);
       for (const flat_region& r : s.flat.regions)
-        f(static_cast<const parameter_record&>(*r.parameter),
-          gradients ? local_share<gradient>(gradients.part(r.begin, r.count)) : local_share<gradient>(),
+        f(static_cast<const parameter_record&>(*r.parameter), local_share<gradient>(gradients.part(r.begin, r.count)),
           local_share<master>(weights.part(r.begin, r.count)));
     });
   }

@@ -25,7 +25,7 @@ template <class T>
 class local_share {
  public:
   local_share() = default;
-  explicit local_share(local_array held) : held_(std::move(held)), size_(held_.elements()) {}
+  explicit local_share(local_array held) : held_(std::move(held)), size_(held_ ? held_.elements() : 0) {}
   const T* data() const { return held_.template as<T>(); }
   std::int64_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
@@ -91,7 +91,8 @@ class basic_tensor final : public value {
   void write_local_share(F&& f) {
     static_assert(
         !requires { requires !Backend::host_memory; },
-        "weft: this rank's share doesn't lie in the host's memory: make a tensor of other numbers there, by generate or "
+        "weft: this rank's share doesn't lie in the host's memory: make a tensor of other numbers there, by generate "
+        "or "
         "from_global");
     static_assert(std::invocable<F&, std::span<T>>,
                   "weft: x.write_local_share(f) calls f(numbers) with a std::span of x's elements: write it as "
@@ -134,7 +135,8 @@ class basic_tensor final : public value {
     g.gradient_of = static_cast<std::uint32_t>(data.buffer.made());
     return gradient_type(std::move(g));
   }
-  /// Drops the gradient. Between two backwards it adds up; an update uses it up, so a loop that updates needs no zero_grad.
+  /// Drops the gradient. Between two backwards it adds up; an update uses it up, so a loop that updates needs no
+  /// zero_grad.
   void zero_grad() {
     if (slot) slot->has_gradient = slot->used_up = false;
   }

@@ -118,7 +118,8 @@ struct slot {
     s.next = std::exchange(promotions, &s);
   }
   void forget_promotions() {
-    for (slot* s = std::exchange(promotions, nullptr); s; s = std::exchange(s->next, nullptr)) s->promoted_from = nullptr;
+    for (slot* s = std::exchange(promotions, nullptr); s; s = std::exchange(s->next, nullptr))
+      s->promoted_from = nullptr;
   }
 
   static ref<slot> make(record_pool* home) {

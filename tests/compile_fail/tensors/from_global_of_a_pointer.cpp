@@ -13,6 +13,7 @@ auto program(context& ctx, const float* numbers, const std::vector<double>& wide
   return from_global<row>(ctx, {4}, wide);
 #endif
 #else
-  return from_global<row>(ctx, {4}, std::span(numbers, 4)) + from_global<row>(ctx, {2}, std::vector<float>(wide.begin(), wide.end()));
+  return from_global<row>(ctx, {4}, std::span(numbers, 4)) +
+         from_global<row>(ctx, {2}, std::vector<float>(wide.begin(), wide.end()));
 #endif
 }

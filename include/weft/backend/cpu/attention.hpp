@@ -47,8 +47,8 @@ void attention_task(const attention_shape& s, int64 begin, int64 n, const T* q, 
 }  // namespace detail
 
 /// out = softmax(scale * q k^T) v; sums: of each query the largest score, scale * q k^T, and the log of the sum of
-/// exp(score - largest). A query that sees no key gives 0, -infinity and 0. q, out [batch, q_len, heads, head_dim]; k, v
-/// [batch, kv_len, kv_heads, head_dim]; sums [2, batch, heads, q_len]
+/// exp(score - largest). A query that sees no key gives 0, -infinity and 0. q, out [batch, q_len, heads, head_dim]; k,
+/// v [batch, kv_len, kv_heads, head_dim]; sums [2, batch, heads, q_len]
 template <class T>
 void attention(team& workers, const attention_shape& s, const T* q, const T* k, const T* v, T* out,
                accumulate_t<T>* sums) {

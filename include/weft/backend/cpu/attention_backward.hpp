@@ -25,7 +25,8 @@ template <class T>
 void attention_backward_task(const attention_shape& s, const T* q, const T* k, const T* v, const T* out,
                              const accumulate_t<T>* high, const accumulate_t<T>* log_sum, const T* dout, T* dq,
                              bool add_dq, T* dk, bool add_dk, T* dv, bool add_dv, accumulate_t<T>* memory) {
-  WEFT_DISPATCH(attention_backward_task, s, q, k, v, out, high, log_sum, dout, dq, add_dq, dk, add_dk, dv, add_dv, memory);
+  WEFT_DISPATCH(attention_backward_task, s, q, k, v, out, high, log_sum, dout, dq, add_dq, dk, add_dk, dv, add_dv,
+                memory);
 }
 
 }  // namespace detail

@@ -40,8 +40,8 @@ void row_max(team& workers, int64 rows, int64 n, const T* logits, accumulate_t<T
 }
 
 /// sum_exp[row] = sum exp(logits - m[row]); target_logit[row] = the target's logit, or 0 when its column is not in
-/// [vocab_begin, vocab_begin + n); sum_logits[row] = sum of logits - m[row], if not null. Exponentials below the smallest
-/// normal number count as 0.  // logits [rows, n], others [rows]
+/// [vocab_begin, vocab_begin + n); sum_logits[row] = sum of logits - m[row], if not null. Exponentials below the
+/// smallest normal number count as 0.  // logits [rows, n], others [rows]
 template <class T>
 void row_sums(team& workers, int64 rows, int64 n, const T* logits, int64 vocab_begin, const std::int32_t* targets,
               const accumulate_t<T>* m, accumulate_t<T>* sum_exp, accumulate_t<T>* target_logit,
@@ -71,7 +71,8 @@ void row_sums(team& workers, int64 rows, int64 n, const T* logits, int64 vocab_b
 template <class T>
 void cross_entropy_backward(team& workers, int64 rows, int64 n, const T* logits, int64 vocab_begin,
                             const std::int32_t* targets, const accumulate_t<T>* m, const accumulate_t<T>* log_sum,
-                            const accumulate_t<T>* g, double label_smoothing, int64 vocab_global, T* dlogits, int64 stride = 0) {
+                            const accumulate_t<T>* g, double label_smoothing, int64 vocab_global, T* dlogits,
+                            int64 stride = 0) {
   using A = accumulate_t<T>;
   if (stride == 0) stride = n;
   const A everywhere = static_cast<A>(label_smoothing / static_cast<double>(vocab_global));
@@ -82,8 +83,8 @@ void cross_entropy_backward(team& workers, int64 rows, int64 n, const T* logits,
       const int64 kept = targets[row] < 0 ? 0 : n;
       std::memset(static_cast<void*>(dx + kept), 0, static_cast<std::size_t>(stride - kept) * sizeof(T));
       if (kept > 0) {
-        detail::cross_entropy_backward_row(n, logits + row * stride, targets[row] - vocab_begin, m[row],
-                                           log_sum[row], g[row], everywhere, at_target, dx);
+        detail::cross_entropy_backward_row(n, logits + row * stride, targets[row] - vocab_begin, m[row], log_sum[row],
+                                           g[row], everywhere, at_target, dx);
       }
     }
   });

@@ -1,6 +1,7 @@
 // LayerNorm (Ba, Kiros & Hinton 2016) over rows, and its backward.
 // Invariant: the mean is kept in double, and the variance is the mean of squared distances from it, taken in a second
-// pass, so a large mean costs no digits; gradients of weight and bias are summed over fixed groups of rows, then over the groups in order.
+// pass, so a large mean costs no digits; gradients of weight and bias are summed over fixed groups of rows, then over
+// the groups in order.
 #pragma once
 
 #include <weft/backend/cpu/rms_norm.hpp>
@@ -31,8 +32,8 @@ void layer_norm_weight_row(int64 n, const T* x, const T* dy, accumulate_t<T> mea
   WEFT_DISPATCH(layer_norm_weight_row, n, x, dy, mean, rest, r, weight_part, bias_part);
 }
 template <class T>
-void layer_norm_input_row(int64 n, const T* x, const T* weight, const T* dy, accumulate_t<T> mean,
-                          accumulate_t<T> rest, accumulate_t<T> r, T* dx, bool add) {
+void layer_norm_input_row(int64 n, const T* x, const T* weight, const T* dy, accumulate_t<T> mean, accumulate_t<T> rest,
+                          accumulate_t<T> r, T* dx, bool add) {
   WEFT_DISPATCH(layer_norm_input_row, n, x, weight, dy, mean, rest, r, dx, add);
 }
 /// What a mean loses when it is rounded.
@@ -70,9 +71,9 @@ void layer_norm(team& workers, int64 rows, int64 width, double eps, const T* x, 
 /// dy * u, dbias (+)= sum over rows of dy; each may be null. Not adding, dx may be dy. G, the type of dweight and
 /// dbias, is T or the accumulate type.
 template <class T, class G>
-void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, const T* weight,
-                         const double* mean, const accumulate_t<T>* rstd, const T* dy, T* dx, bool add_dx,
-                         G* dweight, bool add_dweight, G* dbias, bool add_dbias) {
+void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, const T* weight, const double* mean,
+                         const accumulate_t<T>* rstd, const T* dy, T* dx, bool add_dx, G* dweight, bool add_dweight,
+                         G* dbias, bool add_dbias) {
   using A = accumulate_t<T>;
   static_assert(std::is_same_v<G, T> || std::is_same_v<G, A>,
                 "dweight and dbias have the type of weight or the accumulate type");
@@ -99,9 +100,9 @@ void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, con
   if (dbias) detail::sum_rows(groups, width, static_cast<const A*>(parts + groups * width), dbias, add_dbias);
 }
 template <class T, class G>
-scratch_need layer_norm_backward_scratch(int /*threads*/, int64 rows, int64 width, const T*, const T*,
-                                         const double*, const accumulate_t<T>*, const T*, const T*, bool,
-                                         G* dweight, bool, G* dbias, bool) {
+scratch_need layer_norm_backward_scratch(int /*threads*/, int64 rows, int64 width, const T*, const T*, const double*,
+                                         const accumulate_t<T>*, const T*, const T*, bool, G* dweight, bool, G* dbias,
+                                         bool) {
   const int64 parts = dweight || dbias ? 2 * detail::row_groups(rows) * width : 0;
   return {detail::scratch_lines(parts, sizeof(accumulate_t<T>))};
 }

@@ -77,9 +77,8 @@ inline void layer_norm_input_row(std::int64_t n, const T* x, const T* weight, co
       plus));
   const A dot = total(fold<T>(
       n, splat(A(0)),
-      [=](auto so_far, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-        return fma(get(weight + i, count) * get(dy + i, count), u(get(x + i, count)), so_far);
-      },
+      [=](auto so_far, std::int64_t i, auto count)
+          WEFT_INLINE_LAMBDA { return fma(get(weight + i, count) * get(dy + i, count), u(get(x + i, count)), so_far); },
       plus));
   const A mean_g = sum / static_cast<A>(n), mean_gu = dot / static_cast<A>(n);
   sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {

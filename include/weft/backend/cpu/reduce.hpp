@@ -1,6 +1,6 @@
 // Reductions: sums, maxima and minima over chosen dimensions, a sum's way back, and the sum of squares of an array.
-// Invariant: the order of every sum depends on the shape alone: neither on the team nor on the instruction set. Sums are
-// trees of short runs, so that their error grows with the logarithm of their length.
+// Invariant: the order of every sum depends on the shape alone: neither on the team nor on the instruction set. Sums
+// are trees of short runs, so that their error grows with the logarithm of their length.
 #pragma once
 
 #include <weft/backend/concept.hpp>
@@ -154,8 +154,8 @@ void reduce_dims(team& workers, int ndim, const int64* extents, const bool* redu
         const T* const from = x + outer.offsets(i / outer.inner())[0] + i % outer.inner() * outer.inner_stride(0);
         double total = detail::start_of<double>(Kind);  // of A's numbers
         for (int64 row = 0; row < inner.outer(); ++row)
-          total = detail::join(Kind, total,
-                               static_cast<double>(detail::reduce_row<Kind>(inner.inner(), from + inner.offsets(row)[0])));
+          total = detail::join(
+              Kind, total, static_cast<double>(detail::reduce_row<Kind>(inner.inner(), from + inner.offsets(row)[0])));
         detail::put(y[i], static_cast<A>(total), add);
       }
     });

@@ -17,8 +17,7 @@ inline accumulate_t<T> sum_block(std::int64_t n, const T* x) {
   V running[vectors];
   WEFT_UNROLL for (int v = 0; v < vectors; ++v) running[v] = splat(A(0));
   std::int64_t i = 0;
-  for (; i + sums <= n; i += sums)
-    WEFT_UNROLL for (int v = 0; v < vectors; ++v) running[v] += load(x + i + v * width);
+  for (; i + sums <= n; i += sums) WEFT_UNROLL for (int v = 0; v < vectors; ++v) running[v] += load(x + i + v * width);
   A part[sums];
   WEFT_UNROLL for (int v = 0; v < vectors; ++v) {
     const std::int64_t at = i + v * width;
@@ -56,8 +55,8 @@ inline accumulate_t<T> reduce_row(std::int64_t n, const T* x) {
   }
 }
 
-/// y[j] = join(y[j], x[0, j] joined with the following rows in order), of at most 16 rows, so that memory is read nearly
-/// in order.  // x [rows, n] with `stride` between rows, y [n]
+/// y[j] = join(y[j], x[0, j] joined with the following rows in order), of at most 16 rows, so that memory is read
+/// nearly in order.  // x [rows, n] with `stride` between rows, y [n]
 template <reduce Kind, class T>
 inline void reduce_columns(std::int64_t rows, std::int64_t stride, std::int64_t n, const T* x, accumulate_t<T>* y) {
   sweep<T>(n, [=](std::int64_t j, auto count) WEFT_INLINE_LAMBDA {

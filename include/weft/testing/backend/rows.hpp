@@ -215,7 +215,8 @@ void losses(bench<B>& b) {
       // Differences up to 16 rounded to 2^-24 make exps good to 16 * 2^-24 each; so does adding 3001 of one sign.
       b.near("row_sums: sum of exponentials", e.host(), exps, 100 * sum_rounding<T>, 0);
       b.near("row_sums: target's logit, 0 if another slice has it", l.host(), logit, 0, 0);
-      b.near("row_sums: sum of logits under the largest", s.host(), sums, 0, 800 * static_cast<double>(n) * sum_rounding<T>);
+      b.near("row_sums: sum of logits under the largest", s.host(), sums, 0,
+             800 * static_cast<double>(n) * sum_rounding<T>);
       const buffer<B, A> again(b, rows), same(b, rows);
       A* const none = nullptr;
       B::row_sums(b.queue(), rows, n, in.in(), begin, ids.in(), m.in(), again.out(), same.out(), none, width);
@@ -226,13 +227,13 @@ void losses(bench<B>& b) {
       b.near("row_loss: loss of the rows that count", total.host(), {loss}, 200 * sum_rounding<T>,
              4000 * sum_rounding<T>);
       b.near("row_loss: how many count", counted.host(), {count}, 0, 0);
-      B::cross_entropy_backward(b.queue(), rows, n, in.in(), begin, ids.in(), of_all.in(), of_sum.in(), scale.in(), smoothing,
-                                vocab, gradient.out(), width);
+      B::cross_entropy_backward(b.queue(), rows, n, in.in(), begin, ids.in(), of_all.in(), of_sum.in(), scale.in(),
+                                smoothing, vocab, gradient.out(), width);
       // exp(v - lse) is good to 32 * 2^-24; subtracting the target's 0.9 leaves that absolutely.
       const double relative = rounding<T> + 40 * sum_rounding<T>, absolute = 64 * sum_rounding<T> + subnormal<T>;
       b.near("cross_entropy_backward", gradient.host(), dx, relative, absolute);
-      B::cross_entropy_backward(b.queue(), rows, n, in_place.in(), begin, ids.in(), of_all.in(), of_sum.in(), scale.in(),
-                                smoothing, vocab, in_place.out(), width);
+      B::cross_entropy_backward(b.queue(), rows, n, in_place.in(), begin, ids.in(), of_all.in(), of_sum.in(),
+                                scale.in(), smoothing, vocab, in_place.out(), width);
       b.near("cross_entropy_backward in place", in_place.host(), dx, relative, absolute);
     }
 }
