@@ -64,6 +64,8 @@ refused 2 '--weight-decay is empty; give it a value' --data text --weight-decay 
 refused 2 '--weight-decay' --data text --weight-decay=
 refused 2 '--data is empty; give it a value' --data ''
 refused 2 '--seed' --data text --seed -1
+refused 2 'has more than 64 bits' --data text --steps 99999999999999999999
+refused 2 'has more than 64 bits' --data text --seed 18446744073709551616
 refused 2 '--help lists the options' --data text --stepz 3
 refused 2 '--help lists the options' --data text --steps many
 
@@ -115,6 +117,14 @@ refused 1 "no setting in the file wrong.json called 'stepz'; there are, the near
 printf '{"steps": 0}' >wrong.json
 refused 1 'at least 1 step' --data text --config wrong.json
 refused 1 "absent.json can't be read: No such file" --data text --config absent.json
+# The text that a file names comes before the one that is taken where none is named, and after --data.
+echo '{"data": "named"}' >named.json
+export TRAIN_LLAMA_DATA=unnamed
+refused 1 "unnamed can't be read"
+refused 1 "named can't be read" --config named.json
+grep -q unnamed err && fault "--config's text is passed over"
+refused 1 "missing can't be read" --config named.json --data missing
+unset TRAIN_LLAMA_DATA
 refused 2 '--config is empty' --data text --config ''
 refused 1 'a line every 0 steps, --log-every,' --data text --log-every 0
 printf '{"dp": 1, "tp": 1, "steps": 2, "derived": {"ranks": 77}}' >part.json

@@ -134,6 +134,7 @@ TEST_CASE("a tensor that outlived its launch is refused, and destroyed in peace"
                 backward(sum(e.activation));
                 e.gradient = detach(square(e.with_gradient.grad()));
                 adamw_update(e.with_gradient, e.with_gradient.grad(), e.state, {});
+                backward(sum(e.with_gradient));
                 const recording on(ctx, &e.recorded);
                 e.waiting = checkpoint([w = e.with_gradient](const matrix& h) { return h * exp(w); }, e.with_gradient);
               };

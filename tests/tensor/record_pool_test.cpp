@@ -63,15 +63,25 @@ TEST_CASE("a slot goes back to the pool that it came from, and what it holds end
     const weft::ref<weft::slot> s = weft::slot::make(&p);
     first = s.get();
     s->gradient = weft::local_array(memory, weft::dtype::f32, {1, {100}}, weft::memory::gradients);
-    s->promotions = weft::slot::make(&p);
-    s->promotions->next = weft::slot::make(nullptr);
     CHECK(memory.ledger().total > 0);
   }
   CHECK(memory.ledger().total == 0);
   const weft::ref<weft::slot> again = weft::slot::make(&p);
   CHECK(again.get() == first);
   CHECK(!again->gradient);
-  CHECK(!again->promotions);
+}
+
+TEST_CASE("a slot and what it is promoted to know each other as long as both are there") {
+  const auto make = [] { return weft::slot::make(nullptr); };
+  weft::ref<weft::slot> s = make(), first = make(), second = make();
+  s->add_promotion(*first, weft::id_of<weft::tp>);
+  s->add_promotion(*second, weft::id_of<weft::dp>);
+  first = {};
+  CHECK(s->promotions == second.get());
+  CHECK(s->promotions->next == nullptr);
+  CHECK(second->promoted_from == s.get());
+  s = {};
+  CHECK(second->promoted_from == nullptr);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ std::vector<trained> train(const weft::degrees& mesh, const Config& config, cons
               }
               count(1);
               note(t.store().gradient_norm());
-              t.store().each_parameter([&](const parameter_record& p, auto gradient, auto weight) {
+              t.store().each_parameter([&](const parameter_record&, auto gradient, auto weight) {
                 const auto read = [&]<class T>(const local_share<T>& from) {
                   std::vector<T> numbers(static_cast<std::size_t>(from.size()));
                   backend::download(queue, from.data(), numbers.data(), from.size() * std::int64_t{sizeof(T)});
