@@ -39,7 +39,7 @@ struct collected {
   std::map<std::string, std::vector<double>> units;
   template <class T>
   void put(const std::string& unit, std::map<std::string, std::vector<double>>& parameters, const parameter_record& p,
-           const T* local, double scale) {
+           const local_share<T>& local, double scale) {
     const std::lock_guard guard(lock);
     auto& all = parameters[unit + '\n' + p.name];
     all.resize(static_cast<std::size_t>(p.global.elements()));
