@@ -94,7 +94,7 @@ TEST_CASE("logits that say nothing are refused, and the lowest temperature is th
     return choose_token(logits, {}, {.temperature = temperature}, 0.5);
   };
   for (const double temperature : {0.0, 1.0}) {
-    CHECK_THROWS_WITH_AS(choose({1, 2, std::nan("")}, temperature), doctest::Contains("whose largest is nan"), failure);
+    CHECK_THROWS_WITH_AS(choose({1, std::nan(""), 2}, temperature), doctest::Contains("whose largest is nan"), failure);
     CHECK_THROWS_WITH_AS(choose({none, none}, temperature), doctest::Contains("whose largest is -inf"), failure);
     CHECK_THROWS_WITH_AS(choose({1, -none}, temperature), doctest::Contains("whose largest is inf"), failure);
   }

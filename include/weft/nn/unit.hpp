@@ -60,11 +60,11 @@ class unit_use {
     /// Whether it was recorded in this step. What was left on the tape by another is passed over.
     bool current() const { return step == hooks->step_number(); }
   };
-  void push(const char* name, tape_boundary boundary, void (*vjp)(context&, tape_node&), const value& v) {
+  void push(const char* name, tape_boundary kind, void (*vjp)(context&, tape_node&), const value& v) {
     if (!tape_) return;
     tape_node& node = tape_->push();
     node.name = name;
-    node.boundary = boundary;
+    node.boundary = kind;
     node.in_every_part = true;
     node.set(here_);
     node.add_input(v);

@@ -98,7 +98,8 @@ inline std::int32_t choose_token(std::vector<double> logits, const std::vector<s
                                  const sampling& s, double uniform) {
   require(!logits.empty(), "there are no logits to choose a token from");
   double top = -std::numeric_limits<double>::infinity();
-  for (const double x : logits) top = x <= top ? top : x;  // NaN stays
+  for (const double x : logits)
+    if (x > top || detail::is_nan(x)) top = x;  // nothing is above NaN
   require(detail::is_finite(top), "a token is chosen by logits whose largest is ", top,
           ": the model's numbers have overflowed; look at its weights and its loss");
   if (s.repetition_penalty != 1) {

@@ -110,7 +110,7 @@ class joined_columns {
 
   int64 n_, chunks_ = 0;
   int used_ = 0;
-  alignas(64) A level_[levels][most];
+  alignas(64) A level_[std::size_t{levels}][most];
 };
 
 }  // namespace detail

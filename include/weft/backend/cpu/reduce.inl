@@ -14,11 +14,11 @@ inline accumulate_t<T> sum_block(std::int64_t n, const T* x) {
   typedef accumulate_t<T> A;
   typedef typename vector_of<T>::type V;
   constexpr int width = vector_of<T>::width, sums = 256 / static_cast<int>(sizeof(A)), vectors = sums / width;
-  V running[vectors];
+  V running[std::size_t{vectors}];
   WEFT_UNROLL for (int v = 0; v < vectors; ++v) running[v] = splat(A(0));
   std::int64_t i = 0;
   for (; i + sums <= n; i += sums) WEFT_UNROLL for (int v = 0; v < vectors; ++v) running[v] += load(x + i + v * width);
-  A part[sums];
+  A part[std::size_t{sums}];
   WEFT_UNROLL for (int v = 0; v < vectors; ++v) {
     const std::int64_t at = i + v * width;
     if (at + width <= n)
