@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 jobs=${JOBS:-$(nproc)}
-[ $all = OFF ] || export WEFT_PROGRAMS=${WEFT_PROGRAMS:-30} WEFT_REMEMBER=no
+[ $all = OFF ] || export WEFT_TEST_ALL=yes WEFT_PROGRAMS=${WEFT_PROGRAMS:-30} WEFT_REMEMBER=no
 
 source tests/check/install.sh
 need g++ g++

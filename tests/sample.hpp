@@ -2,9 +2,11 @@
 // sanitizer builds set it, being some ten times slower). Invariant: at least one case is always left.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <initializer_list>
+#include <string_view>
 #include <vector>
 
 namespace weft_test {
@@ -37,11 +39,20 @@ std::vector<T> sampled_cases(std::initializer_list<T> all) {
   return out;
 }
 
-/// The numbers of ranks to try: all, or, under a sanitizer, those of two and three.
+/// Whether all is asked for (tests/run.sh --all), what is exhaustive too.
+inline bool everything() {
+  const char* text = std::getenv("WEFT_TEST_ALL");
+  return text && std::string_view(text) == "yes";
+}
+
+/// The numbers of ranks to try, in rising order: three, where it is among them, and, but under a sanitizer, the most; all
+/// where all is asked for.
 inline std::vector<int> sampled_ranks(std::initializer_list<int> all) {
+  const int most = *(all.end() - 1);
+  const bool three = std::find(all.begin(), all.end(), 3) != all.end();
   std::vector<int> out;
   for (const int ranks : all)
-    if (!sanitized || ranks == 2 || ranks == 3) out.push_back(ranks);
+    if (everything() || ranks == 3 || (ranks == most && !(sanitized && three))) out.push_back(ranks);
   return out;
 }
 

@@ -29,4 +29,5 @@ if [ -f "$log" ]; then
 else
   echo "note: $log is not there: this build's generator knows no RULE_LAUNCH_COMPILE, or GNU time came later"
 fi
-$run --check
+# Measured once for the same files and packages.
+bash tests/check/remembered.sh bench examples docs -- $run --check

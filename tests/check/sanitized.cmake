@@ -5,13 +5,13 @@ if(WEFT_SANITIZE MATCHES "thread")
     "^parallel/(eight_ranks|ended_launch|labels|launch|schedule_faults|started_ranks|step_on_queue)_")
   set(skipped "^comm/laws_")  # of what judges communicators, not of one
 else()
-  # Operators, autograd, stores and pipelines, and of the rest every second unit.
-  set(asked "^(autograd|laws|op|tensor)/" "^parallel/(buckets|ended_launch|pipeline|split_units|store_states|units|virtual_stages)_")
-  set(skipped "^(allocation|golden|matrix)/")  # they count bytes, or compare numbers alone
+  # Operators, autograd, files, stores and pipelines, and of the rest every second unit.
+  set(asked "^(autograd|io|laws|op|tensor)/" "^parallel/(buckets|ended_launch|pipeline|split_units|store_states|units|virtual_stages)_")
+  set(skipped "^(allocation|golden|matrix|plan)/" "^comm/laws_" "/[a-z]+_memory_")  # they count bytes, or compare numbers alone
 endif()
 
 set(taken "")
-set(number 0)
+set(number 1)
 foreach(source IN LISTS cpp_tests)
   set(take OFF)
   foreach(pattern IN LISTS asked)

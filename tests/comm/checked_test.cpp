@@ -29,6 +29,7 @@ struct impatient {
   static constexpr std::chrono::milliseconds stuck{2000};
 };
 using C = checked<bare>;
+constexpr int some_ranks = weft_test::sanitized ? 2 : 3;
 
 // What launch says of it.
 template <class World>
@@ -71,7 +72,7 @@ std::size_t each_misuse(bool stuck, int seeds, Then&& then) {
 TEST_CASE("every wrong program of the catalogue ends by itself and is named, on all ranks in one sentence") {
   // WEFT_CHECKED_SEEDS: of how many timings each is tried
   const char* const asked = std::getenv("WEFT_CHECKED_SEEDS");
-  const int seeds = asked ? std::atoi(asked) : weft_test::sampled(3);
+  const int seeds = asked ? std::atoi(asked) : weft_test::everything() ? 3 : 1;
   const auto on_all_ranks = [] {
     CHECK(bare::wrong == 0);
     CHECK(bare::sentences() == 1);
@@ -83,10 +84,10 @@ TEST_CASE("every wrong program of the catalogue ends by itself and is named, on 
 TEST_CASE("it is a communicator like others, with the numbers of the one inside") {
   static_assert(communicator_policy<checked<threads>> && reduces_in_rank_order<checked<threads>>);
   bare::wrong = 0;
-  if (weft_test::sample_stride() == 1) testing::check_communicator<bare>(3);
-  testing::check_communicator<checked<bare>>(3);
+  if (weft_test::everything()) testing::check_communicator<bare>(3);
+  testing::check_communicator<checked<bare>>(some_ranks);
   CHECK(bare::wrong == 0);
-  for (const int ranks : weft_test::sampled_ranks({1, 2, 8})) testing::check_communicator<checked<threads>>(ranks);
+  for (const int ranks : weft_test::sampled_ranks({1, 2, 3, 8})) testing::check_communicator<checked<threads>>(ranks);
 }
 
 namespace {
@@ -96,8 +97,8 @@ struct late {
 }  // namespace
 
 TEST_CASE("no false alarm where ranks are late, and where what they tell each other is") {
-  testing::check_communicator<faulty<checked<bare>, late>>(3);
-  testing::check_communicator<checked<faulty<threads, late>>>(3);
+  testing::check_communicator<faulty<checked<bare>, late>>(some_ranks);
+  testing::check_communicator<checked<faulty<threads, late>>>(some_ranks);
 }
 
 namespace {
