@@ -106,7 +106,7 @@ double train(const degrees& ranks, std::int64_t steps = 150) {
     if (!ctx.is_first()) return;
     last = r.loss;
     std::printf("%-10s dp %d x tp %d: loss %.4f, at first %.4f\n", std::string(S::sharding::name).c_str(),
-                ctx.degree<dp>() * ctx.degree<fsdp>(), ctx.degree<tp>(), r.loss, r.first_loss);
+                ctx.degree<dp>() * ctx.degree<fsdp>(), ctx.degree<tp>().here(), r.loss, r.first_loss);
   });
   return last;
 }

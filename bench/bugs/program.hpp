@@ -31,8 +31,9 @@ template <class Mesh, class F>
 int run(const degrees& ranks, F program) {
   std::vector<double> numbers(static_cast<std::size_t>(ranks.product()));
   try {
-    launch<strategy<Mesh>>(
-        ranks, [&](context& ctx) { numbers[static_cast<std::size_t>(ctx.rank())] = double(item(program(ctx))); });
+    launch<strategy<Mesh>>(ranks, [&](context& ctx) {
+      numbers[static_cast<std::size_t>(ctx.rank().here())] = double(item(program(ctx)));
+    });
   } catch (const failure& e) {
     std::string says;
     for (const char* c = e.what(); *c; ++c) says += *c == '"' ? '\'' : *c == '\n' ? ' ' : *c;

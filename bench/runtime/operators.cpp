@@ -40,9 +40,9 @@ void pass(benchmark::State& state, bool backward, cost of, Make&& make) {
                                for (auto _ : state) benchmark::DoNotOptimize(f());
                              } else {
                                const auto ones = [&](const auto& y) {
-                                 y.slot->gradient = ctx.make(y.held().type, y.held().shape);
-                                 y.slot->has_gradient = true;
-                                 cpu_backend::fill(ctx.queue<cpu_backend>(), y.slot->gradient, 1);
+                                 untyped(y).slot->gradient = ctx.make(untyped(y).held().type, untyped(y).held().shape);
+                                 untyped(y).slot->has_gradient = true;
+                                 cpu_backend::fill(ctx.queue<cpu_backend>(), untyped(y).slot->gradient, 1);
                                };
                                for (auto _ : state) {
                                  state.PauseTiming();

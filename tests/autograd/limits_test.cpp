@@ -22,16 +22,16 @@ using row = tensor<double, dims<hidden>>;
 constexpr int many = 9;
 struct weighted_sum {
   static value forward(const std::vector<row>& x) {
-    context& ctx = *x[0].ctx;
-    value y{x[0].ctx, x[0].whole, {}, {}};
+    context& ctx = *untyped(x[0]).ctx;
+    value y{untyped(x[0]).ctx, untyped(x[0]).whole, {}, {}};
     local_array copies[many];
     if (!detail::reuse_output(ctx, "weighted_sum", y.data, copies[0], copies[1], copies[2], copies[3], copies[4])) {
-      y.data = ctx.make(dtype::f64, x[0].held().shape);
+      y.data = ctx.make(dtype::f64, untyped(x[0]).held().shape);
       for (std::int64_t k = 0; k < y.data.elements(); ++k) {
         y.data.as<double>()[k] = 0;
-        for (int i = 0; i < many; ++i) y.data.as<double>()[k] += (i + 1) * x[i].held().as<double>()[k];
+        for (int i = 0; i < many; ++i) y.data.as<double>()[k] += (i + 1) * untyped(x[i]).held().as<double>()[k];
       }
-      for (int i = 0; i < 5; ++i) copies[i] = detail::copy_of<cpu_backend>(ctx, x[i].held());
+      for (int i = 0; i < 5; ++i) copies[i] = detail::copy_of<cpu_backend>(ctx, untyped(x[i]).held());
       detail::record_output(ctx, {"weighted_sum"},
                             {&y.data, &copies[0], &copies[1], &copies[2], &copies[3], &copies[4]}, x[0], x[1], x[2],
                             x[3], x[4], x[5], x[6], x[7], x[8]);
@@ -39,7 +39,7 @@ struct weighted_sum {
     if (tape_node* node =
             detail::record("weighted_sum", y, vjp, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8])) {
       for (int i = 0; i < 5; ++i) node->save(copies[i]);
-      for (int i = 5; i < many; ++i) node->save(x[i]);
+      for (int i = 5; i < many; ++i) node->save(untyped(x[i]));
     }
     return y;
   }

@@ -89,11 +89,10 @@ run trial(context& ctx, Apply&& apply) {
   const std::size_t before = activations(ctx);
   const row y = apply(b, x);
   out.forward = std::exchange(counted, {});
-  out.kept = activations(ctx) - before - std::size_t(y.data.bytes());
+  out.kept = activations(ctx) - before - std::size_t(untyped(y).data.bytes());
   backward(sum(square(y)));
   out.backward = counted;
-  for (const value& leaf :
-       {detail::untyped(x), detail::untyped(b.scale), detail::untyped(b.up), detail::untyped(b.down)}) {
+  for (const value& leaf : {untyped(x), untyped(b.scale), untyped(b.up), untyped(b.down)}) {
     const auto* g = leaf.slot->gradient.as<double>();
     out.gradients.insert(out.gradients.end(), g, g + leaf.slot->gradient.elements());
   }
@@ -131,8 +130,8 @@ struct everything {
 };
 // An operator that says nothing of itself but what its backward needs.
 row doubled(const row& x) {
-  value y{x.ctx, x.whole, x.ctx->make(dtype::f64, x.held().shape), {}};
-  for (std::int64_t i = 0; i < y.data.elements(); ++i) y.data.as<double>()[i] = 2 * x.held().as<double>()[i];
+  value y{untyped(x).ctx, untyped(x).whole, untyped(x).ctx->make(dtype::f64, untyped(x).held().shape), {}};
+  for (std::int64_t i = 0; i < y.data.elements(); ++i) y.data.as<double>()[i] = 2 * untyped(x).held().as<double>()[i];
   detail::record(
       "doubled", y,
       [](context& ctx, tape_node& node) {

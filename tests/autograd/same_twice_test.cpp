@@ -218,7 +218,7 @@ TEST_CASE("a checkpointed function that reads another tensor under the same name
     CHECK_NOTHROW(backward(sum(h)));
     row late;  // made by the first run, for the second too
     const auto once = [&](const row& y) {
-      if (!late.ctx) late = ones<row>(ctx, {6});
+      if (!untyped(late).ctx) late = ones<row>(ctx, {6});
       return exp(y * late);
     };
     CHECK_NOTHROW(backward(sum(checkpoint(once, x))));
@@ -226,22 +226,23 @@ TEST_CASE("a checkpointed function that reads another tensor under the same name
 }
 TEST_CASE("a checkpointed function whose creators, masks or formulas have other numbers the second time") {
   const auto creators = "tensor that its function makes of other numbers";
-  refuses([](const row& h, int run) { return h * full<row>(*h.ctx, {6}, 1 + run); }, creators);
-  refuses([](const row& h, int run) { return h * normal<row>(*h.ctx, run ? "b" : "a", {6}); }, creators);
-  refuses([](const row& h, int run) { return h * uniform<row>(*h.ctx, "a", {6}, 0, 1 + run); }, creators);
+  refuses([](const row& h, int run) { return h * full<row>(*untyped(h).ctx, {6}, 1 + run); }, creators);
+  refuses([](const row& h, int run) { return h * normal<row>(*untyped(h).ctx, run ? "b" : "a", {6}); }, creators);
+  refuses([](const row& h, int run) { return h * uniform<row>(*untyped(h).ctx, "a", {6}, 0, 1 + run); }, creators);
   refuses(
       [](const row& h, int run) {
         using other = tensor<float, dims<ffn>>;
-        return h * rename<ffn, hidden>(full<other>(*h.ctx, {6}, 1 + run));
+        return h * rename<ffn, hidden>(full<other>(*untyped(h).ctx, {6}, 1 + run));
       },
       creators);
   refuses(
       [](const row& h, int run) {
         const float numbers[] = {1, 2, 3, 4, 5, static_cast<float>(run)};
-        return h * from_global<row>(*h.ctx, {6}, numbers);
+        return h * from_global<row>(*untyped(h).ctx, {6}, numbers);
       },
       creators);
-  refuses([](const row& h, int run) { return where(full<row>(*h.ctx, {6}, run) > 0.5, h, silu(h)); }, creators);
+  refuses([](const row& h, int run) { return where(full<row>(*untyped(h).ctx, {6}, run) > 0.5, h, silu(h)); },
+          creators);
   refuses([](const row& h, int run) { return where(h > 0.5 * run, h, silu(h)); }, "with other numbers");
   refuses([](const row& h, int run) { return elementwise(steeper{1.0 + run}, h); }, "with other numbers");
   alone([](context& ctx) {

@@ -27,7 +27,7 @@ using numbers = std::vector<double>;
 template <class W>
 W weight_of(context& ctx, const char* name, std::initializer_list<std::int64_t> sizes) {
   W w = normal<W>(ctx, name, sizes).requires_grad();
-  w.slot->of_weights = true;
+  untyped(w).slot->of_weights = true;
   return w;
 }
 numbers gradient(const value& v) {
@@ -64,14 +64,15 @@ carried_back run(bool split, bool recompute) {
     if (split) {
       detail::seed_loss(loss, 1);
       ctx.tape->backward_inputs(ctx);
-      out.weights_came_last =
-          !norm.slot->has_gradient && !up.slot->has_gradient && !table.slot->has_gradient && x.slot->has_gradient;
+      out.weights_came_last = !untyped(norm).slot->has_gradient && !untyped(up).slot->has_gradient &&
+                              !untyped(table).slot->has_gradient && untyped(x).slot->has_gradient;
       ctx.tape->backward_weights(ctx);
     } else {
       backward(loss);
     }
     CHECK(ctx.tape->size() == 0);
-    out.x = gradient(x), out.norm = gradient(norm), out.up = gradient(up), out.table = gradient(table);
+    out.x = gradient(untyped(x)), out.norm = gradient(untyped(norm)), out.up = gradient(untyped(up)),
+    out.table = gradient(untyped(table));
   });
   return out;
 }
@@ -100,12 +101,12 @@ TEST_CASE("a checkpointed function of a weight itself, in two parts") {
       if (split) {
         detail::seed_loss(loss, 1);
         ctx.tape->backward_inputs(ctx);
-        CHECK(!w.slot->has_gradient);
+        CHECK(!untyped(w).slot->has_gradient);
         ctx.tape->backward_weights(ctx);
       } else {
         backward(loss);
       }
-      gradients[split] = gradient(w);
+      gradients[split] = gradient(untyped(w));
     });
   CHECK(!gradients[0].empty());
   CHECK(gradients[0] == gradients[1]);

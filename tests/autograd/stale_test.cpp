@@ -38,10 +38,13 @@ void alone(F f) {
 }
 double first(const row& x) { return on_host(x)[0]; }
 
-const value& output_of(const value& x) { return x; }
+template <any_tensor X>
+const value& output_of(const X& x) {
+  return untyped(x);
+}
 template <class Sum, class Count>
 const value& output_of(const loss<Sum, Count>& l) {
-  return l.sum;
+  return untyped(l.sum);
 }
 
 // f of an activation whose backward is over can be read, and is not carried back: the sentence names the operator.
@@ -195,7 +198,7 @@ TEST_CASE("detach cuts the gradient there and nowhere else") {
     const row h = square(w);
     backward(sum(h * detach(h)));
     CHECK(first(w.grad()) == 9 * 6);
-    CHECK(!detach(w).slot);
+    CHECK(!untyped(detach(w)).slot);
     w.zero_grad();
     backward(sum(checkpoint([](const row& x) { return x * detach(square(x)); }, w)));
     CHECK(first(w.grad()) == 9);
@@ -205,7 +208,7 @@ TEST_CASE("detach cuts the gradient there and nowhere else") {
 TEST_CASE("a backward in two parts is finished before anything else is recorded") {
   alone([](context& ctx) {
     row w = full<row>(ctx, {1}, 3).requires_grad();
-    w.slot->of_weights = true;
+    untyped(w).slot->of_weights = true;
     CHECK_THROWS_WITH_AS(ctx.tape->backward_weights(ctx), doctest::Contains("backward_inputs()"), failure);
     const auto loss = sum(square(w));
     detail::seed_loss(loss, 1);

@@ -98,7 +98,7 @@ TEST_CASE("a gradient that somebody keeps doesn't change under him") {
 TEST_CASE("only what wants a gradient is recorded, and only what the loss needs is carried back") {
   alone([](context& ctx) {
     row x = ones<row>(ctx, {3}), w = ones<row>(ctx, {3}).requires_grad(), unused = ones<row>(ctx, {3}).requires_grad();
-    CHECK(!(x * x).slot);
+    CHECK(!untyped(x * x).slot);
     CHECK(ctx.tape->size() == 0);
     const auto aside = exp(unused);
     backward(sum(x * w));
@@ -205,7 +205,7 @@ TEST_CASE("gradients kept in another type than the value's") {
     using four = tensor<bf16, dims<batch, seq, heads, head_dim>>;
     // Every input's gradient is kept in type G; all gradients one after another, as doubles.
     const auto gradients_of = [&]<class G>(G, auto f, auto... inputs) {
-      (detail::keep_gradient_in<cpu_backend, G, bf16>(*inputs.requires_grad().slot), ...);
+      (detail::keep_gradient_in<cpu_backend, G, bf16>(*untyped(inputs.requires_grad()).slot), ...);
       backward(sum(cast<float>(f(inputs...))));
       std::vector<double> out;
       const auto add = [&](const local_array& g) {
@@ -213,7 +213,7 @@ TEST_CASE("gradients kept in another type than the value's") {
         for (std::int64_t i = 0; i < g.elements(); ++i)
           out.push_back(static_cast<double>(static_cast<accumulate_t<G>>(g.as<G>()[i])));
       };
-      (add(inputs.slot->gradient), ...);
+      (add(untyped(inputs).slot->gradient), ...);
       return out;
     };
     // 2^-7: one rounding to bf16 more on one side than on the other, of gradients no larger than 4.
@@ -234,7 +234,7 @@ TEST_CASE("gradients kept in another type than the value's") {
     same([](const half& a, const half& b) { return swiglu(a, b); }, x, y);
     same([](const half& a) { return swiglu(a, a); }, x);
     same([](const half& a, const half_row& b) { return rms_norm(a, b); }, x, ones<half_row>(ctx, {8}));
-    same([](const half& a) { return embedding(full<tensor<std::int32_t, dims<seq>>>(*a.ctx, {2}, 1), a); }, x);
+    same([](const half& a) { return embedding(full<tensor<std::int32_t, dims<seq>>>(*untyped(a).ctx, {2}, 1), a); }, x);
     const auto q = normal<four>(ctx, "q", {1, 4, 2, 8}, 0.5), k = normal<four>(ctx, "k", {1, 4, 2, 8}, 0.5),
                v = normal<four>(ctx, "v", {1, 4, 2, 8}, 0.5);
     same([](const four& a, const four& b, const four& c) { return attention(a, b, c); }, q, k, v);
@@ -248,15 +248,16 @@ TEST_CASE("bug: a 16-bit bias's gradient is rounded, or overflows, on its way to
     auto bias = ones<tensor<fp16, dims<hidden>>>(ctx, {3}).requires_grad();
     auto turned = ones<tensor<fp16, dims<hidden, heads>>>(ctx, {3, 2}).requires_grad();
     auto positions = ones<tensor<fp16, dims<seq, hidden>>>(ctx, {4, 3}).requires_grad();
-    for (slot* s : {bias.slot.get(), turned.slot.get(), positions.slot.get()})
+    for (slot* s : {untyped(bias).slot.get(), untyped(turned).slot.get(), untyped(positions).slot.get()})
       detail::keep_gradient_in<cpu_backend, float, fp16>(*s);
     const auto first = permute<heads, hidden>(rename<seq, heads>(slice<seq>(positions, 0, 2)));
     backward(sum(cast<float>(((x + bias) + turned) + first)), 65);
-    for (int i = 0; i < 3; ++i) CHECK(bias.slot->gradient.as<float>()[i] == 2 * 2047 * 65);  // beyond fp16's 65504
+    for (int i = 0; i < 3; ++i)
+      CHECK(untyped(bias).slot->gradient.as<float>()[i] == 2 * 2047 * 65);  // beyond fp16's 65504
     for (int i = 0; i < 6; ++i)
-      CHECK(turned.slot->gradient.as<float>()[i] == 2047 * 65);  // and odd, with more bits than its 11
+      CHECK(untyped(turned).slot->gradient.as<float>()[i] == 2047 * 65);  // and odd, with more bits than its 11
     for (int i = 0; i < 12; ++i)
-      CHECK(positions.slot->gradient.as<float>()[i] == (i < 6 ? 2047 * 65 : 0));  // through views
+      CHECK(untyped(positions).slot->gradient.as<float>()[i] == (i < 6 ? 2047 * 65 : 0));  // through views
   });
 }
 
@@ -264,14 +265,14 @@ TEST_CASE("a cast's gradient is not rounded to 16 bits on its way to a wider mai
   alone([](context& ctx) {
     auto w = ones<tensor<fp16, dims<hidden>>>(ctx, {3}).requires_grad();
     auto v = ones<tensor<bf16, dims<hidden>>>(ctx, {3}).requires_grad();
-    detail::keep_gradient_in<cpu_backend, float, fp16>(*w.slot);
-    detail::keep_gradient_in<cpu_backend, double, bf16>(*v.slot);
+    detail::keep_gradient_in<cpu_backend, float, fp16>(*untyped(w).slot);
+    detail::keep_gradient_in<cpu_backend, double, bf16>(*untyped(v).slot);
     for (int times = 1; times <= 2; ++times) {
       backward(sum(cast<double>(w)), 100001);
       backward(sum(cast<float>(v)), 100001);
       for (int i = 0; i < 3; ++i) {
-        CHECK(w.slot->gradient.as<float>()[i] == static_cast<float>(100001 * times));
-        CHECK(v.slot->gradient.as<double>()[i] == 100001.0 * times);
+        CHECK(untyped(w).slot->gradient.as<float>()[i] == static_cast<float>(100001 * times));
+        CHECK(untyped(v).slot->gradient.as<double>()[i] == 100001.0 * times);
       }
     }
   });
@@ -307,9 +308,9 @@ TEST_CASE("logits that are a parameter are not written over") {
     const auto expected = gradient_of(leaf.requires_grad());
     matrix parameter = x;  // as a parameter store leaves it: the value lies elsewhere
     const auto before = on_host(x);
-    parameter.requires_grad().slot->live = ref<weight_place>(new weight_place);
-    parameter.slot->live->at = local_array(x.data.data, dtype::f64, x.data.shape);
-    parameter.data = local_array(nullptr, dtype::f64, x.data.shape);
+    untyped(parameter.requires_grad()).slot->live = ref<weight_place>(new weight_place);
+    untyped(parameter).slot->live->at = local_array(untyped(x).data.data, dtype::f64, untyped(x).data.shape);
+    untyped(parameter).data = local_array(nullptr, dtype::f64, untyped(x).data.shape);
     CHECK(gradient_of(parameter) == expected);
     CHECK(on_host(x) == before);
   });

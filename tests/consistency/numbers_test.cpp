@@ -27,7 +27,7 @@ TEST_CASE("kind 1: a seed that adds the rank") {
   caught<tp_mesh>(
       {.tp = 2},
       [](context& ctx) {
-        const auto x = normal<rows>(ctx, named("x", ctx.rank()), {2, 4});
+        const auto x = normal<rows>(ctx, named("x", ctx.rank().here()), {2, 4});
         contract<hidden>(x, columns_of(ctx));
       },
       "check: contract takes [batch, hidden] to be the same on every rank along tp, and it is not: at [0, 0] rank 0 "
@@ -37,7 +37,7 @@ TEST_CASE("kind 2: a context's seed that adds the rank, where all is sharded") {
   caught<dp_mesh>(
       {.dp = 2},
       [](context& ctx) {
-        ctx.seed += static_cast<std::uint64_t>(ctx.rank());
+        ctx.seed += static_cast<std::uint64_t>(ctx.rank().here());
         auto x = normal<rows_of_dp>(ctx, "x", {2, 4}).requires_grad();
         backward(sum(x));
       },
@@ -97,7 +97,7 @@ TEST_CASE("kind 7: a dropout stream that depends on the rank") {
   caught<tp_mesh>(
       {.tp = 2},
       [](context& ctx) {
-        const auto x = dropout(ones<rows>(ctx, {16, 4}), 0.5, static_cast<std::uint64_t>(ctx.rank()));
+        const auto x = dropout(ones<rows>(ctx, {16, 4}), 0.5, static_cast<std::uint64_t>(ctx.rank().here()));
         contract<hidden>(x, columns_of(ctx));
       },
       "check: contract takes [batch, hidden] to be the same on every rank along tp, and it is not: at [");
@@ -106,7 +106,7 @@ TEST_CASE("kind 8: data shuffled by each rank of tp") {
   caught<tp_mesh>(
       {.tp = 2},
       [](context& ctx) {
-        const auto tokens = generate<ids>(ctx, {2, 4}, [&](std::int64_t i) { return (i + ctx.rank()) % 8; });
+        const auto tokens = generate<ids>(ctx, {2, 4}, [&](std::int64_t i) { return (i + ctx.rank().here()) % 8; });
         embedding(tokens, normal<tensor<float, dims<vocab, hidden>, shard<vocab, tp>>>(ctx, "table", {8, 4}));
       },
       "check: embedding takes [batch, seq] to be the same on every rank along tp, and it is not: at [0, 0] rank 0 has "
@@ -117,7 +117,8 @@ TEST_CASE("kind 9: targets of another batch on one rank of tp") {
       {.tp = 2},
       [](context& ctx) {
         const auto logits = normal<tensor<float, dims<batch, seq, vocab>, shard<vocab, tp>>>(ctx, "l", {2, 4, 8});
-        cross_entropy(logits, generate<ids>(ctx, {2, 4}, [&](std::int64_t i) { return i < 7 ? i : ctx.rank(); }));
+        cross_entropy(logits,
+                      generate<ids>(ctx, {2, 4}, [&](std::int64_t i) { return i < 7 ? i : ctx.rank().here(); }));
       },
       "check: cross_entropy takes [batch, seq] to be the same on every rank along tp, and it is not: at [1, 3] rank 0 "
       "has 0, rank 1 has 1");
@@ -129,7 +130,7 @@ TEST_CASE("kind 10: a learning rate of each rank's own") {
         auto w = columns_of(ctx).requires_grad();
         backward(all_reduce<tp>(sum(square(w))));
         adamw_state state;
-        adamw_update(w, w.grad(), state, {.lr = 0.5 + ctx.rank()});
+        adamw_update(w, w.grad(), state, {.lr = 0.5 + ctx.rank().here()});
       },
       "check: AdamW takes lr to be the same on every rank along tp, and it is not: rank 0 has 0.5, rank 1 has "
       "1.5");
@@ -192,7 +193,7 @@ TEST_CASE("kind 15: an extent that depends on the rank") {
   caught<tp_mesh>(
       {.tp = 2},
       [](context& ctx) {
-        contract<hidden>(ones<rows>(ctx, {2 + ctx.rank(), 4}), columns_of(ctx));
+        contract<hidden>(ones<rows>(ctx, {2 + ctx.rank().here(), 4}), columns_of(ctx));
       },
       "check: contract takes [batch, hidden] to be the same on every rank along tp, and it is not: rank 0 has 8 "
       "elements, rank 1 has 12 elements");
@@ -202,7 +203,7 @@ TEST_CASE("kind 16: a value split though it differs") {
   caught<tp_mesh>(
       {.tp = 2},
       [](context& ctx) {
-        split<ffn, tp>(full<matrix>(ctx, {4, 6}, ctx.rank()));
+        split<ffn, tp>(full<matrix>(ctx, {4, 6}, ctx.rank().here()));
       },
       "check: in numbers_test.cpp:" + std::to_string(line + 4) +
           ", split takes [hidden, ffn] to be the same on every rank along tp, and it is not: at [0, 0] rank 0 has 0, "
@@ -212,7 +213,7 @@ TEST_CASE("kind 17: a value that is replicate, so that each rank may do its own 
   caught<tp_mesh>(
       {.tp = 2},
       [](context& ctx) {
-        const auto x = full<tensor<float, dims<batch, hidden>, replicate<tp>>>(ctx, {2, 4}, 1 + ctx.rank());
+        const auto x = full<tensor<float, dims<batch, hidden>, replicate<tp>>>(ctx, {2, 4}, 1 + ctx.rank().here());
         contract<hidden>(x, columns_of(ctx));
       },
       "check: contract takes [batch, hidden] to be the same on every rank along tp, and it is not: at [0, 0] rank 0 "
@@ -223,14 +224,14 @@ TEST_CASE("kind 18: a value counted by its first rank, though it differs") {
   caught<tp_mesh>(
       {.tp = 2},
       [](context& ctx) {
-        all_reduce<tp>(convert<partial<tp>>(full<rows>(ctx, {2, 4}, ctx.rank())));
+        all_reduce<tp>(convert<partial<tp>>(full<rows>(ctx, {2, 4}, ctx.rank().here())));
       },
       "check: in numbers_test.cpp:" + std::to_string(__LINE__ - 2) +
           ", convert<partial> takes [batch, hidden] to be the same on every rank along tp");
 }
 TEST_CASE("kind 19: a number that is read, and differs") {
   caught<tp_mesh>(
-      {.tp = 2}, [](context& ctx) { item(full<tensor<float, dims<>>>(ctx, {}, 3 + ctx.rank())); },
+      {.tp = 2}, [](context& ctx) { item(full<tensor<float, dims<>>>(ctx, {}, 3 + ctx.rank().here())); },
       "check: in numbers_test.cpp:" + std::to_string(__LINE__ - 1) +
           ", item takes [] to be the same on every rank along tp, and it is not: rank 0 has 3, rank 1 has 4");
 }
@@ -275,7 +276,7 @@ TEST_CASE("kind 23: an optimizer that has taken a step less on one rank") {
         auto w = columns_of(ctx).requires_grad();
         backward(all_reduce<tp>(sum(square(w))));
         adamw_state state;
-        state.steps = ctx.rank();
+        state.steps = ctx.rank().here();
         adamw_update(w, w.grad(), state, {});
       },
       "check: AdamW takes the number of steps to be the same on every rank along tp, and it is not: rank 0 has "
@@ -314,7 +315,7 @@ TEST_CASE("a rank that takes another path ends in an error, never in waiting for
         auto x = ones<rows>(ctx, {2, 4});
         const auto w = columns_of(ctx);
         const auto v = normal<tensor<float, dims<ffn, hidden>, shard<ffn, tp>>>(ctx, "v", {6, 4});
-        for (int layer = 0; layer < 3 - ctx.rank(); ++layer)  // one rank leaves early
+        for (int layer = 0; layer < 3 - ctx.rank().here(); ++layer)  // one rank leaves early
           x = all_reduce<tp>(contract<ffn>(contract<hidden>(x, w), v));
       },
       "rank 1");

@@ -82,7 +82,8 @@ TEST_CASE("training, kind 2: a norm's weight has drifted along tp, where it is s
 }
 TEST_CASE("training, kind 3: a learning rate of each rank's own") {
   using S = strategy<mesh<dp, tp>, zero3>;
-  caught<S>({.dp = 2, .tp = 2}, one_step<S>(same_tokens, [](context& ctx, auto&, adamw_step& s) { s.lr = ctx.rank(); }),
+  caught<S>({.dp = 2, .tp = 2},
+            one_step<S>(same_tokens, [](context& ctx, auto&, adamw_step& s) { s.lr = ctx.rank().here(); }),
             "check: the optimizer's step takes lr to be the same on every rank along the world, and it is not: rank 0 "
             "has 0, rank 1 has 1, rank 2 has 2, rank 3 has 3");
 }
@@ -118,7 +119,8 @@ TEST_CASE("training, kind 5: a gradient changed on one rank after it was summed"
 TEST_CASE("training, kind 6: tokens shuffled by each rank of tp") {
   using S = strategy<mesh<dp, tp>>;
   caught<S>(
-      {.dp = 2, .tp = 2}, one_step<S>([](context& ctx, std::int64_t i) { return i * (5 + ctx.index<tp>()); }, nothing),
+      {.dp = 2, .tp = 2},
+      one_step<S>([](context& ctx, std::int64_t i) { return i * (5 + ctx.index<tp>().here()); }, nothing),
       "check: in embedding, embedding takes [batch, seq] to be the same on every rank along tp, and it is not: at "
       "[0, 1] rank ");
 }
@@ -127,7 +129,7 @@ TEST_CASE("training, kind 7: a seed of each rank's own, where every rank makes i
   caught<S>(
       {.dp = 2},
       [](context& ctx) {
-        ctx.seed += static_cast<std::uint64_t>(ctx.rank());
+        ctx.seed += static_cast<std::uint64_t>(ctx.rank().here());
         one_step<S>(same_tokens, nothing)(ctx);
       },
       "check: backward takes the context's seed to be the same on every rank along dp, and it is not: rank 0 has "
@@ -152,7 +154,7 @@ TEST_CASE("training, kind 9: an optimizer of each rank's own, in a trainer") {
       {.dp = 2},
       [](context& ctx) {
         llama<S> model(ctx, tiny);
-        trainer t(ctx, model, {.lr = 1e-3, .weight_decay = 0.25 * (1 + ctx.rank())});
+        trainer t(ctx, model, {.lr = 1e-3, .weight_decay = 0.25 * (1 + ctx.rank().here())});
         const counting data{&ctx};
         t.run(data, {.steps = 1, .batch = 4, .validation_sequences = 0, .print = false});
       },

@@ -55,7 +55,7 @@ void read_logits(weft::context& ctx, Model& model, const Ids& tokens, std::vecto
   if (ctx.index<tp>() != 0) return;
   const std::int64_t n = mine.local_elements();
   for (std::int64_t i = 0; i < n; ++i)
-    out[static_cast<std::size_t>(ctx.index<dp>() * n + i)] = static_cast<double>(mine.local_share()[i]);
+    out[static_cast<std::size_t>(ctx.index<dp>().here() * n + i)] = static_cast<double>(mine.local_share()[i]);
 }
 
 /// As the script's checksums: sum, sum of squares, and a sum that notices when two elements are exchanged.

@@ -28,7 +28,7 @@ TEST_CASE("print says in words what a rank's numbers are of the value") {
     const auto slice = generate<tensor<float, dims<batch>, shard<batch, dp>>>(ctx, {2}, number);
     CHECK(line(sum(slice)) == "rank 0: x fp32 [] partial<dp>, one addend of a sum pending over dp: 0.5");
     using both = tensor<float, dims<batch>, partial<dp>, partial<tp>>;
-    CHECK(line(both(weft::detail::untyped(generate<tensor<float, dims<batch>>>(ctx, {1}, number)))) ==
+    CHECK(line(both(untyped(generate<tensor<float, dims<batch>>>(ctx, {1}, number)))) ==
           "rank 0: x fp32 [batch 1] partial<dp> partial<tp>, one addend of a sum pending over dp and tp: 0.5");
     CHECK(line(convert<partial<tp>>(slice)) ==
           "rank 0: x fp32 [batch 1 of 2] shard<batch, dp> partial<tp>, this rank's slice of one addend of a sum "

@@ -51,7 +51,7 @@ TEST_CASE("rope: positions are global, pending sums pass") {
   using q4 = dims<batch, seq, heads, head_dim>;
   const auto turn = [](const auto& x) {
     const auto half = x.template local_extent<head_dim>() / 2;
-    return rope(x, turns(*x.ctx, 64, half));
+    return rope(x, turns(*untyped(x).ctx, 64, half));
   };
   const options even{.base = {{head_dim{}, 6}, {seq{}, 3}}};
   gradients<real<q4, shard<batch, dp>, shard<heads, tp>>>("rope", turn, even);
@@ -70,7 +70,7 @@ TEST_CASE("checkpoint: the gradient of what is computed again, and of the weight
     return checkpoint(block, checkpoint(block, in));
   });
   gradients<w, v>("checkpointed, the weights alone", [](const auto& up, const auto& down) {
-    const auto in = ones<x>(*up.ctx, {24, up.template local_extent<hidden>()});
+    const auto in = ones<x>(*untyped(up).ctx, {24, up.template local_extent<hidden>()});
     return checkpoint([=](const auto& a) { return all_reduce<tp>(contract<ffn>(silu(contract<hidden>(a, up)), down)); },
                       in);
   });

@@ -75,9 +75,10 @@ TEST_CASE("shift hands each slice to the next rank of its ring") {
     on_ranks(mesh, [](context& ctx) {
       const auto y =
           shift<tp>(generate<tensor<double, dims<seq>, shard<seq, tp>>>(ctx, {24}, [](std::int64_t i) { return i; }));
-      const int n = ctx.degree<tp>(), from = (ctx.index<tp>() + n - 1) % n;
+      const int n = ctx.degree<tp>(), from = (ctx.index<tp>().here() + n - 1) % n;
       for (std::int64_t i = 0; i < y.local_elements(); ++i)
-        require(y.local_share()[i] == double(from * y.local_elements() + i), "element ", i, " is ", y.local_share()[i]);
+        require(y.local_share()[i] == double(from * y.local_share().size() + i), "element ", i, " is ",
+                y.local_share()[i]);
     });
 }
 

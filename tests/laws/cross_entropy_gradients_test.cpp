@@ -18,7 +18,7 @@ template <class Y, class X>
 Y targets_for(const X& x) {
   const auto size = [&]<class D>(D) { return x.template global_extent<D>(); };
   const std::int64_t v = size(vocab{});
-  return generate<Y>(*x.ctx, {size(batch{}), size(seq{})},
+  return generate<Y>(*untyped(x).ctx, {size(batch{}), size(seq{})},
                      [=](std::int64_t i) { return i % 3 == 1 ? -1 : (5 * i + 2) % v; });
 }
 template <class Y>

@@ -29,10 +29,11 @@ TEST_CASE("concat of whole values, slices and pending sums") {
 template <class Ids, class D, class... Ds>
 Ids ids_for(const auto& x, std::initializer_list<std::int64_t> extents) {
   const std::int64_t n = x.template global_extent<D>();
-  const Ids ids = generate<Ids>(*x.ctx, extents, [n](std::int64_t i) { return double((i * 7 + i / 3) % n); });
+  const Ids ids = generate<Ids>(*untyped(x).ctx, extents, [n](std::int64_t i) { return double((i * 7 + i / 3) % n); });
   const local_array poisoned =
-      weft::detail::with_padding<cpu_backend>(*x.ctx, ids.held(), weft::detail::valid_part(ids), 1e9);
-  cpu_backend::copy_bytes(x.ctx->template queue<cpu_backend>(), poisoned.data, ids.held().data, poisoned.bytes());
+      weft::detail::with_padding<cpu_backend>(*untyped(x).ctx, untyped(ids).held(), weft::detail::valid_part(ids), 1e9);
+  cpu_backend::copy_bytes(untyped(x).ctx->template queue<cpu_backend>(), poisoned.data, untyped(ids).held().data,
+                          poisoned.bytes());
   return ids;
 }
 template <class... Ps>

@@ -36,7 +36,7 @@ TEST_CASE("late: conversions between slices, views and broadcasts") {
 }
 TEST_CASE("late: attention with rotary positions") {
   const auto attend = [](const auto& q, const auto& k, const auto& v) {
-    const auto table = make_rope_table<double, weft_test::late_backend>(*q.ctx, {.inverse = {1, 0.25}}, 64);
+    const auto table = make_rope_table<double, weft_test::late_backend>(*untyped(q).ctx, {.inverse = {1, 0.25}}, 64);
     return attention(rope(q, table), rope(k, table), v, {.causal = true});
   };
   using queries = real<dims<batch, seq, heads, head_dim>, shard<batch, dp>, shard<heads, tp>>;

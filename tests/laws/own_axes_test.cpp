@@ -58,7 +58,8 @@ TEST_CASE("dimensions of one name are drawn apart") {
   testing::check_gradients<line, real<dims<pixel>, shard<pixel, rows>>, real<dims<twin>>>(
       "outer product of twins",
       [&](const auto& a, const auto& b) {
-        if (a.ctx->size() == 1) wide = a.template global_extent<pixel>(), narrow = b.template global_extent<twin>();
+        if (untyped(a).ctx->size() == 1)
+          wide = a.template global_extent<pixel>(), narrow = b.template global_extent<twin>();
         return a * b;
       },
       {.base = {{pixel{}, 5}, {twin{}, 3}}, .even = {pixel{}}, .every = sample.every});
@@ -82,7 +83,7 @@ TEST_CASE("what is wrong along an axis of one's own alone is told") {
   if (weft_test::sample_stride() > 1) return;  // needs a mesh of several ranks
   const auto by_rank = [] {
     testing::check_gradients<line, real<dims<pixel>, shard<pixel, rows>>>(
-        "by rank", [](const auto& x) { return x * double(1 + x.ctx->template index<rows>()); });
+        "by rank", [](const auto& x) { return x * double(1 + untyped(x).ctx->template index<rows>().here()); });
   };
   CHECK_THROWS_WITH_AS(by_rank(), doctest::Contains("by rank, rows 4: all ranks' value and one rank's"), failure);
   const auto padding = [] {  // a local sum that reads the padding

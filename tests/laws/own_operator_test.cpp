@@ -43,7 +43,8 @@ TEST_CASE("a wrong gradient, a missing one, and a value that depends on the shar
   CHECK_THROWS_AS(none(), failure);
   if (weft_test::sample_stride() > 1) return;  // what follows needs a mesh of several ranks
   const auto by_rank = [] {
-    testing::check_gradients<row>("by rank", [](const auto& a) { return a * double(1 + a.ctx->template index<tp>()); });
+    testing::check_gradients<row>(
+        "by rank", [](const auto& a) { return a * double(1 + untyped(a).ctx->template index<tp>().here()); });
   };
   CHECK_THROWS_WITH_AS(by_rank(), doctest::Contains("all ranks' value and one rank's"), failure);
 }

@@ -54,7 +54,7 @@ TEST_CASE(
     weft::shape one;
     one.push_back(1);
     const weft::local_array x = ctx.make(weft::dtype::f64, one);
-    *x.as<double>() = ctx.index<weft::tp>();
+    *x.as<double>() = ctx.index<weft::tp>().here();
     require_equal_along(ctx, weft::id_of<weft::tp>, x, "x");
     return inner(ctx, at);
   };

@@ -98,7 +98,7 @@ auto apart(const auto& x) {
   const std::int64_t s = size(seq{}), h = size(hidden{});
   const bool along_seq = std::same_as<D, seq>;
   using X = std::remove_cvref_t<decltype(x)>;
-  return x + generate<X>(*x.ctx, {size(batch{}), s, h}, [=](std::int64_t i) {
+  return x + generate<X>(*untyped(x).ctx, {size(batch{}), s, h}, [=](std::int64_t i) {
            const std::int64_t row = along_seq ? i / (s * h) * h + i % h : i / h;
            return 3.0 * double(((along_seq ? i / h % s : i % h) + row) % (along_seq ? s : h));
          });

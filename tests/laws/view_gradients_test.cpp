@@ -57,7 +57,7 @@ template <class I, class W>
 I ids_for(const W& table, std::initializer_list<std::int64_t> sizes) {
   using rows = vocab;
   const std::int64_t n = table.template global_extent<rows>();
-  return generate<I>(*table.ctx, sizes, [&](std::int64_t i) { return i == 1 ? -1 : (i * i + 1) % n; });
+  return generate<I>(*untyped(table).ctx, sizes, [&](std::int64_t i) { return i == 1 ? -1 : (i * i + 1) % n; });
 }
 
 template <class... Ps>

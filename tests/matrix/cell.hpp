@@ -75,7 +75,7 @@ inline training one_step(std::int64_t rows) {
 }
 /// A rank's memory since its peaks began anew, and its traffic since the log did.
 inline rank_use taken(context& ctx, std::vector<trace_total> collectives) {
-  rank_plan p{ctx.rank(), ctx.size(), {}, ctx.memory.ledger(), {}, std::move(collectives)};
+  rank_plan p{ctx.rank().here(), ctx.size(), {}, ctx.memory.ledger(), {}, std::move(collectives)};
   p.memory.reserved = 0;  // of the system, by the run's first steps too
   rank_use out{json_of(p), p.memory.peak_total, p.memory.peak[static_cast<std::size_t>(memory::activations)]};
   for (const trace_total& t : p.collectives) out.received += t.wire_bytes;
@@ -89,51 +89,51 @@ trained train(const degrees& mesh, std::int64_t rows, bool check = false) {
   std::mutex lock;
   trace_log log(static_cast<int>(mesh.product()));
   out.second.resize(static_cast<std::size_t>(mesh.product()));
-  launch<S>(mesh,
-            [&](context& ctx) {
-              const auto config = config_for(static_cast<const Model*>(nullptr));
-              Model model(ctx, config);
-              trainer t(ctx, model, {.lr = 1e-3});
-              const rows_of_numbers data{config.vocab, &ctx};
-              const double count = static_cast<double>(data.count(rows * micro_batches));
-              double scale =
-                  initial_loss_scale<typename S::precision> > 0 ? initial_loss_scale<typename S::precision> : 1;
-              for (int step = 1; step <= steps; ++step) {
-                training_result r;
-                std::size_t before = 0;  // events
-                for (int attempt = 0; attempt == 0 || r.skipped != 0; ++attempt) {
-                  ctx.memory.reset_peaks();
-                  before = log.events(ctx.rank()).size();
-                  r = t.run(data, one_step(rows));
-                  require(attempt < 40, "no loss scale fits");
-                  if (r.skipped != 0) scale /= 2;
-                  if (ctx.is_first()) out.skipped += static_cast<int>(r.skipped);
-                }
-                if (step == 2)
-                  out.second[static_cast<std::size_t>(ctx.rank())] = taken(ctx, log.totals(ctx.rank(), before));
-                const double divisor = count * scale;
-                const double norm = t.store().gradient_norm() / divisor;
-                if (ctx.is_first()) out.losses.push_back(r.loss), out.norms.push_back(norm);
-                if (step != 1 && step != steps) continue;
-                t.store().each_parameter([&](const parameter_record& p, auto gradient, auto weight) {
-                  const std::lock_guard guard(lock);
-                  auto& all = (step == 1 ? out.first : out.last)[p.name];
-                  all.resize(static_cast<std::size_t>(p.global.elements()), NAN);
-                  for (std::int64_t i = 0; i < p.local.elements(); ++i) {
-                    const std::int64_t index = p.at.global_index(i);
-                    if (index < 0) {  // padding
-                      out.same_bits &= gradient[i] == 0 && weight[i] == 0;
-                      continue;
-                    }
-                    double& at = all[static_cast<std::size_t>(index)];
-                    const double g = static_cast<double>(gradient[i]) / divisor;
-                    out.same_bits &= std::isnan(at) || at == g;
-                    at = g;
-                  }
-                });
+  launch<S>(
+      mesh,
+      [&](context& ctx) {
+        const auto config = config_for(static_cast<const Model*>(nullptr));
+        Model model(ctx, config);
+        trainer t(ctx, model, {.lr = 1e-3});
+        const rows_of_numbers data{config.vocab, &ctx};
+        const double count = static_cast<double>(data.count(rows * micro_batches));
+        double scale = initial_loss_scale<typename S::precision> > 0 ? initial_loss_scale<typename S::precision> : 1;
+        for (int step = 1; step <= steps; ++step) {
+          training_result r;
+          std::size_t before = 0;  // events
+          for (int attempt = 0; attempt == 0 || r.skipped != 0; ++attempt) {
+            ctx.memory.reset_peaks();
+            before = log.events(ctx.rank().here()).size();
+            r = t.run(data, one_step(rows));
+            require(attempt < 40, "no loss scale fits");
+            if (r.skipped != 0) scale /= 2;
+            if (ctx.is_first()) out.skipped += static_cast<int>(r.skipped);
+          }
+          if (step == 2)
+            out.second[static_cast<std::size_t>(ctx.rank().here())] = taken(ctx, log.totals(ctx.rank().here(), before));
+          const double divisor = count * scale;
+          const double norm = t.store().gradient_norm() / divisor;
+          if (ctx.is_first()) out.losses.push_back(r.loss), out.norms.push_back(norm);
+          if (step != 1 && step != steps) continue;
+          t.store().each_parameter([&](const parameter_record& p, auto gradient, auto weight) {
+            const std::lock_guard guard(lock);
+            auto& all = (step == 1 ? out.first : out.last)[p.name];
+            all.resize(static_cast<std::size_t>(p.global.elements()), NAN);
+            for (std::int64_t i = 0; i < p.local.elements(); ++i) {
+              const std::int64_t index = p.at.global_index(i);
+              if (index < 0) {  // padding
+                out.same_bits &= gradient[i] == 0 && weight[i] == 0;
+                continue;
               }
-            },
-            {.trace = &log, .check = check});
+              double& at = all[static_cast<std::size_t>(index)];
+              const double g = static_cast<double>(gradient[i]) / divisor;
+              out.same_bits &= std::isnan(at) || at == g;
+              at = g;
+            }
+          });
+        }
+      },
+      {.trace = &log, .check = check});
   return out;
 }
 

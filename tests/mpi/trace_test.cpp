@@ -24,7 +24,7 @@ TEST_CASE("the timelines of all processes are aligned in one file") {
                                   [&](context& ctx) {
                                     const span_log spans(ctx.memory, collectives.origin());
                                     for (int i = 0; i < 20; ++i) ctx.world.barrier({"meeting"}).wait();
-                                    collectives.pause(ctx.rank());
+                                    collectives.pause(ctx.rank().here());
                                     write_trace(ctx, spans, &collectives, path);
                                   },
                                   {.trace = &collectives, .check = false});

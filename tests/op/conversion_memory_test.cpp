@@ -18,7 +18,7 @@ void check(const char* what) {
     const auto y = convert<P>(x);
     CAPTURE(what);
     CHECK(held[buffers] == 0);
-    CHECK(held[activations] - before >= static_cast<std::size_t>(y.held().bytes()));
+    CHECK(held[activations] - before >= static_cast<std::size_t>(untyped(y).held().bytes()));
   });
 }
 }  // namespace

@@ -20,7 +20,7 @@ using weft::mesh;
 void alone(const std::function<void(context&)>& f) { launch<strategy<mesh<dp>>>({}, f); }
 template <class X>
 double number(const X& x, int i) {
-  return double(x.held().template as<typename X::element_type>()[i]);
+  return double(untyped(x).held().template as<typename X::element_type>()[i]);
 }
 
 template <class T>

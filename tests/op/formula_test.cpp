@@ -130,25 +130,26 @@ TEST_CASE("values, broadcast by name, and gradients summed over what an operand 
     for (int h = 0; h < 3; ++h)
       for (int n = 0; n < 2; ++n) {
         const double at = 0.25 * (h + 1);
-        CHECK(y.held().as<double>()[2 * h + n] == at * (2 * h + n) + (1 - at) * 10);
+        CHECK(untyped(y).held().as<double>()[2 * h + n] == at * (2 * h + n) + (1 - at) * 10);
       }
     backward(sum(y));
-    CHECK(w.grad().held().as<double>()[1] == (2 - 10) + (3 - 10));
-    CHECK(a.grad().held().as<double>()[5] == 0.75);
-    CHECK(*b.grad().held().as<double>() == 2 * (0.75 + 0.5 + 0.25));
+    CHECK(untyped(w.grad()).held().as<double>()[1] == (2 - 10) + (3 - 10));
+    CHECK(untyped(a.grad()).held().as<double>()[5] == 0.75);
+    CHECK(*untyped(b.grad()).held().as<double>() == 2 * (0.75 + 0.5 + 0.25));
   });
 }
 
 TEST_CASE("16-bit numbers are computed in float and rounded once; main gradients stay wide") {
   alone([](context& ctx) {
     auto x = full<tensor<bf16, dims<hidden>>>(ctx, {4}, 1.0078125).requires_grad();
-    detail::keep_gradient_in<cpu_backend, float, bf16>(*x.slot);
+    detail::keep_gradient_in<cpu_backend, float, bf16>(*untyped(x).slot);
     const auto y = elementwise(huber{8}, x);
     static_assert(std::same_as<decltype(y)::element_type, bf16>);
-    CHECK(static_cast<float>(y.held().as<bf16>()[3]) == static_cast<float>(bf16(0.5f * 1.0078125f * 1.0078125f)));
+    CHECK(static_cast<float>(untyped(y).held().as<bf16>()[3]) ==
+          static_cast<float>(bf16(0.5f * 1.0078125f * 1.0078125f)));
     backward(sum(y));
-    CHECK(x.slot->gradient.type == dtype::f32);
-    CHECK(x.slot->gradient.as<float>()[2] == 1.0078125f);
+    CHECK(untyped(x).slot->gradient.type == dtype::f32);
+    CHECK(untyped(x).slot->gradient.as<float>()[2] == 1.0078125f);
   });
 }
 
@@ -157,11 +158,11 @@ TEST_CASE("a formula that gives back bool makes a mask without a gradient") {
     auto a = generate<real<hidden>>(ctx, {4}, [](auto i) { return double(i); }).requires_grad();
     const auto mask = elementwise(above{}, a, full<real<>>(ctx, {}, 1.5));
     static_assert(std::same_as<decltype(mask)::element_type, std::uint8_t>);
-    CHECK(!mask.slot);
+    CHECK(!untyped(mask).slot);
     const std::uint8_t expected[] = {0, 0, 1, 1};
-    for (int i = 0; i < 4; ++i) CHECK(mask.held().as<std::uint8_t>()[i] == expected[i]);
+    for (int i = 0; i < 4; ++i) CHECK(untyped(mask).held().as<std::uint8_t>()[i] == expected[i]);
     backward(sum(elementwise(masked{}, mask, a)));
-    for (int i = 0; i < 4; ++i) CHECK(a.grad().held().as<double>()[i] == expected[i]);
+    for (int i = 0; i < 4; ++i) CHECK(untyped(a.grad()).held().as<double>()[i] == expected[i]);
   });
 }
 
@@ -195,7 +196,7 @@ TEST_CASE("what runs wrong gets a sentence: extents, contexts, a linearity that 
                          "weight by registry.add(...); std::move leaves such a tensor behind",
                          failure);
     const auto pending = convert<partial<dp>>(a);
-    CHECK(elementwise(twice{}, pending).held().as<double>()[0] == 2);
+    CHECK(untyped(elementwise(twice{}, pending)).held().as<double>()[0] == 2);
     CHECK_THROWS_WITH_AS(elementwise(shifted{}, pending),
                          doctest::Contains("the formula shifted says that it is linear"), failure);
   });
@@ -204,7 +205,7 @@ TEST_CASE("what runs wrong gets a sentence: extents, contexts, a linearity that 
 TEST_CASE("a number that a formula doesn't make of a negative one is no proof that it isn't linear") {
   alone([](context& ctx) {
     const auto a = full<real<hidden>>(ctx, {3}, 8), b = full<real<hidden>>(ctx, {3}, 4);
-    CHECK(elementwise(over_root{}, convert<partial<dp>>(a), b).held().as<double>()[0] == 4);
+    CHECK(untyped(elementwise(over_root{}, convert<partial<dp>>(a), b)).held().as<double>()[0] == 4);
     CHECK_THROWS_WITH_AS(elementwise(positive_part{}, convert<partial<dp>>(a)),
                          doctest::Contains("the formula positive_part says that it is linear"), failure);
   });
@@ -219,7 +220,7 @@ TEST_CASE("what a formula throws comes out of launch as it is, from whichever ra
                                    auto x =
                                        full<real<hidden>>(ctx, {100000}, ctx.rank() == from ? 3 : 1).requires_grad();
                                    backward(sum(elementwise(refuses{}, x)));
-                                   CHECK(x.grad().held().as<double>()[7] == 1);
+                                   CHECK(untyped(x.grad()).held().as<double>()[7] == 1);
                                  },
                                  {.threads_per_rank = 2});
     } catch (int number) {
@@ -236,9 +237,9 @@ TEST_CASE("a row that a formula writes is 0 at first") {
     const auto strided = full<tensor<double, dims<hidden, batch>>>(ctx, {8, 4}, 3);
     { const auto left = x * 7.0; }  // its memory is used again
     const auto y = rowwise<hidden>(first_alone{}, x);
-    for (int i = 0; i < 32; ++i) CHECK(y.held().as<double>()[i] == (i % 8 ? 0 : 3));
+    for (int i = 0; i < 32; ++i) CHECK(untyped(y).held().as<double>()[i] == (i % 8 ? 0 : 3));
     const auto z = rowwise<hidden>(first_alone{}, strided);
-    for (int i = 0; i < 32; ++i) CHECK(z.held().as<double>()[i] == (i / 4 ? 0 : 3));
+    for (int i = 0; i < 32; ++i) CHECK(untyped(z).held().as<double>()[i] == (i / 4 ? 0 : 3));
   });
 }
 
@@ -249,13 +250,14 @@ TEST_CASE("recomputation leaves a formula out, or runs it again, as the policy s
       const auto f = [](const real<hidden>& h) { return elementwise(huber{1}, elementwise(huber{0.5}, h)); };
       backward(sum(checkpoint<Policy>(f, x)));
       const auto g = x.grad();
-      return std::vector<double>(g.held().template as<double>(), g.held().template as<double>() + 5);
+      return std::vector<double>(untyped(g).held().template as<double>(), untyped(g).held().template as<double>() + 5);
     };
     CHECK(run.operator()<checkpoint_full>() == run.operator()<checkpoint_selective>());
     auto x = generate<real<hidden>>(ctx, {5}, [](auto i) { return double(i) - 2; }).requires_grad();
     backward(sum(elementwise(huber{1}, elementwise(huber{0.5}, x))));
     const auto g = x.grad();
-    CHECK(run.operator()<checkpoint_full>() == std::vector<double>(g.held().as<double>(), g.held().as<double>() + 5));
+    CHECK(run.operator()<checkpoint_full>() ==
+          std::vector<double>(untyped(g).held().as<double>(), untyped(g).held().as<double>() + 5));
   });
 }
 

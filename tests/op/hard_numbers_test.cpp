@@ -171,3 +171,41 @@ TEST_CASE("numbers that mean nothing are refused by name") {
     CHECK_THROWS_WITH_AS(from_global<ids>(ctx, {3}, beyond), doctest::Contains("was given 2 numbers"), failure);
   });
 }
+
+TEST_CASE("factors beyond the numbers of fp32, gradients of large numbers") {
+  on_every_isa([](context& ctx) {
+    const auto x = full<row>(ctx, {3}, 1e-10);
+    const auto near = [](float got, double wanted) { CHECK(std::abs(got / wanted - 1) < 4e-7); };
+    near(on_host(x / 1e-40)[0], double(1e-10f) * 1e40);
+    near(on_host(scale(full<row>(ctx, {3}, 1e20), -3e-39))[0], -3e-39 * double(1e20f));
+    CHECK(on_host(scale(x, 0))[0] == 0);
+    auto small = full<row>(ctx, {3}, 1e-10).requires_grad();
+    backward(sum(small / 1e-40 / 1e10));
+    near(on_host(small.grad())[0], 1e30);
+
+    const auto slope = [&](auto&& f, double at) {
+      auto one = full<row>(ctx, {3}, at).requires_grad();
+      backward(sum(scale(f(one), 1e15)));
+      return on_host(one.grad())[0];
+    };
+    near(slope([](auto& v) { return reciprocal(v); }, 4e19), -1e15 / (double(4e19f) * double(4e19f)));
+    near(slope([](auto& v) { return rsqrt(v); }, 1e26), -0.5e15 / (std::sqrt(double(1e26f)) * double(1e26f)));
+    for (const double large : {12.0, 31.0, 1e10, 1e20, 3e38}) {
+      CHECK(slope([](auto& v) { return gelu(v); }, large) == 1e15f);
+      CHECK(slope([](auto& v) { return gelu(v); }, -large) == 0);
+      CHECK(slope([](auto& v) { return gelu_exact(v); }, large) == 1e15f);
+    }
+  });
+}
+
+TEST_CASE("AdamW takes gradients whose squares fp32 can't hold") {
+  on_every_isa([](context& ctx) {
+    for (const double size : {1e-3, 1.0, 1e18, 1.9e19, 6e19}) {
+      auto w = full<row>(ctx, {3}, 1).requires_grad();
+      backward(sum(scale(w, size)));
+      adamw_state state;
+      adamw_update(w, w.grad(), state, {.lr = 0.25, .weight_decay = 0});
+      CHECK(std::abs(w.local_share()[0] - 0.75) < 1e-5);
+    }
+  });
+}

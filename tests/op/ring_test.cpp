@@ -23,12 +23,12 @@ TEST_CASE("a ring meets every slice once, its own first, and gradients come home
           const auto look = [&](const auto& slice, int owner) {
             for (std::int64_t i = 0; i < each; ++i)
               require(slice.local_share()[i] == number(owner * each + i), "the slice isn't that of rank ", owner);
-            const auto mine = sum(double(ctx.index<tp>() + 1) * slice);  // each rank looks at it in another way
+            const auto mine = sum(double(ctx.index<tp>().here() + 1) * slice);  // each rank looks at it in another way
             total = owners.empty() ? mine : total + mine;
             owners.push_back(owner);
           };
           ring<tp>(x, look);
-          require(int(owners.size()) == n && owners[0] == ctx.index<tp>(), "saw ", owners.size(), " slices");
+          require(int(owners.size()) == n && owners[0] == ctx.index<tp>().here(), "saw ", owners.size(), " slices");
           double wanted = 0;
           for (std::int64_t i = 0; i < 12; ++i) wanted += number(i);
           require(item(all_reduce<tp>(total)) == wanted * n * (n + 1) / 2, "the sum is ", item(all_reduce<tp>(total)));

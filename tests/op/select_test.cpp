@@ -21,7 +21,7 @@ using row = tensor<double, dims<hidden>>;
 void alone(const std::function<void(context&)>& f) { launch<strategy<mesh<dp>>>({}, f); }
 template <class X>
 double number(const X& x, int i) {
-  return double(x.held().template as<typename X::element_type>()[i]);
+  return double(untyped(x).held().template as<typename X::element_type>()[i]);
 }
 
 TEST_CASE("maximum and minimum: values, NaN, and a gradient that ties share") {
@@ -59,10 +59,10 @@ TEST_CASE("detach keeps the value and its placement, and lets no gradient throug
     backward(sum(a * detach(a)));
     CHECK(number(a.grad(), 2) == 3);        // 6 with both factors
     auto leaf = detach(a).requires_grad();  // a leaf of its own, in memory of its own
-    CHECK(leaf.held().data != a.held().data);
+    CHECK(untyped(leaf).held().data != untyped(a).held().data);
     const auto pending = convert<partial<dp>>(a);
     static_assert(std::same_as<std::remove_cvref_t<decltype(detach(pending))>, std::remove_cvref_t<decltype(pending)>>);
-    CHECK(!detach(pending).slot);
+    CHECK(!untyped(detach(pending)).slot);
   });
 }
 

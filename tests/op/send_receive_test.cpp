@@ -18,18 +18,18 @@ bool all_are(const std::vector<float>& numbers, float wanted, std::size_t count)
 
 TEST_CASE("a stage's tensor reaches the next stage, and the one before") {
   launch<strategy<mesh<pp>>>({.pp = 3}, [](context& ctx) {
-    const int stage = ctx.index<pp>();
+    const int stage = ctx.index<pp>().here();
     const auto mine = [&](std::int64_t) { return float(stage); };
     const auto x = generate<rows>(ctx, {2, 3}, mine);
     request onward, back;
     if (stage < 2) onward = send<movement::shift>(x);
     if (stage > 0) back = send<movement::shift_back>(x);
     if (stage > 0) {
-      const auto y = receive<movement::shift, rows>(ctx, x.whole);
+      const auto y = receive<movement::shift, rows>(ctx, untyped(x).whole);
       require(all_are(on_host(y), float(stage - 1), 6), "not the tensor of the stage before");
     }
     if (stage < 2) {
-      const auto y = receive<movement::shift_back, rows>(ctx, x.whole);
+      const auto y = receive<movement::shift_back, rows>(ctx, untyped(x).whole);
       require(all_are(on_host(y), float(stage + 1), 6), "not the tensor of the next stage");
     }
     if (stage < 2) onward.wait();
@@ -45,7 +45,7 @@ TEST_CASE("slices reach the next rank whole, padding too") {
       request sent = send_slice<movement::shift, tp>(x);
       sent.wait();
     } else {
-      const auto before = receive_slice<movement::shift, tp, slices>(ctx, x.whole);
+      const auto before = receive_slice<movement::shift, tp, slices>(ctx, untyped(x).whole);
       require(local_share_on_host(before) == std::vector<float>{0, 1, 2, 3}, "not the slice of the rank before");
     }
   });
@@ -55,7 +55,7 @@ TEST_CASE("at the ends there is nobody to send to, or to receive from") {
   launch<strategy<mesh<pp>>>({.pp = 2}, [](context& ctx) {
     const auto x = zeros<rows>(ctx, {2, 3});
     if (ctx.index<pp>() == 0)
-      CHECK_THROWS_WITH_AS((receive<movement::shift, rows>(ctx, x.whole)),
+      CHECK_THROWS_WITH_AS((receive<movement::shift, rows>(ctx, untyped(x).whole)),
                            doctest::Contains("receive_slice: this rank has no neighbour on that side of the axis"),
                            failure);
     else

@@ -45,8 +45,8 @@ X poisoned(X x) {
 // numbers, and d(sum of y * weights)/dx the weights.
 template <class X, class Y>
 void check_identity(const X& x, const Y& y) {
-  const whole weights = generate<whole>(*x.ctx, {rows, columns}, weight_at);
-  require(y.held().shape == shape{2, {rows, columns}}, "padding was collected");
+  const whole weights = generate<whole>(*untyped(x).ctx, {rows, columns}, weight_at);
+  require(untyped(y).held().shape == shape{2, {rows, columns}}, "padding was collected");
   for (std::int64_t i = 0; i < rows * columns; ++i)
     require(y.local_share()[i] == number(i), "element ", i, " is ", y.local_share()[i]);
   backward(sum(y * weights));
@@ -62,8 +62,8 @@ TEST_CASE("a rank's run of a dimension, over one axis and over two") {
     const auto run = run_of<layout_of<tensor<double, dims<wide>, shard<wide, dp, tp>>>, wide>(ctx, 5);
     // Of 5, the first of dp has 3 and the second 2; of 3, the first of tp has 2 and the second 1.
     const std::int64_t first[] = {0, 2, 3, 5}, valid[] = {2, 1, 2, 0};
-    require(run.local == 2 && run.first == first[ctx.rank()] && run.valid == valid[ctx.rank()], "rank ", ctx.rank(),
-            " has ", run.valid, " from ", run.first);
+    require(run.local == 2 && run.first == first[ctx.rank().here()] && run.valid == valid[ctx.rank().here()], "rank ",
+            ctx.rank().here(), " has ", run.valid, " from ", run.first);
     const auto all = generate<tensor<double, dims<wide>>>(ctx, {5}, number);
     const auto back = all_gather<dp>(all_gather<tp>(poisoned(split<wide, tp>(split<wide, dp>(all)))));
     require(back.global_extent<wide>() == 5 && back.local_extent<wide>() == 5, "padding was collected");

@@ -35,7 +35,8 @@ X numbers(context& ctx, std::initializer_list<std::int64_t> sizes, const char* n
 template <any_tensor X>
 double at(const X& x, const indices& where) {
   std::int64_t i = 0;
-  for (int d = 0; d < dims_of<X>::ndim; ++d) i = i * x.held().shape[d] + where.at(std::string(dims_of<X>::names[d]));
+  for (int d = 0; d < dims_of<X>::ndim; ++d)
+    i = i * untyped(x).held().shape[d] + where.at(std::string(dims_of<X>::names[d]));
   return double(x.local_share()[i]);
 }
 
@@ -53,7 +54,7 @@ indices sizes_of(const Xs&... xs) {
   indices out;
   const auto add = [&](const auto& x) {
     using X = std::remove_cvref_t<decltype(x)>;
-    for (int d = 0; d < dims_of<X>::ndim; ++d) out[std::string(dims_of<X>::names[d])] = x.held().shape[d];
+    for (int d = 0; d < dims_of<X>::ndim; ++d) out[std::string(dims_of<X>::names[d])] = untyped(x).held().shape[d];
   };
   (add(xs), ...);
   return out;
@@ -67,7 +68,7 @@ void is_sum(const Y& y, const indices& all, F f) {
   each(all, [&](const indices& where) {
     std::size_t i = 0;
     for (int d = 0; d < Out::ndim; ++d)
-      i = i * static_cast<std::size_t>(y.held().shape[d]) +
+      i = i * static_cast<std::size_t>(untyped(y).held().shape[d]) +
           static_cast<std::size_t>(where.at(std::string(Out::names[d])));
     expected[i] += f(where);
   });

@@ -30,7 +30,7 @@ constexpr sgd plain{.lr = 0.5};
 TEST_CASE("a group along several axes has their ranks in order, the first axis outermost, whatever their degrees") {
   for (const degrees& along_axes : {degrees{.dp = 2, .tp = 2, .ep = 3}, degrees{.dp = 2}, degrees{.tp = 2, .ep = 2}})
     launch<strategy<mesh<dp, ep, tp>>>(along_axes, [&](context& ctx) {
-      const int dp_index = ctx.index<dp>(), ep_index = ctx.index<ep>();
+      const int dp_index = ctx.index<dp>().here(), ep_index = ctx.index<ep>().here();
       axis_group& both = ctx.along<dp, ep>();
       CHECK(both.degree == along_axes.dp * along_axes.ep);
       CHECK(both.index == dp_index * along_axes.ep + ep_index);

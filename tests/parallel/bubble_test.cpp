@@ -51,7 +51,7 @@ void carry_back(context& ctx, tape_node& node) {
 template <any_tensor X, any_tensor W>
 X slowly(const X& x, const W& w) {
   compute(each_layer_takes.forward);
-  value y{x.ctx, x.whole, x.data, {}};
+  value y{untyped(x).ctx, untyped(x).whole, untyped(x).data, {}};
   detail::record("slowly", y, carry_back, x, w);
   return X(y);
 }

@@ -179,7 +179,8 @@ void check(shape_of_run r) {
   std::vector<std::pair<int, int>> place(static_cast<std::size_t>(ranks));  // stage, part of the storage
   launch<S>(mesh,
             [&](context& ctx) {
-              place[static_cast<std::size_t>(ctx.rank())] = {ctx.index<pp>(), ctx.index<typename S::sharding::axis>()};
+              place[static_cast<std::size_t>(ctx.rank().here())] = {ctx.index<pp>().here(),
+                                                                    ctx.index<typename S::sharding::axis>()};
               llama<S> model(ctx, model_config);
               parameter_store<cpu_backend, typename S::precision> store(ctx, model.registry(),
                                                                         config_of<typename S::sharding>());

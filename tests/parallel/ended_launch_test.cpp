@@ -138,7 +138,7 @@ TEST_CASE("a tensor that outlived its launch is refused, and destroyed in peace"
                 const recording on(ctx, &e.recorded);
                 e.waiting = checkpoint([w = e.with_gradient](const matrix& h) { return h * exp(w); }, e.with_gradient);
               };
-              fill(more[static_cast<std::size_t>(ctx.rank())]);
+              fill(more[static_cast<std::size_t>(ctx.rank().here())]);
               if (ctx.is_first()) fill(*kept);  // on one rank alone, which check would tell
             },
             {.check = false});
@@ -164,9 +164,9 @@ TEST_CASE("a tensor that outlived its launch is refused, and destroyed in peace"
 TEST_CASE("a tensor of another rank is refused") {
   std::vector<matrix> of_rank(2);
   launch<S>({.dp = 2}, [&](context& ctx) {
-    of_rank[static_cast<std::size_t>(ctx.rank())] = ones<matrix>(ctx, {2, 4});
+    of_rank[static_cast<std::size_t>(ctx.rank().here())] = ones<matrix>(ctx, {2, 4});
     ctx.world.barrier().wait();
-    const matrix& other = of_rank[static_cast<std::size_t>(1 - ctx.rank())];
+    const matrix& other = of_rank[static_cast<std::size_t>(1 - ctx.rank().here())];
     const auto good = ones<matrix>(ctx, {2, 4});
     says("alone", "of another rank", [&] { square(other); });
     says("with one of its own", "of another rank", [&] { good* other; });
@@ -219,7 +219,7 @@ TEST_CASE("a model and a store that outlive their launch are destroyed in peace"
     const auto x = ones<tensor<float, dims<batch, hidden>, shard<batch, dp>>>(ctx, {2, 4});
     const auto y = in_unit(
         ctx, store, 0, [&](const auto& h) { return h * kept->w; }, x);
-    CHECK(y.slot);
+    CHECK(untyped(y).slot);
   });
   says("a weight", "after its launch ended", [&] { square(kept->w); });
   kept.reset();

@@ -50,7 +50,7 @@ std::string train(Order&& order) {
     parameter_store<cpu_backend, typename S::precision> store(ctx, registry, config_of<typename S::sharding>());
     store.begin_step(1);
     auto x = ones<x_type>(ctx, {2, 40});
-    for (const int u : order(ctx.rank()))
+    for (const int u : order(ctx.rank().here()))
       x = in_unit(
           ctx, store, u, [&](const x_type& h) -> x_type { return h * w[static_cast<std::size_t>(u)]; }, x);
     backward(sum(x));

@@ -126,7 +126,7 @@ TEST_CASE("threads are called by their ranks and cores") {
                              [&](context& ctx) {
                                // rank 0 runs in the caller's thread, whose name is the caller's (and the process's,
                                // where it is the first)
-                               const std::string rank = "weft rank " + std::to_string(ctx.rank());
+                               const std::string rank = "weft rank " + std::to_string(ctx.rank().here());
                                CHECK(name_of_thread() == (ctx.rank() == 0 ? before : rank));
                                std::string names[2];
                                std::atomic<int> begun{0};

@@ -58,7 +58,7 @@ std::vector<double> peaks(const degrees& ranks, std::int64_t words, bool tied) {
           return token_pair{x, x};
         },
         [&](int) { store.end_micro_batch(); });
-    out[size_t(ctx.rank())] = double(ctx.memory.ledger().peak[size_t(memory::activations)]);
+    out[size_t(ctx.rank().here())] = double(ctx.memory.ledger().peak[size_t(memory::activations)]);
     store.finish_gradients();
   });
   return out;
@@ -139,7 +139,7 @@ TEST_CASE("logits with a name are held beside their gradient, unless they are mo
       const std::size_t before = ctx.memory.ledger().total;
       auto logits = 2 * x;
       const auto l = moves ? cross_entropy(std::move(logits), ids) : cross_entropy(logits, ids);
-      CHECK(bool(logits.data) == !moves);
+      CHECK(bool(untyped(logits).data) == !moves);
       backward(l.sum);
       out = double(ctx.memory.ledger().peak_total - before);
     });

@@ -29,7 +29,7 @@ std::vector<double> norms(const degrees& ranks, Add&& add) {
       store.each_stored([](const stored_parameter& p) {
         for (std::int64_t i = 0; i < p.gradient.elements(); ++i) p.gradient.as<float>()[i] = 2;
       });
-      out[std::size_t(ctx.rank())] = store.gradient_norm();
+      out[std::size_t(ctx.rank().here())] = store.gradient_norm();
     }
   });
   return out;
@@ -46,7 +46,7 @@ TEST_CASE("a stage whose only parameter is another stage's takes part in the nor
 }
 TEST_CASE("a stage without a parameter takes part in the norm") {
   const auto all = norms<wide>({.pp = 3}, [](context& ctx, parameter_registry& registry, auto& whole, auto&) {
-    if (ctx.index<pp>() != 1) registry.add(ctx, whole, "w" + std::to_string(ctx.index<pp>()), {1, {8}}, {0, 1});
+    if (ctx.index<pp>() != 1) registry.add(ctx, whole, "w" + std::to_string(ctx.index<pp>().here()), {1, {8}}, {0, 1});
   });
   for (const double norm : all) CHECK(norm == doctest::Approx(std::sqrt(16 * 4.0)));
 }

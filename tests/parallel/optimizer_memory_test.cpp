@@ -40,7 +40,7 @@ std::map<std::string, std::vector<float>> trained(const degrees& ranks, kept_in 
     CHECK((held(ctx.memory.ledger()) == 0) == (where != kept_in::own));
     t.store().each_parameter([&](const parameter_record& p, auto, auto w) {
       const std::lock_guard guard(lock);
-      auto& all = out[p.name + " on " + std::to_string(ctx.index<tp>())];
+      auto& all = out[p.name + " on " + std::to_string(ctx.index<tp>().here())];
       all.assign(w.begin(), w.end());
     });
   });

@@ -36,7 +36,7 @@ std::vector<double> peaks(int stages) {
           return token_pair{x, x};
         },
         [&](int) { store.end_micro_batch(); });
-    out[size_t(ctx.index<pp>())] =
+    out[size_t(ctx.index<pp>().here())] =
         double(ctx.memory.ledger().peak[size_t(memory::activations)]) / double(4 * sequences * length * width);
     store.finish_gradients();
   });

@@ -88,7 +88,7 @@ TEST_CASE(
             return token_pair{x, x};
           },
           [&](int) { store.end_micro_batch(); });
-      peak[std::size_t(ctx.rank())] = ctx.memory.ledger().peak[std::size_t(memory::activations)];
+      peak[std::size_t(ctx.rank().here())] = ctx.memory.ledger().peak[std::size_t(memory::activations)];
       store.finish_gradients();
     });
     return peak;
@@ -122,7 +122,7 @@ TEST_CASE("evaluation on stages gives every rank the logits of one rank") {
       model.use(store);
       const recording off(ctx, nullptr);
       const auto y = model(generate<typename llama<S>::ids>(ctx, {2, 16}, [](std::int64_t i) { return i * 7 % 48; }));
-      out[std::size_t(ctx.rank())] = local_share_on_host(y);
+      out[std::size_t(ctx.rank().here())] = local_share_on_host(y);
     });
     return out;
   };

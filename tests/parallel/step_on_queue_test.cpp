@@ -120,7 +120,7 @@ TEST_CASE("squares of parameters, each over its own axes, add up behind the host
     auto& queue = ctx.queue<late_backend>();
     const local_array x = ctx.make(dtype::f32, {1, {3}}, memory::buffers);
     const local_array whole = ctx.make(dtype::f32, {1, {1}}, memory::buffers);
-    late_backend::fill(queue, x, 1 + ctx.index<tp>());
+    late_backend::fill(queue, x, 1 + ctx.index<tp>().here());
     late_backend::fill(queue, whole, 3);
     gradient_norm_parts<late_backend> parts(ctx);
     parts.expect({id_of<tp>}, {});

@@ -90,7 +90,7 @@ std::vector<seen> loaded(const degrees& d, bool tied) {
     });
     using ids = typename llama<S>::ids;
     const auto tokens = [&](int k) { return generate<ids>(ctx, {2, 16}, [k](std::int64_t i) { return i * k % 48; }); };
-    seen& own = out[std::size_t(ctx.rank())];
+    seen& own = out[std::size_t(ctx.rank().here())];
     {
       const recording off(ctx, nullptr);
       own.logits = local_share_on_host(model(tokens(7)));
@@ -122,7 +122,7 @@ TEST_CASE("weights that are loaded by name reach every chunk; evaluation and a p
 TEST_CASE("which layers a rank has, and who is before and after its virtual stages") {
   launch<strategy<mesh<pp>>>({.pp = 2}, [](context& ctx) {
     const stage_places v = stages_of<zbv>(ctx, 9);
-    const int r = ctx.index<pp>();
+    const int r = ctx.index<pp>().here();
     CHECK(v.count() == 4);
     CHECK(v.chunks() == 2);
     CHECK(v[0].index == r);

@@ -26,12 +26,12 @@ std::vector<weft::rank_plan> run_as_plan(const weft::degrees& wanted, const F& f
               span_log spans(ctx.memory);
               const scoped_value<span_log*> now(ctx.spans, &spans);
               std::size_t before = 0;  // events
-              const auto begin = [&] { before = log.events(ctx.rank()).size(); };
+              const auto begin = [&] { before = log.events(ctx.rank().here()).size(); };
               const auto note = [&] {
-                rank_plan& p = all[static_cast<std::size_t>(ctx.rank())];
-                p.rank = ctx.rank(), p.ranks = ctx.size(), p.memory = ctx.memory.ledger();
+                rank_plan& p = all[static_cast<std::size_t>(ctx.rank().here())];
+                p.rank = ctx.rank().here(), p.ranks = ctx.size(), p.memory = ctx.memory.ledger();
                 p.peak_in = spans.made_in(p.memory.peak_made);
-                p.collectives = log.totals(ctx.rank(), before);
+                p.collectives = log.totals(ctx.rank().here(), before);
               };
               f(ctx, begin, note);
             },

@@ -24,7 +24,7 @@ double leaf_direction(int which, std::int64_t index) {
 
 void results::add(context& ctx, const std::string& name, const placed_slice& at, const holds (&kinds)[2],
                   const std::vector<double>& share) {
-  const int index[] = {ctx.index<dp>(), ctx.index<tp>()};
+  const int index[] = {ctx.index<dp>().here(), ctx.index<tp>().here()};
   std::vector<int> part;
   for (int a = 0; a < 2; ++a) part.push_back(kinds[a] == holds::partial || kinds[a] == holds::shard ? index[a] : -1);
   std::int64_t whole = 1;

@@ -41,7 +41,7 @@ std::vector<trained> train(const weft::degrees& mesh, const Config& config, cons
   std::vector<trained> all(static_cast<std::size_t>(mesh.product()));
   launch<S>(mesh,
             [&](context& ctx) {
-              trained& out = all[static_cast<std::size_t>(ctx.rank())];
+              trained& out = all[static_cast<std::size_t>(ctx.rank().here())];
               Model model(ctx, config);
               trainer t(ctx, model, optimizer);
               auto& queue = ctx.queue<backend>();

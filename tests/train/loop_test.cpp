@@ -308,7 +308,7 @@ TEST_CASE("one rank that is asked to stop ends the run on all") {
       }
     } work;
     if (!ctx.is_first()) work.stop = &asked[1];
-    const training plan{.steps = 9, .print = false, .stop = &asked[ctx.rank()]};
+    const training plan{.steps = 9, .print = false, .stop = &asked[ctx.rank().here()]};
     CHECK(train_loop(ctx, work, plan, 1e-3).steps == 2);
   });
 }

@@ -147,7 +147,7 @@ TEST_CASE("ranks whose logs begin at other moments are aligned in one file") {
     context ctx(seen, 1);
     const span_log spans(ctx.memory);
     for (int i = 0; i < 5; ++i) ctx.world.barrier({"meeting", {}, {}, i}).wait();
-    own.pause(ctx.rank());
+    own.pause(ctx.rank().here());
     write_trace(ctx, spans, &own, folder / "trace.json");
   });
   const auto trace = weft_test::read_trace(read_file(folder / "trace.json"));

@@ -28,7 +28,7 @@ struct uneven {
   template <class Ids>
   token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length) const {
     auto b = whole.train<Ids>(step, first, count, length);
-    context& ctx = *b.tokens.ctx;
+    context& ctx = *untyped(b.tokens).ctx;
     const std::int64_t rows = b.tokens.template local_extent<batch>(),
                        begin = first + shard_index<layout_of<Ids>, batch>(ctx) * rows;
     b.targets.write_local_share([&](auto all) {

@@ -19,11 +19,11 @@ void seed_loss(const L& loss, double seed) {
                 "weft: backward(loss) takes a loss that is invariant or partial: a replicated one would count once per "
                 "rank; where slices were gathered, gather them by convert<invariant<axis>>(x) in place of "
                 "all_gather<axis>(x)");
-  context& ctx = *loss.ctx;
-  require(loss.slot && ctx.tape,
+  context& ctx = *untyped(loss).ctx;
+  require(untyped(loss).slot && ctx.tape,
           "backward(loss): nothing that the loss was computed from asked for a gradient while recording");
-  require_recorded("backward(loss)", loss);
-  require(loss.slot->epoch == ctx.tape->epoch() || loss.slot->epoch == 0,
+  require_recorded("backward(loss)", untyped(loss));
+  require(untyped(loss).slot->epoch == ctx.tape->epoch() || untyped(loss).slot->epoch == 0,
           "backward(loss): what the loss was computed from is no longer recorded: an earlier backward carried it back "
           "or forgot it; "
           "add losses up and carry their sum back, or compute this one after that backward");
@@ -33,11 +33,11 @@ void seed_loss(const L& loss, double seed) {
       ctx.check->compare(along.comm, along.name, {"backward", "seeds"},
                          {{"its seed", seed}, {"the context's seed", static_cast<double>(ctx.seed)}});
     });
-    compare_along<Backend>(loss, shape(), {"backward", "the loss"}, whole_axes<layout_of<L>>(ctx));
+    compare_along<Backend>(untyped(loss), shape(), {"backward", "the loss"}, whole_axes<layout_of<L>>(ctx));
   }
-  const local_array whole_seed = ctx.make(loss.held().type, loss.held().shape);
+  const local_array whole_seed = ctx.make(untyped(loss).held().type, untyped(loss).held().shape);
   Backend::fill(ctx.queue<Backend>(), whole_seed, seed);
-  add_gradient<Backend, typename L::element_type>(ctx, loss, whole_seed);
+  add_gradient<Backend, typename L::element_type>(ctx, untyped(loss), whole_seed);
 }
 
 }  // namespace detail
@@ -49,7 +49,7 @@ void seed_loss(const L& loss, double seed) {
 template <any_tensor L>
 void backward(const L& loss, double seed = 1.0) {
   detail::seed_loss(loss, seed);
-  loss.ctx->tape->backward(*loss.ctx);
+  untyped(loss).ctx->tape->backward(*untyped(loss).ctx);
 }
 
 }  // namespace weft

@@ -26,19 +26,19 @@ struct checkpointed {
       const replay::scope noted(ctx, operators);
       y = f(x);
     }
-    operators.end_first_run([&](auto&& look) { once.each_saved(look); }, y.held());
+    operators.end_first_run([&](auto&& look) { once.each_saved(look); }, untyped(y).held());
     once.each_entry([&](const tape_node& n) { operators.note_numbers(n.name, n.numbers); });
     return y;
   }
   // The input as a leaf of the tape within.
   X recorded_input(context& ctx) const {
     X x = input;
-    x.data = x.held();
-    if (!input.slot) return x;
-    x.slot = new_slot(ctx, x.data, x.data.type);
-    x.slot->live = input.slot->live;
-    x.slot->of_weights = input.slot->of_weights;
-    x.slot->frozen = input.slot->frozen;
+    untyped(x).data = untyped(x).held();
+    if (!untyped(input).slot) return x;
+    untyped(x).slot = new_slot(ctx, untyped(x).data, untyped(x).data.type);
+    untyped(x).slot->live = untyped(input).slot->live;
+    untyped(x).slot->of_weights = untyped(input).slot->of_weights;
+    untyped(x).slot->frozen = untyped(input).slot->frozen;
     return x;
   }
 
@@ -59,7 +59,7 @@ struct checkpointed {
   // False when nothing that the function reads wants a gradient.
   bool second_run(context& ctx, tape_node& node) {
     operators.check_captured();
-    require(input.version() == version,
+    require(untyped(input).version() == version,
             "checkpoint: the tensor that it was given was updated or written to before its backward, which runs the "
             "function again: update weights and write after backward(loss)");
     const X x = recorded_input(ctx);
@@ -70,10 +70,10 @@ struct checkpointed {
     std::size_t entries = 0;
     again.each_entry([&](const tape_node& n) { operators.check_numbers(entries++, n.name, n.numbers); });
     operators.end_second_run(entries);
-    if (!y.slot) return false;
-    add_gradient<typename Y::backend, typename Y::element_type>(ctx, y, node.output_gradient());
+    if (!untyped(y).slot) return false;
+    add_gradient<typename Y::backend, typename Y::element_type>(ctx, untyped(y), node.output_gradient());
     node.output->gradient = {};
-    seen = x.slot;
+    seen = untyped(x).slot;
     input = X();
     return true;
   }
@@ -99,26 +99,26 @@ constexpr bool check_checkpointed() {
 template <class Policy, class F, class X>
 auto run_checkpoint(F f, const X& x) {
   using Y = std::remove_cvref_t<decltype(f(x))>;
-  context& ctx = *x.ctx;
+  context& ctx = *untyped(x).ctx;
   if (!ctx.tape) return f(x);
-  if (ctx.replay) ctx.replay->mark_read(x);
+  if (ctx.replay) ctx.replay->mark_read(untyped(x));
   using function = detail::checkpointed<F, X, Y>;
   const auto keeps = [](const op_cost& cost) { return bool(Policy::keeps(cost)); };
   auto state = std::allocate_shared<function>(
       pool_allocator<function>(&ctx.records),
-      function{std::move(f), x, weft::replay(keeps, &ctx.records), weft::tape(&ctx.records), x.version()});
+      function{std::move(f), x, weft::replay(keeps, &ctx.records), weft::tape(&ctx.records), untyped(x).version()});
   Y y = state->first_run(ctx);
-  const char* lost = detail::where_lost(*ctx.tape, "checkpoint", x);
-  if (!lost && y.slot) lost = y.slot->lost_in;
-  y.slot = detail::new_slot(ctx, y.data, y.data.type);
-  if (lost) return detail::mark_lost(*y.slot, lost), y;
-  y.slot->epoch = ctx.tape->epoch();
+  const char* lost = detail::where_lost(*ctx.tape, "checkpoint", untyped(x));
+  if (!lost && untyped(y).slot) lost = untyped(y).slot->lost_in;
+  untyped(y).slot = detail::new_slot(ctx, untyped(y).data, untyped(y).data.type);
+  if (lost) return detail::mark_lost(*untyped(y).slot, lost), y;
+  untyped(y).slot->epoch = ctx.tape->epoch();
   tape_node& node = ctx.tape->push();
   node.name = "checkpoint";
   node.in_every_part = true;
   node.vjp = function::vjp;
-  node.add_input(x);
-  node.output = y.slot;
+  node.add_input(untyped(x));
+  node.output = untyped(y).slot;
   node.state = std::move(state);
   return y;
 }

@@ -69,7 +69,7 @@ inline void require_recorded(const char* what, const value& v) {
 }
 template <class... Inputs>
 tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&), const Inputs&... inputs) {
-  return record(name, out, vjp, {static_cast<const value*>(&inputs)...});
+  return record(name, out, vjp, {&untyped(inputs)...});
 }
 
 }  // namespace detail

@@ -167,7 +167,7 @@ bool reuse_output(context& ctx, std::string_view name, Arrays&... output) {
 template <class... Inputs>
 void record_output(context& ctx, const op_cost& cost, std::initializer_list<const local_array*> output,
                    const Inputs&... inputs) {
-  if (ctx.replay) ctx.replay->record_output(cost, output, {static_cast<const value*>(&inputs)...});
+  if (ctx.replay) ctx.replay->record_output(cost, output, {&untyped(inputs)...});
 }
 /// Of an operator that has no backward, and so isn't recorded otherwise.
 inline void recorded_alone(const char* name, const value& y, std::initializer_list<const value*> inputs) {

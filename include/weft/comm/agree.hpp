@@ -19,7 +19,7 @@ void on_all_or_none(context& ctx, F&& f) {
   } catch (const failure& e) {
     if (ctx.size() == 1) throw;
     said = e.what();
-    failed = ctx.rank();
+    failed = ctx.rank().here();
   }
   if (ctx.size() == 1) return;
   any_communicator host = ctx.world.host();

@@ -43,7 +43,7 @@ class consistency {
                              const shape& valid) {
     gather(along.comm, along.name, what, &hash, 1);
     if (words_.first_difference() == 0)
-      detail::fail_array(along.comm, along.name, ctx_.rank(), label(what), what.tensor, x, valid, words_.each());
+      detail::fail_array(along.comm, along.name, ctx_.rank().here(), label(what), what.tensor, x, valid, words_.each());
   }
   /// The same of several arrays at once; x(i, f) calls f(name, array, valid) for number i, and is asked for one that
   /// differs only.
@@ -53,7 +53,7 @@ class consistency {
     const std::size_t i = words_.first_difference();
     if (i == hashes.size()) return;
     x(i, [&, differing = words_.each(i)](std::string_view name, const local_array& numbers, const shape& valid) {
-      detail::fail_array(along.comm, along.name, ctx_.rank(), label(what), name, numbers, valid, differing);
+      detail::fail_array(along.comm, along.name, ctx_.rank().here(), label(what), name, numbers, valid, differing);
     });
   }
   /// Numbers of the program are the same on all ranks of a group, whose name is `along`.
@@ -65,7 +65,7 @@ class consistency {
     const std::size_t i = words_.first_difference();
     if (i == own_.size()) return;
     const std::vector<std::uint64_t> differing = words_.each(i);
-    detail::fail_check(comm, along, ctx_.rank(), label(what), numbers[i].name, "", differing,
+    detail::fail_check(comm, along, ctx_.rank().here(), label(what), numbers[i].name, "", differing,
                        [&](std::size_t r) { return detail::number_text(std::bit_cast<double>(differing[r])); });
   }
 
@@ -108,7 +108,7 @@ class consistency {
   /// The members of a group, number i being rank first + i * stride of the world, lie in that order in what they
   /// gather.
   [[gnu::cold, gnu::noinline]] void check_order(axis_group& along, int first, int stride) {
-    const auto mine = static_cast<std::uint64_t>(ctx_.rank());
+    const auto mine = static_cast<std::uint64_t>(ctx_.rank().here());
     gather(along.comm, along.name, {"launch", "the ranks' order"}, &mine, 1);
     for (int i = 0; i < along.degree; ++i) {
       const auto here = words_.of(static_cast<std::size_t>(i), 0), due = static_cast<std::uint64_t>(first + i * stride);
@@ -175,7 +175,7 @@ class consistency {
       }
       if (!differ) continue;
       const read_number& mine = reads_[at[static_cast<std::size_t>(along.index)][n] / 3];
-      detail::fail_check(along.comm, along.name, ctx_.rank(), {mine.what.operation, {}, {}, -1, mine.what.at},
+      detail::fail_check(along.comm, along.name, ctx_.rank().here(), {mine.what.operation, {}, {}, -1, mine.what.at},
                          mine.what.tensor, "", hashes, [&](std::size_t r) {
                            return mine.what.tensor == "[]" ? detail::number_text(mine.type, numbers[r]) : std::string();
                          });
@@ -203,7 +203,7 @@ class consistency {
     std::memcpy(characters, said.data(), sizeof characters);
     gather(along.comm, along.name, {"backward", "names of operators"}, characters, std::size(characters));
     const auto name = [&](std::size_t r) { return std::string(reinterpret_cast<const char*>(words_.begin() + 8 * r)); };
-    detail::fail_check(along.comm, along.name, ctx_.rank(), label({"backward"}), "what it carries back",
+    detail::fail_check(along.comm, along.name, ctx_.rank().here(), label({"backward"}), "what it carries back",
                        detail::text("as step ", i, " "), hashes, [&](std::size_t r) {
                          return name(r) +
                                 (r > 0 && name(r) == name(0)

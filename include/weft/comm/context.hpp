@@ -48,8 +48,8 @@ class context {
   std::string_view unit{};            // of the model: the one whose function or gradient is computed
   std::int64_t micro_batch = -1;      // the one that is computed; -1: none, or not said
 
-  int rank() const { return world.rank(); }
-  int size() const { return world.size(); }
+  varying<int> rank() const { return varying<int>(world.rank()); }
+  degree_of<> size() const { return degree_of<>(world.size()); }
   bool is_first() const { return rank() == 0; }
 
   /// The label of a collective that this unit and micro-batch ask for.
@@ -58,12 +58,12 @@ class context {
   }
 
   template <mesh_axis A>
-  int degree() const {
-    return along(id_of<A>).degree;
+  degree_of<A> degree() const {
+    return degree_of<A>(along(id_of<A>).degree);
   }
   template <mesh_axis A>
-  int index() const {
-    return along(id_of<A>).index;
+  varying<int> index() const {
+    return varying<int>(along(id_of<A>).index);
   }
   /// The group along an axis; of one rank where it has one, or isn't in the mesh.
   axis_group& along(axis_id axis) { return const_cast<axis_group&>(std::as_const(*this).along(axis)); }
@@ -150,7 +150,7 @@ class context {
 [[gnu::cold, gnu::noinline]] inline axis_group& context::along(const axis_set& axes) {
   axis_set several;
   axis_group out;
-  int first = rank();  // of the group's ranks, in the world
+  int first = world.rank();  // of the group's ranks, in the world
   for (const axis_id axis : axes) {
     const axis_group& g = along(axis);
     if (g.degree == 1) continue;
@@ -190,15 +190,15 @@ void give_own_memory(value& v) {
 /// Product of the degrees of the axes that shard dimension D under layout L.
 template <class L, class D>
 int shards_of(const context& ctx) {
-  return []<class... As>(const context& r, tag_list<As...>) { return (1 * ... * r.degree<As>()); }(ctx,
-                                                                                                   shard_axes<L, D>{});
+  return []<class... As>(const context& r, tag_list<As...>) { return (1 * ... * r.degree<As>().here()); }(
+             ctx, shard_axes<L, D>{});
 }
 /// This rank's position among them, the first axis outermost.
 template <class L, class D>
 int shard_index(const context& ctx) {
   int index = 0;
   [&]<class... As>(tag_list<As...>) {
-    ((index = index * ctx.degree<As>() + ctx.index<As>()), ...);
+    ((index = index * ctx.degree<As>().here() + ctx.index<As>().here()), ...);
   }(shard_axes<L, D>{});
   return index;
 }
@@ -218,7 +218,7 @@ dimension_run run_of(const context& ctx, std::int64_t whole) {
     (([&] {
        const std::int64_t n = ctx.degree<As>();
        if (n == 1) return;
-       const std::int64_t share = (run.local + n - 1) / n, begin = share * ctx.index<As>();
+       const std::int64_t share = (run.local + n - 1) / n, begin = share * ctx.index<As>().here();
        run = {share, run.first + begin, std::clamp<std::int64_t>(run.valid - begin, 0, share)};
      }()),
      ...);

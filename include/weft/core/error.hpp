@@ -35,6 +35,9 @@ struct message_part {
   message_part(const char* part) : kind(literal), ended(part) {}
   message_part(const std::string& part) : message_part(std::string_view(part)) {}
   template <class T>
+  requires requires(T value) { value.here(); }
+  message_part(T value) : message_part(value.here()) {}  // a number that may differ by rank
+  template <class T>
   requires requires(T value) { std::to_string(value); }
   message_part(T value) {
     if constexpr (static_cast<T>(0.5) != T(0))

@@ -54,7 +54,8 @@ std::string text_of(layout<Ps...>) {
 template <any_tensor X, class E>
 dimension_text dimension_of(const X& x) {
   using D = tag_of<E>;
-  return {D::name, x.template local_extent<D>(), shards_of<layout_of<X>, D>(*x.ctx), x.template global_extent<D>()};
+  return {D::name, untyped(x).sizes()[dims_of<X>::template index<D>], shards_of<layout_of<X>, D>(*untyped(x).ctx),
+          x.template global_extent<D>()};
 }
 
 [[gnu::cold, gnu::noinline]] inline std::string describe(dtype type, std::initializer_list<dimension_text> dimensions,
@@ -93,7 +94,7 @@ template <class T>
                                                  const std::string& share, const T* numbers, std::int64_t count,
                                                  bool more) {
   std::string line("rank ");
-  append(line, ctx.rank());
+  append(line, ctx.rank().here());
   for (const char* part : {": ", name, " ", description.c_str(), share.c_str()}) line += part;
   for (std::int64_t i = 0; i < count; ++i) {
     char number[32];
@@ -119,11 +120,11 @@ namespace detail {
 template <any_tensor X>
 std::string line_of(const char* name, const X& x, std::int64_t most) {
   using L = layout_of<X>;
-  const std::int64_t all = x.local_elements(), count = all < most ? all : most;
+  const std::int64_t all = untyped(x).held().elements(), count = all < most ? all : most;
   std::vector<typename X::element_type> numbers(static_cast<std::size_t>(count));
   download(x, numbers.data(), 0, count);
-  return line_of(*x.ctx, name, describe(x), share_text(sharded_in<L>{}, pending_in<L>{}), numbers.data(), count,
-                 all > count);
+  return line_of(*untyped(x).ctx, name, describe(x), share_text(sharded_in<L>{}, pending_in<L>{}), numbers.data(),
+                 count, all > count);
 }
 }  // namespace detail
 

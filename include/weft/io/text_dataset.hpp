@@ -88,7 +88,7 @@ class text_dataset {
       std::int64_t row = -1;
       const char* window = nullptr;  // of that row
       detail::write_elements<typename Ids::backend, std::int32_t>(
-          *ctx_, x.data, detail::placed(x), [&](std::int64_t index) -> std::int32_t {
+          *ctx_, untyped(x).data, detail::placed(x), [&](std::int64_t index) -> std::int32_t {
             if (index / length != row) row = index / length, window = text_->bytes.data() + begin_of(first + row);
             return static_cast<unsigned char>(window[index % length + ahead]);
           });

@@ -200,7 +200,9 @@ class decoder {
     logits y =
         stages_.has_last() ? head(pass, x) : detail::empty_tensor<logits>(*ctx_, sizes(tokens, model().config().vocab));
     ctx_->along(id_of<pp>)
-        .comm.broadcast(y.data.data, y.data.bytes(), stages_.rank_of(stages_.count() - 1), ctx_->label("logits"))
+        .comm
+        .broadcast(untyped(y).data.data, untyped(y).data.bytes(), stages_.rank_of(stages_.count() - 1),
+                   ctx_->label("logits"))
         .wait(ctx_->order());
     return y;
   }

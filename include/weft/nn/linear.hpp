@@ -91,9 +91,9 @@ struct linear {
   auto operator()(const X& x) const {
     auto y = detail::over_dims<In>::contracted(x, weight);
     if constexpr (adapts)
-      if (beside.a.slot) y = y + contract<adapter_rank>(beside.inner(x) * projections::scale, beside.b);
+      if (untyped(beside.a).slot) y = y + contract<adapter_rank>(beside.inner(x) * projections::scale, beside.b);
     if constexpr (Biased)
-      if (bias.slot) y = y + bias;  // where it was registered
+      if (untyped(bias).slot) y = y + bias;  // where it was registered
     return y;
   }
 

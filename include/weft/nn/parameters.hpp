@@ -94,18 +94,18 @@ class parameter_registry {
       ((state_on<dual_layout<layout_of<W>>, As>.kind == holds::partial ? r.pending.push_back(id_of<As>) : void()), ...);
       ((state_on<layout_of<W>, As>.kind == holds::shard ? r.sharded.push_back(id_of<As>) : void()), ...);
     }(axes_of<layout_of<W>>{});
-    w.ctx = &ctx;
-    w.whole = global;
-    w.data.shape = r.local;
-    w.data.type = dtype_of<typename W::element_type>;
+    untyped(w).ctx = &ctx;
+    untyped(w).whole = global;
+    untyped(w).data.shape = r.local;
+    untyped(w).data.type = dtype_of<typename W::element_type>;
     r.live = ref<weight_place>(new weight_place);
-    r.live->at = w.data;
+    r.live->at = untyped(w).data;
     r.live->name = r.name;
     r.live->unit = static_cast<int>(units_.size()) - 1;
     w.requires_grad();
-    w.slot->live = r.live;
-    w.slot->pinned = w.slot->of_weights = true;
-    r.slot = w.slot;
+    untyped(w).slot->live = r.live;
+    untyped(w).slot->pinned = untyped(w).slot->of_weights = true;
+    r.slot = untyped(w).slot;
     return r;
   }
 

@@ -23,7 +23,7 @@ struct self_attention {
   template <any_tensor X>
   auto operator()(const X& x, const rope_table& positions, double norm_eps, std::int64_t window) const {
     const auto turned = [&](const auto& norm) {
-      return [&](const auto& y) { return rope(norm.slot ? rms_norm(y, norm, norm_eps) : y, positions); };
+      return [&](const auto& y) { return rope(untyped(norm).slot ? rms_norm(y, norm, norm_eps) : y, positions); };
     };
     // q [batch, seq, heads/tp, head_dim]; k and v [batch, seq, kv_heads/tp, head_dim]
     const auto [q, k, v] = project(x, turned(query_norm), turned(key_norm));

@@ -67,7 +67,7 @@ class stage_places {
 /// possible. Throws when a virtual stage would have none, or lie on no rank or on two.
 template <schedule_policy P = one_f_one_b>
 stage_places stages_of(const context& ctx, std::int64_t layers) {
-  const int rank = ctx.index<pp>(), ranks = ctx.degree<pp>(), count = ranks * chunks_of<P>;
+  const int rank = ctx.index<pp>().here(), ranks = ctx.degree<pp>(), count = ranks * chunks_of<P>;
   if constexpr (chunks_of<P> == 1)
     require(layers >= count, layers, " layers don't fill ", count,
             " pipeline stages; choose pp of at most the number of layers");

@@ -111,11 +111,12 @@ class unit_use {
 /// Shape and placement: f's.
 template <class F, any_tensor X>
 auto in_unit(context& ctx, unit_hooks& hooks, int unit, F&& f, const X& x) {
-  detail::unit_use use(ctx, hooks, unit, x);
-  if (ctx.observer) ctx.observer->forward_begins(unit, x);
+  detail::unit_use use(ctx, hooks, unit, untyped(x));
+  if (ctx.observer) ctx.observer->forward_begins(unit, untyped(x));
   auto y = f(x);
-  if (ctx.observer) ctx.observer->forward_ends(unit, y, detail::cut_axes<layout_of<decltype(y)>>(), detail::placed(y));
-  use.end(y);
+  if (ctx.observer)
+    ctx.observer->forward_ends(unit, untyped(y), detail::cut_axes<layout_of<decltype(y)>>(), detail::placed(y));
+  use.end(untyped(y));
   return y;
 }
 

@@ -15,8 +15,8 @@ template <class Out, any_tensor X>
 axis_list axes_to_compare(const X& x) {
   axis_list out;
   const auto promoted_on = [&](axis_id axis) {
-    if (!x.slot || !x.ctx->tape) return false;
-    for (const slot* s = x.slot->promotions; s && s->epoch == x.ctx->tape->epoch(); s = s->next)
+    if (!untyped(x).slot || !untyped(x).ctx->tape) return false;
+    for (const slot* s = untyped(x).slot->promotions; s && s->epoch == untyped(x).ctx->tape->epoch(); s = s->next)
       if (s->promoted_over == axis) return true;
     return false;
   };
@@ -36,19 +36,20 @@ axis_list axes_to_compare(const X& x) {
 /// An operator whose output is placed as Out takes x.
 template <class Out, any_tensor X>
 void compare_operand(const X& x, const char* operation) {
-  if (!x.ctx || !x.ctx->check) [[likely]]
+  if (!untyped(x).ctx || !untyped(x).ctx->check) [[likely]]
     return;
   const axis_list axes = axes_to_compare<Out>(x);
   if (axes.count > 0)
-    compare_along<typename X::backend>(x, valid_part(x), {operation, dims_text<dims_of<X>>(), {}}, axes);
+    compare_along<typename X::backend>(untyped(x), valid_part(x), {operation, dims_text<dims_of<X>>(), {}}, axes);
 }
 
 /// x is converted on axis A, where it is whole.
 template <class A, any_tensor X>
 void compare_converted(const X& x, const char* operation, call_site at) {
-  if (!x.ctx || !x.ctx->check) [[likely]]
+  if (!untyped(x).ctx || !untyped(x).ctx->check) [[likely]]
     return;
-  compare_along<typename X::backend>(x, valid_part(x), {operation, dims_text<dims_of<X>>(), at}, {{id_of<A>}, 1});
+  compare_along<typename X::backend>(untyped(x), valid_part(x), {operation, dims_text<dims_of<X>>(), at},
+                                     {{id_of<A>}, 1});
 }
 
 }  // namespace weft::detail

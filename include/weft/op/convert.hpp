@@ -97,11 +97,12 @@ auto converted(const X& x, call_site at) {
                                                         : "convert<replicate>",
                            at);
     if constexpr (from.kind == holds::invariant && to::kind == holds::replicate) {
-      return result(x.ctx->template degree<A>() > 1 ? engine::promote(x, id_of<A>, by, vjp)
-                                                    : engine::same(x, id_of<A>, by, vjp, true));
+      return result(untyped(x).ctx->template degree<A>() > 1 ? engine::promote(untyped(x), id_of<A>, by, vjp)
+                                                             : engine::same(untyped(x), id_of<A>, by, vjp, true));
     } else {
       constexpr auto way = ways_of<Backend, there, backward_of(from.kind, to::kind, same)>();
-      return result(engine::forward(x, id_of<A>, way, moved<A>(x, from, true), moved<A>(x, into, false), by, vjp));
+      return result(
+          engine::forward(untyped(x), id_of<A>, way, moved<A>(x, from, true), moved<A>(x, into, false), by, vjp));
     }
   }
 }
@@ -118,7 +119,7 @@ auto convert(const X& x, call_site at = call_site::here()) {
                 "weft: convert<placement>(x) names a placement over one axis: shard<dim, axis>, replicate<axis>, "
                 "partial<axis> or invariant<axis>");
   // A tensor whose type was refused is no value for clang, which would say more about that.
-  if constexpr (detail::one_axis_placement<P> && std::derived_from<X, value>) return detail::converted<P>(x, at);
+  if constexpr (detail::one_axis_placement<P> && any_tensor<X>) return detail::converted<P>(x, at);
 }
 
 /// Finishes the pending sum over A: `partial -> invariant`. Backward: nothing moves.

@@ -117,12 +117,14 @@ template <class A, any_tensor X>
 moved_dim moved(const X& x, on_axis at, bool is_share) {
   moved_dim out{position_of<dims_of<X>>(at), 0};
   if (out.at < 0) return out;
-  out.whole = x.sizes()[out.at];
+  out.whole = untyped(x).sizes()[out.at];
   if (!is_share) return out;
   using outside = replaced<layout_of<X>, A, invariant<A>>;
   [&]<class... Es>(dims<Es...>) {
     int d = 0;
-    ((d++ == out.at ? void(out.whole = run_of<outside, tag_of<Es>>(*x.ctx, x.whole[out.at]).local) : void()), ...);
+    ((d++ == out.at ? void(out.whole = run_of<outside, tag_of<Es>>(*untyped(x).ctx, untyped(x).whole[out.at]).local)
+                    : void()),
+     ...);
   }(dims_of<X>{});
   return out;
 }

@@ -116,7 +116,7 @@ X generate(context& ctx, std::initializer_list<std::int64_t> global, F&& f) {
   using T = typename X::element_type;
   const X x = detail::new_tensor<X>(ctx, detail::shape_from(global));
   using numbers = detail::as_elements<T, std::remove_reference_t<F>>;
-  detail::write_elements<typename X::backend, T>(ctx, x.data, detail::placed(x), numbers{f});
+  detail::write_elements<typename X::backend, T>(ctx, untyped(x).data, detail::placed(x), numbers{f});
   return x;
 }
 
@@ -126,12 +126,12 @@ X full(context& ctx, std::initializer_list<std::int64_t> global, double number) 
   using Backend = typename X::backend;
   using T = typename X::element_type;
   const X x = detail::new_tensor<X>(ctx, detail::shape_from(global));
-  if (detail::valid_part(x) == x.data.shape) {
-    Backend::fill(ctx.template queue<Backend>(), x.data, number);
-    if (ctx.replay) ctx.replay->created(x.data, detail::mix(std::bit_cast<std::uint64_t>(number)) + 1);
+  if (detail::valid_part(x) == untyped(x).data.shape) {
+    Backend::fill(ctx.template queue<Backend>(), untyped(x).data, number);
+    if (ctx.replay) ctx.replay->created(untyped(x).data, detail::mix(std::bit_cast<std::uint64_t>(number)) + 1);
   } else {  // zeros in the padding
     const T element = detail::element_from<T>(number);
-    detail::write_elements<Backend, T>(ctx, x.data, detail::placed(x), [=](std::int64_t) { return element; });
+    detail::write_elements<Backend, T>(ctx, untyped(x).data, detail::placed(x), [=](std::int64_t) { return element; });
   }
   return x;
 }
@@ -165,10 +165,12 @@ template <any_tensor X>
 X from_global(context& ctx, std::initializer_list<std::int64_t> global,
               std::span<const typename X::element_type> numbers) {
   const X x = detail::new_tensor<X>(ctx, detail::shape_from(global));
-  require(static_cast<std::int64_t>(numbers.size()) == x.whole.elements(), "from_global: a tensor of ",
-          x.whole.elements(), " elements was given ", numbers.size(), " numbers; it takes all of them, row-major");
+  require(static_cast<std::int64_t>(numbers.size()) == untyped(x).whole.elements(), "from_global: a tensor of ",
+          untyped(x).whole.elements(), " elements was given ", numbers.size(),
+          " numbers; it takes all of them, row-major");
   detail::write_elements<typename X::backend, typename X::element_type>(
-      ctx, x.data, detail::placed(x), [&](std::int64_t index) { return numbers[static_cast<std::size_t>(index)]; });
+      ctx, untyped(x).data, detail::placed(x),
+      [&](std::int64_t index) { return numbers[static_cast<std::size_t>(index)]; });
   return x;
 }
 /// Refused: numbers of another type, or a pointer, which doesn't say how many there are.

@@ -169,7 +169,7 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
                 "all_gather<axis> one of them");
   if constexpr (rule::agrees && detail::none<pending_in<layout_of<X>>> && detail::none<other_ids> &&
                 detail::none<integers_in<X>>) {
-    detail::require_one_context("cross_entropy", {&logits, &targets});
+    detail::require_one_context("cross_entropy", {&untyped(logits), &untyped(targets)});
     detail::check_shared_extents(logits, targets);
     require(options.label_smoothing >= 0 && options.label_smoothing < 1, "label_smoothing is ", options.label_smoothing,
             "; it is from 0 (none) to below 1");
@@ -188,11 +188,11 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
       loss<scalar, scalar> out;
       detail::compare_operand<layout_of<X>>(targets, "cross_entropy");
       // Padding among the tokens counts for nothing, as a negative target does.
-      const local_array counted =
-          detail::with_padding<typename X::backend>(*targets.ctx, targets.held(), detail::valid_part(targets), -1);
-      detail::cross_entropy_operator<typename X::backend, T>::forward(logits, counted, axes,
-                                                                      run_of<layout_of<X>, V>(*logits.ctx, all), all,
-                                                                      options.label_smoothing, out.sum, out.count);
+      const local_array counted = detail::with_padding<typename X::backend>(
+          *untyped(targets).ctx, untyped(targets).held(), detail::valid_part(targets), -1);
+      detail::cross_entropy_operator<typename X::backend, T>::forward(
+          untyped(logits), counted, axes, run_of<layout_of<X>, V>(*untyped(logits).ctx, all), all,
+          options.label_smoothing, untyped(out.sum), untyped(out.count));
       return out;
     }(in{});
   }

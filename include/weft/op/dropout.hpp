@@ -64,7 +64,7 @@ X dropout(const X& x, double rate, std::uint64_t stream) {
   if (rate == 0) return x;
   if constexpr (detail::none<integers_in<X>>) {
     using engine = detail::dropout_operator<typename X::backend, typename X::element_type>;
-    return X(engine::forward(x, {{rate, x.ctx->seed, stream}, detail::placed(x)}));
+    return X(engine::forward(untyped(x), {{rate, untyped(x).ctx->seed, stream}, detail::placed(x)}));
   } else
     return x;
 }

@@ -2,9 +2,13 @@
 // sum.
 #pragma once
 
+#include <cmath>
+#include <limits>
+
 #include <weft/autograd/record.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cpu.hpp>  // of tensors that name no other, so that this header is enough
+#include <weft/core/finite.hpp>
 #include <weft/core/refusal.hpp>
 
 namespace weft {
@@ -78,12 +82,22 @@ X nonlinear(const X& x) {
     using Backend = typename X::backend;
     using T = typename X::element_type;
     return X(unary_operator<Backend, T>::forward(
-        x, {Backend::template apply<F, T>, Backend::template apply_backward<F, T>, F}));
+        untyped(x), {Backend::template apply<F, T>, Backend::template apply_backward<F, T>, F}));
   } else {
     return x;
   }
 }
 
+}  // namespace detail
+
+namespace detail {
+/// Whether kernels of T, which compute in fp32, would take the factor for 0, infinity or a subnormal number.
+template <class T>
+bool beyond_float(double factor) {
+  using limits = std::numeric_limits<float>;
+  const double size = std::abs(factor);
+  return !std::same_as<T, double> && is_finite(factor) && factor != 0 && (size < limits::min() || size > limits::max());
+}
 }  // namespace detail
 
 /// Element-wise functions. Shape and placement as x; a pending sum is refused. Cost: one read and one write of x, 8
@@ -111,22 +125,24 @@ WEFT_DETAIL_UNARY(gelu_exact)  // 0.5 x (1 + erf(x / sqrt(2)))
 #undef WEFT_DETAIL_UNARY
 
 /// factor * x, also written so; -x is -1 * x. Shape as x. Linear: any placement, pending sums too. Cost: an operation
-/// an element.
+/// an element; two for a factor beyond fp32's numbers.
 template <any_tensor X>
 X scale(const X& x, double factor) {
   static_assert(detail::none<integers_in<X>>,
                 "weft: scale(x, number) and number * x take floating elements: scale(cast<float>(x), number)");
-  if constexpr (detail::none<integers_in<X>>)
-    return X(detail::scale_operator<typename X::backend, typename X::element_type>::forward(x, factor));
-  else
+  if constexpr (!detail::none<integers_in<X>>)
     return x;
+  else if (const double root = std::sqrt(std::abs(factor)); detail::beyond_float<typename X::element_type>(factor))
+    return scale(scale(x, root), factor / root);
+  else
+    return X(detail::scale_operator<typename X::backend, typename X::element_type>::forward(untyped(x), factor));
 }
-template <any_tensor X>
-X operator*(double factor, const X& x) {
+template <class T, class D, class L, class B>
+basic_tensor<T, D, L, B> operator*(double factor, const basic_tensor<T, D, L, B>& x) {
   return scale(x, factor);
 }
-template <any_tensor X>
-X operator*(const X& x, double factor) {
+template <class T, class D, class L, class B>
+basic_tensor<T, D, L, B> operator*(const basic_tensor<T, D, L, B>& x, double factor) {
   return scale(x, factor);
 }
 template <any_tensor X>

@@ -93,8 +93,9 @@ auto embedding(const I& ids, const W& table) {
       detail::compare_operand<typename rule::layout>(i, "embedding");
       require_ids(i, std::numeric_limits<std::int32_t>::min(), w.template global_extent<tag_of<Rows>>(), "the token");
       return result(detail::embedding_operator<typename W::backend, typename W::element_type>::forward(
-          i, detail::promoted<typename rule::layout>(w, "embedding"),
-          run_of<layout_of<W>, tag_of<Rows>>(*w.ctx, w.template global_extent<tag_of<Rows>>()), detail::valid_part(i)));
+          untyped(i), detail::promoted<typename rule::layout>(w, "embedding"),
+          run_of<layout_of<W>, tag_of<Rows>>(*untyped(w).ctx, w.template global_extent<tag_of<Rows>>()),
+          detail::valid_part(i)));
     }(ids, table, dims_of<W>{});
   }
 }

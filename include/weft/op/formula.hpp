@@ -230,7 +230,7 @@ auto elementwise(const F& formula, const Xs&... x) {
             detail::formula_operator<typename formula_type::backend, F, typename output::element,
                                      typename formula_type::numbers, output::form, typename Xs::element_type...>;
         static constexpr auto map = detail::broadcast_of<dims_of<Xs>...>();
-        detail::require_one_context(F::name, {&x...});
+        detail::require_one_context(F::name, {&untyped(x)...});
         detail::check_all_extents(x...);
         if constexpr (formula_type::any_pending)
           detail::require_linear<F, formula_type::linear, typename Xs::element_type...>(formula);

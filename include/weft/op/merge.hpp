@@ -102,11 +102,11 @@ auto merge(const X& x) {
                 "weft: merge<out, outer, inner>(x) calls the one dimension as another of x: name a third");
   if constexpr (found && detail::none<apart> && whole && free) {
     using backend = typename X::backend;
-    detail::require_same_shares<layout_of<X>, Outer>(*x.ctx, Out::name, Outer::name, x.template global_extent<Outer>(),
-                                                     x.template global_extent<Inner>());
+    detail::require_same_shares<layout_of<X>, Outer>(
+        *untyped(x).ctx, Out::name, Outer::name, x.template global_extent<Outer>(), x.template global_extent<Inner>());
     return basic_tensor<typename X::element_type, typename detail::merged_dims<in, Out, Outer, Inner>::type,
                         typename detail::renamed_layout<layout_of<X>, Outer, Out>::type, backend>(
-        detail::merge_operator<backend, typename X::element_type>::forward(x, in::template index<Outer>));
+        detail::merge_operator<backend, typename X::element_type>::forward(untyped(x), in::template index<Outer>));
   }
 }
 

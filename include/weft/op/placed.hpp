@@ -27,18 +27,18 @@ placed_slice placed(const context& ctx, const shape& global) {
 }
 template <any_tensor X>
 placed_slice placed(const X& x) {
-  return placed<X>(*x.ctx, x.whole);
+  return placed<X>(*untyped(x).ctx, untyped(x).whole);
 }
 
 /// The elements of x's share that are not padding, by dimension: the sizes of its share where all ranks' are even.
 template <any_tensor X>
 shape valid_part(const X& x) {
-  shape out = x.sizes();
+  shape out = untyped(x).sizes();
   [&]<class... Es>(dims<Es...>) {
     [[maybe_unused]] int d = 0;
     (([&] {
        if constexpr (shard_axes<layout_of<X>, tag_of<Es>>::size > 0)
-         out[d] = run_of<layout_of<X>, tag_of<Es>>(*x.ctx, x.whole[d]).valid;
+         out[d] = run_of<layout_of<X>, tag_of<Es>>(*untyped(x).ctx, untyped(x).whole[d]).valid;
        ++d;
      }()),
      ...);

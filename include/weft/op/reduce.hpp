@@ -96,7 +96,7 @@ auto reduced(const X& x, double factor) {
                               typename reduced_layout<layout_of<X>, tag_list<Rs...>>::type, typename X::backend>;
   static constexpr auto dimensions = reduced_of<dims_of<X>>(tag_list<Rs...>{});
   return result(reduction_operator<typename X::backend, typename X::element_type, Mean>::forward(
-      x, dimensions, valid_part(x), factor));
+      untyped(x), dimensions, valid_part(x), factor));
 }
 
 }  // namespace detail

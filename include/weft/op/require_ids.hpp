@@ -23,7 +23,7 @@ void require_ids(const Ids& ids, std::int64_t lowest, std::int64_t end, const ch
                 "weft: require_ids(ids, ...) takes ids of int32: make them so, from_global<tensor<std::int32_t, "
                 "dims<...>>>(ctx, {...}, numbers)");
   if constexpr (Ids::backend::host_memory) {
-    const auto* id = ids.held().template as<std::int32_t>();
+    const auto* id = untyped(ids).held().template as<std::int32_t>();
     std::int64_t low = lowest, high = lowest;
     detail::each_element(detail::placed(ids), [&](std::int64_t at, std::int64_t index) {
       if (index < 0) return;

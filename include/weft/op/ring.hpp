@@ -18,7 +18,9 @@ dim_over_ranks over_shards(const X& x, on_axis at) {
   [&]<class... Es>(dims<Es...>) {
     const int wanted = position_of<dims_of<X>>(at);
     int d = 0;
-    ((d++ == wanted ? void(out = {x.whole[wanted], shards_of<layout_of<X>, tag_of<Es>>(*x.ctx)}) : void()), ...);
+    ((d++ == wanted ? void(out = {untyped(x).whole[wanted], shards_of<layout_of<X>, tag_of<Es>>(*untyped(x).ctx)})
+                    : void()),
+     ...);
   }(dims_of<X>{});
   return out;
 }
@@ -40,8 +42,8 @@ X shift(const X& x, call_site at = call_site::here()) {
   require(all.extent % all.ranks == 0, "shift<", A::name, ">(x): dimension ", cut.dim->name, " has ", all.extent,
           " elements, which ", all.ranks,
           " ranks don't divide, so their slices can't change places; choose an extent or degrees that divide");
-  return X(engine::forward(x, id_of<A>, detail::ways_of<Backend, movement::shift, movement::shift_back>(), {}, {},
-                           {dims_text<dims_of<X>>(), at}, engine::template vjp<typename X::element_type>));
+  return X(engine::forward(untyped(x), id_of<A>, detail::ways_of<Backend, movement::shift, movement::shift_back>(), {},
+                           {}, {dims_text<dims_of<X>>(), at}, engine::template vjp<typename X::element_type>));
 }
 
 /// Calls f(slice, owner) with the slice of every rank along A, each rank beginning with its own: `owner` is the index
@@ -51,10 +53,10 @@ X shift(const X& x, call_site at = call_site::here()) {
 template <mesh_axis A, any_tensor X, class F>
 requires std::invocable<F&, const X&, int>
 void ring(const X& x, F&& f, call_site at = call_site::here()) {
-  const int degree = x.ctx->template degree<A>();
+  const int degree = untyped(x).ctx->template degree<A>();
   X slice = x;
   for (int step = 0;; ++step) {
-    f(std::as_const(slice), (x.ctx->template index<A>() + degree - step) % degree);
+    f(std::as_const(slice), (untyped(x).ctx->template index<A>().here() + degree - step) % degree);
     if (step + 1 == degree) return;
     slice = shift<A>(slice, at);
   }

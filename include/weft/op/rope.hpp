@@ -98,8 +98,9 @@ X rope(const X& x, const rope_table& table) {
   constexpr bool whole = shard_axes<layout_of<X>, Width>::size == 0;
   static_assert(whole, "weft: rope(x, table) needs head_dim whole on every rank: all_gather<axis>(x) it");
   if constexpr (ordered && whole && floating<typename X::element_type>) {
-    const dimension_run positions = run_of<layout_of<X>, Seq>(*x.ctx, x.template global_extent<Seq>());
-    return X(detail::rope_operator<typename X::backend, typename X::element_type>::forward(x, table, positions));
+    const dimension_run positions = run_of<layout_of<X>, Seq>(*untyped(x).ctx, x.template global_extent<Seq>());
+    return X(
+        detail::rope_operator<typename X::backend, typename X::element_type>::forward(untyped(x), table, positions));
   } else {
     return x;
   }

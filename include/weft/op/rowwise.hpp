@@ -139,8 +139,8 @@ auto rowwise(const F& formula, const X& x) {
       using result = basic_tensor<typename output::type, typename output::dims, layout_of<X>, typename X::backend>;
       using engine = detail::row_operator<typename X::backend, F, typename X::element_type, typename output::type,
                                           output::reduces, output::has_vjp>;
-      detail::require_one_context(F::name, {&x});
-      return result(engine::forward(formula, x, dims_of<X>::template index<D>, detail::valid_part(x)));
+      detail::require_one_context(F::name, {&untyped(x)});
+      return result(engine::forward(formula, untyped(x), dims_of<X>::template index<D>, detail::valid_part(x)));
     }
   }
 }

@@ -19,11 +19,11 @@ X plus_number(const X& x, double c) {
                 "weft: a number is added to a pending sum, which would count it once per rank: all_reduce<axis>(x) the "
                 "sum first");
   if constexpr (none<pending_in<layout_of<X>>> && none<integers_in<X>>) {
-    context& ctx = *x.ctx;
+    context& ctx = *untyped(x).ctx;
     value number{&ctx, {}, ctx.make(dtype_of<T>, {}, memory::buffers), {}};
     Backend::fill(ctx.queue<Backend>(), number.data, c);
     static constexpr auto map = broadcast_of<dims_of<X>, dims<>>();
-    return X(binary_operator<Backend, T>::forward(x, number, binary::add, map, valid_part(x), {}, c));
+    return X(binary_operator<Backend, T>::forward(untyped(x), number, binary::add, map, valid_part(x), {}, c));
   } else {
     return x;
   }
@@ -31,36 +31,38 @@ X plus_number(const X& x, double c) {
 
 }  // namespace detail
 
+// The tensor is spelled out, since clang 14 would ask whether a number, beside what becomes one, is a tensor.
+
 /// x + c, also written c + x, and x - c. Shape and placement as x; a pending sum is refused, since every rank would add
 /// c. c is rounded to x's type first. Cost: an operation an element.
-template <any_tensor X>
-X operator+(const X& x, double c) {
+template <class T, class D, class L, class B>
+basic_tensor<T, D, L, B> operator+(const basic_tensor<T, D, L, B>& x, double c) {
   return detail::plus_number(x, c);
 }
-template <any_tensor X>
-X operator+(double c, const X& x) {
+template <class T, class D, class L, class B>
+basic_tensor<T, D, L, B> operator+(double c, const basic_tensor<T, D, L, B>& x) {
   return detail::plus_number(x, c);
 }
-template <any_tensor X>
-X operator-(const X& x, double c) {
+template <class T, class D, class L, class B>
+basic_tensor<T, D, L, B> operator-(const basic_tensor<T, D, L, B>& x, double c) {
   return detail::plus_number(x, -c);
 }
 /// c - x. As x + c, at two operations an element.
-template <any_tensor X>
-X operator-(double c, const X& x) {
+template <class T, class D, class L, class B>
+basic_tensor<T, D, L, B> operator-(double c, const basic_tensor<T, D, L, B>& x) {
   return detail::plus_number(scale(x, -1), c);
 }
 /// x times 1 / c. Shape as x; linear: any placement, pending sums too. Throws when c is 0. Cost: an operation an
 /// element.
-template <any_tensor X>
-X operator/(const X& x, double c) {
+template <class T, class D, class L, class B>
+basic_tensor<T, D, L, B> operator/(const basic_tensor<T, D, L, B>& x, double c) {
   require(c != 0, "a tensor is divided by 0");
   return scale(x, 1 / c);
 }
 /// c / x, element by element. Shape and placement as x; a pending sum is refused. Cost: as reciprocal(x), and an
 /// operation an element.
-template <any_tensor X>
-X operator/(double c, const X& x) {
+template <class T, class D, class L, class B>
+basic_tensor<T, D, L, B> operator/(double c, const basic_tensor<T, D, L, B>& x) {
   return scale(reciprocal(x), c);
 }
 

@@ -106,8 +106,8 @@ auto minimum(const A& a, const B& b) {
   auto function(const A& a, const B& b) {                                                   \
     return elementwise(detail::comparison_formula<detail::comparison::which>{}, a, b);      \
   }                                                                                         \
-  template <any_tensor A>                                                                   \
-  auto function(const A& a, double b) {                                                     \
+  template <class T, class D, class L, class B>                                             \
+  auto function(const basic_tensor<T, D, L, B>& a, double b) {                              \
     return elementwise(detail::number_comparison_formula<detail::comparison::which>{b}, a); \
   }
 WEFT_DETAIL_COMPARISON(operator>, greater)

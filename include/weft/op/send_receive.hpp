@@ -29,9 +29,11 @@ template <dimension D, mesh_axis A, any_tensor X>
 stack_of<D, A, X> stacked(const X& x) {
   static_assert(state_on<layout_of<X>, A>.kind == holds::invariant && !dims_of<X>::template has<D>,
                 "weft: stacked<dim, axis>(x) takes a slice in which neither the dimension nor the axis occurs");
-  const std::int64_t slices = x.ctx->template degree<A>();
-  return stack_of<D, A, X>(
-      value{x.ctx, stack_sizes(x.whole, slices), x.held().reshaped(stack_sizes(x.sizes(), 1)), {}});
+  const std::int64_t slices = untyped(x).ctx->template degree<A>();
+  return stack_of<D, A, X>(value{untyped(x).ctx,
+                                 stack_sizes(untyped(x).whole, slices),
+                                 untyped(x).held().reshaped(stack_sizes(untyped(x).sizes(), 1)),
+                                 {}});
 }
 
 inline axis_group& neighbours(context& ctx, axis_id axis, int step, const char* what) {
@@ -50,12 +52,13 @@ collective_label send_label(const context& ctx) {
 /// x's slice to the rank `to` of the axis's group, and one from `from`; checked by who calls.
 template <movement Way, any_tensor X>
 request send_to(const X& x, axis_group& group, int to, int tag) {
-  return group.comm.send(x.held().data, x.held().bytes(), to, tag, send_label<Way, X>(*x.ctx));
+  return group.comm.send(untyped(x).held().data, untyped(x).held().bytes(), to, tag,
+                         send_label<Way, X>(*untyped(x).ctx));
 }
 template <movement Way, any_tensor X>
 X receive_from(context& ctx, const shape& whole, axis_group& group, int from, int tag) {
   const X x = empty_tensor<X>(ctx, whole);
-  group.comm.recv(x.data.data, x.data.bytes(), from, tag, send_label<Way, X>(ctx)).wait(ctx.order());
+  group.comm.recv(untyped(x).data.data, untyped(x).data.bytes(), from, tag, send_label<Way, X>(ctx)).wait(ctx.order());
   return x;
 }
 
@@ -72,7 +75,7 @@ request send_slice(const X& x) {
                 "weft: send_slice<way, axis>(x) sends slices: x has to be sharded over that axis");
   static_assert(Way == movement::shift || Way == movement::shift_back, "weft: slices are sent by shift or shift_back");
   constexpr int step = Way == movement::shift ? 1 : -1;
-  axis_group& group = detail::neighbours(*x.ctx, id_of<A>, step, "send_slice");
+  axis_group& group = detail::neighbours(*untyped(x).ctx, id_of<A>, step, "send_slice");
   return detail::send_to<Way>(x, group, group.index + step, 0);
 }
 
@@ -98,14 +101,15 @@ template <movement Way, any_tensor X>
 X receive(context& ctx, const shape& whole) {
   const auto slice =
       receive_slice<Way, pp, detail::stack_of<layer, pp, X>>(ctx, detail::stack_sizes(whole, ctx.degree<pp>()));
-  return X(value{&ctx, whole, slice.data.reshaped(local_shape<X>(ctx, whole)), {}});
+  return X(value{&ctx, whole, untyped(slice).data.reshaped(local_shape<X>(ctx, whole)), {}});
 }
 
 /// From virtual stage `from`, which is this rank's, to the next one (Way = shift) or the one before (shift_back), which
 /// lies on rank `to` of pp.
 template <movement Way, any_tensor X>
 request send(const X& x, int from, int to) {
-  return detail::send_to<Way>(detail::stacked<layer, pp>(x), x.ctx->along(id_of<pp>), to, detail::stage_tag(Way, from));
+  return detail::send_to<Way>(detail::stacked<layer, pp>(x), untyped(x).ctx->along(id_of<pp>), to,
+                              detail::stage_tag(Way, from));
 }
 /// The other half: x as virtual stage `from`, which lies on rank `rank` of pp, sent it, of these global sizes.
 template <movement Way, any_tensor X>
@@ -113,7 +117,7 @@ X receive(context& ctx, const shape& whole, int from, int rank) {
   using stack = detail::stack_of<layer, pp, X>;
   const auto slice = detail::receive_from<Way, stack>(ctx, detail::stack_sizes(whole, ctx.degree<pp>()),
                                                       ctx.along(id_of<pp>), rank, detail::stage_tag(Way, from));
-  return X(value{&ctx, whole, slice.data.reshaped(local_shape<X>(ctx, whole)), {}});
+  return X(value{&ctx, whole, untyped(slice).data.reshaped(local_shape<X>(ctx, whole)), {}});
 }
 
 }  // namespace weft

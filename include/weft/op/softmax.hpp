@@ -55,7 +55,7 @@ X softmax(const X& x) {
                 "axis> it first");
   if constexpr (detail::none<lacks> && detail::none<integers_in<X>>)
     return X(detail::softmax_operator<typename X::backend, typename X::element_type>::forward(
-        x, dims_of<X>::template index<D>));
+        untyped(x), dims_of<X>::template index<D>));
   else
     return x;
 }

@@ -100,12 +100,13 @@ constexpr broadcast_map taken_map() {
 template <dimension D, any_tensor I>
 void require_indices(const I& ids, std::int64_t n) {
   using B = typename I::backend;
-  const local_array seen = with_padding<B>(*ids.ctx, ids.held(), valid_part(ids));
-  B::once(ids.ctx->template queue<B>(), [id = seen.template as<const std::int32_t>(), count = seen.elements(), n] {
-    for (std::int64_t i = 0; i < count; ++i)
-      require(id[i] >= 0 && id[i] < n, "take<", D::name, ">(x, ids): the index ", id[i], " is outside of dimension ",
-              D::name, ", whose ", n, " elements count from 0");
-  });
+  const local_array seen = with_padding<B>(*untyped(ids).ctx, untyped(ids).held(), valid_part(ids));
+  B::once(untyped(ids).ctx->template queue<B>(),
+          [id = seen.template as<const std::int32_t>(), count = seen.elements(), n] {
+            for (std::int64_t i = 0; i < count; ++i)
+              require(id[i] >= 0 && id[i] < n, "take<", D::name, ">(x, ids): the index ", id[i],
+                      " is outside of dimension ", D::name, ", whose ", n, " elements count from 0");
+          });
 }
 
 }  // namespace detail
@@ -139,7 +140,7 @@ auto take(const X& x, const I& ids) {
     if constexpr (rule::ok) {
       using out = typename detail::taken_dims<dims_of<X>, D, dims_of<I>>::type;
       using result = basic_tensor<typename X::element_type, out, typename rule::layout, B>;
-      detail::require_one_context("take", {&x, &ids});
+      detail::require_one_context("take", {&untyped(x), &untyped(ids)});
       detail::check_shared_extents(x, ids);
       detail::require_indices<D>(ids, x.template global_extent<D>());
       detail::compare_operand<typename rule::layout>(ids, "take");
@@ -148,7 +149,7 @@ auto take(const X& x, const I& ids) {
       shape valid;
       for (int d = 0; d < map.ndim; ++d) valid.push_back(map.at[0][d] >= 0 ? of_x[map.at[0][d]] : of_ids[map.at[1][d]]);
       return result(detail::take_operator<B, typename X::element_type>::forward(
-          detail::promoted<typename rule::layout>(x, "take"), ids, dims_of<X>::template index<D>, map, valid));
+          detail::promoted<typename rule::layout>(x, "take"), untyped(ids), dims_of<X>::template index<D>, map, valid));
     }
   }
 }

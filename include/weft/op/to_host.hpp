@@ -14,8 +14,8 @@ namespace detail {
 template <any_tensor X>
 void download(const X& x, typename X::element_type* to, std::int64_t first, std::int64_t count) {
   using T = typename X::element_type;
-  X::backend::download(x.ctx->template queue<typename X::backend>(), x.held().template as<T>() + first, to,
-                       count * static_cast<std::int64_t>(sizeof(T)));
+  X::backend::download(untyped(x).ctx->template queue<typename X::backend>(),
+                       untyped(x).held().template as<T>() + first, to, count * static_cast<std::int64_t>(sizeof(T)));
 }
 
 /// The number of a scalar as this rank holds it: an addend, where its sum is pending.
@@ -31,13 +31,13 @@ typename X::element_type local_item(const X& x) {
 template <any_tensor X>
 void note_read(const X& x, const char* operation, const typename X::element_type* numbers, std::int64_t count,
                call_site at) {
-  if (!x.ctx->check) [[likely]]
+  if (!untyped(x).ctx->check) [[likely]]
     return;
   const auto bytes = static_cast<std::size_t>(count) * sizeof *numbers;
   std::uint64_t first = 0;
   std::memcpy(&first, numbers, std::min(bytes, sizeof *numbers));
-  x.ctx->check->read({operation, dims_text<dims_of<X>>(), at}, hash_bytes(numbers, bytes, 0), first,
-                     dtype_of<typename X::element_type>);
+  untyped(x).ctx->check->read({operation, dims_text<dims_of<X>>(), at}, hash_bytes(numbers, bytes, 0), first,
+                              dtype_of<typename X::element_type>);
 }
 
 }  // namespace detail
@@ -61,8 +61,8 @@ typename X::element_type item(const X& x, [[maybe_unused]] call_site at = call_s
 /// On a device as well.
 template <any_tensor X>
 std::vector<typename X::element_type> local_share_on_host(const X& x) {
-  std::vector<typename X::element_type> out(static_cast<std::size_t>(x.local_elements()));
-  detail::download(x, out.data(), 0, x.local_elements());
+  std::vector<typename X::element_type> out(static_cast<std::size_t>(untyped(x).held().elements()));
+  detail::download(x, out.data(), 0, untyped(x).held().elements());
   return out;
 }
 

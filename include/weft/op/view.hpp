@@ -169,8 +169,8 @@ auto slice(const X& x, std::int64_t begin, std::int64_t count) {
   using in = dims_of<X>;
   using out = typename detail::without_static<in, D>::type;
   return basic_tensor<typename X::element_type, out, layout_of<X>, typename X::backend>(
-      detail::slice_operator<typename X::backend, typename X::element_type>::forward(x, in::template index<D>, begin,
-                                                                                     count));
+      detail::slice_operator<typename X::backend, typename X::element_type>::forward(untyped(x), in::template index<D>,
+                                                                                     begin, count));
 }
 
 /// The same tensor with its dimensions in the given order.
@@ -183,7 +183,7 @@ auto permute(const X& x) {
   int d = 0;
   ((at.from[d++] = static_cast<std::int8_t>(dims_of<X>::template index<Ds>)), ...);
   return basic_tensor<typename X::element_type, out, layout_of<X>, typename X::backend>(
-      detail::permute_operator<typename X::backend, typename X::element_type>::forward(x, at));
+      detail::permute_operator<typename X::backend, typename X::element_type>::forward(untyped(x), at));
 }
 
 /// The same tensor with dimension From called To. Costs nothing.
@@ -191,8 +191,7 @@ template <dimension From, dimension To, any_tensor X>
 auto rename(const X& x) {
   static_assert(dims_of<X>::template has<From>, "weft: rename<from, to>(x) names a dimension that x lacks");
   return basic_tensor<typename X::element_type, dims_renamed<dims_of<X>, From, To>,
-                      typename detail::renamed_layout<layout_of<X>, From, To>::type, typename X::backend>(
-      static_cast<const value&>(x));
+                      typename detail::renamed_layout<layout_of<X>, From, To>::type, typename X::backend>(untyped(x));
 }
 
 /// The same numbers, as a constant: no gradient goes through. Shape and placement as x, any placement, pending sums
@@ -200,10 +199,11 @@ auto rename(const X& x) {
 /// asking it for a gradient of its own gives it memory of its own.
 template <any_tensor X>
 X detach(const X& x) {
-  value y = detail::untyped(x);
+  value y = untyped(x);
   y.slot = {};
   y.shares_memory = true, y.gradient_of = 0;
-  if (x.slot && x.slot->live) y.data = detail::copy_of<typename X::backend>(*x.ctx, x.held());
+  if (untyped(x).slot && untyped(x).slot->live)
+    y.data = detail::copy_of<typename X::backend>(*untyped(x).ctx, untyped(x).held());
   return X(y);
 }
 
@@ -220,7 +220,7 @@ auto cast(const X& x) {
     if constexpr (std::same_as<To, typename X::element_type>)
       return x;
     else
-      return result(detail::cast_operator<typename X::backend, To, typename X::element_type>::forward(x));
+      return result(detail::cast_operator<typename X::backend, To, typename X::element_type>::forward(untyped(x)));
   }
 }
 

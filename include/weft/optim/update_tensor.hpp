@@ -33,17 +33,17 @@ struct precision_of_tensor {
 template <any_tensor W, any_tensor G, class Optimizer>
 [[gnu::cold, gnu::noinline]] void compare_update(const W& w, const G& gradient, const optimizer_state& state,
                                                  const Optimizer& rule, double factor) {
-  context& ctx = *w.ctx;
+  context& ctx = *untyped(w).ctx;
   std::vector<named_number> numbers = rule.numbers();
   numbers.push_back({"the gradient's factor", factor});
   numbers.push_back({"the number of steps", static_cast<double>(state.steps)});
   ctx.check->each_axis([&](axis_group& along) {
     ctx.check->compare(along.comm, along.name, {Optimizer::name.data(), "numbers"}, numbers);
   });
-  compare_along<typename W::backend>(w, valid_part(w), {Optimizer::name.data(), dims_text<dims_of<W>>()},
+  compare_along<typename W::backend>(untyped(w), valid_part(w), {Optimizer::name.data(), dims_text<dims_of<W>>()},
                                      whole_axes<layout_of<W>>(ctx));
   const std::string of_gradient = text("the gradient of ", dims_text<dims_of<W>>());
-  compare_along<typename W::backend>(gradient, valid_part(gradient), {Optimizer::name.data(), of_gradient},
+  compare_along<typename W::backend>(untyped(gradient), valid_part(gradient), {Optimizer::name.data(), of_gradient},
                                      whole_axes<layout_of<G>>(ctx));
 }
 
@@ -95,24 +95,27 @@ void optimizer_update(W& w, const G& gradient, optimizer_state& state, const Opt
     if constexpr (requires { check(rule); }) check(rule);
     require(detail::is_finite(factor), Optimizer::name, "'s gradient is multiplied by ", factor,
             "; the factor has to be finite");
-    require(w.ctx && w.ctx == gradient.ctx, "the weight and its gradient are tensors of two ranks, or were never made");
-    require(w.whole == gradient.whole && w.sizes() == gradient.sizes(), "the gradient has ", gradient.whole.elements(),
-            " elements, ", gradient.local_elements(), " on this rank, and the weight ", w.whole.elements(), " and ",
-            w.local_elements(), ": it is the gradient of another tensor");
-    require(gradient.gradient_of == 0 || gradient.gradient_of == static_cast<std::uint32_t>(w.data.buffer.made()),
+    require(untyped(w).ctx && untyped(w).ctx == untyped(gradient).ctx,
+            "the weight and its gradient are tensors of two ranks, or were never made");
+    require(untyped(w).whole == untyped(gradient).whole && untyped(w).sizes() == untyped(gradient).sizes(),
+            "the gradient has ", untyped(gradient).whole.elements(), " elements, ", gradient.local_elements(),
+            " on this rank, and the weight ", untyped(w).whole.elements(), " and ", w.local_elements(),
+            ": it is the gradient of another tensor");
+    require(untyped(gradient).gradient_of == 0 ||
+                untyped(gradient).gradient_of == static_cast<std::uint32_t>(untyped(w).data.buffer.made()),
             "the gradient is another weight's, whose type is the same: it is the gradient of another tensor; give "
             "w.grad() of this weight, or detach(g) where another tensor's is meant");
-    require(gradient.gradient_of == 0 || w.has_grad(),
+    require(untyped(gradient).gradient_of == 0 || w.has_grad(),
             "the gradient was used up by an update, or dropped by zero_grad(): backward(loss) computes the next, which "
             "w.grad() reads");
-    context& ctx = *w.ctx;
-    const local_array& held = w.held();
+    context& ctx = *untyped(w).ctx;
+    const local_array& held = untyped(w).held();
     if (ctx.check) [[unlikely]]
       detail::compare_update(w, gradient, state, rule, factor);
     auto& queue = ctx.template queue<Backend>();
     if (!state.weight) {
       state.weight = held;
-      state.ctx = w.ctx;
+      state.ctx = untyped(w).ctx;
       state.optimizer = Optimizer::name;
       local_array* const kept[] = {&state.first, &state.second};
       for (int i = 0; i < Optimizer::moments; ++i) {
@@ -125,13 +128,13 @@ void optimizer_update(W& w, const G& gradient, optimizer_state& state, const Opt
       }
     }
     require(
-        state.ctx == w.ctx && state.weight.data == held.data && state.weight.shape == held.shape,
+        state.ctx == untyped(w).ctx && state.weight.data == held.data && state.weight.shape == held.shape,
         "this optimizer_state belongs to another weight: give every weight a state of its own, and a weight that is "
         "made anew a new one");
     require(state.optimizer == Optimizer::name, "this optimizer_state is of ", state.optimizer, ", and this step of ",
             Optimizer::name, ": give it a new one");
     require(
-        state.steps == 0 || state.version == w.data.buffer.version(),
+        state.steps == 0 || state.version == untyped(w).data.buffer.version(),
         "another optimizer_state has updated this weight since this one did: a weight has one state, which counts its "
         "steps");
     T* working = held.template as<T>();
@@ -140,15 +143,15 @@ void optimizer_update(W& w, const G& gradient, optimizer_state& state, const Opt
       master = std::exchange(working, nullptr);
     else
       master = state.master.template as<M>();
-    w.data.buffer.written();
-    state.version = w.data.buffer.version();
+    untyped(w).data.buffer.written();
+    state.version = untyped(w).data.buffer.version();
     const auto kept = [](const local_array& a) { return a ? a.template as<M>() : nullptr; };
     const kernel_share<Backend, detail::precision_of_tensor<T>> share{
         ctx,
         true,
         held.elements(),
         master,
-        static_cast<const T*>(gradient.held().template as<T>()),
+        static_cast<const T*>(untyped(gradient).held().template as<T>()),
         kept(state.first),
         kept(state.second),
         working};
@@ -162,7 +165,7 @@ void optimizer_update(W& w, const G& gradient, optimizer_state& state, const Opt
     } else {
       rule.update(share, step);
     }
-    if (w.slot) w.slot->use_up();
+    if (untyped(w).slot) untyped(w).slot->use_up();
   }
 }
 

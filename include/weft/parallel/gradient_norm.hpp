@@ -136,10 +136,10 @@ requires(sizeof...(Gs) > 0) double gradient_norm(const Gs&... gradients) {
                 "weft: the norm of a pending sum isn't that of its addends: all_reduce<axis> or reduce_scatter<dim, "
                 "axis> the gradient first");
   static_assert((floating<typename Gs::element_type> && ...), "weft: gradients are of a floating element type");
-  const context_ref contexts[] = {gradients.ctx...};
+  const context_ref contexts[] = {untyped(gradients).ctx...};
   for (const context_ref& ctx : contexts)
     require(ctx && ctx == contexts[0], "the gradients are tensors of several ranks, or were never made");
-  const value* const all[] = {&gradients...};
+  const value* const all[] = {&untyped(gradients)...};
   detail::require_each_once(all, sizeof...(Gs));
   using Backend = typename std::tuple_element_t<0, std::tuple<Gs...>>::backend;
   context& ctx = *contexts[0];
@@ -148,7 +148,8 @@ requires(sizeof...(Gs) > 0) double gradient_norm(const Gs&... gradients) {
   parts.agree();
   parts.clear();
   (([&] {
-     const local_array held = detail::with_padding<Backend>(ctx, gradients.held(), detail::valid_part(gradients));
+     const local_array held =
+         detail::with_padding<Backend>(ctx, untyped(gradients).held(), detail::valid_part(gradients));
      parts.add(held.elements(),
                static_cast<const typename Gs::element_type*>(held.template as<typename Gs::element_type>()),
                detail::cut_axes<layout_of<Gs>>(), {});

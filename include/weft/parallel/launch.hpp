@@ -10,6 +10,7 @@
 #include <weft/backend/cpu.hpp>
 #include <weft/comm/consistency.hpp>
 #include <weft/comm/threads.hpp>
+#include <weft/core/exact_math.hpp>
 #include <weft/parallel/launch_options.hpp>
 #include <weft/policy/strategy.hpp>
 
@@ -54,10 +55,10 @@ void check_degrees(const degrees& wanted) {
 // This rank's group along one axis; `stride` is the distance between its ranks in the world.
 [[gnu::cold, gnu::noinline]] inline void add_axis(context& ctx, axis_id axis, std::string_view name, int degree,
                                                   int stride) {
-  const int index = ctx.rank() / stride % degree;
+  const int index = ctx.rank().here() / stride % degree;
   axis_group group{axis, std::string(name), degree, index, stride};
   if (degree > 1) {
-    group.comm = ctx.world.split(ctx.rank() - index * stride, index, group.name.c_str());
+    group.comm = ctx.world.split(ctx.rank().here() - index * stride, index, group.name.c_str());
     check_split(group.comm, group.name, index, degree);
     if (axis == id_of<pp>) add_pipeline_ends(ctx, group.comm);
   }
@@ -90,7 +91,7 @@ template <class... Entries>
      using A = typename mesh_entry<Entries>::tag;
      stride /= wanted.of<A>();
      if (axis_group& along = ctx.along(id_of<A>); along.degree > 1)
-       ctx.check->check_order(along, ctx.rank() - along.index * stride, stride);
+       ctx.check->check_order(along, ctx.rank().here() - along.index * stride, stride);
    }()),
    ...);
 }
@@ -183,6 +184,7 @@ constexpr bool check_launch() {
 template <class S, class F>
 void launch(const degrees& wanted, F&& f, launch_options options = {}) {
   if constexpr (detail::check_launch<S, F>()) {
+    detail::require_exact_math();
     detail::check_degrees<typename S::mesh>(wanted);
     require(options.threads_per_rank >= 1, "threads_per_rank is ", options.threads_per_rank,
             "; it has to be at least 1");

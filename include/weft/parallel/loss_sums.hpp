@@ -76,7 +76,7 @@ class queued_loss {
   template <any_tensor X>
   void add_number(const X& x, double* to) {
     using T = typename X::element_type;
-    Backend::convert(queue(), 1, static_cast<const T*>(x.held().template as<T>()), to, true);
+    Backend::convert(queue(), 1, static_cast<const T*>(untyped(x).held().template as<T>()), to, true);
   }
 
   context& ctx_;

@@ -145,7 +145,7 @@ class pipeline {
       const stage_place& at = stages_[f.chunk];
       if (!at.first() && is_here(at.before)) {
         const flight& before = flights_.find(f.micro_batch, stages_.chunk_at(at.index - 1));
-        return stream(value{&ctx_, before.out.whole, before.out.data, {}});
+        return stream(value{&ctx_, untyped(before.out).whole, untyped(before.out).data, {}});
       }
     }
     return {};
@@ -189,9 +189,11 @@ class pipeline {
     }
     if constexpr (has_stages) {
       using gradient = typename stream::gradient_type;
-      detail::require_recorded("a stage's output", f.out);
+      detail::require_recorded("a stage's output", untyped(f.out));
       if (!is_here(at.after)) {
-        collect(f.out, receive<movement::shift_back, gradient>(ctx_, f.out.whole, at.index + 1, at.after).data);
+        collect(
+            f.out,
+            untyped(receive<movement::shift_back, gradient>(ctx_, untyped(f.out).whole, at.index + 1, at.after)).data);
         f.sent.wait(ctx_.order());  // the next stage has had it
       }
       f.out = {};
@@ -199,9 +201,9 @@ class pipeline {
   }
   // The gradient of a stage's output; of one in which nothing is trained nobody wants it.
   static void collect(const stream& out, local_array gradient) {
-    if (!out.slot) return;
-    out.slot->gradient = std::move(gradient);
-    out.slot->has_gradient = true;
+    if (!untyped(out).slot) return;
+    untyped(out).slot->gradient = std::move(gradient);
+    untyped(out).slot->has_gradient = true;
   }
   void send_gradient_back(flight& f) {
     const stage_place& at = stages_[f.chunk];
@@ -210,12 +212,12 @@ class pipeline {
       using gradient = typename stream::gradient_type;
       require(f.in.has_grad(), "the loss does not depend on what stage ", at.index,
               " received, so there is no gradient to send back");
-      local_array g = f.in.slot->gradient;
+      local_array g = untyped(f.in).slot->gradient;
       if (is_here(at.before)) {
         collect(flights_.find(f.micro_batch, stages_.chunk_at(at.index - 1)).out, std::move(g));
       } else {
         flights_.give_back(f, std::move(g), [&](const local_array& kept) {
-          return send<movement::shift_back>(gradient(value{&ctx_, f.in.whole, kept, {}}), at.index, at.before);
+          return send<movement::shift_back>(gradient(value{&ctx_, untyped(f.in).whole, kept, {}}), at.index, at.before);
         });
       }
       f.in = {};

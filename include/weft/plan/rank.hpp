@@ -79,17 +79,17 @@ class planned_rank {
 
   context& ctx() { return rank_.ctx; }
   /// Begins the report's collectives anew, as between setting up and a step.
-  void forget_collectives() { forgotten_ = log_.events(rank_.ctx.rank()).size(); }
+  void forget_collectives() { forgotten_ = log_.events(rank_.ctx.rank().here()).size(); }
   /// What the rank holds now and held at most since it began, and what it has moved since forget_collectives().
   rank_plan report() const {
     const context& ctx = rank_.ctx;
     const memory_ledger& memory = ctx.memory.ledger();
-    return {ctx.rank(),
+    return {ctx.rank().here(),
             ctx.size(),
             places_,
             memory,
             std::string(spans_.made_in(memory.peak_made)),
-            log_.totals(ctx.rank(), forgotten_)};
+            log_.totals(ctx.rank().here(), forgotten_)};
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <span>
 
+#include <weft/core/host_number.hpp>
 #include <weft/core/layout.hpp>
 #include <weft/tensor/another_type.hpp>
 #include <weft/tensor/value.hpp>
@@ -38,10 +39,13 @@ class local_share {
   std::int64_t size_ = 0;
 };
 
+/// The way under a tensor's type: see untyped(x).
+struct tensor_access;
+
 /// Source of a tensor: op/create.hpp, or an operator. Copies share memory and slot. Layout: place<...>; axes that are
 /// not named are invariant. A class of one's own holds a tensor as a member, since operators take tensors alone.
 template <class T, class Dims, class Layout = layout<>, class Backend = cpu_backend>
-class basic_tensor final : public value {
+class basic_tensor final : private value {
  public:
   using element_type = T;
   using dims = Dims;
@@ -69,11 +73,16 @@ class basic_tensor final : public value {
     ctx.get();
     return whole[Dims::template index<D>];
   }
-  /// Extent of dimension D in this rank's share, padding included: every rank's share is as long as the longest.
+  /// Extent of dimension D in this rank's share, padding included: every rank's share is as long as the longest. A
+  /// varying<std::int64_t> where D is sharded, else a std::int64_t.
   template <dimension D>
-  std::int64_t local_extent() const {
+  auto local_extent() const {
     static_assert(Dims::template has<D>, "weft: the tensor has no such dimension");
-    return sizes()[Dims::template index<D>];
+    const std::int64_t own = sizes()[Dims::template index<D>];
+    if constexpr (shard_axes<Layout, D>::size > 0)
+      return varying<std::int64_t>(own);
+    else
+      return own;
   }
   /// What this rank holds, to be read in place: its slice where x is sharded, its addend where a sum is pending. Host
   /// backends only. A value's numbers are read by item(x) and on_host(x).
@@ -106,7 +115,17 @@ class basic_tensor final : public value {
     f(std::span<T>(mine.template as<T>(), static_cast<std::size_t>(mine.elements())));
     data.buffer.written();
   }
-  std::int64_t local_elements() const { return held().elements(); }
+  /// How many elements local_share() has: a varying<std::int64_t> where a dimension is sharded, else a std::int64_t.
+  auto local_elements() const {
+    constexpr bool sharded = []<class... Es>(weft::dims<Es...>) {
+      return ((shard_axes<Layout, tag_of<Es>>::size > 0) || ...);
+    }(Dims{});
+    const std::int64_t own = held().elements();
+    if constexpr (sharded)
+      return varying<std::int64_t>(own);
+    else
+      return own;
+  }
 
   /// Asks for a gradient: the tensor becomes a leaf of the tape. Returns itself. records: for what is said of the
   /// gradient; null: the heap.
@@ -141,7 +160,7 @@ class basic_tensor final : public value {
     if (slot) slot->has_gradient = slot->used_up = false;
   }
 
-  // Last, since clang leaves out what comes after one that fails, and would say more about that.
+  // Last of what is public, since clang leaves out what comes after one that fails, and would say more about that.
   static_assert(is_element<T>,
                 "weft: a tensor's elements are float, double, bf16, fp16, int32, int64 or uint8: a mask is a tensor of "
                 "std::uint8_t");
@@ -152,6 +171,9 @@ class basic_tensor final : public value {
   static_assert(detail::none<typename detail::foreign<Dims, Layout>::type>,
                 "weft: a placement shards a dimension that the tensor doesn't have: shard<dim, axis> names one of its "
                 "dims<...>");
+
+ private:
+  friend tensor_access;
 };
 
 /// `tensor<float, dims<batch, hidden>, shard<batch, dp>>`: axes that are not named are invariant.
@@ -165,10 +187,29 @@ inline constexpr bool is_tensor<basic_tensor<T, D, L, B>> = true;
 template <class X>
 concept any_tensor = is_tensor<std::remove_cvref_t<X>>;
 
-namespace detail {
-/// What is under a tensor's type, for operators' authors.
-inline value untyped(const value& x) { return x; }
-}  // namespace detail
+struct tensor_access {
+  template <class X>
+  static const value& of(const X& x) {
+    return x;
+  }
+  template <class X>
+  static value& of(X& x) {
+    return x;
+  }
+};
+
+/// What is under a tensor's type, for operators' authors: the numbers that this rank holds, and no more is said of
+/// them.
+template <any_tensor X>
+auto& untyped(X& x) {
+  return tensor_access::of(x);
+}
+inline const value& untyped(const value& x) { return x; }
+/// Of an operator's output that is nobody's yet.
+template <class T, class D, class L, class B>
+value untyped(basic_tensor<T, D, L, B>&& x) {
+  return std::move(tensor_access::of(x));
+}
 
 /// A tensor's dims<...> and layout<...>.
 template <any_tensor X>

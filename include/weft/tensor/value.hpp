@@ -159,8 +159,12 @@ class context_ref {
  public:
   context_ref() = default;
   context_ref(std::nullptr_t) {}
-  context_ref(const context_ref&) = default;
-  context_ref& operator=(const context_ref&) = default;
+  // A tensor's copy counts its owners, on its rank's thread.
+  context_ref(const context_ref& other) : at_(other.at_), life_(other.life_) {
+    if (life_ && !life_.of_this_thread() && life_.alive()) [[unlikely]]
+      refuse();
+  }
+  context_ref& operator=(const context_ref& other) { return *this = context_ref(other); }
   context_ref(context_ref&& other) noexcept
       : at_(std::exchange(other.at_, nullptr)), life_(std::exchange(other.life_, {})) {}
   context_ref& operator=(context_ref&& other) noexcept {
@@ -232,10 +236,12 @@ struct value {
   value(context_ref of, const shape& global, local_array held, ref<weft::slot> gradient)
       : ctx(std::move(of)), whole(global), data(std::move(held)), slot(std::move(gradient)) {}
   /// Refused, as is the assignment: a tensor without its type would become one of any other type.
-  template <std::derived_from<value> X>
-  requires(!std::same_as<X, value>) value(const X&) { detail::refuse_taking_out<X>(); }
-  template <std::derived_from<value> X>
-  requires(!std::same_as<X, value>) value& operator=(const X&) { return detail::refuse_taking_out<X>(), *this; }
+  template <class X>
+  requires(std::is_base_of_v<value, X> && !std::same_as<X, value>) value(const X&) { detail::refuse_taking_out<X>(); }
+  template <class X>
+  requires(std::is_base_of_v<value, X> && !std::same_as<X, value>) value& operator=(const X&) {
+    return detail::refuse_taking_out<X>(), *this;
+  }
 
   /// What this rank holds. Throws for a tensor that was never made or has outlived its launch, for one of another rank,
   /// for a parameter that is read outside of its unit, and for what a checkpointed function didn't compute again.

@@ -19,7 +19,7 @@ X any_numbers(context& ctx, const shape& global, std::uint64_t salt) {
   const philox numbers{salt, where};
   const X x = weft::detail::empty_tensor<X>(ctx, global);
   using T = typename X::element_type;
-  weft::detail::write_by_host<typename X::backend, T>(ctx, x.data, [&](T* out) {
+  weft::detail::write_by_host<typename X::backend, T>(ctx, untyped(x).data, [&](T* out) {
     for (std::int64_t i = 0; i < x.local_elements(); ++i) out[i] = direction(numbers, i);
   });
   detail::poison_padding(x);
@@ -56,10 +56,11 @@ void adjoint_on(context& ctx, const extents& at, const F& f) {
   const auto y = f(x);
   require_equal_copies(ctx, y, "output");
   using G = typename std::remove_const_t<decltype(y)>::gradient_type;
-  const G dy = any_numbers<G>(ctx, y.whole, 2);
-  y.slot->gradient = dy.data;
-  y.slot->has_gradient = true;
-  if (y.slot != x.slot) ctx.tape->backward(ctx);  // a promotion along axes of one rank is not recorded
+  const G dy = any_numbers<G>(ctx, untyped(y).whole, 2);
+  untyped(y).slot->gradient = untyped(dy).data;
+  untyped(y).slot->has_gradient = true;
+  if (untyped(y).slot != untyped(x).slot)
+    ctx.tape->backward(ctx);  // a promotion along axes of one rank is not recorded
   const auto dx = x.grad();
   const auto [forward, size] = inner(ctx, y, dy);
   const auto [back, size_back] = inner(ctx, x, dx);
@@ -82,12 +83,13 @@ void same_value_on(context& ctx, const extents& at, const F& f) {
   const philox numbers{7, 0};
   const auto want = filled<whole<Y>>(ctx, at, [&](std::int64_t i) { return number(numbers, i, false); });
   const auto done = finished(y);
-  require(done.sizes() == want.sizes(), "a rank's share of the output has another size than such a tensor's");
+  require(untyped(done).sizes() == untyped(want).sizes(),
+          "a rank's share of the output has another size than such a tensor's");
   const auto a = detail::without_padding(done), b = detail::without_padding(want);
   for (std::size_t i = 0; i < b.size(); ++i) {
     const double got = a[i], expected = b[i];
     // A pending sum has up to 8 addends below 2.
-    require(std::abs(got - expected) <= 1e-13, "element ", i, " of rank ", ctx.rank(), " is ", digits(got),
+    require(std::abs(got - expected) <= 1e-13, "element ", i, " of rank ", ctx.rank().here(), " is ", digits(got),
             " after the conversion, and was ", digits(expected));
   }
 }

@@ -64,7 +64,7 @@ struct first_axis<Kind, L, tag_list<A, As...>>
 template <class X>
 void require_equal_copies(context& ctx, const X& x, const char* what) {
   auto numbers = detail::without_padding(x);
-  const local_array data(numbers.data(), dtype_of<typename X::element_type>, x.sizes());
+  const local_array data(numbers.data(), dtype_of<typename X::element_type>, untyped(x).sizes());
   for (const axis_group& g : ctx.axes())
     if (same_on_all(kind_on<X>(g.axis))) require_equal_along(ctx, g.axis, data, what);
 }
@@ -88,8 +88,7 @@ using number_at = std::function<double(std::int64_t)>;
 template <class X>
 X filled(context& ctx, const extents& at, const number_at& f) {
   return [&]<class... Es>(dims<Es...>) {
-    const value made =
-        weft::detail::untyped(generate<whole<X>>(ctx, {at.of(tag_of<Es>{})...}, f));  // X may be pending or replicate
+    const value made = untyped(generate<whole<X>>(ctx, {at.of(tag_of<Es>{})...}, f));  // X may be pending or replicate
     return X(made);
   }(dims_of<X>{});
 }
@@ -150,7 +149,7 @@ auto finished(const Y& y) {
 /// A scalar of y: its elements' weighted sum, the weights random.
 template <class Y>
 auto probe(const Y& y) {
-  context& ctx = *y.ctx;
+  context& ctx = *untyped(y).ctx;
   extents at;
   [&]<class... Es>(dims<Es...>) {
     (at.known.emplace_back(tag_of<Es>{}, y.template global_extent<tag_of<Es>>()), ...);

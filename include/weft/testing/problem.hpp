@@ -68,10 +68,11 @@ namespace detail {
 template <any_tensor X>
 std::vector<typename X::element_type> without_padding(const X& x) {
   using backend = typename X::backend;
-  const local_array share = weft::detail::with_padding<backend>(*x.ctx, x.held(), weft::detail::valid_part(x));
+  const local_array share =
+      weft::detail::with_padding<backend>(*untyped(x).ctx, untyped(x).held(), weft::detail::valid_part(x));
   std::vector<typename X::element_type> out(static_cast<std::size_t>(share.elements()));
-  backend::download(x.ctx->template queue<backend>(), share.template as<typename X::element_type>(), out.data(),
-                    share.bytes());
+  backend::download(untyped(x).ctx->template queue<backend>(), share.template as<typename X::element_type>(),
+                    out.data(), share.bytes());
   return out;
 }
 /// NaN in x's padding, which nothing may read.
@@ -79,9 +80,9 @@ template <any_tensor X>
 void poison_padding(const X& x) {
   if constexpr (floating<typename X::element_type>) {
     const local_array poisoned = weft::detail::with_padding<typename X::backend>(
-        *x.ctx, x.held(), weft::detail::valid_part(x), __builtin_nan(""));
-    X::backend::copy_bytes(x.ctx->template queue<typename X::backend>(), poisoned.data, x.held().data,
-                           x.held().bytes());
+        *untyped(x).ctx, untyped(x).held(), weft::detail::valid_part(x), __builtin_nan(""));
+    X::backend::copy_bytes(untyped(x).ctx->template queue<typename X::backend>(), poisoned.data, untyped(x).held().data,
+                           untyped(x).held().bytes());
   }
 }
 

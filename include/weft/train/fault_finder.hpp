@@ -47,7 +47,7 @@ class fault_finder final : public unit_observer {
   /// The clause of the rank where `order` is least, on every rank; empty where no rank has any.
   static std::string earliest(context& ctx, std::int64_t order, const std::string& clause) {
     const std::int64_t ranks = ctx.size();
-    std::int64_t mine = order == none ? none : order * ranks + ctx.rank(), least = mine;
+    std::int64_t mine = order == none ? none : order * ranks + ctx.rank().here(), least = mine;
     ctx.world.host().all_reduce(&mine, &least, 1, dtype::i64, reduction::min, {"first fault"}).wait();
     if (least == none) return {};
     const int from = static_cast<int>(least % ranks);
@@ -81,8 +81,8 @@ class fault_finder final : public unit_observer {
     if (pass_ >= found_.pass) return;  // what this rank sees in a pass after its first fault may come from that
     found_ = {pass_, static_cast<std::int64_t>(pass_) * int(kinds) + int(what),
               std::string("first seen in the ") + (what >= weight_gradient ? "backward" : "forward") + " of " +
-                  registry_.units()[static_cast<std::size_t>(unit)].name + " (rank " + std::to_string(ctx_.rank()) +
-                  "), " + where};
+                  registry_.units()[static_cast<std::size_t>(unit)].name + " (rank " +
+                  std::to_string(ctx_.rank().here()) + "), " + where};
   }
 
   context& ctx_;

@@ -27,7 +27,7 @@ std::vector<double> next_logits(Model& model, const std::vector<std::int32_t>& t
   const std::int32_t* window = tokens.data() + (static_cast<std::int64_t>(tokens.size()) - n);
   const std::int64_t sequences = shards_of<layout_of<ids>, batch>(ctx);
   const ids x = empty_tensor<ids>(ctx, {2, {sequences, n}}, memory::data);  // [batch/dp = 1, seq]
-  write_by_host<typename ids::backend, std::int32_t>(ctx, x.data,
+  write_by_host<typename ids::backend, std::int32_t>(ctx, untyped(x).data,
                                                      [&](std::int32_t* out) { std::copy_n(window, n, out); });
   const auto logits = local_share_on_host(all_gather<tp>(slice<seq>(model(x), n - 1, 1)));  // [1, 1, vocab]
   return {logits.begin(), logits.end()};

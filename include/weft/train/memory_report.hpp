@@ -44,7 +44,7 @@ inline std::string memory_json(int rank, const memory_ledger& ledger, std::size_
 /// Writes all ranks' ledgers to `path`. All ranks call it; the first one writes.
 inline void write_memory_report(context& ctx, const std::string& path) {
   const memory_ledger &own = ctx.memory.ledger(), &state = ctx.optimizer_ledger();
-  const auto all = gather_text(ctx, memory_json(ctx.rank(), own, &state == &own ? 0 : state.total));
+  const auto all = gather_text(ctx, memory_json(ctx.rank().here(), own, &state == &own ? 0 : state.total));
   if (!ctx.is_first()) return;
   json_writer w(2);
   w.begin_object().member("unit", "bytes").key("ranks").begin_array();

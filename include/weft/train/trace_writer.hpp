@@ -160,8 +160,8 @@ inline void write_trace(context& ctx, const span_log& log, const trace_log* coll
     shift.collectives_us =
         shift.spans_us + std::chrono::duration<double, std::micro>(collectives->origin() - log.origin()).count();
   const auto all = detail::gather_text(
-      ctx,
-      trace_events_json(ctx.rank(), place, log, axes, collectives ? &collectives->events(ctx.rank()) : nullptr, shift));
+      ctx, trace_events_json(ctx.rank().here(), place, log, axes,
+                             collectives ? &collectives->events(ctx.rank().here()) : nullptr, shift));
   if (!ctx.is_first()) return;
   std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
   for (const std::string& one : all) text += (&one == &all.front() ? "" : ",\n") + one;
@@ -199,7 +199,7 @@ class step_tracer {
     pause(true);
   }
   void pause(bool paused) {
-    if (window_.collectives) window_.collectives->pause(ctx_.rank(), paused);
+    if (window_.collectives) window_.collectives->pause(ctx_.rank().here(), paused);
   }
 
   context& ctx_;

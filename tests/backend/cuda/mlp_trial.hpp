@@ -52,7 +52,7 @@ mlp_outcome run_mlp(const mlp_sizes& size) {
     auto& parameters = registry.units()[0].parameters;
     for (parameter_record& p : parameters) {
       using flat = basic_tensor<compute, dims<hidden>, layout<>, backend>;
-      p.live->at = normal<flat>(ctx, p.name, {p.local.elements()}, p.init.stddev).data.reshaped(p.local);
+      p.live->at = untyped(normal<flat>(ctx, p.name, {p.local.elements()}, p.init.stddev)).data.reshaped(p.local);
       detail::keep_gradient_in<backend, typename S::precision::gradient, compute>(*p.slot);
       p.slot->gradient = ctx.make(p.slot->type, p.local, memory::gradients);
     }
@@ -60,12 +60,13 @@ mlp_outcome run_mlp(const mlp_sizes& size) {
     x.requires_grad();
     for (int pass = 0; pass < 2; ++pass) {
       auto y = block(rms_norm(x, norm));
-      y.slot->gradient = normal<activations>(ctx, pass ? "dy again" : "dy", {size.batch, size.seq, size.hidden}).data;
-      y.slot->has_gradient = true;
-      out["y"] = doubles_of<backend>(ctx, y.data);
+      untyped(y).slot->gradient =
+          untyped(normal<activations>(ctx, pass ? "dy again" : "dy", {size.batch, size.seq, size.hidden})).data;
+      untyped(y).slot->has_gradient = true;
+      out["y"] = doubles_of<backend>(ctx, untyped(y).data);
       ctx.tape->backward(ctx);
     }
-    out["dx"] = doubles_of<backend>(ctx, x.grad().data);
+    out["dx"] = doubles_of<backend>(ctx, untyped(x.grad()).data);
     for (const parameter_record& p : parameters) {
       CHECK(p.slot->has_gradient);
       out["d" + p.name] = doubles_of<backend>(ctx, p.slot->gradient);

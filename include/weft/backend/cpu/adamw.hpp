@@ -2,6 +2,7 @@
 // Invariant: each array is read and written once.
 #pragma once
 
+#include <cmath>
 #include <type_traits>
 
 #include <weft/backend/concept.hpp>

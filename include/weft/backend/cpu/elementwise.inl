@@ -33,8 +33,11 @@ WEFT_INLINE V derivative(V x) {
   if constexpr (F == unary::exp) return exp(x);
   if constexpr (F == unary::log) return A(1) / x;
   if constexpr (F == unary::sqrt) return A(0.5) / sqrt(x);
-  if constexpr (F == unary::rsqrt) return A(-0.5) / (x * sqrt(x));
-  if constexpr (F == unary::reciprocal) return A(-1) / (x * x);
+  if constexpr (F == unary::rsqrt) return A(-0.5) / sqrt(x) / x;
+  if constexpr (F == unary::reciprocal) {
+    const V r = A(1) / x;  // whose square is a number where that of x is not
+    return -r * r;
+  }
   if constexpr (F == unary::square) return x + x;
   if constexpr (F == unary::abs) {
     const V negative = x < A(0) ? -one : zero;
@@ -54,10 +57,11 @@ WEFT_INLINE V derivative(V x) {
     return s * fma(x, A(1) - s, one);
   }
   if constexpr (F == unary::gelu) {
-    const V square = x * x;
-    const V t = tanh(A(0.7978845608028654) * fma(A(0.044715) * square, x, x));
+    const V near = larger(splat(A(-30)), smaller(splat(A(30)), x));  // it is 0 and 1 from there on
+    const V square = near * near;
+    const V t = tanh(A(0.7978845608028654) * fma(A(0.044715) * square, near, near));
     const V slope = A(0.7978845608028654) * (A(1) + A(3 * 0.044715) * square);
-    return A(0.5) * (A(1) + t + x * (A(1) - t * t) * slope);
+    return A(0.5) * (A(1) + t + near * (A(1) - t * t) * slope);
   }
   if constexpr (F == unary::gelu_exact)
     return A(0.5) * erfc(x * A(-0.7071067811865476)) + x * A(0.3989422804014327) * exp(A(-0.5) * x * x);
