@@ -45,8 +45,8 @@ inline bool everything() {
   return text && std::string_view(text) == "yes";
 }
 
-/// The numbers of ranks to try, in rising order: three, where it is among them, and, but under a sanitizer, the most; all
-/// where all is asked for.
+/// The numbers of ranks to try, in rising order: three, where it is among them, and, but under a sanitizer, the most;
+/// all where all is asked for.
 inline std::vector<int> sampled_ranks(std::initializer_list<int> all) {
   const int most = *(all.end() - 1);
   const bool three = std::find(all.begin(), all.end(), 3) != all.end();

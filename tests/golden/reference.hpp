@@ -53,7 +53,7 @@ void read_logits(weft::context& ctx, Model& model, const Ids& tokens, std::vecto
   const recording off(ctx, nullptr);
   const auto mine = all_gather<tp>(model(tokens));  // [batch/dp, seq, vocab]
   if (ctx.index<tp>() != 0) return;
-  const std::int64_t n = mine.local_elements();
+  const std::int64_t n = mine.local_share().size();
   for (std::int64_t i = 0; i < n; ++i)
     out[static_cast<std::size_t>(ctx.index<dp>().here() * n + i)] = static_cast<double>(mine.local_share()[i]);
 }

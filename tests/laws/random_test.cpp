@@ -37,7 +37,7 @@ void same_as_whole(bool uniform_numbers) {
           x.local_elements() * shards_of<layout_of<X>, batch>(ctx) * shards_of<layout_of<X>, hidden>(ctx) == B * S * H,
           "a rank holds more or less than its share");
       require(std::memcmp(x.local_share().data(), copied.local_share().data(),
-                          std::size_t(x.local_elements().here()) * sizeof(T)) == 0,
+                          std::size_t(x.local_share().size()) * sizeof(T)) == 0,
               "rank ", ctx.rank().here(), " made other numbers than one rank does");
     });
 }

@@ -35,7 +35,8 @@ static_assert(all_values_occur(), "the sample leaves out a value of an axis: cha
 template <template <class> class Model, class Precision, int Unit>
 void check_sample() {
   for (const entry& e : entries<Model, Precision>(sampled<Unit>{})) {
-    const std::size_t n = e.meshes.size(), stride = (weft_test::everything() ? 4u : 8u) * std::size_t(weft_test::sample_stride());
+    const std::size_t n = e.meshes.size(),
+                      stride = (weft_test::everything() ? 4u : 8u) * std::size_t(weft_test::sample_stride());
     for (std::size_t i = 0; i < std::max<std::size_t>(2, n / stride); ++i) {
       const degrees& mesh = e.meshes[(static_cast<std::size_t>(e.index) * 5 + 7 + i * stride) % n];
       const verdict v = e.run(mesh);

@@ -64,7 +64,7 @@ indices sizes_of(const Xs&... xs) {
 template <class Out, any_tensor Y, class F>
 void is_sum(const Y& y, const indices& all, F f) {
   static_assert(std::same_as<dims_of<Y>, Out>);
-  std::vector<double> expected(static_cast<std::size_t>(y.local_elements()), 0.0);
+  std::vector<double> expected(static_cast<std::size_t>(y.local_share().size()), 0.0);
   each(all, [&](const indices& where) {
     std::size_t i = 0;
     for (int d = 0; d < Out::ndim; ++d)

@@ -92,8 +92,8 @@ class trial {
   /// x's numbers, for comparison.
   template <any_tensor X>
   void look(const std::string& name, const X& x) {
-    const auto* share = x.held().template as<typename X::element_type>();
-    std::vector<double> numbers(share, share + x.held().elements());
+    const auto* share = untyped(x).held().template as<typename X::element_type>();
+    std::vector<double> numbers(share, share + untyped(x).held().elements());
     const holds kinds[] = {state_on<layout_of<X>, dp>.kind, state_on<layout_of<X>, tp>.kind};
     to_.add(ctx, name, detail::placed(x), kinds, numbers);
   }
@@ -129,8 +129,9 @@ class trial {
   template <any_tensor X>
   void poison(const X& x, double number) {
     using Backend = typename X::backend;
-    const local_array poisoned = detail::with_padding<Backend>(ctx, x.held(), detail::valid_part(x), number);
-    Backend::copy_bytes(ctx.template queue<Backend>(), poisoned.data, x.held().data, x.held().bytes());
+    const local_array poisoned = detail::with_padding<Backend>(ctx, untyped(x).held(), detail::valid_part(x), number);
+    Backend::copy_bytes(ctx.template queue<Backend>(), poisoned.data, untyped(x).held().data,
+                        untyped(x).held().bytes());
   }
 
   results& to_;
@@ -140,7 +141,7 @@ class trial {
 /// As many shifts as there are ranks: every slice is back where it was.
 template <mesh_axis A, any_tensor X>
 X whole_turn(X x) {
-  const int ranks = x.ctx->template degree<A>();
+  const int ranks = untyped(x).ctx->template degree<A>();
   for (int i = 0; i < ranks; ++i) x = shift<A>(x);
   return x;
 }

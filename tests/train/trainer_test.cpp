@@ -29,7 +29,7 @@ struct uneven {
   token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length) const {
     auto b = whole.train<Ids>(step, first, count, length);
     context& ctx = *untyped(b.tokens).ctx;
-    const std::int64_t rows = b.tokens.template local_extent<batch>(),
+    const std::int64_t rows = b.tokens.template local_extent<batch>().here(),
                        begin = first + shard_index<layout_of<Ids>, batch>(ctx) * rows;
     b.targets.write_local_share([&](auto all) {
       for (std::int64_t r = 0; r < rows; ++r)

@@ -75,7 +75,7 @@ std::vector<typename X::element_type> on_host(const X& x, call_site at = call_si
                 "weft: a rank has only its slice of a sharded tensor: on_host(all_gather<axis>(x)) has all numbers, "
                 "local_share_on_host(x) the slice");
   std::vector<typename X::element_type> out = local_share_on_host(x);
-  detail::note_read(x, "on_host", out.data(), x.local_elements(), at);
+  detail::note_read(x, "on_host", out.data(), untyped(x).held().elements(), at);
   return out;
 }
 

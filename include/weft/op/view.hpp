@@ -163,7 +163,7 @@ template <dimension D, any_tensor X>
 auto slice(const X& x, std::int64_t begin, std::int64_t count) {
   static_assert(shard_axes<layout_of<X>, D>::size == 0,
                 "weft: slice<dim>(x) needs the dimension whole on every rank: all_gather<axis> it first");
-  const std::int64_t n = x.template local_extent<D>();
+  const std::int64_t n = untyped(x).sizes()[dims_of<X>::template index<D>];
   require(begin >= 0 && count > 0 && count <= n && begin <= n - count, "slice of dimension ", D::name, " from ", begin,
           " with ", count, " elements lies outside its ", n);
   using in = dims_of<X>;
