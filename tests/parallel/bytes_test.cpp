@@ -180,7 +180,7 @@ void check(shape_of_run r) {
   launch<S>(mesh,
             [&](context& ctx) {
               place[static_cast<std::size_t>(ctx.rank().here())] = {ctx.index<pp>().here(),
-                                                                    ctx.index<typename S::sharding::axis>()};
+                                                                    ctx.index<typename S::sharding::axis>().here()};
               llama<S> model(ctx, model_config);
               parameter_store<cpu_backend, typename S::precision> store(ctx, model.registry(),
                                                                         config_of<typename S::sharding>());

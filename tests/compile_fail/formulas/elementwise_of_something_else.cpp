@@ -20,6 +20,6 @@ auto program(const tensor<float, dims<batch, hidden>>& x) {
   elementwise(x, smaller{});
 #endif
 #else
-  return elementwise(smaller{}, x, full<tensor<float, dims<>>>(*x.ctx, {}, 2));
+  return elementwise(smaller{}, x, full<tensor<float, dims<>>>(*untyped(x).ctx, {}, 2));
 #endif
 }

@@ -15,7 +15,7 @@ auto program(const tensor<float, dims<batch, hidden>, shard<batch, dp>>& x) {
   return where(x > 0.0, x, 0.0f);
 #endif
 #else
-  const auto zero = full<tensor<float, dims<>>>(*x.ctx, {}, 0);
+  const auto zero = full<tensor<float, dims<>>>(*untyped(x).ctx, {}, 0);
   return where(x > 0.0, maximum(x, zero), minimum(zero, x));
 #endif
 }

@@ -44,7 +44,7 @@ whole program([[maybe_unused]] const pending& x) {
 #elif WRONG == 11
   return whole(pending(x));
 #elif WRONG == 12
-  whole y(x.ctx ? pending() : x);
+  whole y(bool(untyped(x).ctx) ? pending() : x);
   return y;
 #elif WRONG == 13
   const auto f = [](const pending& p) -> whole { return p; };
