@@ -80,7 +80,9 @@ TEST_CASE("numbers are saved as the type that is asked for, rounded once") {
     CAPTURE(name_of(type));
     write_file(here / "less", saved<S, llama_of>({}, small_llama, here / "f64", type));
     const safetensors exact(here / "f64"), less(here / "less");
-    for (const auto& [name, tensor] : exact.tensors()) {
+    for (const auto& one : exact.tensors()) {  // names of their own, which clang 14 captures
+      const auto& name = one.first;
+      const auto& tensor = one.second;
       const mapped_tensor* const other = less.find(name);
       REQUIRE(other);
       CHECK(other->entry->type->type == type);
