@@ -184,7 +184,8 @@ TEST_CASE_TEMPLATE("strided copies are the CPU's", T, float, bf16, double, fp16,
   team cores;
   host_queue queue;
   const int64 extents[3] = {3, 5, 4}, of_x[3] = {1, 3, 15}, of_y[3] = {25, 5, 1};  // turns x around, into a padded y
-  auto x = numbers<T>(60, 1, -9, 9), got = numbers<T>(75, 2, -9, 9), want = got;
+  const double low = std::is_unsigned_v<T> ? 0 : -9;
+  auto x = numbers<T>(60, 1, low, 9), got = numbers<T>(75, 2, low, 9), want = got;
   weft::cpu::copy(cores, 3, extents, sizeof(T), x.data(), of_x, want.data(), of_y);
   const auto as_array = [](std::vector<T>& of) {
     return weft::local_array(of.data(), weft::dtype_of<T>, {1, {static_cast<std::int64_t>(of.size())}});
