@@ -24,10 +24,10 @@ TEST_CASE("a rank that copies another rank's tensor is told, and the counter of 
       for (int i = 0; i < 1000; ++i) refuses([&] { const X copy = other; });
       X assigned = own;
       refuses([&] { assigned = other; });
-      CHECK(on_host(assigned)[0] == float(ctx.rank().here()));
+      CHECK(assigned.local_share()[0] == float(ctx.rank().here()));
     }
     while (refused < 2002) std::this_thread::yield();
-    CHECK(on_host(own)[3] == float(ctx.rank().here()));
+    CHECK(own.local_share()[3] == float(ctx.rank().here()));
   });
 }
 
