@@ -26,6 +26,7 @@
 #include <weft/op/formula.hpp>
 #include <weft/op/layer_norm.hpp>
 #include <weft/op/merge.hpp>
+#include <weft/op/other_calls.hpp>
 #include <weft/op/reduce.hpp>
 #include <weft/op/ring.hpp>
 #include <weft/op/rms_norm.hpp>
