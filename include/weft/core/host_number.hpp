@@ -127,6 +127,26 @@ WEFT_DETAIL_HOST_NUMBERS(/)
 WEFT_DETAIL_HOST_NUMBERS(%)
 #undef WEFT_DETAIL_HOST_NUMBERS
 
+// To a plain number, what a degree is converted to is added, and a varying number is refused; a varying number takes
+// both.
+#define WEFT_DETAIL_HOST_ASSIGNMENT(op)                                                                             \
+  template <detail::arithmetic N, detail::host_number H>                                                            \
+  constexpr N& operator op(N& n, H h) {                                                                             \
+    return n op static_cast<N>(h);                                                                                  \
+  }                                                                                                                 \
+  template <detail::arithmetic T, class B>                                                                          \
+  requires(detail::arithmetic<B> || detail::host_number<B>) constexpr varying<T>& operator op(varying<T>& a, B b) { \
+    T own = a.here();                                                                                               \
+    own op detail::plain(b);                                                                                        \
+    return a = varying<T>(own);                                                                                     \
+  }
+WEFT_DETAIL_HOST_ASSIGNMENT(+=)
+WEFT_DETAIL_HOST_ASSIGNMENT(-=)
+WEFT_DETAIL_HOST_ASSIGNMENT(*=)
+WEFT_DETAIL_HOST_ASSIGNMENT(/=)
+WEFT_DETAIL_HOST_ASSIGNMENT(%=)
+#undef WEFT_DETAIL_HOST_ASSIGNMENT
+
 template <class A, class B>
 requires detail::host_pair<A, B>
 constexpr bool operator==(A a, B b) { return detail::plain(a) == detail::plain(b); }

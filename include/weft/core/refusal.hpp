@@ -24,6 +24,9 @@ struct replicated_over {};
 /// Not among a tensor's dimensions.
 template <class... Dims>
 struct no_dimension {};
+/// Named more than once.
+template <class... Dims>
+struct named_twice {};
 /// Made from a tensor that differs in this.
 template <class... What>
 struct made_from {};
@@ -56,6 +59,14 @@ no_dimension<Ds...> as_no_dimension(tag_list<Ds...>);
 template <class D, class... Wanted>
 using lacked = decltype(as_no_dimension(
     typename join_lists<std::conditional_t<D::template has<Wanted>, tag_list<>, tag_list<Wanted>>...>::type{}));
+
+template <class... Ds>
+named_twice<Ds...> as_named_twice(tag_list<Ds...>);
+
+// Those of the dimensions that are named more than once.
+template <class... Ds>
+using repeated = decltype(as_named_twice(
+    typename join_lists<std::conditional_t<count_of<Ds, Ds...> == 1, tag_list<>, tag_list<Ds>>...>::type{}));
 
 // The dimensions that a layout shards and D lacks.
 template <class D, class L>

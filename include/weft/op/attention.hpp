@@ -176,7 +176,7 @@ auto attention(const Q& q, const K& k, const V& v, attention_options options = {
       "weft: attention(q, k, v) doesn't find its dimensions in q, [batch, seq, heads, head_dim]: name q's own, "
       "attention<seq, heads, head_dim>(q, k, v), or rename<from, to>(q)");
   static_assert(
-      detail::none<k_lacks> && detail::none<v_lacks>,
+      !detail::none<q_lacks> || (detail::none<k_lacks> && detail::none<v_lacks>),
       "weft: attention(q, k, v) doesn't find its dimensions in k or v, [batch, seq, kv_heads, head_dim]: name "
       "their own, attention<seq, heads, head_dim, keys, kv_heads>(q, k, v), or rename<from, to>(k)");
   constexpr bool ordered = detail::in_attention_order<dims_of<Q>, Seq, Heads, Width> &&

@@ -23,9 +23,12 @@ auto contract(const A& a, const B& b) {
       detail::none<a_lacks> && detail::none<b_lacks>,
       "weft: contract<dim...>(a, b) sums over dimensions that both a and b have: name others, or rename<from, "
       "to>(x) one");
+  using twice = detail::repeated<Ks...>;
+  static_assert(detail::none<twice>, "weft: contract<dim...>(a, b) names a dimension twice: name it once");
   static_assert(detail::none<integers_in<A, B>>,
                 "weft: contract<dim...>(a, b) takes floating elements: cast<float>(x) the integers");
-  if constexpr (detail::none<a_lacks> && detail::none<b_lacks> && detail::none<integers_in<A, B>>) {
+  if constexpr (sizeof...(Ks) > 0 && detail::none<a_lacks> && detail::none<b_lacks> && detail::none<twice> &&
+                detail::none<integers_in<A, B>>) {
     using rule = detail::pair_rule<detail::pairing::product, A, B, tag_list<Ks...>>;
     using out_dims = dims_without<dims_concat<dims_of<A>, dims_missing<dims_of<B>, dims_of<A>>>, Ks...>;
     if constexpr (rule::ok) {

@@ -60,9 +60,13 @@ auto converted(const X& x, call_site at) {
   using to = target_placement<P>;
   using A = typename to::axis;
   constexpr on_axis from = state_on<layout_of<X>, A>;
-  if constexpr (to::kind == holds::shard)
-    static_assert(dims_of<X>::template has<typename to::dim>,
-                  "weft: the dimension to shard is not a dimension of the tensor");
+  constexpr bool known = [] {
+    if constexpr (to::kind == holds::shard)
+      return dims_of<X>::template has<typename to::dim>;
+    else
+      return true;
+  }();
+  static_assert(known, "weft: the dimension to shard is not a dimension of the tensor");
   constexpr on_axis into = [] {
     if constexpr (to::kind == holds::shard)
       return on_axis{holds::shard, id_of<typename to::dim>};
@@ -70,17 +74,17 @@ auto converted(const X& x, call_site at) {
       return on_axis{to::kind};
   }();
   constexpr bool same = from.dim == into.dim;
-  constexpr movement there = forward_of(from.kind, to::kind, same);
-  constexpr bool unvaried = there == movement::refused && from.kind == holds::replicate;
+  constexpr movement there = known ? forward_of(from.kind, to::kind, same) : movement::refused;
+  constexpr bool unvaried = known && there == movement::refused && from.kind == holds::replicate;
   static_assert(
       none<std::conditional_t<unvaried, replicated_over<A>, replicated_over<>>>,
       "weft: a replicate value can't become invariant, since its gradient is pending: make it invariant where "
       "it was made replicate, by convert<invariant<axis>>(x) of the slice or the pending sum in place of "
       "all_gather<axis>(x) or convert<replicate<axis>>(x)");
-  constexpr bool addend = there == movement::refused && from.kind == holds::shard;
+  constexpr bool addend = known && there == movement::refused && from.kind == holds::shard;
   static_assert(none<std::conditional_t<addend, sharded_over<A>, sharded_over<>>>,
                 "weft: a slice can't become an addend of a sum by itself: convert<partial<axis>>(all_gather<axis>(x))");
-  static_assert(from.kind != holds::shard || there == movement::none || innermost<layout_of<X>, A>,
+  static_assert(!known || from.kind != holds::shard || there == movement::none || innermost<layout_of<X>, A>,
                 "weft: gather the innermost axis of a dimension first: its slices lie inside those of the outer axes");
   using result = basic_tensor<typename X::element_type, dims_of<X>, replaced<layout_of<X>, A, P>, typename X::backend>;
   if constexpr (there == movement::none && from.kind == to::kind) {
@@ -178,10 +182,12 @@ auto split(const X& x, call_site at = call_site::here()) {
 /// Shards D over A instead of the dimension sharded there now: `shard<d1> -> shard<D>`. Backward: all-to-all.
 template <dimension D, mesh_axis A, any_tensor X>
 auto all_to_all(const X& x, call_site at = call_site::here()) {
-  static_assert(state_on<layout_of<X>, A>.kind == holds::shard && state_on<layout_of<X>, A>.dim != id_of<D>,
+  constexpr bool along_another =
+      state_on<layout_of<X>, A>.kind == holds::shard && state_on<layout_of<X>, A>.dim != id_of<D>;
+  static_assert(along_another,
                 "weft: all_to_all<dim, axis>(x) needs x sharded over that axis along another dimension: split<dim, "
                 "axis>(x) shards what is whole, reduce_scatter<dim, axis>(x) what is pending");
-  return convert<shard<D, A>>(x, at);
+  if constexpr (along_another) return convert<shard<D, A>>(x, at);
 }
 
 }  // namespace weft

@@ -149,12 +149,18 @@ X ones(context& ctx, std::initializer_list<std::int64_t> global) {
 /// Normal with mean 0: a function of (the context's seed, `name`, global index), so the same for every sharding.
 template <any_tensor X>
 X normal(context& ctx, std::string_view name, std::initializer_list<std::int64_t> global, double stddev = 1) {
+  static_assert(floating<typename X::element_type>,
+                "weft: normal<X>(ctx, \"name\", {...}) draws floating numbers: generate<X>(ctx, {...}, f) makes "
+                "integers, f(index) at each index");
   return generate<X>(ctx, global, detail::normal_numbers{{ctx.seed, stream_of(name)}, stddev});
 }
 /// Uniform in [low, high), in the same way.
 template <any_tensor X>
 X uniform(context& ctx, std::string_view name, std::initializer_list<std::int64_t> global, double low = 0,
           double high = 1) {
+  static_assert(floating<typename X::element_type>,
+                "weft: uniform<X>(ctx, \"name\", {...}) draws floating numbers: generate<X>(ctx, {...}, f) makes "
+                "integers, f(index) at each index");
   return generate<X>(ctx, global, detail::uniform_numbers{{ctx.seed, stream_of(name)}, low, high});
 }
 

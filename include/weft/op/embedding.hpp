@@ -80,23 +80,25 @@ auto embedding(const I& ids, const W& table) {
   static_assert(detail::none<other_ids>,
                 "weft: embedding(ids, table) takes ids of int32: make them so, from_global<tensor<std::int32_t, "
                 "dims<...>>>(ctx, {...}, numbers)");
-  static_assert(detail::none<integers_in<W>>,
+  static_assert(!detail::none<other_ids> || detail::none<integers_in<W>>,
                 "weft: embedding(ids, table) takes a table of floating elements: cast<float>(table)");
   static_assert(detail::none<pending_in<layout_of<I>>>,
                 "weft: embedding(ids, table) can't look up pending sums: all_reduce<axis> the ids first");
-  static_assert(dims_of<W>::ndim == 2, "weft: embedding(ids, table) takes a table [rows, width]");
-  using rule = detail::embedding_rule<I, W, axes_of_all<layout_of<I>, layout_of<W>>>;
-  if constexpr (rule::ok && detail::none<other_ids> && detail::none<integers_in<W>>) {
-    return []<class Rows, class Width>(const I& i, const W& w, dims<Rows, Width>) {
-      using result = basic_tensor<typename W::element_type, dims_concat<dims_of<I>, dims<Width>>, typename rule::layout,
-                                  typename W::backend>;
-      detail::compare_operand<typename rule::layout>(i, "embedding");
-      require_ids(i, std::numeric_limits<std::int32_t>::min(), w.template global_extent<tag_of<Rows>>(), "the token");
-      return result(detail::embedding_operator<typename W::backend, typename W::element_type>::forward(
-          untyped(i), detail::promoted<typename rule::layout>(w, "embedding"),
-          run_of<layout_of<W>, tag_of<Rows>>(*untyped(w).ctx, w.template global_extent<tag_of<Rows>>()),
-          detail::valid_part(i)));
-    }(ids, table, dims_of<W>{});
+  constexpr bool is_table = dims_of<W>::ndim == 2;
+  static_assert(is_table, "weft: embedding(ids, table) takes a table [rows, width]");
+  if constexpr (is_table && detail::none<other_ids> && detail::none<integers_in<W>>) {
+    using rule = detail::embedding_rule<I, W, axes_of_all<layout_of<I>, layout_of<W>>>;
+    if constexpr (rule::ok)
+      return []<class Rows, class Width>(const I& i, const W& w, dims<Rows, Width>) {
+        using result = basic_tensor<typename W::element_type, dims_concat<dims_of<I>, dims<Width>>,
+                                    typename rule::layout, typename W::backend>;
+        detail::compare_operand<typename rule::layout>(i, "embedding");
+        require_ids(i, std::numeric_limits<std::int32_t>::min(), w.template global_extent<tag_of<Rows>>(), "the token");
+        return result(detail::embedding_operator<typename W::backend, typename W::element_type>::forward(
+            untyped(i), detail::promoted<typename rule::layout>(w, "embedding"),
+            run_of<layout_of<W>, tag_of<Rows>>(*untyped(w).ctx, w.template global_extent<tag_of<Rows>>()),
+            detail::valid_part(i)));
+      }(ids, table, dims_of<W>{});
   }
 }
 

@@ -252,7 +252,7 @@ requires(!(any_tensor<Xs> && ...)) void elementwise(const F&, const Xs&...) {
   static_assert(!any_tensor<F>, "weft: elementwise(formula, x...) takes the formula first, and then tensors");
   static_assert(any_tensor<F>,
                 "weft: elementwise(formula, x...) takes tensors: a number is a member of the formula, or "
-                "full<tensor<float, dims<>>>(*x.ctx, {}, number), which is broadcast");
+                "full<tensor<float, dims<>>>(ctx, {}, number), which is broadcast");
 }
 
 }  // namespace weft

@@ -86,11 +86,12 @@ struct layer_norm_operator {
 template <any_tensor X, any_tensor W, any_tensor B>
 auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5) {
   using in = dims_of<X>;
+  constexpr bool over_last = dims_of<W>::ndim == 1 && dims_of<B>::ndim == 1 && in::ndim >= 1 &&
+                             dims_of<W>::ids[0] == in::ids[in::ndim - 1] && dims_of<B>::ids[0] == in::ids[in::ndim - 1];
   static_assert(
-      dims_of<W>::ndim == 1 && dims_of<B>::ndim == 1 && in::ndim >= 1 && dims_of<W>::ids[0] == in::ids[in::ndim - 1] &&
-          dims_of<B>::ids[0] == in::ids[in::ndim - 1],
+      over_last,
       "weft: layer_norm(x, weight, bias) needs a weight and a bias over the last dimension of x and nothing else");
-  static_assert(detail::none<integers_in<X, W, B>>,
+  static_assert(!over_last || detail::none<integers_in<X, W, B>>,
                 "weft: layer_norm(x, weight, bias) takes floating elements: cast<float>(x) the integers");
   static_assert(detail::none<pending_in<layout_of<X>>> && detail::none<pending_in<layout_of<W>>> &&
                     detail::none<pending_in<layout_of<B>>>,
@@ -103,7 +104,7 @@ auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5) {
   static_assert(whole,
                 "weft: layer_norm(x, weight, bias) needs the normalised dimension whole on every rank: "
                 "all_gather<axis> it first");
-  if constexpr (whole && detail::none<integers_in<X, W, B>> && detail::none<pending_in<layout_of<X>>> &&
+  if constexpr (over_last && whole && detail::none<integers_in<X, W, B>> && detail::none<pending_in<layout_of<X>>> &&
                 detail::none<pending_in<layout_of<W>>> && detail::none<pending_in<layout_of<B>>>) {
     using scaled = detail::pair_rule<detail::pairing::product, X, W>;
     if constexpr (scaled::ok) {

@@ -5,7 +5,7 @@
 
 #include <initializer_list>
 
-#include <weft/core/requirements.hpp>
+#include <weft/tensor/tensor.hpp>
 
 namespace weft {
 
@@ -26,19 +26,19 @@ template <auto... Tags>
 inline constexpr bool is_form_of = sizeof...(Tags) > 99;
 }  // namespace detail
 
-#define WEFT_DETAIL_ARGUMENTS                                                                                        \
-  detail::any_argument = {}, detail::any_argument = {}, detail::any_argument = {}, detail::any_argument = {},        \
-                       detail::any_argument = {}, detail::any_argument = {}
-#define WEFT_DETAIL_OTHER_CALLS(name, form)                                                                          \
-  template <class... Tags>                                                                                           \
-  detail::refused_call name(WEFT_DETAIL_ARGUMENTS) {                                                                 \
-    static_assert(detail::is_form<Tags...>, "weft: " form);                                                          \
-    return {};                                                                                                       \
-  }                                                                                                                  \
-  template <auto Number, auto... Numbers>                                                                            \
-  detail::refused_call name(WEFT_DETAIL_ARGUMENTS) {                                                                 \
-    static_assert(detail::is_form_of<Number, Numbers...>, "weft: " form " (tags are types: batch, not 0)");          \
-    return {};                                                                                                       \
+#define WEFT_DETAIL_ARGUMENTS                                                                                 \
+  detail::any_argument = {}, detail::any_argument = {}, detail::any_argument = {}, detail::any_argument = {}, \
+  detail::any_argument = {}, detail::any_argument = {}
+#define WEFT_DETAIL_OTHER_CALLS(name, form)                                                                 \
+  template <class... Tags>                                                                                  \
+  detail::refused_call name(WEFT_DETAIL_ARGUMENTS) {                                                        \
+    static_assert(detail::is_form<Tags...>, "weft: " form);                                                 \
+    return {};                                                                                              \
+  }                                                                                                         \
+  template <auto Number, auto... Numbers>                                                                   \
+  detail::refused_call name(WEFT_DETAIL_ARGUMENTS) {                                                        \
+    static_assert(detail::is_form_of<Number, Numbers...>, "weft: " form " (tags are types: batch, not 0)"); \
+    return {};                                                                                              \
   }
 
 #define WEFT_DETAIL_OTHER_FUNCTIONS(name) WEFT_DETAIL_OTHER_CALLS(name, #name "(x) takes one tensor, and no tag")
@@ -79,19 +79,25 @@ WEFT_DETAIL_OTHER_MOVES(split)
 WEFT_DETAIL_OTHER_MOVES(all_to_all)
 #undef WEFT_DETAIL_OTHER_MOVES
 
-WEFT_DETAIL_OTHER_CALLS(sum, "sum<dim...>(x) takes the dimensions that it adds over, all where none is named, and one tensor")
-WEFT_DETAIL_OTHER_CALLS(mean, "mean<dim...>(x) takes the dimensions that it goes over, all where none is named, and one tensor")
+WEFT_DETAIL_OTHER_CALLS(
+    sum, "sum<dim...>(x) takes the dimensions that it adds over, all where none is named, and one tensor")
+WEFT_DETAIL_OTHER_CALLS(
+    mean, "mean<dim...>(x) takes the dimensions that it goes over, all where none is named, and one tensor")
 WEFT_DETAIL_OTHER_CALLS(scale, "scale(x, number) takes a tensor, then a number")
 WEFT_DETAIL_OTHER_CALLS(contract, "contract<dim...>(a, b) takes the dimensions that are summed over, and two tensors")
-WEFT_DETAIL_OTHER_CALLS(rms_norm, "rms_norm(x, weight, eps) takes two tensors and a number, and goes along the weight's dimension")
-WEFT_DETAIL_OTHER_CALLS(layer_norm,
-                        "layer_norm(x, weight, bias, eps) takes three tensors and a number, and goes along the weight's "
-                        "dimension")
+WEFT_DETAIL_OTHER_CALLS(
+    rms_norm, "rms_norm(x, weight, eps) takes two tensors and a number, and goes along the weight's dimension")
+WEFT_DETAIL_OTHER_CALLS(
+    layer_norm,
+    "layer_norm(x, weight, bias, eps) takes three tensors and a number, and goes along the weight's "
+    "dimension")
 WEFT_DETAIL_OTHER_CALLS(embedding, "embedding(ids, table) takes a tensor of int32 and a table of [rows, width]")
-WEFT_DETAIL_OTHER_CALLS(cross_entropy,
-                        "cross_entropy(logits, targets, {.label_smoothing = s}) takes two tensors, the targets int32 and "
-                        "without the vocabulary's dimension")
-WEFT_DETAIL_OTHER_CALLS(convert, "convert<placement>(x) takes one placement on one axis, replicate<tp> say, and one tensor")
+WEFT_DETAIL_OTHER_CALLS(
+    cross_entropy,
+    "cross_entropy(logits, targets, {.label_smoothing = s}) takes two tensors, the targets int32 and "
+    "without the vocabulary's dimension")
+WEFT_DETAIL_OTHER_CALLS(convert,
+                        "convert<placement>(x) takes one placement on one axis, replicate<tp> say, and one tensor")
 WEFT_DETAIL_OTHER_CALLS(slice, "slice<dim>(x, begin, count) takes one dimension, a tensor and two numbers")
 WEFT_DETAIL_OTHER_CALLS(permute, "permute<dim...>(x) takes all dimensions of one tensor, in their new order")
 WEFT_DETAIL_OTHER_CALLS(rename, "rename<from, to>(x) takes a dimension, its new name, and one tensor")
@@ -110,7 +116,8 @@ WEFT_DETAIL_OTHER_CALLS(item, "item(x) takes one tensor of no dimensions: item(s
 WEFT_DETAIL_OTHER_CALLS(backward, "backward(loss) takes one tensor of no dimensions: backward(sum(x))")
 WEFT_DETAIL_OTHER_CALLS(checkpoint, "checkpoint(f, x) takes a function of one tensor, and that tensor")
 #define WEFT_DETAIL_OTHER_CREATORS(name, rest) \
-  WEFT_DETAIL_OTHER_CALLS(name, #name "<tensor<...>>(" rest ") takes a tensor's type, the context and global extents in braces")
+  WEFT_DETAIL_OTHER_CALLS(                     \
+      name, #name "<tensor<...>>(" rest ") takes a tensor's type, the context and global extents in braces")
 WEFT_DETAIL_OTHER_CREATORS(zeros, "ctx, {n, m}")
 WEFT_DETAIL_OTHER_CREATORS(ones, "ctx, {n, m}")
 WEFT_DETAIL_OTHER_CREATORS(full, "ctx, {n, m}, number")
@@ -120,5 +127,37 @@ WEFT_DETAIL_OTHER_CREATORS(uniform, "ctx, \"name\", {n, m}")
 
 #undef WEFT_DETAIL_OTHER_CALLS
 #undef WEFT_DETAIL_ARGUMENTS
+
+#define WEFT_DETAIL_OTHER_SIDES(op)                                                                           \
+  template <class... None>                                                                                    \
+  detail::refused_call operator op(detail::any_argument, detail::any_argument) {                              \
+    static_assert(detail::is_form<None...>, "weft: a " #op " b takes two tensors, or a tensor and a number"); \
+    return {};                                                                                                \
+  }
+WEFT_DETAIL_OTHER_SIDES(+)
+WEFT_DETAIL_OTHER_SIDES(-)
+WEFT_DETAIL_OTHER_SIDES(*)
+WEFT_DETAIL_OTHER_SIDES(/)
+#undef WEFT_DETAIL_OTHER_SIDES
+
+/// Refused: C++ asks == of whole values.
+template <any_tensor A, class B>
+bool operator==(const A&, const B&) {
+  static_assert(!any_tensor<A>,
+                "weft: a == b is asked of whole values in C++: equal(a, b) compares element by element");
+  return false;
+}
+
+#define WEFT_DETAIL_IN_PLACE(op)                                                                              \
+  template <any_tensor A, class B>                                                                            \
+  A& operator op##=(A& a, const B&) {                                                                         \
+    static_assert(!any_tensor<A>, "weft: a " #op "= b would write to what may be recorded: a = a " #op " b"); \
+    return a;                                                                                                 \
+  }
+WEFT_DETAIL_IN_PLACE(+)
+WEFT_DETAIL_IN_PLACE(-)
+WEFT_DETAIL_IN_PLACE(*)
+WEFT_DETAIL_IN_PLACE(/)
+#undef WEFT_DETAIL_IN_PLACE
 
 }  // namespace weft

@@ -116,8 +116,10 @@ auto sum(const X& x) {
     using lacks = detail::lacked<dims_of<X>, Rs...>;
     static_assert(detail::none<lacks>,
                   "weft: sum<dim...>(x) names a dimension that x lacks: leave it out, or name one of x's");
+    using twice = detail::repeated<Rs...>;
+    static_assert(detail::none<twice>, "weft: sum<dim...>(x) names a dimension twice: name it once");
     static_assert(detail::none<integers_in<X>>, "weft: sum(x) takes floating elements: sum(cast<float>(x))");
-    if constexpr (detail::none<lacks> && detail::none<integers_in<X>>) {
+    if constexpr (detail::none<lacks> && detail::none<twice> && detail::none<integers_in<X>>) {
       return detail::reduced<false, Rs...>(x, 1);
     }
   }
@@ -136,8 +138,10 @@ auto mean(const X& x) {
     using lacks = detail::lacked<dims_of<X>, Rs...>;
     static_assert(detail::none<lacks>,
                   "weft: mean<dim...>(x) names a dimension that x lacks: leave it out, or name one of x's");
+    using twice = detail::repeated<Rs...>;
+    static_assert(detail::none<twice>, "weft: mean<dim...>(x) names a dimension twice: name it once");
     static_assert(detail::none<integers_in<X>>, "weft: mean(x) takes floating elements: mean(cast<float>(x))");
-    if constexpr (detail::none<lacks> && detail::none<integers_in<X>>) {
+    if constexpr (detail::none<lacks> && detail::none<twice> && detail::none<integers_in<X>>) {
       const double n = (1.0 * ... * static_cast<double>(x.template global_extent<Rs>()));
       return detail::reduced<true, Rs...>(x, 1 / n);
     }

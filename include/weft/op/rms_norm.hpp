@@ -71,9 +71,9 @@ struct rms_norm_operator {
 template <any_tensor X, any_tensor W>
 auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
   using in = dims_of<X>;
-  static_assert(dims_of<W>::ndim == 1 && in::ndim >= 1 && dims_of<W>::ids[0] == in::ids[in::ndim - 1],
-                "weft: rms_norm(x, weight) needs a weight over the last dimension of x and nothing else");
-  static_assert(detail::none<integers_in<X, W>>,
+  constexpr bool over_last = dims_of<W>::ndim == 1 && in::ndim >= 1 && dims_of<W>::ids[0] == in::ids[in::ndim - 1];
+  static_assert(over_last, "weft: rms_norm(x, weight) needs a weight over the last dimension of x and nothing else");
+  static_assert(!over_last || detail::none<integers_in<X, W>>,
                 "weft: rms_norm(x, weight) takes floating elements: cast<float>(x) the integers");
   static_assert(detail::none<pending_in<layout_of<X>>> && detail::none<pending_in<layout_of<W>>>,
                 "weft: rms_norm of a pending sum is not the sum of the norms: all_reduce<axis> it first");
@@ -82,7 +82,7 @@ auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
   }(dims_of<W>{});
   static_assert(
       whole, "weft: rms_norm(x, weight) needs the normalised dimension whole on every rank: all_gather<axis> it first");
-  if constexpr (whole && detail::none<integers_in<X, W>> && detail::none<pending_in<layout_of<X>>> &&
+  if constexpr (over_last && whole && detail::none<integers_in<X, W>> && detail::none<pending_in<layout_of<X>>> &&
                 detail::none<pending_in<layout_of<W>>>) {
     using rule = detail::pair_rule<detail::pairing::product, X, W>;
     if constexpr (rule::ok) {

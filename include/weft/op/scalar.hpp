@@ -63,7 +63,10 @@ basic_tensor<T, D, L, B> operator/(const basic_tensor<T, D, L, B>& x, double c) 
 /// operation an element.
 template <class T, class D, class L, class B>
 basic_tensor<T, D, L, B> operator/(double c, const basic_tensor<T, D, L, B>& x) {
-  return scale(reciprocal(x), c);
+  if constexpr (!floating<T>)
+    return reciprocal(x);  // says it
+  else
+    return scale(reciprocal(x), c);
 }
 
 }  // namespace weft

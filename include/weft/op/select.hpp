@@ -68,11 +68,19 @@ struct where_formula {
   }
 };
 
+/// Whether one of two is chosen, or they are compared: of one element type.
+template <class A, class B>
+constexpr bool compares() {
+  constexpr bool one_type = std::same_as<typename A::element_type, typename B::element_type>;
+  static_assert(one_type, "weft: what is compared, or chosen from, is of one element type: cast<T>(x) one of the two");
+  return one_type;
+}
+
 }  // namespace detail
 
-#define WEFT_DETAIL_NUMBER(function)                                                                 \
-  "weft: " function                                                                                  \
-  " chooses between tensors: write a number as full<tensor<float, dims<>>>(*x.ctx, {}, number), of " \
+#define WEFT_DETAIL_NUMBER(function)                                                              \
+  "weft: " function                                                                               \
+  " chooses between tensors: write a number as full<tensor<float, dims<>>>(ctx, {}, number), of " \
   "x's element type, which is broadcast"
 
 /// The larger of a and b, element by element; NaN where one is. Shape: as a + b. Placement: as a + b, and a pending sum
@@ -80,7 +88,7 @@ struct where_formula {
 /// host.
 template <any_tensor A, any_tensor B>
 auto maximum(const A& a, const B& b) {
-  return elementwise(detail::extreme_formula<true>{}, a, b);
+  if constexpr (detail::compares<A, B>()) return elementwise(detail::extreme_formula<true>{}, a, b);
 }
 /// Refused: a number.
 template <class A, class B>
@@ -96,7 +104,7 @@ requires(std::is_arithmetic_v<A> != std::is_arithmetic_v<B> && any_tensor<A> != 
 /// The smaller of a and b; as maximum.
 template <any_tensor A, any_tensor B>
 auto minimum(const A& a, const B& b) {
-  return elementwise(detail::extreme_formula<false>{}, a, b);
+  if constexpr (detail::compares<A, B>()) return elementwise(detail::extreme_formula<false>{}, a, b);
 }
 
 /// a > b and its kin: a mask of uint8, 1 where it is so. Shape and placement as maximum(a, b); no gradient. b may be a
@@ -104,7 +112,8 @@ auto minimum(const A& a, const B& b) {
 #define WEFT_DETAIL_COMPARISON(function, which)                                             \
   template <any_tensor A, any_tensor B>                                                     \
   auto function(const A& a, const B& b) {                                                   \
-    return elementwise(detail::comparison_formula<detail::comparison::which>{}, a, b);      \
+    if constexpr (detail::compares<A, B>())                                                 \
+      return elementwise(detail::comparison_formula<detail::comparison::which>{}, a, b);    \
   }                                                                                         \
   template <class T, class D, class L, class B>                                             \
   auto function(const basic_tensor<T, D, L, B>& a, double b) {                              \
@@ -125,7 +134,7 @@ template <any_tensor M, any_tensor A, any_tensor B>
 auto where(const M& mask, const A& a, const B& b) {
   constexpr bool is_mask = std::same_as<typename M::element_type, std::uint8_t>;
   static_assert(is_mask, "weft: where(mask, a, b) takes a mask of uint8, as a > b makes it");
-  if constexpr (is_mask) return elementwise(detail::where_formula{}, mask, a, b);
+  if constexpr (is_mask && detail::compares<A, B>()) return elementwise(detail::where_formula{}, mask, a, b);
 }
 /// Refused: a number.
 template <any_tensor M, class A, class B>

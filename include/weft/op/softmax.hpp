@@ -47,7 +47,8 @@ template <dimension D, any_tensor X>
 X softmax(const X& x) {
   using lacks = detail::lacked<dims_of<X>, D>;
   static_assert(detail::none<lacks>, "weft: softmax<dim>(x) names a dimension that x lacks: name one of x's");
-  static_assert(detail::none<integers_in<X>>, "weft: softmax<dim>(x) takes floating elements: cast<float>(x) first");
+  static_assert(!detail::none<lacks> || detail::none<integers_in<X>>,
+                "weft: softmax<dim>(x) takes floating elements: cast<float>(x) first");
   static_assert(detail::none<pending_in<layout_of<X>>>,
                 "weft: softmax of a pending sum is not the sum of the softmaxes: all_reduce<axis> it first");
   static_assert(shard_axes<layout_of<X>, D>::size == 0,

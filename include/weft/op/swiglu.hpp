@@ -46,19 +46,21 @@ struct swiglu_operator {
 /// partial. Cost: 12 operations an element.
 template <any_tensor G, any_tensor U>
 auto swiglu(const G& gate, const U& up) {
-  static_assert(std::same_as<dims_of<G>, dims_of<U>>,
-                "weft: swiglu(gate, up) needs the same dimensions in the same order");
+  constexpr bool alike = std::same_as<dims_of<G>, dims_of<U>>;
+  static_assert(alike, "weft: swiglu(gate, up) needs the same dimensions in the same order");
   static_assert(detail::none<integers_in<G, U>>,
                 "weft: swiglu(gate, up) takes floating elements: cast<float>(x) the integers");
   static_assert(detail::none<pending_in<layout_of<G>>> && detail::none<pending_in<layout_of<U>>>,
                 "weft: swiglu of a pending sum is not the sum of the swiglus: all_reduce<axis> it first");
-  using rule = detail::pair_rule<detail::pairing::sum, G, U>;
-  if constexpr (rule::ok && detail::none<integers_in<G, U>>) {
-    detail::check_shared_extents(gate, up);
-    using result = basic_tensor<typename G::element_type, dims_of<G>, typename rule::layout, typename G::backend>;
-    return result(detail::swiglu_operator<typename G::backend, typename G::element_type>::forward(
-        detail::promoted<typename rule::layout>(gate, "swiglu"),
-        detail::promoted<typename rule::layout>(up, "swiglu")));
+  if constexpr (alike && detail::none<integers_in<G, U>> && !has_partial<layout_of<G>> && !has_partial<layout_of<U>>) {
+    using rule = detail::pair_rule<detail::pairing::sum, G, U>;
+    if constexpr (rule::ok) {
+      detail::check_shared_extents(gate, up);
+      using result = basic_tensor<typename G::element_type, dims_of<G>, typename rule::layout, typename G::backend>;
+      return result(detail::swiglu_operator<typename G::backend, typename G::element_type>::forward(
+          detail::promoted<typename rule::layout>(gate, "swiglu"),
+          detail::promoted<typename rule::layout>(up, "swiglu")));
+    }
   }
 }
 

@@ -119,9 +119,10 @@ void require_indices(const I& ids, std::int64_t n) {
 /// differ. Padding is left out. Cost: a copy, on the host; the gradient is added up by one core.
 template <dimension D, any_tensor X, any_tensor I>
 auto take(const X& x, const I& ids) {
-  static_assert(detail::none<detail::lacked<dims_of<X>, D>>, "weft: take<dim>(x, ids) names a dimension that x lacks");
+  using lacks = detail::lacked<dims_of<X>, D>;
+  static_assert(detail::none<lacks>, "weft: take<dim>(x, ids) names a dimension that x lacks");
   constexpr bool indices = std::same_as<typename I::element_type, std::int32_t> && !dims_of<I>::template has<D>;
-  static_assert(indices,
+  static_assert(!detail::none<lacks> || indices,
                 "weft: take<dim>(x, ids) takes ids of int32, of other dimensions than the one that they count in: "
                 "rename<from, to>(ids)");
   static_assert(detail::none<pending_in<layout_of<I>>>,

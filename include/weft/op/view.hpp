@@ -161,37 +161,50 @@ using entry_for = std::conditional_t<N == dynamic_extent, Tag, extent<Tag, N == 
 /// Elements begin ... begin+count-1 of dimension D, which has to be whole on every rank. Backward: zeros elsewhere.
 template <dimension D, any_tensor X>
 auto slice(const X& x, std::int64_t begin, std::int64_t count) {
-  static_assert(shard_axes<layout_of<X>, D>::size == 0,
-                "weft: slice<dim>(x) needs the dimension whole on every rank: all_gather<axis> it first");
-  const std::int64_t n = untyped(x).sizes()[dims_of<X>::template index<D>];
-  require(begin >= 0 && count > 0 && count <= n && begin <= n - count, "slice of dimension ", D::name, " from ", begin,
-          " with ", count, " elements lies outside its ", n);
   using in = dims_of<X>;
-  using out = typename detail::without_static<in, D>::type;
-  return basic_tensor<typename X::element_type, out, layout_of<X>, typename X::backend>(
-      detail::slice_operator<typename X::backend, typename X::element_type>::forward(untyped(x), in::template index<D>,
-                                                                                     begin, count));
+  using lacks = detail::lacked<in, D>;
+  static_assert(detail::none<lacks>,
+                "weft: slice<dim>(x, begin, count) names a dimension that x lacks: name one of x's");
+  constexpr bool whole = shard_axes<layout_of<X>, D>::size == 0;
+  static_assert(whole, "weft: slice<dim>(x) needs the dimension whole on every rank: all_gather<axis> it first");
+  if constexpr (detail::none<lacks> && whole) {
+    const std::int64_t n = untyped(x).sizes()[in::template index<D>];
+    require(begin >= 0 && count > 0 && count <= n && begin <= n - count, "slice of dimension ", D::name, " from ",
+            begin, " with ", count, " elements lies outside its ", n);
+    using out = typename detail::without_static<in, D>::type;
+    return basic_tensor<typename X::element_type, out, layout_of<X>, typename X::backend>(
+        detail::slice_operator<typename X::backend, typename X::element_type>::forward(
+            untyped(x), in::template index<D>, begin, count));
+  }
 }
 
 /// The same tensor with its dimensions in the given order.
 template <dimension... Ds, any_tensor X>
 auto permute(const X& x) {
-  static_assert(sizeof...(Ds) == dims_of<X>::ndim && (dims_of<X>::template has<Ds> && ...),
-                "weft: permute<dim...>(x) names every dimension of x once");
-  using out = dims<detail::entry_for<dims_of<X>, Ds>...>;
-  typename detail::permute_operator<typename X::backend, typename X::element_type>::attributes at{};
-  int d = 0;
-  ((at.from[d++] = static_cast<std::int8_t>(dims_of<X>::template index<Ds>)), ...);
-  return basic_tensor<typename X::element_type, out, layout_of<X>, typename X::backend>(
-      detail::permute_operator<typename X::backend, typename X::element_type>::forward(untyped(x), at));
+  constexpr bool each_once = sizeof...(Ds) == dims_of<X>::ndim && (dims_of<X>::template has<Ds> && ...) &&
+                             detail::none<detail::repeated<Ds...>>;
+  static_assert(each_once, "weft: permute<dim...>(x) names every dimension of x once");
+  if constexpr (each_once) {
+    using out = dims<detail::entry_for<dims_of<X>, Ds>...>;
+    using engine = detail::permute_operator<typename X::backend, typename X::element_type>;
+    typename engine::attributes at{};
+    int d = 0;
+    ((at.from[d++] = static_cast<std::int8_t>(dims_of<X>::template index<Ds>)), ...);
+    return basic_tensor<typename X::element_type, out, layout_of<X>, typename X::backend>(
+        engine::forward(untyped(x), at));
+  }
 }
 
 /// The same tensor with dimension From called To. Costs nothing.
 template <dimension From, dimension To, any_tensor X>
 auto rename(const X& x) {
-  static_assert(dims_of<X>::template has<From>, "weft: rename<from, to>(x) names a dimension that x lacks");
-  return basic_tensor<typename X::element_type, dims_renamed<dims_of<X>, From, To>,
-                      typename detail::renamed_layout<layout_of<X>, From, To>::type, typename X::backend>(untyped(x));
+  using lacks = detail::lacked<dims_of<X>, From>;
+  static_assert(detail::none<lacks>, "weft: rename<from, to>(x) names a dimension that x lacks");
+  constexpr bool free = std::same_as<From, To> || !dims_of<X>::template has<To>;
+  static_assert(free, "weft: rename<from, to>(x) gives a name that another dimension of x has: give one that none has");
+  if constexpr (detail::none<lacks> && free)
+    return basic_tensor<typename X::element_type, dims_renamed<dims_of<X>, From, To>,
+                        typename detail::renamed_layout<layout_of<X>, From, To>::type, typename X::backend>(untyped(x));
 }
 
 /// The same numbers, as a constant: no gradient goes through. Shape and placement as x, any placement, pending sums

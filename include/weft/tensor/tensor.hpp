@@ -160,6 +160,14 @@ class basic_tensor final : private value {
     if (slot) slot->has_gradient = slot->used_up = false;
   }
 
+  /// Refused: if (x > 0), a && b, !mask.
+  explicit operator bool() const {
+    static_assert(sizeof(T) == 0,
+                  "weft: a tensor is no condition: item(x) gives the number of one that has no dimensions, and "
+                  "where(mask, a, b) chooses element by element");
+    return false;
+  }
+
   // Last of what is public, since clang leaves out what comes after one that fails, and would say more about that.
   static_assert(is_element<T>,
                 "weft: a tensor's elements are float, double, bf16, fp16, int32, int64 or uint8: a mask is a tensor of "

@@ -1,5 +1,5 @@
 // expect: weft: elementwise(formula, x...) takes
-// expect 1: weft: elementwise(formula, x...) takes tensors: a number is a member of the formula, or full<tensor<float, dims<>>>(*x.ctx, {}, number), which is broadcast
+// expect 1: weft: elementwise(formula, x...) takes tensors: a number is a member of the formula, or full<tensor<float, dims<>>>(ctx, {}, number), which is broadcast
 // expect 2: weft: elementwise(formula, x...) takes the formula first, and then tensors
 #include <weft/weft.hpp>
 using namespace weft;
@@ -12,7 +12,7 @@ struct smaller {
   }
 };
 
-auto program(const tensor<float, dims<batch, hidden>>& x) {
+auto program(context& ctx, const tensor<float, dims<batch, hidden>>& x) {
 #ifdef WRONG
 #if WRONG == 1
   elementwise(smaller{}, x, 2.0);
@@ -20,6 +20,6 @@ auto program(const tensor<float, dims<batch, hidden>>& x) {
   elementwise(x, smaller{});
 #endif
 #else
-  return elementwise(smaller{}, x, full<tensor<float, dims<>>>(*untyped(x).ctx, {}, 2));
+  return elementwise(smaller{}, x, full<tensor<float, dims<>>>(ctx, {}, 2));
 #endif
 }

@@ -19,9 +19,14 @@ auto program(context& ctx, const halves& x) {
   return ranks * x;
 #elif WRONG == 6
   return scale(x, ctx.size());
+#elif WRONG == 7
+  double factor = 1;
+  factor *= ctx.size();
+  return scale(x, factor);
 #endif
 #else
-  const std::int64_t share = x.global_extent<seq>() / ctx.degree<cp>();
+  std::int64_t share = x.global_extent<seq>();
+  share /= ctx.degree<cp>();
   return mean(x) + 0 * sum(zeros<halves>(ctx, {share * ctx.degree<cp>()}));
 #endif
 }

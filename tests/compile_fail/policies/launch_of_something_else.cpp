@@ -23,7 +23,7 @@ void program() {
   launch<S>({}, [](context) {});
 #endif
 #else
-  const auto f = [&](context& ctx) { seen += ctx.size().here(); };
+  const auto f = [&](context& ctx) { seen += ctx.size(); };
   launch<S>({.dp = 2}, f);
   launch<S>({}, f, {.seed = 2});
 #endif
