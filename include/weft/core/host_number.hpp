@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <type_traits>
+#include <utility>
 
 #include <weft/core/refusal.hpp>
 
@@ -105,6 +106,9 @@ constexpr auto plain(X x) {
 template <class A, class B>
 concept host_pair = (host_number<A> || host_number<B>)&&(arithmetic<A> || host_number<A>)&&(arithmetic<B> ||
                                                                                             host_number<B>);
+// What two plain numbers are computed in.
+template <class A, class B>
+using both = std::common_type_t<decltype(plain(std::declval<A>())), decltype(plain(std::declval<B>()))>;
 template <class A, class B>
 constexpr auto host_result(auto x) {
   if constexpr (is_varying<A> || is_varying<B>)
@@ -116,36 +120,28 @@ constexpr auto host_result(auto x) {
 }
 }  // namespace detail
 
-#define WEFT_DETAIL_HOST_NUMBERS(op) \
-  template <class A, class B>        \
-  requires detail::host_pair<A, B>   \
-  constexpr auto operator op(A a, B b) { return detail::host_result<A, B>(detail::plain(a) op detail::plain(b)); }
+// A plain number takes what a degree is converted to, and refuses a varying one; a varying number takes both.
+#define WEFT_DETAIL_HOST_NUMBERS(op)                                                                                   \
+  template <class A, class B>                                                                                          \
+  requires detail::host_pair<A, B>                                                                                     \
+  constexpr auto operator op(A a, B b) {                                                                               \
+    using both = detail::both<A, B>;                                                                                   \
+    return detail::host_result<A, B>(both(detail::plain(a)) op both(detail::plain(b)));                                \
+  }                                                                                                                    \
+  template <detail::arithmetic N, detail::host_number H>                                                               \
+  constexpr N& operator op##=(N& n, H h) {                                                                             \
+    return n op## = static_cast<N>(h);                                                                                 \
+  }                                                                                                                    \
+  template <detail::arithmetic T, class B>                                                                             \
+  requires(detail::arithmetic<B> || detail::host_number<B>) constexpr varying<T>& operator op##=(varying<T>& a, B b) { \
+    return a = varying<T>(static_cast<T>((a op b).here()));                                                            \
+  }
 WEFT_DETAIL_HOST_NUMBERS(+)
 WEFT_DETAIL_HOST_NUMBERS(-)
 WEFT_DETAIL_HOST_NUMBERS(*)
 WEFT_DETAIL_HOST_NUMBERS(/)
 WEFT_DETAIL_HOST_NUMBERS(%)
 #undef WEFT_DETAIL_HOST_NUMBERS
-
-// To a plain number, what a degree is converted to is added, and a varying number is refused; a varying number takes
-// both.
-#define WEFT_DETAIL_HOST_ASSIGNMENT(op)                                                                             \
-  template <detail::arithmetic N, detail::host_number H>                                                            \
-  constexpr N& operator op(N& n, H h) {                                                                             \
-    return n op static_cast<N>(h);                                                                                  \
-  }                                                                                                                 \
-  template <detail::arithmetic T, class B>                                                                          \
-  requires(detail::arithmetic<B> || detail::host_number<B>) constexpr varying<T>& operator op(varying<T>& a, B b) { \
-    T own = a.here();                                                                                               \
-    own op detail::plain(b);                                                                                        \
-    return a = varying<T>(own);                                                                                     \
-  }
-WEFT_DETAIL_HOST_ASSIGNMENT(+=)
-WEFT_DETAIL_HOST_ASSIGNMENT(-=)
-WEFT_DETAIL_HOST_ASSIGNMENT(*=)
-WEFT_DETAIL_HOST_ASSIGNMENT(/=)
-WEFT_DETAIL_HOST_ASSIGNMENT(%=)
-#undef WEFT_DETAIL_HOST_ASSIGNMENT
 
 template <class A, class B>
 requires detail::host_pair<A, B>
