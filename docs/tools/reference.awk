@@ -21,7 +21,7 @@ function emit(   s, t) {
   gsub(/\]\(/, "] (", doc)  # a lambda is no link
   s = signature(declaration)
   t = title(s)
-  if (t == "" || t ~ /^WEFT_DETAIL/ || doc ~ /^Refused: /) {  # what is refused can't be called doc = ""; declaration = ""; return }
+  if (t == "" || t ~ /^WEFT_DETAIL/ || doc ~ /^Refused: /) { doc = ""; declaration = ""; return }
   flush_head()
   if (member) printf "- `%s`: %s\n", s, doc
   else printf "\n### `%s`\n\n```text\n%s\n```\n\n%s\n", t, s, doc
