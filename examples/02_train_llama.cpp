@@ -2,7 +2,7 @@
 // holds forty-eight of them (train_llama/*.cpp) and picks one by name. train_llama_mpi is the same program with eight
 // strategies whose ranks are processes (train_llama/over_mpi/): mpirun -n 4 train_llama_mpi --data FILE. Errors: one
 // sentence on stderr; exit code 2 for what can't be read on the command line, 130 for a run that was asked to stop, 1
-// for the rest.
+// for the rest, an output that nobody takes among it.
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +17,7 @@
 using namespace train_llama;
 
 int main(int argc, char** argv) {
+  hold_output();
   const started_as own = this_process();
   const bool first = own.rank == 0;  // of several processes one speaks, but for what only another knows
   if (!first && std::freopen("/dev/null", "w", stdout) == nullptr) return 1;
@@ -49,6 +50,7 @@ int main(int argc, char** argv) {
   app.add_option("--hidden", s.model.hidden, "width");
   app.add_option("--heads", s.model.heads, "query heads");
   app.add_option("--kv-heads", s.model.kv_heads, "key and value heads; 0: as many as heads");
+  app.add_option("--head-dim", s.model.head_dim, "width of a head; 0: hidden / heads");
   app.add_option("--ffn", s.model.ffn, "inner width of the feed-forward blocks; 0: 8/3 of hidden");
   app.add_flag("--tied", s.model.tied_embeddings, "one table for input and output embeddings");
   app.add_flag("--qkv-bias", s.model.qkv_bias, "biases of queries, keys and values, as in Qwen 2");
@@ -114,16 +116,38 @@ int main(int argc, char** argv) {
     return value.find('-') == std::string::npos ? std::string() : "it is " + value + ", and has to be 0 or above";
   });
 
+  // `--data=` would take the next word. CLI11 takes a vector from its end.
+  std::vector<std::string> words;
+  for (int i = argc - 1; i > 0; --i) {
+    std::string word = argv[i];
+    const bool given_nothing = word.size() > 3 && word.substr(0, 2) == "--" && word.find('=') == word.size() - 1;
+    if (given_nothing) words.push_back(""), word.pop_back();
+    words.push_back(word);
+  }
+  const auto parse = [&] { app.parse(std::vector<std::string>(words)); };
+
   try {
-    app.parse(argc, argv);
+    parse();
     weft::require(config.empty() || s.resume.empty(),
                   "--config and --resume both give settings; leave one of them out");
     if (!s.resume.empty()) config = s.resume + "/config.json";
     if (!config.empty()) {
       s = settings();
       read_config(s, config);
-      app.parse(argc, argv);  // once more, over what the file says
+      parse();  // once more, over what the file says
     }
+  } catch (const CLI::ExtrasError& e) {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app.get_options()) names.push_back("--" + option->get_single_name());
+    for (const std::string& word : app.remaining())
+      if (word.substr(0, 2) == "--") try {
+          check_name("option", word.substr(0, word.find('=')), names);
+        } catch (const weft::failure& unknown) {
+          complain(unknown.what() + std::string("; --help lists them"));
+          return 2;
+        }
+    complain(std::string(e.what()) + "; --help lists the options");
+    return 2;
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);
     complain(std::string(e.what()) + "; --help lists the options");
@@ -147,7 +171,7 @@ int main(int argc, char** argv) {
     weft::require(!s.data.empty(),
                   "there is no text to train on; give one with --data FILE (examples/run.sh makes one by itself)");
     for (const choice& c : choices())
-      if (c.name == name_of(s)) return c.run(s);
+      if (c.name == name_of(s)) return said(c.run(s));
     weft::fail("there is no strategy called ", name_of(s));
   } catch (const std::exception& e) {
     complain(sentence_of(e));

@@ -72,7 +72,8 @@ void check_cost(benchmark::State& state) {
 }
 
 void meshes(benchmark::internal::Benchmark* b) {
-  b->Args({4, 192, 128, 16, 2, 1})->Args({4, 192, 128, 16, 1, 2})->Args({4, 192, 128, 16, 2, 2});
+  b->Args({2, 96, 64, 16, 2, 1})->Args({4, 192, 128, 16, 2, 1})->Args({6, 384, 256, 4, 2, 1});
+  b->Args({4, 192, 128, 16, 1, 2})->Args({4, 192, 128, 16, 2, 2});
   b->Iterations(7)->UseRealTime()->Unit(benchmark::kMillisecond);
 }
 

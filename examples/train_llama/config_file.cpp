@@ -21,7 +21,8 @@ template <class Settings, class F>
 void each_setting(Settings& s, F&& f) {
   f("dp", s.degrees.dp), f("tp", s.degrees.tp), f("pp", s.degrees.pp), f("threads", s.threads), f("seed", s.seed);
   f("layers", s.model.layers), f("hidden", s.model.hidden), f("heads", s.model.heads);
-  f("kv_heads", s.model.kv_heads), f("ffn", s.model.ffn), f("tied", s.model.tied_embeddings);
+  f("kv_heads", s.model.kv_heads), f("head_dim", s.model.head_dim), f("ffn", s.model.ffn);
+  f("tied", s.model.tied_embeddings);
   f("qkv_bias", s.model.qkv_bias);
   f("steps", s.plan.steps), f("batch", s.plan.batch), f("micro_batches", s.plan.micro_batches);
   f("seq", s.model.max_seq), f("lr", s.optimizer.lr), f("warmup", s.plan.schedule.warmup);
@@ -81,7 +82,7 @@ std::string to_json(const settings& s) {
   });
   w.key("derived").begin_object().member("sharding", s.sharding).member("precision", s.precision);
   w.member("checkpointing", s.checkpointing).member("sequence_parallel", s.sequence_parallel);
-  w.member("ranks", s.ranks).member("head_dim", s.model.head_dim).member("vocab", s.model.vocab);
+  w.member("ranks", s.ranks).member("vocab", s.model.vocab);
   w.member("parameters", s.model.parameters()).end_object();
   return w.end_object().text() + '\n';
 }

@@ -2,9 +2,16 @@
 #include "report.hpp"
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <new>
+
+#if __has_include(<unistd.h>)
+#include <fcntl.h>
+#include <unistd.h>
+#endif
 
 #include <weft/io/file.hpp>
 #include <weft/train/progress.hpp>
@@ -25,11 +32,17 @@ std::atomic<bool> stop_asked{false};
 std::atomic<int> stopped_by{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
+const int signals[] = {SIGINT, SIGTERM,
+#ifdef SIGHUP
+                       SIGHUP
+#endif
+};
+const char* name_of_signal() { return stopped_by == SIGINT ? "Ctrl-C" : stopped_by == SIGTERM ? "SIGTERM" : "SIGHUP"; }
+
 extern "C" void ask_to_stop(int signal) {
   stopped_by = signal;
   stop_asked = true;
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  for (const int each : signals) std::signal(each, SIG_DFL);
 }
 
 }  // namespace
@@ -64,8 +77,11 @@ int in_run_folder(settings& s, const std::function<int()>& f) {
 }
 
 void begin_run(settings& s, const weft::text_corpus& text) {
-  s.plan.stop = &stop_asked;
-  for (const int signal : {SIGINT, SIGTERM})
+  s.plan.stop = s.sample.stop = &stop_asked;
+#ifdef SIGPIPE
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the output may go away
+#endif
+  for (const int signal : signals)
     if (std::signal(signal, ask_to_stop) == SIG_IGN) std::signal(signal, SIG_IGN);  // as nohup and shells want it
   if (this_process().rank != 0) return;
   weft::write_file(s.plan.folder + "/config.json", to_json(s));
@@ -78,11 +94,6 @@ void begin_run(settings& s, const weft::text_corpus& text) {
   std::printf("%s: %.2f MB of text, unigram entropy %.3f nats a byte\n", text.path.c_str(),
               static_cast<double>(text.bytes.size()) / 1e6, text.entropy);
   std::fflush(stdout);
-}
-
-void end_training() {
-  for (const int signal : {SIGINT, SIGTERM})
-    if (std::signal(signal, SIG_DFL) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
 
 int end_run(const settings& s, const weft::text_corpus& text, const weft::training_result& r,
@@ -107,18 +118,34 @@ int end_run(const settings& s, const weft::text_corpus& text, const weft::traini
   std::printf("\n%s holds config.json, metrics.jsonl, result.json, %smemory.json, %s%strace.json for ui.perfetto.dev\n",
               s.plan.folder.c_str(), s.plan.watch.every > 0 ? "monitor.jsonl, " : "",
               s.save_every > 0 ? "checkpoints, " : "", r.stopped ? "and " : "sample.txt, and ");
-  if (!sample.empty())
+  if (!r.stopped && s.sample.tokens > 0)
     std::printf("\n-- a sample, from the prompt on --\n%s%s\n", s.prompt.c_str(), harmless(sample).c_str());
   std::fflush(stdout);
   if (r.stopped)
     std::fprintf(stderr, "%s: %s ended the run after step %lld of %lld; %s %s\n", this_process().program,
-                 stopped_by == SIGTERM ? "SIGTERM" : "Ctrl-C", static_cast<long long>(r.last_step),
-                 static_cast<long long>(s.plan.steps),
+                 name_of_signal(), static_cast<long long>(r.last_step), static_cast<long long>(s.plan.steps),
                  s.save_every > 0 ? "it goes on with --resume" : "what it wrote is in", s.plan.folder.c_str());
+  else if (stop_asked)
+    std::fprintf(stderr, "%s: %s came after the last step; %s holds the whole run\n", this_process().program,
+                 name_of_signal(), s.plan.folder.c_str());
   if (lost > 0)
     std::fprintf(stderr, "%s: %d of the run's files could not be written whole, as said above\n",
                  this_process().program, lost);
-  return lost > 0 ? 1 : r.stopped ? 130 : 0;
+  return lost > 0 ? 1 : stop_asked ? 130 : 0;
+}
+
+void hold_output() {
+#if __has_include(<unistd.h>)
+  if (fcntl(STDOUT_FILENO, F_GETFD) == -1) (void)!open("/dev/null", O_RDONLY);
+#endif
+}
+
+int said(int code) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr, "%s: stdout did not take all that was printed%s%s; the run's files are written\n",
+               this_process().program, errno ? ": " : "", errno ? std::strerror(errno) : "");
+  return code == 0 ? 1 : code;
 }
 
 }  // namespace train_llama

@@ -37,7 +37,6 @@ int run_with(settings s) {
                             ctx, training,
                             weft::checkpoint_rule{s.plan.folder + "/checkpoints", s.save_every, s.keep, s.keep_every}));
                       const weft::training_result result = training.run(data, plan);
-                      if (ctx.is_first()) end_training();
                       const std::string sample = result.stopped ? "" : weft::generate(model, s.prompt, s.sample);
                       if (ctx.is_first()) exit_code = end_run(s, *text, result, ctx.memory.ledger(), sample);
                     },

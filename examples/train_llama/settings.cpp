@@ -44,8 +44,11 @@ void check_name(const char* what, const std::string& given, std::vector<std::str
   if (std::find(valid.begin(), valid.end(), given) != valid.end()) return;
   std::stable_sort(valid.begin(), valid.end(),
                    [&](const auto& a, const auto& b) { return edits(given, a) < edits(given, b); });
+  constexpr std::size_t few = 8;
+  const std::size_t more = valid.size() > few ? valid.size() - few : 0;
   std::string list;
-  for (const std::string& name : valid) list += (list.empty() ? "" : ", ") + name;
+  for (std::size_t i = 0; i < valid.size() - more; ++i) list += (list.empty() ? "" : ", ") + valid[i];
+  if (more > 0) list += " and " + std::to_string(more) + " more";
   weft::fail("there is no ", what, " called '", given, "'; there are, the nearest first: ", list);
 }
 
@@ -104,6 +107,7 @@ void resolve(settings& s) {
   size("the width, --hidden", s.model.hidden, 1, 1 << 20);
   size("the number of heads, --heads", s.model.heads, 1, 65536);
   size("the number of key and value heads, --kv-heads", s.model.kv_heads, 0, 65536);
+  size("the width of a head, --head-dim", s.model.head_dim, 0, 1 << 20);
   size("the inner width, --ffn", s.model.ffn, 0, 1 << 22);
   size("the length of a sequence, --seq", s.model.max_seq, 0, 1 << 24);
   const auto number = [](const char* option, double x, double least) {

@@ -2,6 +2,7 @@
 # include_order.sh [REPOSITORY]: the walls of the house. For every header under include/weft it requires:
 #   - it includes only its own folder and folders before it in `order` (weft.hpp and weft.cuh may include all);
 #   - a .hpp never includes a .cuh;  - what it includes exists;
+#   - it declares, without defining it, only what its own folder and those before it define, but for `upward`;
 #   - it has #pragma once (a .inl, text to be included several times, needs none);
 #   - it has at most 400 lines, in autograd/, comm/, parallel/ and train/ 250;
 #   - heavy standard headers stay in the last two folders;
@@ -10,6 +11,8 @@
 # Prints one line per fault, as file:line: sentence, and exits with 1 if there is one.
 set -euo pipefail
 order='core policy tensor comm backend autograd op nn optim parallel io train plan testing'
+# The defaults of a strategy and of a tensor, and what a value's context keeps for later folders.
+upward='threads cpu_backend context tape replay unit_observer'
 heavy='iostream ranges format regex'
 heavy_from='io'
 max_lines=400
@@ -18,14 +21,17 @@ short_lines=250
 
 cd "${1:-$(dirname "${BASH_SOURCE[0]}")/../..}"
 list=$(mktemp)
-trap 'rm -f "$list"' EXIT
+defined=$(mktemp)
+trap 'rm -f "$list" "$defined"' EXIT
 find include/weft -type f \( -name '*.hpp' -o -name '*.cuh' -o -name '*.inl' \) 2>/dev/null | LC_ALL=C sort >"$list" || true
 if [ ! -s "$list" ]; then
   echo "include/weft: there are no headers here to check"
   exit 1
 fi
 
-xargs -d '\n' awk -v order="$order" -v heavy="$heavy" -v heavy_from="$heavy_from" -v max_lines="$max_lines" \
+xargs -d '\n' grep -HE '^(class|struct) [a-z0-9_]+( final)?( : .*)? \{' <"$list" |
+  sed -E 's/^([^:]*):(class|struct) ([a-z0-9_]+).*/\3 \1/' >"$defined" || true
+xargs -d '\n' awk -v order="$order" -v upward="$upward" -v defined="$defined" -v heavy="$heavy" -v heavy_from="$heavy_from" -v max_lines="$max_lines" \
   -v short="$short" -v short_lines="$short_lines" '
   function fault(line, sentence) { print file ":" line ": " sentence; faults++ }
   function folder_of(path) {  # include/weft/op/x.hpp -> op; include/weft/weft.hpp -> ""
@@ -60,12 +66,19 @@ xargs -d '\n' awk -v order="$order" -v heavy="$heavy" -v heavy_from="$heavy_from
   BEGIN {
     first = "include/weft/core/requirements.hpp"
     n = split(order, name, " "); for (i = 1; i <= n; i++) place[name[i]] = i
+    n = split(upward, name, " "); for (i = 1; i <= n; i++) may[name[i]] = 1
+    while ((getline text < defined) > 0) { split(text, name, " "); by[name[1]] = name[2] }
     n = split(heavy, name, " "); for (i = 1; i <= n; i++) is_heavy[name[i]] = 1
   }
   NR == FNR { exists[$0] = 1; next }
   FNR == 1 { finish(); begin() }
   { lines = FNR }
   /^[^\/]*"[^"]*`/ { fault(FNR, "a backtick in a sentence, for which nvcc prints a question mark: write a quote") }
+  /^(class|struct) [a-z0-9_]+;/ {
+    text = $2; sub(/;.*/, "", text)
+    if (!umbrella && (text in by) && !(text in may) && place[folder_of(by[text])] > place[here])
+      fault(FNR, "it declares " text ", which " by[text] " defines, in a folder after " here "/ in the order")
+  }
   /^[ \t]*#[ \t]*pragma[ \t]+once/ { once = 1 }
   /^[ \t]*#[ \t]*include/ {
     text = $0

@@ -37,7 +37,7 @@ fresh() {
   put core/a.hpp <<<$'#pragma once\n#include <vector>\n#include <weft/core/b.hpp>'
   put core/b.hpp <<<$'#pragma once'
   put op/c.hpp <<<$'#pragma once\n#include "../core/a.hpp"\n#include "d.hpp"'
-  put op/d.hpp <<<$'#pragma once\n#include "weft/core/a.hpp"'
+  put op/d.hpp <<<$'#pragma once\n#include "weft/core/a.hpp"\nclass later {\n};'
   put backend/cuda/e.cuh <<<$'#pragma once\n#include <weft/core/a.hpp>'
   put core/g.inl <<<"int twice;"
   put core/h.hpp <<<$'#pragma once\n#include "g.inl"\n#include <weft/core/g.inl>\n#include WEFT_MACRO'
@@ -60,6 +60,7 @@ refuses_file 'a .hpp never includes a .cuh' weft.hpp <<<$'#pragma once\n#include
 refuses_file 'there is no #pragma once' core/z.hpp <<<$'#include <vector>'
 refuses_file 'does not exist' core/z.hpp <<<$'#pragma once\n#include <weft/core/nowhere.hpp>'
 refuses_file 'core/ comes before op/' core/z.inl <<<'#include <weft/op/c.hpp>'
+refuses_file 'it declares later, which include/weft/op/d.hpp defines' core/z.hpp <<<$'#pragma once\n#include "g.inl"\nclass later;'
 refuses_file 'includes the umbrella' core/z.hpp <<<$'#pragma once\n#include <weft/weft.hpp>'
 refuses_file 'the folder attic/ is not in the order' attic/z.hpp <<<$'#pragma once'
 refuses_file 'only weft.hpp and weft.cuh' z.hpp <<<$'#pragma once'

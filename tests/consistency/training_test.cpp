@@ -162,6 +162,39 @@ TEST_CASE("training, kind 9: an optimizer of each rank's own, in a trainer") {
       "not: rank 0 has 0.25, rank 1 has 0.5");
 }
 
+TEST_CASE("training, kind 10: a configuration of each rank's own") {
+  using S = strategy<mesh<dp, tp>>;
+  caught<S>(
+      {.tp = 2},
+      [](context& ctx) {
+        llama_config c = tiny;
+        c.rope_theta += ctx.rank().here();
+        llama<S>(ctx, c);
+      },
+      "check: llama takes rope_theta to be the same on every rank along the world, and it is not: rank 0 has 10000, "
+      "rank 1 has 10001");
+  caught<S>(
+      {.dp = 2},
+      [](context& ctx) {
+        gpt2<S>(ctx, {.layers = 1, .hidden = 8, .heads = 2 << ctx.rank().here(), .vocab = 16, .max_seq = 8});
+      },
+      "check: gpt2 takes heads to be the same on every rank along the world, and it is not: rank 0 has 2, rank 1 has "
+      "4");
+}
+TEST_CASE("training, kind 11: another rope table on each rank, in a model of one's own") {
+  using X = tensor<float, dims<batch, seq, heads, head_dim>>;
+  caught<strategy<mesh<tp>>>(
+      {.tp = 2},
+      [](context& ctx) {
+        auto x = ones<X>(ctx, {1, 4, 1, 4}).requires_grad();
+        const auto table = make_rope_table<float>(ctx, {{1, 0.5 / (1 + ctx.rank().here())}, 1}, 4);
+        backward(0 * sum(rope(x, table)));
+      },
+      "check: backward takes what it carries back to be the same on every rank along tp, and it is not: as step 2 rank "
+      "0 has rope of [1, 4, 1, 4], rank 1 has rope of [1, 4, 1, 4] with another number (weights that are meant to "
+      "differ are a sharded tensor)");
+}
+
 TEST_CASE("steps of right programs pass, under every sharding, with stages and with recomputation") {
   passes<strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_full, sequence_parallel>>(
       {.dp = 2, .tp = 2},

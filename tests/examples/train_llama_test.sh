@@ -48,6 +48,8 @@ refused 1 'the newest 0 checkpoints are kept, --keep' --data text --keep 0
 refused 1 'the file missing/config.json can'"'"'t be read' --data text --resume missing
 refused 1 '--config and --resume both give settings' --data text --resume missing --config other
 refused 1 "can't be made" --data text --out text/below
+refused 1 'the run folder text can'"'"'t be made: there is a file of this name' --data text --out text
+[ ! -c /dev/zero ] || refused 1 'the corpus /dev/zero is a device' --data /dev/zero
 refused 1 "no answer to NaN called 'zeros'; there are, the nearest first: zero, stop, skip" --data text --on-non-finite zeros
 refused 1 'every -1 steps' --data text --watch-every -1
 refused 1 'the learning rate, --lr, is inf' --data text --lr inf
@@ -66,7 +68,12 @@ refused 2 '--data is empty; give it a value' --data ''
 refused 2 '--seed' --data text --seed -1
 refused 2 'has more than 64 bits' --data text --steps 99999999999999999999
 refused 2 'has more than 64 bits' --data text --seed 18446744073709551616
-refused 2 '--help lists the options' --data text --stepz 3
+refused 2 '--data is empty; give it a value' --data= --steps 1
+refused 2 "no option called '--stepss'; there are, the nearest first: --steps," --data text --stepss 1
+refused 2 "no option called '--stepz'" --data text --stepz=3
+refused 1 "no strategy called 'foo'; there are, the nearest first: " --data text --strategy foo
+[ "$(wc -c <err)" -lt 300 ] || fault "--strategy foo prints $(wc -c <err) characters"
+refused 1 '5 heads don'"'"'t divide' --data text --heads 5 --kv-heads 2 --hidden 60
 refused 2 '--help lists the options' --data text --steps many
 
 "$program" --help >out 2>err || fault '--help fails'
@@ -139,6 +146,8 @@ if [ -e /dev/full ]; then
   "$program" --print-config >/dev/full 2>err && fault '--print-config > /dev/full ends with 0'
   grep -qF "can't be written: No space left on device" err || fault "--print-config > /dev/full says: $(cat err)"
 fi
+"$program" --layers 1 --hidden 30 --heads 4 --kv-heads 4 --head-dim 8 --print-config >out 2>err || fault "--head-dim fails: $(cat err)"
+grep -qF '"head_dim":8' out || fault '--print-config does not print head_dim'
 
 small=(--data text --steps 3 --layers 2 --hidden 32 --heads 4 --seq 32 --batch 4 --sample-tokens 5 --out deep/run)
 for strategy in zero3-bf16 replicated-fp32-full-sp zero1-bf16-selective; do
@@ -171,17 +180,39 @@ done
 [ "$(grep -c '^rank [0-9]* of 4096 .* GiB at most' out)" = 8 ] || fault "--plan of 4096 ranks says: $(head -n 3 out)"
 refused 1 'each is at least 1' --plan --dp 0
 
-one=(--data text --layers 1 --hidden 32 --heads 4 --seq 16 --batch 4 --dp 1 --tp 1 --threads 1 --strategy zero1-fp32 --sample-tokens 5)
-"$program" "${one[@]}" --steps 10 --log-every 4 --out sparse >out 2>err || fault "--log-every fails: $(cat err)"
+one=(--data text --layers 1 --hidden 32 --heads 4 --seq 16 --batch 4 --dp 1 --tp 1 --threads 1 --strategy zero1-fp32)
+"$program" "${one[@]}" --sample-tokens 5 --steps 10 --log-every 4 --out sparse >out 2>err || fault "--log-every fails: $(cat err)"
 [ "$(sed -n 's/^step *\([0-9]*\)\/.*/\1/p' out | tr '\n' ' ')" = '1 4 8 10 ' ] || fault "--log-every 4 prints: $(grep ^step out)"
 [ "$(grep -c '"loss":' sparse/metrics.jsonl)" = 10 ] || fault '--log-every thins metrics.jsonl'
+
+# An output that nobody takes costs the run nothing, and is told.
+lost_output() { # HOW FOLDER, the exit code before
+  [ "$code" = 1 ] || fault "$1 ends with $code: $(cat err)"
+  [ "$(wc -l <err)" = 1 ] && grep -q "stdout did not take all that was printed" err || fault "$1: $(cat err)"
+  for file in config.json metrics.jsonl result.json sample.txt; do [ -s "$2/$file" ] || fault "$1: $2/$file is missing or empty"; done
+  ! grep -qs -d skip nats "$2"/* || fault "$1: a file of the run has what was to be printed"
+}
+if [ -e /dev/full ]; then
+  "$program" "${one[@]}" --sample-tokens 5 --steps 2 --out no_room >/dev/full 2>err
+  code=$?
+  lost_output 'stdout on a full disk' no_room
+fi
+"$program" "${one[@]}" --sample-tokens 5 --steps 2 --out closed >&- 2>err
+code=$?
+lost_output 'a closed stdout' closed
+mkfifo pipe
+exec 4<>pipe 5>pipe 4<&-  # a pipe that nobody reads
+"$program" "${one[@]}" --sample-tokens 5 --steps 2 --out gone >&5 2>err
+code=$?
+exec 5>&-
+lost_output 'a reader that goes away' gone
 
 # begun FOLDER STEPS OPTIONS...: starts a run there, in the background, and waits for its first steps.
 begun() {
   local folder=$1 steps=$2
   shift 2
   # A script's shell has what it starts in the background ignore SIGINT, and the program respects that.
-  env --default-signal=INT "$program" "${one[@]}" --steps "$steps" --out "$folder" "$@" >out 2>err &
+  env --default-signal=INT,HUP "$program" "${one[@]}" --sample-tokens "${sample:-5}" --steps "$steps" --out "$folder" "$@" >out 2>err &
   running=$!
   for _ in $(seq 6000); do
     [ "$(cat "$folder/metrics.jsonl" 2>/dev/null | wc -l)" -ge 6 ] && return
@@ -190,7 +221,7 @@ begun() {
   fault "a run doesn't begin: $(cat err)"
 }
 # What a signal ends is written as a whole run's.
-for signal in INT TERM; do
+for signal in INT TERM HUP; do
   begun "by-$signal" 1000000 --log-every 1000000
   kill -$signal $running
   wait $running
@@ -212,8 +243,21 @@ for signal in INT TERM; do
   [ "$(grep -c '"loss":' "after-$signal/metrics.jsonl")" = 2 ] || fault '--resume does more steps than are left'
 done
 
+# One while the sample is made ends that.
+begun_sampling() { # FOLDER: starts a run there and waits until it makes its sample, which never ends
+  sample=1000000000 begun "$1" 6
+  for _ in $(seq 6000); do [ -s "$1/result.json" ] && break; sleep 0.05; done
+}
+begun_sampling sampling
+kill -INT $running
+wait $running
+code=$?
+[ $code = 130 ] || fault "SIGINT while sampling ends with $code: $(cat err)"
+[ "$(wc -l <err)" = 1 ] && grep -qF 'Ctrl-C came after the last step; sampling holds the whole run' err || fault "SIGINT while sampling: $(cat err)"
+[ -s sampling/sample.txt ] && [ -s sampling/trace.json ] && [ -s sampling/memory.json ] || fault "SIGINT while sampling leaves: $(ls sampling)"
+
 # A run that goes on has the losses of the unbroken one, under the same strategy to the bit.
-"$program" "${one[@]}" --steps 6 --save-every 2 --keep-every 2 --out whole >out 2>err || fault "--save-every fails: $(cat err)"
+"$program" "${one[@]}" --sample-tokens 5 --steps 6 --save-every 2 --keep-every 2 --out whole >out 2>err || fault "--save-every fails: $(cat err)"
 [ "$(ls whole/checkpoints | tr '\n' ' ')" = 'step-00000002 step-00000004 step-00000006 ' ] || fault "saved: $(ls whole/checkpoints)"
 "$program" --resume whole --out none-left >out 2>err && fault '--resume with no step left ends well'
 grep -qF 'the run goes on after step 6 of 6, so there is no step left; ask for more steps' err || fault "no step left: $(cat err)"
@@ -223,7 +267,7 @@ losses_from_5() { sed -n 's/^{"step":\([56],"loss":[^,]*\).*/\1/p' "$1/metrics.j
 [ "$(losses_from_5 whole)" = "$(losses_from_5 again)" ] && [ "$(losses_from_5 again | wc -l)" = 2 ] ||
   fault "losses $(losses_from_5 again) after --resume, and $(losses_from_5 whole) without"
 "$program" --resume whole --dp 2 --strategy zero3-bf16 --out other >out 2>err || fault "--resume under another strategy fails: $(cat err)"
-"$program" "${one[@]}" --steps 2 --save-every 0 --out unsaved >out 2>err || fault "--save-every 0 fails: $(cat err)"
+"$program" "${one[@]}" --sample-tokens 5 --steps 2 --save-every 0 --out unsaved >out 2>err || fault "--save-every 0 fails: $(cat err)"
 [ ! -e unsaved/checkpoints ] || fault '--save-every 0 saves'
 refused 1 'unsaved/checkpoints holds no whole checkpoint' --resume unsaved
 
@@ -241,8 +285,9 @@ if [ -e /dev/full ]; then
   grep -q "full/memory.json can't be written: No space left on device" err || fault "a full disk: $(cat err)"
   grep -q "2 of the run's files could not be written" err || fault "a full disk: $(cat err)"
   grep -q 'nats a byte' out || fault "a full disk costs the report: $(cat out)"
-  begun full-sample 5000
+  begun_sampling full-sample
   ln -s /dev/full full-sample/sample.txt
+  kill -INT $running
   wait $running
   code=$?
   [ $code = 1 ] || fault "a sample that the disk doesn't take ends with $code: $(cat err)"
@@ -251,7 +296,7 @@ if [ -e /dev/full ]; then
 fi
 
 # A failed run leaves its reason in its folder.
-"$program" "${one[@]}" --steps 5 --lr 1e30 --clip 0 --out failed >out 2>err && fault 'a loss that is no number ends well'
+"$program" "${one[@]}" --sample-tokens 5 --steps 5 --lr 1e30 --clip 0 --out failed >out 2>err && fault 'a loss that is no number ends well'
 [ "$(sed 's/^train_llama: //' err)" = "$(cat failed/error.txt)" ] || fault "error.txt says $(cat failed/error.txt), stderr $(cat err)"
 [ ! -e deep/run/error.txt ] || fault 'a run that ended well leaves an error.txt'
 

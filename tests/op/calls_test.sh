@@ -2,7 +2,7 @@
 # What is said to a call of an operator that is wrong in its form: calls.txt has, for each operator, calls of each kind (too few
 # arguments, one too many, no tag, an axis for a dimension, a number for a tensor, ...). Each has one error, which is a sentence
 # of Weft's and stands with the call's line in at most 25 lines; how the operator is written compiles.
-# The calls of one kind are one program: they are of different operators, so that no call hides behind another's error.
+# The first calls of all operators are one program, the second ones another: no call hides behind an error of its own operator's.
 # nvcc, where it is found, is asked for one call of every fourth kind, with WEFT_TEST_ALL=yes of each.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -33,12 +33,12 @@ struct given {
 # call NAME CALL: a function on one line.
 call() { sed -E 's/\b(ctx|x|m|i|w|v|t|l|q|h|p|s|table)\b/g.\1/g' <<<"$2" | sed "s/^.*\$/auto call_$1(given\& g) { (void)g; return &; }/"; }
 
-# Of calls.txt: "KIND|CALL" a line, the kind "right" for how an operator is written; `kind 2` is a kind of its own.
+# Of calls.txt: "NUMBER|KIND|CALL" a line, number 0 for how an operator is written, 1 for its first wrong call.
 awk -F ' +[|] +' '/^#/ || !NF { next }
-  { print "right|" $1
-    for (i = 2; i <= NF; ++i) { at = index($i, ": "); print substr($i, 1, at - 1) "|" substr($i, at + 2) } }' \
+  { print "0|right|" $1
+    for (i = 2; i <= NF; ++i) { at = index($i, ": "); print i - 1 "|" substr($i, 1, at - 1) "|" substr($i, at + 2) } }' \
   "$here/calls.txt" >"$work/calls"
-if [ "$(grep -c '^right|' "$work/calls")" -lt 40 ] || [ "$(grep -vc '^right|' "$work/calls")" -lt 200 ]; then
+if [ "$(grep -c '^0|' "$work/calls")" -lt 40 ] || [ "$(grep -vc '^0|' "$work/calls")" -lt 200 ]; then
   echo "calls.txt: too few calls were read"
   exit 1
 fi
@@ -75,27 +75,31 @@ judged() {
 }
 
 failed=0
+echo '#include <weft/weft.hpp>' >"$work/all.hpp"
 for compiler in "${CXX:-g++}" $(command -v clang++ clang++-14 | head -n 1); do
-  ask=(env LC_ALL=C "$compiler" -std=c++20 -fsyntax-only -I "$include")
-  "$compiler" --version | grep -q clang && ask+=(-ferror-limit=0)
-  while IFS= read -r kind; do
-    file="$work/${kind/ /_}.cpp"
-    grep "^$kind|" "$work/calls" | cut -d '|' -f 2- | program "$file"
-    if [ "$kind" = right ]; then
+  ask=(env LC_ALL=C "$compiler" -std=c++20 -I "$include")
+  precompiled=gch
+  "$compiler" --version | grep -q clang && precompiled=pch && ask+=(-ferror-limit=0)
+  "${ask[@]}" -x c++-header "$work/all.hpp" -o "$work/all.hpp.$precompiled"
+  ask+=(-include "$work/all.hpp" -fsyntax-only)
+  while IFS= read -r number; do
+    file="$work/calls_$number.cpp"
+    grep "^$number|" "$work/calls" | cut -d '|' -f 3- | program "$file"
+    if [ "$number" = 0 ]; then
       "${ask[@]}" "$file" || failed=1
       continue
     fi
     if "${ask[@]}" "$file" >"$work/said" 2>&1; then
-      echo "$compiler takes every call of the kind '$kind'"
+      echo "$compiler takes every call number $number"
       failed=1
     fi
     judged "$file" "$work/said" >"$work/faults"
     if [ -s "$work/faults" ]; then
-      echo "$compiler, calls of the kind '$kind':"
+      echo "$compiler, calls number $number:"
       cat "$work/faults"
       failed=1
     fi
-  done < <(cut -d '|' -f 1 "$work/calls" | sort -u)
+  done < <(cut -d '|' -f 1 "$work/calls" | sort -un)
 done
 
 # One by one: where an operator's type is deduced, nvcc's front end ends with that error.
@@ -106,7 +110,7 @@ if [ -n "$nvcc" ]; then
   nth=0 every=4
   [ "${WEFT_TEST_ALL:-}" != yes ] || every=1
   while IFS= read -r kind; do
-    mapfile -t of_kind < <(grep "^$kind|" "$work/calls" | cut -d '|' -f 2-)
+    mapfile -t of_kind < <(grep "|$kind|" "$work/calls" | cut -d '|' -f 3-)
     call=${of_kind[$((5 * nth++ % ${#of_kind[@]}))]}
     program "$work/one.cu" <<<"$call"
     if "${ask[@]}" "$work/one.cu" >"$work/said" 2>&1; then
@@ -119,6 +123,6 @@ if [ -n "$nvcc" ]; then
       cat "$work/faults"
       failed=1
     fi
-  done < <(cut -d '|' -f 1 "$work/calls" | grep -v '^right$' | sort -u | awk -v every=$every 'NR % every == 1 % every')
+  done < <(cut -d '|' -f 2 "$work/calls" | grep -v '^right$' | sort -u | awk -v every=$every 'NR % every == 1 % every')
 fi
 exit $failed

@@ -69,12 +69,7 @@ struct cpu_backend {
   static void zero(queue&, const local_array& y) { std::memset(y.data, 0, static_cast<std::size_t>(y.bytes())); }
   /// Every element of a scalar or larger array becomes `number`.
   static void fill(queue& cores, const local_array& y, double number) {
-    visit_dtype(y.type, [&]<class T>() {
-      if constexpr (sizeof(T) == 2)
-        cpu::fill(cores, y.elements(), T(static_cast<float>(number)), y.as<T>());
-      else
-        cpu::fill(cores, y.elements(), static_cast<T>(number), y.as<T>());
-    });
+    visit_dtype(y.type, [&]<class T>() { cpu::fill(cores, y.elements(), static_cast<T>(number), y.as<T>()); });
   }
 
   /// to = from, over `ndim` extents with the strides of each, in elements. Both have one type.

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <weft/core/half_bits.hpp>
 
@@ -19,6 +20,10 @@ struct bf16 {
   constexpr bf16() = default;
   constexpr explicit bf16(float value)
       : bits(static_cast<std::uint16_t>(detail::narrowed_bf16(detail::bits_of(value)) >> 16)) {}
+  /// Rounded once, from a double too.
+  template <class Number>
+  requires std::is_arithmetic_v<Number>
+  constexpr explicit bf16(Number value) : bf16(detail::cut_to_float(static_cast<double>(value))) {}
   constexpr operator float() const { return detail::floats_of(detail::widened_bf16(std::uint32_t{bits} << 16)); }
 
   static constexpr bf16 from_bits(std::uint16_t bits) {
@@ -35,6 +40,10 @@ struct fp16 {
   constexpr fp16() = default;
   constexpr explicit fp16(float value)
       : bits(static_cast<std::uint16_t>(detail::narrowed_fp16(detail::bits_of(value)) >> 16)) {}
+  /// Rounded once, from a double too.
+  template <class Number>
+  requires std::is_arithmetic_v<Number>
+  constexpr explicit fp16(Number value) : fp16(detail::cut_to_float(static_cast<double>(value))) {}
   constexpr operator float() const { return detail::floats_of(detail::widened_fp16(std::uint32_t{bits} << 16)); }
 
   static constexpr fp16 from_bits(std::uint16_t bits) {

@@ -34,6 +34,14 @@ inline four_u32 pick_less(four_u32 x, std::int32_t bound, four_u32 a, four_u32 b
 }
 #endif
 
+/// x cut to a float whose last bit says whether something was cut: it rounds to 16 bits as x does.
+constexpr float cut_to_float(double x) {
+  const float near = static_cast<float>(x);
+  if (static_cast<double>(near) == x || x != x) return near;
+  const bool beyond = (static_cast<double>(near) > x) == (x > 0);
+  return floats_of((bits_of(near) - (beyond ? 1u : 0u)) | 1u);
+}
+
 /// The bits of the float that a bf16 or fp16 in the upper half of each lane stands for.
 template <class Lanes>
 constexpr Lanes widened_bf16(Lanes raised) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -45,6 +46,9 @@ inline std::shared_ptr<const text_corpus> open_corpus(const std::string& path) {
   std::erase_if(open, [](const auto& one) { return one.expired(); });
   for (const auto& one : open)
     if (auto held = one.lock(); held && held->path == path) return held;
+  std::error_code unknown;
+  require(!std::filesystem::is_character_file(path, unknown), "the corpus ", path,
+          " is a device, which may never end; give a file with text in it");
   auto made = std::make_shared<const text_corpus>(path, read_file(path));
   open.push_back(made);
   return made;

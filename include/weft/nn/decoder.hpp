@@ -5,6 +5,7 @@
 #pragma once
 
 #include <weft/autograd/checkpoint.hpp>
+#include <weft/comm/consistency.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/nn/parameters.hpp>
 #include <weft/nn/stages.hpp>
@@ -243,6 +244,11 @@ inline void check_not_negative(double x, const char* what) {
 inline void check_divides(std::int64_t n, const char* what, int tensor_parallel) {
   require(n % tensor_parallel == 0, n, " ", what, " don't divide among tp = ", tensor_parallel, " ranks; choose tp or ",
           what, " so that they do");
+}
+
+/// A model's configuration is the same on all ranks. ctx.check is not null.
+inline void compare_configuration(context& ctx, const char* model, const std::vector<named_number>& numbers) {
+  if (ctx.size() > 1) ctx.check->compare(ctx.world, "the world", {model, "configuration"}, numbers);
 }
 
 }  // namespace detail

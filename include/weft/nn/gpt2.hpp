@@ -52,6 +52,23 @@ struct gpt2_config {
   }
 };
 
+namespace detail {
+[[gnu::cold, gnu::noinline]] inline void compare_configuration(context& ctx, const gpt2_config& c) {
+  const auto n = [](auto number) { return static_cast<double>(number); };
+  compare_configuration(ctx, "gpt2",
+                        {{"layers", n(c.layers)},
+                         {"hidden", n(c.hidden)},
+                         {"heads", n(c.heads)},
+                         {"ffn", n(c.ffn)},
+                         {"vocab", n(c.vocab)},
+                         {"max_seq", n(c.max_seq)},
+                         {"dropout", n(c.dropout)},
+                         {"norm_eps", n(c.norm_eps)},
+                         {"init_stddev", n(c.init_stddev)},
+                         {"tied_embeddings", n(c.tied_embeddings)}});
+}
+}  // namespace detail
+
 /// Dropout applies while the tape records, and the number of recorded passes so far picks its masks.
 template <class S>
 class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
@@ -89,6 +106,8 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
   friend base;
 
   gpt2(context& ctx, const gpt2_config& c, int) : base(ctx, c.layers, c.tied_embeddings), config_(c) {
+    if (ctx.check) [[unlikely]]
+      detail::compare_configuration(ctx, c);
     parameter_registry& registry = this->registry_;
     const double out_stddev = c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));
     this->add_embedding(c.vocab, c.hidden, c.init_stddev, [&] {

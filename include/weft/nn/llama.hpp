@@ -72,6 +72,36 @@ struct llama_config {
   }
 };
 
+namespace detail {
+[[gnu::cold, gnu::noinline]] inline void compare_configuration(context& ctx, const llama_config& c) {
+  const auto n = [](auto number) { return static_cast<double>(number); };
+  compare_configuration(ctx, "llama",
+                        {{"layers", n(c.layers)},
+                         {"hidden", n(c.hidden)},
+                         {"heads", n(c.heads)},
+                         {"kv_heads", n(c.kv_heads)},
+                         {"head_dim", n(c.head_dim)},
+                         {"ffn", n(c.ffn)},
+                         {"vocab", n(c.vocab)},
+                         {"max_seq", n(c.max_seq)},
+                         {"rope_theta", n(c.rope_theta)},
+                         {"norm_eps", n(c.norm_eps)},
+                         {"init_stddev", n(c.init_stddev)},
+                         {"tied_embeddings", n(c.tied_embeddings)},
+                         {"qkv_bias", n(c.qkv_bias)},
+                         {"qk_norm", n(c.qk_norm)},
+                         {"window", n(c.window)},
+                         {"rope_scaling.kind", n(c.rope_scaling.kind)},
+                         {"rope_scaling.factor", n(c.rope_scaling.factor)},
+                         {"rope_scaling.original_max_seq", n(c.rope_scaling.original_max_seq)},
+                         {"rope_scaling.attention_factor", n(c.rope_scaling.attention_factor)},
+                         {"rope_scaling.beta_fast", n(c.rope_scaling.beta_fast)},
+                         {"rope_scaling.beta_slow", n(c.rope_scaling.beta_slow)},
+                         {"rope_scaling.low_freq_factor", n(c.rope_scaling.low_freq_factor)},
+                         {"rope_scaling.high_freq_factor", n(c.rope_scaling.high_freq_factor)}});
+}
+}  // namespace detail
+
 /// One layer: h = x + attend(norm(x)), h + feed(norm(h)). x and the output: [batch, seq, hidden], sequence-parallel
 /// [batch, seq/tp, hidden].
 template <class S>
@@ -119,6 +149,8 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
   friend base;
 
   llama(context& ctx, const llama_config& c, int) : base(ctx, c.layers, c.tied_embeddings), config_(c) {
+    if (ctx.check) [[unlikely]]
+      detail::compare_configuration(ctx, c);
     parameter_registry& registry = this->registry_;
     const double out_stddev =
         c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));  // as GPT-2 scales residual outputs

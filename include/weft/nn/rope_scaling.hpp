@@ -113,7 +113,7 @@ inline rope_frequencies frequencies_of(const rope_scaling& scaling, std::int64_t
 
 /// The table by which rope(x, table) turns a tensor of elements T at positions 0 to `positions` - 1, where the
 /// backend's tensors are. frequencies.inverse: half as many as the turned dimension's extent.
-template <class T, class Backend = cpu_backend>
+template <class T, class Backend = typename tensor<T, dims<>>::backend>
 rope_table make_rope_table(context& ctx, const rope_frequencies& frequencies, std::int64_t positions) {
   using A = accumulate_t<T>;
   const auto half = static_cast<std::int64_t>(frequencies.inverse.size());

@@ -45,14 +45,6 @@ X new_tensor(context& ctx, const shape& global) {
   return empty_tensor<X>(ctx, global);
 }
 
-template <class T>
-constexpr T element_from(double x) {
-  if constexpr (floating<T> && sizeof(T) == 2)
-    return T(static_cast<float>(x));
-  else
-    return static_cast<T>(x);
-}
-
 /// False for a backend that says so: nobody will read what is written there.
 template <class Backend>
 inline constexpr bool computes = true;
@@ -86,7 +78,7 @@ void write_elements(context& ctx, const local_array& x, const placed_slice& at, 
 template <class T, class F>
 struct as_elements {
   const F& f;
-  T operator()(std::int64_t index) const { return element_from<T>(static_cast<double>(f(index))); }
+  T operator()(std::int64_t index) const { return static_cast<T>(static_cast<double>(f(index))); }
 };
 
 /// What normal and uniform put at a global index.
@@ -130,7 +122,7 @@ X full(context& ctx, std::initializer_list<std::int64_t> global, double number) 
     Backend::fill(ctx.template queue<Backend>(), untyped(x).data, number);
     if (ctx.replay) ctx.replay->created(untyped(x).data, detail::mix(std::bit_cast<std::uint64_t>(number)) + 1);
   } else {  // zeros in the padding
-    const T element = detail::element_from<T>(number);
+    const T element = static_cast<T>(number);
     detail::write_elements<Backend, T>(ctx, untyped(x).data, detail::placed(x), [=](std::int64_t) { return element; });
   }
   return x;

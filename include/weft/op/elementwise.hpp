@@ -7,7 +7,7 @@
 
 #include <weft/autograd/record.hpp>
 #include <weft/backend/concept.hpp>
-#include <weft/backend/cpu.hpp>  // of tensors that name no other, so that this header is enough
+#include <weft/backend/default.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/core/refusal.hpp>
 

@@ -15,19 +15,8 @@ namespace detail {
 
 template <class T>
 number_for<T> number_from(T x) {
-  if constexpr (floating<T> && sizeof(T) == 2)
-    return static_cast<float>(x);
-  else
-    return x;
+  return static_cast<number_for<T>>(x);
 }
-template <class T, class A>
-T element_of(A x) {
-  if constexpr (floating<T> && sizeof(T) == 2)
-    return T(static_cast<float>(x));
-  else
-    return static_cast<T>(x);
-}
-
 /// The one floating type among the operands', or void.
 template <class... Ts>
 struct floating_among {
@@ -169,7 +158,7 @@ struct formula_operator {
         y.data = ctx.make(dtype_of<Out>, at.out);
         each(ctx, at, std::array<const local_array*, inputs>{&x[I].held()...},
              [f, to = y.data.template as<Out>()](std::int64_t i, const auto&... element) {
-               to[i] = element_of<Out>(f.forward(number_from(element)...));
+               to[i] = static_cast<Out>(f.forward(number_from(element)...));
              });
         record_output(ctx, {F::name, flops_of<F>() * static_cast<double>(y.data.elements())}, {&y.data}, x[I]...);
       }
@@ -222,7 +211,7 @@ struct formula_operator {
       [&]<std::size_t... I>(std::index_sequence<I...>) {
         const std::array<Floating*, inputs> to{g[I].template as<Floating>()...};  // null where none is wanted
         const auto put = [to](std::int64_t i, const auto& gradients) {
-          ((to[I] ? void(to[I][i] = element_of<Floating>(gradients[I])) : void()), ...);
+          ((to[I] ? void(to[I][i] = static_cast<Floating>(gradients[I])) : void()), ...);
         };
         if constexpr (Form == vjp_form::of_gradient) {
           std::int64_t of_y[max_ndim];

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
-#include <weft/backend/cpu.hpp>  // of tensors that name no other, so that this header is enough
+#include <weft/backend/default.hpp>
 #include <weft/comm/context.hpp>
 #include <weft/op/tag_checks.hpp>
 #include <weft/tensor/tensor.hpp>

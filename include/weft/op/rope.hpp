@@ -44,21 +44,27 @@ struct rope_operator {
     }
     if (tape_node* node = record("rope", y, vjp, x)) {
       node->set(attributes{first});
+      if (ctx.check) [[unlikely]]
+        node->numbers = angles_at(given, given.cos.shape[0] - 1, 0);
       node->save(table.cos);
       node->save(table.sin);
     }
     return y;
   }
-  // Tells a function that runs twice the first position and, by the last one's cosines, the frequencies.
+  // Tells a function that runs twice the first position and, by the last one's angles, the frequencies.
   static void give_angles(replay& twice, const rope_table& table, std::int64_t first, std::int64_t end) {
-    std::uint64_t numbers = static_cast<std::uint64_t>(first);
-    if constexpr (Backend::host_memory)
-      if (end > 0) {
-        const std::int64_t width = table.cos.shape[1];
-        numbers = hash_bytes(table.cos.template as<accumulate_t<T>>() + (end - 1) * width,
-                             static_cast<std::size_t>(width) * sizeof(accumulate_t<T>), numbers);
-      }
-    twice.given(numbers);
+    const auto seed = static_cast<std::uint64_t>(first);
+    twice.given(end > 0 ? angles_at(table, end - 1, seed) : seed);
+  }
+  // Stands for the frequencies: a hash of one position's cosines, where the host can read them.
+  static std::uint64_t angles_at(const rope_table& table, std::int64_t position, std::uint64_t seed) {
+    if constexpr (Backend::host_memory) {
+      const std::int64_t width = table.cos.shape[1];
+      return hash_bytes(table.cos.template as<accumulate_t<T>>() + position * width,
+                        static_cast<std::size_t>(width) * sizeof(accumulate_t<T>), seed);
+    } else {
+      return seed;
+    }
   }
   static local_array longer(context& ctx, const local_array& table, std::int64_t rows) {
     return with_padding<Backend>(ctx, local_array(table.data, table.type, {2, {rows, table.shape[1]}}), table.shape);

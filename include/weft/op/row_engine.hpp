@@ -56,7 +56,7 @@ class row_of_numbers {
   /// Puts what was written back into the array.
   void written() {
     if (!in_place())
-      for (std::int64_t i = 0; i < n_; ++i) first_[i * stride_] = element_of<T>(copy()[static_cast<std::size_t>(i)]);
+      for (std::int64_t i = 0; i < n_; ++i) first_[i * stride_] = static_cast<T>(copy()[static_cast<std::size_t>(i)]);
   }
 
  private:
@@ -92,7 +92,7 @@ struct row_operator {
       each(ctx, at, [f, from, to, n, stride](std::int64_t row, std::int64_t out) {
         row_of_numbers<In, 0> in(from + row, stride, n);
         if constexpr (Reduces) {
-          to[out] = element_of<Out>(f.forward(in.read()));
+          to[out] = static_cast<Out>(f.forward(in.read()));
         } else {
           row_of_numbers<Out, 1> result(to + out, stride, n);
           const std::span<number> written = result.to_write();

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include <weft/backend/cpu.hpp>  // of tensors that name no other, so that this header is enough
+#include <weft/backend/default.hpp>
 #include <weft/comm/consistency.hpp>
 #include <weft/core/refusal.hpp>
 

@@ -12,8 +12,6 @@
 
 namespace weft {
 
-struct cpu_backend;
-
 namespace detail {
 
 template <class P>
@@ -26,9 +24,9 @@ template <class P>
 inline constexpr bool is_schedule = schedule_policy<P>;
 template <class P>
 inline constexpr bool is_projections = projections_policy<P>;
-// A backend is told by its queue; the CPU's need not be included yet where a strategy is written.
+// A backend is told by its queue.
 template <class P>
-inline constexpr bool is_backend = std::same_as<P, cpu_backend> || requires {
+inline constexpr bool is_backend = requires {
   typename P::queue;
 };
 

@@ -8,8 +8,6 @@
 
 namespace weft {
 
-class threads;
-struct cpu_backend;
 struct sequence_parallel;
 
 /// This policy, beside the sentence that says what is wrong with it.
@@ -78,8 +76,8 @@ template <class P>
 inline constexpr bool is_communicator = false;
 template <class P>
 requires(!is_sharding<P> && !is_precision<P> && !is_checkpointing<P> && !is_schedule<P> && !is_projections<P> &&
-         !is_backend<P> && !std::same_as<P, sequence_parallel>) inline constexpr bool is_communicator<P> =
-    std::same_as<P, threads> || like_communicator<P> > 0;
+         !is_backend<P> &&
+         !std::same_as<P, sequence_parallel>) inline constexpr bool is_communicator<P> = like_communicator<P> > 0;
 
 // A concept sees a member's type alone, so one that isn't static, or isn't known while compiling, is asked for here.
 #define WEFT_DETAIL_CONSTANT(slot, member, says)          \
@@ -135,25 +133,21 @@ constexpr bool fits_projections() {
 
 template <class P>
 constexpr bool fits_backend() {
-  if constexpr (!std::same_as<P, cpu_backend>) {
-    static_assert(none<wrong_in<!has_open<P>, P>>,
-                  "weft: this backend has no static open(ranks, rank, threads), which makes a rank's queue: "
-                  "docs/policies/backend.md says what a backend has");
-    static_assert(none<wrong_in<has_open<P> && !has_memory<P>, P>>,
-                  "weft: this backend has no static memory(), the memory_source of its tensors: "
-                  "docs/policies/backend.md says what a backend has");
-    if constexpr (has_open<P> && has_memory<P>)
-      WEFT_DETAIL_CONSTANT("backend", host_memory, "bool host_memory = true;");
-    constexpr bool ordered = requires { requires ordered_queue<typename P::queue>; };
-    static_assert(none<wrong_in<has_open<P> && has_memory<P> && !ordered, P>>,
-                  "weft: this backend's queue lacks runs_behind, enqueue(f) or synchronize(): core/queue.hpp says what "
-                  "they are, and cpu_backend::queue is one that has them");
-    if constexpr (ordered && has_host_memory<P>)
-      static_assert(
-          none<wrong_in<bool(P::host_memory) && P::queue::runs_behind, P>>,
-          "weft: this backend's queue runs behind its host, so the host can't read tensors at any time: write "
-          "static constexpr bool host_memory = false;");
-  }
+  static_assert(none<wrong_in<!has_open<P>, P>>,
+                "weft: this backend has no static open(ranks, rank, threads), which makes a rank's queue: "
+                "docs/policies/backend.md says what a backend has");
+  static_assert(none<wrong_in<has_open<P> && !has_memory<P>, P>>,
+                "weft: this backend has no static memory(), the memory_source of its tensors: "
+                "docs/policies/backend.md says what a backend has");
+  if constexpr (has_open<P> && has_memory<P>) WEFT_DETAIL_CONSTANT("backend", host_memory, "bool host_memory = true;");
+  constexpr bool ordered = requires { requires ordered_queue<typename P::queue>; };
+  static_assert(none<wrong_in<has_open<P> && has_memory<P> && !ordered, P>>,
+                "weft: this backend's queue lacks runs_behind, enqueue(f) or synchronize(): core/queue.hpp says what "
+                "they are, and cpu_backend::queue is one that has them");
+  if constexpr (ordered && has_host_memory<P>)
+    static_assert(none<wrong_in<bool(P::host_memory) && P::queue::runs_behind, P>>,
+                  "weft: this backend's queue runs behind its host, so the host can't read tensors at any time: write "
+                  "static constexpr bool host_memory = false;");
   return true;
 }
 #undef WEFT_DETAIL_CONSTANT

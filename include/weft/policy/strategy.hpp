@@ -8,6 +8,9 @@
 
 namespace weft {
 
+class threads;  // the communicator and the backend of a strategy that names none
+struct cpu_backend;
+
 /// Between the blocks' contractions, activations are sharded along `seq` over tp (Korthikanti et al. 2022).
 struct sequence_parallel {};
 

@@ -46,12 +46,7 @@ bytes fill(const choice& c, std::int64_t count, F value_at) {
   bytes out(static_cast<std::size_t>(count) * size_of(c.type));
   visit_dtype(c.type, [&]<class T>() {
     for (std::int64_t i = 0; i < count; ++i) {
-      T x;
-      if constexpr (sizeof(T) == 2) {
-        x = T(static_cast<float>(value_at(i)));
-      } else {
-        x = static_cast<T>(value_at(i));
-      }
+      const T x = static_cast<T>(value_at(i));
       std::memcpy(out.data() + i * static_cast<std::int64_t>(sizeof(T)), &x, sizeof x);
     }
   });

@@ -33,8 +33,8 @@ std::vector<double> next_logits(Model& model, const std::vector<std::int32_t>& t
   return {logits.begin(), logits.end()};
 }
 
-/// Adds `count` tokens to `tokens`: the first rank takes choose(logits, i) for the i-th, and all have it. All ranks
-/// call it. Cost: a forward pass a token.
+/// Adds `count` tokens to `tokens`: the first rank takes choose(logits, i) for the i-th, and all have it; -1 ends it
+/// sooner. All ranks call it. Cost: a forward pass a token.
 template <class Model, class Choose>
 void continue_tokens(Model& model, std::vector<std::int32_t>& tokens, std::int64_t count, Choose&& choose) {
   context& ctx = model.ctx();
@@ -44,14 +44,15 @@ void continue_tokens(Model& model, std::vector<std::int32_t>& tokens, std::int64
     std::int32_t token = 0;
     if (ctx.is_first()) token = choose(logits, i);
     ctx.world.host().broadcast(&token, sizeof token, 0, {"next token"}).wait();
+    if (token < 0) return;
     tokens.push_back(token);
   }
 }
 
 }  // namespace detail
 
-/// Continues `prompt` by `s.tokens` bytes; the prompt itself is not returned. All ranks call it. The model sees its
-/// last max_seq tokens. Cost: a forward pass a token.
+/// Continues `prompt` by `s.tokens` bytes, fewer where s.stop ends it; the prompt itself is not returned. All ranks
+/// call it. The model sees its last max_seq tokens. Cost: a forward pass a token.
 template <class Model>
 std::string generate(Model& model, std::string_view prompt, const sampling& s = {}) {
   check(s);
@@ -62,6 +63,7 @@ std::string generate(Model& model, std::string_view prompt, const sampling& s = 
   const auto given = static_cast<std::ptrdiff_t>(tokens.size());
   const philox numbers{s.seed, stream_of("sample")};
   detail::continue_tokens(model, tokens, s.tokens, [&](const std::vector<double>& logits, std::int64_t i) {
+    if (s.stop && *s.stop) return -1;
     return choose_token(logits, tokens, s, static_cast<double>(numbers.uniform(static_cast<std::uint64_t>(i))));
   });
   std::string text;

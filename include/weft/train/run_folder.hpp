@@ -13,6 +13,9 @@ inline std::string new_run_folder(const std::string& wanted) {
   namespace fs = std::filesystem;
   require(!wanted.empty(), "a run folder needs a name");
   std::error_code why;
+  require(!fs::exists(wanted, why) || fs::is_directory(wanted, why), "the run folder ", wanted,
+          " can't be made: there is a file of this name; give another place");
+  why.clear();
   const fs::path first(wanted);
   if (first.has_parent_path()) fs::create_directories(first.parent_path(), why);
   for (int number = 1; !why && number < 100000; ++number) {

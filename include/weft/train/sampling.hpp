@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -24,6 +25,8 @@ struct sampling {
       1;  // divides positive logits of tokens that occur already, multiplies negative ones; 1: off
   std::int64_t penalty_window = 64;  // how far back the penalty looks
   std::uint64_t seed = 1;
+  // Once it is true on the first rank, by a signal's handler say, the text ends. Null: never.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 /// Throws weft::failure when a setting has no meaning.

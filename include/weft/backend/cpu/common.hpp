@@ -23,11 +23,7 @@ inline accumulate_t<T> widen(T x) {
 /// A number rounded (once) to an element.
 template <class T, class A>
 inline T narrow(A x) {
-  if constexpr (sizeof(T) == 2 && floating<T>) {
-    return T(static_cast<float>(x));
-  } else {
-    return static_cast<T>(x);
-  }
+  return static_cast<T>(x);
 }
 
 /// Stores `x`, or adds it: the sum is formed in the accumulate type and rounded once.

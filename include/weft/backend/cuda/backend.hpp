@@ -51,11 +51,7 @@ struct device_kernels {
   /// Every element becomes `number`.
   static void fill(queue& q, const local_array& y, double number) {
     visit_dtype(y.type, [&]<class T>() {
-      T value;
-      if constexpr (sizeof(T) == 2)
-        value = T(static_cast<float>(number));
-      else
-        value = static_cast<T>(number);
+      const T value = static_cast<T>(number);
       over_elements<T>(q, y.elements(), fill_kernel<T>{y.elements(), value, y.as<T>(), aligned_for_packs(y.as<T>())});
     });
   }

@@ -83,10 +83,7 @@ class host_block {
   /// Rounded once, to nearest.
   template <class T, class A>
   static T narrow(A x) {
-    if constexpr (sizeof(T) == 2 && floating<T>)
-      return T(static_cast<float>(x));
-    else
-      return static_cast<T>(x);
+    return static_cast<T>(x);
   }
   template <class A>
   static A exp(A x) {

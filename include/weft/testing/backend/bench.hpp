@@ -52,10 +52,7 @@ inline constexpr double subnormal = sizeof(T) == 2 ? 0x1p-25 : 1e-37;
 
 template <class T>
 T make(double x) {
-  if constexpr (sizeof(T) == 2)
-    return T(static_cast<float>(x));
-  else
-    return static_cast<T>(x);
+  return static_cast<T>(x);
 }
 inline std::size_t at(int64 i) { return static_cast<std::size_t>(i); }
 
