@@ -60,7 +60,7 @@ TEST_CASE("a run folder is always new") {
   CHECK(new_run_folder(wanted) == wanted + "-3");
   CHECK(read_file(wanted + "/kept") == "x");
   write_file(here / "file", "");
-  CHECK(new_run_folder(here / "file") == here / "file-2");
+  CHECK_THROWS_WITH_AS(new_run_folder(here / "file"), doctest::Contains("there is a file of this name"), failure);
   CHECK_THROWS_WITH_AS(new_run_folder(here / "file/below"), doctest::Contains("can't be made"), failure);
   CHECK_THROWS_AS(new_run_folder(""), failure);
 }
