@@ -4,6 +4,8 @@
 #include <weft/tensor/random.hpp>
 #include <weft/weft.hpp>
 
+#include "sample.hpp"
+
 using namespace weft;
 using cpu::int64;
 
@@ -144,7 +146,7 @@ void check_attention(drawn_sizes& draw) {
 TEST_CASE("scratch of matrix products") {
   drawn_sizes draw{philox{3, 1}};
   on_every_level([&] {
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < weft_test::sampled(60); ++round) {
       check_matmul<float, float>(draw, round % 10 ? 200 : 3000);
       check_matmul<double, double>(draw, round % 10 ? 200 : 3000);
       check_matmul<bf16, bf16>(draw, round % 10 ? 200 : 5000);
@@ -154,11 +156,13 @@ TEST_CASE("scratch of matrix products") {
 }
 TEST_CASE("scratch of kernels over rows") {
   drawn_sizes draw{philox{3, 2}};
-  for (int round = 0; round < 30; ++round) check_rows<float>(draw), check_rows<double>(draw), check_rows<bf16>(draw);
+  for (int round = 0; round < weft_test::sampled(30); ++round)
+    check_rows<float>(draw), check_rows<double>(draw), check_rows<bf16>(draw);
 }
 TEST_CASE("scratch of attention") {
   drawn_sizes draw{philox{3, 3}};
-  for (int round = 0; round < 20; ++round) check_attention<float>(draw), check_attention<bf16>(draw);
+  for (int round = 0; round < weft_test::sampled(20); ++round)
+    check_attention<float>(draw), check_attention<bf16>(draw);
 }
 TEST_CASE("scratch of a loop within a task is that of the task's thread") {
   cpu::team cores(2);

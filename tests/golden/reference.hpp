@@ -71,7 +71,7 @@ inline std::vector<double> checksums(const std::vector<double>& x) {
 
 /// Everything in the reference, computed by Weft: Model is of a strategy.
 template <class Model, class Config>
-numbers replay(const weft::degrees& degrees, const Config& config, const settings& s) {
+numbers trained_again(const weft::degrees& degrees, const Config& config, const settings& s) {
   using namespace weft;
   using S = typename Model::strategy;
   numbers out;

@@ -73,7 +73,8 @@ struct paired_wrongly {
     });
   }
 };
-static_assert(!sound_schedule<paired_wrongly<forward, 0>, 2, 4> && !sound_schedule<paired_wrongly<backward, 3>, 2, 4>);
+static_assert(!sound_schedule<paired_wrongly<pipeline_action::kind::forward, 0>, 2, 4> &&
+              !sound_schedule<paired_wrongly<pipeline_action::kind::backward, 3>, 2, 4>);
 
 struct waits_in_a_pair {  // each forward with the backward that its output brings about
   static constexpr std::string_view name = "waits_in_a_pair";
@@ -204,11 +205,11 @@ TEST_CASE("a forward that goes with nothing is named") {
     }
     return std::string("nothing was thrown");
   };
-  CHECK(message(paired_wrongly<forward, 0>()) ==
+  CHECK(message(paired_wrongly<pipeline_action::kind::forward, 0>()) ==
         "the schedule paired_wrongly emits forward of micro-batch 0" + std::string(why));
-  CHECK(message(paired_wrongly<backward, 1>()) ==
+  CHECK(message(paired_wrongly<pipeline_action::kind::backward, 1>()) ==
         "the schedule paired_wrongly emits forward of micro-batch 3" + std::string(why));
-  CHECK(message(paired_wrongly<backward, 3>()) ==
+  CHECK(message(paired_wrongly<pipeline_action::kind::backward, 3>()) ==
         "the schedule paired_wrongly emits backward of micro-batch 3" + std::string(why));
   CHECK(message(waits_in_a_pair()).find("waits for ever before") != std::string::npos);
 }
