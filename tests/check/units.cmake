@@ -14,7 +14,7 @@ elseif(WEFT_SANITIZE)
 elseif(WEFT_TEST_PART STREQUAL "rest")
   # By the release build's compiler what depends most on its code, kernels, communicators, operators, numbers beside PyTorch's; and
   # of the rest, which the preset `units` compiles by clang, every sixth unit.
-  set(asked "^(backend|comm|core|golden|op|optim|policy|tensor)/")
+  set(asked "^(backend|comm|core|golden|op|optim|policy|tensor)/" "^laws/ranks_")  # the last: other units of its folder call it
   set(skipped "^$")
   set(of_the_rest 6)
 elseif(WEFT_TEST_PART STREQUAL "units")
