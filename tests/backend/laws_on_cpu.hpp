@@ -16,13 +16,14 @@ inline void laws_on_cpu(const std::function<weft::testing::backend_report(int th
   const isa best = weft::cpu::current_isa();
   for (const isa level : {isa::portable, isa::avx2, isa::avx512, isa::avx512_bf16, isa::amx}) {
     if (!weft::cpu::has_isa(level)) continue;
-    if (weft_test::sample_stride() > 1 && level != isa::portable && level != best) continue;
+    const bool sample = weft_test::sample_stride() > 1;
+    if (sample && level != isa::portable && level != best) continue;
     INFO("instruction set ", std::string(weft::cpu::name_of(level)));
     const isa before = weft::cpu::use_isa(level);
     try {
-      const auto alone = law(1), three = law(3);
-      CHECK(alone.lacking.empty());
-      CHECK(alone.digest == three.digest);
+      const auto report = law(sample && level == best ? 3 : 1);
+      CHECK(report.lacking.empty());
+      if (!sample) CHECK(report.digest == law(3).digest);
     } catch (const weft::failure& e) {
       FAIL_CHECK(std::string(e.what()));
     }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# compile_fail.sh [--wrong] COMPILER [PRECOMPILED] FILE: one wrong program and the sentence that the compiler must answer.
+# compile_fail.sh [--wrong | --first] COMPILER [PRECOMPILED] FILE: one wrong program and the sentence that the compiler must answer.
 # FILE begins with one or more lines `// expect: SENTENCE`; the wrong lines stand in `#ifdef WRONG`, the right ones in
 # its `#else`. The right version must compile, without warnings. The wrong one (-DWRONG) must not: the first SENTENCE
 # must stand in the compiler's first error, word for word, the others in its output, and that is 40 lines at most.
@@ -8,11 +8,14 @@
 # `// shows: TEXT` has to be in what g++ and clang say, which print the types that a sentence is about; nvcc doesn't.
 # PRECOMPILED is a header that includes <weft/weft.hpp> with its precompiled form beside it; it is used only for a FILE that
 # includes <weft/weft.hpp>.
-# --wrong leaves the right version out: right_versions.sh compiles those of all programs at once.
+# --wrong leaves the right version out: right_versions.sh compiles those of all programs at once. --first asks for the first wrong one alone.
 # nvcc compiles FILE as CUDA, up to the host compiler's turn: its own front end has to answer.
 set -euo pipefail
-right=yes
-if [ "$1" = --wrong ]; then right='' && shift; fi
+right=yes first=''
+case $1 in
+  --wrong) right='' && shift ;;
+  --first) right='' first=yes && shift ;;
+esac
 compiler=$1 precompiled='' file=${!#}
 [ $# -lt 3 ] || precompiled=$2
 include="$(dirname "${BASH_SOURCE[0]}")/../../include"
@@ -48,7 +51,7 @@ if [ -n "$right" ] && ! "${command[@]}" "${strict[@]}" "$file" >"$out" 2>&1; the
   exit 1
 fi
 ways=$(grep -cE '^#(el)?if WRONG ==' "$file" || true)
-[ "$ways" -gt 0 ] && [ "$(basename "$compiler")" != nvcc ] || ways=1
+[ "$ways" -gt 0 ] && [ -z "$first" ] && [ "$(basename "$compiler")" != nvcc ] || ways=1
 for ((way = 1; way <= ways; ++way)); do
   if "${command[@]}" -DWRONG=$way "$file" >"$out" 2>&1; then
     echo "$file: the wrong version compiles (${command[*]} -DWRONG=$way)"

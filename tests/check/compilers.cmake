@@ -1,6 +1,6 @@
 # What compilers must say alike: wrong programs refused with their sentence, and the documentation's snippets. clang is asked
-# for all wrong programs and every fourth page, g++ for every fourth program of a topic, the first among them, and nvcc for the
-# first of four topics; WEFT_TEST_ALL asks all three for all. Programs and snippets that are right are compiled many at once;
+# for all wrong programs, g++ for every fourth of a topic, the first among them, and for every fourth page, and nvcc for the
+# first program of four topics; WEFT_TEST_ALL asks all three for all. Programs and snippets that are right are compiled many at once;
 # WEFT_TEST_ALL compiles each alone too.
 # <weft/weft.hpp> is precompiled once per compiler and shared by all these checks.
 find_program(WEFT_GXX NAMES g++ g++-12)
@@ -45,9 +45,11 @@ foreach(name IN ITEMS g++ clang++)
   if(name STREQUAL "g++")
     set(compiler "${WEFT_GXX}")
     set(suffix gch)
+    set(instantiate "")
   else()
     set(compiler "${WEFT_CLANGXX}")
     set(suffix pch)
+    set(instantiate -fpch-instantiate-templates)  # once, and not in each program
   endif()
   if(NOT compiler)
     add_test(NAME compile_fail/${name} COMMAND bash -c "echo 'skipped: ${name} is not installed'; exit 77")
@@ -60,7 +62,7 @@ foreach(name IN ITEMS g++ clang++)
     set(precompiled "${CMAKE_CURRENT_BINARY_DIR}/precompiled/${name}/all.hpp")
     file(CONFIGURE OUTPUT "${precompiled}" CONTENT "#include <weft/weft.hpp>\n" @ONLY)
     add_custom_command(OUTPUT "${precompiled}.${suffix}"
-      COMMAND ${compiler} -std=c++20 -Wall -Wextra -I "${PROJECT_SOURCE_DIR}/include" -x c++-header "${precompiled}"
+      COMMAND ${compiler} -std=c++20 -Wall -Wextra ${instantiate} -I "${PROJECT_SOURCE_DIR}/include" -x c++-header "${precompiled}"
         -o "${precompiled}.${suffix}" -MD -MT "${precompiled}.${suffix}" -MF "${precompiled}.d"
       DEPENDS "${precompiled}" DEPFILE "${precompiled}.d" VERBATIM
       COMMENT "Precompiling <weft/weft.hpp> with ${name}")
@@ -71,6 +73,8 @@ foreach(name IN ITEMS g++ clang++)
   set(wrong_alone --wrong)
   if(WEFT_TEST_ALL)
     set(wrong_alone "")
+  elseif(name STREQUAL "g++")
+    set(wrong_alone --first)
   endif()
   add_test(NAME compile_fail/right_versions/${name}
     COMMAND ${remembered} bash "${check_dir}/right_versions.sh" "${compiler}" "${precompiled}" ${wrong_programs})
@@ -81,9 +85,9 @@ foreach(name IN ITEMS g++ clang++)
   foreach(program IN LISTS asked)
     weft_wrong_program("${program}" ${name} ${wrong_alone} "${compiler}" "${precompiled}")
   endforeach()
-  # The build's own compiler compiles what is right on a page to run it, below.
+  # What is right on a page is compiled to be run, below, by clang.
   set(wrong_snippets "")
-  if(name STREQUAL "g++" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR name STREQUAL "clang++" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  if(name STREQUAL "clang++")
     set(wrong_snippets ${wrong_alone})
   endif()
   set(number 0)
@@ -102,34 +106,25 @@ foreach(name IN ITEMS g++ clang++)
   endforeach()
 endforeach()
 
-# What the pages show is run too, compiled by the build's own compiler. One program a page, so a header precompiled with
-# run_page.sh's flags pays.
+# What the pages show is run too, compiled by clang where it is found, which has a precompiled header that pays.
 if(pages)
-  set(precompiled "${CMAKE_CURRENT_BINARY_DIR}/precompiled/pages/all.hpp")
-  file(CONFIGURE OUTPUT "${precompiled}" CONTENT "#include <weft/weft.hpp>\n" @ONLY)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    set(suffix gch)
-  else()
-    set(suffix pch)
+  add_custom_target(pages ALL)
+  add_dependencies(pages weft_kernels)
+  set(environment "WEFT_KERNELS=$<TARGET_FILE:weft_kernels>")
+  set(compiler "${CMAKE_CXX_COMPILER}")
+  set(precompiled "")
+  if(WEFT_CLANGXX)
+    set(compiler "${WEFT_CLANGXX}")
+    set(precompiled "${CMAKE_CURRENT_BINARY_DIR}/precompiled/pages/all.hpp.pch")
+    weft_precompile(pages "${compiler}" "#include <weft/weft.hpp>\n" -O0 -w -DWEFT_CHECK=0 -DWEFT_COMPILED_KERNELS)
+    add_dependencies(pages weft_precompiled_pages)
+    if(weft_cached)
+      list(APPEND environment ${weft_cache_settings} "WEFT_CCACHE=${WEFT_CCACHE}")
+    endif()
   endif()
-  set(cached "")
-  if(weft_cached)
-    set(cached ${CMAKE_COMMAND} -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "CCACHE_SLOPPINESS=pch_defines,time_macros"
-      "${WEFT_CCACHE}")
-  endif()
-  add_custom_command(OUTPUT "${precompiled}.${suffix}"
-    COMMAND ${cached} ${CMAKE_CXX_COMPILER} -std=c++20 -Og -w -DWEFT_COMPILED_KERNELS -pthread -I "${PROJECT_SOURCE_DIR}/include" -x c++-header "${precompiled}"
-      -o "${precompiled}.${suffix}" -MD -MT "${precompiled}.${suffix}" -MF "${precompiled}.d"
-    DEPENDS "${precompiled}" DEPFILE "${precompiled}.d" VERBATIM
-    COMMENT "Precompiling <weft/weft.hpp> for the pages' programs")
-  add_custom_target(precompiled_pages ALL DEPENDS "${precompiled}.${suffix}" weft_kernels)
   foreach(page IN LISTS pages)
     cmake_path(RELATIVE_PATH page BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE short)
-    add_test(NAME pages/${short} COMMAND bash "${check_dir}/run_page.sh" "${CMAKE_CXX_COMPILER}" "${precompiled}" "${page}")
-    set(environment "WEFT_KERNELS=$<TARGET_FILE:weft_kernels>")
-    if(weft_cached)
-      list(APPEND environment "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "CCACHE_SLOPPINESS=pch_defines,time_macros" "WEFT_CCACHE=${WEFT_CCACHE}")
-    endif()
+    add_test(NAME pages/${short} COMMAND bash "${check_dir}/run_page.sh" "${compiler}" "${precompiled}" "${page}")
     set_tests_properties(pages/${short} PROPERTIES TIMEOUT 600 ENVIRONMENT "${environment}")
   endforeach()
 endif()

@@ -10,9 +10,9 @@
 #     does; line breaks and the places of a source (page.md:12) don't count.
 # `<!-- after: OTHER.md -->` on a page: OTHER's ```sh run blocks come first. A block of declarations alone has nothing to run, but
 # its static_asserts. Blocks that can't be run stand in tests/docs/not_run.txt, as PAGE|FIRST LINE|REASON.
-# blocks.awk and snippets.sh say what else a page may hold. PRECOMPILED: see compile_fail.sh; it is compiled
-# with -Og. WEFT_KERNELS: the library of weft::kernels to link, if any, of which PRECOMPILED then knows. WEFT_CCACHE: the ccache
-# to compile through, if any; then the program lies beside PRECOMPILED, and so at the same place in every checkout.
+# blocks.awk and snippets.sh say what else a page may hold. PRECOMPILED is clang's header of precompiled.cmake, with its object
+# beside it, or empty. WEFT_KERNELS: the library of weft::kernels to link, if any, of which PRECOMPILED then knows. WEFT_CCACHE: the
+# ccache to compile through, if any; then the program lies beside PRECOMPILED, and so at the same place in every checkout.
 set -euo pipefail
 compiler=$1 precompiled=$2 page=$(realpath "$3")
 here="$(realpath "$(dirname "${BASH_SOURCE[0]}")")"
@@ -99,12 +99,13 @@ END
 for i in $(cat "$work/runs" 2>/dev/null); do runs[$i]=yes; done
 
 if grep -qE '^namespace block_' "$source"; then
-  extra=()
-  if [ -n "$precompiled" ]; then extra=(-include "$precompiled"); fi
-  if [ -n "${WEFT_KERNELS:-}" ]; then extra+=(-DWEFT_COMPILED_KERNELS); fi
-  if [ -n "$ccache" ]; then extra+=(-fpch-preprocess); fi
-  if ! (cd "$work" && $ccache "$compiler" -std=c++20 -Og -w -I "$root/include" "${extra[@]}" -c page.cpp -o page.o -pthread &&
-    "$compiler" page.o ${WEFT_KERNELS:+"$WEFT_KERNELS"} -o page -pthread) >"$work/compiled" 2>&1; then
+  extra=(-std=c++20 -O0 -w -DWEFT_CHECK=0 -I "$root/include") linked=(page.o)
+  if [ -n "$precompiled" ]; then
+    extra+=(-include-pch "$precompiled" -fpch-instantiate-templates -fpch-codegen) linked+=("$precompiled.o" -Wl,--gc-sections)
+  fi
+  if [ -n "${WEFT_KERNELS:-}" ]; then extra+=(-DWEFT_COMPILED_KERNELS) linked+=("$WEFT_KERNELS"); fi
+  if ! (cd "$work" && $ccache "$compiler" "${extra[@]}" -c page.cpp -o page.o && "$compiler" "${linked[@]}" -o page -pthread) \
+    >"$work/compiled" 2>&1; then
     echo "$short: its blocks don't compile together:"
     head -n 60 "$work/compiled"
     exit 1

@@ -1,5 +1,5 @@
-// The communicator that compares calls: it is one like others, raises no false alarm, and finds every wrong program of
-// a catalogue, over one that compares nothing by itself.
+// The communicator that compares calls: it raises no false alarm, and finds every wrong program of a catalogue, over
+// one that compares nothing by itself. checked_laws_test.cpp has it beside the laws.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -11,9 +11,7 @@
 
 #include <weft/comm/checked.hpp>
 #include <weft/comm/detail/announcement.hpp>
-#include <weft/comm/faulty.hpp>
 #include <weft/comm/threads.hpp>
-#include <weft/testing/communicator.hpp>
 
 #include "bare.hpp"
 #include "misuses.hpp"
@@ -29,7 +27,6 @@ struct impatient {
   static constexpr std::chrono::milliseconds stuck{2000};
 };
 using C = checked<bare>;
-constexpr int some_ranks = weft_test::sanitized ? 2 : 3;
 
 // What launch says of it.
 template <class World>
@@ -79,26 +76,6 @@ TEST_CASE("every wrong program of the catalogue ends by itself and is named, on 
   };
   CHECK(each_misuse<C>(false, seeds, on_all_ranks) >= 20);
   CHECK(each_misuse<checked<bare, impatient>>(true, 1, on_all_ranks) == 2);
-}
-
-TEST_CASE("it is a communicator like others, with the numbers of the one inside") {
-  static_assert(communicator_policy<checked<threads>> && reduces_in_rank_order<checked<threads>>);
-  bare::wrong = 0;
-  if (weft_test::everything()) testing::check_communicator<bare>(3);
-  testing::check_communicator<checked<bare>>(some_ranks);
-  CHECK(bare::wrong == 0);
-  for (const int ranks : weft_test::sampled_ranks({1, 2, 3, 8})) testing::check_communicator<checked<threads>>(ranks);
-}
-
-namespace {
-struct late {
-  static planned_faults of(int rank) { return {.seed = std::uint64_t(rank) + 1, .late_us = 20}; }
-};
-}  // namespace
-
-TEST_CASE("no false alarm where ranks are late, and where what they tell each other is") {
-  testing::check_communicator<faulty<checked<bare>, late>>(some_ranks);
-  testing::check_communicator<checked<faulty<threads, late>>>(some_ranks);
 }
 
 namespace {

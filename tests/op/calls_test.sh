@@ -3,7 +3,7 @@
 # arguments, one too many, no tag, an axis for a dimension, a number for a tensor, ...). Each has one error, which is a sentence
 # of Weft's and stands with the call's line in at most 25 lines; how the operator is written compiles.
 # The first calls of all operators are one program, the second ones another: no call hides behind an error of its own operator's.
-# nvcc, where it is found, is asked for one call of every fourth kind, with WEFT_TEST_ALL=yes of each.
+# nvcc, where it is found, is asked for one call of every eighth kind, with WEFT_TEST_ALL=yes of each.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 include="${WEFT_SOURCE_DIR:-$here/../..}/include"
@@ -79,7 +79,7 @@ echo '#include <weft/weft.hpp>' >"$work/all.hpp"
 for compiler in "${CXX:-g++}" $(command -v clang++ clang++-14 | head -n 1); do
   ask=(env LC_ALL=C "$compiler" -std=c++20 -I "$include")
   precompiled=gch
-  "$compiler" --version | grep -q clang && precompiled=pch && ask+=(-ferror-limit=0)
+  "$compiler" --version | grep -q clang && precompiled=pch && ask+=(-ferror-limit=0 -fpch-instantiate-templates)
   "${ask[@]}" -x c++-header "$work/all.hpp" -o "$work/all.hpp.$precompiled"
   ask+=(-include "$work/all.hpp" -fsyntax-only)
   while IFS= read -r number; do
@@ -107,7 +107,7 @@ nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
 if [ -n "$nvcc" ]; then
   ask=("$nvcc" -x cu -std=c++20 --expt-relaxed-constexpr --extended-lambda -diag-suppress=3001 -arch=sm_90 -I "$include" -cuda -o
     "$work/front.ii")
-  nth=0 every=4
+  nth=0 every=8
   [ "${WEFT_TEST_ALL:-}" != yes ] || every=1
   while IFS= read -r kind; do
     mapfile -t of_kind < <(grep "|$kind|" "$work/calls" | cut -d '|' -f 3-)
