@@ -35,7 +35,7 @@ for what; do
     policies)
       pages=(docs/policies/*.md)
       for program in policy_tables checkpointing_tables; do
-        "$CXX" -std=c++20 -Iinclude docs/tools/$program.cpp -o "$work/$program" -pthread
+        bash tests/check/program.sh "$work/$program" quick -Iinclude docs/tools/$program.cpp
         "$work/$program" >>"$work/parts"
       done
       ;;

@@ -39,7 +39,7 @@ done < <(grep '"library": "weft"' docs/bugs.jsonl | grep '"program": ')
   { echo "docs/bugs.jsonl has $running programs of Weft that run and $refused that are refused; together they are 24"; exit 1; }
 
 printf 'int main() {\n%s}\n' "$calls" >>"$all"
-"${CXX:-g++}" -std=c++20 -Iinclude "$all" -o "$work/all" -pthread
+bash tests/check/program.sh "$work/all" quick -Iinclude "$all"
 "$work/all" >"$work/numbers"
 # FAULT PROGRAM [was] {"numbers": [is]}: as many numbers, each as near as single precision allows.
 awk -v stale="$stale" '{

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run_page.sh COMPILER PRECOMPILED PAGE.md: what a page of documentation shows does what the page says when it is run.
+# run_page.sh COMPILER PAGE.md: what a page of documentation shows does what the page says when it is run.
 # All ```cpp blocks that aren't wrong become one program, each in a namespace of its own; then, in the page's order and in a
 # scratch folder that begins with links to this repository's files:
 #   - a ```sh run block has to end with 0;
@@ -10,16 +10,14 @@
 #     does; line breaks and the places of a source (page.md:12) don't count.
 # `<!-- after: OTHER.md -->` on a page: OTHER's ```sh run blocks come first. A block of declarations alone has nothing to run, but
 # its static_asserts. Blocks that can't be run stand in tests/docs/not_run.txt, as PAGE|FIRST LINE|REASON.
-# blocks.awk and snippets.sh say what else a page may hold. PRECOMPILED is clang's header of precompiled.cmake, with its object
-# beside it, or empty. WEFT_KERNELS: the library of weft::kernels to link, if any, of which PRECOMPILED then knows. WEFT_CCACHE: the
-# ccache to compile through, if any; then the program lies beside PRECOMPILED, and so at the same place in every checkout.
+# blocks.awk and snippets.sh say what else a page may hold. COMPILER: as of program.sh. PAGES: a folder in which the program is compiled,
+# at the same place in every checkout, so that ccache finds it.
 set -euo pipefail
-compiler=$1 precompiled=$2 page=$(realpath "$3")
+compiler=$1 page=$(realpath "$2")
 here="$(realpath "$(dirname "${BASH_SOURCE[0]}")")"
 root="$(realpath "$here/../..")"
 short=$(realpath --relative-to="$root" "$page")
-ccache=${WEFT_CCACHE:-}
-work=$(mktemp -d ${ccache:+"$(dirname "$precompiled")/page.XXXXXX"})
+work=$(mktemp -d ${PAGES:+"$PAGES/page.XXXXXX"})
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/blocks" "$work/scratch" "$work/before"
 awk -v work="$work/blocks" -f "$here/blocks.awk" "$page"
@@ -99,13 +97,7 @@ END
 for i in $(cat "$work/runs" 2>/dev/null); do runs[$i]=yes; done
 
 if grep -qE '^namespace block_' "$source"; then
-  extra=(-std=c++20 -O0 -w -DWEFT_CHECK=0 -I "$root/include") linked=(page.o)
-  if [ -n "$precompiled" ]; then
-    extra+=(-include-pch "$precompiled" -fpch-instantiate-templates -fpch-codegen) linked+=("$precompiled.o" -Wl,--gc-sections)
-  fi
-  if [ -n "${WEFT_KERNELS:-}" ]; then extra+=(-DWEFT_COMPILED_KERNELS) linked+=("$WEFT_KERNELS"); fi
-  if ! (cd "$work" && $ccache "$compiler" "${extra[@]}" -c page.cpp -o page.o && "$compiler" "${linked[@]}" -o page -pthread) \
-    >"$work/compiled" 2>&1; then
+  if ! (cd "$work" && bash "$here/program.sh" page "$compiler" -std=c++20 -w -I "$root/include" page.cpp) >"$work/compiled" 2>&1; then
     echo "$short: its blocks don't compile together:"
     head -n 60 "$work/compiled"
     exit 1

@@ -113,7 +113,7 @@ refuses 'the wrong version compiles' wrong_alone
 
 # --- right_versions.sh and snippets.sh, beside a stand-in for the library.
 mkdir -p "$work/repo/tests/check" "$work/repo/include/weft"
-cp "$check"/{right_versions.sh,snippets.sh,run_page.sh,blocks.awk} "$work/repo/tests/check/"
+cp "$check"/{right_versions.sh,snippets.sh,run_page.sh,program.sh,blocks.awk} "$work/repo/tests/check/"
 echo 'namespace weft { struct thing { int value; }; }' >"$work/repo/include/weft/weft.hpp"
 right() { bash "$work/repo/tests/check/right_versions.sh" "$compiler" '' "$work/first.cpp" "$work/wrong.cpp"; }
 program '// expect: no' 'nothing;' "$(printf '#include <vector>\nusing namespace weft;\nstd::vector<thing> same{{1}};\nint main() {}')"
@@ -198,7 +198,7 @@ template <class S, class F> void launch(int, F&& f) { context ctx; f(ctx); }
 }
 HEADER
 page() { cat >"$work/repo/page.md"; }
-runs() { bash "$work/repo/tests/check/run_page.sh" "$compiler" '' "$work/repo/page.md"; }
+runs() { bash "$work/repo/tests/check/run_page.sh" "$compiler" "$work/repo/page.md"; }
 printf '```sh run\ntest -e page.md && echo word > made.txt\n```\n' >"$work/repo/other.md"
 page <<'PAGE'
 <!-- after: other.md -->

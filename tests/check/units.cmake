@@ -12,9 +12,9 @@ elseif(WEFT_SANITIZE)
   set(skipped "^(allocation|golden|matrix|plan)/|^comm/laws_|/[a-z]+_memory_")  # they count bytes, or compare numbers alone
   set(of_the_rest 2)
 elseif(WEFT_TEST_PART STREQUAL "rest")
-  # By the release build's compiler what depends most on its code, kernels, communicators, operators, numbers beside PyTorch's; and
-  # of the rest, which the preset `units` compiles by clang, every sixth unit.
-  set(asked "^(backend|comm|core|golden|op|optim|policy|tensor)/" "^laws/ranks_")  # the last: other units of its folder call it
+  # By the release build's compiler what depends most on its code, kernels, communicators, numbers beside PyTorch's; and of the rest,
+  # which the preset `units` compiles by clang, every sixth unit.
+  set(asked "^(backend|comm|core|golden|optim|policy|tensor)/" "^laws/ranks_")  # the last: other units of its folder call it
   set(skipped "^$")
   set(of_the_rest 6)
 elseif(WEFT_TEST_PART STREQUAL "units")

@@ -20,8 +20,10 @@ fi
 compile() {
   local of=$1 program=$2
   shift 2
-  "mpicxx.$of" -std=c++20 -O1 -Wall -Wextra -I "$WEFT_SOURCE_DIR/include" -I "$WEFT_SOURCE_DIR/tests" "$@" -pthread \
-    -o "$program" || { echo "FAULT: $* doesn't compile with mpicxx.$of"; exit 1; }
+  # The wrapper's own bytes don't tell which compiler it calls.
+  CCACHE_COMPILERCHECK='%compiler% --version' bash "$WEFT_SOURCE_DIR/tests/check/program.sh" "$program" "mpicxx.$of" \
+    -std=c++20 -O1 -Wall -Wextra -I "$WEFT_SOURCE_DIR/include" -I "$WEFT_SOURCE_DIR/tests" "$@" -pthread ||
+    { echo "FAULT: $* doesn't compile with mpicxx.$of"; exit 1; }
 }
 over() {
   local of=$1 ranks=$2

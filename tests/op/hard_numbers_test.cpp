@@ -69,6 +69,35 @@ TEST_CASE("a sum hardly depends on how many ranks form it") {
     });
 }
 
+TEST_CASE("a million rows give the weight of a norm its gradient, and one token its embedding's") {
+  on_every_isa([](context& ctx) {
+    constexpr std::int64_t n = 1000003;
+    const auto x = from_global<tall>(ctx, {n, 2}, [] {
+      std::vector<float> pairs(2 * n, -1.0f);  // of which mean is 0 and variance 1
+      for (std::size_t i = 0; i < pairs.size(); i += 2) pairs[i] = 1;
+      return pairs;
+    }());
+    const auto near = [](const std::vector<float>& gradient, double wanted) {  // 64 rows in order, then a tree
+      for (const float g : gradient) CHECK(std::abs(std::abs(double(g)) / wanted - 1) < 1.5e-6);
+    };
+    const double wanted = double(0.1f) * n;
+    auto weight = ones<row>(ctx, {2}).requires_grad(), bias = zeros<row>(ctx, {2}).requires_grad();
+    const auto dy = full<tall>(ctx, {n, 2}, 0.1);
+    backward(sum(rms_norm(x, weight, 0) * dy));
+    near(on_host(weight.grad()), wanted);
+    weight.zero_grad();
+    backward(sum(layer_norm(x, weight, bias, 0) * dy));
+    near(on_host(weight.grad()), wanted);
+    near(on_host(bias.grad()), wanted);
+
+    auto table = zeros<tensor<float, dims<vocab, hidden>>>(ctx, {2, 2}).requires_grad();
+    backward(sum(embedding(full<tensor<std::int32_t, dims<batch>>>(ctx, {n}, 1), table) * dy));
+    const auto of_table = on_host(table.grad());
+    CHECK((of_table[0] == 0 && of_table[1] == 0));
+    near({of_table[2], of_table[3]}, wanted);
+  });
+}
+
 // Equal logits have equal chances, however large they are: -log(1/2), and gradients of a half.
 template <class T>
 void two_equal_logits(context& ctx) {

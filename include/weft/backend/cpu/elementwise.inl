@@ -31,7 +31,6 @@ WEFT_INLINE V derivative(V x) {
   if constexpr (F == unary::identity) return one;
   if constexpr (F == unary::negate) return -one;
   if constexpr (F == unary::exp) return exp(x);
-  if constexpr (F == unary::log) return A(1) / x;
   if constexpr (F == unary::sqrt) return A(0.5) / sqrt(x);
   if constexpr (F == unary::rsqrt) return A(-0.5) / sqrt(x) / x;
   if constexpr (F == unary::reciprocal) {
@@ -67,6 +66,14 @@ WEFT_INLINE V derivative(V x) {
     return A(0.5) * erfc(x * A(-0.7071067811865476)) + x * A(0.3989422804014327) * exp(A(-0.5) * x * x);
 }
 
+template <unary F, class V>
+WEFT_INLINE V gradient(V x, V dy) {
+  if constexpr (F == unary::log)
+    return dy / x;  // a number where 1 / x isn't
+  else
+    return derivative<F>(x) * dy;
+}
+
 template <binary F, class V>
 WEFT_INLINE V evaluate(V a, V b) {
   if constexpr (F == binary::add) return a + b;
@@ -82,7 +89,7 @@ template <unary F, bool Backward, class A>
 inline void map(std::int64_t n, const A* x, [[maybe_unused]] const A* dy, A* y) {
   for (std::int64_t i = 0; i < n; i += vector_of<A>::width) {
     if constexpr (Backward)
-      store(y + i, derivative<F>(load(x + i)) * load(dy + i));
+      store(y + i, gradient<F>(load(x + i), load(dy + i)));
     else
       store(y + i, evaluate<F>(load(x + i)));
   }

@@ -1,23 +1,15 @@
 // Rows of a table by id, and the gradient that goes back into the table.
-// Invariant: rows of equal id are added in the order of the batch, whatever the team, and rounded to the table's type
-// once.
+// Invariant: rows of equal id are added by a tree in the order of the batch, whatever the team, and rounded to the
+// type of the table once.
 #pragma once
 
 #include <cstring>
 
-#include <weft/backend/cpu/elementwise.hpp>
-
-#define WEFT_KERNELS <weft/backend/cpu/embedding.inl>
-#include <weft/backend/cpu/each_target.inl>
+#include <weft/backend/cpu/reduce.hpp>
 
 namespace weft::cpu {
 
 namespace detail {
-
-template <class T>
-void add_row(int64 n, const T* from, accumulate_t<T>* to) {
-  WEFT_DISPATCH(add_row, n, from, to);
-}
 
 /// A counting sort: rows of id `i` stand in order[start[i]] ... order[start[i + 1] - 1], in the order of the batch.
 /// start has count + 2 places, order has `rows`.
@@ -63,6 +55,7 @@ void embedding_backward(team& workers, int64 rows, int64 width, const std::int32
                         const T* dy, G* dtable, bool add) {
   using A = accumulate_t<T>;
   static_assert(std::is_same_v<G, T> || std::is_same_v<G, A>, "dtable has the type of dy or its accumulate type");
+  using columns_of_run = detail::joined_columns<reduce::sum, A>;
   constexpr int64 run = 256;  // columns of one task
   const detail::using_stack own(workers.stack());
   const scratch memory(static_cast<std::size_t>(detail::sorted_places(rows, count)) * sizeof(int64));
@@ -71,7 +64,6 @@ void embedding_backward(team& workers, int64 rows, int64 width, const std::int32
   detail::sort_rows(rows, ids, begin, count, start, order);
   const int64 runs = (width + run - 1) / run;
   detail::for_blocks(workers, count * runs, 16, [=](int64 first, int64 last) {
-    alignas(64) A sum[run];
     for (int64 piece = first; piece < last; ++piece) {
       const int64 id = piece / runs, column = piece % runs * run, n = width - column < run ? width - column : run;
       G* const to = dtable + id * width + column;
@@ -79,9 +71,9 @@ void embedding_backward(team& workers, int64 rows, int64 width, const std::int32
         if (!add) std::memset(static_cast<void*>(to), 0, static_cast<std::size_t>(n) * sizeof(G));
         continue;
       }
-      std::memset(sum, 0, sizeof sum);
-      for (int64 i = start[id]; i < start[id + 1]; ++i) detail::add_row(n, dy + order[i] * width + column, sum);
-      detail::convert_block(n, static_cast<const A*>(sum), to, add);
+      columns_of_run columns(n);
+      for (int64 i = start[id]; i < start[id + 1]; ++i) columns.add(1, 0, dy + order[i] * width + column);
+      columns.put(to, add);
     }
   });
 }

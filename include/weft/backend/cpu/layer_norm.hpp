@@ -1,7 +1,7 @@
 // LayerNorm (Ba, Kiros & Hinton 2016) over rows, and its backward.
 // Invariant: the mean is kept in double, and the variance is the mean of squared distances from it, taken in a second
 // pass, so a large mean costs no digits; gradients of weight and bias are summed over fixed groups of rows, then over
-// the groups in order.
+// the groups by a tree.
 #pragma once
 
 #include <weft/backend/cpu/rms_norm.hpp>
@@ -96,8 +96,8 @@ void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, con
       if (dx) detail::layer_norm_input_row(width, x + at, weight, dy + at, m, rest, r, dx + at, add_dx);
     }
   });
-  if (dweight) detail::sum_rows(groups, width, static_cast<const A*>(parts), dweight, add_dweight);
-  if (dbias) detail::sum_rows(groups, width, static_cast<const A*>(parts + groups * width), dbias, add_dbias);
+  if (dweight) detail::sum_rows(workers, groups, width, static_cast<const A*>(parts), dweight, add_dweight);
+  if (dbias) detail::sum_rows(workers, groups, width, static_cast<const A*>(parts + groups * width), dbias, add_dbias);
 }
 template <class T, class G>
 scratch_need layer_norm_backward_scratch(int /*threads*/, int64 rows, int64 width, const T*, const T*, const double*,

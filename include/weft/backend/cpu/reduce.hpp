@@ -113,6 +113,19 @@ class joined_columns {
   alignas(64) A level_[std::size_t{levels}][most];
 };
 
+/// y (+)= the sum of the rows of x.  // x [rows, width], y [width]
+template <class A, class Out>
+void sum_rows(team& workers, int64 rows, int64 width, const A* x, Out* y, bool add) {
+  using columns_of_run = joined_columns<reduce::sum, A>;
+  constexpr int64 run = columns_of_run::most;
+  workers.parallel_for((width + run - 1) / run, [&](int64 task) {
+    const int64 first = task * run, n = width - first < run ? width - first : run;
+    columns_of_run columns(n);
+    columns.add(rows, width, x + first);
+    columns.put(y + first, add);
+  });
+}
+
 }  // namespace detail
 
 /// y (+)= x reduced over the dimensions where `reduced` is true; x contiguous, y the kept extents in order, contiguous.

@@ -1,11 +1,11 @@
 // RMSNorm (Zhang & Sennrich 2019) over rows, and its backward.
-// Invariant: the gradient of the weight is summed over fixed groups of rows, then over the groups in order.
+// Invariant: the gradient of the weight is summed over fixed groups of rows, then over the groups by a tree.
 #pragma once
 
 #include <cmath>
 #include <cstring>
 
-#include <weft/backend/cpu/vmath.hpp>
+#include <weft/backend/cpu/reduce.hpp>
 
 #define WEFT_KERNELS <weft/backend/cpu/rms_norm.inl>
 #include <weft/backend/cpu/each_target.inl>
@@ -30,13 +30,9 @@ template <class T>
 void rms_norm_input_row(int64 n, const T* x, const T* weight, const T* dy, accumulate_t<T> r, T* dx, bool add) {
   WEFT_DISPATCH(rms_norm_input_row, n, x, weight, dy, r, dx, add);
 }
-template <class A, class Out>
-void sum_rows(int64 rows, int64 n, const A* from, Out* y, bool add) {
-  WEFT_DISPATCH(sum_rows, rows, n, from, y, add);
-}
 
 /// Rows whose gradients of a weight are summed together, and how many such groups there are.
-constexpr int64 rows_of_group(int64 rows) { return rows <= 64 * 32 ? 32 : (rows + 63) / 64; }
+constexpr int64 rows_of_group(int64 rows) { return rows <= 64 * 32 ? 32 : 64; }
 constexpr int64 row_groups(int64 rows) { return blocks_of(rows, rows_of_group(rows)); }
 
 }  // namespace detail
@@ -77,7 +73,7 @@ void rms_norm_backward(team& workers, int64 rows, int64 width, const T* x, const
       if (dx) detail::rms_norm_input_row(width, x + at, weight, dy + at, rstd[row], dx + at, add_dx);
     }
   });
-  if (dweight) detail::sum_rows(groups, width, static_cast<const A*>(parts), dweight, add_dweight);
+  if (dweight) detail::sum_rows(workers, groups, width, static_cast<const A*>(parts), dweight, add_dweight);
 }
 /// What that call takes of scratch on a team of so many threads; here and below.
 template <class T, class G>

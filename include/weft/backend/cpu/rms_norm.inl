@@ -40,13 +40,3 @@ inline void rms_norm_input_row(std::int64_t n, const T* x, const T* weight, cons
     put(dx + i, r * (get(weight + i, count) * get(dy + i, count) - get(x + i, count) * c), add, count);
   });
 }
-
-/// y (+)= the sum of `rows` rows of A, in order.  // from [rows, n], y [n]
-template <class A, class Out>
-inline void sum_rows(std::int64_t rows, std::int64_t n, const A* from, Out* y, bool add) {
-  sweep<A>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-    auto sum = splat(A(0));
-    for (std::int64_t row = 0; row < rows; ++row) sum += get(from + row * n + i, count);
-    put(y + i, sum, add, count);
-  });
-}
