@@ -160,6 +160,19 @@ TEST_CASE("attention's gradients beside large scores, and over one token") {
   });
 }
 
+TEST_CASE("a value that a query does not see has no part in its gradients, however large it is") {
+  on_every_isa([](context& ctx) {
+    using heads_of = tensor<float, dims<batch, seq, heads, head_dim>>;
+    const auto three = [&](std::vector<float> numbers) { return from_global<heads_of>(ctx, {1, 3, 1, 1}, numbers); };
+    for (const float last : {1.0f, 1e4f, 1e8f, 1e30f}) {
+      auto q = three({1, 1, 1}).requires_grad(), k = three({0, 1, 0}).requires_grad();
+      backward(sum(attention(q, k, three({0, 1, last})) * three({0, 1, 0})));
+      CHECK(std::abs(on_host(q.grad())[1] - 0.196611933) < 1e-7);
+      CHECK(std::abs(on_host(k.grad())[0] + 0.196611933) < 1e-7);
+    }
+  });
+}
+
 TEST_CASE("layer_norm of rows that hardly vary, and of one column") {
   on_every_isa([](context& ctx) {
     std::vector<float> x;

@@ -10,7 +10,7 @@ inline constexpr int64 attention_block = 64;  // queries, and keys, of one block
 constexpr int64 attention_backward_elements(const attention_shape& s) {
   const int64 block = attention_block, width = attention_width(s.head_dim);
   const int64 padded = (s.kv_len + block - 1) / block * block;
-  return 5 * padded * width + (3 * block + 1) * width + 2 * block * block + 3 * block;
+  return 5 * padded * width + 3 * block * width + 2 * block * block + 3 * block;
 }
 }  // namespace weft::cpu::detail
 

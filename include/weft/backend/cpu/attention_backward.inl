@@ -1,29 +1,5 @@
 // Gradients of attention of one target, for one batch entry and key/value head. Included by attention_backward.hpp.
-// Scores are computed again block by block; gradients of keys and values grow in scratch memory. Values count from
-// their mean, which softmax's backward takes out: what they have in common then costs no digits.
-
-/// x [blocks, ld, attention_block] less its mean over `rows` columns of all blocks, d numbers, which `mean` [ld] gets.
-template <class A>
-inline void centre_columns(std::int64_t rows, std::int64_t d, std::int64_t ld, A* x, A* mean) {
-  constexpr std::int64_t block = detail::attention_block;
-  const auto plus = [](auto a, auto b) WEFT_INLINE_LAMBDA { return a + b; };
-  __builtin_memset(mean, 0, static_cast<std::size_t>(ld) * sizeof(A));
-  for (std::int64_t first = 0; first < rows; first += block)
-    for (std::int64_t c = 0; c < d; ++c) {
-      const A* const row = x + first * ld + c * block;
-      mean[c] += total(fold<A>(
-          rows - first < block ? rows - first : block, splat(A(0)),
-          [=](auto sum, std::int64_t j, auto count) WEFT_INLINE_LAMBDA { return sum + get(row + j, count); }, plus));
-    }
-  for (std::int64_t c = 0; c < d; ++c) mean[c] /= static_cast<A>(rows);
-  for (std::int64_t first = 0; first < rows; first += block)
-    for (std::int64_t c = 0; c < d; ++c) {
-      A* const row = x + first * ld + c * block;
-      const A m = mean[c];
-      sweep<A>(rows - first < block ? rows - first : block,
-               [=](std::int64_t j, auto count) WEFT_INLINE_LAMBDA { set(row + j, get(row + j, count) - m, count); });
-    }
-}
+// Scores are computed again block by block; gradients of keys and values grow in scratch memory.
 
 /// q, out, dout, dq: first head that reads this key/value head; k, v, dk, dv: this head; high, log_sum [share, q_len].
 template <class T>
@@ -37,7 +13,7 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
                      kv_stride = s.kv_heads * d;
   const std::int64_t blocks = (s.kv_len + keys - 1) / keys, share = s.heads / s.kv_heads;
   A* const kt = memory;                   // [blocks, ld, keys]
-  A* const vt = kt + blocks * keys * ld;  // [blocks, ld, keys], less mean
+  A* const vt = kt + blocks * keys * ld;  // [blocks, ld, keys]
   A* const pk = vt + blocks * keys * ld;  // [blocks * keys, ld]
   A* const gk = pk + blocks * keys * ld;  // [blocks * keys, ld]
   A* const gv = gk + blocks * keys * ld;  // [blocks * keys, ld]
@@ -48,15 +24,13 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
   A* const ds = p + queries * keys;       // [queries, keys]
   A* const tops = ds + queries * keys;    // [queries]: high
   A* const logs = tops + queries;         // [queries]: log_sum
-  A* const delta = logs + queries;        // [queries]: sum of (out - mean) * dout
-  A* const mean = delta + queries;        // [ld]: of the values
+  A* const delta = logs + queries;        // [queries]: sum of out * dout
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t here = s.kv_len - b * keys < keys ? s.kv_len - b * keys : keys, from = b * keys * kv_stride;
     pack_transposed(here, d, k + from, kv_stride, kt + b * keys * ld, keys);
     pack_transposed(here, d, v + from, kv_stride, vt + b * keys * ld, keys);
     pack_rows(here, keys, d, k + from, kv_stride, A(1), pk + b * keys * ld, ld);
   }
-  centre_columns(s.kv_len, d, ld, vt, mean);
   __builtin_memset(gk, 0, static_cast<std::size_t>(2 * blocks * keys * ld) * sizeof(A));
   for (std::int64_t h = 0; h < share; ++h)
     for (std::int64_t begin = 0; begin < s.q_len; begin += queries) {
@@ -72,7 +46,7 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
         if (i >= n) continue;
         auto sum = splat(A(0));
         sweep<T>(d, [&](std::int64_t c, auto count) WEFT_INLINE_LAMBDA {
-          sum = fma(get(out + at + i * q_stride + c, count) - load(mean + c), load(pd + i * ld + c), sum);
+          sum = fma(get(out + at + i * q_stride + c, count), load(pd + i * ld + c), sum);
         });
         delta[i] = total(sum);
       }
