@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -218,16 +219,16 @@ TEST_CASE("the same words come over threads, which compare calls themselves") {
 TEST_CASE("a launch has the sentence of the rank that gave up a request, whichever rank ends first") {
   struct gone {  // says that the other rank has left its function
     std::atomic<bool>& told;
+    explicit gone(std::atomic<bool>& t) : told(t) {}
     ~gone() { told = true, told.notify_all(); }
   };
   std::atomic<bool> told{false};
   const auto gives_up = [&](bare& c) {
+    std::optional<gone> says;
+    if (c.rank() == 0) says.emplace(told);  // before anything that may throw, as recv does where rank 1 has given up
     int other = 0;
     request r = c.recv(&other, sizeof other, 1 - c.rank(), 0);
-    if (c.rank() == 0) {
-      const gone says{told};
-      r.wait();
-    }
+    if (c.rank() == 0) r.wait(), says.reset();
     r.abandon();
     told.wait(false);
     throw failure("rank 1 had enough");
