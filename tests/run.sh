@@ -46,6 +46,7 @@ need /usr/include/oniguruma.h libonig-dev
 need /usr/include/utf8proc.h libutf8proc-dev
 need /usr/include/benchmark/benchmark.h libbenchmark-dev
 need make make
+need /usr/lib/python3/dist-packages/clang/cindex.py python3-clang-14
 need pkg-config pkg-config
 need valgrind valgrind
 need /usr/bin/time time

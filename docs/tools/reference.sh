@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# reference.sh FOLDER: writes the reference of all public headers, a page for each folder of include/weft, and their index.
+# reference.sh FOLDER: writes the reference of all public headers, a page for each folder of include/weft, and their index: what
+# reference.py finds, with examples.
 set -euo pipefail
 out=$1
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -15,16 +16,18 @@ mapfile -t programs < <(
   echo 'Every public function, type and value, as the headers say it, and under each function a line that calls it, of a program that the tests compile and run. Made by `docs/tools/generate.sh reference`.'
   echo
 } >"$out/README.md"
-for folder in include/weft/*/; do
-  name=$(basename "$folder")
-  depth=1  # below a folder lie its details, but in testing/
-  [ "$name" = testing ] && depth=2
-  mapfile -t headers < <(find "$folder" -maxdepth $depth -name '*.hpp' | LC_ALL=C sort)
-  [ ${#headers[@]} -gt 0 ] || continue
-  awk -v up=../../ -f docs/tools/reference.awk "${headers[@]}" >"$out/body"
-  if [ -s "$out/body" ]; then
-    { echo "# Reference: $name/"; awk -f docs/tools/examples.awk "${programs[@]}" page=1 "$out/body"; } >"$out/$name.md"
-    echo "- [$name/]($name.md): $(grep -c '^### ' "$out/body") entries" >>"$out/README.md"
-  fi
-  rm -f "$out/body"
+python=''
+for candidate in python3 /usr/bin/python3; do
+  if "$candidate" -c 'from clang import cindex' 2>/dev/null; then python=$candidate && break; fi
+done
+if [ -z "$python" ]; then
+  echo "reference.sh: no python3 has clang's bindings (Debian: apt-get install python3-clang-14)" >&2
+  exit 1
+fi
+"$python" docs/tools/reference.py "$out"
+for body in "$out"/*.body; do
+  name=$(basename "$body" .body)
+  { echo "# Reference: $name/"; awk -f docs/tools/examples.awk "${programs[@]}" page=1 "$body"; } >"$out/$name.md"
+  echo "- [$name/]($name.md): $(grep -c '^### ' "$body") entries" >>"$out/README.md"
+  rm "$body"
 done

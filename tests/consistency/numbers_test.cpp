@@ -30,7 +30,8 @@ TEST_CASE("kind 1: a seed that adds the rank") {
         const auto x = normal<rows>(ctx, named("x", ctx.rank().here()), {2, 4});
         contract<hidden>(x, columns_of(ctx));
       },
-      "check: contract takes [batch, hidden] to be the same on every rank along tp, and it is not: at [0, 0] rank 0 "
+      "check: in LINE, contract takes [batch, hidden] to be the same on every rank along tp, and it is not: at [0, 0] "
+      "rank 0 "
       "has ");
 }
 TEST_CASE("kind 2: a context's seed that adds the rank, where all is sharded") {
@@ -52,7 +53,8 @@ TEST_CASE("kind 3: a branch on one rank") {
         if (ctx.is_first()) x = x * 0.5;
         contract<hidden>(x, columns_of(ctx));
       },
-      "check: contract takes [batch, hidden] to be the same on every rank along tp, and it is not: at [0, 0] rank 0 "
+      "check: in LINE, contract takes [batch, hidden] to be the same on every rank along tp, and it is not: at [0, 0] "
+      "rank 0 "
       "has 0.5, ranks 1, 2 have 1");
 }
 TEST_CASE("kind 4: a mean divided twice on one rank, its sum being pending") {
@@ -90,7 +92,8 @@ TEST_CASE("kind 6: weights that only rank 0 has read") {
           });
         contract<hidden>(ones<rows_of_dp>(ctx, {2, 4}), w);
       },
-      "check: contract takes [hidden, ffn] to be the same on every rank along dp, and it is not: at [0, 0] rank 0 has "
+      "check: in LINE, contract takes [hidden, ffn] to be the same on every rank along dp, and it is not: at [0, 0] "
+      "rank 0 has "
       "0.25, rank 1 has 0");
 }
 TEST_CASE("kind 7: a dropout stream that depends on the rank") {
@@ -100,7 +103,7 @@ TEST_CASE("kind 7: a dropout stream that depends on the rank") {
         const auto x = dropout(ones<rows>(ctx, {16, 4}), 0.5, static_cast<std::uint64_t>(ctx.rank().here()));
         contract<hidden>(x, columns_of(ctx));
       },
-      "check: contract takes [batch, hidden] to be the same on every rank along tp, and it is not: at [");
+      "check: in LINE, contract takes [batch, hidden] to be the same on every rank along tp, and it is not: at [");
 }
 TEST_CASE("kind 8: data shuffled by each rank of tp") {
   caught<tp_mesh>(
@@ -109,7 +112,8 @@ TEST_CASE("kind 8: data shuffled by each rank of tp") {
         const auto tokens = generate<ids>(ctx, {2, 4}, [&](std::int64_t i) { return (i + ctx.rank().here()) % 8; });
         embedding(tokens, normal<tensor<float, dims<vocab, hidden>, shard<vocab, tp>>>(ctx, "table", {8, 4}));
       },
-      "check: embedding takes [batch, seq] to be the same on every rank along tp, and it is not: at [0, 0] rank 0 has "
+      "check: in LINE, embedding takes [batch, seq] to be the same on every rank along tp, and it is not: at [0, 0] "
+      "rank 0 has "
       "0, rank 1 has 1");
 }
 TEST_CASE("kind 9: targets of another batch on one rank of tp") {
@@ -161,7 +165,8 @@ TEST_CASE("kind 12: a decision by a rank's own share") {
         if (own > 0) x = x * 2;
         contract<hidden>(x, w);
       },
-      "check: contract takes [batch, hidden] to be the same on every rank along tp, and it is not: at [0, 0] rank 0 "
+      "check: in LINE, contract takes [batch, hidden] to be the same on every rank along tp, and it is not: at [0, 0] "
+      "rank 0 "
       "has "
       "2, rank 1 has 1");
 }
@@ -195,8 +200,21 @@ TEST_CASE("kind 15: an extent that depends on the rank") {
       [](context& ctx) {
         contract<hidden>(ones<rows>(ctx, {2 + ctx.rank().here(), 4}), columns_of(ctx));
       },
-      "check: contract takes [batch, hidden] to be the same on every rank along tp, and it is not: rank 0 has 8 "
+      "check: in LINE, contract takes [batch, hidden] to be the same on every rank along tp, and it is not: rank 0 has "
+      "8 "
       "elements, rank 1 has 12 elements");
+}
+TEST_CASE("kind 15b: an operator without a name, known by what was called before it") {
+  const int line = __LINE__;
+  caught<tp_mesh>(
+      {.tp = 2},
+      [](context& ctx) {
+        const auto h = contract<hidden>(ones<rows>(ctx, {2, 4}), columns_of(ctx));
+        h* full<tensor<float, dims<batch>>>(ctx, {2}, ctx.rank().here());
+      },
+      "check: after numbers_test.cpp:" + std::to_string(line + 4) +
+          ", operator* takes [batch] to be the same on every rank along tp, and it is not: at [0] rank 0 has 0, rank 1 "
+          "has 1");
 }
 TEST_CASE("kind 16: a value split though it differs") {
   const int line = __LINE__;
@@ -216,7 +234,8 @@ TEST_CASE("kind 17: a value that is replicate, so that each rank may do its own 
         const auto x = full<tensor<float, dims<batch, hidden>, replicate<tp>>>(ctx, {2, 4}, 1 + ctx.rank().here());
         contract<hidden>(x, columns_of(ctx));
       },
-      "check: contract takes [batch, hidden] to be the same on every rank along tp, and it is not: at [0, 0] rank 0 "
+      "check: in LINE, contract takes [batch, hidden] to be the same on every rank along tp, and it is not: at [0, 0] "
+      "rank 0 "
       "has "
       "1, rank 1 has 2");
 }
@@ -285,6 +304,7 @@ TEST_CASE("kind 23: an optimizer that has taken a step less on one rank") {
 
 TEST_CASE("a sentence names the unit and the micro-batch") {
   using S = both;
+  const int line = __LINE__;
   const std::string said = weft_test::message_of<S>(
       {.dp = 2},
       [](context& ctx) {
@@ -303,8 +323,8 @@ TEST_CASE("a sentence names the unit and the micro-batch") {
       },
       true);
   const std::string part =
-      "check: in layer 3, micro-batch 2, contract takes [hidden, ffn] to be the same on every rank along dp, and it is "
-      "not: at [1, 1] rank 0 has ";
+      "check: in layer 3, micro-batch 2, numbers_test.cpp:" + std::to_string(line + 15) +
+      ", contract takes [hidden, ffn] to be the same on every rank along dp, and it is not: at [1, 1] rank 0 has ";
   CHECK(said.substr(0, part.size()) == part);
 }
 

@@ -118,11 +118,11 @@ TEST_CASE("training, kind 5: a gradient changed on one rank after it was summed"
 }
 TEST_CASE("training, kind 6: tokens shuffled by each rank of tp") {
   using S = strategy<mesh<dp, tp>>;
-  caught<S>(
-      {.dp = 2, .tp = 2},
-      one_step<S>([](context& ctx, std::int64_t i) { return i * (5 + ctx.index<tp>().here()); }, nothing),
-      "check: in embedding, embedding takes [batch, seq] to be the same on every rank along tp, and it is not: at "
-      "[0, 1] rank ");
+  caught<S>({.dp = 2, .tp = 2},
+            one_step<S>([](context& ctx, std::int64_t i) { return i * (5 + ctx.index<tp>().here()); }, nothing),
+            "check: in embedding, LINE, embedding takes [batch, seq] to be the same on every rank along tp, and it is "
+            "not: at "
+            "[0, 1] rank ");
 }
 TEST_CASE("training, kind 7: a seed of each rank's own, where every rank makes its own share of the weights") {
   using S = strategy<mesh<dp, tp>, zero3>;

@@ -82,6 +82,18 @@ struct positive_part {  // linear for positive numbers alone
   static constexpr bool no_gradient = true;
   double forward(double a) const { return a > 0 ? a : 0; }
 };
+struct clipped {  // linear up to 100
+  static constexpr std::string_view name = "clipped";
+  static constexpr linearity linear = linearity::joint;
+  static constexpr bool no_gradient = true;
+  double forward(double a) const { return a > 100 ? 100 : a; }
+};
+struct hardly_shifted {
+  static constexpr std::string_view name = "hardly_shifted";
+  static constexpr linearity linear = linearity::joint;
+  static constexpr bool no_gradient = true;
+  double forward(double a) const { return a + 1e-8; }
+};
 struct refuses {
   static constexpr std::string_view name = "refuses";
   static constexpr bool no_gradient = false;  // it has one: vjp
@@ -208,6 +220,16 @@ TEST_CASE("a number that a formula doesn't make of a negative one is no proof th
     CHECK(untyped(elementwise(over_root{}, convert<partial<dp>>(a), b)).held().as<double>()[0] == 4);
     CHECK_THROWS_WITH_AS(elementwise(positive_part{}, convert<partial<dp>>(a)),
                          doctest::Contains("the formula positive_part says that it is linear"), failure);
+  });
+}
+
+TEST_CASE("a formula that is linear up to a bound, or but for a small constant, isn't") {
+  alone([](context& ctx) {
+    const auto pending = convert<partial<dp>>(full<real<hidden>>(ctx, {3}, 8));
+    CHECK_THROWS_WITH_AS(elementwise(clipped{}, pending),
+                         doctest::Contains("the formula clipped says that it is linear"), failure);
+    CHECK_THROWS_WITH_AS(elementwise(hardly_shifted{}, pending),
+                         doctest::Contains("the formula hardly_shifted says that it is linear"), failure);
   });
 }
 

@@ -111,6 +111,9 @@ TEST_CASE("a checkpoint that doesn't fit is refused with what is amiss") {
   CHECK(said(adamw{}, seed, folder) == "nothing");
   CHECK(said(adamw{}, seed + 1, folder).find("has to be " + std::to_string(seed + 1) + ", the seed of this launch") !=
         std::string::npos);
+  CHECK(said(sgd{}, seed, folder).find("optimizer is \"AdamW\", and has to be \"SGD\", this trainer's") !=
+        std::string::npos);
+  CHECK(said(by_shape{muon{}, adamw{}}, seed, folder).find("has to be \"Muon beside AdamW\"") != std::string::npos);
   CHECK(said(adamw{}, seed, here / "none").find("none/manifest.json can't be read") != std::string::npos);
   std::filesystem::resize_file(folder + "/state.safetensors", 1000);
   CHECK(said(adamw{}, seed, folder).find("is no sound safetensors file: its header ends at byte") != std::string::npos);

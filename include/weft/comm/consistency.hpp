@@ -25,6 +25,9 @@ class consistency {
   consistency(const consistency&) = delete;
   consistency& operator=(const consistency&) = delete;
 
+  /// The program calls an operator. What has no line, as a * b, stands behind the last that had one, which is returned.
+  call_site called(call_site at) { return at.line > 0 ? (last_ = at, call_site{}) : last_; }
+
   /// Calls f(group) for every axis that has more than one rank and whose ranks aren't stages.
   template <class F>
   void each_axis(F&& f) {
@@ -43,7 +46,8 @@ class consistency {
                              const shape& valid) {
     gather(along.comm, along.name, what, &hash, 1);
     if (words_.first_difference() == 0)
-      detail::fail_array(along.comm, along.name, ctx_.rank().here(), label(what), what.tensor, x, valid, words_.each());
+      detail::fail_array(along.comm, along.name, ctx_.rank().here(), label(what), what.after, what.tensor, x, valid,
+                         words_.each());
   }
   /// The same of several arrays at once; x(i, f) calls f(name, array, valid) for number i, and is asked for one that
   /// differs only.
@@ -53,7 +57,8 @@ class consistency {
     const std::size_t i = words_.first_difference();
     if (i == hashes.size()) return;
     x(i, [&, differing = words_.each(i)](std::string_view name, const local_array& numbers, const shape& valid) {
-      detail::fail_array(along.comm, along.name, ctx_.rank().here(), label(what), name, numbers, valid, differing);
+      detail::fail_array(along.comm, along.name, ctx_.rank().here(), label(what), what.after, name, numbers, valid,
+                         differing);
     });
   }
   /// Numbers of the program are the same on all ranks of a group, whose name is `along`.
@@ -65,7 +70,7 @@ class consistency {
     const std::size_t i = words_.first_difference();
     if (i == own_.size()) return;
     const std::vector<std::uint64_t> differing = words_.each(i);
-    detail::fail_check(comm, along, ctx_.rank().here(), label(what), numbers[i].name, "", differing,
+    detail::fail_check(comm, along, ctx_.rank().here(), label(what), {}, numbers[i].name, "", differing,
                        [&](std::size_t r) { return detail::number_text(std::bit_cast<double>(differing[r])); });
   }
 
@@ -176,7 +181,7 @@ class consistency {
       if (!differ) continue;
       const read_number& mine = reads_[at[static_cast<std::size_t>(along.index)][n] / 3];
       detail::fail_check(along.comm, along.name, ctx_.rank().here(), {mine.what.operation, {}, {}, -1, mine.what.at},
-                         mine.what.tensor, "", hashes, [&](std::size_t r) {
+                         {}, mine.what.tensor, "", hashes, [&](std::size_t r) {
                            return mine.what.tensor == "[]" ? detail::number_text(mine.type, numbers[r]) : std::string();
                          });
     }
@@ -203,7 +208,7 @@ class consistency {
     std::memcpy(characters, said.data(), sizeof characters);
     gather(along.comm, along.name, {"backward", "names of operators"}, characters, std::size(characters));
     const auto name = [&](std::size_t r) { return std::string(reinterpret_cast<const char*>(words_.begin() + 8 * r)); };
-    detail::fail_check(along.comm, along.name, ctx_.rank().here(), label({"backward"}), "what it carries back",
+    detail::fail_check(along.comm, along.name, ctx_.rank().here(), label({"backward"}), {}, "what it carries back",
                        detail::text("as step ", i, " "), hashes, [&](std::size_t r) {
                          return name(r) +
                                 (r > 0 && name(r) == name(0)
@@ -214,6 +219,7 @@ class consistency {
 
   context& ctx_;
   detail::gathered_words words_;
+  call_site last_;  // that the program called
   std::vector<std::uint64_t> own_;
   std::vector<read_number> reads_;
   std::vector<step> steps_;

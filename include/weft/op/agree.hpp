@@ -33,14 +33,16 @@ axis_list axes_to_compare(const X& x) {
   return out;
 }
 
-/// An operator whose output is placed as Out takes x.
+/// An operator whose output is placed as Out takes x. at: of the operator's call, where that is known.
 template <class Out, any_tensor X>
-void compare_operand(const X& x, const char* operation) {
+void compare_operand(const X& x, const char* operation, call_site at) {
   if (!untyped(x).ctx || !untyped(x).ctx->check) [[likely]]
     return;
+  const call_site after = untyped(x).ctx->check->called(at);
   const axis_list axes = axes_to_compare<Out>(x);
   if (axes.count > 0)
-    compare_along<typename X::backend>(untyped(x), valid_part(x), {operation, dims_text<dims_of<X>>(), {}}, axes);
+    compare_along<typename X::backend>(untyped(x), valid_part(x), {operation, dims_text<dims_of<X>>(), at, after},
+                                       axes);
 }
 
 /// x is converted on axis A, where it is whole.
@@ -48,6 +50,7 @@ template <class A, any_tensor X>
 void compare_converted(const X& x, const char* operation, call_site at) {
   if (!untyped(x).ctx || !untyped(x).ctx->check) [[likely]]
     return;
+  untyped(x).ctx->check->called(at);
   compare_along<typename X::backend>(untyped(x), valid_part(x), {operation, dims_text<dims_of<X>>(), at},
                                      {{id_of<A>}, 1});
 }

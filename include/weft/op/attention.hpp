@@ -164,7 +164,7 @@ inline constexpr bool in_attention_order =
 /// computed in blocks, without the matrix of scores: Dao et al. 2022.
 template <dimension Seq = seq, dimension Heads = heads, dimension Width = head_dim, dimension Keys = Seq,
           class KvHeads = void, any_tensor Q, any_tensor K, any_tensor V>
-auto attention(const Q& q, const K& k, const V& v, attention_options options = {}) {
+auto attention(const Q& q, const K& k, const V& v, attention_options options = {}, call_site at = call_site::here()) {
   using T = typename Q::element_type;
   using key_heads = typename detail::key_heads<KvHeads, Heads, K>::type;
   using q_lacks = detail::lacked<dims_of<Q>, Seq, Heads, Width>;
@@ -210,9 +210,9 @@ auto attention(const Q& q, const K& k, const V& v, attention_options options = {
     if constexpr (rule::agrees) {
       using result = basic_tensor<T, dims_of<Q>, typename rule::layout, typename Q::backend>;
       return result(detail::attention_operator<typename Q::backend, T>::forward(
-          detail::promoted<typename rule::layout>(q, "attention"),
-          detail::promoted<typename rule::layout>(k, "attention"),
-          detail::promoted<typename rule::layout>(v, "attention"), options));
+          detail::promoted<typename rule::layout>(q, "attention", at),
+          detail::promoted<typename rule::layout>(k, "attention", at),
+          detail::promoted<typename rule::layout>(v, "attention", at), options));
     }
   }
 }

@@ -15,7 +15,7 @@ namespace weft {
 /// one side stays sharded, the other side being whole; partial times whole is partial. Throws weft::failure when shared
 /// extents differ. Cost: 2 * |out| * |k| operations forward, twice that backward.
 template <dimension... Ks, any_tensor A, any_tensor B>
-auto contract(const A& a, const B& b) {
+auto contract(const A& a, const B& b, call_site at = call_site::here()) {
   static_assert(sizeof...(Ks) > 0, "weft: contract<dim...>(a, b) names the dimensions to sum over");
   using a_lacks = detail::lacked<dims_of<A>, Ks...>;
   using b_lacks = detail::lacked<dims_of<B>, Ks...>;
@@ -36,8 +36,8 @@ auto contract(const A& a, const B& b) {
       using result = basic_tensor<typename A::element_type, out_dims, typename rule::layout, typename A::backend>;
       using engine = detail::contraction<typename A::backend, typename A::element_type>;
       static constexpr auto labels = detail::labels_of<dims_of<A>, dims_of<B>, out_dims>();
-      return result(engine::forward(detail::promoted<typename rule::layout>(a, "contract"),
-                                    detail::promoted<typename rule::layout>(b, "contract"), labels,
+      return result(engine::forward(detail::promoted<typename rule::layout>(a, "contract", at),
+                                    detail::promoted<typename rule::layout>(b, "contract", at), labels,
                                     detail::valid_part(a), detail::valid_part(b)));
     }
   }

@@ -129,7 +129,12 @@ auto convert(const X& x, call_site at = call_site::here()) {
 /// Finishes the pending sum over A: `partial -> invariant`. Backward: nothing moves.
 template <mesh_axis A, any_tensor X>
 auto all_reduce(const X& x, call_site at = call_site::here()) {
-  static_assert(detail::none<nothing_pending<layout_of<X>, A>>,
+  constexpr bool slices = state_on<layout_of<X>, A>.kind == holds::shard;
+  using sliced = std::conditional_t<slices, sharded_over<A>, sharded_over<>>;
+  static_assert(detail::none<sliced>,
+                "weft: all_reduce<axis>(x) needs a sum pending over that axis, and x is sharded over it: "
+                "all_gather<axis>(x) collects the slices; to add them up, all_reduce<axis>(sum<dim>(x))");
+  static_assert(slices || detail::none<nothing_pending<layout_of<X>, A>>,
                 "weft: all_reduce<axis>(x) needs a sum pending over that axis, and x has none: it would be counted "
                 "once per rank; "
                 "remove this all_reduce");

@@ -186,7 +186,7 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
       const std::int64_t all = logits.template global_extent<V>();
       require_ids(targets, std::numeric_limits<std::int32_t>::min(), all, "the target");
       loss<scalar, scalar> out;
-      detail::compare_operand<layout_of<X>>(targets, "cross_entropy");
+      detail::compare_operand<layout_of<X>>(targets, "cross_entropy", {});
       // Padding among the tokens counts for nothing, as a negative target does.
       const local_array counted = detail::with_padding<typename X::backend>(
           *untyped(targets).ctx, untyped(targets).held(), detail::valid_part(targets), -1);

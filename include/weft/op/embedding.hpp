@@ -75,7 +75,7 @@ struct embedding_rule<I, W, tag_list<As...>> : on_this_axis<As, embedding_on<I, 
 /// keeps that shard; rows sharded and ids whole gives partial; width sharded and ids whole keeps that shard. Cost: a
 /// copy; no operations.
 template <any_tensor I, any_tensor W>
-auto embedding(const I& ids, const W& table) {
+auto embedding(const I& ids, const W& table, call_site at = call_site::here()) {
   using other_ids = detail::not_ids<I>;
   static_assert(detail::none<other_ids>,
                 "weft: embedding(ids, table) takes ids of int32: make them so, from_global<tensor<std::int32_t, "
@@ -89,13 +89,13 @@ auto embedding(const I& ids, const W& table) {
   if constexpr (is_table && detail::none<other_ids> && detail::none<integers_in<W>>) {
     using rule = detail::embedding_rule<I, W, axes_of_all<layout_of<I>, layout_of<W>>>;
     if constexpr (rule::ok)
-      return []<class Rows, class Width>(const I& i, const W& w, dims<Rows, Width>) {
+      return [at]<class Rows, class Width>(const I& i, const W& w, dims<Rows, Width>) {
         using result = basic_tensor<typename W::element_type, dims_concat<dims_of<I>, dims<Width>>,
                                     typename rule::layout, typename W::backend>;
-        detail::compare_operand<typename rule::layout>(i, "embedding");
+        detail::compare_operand<typename rule::layout>(i, "embedding", at);
         require_ids(i, std::numeric_limits<std::int32_t>::min(), w.template global_extent<tag_of<Rows>>(), "the token");
         return result(detail::embedding_operator<typename W::backend, typename W::element_type>::forward(
-            untyped(i), detail::promoted<typename rule::layout>(w, "embedding"),
+            untyped(i), detail::promoted<typename rule::layout>(w, "embedding", at),
             run_of<layout_of<W>, tag_of<Rows>>(*untyped(w).ctx, w.template global_extent<tag_of<Rows>>()),
             detail::valid_part(i)));
       }(ids, table, dims_of<W>{});

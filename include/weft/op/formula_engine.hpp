@@ -241,12 +241,12 @@ struct formula_operator {
   }
 };
 
-/// Throws unless the formula is as linear as it says: tried on some numbers where a sum is pending, since a formula
-/// that isn't would count its constant once per rank. Where it makes no number of them (sqrt of a negative one), or
-/// throws, that proves nothing; positive ones are tried too.
+/// Throws unless the formula is as linear as it says on some numbers of this size. Where it makes no number of them
+/// (sqrt of a negative one), or throws, that proves nothing.
 template <class F, linearity L, class... Ts>
-void require_linear(const F& f, double sign = -1) {
-  const double u[] = {1.25, sign * 0.5, 2}, v[] = {sign * 3, 0.75, sign * 1.5};
+void require_linear_at(const F& f, double size, double sign) {
+  const double u[] = {1.25 * size, sign * 0.5 * size, 2 * size};
+  const double v[] = {sign * 3 * size, 0.75 * size, sign * 1.5 * size};
   const auto at = [&](auto&& number) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       try {
@@ -271,7 +271,13 @@ void require_linear(const F& f, double sign = -1) {
     for (std::size_t of = 0; of < (L == linearity::first ? 1 : sizeof...(Ts)); ++of)
       adds([&](std::size_t i) { return u[i]; }, [&](std::size_t i) { return i == of ? v[i] : u[i]; },
            [&](std::size_t i) { return i == of ? u[i] + v[i] : u[i]; });
-  if (sign < 0) require_linear<F, L, Ts...>(f, 1);
+}
+/// Tried where a sum is pending, since a formula that isn't linear would count its constant once per rank: on small
+/// numbers, which show a small constant, on large ones, which show a bound, and on positive ones alone.
+template <class F, linearity L, class... Ts>
+void require_linear(const F& f) {
+  for (const double size : {1.0, 0x1p-20, 0x1p20})
+    for (const double sign : {-1.0, 1.0}) require_linear_at<F, L, Ts...>(f, size, sign);
 }
 
 }  // namespace detail

@@ -84,7 +84,7 @@ struct layer_norm_operator {
 /// Sums in accumulate_t<T>, the variance in a second pass. Cost: three reads (two of them from cache) and a write of x,
 /// 8 operations an element.
 template <any_tensor X, any_tensor W, any_tensor B>
-auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5) {
+auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5, call_site at = call_site::here()) {
   using in = dims_of<X>;
   constexpr bool over_last = dims_of<W>::ndim == 1 && dims_of<B>::ndim == 1 && in::ndim >= 1 &&
                              dims_of<W>::ids[0] == in::ids[in::ndim - 1] && dims_of<B>::ids[0] == in::ids[in::ndim - 1];
@@ -116,9 +116,9 @@ auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5) {
         detail::check_shared_extents(x, bias);
         using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
         return result(detail::layer_norm_operator<typename X::backend, typename X::element_type>::forward(
-            detail::promoted<typename rule::layout>(x, "layer_norm"),
-            detail::promoted<typename rule::layout>(weight, "layer_norm"),
-            detail::promoted<typename rule::layout>(bias, "layer_norm"), eps, detail::valid_part(x)));
+            detail::promoted<typename rule::layout>(x, "layer_norm", at),
+            detail::promoted<typename rule::layout>(weight, "layer_norm", at),
+            detail::promoted<typename rule::layout>(bias, "layer_norm", at), eps, detail::valid_part(x)));
       }
     }
   }

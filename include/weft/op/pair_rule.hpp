@@ -172,10 +172,11 @@ struct pair_rule {
   using layout = typename result::layout;
 };
 
-/// x promoted `invariant -> replicate` on every axis where the output varies and x does not. operation: who takes x.
+/// x promoted `invariant -> replicate` on every axis where the output varies and x does not. operation: who takes x,
+/// and where in the program, if that is known.
 template <class Out, any_tensor X>
-value promoted(const X& x, const char* operation = "an operator") {
-  compare_operand<Out>(x, operation);
+value promoted(const X& x, const char* operation = "an operator", call_site at = {}) {
+  compare_operand<Out>(x, operation, at);
   using engine = conversion<typename X::backend>;
   value v = untyped(x);
   [&]<class... As>(tag_list<As...>) {

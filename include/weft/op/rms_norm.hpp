@@ -69,7 +69,7 @@ struct rms_norm_operator {
 /// Shape: x [..., d], weight [d], out as x. Placement: d whole, nothing partial; out is placed as x.
 /// Sums in accumulate_t<T>. Cost: two reads and a write of x, 4 operations an element.
 template <any_tensor X, any_tensor W>
-auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
+auto rms_norm(const X& x, const W& weight, double eps = 1e-5, call_site at = call_site::here()) {
   using in = dims_of<X>;
   constexpr bool over_last = dims_of<W>::ndim == 1 && in::ndim >= 1 && dims_of<W>::ids[0] == in::ids[in::ndim - 1];
   static_assert(over_last, "weft: rms_norm(x, weight) needs a weight over the last dimension of x and nothing else");
@@ -90,8 +90,8 @@ auto rms_norm(const X& x, const W& weight, double eps = 1e-5) {
       require(detail::is_finite(eps) && eps >= 0, "rms_norm: eps is ", eps, "; it is a finite number, at least 0");
       using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
       return result(detail::rms_norm_operator<typename X::backend, typename X::element_type>::forward(
-          detail::promoted<typename rule::layout>(x, "rms_norm"),
-          detail::promoted<typename rule::layout>(weight, "rms_norm"), eps, detail::valid_part(x)));
+          detail::promoted<typename rule::layout>(x, "rms_norm", at),
+          detail::promoted<typename rule::layout>(weight, "rms_norm", at), eps, detail::valid_part(x)));
     }
   }
 }

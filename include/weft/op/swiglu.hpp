@@ -45,7 +45,7 @@ struct swiglu_operator {
 /// Shape: gate and up have the same dimensions in the same order; so has the output. Placement: alike on both, not
 /// partial. Cost: 12 operations an element.
 template <any_tensor G, any_tensor U>
-auto swiglu(const G& gate, const U& up) {
+auto swiglu(const G& gate, const U& up, call_site at = call_site::here()) {
   constexpr bool alike = std::same_as<dims_of<G>, dims_of<U>>;
   static_assert(alike, "weft: swiglu(gate, up) needs the same dimensions in the same order");
   static_assert(detail::none<integers_in<G, U>>,
@@ -58,8 +58,8 @@ auto swiglu(const G& gate, const U& up) {
       detail::check_shared_extents(gate, up);
       using result = basic_tensor<typename G::element_type, dims_of<G>, typename rule::layout, typename G::backend>;
       return result(detail::swiglu_operator<typename G::backend, typename G::element_type>::forward(
-          detail::promoted<typename rule::layout>(gate, "swiglu"),
-          detail::promoted<typename rule::layout>(up, "swiglu")));
+          detail::promoted<typename rule::layout>(gate, "swiglu", at),
+          detail::promoted<typename rule::layout>(up, "swiglu", at)));
     }
   }
 }

@@ -118,7 +118,7 @@ void require_indices(const I& ids, std::int64_t n) {
 /// over all that was taken of an element. Throws weft::failure for an index outside of D, and when shared extents
 /// differ. Padding is left out. Cost: a copy, on the host; the gradient is added up by one core.
 template <dimension D, any_tensor X, any_tensor I>
-auto take(const X& x, const I& ids) {
+auto take(const X& x, const I& ids, call_site at = call_site::here()) {
   using lacks = detail::lacked<dims_of<X>, D>;
   static_assert(detail::none<lacks>, "weft: take<dim>(x, ids) names a dimension that x lacks");
   constexpr bool indices = std::same_as<typename I::element_type, std::int32_t> && !dims_of<I>::template has<D>;
@@ -144,13 +144,14 @@ auto take(const X& x, const I& ids) {
       detail::require_one_context("take", {&untyped(x), &untyped(ids)});
       detail::check_shared_extents(x, ids);
       detail::require_indices<D>(ids, x.template global_extent<D>());
-      detail::compare_operand<typename rule::layout>(ids, "take");
+      detail::compare_operand<typename rule::layout>(ids, "take", at);
       static constexpr auto map = detail::taken_map<out, dims_of<X>, dims_of<I>>();
       const shape of_x = detail::valid_part(x), of_ids = detail::valid_part(ids);
       shape valid;
       for (int d = 0; d < map.ndim; ++d) valid.push_back(map.at[0][d] >= 0 ? of_x[map.at[0][d]] : of_ids[map.at[1][d]]);
       return result(detail::take_operator<B, typename X::element_type>::forward(
-          detail::promoted<typename rule::layout>(x, "take"), untyped(ids), dims_of<X>::template index<D>, map, valid));
+          detail::promoted<typename rule::layout>(x, "take", at), untyped(ids), dims_of<X>::template index<D>, map,
+          valid));
     }
   }
 }

@@ -229,6 +229,17 @@ template <class O>
 inline constexpr bool of_kernels = kernel_optimizer<O>;
 template <class M, class E>
 inline constexpr bool of_kernels<by_shape<M, E>> = kernel_optimizer<M>&& kernel_optimizer<E>;
+
+/// "AdamW", "Muon beside AdamW"; of one that doesn't say its name how many moments it has.
+template <class O>
+std::string optimizer_text(const O& o) {
+  if constexpr (is_by_shape<O>)
+    return optimizer_text(o.matrices) + " beside " + optimizer_text(o.others);
+  else if constexpr (requires { std::string_view(O::name); })
+    return std::string(O::name);
+  else
+    return text("an optimizer of ", O::moments, O::moments == 1 ? " moment" : " moments");
+}
 }  // namespace detail
 
 /// What a trainer and a parameter store take.

@@ -18,8 +18,10 @@ inline tensor_part own_tensor(const std::string& name, const shape& global) {
   return whole_tensor(name, global, {global.extent, global.extent + global.ndim});
 }
 
-inline void write_manifest(const std::string& path, const trainer_state& s, std::uint64_t seed) {
+inline void write_manifest(const std::string& path, const trainer_state& s, const std::string& optimizer,
+                           std::uint64_t seed) {
   const nlohmann::ordered_json said{{"version", 1},
+                                    {"optimizer", optimizer},
                                     {"updates", s.updates},
                                     {"batches", s.batches},
                                     {"passes", s.passes},
@@ -37,10 +39,16 @@ inline void write_manifest(const std::string& path, const trainer_state& s, std:
   output_bytes(path).sync();
   finish_output(path);
 }
-inline trainer_state read_manifest(const std::string& path, std::uint64_t seed) {
+inline trainer_state read_manifest(const std::string& path, const std::string& optimizer, std::uint64_t seed) {
   const nlohmann::json said = read_json(path);
   json_fields f(said, path);
   f.only("version", 1);
+  if (const std::string wrote = f.string("optimizer", optimizer); wrote != optimizer)
+    f.fail("optimizer", wrote,
+           "\"" + optimizer +
+               "\", this trainer's: moments of one optimizer mean nothing to another. Go on with the one that wrote "
+               "it, or "
+               "begin anew from its weights alone, by save_weights and load_weights");
   trainer_state s;
   s.updates = f.whole_number("updates"), s.batches = f.whole_number("batches");
   s.passes = static_cast<std::uint64_t>(f.whole_number("passes"));
@@ -64,11 +72,12 @@ inline trainer_state read_manifest(const std::string& path, std::uint64_t seed) 
 /// get it from begin_checkpoint, and finish it.
 class checkpoint_under_way {
  public:
-  checkpoint_under_way(context& ctx, const std::string& folder, const trainer_state& state,
+  checkpoint_under_way(context& ctx, const std::string& folder, const trainer_state& state, std::string optimizer,
                        std::unique_ptr<detail::output_bytes> numbers)
       : ctx_(&ctx),
         folder_(folder),
         state_(state),
+        optimizer_(std::move(optimizer)),
         numbers_(std::move(numbers)),
         synced_(std::async(std::launch::async, [file = numbers_.get()] { file->sync(); })) {}
 
@@ -86,7 +95,7 @@ class checkpoint_under_way {
     detail::on_all_or_none(ctx, [&] {
       if (!ctx.is_first()) return;
       detail::finish_output(making + "/state.safetensors");
-      detail::write_manifest(making + "/manifest.json", state_, ctx.seed);
+      detail::write_manifest(making + "/manifest.json", state_, optimizer_, ctx.seed);
       if (std::rename(making.c_str(), folder_.c_str()) != 0) detail::fail_of_file(folder_, "written", errno);
       detail::sync_folder_of(folder_);
     });
@@ -97,6 +106,7 @@ class checkpoint_under_way {
   context* ctx_;
   std::string folder_;
   trainer_state state_;
+  std::string optimizer_;
   std::unique_ptr<detail::output_bytes> numbers_;
   std::future<void> synced_;  // destroyed first: it waits
 };
@@ -105,7 +115,7 @@ namespace detail {
 
 template <class Store>
 checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const trainer_state& state,
-                                         const std::string& folder) {
+                                         const std::string& optimizer, const std::string& folder) {
   const std::string making = unfinished(folder);
   namespace fs = std::filesystem;
   on_all_or_none(ctx, [&] {
@@ -127,16 +137,16 @@ checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const train
     add("weights/", p.weight), add("first/", p.first), add("second/", p.second);
   });
   using backend = typename Store::backend;
-  return {ctx, folder, state, fill_tensors<backend>(ctx, making + "/state.safetensors", all)};
+  return {ctx, folder, state, optimizer, fill_tensors<backend>(ctx, making + "/state.safetensors", all)};
 }
 
 /// The state beside the store.
 template <class Store>
-trainer_state load_checkpoint_of(context& ctx, Store& store, const std::string& folder) {
+trainer_state load_checkpoint_of(context& ctx, Store& store, const std::string& optimizer, const std::string& folder) {
   using backend = typename Store::backend;
   trainer_state state;
   on_all_or_none(ctx, [&] {
-    state = read_manifest(folder + "/manifest.json", ctx.seed);
+    state = read_manifest(folder + "/manifest.json", optimizer, ctx.seed);
     const safetensors files(folder + "/state.safetensors");
     const auto numbers = [&](const char* kind, const parameter_record& p) {
       return mapped_numbers(files, p.name, p.global, {own_tensor(kind + p.name, p.global)});
@@ -163,7 +173,7 @@ trainer_state load_checkpoint_of(context& ctx, Store& store, const std::string& 
 /// go on. See save_checkpoint.
 template <class Trainer>
 checkpoint_under_way begin_checkpoint(context& ctx, Trainer& t, const std::string& folder) {
-  return detail::begin_checkpoint_of(ctx, t.store(), t.state(), folder);
+  return detail::begin_checkpoint_of(ctx, t.store(), t.state(), detail::optimizer_text(t.optimizer()), folder);
 }
 
 /// Writes a trainer's state to a folder: state.safetensors, with weights and moments as they are kept, by the
@@ -176,10 +186,11 @@ void save_checkpoint(context& ctx, Trainer& t, const std::string& folder) {
 
 /// Sets a trainer's state from a checkpoint of the same model and optimizer, under whatever strategy and number of
 /// ranks it was written. All ranks call it, and see the folder; each reads what it keeps. Throws weft::file_error
-/// naming what is missing or of another size. Under the same strategy the run goes on with the same bits.
+/// naming what is missing, of another size or another optimizer's. Under the same strategy the run goes on with the
+/// same bits.
 template <class Trainer>
 void load_checkpoint(context& ctx, Trainer& t, const std::string& folder) {
-  t.resume(detail::load_checkpoint_of(ctx, t.store(), folder));
+  t.resume(detail::load_checkpoint_of(ctx, t.store(), detail::optimizer_text(t.optimizer()), folder));
 }
 
 }  // namespace weft

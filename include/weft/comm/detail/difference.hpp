@@ -17,6 +17,7 @@ struct compared_value {
   const char* operation = "";  // "contract"
   std::string_view tensor{};   // its dimensions, or the name of a parameter or of a number
   call_site at{};
+  call_site after{};  // a line before it, where its own isn't known
 };
 
 namespace detail {
@@ -108,35 +109,37 @@ class said_of_rank {
   return out;
 }
 
-/// The sentence in which a check ends: on all ranks of `comm`. what.tensor is told by `what` in words.
-[[noreturn, gnu::cold, gnu::noinline]] inline void fail_check(any_communicator& comm, std::string_view along,
-                                                              int world_rank, const collective_label& label,
-                                                              std::string_view name, std::string_view where,
-                                                              const std::vector<std::uint64_t>& words,
-                                                              const said_of_rank& said) {
+/// The sentence in which a check ends: on all ranks of `comm`. name: of what differs. after: a line before the label's,
+/// where that has none.
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_check(
+    any_communicator& comm, std::string_view along, int world_rank, const collective_label& label, call_site after,
+    std::string_view name, std::string_view where, const std::vector<std::uint64_t>& words, const said_of_rank& said) {
   gathered_words ranks;
   const auto mine = static_cast<std::uint64_t>(world_rank);
   ranks.gather(comm, along, {"the check's ranks"}, &mine, 1);
   std::string place = text_of(collective_label{"", {}, label.unit, label.number, {}});
-  if (label.at.line > 0) place += (place.empty() ? "" : ", ") + text_of(label.at);
-  fail("check: ", place.empty() ? "" : "in ", place, place.empty() ? "" : ", ", label.what, " takes ", name,
-       " to be the same on every rank along ", along, ", and it is not: ", where,
-       who_has_what(ranks.each(), words, said),
+  if (!place.empty()) place = "in " + place + ", ";
+  if (label.at.line > 0)
+    place += text((place.empty() ? "in " : ""), text_of(label.at), ", ");
+  else if (after.line > 0)
+    place += text("after ", text_of(after), ", ");
+  fail("check: ", place, label.what, " takes ", name, " to be the same on every rank along ", along,
+       ", and it is not: ", where, who_has_what(ranks.each(), words, said),
        ". Look for what depends on the rank: a seed, a branch, a divisor, a file");
 }
 
 /// The first element in which ranks differ: all ranks of the group look for it together. hashes: where no element says.
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_array(any_communicator& comm, std::string_view along,
                                                               int world_rank, const collective_label& label,
-                                                              std::string_view name, const local_array& x,
-                                                              const shape& valid,
+                                                              call_site after, std::string_view name,
+                                                              const local_array& x, const shape& valid,
                                                               const std::vector<std::uint64_t>& hashes) {
   gathered_words words;
   const auto size = static_cast<std::uint64_t>(valid.elements());
   words.gather(comm, along, {"the check's sizes"}, &size, 1);
   const std::vector<std::uint64_t> sizes = words.each();
   if (words.first_difference() == 0)
-    fail_check(comm, along, world_rank, label, name, "", sizes,
+    fail_check(comm, along, world_rank, label, after, name, "", sizes,
                [&](std::size_t r) { return text(sizes[r], " elements"); });
   std::vector<std::uint64_t> block;
   for (std::int64_t from = 0; from < valid.elements(); from += 512) {
@@ -148,10 +151,10 @@ class said_of_rank {
     if (i == words.count()) continue;
     const std::vector<std::uint64_t> numbers = words.each(i);
     const element_place place(x, valid, from + static_cast<std::int64_t>(i));
-    fail_check(comm, along, world_rank, label, name, text_of(place, valid.ndim), numbers,
+    fail_check(comm, along, world_rank, label, after, name, text_of(place, valid.ndim), numbers,
                [&](std::size_t r) { return number_text(x.type, numbers[r]); });
   }
-  fail_check(comm, along, world_rank, label, name, "", hashes, [](std::size_t) { return std::string(); });
+  fail_check(comm, along, world_rank, label, after, name, "", hashes, [](std::size_t) { return std::string(); });
 }
 
 }  // namespace detail
