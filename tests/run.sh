@@ -55,6 +55,7 @@ want mpicxx.mpich libmpich-dev mpich
 want /usr/lib/llvm-14/include/c++/v1/vector libc++-14-dev libc++abi-14-dev
 want aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
 want qemu-aarch64 qemu-user
+want pip3 python3-pip
 want x86_64-w64-mingw32-g++-posix g++-mingw-w64-x86-64-posix
 install_missing || exit 1
 
@@ -67,7 +68,8 @@ for preset in $presets; do
   dir="build/$preset"
   echo "== $preset: configure and build ($jobs at a time)"
   part=()
-  [ "$preset" != release ] || part=(-DWEFT_TEST_PART=rest)
+  if [ "$preset" = release ]; then part=(-DWEFT_TEST_PART=rest -DWEFT_BUILD_BENCH=$all); fi
+  if [ "$preset" = units ] && [[ $presets = *asan* ]] && [ $all = OFF ]; then part=('-DWEFT_TEST_PART=units beside asan'); fi
   if ! cmake --preset "$preset" -DWEFT_TEST_ALL=$all "${part[@]}" >build/configure.log 2>&1; then
     cat build/configure.log
     echo "-- $preset: does not configure"

@@ -19,7 +19,7 @@
 #elif !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "weft: this target is big-endian: compile for x86-64 or aarch64"
 #elif !defined(__linux__) && !defined(__MINGW32__) && !defined(WEFT_UNTESTED_PLATFORM)
-#error "weft: tested on Linux and on Windows (MinGW-w64), not on this system: -DWEFT_UNTESTED_PLATFORM tries it"
+#error "weft: tested on Linux and Windows, not on this system (macOS: compiled only): -DWEFT_UNTESTED_PLATFORM tries it"
 #elif !defined(__x86_64__) && !defined(__aarch64__) && !defined(WEFT_UNTESTED_PLATFORM)
 #error "weft: tested on x86-64 and aarch64, not on this processor: -DWEFT_UNTESTED_PLATFORM tries it"
 
