@@ -104,13 +104,20 @@ int main(int argc, char** argv) {
   for (CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_items_expected_max() > 0; }))
     if (option->get_name() != "--prompt")
       option->check([option](const std::string& value) {
-        if (value.empty()) return option->get_name() + " is empty; give it a value";
+        if (value.empty()) return std::string("it is empty; give it a value");
         const bool below = value[0] == '-', is_number = option->get_type_name().find("INT") != std::string::npos;
-        std::uint64_t number = 0;
+        const std::string given = "it is " + value;
         const char* const end = value.data() + value.size();
-        return is_number && std::from_chars(value.data() + below, end, number).ec == std::errc::result_out_of_range
-                   ? option->get_name() + " is " + value + ", which has more than 64 bits"
-                   : std::string();
+        if (option->get_type_name().find("FLOAT") != std::string::npos) {
+          char* read = nullptr;
+          std::strtod(value.c_str(), &read);
+          return read == end ? std::string() : given + ", which is no number";
+        }
+        if (!is_number) return std::string();
+        std::uint64_t number = 0;
+        const auto [read, why] = std::from_chars(value.data() + below, end, number);
+        if (why == std::errc::result_out_of_range) return given + ", which has more than 64 bits";
+        return why == std::errc() && read == end ? std::string() : given + ", which is no whole number";
       });
   app.get_option("--seed")->check([](const std::string& value) {
     return value.find('-') == std::string::npos ? std::string() : "it is " + value + ", and has to be 0 or above";
@@ -150,6 +157,11 @@ int main(int argc, char** argv) {
     return 2;
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);
+    for (const CLI::Option* option : app.get_options())
+      if (option->get_items_expected_max() == 1 && option->count() > 1) {
+        complain(option->get_name() + " is given " + std::to_string(option->count()) + " times; leave it at one");
+        return 2;
+      }
     complain(std::string(e.what()) + "; --help lists the options");
     return 2;
   } catch (const std::exception& e) {

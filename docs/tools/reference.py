@@ -88,7 +88,8 @@ def refused(header, cursor):
         return False
     text = re.sub(r'"(?:[^"\\]|\\.)*"', '""', header.text(body.start.offset + 1, body.end.offset - 1))
     statements = [s.strip() for s in re.sub(r"//[^\n]*", "", text).split(";")]
-    return "static_assert" in text and all(re.match(r"(static_assert\b|using\b|constexpr bool\b|return \w*$|$)", s) for s in statements)
+    says = r"static_assert\b|(return )?refuse_const\(\)"
+    return re.search(says, text) and all(re.match(rf"({says}|using\b|constexpr bool\b|return \w*$|$)", s) for s in statements)
 
 
 def unmade(header, cursor):

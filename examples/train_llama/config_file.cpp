@@ -99,7 +99,7 @@ void read_config(settings& s, const std::string& path) {
   };
   json all;
   try {
-    all = json::parse(weft::read_file(path), once);
+    all = json::parse(weft::read_file(path, 1 << 24), once);
   } catch (const json::exception& e) {
     weft::fail(file, " is no JSON: ", e.what(), "; train_llama --print-config writes one");
   }

@@ -98,7 +98,8 @@ void resolve(settings& s) {
           " ranks, not ", s.ranks, "; change --dp, --tp, --pp or --ranks so that they agree");
   s.ranks = ranks;
   if (s.threads == 0) s.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
-  require(s.threads >= 1, "a rank works on at least 1 core, not ", s.threads);
+  require(s.threads >= 1 && s.threads <= 1024, "a rank works on ", s.threads,
+          " cores, --threads; it is from 1 to 1024");
 
   const auto size = [](const char* option, std::int64_t n, std::int64_t least, std::int64_t most) {
     require(n >= least && n <= most, option, ", is ", n, "; it is from ", least, " to ", most);
@@ -134,9 +135,9 @@ void resolve(settings& s) {
           " pipeline stages; choose pp of at most the number of layers");
   require(s.plan.micro_batches >= 1, "a step has at least 1 micro-batch, not ", s.plan.micro_batches);
   const std::int64_t parts = static_cast<std::int64_t>(s.plan.micro_batches) * s.degrees.dp;
-  require(s.plan.batch >= 1 && s.plan.batch % parts == 0, "a batch of ", s.plan.batch,
-          " sequences doesn't divide into ", s.plan.micro_batches, " micro-batches on dp = ", s.degrees.dp,
-          " ranks; choose a multiple of ", parts);
+  require(s.plan.batch >= 1, "a step has at least 1 sequence, --batch, not ", s.plan.batch);
+  require(s.plan.batch % parts == 0, "a batch of ", s.plan.batch, " sequences doesn't divide into ",
+          s.plan.micro_batches, " micro-batches on dp = ", s.degrees.dp, " ranks; choose a multiple of ", parts);
   require(s.optimizer.lr > 0, "the learning rate is above 0, not ", s.optimizer.lr);
   require(s.plan.schedule.warmup >= 0, "the warm-up takes 0 steps or more, not ", s.plan.schedule.warmup);
   require(s.plan.clip_norm >= 0, "the gradient norm is clipped at 0 (off) or above, not ", s.plan.clip_norm);

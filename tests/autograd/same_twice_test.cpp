@@ -1,5 +1,6 @@
 // What must not change between a forward and its backward: weights that the backward reads again, and what a function
 // that runs twice does. Either change ends with a sentence; an update at the right time never does.
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -92,7 +93,7 @@ TEST_CASE("a weight that is updated before the backward that reads it") {
     check(sum(x / w));
     check(sum(x * silu(w)));
     for (int step = 0; step < 3; ++step) {  // at the right time
-      w.zero_grad();
+      x.zero_grad(), w.zero_grad();
       backward(sum(square(x * w)));
       adamw_update(w, w.grad(), state, {.lr = 0.1});
     }
@@ -177,8 +178,8 @@ TEST_CASE("a checkpointed function that draws another mask, scales by another nu
   refuses([](const row& h, int run) { return scale(h, 1.5 + run); }, "with other numbers");
   refuses([](const row& h, int run) { return slice<hidden>(h, run, 2); }, "with other numbers");
   refuses([](const row& h, int run) { return exp(h + (2.0 + run)); }, "with other numbers");
-  refuses([](const row& h, int run) { return run ? tanh(h) : exp(h); }, "with other numbers");
-  refuses([](const row& h, int run) { return run ? silu(h) : relu(h); }, "with other numbers");
+  refuses([](const row& h, int run) { return run ? tanh(h) : exp(h); }, "ran tanh as operator 0");
+  refuses([](const row& h, int run) { return run ? silu(h) : relu(h); }, "and relu at first");
   alone([](context& ctx) {
     matrix x = normal<matrix>(ctx, "x", {2, 3}).requires_grad();
     const row w = ones<row>(ctx, {3});
@@ -293,6 +294,119 @@ TEST_CASE("a checkpointed function that works on something else outside the seco
     row b = ones<row>(ctx, {6}).requires_grad(), x = normal<row>(ctx, "x", {6}).requires_grad();
     const auto loss = sum(checkpoint(changing([&](const row& h, int run) { return h * (run ? a * a : b * b); }), x));
     CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("it has to do the same both times"), failure);
+  });
+}
+
+TEST_CASE("a checkpointed function whose ids or targets are others the second time") {
+  using ids_type = tensor<std::int32_t, dims<seq>>;
+  using targets_type = tensor<std::int32_t, dims<batch>>;
+  alone([](context& ctx) {
+    row w = normal<row>(ctx, "w", {6}).requires_grad();
+    matrix table = normal<matrix>(ctx, "table", {6, 3}).requires_grad(), x = normal<matrix>(ctx, "x", {2, 6});
+    const auto ids_of = [&](std::int32_t first) {
+      const std::int32_t numbers[] = {first, 1, 5};
+      return from_global<ids_type>(ctx, {3}, numbers);
+    };
+    const auto targets_of = [&](std::int32_t first) {
+      const std::int32_t numbers[] = {first, 1};
+      return from_global<targets_type>(ctx, {2}, numbers);
+    };
+    const auto takes = [](const ids_type& i) { return [&i](const row& h) { return take<hidden>(square(h), i); }; };
+    const auto embeds = [](const ids_type& i) { return [&i](const matrix& t) { return embedding(i, square(t)); }; };
+    const auto loses = [&](const targets_type& t) { return [&](const row& h) { return cross_entropy(x * h, t).sum; }; };
+    const auto check = [&](auto of, auto make, auto& argument) {
+      {
+        auto i = make(0);
+        const auto loss = sum(checkpoint(of(i), argument));
+        i.write_local_share([](auto all) { all[0] = 2; });
+        CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("was updated or written to before"), failure);
+      }
+      {
+        auto i = make(0);
+        const auto loss = sum(checkpoint(of(i), argument));
+        i = make(2);
+        CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("capture it by value"), failure);
+      }
+      {
+        int run = 0;
+        const auto f = [&](const auto& h) {
+          auto made = make(2 * run++);
+          return of(made)(h);
+        };
+        const auto loss = sum(checkpoint(f, argument));
+        CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("tensor that its function makes of other"), failure);
+      }
+      const auto i = make(0);
+      backward(sum(checkpoint(of(i), argument)));
+      const auto again = on_host(argument.grad());
+      argument.zero_grad();
+      backward(sum(of(i)(argument)));
+      CHECK(on_host(argument.grad()) == again);
+      argument.zero_grad();
+    };
+    check(takes, ids_of, w), check(embeds, ids_of, table), check(loses, targets_of, w);
+  });
+}
+TEST_CASE("a checkpointed function that gives its operators other operands, or another of its tensors back") {
+  const auto other = "reads another tensor when the gradient is due than at first";
+  const auto pair = [](const row& h, int run) {
+    const row p = square(h), q = exp(h);
+    return std::array<row, 2>{run ? q : p, run ? p : q};
+  };
+  refuses(
+      [&](const row& h, int run) {
+        const row p = square(h), q = exp(h);
+        return run ? p * q : p * p;
+      },
+      other);
+  refuses(
+      [&](const row& h, int run) {
+        const auto x = pair(h, run);
+        return x[0] / x[1];
+      },
+      other);
+  refuses(
+      [&](const row& h, int run) {
+        const auto x = pair(h, run);
+        return where(h > 0.0, x[0], x[1]);
+      },
+      other);
+  refuses(
+      [&](const row& h, int run) {
+        const auto x = pair(h, run);
+        return concat<hidden>(x[0], x[1]);
+      },
+      other);
+  refuses(
+      [&](const row& h, int run) {
+        const auto x = pair(h, run);
+        return h * contract<hidden>(x[0], exp(x[1]));
+      },
+      other);
+  refuses([&](const row& h, int run) { return pair(h, run)[0]; }, "gave back another tensor when its gradient was due");
+  refuses(
+      [&](const row& h, int run) {
+        const row p = exp(h);
+        return run ? h : p;
+      },
+      "gave back another tensor");
+}
+TEST_CASE("a checkpointed function within another, of which the first run of the second run is held to the first") {
+  const auto within = [](auto f) {
+    return [f](const row& h, int run) { return square(checkpoint([f, run](const row& g) { return f(g, run); }, h)); };
+  };
+  refuses(within([](const row& h, int run) { return h * full<row>(*untyped(h).ctx, {6}, 1 + run); }),
+          "tensor that its function makes of other numbers");
+  refuses(within([](const row& h, int run) { return elementwise(steeper{1.0 + run}, h); }), "with other numbers");
+  refuses(within([](const row& h, int run) { return scale(square(h), 1.0 + run); }), "with other numbers");
+  refuses(within([](const row& h, int run) { return dropout(h, 0.5, static_cast<std::uint64_t>(run)); }), "numbers");
+  refuses(within([](const row& h, int run) { return run ? exp(h) : silu(h); }), "ran exp");
+  alone([](context& ctx) {
+    row x = normal<row>(ctx, "x", {6}).requires_grad(), factor = ones<row>(ctx, {6});
+    const auto inner = [&](const row& h) { return h * factor; };
+    const auto loss = sum(checkpoint([&](const row& h) { return square(checkpoint(inner, h)); }, x));
+    factor = full<row>(ctx, {6}, 2);
+    CHECK_THROWS_WITH_AS(backward(loss), doctest::Contains("capture it by value"), failure);
   });
 }
 

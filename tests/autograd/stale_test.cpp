@@ -86,7 +86,7 @@ TEST_CASE("a second loss over what was carried back: 114, or an error, never 6")
     backward(sum(again));
     CHECK(first(w.grad()) == 6);
     CHECK(item(sum(square(again))) == 81);  // to be read
-    CHECK_THROWS_WITH_AS(backward(sum(square(again))), doctest::Contains("unary read a value that is no"), failure);
+    CHECK_THROWS_WITH_AS(backward(sum(square(again))), doctest::Contains("square read a value that is no"), failure);
     CHECK_THROWS_WITH_AS(backward(sum(w) + sum(square(again))), doctest::Contains("is no longer recorded"), failure);
     CHECK_THROWS_WITH_AS(backward(two), doctest::Contains("no longer recorded"), failure);
     backward(sum(square(square(w))));  // the way out: computed again
@@ -98,9 +98,9 @@ TEST_CASE("every operator refuses an activation whose backward is over, by name"
   alone([](context& ctx) {
     const matrix x = normal<matrix>(ctx, "x", {2, 4}), y = ones<matrix>(ctx, {2, 4});
     const row gain = ones<row>(ctx, {4});
-    refuses(ctx, "unary", x, [](const matrix& h) { return silu(h); });
+    refuses(ctx, "silu", x, [](const matrix& h) { return silu(h); });
     refuses(ctx, "scale", x, [](const matrix& h) { return -h; });
-    refuses(ctx, "binary", x, [&](const matrix& h) { return y * h; });
+    refuses(ctx, "operator*", x, [&](const matrix& h) { return y * h; });
     refuses(ctx, "mean", x, [](const matrix& h) { return mean(h); });
     refuses(ctx, "contract", x, [&](const matrix& h) { return contract<hidden>(h, gain); });
     refuses(ctx, "slice", x, [](const matrix& h) { return slice<hidden>(h, 1, 2); });
@@ -115,7 +115,7 @@ TEST_CASE("every operator refuses an activation whose backward is over, by name"
     refuses(ctx, "layer_norm", gain, [&](const row& h) { return layer_norm(x, gain, h); });
     refuses(ctx, "checkpoint", x,
             [](const matrix& h) { return checkpoint([](const matrix& in) { return square(in); }, h); });
-    refuses(ctx, "unary", x, [&](const matrix& h) {  // held by a function that runs twice
+    refuses(ctx, "square", x, [&](const matrix& h) {  // held by a function that runs twice
       return checkpoint([&](const row& in) { return in * sum<batch>(square(h)); }, gain);
     });
     const auto table = normal<tensor<double, dims<vocab, hidden>>>(ctx, "table", {5, 4});

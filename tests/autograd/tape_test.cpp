@@ -136,7 +136,7 @@ TEST_CASE("misuse is an error that says what to do") {
     CHECK_THROWS_WITH_AS(x.grad(), doctest::Contains("the tensor has no gradient"), weft::failure);
     const auto good = sum(x);
     tape* own = std::exchange(ctx.tape, nullptr);
-    CHECK_THROWS_WITH_AS(backward(good), doctest::Contains("while recording"), weft::failure);
+    CHECK_THROWS_WITH_AS(backward(good), doctest::Contains("while a no_grad lives"), weft::failure);
     ctx.tape = own;
     CHECK_THROWS_WITH_AS((contract<hidden>(x, ones<row>(ctx, {4}))),
                          doctest::Contains("dimension hidden has 3 elements on one side and 4"), weft::failure);
@@ -177,13 +177,19 @@ TEST_CASE("a backward that throws leaves an empty tape that records on") {
       if (std::exchange(told, true)) fail("the second run");
       return square(h);
     };
-    const auto loss = sum(checkpoint(f, x) + square(x));
+    const row early = checkpoint(f, x);
+    const auto loss = sum(early + square(x));  // whose part of the gradient comes first
     CHECK_THROWS_WITH_AS(backward(loss), "the second run", weft::failure);
     CHECK(ctx.tape == own);
     CHECK(ctx.tape->size() == 0);
+    const auto part = doctest::Contains("what a backward that ended with an error left of it: zero_grad() drops it");
+    CHECK_THROWS_WITH_AS(x.grad(), part, weft::failure);
+    CHECK_THROWS_WITH_AS(backward(sum(square(x))), part, weft::failure);  // would add to it
     x.zero_grad();
     backward(sum(square(x)));
     CHECK(first(x.grad()) == 10);
+    backward(sum(square(x)));
+    CHECK(first(x.grad()) == 20);
   });
 }
 

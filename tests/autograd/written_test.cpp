@@ -1,4 +1,6 @@
 // Memory that is written between a forward and its backward: what the backward reads has a version, whoever wrote.
+#include <stdexcept>
+
 #include <doctest/doctest.h>
 
 #include <weft/weft.hpp>
@@ -66,6 +68,49 @@ TEST_CASE("a checkpointed function whose argument, or a tensor that it captures,
     const auto of_inner = sum(square(checkpoint(inner, x)));
     write(factor, 3);
     CHECK_THROWS_WITH_AS(backward(of_inner), written, failure);
+  });
+}
+
+TEST_CASE("writing that throws, or in which the tensor is given away, counts as written") {
+  launch<strategy<mesh<>>>({}, [](context& ctx) {
+    auto x = full<rows>(ctx, {1, 2}, 3).requires_grad();
+    const auto loss = sum(square(x));
+    CHECK_THROWS_AS(x.write_local_share([](auto all) {
+      all[0] = 9;
+      throw std::runtime_error("midway");
+    }),
+                    std::runtime_error);
+    CHECK_THROWS_WITH_AS(backward(loss), written, failure);
+    x.write_local_share([&](auto all) {
+      x = full<rows>(ctx, {1, 2}, 4);
+      for (double& number : all) number = 7;  // memory that is still there
+      CHECK(on_host(x) == std::vector<double>{4, 4});
+    });
+    CHECK(on_host(x) == std::vector<double>{4, 4});
+  });
+}
+
+TEST_CASE("a checkpointed function that would do something twice is refused") {
+  launch<strategy<mesh<>>>({}, [](context& ctx) {
+    auto x = full<rows>(ctx, {1, 2}, 3).requires_grad();
+    auto other = full<rows>(ctx, {1, 2}, 3).requires_grad();
+    backward(sum(other));
+    optimizer_state state;
+    const auto refuses = [&](const char* what, auto&& f) {
+      const auto in_it = [&](const rows& h) {
+        f();
+        return square(h);
+      };
+      CHECK_THROWS_WITH_AS(checkpoint(in_it, x), doctest::Contains(what), failure);
+      const auto nested = [&](const rows& h) { return checkpoint(in_it, h); };
+      CHECK_THROWS_WITH_AS(checkpoint(nested, x), doctest::Contains("a checkpointed function runs twice"), failure);
+    };
+    refuses("x.write_local_share(f): a checkpointed function runs twice", [&] { write(other, 1); });
+    refuses("x.zero_grad(): a checkpointed", [&] { other.zero_grad(); });
+    refuses("backward(loss): a checkpointed", [&] { backward(sum(square(other))); });
+    refuses("an optimizer's update: a checkpointed", [&] { optimizer_update(other, other.grad(), state, sgd{}); });
+    backward(sum(checkpoint([](const rows& h) { return square(h); }, x)));
+    CHECK(on_host(x.grad()) == std::vector<double>{6, 6});
   });
 }
 

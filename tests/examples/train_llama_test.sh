@@ -62,13 +62,20 @@ refused 1 "--strategy zero3-bf16 is sharding zero3, and --sharding is zero1; lea
 refused 1 '--strategy replicated-fp32 is precision fp32, and --precision is bf16' --data text --strategy replicated-fp32 --precision bf16
 refused 1 '--strategy zero3-bf16-full is checkpointing full, and --checkpointing is none' --data text --strategy zero3-bf16-full --checkpointing none
 refused 1 '--strategy zero3-bf16 leaves the sequence whole, and --sequence-parallel is given' --data text --strategy zero3-bf16 --sequence-parallel
-refused 2 '--weight-decay is empty; give it a value' --data text --weight-decay ''
+refused 2 '--weight-decay: it is empty; give it a value' --data text --weight-decay ''
 refused 2 '--weight-decay' --data text --weight-decay=
-refused 2 '--data is empty; give it a value' --data ''
+refused 2 '--data: it is empty; give it a value' --data ''
 refused 2 '--seed' --data text --seed -1
 refused 2 'has more than 64 bits' --data text --steps 99999999999999999999
 refused 2 'has more than 64 bits' --data text --seed 18446744073709551616
-refused 2 '--data is empty; give it a value' --data= --steps 1
+refused 2 '--data: it is empty; give it a value' --data= --steps 1
+refused 2 '--steps is given 2 times; leave it at one' --data text --steps 5 --steps 6
+refused 2 '--steps: it is abc, which is no whole number' --data text --steps abc
+refused 2 '--dp: it is 1.5, which is no whole number' --data text --dp 1.5
+refused 2 '--lr: it is x, which is no number' --data text --lr x
+refused 1 'a rank works on 100000 cores, --threads; it is from 1 to 1024' --data text --threads 100000
+refused 1 'a step has at least 1 sequence, --batch, not 0' --data text --batch 0
+refused 1 'the file /dev/zero has more than the' --data text --config /dev/zero
 refused 2 "no option called '--stepss'; there are, the nearest first: --steps," --data text --stepss 1
 refused 2 "no option called '--stepz'" --data text --stepz=3
 refused 1 "no strategy called 'foo'; there are, the nearest first: " --data text --strategy foo
@@ -132,7 +139,7 @@ refused 1 "named can't be read" --config named.json
 grep -q unnamed err && fault "--config's text is passed over"
 refused 1 "missing can't be read" --config named.json --data missing
 unset TRAIN_LLAMA_DATA
-refused 2 '--config is empty' --data text --config ''
+refused 2 '--config: it is empty' --data text --config ''
 refused 1 'a line every 0 steps, --log-every,' --data text --log-every 0
 printf '{"dp": 1, "tp": 1, "steps": 2, "derived": {"ranks": 77}}' >part.json
 "$program" --config part.json --print-config >out 2>err || fault "a part of the settings: $(cat err)"

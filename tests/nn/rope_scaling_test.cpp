@@ -1,7 +1,10 @@
 // RoPE scalings against numbers from the papers' formulas, worked out apart from this library with 50 decimal digits.
+#include <limits>
+
 #include <doctest/doctest.h>
 
 #include <weft/nn/rope_scaling.hpp>
+#include <weft/weft.hpp>
 
 namespace {
 
@@ -92,4 +95,15 @@ TEST_CASE("numbers without meaning are refused") {
                        weft::failure);
   CHECK_THROWS_WITH_AS((rope_scaling{.low_freq_factor = 4}.resolved(8)), doctest::Contains("high_freq_factor"),
                        weft::failure);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK_THROWS_WITH_AS(frequencies_of({}, 5, 10000, 8), doctest::Contains("head_dim, which is 5"), weft::failure);
+  CHECK_THROWS_WITH_AS(frequencies_of({}, 4, nan, 8), doctest::Contains("theta of rotary"), weft::failure);
+  CHECK_THROWS_WITH_AS(frequencies_of({}, 4, -1, 8), doctest::Contains("theta of rotary"), weft::failure);
+  weft::launch<weft::strategy<weft::mesh<weft::dp>>>({}, [&](weft::context& ctx) {
+    const auto turns = frequencies_of({}, 4, 10000, 8);
+    CHECK_THROWS_WITH_AS(make_rope_table<float>(ctx, turns, -3), doctest::Contains("a table of -3 positions"), failure);
+    CHECK_THROWS_WITH_AS(make_rope_table<float>(ctx, {}, 3), doctest::Contains("0 frequencies"), failure);
+    CHECK_THROWS_WITH_AS(make_rope_table<float>(ctx, {{nan, 1}, 1}, 3), doctest::Contains("a frequency is nan"),
+                         failure);
+  });
 }

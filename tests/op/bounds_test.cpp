@@ -1,6 +1,7 @@
 // Numbers at the edge of what an operator takes: huge extents, slices, positions and shifts that padding is part of.
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -60,6 +61,47 @@ TEST_CASE("slices of a dimension that two axes shard don't change places where o
   launch<S>({.dp = 2, .tp = 3}, [&](context& ctx) {
     const auto x = shift<tp>(generate<both>(ctx, {6}, number));
     CHECK(item(all_reduce<dp>(all_reduce<tp>(sum(x)))) == 75);
+  });
+}
+
+TEST_CASE("numbers that elements can't hold, and random numbers without a meaning, are refused") {
+  using S = strategy<mesh<dp>>;
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  using whole = tensor<std::int32_t, dims<batch>>;
+  using mask = tensor<std::uint8_t, dims<batch>>;
+  using long_whole = tensor<std::int64_t, dims<batch>>;
+  for (const double number : {2147483648.0, -2147483649.0, 2.5, infinity, nan})
+    says<S>({}, "is no int32", [&](context& ctx) { full<whole>(ctx, {2}, number); });
+  for (const double number : {256.0, -1.0, 0.5})
+    says<S>({}, "is no uint8", [&](context& ctx) { full<mask>(ctx, {2}, number); });
+  for (const double number : {0x1p63, -0x1.1p63})
+    says<S>({}, "is no int64", [&](context& ctx) { full<long_whole>(ctx, {2}, number); });
+  launch<S>({}, [&](context& ctx) {
+    CHECK(full<whole>(ctx, {2}, 2147483647).local_share()[1] == 2147483647);
+    CHECK(full<whole>(ctx, {2}, -2147483648.0).local_share()[1] == std::numeric_limits<std::int32_t>::min());
+    CHECK(full<mask>(ctx, {2}, 255).local_share()[1] == 255);
+    CHECK(full<long_whole>(ctx, {2}, -0x1p63).local_share()[1] == std::numeric_limits<std::int64_t>::min());
+  });
+  for (const double number : {nan, infinity, -1.0})
+    says<S>({}, "the standard deviation is", [&](context& ctx) { normal<pair>(ctx, "x", {2, 2}, number); });
+  says<S>({}, "uniform: from 2 to 1", [&](context& ctx) { uniform<pair>(ctx, "x", {2, 2}, 2, 1); });
+  says<S>({}, "uniform: from 0 to inf", [&](context& ctx) { uniform<pair>(ctx, "x", {2, 2}, 0, infinity); });
+}
+
+TEST_CASE("uniform numbers lie below their end in every type") {
+  launch<strategy<mesh<dp>>>({}, [](context& ctx) {
+    const auto check = [&]<class T>(T, double low, double high) {
+      const auto x = uniform<tensor<T, dims<batch>>>(ctx, "x", {20000}, low, high);
+      for (const T number : x.local_share()) {
+        REQUIRE(static_cast<double>(number) >= low);
+        REQUIRE(static_cast<double>(number) < high);
+      }
+    };
+    const std::pair<double, double> ranges[] = {{0, 1}, {-1, 0}, {-2, -1}, {1, 2}, {256, 257}};
+    for (const auto& [low, high] : ranges)
+      check(bf16(), low, high), check(fp16(), low, high), check(float(), low, high), check(double(), low, high);
+    const auto same = uniform<pair>(ctx, "x", {2, 2}, 3, 3);
+    CHECK(same.local_share()[3] == 3);
   });
 }
 

@@ -1,6 +1,7 @@
 // Numbers made to hurt: long sums, equal values, large offsets, one-element extents. What is exact has to be exact,
 // what isn't good to a few roundings, on every instruction set of this machine; sums have the same bits on all of them.
 #include <cmath>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -237,6 +238,32 @@ TEST_CASE("factors beyond the numbers of fp32, gradients of large numbers") {
       CHECK(slope([](auto& v) { return gelu(v); }, -large) == 0);
       CHECK(slope([](auto& v) { return gelu_exact(v); }, large) == 1e15f);
     }
+  });
+}
+
+TEST_CASE("rms_norm's gradients of numbers whose products with dy fp32 can't hold") {
+  on_every_isa([](context& ctx) {
+    for (const auto& [size, dy] : {std::pair{1e15, 1e25}, std::pair{1e-18, 1e-25}}) {
+      auto x = full<row>(ctx, {3}, size).requires_grad(), w = full<row>(ctx, {3}, 1).requires_grad();
+      backward(sum(scale(rms_norm(x, w, 0), dy)));
+      for (const float number : on_host(w.grad())) CHECK(std::abs(number / dy - 1) < 1e-6);
+      for (const float number : on_host(x.grad())) CHECK(std::abs(number) <= 1e-6 * (dy / size));
+    }
+  });
+}
+
+TEST_CASE("norms, softmax and losses of very long rows") {
+  on_every_isa([](context& ctx) {
+    constexpr std::int64_t n = 300007;
+    const auto x = full<tall>(ctx, {2, n}, 0.1);
+    const auto w = full<row>(ctx, {n}, 1);
+    for (const float y : on_host(rms_norm(x, w, 1e-20))) REQUIRE(std::abs(y - 1) < 6e-7);
+    for (const float p : on_host(softmax<hidden>(x))) REQUIRE(std::abs(p * double(n) - 1) < 6e-7);
+    const auto targets = zeros<tensor<std::int32_t, dims<batch>>>(ctx, {2});
+    CHECK(std::abs(item(cross_entropy(x, targets).sum) / (2 * std::log(double(n))) - 1) < 2e-7);
+    const auto ramp = generate<tall>(ctx, {2, n}, [&](std::int64_t i) { return double(i % n < n / 2 ? -3 : 3); });
+    for (const float y : on_host(layer_norm(ramp, w, zeros<row>(ctx, {n}), 1e-20)))
+      REQUIRE(std::abs(std::abs(y) - 1) < 1e-5);
   });
 }
 

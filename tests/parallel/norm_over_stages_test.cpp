@@ -24,6 +24,7 @@ std::vector<double> norms(const degrees& ranks, Add&& add) {
     parameter_store<cpu_backend, fp32> store(ctx, registry, config_of<typename S::sharding>());
     for (int step = 0; step < 2; ++step) {
       store.begin_step(1);
+      store.before_backward(0, backward_part::all), store.after_backward(0, backward_part::all);  // of nothing
       store.end_micro_batch();
       store.finish_gradients();
       store.each_stored([](const stored_parameter& p) {

@@ -54,9 +54,6 @@ TEST_CASE("a store made for other moments than the optimizer's refuses its step"
   launch<S>({}, [](context& ctx) {
     small_model<S> model(ctx);
     parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<replicated>());
-    store.begin_step(1);
-    store.end_micro_batch();
-    store.finish_gradients();
     CHECK_THROWS_WITH_AS(store.update(momentum_sgd{}, {1, 0.1, 1}),
                          doctest::Contains("the optimizer keeps 1 moments, and this store was made for 2"), failure);
   });

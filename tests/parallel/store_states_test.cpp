@@ -114,6 +114,43 @@ TEST_CASE("bug: the norm of gradients that are not summed yet is this rank's own
   });
 }
 
+TEST_CASE("a step's gradients are used up by its update, and are the store's alone") {
+  every_policy([](context&, auto& model, auto& store) {
+    const adamw_step some = adamw{}.at(1, 1e-3);
+    model.step(store);
+    store.step(some);
+    CHECK(store.gradient_norm() > 0);  // to be read
+    refuses([&] { store.step(some); }, "an update has used this step's gradients up");
+    refuses([&] { model.w[0].zero_grad(); }, "begin_step(micro_batches) in place of zero_grad()");
+    refuses([&] { model.w[0].grad(); }, "read it with each_parameter");
+    model.step(store);
+    store.step(some);
+  });
+}
+
+TEST_CASE("a micro-batch without its backward, or whose backward ended with an error, is not counted") {
+  every_policy([](context&, auto& model, auto& store) {
+    const numbers expected = model.step(store);
+    store.begin_step(2);
+    { const auto forgotten = model.loss(store); }
+    refuses([&] { store.end_micro_batch(); }, "micro-batch 1 of 2 ends without a backward");
+    backward(model.loss(store));
+    store.end_micro_batch();
+    refuses([&] { store.end_micro_batch(); }, "micro-batch 2 of 2 ends without a backward");
+    bool again = false;
+    auto leaf = model.input();
+    leaf.requires_grad();
+    const auto ends = [&](const auto& h) {
+      if (std::exchange(again, true)) fail("in the second run");
+      return square(h);
+    };
+    refuses([&] { backward(model.loss(store) + sum(checkpoint(ends, leaf))); }, "in the second run");
+    store.end_micro_batch();
+    refuses([&] { store.finish_gradients(); }, "the step's backward ended with an error");
+    CHECK(model.step(store) == expected);
+  });
+}
+
 TEST_CASE("bug: a weight outside of its unit is added to while its sum is under way") {
   every_policy([](context& ctx, auto& model, auto& store) {
     const numbers expected = model.step(store);

@@ -38,3 +38,14 @@ TEST_CASE("a copy may be made when the launch has ended: only its use is refused
   const X copy = kept;
   CHECK_THROWS_WITH_AS(copy.local_share(), doctest::Contains("after its launch ended"), failure);
 }
+
+TEST_CASE("what was read of a tensor in place is refused after its launch ended") {
+  local_share<float> kept;
+  launch<strategy<mesh<dp>>>({}, [&](context& ctx) {
+    kept = full<tensor<float, dims<batch>>>(ctx, {4}, 1).local_share();
+    CHECK(kept[3] == 1);
+  });
+  CHECK(kept.size() == 4);
+  CHECK_THROWS_WITH_AS(kept[0], doctest::Contains("read after its launch ended"), failure);
+  CHECK_THROWS_WITH_AS(kept.begin(), doctest::Contains("read after its launch ended"), failure);
+}

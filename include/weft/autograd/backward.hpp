@@ -20,7 +20,11 @@ void seed_loss(const L& loss, double seed) {
                 "rank; where slices were gathered, gather them by convert<invariant<axis>>(x) in place of "
                 "all_gather<axis>(x)");
   context& ctx = *untyped(loss).ctx;
-  require(untyped(loss).slot && ctx.tape,
+  require_running_once(untyped(loss), "backward(loss)");
+  require(ctx.tape,
+          "backward(loss) while a no_grad lives, under which nothing is recorded: let that end, in a block of its own, "
+          "before the loss is computed");
+  require(bool(untyped(loss).slot),
           "backward(loss): nothing that the loss was computed from asked for a gradient while recording");
   require_recorded("backward(loss)", untyped(loss));
   require(untyped(loss).slot->epoch == ctx.tape->epoch() || untyped(loss).slot->epoch == 0,

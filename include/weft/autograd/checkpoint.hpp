@@ -26,7 +26,7 @@ struct checkpointed {
       const replay::scope noted(ctx, operators);
       y = f(x);
     }
-    operators.end_first_run([&](auto&& look) { once.each_saved(look); }, untyped(y).held());
+    operators.end_first_run([&](auto&& look) { once.each_saved(look); }, untyped(y));
     once.each_entry([&](const tape_node& n) { operators.note_numbers(n.name, n.numbers); });
     return y;
   }
@@ -69,7 +69,7 @@ struct checkpointed {
     const Y y = f(x);
     std::size_t entries = 0;
     again.each_entry([&](const tape_node& n) { operators.check_numbers(entries++, n.name, n.numbers); });
-    operators.end_second_run(entries);
+    operators.end_second_run(entries, untyped(y));
     if (!untyped(y).slot) return false;
     add_gradient<typename Y::backend, typename Y::element_type>(ctx, untyped(y), node.output_gradient());
     node.output->gradient = {};
@@ -116,6 +116,7 @@ auto run_checkpoint(F f, const X& x) {
   tape_node& node = ctx.tape->push();
   node.name = "checkpoint";
   node.in_every_part = true;
+  node.numbers = state->operators.numbers();
   node.vjp = function::vjp;
   node.add_input(untyped(x));
   node.output = untyped(y).slot;
@@ -139,6 +140,13 @@ requires(sizeof...(Xs) != 1 || !(any_tensor<Xs> && ...)) void checkpoint(const F
   static_assert(sizeof(F) == 0,
                 "weft: checkpoint(f, x) takes a function of one tensor, and that tensor: let f capture the others by "
                 "value, checkpoint([y](const auto& x) { return x * y; }, x)");
+}
+/// Refused: another policy than a checkpointing one.
+template <class Policy, class... Args>
+requires(!checkpointing_policy<Policy>) void checkpoint(const Args&...) {
+  static_assert(sizeof(Policy) == 0,
+                "weft: checkpoint<policy>(f, x) names a checkpointing policy, checkpoint_full, checkpoint_selective or "
+                "one of your own, and this is another type");
 }
 
 }  // namespace weft

@@ -20,11 +20,19 @@
 
 namespace weft::detail {
 
+/// The backward that runs adds to the gradient of s. Throws where one that ended with an error left a part of it.
+inline void add_to(context& ctx, slot& s) {
+  if (s.has_gradient && !s.pinned && !ctx.failed_backwards.empty()) [[unlikely]]
+    require_whole_gradient(ctx, s);
+  s.backward = ctx.backward;
+}
+
 /// Memory for input i's gradient: empty when none is wanted. What another slot or a reader shares is never written.
 template <class Backend>
 gradient_target target(context& ctx, tape_node& node, int i) {
   slot* s = node.input(i).get();
   if (!s) return {};
+  add_to(ctx, *s);
   if (!s->gradient || (!s->pinned && !s->gradient.buffer.unique())) {
     require(!s->pinned,
             "a parameter is used outside of its unit, so its gradient has no place: use it inside in_unit(...)");
@@ -67,6 +75,7 @@ void contribute(context& ctx, tape_node& node, int i, const local_array& gradien
   slot* s = node.input(i).get();
   if (!s) return;
   if (!s->has_gradient && !s->pinned && s->type == gradient.type) {
+    add_to(ctx, *s);
     s->gradient = gradient.reshaped(s->shape);
     s->has_gradient = true;
     return;

@@ -52,9 +52,9 @@ class replay {
   /// y is recorded, by an operator of that name. Second run: throws where it has other sizes than in the first, or
   /// comes out of turn. First run: unless y was computed just now, or is an input seen in another way, whoever made it
   /// reads its inputs.
-  virtual void recorded(const char* name, const value& y, std::initializer_list<const value*> inputs) {
-    same_.recorded(name, y, inputs);
-    for (replay* around = outer_; around; around = around->outer_) around->same_.note_captured(inputs);
+  virtual void recorded(const char* name, value& y, std::initializer_list<const value*> inputs) {
+    each_around([&](detail::same_twice& same) { same.recorded(name, y, inputs); });
+    y.made_by = ++y.ctx->operators;
     if (!first_run()) return;
     if (std::exchange(fresh_, false) && outputs_[entries_.back().output].at == key(y.data)) return;
     for (const value* v : inputs)
@@ -63,23 +63,32 @@ class replay {
   }
 
   /// As same_twice's.
-  virtual void given(std::uint64_t numbers) { same_.given(numbers); }
-  virtual void created(const local_array& x, std::uint64_t numbers) { same_.created(x, numbers); }
+  virtual void given(std::uint64_t numbers) {
+    each_around([&](detail::same_twice& same) { same.given(numbers); });
+  }
+  virtual void created(const local_array& x, std::uint64_t numbers) {
+    each_around([&](detail::same_twice& same) { same.created(x, numbers); });
+  }
   void note_numbers(const char* name, std::uint64_t numbers) { same_.note_numbers(name, numbers); }
   void check_numbers(std::size_t i, const char* name, std::uint64_t numbers) const {
     same_.check_numbers(i, name, numbers);
   }
-  void end_second_run(std::size_t entries) const { same_.end_second_run(entries, next_ == entries_.size()); }
+  std::uint64_t numbers() const { return same_.numbers(); }
+  /// The second run gave `result` back, after so many entries.
+  void end_second_run(std::size_t entries, const value& result) {
+    same_.end_second_run(entries, next_ == entries_.size());
+    same_.returned(result);
+  }
   void check_captured() { same_.check_captured(); }
 
   /// Ends the first run. `each_saved(f)` calls f with every array that the backward of its operators reads; `result` is
   /// the function's output, which nobody looks at in the second run. What isn't to be kept is let go of.
   template <class EachSaved>
-  void end_first_run(EachSaved&& each_saved, const local_array& result) {
+  void end_first_run(EachSaved&& each_saved, const value& result) {
     each_saved([&](const local_array& a) {
       if (const int from = maker_of(a); from >= 0) entries_[static_cast<std::size_t>(from)].needed = true;
     });
-    const int last = maker_of(result);
+    const int last = maker_of(result.held());
     for (int i = static_cast<int>(entries_.size()) - 1; i >= 0; --i) {
       entry& e = entries_[static_cast<std::size_t>(i)];
       e.needed = e.needed || (!e.used && i != last);  // whoever reads it does so unseen
@@ -91,6 +100,7 @@ class replay {
           a = local_array(nullptr, a.type, a.shape);
         }
     }
+    same_.returned(result);
     same_.end_first_run();
   }
   /// Second run: whether the operator that comes now needn't run. Gives it its output, or arrays without memory.
@@ -112,7 +122,7 @@ class replay {
    public:
     scope(context& ctx, replay& on) : ctx_(ctx), before_(std::exchange(ctx.replay, &on)), on_(on) {
       on.outer_ = before_;
-      on.same_.begin(ctx.memory.made());
+      on.same_.begin(ctx.memory.made(), ctx.operators);
     }
     ~scope() {
       ctx_.replay = before_;
@@ -139,6 +149,11 @@ class replay {
     local_array kept;  // without memory, where it isn't
   };
   bool first_run() const { return same_.first_run(); }
+  // This function, and those that it runs within: what it does they do.
+  template <class F>
+  void each_around(F&& f) {
+    for (replay* r = this; r; r = r->outer_) f(r->same_);
+  }
   static const void* key(const local_array& a) { return a.buffer ? a.buffer.data() : a.data; }
   int maker_of(const local_array& a) const {
     const void* const at = key(a);
@@ -170,7 +185,7 @@ void record_output(context& ctx, const op_cost& cost, std::initializer_list<cons
   if (ctx.replay) ctx.replay->record_output(cost, output, {&untyped(inputs)...});
 }
 /// Of an operator that has no backward, and so isn't recorded otherwise.
-inline void recorded_alone(const char* name, const value& y, std::initializer_list<const value*> inputs) {
+inline void recorded_alone(const char* name, value& y, std::initializer_list<const value*> inputs) {
   if (y.ctx->replay) y.ctx->replay->recorded(name, y, inputs);
 }
 

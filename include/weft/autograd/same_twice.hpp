@@ -24,8 +24,11 @@ class same_twice {
 
   bool first_run() const { return first_run_; }
   void end_first_run() { first_run_ = false; }
-  /// A run begins, or the first ends, when so many allocations were made.
-  void begin(std::uint64_t made) { (first_run_ ? began_ : began_again_) = made; }
+  /// A run begins, or the first ends, when so many allocations were made and so many operators ran.
+  void begin(std::uint64_t made, std::uint64_t operators) {
+    (first_run_ ? began_ : began_again_) = made;
+    operators_before_ = operators;
+  }
   void end(std::uint64_t made) {
     if (first_run_) ended_ = made;
   }
@@ -37,7 +40,7 @@ class same_twice {
     for (const value* v : inputs) sizes = hash_of_step(name, v->whole, sizes);
     reading read{0, 0, std::exchange(given_, 0)};
     for (const value* v : inputs) {
-      read.outside = read.outside * 0x9e3779b97f4a7c15u + outside(*v);
+      read.from = read.from * 0x9e3779b97f4a7c15u + maker(*v);
       read.created = read.created * 0x9e3779b97f4a7c15u + numbers_created(*v);
     }
     if (!first_run_) {
@@ -47,12 +50,16 @@ class same_twice {
     }
     sizes_.push_back({name, sizes});
     reads_.push_back(read);
-    note_captured(inputs);
+    for (const value* v : inputs) note_captured(*v);
   }
-  /// First run: an operator of it, or of a function that it runs twice itself, reads these.
-  void note_captured(std::initializer_list<const value*> inputs) {
+  /// The function gives y back. Second run: throws where it was another tensor at first.
+  void returned(const value& y) {
     if (first_run_)
-      for (const value* v : inputs) note_captured(*v);
+      returned_ = maker(y);
+    else
+      require(returned_ == maker(y),
+              "a checkpointed function gave back another tensor when its gradient was due than at first",
+              same_both_times);
   }
   /// The operator that is recorded next computes with these numbers beside its tensors.
   void given(std::uint64_t numbers) { given_ = mix(given_ ^ numbers) + 1; }
@@ -63,6 +70,12 @@ class same_twice {
   /// Second run: those of entry i. Throws where the first run recorded others.
   void check_numbers(std::size_t i, const char* name, std::uint64_t numbers) const {
     compare(numbers_, i, name, numbers, " with other numbers");
+  }
+  /// Stands for all of these.
+  std::uint64_t numbers() const {
+    std::uint64_t all = 0;
+    for (const step& s : numbers_) all = mix(all ^ hash_text(s.name) ^ s.hash);
+    return all;
   }
   /// Second run: it is over, after `entries`. Throws where it did less than the first; `all`: whether nothing else is
   /// missing.
@@ -87,21 +100,21 @@ class same_twice {
     std::uint64_t hash;
   };
   using steps = std::vector<step, pool_allocator<step>>;
-  // What an operator read: tensors from outside of the function, numbers of creators in it, and numbers of its own.
+  // What an operator read: by whom its tensors were made, numbers of creators in them, and numbers of its own.
   struct reading {
-    std::uint64_t outside, created, given;
+    std::uint64_t from, created, given;
   };
   struct creation {
     std::uint64_t made, numbers;
   };
   void compare_reading(const reading& first, const reading& now, const char* name) const {
-    if (first.outside == now.outside && first.created == now.created && first.given == now.given) [[likely]]
+    if (first.from == now.from && first.created == now.created && first.given == now.given) [[likely]]
       return;
-    if (first.outside == now.outside && first.created == now.created)
+    if (first.from == now.from && first.created == now.created)
       fail("a checkpointed function ran ", name, " as operator ", next_sizes_ - 1, " when its gradient was due, and ",
            name, " with other numbers at first", same_both_times);
     fail("checkpoint: ", name, ", operator ", next_sizes_ - 1, " of its function, reads ",
-         first.outside != now.outside
+         first.from != now.from
              ? "another tensor when the gradient is due than at first: capture it by value, [=] in place of [&]"
              : "a tensor that its function makes of other numbers when the gradient is due than at first",
          same_both_times);
@@ -126,6 +139,10 @@ class same_twice {
       if (c.live == live && c.memory.data() == v.data.buffer.data()) return;
     captured_.push_back({live, v.data.buffer, v.version()});
   }
+  // Names the operator of this run that made a tensor, or a tensor that wasn't made in it, alike in both.
+  std::uint64_t maker(const value& v) const {
+    return v.made_by > operators_before_ ? 2 * (v.made_by - operators_before_) + 1 : 2 * outside(v);
+  }
   // Names a tensor that wasn't made in this run, alike in both; 0: it was.
   std::uint64_t outside(const value& v) const {
     if (v.slot && v.slot->live) return reinterpret_cast<std::uintptr_t>(v.slot->live.get());
@@ -145,7 +162,9 @@ class same_twice {
   std::vector<captured, pool_allocator<captured>> captured_;
   std::size_t next_sizes_ = 0;
   std::uint64_t given_ = 0;
+  std::uint64_t returned_ = 0;                             // by whom what the first run gave back was made
   std::uint64_t began_ = 0, ended_ = 0, began_again_ = 0;  // the runs, in allocations
+  std::uint64_t operators_before_ = 0;                     // the run that is on
   bool first_run_ = true;
 };
 

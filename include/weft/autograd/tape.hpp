@@ -11,36 +11,16 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <initializer_list>
 
 #include <weft/autograd/gradients.hpp>
+#include <weft/autograd/recording.hpp>
 #include <weft/autograd/replay.hpp>
 #include <weft/autograd/tape_node.hpp>
 #include <weft/comm/consistency.hpp>
 
 namespace weft {
-
-/// Records on `tape` for the life of the object (or, given null, records nothing).
-class recording {
- public:
-  recording(context& ctx, tape* to) : ctx_(ctx), outer_(std::exchange(ctx.tape, to)) {}
-  ~recording() { ctx_.tape = outer_; }
-  recording(const recording&) = delete;
-  recording& operator=(const recording&) = delete;
-
- private:
-  context& ctx_;
-  tape* outer_;
-};
-
-/// Nothing is recorded for the life of the object: `no_grad off(ctx);` for evaluation, and for writing weights.
-class no_grad {
- public:
-  explicit no_grad(context& ctx) : off_(ctx, nullptr) {}
-
- private:
-  recording off_;
-};
 
 /// What was recorded, in order, to be carried back. Each `recording` names the one that operators write to.
 class tape {
@@ -146,13 +126,18 @@ class tape {
   }
 
  private:
+  // A backward, or a part of one within it.
   struct emptying {
     context& ctx;
     tape& of;
     bool armed = true;
     std::string_view unit = ctx.unit;
+    int exceptions = std::uncaught_exceptions();
+    std::uint64_t around = std::exchange(ctx.backward, ctx.backward ? ctx.backward : ++ctx.backwards);  // 0: none
     ~emptying() {
       ctx.unit = unit;
+      if (!around && std::uncaught_exceptions() > exceptions) ctx.failed_backwards.push_back(ctx.backward);
+      ctx.backward = around;
       for (; !of.entered_.empty(); of.entered_.pop_back()) {
         const entered& e = of.entered_.back();
         e.abandon(ctx, e.who, e.which, e.part);

@@ -27,6 +27,16 @@ enum class unary : std::uint8_t {
   gelu_exact
 };
 enum class binary : std::uint8_t { add, subtract, multiply, divide, maximum, minimum };
+/// What errors call them.
+constexpr const char* name_of(unary f) {
+  constexpr const char* names[] = {"identity", "negate", "exp",     "log",  "sqrt", "rsqrt", "reciprocal", "square",
+                                   "abs",      "tanh",   "sigmoid", "relu", "silu", "gelu",  "gelu_exact"};
+  return names[static_cast<int>(f)];
+}
+constexpr const char* name_of(binary f) {
+  constexpr const char* names[] = {"operator+", "operator-", "operator*", "operator/", "maximum", "minimum"};
+  return names[static_cast<int>(f)];
+}
 enum class reduce : std::uint8_t { sum, max, min };
 
 /// Sizes of a batched matrix product c[b,i,j] = sum_k a[b,i,k] b[b,k,j].

@@ -7,6 +7,7 @@
 #include <string>
 #include <typeinfo>
 #include <utility>
+#include <vector>
 
 #include <weft/comm/axis_group.hpp>
 #include <weft/comm/spans.hpp>
@@ -16,6 +17,7 @@
 namespace weft {
 
 class tape;
+class recording;
 class replay;
 class unit_observer;
 class consistency;
@@ -40,13 +42,18 @@ class context {
   any_communicator world;
   record_pool records;  // what this rank writes down: slots, entries of tapes
   arena memory;
-  weft::tape* tape = nullptr;         // null: nothing is recorded
-  weft::replay* replay = nullptr;     // null: what runs isn't run again
-  span_log* spans = nullptr;          // null: nobody asks what was done when
-  unit_observer* observer = nullptr;  // null: nobody looks at what flows through units
-  consistency* check = nullptr;       // null: what ranks hold is not compared
-  std::string_view unit{};            // of the model: the one whose function or gradient is computed
-  std::int64_t micro_batch = -1;      // the one that is computed; -1: none, or not said
+  weft::tape* tape = nullptr;                     // null: nothing is recorded
+  weft::recording* recording = nullptr;           // the innermost
+  weft::replay* replay = nullptr;                 // null: what runs isn't run again
+  span_log* spans = nullptr;                      // null: nobody asks what was done when
+  unit_observer* observer = nullptr;              // null: nobody looks at what flows through units
+  consistency* check = nullptr;                   // null: what ranks hold is not compared
+  std::string_view unit{};                        // of the model: the one whose function or gradient is computed
+  std::int64_t micro_batch = -1;                  // the one that is computed; -1: none, or not said
+  std::uint64_t operators = 0;                    // so many ran in functions that run twice
+  std::uint64_t backward = 0;                     // the number of the one that runs; 0: none
+  std::uint64_t backwards = 0;                    // so many have begun
+  std::vector<std::uint64_t> failed_backwards{};  // those that ended with an error, ascending
 
   varying<int> rank() const { return varying<int>(world.rank()); }
   degree_of<> size() const { return degree_of<>(world.size()); }
@@ -177,6 +184,17 @@ namespace detail {
           "a tensor that a checkpointed function computed has no memory after the backward, since nothing needed it a "
           "second time: return it from the function, or read it inside");
 }
+[[gnu::noinline]] inline void require_running_once(const value& v, const char* what) {
+  if (v.ctx->replay) [[unlikely]]
+    fail(what, ": a checkpointed function runs twice, and so would this: do it before or after the checkpoint");
+}
+[[gnu::noinline]] inline void require_whole_gradient(const context& ctx, const slot& s) {
+  const auto& failed = ctx.failed_backwards;
+  if (!failed.empty() && std::binary_search(failed.begin(), failed.end(), s.backward)) [[unlikely]]
+    fail(
+        "the tensor's gradient is what a backward that ended with an error left of it: zero_grad() drops it, and the "
+        "next backward begins a new one");
+}
 template <class Backend>
 void give_own_memory(value& v) {
   context& ctx = *v.ctx;
@@ -186,64 +204,5 @@ void give_own_memory(value& v) {
   v.shares_memory = false;
 }
 }  // namespace detail
-
-/// Product of the degrees of the axes that shard dimension D under layout L.
-template <class L, class D>
-int shards_of(const context& ctx) {
-  return []<class... As>(const context& r, tag_list<As...>) { return (1 * ... * r.degree<As>().here()); }(
-             ctx, shard_axes<L, D>{});
-}
-/// This rank's position among them, the first axis outermost.
-template <class L, class D>
-int shard_index(const context& ctx) {
-  int index = 0;
-  [&]<class... As>(tag_list<As...>) {
-    ((index = index * ctx.degree<As>().here() + ctx.index<As>().here()), ...);
-  }(shard_axes<L, D>{});
-  return index;
-}
-
-/// A rank's run of a dimension: `local` elements from global index `first` on, of which the first `valid` are the
-/// tensor's and the rest is padding. Over each axis, the outermost first, every rank has ceil(n / ranks) of what the
-/// axes outside of it left, so that all shares are equally long.
-struct dimension_run {
-  std::int64_t local, first, valid;
-};
-
-/// This rank's run of dimension D of `whole` elements under layout L.
-template <class L, class D>
-dimension_run run_of(const context& ctx, std::int64_t whole) {
-  dimension_run run{whole, 0, whole};
-  [&]<class... As>(tag_list<As...>) {
-    (([&] {
-       const std::int64_t n = ctx.degree<As>();
-       if (n == 1) return;
-       const std::int64_t share = (run.local + n - 1) / n, begin = share * ctx.index<As>().here();
-       run = {share, run.first + begin, std::clamp<std::int64_t>(run.valid - begin, 0, share)};
-     }()),
-     ...);
-  }(shard_axes<L, D>{});
-  return run;
-}
-
-/// Local sizes of a tensor type from its global ones, padding included. Throws when a static extent is another one.
-template <any_tensor X>
-shape local_shape(const context& ctx, const shape& global) {
-  require(global.ndim == X::dims::ndim, "a tensor of ", X::dims::ndim, " dimensions was given ", global.ndim,
-          " extents");
-  shape out;
-  [&]<class... Es>(dims<Es...>) {
-    [[maybe_unused]] int i = 0;
-    (([&] {
-       constexpr std::int64_t fixed = detail::entry<Es>::size;
-       require(fixed == dynamic_extent || fixed == global[i], "dimension ", tag_of<Es>::name, " has ", fixed,
-               " elements by its type, not ", global[i]);
-       out.push_back(run_of<typename X::layout, tag_of<Es>>(ctx, global[i]).local);
-       ++i;
-     }()),
-     ...);
-  }(typename X::dims{});
-  return out;
-}
 
 }  // namespace weft

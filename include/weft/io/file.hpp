@@ -67,8 +67,9 @@ bool written(F&& write) {
 
 }  // namespace detail
 
-/// All bytes of a file. Throws weft::failure when it can't be read, a folder for example.
-inline std::string read_file(const std::string& path) {
+/// All bytes of a file. Throws weft::failure when it can't be read, a folder for example, and when it has more bytes
+/// than `most`: a device has no end.
+inline std::string read_file(const std::string& path, std::size_t most = std::size_t{1} << 48) {
   const file_handle f = open_file(path, "rb");
   std::string all;
   char part[1 << 14];
@@ -78,6 +79,9 @@ inline std::string read_file(const std::string& path) {
     n = std::fread(part, 1, sizeof part, f.get());
     why = errno;
     all.append(part, n);
+    if (all.size() > most)
+      throw file_error(detail::text("the file ", path, " has more than the ", most,
+                                    " bytes that are read of such a file; check the path"));
   } while (n == sizeof part);
   if (std::ferror(f.get())) detail::fail_of_file(path, "read", why);
   return all;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <weft/comm/local_run.hpp>
 #include <weft/op/to_host.hpp>
 
 namespace weft {

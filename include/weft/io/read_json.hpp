@@ -35,6 +35,8 @@ inline nlohmann::json parse_json(std::string_view text, const std::string& from)
 }
 
 /// The value that a file is, as parse_json. Throws weft::file_error when the file can't be read, too.
-inline nlohmann::json read_json(const std::string& path) { return parse_json(read_file(path), path); }
+inline nlohmann::json read_json(const std::string& path) {
+  return parse_json(read_file(path, std::size_t{1} << 30), path);
+}
 
 }  // namespace weft

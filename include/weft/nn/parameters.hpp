@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <weft/comm/local_run.hpp>
 #include <weft/core/lifetime.hpp>
 #include <weft/nn/matrix_form.hpp>
 #include <weft/nn/unit.hpp>

@@ -84,6 +84,10 @@ inline double rope_pair_of(double turns, double length, double head_dim, double 
 /// Frequencies for sequences of `length` tokens (of which only `dynamic` takes notice). `scaling` is resolved.
 inline rope_frequencies frequencies_of(const rope_scaling& scaling, std::int64_t head_dim, double theta,
                                        std::int64_t length) {
+  require(head_dim >= 2 && head_dim % 2 == 0, "rotary positions turn pairs, so head_dim, which is ", head_dim,
+          ", has to be even");
+  require(detail::is_finite(theta) && theta > 0, "theta of rotary positions is ", theta,
+          "; it is a finite number above 0");
   const auto width = static_cast<double>(head_dim), original = static_cast<double>(scaling.original_max_seq);
   const double factor = scaling.factor;
   if (scaling.kind == rope_kind::dynamic && length > scaling.original_max_seq) {
@@ -117,6 +121,10 @@ template <class T, class Backend = typename tensor<T, dims<>>::backend>
 rope_table make_rope_table(context& ctx, const rope_frequencies& frequencies, std::int64_t positions) {
   using A = accumulate_t<T>;
   const auto half = static_cast<std::int64_t>(frequencies.inverse.size());
+  require(positions >= 1 && half >= 1, "make_rope_table: a table of ", positions, " positions and ", half,
+          " frequencies; both are at least 1");
+  for (const double f : frequencies.inverse)
+    require(detail::is_finite(f), "make_rope_table: a frequency is ", f, "; they are finite numbers, in radians");
   const auto make = [&](double (*turn)(double)) {
     const local_array table = ctx.make(dtype_of<A>, {2, {positions, half}}, memory::buffers);
     detail::write_by_host<Backend, A>(ctx, table, [&](A* out) {

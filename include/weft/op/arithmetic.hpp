@@ -30,12 +30,12 @@ struct binary_operator {
       whole.push_back((of_a ? a : b).whole[from]);
     }
     value y{a.ctx, whole, {}, {}};
-    if (!reuse_output(ctx, "binary", y.data)) {
+    if (!reuse_output(ctx, name_of(f), y.data)) {
       y.data = ctx.make(dtype_of<T>, at.out);
       pair(ctx, f, at, a.held(), 0, b.held(), 1, y.data);
-      record_output(ctx, {"binary", static_cast<double>(at.out.elements())}, {&y.data}, a, b);
+      record_output(ctx, {name_of(f), static_cast<double>(at.out.elements())}, {&y.data}, a, b);
     }
-    if (tape_node* node = record("binary", y, vjp, a, b)) {
+    if (tape_node* node = record(name_of(f), y, vjp, a, b)) {
       node->set(at);
       node->numbers = static_cast<std::uint64_t>(f) + std::bit_cast<std::uint64_t>(number);
       if (f == binary::multiply || f == binary::divide) {
@@ -98,21 +98,6 @@ struct binary_operator {
     }
   }
 };
-
-constexpr const char* name_of(binary f) {
-  switch (f) {
-    case binary::add:
-      return "operator+";
-    case binary::subtract:
-      return "operator-";
-    case binary::multiply:
-      return "operator*";
-    case binary::divide:
-      return "operator/";
-    default:
-      return "an operator";
-  }
-}
 
 template <pairing M, binary F, any_tensor A, any_tensor B>
 auto two_sided(const A& a, const B& b) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <weft/autograd/record.hpp>
+#include <weft/comm/local_run.hpp>
 #include <weft/core/conversion.hpp>
 #include <weft/op/agree.hpp>
 #include <weft/op/move.hpp>

@@ -3,12 +3,16 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <concepts>
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include <weft/autograd/replay.hpp>
+#include <weft/comm/local_run.hpp>
+#include <weft/core/finite.hpp>
 #include <weft/op/placed.hpp>
 #include <weft/tensor/random.hpp>
 
@@ -89,13 +93,37 @@ struct normal_numbers {
     return stddev * static_cast<double>(words.normal(static_cast<std::uint64_t>(i)));
   }
 };
+template <class T>
 struct uniform_numbers {
   philox words;
   double low, high;
   double operator()(std::int64_t i) const {
-    return low + (high - low) * static_cast<double>(words.uniform(static_cast<std::uint64_t>(i)));
+    const double x = low + (high - low) * static_cast<double>(words.uniform(static_cast<std::uint64_t>(i)));
+    const T rounded = static_cast<T>(x);
+    return static_cast<double>(rounded) >= high && low < high ? static_cast<double>(just_below(rounded)) : x;
+  }
+
+ private:
+  // The largest T below x.
+  static T just_below(T x) {
+    using bits = std::conditional_t<sizeof(T) == 8, std::uint64_t,
+                                    std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>>;
+    const auto pattern = std::bit_cast<bits>(x);
+    const bits sign = static_cast<bits>(bits{1} << (8 * sizeof(T) - 1));
+    if ((pattern & ~sign) == 0) return std::bit_cast<T>(static_cast<bits>(sign + 1));
+    return std::bit_cast<T>(static_cast<bits>(pattern & sign ? pattern + 1 : pattern - 1));
   }
 };
+/// Throws where a tensor of T can't hold the number.
+template <class T>
+void require_element(double number) {
+  if constexpr (!floating<T>) {
+    using limits = std::numeric_limits<T>;
+    constexpr double least = static_cast<double>(limits::min()), above = 2 * static_cast<double>(limits::max() / 2 + 1);
+    require(number == std::trunc(number) && number >= least && number < above, "full: ", number, " is no ",
+            name_of(dtype_of<T>));
+  }
+}
 
 }  // namespace detail
 
@@ -112,11 +140,12 @@ X generate(context& ctx, std::initializer_list<std::int64_t> global, F&& f) {
   return x;
 }
 
-/// `number` at every element.
+/// `number` at every element. Throws weft::failure where it is none of X's integers.
 template <any_tensor X>
 X full(context& ctx, std::initializer_list<std::int64_t> global, double number) {
   using Backend = typename X::backend;
   using T = typename X::element_type;
+  detail::require_element<T>(number);
   const X x = detail::new_tensor<X>(ctx, detail::shape_from(global));
   if (detail::valid_part(x) == untyped(x).data.shape) {
     Backend::fill(ctx.template queue<Backend>(), untyped(x).data, number);
@@ -144,6 +173,8 @@ X normal(context& ctx, std::string_view name, std::initializer_list<std::int64_t
   static_assert(floating<typename X::element_type>,
                 "weft: normal<X>(ctx, \"name\", {...}) draws floating numbers: generate<X>(ctx, {...}, f) makes "
                 "integers, f(index) at each index");
+  require(detail::is_finite(stddev) && stddev >= 0, "normal: the standard deviation is ", stddev,
+          "; it is a finite number, at least 0");
   return generate<X>(ctx, global, detail::normal_numbers{{ctx.seed, stream_of(name)}, stddev});
 }
 /// Uniform in [low, high), in the same way.
@@ -153,7 +184,10 @@ X uniform(context& ctx, std::string_view name, std::initializer_list<std::int64_
   static_assert(floating<typename X::element_type>,
                 "weft: uniform<X>(ctx, \"name\", {...}) draws floating numbers: generate<X>(ctx, {...}, f) makes "
                 "integers, f(index) at each index");
-  return generate<X>(ctx, global, detail::uniform_numbers{{ctx.seed, stream_of(name)}, low, high});
+  require(detail::is_finite(low) && detail::is_finite(high) && low <= high, "uniform: from ", low, " to ", high,
+          "; these are finite numbers, the first not above the second");
+  return generate<X>(ctx, global,
+                     detail::uniform_numbers<typename X::element_type>{{ctx.seed, stream_of(name)}, low, high});
 }
 
 /// A tensor from the whole, global, row-major numbers: each rank copies its share. `numbers` is a vector, array or span

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include <weft/backend/concept.hpp>
+#include <weft/comm/local_run.hpp>
 #include <weft/op/pair_rule.hpp>
 #include <weft/op/require_ids.hpp>
 
@@ -46,14 +47,15 @@ struct cross_entropy_operator {
     double smoothing;
   };
 
-  static void forward(const value& logits, const local_array& targets, const vocab_axes& axes, const dimension_run& run,
-                      std::int64_t vocab, double smoothing, value& sum, value& count) {
+  // counted: the targets, and -1 in their padding.
+  static void forward(const value& logits, const value& targets, const local_array& counted, const vocab_axes& axes,
+                      const dimension_run& run, std::int64_t vocab, double smoothing, value& sum, value& count) {
     context& ctx = *logits.ctx;
     auto& queue = ctx.queue<Backend>();
     const local_array& x = logits.held();
     const attributes at{run.first, run.valid, vocab, smoothing};
     const std::int64_t n = x.shape[x.shape.ndim - 1], rows = x.elements() / n, columns = at.columns;
-    const auto* ids = targets.as<std::int32_t>();
+    const auto* ids = counted.as<std::int32_t>();
     // The three sums lie in one array, so that they travel as one collective. m and log_sum are kept apart: their sum
     // would have no more digits than the largest logit.
     const local_array sums = ctx.make(dtype_of<A>, {2, {3, rows}}), kept = ctx.make(dtype_of<A>, {2, {2, rows}});
@@ -75,11 +77,11 @@ struct cross_entropy_operator {
     count.data = ctx.make(dtype_of<A>, {});
     Backend::row_loss(queue, rows, ids, m, sum_exp, target_logit, sum_logits, smoothing, vocab, log_sum,
                       sum.data.template as<A>(), count.data.template as<A>());
-    if (tape_node* node = record("cross_entropy", sum, vjp, logits)) {
+    if (tape_node* node = record("cross_entropy", sum, vjp, logits, targets)) {
       node->set(at);
       node->numbers = std::bit_cast<std::uint64_t>(smoothing);
       node->save(logits);
-      node->save(targets);
+      node->save(counted);
       node->save(kept);
     }
   }
@@ -191,7 +193,7 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
       const local_array counted = detail::with_padding<typename X::backend>(
           *untyped(targets).ctx, untyped(targets).held(), detail::valid_part(targets), -1);
       detail::cross_entropy_operator<typename X::backend, T>::forward(
-          untyped(logits), counted, axes, run_of<layout_of<X>, V>(*untyped(logits).ctx, all), all,
+          untyped(logits), untyped(targets), counted, axes, run_of<layout_of<X>, V>(*untyped(logits).ctx, all), all,
           options.label_smoothing, untyped(out.sum), untyped(out.count));
       return out;
     }(in{});

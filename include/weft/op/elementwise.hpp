@@ -27,12 +27,12 @@ struct unary_operator {
   static value forward(const value& x, kernels f) {
     context& ctx = *x.ctx;
     value y{x.ctx, x.whole, {}, {}};
-    if (!reuse_output(ctx, "unary", y.data)) {
+    if (!reuse_output(ctx, name_of(f.which), y.data)) {
       y.data = ctx.make(dtype_of<T>, x.held().shape);
       f.apply(ctx.queue<Backend>(), y.data.elements(), x.held().template as<T>(), y.data.template as<T>());
-      record_output(ctx, {"unary", 8.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
+      record_output(ctx, {name_of(f.which), 8.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
     }
-    if (tape_node* node = record("unary", y, vjp, x)) {
+    if (tape_node* node = record(name_of(f.which), y, vjp, x)) {
       node->set(f);
       node->numbers = static_cast<std::uint64_t>(f.which);
       node->save(x);

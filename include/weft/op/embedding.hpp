@@ -5,6 +5,7 @@
 #include <limits>
 
 #include <weft/backend/concept.hpp>
+#include <weft/comm/local_run.hpp>
 #include <weft/op/pair_rule.hpp>
 #include <weft/op/require_ids.hpp>
 
@@ -30,7 +31,7 @@ struct embedding_operator {
                          at.begin, at.count, table.held().template as<T>(), y.data.template as<T>());
       record_output(ctx, {"embedding"}, {&y.data}, ids, table);
     }
-    if (tape_node* node = record("embedding", y, vjp, table)) {
+    if (tape_node* node = record("embedding", y, vjp, table, ids)) {
       node->set(at);
       node->save(with_padding<Backend>(ctx, ids.held(), valid_ids, -1));  // whose gradients no row gets
     }

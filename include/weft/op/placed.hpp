@@ -5,7 +5,7 @@
 
 #include <weft/backend/concept.hpp>
 #include <weft/backend/default.hpp>
-#include <weft/comm/context.hpp>
+#include <weft/comm/local_run.hpp>
 #include <weft/op/tag_checks.hpp>
 #include <weft/tensor/tensor.hpp>
 

@@ -2,6 +2,7 @@
 // two stand apart from the conversions: nothing but a count of shifts tells where a slice is.
 #pragma once
 
+#include <weft/comm/local_run.hpp>
 #include <weft/op/convert.hpp>
 
 namespace weft {

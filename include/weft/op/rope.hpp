@@ -5,6 +5,7 @@
 
 #include <weft/autograd/record.hpp>
 #include <weft/backend/concept.hpp>
+#include <weft/comm/local_run.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/op/placed.hpp>
 

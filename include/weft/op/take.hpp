@@ -44,10 +44,11 @@ struct take_operator {
       record_output(ctx, {"take"}, {&y.data}, x, ids);
     }
     if constexpr (floating<T>)
-      if (tape_node* node = record("take", y, vjp, x)) {
+      if (tape_node* node = record("take", y, vjp, x, ids)) {
         node->set(at);
         node->save(ids);
       }
+    if constexpr (!floating<T>) recorded_alone("take", y, {&x, &ids});
     return y;
   }
   // Several ids may name one element, whose gradients add up: on one core, in order.

@@ -15,8 +15,8 @@ struct optimizer_state {
   local_array weight, first, second, master;
   std::string_view optimizer = {};  // its name
   int steps = 0;
-  std::uint32_t version = 0;  // the weight's after the last step
-  context_ref ctx = {};       // the weight's: another launch may have its memory at the same addresses
+  std::uint32_t updates = 0, version = 0;  // the weight's after the last step
+  context_ref ctx = {};                    // the weight's: another launch may have its memory at the same addresses
 };
 
 namespace detail {
@@ -109,11 +109,13 @@ void optimizer_update(W& w, const G& gradient, optimizer_state& state, const Opt
             "the gradient was used up by an update, or dropped by zero_grad(): backward(loss) computes the next, which "
             "w.grad() reads");
     context& ctx = *untyped(w).ctx;
+    detail::require_running_once(untyped(w), "an optimizer's update");
     const local_array& held = untyped(w).held();
     if (ctx.check) [[unlikely]]
       detail::compare_update(w, gradient, state, rule, factor);
     auto& queue = ctx.template queue<Backend>();
-    if (!state.weight) {
+    const bool first = !state.weight;
+    if (first) {
       state.weight = held;
       state.ctx = untyped(w).ctx;
       state.optimizer = Optimizer::name;
@@ -122,10 +124,7 @@ void optimizer_update(W& w, const G& gradient, optimizer_state& state, const Opt
         *kept[i] = ctx.make(dtype_of<M>, held.shape, memory::optimizer);
         Backend::zero(queue, *kept[i]);
       }
-      if constexpr (!std::same_as<M, T>) {
-        state.master = ctx.make(dtype_of<M>, held.shape, memory::optimizer);
-        Backend::convert(queue, held.elements(), held.template as<T>(), state.master.template as<M>(), false);
-      }
+      if constexpr (!std::same_as<M, T>) state.master = ctx.make(dtype_of<M>, held.shape, memory::optimizer);
     }
     require(
         state.ctx == untyped(w).ctx && state.weight.data == held.data && state.weight.shape == held.shape,
@@ -133,18 +132,22 @@ void optimizer_update(W& w, const G& gradient, optimizer_state& state, const Opt
         "made anew a new one");
     require(state.optimizer == Optimizer::name, "this optimizer_state is of ", state.optimizer, ", and this step of ",
             Optimizer::name, ": give it a new one");
+    const storage& memory_of_w = untyped(w).data.buffer;
     require(
-        state.steps == 0 || state.version == untyped(w).data.buffer.version(),
+        state.steps == 0 || state.updates == memory_of_w.updates(),
         "another optimizer_state has updated this weight since this one did: a weight has one state, which counts its "
         "steps");
     T* working = held.template as<T>();
     M* master = nullptr;
-    if constexpr (std::same_as<M, T>)
+    if constexpr (std::same_as<M, T>) {
       master = std::exchange(working, nullptr);
-    else
+    } else {
       master = state.master.template as<M>();
-    untyped(w).data.buffer.written();
-    state.version = untyped(w).data.buffer.version();
+      if (first || state.version != memory_of_w.version())  // the weight was written to: it begins there
+        Backend::convert(queue, held.elements(), static_cast<const T*>(working), master, false);
+    }
+    memory_of_w.updated();
+    state.updates = memory_of_w.updates(), state.version = memory_of_w.version();
     const auto kept = [](const local_array& a) { return a ? a.template as<M>() : nullptr; };
     const kernel_share<Backend, detail::precision_of_tensor<T>> share{
         ctx,

@@ -2,6 +2,7 @@
 // so its ranks are neighbours.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -120,9 +121,12 @@ class started_ranks {
 
  private:
   void check() const {
-    const int begun = begun_, started = size_ > 0 ? size_.load() : begun;
-    require(started >= 1 && started <= asked_ && size_ == 0, "the communicator's launch(", asked_, ", f) started ",
-            started, started == 1 ? " rank" : " ranks", "; it has to run f(world) once on each of ", asked_);
+    const int begun = begun_, size = size_;
+    if (begun >= 1 && begun <= asked_ && size == 0) [[likely]]
+      return;
+    const int started = size > 0 ? size : std::min(begun, asked_);  // how many more there are depends on who is asked
+    fail("the communicator's launch(", asked_, ", f) started ", size == 0 && begun > asked_ ? "more than " : "",
+         started, started == 1 ? " rank" : " ranks", "; it has to run f(world) once on each of ", asked_);
   }
   const int asked_;
   std::atomic<int> begun_{0}, ended_{0}, size_{0};  // size_: another than was asked for

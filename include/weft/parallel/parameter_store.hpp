@@ -63,7 +63,7 @@ class parameter_store final : public unit_hooks {
     weights_.release_all();
     gradients_.begin_step(micro_batches);
   }
-  /// Says that a micro-batch's backward has run. Throws when begin_step() was told of fewer.
+  /// Says that a micro-batch's backward has run. Throws when none has, and when begin_step() was told of fewer.
   void end_micro_batch() { gradients_.end_micro_batch(); }
 
   /// Waits for every reduction. Afterwards each rank holds finished sums for what it stores. Throws when a micro-batch
@@ -86,8 +86,8 @@ class parameter_store final : public unit_hooks {
     return norm_parts_.total();
   }
 
-  /// Updates master weights and what operators see of them by AdamW; weight decay for matrices, not for vectors. Throws
-  /// before finish_gradients(), and where the store was made for an optimizer with other moments.
+  /// Updates master weights and what operators see of them by AdamW, weight decay for matrices alone; it uses the
+  /// step's gradients up. Throws before finish_gradients(), again after it, and where the store is for other moments.
   void step(const adamw_step& step) {
     detail::require_moments(config_, adamw::moments);
     begin_update([&] { detail::compare_numbers<Backend>(ctx_, step); });
@@ -228,7 +228,7 @@ class parameter_store final : public unit_hooks {
   }
   template <class Compare>
   void begin_update(Compare&& compare_numbers) {
-    gradients_.require_finished("step()");
+    gradients_.use_up("step()");
     if (ctx_.check) [[unlikely]] {
       compare_numbers();
       detail::compare_store<Backend>(ctx_, *this, "the optimizer's step", true);

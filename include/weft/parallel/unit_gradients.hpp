@@ -3,6 +3,7 @@
 // nobody writes where a sum is under way; a frozen one's never has.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include <weft/parallel/gradient_bucket.hpp>
@@ -30,6 +31,7 @@ class unit_gradients {
     b.flat = &flat, b.unit = name, b.stored = stored, b.updated = updated;
     b.group = flat.group;
     if (!b.trained()) return;
+    trains_ = true;
     b.sums = ctx_.make(dtype_of<gradient>, shape{1, {stored.size()}}, memory::gradients);
     Backend::zero(ctx_.queue<Backend>(), b.sums);
     if (b.sharded())
@@ -57,24 +59,31 @@ class unit_gradients {
     for (unit_sums& u : units_) {
       for (bucket& b : u.buckets) b.begin_step(ctx_.order());
       u.posted = false;
-      u.uses = u.depth = 0;
+      u.uses = u.depth = u.backwards = 0;
       u.latest = -1;
     }
     ++step_;
+    failures_ = ctx_.failed_backwards.size();
     micro_batches_ = remaining_ = micro_batches;
     now_ = phase::adding;
   }
   std::uint64_t step_number() const { return step_; }
   void end_micro_batch() {
-    if (now_ == phase::failed) return;
+    if (failed()) return;
     require(now_ == phase::adding && remaining_ > 0,
             "end_micro_batch() came more often than begin_step() was told: call begin_step(micro_batches) before a "
             "step, with their number");
+    const int ended = micro_batches_ - remaining_ + 1;
+    const auto went_back = [&](const unit_sums& u) { return u.backwards >= ended; };
+    require(!trains_ || std::any_of(units_.begin(), units_.end(), went_back), "micro-batch ", ended, " of ",
+            micro_batches_,
+            " ends without a backward through any of the store's units: call backward(loss) before end_micro_batch(), "
+            "and tell begin_step() how many micro-batches have one");
     --remaining_;
   }
   /// Waits for every sum. Afterwards this rank has the finished ones of what it stores.
   void finish() {
-    require(now_ != phase::failed,
+    require(!failed(),
             "the step's backward ended with an error, so its gradients are in part: call begin_step() and compute it "
             "again");
     require(now_ == phase::adding,
@@ -99,8 +108,15 @@ class unit_gradients {
   }
   /// Throws unless gradients are finished, or none were ever asked for. `what`: the call that needs them.
   void require_finished(const char* what) const {
-    require(now_ == phase::finished || now_ == phase::none, what,
+    require(now_ == phase::finished || now_ == phase::used || now_ == phase::none, what,
             ": the gradients are not summed over ranks yet; call finish_gradients() first");
+  }
+  /// An update uses them up. Throws where one did, and where they aren't finished.
+  void use_up(const char* what) {
+    require_finished(what);
+    require(now_ != phase::used, what,
+            ": an update has used this step's gradients up; begin_step(micro_batches) begins the next step");
+    if (now_ == phase::finished) now_ = phase::used;
   }
 
   /// Element `flat_index` of the sums of a unit's trained bucket, which this rank stores.
@@ -121,6 +137,7 @@ class unit_gradients {
     require(!u.posted, "the gradients of ", u.name,
             " were already sent to be summed, and here come more: tell begin_step() how many micro-batches (forwards "
             "with their backwards) the step has");
+    ++u.backwards;
     if (u.depth++ > 0) return;  // the unit within itself
     const local_array* whole = nullptr;
     if (u.whole > 0) {
@@ -165,6 +182,7 @@ class unit_gradients {
     std::int64_t whole = 0;    // elements of its buckets whose gradients are sharded
     bool travels = false;      // whether any that aren't are summed over ranks
     int uses = 0;              // recorded forwards whose backward is to come
+    int backwards = 0;         // in this step
     std::int64_t latest = -1;  // micro-batch that it was recorded in, where a pipeline numbers them
     int depth = 0;             // backwards that it is in, one inside the other
     bool posted = false;       // of the buckets that aren't sharded
@@ -175,8 +193,11 @@ class unit_gradients {
     int unit = -1;            // in its backward just now
     unit_sums* to = nullptr;  // whose reduce-scatters are under way
   };
-  enum class phase : std::uint8_t { none, adding, failed, finished };
+  enum class phase : std::uint8_t { none, adding, failed, finished, used };
 
+  bool failed() const {
+    return now_ == phase::failed || (now_ == phase::adding && failures_ != ctx_.failed_backwards.size());
+  }
   unit_sums& of(int number) { return units_[static_cast<std::size_t>(number)]; }
   template <class F>
   void each_bucket(F&& f) {
@@ -207,6 +228,8 @@ class unit_gradients {
   unsigned turn_ = 0;
   std::uint64_t step_ = 0;
   int micro_batches_ = 0, remaining_ = 0;
+  std::size_t failures_ = 0;  // backwards of this rank's that had ended with an error before the step
+  bool trains_ = false;
   phase now_ = phase::none;
 };
 

@@ -78,6 +78,7 @@ class arena {
     block_records* home;
     int references;
     std::uint32_t version;  // how often its numbers were replaced
+    std::uint32_t updates;  // how often an optimizer did that
     memory category;
     bool is_free;
     bool lent = false;       // to what a conversion along an axis of one rank made of it
@@ -113,6 +114,12 @@ class arena {
       if (block_) ++block_->version;
     }
     std::uint32_t version() const { return block_ ? block_->version : 0; }
+    /// Says that an optimizer did that.
+    void updated() const {
+      written();
+      if (block_) ++block_->updates;
+    }
+    std::uint32_t updates() const { return block_ ? block_->updates : 0; }
     /// Says that another tensor, which has to keep its numbers, has the same memory.
     void lend() const {
       if (block_) block_->lent = true;
@@ -240,7 +247,7 @@ class arena {
       for (block& b : *records_->all.back()) b.next = std::exchange(spare_, &b);
     }
     block* b = std::exchange(spare_, spare_->next);
-    *b = {data, size, before, after, nullptr, nullptr, records_, 0, 0, memory::buffers, false};
+    *b = {data, size, before, after, nullptr, nullptr, records_, 0, 0, 0, memory::buffers, false};
     if (before) before->after = b;
     if (after) after->before = b;
     return b;

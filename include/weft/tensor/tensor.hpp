@@ -18,16 +18,29 @@ namespace detail {
 /// Copies what v shares with another tensor.
 template <class Backend>
 void give_own_memory(value& v);
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_share_ended() {
+  fail("what a rank held of a tensor is read after its launch ended, and its memory with it: copy the numbers before");
+}
+// Memory that is being written: it stays, whatever becomes of the tensor, and counts as written, however that ends.
+struct writing {
+  storage memory;
+  ~writing() { memory.written(); }
+};
 }  // namespace detail
 
 /// The elements that one rank holds of a tensor, row-major, to be read: its slice (with padding behind it, where
-/// the ranks don't divide the dimension), its addend of a pending sum, its copy. Shares the tensor's memory.
+/// the ranks don't divide the dimension), its addend of a pending sum, its copy. Shares the tensor's memory, which ends
+/// with the launch: reading it later throws weft::failure.
 template <class T>
 class local_share {
  public:
   local_share() = default;
   explicit local_share(local_array held) : held_(std::move(held)), size_(held_ ? held_.elements() : 0) {}
-  const T* data() const { return held_.template as<T>(); }
+  const T* data() const {
+    if (held_.buffer && !held_.buffer.data()) [[unlikely]]
+      detail::fail_share_ended();
+    return held_.template as<T>();
+  }
   std::int64_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   const T* begin() const { return data(); }
@@ -94,8 +107,8 @@ class basic_tensor final : private value {
   }
   /// Calls f(std::span<T>) with what this rank holds, to be written in place; of x and of its copies, which share its
   /// memory. What was recorded before and reads the numbers of before in its backward is refused there. Throws for a
-  /// parameter, whose numbers its store sets (load_parameters), and while the tensor that a conversion along an axis
-  /// of one rank made of x has the same memory: write before converting.
+  /// parameter, whose numbers its store sets (load_parameters), while the tensor that a conversion along an axis of one
+  /// rank made of x has the same memory (write before converting), and in a checkpointed function, which runs twice.
   template <class F>
   void write_local_share(F&& f) {
     static_assert(
@@ -107,13 +120,18 @@ class basic_tensor final : private value {
                   "weft: x.write_local_share(f) calls f(numbers) with a std::span of x's elements: write it as "
                   "[&](auto numbers) { numbers[0] = 1; }");
     if (shares_memory) detail::give_own_memory<Backend>(*this);
-    const local_array& mine = held();
     require(!slot || !slot->live, "a parameter is written by its store: store.load_parameters(f)");
+    detail::require_running_once(*this, "x.write_local_share(f)");
     require(!data.buffer.lent(),
             "a tensor is written to after a conversion along an axis of one rank, whose output has the same memory and "
             "keeps its numbers: write first, or to a tensor of its own, x * 1");
+    const local_array mine = held();
+    const detail::writing now{data.buffer};
     f(std::span<T>(mine.template as<T>(), static_cast<std::size_t>(mine.elements())));
-    data.buffer.written();
+  }
+  template <class F>
+  void write_local_share(F&&) const {
+    refuse_const();
   }
   /// How many elements local_share() has: a varying<std::int64_t> where a dimension is sharded, else a std::int64_t.
   auto local_elements() const {
@@ -143,22 +161,33 @@ class basic_tensor final : private value {
     return *this;
   }
   basic_tensor requires_grad(record_pool* records = nullptr) && { return std::move(requires_grad(records)); }
+  /// Refused, as are zero_grad() and write_local_share(f): they change the tensor.
+  const basic_tensor& requires_grad(record_pool* = nullptr) const& { return refuse_const(), *this; }
   bool has_grad() const { return slot && slot->has_gradient; }
-  /// The gradient that backward() left here. Throws when there is none, or when a parameter store keeps it.
+  /// The gradient that backward() left here. Throws when there is none, when a backward that ended with an error left a
+  /// part of it, or when a parameter store keeps it.
   gradient_type grad() const {
+    detail::refuse_of_store(slot.get(),
+                            "a parameter's gradient is kept, and finished, by its parameter store: read it "
+                            "with each_parameter");
     if (!has_grad()) [[unlikely]]
       detail::fail_no_gradient(slot.get());
-    require(!slot->pinned,
-            "a parameter's gradient is kept, and finished, by its parameter store: read it with each_parameter");
+    detail::require_whole_gradient(*ctx, *slot);
     value g{ctx, whole, slot->gradient, {}};
     g.gradient_of = static_cast<std::uint32_t>(data.buffer.made());
     return gradient_type(std::move(g));
   }
   /// Drops the gradient. Between two backwards it adds up; an update uses it up, so a loop that updates needs no
-  /// zero_grad.
+  /// zero_grad. Throws for a parameter of a store, and in a checkpointed function.
   void zero_grad() {
-    if (slot) slot->has_gradient = slot->used_up = false;
+    if (!slot) return;
+    detail::refuse_of_store(slot.get(),
+                            "a parameter's gradient is kept by its parameter store, and a step begins "
+                            "with none: begin_step(micro_batches) in place of zero_grad()");
+    detail::require_running_once(*this, "x.zero_grad()");
+    slot->has_gradient = slot->used_up = false;
   }
+  void zero_grad() const { refuse_const(); }
 
   /// Refused: if (x > 0), a && b, !mask.
   explicit operator bool() const {
@@ -182,6 +211,12 @@ class basic_tensor final : private value {
 
  private:
   friend tensor_access;
+  static void refuse_const() {
+    static_assert(
+        sizeof(T) == 0,
+        "weft: a const tensor is not changed: x.requires_grad(), x.zero_grad() and x.write_local_share(f) are "
+        "of one that is declared without const, or made so at once, normal<...>(...).requires_grad()");
+  }
 };
 
 /// `tensor<float, dims<batch, hidden>, shard<batch, dp>>`: axes that are not named are invariant.

@@ -75,6 +75,8 @@ struct value;
 namespace detail {
 /// v has no memory: throws, unless a checkpointed function runs again, whose unread outputs have none.
 void require_running_again(const value& v);
+/// Throws in a checkpointed function, where `what` would be done to v in both of its runs.
+void require_running_once(const value& v, const char* what);
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_not_gathered(const weight_place& place) {
   if (!place.source)
     fail("parameter ", place.name,
@@ -96,13 +98,14 @@ struct slot {
   /// value's type.
   void (*add_main)(context& ctx, const local_array& from, const local_array& to, bool add) = nullptr;
   memory category = memory::activations;
-  local_array gradient;       // empty until the first contribution, unless its memory is given beforehand
-  bool has_gradient = false;  // whether `gradient` holds a contribution (else the next one overwrites)
-  bool used_up = false;       // by an update: the next backward begins a new one
-  bool pinned = false;        // the gradient's memory is given and never replaced
-  bool of_weights = false;    // a parameter's, promoted or not
-  bool frozen = false;        // a parameter's that gets no gradient: the slot says only where its value is
-  std::uint64_t epoch = 0;    // of the tape on which an entry fills the value (tape::epoch); 0: a leaf
+  local_array gradient;        // empty until the first contribution, unless its memory is given beforehand
+  bool has_gradient = false;   // whether `gradient` holds a contribution (else the next one overwrites)
+  bool used_up = false;        // by an update: the next backward begins a new one
+  bool pinned = false;         // the gradient's memory is given and never replaced
+  bool of_weights = false;     // a parameter's, promoted or not
+  bool frozen = false;         // a parameter's that gets no gradient: the slot says only where its value is
+  std::uint64_t epoch = 0;     // of the tape on which an entry fills the value (tape::epoch); 0: a leaf
+  std::uint64_t backward = 0;  // the number of the last one that added to the gradient (context::backward)
   const char* lost_in =
       nullptr;             // the operator that read what its tape no longer records: to be read, not carried back
   ref<weight_place> live;  // parameters: where the value is just now
@@ -204,6 +207,13 @@ class context_ref {
 };
 
 namespace detail {
+/// Throws where the gradient is what a backward that ended with an error left of it.
+void require_whole_gradient(const context& ctx, const slot& s);
+/// Throws of a parameter that a store has.
+inline void refuse_of_store(const slot* s, const char* sentence) {
+  if (s && s->live && s->live->source) [[unlikely]]
+    fail(sentence);
+}
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_no_gradient(const slot* s) {
   if (s && s->used_up)
     fail(
@@ -214,6 +224,10 @@ namespace detail {
         "the tensor has no gradient: it is an operator's output, of which backward(loss) keeps none; add zeros to it "
         "that ask for one, e = zeros<...>(ctx, {...}).requires_grad(), and read e.grad(), or detach(x).requires_grad() "
         "where the gradient goes no further");
+  if (s)
+    fail(
+        "the tensor has no gradient: it asks for one, and no backward(loss) of what was computed from it has run "
+        "since");
   fail("the tensor has no gradient: call requires_grad() before it is used, then backward(loss)");
 }
 template <class X>
@@ -231,6 +245,7 @@ struct value {
   ref<weft::slot> slot;           // null: no gradient wanted
   bool shares_memory = false;     // with the tensor it was converted from, since its axis has one rank
   std::uint32_t gradient_of = 0;  // of x.grad(): the last bits of the number of x's memory; 0 of all that is made of it
+  std::uint64_t made_by = 0;      // the number of the operator that made it while a function ran twice; 0: another
 
   value() = default;
   value(context_ref of, const shape& global, local_array held, ref<weft::slot> gradient)

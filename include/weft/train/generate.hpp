@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <weft/autograd/tape.hpp>
+#include <weft/comm/local_run.hpp>
 #include <weft/op/convert.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/to_host.hpp>

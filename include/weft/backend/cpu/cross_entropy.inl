@@ -4,24 +4,15 @@
 template <bool WithSum, class T>
 inline void exp_sums(std::int64_t n, const T* x, accumulate_t<T> m, accumulate_t<T>* sums) {
   typedef accumulate_t<T> A;
-  typedef typename vector_of<T>::type V;
-  struct pair {
-    V exps, plain;
-  };
-  const V high = splat(m), zero = splat(A(0));
-  const pair both = fold<T>(
-      n, pair{zero, zero},
-      [=](pair sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-        const V value = get(x + i, count) - high;
-        sum.exps += keep(exp_flushed(value), count, A(0));
-        if constexpr (WithSum) sum.plain += keep(value, count, A(0));
-        return sum;
-      },
-      [](pair a, pair b) WEFT_INLINE_LAMBDA {
-        return pair{a.exps + b.exps, a.plain + b.plain};
-      });
-  sums[0] = total(both.exps);
-  if constexpr (WithSum) sums[1] = total(both.plain);
+  const auto high = splat(m);
+  const auto both = sums_of<T>(n, [=](auto sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
+    const auto value = get(x + i, count) - high;
+    sum.first += keep(exp_flushed(value), count, A(0));
+    if constexpr (WithSum) sum.second += keep(value, count, A(0));
+    return sum;
+  });
+  sums[0] = both.first;
+  if constexpr (WithSum) sums[1] = both.second;
 }
 
 /// dx = (p - everywhere) * g, where p = exp(x - m - log_sum), and (p - everywhere - at_target) * g in `column` if it is

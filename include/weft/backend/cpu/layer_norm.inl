@@ -2,33 +2,21 @@
 
 template <class T>
 inline accumulate_t<T> row_mean(std::int64_t n, const T* x) {
-  typedef accumulate_t<T> A;
-  return total(fold<T>(
-             n, splat(A(0)),
-             [=](auto sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA { return sum + get(x + i, count); },
-             [](auto a, auto b) WEFT_INLINE_LAMBDA { return a + b; })) /
-         static_cast<A>(n);
+  return sum_of<T>(n,
+                   [=](auto sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA { return sum + get(x + i, count); }) /
+         static_cast<accumulate_t<T>>(n);
 }
 
 /// sums[0] = sum (x - about), sums[1] = sum (x - about)^2.
 template <class T>
 inline void sums_about(std::int64_t n, const T* x, accumulate_t<T> about, accumulate_t<T>* sums) {
-  typedef accumulate_t<T> A;
-  typedef typename vector_of<T>::type V;
-  struct pair {
-    V plain, squares;
-  };
-  const V zero = splat(A(0));
-  const pair both = fold<T>(
-      n, pair{zero, zero},
-      [=](pair sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-        const V d = keep(get(x + i, count) - about, count, A(0));
-        return pair{sum.plain + d, fma(d, d, sum.squares)};
-      },
-      [](pair a, pair b) WEFT_INLINE_LAMBDA {
-        return pair{a.plain + b.plain, a.squares + b.squares};
-      });
-  sums[0] = total(both.plain), sums[1] = total(both.squares);
+  const auto both = sums_of<T>(n, [=](auto sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
+    const auto d = keep(get(x + i, count) - about, count, accumulate_t<T>(0));
+    sum.first += d;
+    sum.second = fma(d, d, sum.second);
+    return sum;
+  });
+  sums[0] = both.first, sums[1] = both.second;
 }
 
 /// Of a row: (x - mean) * r. The mean is given as what it is rounded to, and the rest: x - mean loses nothing that way.
@@ -69,17 +57,12 @@ inline void layer_norm_input_row(std::int64_t n, const T* x, const T* weight, co
                                  accumulate_t<T> rest, accumulate_t<T> r, T* dx, bool add) {
   typedef accumulate_t<T> A;
   const centre<A> u{mean, rest, r};
-  const auto plus = [](auto a, auto b) WEFT_INLINE_LAMBDA { return a + b; };
-  const A sum = total(fold<T>(
-      n, splat(A(0)),
-      [=](auto so_far, std::int64_t i, auto count)
-          WEFT_INLINE_LAMBDA { return rounded(get(weight + i, count) * get(dy + i, count)) + so_far; },
-      plus));
-  const A dot = total(fold<T>(
-      n, splat(A(0)),
-      [=](auto so_far, std::int64_t i, auto count)
-          WEFT_INLINE_LAMBDA { return fma(get(weight + i, count) * get(dy + i, count), u(get(x + i, count)), so_far); },
-      plus));
+  const A sum = sum_of<T>(n, [=](auto so_far, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
+    return rounded(get(weight + i, count) * get(dy + i, count)) + so_far;
+  });
+  const A dot = sum_of<T>(n, [=](auto so_far, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
+    return fma(get(weight + i, count) * get(dy + i, count), u(get(x + i, count)), so_far);
+  });
   const A mean_g = sum / static_cast<A>(n), mean_gu = dot / static_cast<A>(n);
   sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
     const auto g = rounded(get(weight + i, count) * get(dy + i, count));

@@ -2,14 +2,10 @@
 
 template <class T>
 inline accumulate_t<T> row_sum_of_squares(std::int64_t n, const T* x) {
-  typedef accumulate_t<T> A;
-  return total(fold<T>(
-      n, splat(A(0)),
-      [=](auto sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-        const auto v = get(x + i, count);
-        return fma(v, v, sum);
-      },
-      [](auto a, auto b) WEFT_INLINE_LAMBDA { return a + b; }));
+  return sum_of<T>(n, [=](auto sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
+    const auto v = get(x + i, count);
+    return fma(v, v, sum);
+  });
 }
 
 template <class T>
@@ -18,24 +14,22 @@ inline void rms_norm_row(std::int64_t n, const T* x, const T* weight, accumulate
                   WEFT_INLINE_LAMBDA { set(y + i, get(x + i, count) * r * get(weight + i, count), count); });
 }
 
-/// part += dy * x * r.
+/// part += dy * (x * r), x * r being of the size of 1.
 template <class T>
 inline void rms_norm_weight_row(std::int64_t n, const T* x, const T* dy, accumulate_t<T> r, accumulate_t<T>* part) {
   sweep<T>(n, [=](std::int64_t i, auto count)
-                  WEFT_INLINE_LAMBDA { put(part + i, get(dy + i, count) * get(x + i, count) * r, true, count); });
+                  WEFT_INLINE_LAMBDA { put(part + i, get(dy + i, count) * (get(x + i, count) * r), true, count); });
 }
 
-/// dx (+)= r * (w*dy - x * r^2 * mean(w*dy*x)).
+/// dx (+)= r * (w*dy - x * r * mean(w*dy*(x*r))).
 template <class T>
 inline void rms_norm_input_row(std::int64_t n, const T* x, const T* weight, const T* dy, accumulate_t<T> r, T* dx,
                                bool add) {
   typedef accumulate_t<T> A;
-  const A dot = total(fold<T>(
-      n, splat(A(0)),
-      [=](auto sum, std::int64_t i, auto count)
-          WEFT_INLINE_LAMBDA { return fma(get(weight + i, count) * get(dy + i, count), get(x + i, count), sum); },
-      [](auto a, auto b) WEFT_INLINE_LAMBDA { return a + b; }));
-  const A c = dot * r * r / static_cast<A>(n);
+  const A dot = sum_of<T>(n, [=](auto sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
+    return fma(get(weight + i, count) * get(dy + i, count), get(x + i, count) * r, sum);
+  });
+  const A c = dot * r / static_cast<A>(n);
   sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
     put(dx + i, r * (get(weight + i, count) * get(dy + i, count) - get(x + i, count) * c), add, count);
   });

@@ -17,26 +17,20 @@ template <class T>
 inline void softmax_row(std::int64_t n, const T* x, T* y, accumulate_t<T>* buffer) {
   typedef accumulate_t<T> A;
   const auto m = splat(row_largest(n, x));
-  const auto sums = fold<T>(
-      n, splat(A(0)),
-      [=](auto sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-        const auto e = exp_flushed(get(x + i, count) - m);
-        store(buffer + i, e);
-        return sum + keep(e, count, A(0));
-      },
-      [](auto a, auto b) WEFT_INLINE_LAMBDA { return a + b; });
-  const A inverse = A(1) / total(sums);
+  const A sum = sum_of<T>(n, [=](auto so_far, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
+    const auto e = exp_flushed(get(x + i, count) - m);
+    store(buffer + i, e);
+    return so_far + keep(e, count, A(0));
+  });
+  const A inverse = A(1) / sum;
   sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA { set(y + i, load(buffer + i) * inverse, count); });
 }
 
 template <class T>
 inline void softmax_backward_row(std::int64_t n, const T* y, const T* dy, T* dx, bool add) {
   typedef accumulate_t<T> A;
-  const A dot = total(fold<T>(
-      n, splat(A(0)),
-      [=](auto sum, std::int64_t i, auto count)
-          WEFT_INLINE_LAMBDA { return fma(get(y + i, count), get(dy + i, count), sum); },
-      [](auto a, auto b) WEFT_INLINE_LAMBDA { return a + b; }));
+  const A dot = sum_of<T>(n, [=](auto sum, std::int64_t i, auto count)
+                                 WEFT_INLINE_LAMBDA { return fma(get(y + i, count), get(dy + i, count), sum); });
   sweep<T>(n, [=](std::int64_t i, auto count)
                   WEFT_INLINE_LAMBDA { put(dx + i, get(y + i, count) * (get(dy + i, count) - dot), add, count); });
 }

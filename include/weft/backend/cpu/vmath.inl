@@ -185,6 +185,44 @@ WEFT_INLINE double largest(vec_f64 v) {
 }
 #endif
 
+/// The runs of a long sum, whose own sums are added up in double: no running vector is added to more than some hundred
+/// times, however large n is.
+constexpr std::int64_t run_of_sum = 4096;
+
+/// Sum over [0, n): f(running, i, count) adds to the running vector what there is at i.
+template <class T, class F>
+WEFT_INLINE accumulate_t<T> sum_of(std::int64_t n, F f) {
+  double sum = 0;
+  for (std::int64_t begin = 0; begin < n; begin += run_of_sum)
+    sum += static_cast<double>(total(fold<T>(
+        n - begin < run_of_sum ? n - begin : run_of_sum, splat(accumulate_t<T>(0)),
+        [=](auto so_far, std::int64_t i, auto count) WEFT_INLINE_LAMBDA { return f(so_far, begin + i, count); },
+        [](auto a, auto b) WEFT_INLINE_LAMBDA { return a + b; })));
+  return static_cast<accumulate_t<T>>(sum);
+}
+
+template <class V>
+struct two {
+  V first, second;
+};
+/// The same of two sums at once.
+template <class T, class F>
+WEFT_INLINE two<accumulate_t<T>> sums_of(std::int64_t n, F f) {
+  typedef accumulate_t<T> A;
+  typedef two<typename vector_of<T>::type> pair;
+  double first = 0, second = 0;
+  for (std::int64_t begin = 0; begin < n; begin += run_of_sum) {
+    const pair part = fold<T>(
+        n - begin < run_of_sum ? n - begin : run_of_sum, pair{splat(A(0)), splat(A(0))},
+        [=](pair so_far, std::int64_t i, auto count) WEFT_INLINE_LAMBDA { return f(so_far, begin + i, count); },
+        [](pair a, pair b) WEFT_INLINE_LAMBDA {
+          return pair{a.first + b.first, a.second + b.second};
+        });
+    first += static_cast<double>(total(part.first)), second += static_cast<double>(total(part.second));
+  }
+  return {static_cast<A>(first), static_cast<A>(second)};
+}
+
 /// Squares in double, neighbours or halves added: as many lanes as a vector of double has.
 WEFT_INLINE vec_f64 squares(vec_f64 v) { return v * v; }
 WEFT_INLINE vec_f64 squares(vec v) {
