@@ -3,13 +3,10 @@
 #include <concepts>
 #include <cstdlib>
 #include <limits>
-#include <set>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include <weft/io/file.hpp>
 #include <weft/io/json.hpp>
+#include <weft/io/read_json.hpp>
 
 #include "settings.hpp"
 
@@ -88,21 +85,8 @@ std::string to_json(const settings& s) {
 }
 
 void read_config(settings& s, const std::string& path) {
-  using nlohmann::json;
   const std::string file = "the file " + path;
-  std::set<std::string> seen;
-  const auto once = [&](int depth, json::parse_event_t event, json& key) {
-    if (event == json::parse_event_t::key && depth == 1)
-      weft::require(seen.insert(key.get<std::string>()).second, file, " has the key ", key.dump(),
-                    " twice; leave one of them out");
-    return true;
-  };
-  json all;
-  try {
-    all = json::parse(weft::read_file(path, 1 << 24), once);
-  } catch (const json::exception& e) {
-    weft::fail(file, " is no JSON: ", e.what(), "; train_llama --print-config writes one");
-  }
+  const nlohmann::json all = weft::parse_json(weft::read_file(path, 1 << 24), path);
   weft::require(all.is_object(), file, " is no JSON object; train_llama --print-config writes one");
 
   given_strategy given;

@@ -252,6 +252,36 @@ TEST_CASE("rms_norm's gradients of numbers whose products with dy fp32 can't hol
   });
 }
 
+TEST_CASE("a divisor below all normal numbers") {
+  on_every_isa([](context& ctx) {
+    using numbers = tensor<double, dims<hidden>>;
+    const auto quotient = [&](double x, double c) {
+      auto t = full<numbers>(ctx, {3}, x).requires_grad();
+      const auto y = t / c;
+      backward(sum(y * 0x1p-100));
+      return std::pair{on_host(y)[0], on_host(t.grad())[0]};
+    };
+    CHECK(std::abs(quotient(3e-320, 1e-320).first - 3e-320 / 1e-320) < 1e-15);
+    CHECK(std::abs(quotient(1e-300, 1e-310).first / (1e-300 / 1e-310) - 1) < 1e-15);
+    CHECK(quotient(0, 1e-320).first == 0);
+    CHECK(std::abs(quotient(0, 0x1p-1070).second / 0x1p970 - 1) < 1e-15);
+  });
+}
+
+TEST_CASE("a key that is not a number is seen in the gradients of what saw it") {
+  using one_head = tensor<float, dims<batch, seq, heads, head_dim>>;
+  on_every_isa([](context& ctx) {
+    const float nan = std::nanf("");
+    const float numbers[] = {1, 2, 3, 4, nan, 6};
+    auto q = normal<one_head>(ctx, "q", {1, 3, 1, 2}).requires_grad(), v = normal<one_head>(ctx, "v", {1, 3, 1, 2});
+    auto k = from_global<one_head>(ctx, {1, 3, 1, 2}, numbers).requires_grad();
+    backward(sum(attention(q, k, v, {.causal = true})));
+    const auto dq = on_host(q.grad()), dk = on_host(k.grad());
+    for (std::size_t i = 4; i < 6; ++i) CHECK(dq[i] != dq[i]);
+    for (const float g : dk) CHECK(g != g);
+  });
+}
+
 TEST_CASE("norms, softmax and losses of very long rows") {
   on_every_isa([](context& ctx) {
     constexpr std::int64_t n = 300007;

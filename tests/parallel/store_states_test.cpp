@@ -128,6 +128,19 @@ TEST_CASE("a step's gradients are used up by its update, and are the store's alo
   });
 }
 
+TEST_CASE("a registered weight that is assigned to") {
+  every_policy([](context& ctx, auto& model, auto& store) {
+    model.step(store);
+    const auto kept = model.w[1];
+    model.w[1] = full<std::remove_const_t<decltype(kept)>>(ctx, {40}, 1);
+    model.step(store);  // `kept` is there yet
+    model.w[1] = kept;
+    model.step(store);
+    model.w[2] = {};
+    refuses([&] { store.begin_step(1); }, "parameter gain 2 has no tensor any more");
+  });
+}
+
 TEST_CASE("a micro-batch without its backward, or whose backward ended with an error, is not counted") {
   every_policy([](context&, auto& model, auto& store) {
     const numbers expected = model.step(store);

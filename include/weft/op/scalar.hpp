@@ -2,6 +2,7 @@
 // Invariant: a number is added to what is whole or a slice, never to one addend of a sum.
 #pragma once
 
+#include <weft/core/finite.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/op/arithmetic.hpp>
 #include <weft/op/elementwise.hpp>
@@ -57,6 +58,8 @@ basic_tensor<T, D, L, B> operator-(double c, const basic_tensor<T, D, L, B>& x) 
 template <class T, class D, class L, class B>
 basic_tensor<T, D, L, B> operator/(const basic_tensor<T, D, L, B>& x, double c) {
   require(c != 0, "a tensor is divided by 0");
+  if (!detail::is_finite(1 / c))
+    return scale(scale(x, 1 / (c * 0x1p100)), 0x1p100);  // of a number below all normal ones
   return scale(x, 1 / c);
 }
 /// c / x, element by element. Shape and placement as x; a pending sum is refused. Cost: as reciprocal(x), and an

@@ -58,9 +58,9 @@ class parameter_store final : public unit_hooks {
   parameter_store(const parameter_store&) = delete;
   parameter_store& operator=(const parameter_store&) = delete;
 
-  /// Starts a step: gradients are empty. micro_batches: how many backward passes will add to them.
+  /// Starts a step of so many backwards: gradients are empty. Throws where a parameter's tensor was assigned to.
   void begin_step(int micro_batches) {
-    weights_.release_all();
+    weights_.begin_step();
     gradients_.begin_step(micro_batches);
   }
   /// Says that a micro-batch's backward has run. Throws when none has, and when begin_step() was told of fewer.

@@ -91,8 +91,13 @@ class unit_weights final : public weight_source, unit_gatherer {
   void release_gathered_again(int unit) {
     if (std::exchange(at(unit).gathered_again, false)) release(unit);
   }
-  /// What an error has left in use.
-  void release_all() {
+  /// Releases what an error has left in use. Throws where nobody but the registry and this has a parameter's slot.
+  void begin_step() {
+    each_region([](std::size_t, std::size_t, bucket&, const flat_region& r) {
+      require(r.slot->references > 2, "parameter ", r.parameter->name,
+              " has no tensor any more: the one that was registered was assigned to, or has ended; its numbers are set "
+              "by store.load_parameters(f)");
+    });
     for (int u = 0; u < static_cast<int>(units_.size()); ++u)
       while (at(u).users > 0) release(u);
   }

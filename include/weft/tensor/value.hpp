@@ -199,8 +199,8 @@ class context_ref {
           "a tensor is used after its launch ended, and its memory with it: keep numbers instead, item(x) or "
           "on_host(x)");
     fail(
-        "a tensor of another rank is used: a rank has its own tensors only, and gets numbers of others by a "
-        "collective");
+        "a tensor of another rank is used, or a rank's own on another thread than the rank's: a rank has its own "
+        "tensors only, and gets numbers of others by a collective");
   }
   context* at_ = nullptr;
   watch life_;

@@ -78,7 +78,7 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
               const auto e = keep(exp_flushed(load(prow + j) - top - log), count, A(0));
               const auto slope = e * (load(drow + j) - along);
               store(prow + j, e);
-              store(drow + j, e < A(1) ? slope : splat(A(0)));  // a key that has all the weight
+              store(drow + j, e >= A(1) ? splat(A(0)) : slope);  // a key that has all the weight; a NaN stays
             });
             const std::int64_t behind = i < n ? clamp(s.first_key(begin + i) - k0, 0, mine) : 0;
             for (std::int64_t j = 0; j < behind; ++j) prow[j] = drow[j] = A(0);
