@@ -173,6 +173,8 @@ int main(int argc, char** argv) {
     set_strategy(s, given, "--");
     s.sample.seed = s.seed;
     resolve(s);
+    weft::require(print_config + plan + plan_json <= 1,
+                  "--print-config, --plan and --plan-json print one thing each, and stop; leave one of them");
     if (print_config || plan || plan_json) {
       weft::write_all(weft::file_handle(stdout, [](std::FILE*) { return 0; }), "stdout",
                       print_config ? to_json(s) : text_of(plan_of(s), plan_json));

@@ -124,7 +124,8 @@ int end_run(const settings& s, const weft::text_corpus& text, const weft::traini
   if (r.stopped)
     std::fprintf(stderr, "%s: %s ended the run after step %lld of %lld; %s %s\n", this_process().program,
                  name_of_signal(), static_cast<long long>(r.last_step), static_cast<long long>(s.plan.steps),
-                 s.save_every > 0 ? "it goes on with --resume" : "what it wrote is in", s.plan.folder.c_str());
+                 s.save_every > 0 && lost == 0 ? "it goes on with --resume" : "what it wrote is in",
+                 s.plan.folder.c_str());
   else if (stop_asked)
     std::fprintf(stderr, "%s: %s came after the last step; %s holds the whole run\n", this_process().program,
                  name_of_signal(), s.plan.folder.c_str());

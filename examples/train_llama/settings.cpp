@@ -110,11 +110,12 @@ void resolve(settings& s) {
   size("the number of key and value heads, --kv-heads", s.model.kv_heads, 0, 65536);
   size("the width of a head, --head-dim", s.model.head_dim, 0, 1 << 20);
   size("the inner width, --ffn", s.model.ffn, 0, 1 << 22);
-  size("the length of a sequence, --seq", s.model.max_seq, 0, 1 << 24);
+  size("the length of a sequence, --seq", s.model.max_seq, 1, 1 << 24);
   const auto number = [](const char* option, double x, double least) {
     require(std::isfinite(x) && x >= least, option, ", is ", x, "; it is a finite number, at least ", least);
   };
-  number("the learning rate, --lr", s.optimizer.lr, 0);
+  require(std::isfinite(s.optimizer.lr) && s.optimizer.lr > 0, "the learning rate, --lr, is ", s.optimizer.lr,
+          "; it is a finite number above 0");
   number("the weight decay, --weight-decay", s.optimizer.weight_decay, 0);
   number("the highest gradient norm, --clip", s.plan.clip_norm, 0);
   number("the deviations of a spike, --spike", s.plan.watch.spike_deviations, 0);
@@ -128,7 +129,6 @@ void resolve(settings& s) {
   require(s.keep >= 1, "the newest ", s.keep, " checkpoints are kept, --keep; it is at least 1");
   require(s.keep_every >= 0, "a checkpoint of every ", s.keep_every, "th step, --keep-every; it is 0 (none) or more");
   if (s.plan.seq == 0) s.plan.seq = s.model.max_seq;
-  require(s.plan.seq >= 1, "a sequence has at least 1 token, not ", s.plan.seq);
   s.model.max_seq = s.plan.seq;
   s.model = s.model.resolved(s.degrees.tp);
   require(s.model.layers >= d.pp, s.model.layers, " layers don't fill pp = ", d.pp,
@@ -138,9 +138,7 @@ void resolve(settings& s) {
   require(s.plan.batch >= 1, "a step has at least 1 sequence, --batch, not ", s.plan.batch);
   require(s.plan.batch % parts == 0, "a batch of ", s.plan.batch, " sequences doesn't divide into ",
           s.plan.micro_batches, " micro-batches on dp = ", s.degrees.dp, " ranks; choose a multiple of ", parts);
-  require(s.optimizer.lr > 0, "the learning rate is above 0, not ", s.optimizer.lr);
   require(s.plan.schedule.warmup >= 0, "the warm-up takes 0 steps or more, not ", s.plan.schedule.warmup);
-  require(s.plan.clip_norm >= 0, "the gradient norm is clipped at 0 (off) or above, not ", s.plan.clip_norm);
   require(s.held_out >= 0 && s.held_out < 1, "the held-out share is from 0 to below 1, not ", s.held_out);
   weft::check(s.sample);
 

@@ -282,6 +282,30 @@ TEST_CASE("a key that is not a number is seen in the gradients of what saw it") 
   });
 }
 
+TEST_CASE("relu lets the gradient of what is not a number through, as PyTorch does, and none where it is 0") {
+  on_every_isa([](context& ctx) {
+    const double numbers[] = {-1, 0, std::nan(""), 2, -0.0};
+    auto x = from_global<row>(ctx, {5}, std::vector<float>(numbers, numbers + 5)).requires_grad();
+    backward(sum(relu(x)));
+    CHECK(on_host(x.grad()) == std::vector<float>{0, 0, 1, 1, 0});
+  });
+}
+
+TEST_CASE("attention of a hundred thousand equal keys and queries") {
+  on_every_isa([](context& ctx) {
+    using one_head = tensor<float, dims<batch, seq, heads, head_dim>>;
+    constexpr std::int64_t n = 100000;
+    const auto leaf = [&](std::int64_t length, double number) {
+      return full<one_head>(ctx, {1, length, 1, 8}, number).requires_grad();
+    };
+    auto q = leaf(1, 0), k = leaf(n, 0.5), v = leaf(n, 0.1);
+    for (const float y : on_host(attention(q, k, v, {.causal = false}))) CHECK(std::abs(y / double(0.1f) - 1) < 5e-7);
+    auto queries = leaf(n, 0.5), key = leaf(2, 0.5), number = leaf(2, 0.1);
+    backward(sum(attention(queries, key, number, {.causal = false}) * 0.1f));
+    for (const float g : on_host(number.grad())) CHECK(std::abs(g / (double(0.1f) * n / 2) - 1) < 5e-7);
+  });
+}
+
 TEST_CASE("norms, softmax and losses of very long rows") {
   on_every_isa([](context& ctx) {
     constexpr std::int64_t n = 300007;

@@ -34,6 +34,7 @@ TEST_CASE("maximum and minimum: values, NaN, and a gradient that ties share") {
     CHECK((std::isnan(number(y, 3)) && std::isnan(number(z, 3)) && std::isnan(number(maximum(b, a), 3))));
     backward(sum(y));
     for (int i = 0; i < 3; ++i) CHECK((number(a.grad(), i) == back[i] && number(b.grad(), i) == 1 - back[i]));
+    CHECK((number(a.grad(), 3) == 1 && number(b.grad(), 3) == 1));  // of their sum, which is the NaN
   });
 }
 
@@ -48,6 +49,7 @@ TEST_CASE("comparisons make masks, and where chooses by them") {
     }
     const auto y = where(a > 0.5, a, b * 7.0);
     for (int i = 0; i < 3; ++i) CHECK(number(y, i) == (i > 0 ? i : 7));
+    a.write_local_share([](auto&& numbers) { numbers[1] = 0; });  // which the gradient doesn't read
     backward(sum(y));
     for (int i = 0; i < 3; ++i) CHECK(number(a.grad(), i) == (i > 0));
   });

@@ -1,6 +1,7 @@
 // A parameter store's calls out of their order, weights outside of their units, and errors in the middle of a step:
 // each is refused in a sentence or made good by the next step, under every sharding policy; none is silently another
 // number.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -125,6 +126,23 @@ TEST_CASE("a step's gradients are used up by its update, and are the store's alo
     refuses([&] { model.w[0].grad(); }, "read it with each_parameter");
     model.step(store);
     store.step(some);
+  });
+}
+
+TEST_CASE("a checkpointed function, which runs twice, leaves the store's steps to others") {
+  every_policy([](context&, auto& model, auto& store) {
+    const numbers expected = model.step(store);
+    auto x = model.input();
+    x.requires_grad();
+    const auto in_it = [&](auto&& f) {
+      refuses([&] { checkpoint([&](const auto& h) { return f(), square(h); }, x); }, "a checkpointed function runs");
+    };
+    in_it([&] { store.step(adamw{}.at(1, 1e-3)); });
+    in_it([&] { store.begin_step(1); });
+    in_it([&] { store.end_micro_batch(); });
+    in_it([&] { store.finish_gradients(); });
+    in_it([&] { store.load_parameters([](const parameter_record&) { return std::optional<numbers>(); }); });
+    CHECK(model.gradients(store) == expected);
   });
 }
 

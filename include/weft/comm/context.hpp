@@ -184,10 +184,11 @@ namespace detail {
           "a tensor that a checkpointed function computed has no memory after the backward, since nothing needed it a "
           "second time: return it from the function, or read it inside");
 }
-[[gnu::noinline]] inline void require_running_once(const value& v, const char* what) {
-  if (v.ctx->replay) [[unlikely]]
+[[gnu::noinline]] inline void require_running_once(const context& ctx, const char* what) {
+  if (ctx.replay) [[unlikely]]
     fail(what, ": a checkpointed function runs twice, and so would this: do it before or after the checkpoint");
 }
+inline void require_running_once(const value& v, const char* what) { require_running_once(*v.ctx, what); }
 [[gnu::noinline]] inline void require_whole_gradient(const context& ctx, const slot& s) {
   const auto& failed = ctx.failed_backwards;
   if (!failed.empty() && std::binary_search(failed.begin(), failed.end(), s.backward)) [[unlikely]]

@@ -25,12 +25,13 @@ namespace detail {
 /// Says why a file can't be `done`, by `why`, errno as the call that failed left it: the next call may change it.
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_of_file(const std::string& path, const char* done, int why) {
   const bool writing = std::string_view(done) == "written";
-  const char* const cure = why == ENOSPC                   ? "make space on its disk"
-                           : why == EACCES || why == EROFS ? "check its permissions"
-                           : why == EISDIR                 ? "give a regular file"
-                           : why == ENOENT && writing      ? "make its folder first"
-                                                           : "check the path";
-  throw file_error(text("the file ", path, " can't be ", done, ": ", std::strerror(why), "; ", cure));
+  const char* const cure = why == ENOSPC                     ? "; make space on its disk"
+                           : why == EACCES || why == EROFS   ? "; check its permissions"
+                           : why == EISDIR                   ? "; give a regular file"
+                           : why == ENOENT && writing        ? "; make its folder first"
+                           : why == ENOENT || why == ENOTDIR ? "; check the path"
+                                                             : "";
+  throw file_error(text("the file ", path, " can't be ", done, ": ", std::strerror(why), cure));
 }
 
 }  // namespace detail

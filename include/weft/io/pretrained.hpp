@@ -66,11 +66,12 @@ void write_config_to(context& ctx, const Model& model, const std::string& folder
 }  // namespace detail
 
 /// Writes a model's config.json and model.safetensors to a folder, which is made where it isn't there, with weights as
-/// `type`. All ranks call it, and see the folder. Throws weft::failure on all of them when something can't be written
-/// on any; the weights that were there are replaced when the new ones are whole.
+/// `type`; without it as the store keeps master weights. All ranks call it, and see the folder. Throws weft::failure on
+/// all of them when something can't be written on any; the weights that were there are replaced when the new ones are
+/// whole.
 template <class Model, class Store>
 void save_pretrained(context& ctx, const Model& model, Store& store, const std::string& folder,
-                     dtype type = dtype::f32) {
+                     dtype type = dtype_of<typename Store::master>) {
   detail::write_config_to(ctx, model, folder, type);
   save_weights(ctx, store, folder + "/model.safetensors", weight_names_of(model.config()), type);
 }

@@ -124,12 +124,13 @@ void write_tensors(context& ctx, const std::string& path, const std::vector<outg
 }  // namespace detail
 
 /// Writes all weights of a parameter store but adapters to a safetensors file, by a family's names, as numbers of
-/// `type`, which is floating: the master weights, or where a parameter is frozen its only ones. All ranks call it, and
-/// all of them see the file's folder. A file of this name is replaced once the new one is whole. Throws weft::failure
-/// on all ranks, naming the file and the system's reason, when it can't be written on any.
+/// `type`, which is floating (without it that of the master weights): the master weights, or where a parameter is
+/// frozen its only ones. All ranks call it, and all of them see the file's folder. A file of this name is replaced once
+/// the new one is whole. Throws weft::failure on all ranks, naming the file and the system's reason, when it can't be
+/// written on any.
 template <class Store>
 void save_weights(context& ctx, Store& store, const std::string& path, const weight_names& names,
-                  dtype type = dtype::f32) {
+                  dtype type = dtype_of<typename Store::master>) {
   require(type <= dtype::f16, "weights are saved as f64, f32, bf16 or f16, not as ", name_of(type));
   std::vector<detail::outgoing> all;
   detail::on_all_or_none(ctx, [&] {

@@ -53,7 +53,8 @@ constexpr std::uint64_t dropout_stream(std::string_view name, std::uint64_t step
 /// x / (1 - rate) with probability 1 - rate, else 0: element by element, as the context's seed, `stream` and the
 /// element's global index say. A rate of 0 returns x. Shape and placement as x, any placement: ranks that hold the same
 /// value drop the same of it, a rank with a slice drops its slice's share, and, the mask being given, dropout is
-/// linear: pending sums pass, since every addend of an element is dropped or none. When it applies (training, not
+/// linear: pending sums pass, since every addend of an element is dropped or none. What is dropped is multiplied by 0,
+/// so infinity and NaN become NaN. When it applies (training, not
 /// evaluation) is the caller's to say. Throws unless 0 <= rate < 1. Cost: one read and one write of x, a random word
 /// and a product an element, and as much backward.
 template <any_tensor X>

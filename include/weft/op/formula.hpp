@@ -163,7 +163,8 @@ struct formula_output {
 
   static constexpr vjp_form form = [] {
     if constexpr (has_gradient)
-      return vjp_form_of<F, given, number_for<typename Xs::element_type>...>();
+      return vjp_form_of<F, given, number_for<typename Xs::element_type>...>(
+          given_numbers<number_for<typename Xs::element_type>...>{});
     else
       return vjp_form::none;
   }();
@@ -176,7 +177,8 @@ struct formula_output {
     if constexpr (form == vjp_form::none)
       return std::pair{sizeof...(Xs), true};
     else
-      return gradients_of<form, F, given, number_for<typename Xs::element_type>...>();
+      return gradients_of<form, F, given, number_for<typename Xs::element_type>...>(
+          given_numbers<number_for<typename Xs::element_type>...>{});
   }();
   static constexpr bool each_gradient = gradients.first == sizeof...(Xs);
   static_assert(each_gradient,
@@ -202,16 +204,16 @@ struct formula_output {
 ///   };
 ///   const auto y = elementwise(huber{0.5}, x);
 ///
-/// For several operands vjp gives back a std::array with a gradient for each; vjp(dy, x...) and vjp(dy) keep less for
-/// the backward. It may say `static constexpr linearity linear`, `static constexpr double flops` (operations an
-/// element; 1) for checkpointing policies, and `no_gradient`. Numbers are of type accumulate_t<T>, rounded once;
-/// forward may give back bool, which becomes a mask of uint8 without a gradient; operands of integers (masks, ids) are
-/// given as they are and have no gradient. Shape: the first operand's dimensions, then those that the next ones add.
-/// Placement, on each axis: a dimension that two have is sharded on both or on neither; a pending sum is refused unless
-/// the formula is linear there, and then as in a - b (joint), a * b (each) or a / b (first). Invariant operands are
-/// promoted; gradients are the duals. Throws weft::failure when shared extents differ, and when a formula that says it
-/// is linear, given a pending sum, isn't. Padding is left out. Cost: a loop on the host over the output's elements; a
-/// device's tensors are refused.
+/// For several operands vjp gives back a std::array with a gradient for each; vjp(dy, x...), vjp(dy) and, of masks and
+/// ids alone, vjp(dy, mask...) keep less for the backward. It may say `static constexpr linearity linear`, `static
+/// constexpr double flops` (operations an element; 1) for checkpointing policies, and `no_gradient`. Numbers are of
+/// type accumulate_t<T>, rounded once; forward may give back bool, which becomes a mask of uint8 without a gradient;
+/// operands of integers (masks, ids) are given as they are and have no gradient. Shape: the first operand's dimensions,
+/// then those that the next ones add. Placement, on each axis: a dimension that two have is sharded on both or on
+/// neither; a pending sum is refused unless the formula is linear there, and then as in a - b (joint), a * b (each) or
+/// a / b (first). Invariant operands are promoted; gradients are the duals. Throws weft::failure when shared extents
+/// differ, and when a formula that says it is linear, given a pending sum, isn't. Padding is left out. Cost: a loop on
+/// the host over the output's elements; a device's tensors are refused.
 template <class F, any_tensor... Xs>
 auto elementwise(const F& formula, const Xs&... x) {
   static_assert(sizeof...(Xs) >= 1 && sizeof...(Xs) <= detail::max_operands,

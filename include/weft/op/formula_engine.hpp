@@ -42,14 +42,29 @@ requires(std::is_floating_point_v<Result> && !std::is_void_v<Floating>) struct e
   using type = Floating;
 };
 
-/// What a vjp takes: (dy, x..., y), (dy, x...), (dy), or there is none.
-enum class vjp_form : std::uint8_t { none, of_all, of_inputs, of_gradient };
-template <class F, class N, class... Ns>
-constexpr vjp_form vjp_form_of() {
+/// Numbers of the operands from I on, of types Ns, that are no floating ones: masks and ids.
+template <class Found, std::size_t I, class... Ns>
+struct given_among {
+  using type = Found;
+};
+template <std::size_t... Found, std::size_t I, class N, class... Ns>
+struct given_among<std::index_sequence<Found...>, I, N, Ns...>
+    : given_among<std::conditional_t<std::is_floating_point_v<N>, std::index_sequence<Found...>,
+                                     std::index_sequence<Found..., I>>,
+                  I + 1, Ns...> {};
+template <class... Ns>
+using given_numbers = typename given_among<std::index_sequence<>, 0, Ns...>::type;
+
+/// What a vjp takes: (dy, x..., y), (dy, x...), (dy, those of x that are masks or ids), (dy), or there is none.
+enum class vjp_form : std::uint8_t { none, of_all, of_inputs, of_given, of_gradient };
+template <class F, class N, class... Ns, std::size_t... Given>
+constexpr vjp_form vjp_form_of(std::index_sequence<Given...>) {
   if constexpr (requires(const F& f, N dy, Ns... x) { f.vjp(dy, x..., dy); })
     return vjp_form::of_all;
   else if constexpr (requires(const F& f, N dy, Ns... x) { f.vjp(dy, x...); })
     return vjp_form::of_inputs;
+  else if constexpr (requires(const F& f, N dy, std::tuple<Ns...> x) { f.vjp(dy, std::get<Given>(x)...); })
+    return vjp_form::of_given;
   else if constexpr (requires(const F& f, N dy) { f.vjp(dy); })
     return vjp_form::of_gradient;
   else
@@ -77,8 +92,8 @@ struct gradients_given<std::array<G, Count>, N> {
   static constexpr bool right = gradients_given<G, N>::right;
 };
 /// Those of a vjp of that form, which is given numbers of type N and takes them without losing digits, or isn't right.
-template <vjp_form Form, class F, class N, class... Ns>
-constexpr auto gradients_of() {
+template <vjp_form Form, class F, class N, class... Ns, std::size_t... Given>
+constexpr auto gradients_of(std::index_sequence<Given...>) {
   const auto given = []<class G>(std::type_identity<G>, bool takes) {
     return std::pair{gradients_given<G, N>::count, takes && gradients_given<G, N>::right};
   };
@@ -88,6 +103,10 @@ constexpr auto gradients_of() {
   else if constexpr (Form == vjp_form::of_inputs)
     return given(std::type_identity<std::remove_cvref_t<decltype(std::declval<const F&>().vjp(N(), Ns()...))>>{},
                  vjp_takes<F, N, Ns...>);
+  else if constexpr (Form == vjp_form::of_given)
+    return given(std::type_identity<std::remove_cvref_t<decltype(std::declval<const F&>().vjp(
+                     N(), std::tuple_element_t<Given, std::tuple<Ns...>>()...))>>{},
+                 vjp_takes<F, N, std::tuple_element_t<Given, std::tuple<Ns...>>...>);
   else
     return given(std::type_identity<std::remove_cvref_t<decltype(std::declval<const F&>().vjp(N()))>>{},
                  vjp_takes<F, N>);
@@ -136,6 +155,9 @@ template <class Backend, class F, class Out, class Floating, vjp_form Form, clas
 struct formula_operator {
   static constexpr std::size_t inputs = sizeof...(Ts);
   using every = std::make_index_sequence<inputs>;
+  using read_back = std::conditional_t<Form == vjp_form::of_gradient, std::index_sequence<>,
+                                       std::conditional_t<Form == vjp_form::of_given, given_numbers<number_for<Ts>...>,
+                                                          every>>;  // the operands whose numbers the vjp reads
   struct attributes {
     F formula;
     broadcast_map map;
@@ -156,7 +178,7 @@ struct formula_operator {
       give_numbers(ctx, f);
       if (!reuse_output(ctx, F::name, y.data)) {
         y.data = ctx.make(dtype_of<Out>, at.out);
-        each(ctx, at, std::array<const local_array*, inputs>{&x[I].held()...},
+        each(every{}, ctx, at, std::array<const local_array*, inputs>{&x[I].held()...},
              [f, to = y.data.template as<Out>()](std::int64_t i, const auto&... element) {
                to[i] = static_cast<Out>(f.forward(number_from(element)...));
              });
@@ -165,7 +187,8 @@ struct formula_operator {
       if constexpr (Form != vjp_form::none)
         if (tape_node* node = record(F::name.data(), y, vjp, x[I]...)) {
           node->set(at);
-          if constexpr (Form != vjp_form::of_gradient) (node->save(x[I]), ...);
+          [&]<std::size_t... K>(std::index_sequence<K...>) { (node->save(x[K]), ...); }
+          (read_back{});
           if constexpr (Form == vjp_form::of_all) node->save(y.data);
         }
       if constexpr (Form == vjp_form::none) recorded_alone(F::name.data(), y, {&x[I]...});
@@ -175,30 +198,32 @@ struct formula_operator {
   }
 
  private:
-  // Calls body(index in the output, elements...) wherever the output isn't padding: a kernel, which has all that it
-  // reads and writes by value.
-  template <class Body>
-  static void each(context& ctx, const attributes& at, const std::array<const local_array*, inputs>& x,
-                   const Body& body) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      std::int64_t of_x[inputs][max_ndim], of_y[max_ndim];
+  // Calls body(index in the output, elements of operands I...) wherever the output isn't padding: a kernel, which has
+  // all that it reads and writes by value. x: these operands.
+  template <std::size_t... I, class Body>
+  static void each(std::index_sequence<I...>, context& ctx, const attributes& at,
+                   const std::array<const local_array*, sizeof...(I)>& x, const Body& body) {
+    static constexpr std::size_t count = sizeof...(I);
+    [&]<std::size_t... K>(std::index_sequence<K...>) {
+      std::int64_t of_x[count + 1][max_ndim], of_y[max_ndim];
       row_major(at.out, of_y);
-      (broadcast_strides(at.map, int(I), x[I]->shape, of_x[I]), ...);
-      const std::tuple<const Ts*...> from{x[I]->template as<const Ts>()...};
-      const auto run = [body, from](std::int64_t n, const std::array<std::int64_t, inputs + 1>& begin,
-                                    const std::array<std::int64_t, inputs + 1>& stride) {
+      (broadcast_strides(at.map, int(I), x[K]->shape, of_x[K]), ...);
+      const std::tuple<const std::tuple_element_t<I, std::tuple<Ts...>>*...> from{
+          x[K]->template as<const std::tuple_element_t<I, std::tuple<Ts...>>>()...};
+      const auto run = [body, from](std::int64_t n, const std::array<std::int64_t, count + 1>& begin,
+                                    const std::array<std::int64_t, count + 1>& stride) {
         bool dense = true;
         for (const std::int64_t s : stride) dense = dense && s == 1;
         if (dense)
-          for (std::int64_t i = 0; i < n; ++i) body(begin[inputs] + i, std::get<I>(from)[begin[I] + i]...);
+          for (std::int64_t i = 0; i < n; ++i) body(begin[count] + i, std::get<K>(from)[begin[K] + i]...);
         else
           for (std::int64_t i = 0; i < n; ++i)
-            body(begin[inputs] + i * stride[inputs], std::get<I>(from)[begin[I] + i * stride[I]]...);
+            body(begin[count] + i * stride[count], std::get<K>(from)[begin[K] + i * stride[K]]...);
       };
-      const std::array<const std::int64_t*, inputs + 1> strides{of_x[I]..., of_y};
+      const std::array<const std::int64_t*, count + 1> strides{of_x[K]..., of_y};
       Backend::each_row(ctx.queue<Backend>(), at.map.ndim, at.valid.extent, strides, run);
     }
-    (every{});
+    (std::make_index_sequence<count>{});
   }
 
   static void vjp(context& ctx, tape_node& node) {
@@ -213,25 +238,17 @@ struct formula_operator {
         const auto put = [to](std::int64_t i, const auto& gradients) {
           ((to[I] ? void(to[I][i] = static_cast<Floating>(gradients[I])) : void()), ...);
         };
-        if constexpr (Form == vjp_form::of_gradient) {
-          std::int64_t of_y[max_ndim];
-          row_major(at.out, of_y);
-          const std::array<const std::int64_t*, 1> strides{of_y};
-          Backend::each_row(ctx.queue<Backend>(), at.map.ndim, at.valid.extent, strides,
-                            [put, dy, f = at.formula](std::int64_t n, const auto& begin, const auto& stride) {
-                              for (std::int64_t i = begin[0], end = begin[0] + n * stride[0]; i < end; i += stride[0])
-                                put(i, as_gradients(f.vjp(number_from(dy[i]))));
-                            });
-        } else {
-          const std::array<const local_array*, inputs> x{&node.saved(int(I))...};
-          const Out* const y = Form == vjp_form::of_all ? node.saved(inputs).template as<Out>() : nullptr;
-          each(ctx, at, x, [=, f = at.formula](std::int64_t i, const auto&... element) {
-            if constexpr (Form == vjp_form::of_all)
-              put(i, as_gradients(f.vjp(number_from(dy[i]), number_from(element)..., number_from(y[i]))));
-            else
-              put(i, as_gradients(f.vjp(number_from(dy[i]), number_from(element)...)));
-          });
+        const auto x = [&]<std::size_t... K>(std::index_sequence<K...>) {
+          return std::array<const local_array*, sizeof...(K)>{&node.saved(int(K))...};
         }
+        (std::make_index_sequence<read_back::size()>{});
+        const Out* const y = Form == vjp_form::of_all ? node.saved(inputs).template as<Out>() : nullptr;
+        each(read_back{}, ctx, at, x, [=, f = at.formula](std::int64_t i, const auto&... element) {
+          if constexpr (Form == vjp_form::of_all)
+            put(i, as_gradients(f.vjp(number_from(dy[i]), number_from(element)..., number_from(y[i]))));
+          else
+            put(i, as_gradients(f.vjp(number_from(dy[i]), number_from(element)...)));
+        });
         ((floating<Ts> && g[I] ? give_operand<Backend, Floating>(ctx, node, int(I), at.map, at.out, at.valid, g[I])
                                : void()),
          ...);

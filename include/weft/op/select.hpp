@@ -19,6 +19,7 @@ struct extreme_formula {
   template <class T>
   std::array<T, 2> vjp(T dy, T a, T b) const {
     if (a == b) return {dy / 2, dy / 2};
+    if (a != a || b != b) return {dy, dy};  // of a + b
     return (Larger ? a > b : a < b) ? std::array<T, 2>{dy, 0} : std::array<T, 2>{0, dy};
   }
 };
@@ -63,7 +64,7 @@ struct where_formula {
     return mask ? a : b;
   }
   template <class T>
-  std::array<T, 3> vjp(T dy, std::uint8_t mask, T, T) const {
+  std::array<T, 3> vjp(T dy, std::uint8_t mask) const {
     return {0, mask ? dy : 0, mask ? 0 : dy};
   }
 };
@@ -84,8 +85,8 @@ constexpr bool compares() {
   "x's element type, which is broadcast"
 
 /// The larger of a and b, element by element; NaN where one is. Shape: as a + b. Placement: as a + b, and a pending sum
-/// is refused. Gradient: to the larger; half to each where they are equal. Cost: an operation an element, a loop on the
-/// host.
+/// is refused. Gradient: to the larger; half to each where they are equal, all of it to each where one is NaN. Cost: an
+/// operation an element, a loop on the host.
 template <any_tensor A, any_tensor B>
 auto maximum(const A& a, const B& b) {
   if constexpr (detail::compares<A, B>()) return elementwise(detail::extreme_formula<true>{}, a, b);

@@ -147,6 +147,7 @@ namespace detail {
 template <class O>
 concept has_moments = requires(const O& o) {
   { O::moments } -> std::convertible_to<int>;
+  requires !requires { requires std::is_member_object_pointer_v<decltype(&O::moments)>; };
   { o.lr } -> std::convertible_to<double>;
 };
 }  // namespace detail

@@ -134,11 +134,11 @@ class parameter_store final : public unit_hooks {
 
   /// Sets the weights: f(record) returns all of a parameter's numbers (a vector or span of them, row-major by
   /// record.global, or an optional: without them it stays as it is), of which each rank takes what it holds, for the
-  /// optimizer and for operators at once. Moments stay as they are. Nothing moves between ranks. Throws weft::failure
-  /// between begin_step() and finish_gradients(), and where f returns another count of numbers than the parameter has
-  /// elements.
+  /// optimizer and for operators at once. Moments stay as they are. Nothing moves between ranks. Throws between
+  /// begin_step() and finish_gradients(), and where f returns another count of numbers than the parameter has elements.
   template <class F>
   void load_parameters(F&& f) {
+    detail::require_running_once(ctx_, "load_parameters()");
     gradients_.require_finished("load_parameters()");
     weights_.invalidate();
     weights_.each_region([&](std::size_t, std::size_t, bucket& s, const flat_region& r) {

@@ -51,6 +51,7 @@ class unit_gradients {
 
   /// Gradients are empty. Begins anew where a step before ended with an error.
   void begin_step(int micro_batches) {
+    detail::require_running_once(ctx_, "begin_step()");
     require(micro_batches >= 1, "a step has at least 1 micro-batch, not ", micro_batches);
     for (whole_gradient& g : whole_) {
       complete(g);
@@ -69,6 +70,7 @@ class unit_gradients {
   }
   std::uint64_t step_number() const { return step_; }
   void end_micro_batch() {
+    detail::require_running_once(ctx_, "end_micro_batch()");
     if (failed()) return;
     require(now_ == phase::adding && remaining_ > 0,
             "end_micro_batch() came more often than begin_step() was told: call begin_step(micro_batches) before a "
@@ -83,6 +85,7 @@ class unit_gradients {
   }
   /// Waits for every sum. Afterwards this rank has the finished ones of what it stores.
   void finish() {
+    detail::require_running_once(ctx_, "finish_gradients()");
     require(!failed(),
             "the step's backward ended with an error, so its gradients are in part: call begin_step() and compute it "
             "again");
@@ -113,6 +116,7 @@ class unit_gradients {
   }
   /// An update uses them up. Throws where one did, and where they aren't finished.
   void use_up(const char* what) {
+    detail::require_running_once(ctx_, what);
     require_finished(what);
     require(now_ != phase::used, what,
             ": an update has used this step's gradients up; begin_step(micro_batches) begins the next step");

@@ -5,18 +5,15 @@ inline constexpr int tile_rows = WEFT_TARGET == 2 ? 8 : 4;
 template <class A>
 inline constexpr int tile_columns = 2 * vector_of<A>::width;
 
-/// c[tile_rows, tile_columns] (+)= a b over k.  // element (i, k) of a at a[i * row + k * column], b [k, ldb], c [..,
-/// ldc]
+/// c[tile_rows, tile_columns] (+)= a b over k, which is summed apart before it is added, so that a sum over many tiles
+/// is one of their sums. Element (i, k) of a at a[i * row + k * column], b [k, ldb], c [.., ldc]
 template <class A>
 inline void multiply_tile(std::int64_t depth, const A* a, std::int64_t row, std::int64_t column, const A* b,
                           std::int64_t ldb, A* c, std::int64_t ldc, bool add) {
   typedef typename vector_of<A>::type V;
   constexpr int width = vector_of<A>::width;
   V left[tile_rows], right[tile_rows];
-  WEFT_UNROLL for (int i = 0; i < tile_rows; ++i) {
-    left[i] = add ? load(c + i * ldc) : V{};
-    right[i] = add ? load(c + i * ldc + width) : V{};
-  }
+  WEFT_UNROLL for (int i = 0; i < tile_rows; ++i) left[i] = right[i] = V{};
   for (std::int64_t k = 0; k < depth; ++k, a += column, b += ldb) {
     const V b0 = load(b), b1 = load(b + width);
     WEFT_UNROLL for (int i = 0; i < tile_rows; ++i) {
@@ -27,8 +24,8 @@ inline void multiply_tile(std::int64_t depth, const A* a, std::int64_t row, std:
   }
   __asm__("" : "+r"(ldc));  // or the compiler would keep tile_rows addresses alive through the loop
   WEFT_UNROLL for (int i = 0; i < tile_rows; ++i) {
-    store(c + i * ldc, left[i]);
-    store(c + i * ldc + width, right[i]);
+    store(c + i * ldc, add ? load(c + i * ldc) + left[i] : left[i]);
+    store(c + i * ldc + width, add ? load(c + i * ldc + width) + right[i] : right[i]);
   }
 }
 

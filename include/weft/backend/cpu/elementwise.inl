@@ -50,7 +50,7 @@ WEFT_INLINE V derivative(V x) {
     const V s = sigmoid(x);
     return s * (A(1) - s);
   }
-  if constexpr (F == unary::relu) return x > A(0) ? one : zero;
+  if constexpr (F == unary::relu) return x <= A(0) ? zero : one;  // of NaN dy, as the output is x
   if constexpr (F == unary::silu) {
     const V s = sigmoid(x);
     return s * fma(x, A(1) - s, one);
