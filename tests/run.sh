@@ -2,7 +2,7 @@
 # tests/run.sh [--all | --release | --only FOLDER... | --changed]: installs what is missing (Debian; as root or with sudo), builds, and runs
 # the tests that protect `main`: the release build's with a part of the units, all units by clang without optimisation, then, under
 # AddressSanitizer with UndefinedBehaviorSanitizer and under ThreadSanitizer, those in which they can find something.
-#   --all      every test: all units in each of these builds, every wrong program under every compiler, ...
+#   --all      every test: all units in each of these builds, every wrong program under clang and g++, ...
 #   --release  without the sanitizers
 #   --only F   without them, what lies in these folders of tests/ (also: compile_fail, header, pages, snippets, example)
 #   --changed  without them, what the changes since `main` can reach: units that include a changed file, changed pages,
