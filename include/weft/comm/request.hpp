@@ -24,7 +24,7 @@ class completion {
   /// Returns once the operation is complete; throws when it can't complete. Called at most once a ticket.
   virtual void wait(std::uint64_t ticket) = 0;
   /// The queue goes on only once the operation is complete; the host need not wait. By default it does.
-  virtual void wait(std::uint64_t ticket, const queue_ref& /*queue*/) { wait(ticket); }
+  virtual void make_wait(std::uint64_t ticket, const queue_ref& /*queue*/) { wait(ticket); }
   /// Moves the operation on without blocking; true once it is complete.
   virtual bool test(std::uint64_t ticket) = 0;
   /// The owner is unwinding from an exception: afterwards nobody touches the operation's buffers.
@@ -71,7 +71,7 @@ class [[nodiscard("wait() for the operation to finish")]] request {
   /// The same for what the queue is given from now on, without blocking the host where the communicator can: outputs
   /// are there for kernels, and buffers may be used again by kernels. On a queue that doesn't run behind, as wait().
   void wait(const queue_ref& queue) {
-    if (completion* source = std::exchange(source_, nullptr)) source->wait(ticket_, queue);
+    if (completion* source = std::exchange(source_, nullptr)) source->make_wait(ticket_, queue);
   }
 
   /// Moves the operation on without blocking; true once it is complete. Throws as wait() does.

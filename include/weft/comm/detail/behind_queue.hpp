@@ -29,7 +29,7 @@ class behind_queue final : public completion {
     open_.push_back(std::move(made));
     return {*this, open_.size() - 1};
   }
-  void wait(std::uint64_t ticket, const queue_ref& by) override {
+  void make_wait(std::uint64_t ticket, const queue_ref& by) override {
     finish(ticket);
     if (!(by == queue_)) queue_.synchronize();
   }
