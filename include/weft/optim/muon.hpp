@@ -17,9 +17,9 @@ struct inverse_norm {
 }  // namespace detail
 
 /// For matrices of layers, through `by_shape<muon, adamw>`. A step's direction is the momentum, by Nesterov, divided by
-/// its norm + 1e-7 and taken through `iterations` of Newton and Schulz's, which bring all singular values near 1; the weight
-/// moves by lr * 0.2 * sqrt(max(rows, columns)) of it, about as far as under AdamW at the same lr, and decays as there
-/// (Moonlight, Liu et al. 2025). In the type of master weights, not in 16 bits.
+/// its norm + 1e-7 and taken through `iterations` of Newton and Schulz's, which bring all singular values near 1; the
+/// weight moves by lr * 0.2 * sqrt(max(rows, columns)) of it, about as far as under AdamW at the same lr, and decays as
+/// there (Moonlight, Liu et al. 2025). In the type of master weights, not in 16 bits.
 struct muon {
   static constexpr int moments = 1;
   static constexpr std::string_view name = "Muon";

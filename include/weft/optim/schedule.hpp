@@ -10,8 +10,8 @@
 
 namespace weft {
 
-/// Linear warm-up over `warmup` steps, the first with 1 / warmup and the last with 1, then half a cosine down to `floor`
-/// at step `steps` (Loshchilov & Hutter 2017). step counts from 0.
+/// Linear warm-up over `warmup` steps, the first with 1 / warmup and the last with 1, then half a cosine down to
+/// `floor` at step `steps` (Loshchilov & Hutter 2017). step counts from 0.
 struct warmup_cosine {
   std::int64_t warmup = 0;
   double floor = 0.1;
