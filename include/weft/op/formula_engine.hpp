@@ -212,6 +212,7 @@ struct formula_operator {
           x[K]->template as<const std::tuple_element_t<I, std::tuple<Ts...>>>()...};
       const auto run = [body, from](std::int64_t n, const std::array<std::int64_t, count + 1>& begin,
                                     const std::array<std::int64_t, count + 1>& stride) {
+        static_cast<void>(from);  // of no operands
         bool dense = true;
         for (const std::int64_t s : stride) dense = dense && s == 1;
         if (dense)
