@@ -33,7 +33,7 @@ for how in kill fail short; do
       ./program next new old >again 2>&1 || fault "it can't be saved again"
     fi
     # A call that fails is said with its file, unless nothing hangs on it (closing what was synced).
-    [ $how = kill ] || [ $code = 0 ] || grep -q -E 'the (file|folder) .*; ' said || fault "its error names no file"
+    [ $how = kill ] || [ $code = 0 ] || grep -q -E "the (file|folder) .*: [A-Z]|the folder .*; " said || fault "its error names no file"
   done
 done
 echo "$points points, $whole of them with the new checkpoint"
