@@ -15,16 +15,16 @@ inline void exp_sums(std::int64_t n, const T* x, accumulate_t<T> m, accumulate_t
   if constexpr (WithSum) sums[1] = both.second;
 }
 
-/// dx = (p - everywhere) * g, where p = exp(x - m - log_sum), and (p - everywhere - at_target) * g in `column` if it is
-/// inside. x - m loses nothing where it matters, as x - (m + log_sum) would beside a large m.
+/// dx = (p - everywhere) * g, where p = exp(x - m) / exp(log_sum), and (p - everywhere - at_target) * g in `column` if
+/// it is inside. x - m loses nothing where it matters, as x - (m + log_sum) would beside a large m.
 template <class T>
 inline void cross_entropy_backward_row(std::int64_t n, const T* x, std::int64_t column, accumulate_t<T> m,
                                        accumulate_t<T> log_sum, accumulate_t<T> g, accumulate_t<T> everywhere,
                                        accumulate_t<T> at_target, T* dx) {
   const bool inside = column >= 0 && column < n;
   const auto value = inside ? get(x + column, first{1}) : splat(m);
-  sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-    set(dx + i, (exp_flushed(get(x + i, count) - m - log_sum) - everywhere) * g, count);
-  });
-  if (inside) set(dx + column, (exp_flushed(value - m - log_sum) - everywhere - at_target) * g, first{1});
+  const auto inverse = exp_flushed(splat(-log_sum)), scale = inverse * g, shift = splat(-everywhere * g);
+  sweep<T>(n, [=](std::int64_t i, auto count)
+                  WEFT_INLINE_LAMBDA { set(dx + i, fma(exp_flushed(get(x + i, count) - m), scale, shift), count); });
+  if (inside) set(dx + column, (exp_flushed(value - m) * inverse - everywhere - at_target) * g, first{1});
 }

@@ -71,6 +71,10 @@ void embedding_backward(team& workers, int64 rows, int64 width, const std::int32
         if (!add) std::memset(static_cast<void*>(to), 0, static_cast<std::size_t>(n) * sizeof(G));
         continue;
       }
+      if (start[id] + 1 == start[id + 1]) {  // as most are
+        detail::convert_block(n, dy + order[start[id]] * width + column, to, add);
+        continue;
+      }
       columns_of_run columns(n);
       for (int64 i = start[id]; i < start[id + 1]; ++i) columns.add(1, 0, dy + order[i] * width + column);
       columns.put(to, add);

@@ -27,14 +27,10 @@ void layer_norm_row(int64 n, const T* x, const T* weight, const T* bias, accumul
   WEFT_DISPATCH(layer_norm_row, n, x, weight, bias, mean, rest, r, y);
 }
 template <class T>
-void layer_norm_weight_row(int64 n, const T* x, const T* dy, accumulate_t<T> mean, accumulate_t<T> rest,
-                           accumulate_t<T> r, accumulate_t<T>* weight_part, accumulate_t<T>* bias_part) {
-  WEFT_DISPATCH(layer_norm_weight_row, n, x, dy, mean, rest, r, weight_part, bias_part);
-}
-template <class T>
-void layer_norm_input_row(int64 n, const T* x, const T* weight, const T* dy, accumulate_t<T> mean, accumulate_t<T> rest,
-                          accumulate_t<T> r, T* dx, bool add) {
-  WEFT_DISPATCH(layer_norm_input_row, n, x, weight, dy, mean, rest, r, dx, add);
+void layer_norm_row_backward(int64 n, const T* x, const T* weight, const T* dy, accumulate_t<T> mean,
+                             accumulate_t<T> rest, accumulate_t<T> r, accumulate_t<T>* weight_part,
+                             accumulate_t<T>* bias_part, T* dx, bool add) {
+  WEFT_DISPATCH(layer_norm_row_backward, n, x, weight, dy, mean, rest, r, weight_part, bias_part, dx, add);
 }
 /// What a mean loses when it is rounded.
 template <class A>
@@ -53,12 +49,17 @@ void layer_norm(team& workers, int64 rows, int64 width, double eps, const T* x, 
   detail::for_rows(workers, rows, width, [=](int64 begin, int64 end) {
     for (int64 row = begin; row < end; ++row) {
       const T* const from = x + row * width;
-      const A about = detail::row_mean(width, from);
-      A sums[2];
+      const double n = static_cast<double>(width);
+      A sums[2], about = detail::row_mean(width < 64 ? width : 64, from);  // which is near the mean of all, mostly
       detail::sums_about(width, from, about, sums);
-      const double off = static_cast<double>(sums[0]) / static_cast<double>(width);  // of the mean, from `about`
+      double off = static_cast<double>(sums[0]) / n;               // of the mean, from `about`
+      if (!(2 * off * off <= static_cast<double>(sums[1]) / n)) {  // what is taken away would leave too few digits
+        about = static_cast<A>(static_cast<double>(about) + off);
+        detail::sums_about(width, from, about, sums);
+        off = static_cast<double>(sums[0]) / n;
+      }
       const double m = static_cast<double>(about) + off;
-      const double variance = static_cast<double>(sums[1]) / static_cast<double>(width) - off * off;
+      const double variance = static_cast<double>(sums[1]) / n - off * off;
       const A r = static_cast<A>(1 / std::sqrt((variance < 0 ? 0 : variance) + eps));
       detail::layer_norm_row(width, from, weight, bias, static_cast<A>(m), detail::rest_of<A>(m), r, y + row * width);
       if (mean) mean[row] = m;
@@ -79,21 +80,18 @@ void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, con
                 "dweight and dbias have the type of weight or the accumulate type");
   const int64 group = detail::rows_of_group(rows), groups = detail::row_groups(rows);
   const detail::using_stack own(workers.stack());
-  const bool weights = dweight || dbias;
-  const scratch memory(weights ? static_cast<std::size_t>(2 * groups * width) * sizeof(A) : 0);
+  const scratch memory(static_cast<std::size_t>(2 * groups * width) * sizeof(A));
   A* const parts = memory.as<A>();  // of the weight [groups, width], then of the bias
   detail::for_blocks(workers, rows, group, [=](int64 begin, int64 end) {
     A* const of_weight = parts + begin / group * width;
     A* const of_bias = of_weight + groups * width;
-    if (weights) {
-      std::memset(of_weight, 0, static_cast<std::size_t>(width) * sizeof(A));
-      std::memset(of_bias, 0, static_cast<std::size_t>(width) * sizeof(A));
-    }
+    std::memset(of_weight, 0, static_cast<std::size_t>(width) * sizeof(A));
+    std::memset(of_bias, 0, static_cast<std::size_t>(width) * sizeof(A));
     for (int64 row = begin; row < end; ++row) {
       const int64 at = row * width;
-      const A m = static_cast<A>(mean[row]), rest = detail::rest_of<A>(mean[row]), r = rstd[row];
-      if (weights) detail::layer_norm_weight_row(width, x + at, dy + at, m, rest, r, of_weight, of_bias);
-      if (dx) detail::layer_norm_input_row(width, x + at, weight, dy + at, m, rest, r, dx + at, add_dx);
+      detail::layer_norm_row_backward(width, x + at, weight, dy + at, static_cast<A>(mean[row]),
+                                      detail::rest_of<A>(mean[row]), rstd[row], of_weight, of_bias,
+                                      dx ? dx + at : nullptr, add_dx);
     }
   });
   if (dweight) detail::sum_rows(workers, groups, width, static_cast<const A*>(parts), dweight, add_dweight);
@@ -101,10 +99,8 @@ void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, con
 }
 template <class T, class G>
 scratch_need layer_norm_backward_scratch(int /*threads*/, int64 rows, int64 width, const T*, const T*, const double*,
-                                         const accumulate_t<T>*, const T*, const T*, bool, G* dweight, bool, G* dbias,
-                                         bool) {
-  const int64 parts = dweight || dbias ? 2 * detail::row_groups(rows) * width : 0;
-  return {detail::scratch_lines(parts, sizeof(accumulate_t<T>))};
+                                         const accumulate_t<T>*, const T*, const T*, bool, G*, bool, G*, bool) {
+  return {detail::scratch_lines(2 * detail::row_groups(rows) * width, sizeof(accumulate_t<T>))};
 }
 
 }  // namespace weft::cpu

@@ -38,34 +38,26 @@ inline void layer_norm_row(std::int64_t n, const T* x, const T* weight, const T*
   });
 }
 
-/// weight_part += dy * (x - mean) * r, bias_part += dy.
+/// weight_part += dy * u, bias_part += dy, and, unless dx is null, dx (+)= r * (g - mean(g) - u * mean(g * u)), where
+/// u = (x - mean) * r and g = w*dy, rounded: g of one column is its own mean, and dx then 0.
 template <class T>
-inline void layer_norm_weight_row(std::int64_t n, const T* x, const T* dy, accumulate_t<T> mean, accumulate_t<T> rest,
-                                  accumulate_t<T> r, accumulate_t<T>* weight_part, accumulate_t<T>* bias_part) {
-  const centre<accumulate_t<T>> u{mean, rest, r};
-  sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-    const auto d = get(dy + i, count);
-    put(weight_part + i, d * u(get(x + i, count)), true, count);
-    put(bias_part + i, d, true, count);
-  });
-}
-
-/// dx (+)= r * (g - mean(g) - u * mean(g * u)), where g = w*dy, rounded, and u = (x - mean) * r: g of one column is its
-/// own mean, and dx then 0.
-template <class T>
-inline void layer_norm_input_row(std::int64_t n, const T* x, const T* weight, const T* dy, accumulate_t<T> mean,
-                                 accumulate_t<T> rest, accumulate_t<T> r, T* dx, bool add) {
+inline void layer_norm_row_backward(std::int64_t n, const T* x, const T* weight, const T* dy, accumulate_t<T> mean,
+                                    accumulate_t<T> rest, accumulate_t<T> r, accumulate_t<T>* weight_part,
+                                    accumulate_t<T>* bias_part, T* dx, bool add) {
   typedef accumulate_t<T> A;
-  const centre<A> u{mean, rest, r};
-  const A sum = sum_of<T>(n, [=](auto so_far, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-    return rounded(get(weight + i, count) * get(dy + i, count)) + so_far;
+  const centre<A> centred{mean, rest, r};
+  const auto sums = sums_of<T>(n, [=](auto so_far, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
+    const auto d = get(dy + i, count), u = centred(get(x + i, count)), g = rounded(get(weight + i, count) * d);
+    put(weight_part + i, d * u, true, count);
+    put(bias_part + i, d, true, count);
+    so_far.first += g;
+    so_far.second = fma(g, u, so_far.second);
+    return so_far;
   });
-  const A dot = sum_of<T>(n, [=](auto so_far, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-    return fma(get(weight + i, count) * get(dy + i, count), u(get(x + i, count)), so_far);
-  });
-  const A mean_g = sum / static_cast<A>(n), mean_gu = dot / static_cast<A>(n);
+  if (!dx) return;
+  const A mean_g = sums.first / static_cast<A>(n), mean_gu = sums.second / static_cast<A>(n);
   sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
     const auto g = rounded(get(weight + i, count) * get(dy + i, count));
-    put(dx + i, r * (g - mean_g - u(get(x + i, count)) * mean_gu), add, count);
+    put(dx + i, r * (g - mean_g - centred(get(x + i, count)) * mean_gu), add, count);
   });
 }

@@ -92,7 +92,7 @@ class joined_columns {
   template <class Out>
   void put(Out* y, bool add) {
     for (int k = 0; k < used_; ++k) reduce_columns<Kind>(1, 0, n_, level_[k], level_[used_]);
-    for (int64 j = 0; j < n_; ++j) detail::put(y[j], level_[used_][j], add);
+    convert_block(n_, static_cast<const A*>(level_[used_]), y, add);
   }
 
  private:

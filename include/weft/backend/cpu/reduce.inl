@@ -18,18 +18,16 @@ inline accumulate_t<T> sum_block(std::int64_t n, const T* x) {
   WEFT_UNROLL for (int v = 0; v < vectors; ++v) running[v] = splat(A(0));
   std::int64_t i = 0;
   for (; i + sums <= n; i += sums) WEFT_UNROLL for (int v = 0; v < vectors; ++v) running[v] += load(x + i + v * width);
-  A part[std::size_t{sums}];
   WEFT_UNROLL for (int v = 0; v < vectors; ++v) {
     const std::int64_t at = i + v * width;
     if (at + width <= n)
       running[v] += load(x + at);
     else if (at < n)
       running[v] += get(x + at, first{n - at});
-    store(part + v * width, running[v]);
   }
-  for (int half = sums / 2; half > 0; half /= 2)
-    for (int k = 0; k < half; ++k) part[k] += part[k + half];
-  return part[0];
+  WEFT_UNROLL for (int half = vectors / 2; half > 0; half /= 2) WEFT_UNROLL for (int v = 0; v < half; ++v) running[v] +=
+      running[v + half];
+  return total(running[0]);
 }
 
 /// Sum, maximum or minimum of n neighbouring elements. A sum's blocks are added up in double.

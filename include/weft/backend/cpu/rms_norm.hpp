@@ -23,12 +23,9 @@ void rms_norm_row(int64 n, const T* x, const T* weight, accumulate_t<T> r, T* y)
   WEFT_DISPATCH(rms_norm_row, n, x, weight, r, y);
 }
 template <class T>
-void rms_norm_weight_row(int64 n, const T* x, const T* dy, accumulate_t<T> r, accumulate_t<T>* part) {
-  WEFT_DISPATCH(rms_norm_weight_row, n, x, dy, r, part);
-}
-template <class T>
-void rms_norm_input_row(int64 n, const T* x, const T* weight, const T* dy, accumulate_t<T> r, T* dx, bool add) {
-  WEFT_DISPATCH(rms_norm_input_row, n, x, weight, dy, r, dx, add);
+void rms_norm_row_backward(int64 n, const T* x, const T* weight, const T* dy, accumulate_t<T> r, accumulate_t<T>* part,
+                           T* dx, bool add) {
+  WEFT_DISPATCH(rms_norm_row_backward, n, x, weight, dy, r, part, dx, add);
 }
 
 /// Rows whose gradients of a weight are summed together, and how many such groups there are.
@@ -62,15 +59,14 @@ void rms_norm_backward(team& workers, int64 rows, int64 width, const T* x, const
   static_assert(std::is_same_v<G, T> || std::is_same_v<G, A>, "dweight has the type of weight or the accumulate type");
   const int64 group = detail::rows_of_group(rows), groups = detail::row_groups(rows);
   const detail::using_stack own(workers.stack());
-  const scratch memory(dweight ? static_cast<std::size_t>(groups * width) * sizeof(A) : 0);
+  const scratch memory(static_cast<std::size_t>(groups * width) * sizeof(A));
   A* const parts = memory.as<A>();
   detail::for_blocks(workers, rows, group, [=](int64 begin, int64 end) {
     A* const part = parts + begin / group * width;
-    if (dweight) std::memset(part, 0, static_cast<std::size_t>(width) * sizeof(A));
+    std::memset(part, 0, static_cast<std::size_t>(width) * sizeof(A));
     for (int64 row = begin; row < end; ++row) {
       const int64 at = row * width;
-      if (dweight) detail::rms_norm_weight_row(width, x + at, dy + at, rstd[row], part);
-      if (dx) detail::rms_norm_input_row(width, x + at, weight, dy + at, rstd[row], dx + at, add_dx);
+      detail::rms_norm_row_backward(width, x + at, weight, dy + at, rstd[row], part, dx ? dx + at : nullptr, add_dx);
     }
   });
   if (dweight) detail::sum_rows(workers, groups, width, static_cast<const A*>(parts), dweight, add_dweight);
@@ -78,8 +74,8 @@ void rms_norm_backward(team& workers, int64 rows, int64 width, const T* x, const
 /// What that call takes of scratch on a team of so many threads; here and below.
 template <class T, class G>
 scratch_need rms_norm_backward_scratch(int /*threads*/, int64 rows, int64 width, const T*, const T*,
-                                       const accumulate_t<T>*, const T*, const T*, bool, G* dweight, bool) {
-  return {dweight ? detail::scratch_lines(detail::row_groups(rows) * width, sizeof(accumulate_t<T>)) : 0};
+                                       const accumulate_t<T>*, const T*, const T*, bool, G*, bool) {
+  return {detail::scratch_lines(detail::row_groups(rows) * width, sizeof(accumulate_t<T>))};
 }
 
 }  // namespace weft::cpu
