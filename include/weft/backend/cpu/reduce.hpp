@@ -165,6 +165,10 @@ void reduce_dims(team& workers, int ndim, const int64* extents, const bool* redu
     detail::for_rows(workers, outputs, inputs, [&](int64 begin, int64 end) {
       for (int64 i = begin; i < end; ++i) {
         const T* const from = x + outer.offsets(i / outer.inner())[0] + i % outer.inner() * outer.inner_stride(0);
+        if (inner.outer() == 1) {
+          detail::put(y[i], detail::reduce_row<Kind>(inner.inner(), from), add);
+          continue;
+        }
         double total = detail::start_of<double>(Kind);  // of A's numbers
         for (int64 row = 0; row < inner.outer(); ++row)
           total = detail::join(

@@ -18,15 +18,18 @@ inline accumulate_t<T> sum_block(std::int64_t n, const T* x) {
   WEFT_UNROLL for (int v = 0; v < vectors; ++v) running[v] = splat(A(0));
   std::int64_t i = 0;
   for (; i + sums <= n; i += sums) WEFT_UNROLL for (int v = 0; v < vectors; ++v) running[v] += load(x + i + v * width);
-  WEFT_UNROLL for (int v = 0; v < vectors; ++v) {
-    const std::int64_t at = i + v * width;
-    if (at + width <= n)
-      running[v] += load(x + at);
-    else if (at < n)
-      running[v] += get(x + at, first{n - at});
+  if (i < n) {
+    WEFT_UNROLL for (int v = 0; v < vectors; ++v) {
+      const std::int64_t at = i + v * width;
+      if (at + width <= n)
+        running[v] += load(x + at);
+      else if (at < n)
+        running[v] += get(x + at, first{n - at});
+    }
   }
-  WEFT_UNROLL for (int half = vectors / 2; half > 0; half /= 2) WEFT_UNROLL for (int v = 0; v < half; ++v) running[v] +=
-      running[v + half];
+  WEFT_UNROLL for (int half = vectors / 2; half > 0; half /= 2) {
+    WEFT_UNROLL for (int v = 0; v < half; ++v) running[v] += running[v + half];
+  }
   return total(running[0]);
 }
 

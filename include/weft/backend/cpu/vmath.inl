@@ -63,13 +63,12 @@ WEFT_INLINE void sweep(std::int64_t n, F f) {
   if (i < n) f(i, first{n - i});
 }
 
-/// Folds [0, n) into four running vectors, so that no addition waits for the one before it, and joins them in order.
+/// Folds [i, n) into four running vectors, so that no addition waits for the one before it, and joins them in order.
 /// f(running, i, count) returns the new running vector; a vector that is not full goes to the first one.
 template <class T, class V, class F, class Join>
-WEFT_INLINE V fold(std::int64_t n, V start, F f, Join join) {
+WEFT_INLINE V fold(std::int64_t i, std::int64_t n, V start, F f, Join join) {
   constexpr int width = vector_of<T>::width;
   V a = start, b = start, c = start, d = start;
-  std::int64_t i = 0;
   for (; i + 4 * width <= n; i += 4 * width) {
     a = f(a, i, all{});
     b = f(b, i + width, all{});
@@ -79,6 +78,10 @@ WEFT_INLINE V fold(std::int64_t n, V start, F f, Join join) {
   for (; i + width <= n; i += width) a = f(a, i, all{});
   if (i < n) a = f(a, i, first{n - i});
   return join(join(a, b), join(c, d));
+}
+template <class T, class V, class F, class Join>
+WEFT_INLINE V fold(std::int64_t n, V start, F f, Join join) {
+  return fold<T>(0, n, start, f, join);
 }
 
 /// Lanes from n on become `other`.
@@ -194,10 +197,9 @@ template <class T, class F>
 WEFT_INLINE accumulate_t<T> sum_of(std::int64_t n, F f) {
   double sum = 0;
   for (std::int64_t begin = 0; begin < n; begin += run_of_sum)
-    sum += static_cast<double>(total(fold<T>(
-        n - begin < run_of_sum ? n - begin : run_of_sum, splat(accumulate_t<T>(0)),
-        [=](auto so_far, std::int64_t i, auto count) WEFT_INLINE_LAMBDA { return f(so_far, begin + i, count); },
-        [](auto a, auto b) WEFT_INLINE_LAMBDA { return a + b; })));
+    sum += static_cast<double>(
+        total(fold<T>(begin, n - begin < run_of_sum ? n : begin + run_of_sum, splat(accumulate_t<T>(0)), f,
+                      [](auto a, auto b) WEFT_INLINE_LAMBDA { return a + b; })));
   return static_cast<accumulate_t<T>>(sum);
 }
 
@@ -212,12 +214,10 @@ WEFT_INLINE two<accumulate_t<T>> sums_of(std::int64_t n, F f) {
   typedef two<typename vector_of<T>::type> pair;
   double first = 0, second = 0;
   for (std::int64_t begin = 0; begin < n; begin += run_of_sum) {
-    const pair part = fold<T>(
-        n - begin < run_of_sum ? n - begin : run_of_sum, pair{splat(A(0)), splat(A(0))},
-        [=](pair so_far, std::int64_t i, auto count) WEFT_INLINE_LAMBDA { return f(so_far, begin + i, count); },
-        [](pair a, pair b) WEFT_INLINE_LAMBDA {
-          return pair{a.first + b.first, a.second + b.second};
-        });
+    const pair part = fold<T>(begin, n - begin < run_of_sum ? n : begin + run_of_sum, pair{splat(A(0)), splat(A(0))}, f,
+                              [](pair a, pair b) WEFT_INLINE_LAMBDA {
+                                return pair{a.first + b.first, a.second + b.second};
+                              });
     first += static_cast<double>(total(part.first)), second += static_cast<double>(total(part.second));
   }
   return {static_cast<A>(first), static_cast<A>(second)};
