@@ -19,13 +19,15 @@ inline void sums_about(std::int64_t n, const T* x, accumulate_t<T> about, accumu
   sums[0] = both.first, sums[1] = both.second;
 }
 
-/// Of a row: (x - mean) * r. The mean is given as what it is rounded to, and the rest: x - mean loses nothing that way.
+/// Of a row: (x - mean) * r. The mean is what it is rounded to, and the rest, which is taken away as rest * r: x - mean
+/// loses nothing that way.
 template <class A>
 struct centre {
-  A mean, rest, r;
+  A mean, shift, r;
+  centre(A rounded, A rest, A rstd) : mean(rounded), shift(-rest * rstd), r(rstd) {}
   template <class V>
   WEFT_INLINE V operator()(V x) const {
-    return (x - mean - rest) * r;
+    return fma(x - mean, splat(r), splat(shift));
   }
 };
 
