@@ -32,10 +32,10 @@ double weight_at(std::int64_t i) { return double(i * 5 % 13) - 6; }
 
 // What padding holds must not matter.
 template <class X>
-X poisoned(X x) {
+X poisoned(X x, double with = std::nan("")) {
   x.write_local_share([&](auto all) {
     detail::each_element(detail::placed(x), [&](std::int64_t i, std::int64_t index) {
-      if (index < 0) all[std::size_t(i)] = std::nan("");
+      if (index < 0) all[std::size_t(i)] = with;
     });
   });
   return x;
@@ -121,6 +121,30 @@ TEST_CASE("tokens that are padding count for nothing") {
     require(item(all_reduce<tp>(l.count)) == rows, "counted ", item(all_reduce<tp>(l.count)));
     require(std::isfinite(item(all_reduce<tp>(l.sum))), "padding was added");
   });
+}
+
+TEST_CASE("a vocabulary's padding has no part in a loss, however large it is") {
+  using logits = tensor<double, dims<batch, vocab>, shard<vocab, tp>>;
+  double loss = 0, sums[std::size_t{rows}] = {};
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t i = 0; i < columns; ++i) sums[row] += std::exp(number(row * columns + i));
+    loss += std::log(sums[row]) - number(row * columns + row);
+  }
+  for (const double padding : {std::nan(""), 1e300, -1e300})
+    three_ranks([&](context& ctx) {
+      const auto x = poisoned(generate<logits>(ctx, {rows, columns}, number), padding).requires_grad();
+      const auto ids = generate<tensor<std::int32_t, dims<batch>>>(ctx, {rows}, [](std::int64_t i) { return i; });
+      const auto l = cross_entropy(x, ids);
+      require(std::abs(item(l.sum) - loss) < 1e-12 * loss, "the loss is ", item(l.sum), ", not ", loss);
+      backward(l.sum);
+      const auto gradient = x.grad();
+      detail::each_element(detail::placed(x), [&](std::int64_t i, std::int64_t index) {
+        if (index < 0) return;
+        const std::int64_t row = index / columns, column = index % columns;
+        const double wanted = std::exp(number(index)) / sums[row] - (row == column);
+        require(std::abs(gradient.local_share()[i] - wanted) < 1e-13, "element ", index);
+      });
+    });
 }
 
 TEST_CASE("sums, means and norms over a dimension that the ranks don't divide") {
