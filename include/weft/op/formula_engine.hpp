@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include <weft/op/broadcast.hpp>
-#include <weft/op/formula_says.hpp>
+#include <weft/op/formula_vjp.hpp>
 
 namespace weft {
 
@@ -42,35 +42,6 @@ requires(std::is_floating_point_v<Result> && !std::is_void_v<Floating>) struct e
   using type = Floating;
 };
 
-/// Numbers of the operands from I on, of types Ns, that are no floating ones: masks and ids.
-template <class Found, std::size_t I, class... Ns>
-struct given_among {
-  using type = Found;
-};
-template <std::size_t... Found, std::size_t I, class N, class... Ns>
-struct given_among<std::index_sequence<Found...>, I, N, Ns...>
-    : given_among<std::conditional_t<std::is_floating_point_v<N>, std::index_sequence<Found...>,
-                                     std::index_sequence<Found..., I>>,
-                  I + 1, Ns...> {};
-template <class... Ns>
-using given_numbers = typename given_among<std::index_sequence<>, 0, Ns...>::type;
-
-/// What a vjp takes: (dy, x..., y), (dy, x...), (dy, those of x that are masks or ids), (dy), or there is none.
-enum class vjp_form : std::uint8_t { none, of_all, of_inputs, of_given, of_gradient };
-template <class F, class N, class... Ns, std::size_t... Given>
-constexpr vjp_form vjp_form_of(std::index_sequence<Given...>) {
-  if constexpr (requires(const F& f, N dy, Ns... x) { f.vjp(dy, x..., dy); })
-    return vjp_form::of_all;
-  else if constexpr (requires(const F& f, N dy, Ns... x) { f.vjp(dy, x...); })
-    return vjp_form::of_inputs;
-  else if constexpr (requires(const F& f, N dy, std::tuple<Ns...> x) { f.vjp(dy, std::get<Given>(x)...); })
-    return vjp_form::of_given;
-  else if constexpr (requires(const F& f, N dy) { f.vjp(dy); })
-    return vjp_form::of_gradient;
-  else
-    return vjp_form::none;
-}
-
 template <class N>
 std::array<N, 1> as_gradients(N g) {
   return {g};
@@ -78,38 +49,6 @@ std::array<N, 1> as_gradients(N g) {
 template <class N, std::size_t Count>
 const std::array<N, Count>& as_gradients(const std::array<N, Count>& g) {
   return g;
-}
-
-/// The gradients that a vjp gives back: how many, and whether each is a number that holds an N.
-template <class G, class N>
-struct gradients_given {
-  static constexpr std::size_t count = 1;
-  static constexpr bool right = std::is_floating_point_v<G> && holds_numbers<G, N>();
-};
-template <class G, std::size_t Count, class N>
-struct gradients_given<std::array<G, Count>, N> {
-  static constexpr std::size_t count = Count;
-  static constexpr bool right = gradients_given<G, N>::right;
-};
-/// Those of a vjp of that form, which is given numbers of type N and takes them without losing digits, or isn't right.
-template <vjp_form Form, class F, class N, class... Ns, std::size_t... Given>
-constexpr auto gradients_of(std::index_sequence<Given...>) {
-  const auto given = []<class G>(std::type_identity<G>, bool takes) {
-    return std::pair{gradients_given<G, N>::count, takes && gradients_given<G, N>::right};
-  };
-  if constexpr (Form == vjp_form::of_all)
-    return given(std::type_identity<std::remove_cvref_t<decltype(std::declval<const F&>().vjp(N(), Ns()..., N()))>>{},
-                 vjp_takes<F, N, Ns..., N>);
-  else if constexpr (Form == vjp_form::of_inputs)
-    return given(std::type_identity<std::remove_cvref_t<decltype(std::declval<const F&>().vjp(N(), Ns()...))>>{},
-                 vjp_takes<F, N, Ns...>);
-  else if constexpr (Form == vjp_form::of_given)
-    return given(std::type_identity<std::remove_cvref_t<decltype(std::declval<const F&>().vjp(
-                     N(), std::tuple_element_t<Given, std::tuple<Ns...>>()...))>>{},
-                 vjp_takes<F, N, std::tuple_element_t<Given, std::tuple<Ns...>>...>);
-  else
-    return given(std::type_identity<std::remove_cvref_t<decltype(std::declval<const F&>().vjp(N()))>>{},
-                 vjp_takes<F, N>);
 }
 
 #if defined(__has_builtin)

@@ -71,12 +71,19 @@ void embedding_backward(team& workers, int64 rows, int64 width, const std::int32
         if (!add) std::memset(static_cast<void*>(to), 0, static_cast<std::size_t>(n) * sizeof(G));
         continue;
       }
-      if (start[id] + 1 == start[id + 1]) {  // as most are
-        detail::convert_block(n, dy + order[start[id]] * width + column, to, add);
+      const int64 together = 16, times = start[id + 1] - start[id];
+      const int64* const which = order + start[id];
+      if (times <= together) {  // as most are
+        detail::sum_chosen_rows(times, which, width, n, dy + column, to, add);
         continue;
       }
       columns_of_run columns(n);
-      for (int64 i = start[id]; i < start[id + 1]; ++i) columns.add(1, 0, dy + order[i] * width + column);
+      A some[run];
+      for (int64 i = 0; i < times; i += together) {
+        detail::sum_chosen_rows(times - i < together ? times - i : together, which + i, width, n, dy + column, some,
+                                false);
+        columns.add(1, 0, static_cast<const A*>(some));
+      }
       columns.put(to, add);
     }
   });

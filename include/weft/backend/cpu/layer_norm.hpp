@@ -14,17 +14,9 @@ namespace weft::cpu {
 namespace detail {
 
 template <class T>
-accumulate_t<T> row_mean(int64 n, const T* x) {
-  WEFT_DISPATCH(row_mean, n, x);
-}
-template <class T>
-void sums_about(int64 n, const T* x, accumulate_t<T> about, accumulate_t<T>* sums) {
-  WEFT_DISPATCH(sums_about, n, x, about, sums);
-}
-template <class T>
-void layer_norm_row(int64 n, const T* x, const T* weight, const T* bias, accumulate_t<T> mean, accumulate_t<T> rest,
-                    accumulate_t<T> r, T* y) {
-  WEFT_DISPATCH(layer_norm_row, n, x, weight, bias, mean, rest, r, y);
+void layer_norm_rows(int64 rows, int64 n, double eps, const T* x, const T* weight, const T* bias, T* y, double* mean,
+                     accumulate_t<T>* rstd) {
+  WEFT_DISPATCH(layer_norm_rows, rows, n, eps, x, weight, bias, y, mean, rstd);
 }
 template <class T>
 void layer_norm_row_backward(int64 n, const T* x, const T* weight, const T* dy, accumulate_t<T> mean,
@@ -45,26 +37,9 @@ A rest_of(double mean) {
 template <class T>
 void layer_norm(team& workers, int64 rows, int64 width, double eps, const T* x, const T* weight, const T* bias, T* y,
                 double* mean, accumulate_t<T>* rstd) {
-  using A = accumulate_t<T>;
   detail::for_rows(workers, rows, width, [=](int64 begin, int64 end) {
-    for (int64 row = begin; row < end; ++row) {
-      const T* const from = x + row * width;
-      const double n = static_cast<double>(width);
-      A sums[2], about = detail::row_mean(width < 64 ? width : 64, from);  // which is near the mean of all, mostly
-      detail::sums_about(width, from, about, sums);
-      double off = static_cast<double>(sums[0]) / n;               // of the mean, from `about`
-      if (!(2 * off * off <= static_cast<double>(sums[1]) / n)) {  // what is taken away would leave too few digits
-        about = static_cast<A>(static_cast<double>(about) + off);
-        detail::sums_about(width, from, about, sums);
-        off = static_cast<double>(sums[0]) / n;
-      }
-      const double m = static_cast<double>(about) + off;
-      const double variance = static_cast<double>(sums[1]) / n - off * off;
-      const A r = static_cast<A>(1 / std::sqrt((variance < 0 ? 0 : variance) + eps));
-      detail::layer_norm_row(width, from, weight, bias, static_cast<A>(m), detail::rest_of<A>(m), r, y + row * width);
-      if (mean) mean[row] = m;
-      if (rstd) rstd[row] = r;
-    }
+    detail::layer_norm_rows(end - begin, width, eps, x + begin * width, weight, bias, y + begin * width,
+                            mean ? mean + begin : nullptr, rstd ? rstd + begin : nullptr);
   });
 }
 

@@ -1,24 +1,5 @@
 // LayerNorm of one target. Included once per target by layer_norm.hpp.
 
-template <class T>
-inline accumulate_t<T> row_mean(std::int64_t n, const T* x) {
-  return sum_of<T>(n,
-                   [=](auto sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA { return sum + get(x + i, count); }) /
-         static_cast<accumulate_t<T>>(n);
-}
-
-/// sums[0] = sum (x - about), sums[1] = sum (x - about)^2.
-template <class T>
-inline void sums_about(std::int64_t n, const T* x, accumulate_t<T> about, accumulate_t<T>* sums) {
-  const auto both = sums_of<T>(n, [=](auto sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-    const auto d = keep(get(x + i, count) - about, count, accumulate_t<T>(0));
-    sum.first += d;
-    sum.second = fma(d, d, sum.second);
-    return sum;
-  });
-  sums[0] = both.first, sums[1] = both.second;
-}
-
 /// Of a row: (x - mean) * r. The mean is what it is rounded to, and the rest, which is taken away as rest * r: x - mean
 /// loses nothing that way.
 template <class A>
@@ -31,13 +12,45 @@ struct centre {
   }
 };
 
+/// Sum and squares of x - about.
 template <class T>
-inline void layer_norm_row(std::int64_t n, const T* x, const T* weight, const T* bias, accumulate_t<T> mean,
-                           accumulate_t<T> rest, accumulate_t<T> r, T* y) {
-  const centre<accumulate_t<T>> u{mean, rest, r};
-  sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
-    set(y + i, fma(u(get(x + i, count)), get(weight + i, count), get(bias + i, count)), count);
+WEFT_INLINE two<accumulate_t<T>> distances(std::int64_t n, const T* x, accumulate_t<T> about) {
+  return sums_of<T>(n, [=](auto sum, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
+    const auto d = keep(get(x + i, count) - about, count, accumulate_t<T>(0));
+    sum.first += d;
+    sum.second = fma(d, d, sum.second);
+    return sum;
   });
+}
+
+template <class T>
+inline void layer_norm_rows(std::int64_t rows, std::int64_t n, double eps, const T* x, const T* weight, const T* bias,
+                            T* y, double* mean, accumulate_t<T>* rstd) {
+  typedef accumulate_t<T> A;
+  const double share = 1 / static_cast<double>(n);
+  const std::int64_t few = n < 64 ? n : 64;
+  for (std::int64_t row = 0; row < rows; ++row, x += n, y += n) {
+    A about = sum_of<T>(few, [=](auto sum, std::int64_t i, auto count)
+                                 WEFT_INLINE_LAMBDA { return sum + get(x + i, count); }) /
+              static_cast<A>(few);  // which is near the mean of all, mostly
+    auto sums = distances(n, x, about);
+    double off = static_cast<double>(sums.first) * share;  // of the mean, from `about`
+    if (!(2 * off * off <=
+          static_cast<double>(sums.second) * share)) {  // what is taken away would leave too few digits
+      about = static_cast<A>(static_cast<double>(about) + off);
+      sums = distances(n, x, about);
+      off = static_cast<double>(sums.first) * share;
+    }
+    const double m = static_cast<double>(about) + off, variance = static_cast<double>(sums.second) * share - off * off;
+    const A r = static_cast<A>(1 / std::sqrt((variance < 0 ? 0 : variance) + eps));
+    const A rounded_mean = static_cast<A>(m);
+    const centre<A> u{rounded_mean, static_cast<A>(m - static_cast<double>(rounded_mean)), r};
+    sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
+      set(y + i, fma(u(get(x + i, count)), get(weight + i, count), get(bias + i, count)), count);
+    });
+    if (mean) mean[row] = m;
+    if (rstd) rstd[row] = r;
+  }
 }
 
 /// weight_part += dy * u, bias_part += dy, and, unless dx is null, dx (+)= r * (g - mean(g) - u * mean(g * u)), where

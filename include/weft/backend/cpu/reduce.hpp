@@ -70,6 +70,11 @@ struct reduction_nest {
   return {size, outputs, last_is_kept, {kept, kept_extents, {kept_strides}}, {gone, gone_extents, {gone_strides}}};
 }
 
+template <class T, class Out>
+void sum_chosen_rows(int64 rows, const int64* which, int64 stride, int64 n, const T* x, Out* to, bool add) {
+  WEFT_DISPATCH(sum_chosen_rows, rows, which, stride, n, x, to, add);
+}
+
 /// Columns joined row by row; of a sum 16 rows at a time, 16 of these sums, 16 of those and so on.
 template <reduce Kind, class A>
 class joined_columns {

@@ -67,6 +67,17 @@ inline void reduce_columns(std::int64_t rows, std::int64_t stride, std::int64_t 
   });
 }
 
+/// to (+)= the sum of rows `which[0]`, `which[1]`, ... of x, at least one.  // x [any, stride], to [n]
+template <class T, class Out>
+inline void sum_chosen_rows(std::int64_t rows, const std::int64_t* which, std::int64_t stride, std::int64_t n,
+                            const T* x, Out* to, bool add) {
+  sweep<T>(n, [=](std::int64_t j, auto count) WEFT_INLINE_LAMBDA {
+    auto v = get(x + which[0] * stride + j, count);
+    for (std::int64_t row = 1; row < rows; ++row) v = v + get(x + which[row] * stride + j, count);
+    put(to + j, v, add, count);
+  });
+}
+
 /// to[i] (+)= number.
 template <class T>
 inline void repeat_number(std::int64_t n, accumulate_t<T> number, T* to, bool add) {

@@ -192,15 +192,19 @@ WEFT_INLINE double largest(vec_f64 v) {
 /// times, however large n is.
 constexpr std::int64_t run_of_sum = 4096;
 
-/// Sum over [0, n): f(running, i, count) adds to the running vector what there is at i.
+/// Sum over [0, n): f(running, i, count) adds to the running vector what there is at i. The sum of a single run stays
+/// in registers, a sixth of a LayerNorm's time.
 template <class T, class F>
 WEFT_INLINE accumulate_t<T> sum_of(std::int64_t n, F f) {
+  typedef accumulate_t<T> A;
   double sum = 0;
-  for (std::int64_t begin = 0; begin < n; begin += run_of_sum)
-    sum += static_cast<double>(
-        total(fold<T>(begin, n - begin < run_of_sum ? n : begin + run_of_sum, splat(accumulate_t<T>(0)), f,
-                      [](auto a, auto b) WEFT_INLINE_LAMBDA { return a + b; })));
-  return static_cast<accumulate_t<T>>(sum);
+  for (std::int64_t begin = 0; begin < n; begin += run_of_sum) {
+    const A part = total(fold<T>(begin, n - begin < run_of_sum ? n : begin + run_of_sum, splat(A(0)), f,
+                                 [](auto a, auto b) WEFT_INLINE_LAMBDA { return a + b; }));
+    if (n <= run_of_sum) return part;
+    sum += static_cast<double>(part);
+  }
+  return static_cast<A>(sum);
 }
 
 template <class V>
@@ -218,7 +222,9 @@ WEFT_INLINE two<accumulate_t<T>> sums_of(std::int64_t n, F f) {
                               [](pair a, pair b) WEFT_INLINE_LAMBDA {
                                 return pair{a.first + b.first, a.second + b.second};
                               });
-    first += static_cast<double>(total(part.first)), second += static_cast<double>(total(part.second));
+    const A one = total(part.first), other = total(part.second);
+    if (n <= run_of_sum) return {one, other};
+    first += static_cast<double>(one), second += static_cast<double>(other);
   }
   return {static_cast<A>(first), static_cast<A>(second)};
 }
