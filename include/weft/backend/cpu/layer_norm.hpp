@@ -44,8 +44,8 @@ void layer_norm(team& workers, int64 rows, int64 width, double eps, const T* x, 
 }
 
 /// With u = (x - mean) * rstd and g = w*dy: dx (+)= rstd * (g - mean(g) - u * mean(g*u)), dweight (+)= sum over rows of
-/// dy * u, dbias (+)= sum over rows of dy; each may be null. Not adding, dx may be dy. G, the type of dweight and
-/// dbias, is T or the accumulate type.
+/// dy * u, dbias (+)= sum over rows of dy; each may be null, and weight where dx is. Not adding, dx may be dy. G, the
+/// type of dweight and dbias, is T or the accumulate type.
 template <class T, class G>
 void layer_norm_backward(team& workers, int64 rows, int64 width, const T* x, const T* weight, const double* mean,
                          const accumulate_t<T>* rstd, const T* dy, T* dx, bool add_dx, G* dweight, bool add_dweight,

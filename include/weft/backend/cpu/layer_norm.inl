@@ -53,14 +53,22 @@ inline void layer_norm_rows(std::int64_t rows, std::int64_t n, double eps, const
   }
 }
 
-/// weight_part += dy * u, bias_part += dy, and, unless dx is null, dx (+)= r * (g - mean(g) - u * mean(g * u)), where
-/// u = (x - mean) * r and g = w*dy, rounded: g of one column is its own mean, and dx then 0.
+/// weight_part += dy * u, bias_part += dy, and, unless dx is null, as weight then may be, dx (+)= r * (g - mean(g) - u
+/// * mean(g * u)), where u = (x - mean) * r and g = w*dy, rounded: g of one column is its own mean, and dx then 0.
 template <class T>
 inline void layer_norm_row_backward(std::int64_t n, const T* x, const T* weight, const T* dy, accumulate_t<T> mean,
                                     accumulate_t<T> rest, accumulate_t<T> r, accumulate_t<T>* weight_part,
                                     accumulate_t<T>* bias_part, T* dx, bool add) {
   typedef accumulate_t<T> A;
   const centre<A> centred{mean, rest, r};
+  if (!dx) {
+    sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
+      const auto d = get(dy + i, count);
+      put(weight_part + i, d * centred(get(x + i, count)), true, count);
+      put(bias_part + i, d, true, count);
+    });
+    return;
+  }
   const auto sums = sums_of<T>(n, [=](auto so_far, std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
     const auto d = get(dy + i, count), u = centred(get(x + i, count)), g = rounded(get(weight + i, count) * d);
     put(weight_part + i, d * u, true, count);
@@ -69,7 +77,6 @@ inline void layer_norm_row_backward(std::int64_t n, const T* x, const T* weight,
     so_far.second = fma(g, u, so_far.second);
     return so_far;
   });
-  if (!dx) return;
   const A mean_g = sums.first / static_cast<A>(n), mean_gu = sums.second / static_cast<A>(n);
   sweep<T>(n, [=](std::int64_t i, auto count) WEFT_INLINE_LAMBDA {
     const auto g = rounded(get(weight + i, count) * get(dy + i, count));

@@ -50,8 +50,8 @@ void rms_norm(team& workers, int64 rows, int64 width, double eps, const T* x, co
   });
 }
 
-/// dx (+)= rstd * (w*dy - x * rstd^2 * mean(w*dy*x)), dweight (+)= sum over rows of dy * x * rstd; each may be null.
-/// Not adding, dx may be dy. G, the type of dweight, is T or float.
+/// dx (+)= rstd * (w*dy - x * rstd^2 * mean(w*dy*x)), dweight (+)= sum over rows of dy * x * rstd; each may be null,
+/// and weight where dx is. Not adding, dx may be dy. G, the type of dweight, is T or float.
 template <class T, class G>
 void rms_norm_backward(team& workers, int64 rows, int64 width, const T* x, const T* weight, const accumulate_t<T>* rstd,
                        const T* dy, T* dx, bool add_dx, G* dweight, bool add_dweight) {
