@@ -170,9 +170,9 @@ struct formula_output {
   }();
   static constexpr bool says_gradient = !has_gradient || form != vjp_form::none || no_gradient<F>();
   static_assert(says_gradient,
-                "weft: a formula has vjp(dy, x..., y) const, or vjp(dy, x...), or vjp(dy), which gives "
-                "back the gradient of x, for several x a std::array of them; one without a gradient "
-                "says static constexpr bool no_gradient = true");
+                "weft: a formula has vjp(dy, x..., y) const, or vjp(dy, x...), or vjp(dy), or, of masks and ids alone "
+                "as whole numbers, vjp(dy, mask...), which gives back the gradient of x, for several x a std::array "
+                "of them; one without a gradient says static constexpr bool no_gradient = true");
   static constexpr auto gradients = [] {
     if constexpr (form == vjp_form::none)
       return std::pair{sizeof...(Xs), true};

@@ -143,12 +143,12 @@ struct formula_operator {
   static void each(std::index_sequence<I...>, context& ctx, const attributes& at,
                    const std::array<const local_array*, sizeof...(I)>& x, const Body& body) {
     static constexpr std::size_t count = sizeof...(I);
+    using pointers = std::tuple<const std::tuple_element_t<I, std::tuple<Ts...>>*...>;
     [&]<std::size_t... K>(std::index_sequence<K...>) {
       std::int64_t of_x[count + 1][max_ndim], of_y[max_ndim];
       row_major(at.out, of_y);
       (broadcast_strides(at.map, int(I), x[K]->shape, of_x[K]), ...);
-      const std::tuple<const std::tuple_element_t<I, std::tuple<Ts...>>*...> from{
-          x[K]->template as<const std::tuple_element_t<I, std::tuple<Ts...>>>()...};
+      const pointers from{x[K]->template as<std::remove_pointer_t<std::tuple_element_t<K, pointers>>>()...};
       const auto run = [body, from](std::int64_t n, const std::array<std::int64_t, count + 1>& begin,
                                     const std::array<std::int64_t, count + 1>& stride) {
         static_cast<void>(from);  // of no operands
@@ -182,7 +182,8 @@ struct formula_operator {
           return std::array<const local_array*, sizeof...(K)>{&node.saved(int(K))...};
         }
         (std::make_index_sequence<read_back::size()>{});
-        const Out* const y = Form == vjp_form::of_all ? node.saved(inputs).template as<Out>() : nullptr;
+        [[maybe_unused]] const Out* const y =
+            Form == vjp_form::of_all ? node.saved(inputs).template as<Out>() : nullptr;
         each(read_back{}, ctx, at, x, [=, f = at.formula](std::int64_t i, const auto&... element) {
           if constexpr (Form == vjp_form::of_all)
             put(i, as_gradients(f.vjp(number_from(dy[i]), number_from(element)..., number_from(y[i]))));

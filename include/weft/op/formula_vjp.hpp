@@ -24,6 +24,16 @@ struct given_among<std::index_sequence<Found...>, I, N, Ns...>
 template <class... Ns>
 using given_numbers = typename given_among<std::index_sequence<>, 0, Ns...>::type;
 
+/// Whether a vjp whose address is of type M takes whole numbers beside dy, as masks and ids are: a floating one is an
+/// operand of a vjp that has forgotten a mask. M is void for a template, which takes them as they are.
+template <class M>
+inline constexpr bool takes_given = true;
+template <class R, class C, bool E, class N, class... Ps>
+inline constexpr bool takes_given<R (C::*)(N, Ps...) const noexcept(E)> =
+    (std::is_integral_v<std::remove_cvref_t<Ps>> && ...);
+template <class R, bool E, class N, class... Ps>
+inline constexpr bool takes_given<R (*)(N, Ps...) noexcept(E)> = (std::is_integral_v<std::remove_cvref_t<Ps>> && ...);
+
 /// What a vjp takes: (dy, x..., y), (dy, x...), (dy, those of x that are masks or ids), (dy), or there is none.
 enum class vjp_form : std::uint8_t { none, of_all, of_inputs, of_given, of_gradient };
 template <class F, class N, class... Ns, std::size_t... Given>
@@ -32,7 +42,8 @@ constexpr vjp_form vjp_form_of(std::index_sequence<Given...>) {
     return vjp_form::of_all;
   else if constexpr (requires(const F& f, N dy, Ns... x) { f.vjp(dy, x...); })
     return vjp_form::of_inputs;
-  else if constexpr (requires(const F& f, N dy, std::tuple<Ns...> x) { f.vjp(dy, std::get<Given>(x)...); })
+  else if constexpr (takes_given<typename address_of_vjp<F>::type> &&
+                     requires(const F& f, N dy, std::tuple<Ns...> x) { f.vjp(dy, std::get<Given>(x)...); })
     return vjp_form::of_given;
   else if constexpr (requires(const F& f, N dy) { f.vjp(dy); })
     return vjp_form::of_gradient;

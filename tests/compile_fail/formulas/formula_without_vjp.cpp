@@ -1,4 +1,4 @@
-// expect: weft: a formula has vjp(dy, x..., y) const, or vjp(dy, x...), or vjp(dy), which gives back the gradient of x, for several x a std::array of them; one without a gradient says static constexpr bool no_gradient = true
+// expect: weft: a formula has vjp(dy, x..., y) const, or vjp(dy, x...), or vjp(dy), or, of masks and ids alone as whole numbers, vjp(dy, mask...), which gives back the gradient of x, for several x a std::array of them; one without a gradient says static constexpr bool no_gradient = true
 // It would train nothing below it, without a word.
 #include <weft/weft.hpp>
 using namespace weft;
