@@ -57,6 +57,16 @@ TEST_CASE("three steps are those of the paper; a 16-bit weight is rounded from m
   });
 }
 
+TEST_CASE("numbers without a meaning give no step") {
+  const auto refuses = [](const adamw& a, const char* part) {
+    CHECK_THROWS_WITH_AS(a.at(1, 1e-3), doctest::Contains(part), failure);
+  };
+  refuses({.beta1 = 1}, "AdamW's beta1 is 1");
+  refuses({.beta2 = 1.5}, "AdamW's beta2 is 1.5");
+  refuses({.eps = -1e-8}, "AdamW's eps is -1e-08");
+  refuses({.weight_decay = -1}, "AdamW's weight_decay is -1");
+}
+
 TEST_CASE("small steps add up in a bf16 weight") {
   launch<strategy<mesh<>, single_rank>>({}, [](context& ctx) {
     auto w = ones<row<bf16>>(ctx, {1});

@@ -88,7 +88,8 @@ TEST_CASE("bug: the norm of gradients that are not summed yet is this rank's own
   every_policy([](context& ctx, auto& model, auto& store) {
     const auto read = [](auto&&...) {};
     const adamw_step some = adamw{}.at(1, 1e-3);
-    CHECK(store.gradient_norm() == 0);  // none were asked for
+    CHECK(store.gradient_norm() == 0);                                // none were asked for
+    refuses([&] { store.step(some); }, "step(): no step has begun");  // weights would decay
     refuses([&] { store.finish_gradients(); }, "begin_step(micro_batches)");
     refuses([&] { store.end_micro_batch(); }, "begin_step(micro_batches)");
     refuses([&] { store.begin_step(0); }, "at least 1 micro-batch");

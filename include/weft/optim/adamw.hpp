@@ -10,6 +10,9 @@
 
 namespace weft {
 
+struct adamw;
+inline void check(const adamw&);
+
 /// Configuration of AdamW. Clipping isn't part of it: see clip_factor.
 struct adamw {
   static constexpr int moments = 2;
@@ -21,8 +24,9 @@ struct adamw {
   friend bool operator==(const adamw&, const adamw&) = default;
 
   /// The numbers of step t (from 1) at a learning rate, for gradients to be multiplied by `grad_scale`. Throws
-  /// weft::failure when one of them has no meaning.
+  /// weft::failure when one of them, or of the configuration's, has no meaning.
   adamw_step at(std::int64_t t, double rate, const kernel_number& grad_scale = 1) const {
+    check(*this);
     detail::require_step(name, {t, rate, grad_scale});
     const auto steps = static_cast<double>(t);
     return {rate, beta1, beta2, eps, weight_decay, 1 - std::pow(beta1, steps), 1 - std::pow(beta2, steps), grad_scale};

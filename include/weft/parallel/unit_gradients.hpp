@@ -118,9 +118,11 @@ class unit_gradients {
   void use_up(const char* what) {
     detail::require_running_once(ctx_, what);
     require_finished(what);
+    require(now_ != phase::none, what,
+            ": no step has begun; begin_step(micro_batches), the backwards and finish_gradients() come before it");
     require(now_ != phase::used, what,
             ": an update has used this step's gradients up; begin_step(micro_batches) begins the next step");
-    if (now_ == phase::finished) now_ = phase::used;
+    now_ = phase::used;
   }
 
   /// Element `flat_index` of the sums of a unit's trained bucket, which this rank stores.
