@@ -176,7 +176,7 @@ int main(int argc, char** argv) {
     weft::require(print_config + plan + plan_json <= 1,
                   "--print-config, --plan and --plan-json print one thing each, and stop; leave one of them");
     if (print_config || plan || plan_json) {
-      weft::write_all(weft::file_handle(stdout, [](std::FILE*) { return 0; }), "stdout",
+      weft::write_all(weft::owned_file(stdout, [](std::FILE*) { return 0; }), "stdout",
                       print_config ? to_json(s) : text_of(plan_of(s), plan_json));
       return 0;
     }

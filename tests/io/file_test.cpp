@@ -17,7 +17,7 @@ namespace {
 TEST_CASE("what is written is read back") {
   const weft_test::temporary_folder here;
   {
-    const file_handle f = open_file(here / "parts", "wb");
+    const owned_file f = open_file(here / "parts", "wb");
     write_all(f, here / "parts", "one ");
     write_all(f, here / "parts", "two");
   }

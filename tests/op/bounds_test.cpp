@@ -71,12 +71,19 @@ TEST_CASE("numbers that elements can't hold, and random numbers without a meanin
   using mask = tensor<std::uint8_t, dims<batch>>;
   using long_whole = tensor<std::int64_t, dims<batch>>;
   for (const double number : {2147483648.0, -2147483649.0, 2.5, infinity, nan})
-    says<S>({}, "is no int32", [&](context& ctx) { full<whole>(ctx, {2}, number); });
+    for (const bool generated : {false, true})
+      says<S>({}, "is no int32", [&](context& ctx) {
+        generated ? generate<whole>(ctx, {2}, [=](std::int64_t) { return number; }) : full<whole>(ctx, {2}, number);
+      });
   for (const double number : {256.0, -1.0, 0.5})
     says<S>({}, "is no uint8", [&](context& ctx) { full<mask>(ctx, {2}, number); });
   for (const double number : {0x1p63, -0x1.1p63})
     says<S>({}, "is no int64", [&](context& ctx) { full<long_whole>(ctx, {2}, number); });
+  for (const std::int64_t number : {std::int64_t{3000000000}, std::int64_t{-3000000000}})
+    says<S>({}, "generate: ", [&](context& ctx) { generate<whole>(ctx, {2}, [=](auto) { return number; }); });
   launch<S>({}, [&](context& ctx) {
+    const std::int64_t odd = (std::int64_t{1} << 60) + 1;  // no double holds it
+    CHECK(generate<long_whole>(ctx, {2}, [=](auto) { return odd; }).local_share()[1] == odd);
     CHECK(full<whole>(ctx, {2}, 2147483647).local_share()[1] == 2147483647);
     CHECK(full<whole>(ctx, {2}, -2147483648.0).local_share()[1] == std::numeric_limits<std::int32_t>::min());
     CHECK(full<mask>(ctx, {2}, 255).local_share()[1] == 255);

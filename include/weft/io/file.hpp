@@ -18,7 +18,7 @@ class file_error : public failure {
   using failure::failure;
 };
 
-using file_handle = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+using owned_file = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 namespace detail {
 
@@ -37,15 +37,15 @@ namespace detail {
 }  // namespace detail
 
 /// Throws weft::failure naming the file and the system's reason.
-inline file_handle open_file(const std::string& path, const char* mode) {
-  file_handle f(std::fopen(path.c_str(), mode), &std::fclose);
+inline owned_file open_file(const std::string& path, const char* mode) {
+  owned_file f(std::fopen(path.c_str(), mode), &std::fclose);
   const int why = errno;
   if (!f) detail::fail_of_file(path, *mode == 'r' ? "read" : "written", why);
   return f;
 }
 
 /// Appends to an open file, and waits until the system has it. Throws weft::failure, naming `path`, when it doesn't.
-inline void write_all(const file_handle& f, const std::string& path, std::string_view content) {
+inline void write_all(const owned_file& f, const std::string& path, std::string_view content) {
   const bool written =
       std::fwrite(content.data(), 1, content.size(), f.get()) == content.size() && std::fflush(f.get()) == 0;
   const int why = errno;
@@ -71,7 +71,7 @@ bool written(F&& write) {
 /// All bytes of a file. Throws weft::failure when it can't be read, a folder for example, and when it has more bytes
 /// than `most`: a device has no end.
 inline std::string read_file(const std::string& path, std::size_t most = std::size_t{1} << 48) {
-  const file_handle f = open_file(path, "rb");
+  const owned_file f = open_file(path, "rb");
   std::string all;
   char part[1 << 14];
   std::size_t n = 0;

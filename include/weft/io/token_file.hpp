@@ -204,7 +204,7 @@ class token_writer {
   std::string stem_;
   std::int64_t vocab_;
   bool narrow_;
-  file_handle data_;
+  owned_file data_;
   std::vector<std::int32_t> lengths_;
 };
 

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <weft/autograd/replay.hpp>
@@ -78,11 +79,32 @@ void write_elements(context& ctx, const local_array& x, const placed_slice& at, 
   });
 }
 
-/// f's numbers as elements.
+/// Throws where a tensor of T can't hold the number.
+template <class T>
+void require_element(const char* what, double number) {
+  if constexpr (!floating<T>) {
+    using limits = std::numeric_limits<T>;
+    constexpr double least = static_cast<double>(limits::min()), above = 2 * static_cast<double>(limits::max() / 2 + 1);
+    require(number == std::trunc(number) && number >= least && number < above, what, ": ", number, " is no ",
+            name_of(dtype_of<T>));
+  }
+}
+
+/// f's numbers as elements. Throws where one is none of T's integers.
 template <class T, class F>
 struct as_elements {
   const F& f;
-  T operator()(std::int64_t index) const { return static_cast<T>(static_cast<double>(f(index))); }
+  T operator()(std::int64_t index) const {
+    const auto number = f(index);
+    if constexpr (std::is_integral_v<decltype(number)> && sizeof(number) == 8 && !floating<T>) {  // no double holds all
+      require(std::in_range<T>(number), "generate: ", number, " is no ", name_of(dtype_of<T>));
+      return static_cast<T>(number);
+    } else {
+      const auto wide = static_cast<double>(number);
+      require_element<T>("generate", wide);
+      return static_cast<T>(wide);
+    }
+  }
 };
 
 /// What normal and uniform put at a global index.
@@ -114,23 +136,13 @@ struct uniform_numbers {
     return std::bit_cast<T>(static_cast<bits>(pattern & sign ? pattern + 1 : pattern - 1));
   }
 };
-/// Throws where a tensor of T can't hold the number.
-template <class T>
-void require_element(double number) {
-  if constexpr (!floating<T>) {
-    using limits = std::numeric_limits<T>;
-    constexpr double least = static_cast<double>(limits::min()), above = 2 * static_cast<double>(limits::max() / 2 + 1);
-    require(number == std::trunc(number) && number >= least && number < above, "full: ", number, " is no ",
-            name_of(dtype_of<T>));
-  }
-}
 
 }  // namespace detail
 
 /// A tensor of type X with f(global index) at every element; the index counts row-major, from 0. `global`: its global
 /// extents, outermost first; where the ranks of an axis don't divide one, each holds as much as the first, and the last
 /// of them padding (zeros, here). Placement: any but partial, which is refused. Throws weft::failure when an extent is
-/// below 1. Here and below.
+/// below 1, and when f gives what is none of X's integers. Here and below.
 template <any_tensor X, class F>
 X generate(context& ctx, std::initializer_list<std::int64_t> global, F&& f) {
   using T = typename X::element_type;
@@ -145,7 +157,7 @@ template <any_tensor X>
 X full(context& ctx, std::initializer_list<std::int64_t> global, double number) {
   using Backend = typename X::backend;
   using T = typename X::element_type;
-  detail::require_element<T>(number);
+  detail::require_element<T>("full", number);
   const X x = detail::new_tensor<X>(ctx, detail::shape_from(global));
   if (detail::valid_part(x) == untyped(x).data.shape) {
     Backend::fill(ctx.template queue<Backend>(), untyped(x).data, number);

@@ -15,7 +15,7 @@ class json_lines {
 
  private:
   std::string path_;
-  file_handle file_;
+  owned_file file_;
 };
 
 }  // namespace weft
