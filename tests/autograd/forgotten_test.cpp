@@ -185,3 +185,20 @@ TEST_CASE("several no_grads that end in any order") {
     }
   });
 }
+
+TEST_CASE("a no_grad begins and ends on one side of a checkpoint") {
+  alone([](context& ctx) {
+    auto w = normal<square_matrix>(ctx, "w", {8, 8}).requires_grad();
+    tape* const own = ctx.tape;
+    std::optional<no_grad> off;
+    const auto begins = [&](const auto& h) {
+      off.emplace(ctx);
+      return square(h);
+    };
+    CHECK_THROWS_WITH_AS(checkpoint(begins, w), doctest::Contains("let each begin and end on one side"), failure);
+    off.reset();
+    CHECK(ctx.tape == own);
+    backward(loss_of(of(ctx, 0), w));
+    CHECK(w.has_grad());
+  });
+}

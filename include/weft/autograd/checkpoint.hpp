@@ -107,7 +107,11 @@ auto run_checkpoint(F f, const X& x) {
   auto state = std::allocate_shared<function>(
       pool_allocator<function>(&ctx.records),
       function{std::move(f), x, weft::replay(keeps, &ctx.records), weft::tape(&ctx.records), untyped(x).version()});
+  const tape* const before = ctx.tape;
   Y y = state->first_run(ctx);
+  require(ctx.tape == before,
+          "checkpoint: a no_grad or a recording that its function began hasn't ended with it, or it ended one of "
+          "outside: let each begin and end on one side");
   const char* lost = detail::where_lost(*ctx.tape, "checkpoint", untyped(x));
   if (!lost && untyped(y).slot) lost = untyped(y).slot->lost_in;
   untyped(y).slot = detail::new_slot(ctx, untyped(y).data, untyped(y).data.type);
