@@ -159,3 +159,22 @@ TEST_CASE("a parameter is written by its store alone") {
                          doctest::Contains("load_parameters"), failure);
   });
 }
+
+TEST_CASE("what is recorded or carried back while a tensor is written to is refused, or reads one set of numbers") {
+  launch<strategy<mesh<>>>({}, [](context& ctx) {
+    auto x = full<rows>(ctx, {1, 2}, 3).requires_grad();
+    const auto before = sum(square(x));
+    x.write_local_share([&](auto all) {
+      all[0] = all[1] = 9;
+      CHECK_THROWS_WITH_AS(backward(before), written, failure);
+    });
+    x.zero_grad();
+    x.write_local_share([&](auto all) {
+      all[0] = 8;
+      const auto within = sum(square(x));
+      all[0] = 7;
+      CHECK_THROWS_WITH_AS([&] { x.write_local_share([&](auto) { backward(within); }); }(), written, failure);
+    });
+    CHECK(on_host(x) == std::vector<double>{7, 9});
+  });
+}

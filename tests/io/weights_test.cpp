@@ -1,4 +1,5 @@
 // Weights to files and back: under any strategy the same bytes, and what can't be read or written said on every rank.
+#include <filesystem>
 #include <optional>
 
 #include <doctest/doctest.h>
@@ -141,6 +142,58 @@ TEST_CASE("weights that aren't the model's are refused with the tensor's name") 
               "weights don't have") != std::string::npos);
   CHECK(said(small_llama, {llama_weight_names.lines.first(1)})
             .find("parameter layers.0.attention_norm has no tensor in such files") != std::string::npos);
+}
+
+TEST_CASE("a table of names that can't be meant is refused before a file is touched") {
+  const weft_test::temporary_folder here;
+  const std::string path = here / "w";
+  const auto said = [&](auto change) {
+    std::vector<weight_name> lines(llama_weight_names.lines.begin(), llama_weight_names.lines.end());
+    for (weight_name& line : lines) change(line);
+    return said_by([&] {
+      launch<strategy<mesh<dp, tp>, zero3>>({.dp = 2, .tp = 2}, [&](context& ctx) {
+        llama<strategy<mesh<dp, tp>, zero3>> model(ctx, small_llama);
+        trainer t(ctx, model);
+        save_weights(ctx, t.store(), path, weight_names{lines});
+      });
+    });
+  };
+  const auto refused = [&](const char* why, auto change) {
+    CHECK_MESSAGE(said(change).find(why) != std::string::npos, said(change));
+    CHECK(!std::filesystem::exists(path));
+  };
+  const auto to_gate = [](auto f) {
+    return [f](weight_name& line) { line.parameter == "layers.#.gate" ? f(line) : void(); };
+  };
+  refused("part 2 of 2 is none", to_gate([](weight_name& w) { w.part = 2, w.of_parts = 2; }));
+  refused("part -1 of 1 is none", to_gate([](weight_name& w) { w.part = -1; }));
+  refused("part 0 of 0 is none", to_gate([](weight_name& w) { w.of_parts = 0; }));
+  refused("3 of its dimensions make the tensor's last, and it has 2", to_gate([](weight_name& w) { w.columns = 3; }));
+  refused("-1 of its dimensions", to_gate([](weight_name& w) { w.columns = -1; }));
+  refused("a tensor's name isn't empty", [](weight_name& w) {
+    if (w.parameter == "norm") w.tensor = "";
+  });
+  refused("has no control characters", to_gate([](weight_name& w) { w.tensor = "a\n#"; }));
+  refused("whose bytes are no UTF-8", to_gate([](weight_name& w) { w.tensor = "a\xff#"; }));
+  refused("has '#' for a layer's number, and the other of its two names hasn't",
+          to_gate([](weight_name& w) { w.tensor = "gate"; }));
+  refused("has 2 parts by the table, and only 1 of them are parameters of this model",
+          to_gate([](weight_name& w) { w.of_parts = 2; }));
+  refused("and layers.0.up are both part 0 of tensor one0; give each a part of its own in the table",
+          [](weight_name& w) {
+            (w.parameter == "layers.#.gate" || w.parameter == "layers.#.up") ? void(w.tensor = "one#") : void();
+          });
+  refused("the table's lines for it have to agree", [](weight_name& w) {
+    if (w.parameter == "layers.#.gate") w.tensor = "one#", w.of_parts = 2;
+    if (w.parameter == "layers.#.up") w.tensor = "one#", w.of_parts = 2, w.part = 1, w.transposed = true;
+  });
+  refused("can't have two tensors called \"__metadata__\"", [](weight_name& w) {
+    if (w.parameter == "norm") w.tensor = "__metadata__";
+  });
+  CHECK(said([](weight_name& w) {
+          if (w.parameter == "layers.#.gate") w.tensor = "one#", w.of_parts = 2;
+          if (w.parameter == "layers.#.up") w.tensor = "one#", w.of_parts = 2, w.part = 1;
+        }) == "nothing");
 }
 
 TEST_CASE("a file that can't be written is told on every rank, and what was there stays") {

@@ -89,3 +89,42 @@ TEST_CASE("a loop as the quickstart writes it, beside one that empties each grad
   };
   CHECK(last(false) == last(true));
 }
+
+TEST_CASE("a gradient of before the last backward isn't an update's") {
+  launch<strategy<mesh<>>>({}, [](context& ctx) {
+    auto w = full<row>(ctx, {2}, 1).requires_grad();
+    optimizer_state state;
+    const auto of_before = doctest::Contains("the gradient is of before the last backward(loss)");
+    const sgd rule{.lr = 1, .momentum = 0};
+    backward(sum(scale(w, 3)));
+    const auto kept = w.grad();
+    optimizer_update(w, kept, state, rule);
+    backward(sum(scale(w, 4)));
+    CHECK_THROWS_WITH_AS(optimizer_update(w, kept, state, rule), of_before, failure);
+    const auto one = w.grad();
+    backward(sum(scale(w, 5)));
+    CHECK_THROWS_WITH_AS(optimizer_update(w, one, state, rule), of_before, failure);
+    CHECK(first(one) == 4);
+    CHECK(first(w) == 1 - 3);
+    optimizer_update(w, w.grad(), state, rule);
+    CHECK(first(w) == 1 - 3 - 9);
+    backward(sum(scale(w, 6)));
+    optimizer_update(w, detach(one), state, rule);  // is meant
+    CHECK(first(w) == 1 - 3 - 9 - 4);
+  });
+}
+
+TEST_CASE("what is written to one gradient is in no other") {
+  launch<strategy<mesh<>>>({}, [](context& ctx) {
+    auto a = full<row>(ctx, {2}, 1).requires_grad(), b = full<row>(ctx, {2}, 1).requires_grad();
+    optimizer_state state;
+    backward(sum(scale(a + b, 3)));
+    auto g = a.grad();
+    g.write_local_share([](auto all) { all[0] = 100; });  // clipped by hand, say
+    CHECK(first(g) == 100);
+    CHECK(first(a.grad()) == 3);
+    CHECK(first(b.grad()) == 3);
+    optimizer_update(a, g, state, sgd{.lr = 1, .momentum = 0});
+    CHECK(first(a) == 1 - 100);
+  });
+}

@@ -180,7 +180,7 @@ TEST_CASE("tensors of two launches don't meet, on one thread either") {
     const auto outer = ones<matrix>(ctx, {2, 4});
     launch<S>({}, [&](context& within) {
       const auto inner = ones<matrix>(within, {2, 4});
-      const auto two = "tensors of two launches";
+      const auto two = "or within another launch";
       says("+", two, [&] { inner + outer; });
       says("contract", two, [&] { contract<hidden>(outer, inner); });
       says("rms_norm", two, [&] { rms_norm(inner, ones<row>(ctx, {4})); });
@@ -223,4 +223,51 @@ TEST_CASE("a model and a store that outlive their launch are destroyed in peace"
   });
   says("a weight", "after its launch ended", [&] { square(kept->w); });
   kept.reset();
+}
+
+TEST_CASE("a store's step and a rope table outlive no launch") {
+  parameter_registry registry;
+  weight<S, dims<hidden>> w;
+  std::unique_ptr<parameter_store<cpu_backend, fp32>> store;
+  rope_table table;
+  const auto turn = [](context& ctx, const rope_table& by) { rope(ones<four>(ctx, {1, 2, 1, 4}), by); };
+  launch<S>({}, [&](context& ctx) {
+    registry.begin_unit("only");
+    registry.add(ctx, w, "gain", {1, {4}}, {0, 1});
+    store = std::make_unique<parameter_store<cpu_backend, fp32>>(ctx, registry, config_of<replicated>());
+    table = make_rope_table<float>(ctx, frequencies_of(rope_scaling{}.resolved(4), 4, 1e4, 4), 4);
+    CHECK_NOTHROW(turn(ctx, table));
+  });
+  const auto refuses = [&] {
+    const char* const ended = "a parameter store is used after its launch ended";
+    says("begin_step", ended, [&] { store->begin_step(1); });
+    says("load_parameters", ended, [&] { store->load_parameters([](const auto&) { return std::vector<float>(4); }); });
+    says("each_stored", ended, [&] { store->each_stored([](const auto&) {}); });
+    says("gradient_norm", ended, [&] { store->gradient_norm(); });
+  };
+  refuses();
+  launch<S>({}, [&](context& ctx) {
+    refuses();
+    says("rope", "rope: the table is of another launch or another rank", [&] { turn(ctx, table); });
+  });
+  store.reset();
+}
+
+TEST_CASE("within a launch of its own a rank's tensors rest") {
+  launch<S>({}, [](context&) {
+    launch<S>({}, [](context& around) {
+      matrix x = ones<matrix>(around, {2, 3}).requires_grad();
+      const auto loss = sum(square(x));
+      const auto rests = [&] {
+        const char* const other = "a tensor of another rank is used";
+        says("read", other, [&] { square(x); });
+        says("carried back", other, [&] { backward(loss); });
+        says("written", other, [&] { x.write_local_share([](auto all) { all[0] = 9; }); });
+      };
+      launch<S>({}, [&](context&) { rests(); });
+      CHECK_THROWS_AS(launch<S>({}, [](context&) { throw failure("mine"); }), failure);
+      backward(loss);
+      CHECK(on_host(x.grad()) == std::vector<float>(6, 2));
+    });
+  });
 }

@@ -1,4 +1,6 @@
 // Runs that end and go on: under the same strategy with the same bits, under any other to rounding.
+#include <fstream>
+
 #include <doctest/doctest.h>
 
 #include <weft/train/checkpoint.hpp>
@@ -115,11 +117,61 @@ TEST_CASE("a checkpoint that doesn't fit is refused with what is amiss") {
         std::string::npos);
   CHECK(said(by_shape{muon{}, adamw{}}, seed, folder).find("has to be \"Muon beside AdamW\"") != std::string::npos);
   CHECK(said(adamw{}, seed, here / "none").find("none/manifest.json can't be read") != std::string::npos);
+  const auto with = [&](const std::string& field, const std::string& number) {  // in its manifest
+    const std::string changed = here / "changed";
+    std::filesystem::remove_all(changed);
+    std::filesystem::copy(folder, changed);
+    nlohmann::json manifest = nlohmann::json::parse(std::ifstream(changed + "/manifest.json"));
+    manifest.at(field) = nlohmann::json::parse(number);
+    std::ofstream(changed + "/manifest.json") << manifest;
+    return said(adamw{}, seed, changed);
+  };
+  CHECK(with("passes", "7") == "nothing");
+  for (const char* field : {"updates", "batches", "passes", "good_steps", "skipped_steps", "losses_seen",
+                            "bad_in_a_row", "overflows_in_a_row"})
+    CHECK(with(field, "-5").find(std::string(field) + " is -5, and has to be a whole number from 0 to") !=
+          std::string::npos);
+  CHECK(with("good_steps", "4294967297").find("good_steps is 4294967297, and has to be") != std::string::npos);
+  for (const char* scale : {"-5", "0", "1e300"})
+    CHECK(with("loss_scale", scale).find("and has to be a number from 2^-24 to 2^24") != std::string::npos);
   std::filesystem::resize_file(folder + "/state.safetensors", 1000);
   CHECK(said(adamw{}, seed, folder).find("is no sound safetensors file: its header ends at byte") != std::string::npos);
   launch<S>({.dp = 2}, [&](context& ctx) {
     gpt2<S> model(ctx, small);
     trainer t(ctx, model);
     CHECK(said_by([&] { save_checkpoint(ctx, t, folder); }).find("is there already") != std::string::npos);
+  });
+}
+
+TEST_CASE("a checkpoint that lacks a part leaves the trainer as it was") {
+  using S = strategy<mesh<dp>, fp64>;
+  const weft_test::temporary_folder here;
+  const auto make = [](parameter_registry& registry, context& ctx, weight<S, dims<hidden>>& w, auto& v,
+                       const char* second) {
+    registry.begin_unit("only");
+    registry.add(ctx, w, "first", {1, {4}}, {0, 1});
+    registry.add(ctx, v, second, {1, {4}}, {0, 2});
+  };
+  launch<S>({.dp = 2}, [&](context& ctx) {
+    const auto through = [&](const char* second, auto&& f) {
+      parameter_registry registry;
+      weight<S, dims<hidden>> w, v;
+      make(registry, ctx, w, v, second);
+      parameter_store<cpu_backend, fp64> store(ctx, registry, config_of<replicated>());
+      f(store);
+    };
+    through("second", [&](auto& store) {
+      store.load_parameters([](const parameter_record&) { return std::vector<double>(4, 7); });
+      detail::begin_checkpoint_of(ctx, store, {}, "one", here / "c").finish();
+    });
+    through("another", [&](auto& store) {
+      CHECK(said_by([&] {
+              detail::load_checkpoint_of(ctx, store, "one", here / "c");
+            }).find("parameter another is read from tensor weights/another, which the weights don't have") !=
+            std::string::npos);
+      store.each_parameter([](const parameter_record& p, const auto&, const auto& numbers) {
+        CHECK(numbers[0] == (p.name == "first" ? 1 : 2));
+      });
+    });
   });
 }

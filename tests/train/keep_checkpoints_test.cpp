@@ -75,6 +75,7 @@ TEST_CASE("the newest checkpoints stay, each k-th stays, and the end has one") {
   const weft_test::temporary_folder here;
   run(9, {.folder = here.path(), .every = 2, .keep = 2, .keep_every = 4});
   CHECK(names_in(here.path()) == std::vector<std::string>{"step-00000004", "step-00000008", "step-00000009"});
+  std::filesystem::create_directories(here / "step-00000010");  // somebody's, with nothing in it
   CHECK(newest_checkpoint(here.path()) == here / "step-00000009");
   CHECK(names_in(here / "step-00000004") == std::vector<std::string>{"manifest.json", "state.safetensors"});
 }

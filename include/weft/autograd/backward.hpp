@@ -4,6 +4,7 @@
 
 #include <weft/autograd/record.hpp>
 #include <weft/comm/compare.hpp>
+#include <weft/core/finite.hpp>
 #include <weft/core/refusal.hpp>
 
 namespace weft {
@@ -32,6 +33,10 @@ void seed_loss(const L& loss, double seed) {
           "or forgot it; "
           "add losses up and carry their sum back, or compute this one after that backward");
   using Backend = typename L::backend;
+  using T = typename L::element_type;
+  const auto rounded = static_cast<double>(static_cast<accumulate_t<T>>(T(seed)));
+  require(!is_finite(seed) || (is_finite(rounded) && (rounded != 0 || seed == 0)), "backward(loss, ", seed,
+          "): a loss of ", name_of(dtype_of<T>), " takes no such factor; backward(cast<float>(loss), ", seed, ")");
   if (ctx.check) [[unlikely]] {
     ctx.check->each_axis([&](axis_group& along) {
       ctx.check->compare(along.comm, along.name, {"backward", "seeds"},

@@ -112,8 +112,9 @@ auto run_checkpoint(F f, const X& x) {
   require(ctx.tape == before,
           "checkpoint: a no_grad or a recording that its function began hasn't ended with it, or it ended one of "
           "outside: let each begin and end on one side");
+  if (!untyped(y).slot) return y;  // nothing that it read wants a gradient
   const char* lost = detail::where_lost(*ctx.tape, "checkpoint", untyped(x));
-  if (!lost && untyped(y).slot) lost = untyped(y).slot->lost_in;
+  if (!lost) lost = untyped(y).slot->lost_in;
   untyped(y).slot = detail::new_slot(ctx, untyped(y).data, untyped(y).data.type);
   if (lost) return detail::mark_lost(*untyped(y).slot, lost), y;
   untyped(y).slot->epoch = ctx.tape->epoch();

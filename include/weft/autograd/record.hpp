@@ -47,7 +47,7 @@ inline void require_recorded(const char* what, const value& v) {
 [[gnu::noinline]] inline tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&),
                                            std::initializer_list<const value*> inputs) {
   require_one_context(name, inputs);
-  if (out.ctx->replay) out.ctx->replay->recorded(name, out, inputs);
+  if (out.ctx->replay) out.ctx->replay->recorded(name, out, inputs, reinterpret_cast<std::uintptr_t>(vjp));
   tape* to = out.ctx->tape;
   bool wanted = false;
   for (const value* input : inputs) wanted = wanted || (input->slot && !input->slot->frozen);

@@ -52,8 +52,8 @@ class replay {
   /// y is recorded, by an operator of that name. Second run: throws where it has other sizes than in the first, or
   /// comes out of turn. First run: unless y was computed just now, or is an input seen in another way, whoever made it
   /// reads its inputs.
-  virtual void recorded(const char* name, value& y, std::initializer_list<const value*> inputs) {
-    each_around([&](detail::same_twice& same) { same.recorded(name, y, inputs); });
+  virtual void recorded(const char* name, value& y, std::initializer_list<const value*> inputs, std::uintptr_t vjp) {
+    each_around([&](detail::same_twice& same) { same.recorded(name, y, inputs, vjp); });
     y.made_by = ++y.ctx->operators;
     if (!first_run()) return;
     if (std::exchange(fresh_, false) && outputs_[entries_.back().output].at == key(y.data)) return;
@@ -186,7 +186,15 @@ void record_output(context& ctx, const op_cost& cost, std::initializer_list<cons
 }
 /// Of an operator that has no backward, and so isn't recorded otherwise.
 inline void recorded_alone(const char* name, value& y, std::initializer_list<const value*> inputs) {
-  if (y.ctx->replay) y.ctx->replay->recorded(name, y, inputs);
+  if (y.ctx->replay) y.ctx->replay->recorded(name, y, inputs, 0);
+}
+/// Tells a function that runs twice by what the operator that is recorded next computes, beside its tensors, their
+/// sizes and its types: dimensions, numbers.
+template <class... N>
+void computes_by(context& ctx, const N&... n) {
+  static_assert((std::has_unique_object_representations_v<N> && ...));
+  if (ctx.replay) [[unlikely]]
+    (ctx.replay->given(hash_bytes(&n, sizeof(N), 1)), ...);
 }
 
 }  // namespace detail

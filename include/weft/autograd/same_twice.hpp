@@ -35,10 +35,11 @@ class same_twice {
 
   /// An operator is recorded. Second run: throws where it has other sizes than in the first, read something else, or
   /// comes out of turn.
-  void recorded(const char* name, const value& y, std::initializer_list<const value*> inputs) {
+  /// `vjp` stands for the operator's types.
+  void recorded(const char* name, const value& y, std::initializer_list<const value*> inputs, std::uintptr_t vjp) {
     std::uint64_t sizes = hash_of_step(name, y.whole, 0);
     for (const value* v : inputs) sizes = hash_of_step(name, v->whole, sizes);
-    reading read{0, 0, std::exchange(given_, 0)};
+    reading read{0, 0, mix(std::exchange(given_, 0) ^ vjp)};
     for (const value* v : inputs) {
       read.from = read.from * 0x9e3779b97f4a7c15u + maker(*v);
       read.created = read.created * 0x9e3779b97f4a7c15u + numbers_created(*v);
@@ -61,7 +62,7 @@ class same_twice {
               "a checkpointed function gave back another tensor when its gradient was due than at first",
               same_both_times);
   }
-  /// The operator that is recorded next computes with these numbers beside its tensors.
+  /// The operator that is recorded next computes with these numbers, or along these dimensions.
   void given(std::uint64_t numbers) { given_ = mix(given_ ^ numbers) + 1; }
   /// A creator made x; `numbers` stands for those that it wrote.
   void created(const local_array& x, std::uint64_t numbers) { created_.push_back({x.buffer.made(), numbers}); }
@@ -69,7 +70,7 @@ class same_twice {
   void note_numbers(const char* name, std::uint64_t numbers) { numbers_.push_back({name, numbers}); }
   /// Second run: those of entry i. Throws where the first run recorded others.
   void check_numbers(std::size_t i, const char* name, std::uint64_t numbers) const {
-    compare(numbers_, i, name, numbers, " with other numbers");
+    compare(numbers_, i, name, numbers, " with other numbers, dimensions or types");
   }
   /// Stands for all of these.
   std::uint64_t numbers() const {
@@ -112,7 +113,7 @@ class same_twice {
       return;
     if (first.from == now.from && first.created == now.created)
       fail("a checkpointed function ran ", name, " as operator ", next_sizes_ - 1, " when its gradient was due, and ",
-           name, " with other numbers at first", same_both_times);
+           name, " with other numbers, dimensions or types at first", same_both_times);
     fail("checkpoint: ", name, ", operator ", next_sizes_ - 1, " of its function, reads ",
          first.from != now.from
              ? "another tensor when the gradient is due than at first: capture it by value, [=] in place of [&]"

@@ -20,10 +20,10 @@ struct bf16 {
   constexpr bf16() = default;
   constexpr explicit bf16(float value)
       : bits(static_cast<std::uint16_t>(detail::narrowed_bf16(detail::bits_of(value)) >> 16)) {}
-  /// Rounded once, from a double too.
+  /// Rounded once, from a double or a whole number too.
   template <class Number>
   requires std::is_arithmetic_v<Number>
-  constexpr explicit bf16(Number value) : bf16(detail::cut_to_float(static_cast<double>(value))) {}
+  constexpr explicit bf16(Number value) : bf16(detail::cut_to_float(detail::number_to_cut<Number>(value))) {}
   constexpr operator float() const { return detail::floats_of(detail::widened_bf16(std::uint32_t{bits} << 16)); }
 
   static constexpr bf16 from_bits(std::uint16_t bits) {
@@ -40,10 +40,10 @@ struct fp16 {
   constexpr fp16() = default;
   constexpr explicit fp16(float value)
       : bits(static_cast<std::uint16_t>(detail::narrowed_fp16(detail::bits_of(value)) >> 16)) {}
-  /// Rounded once, from a double too.
+  /// Rounded once, from a double or a whole number too.
   template <class Number>
   requires std::is_arithmetic_v<Number>
-  constexpr explicit fp16(Number value) : fp16(detail::cut_to_float(static_cast<double>(value))) {}
+  constexpr explicit fp16(Number value) : fp16(detail::cut_to_float(detail::number_to_cut<Number>(value))) {}
   constexpr operator float() const { return detail::floats_of(detail::widened_fp16(std::uint32_t{bits} << 16)); }
 
   static constexpr fp16 from_bits(std::uint16_t bits) {

@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 namespace weft::detail {
 
@@ -41,6 +42,16 @@ constexpr float cut_to_float(double x) {
   const bool beyond = (static_cast<double>(near) > x) == (x > 0);
   return floats_of((bits_of(near) - (beyond ? 1u : 0u)) | 1u);
 }
+
+constexpr float cut_to_float(std::int64_t x) {
+  auto size = x < 0 ? 0 - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
+  if (size >> 53) size = (size | ((size & 0x7ffu) != 0 ? 0x800u : 0u)) & ~std::uint64_t{0x7ff};  // as a double holds it
+  return cut_to_float(x < 0 ? -static_cast<double>(size) : static_cast<double>(size));
+}
+/// Of which number a 16-bit type's nearest is that of `value`.
+template <class Number>
+using number_to_cut = std::conditional_t<std::is_integral_v<Number> && (std::is_signed_v<Number> || sizeof(Number) < 8),
+                                         std::int64_t, double>;
 
 /// The bits of the float that a bf16 or fp16 in the upper half of each lane stands for.
 template <class Lanes>

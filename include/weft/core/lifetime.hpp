@@ -10,14 +10,35 @@
 #include <mutex>
 #include <vector>
 
+#include <weft/core/error.hpp>
+
 namespace weft {
 namespace detail {
 
-/// A thread's own address, as its name.
-inline const void* this_thread() {
-  static thread_local constinit char here = 0;
-  return &here;
+struct thread_names {
+  char names[64] = {};  // their addresses, of which no other thread has any
+  int launches = 0;     // how many, one within the other, run on the thread
+};
+inline thread_names& own_names() {
+  static thread_local constinit thread_names own;
+  return own;
 }
+/// Names the thread, or the rank that it runs.
+inline const void* this_thread() {
+  const thread_names& own = own_names();
+  return own.names + own.launches;
+}
+/// For its life the thread runs a rank of a launch, by another name than what is around.
+class rank_of_thread {
+ public:
+  rank_of_thread() {
+    require(own_names().launches < 63, "a launch within more than 62 others");
+    ++own_names().launches;
+  }
+  ~rank_of_thread() { --own_names().launches; }
+  rank_of_thread(const rank_of_thread&) = delete;
+  rank_of_thread& operator=(const rank_of_thread&) = delete;
+};
 
 struct life_record {
   std::atomic<std::uint64_t> number{0};  // of the object that has it; 0: none

@@ -196,6 +196,7 @@ void save_merged(context& ctx, Model& model, Store& store, const std::string& fo
   detail::write_config_to(ctx, model, folder, type);
   detail::write_tensors<typename Store::backend>(ctx, factors,
                                                  detail::outgoing_adapters(ctx, store, names, dtype::f64));
+  detail::check_filled_by(ctx, names, store);
   std::vector<detail::outgoing> all;
   detail::on_all_or_none(ctx, [&] {
     const auto files = std::make_shared<const safetensors>(factors);

@@ -185,7 +185,14 @@ inline std::string write_safetensors_header(safetensors_header& header, const st
   std::sort(tensors.begin(), tensors.end(), [](const safetensors_entry& a, const safetensors_entry& b) {
     return a.type != b.type ? a.type > b.type : a.name < b.name;
   });
-  const auto string = [](const std::string& s) { return nlohmann::json(s).dump(); };
+  const auto string = [&path](const std::string& s) {
+    try {
+      return nlohmann::json(s).dump();
+    } catch (const nlohmann::json::exception&) {
+      throw file_error(detail::text("the file ", path, " can't have a tensor called ", detail::in_quotes(s),
+                                    ", whose bytes are no UTF-8"));
+    }
+  };
   std::string out(sizeof(std::uint64_t), '\0');
   std::set<std::string_view> names{detail::metadata_name};
   const auto member = [&](const std::string& name) -> std::string& {

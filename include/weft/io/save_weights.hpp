@@ -39,14 +39,14 @@ struct outgoing {
   std::function<void(double*)> change = nullptr;
 };
 
-/// The tensors that all ranks' numbers lie in, on the first rank. A line for each: its sizes, its type, its name.
+/// The tensors that all ranks' numbers lie in, on the first rank. Of each its sizes, its type, its name.
 inline safetensors_header all_tensors(context& ctx, const std::vector<outgoing>& all) {
   std::string own;
   for (const outgoing& o : all)
     for (const tensor_part& p : o.parts) {
       for (const std::int64_t n : p.tensor_shape) own += std::to_string(n) + ' ';
       own += static_cast<char>('a' + static_cast<int>(o.type));
-      own += p.tensor + '\n';
+      own += std::to_string(p.tensor.size()) + ' ' + p.tensor;
     }
   std::map<std::string, safetensors_entry> tensors;
   for (const std::string& of_rank : gather_text(ctx, own))
@@ -57,9 +57,9 @@ inline safetensors_header all_tensors(context& ctx, const std::vector<outgoing>&
         e.shape.push_back(std::stoull(of_rank.substr(at, end - at)));
       }
       e.type = &safetensors_type_of(static_cast<dtype>(of_rank[at] - 'a'));
-      const std::size_t end = of_rank.find('\n', at);
-      e.name = of_rank.substr(at + 1, end - at - 1);
-      at = end + 1;
+      const std::size_t name = of_rank.find(' ', at) + 1, length = std::stoull(of_rank.substr(at + 1, name - at - 2));
+      e.name = of_rank.substr(name, length);
+      at = name + length;
       tensors.emplace(e.name, e);
     }
   safetensors_header header{0, {}, {{"format", "pt"}}};
@@ -121,13 +121,22 @@ void write_tensors(context& ctx, const std::string& path, const std::vector<outg
   });
 }
 
+/// Throws on all ranks unless a store's parameters but adapters fill their tensors.
+template <class Store>
+void check_filled_by(context& ctx, const weight_names& names, Store& store) {
+  check_filled(ctx, names, [&](auto&& tell) {
+    store.each_stored([&](const stored_parameter& p) {
+      if (!p.record.adapter) tell(p.record);
+    });
+  });
+}
 }  // namespace detail
 
 /// Writes all weights of a parameter store but adapters to a safetensors file, by a family's names, as numbers of
 /// `type`, which is floating (without it that of the master weights): the master weights, or where a parameter is
-/// frozen its only ones. All ranks call it, and all of them see the file's folder. A file of this name is replaced once
-/// the new one is whole. Throws weft::failure on all ranks, naming the file and the system's reason, when it can't be
-/// written on any.
+/// frozen its only ones. Together the parameters fill the tensors that the table gives them. All ranks call it, and all
+/// of them see the file's folder. A file of this name is replaced once the new one is whole. Throws weft::failure on
+/// all ranks, naming the file and the system's reason, when it can't be written on any.
 template <class Store>
 void save_weights(context& ctx, Store& store, const std::string& path, const weight_names& names,
                   dtype type = dtype_of<typename Store::master>) {
@@ -139,6 +148,7 @@ void save_weights(context& ctx, Store& store, const std::string& path, const wei
         all.push_back({p.weight, p.record.at, p.begin, type, detail::parts_of(names, p.record)});
     });
   });
+  detail::check_filled_by(ctx, names, store);
   detail::write_tensors<typename Store::backend>(ctx, path, all);
 }
 

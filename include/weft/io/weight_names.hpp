@@ -2,6 +2,8 @@
 // Invariant: every parameter is read from one tensor of the table, and every tensor of the files is of it.
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -41,6 +43,9 @@ inline const char* torch_name(dtype type) {
 inline const weight_name* named(const weight_names& names, std::string_view parameter, std::string& tensor) {
   for (const weight_name& n : names.lines) {
     const std::size_t at = n.parameter.find('#');
+    require((at == n.parameter.npos) == (n.tensor.find('#') == n.tensor.npos), "the table's line for parameter ",
+            n.parameter, ", tensor ", in_quotes(n.tensor),
+            ": one has '#' for a layer's number, and the other of its two names hasn't; write it in both");
     if (at == n.parameter.npos) {
       if (n.parameter != parameter) continue;
       tensor = n.tensor;
@@ -83,16 +88,6 @@ inline tensor_part part_of(const weight_name& n, std::string tensor, const shape
   return p;
 }
 
-/// Where a parameter lies in the files of a family. Throws weft::file_error where the family has no line for it.
-inline std::vector<tensor_part> parts_of(const weight_names& names, const parameter_record& p) {
-  std::string tensor;
-  const weight_name* const line = named(names, p.name, tensor);
-  if (!line)
-    throw file_error(
-        text("parameter ", p.name, " has no tensor in such files: its family's names have no line for it"));
-  return {part_of(*line, std::move(tensor), p.global)};
-}
-
 /// The lines of all lists, each of which ends with one.
 inline std::set<std::string_view> all_lines(const std::vector<std::string>& lists) {
   std::set<std::string_view> out;
@@ -102,6 +97,69 @@ inline std::set<std::string_view> all_lines(const std::vector<std::string>& list
       out.insert(list.substr(at, end - at));
     }
   return out;
+}
+
+/// Throws where a line can't be meant of a parameter of this shape.
+inline void check_line(const weight_name& n, std::string_view tensor, const parameter_record& p) {
+  const auto line = [&] { return text("the table's line for parameter ", p.name, ", tensor ", in_quotes(tensor)); };
+  const auto prints = [](const char c) { return static_cast<unsigned char>(c) >= 0x20; };
+  require(!tensor.empty() && std::all_of(tensor.begin(), tensor.end(), prints), line(),
+          ": a tensor's name isn't empty and has no control characters; give it another");
+  require(n.of_parts >= 1 && n.part >= 0 && n.part < n.of_parts, line(), ": part ", n.part, " of ", n.of_parts,
+          " is none; parts go from 0 to of_parts - 1");
+  require(n.columns >= 0 && n.columns <= p.global.ndim, line(), ": ", n.columns,
+          " of its dimensions make the tensor's last, and it has ", p.global.ndim);
+}
+/// Where a parameter lies in the files of a family. Throws weft::file_error where the family has no line for it.
+inline std::vector<tensor_part> parts_of(const weight_names& names, const parameter_record& p) {
+  std::string tensor;
+  const weight_name* const line = named(names, p.name, tensor);
+  if (!line)
+    throw file_error(
+        text("parameter ", p.name, " has no tensor in such files: its family's names have no line for it"));
+  check_line(*line, tensor, p);
+  return {part_of(*line, std::move(tensor), p.global)};
+}
+
+/// Throws on all ranks unless the parameters, of which each rank tells its own by `each`, fill their tensors, each part
+/// being one parameter's.
+template <class EachParameter>
+void check_filled(context& ctx, const weight_names& names, EachParameter&& each) {
+  std::string own;
+  each([&](const parameter_record& p) {
+    std::string tensor;
+    if (const weight_name* const n = named(names, p.name, tensor)) {
+      std::string sizes;  // beside the parts of one parameter
+      for (const std::int64_t size : part_of(*n, tensor, p.global).tensor_shape) sizes += text(size, " ");
+      own += text(tensor, '\t', n->part, '\t', n->of_parts, n->transposed ? ", transposed" : "", ", of ", sizes, '\t',
+                  p.name, '\n');
+    }
+  });
+  const std::vector<std::string> of_ranks = gather_text(ctx, own);
+  on_all_or_none(ctx, [&] {
+    std::map<std::string_view, std::map<std::int64_t, std::pair<std::string_view, std::string_view>>> tensors;
+    for (std::string_view line : all_lines(of_ranks)) {
+      const auto next = [&] {
+        const std::size_t end = std::min(line.find('\t'), line.size());
+        const std::string_view word = line.substr(0, end);
+        line.remove_prefix(std::min(end + 1, line.size()));
+        return word;
+      };
+      const std::string_view tensor = next(), part = next(), whole = next();
+      auto& parts = tensors[tensor];
+      const auto [at, is_new] = parts.try_emplace(std::stoll(std::string(part)), whole, line);
+      require(is_new, "parameters ", at->second.second, " and ", line, " are both part ", part, " of tensor ", tensor,
+              "; give each a part of its own in the table");
+      require(parts.begin()->second.first == whole, "tensor ", tensor, " has ", parts.begin()->second.first,
+              "by parameter ", parts.begin()->second.second, ", and ", whole, "by ", line,
+              "; the table's lines for it have to agree");
+    }
+    for (const auto& [tensor, parts] : tensors) {
+      const std::int64_t all = std::stoll(std::string(parts.begin()->second.first));
+      require(static_cast<std::int64_t>(parts.size()) == all, "tensor ", tensor, " has ", all,
+              " parts by the table, and only ", parts.size(), " of them are parameters of this model");
+    }
+  });
 }
 
 /// Throws where the files have a tensor that no rank read, by the lists of names that they give.
@@ -136,25 +194,34 @@ inline void check_all_read(const safetensors& files, const weight_names& names, 
 /// Sets all weights of a parameter store from files, by a family's names; each rank reads what it keeps. Moments stay
 /// as they are, and so do adapters (load_adapters). All ranks call it, and all of them see the files. Throws
 /// weft::file_error naming the parameter or tensor that is missing, of another shape, or read by no parameter, and then
-/// leaves the weights that it has not come to.
+/// leaves the weights as they were.
 template <class Store>
 void load_weights(context& ctx, Store& store, const safetensors& files, const weight_names& names) {
   std::string read;
-  detail::on_all_or_none(ctx, [&] {
+  const auto numbers_of = [&](const parameter_record& p) {
+    auto parts = detail::parts_of(names, p);
+    for (tensor_part& part : parts) {
+      if (!files.find(part.tensor) && part.tensor.starts_with(names.prefix))
+        if (const std::string trunk = part.tensor.substr(names.prefix.size()); files.find(trunk)) part.tensor = trunk;
+      read += part.tensor + '\n';
+    }
+    return mapped_numbers(files, p.name, p.global, std::move(parts));
+  };
+  detail::on_all_or_none(ctx, [&] {  // nothing is set before everything is known to be there
     store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
-      if (p.adapter) return {};
-      auto parts = detail::parts_of(names, p);
-      for (tensor_part& part : parts) {
-        if (!files.find(part.tensor) && part.tensor.starts_with(names.prefix))
-          if (const std::string trunk = part.tensor.substr(names.prefix.size()); files.find(trunk)) part.tensor = trunk;
-        read += part.tensor + '\n';
-      }
-      return mapped_numbers(files, p.name, p.global, std::move(parts));
+      if (!p.adapter) numbers_of(p);
+      return {};
     });
   });
   const std::vector<std::string> of_ranks = detail::gather_text(ctx, read);
   detail::on_all_or_none(ctx, [&] {
     if (ctx.is_first()) detail::check_all_read(files, names, of_ranks);
+  });
+  detail::on_all_or_none(ctx, [&] {
+    store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
+      if (p.adapter) return {};
+      return numbers_of(p);
+    });
   });
 }
 

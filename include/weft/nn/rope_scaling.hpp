@@ -136,7 +136,7 @@ rope_table make_rope_table(context& ctx, const rope_frequencies& frequencies, st
     });
     return table;
   };
-  return {make([](double angle) { return std::cos(angle); }), make([](double angle) { return std::sin(angle); })};
+  return {make([](double angle) { return std::cos(angle); }), make([](double angle) { return std::sin(angle); }), &ctx};
 }
 
 }  // namespace weft

@@ -30,6 +30,7 @@ struct binary_operator {
       whole.push_back((of_a ? a : b).whole[from]);
     }
     value y{a.ctx, whole, {}, {}};
+    computes_by(ctx, map);
     if (!reuse_output(ctx, name_of(f), y.data)) {
       y.data = ctx.make(dtype_of<T>, at.out);
       pair(ctx, f, at, a.held(), 0, b.held(), 1, y.data);
@@ -38,10 +39,9 @@ struct binary_operator {
     if (tape_node* node = record(name_of(f), y, vjp, a, b)) {
       node->set(at);
       node->numbers = static_cast<std::uint64_t>(f) + std::bit_cast<std::uint64_t>(number);
-      if (f == binary::multiply || f == binary::divide) {
-        node->save(a);
-        node->save(b);
-      }
+      if (f == binary::multiply) node->save(a);
+      if (f == binary::divide) node->save(y.data);
+      if (f == binary::multiply || f == binary::divide) node->save(b);
     }
     return y;
   }
@@ -70,32 +70,24 @@ struct binary_operator {
     const auto at = node.template get<attributes>();
     const local_array& dy = node.output_gradient();
     const bool product = at.f == binary::multiply, quotient = at.f == binary::divide;
-    if (node.input(0)) {
-      if (product || quotient) {
-        local_array g = ctx.make(dtype_of<T>, at.out);
-        pair(ctx, at.f, at, dy, 2, node.saved(1), 1, g);
-        give_operand<Backend, T>(ctx, node, 0, at.map, at.out, at.valid, g);
-      } else {
-        give_operand<Backend, T>(ctx, node, 0, at.map, at.out, at.valid, dy);
-      }
+    local_array g = dy;
+    // d(a/b) = da / b - db / b * (a/b), of which no part is too large or too small where the whole isn't
+    if (quotient || (product && node.input(0))) {
+      g = ctx.make(dtype_of<T>, at.out);
+      pair(ctx, at.f, at, dy, 2, node.saved(1), 1, g);
     }
-    if (node.input(1)) {
-      local_array g = dy;
-      if (product || quotient) {
-        g = ctx.make(dtype_of<T>, at.out);
-        pair(ctx, binary::multiply, at, dy, 2, node.saved(0), 0, g);
-      }
-      if (quotient) {  // d(a/b)/db = -a / b^2
-        pair(ctx, binary::divide, at, g, 2, node.saved(1), 1, g);
-        pair(ctx, binary::divide, at, g, 2, node.saved(1), 1, g);
-      }
-      if (quotient || at.f == binary::subtract) {
-        local_array negative = ctx.make(dtype_of<T>, at.out);
-        Backend::scale(ctx.queue<Backend>(), g.elements(), -1.0, g.template as<T>(), negative.template as<T>(), false);
-        g = negative;
-      }
-      give_operand<Backend, T>(ctx, node, 1, at.map, at.out, at.valid, g);
+    if (node.input(0)) give_operand<Backend, T>(ctx, node, 0, at.map, at.out, at.valid, g);
+    if (!node.input(1)) return;
+    if (product || quotient) {
+      const local_array factor = std::exchange(g, ctx.make(dtype_of<T>, at.out));
+      pair(ctx, binary::multiply, at, product ? dy : factor, 2, node.saved(0), quotient ? 2 : 0, g);
     }
+    if (quotient || at.f == binary::subtract) {
+      const local_array negative = ctx.make(dtype_of<T>, at.out);
+      Backend::scale(ctx.queue<Backend>(), g.elements(), -1.0, g.template as<T>(), negative.template as<T>(), false);
+      g = negative;
+    }
+    give_operand<Backend, T>(ctx, node, 1, at.map, at.out, at.valid, g);
   }
 };
 

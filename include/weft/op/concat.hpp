@@ -44,6 +44,7 @@ struct concat_operator {
       whole[dim] += at.length[i], at.out[dim] += at.length[i];
     }
     value y{&ctx, whole, {}, {}};
+    computes_by(ctx, dim);
     if (!reuse_output(ctx, "concat", y.data)) {
       y.data = ctx.make(dtype_of<T>, at.out);
       std::int64_t from = 0;

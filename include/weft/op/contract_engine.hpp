@@ -176,6 +176,7 @@ struct contraction {
     }
     out.ndim = labels.ndim[2];
     value c{a.ctx, whole, {}, {}};
+    computes_by(ctx, labels);
     if (!reuse_output(ctx, "contract", c.data)) {
       c.data = ctx.make(dtype_of<T>, out);
       run<T>(ctx, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.data.template as<T>(), false);

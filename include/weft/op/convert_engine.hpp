@@ -46,6 +46,7 @@ struct conversion {
     }
     const bool aliased = x.slot && x.slot->live && y.data.data == x.slot->live->at.data;
     if (aliased) y.data = x.data;  // a parameter moves, and so does what is the same memory
+    computes_by(*x.ctx, axis);
     if (tape_node* node = record("convert", y, vjp, x)) {
       node->set(conversion_attributes{axis, way.back, from, to, by});
       y.slot->keep_as(*x.slot);
@@ -63,6 +64,7 @@ struct conversion {
     y.shares_memory = true;
     if (!moves && !promotes && (x.shares_memory || (x.slot && x.slot->epoch == 0))) give_own_memory<Backend>(y);
     if (y.shares_memory) y.data.buffer.lend();
+    computes_by(*x.ctx, axis);
     if (tape_node* node = record("convert", y, vjp, x)) {
       node->set(conversion_attributes{axis, nullptr, {}, {}, by});
       y.slot->keep_as(*x.slot);

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include <weft/op/broadcast.hpp>
+#include <weft/op/formula_numbers.hpp>
 #include <weft/op/formula_vjp.hpp>
 
 namespace weft {
@@ -51,44 +52,6 @@ const std::array<N, Count>& as_gradients(const std::array<N, Count>& g) {
   return g;
 }
 
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_clear_padding)
-#define WEFT_DETAIL_CLEARS_PADDING 1
-#endif
-#endif
-#ifdef WEFT_DETAIL_CLEARS_PADDING
-#undef WEFT_DETAIL_CLEARS_PADDING
-template <class F>
-inline constexpr bool numbers_known = true;
-template <class F>
-void clear_padding(F& f) {
-  __builtin_clear_padding(&f);
-}
-#else
-template <class F>
-constexpr unsigned sum_of_bytes() {
-  unsigned sum = 0;
-  for (const unsigned char byte : std::bit_cast<std::array<unsigned char, sizeof(F)>>(F{})) sum += byte;
-  return sum;
-}
-/// Whether F is known to have no padding, which can't be read in a constant.
-template <class F>
-inline constexpr bool numbers_known = requires {
-  typename std::integral_constant<unsigned, sum_of_bytes<F>()>;
-};
-template <class F>
-void clear_padding(F&) {}
-#endif
-/// Tells a function that runs twice the formula's own numbers, which are its bytes without padding.
-template <class F>
-void give_numbers([[maybe_unused]] context& ctx, [[maybe_unused]] F f) {
-  if constexpr (!std::is_empty_v<F> && numbers_known<F>)
-    if (ctx.replay) {
-      clear_padding(f);
-      ctx.replay->given(hash_bytes(&f, sizeof(F), 1));
-    }
-}
-
 /// Floating: void where there is none, and then there is no gradient either.
 template <class Backend, class F, class Out, class Floating, vjp_form Form, class... Ts>
 struct formula_operator {
@@ -115,6 +78,7 @@ struct formula_operator {
       }
       value y{&ctx, whole, {}, {}};
       give_numbers(ctx, f);
+      computes_by(ctx, map);
       if (!reuse_output(ctx, F::name, y.data)) {
         y.data = ctx.make(dtype_of<Out>, at.out);
         each(every{}, ctx, at, std::array<const local_array*, inputs>{&x[I].held()...},

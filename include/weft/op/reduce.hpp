@@ -40,6 +40,7 @@ struct reduction_operator {
     for (int d = 0; d < at.in.ndim; ++d)
       if (!reduced.at[d]) kept.push_back(at.in[d]), whole.push_back(x.whole[d]);
     value y{x.ctx, whole, {}, {}};
+    computes_by(ctx, reduced);
     if (!reuse_output(ctx, name, y.data)) {
       y.data = ctx.make(dtype_of<T>, kept);
       const local_array addends = with_padding<Backend>(ctx, x.held(), valid);

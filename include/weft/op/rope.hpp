@@ -15,6 +15,7 @@ namespace weft {
 /// tensor. make_rope_table<T>(ctx, frequencies_of(...), positions) makes one (nn/rope_scaling.hpp).
 struct rope_table {
   local_array cos, sin;
+  context_ref ctx = {};  // the rank's that made it
 };
 
 namespace detail {
@@ -26,6 +27,10 @@ struct rope_operator {
   };
   static value forward(const value& x, const rope_table& given, const dimension_run& positions) {
     context& ctx = *x.ctx;
+    require(
+        !given.ctx || given.ctx == x.ctx,
+        "rope: the table is of another launch or another rank, and its memory with it: make_rope_table makes one on "
+        "every rank of a launch");
     const std::int64_t first = positions.first, end = positions.valid > 0 ? first + positions.valid : 0;
     rope_table table = given;
     require(table.cos.shape[0] >= end, "rope: the table has ", table.cos.shape[0], " positions and the sequence needs ",

@@ -84,6 +84,7 @@ struct row_operator {
     const attributes at{f, dim, x.held().shape, valid};
     value y{x.ctx, kept(at, x.whole), {}, {}};
     give_numbers(ctx, f);
+    computes_by(ctx, dim);
     if (!reuse_output(ctx, F::name, y.data)) {
       y.data = ctx.make(dtype_of<Out>, kept(at, at.in));
       In* const from = x.held().template as<In>();

@@ -2,10 +2,13 @@
 // Invariant: a number is added to what is whole or a slice, never to one addend of a sum.
 #pragma once
 
+#include <cmath>
+
 #include <weft/core/finite.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/op/arithmetic.hpp>
 #include <weft/op/elementwise.hpp>
+#include <weft/op/view.hpp>
 
 namespace weft {
 namespace detail {
@@ -28,6 +31,29 @@ X plus_number(const X& x, double c) {
   } else {
     return x;
   }
+}
+
+/// A type whose numbers go further than T's.
+template <class T>
+using wider = std::conditional_t<sizeof(T) == 2, float, double>;
+/// Whether T rounds c to infinity, or to a number with fewer digits than its own.
+template <class T>
+bool beyond_type(double c) {
+  const auto rounded = std::abs(static_cast<double>(static_cast<accumulate_t<T>>(T(c))));
+  const double least = std::same_as<T, fp16> ? 0x1p-14 : std::same_as<T, double> ? 0x1p-1022 : 0x1p-126;
+  return is_finite(c) && c != 0 && !(is_finite(rounded) && rounded >= least);
+}
+template <any_tensor X>
+X number_over(double c, const X& x) {
+  using Backend = typename X::backend;
+  using T = typename X::element_type;
+  if constexpr (!std::same_as<T, double>)
+    if (beyond_type<T>(c)) return cast<T>(number_over(c, cast<wider<T>>(x)));
+  context& ctx = *untyped(x).ctx;
+  value number{&ctx, {}, ctx.make(dtype_of<T>, {}, memory::buffers), {}};
+  Backend::fill(ctx.queue<Backend>(), number.data, c);
+  static constexpr auto map = broadcast_of<dims<>, dims_of<X>>();
+  return X(binary_operator<Backend, T>::forward(number, untyped(x), binary::divide, map, {}, valid_part(x), c));
 }
 
 }  // namespace detail
@@ -62,14 +88,14 @@ basic_tensor<T, D, L, B> operator/(const basic_tensor<T, D, L, B>& x, double c) 
     return scale(scale(x, 1 / (c * 0x1p100)), 0x1p100);  // of a number below all normal ones
   return scale(x, 1 / c);
 }
-/// c / x, element by element. Shape and placement as x; a pending sum is refused. Cost: as reciprocal(x), and an
-/// operation an element.
+/// c / x, element by element. Shape and placement as x; a pending sum is refused. c is rounded to x's type first; where
+/// that has no such number, x is taken in a wider one. Cost: an operation an element.
 template <class T, class D, class L, class B>
 basic_tensor<T, D, L, B> operator/(double c, const basic_tensor<T, D, L, B>& x) {
-  if constexpr (!floating<T>)
+  if constexpr (!floating<T> || has_partial<L>)
     return reciprocal(x);  // says it
   else
-    return scale(reciprocal(x), c);
+    return detail::number_over(c, x);
 }
 
 }  // namespace weft

@@ -9,7 +9,6 @@ namespace detail {
 
 template <class Backend, class T>
 struct take_operator {
-  using A = typename number_of<T>::type;
   struct attributes {
     shape in, valid;                                                // x's; the output's without padding
     std::int64_t of_x[max_ndim], of_ids[max_ndim], of_y[max_ndim];  // strides in the output's order
@@ -29,6 +28,7 @@ struct take_operator {
     broadcast_strides(map, 1, ids.held().shape, at.of_ids);
     row_major(out, at.of_y);
     value y{&ctx, whole, {}, {}};
+    computes_by(ctx, dim, map);
     if (!reuse_output(ctx, "take", y.data)) {
       y.data = ctx.make(dtype_of<T>, out);
       const T* from = x.held().template as<const T>();
@@ -51,19 +51,19 @@ struct take_operator {
     if constexpr (!floating<T>) recorded_alone("take", y, {&x, &ids});
     return y;
   }
-  // Several ids may name one element, whose gradients add up: on one core, in order.
+  // Several ids may name one element, whose gradients add up: on one core, in order, in double, however many they are.
   static void vjp(context& ctx, tape_node& node) {
     if constexpr (floating<T>) {
       const auto at = node.template get<attributes>();
-      const local_array g = ctx.make(dtype_of<A>, at.in);
+      const local_array g = ctx.make(dtype::f64, at.in);
       Backend::zero(ctx.queue<Backend>(), g);
       const auto* id = node.saved(0).template as<const std::int32_t>();
       const T* dy = node.output_gradient().template as<const T>();
-      A* dx = g.as<A>();
+      double* dx = g.as<double>();
       Backend::once(ctx.queue<Backend>(), [at, id, dy, dx] {
         std::int64_t index[max_ndim] = {}, of_x = 0, of_ids = 0, of_y = 0;
         for (std::int64_t left = at.valid.elements(); left > 0; --left) {
-          dx[of_x + id[of_ids] * at.along] += static_cast<A>(dy[of_y]);
+          dx[of_x + id[of_ids] * at.along] += static_cast<double>(dy[of_y]);
           for (int d = at.valid.ndim - 1; d >= 0; --d) {
             of_x += at.of_x[d], of_ids += at.of_ids[d], of_y += at.of_y[d];
             if (++index[d] < at.valid[d]) break;
@@ -72,7 +72,10 @@ struct take_operator {
           }
         }
       });
-      contribute<Backend, T, A>(ctx, node, 0, g);
+      using A = accumulate_t<T>;
+      const local_array sums = std::same_as<A, double> ? g : ctx.make(dtype_of<A>, at.in);
+      if constexpr (!std::same_as<A, double>) add_converted<Backend, A, double>(ctx, g, sums, false);
+      contribute<Backend, T, A>(ctx, node, 0, sums);
     }
   }
 };

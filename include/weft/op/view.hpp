@@ -80,6 +80,7 @@ struct permute_operator {
     shape out, whole;
     for (int d = 0; d < at.in.ndim; ++d) out.push_back(at.in[at.from[d]]), whole.push_back(x.whole[at.from[d]]);
     value y{x.ctx, whole, {}, {}};
+    computes_by(ctx, at.from);
     if (!reuse_output(ctx, "permute", y.data)) {
       y.data = ctx.make(x.held().type, out);
       turn(ctx, at, x.held(), y.data, false);

@@ -149,6 +149,7 @@ struct launched_rank {
     if (ctx.check) ctx.check->compare_reads();
   }
 
+  rank_of_thread within;
   context ctx;
   consistency compared;
   tape recorded;

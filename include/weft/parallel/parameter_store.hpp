@@ -60,7 +60,7 @@ class parameter_store final : public unit_hooks {
 
   /// Starts a step of so many backwards: gradients are empty. Throws where a parameter's tensor was assigned to.
   void begin_step(int micro_batches) {
-    weights_.begin_step();
+    gradients_.rank(), weights_.begin_step();
     gradients_.begin_step(micro_batches);
   }
   /// Says that a micro-batch's backward has run. Throws when none has, and when begin_step() was told of fewer.
@@ -72,7 +72,7 @@ class parameter_store final : public unit_hooks {
 
   /// The norm of all gradients, each element counted once: which sums cross which axis follows from the parameters'
   /// types. Waits for the queue. Throws before finish_gradients().
-  double gradient_norm() { return std::sqrt(detail::number_on_host<Backend>(ctx_.queue<Backend>(), squared_norm())); }
+  double gradient_norm() { return std::sqrt(detail::number_on_host<Backend>(queue(), squared_norm())); }
   /// The square of that, where kernels read it; until the next call of either.
   kernel_number squared_norm() {
     gradients_.require_finished("gradient_norm()");
@@ -108,9 +108,9 @@ class parameter_store final : public unit_hooks {
   }
 
   /// Calls f(record, gradient, weights) for every parameter, gathered along the data axis: its gradient and master
-  /// weights as local_share of the precision's types, in the backend's memory, row-major by record.local;
-  /// number i is element record.at.global_index(i) of the whole, -1 in padding. The gradient is empty where it is
-  /// frozen. For tests and monitors: it moves whole units. Throws between begin_step() and finish_gradients().
+  /// weights as local_share of the precision's types, in the backend's memory, row-major by record.local; number i is
+  /// element record.at.global_index(i) of the whole, -1 in padding. The gradient is empty where it is frozen. For tests
+  /// and monitors: it moves whole units. Throws between begin_step() and finish_gradients().
   template <class F>
   void each_parameter(F&& f) {
     gradients_.require_finished("each_parameter()");
@@ -138,8 +138,8 @@ class parameter_store final : public unit_hooks {
   /// begin_step() and finish_gradients(), and where f returns another count of numbers than the parameter has elements.
   template <class F>
   void load_parameters(F&& f) {
-    detail::require_running_once(ctx_, "load_parameters()");
     gradients_.require_finished("load_parameters()");
+    detail::require_running_once(ctx_, "load_parameters()");
     weights_.invalidate();
     weights_.each_region([&](std::size_t, std::size_t, bucket& s, const flat_region& r) {
       s.gathering.wait(ctx_.order());
@@ -151,9 +151,8 @@ class parameter_store final : public unit_hooks {
     });
   }
 
-  /// Calls f(stored_parameter) for what this rank keeps of every parameter. Throws between begin_step() and
-  /// finish_gradients(). For monitors: it moves nothing, and what is written there reaches no operator before the next
-  /// step (load_parameters sets weights).
+  /// Calls f(stored_parameter) for what this rank keeps of every parameter; moves nothing. What is written there
+  /// reaches no operator before the next step. Throws between begin_step() and finish_gradients().
   template <class F>
   void each_stored(F&& f) {
     gradients_.require_finished("each_stored()");
@@ -193,6 +192,7 @@ class parameter_store final : public unit_hooks {
  private:
   using bucket = typename unit_weights<Backend, Precision>::bucket;
 
+  auto& queue() const { return gradients_.rank().template queue<Backend>(); }
   static bool in_norm(const bucket& s, const flat_region& r) { return r.parameter->counted && s.key().trained; }
   void end_backward(int unit, backward_part part) {
     if (part == backward_part::weights)

@@ -51,7 +51,7 @@ class unit_gradients {
 
   /// Gradients are empty. Begins anew where a step before ended with an error.
   void begin_step(int micro_batches) {
-    detail::require_running_once(ctx_, "begin_step()");
+    detail::require_running_once(rank(), "begin_step()");
     require(micro_batches >= 1, "a step has at least 1 micro-batch, not ", micro_batches);
     for (whole_gradient& g : whole_) {
       complete(g);
@@ -70,7 +70,7 @@ class unit_gradients {
   }
   std::uint64_t step_number() const { return step_; }
   void end_micro_batch() {
-    detail::require_running_once(ctx_, "end_micro_batch()");
+    detail::require_running_once(rank(), "end_micro_batch()");
     if (failed()) return;
     require(now_ == phase::adding && remaining_ > 0,
             "end_micro_batch() came more often than begin_step() was told: call begin_step(micro_batches) before a "
@@ -85,7 +85,7 @@ class unit_gradients {
   }
   /// Waits for every sum. Afterwards this rank has the finished ones of what it stores.
   void finish() {
-    detail::require_running_once(ctx_, "finish_gradients()");
+    detail::require_running_once(rank(), "finish_gradients()");
     require(!failed(),
             "the step's backward ended with an error, so its gradients are in part: call begin_step() and compute it "
             "again");
@@ -109,14 +109,17 @@ class unit_gradients {
     detail::finish_other_axes<Backend, Precision>(ctx_, [&](auto&& f) { each_bucket(f); });
     now_ = phase::finished;
   }
+  /// The rank whose gradients they are. Throws after its launch has ended, and on another rank's thread.
+  context& rank() const { return *rank_.get("a parameter store"); }
   /// Throws unless gradients are finished, or none were ever asked for. `what`: the call that needs them.
   void require_finished(const char* what) const {
+    rank();
     require(now_ == phase::finished || now_ == phase::used || now_ == phase::none, what,
             ": the gradients are not summed over ranks yet; call finish_gradients() first");
   }
   /// An update uses them up. Throws where one did, and where they aren't finished.
   void use_up(const char* what) {
-    detail::require_running_once(ctx_, what);
+    detail::require_running_once(rank(), what);
     require_finished(what);
     require(now_ != phase::none, what,
             ": no step has begun; begin_step(micro_batches), the backwards and finish_gradients() come before it");
@@ -229,6 +232,7 @@ class unit_gradients {
   }
 
   context& ctx_;
+  context_ref rank_{&ctx_};
   std::vector<unit_sums> units_;
   whole_gradient whole_[2];
   unsigned turn_ = 0;

@@ -21,10 +21,17 @@ void give_own_memory(value& v);
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_share_ended() {
   fail("what a rank held of a tensor is read after its launch ended, and its memory with it: copy the numbers before");
 }
-// Memory that is being written: it stays, whatever becomes of the tensor, and counts as written, however that ends.
-struct writing {
-  storage memory;
-  ~writing() { memory.written(); }
+// Memory that is being written: it stays, whatever becomes of the tensor, and counts as written, before for whoever
+// reads it meanwhile, and after, however that ends.
+class writing {
+ public:
+  explicit writing(storage memory) : memory_(std::move(memory)) { memory_.written(); }
+  ~writing() { memory_.written(); }
+  writing(const writing&) = delete;
+  writing& operator=(const writing&) = delete;
+
+ private:
+  storage memory_;
 };
 }  // namespace detail
 
@@ -174,7 +181,9 @@ class basic_tensor final : private value {
       detail::fail_no_gradient(slot.get());
     detail::require_whole_gradient(*ctx, *slot);
     value g{ctx, whole, slot->gradient, {}};
+    g.shares_memory = true;  // with other gradients
     g.gradient_of = static_cast<std::uint32_t>(data.buffer.made());
+    g.added_by = static_cast<std::uint32_t>(slot->backward);
     return gradient_type(std::move(g));
   }
   /// Drops the gradient. Between two backwards it adds up; an update uses it up, so a loop that updates needs no

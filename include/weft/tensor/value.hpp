@@ -179,28 +179,27 @@ class context_ref {
 
   context& operator*() const { return *get(); }
   context* operator->() const { return get(); }
-  /// Throws where there is none, where it has ended, and where it is another rank's.
-  context* get() const {
+  /// Throws where there is none, where it has ended, and where it is another rank's. what: who asks.
+  context* get(const char* what = "a tensor") const {
     if (!life_.alive() || !life_.of_this_thread()) [[unlikely]]
-      refuse();
+      refuse(what);
     return at_;
   }
   explicit operator bool() const { return at_ != nullptr; }
   friend bool operator==(const context_ref&, const context_ref&) = default;
 
  private:
-  [[noreturn, gnu::cold, gnu::noinline]] void refuse() const {
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse(const char* what = "a tensor") const {
     if (!life_)
       fail(
           "a tensor that was never made is used: make it by an operator or a creator, zeros<...>(ctx, {...}), or a "
           "model's weight by registry.add(...); std::move leaves such a tensor behind");
     if (!life_.alive())
-      fail(
-          "a tensor is used after its launch ended, and its memory with it: keep numbers instead, item(x) or "
-          "on_host(x)");
-    fail(
-        "a tensor of another rank is used, or a rank's own on another thread than the rank's: a rank has its own "
-        "tensors only, and gets numbers of others by a collective");
+      fail(what,
+           " is used after its launch ended, and its memory with it: keep numbers instead, item(x) or on_host(x)");
+    fail(what,
+         " of another rank is used, or a rank's own on another thread than the rank's or within another launch: a rank "
+         "has its own tensors only, and gets numbers of others by a collective");
   }
   context* at_ = nullptr;
   watch life_;
@@ -243,8 +242,9 @@ struct value {
   shape whole;  // global extents; those of `data` are this rank's, of which the last may be padding (see placed_slice)
   local_array data;
   ref<weft::slot> slot;           // null: no gradient wanted
-  bool shares_memory = false;     // with the tensor it was converted from, since its axis has one rank
+  bool shares_memory = false;     // with the tensor it was made from, since an axis has one rank, or with gradients
   std::uint32_t gradient_of = 0;  // of x.grad(): the last bits of the number of x's memory; 0 of all that is made of it
+  std::uint32_t added_by = 0;     // the same: the last bits of the number of the last backward that added to it
   std::uint64_t made_by = 0;      // the number of the operator that made it while a function ran twice; 0: another
 
   value() = default;

@@ -49,15 +49,23 @@ inline trainer_state read_manifest(const std::string& path, const std::string& o
                "\", this trainer's: moments of one optimizer mean nothing to another. Go on with the one that wrote "
                "it, or "
                "begin anew from its weights alone, by save_weights and load_weights");
+  const auto count = [&](const char* name, std::int64_t most = std::int64_t{1} << 62) {
+    const std::int64_t n = f.whole_number(name);
+    if (n < 0 || n > most) f.fail(name, n, text("a whole number from 0 to ", most));
+    return n;
+  };
+  const auto small_count = [&](const char* name) { return static_cast<int>(count(name, 1 << 30)); };
   trainer_state s;
-  s.updates = f.whole_number("updates"), s.batches = f.whole_number("batches");
-  s.passes = static_cast<std::uint64_t>(f.whole_number("passes"));
+  s.updates = count("updates"), s.batches = count("batches");
+  s.passes = static_cast<std::uint64_t>(count("passes"));
   s.loss_scale = f.number("loss_scale");
-  s.good_steps = static_cast<int>(f.whole_number("good_steps"));
-  s.skipped_steps = static_cast<int>(f.whole_number("skipped_steps"));
-  s.watched.losses = {f.number("losses_mean"), f.number("losses_variance"), f.whole_number("losses_seen")};
-  s.watched.in_a_row = static_cast<int>(f.whole_number("bad_in_a_row"));
-  s.watched.overflows = static_cast<int>(f.whole_number("overflows_in_a_row"));
+  if (!(s.loss_scale >= loss_scale::lowest && s.loss_scale <= loss_scale::highest))
+    f.fail("loss_scale", s.loss_scale, "a number from 2^-24 to 2^24");
+  s.good_steps = small_count("good_steps");
+  s.skipped_steps = small_count("skipped_steps");
+  s.watched.losses = {f.number("losses_mean"), f.number("losses_variance"), count("losses_seen")};
+  s.watched.in_a_row = small_count("bad_in_a_row");
+  s.watched.overflows = small_count("overflows_in_a_row");
   const nlohmann::json* const seeded = f.find("seed");
   if (!seeded || *seeded != seed)
     f.fail("seed", seeded ? *seeded : nlohmann::json(),
@@ -145,12 +153,20 @@ template <class Store>
 trainer_state load_checkpoint_of(context& ctx, Store& store, const std::string& optimizer, const std::string& folder) {
   using backend = typename Store::backend;
   trainer_state state;
-  on_all_or_none(ctx, [&] {
+  std::optional<safetensors> files;
+  const auto numbers = [&](const char* kind, const parameter_record& p) {
+    return mapped_numbers(*files, p.name, p.global, {own_tensor(kind + p.name, p.global)});
+  };
+  on_all_or_none(ctx, [&] {  // nothing is set before everything is known to be there
     state = read_manifest(folder + "/manifest.json", optimizer, ctx.seed);
-    const safetensors files(folder + "/state.safetensors");
-    const auto numbers = [&](const char* kind, const parameter_record& p) {
-      return mapped_numbers(files, p.name, p.global, {own_tensor(kind + p.name, p.global)});
-    };
+    files.emplace(folder + "/state.safetensors");
+    store.each_stored([&](const stored_parameter& p) {
+      numbers("weights/", p.record);
+      if (p.first) numbers("first/", p.record);
+      if (p.second) numbers("second/", p.record);
+    });
+  });
+  on_all_or_none(ctx, [&] {
     store.load_parameters([&](const parameter_record& p) { return numbers("weights/", p); });
     store.each_stored([&](const stored_parameter& p) {
       const auto set = [&](const char* kind, const local_array& moment) {
@@ -186,8 +202,8 @@ void save_checkpoint(context& ctx, Trainer& t, const std::string& folder) {
 
 /// Sets a trainer's state from a checkpoint of the same model and optimizer, under whatever strategy and number of
 /// ranks it was written. All ranks call it, and see the folder; each reads what it keeps. Throws weft::file_error
-/// naming what is missing, of another size or another optimizer's. Under the same strategy the run goes on with the
-/// same bits.
+/// naming what is missing, of another size or another optimizer's, and then leaves the trainer as it was. Under the
+/// same strategy the run goes on with the same bits.
 template <class Trainer>
 void load_checkpoint(context& ctx, Trainer& t, const std::string& folder) {
   t.resume(detail::load_checkpoint_of(ctx, t.store(), detail::optimizer_text(t.optimizer()), folder));

@@ -70,7 +70,8 @@ inline void make_checkpoint_folder(const std::string& folder, std::int64_t step)
 
 /// The newest whole checkpoint in a folder of keep_checkpoints. Throws weft::failure where there is none.
 inline std::string newest_checkpoint(const std::string& folder) {
-  const auto found = detail::checkpoints_in(folder);
+  auto found = detail::checkpoints_in(folder);
+  std::erase_if(found, [](const auto& one) { return !std::filesystem::exists(one.second + "/manifest.json"); });
   require(!found.empty(), "the folder ", folder,
           " holds no whole checkpoint, step-00000100 say; give the folder that a run's checkpoints were written to");
   return found.rbegin()->second;

@@ -1,0 +1,59 @@
+// A formula's own numbers, told to a function that runs twice. Invariant: padding is no number.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include <weft/autograd/replay.hpp>
+
+namespace weft::detail {
+
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+#define WEFT_DETAIL_CLEARS_PADDING 1
+#endif
+#endif
+#ifdef WEFT_DETAIL_CLEARS_PADDING
+#undef WEFT_DETAIL_CLEARS_PADDING
+/// An F's bytes, those of padding being 0.
+template <class F>
+std::array<unsigned char, sizeof(F)> bytes_of(F f) {
+  std::array<unsigned char, sizeof(F)> bytes;
+  __builtin_clear_padding(&f);
+  std::memcpy(bytes.data(), &f, sizeof(F));
+  return bytes;
+}
+#else
+template <class F, std::size_t I>
+constexpr unsigned char byte_of() {
+  return std::bit_cast<std::array<unsigned char, sizeof(F)> >(F{})[I];
+}
+/// Whether byte I of an F can be read in a constant, as padding can't.
+template <class F, std::size_t I>
+inline constexpr bool is_number = sizeof(F) <= 512 && requires {
+  typename std::integral_constant<unsigned char, byte_of<F, I>()>;
+};
+/// An F's bytes, those being 0 that aren't known to be numbers: padding, and all of an F that no constant can be.
+template <class F>
+std::array<unsigned char, sizeof(F)> bytes_of(const F& f) {
+  std::array<unsigned char, sizeof(F)> bytes;
+  std::memcpy(bytes.data(), &f, sizeof(F));
+  [&]<std::size_t... I>(std::index_sequence<I...>) { ((is_number<F, I> ? void() : void(bytes[I] = 0)), ...); }
+  (std::make_index_sequence<sizeof(F)>{});
+  return bytes;
+}
+#endif
+
+template <class F>
+inline constexpr char same_type = 0;  // at an address of its own
+
+/// Which formula it is, and with which numbers.
+template <class F>
+void give_numbers(context& ctx, const F& f) {
+  if (!ctx.replay) return;
+  computes_by(ctx, &same_type<F>);
+  if constexpr (!std::is_empty_v<F>) computes_by(ctx, bytes_of(f));
+}
+
+}  // namespace weft::detail

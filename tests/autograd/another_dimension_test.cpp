@@ -1,0 +1,105 @@
+// A function that runs twice along another dimension, by another formula of the same name or with other numbers within
+// a formula: every size is the same, and yet it is refused.
+#include <array>
+
+#include <doctest/doctest.h>
+
+#include <weft/weft.hpp>
+
+namespace {
+using namespace weft;
+using square_matrix = tensor<float, dims<batch, hidden>>;
+
+template <bool Twice>
+struct bent {
+  static constexpr std::string_view name = "bent";
+  double forward(double x) const { return (Twice ? 2 : 3) * x; }
+  double vjp(double dy) const { return (Twice ? 2 : 3) * dy; }
+};
+template <bool Above>
+struct chosen {
+  static constexpr std::string_view name = "chosen";
+  bool forward(double x) const { return Above ? x > 0 : x < 0; }
+};
+struct table_entry {
+  static constexpr std::string_view name = "table_entry";
+  std::array<double, 4> table;
+  int which;
+  double forward(double x) const { return table[static_cast<std::size_t>(which)] * x; }
+  double vjp(double dy) const { return table[static_cast<std::size_t>(which)] * dy; }
+};
+struct twice_the_first {
+  static constexpr std::string_view name = "twice_the_first";
+  template <class T>
+  void forward(std::span<const T> x, std::span<T> y) const {
+    y[0] = 2 * x[0];
+  }
+  template <class T>
+  void vjp(std::span<const T> dy, std::span<const T>, std::span<const T>, std::span<T> dx) const {
+    dx[0] = 2 * dy[0];
+  }
+};
+// Dimension To in place of From, whatever has that name going by another.
+template <class From, class To, class X>
+auto swapped(const X& x) {
+  return rename<ffn, To>(rename<To, From>(rename<From, ffn>(x)));
+}
+// Runs `first`, and `second` when the gradient is due.
+template <class First, class Second>
+void refuses(First first, Second second) {
+  launch<strategy<mesh<>>>({}, [&](context& ctx) {
+    const auto x = from_global<square_matrix>(ctx, {2, 2}, std::array<float, 4>{-1, 2, 3, 5}).requires_grad();
+    const auto run = [&](auto f, auto g) {
+      bool again = false;
+      const auto y = checkpoint([&](const auto& h) { return again ? g(h) : f(h); }, x);
+      again = true;
+      backward(sum(square(y)));
+    };
+    CHECK_NOTHROW(run(first, first));
+    CHECK_NOTHROW(run(second, second));
+    CHECK_THROWS_WITH_AS(run(first, second), doctest::Contains("with other numbers, dimensions or types at first"),
+                         failure);
+  });
+}
+}  // namespace
+
+TEST_CASE("a checkpointed function that works along another dimension the second time") {
+  refuses([](const auto& h) { return sum<batch>(h); },
+          [](const auto& h) { return rename<batch, hidden>(sum<hidden>(h)); });
+  refuses([](const auto& h) { return mean<batch>(h); },
+          [](const auto& h) { return rename<batch, hidden>(mean<hidden>(h)); });
+  refuses([](const auto& h) { return max<batch>(h); },
+          [](const auto& h) { return rename<batch, hidden>(max<hidden>(h)); });
+  refuses([](const auto& h) { return rowwise<batch>(twice_the_first{}, h); },
+          [](const auto& h) { return rowwise<hidden>(twice_the_first{}, h); });
+  refuses([](const auto& h) { return permute<batch, hidden>(h); },
+          [](const auto& h) { return swapped<batch, hidden>(permute<hidden, batch>(h)); });
+  refuses([](const auto& h) { return contract<hidden>(h, rename<batch, seq>(h)); },
+          [](const auto& h) {
+            const auto t = rename<batch, ffn>(h);
+            return contract<ffn>(rename<hidden, batch>(t), rename<hidden, seq>(t));
+          });
+  const auto two = [](const auto& h) { return ones<tensor<float, dims<hidden>>>(*untyped(h).ctx, {2}); };
+  refuses([two](const auto& h) { return h * two(h); },
+          [two](const auto& h) { return h * rename<hidden, batch>(two(h)); });
+}
+TEST_CASE("a checkpointed function with another formula of one name, or other numbers in it, the second time") {
+  refuses([](const auto& h) { return elementwise(bent<true>{}, h); },
+          [](const auto& h) { return elementwise(bent<false>{}, h); });
+  refuses([](const auto& h) { return where(elementwise(chosen<true>{}, h), h, 3 * h); },
+          [](const auto& h) { return where(elementwise(chosen<false>{}, h), h, 3 * h); });
+  refuses(
+      [](const auto& h) {
+        return elementwise(table_entry{{1, 2, 3, 4}, 3}, h);
+      },
+      [](const auto& h) {
+        return elementwise(table_entry{{1, 2, 3, 4}, 2}, h);
+      });
+  refuses(
+      [](const auto& h) {
+        return elementwise(table_entry{{1, 2, 3, 4}, 3}, h);
+      },
+      [](const auto& h) {
+        return elementwise(table_entry{{1, 2, 3, 5}, 3}, h);
+      });
+}
