@@ -225,11 +225,12 @@ TEST_CASE("a model and a store that outlive their launch are destroyed in peace"
   kept.reset();
 }
 
-TEST_CASE("a store's step and a rope table outlive no launch") {
+TEST_CASE("a store's step, a rope table and a no_grad outlive no launch") {
   parameter_registry registry;
   weight<S, dims<hidden>> w;
   std::unique_ptr<parameter_store<cpu_backend, fp32>> store;
   rope_table table;
+  std::unique_ptr<no_grad> off;
   const auto turn = [](context& ctx, const rope_table& by) { rope(ones<four>(ctx, {1, 2, 1, 4}), by); };
   launch<S>({}, [&](context& ctx) {
     registry.begin_unit("only");
@@ -237,6 +238,7 @@ TEST_CASE("a store's step and a rope table outlive no launch") {
     store = std::make_unique<parameter_store<cpu_backend, fp32>>(ctx, registry, config_of<replicated>());
     table = make_rope_table<float>(ctx, frequencies_of(rope_scaling{}.resolved(4), 4, 1e4, 4), 4);
     CHECK_NOTHROW(turn(ctx, table));
+    off = std::make_unique<no_grad>(ctx);
   });
   const auto refuses = [&] {
     const char* const ended = "a parameter store is used after its launch ended";
@@ -249,6 +251,8 @@ TEST_CASE("a store's step and a rope table outlive no launch") {
   launch<S>({}, [&](context& ctx) {
     refuses();
     says("rope", "rope: the table is of another launch or another rank", [&] { turn(ctx, table); });
+    off.reset();
+    CHECK(ctx.tape);
   });
   store.reset();
 }

@@ -12,14 +12,16 @@ namespace weft {
 class [[nodiscard]] recording {
  public:
   recording(context& ctx, tape* to)
-      : ctx_(ctx), outer_(std::exchange(ctx.tape, to)), around_(std::exchange(ctx.recording, this)) {}
+      : ctx_(&ctx), outer_(std::exchange(ctx.tape, to)), around_(std::exchange(ctx.recording, this)) {}
   ~recording() {
-    if (ctx_.recording == this) {
-      ctx_.tape = outer_;
-      ctx_.recording = around_;
+    context* const ctx = ctx_.if_alive();
+    if (!ctx) return;  // its launch has ended before it
+    if (ctx->recording == this) {
+      ctx->tape = outer_;
+      ctx->recording = around_;
       return;
     }
-    recording* within = ctx_.recording;
+    recording* within = ctx->recording;
     while (within->around_ != this) within = within->around_;
     within->outer_ = outer_;
     within->around_ = around_;
@@ -28,7 +30,7 @@ class [[nodiscard]] recording {
   recording& operator=(const recording&) = delete;
 
  private:
-  context& ctx_;
+  context_ref ctx_;
   tape* outer_;
   recording* around_;
 };

@@ -158,7 +158,8 @@ inline constexpr bool in_attention_order =
 /// dimensions are found by their tags, in this order, and permute<...> brings them into it; the first, of any tag, is
 /// the same in all three. KvHeads: kv_heads where k has it, else Heads. heads is a multiple of kv_heads, head h attends
 /// with kv head h / (heads / kv_heads). Causal: query i sees keys j <= i + keys - seq, with a window the last of them;
-/// where it sees none, having more queries than keys, the output is 0.
+/// where it sees none, having more queries than keys, the output is 0. Keys and values that no query sees have to be
+/// finite all the same.
 /// Placement: batch or heads sharded alike on all three, the rest whole. Cost: 4 * batch * heads * seq * keys *
 /// head_dim operations forward (half of it if causal), 2.5 times that backward. Throws weft::failure when heads is no
 /// multiple of kv_heads, or sizes don't agree. Source: Vaswani et al. 2017; groups of heads: Ainslie et al. 2023;

@@ -81,8 +81,8 @@ struct layer_norm_operator {
 }  // namespace detail
 
 /// Shape: x [..., d], weight [d], bias [d], out as x. Placement: d whole, nothing partial; out is placed as x.
-/// Sums in accumulate_t<T>, the variance in a second pass. Cost: three reads (two of them from cache) and a write of x,
-/// 8 operations an element.
+/// Sums in accumulate_t<T>, the variance in a second pass: squares as in rms_norm. Cost: three reads (two of them from
+/// cache) and a write of x, 8 operations an element.
 template <any_tensor X, any_tensor W, any_tensor B>
 auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5, call_site at = call_site::here()) {
   using in = dims_of<X>;

@@ -67,7 +67,8 @@ struct rms_norm_operator {
 }  // namespace detail
 
 /// Shape: x [..., d], weight [d], out as x. Placement: d whole, nothing partial; out is placed as x.
-/// Sums in accumulate_t<T>. Cost: two reads and a write of x, 4 operations an element.
+/// Sums in accumulate_t<T>, which holds the squares of rows below 1e19 in float: beyond, out is 0. Cost: two reads and
+/// a write of x, 4 operations an element.
 template <any_tensor X, any_tensor W>
 auto rms_norm(const X& x, const W& weight, double eps = 1e-5, call_site at = call_site::here()) {
   using in = dims_of<X>;

@@ -171,8 +171,9 @@ class basic_tensor final : private value {
   /// Refused, as are zero_grad() and write_local_share(f): they change the tensor.
   const basic_tensor& requires_grad(record_pool* = nullptr) const& { return refuse_const(), *this; }
   bool has_grad() const { return slot && slot->has_gradient; }
-  /// The gradient that backward() left here. Throws when there is none, when a backward that ended with an error left a
-  /// part of it, or when a parameter store keeps it.
+  /// The gradient that backward() left here, as it is now: a later one, or what is written to it, changes no other, and
+  /// an update refuses one of before the last backward. Throws when there is none, when a backward that ended with an
+  /// error left a part of it, or when a parameter store keeps it.
   gradient_type grad() const {
     detail::refuse_of_store(slot.get(),
                             "a parameter's gradient is kept, and finished, by its parameter store: read it "

@@ -185,6 +185,7 @@ class context_ref {
       refuse(what);
     return at_;
   }
+  context* if_alive() const { return life_.alive() ? at_ : nullptr; }
   explicit operator bool() const { return at_ != nullptr; }
   friend bool operator==(const context_ref&, const context_ref&) = default;
 
