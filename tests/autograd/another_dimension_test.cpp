@@ -28,6 +28,13 @@ struct table_entry {
   double forward(double x) const { return table[static_cast<std::size_t>(which)] * x; }
   double vjp(double dy) const { return table[static_cast<std::size_t>(which)] * dy; }
 };
+struct made_of_a_number {
+  static constexpr std::string_view name = "made_of_a_number";
+  explicit made_of_a_number(double n) : by(n) {}
+  double forward(double x) const { return by * x; }
+  double vjp(double dy) const { return by * dy; }
+  double by;
+};
 struct twice_the_first {
   static constexpr std::string_view name = "twice_the_first";
   template <class T>
@@ -102,4 +109,11 @@ TEST_CASE("a checkpointed function with another formula of one name, or other nu
       [](const auto& h) {
         return elementwise(table_entry{{1, 2, 3, 5}, 3}, h);
       });
+}
+TEST_CASE("a checkpointed function with a formula that is made of a number only") {
+  launch<strategy<mesh<>>>({}, [&](context& ctx) {
+    const auto x = full<square_matrix>(ctx, {2, 2}, 3).requires_grad();
+    backward(sum(checkpoint([](const auto& h) { return elementwise(made_of_a_number(2), h); }, x)));
+    CHECK(on_host(x.grad()) == std::vector<float>(4, 2));
+  });
 }

@@ -6,7 +6,7 @@ known=$(ninja -C "$1" -t targets all 2>/dev/null | sed -n 's/^\([A-Za-z_0-9+]*\)
 targets=()
 for folder in ${2//|/ }; do
   case $folder in
-    compile_fail | snippets) found=$(grep -x 'precompiled_[cg]_*' <<<"$known" || true) ;;
+    compile_fail | snippets) found=$(grep -xE 'precompiled_(clang|g)__' <<<"$known" || true) ;;
     pages) found=$(grep -x weft_programs <<<"$known" || true) ;;
     header) found=$(grep -xE 'headers_twice|cuda_headers_together' <<<"$known" || true) ;;
     *) found=$(grep -xE "test_$folder(_cuda)?" <<<"$known" || true) ;;

@@ -179,7 +179,7 @@ TEST_CASE("a table of names that can't be meant is refused before a file is touc
           to_gate([](weight_name& w) { w.tensor = "gate"; }));
   refused("has 2 parts by the table, and only 1 of them are parameters of this model",
           to_gate([](weight_name& w) { w.of_parts = 2; }));
-  refused("and layers.0.up are both part 0 of tensor one0; give each a part of its own in the table",
+  refused("and \"layers.0.up\" are both part 0 of tensor one0; give each a part of its own in the table",
           [](weight_name& w) {
             (w.parameter == "layers.#.gate" || w.parameter == "layers.#.up") ? void(w.tensor = "one#") : void();
           });

@@ -49,13 +49,34 @@ TEST_CASE("a quotient's slopes, where a product with its gradient overflows") {
   });
 }
 
-TEST_CASE("a loss's factor that its type can't hold is refused, with the way out") {
+TEST_CASE("a quotient's slopes that nobody looks at are 0, whatever the quotient is") {
+  launch<strategy<mesh<>>>({}, [](context& ctx) {
+    const auto mask = from_global<row<fp16>>(ctx, {2}, std::vector<fp16>{fp16(1.f), fp16(0.f)}) > 0.5;
+    auto a = full<row<fp16>>(ctx, {2}, 1000).requires_grad();
+    auto b = from_global<row<fp16>>(ctx, {2}, std::vector<fp16>{fp16(2.f), fp16(0.01f)}).requires_grad();
+    backward(sum(where(mask, a / b, a)));
+    CHECK(float(on_host(b.grad())[0]) == -250);
+    CHECK(float(on_host(b.grad())[1]) == 0);
+    CHECK(float(on_host(a.grad())[1]) == 1);
+    b.zero_grad();
+    backward(sum(where(mask, 1000.0 / b, b)));
+    CHECK(float(on_host(b.grad())[1]) == 1);
+    auto small = full<row<fp16>>(ctx, {2}, 2.4e-5), c = full<row<fp16>>(ctx, {2}, 1000).requires_grad();
+    backward(sum(scale(small / c, 65000)));  // the quotient itself is none of fp16's numbers
+    CHECK(std::abs(double(float(on_host(c.grad())[0])) / -1.56e-6 - 1) < 0.03);
+  });
+}
+
+TEST_CASE("a loss's factor is of its type: infinite beyond it, which a loss scale sees, and refused where it is 0") {
   launch<strategy<mesh<>>>({}, [](context& ctx) {
     auto x = full<row<fp16>>(ctx, {2}, 0.001).requires_grad();
-    CHECK_THROWS_WITH_AS(backward(sum(x), 65536),
-                         doctest::Contains("a loss of fp16 takes no such factor; backward(cast"), failure);
-    CHECK_THROWS_AS(backward(sum(x), 1e-9), failure);
+    CHECK_THROWS_WITH_AS(backward(sum(x), 1e-9), doctest::Contains("fp16, the loss's type, rounds this factor to 0"),
+                         failure);
+    backward(sum(x), 65536);
+    CHECK(std::isinf(float(on_host(x.grad())[0])));
+    x.zero_grad();
     CHECK_NOTHROW(backward(sum(x), 32768));
+    CHECK_NOTHROW(backward(sum(x), 0));
   });
 }
 

@@ -111,6 +111,12 @@ TEST_CASE("a gradient of before the last backward isn't an update's") {
     backward(sum(scale(w, 6)));
     optimizer_update(w, detach(one), state, rule);  // is meant
     CHECK(first(w) == 1 - 3 - 9 - 4);
+    backward(sum(scale(w, 7)));
+    const auto of_one_loss = w.grad();
+    w.zero_grad();
+    backward(sum(scale(w, 8)));
+    optimizer_update(w, of_one_loss, state, rule);  // nothing was added to it
+    CHECK(first(w) == 1 - 3 - 9 - 4 - 7);
   });
 }
 

@@ -176,6 +176,22 @@ TEST_CASE("plan: numbers in the host's memory are those of this rank") {
   CHECK_THROWS_WITH_AS(three.recv(part, 8, 0, 32768).wait(), "recv has the tag 32768; tags are 0 to 32767.", failure);
 }
 
+TEST_CASE("plan: several ranks at once, beside a rank that runs") {
+  using S = strategy<mesh<dp>>;
+  using numbers = tensor<float, dims<hidden>, replicate<dp>>;
+  launch<S>({}, [](context& ctx) {
+    const auto own = full<numbers>(ctx, {2}, 1);
+    auto a = std::make_unique<planned_rank<S>>(degrees{.dp = 2}, 0),
+         b = std::make_unique<planned_rank<S>>(degrees{.dp = 2}, 1);
+    const auto make = [](planned_rank<S>& of) { return of.ctx().make(dtype::f32, {1, {4}}); };
+    CHECK(detail::is_planned(make(*a).data));
+    CHECK(item(sum(own)) == 2);
+    a.reset();
+    CHECK(detail::is_planned(make(*b).data));
+    CHECK(item(sum(own)) == 2);
+  });
+}
+
 TEST_CASE("plan: a chunk of a rank's memory is no memory of the process") {
   planned_rank<strategy<mesh<>>> one({}, 0);
   const local_array x = one.ctx().make(dtype::f32, {1, {std::int64_t{1} << 40}});  // 4 TiB

@@ -4,7 +4,6 @@
 
 #include <weft/autograd/record.hpp>
 #include <weft/comm/compare.hpp>
-#include <weft/core/finite.hpp>
 #include <weft/core/refusal.hpp>
 
 namespace weft {
@@ -34,9 +33,8 @@ void seed_loss(const L& loss, double seed) {
           "add losses up and carry their sum back, or compute this one after that backward");
   using Backend = typename L::backend;
   using T = typename L::element_type;
-  const auto rounded = static_cast<double>(static_cast<accumulate_t<T>>(T(seed)));
-  require(!is_finite(seed) || (is_finite(rounded) && (rounded != 0 || seed == 0)), "backward(loss, ", seed,
-          "): a loss of ", name_of(dtype_of<T>), " takes no such factor; backward(cast<float>(loss), ", seed, ")");
+  require(seed == 0 || static_cast<accumulate_t<T>>(T(seed)) != 0, "backward(loss, ", seed, "): ", name_of(dtype_of<T>),
+          ", the loss's type, rounds this factor to 0; backward(cast<double>(loss), ", seed, ")");
   if (ctx.check) [[unlikely]] {
     ctx.check->each_axis([&](axis_group& along) {
       ctx.check->compare(along.comm, along.name, {"backward", "seeds"},
@@ -51,10 +49,10 @@ void seed_loss(const L& loss, double seed) {
 
 }  // namespace detail
 
-/// Carries d(loss) = `seed` back to every leaf that asked for a gradient. The loss is a scalar, and invariant or
-/// partial on every axis: d(sum)/d(addend) is 1, so a pending loss needs no all-reduce before it. Gradients add to
-/// those already there. Everything recorded is forgotten afterwards: two losses with a common part are added up and
-/// carried back at once. Throws when nothing recorded leads to the loss.
+/// Carries d(loss) = `seed`, rounded to the loss's type (fp16 has none beyond 65504), back to every leaf that asked for
+/// a gradient. The loss is a scalar, and invariant or partial on every axis: d(sum)/d(addend) is 1, so a pending loss
+/// needs no all-reduce before it. Gradients add to those already there. Everything recorded is forgotten afterwards:
+/// two losses with a common part are added up and carried back at once. Throws when nothing recorded leads to the loss.
 template <any_tensor L>
 void backward(const L& loss, double seed = 1.0) {
   detail::seed_loss(loss, seed);

@@ -24,6 +24,7 @@ namespace weft::detail {
 inline void add_to(context& ctx, slot& s) {
   if (s.has_gradient && !s.pinned && !ctx.failed_backwards.empty()) [[unlikely]]
     require_whole_gradient(ctx, s);
+  if (s.has_gradient && s.backward != ctx.backward) ++s.turn;
   s.backward = ctx.backward;
 }
 

@@ -2,6 +2,8 @@
 // slots it reads and fills, and what it saved; nothing of a tensor's dimensions or placement is in its type.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -100,9 +102,9 @@ class tape_node {
   }
   template <class A>
   A get() const {
-    A out;
-    std::memcpy(&out, attributes_, sizeof(A));
-    return out;
+    std::array<std::byte, sizeof(A)> bytes;
+    std::memcpy(bytes.data(), attributes_, sizeof(A));
+    return std::bit_cast<A>(bytes);
   }
   std::shared_ptr<void> state;  // for entries that hold a function (recomputation)
   std::uint64_t numbers = 0;    // stands for the program's numbers in it (a factor, a seed): ranks have the same

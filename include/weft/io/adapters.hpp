@@ -192,11 +192,11 @@ template <class Model, class Store>
 void save_merged(context& ctx, Model& model, Store& store, const std::string& folder, dtype type = dtype::f32) {
   detail::require_adapters<Model>();
   const weight_names& names = weight_names_of(model.config());
+  detail::check_filled_by(ctx, names, store);
   const std::string factors = folder + "/adapters.merging";
   detail::write_config_to(ctx, model, folder, type);
   detail::write_tensors<typename Store::backend>(ctx, factors,
                                                  detail::outgoing_adapters(ctx, store, names, dtype::f64));
-  detail::check_filled_by(ctx, names, store);
   std::vector<detail::outgoing> all;
   detail::on_all_or_none(ctx, [&] {
     const auto files = std::make_shared<const safetensors>(factors);

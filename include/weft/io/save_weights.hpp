@@ -141,6 +141,7 @@ template <class Store>
 void save_weights(context& ctx, Store& store, const std::string& path, const weight_names& names,
                   dtype type = dtype_of<typename Store::master>) {
   require(type <= dtype::f16, "weights are saved as f64, f32, bf16 or f16, not as ", name_of(type));
+  detail::check_filled_by(ctx, names, store);
   std::vector<detail::outgoing> all;
   detail::on_all_or_none(ctx, [&] {
     store.each_stored([&](const stored_parameter& p) {
@@ -148,7 +149,6 @@ void save_weights(context& ctx, Store& store, const std::string& path, const wei
         all.push_back({p.weight, p.record.at, p.begin, type, detail::parts_of(names, p.record)});
     });
   });
-  detail::check_filled_by(ctx, names, store);
   detail::write_tensors<typename Store::backend>(ctx, path, all);
 }
 

@@ -126,15 +126,15 @@ inline std::vector<tensor_part> parts_of(const weight_names& names, const parame
 template <class EachParameter>
 void check_filled(context& ctx, const weight_names& names, EachParameter&& each) {
   std::string own;
-  each([&](const parameter_record& p) {
-    std::string tensor;
-    if (const weight_name* const n = named(names, p.name, tensor)) {
-      std::string sizes;  // beside the parts of one parameter
-      for (const std::int64_t size : part_of(*n, tensor, p.global).tensor_shape) sizes += text(size, " ");
-      own += text(tensor, '\t', n->part, '\t', n->of_parts, n->transposed ? ", transposed" : "", ", of ", sizes, '\t',
-                  p.name, '\n');
-    }
-  });
+  const auto tell = [&](const parameter_record& p) {
+    parts_of(names, p);  // throws where its line can't be meant
+    std::string tensor, sizes;
+    const weight_name& n = *named(names, p.name, tensor);
+    for (const std::int64_t size : part_of(n, tensor, p.global).tensor_shape) sizes += text(size, " ");
+    own += text(tensor, '\t', n.part, '\t', n.of_parts, n.transposed ? ", transposed" : "", ", of ", sizes, '\t',
+                in_quotes(p.name), '\n');
+  };
+  on_all_or_none(ctx, [&] { each(tell); });
   const std::vector<std::string> of_ranks = gather_text(ctx, own);
   on_all_or_none(ctx, [&] {
     std::map<std::string_view, std::map<std::int64_t, std::pair<std::string_view, std::string_view>>> tensors;

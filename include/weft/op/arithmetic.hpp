@@ -39,14 +39,17 @@ struct binary_operator {
     if (tape_node* node = record(name_of(f), y, vjp, a, b)) {
       node->set(at);
       node->numbers = static_cast<std::uint64_t>(f) + std::bit_cast<std::uint64_t>(number);
-      if (f == binary::multiply) node->save(a);
-      if (f == binary::divide) node->save(y.data);
-      if (f == binary::multiply || f == binary::divide) node->save(b);
+      if (f == binary::multiply || f == binary::divide) {
+        node->save(a);
+        node->save(b);
+      }
     }
     return y;
   }
 
  private:
+  template <class, class>
+  friend struct binary_operator;
   // y = f(p, q), p and q being seen as operand 0 or 1 of the map, or as the output itself (2).
   static void pair(context& ctx, binary f, const attributes& at, const local_array& p, int as_p, const local_array& q,
                    int as_q, const local_array& y) {
@@ -70,24 +73,45 @@ struct binary_operator {
     const auto at = node.template get<attributes>();
     const local_array& dy = node.output_gradient();
     const bool product = at.f == binary::multiply, quotient = at.f == binary::divide;
-    local_array g = dy;
-    // d(a/b) = da / b - db / b * (a/b), of which no part is too large or too small where the whole isn't
-    if (quotient || (product && node.input(0))) {
-      g = ctx.make(dtype_of<T>, at.out);
-      pair(ctx, at.f, at, dy, 2, node.saved(1), 1, g);
+    if (node.input(0)) {
+      local_array g = dy;
+      if (product || quotient) {
+        g = ctx.make(dtype_of<T>, at.out);
+        pair(ctx, at.f, at, dy, 2, node.saved(1), 1, g);
+      }
+      give_operand<Backend, T>(ctx, node, 0, at.map, at.out, at.valid, g);
     }
-    if (node.input(0)) give_operand<Backend, T>(ctx, node, 0, at.map, at.out, at.valid, g);
-    if (!node.input(1)) return;
-    if (product || quotient) {
-      const local_array factor = std::exchange(g, ctx.make(dtype_of<T>, at.out));
-      pair(ctx, binary::multiply, at, product ? dy : factor, 2, node.saved(0), quotient ? 2 : 0, g);
+    if (node.input(1)) {
+      local_array g = dy;
+      if (product || quotient) g = ctx.make(dtype_of<T>, at.out);
+      if (product) pair(ctx, binary::multiply, at, dy, 2, node.saved(0), 0, g);
+      if (quotient) divisor_gradient(ctx, at, dy, node.saved(0), node.saved(1), g);
+      if (at.f == binary::subtract) {
+        g = ctx.make(dtype_of<T>, at.out);
+        Backend::scale(ctx.queue<Backend>(), g.elements(), -1.0, dy.template as<T>(), g.template as<T>(), false);
+      }
+      give_operand<Backend, T>(ctx, node, 1, at.map, at.out, at.valid, g);
     }
-    if (quotient || at.f == binary::subtract) {
-      const local_array negative = ctx.make(dtype_of<T>, at.out);
-      Backend::scale(ctx.queue<Backend>(), g.elements(), -1.0, g.template as<T>(), negative.template as<T>(), false);
-      g = negative;
-    }
-    give_operand<Backend, T>(ctx, node, 1, at.map, at.out, at.valid, g);
+  }
+  // d(a/b)/db = -dy / b * (a / b), in accumulate_t<T>: of no other order are the parts so seldom beyond a type that
+  // holds the whole.
+  static void divisor_gradient(context& ctx, const attributes& at, const local_array& dy, const local_array& a,
+                               const local_array& b, const local_array& to) {
+    using A = accumulate_t<T>;
+    const auto as_sums = [&](const local_array& x) {
+      if constexpr (std::same_as<A, T>) return x;
+      const local_array wide = ctx.make(dtype_of<A>, x.shape);
+      add_converted<Backend, A, T>(ctx, x, wide, false);
+      return wide;
+    };
+    using in_sums = binary_operator<Backend, A>;
+    const typename in_sums::attributes how{at.f, at.map, at.out, at.valid};
+    const local_array divisor = as_sums(b), ratio = ctx.make(dtype_of<A>, at.out), g = ctx.make(dtype_of<A>, at.out);
+    in_sums::pair(ctx, binary::divide, how, as_sums(a), 0, divisor, 1, ratio);
+    in_sums::pair(ctx, binary::divide, how, as_sums(dy), 2, divisor, 1, g);
+    in_sums::pair(ctx, binary::multiply, how, g, 2, ratio, 2, g);
+    Backend::scale(ctx.queue<Backend>(), g.elements(), -1.0, g.template as<A>(), g.template as<A>(), false);
+    add_converted<Backend, T, A>(ctx, g, to, false);
   }
 };
 

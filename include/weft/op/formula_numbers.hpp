@@ -31,15 +31,18 @@ constexpr unsigned char byte_of() {
 }
 /// Whether byte I of an F can be read in a constant, as padding can't.
 template <class F, std::size_t I>
-inline constexpr bool is_number = sizeof(F) <= 512 && requires {
-  typename std::integral_constant<unsigned char, byte_of<F, I>()>;
-};
+constexpr bool is_number() {
+  if constexpr (sizeof(F) > 512 || !requires { F{}; })
+    return false;
+  else
+    return requires { typename std::integral_constant<unsigned char, byte_of<F, I>()>; };
+}
 /// An F's bytes, those being 0 that aren't known to be numbers: padding, and all of an F that no constant can be.
 template <class F>
 std::array<unsigned char, sizeof(F)> bytes_of(const F& f) {
   std::array<unsigned char, sizeof(F)> bytes;
   std::memcpy(bytes.data(), &f, sizeof(F));
-  [&]<std::size_t... I>(std::index_sequence<I...>) { ((is_number<F, I> ? void() : void(bytes[I] = 0)), ...); }
+  [&]<std::size_t... I>(std::index_sequence<I...>) { ((is_number<F, I>() ? void() : void(bytes[I] = 0)), ...); }
   (std::make_index_sequence<sizeof(F)>{});
   return bytes;
 }

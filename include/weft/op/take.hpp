@@ -2,6 +2,8 @@
 // Invariant: the dimension is whole on every rank, so an index means the same on all of them.
 #pragma once
 
+#include <cstring>
+
 #include <weft/op/formula.hpp>
 
 namespace weft {
@@ -73,8 +75,16 @@ struct take_operator {
         }
       });
       using A = accumulate_t<T>;
-      const local_array sums = std::same_as<A, double> ? g : ctx.make(dtype_of<A>, at.in);
-      if constexpr (!std::same_as<A, double>) add_converted<Backend, A, double>(ctx, g, sums, false);
+      local_array sums = g;
+      if constexpr (!std::same_as<A, double>) {  // in the same memory, from the front
+        sums.type = dtype_of<A>;
+        Backend::once(ctx.queue<Backend>(), [n = g.elements(), dx] {
+          for (std::int64_t i = 0; i < n; ++i) {
+            const A sum = static_cast<A>(dx[i]);
+            std::memcpy(reinterpret_cast<std::byte*>(dx) + i * std::int64_t{sizeof(A)}, &sum, sizeof(A));
+          }
+        });
+      }
       contribute<Backend, T, A>(ctx, node, 0, sums);
     }
   }

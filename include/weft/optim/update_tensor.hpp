@@ -108,9 +108,9 @@ void optimizer_update(W& w, const G& gradient, optimizer_state& state, const Opt
     require(untyped(gradient).gradient_of == 0 || w.has_grad(),
             "the gradient was used up by an update, or dropped by zero_grad(): backward(loss) computes the next, which "
             "w.grad() reads");
-    require(untyped(gradient).gradient_of == 0 ||
-                untyped(gradient).added_by == static_cast<std::uint32_t>(untyped(w).slot->backward),
-            "the gradient is of before the last backward(loss): give w.grad() as it is after that, or detach(g) where "
+    require(untyped(gradient).gradient_of == 0 || untyped(gradient).turn == untyped(w).slot->turn,
+            "the gradient is of before the last backward(loss), or before an update: give w.grad() as it is after "
+            "that, or detach(g) where "
             "the one of before is meant");
     context& ctx = *untyped(w).ctx;
     detail::require_running_once(untyped(w), "an optimizer's update");

@@ -149,7 +149,6 @@ struct launched_rank {
     if (ctx.check) ctx.check->compare_reads();
   }
 
-  rank_of_thread within;
   context ctx;
   consistency compared;
   tape recorded;
@@ -197,6 +196,7 @@ void launch(const degrees& wanted, F&& f, launch_options options = {}) {
     detail::started_ranks ranks(count);
     const auto run = [&](const any_communicator& world) {
       ranks.begin(world.size());
+      const detail::rank_of_thread named;
       auto queue = S::backend::open(world.size(), world.rank(), options.threads_per_rank);
       detail::launched_rank here(options.trace.over(world), options, S::backend::memory());
       here.ctx.set_queue<typename S::backend>(std::move(queue));

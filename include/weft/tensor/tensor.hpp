@@ -126,7 +126,7 @@ class basic_tensor final : private value {
     static_assert(std::invocable<F&, std::span<T>>,
                   "weft: x.write_local_share(f) calls f(numbers) with a std::span of x's elements: write it as "
                   "[&](auto numbers) { numbers[0] = 1; }");
-    if (shares_memory) detail::give_own_memory<Backend>(*this);
+    if (shares_memory || (gradient_of != 0 && !data.buffer.unique())) detail::give_own_memory<Backend>(*this);
     require(!slot || !slot->live, "a parameter is written by its store: store.load_parameters(f)");
     detail::require_running_once(*this, "x.write_local_share(f)");
     require(!data.buffer.lent(),
@@ -159,7 +159,7 @@ class basic_tensor final : private value {
         detail::none<std::conditional_t<floating<T>, elements_of<>, elements_of<T>>>,
         "weft: x.requires_grad() takes floating elements, since integers have no gradient: cast<float>(x) first");
     if (!slot) {
-      if (shares_memory) detail::give_own_memory<Backend>(*this);
+      if (shares_memory || (gradient_of != 0 && !data.buffer.unique())) detail::give_own_memory<Backend>(*this);
       slot = weft::slot::make(records);
       slot->shape = data.shape;
       slot->type = dtype_of<T>;
@@ -182,9 +182,8 @@ class basic_tensor final : private value {
       detail::fail_no_gradient(slot.get());
     detail::require_whole_gradient(*ctx, *slot);
     value g{ctx, whole, slot->gradient, {}};
-    g.shares_memory = true;  // with other gradients
     g.gradient_of = static_cast<std::uint32_t>(data.buffer.made());
-    g.added_by = static_cast<std::uint32_t>(slot->backward);
+    g.turn = slot->turn;
     return gradient_type(std::move(g));
   }
   /// Drops the gradient. Between two backwards it adds up; an update uses it up, so a loop that updates needs no

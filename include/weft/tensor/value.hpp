@@ -105,6 +105,7 @@ struct slot {
   bool of_weights = false;     // a parameter's, promoted or not
   bool frozen = false;         // a parameter's that gets no gradient: the slot says only where its value is
   std::uint64_t epoch = 0;     // of the tape on which an entry fills the value (tape::epoch); 0: a leaf
+  std::uint32_t turn = 0;      // how often the gradient was used up, or added to by a later backward
   std::uint64_t backward = 0;  // the number of the last one that added to the gradient (context::backward)
   const char* lost_in =
       nullptr;             // the operator that read what its tape no longer records: to be read, not carried back
@@ -133,6 +134,7 @@ struct slot {
   }
   /// An update has read the gradient, which is no longer there.
   void use_up() {
+    ++turn;
     gradient = {};
     has_gradient = false;
     used_up = true;
@@ -243,9 +245,9 @@ struct value {
   shape whole;  // global extents; those of `data` are this rank's, of which the last may be padding (see placed_slice)
   local_array data;
   ref<weft::slot> slot;           // null: no gradient wanted
-  bool shares_memory = false;     // with the tensor it was made from, since an axis has one rank, or with gradients
+  bool shares_memory = false;     // with the tensor it was converted from, since its axis has one rank
   std::uint32_t gradient_of = 0;  // of x.grad(): the last bits of the number of x's memory; 0 of all that is made of it
-  std::uint32_t added_by = 0;     // the same: the last bits of the number of the last backward that added to it
+  std::uint32_t turn = 0;         // the same: slot::turn of then
   std::uint64_t made_by = 0;      // the number of the operator that made it while a function ran twice; 0: another
 
   value() = default;

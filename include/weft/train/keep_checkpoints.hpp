@@ -39,6 +39,7 @@ inline std::map<std::int64_t, std::string> checkpoints_in(const std::string& fol
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("step-") || name.size() > 5 + 18) continue;
     if (name.find_first_not_of("0123456789", 5) != name.npos || name.size() == 5) continue;
+    if (!std::filesystem::exists(entry.path() / "manifest.json", none)) continue;  // somebody's, or half removed
     found[std::stoll(name.substr(5))] = entry.path().string();
   }
   return found;
@@ -70,8 +71,7 @@ inline void make_checkpoint_folder(const std::string& folder, std::int64_t step)
 
 /// The newest whole checkpoint in a folder of keep_checkpoints. Throws weft::failure where there is none.
 inline std::string newest_checkpoint(const std::string& folder) {
-  auto found = detail::checkpoints_in(folder);
-  std::erase_if(found, [](const auto& one) { return !std::filesystem::exists(one.second + "/manifest.json"); });
+  const auto found = detail::checkpoints_in(folder);
   require(!found.empty(), "the folder ", folder,
           " holds no whole checkpoint, step-00000100 say; give the folder that a run's checkpoints were written to");
   return found.rbegin()->second;

@@ -99,7 +99,7 @@ void convert_elements(int64 n, const void* from, void* to, bool add) {
   } else if constexpr ((in_float<To> && in_float<From>) ||
                        (std::is_same_v<To, double> && std::is_same_v<From, double>)) {
     convert_block(n, x, y, add);
-  } else if constexpr (std::is_integral_v<From> && sizeof(To) == 2) {
+  } else if constexpr (std::is_integral_v<From> && sizeof(From) >= 4 && sizeof(To) == 2) {
     for (int64 i = 0; i < n; ++i) y[i] = add ? narrow<To>(widen(y[i]) + static_cast<float>(x[i])) : To(x[i]);
   } else {
     using A = std::conditional_t<floating<From>, accumulate_t<From>, accumulate_t<To>>;
