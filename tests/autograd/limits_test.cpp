@@ -22,26 +22,23 @@ using row = tensor<double, dims<hidden>>;
 constexpr int many = 9;
 struct weighted_sum {
   static value forward(const std::vector<row>& x) {
-    context& ctx = *untyped(x[0]).ctx;
-    value y{untyped(x[0]).ctx, untyped(x[0]).whole, {}, {}};
+    const value& first = untyped(x[0]);
     local_array copies[many];
-    if (!detail::reuse_output(ctx, "weighted_sum", y.data, copies[0], copies[1], copies[2], copies[3], copies[4])) {
-      y.data = ctx.make(dtype::f64, untyped(x[0]).held().shape);
-      for (std::int64_t k = 0; k < y.data.elements(); ++k) {
-        y.data.as<double>()[k] = 0;
-        for (int i = 0; i < many; ++i) y.data.as<double>()[k] += (i + 1) * untyped(x[i]).held().as<double>()[k];
-      }
-      for (int i = 0; i < 5; ++i) copies[i] = detail::copy_of<cpu_backend>(ctx, untyped(x[i]).held());
-      detail::record_output(ctx, {"weighted_sum"},
-                            {&y.data, &copies[0], &copies[1], &copies[2], &copies[3], &copies[4]}, x[0], x[1], x[2],
-                            x[3], x[4], x[5], x[6], x[7], x[8]);
-    }
-    if (tape_node* node =
-            detail::record("weighted_sum", y, vjp, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8])) {
-      for (int i = 0; i < 5; ++i) node->save(copies[i]);
-      for (int i = 5; i < many; ++i) node->save(untyped(x[i]));
-    }
-    return y;
+    const auto of = [&](int i) { return &untyped(x[static_cast<std::size_t>(i)]); };
+    return detail::operate_like<double>(
+        first, {"weighted_sum", vjp}, {of(0), of(1), of(2), of(3), of(4), of(5), of(6), of(7), of(8)},
+        [&](const local_array& y) {
+          for (std::int64_t k = 0; k < y.elements(); ++k) {
+            y.as<double>()[k] = 0;
+            for (int i = 0; i < many; ++i) y.as<double>()[k] += (i + 1) * of(i)->held().as<double>()[k];
+          }
+          for (int i = 0; i < 5; ++i) copies[i] = detail::copy_of<cpu_backend>(*first.ctx, of(i)->held());
+        },
+        [&](tape_node& node) {
+          for (int i = 0; i < 5; ++i) node.save(copies[i]);
+          for (int i = 5; i < many; ++i) node.save(*of(i));
+        },
+        {&copies[0], &copies[1], &copies[2], &copies[3], &copies[4]});
   }
   static void vjp(context& ctx, tape_node& node) {
     CHECK(node.saved_count() == many);

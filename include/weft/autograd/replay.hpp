@@ -20,10 +20,11 @@ class replay {
         same_(records) {}
 
   /// First run: an operator made `output` from `inputs`.
-  virtual void record_output(op_cost cost, std::initializer_list<const local_array*> output,
+  virtual void record_output(op_cost cost, const local_array& output, std::initializer_list<local_array*> more,
                              std::initializer_list<const value*> inputs) {
     if (!first_run()) return;
-    for (const local_array* a : output) cost.kept_bytes += a->bytes();
+    cost.kept_bytes += output.bytes();
+    for (const local_array* a : more) cost.kept_bytes += a->bytes();
     entry e;
     e.name = cost.name, e.kept = keeps_(cost);
     e.from = from_.size(), e.output = outputs_.size();
@@ -35,9 +36,12 @@ class replay {
       }
     }
     e.inputs = from_.size() - e.from;
-    for (const local_array* a : output)
+    const auto note = [&](const local_array& a) {
       outputs_.push_back(
-          {key(*a), static_cast<int>(entries_.size()), e.kept ? *a : local_array(nullptr, a->type, a->shape)});
+          {key(a), static_cast<int>(entries_.size()), e.kept ? a : local_array(nullptr, a.type, a.shape)});
+    };
+    note(output);
+    for (const local_array* a : more) note(*a);
     e.outputs = outputs_.size() - e.output;
     entries_.push_back(e);
     fresh_ = true;
@@ -104,7 +108,7 @@ class replay {
     same_.end_first_run();
   }
   /// Second run: whether the operator that comes now needn't run. Gives it its output, or arrays without memory.
-  virtual bool reuse_output(std::string_view name, std::initializer_list<local_array*> output) {
+  virtual bool reuse_output(std::string_view name, local_array& output, std::initializer_list<local_array*> more) {
     if (first_run()) return false;
     require(next_ < entries_.size() && entries_[next_].name == name, "a checkpointed function ran ", name,
             " as operator ", next_, " when its gradient was due, and ",
@@ -113,7 +117,8 @@ class replay {
     const entry& e = entries_[next_++];
     if (e.needed && !e.kept) return false;
     std::size_t i = e.output;
-    for (local_array* a : output) *a = std::move(outputs_[i++].kept);
+    output = std::move(outputs_[i++].kept);
+    for (local_array* a : more) *a = std::move(outputs_[i++].kept);
     return true;
   }
 
@@ -172,30 +177,4 @@ class replay {
   replay* outer_ = nullptr;
 };
 
-namespace detail {
-
-/// What every operator says round its computation: `if (!reuse_output(...)) { compute; record_output(...); }`.
-template <class... Arrays>
-bool reuse_output(context& ctx, std::string_view name, Arrays&... output) {
-  return ctx.replay && ctx.replay->reuse_output(name, {&output...});
-}
-template <class... Inputs>
-void record_output(context& ctx, const op_cost& cost, std::initializer_list<const local_array*> output,
-                   const Inputs&... inputs) {
-  if (ctx.replay) ctx.replay->record_output(cost, output, {&untyped(inputs)...});
-}
-/// Of an operator that has no backward, and so isn't recorded otherwise.
-inline void recorded_alone(const char* name, value& y, std::initializer_list<const value*> inputs) {
-  if (y.ctx->replay) y.ctx->replay->recorded(name, y, inputs, 0);
-}
-/// Tells a function that runs twice by what the operator that is recorded next computes, beside its tensors, their
-/// sizes and its types: dimensions, numbers.
-template <class... N>
-void computes_by(context& ctx, const N&... n) {
-  static_assert((std::has_unique_object_representations_v<N> && ...));
-  if (ctx.replay) [[unlikely]]
-    (ctx.replay->given(hash_bytes(&n, sizeof(N), 1)), ...);
-}
-
-}  // namespace detail
 }  // namespace weft

@@ -29,22 +29,13 @@ struct binary_operator {
       at.valid.push_back((of_a ? valid_a : valid_b)[from]);
       whole.push_back((of_a ? a : b).whole[from]);
     }
-    value y{a.ctx, whole, {}, {}};
-    computes_by(ctx, map);
-    if (!reuse_output(ctx, name_of(f), y.data)) {
-      y.data = ctx.make(dtype_of<T>, at.out);
-      pair(ctx, f, at, a.held(), 0, b.held(), 1, y.data);
-      record_output(ctx, {name_of(f), static_cast<double>(at.out.elements())}, {&y.data}, a, b);
-    }
-    if (tape_node* node = record(name_of(f), y, vjp, a, b)) {
-      node->set(at);
-      node->numbers = static_cast<std::uint64_t>(f) + std::bit_cast<std::uint64_t>(number);
-      if (f == binary::multiply || f == binary::divide) {
-        node->save(a);
-        node->save(b);
-      }
-    }
-    return y;
+    return operate<T>(
+        {name_of(f), vjp, static_cast<double>(at.out.elements()), computed_by(f, number, map)}, {a.ctx, whole, {}, {}},
+        at.out, {&a, &b}, [&](const local_array& y) { pair(ctx, f, at, a.held(), 0, b.held(), 1, y); },
+        [&](tape_node& node) {
+          node.set(at);
+          if (f == binary::multiply || f == binary::divide) node.save(a), node.save(b);
+        });
   }
 
  private:

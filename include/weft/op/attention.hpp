@@ -49,27 +49,23 @@ struct attention_operator {
     require(sk == v.held().shape, "attention: keys and values have different sizes");
     require(sq[0] == sk[0] && sq[3] == sk[3], "attention: queries have ", sq[0], " sequences and heads of width ",
             sq[3], ", keys have ", sk[0], " and ", sk[3], "; both have to agree");
-    value out{q.ctx, q.whole, {}, {}};
     local_array sums;
-    if (!reuse_output(ctx, "attention", out.data, sums)) {
-      out.data = ctx.make(dtype_of<T>, sq);
-      sums = ctx.make(dtype_of<accumulate_t<T>>, {4, {2, s.batch, s.heads, s.q_len}});
-      Backend::attention(ctx.queue<Backend>(), s, q.held().template as<T>(), k.held().template as<T>(),
-                         v.held().template as<T>(), out.data.template as<T>(), sums.as<accumulate_t<T>>());
-      record_output(ctx, {"attention", 4.0 * static_cast<double>(sq.elements()) * keys_of_a_query(s)},
-                    {&out.data, &sums}, q, k, v);
-    }
-    if (tape_node* node = record("attention", out, vjp, q, k, v)) {
-      node->set(s);
-      node->numbers =
-          std::bit_cast<std::uint64_t>(s.scale) + (s.causal ? 1 : 0) + 2 * static_cast<std::uint64_t>(s.window);
-      node->save(q);
-      node->save(k);
-      node->save(v);
-      node->save(out.data);
-      node->save(sums);
-    }
-    return out;
+    return operate_like<T>(
+        q,
+        {"attention", vjp, 4.0 * static_cast<double>(sq.elements()) * keys_of_a_query(s),
+         computed_by(s.scale, s.causal, s.window)},
+        {&q, &k, &v},
+        [&](const local_array& out) {
+          sums = ctx.make(dtype_of<accumulate_t<T>>, {4, {2, s.batch, s.heads, s.q_len}});
+          Backend::attention(ctx.queue<Backend>(), s, q.held().template as<T>(), k.held().template as<T>(),
+                             v.held().template as<T>(), out.template as<T>(), sums.as<accumulate_t<T>>());
+        },
+        [&](tape_node& node, const value& out) {
+          node.set(s);
+          for (const value* x : {&q, &k, &v}) node.save(*x);
+          node.save(out.data), node.save(sums);
+        },
+        {&sums});
   }
   // About how many keys a query sees.
   static double keys_of_a_query(const attention_shape& s) {

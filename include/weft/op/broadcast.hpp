@@ -4,7 +4,7 @@
 // leaves padding out.
 #pragma once
 
-#include <weft/autograd/record.hpp>
+#include <weft/autograd/operate.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/op/placed.hpp>
 

@@ -43,19 +43,16 @@ struct concat_operator {
       at.length[i] = all[i]->sizes()[dim];
       whole[dim] += at.length[i], at.out[dim] += at.length[i];
     }
-    value y{&ctx, whole, {}, {}};
-    computes_by(ctx, dim);
-    if (!reuse_output(ctx, "concat", y.data)) {
-      y.data = ctx.make(dtype_of<T>, at.out);
-      std::int64_t from = 0;
-      for (int i = 0; i < at.parts; from += at.length[i++]) {
-        const local_array& one = all[i]->held();
-        copy(ctx, one.shape, one, one.shape, part(y.data, dim, from), at.out);
-      }
-      record_output(ctx, {"concat"}, {&y.data}, x...);
-    }
-    if (tape_node* node = record("concat", y, vjp, x...)) node->set(at);
-    return y;
+    return operate<T>(
+        {"concat", vjp, 0, computed_by(dim)}, {&ctx, whole, {}, {}}, at.out, {&x...},
+        [&](const local_array& y) {
+          std::int64_t from = 0;
+          for (int i = 0; i < at.parts; from += at.length[i++]) {
+            const local_array& one = all[i]->held();
+            copy(ctx, one.shape, one, one.shape, part(y, dim, from), at.out);
+          }
+        },
+        [&](tape_node& node) { node.set(at); });
   }
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();

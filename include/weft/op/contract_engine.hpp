@@ -2,7 +2,7 @@
 // Invariant: no operand is ever copied to make a product possible; strides say how to read it.
 #pragma once
 
-#include <weft/autograd/record.hpp>
+#include <weft/autograd/operate.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/op/placed.hpp>
 
@@ -175,19 +175,12 @@ struct contraction {
             out.extent[d] = at.shapes[which][e], whole.extent[d] = (*wholes[which])[e];
     }
     out.ndim = labels.ndim[2];
-    value c{a.ctx, whole, {}, {}};
-    computes_by(ctx, labels);
-    if (!reuse_output(ctx, "contract", c.data)) {
-      c.data = ctx.make(dtype_of<T>, out);
-      run<T>(ctx, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.data.template as<T>(), false);
-      record_output(ctx, {"contract", operations(at)}, {&c.data}, a, b);
-    }
-    if (tape_node* node = record("contract", c, vjp, a, b)) {
-      node->set(at);
-      node->save(a);
-      node->save(b);
-    }
-    return c;
+    return operate<T>(
+        {"contract", vjp, operations(at), computed_by(labels)}, {a.ctx, whole, {}, {}}, out, {&a, &b},
+        [&](const local_array& c) {
+          run<T>(ctx, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.template as<T>(), false);
+        },
+        [&](tape_node& node) { node.set(at), node.save(a), node.save(b); });
   }
 
  private:

@@ -3,7 +3,7 @@
 // here. Invariant: what a program sees is the same whether the axis has one rank or several.
 #pragma once
 
-#include <weft/autograd/record.hpp>
+#include <weft/autograd/operate.hpp>
 #include <weft/comm/local_run.hpp>
 #include <weft/core/conversion.hpp>
 #include <weft/op/agree.hpp>
@@ -39,15 +39,15 @@ struct conversion {
         way.what == movement::keep_first) {  // where nothing is computed nothing is remembered
       y.data = way.there(ctx, group, x.held(), from, to, label);
       if (way.what == movement::keep_first && ctx.replay) ctx.replay->mark_read(x);
-    } else if (!reuse_output(ctx, name_of(way.what), y.data)) {
+    } else if (!ctx.replay || !ctx.replay->reuse_output(name_of(way.what), y.data, {})) {
       y.data = way.there(ctx, group, x.held(), from, to, label);
-      record_output(ctx, {name_of(way.what), 0, received_bytes(way.what, x.held(), y.data, group.degree)}, {&y.data},
-                    x);
+      if (ctx.replay)
+        ctx.replay->record_output({name_of(way.what), 0, received_bytes(way.what, x.held(), y.data, group.degree)},
+                                  y.data, {}, {&x});
     }
     const bool aliased = x.slot && x.slot->live && y.data.data == x.slot->live->at.data;
     if (aliased) y.data = x.data;  // a parameter moves, and so does what is the same memory
-    computes_by(*x.ctx, axis);
-    if (tape_node* node = record("convert", y, vjp, x)) {
+    if (tape_node* node = record({"convert", vjp, 0, computed_by(axis)}, y, {&x})) {
       node->set(conversion_attributes{axis, way.back, from, to, by});
       y.slot->keep_as(*x.slot);
     }
@@ -64,8 +64,7 @@ struct conversion {
     y.shares_memory = true;
     if (!moves && !promotes && (x.shares_memory || (x.slot && x.slot->epoch == 0))) give_own_memory<Backend>(y);
     if (y.shares_memory) y.data.buffer.lend();
-    computes_by(*x.ctx, axis);
-    if (tape_node* node = record("convert", y, vjp, x)) {
+    if (tape_node* node = record({"convert", vjp, 0, computed_by(axis)}, y, {&x})) {
       node->set(conversion_attributes{axis, nullptr, {}, {}, by});
       y.slot->keep_as(*x.slot);
       y.slot->live = x.slot->live;

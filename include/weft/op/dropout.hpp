@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include <weft/autograd/record.hpp>
+#include <weft/autograd/operate.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/op/placed.hpp>
@@ -21,19 +21,16 @@ struct dropout_operator {
     placed_slice at;
   };
   static value forward(const value& x, const attributes& at) {
-    context& ctx = *x.ctx;
-    value y{x.ctx, x.whole, {}, {}};
-    if (!reuse_output(ctx, "dropout", y.data)) {
-      y.data = ctx.make(dtype_of<T>, x.held().shape);
-      Backend::dropout(ctx.queue<Backend>(), at.mask, at.at, x.held().template as<const T>(), y.data.template as<T>(),
-                       false);
-      record_output(ctx, {"dropout", 9.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
-    }
-    if (tape_node* node = record("dropout", y, vjp, x)) {
-      node->set(at);
-      node->numbers = mix(at.mask.seed ^ mix(at.mask.stream ^ mix(std::bit_cast<std::uint64_t>(at.mask.rate))));
-    }
-    return y;
+    return operate_like<T>(
+        x,
+        {"dropout", vjp, 9.0 * static_cast<double>(x.held().elements()),
+         computed_by(at.mask.seed, at.mask.stream, at.mask.rate)},
+        {&x},
+        [&](const local_array& y) {
+          Backend::dropout(x.ctx->queue<Backend>(), at.mask, at.at, x.held().template as<const T>(), y.template as<T>(),
+                           false);
+        },
+        [&](tape_node& node) { node.set(at); });
   }
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include <weft/autograd/record.hpp>
+#include <weft/autograd/operate.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/backend/default.hpp>
 #include <weft/core/finite.hpp>
@@ -25,19 +25,12 @@ struct unary_operator {
   };
 
   static value forward(const value& x, kernels f) {
-    context& ctx = *x.ctx;
-    value y{x.ctx, x.whole, {}, {}};
-    if (!reuse_output(ctx, name_of(f.which), y.data)) {
-      y.data = ctx.make(dtype_of<T>, x.held().shape);
-      f.apply(ctx.queue<Backend>(), y.data.elements(), x.held().template as<T>(), y.data.template as<T>());
-      record_output(ctx, {name_of(f.which), 8.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
-    }
-    if (tape_node* node = record(name_of(f.which), y, vjp, x)) {
-      node->set(f);
-      node->numbers = static_cast<std::uint64_t>(f.which);
-      node->save(x);
-    }
-    return y;
+    return operate_like<T>(
+        x, {name_of(f.which), vjp, 8.0 * static_cast<double>(x.held().elements()), computed_by(f.which)}, {&x},
+        [&](const local_array& y) {
+          f.apply(x.ctx->queue<Backend>(), y.elements(), x.held().template as<T>(), y.template as<T>());
+        },
+        [&](tape_node& node) { node.set(f), node.save(x); });
   }
   static void vjp(context& ctx, tape_node& node) {
     const local_array& dy = node.output_gradient();
@@ -51,19 +44,13 @@ struct unary_operator {
 template <class Backend, class T>
 struct scale_operator {
   static value forward(const value& x, double factor) {
-    context& ctx = *x.ctx;
-    value y{x.ctx, x.whole, {}, {}};
-    if (!reuse_output(ctx, "scale", y.data)) {
-      y.data = ctx.make(dtype_of<T>, x.held().shape);
-      Backend::scale(ctx.queue<Backend>(), y.data.elements(), factor, x.held().template as<T>(),
-                     y.data.template as<T>(), false);
-      record_output(ctx, {"scale", static_cast<double>(y.data.elements())}, {&y.data}, x);
-    }
-    if (tape_node* node = record("scale", y, vjp, x)) {
-      node->set(factor);
-      node->numbers = std::bit_cast<std::uint64_t>(factor);
-    }
-    return y;
+    return operate_like<T>(
+        x, {"scale", vjp, static_cast<double>(x.held().elements()), computed_by(factor)}, {&x},
+        [&](const local_array& y) {
+          Backend::scale(x.ctx->queue<Backend>(), y.elements(), factor, x.held().template as<T>(), y.template as<T>(),
+                         false);
+        },
+        [&](tape_node& node) { node.set(factor); });
   }
   static void vjp(context& ctx, tape_node& node) {
     const local_array& dy = node.output_gradient();

@@ -24,18 +24,17 @@ struct embedding_operator {
     shape s = ids.held().shape, whole = ids.whole;
     s.push_back(at.width);
     whole.push_back(table.whole[1]);
-    value y{table.ctx, whole, {}, {}};
-    if (!reuse_output(ctx, "embedding", y.data)) {
-      y.data = ctx.make(dtype_of<T>, s);
-      Backend::embedding(ctx.queue<Backend>(), ids.held().elements(), at.width, ids.held().template as<std::int32_t>(),
-                         at.begin, at.count, table.held().template as<T>(), y.data.template as<T>());
-      record_output(ctx, {"embedding"}, {&y.data}, ids, table);
-    }
-    if (tape_node* node = record("embedding", y, vjp, table, ids)) {
-      node->set(at);
-      node->save(with_padding<Backend>(ctx, ids.held(), valid_ids, -1));  // whose gradients no row gets
-    }
-    return y;
+    return operate<T>(
+        {"embedding", vjp}, {table.ctx, whole, {}, {}}, s, {&table, &ids},
+        [&](const local_array& y) {
+          Backend::embedding(ctx.queue<Backend>(), ids.held().elements(), at.width,
+                             ids.held().template as<std::int32_t>(), at.begin, at.count, table.held().template as<T>(),
+                             y.template as<T>());
+        },
+        [&](tape_node& node) {
+          node.set(at);
+          node.save(with_padding<Backend>(ctx, ids.held(), valid_ids, -1));  // whose gradients no row gets
+        });
   }
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();

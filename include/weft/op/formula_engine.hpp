@@ -76,26 +76,25 @@ struct formula_operator {
         const int from = map.at[operand][d];
         at.out.push_back(x[operand].sizes()[from]), whole.push_back(x[operand].whole[from]);
       }
-      value y{&ctx, whole, {}, {}};
       give_numbers(ctx, f);
-      computes_by(ctx, map);
-      if (!reuse_output(ctx, F::name, y.data)) {
-        y.data = ctx.make(dtype_of<Out>, at.out);
-        each(every{}, ctx, at, std::array<const local_array*, inputs>{&x[I].held()...},
-             [f, to = y.data.template as<Out>()](std::int64_t i, const auto&... element) {
-               to[i] = static_cast<Out>(f.forward(number_from(element)...));
-             });
-        record_output(ctx, {F::name, flops_of<F>() * static_cast<double>(y.data.elements())}, {&y.data}, x[I]...);
-      }
-      if constexpr (Form != vjp_form::none)
-        if (tape_node* node = record(F::name.data(), y, vjp, x[I]...)) {
-          node->set(at);
-          [&]<std::size_t... K>(std::index_sequence<K...>) { (node->save(x[K]), ...); }
-          (read_back{});
-          if constexpr (Form == vjp_form::of_all) node->save(y.data);
-        }
-      if constexpr (Form == vjp_form::none) recorded_alone(F::name.data(), y, {&x[I]...});
-      return y;
+      return operate<Out>(
+          {F::name.data(), Form != vjp_form::none ? vjp : nullptr,
+           flops_of<F>() * static_cast<double>(at.out.elements()), computed_by(map)},
+          {&ctx, whole, {}, {}}, at.out, {&x[I]...},
+          [&](const local_array& y) {
+            each(every{}, ctx, at, std::array<const local_array*, inputs>{&x[I].held()...},
+                 [f, to = y.template as<Out>()](std::int64_t i, const auto&... element) {
+                   to[i] = static_cast<Out>(f.forward(number_from(element)...));
+                 });
+          },
+          [&](tape_node& node, const value& y) {
+            if constexpr (Form != vjp_form::none) {
+              node.set(at);
+              [&]<std::size_t... K>(std::index_sequence<K...>) { (node.save(x[K]), ...); }
+              (read_back{});
+              if constexpr (Form == vjp_form::of_all) node.save(y.data);
+            }
+          });
     }
     (every{});
   }

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include <weft/autograd/replay.hpp>
+#include <weft/autograd/operate.hpp>
 
 namespace weft::detail {
 
@@ -51,12 +51,13 @@ std::array<unsigned char, sizeof(F)> bytes_of(const F& f) {
 template <class F>
 inline constexpr char same_type = 0;  // at an address of its own
 
-/// Which formula it is, and with which numbers.
+/// Tells a function that runs twice which formula comes, and with which numbers.
 template <class F>
 void give_numbers(context& ctx, const F& f) {
   if (!ctx.replay) return;
-  computes_by(ctx, &same_type<F>);
-  if constexpr (!std::is_empty_v<F>) computes_by(ctx, bytes_of(f));
+  const void* const which = &same_type<F>;
+  ctx.replay->given(computed_by(which).hash());
+  if constexpr (!std::is_empty_v<F>) ctx.replay->given(computed_by(bytes_of(f)).hash());
 }
 
 }  // namespace weft::detail

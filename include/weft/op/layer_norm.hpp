@@ -16,30 +16,18 @@ struct layer_norm_operator {
   using A = accumulate_t<T>;
 
   static value forward(const value& x, const value& weight, const value& bias, double eps, const shape& valid) {
-    context& ctx = *x.ctx;
-    const shape& s = x.held().shape;
-    const std::int64_t width = s[s.ndim - 1], rows = s.elements() / width;
-    value y{x.ctx, x.whole, {}, {}};
     local_array mean, rstd;
-    if (!reuse_output(ctx, "layer_norm", y.data, mean, rstd)) {
-      y.data = ctx.make(dtype_of<T>, s);
-      const shape per_row{1, {rows}};
-      mean = ctx.make(dtype::f64, per_row), rstd = ctx.make(dtype_of<A>, per_row);
-      Backend::layer_norm(ctx.queue<Backend>(), rows, width, eps, x.held().template as<T>(),
-                          weight.held().template as<T>(), bias.held().template as<T>(), y.data.template as<T>(),
-                          mean.as<double>(), rstd.as<A>());
-      record_output(ctx, {"layer_norm", 8.0 * static_cast<double>(y.data.elements())}, {&y.data, &mean, &rstd}, x,
-                    weight, bias);
-    }
-    if (tape_node* node = record("layer_norm", y, vjp, x, weight, bias)) {
-      node->set(valid);
-      node->numbers = std::bit_cast<std::uint64_t>(eps);
-      node->save(x);
-      node->save(weight);
-      node->save(mean);
-      node->save(rstd);
-    }
-    return y;
+    return operate_like<T>(
+        x, {"layer_norm", vjp, 8.0 * static_cast<double>(x.held().elements()), computed_by(eps)}, {&x, &weight, &bias},
+        [&](const local_array& y) {
+          const std::int64_t width = y.shape[y.shape.ndim - 1], rows = y.elements() / width;
+          mean = x.ctx->make(dtype::f64, {1, {rows}}), rstd = x.ctx->make(dtype_of<A>, {1, {rows}});
+          Backend::layer_norm(x.ctx->queue<Backend>(), rows, width, eps, x.held().template as<T>(),
+                              weight.held().template as<T>(), bias.held().template as<T>(), y.template as<T>(),
+                              mean.as<double>(), rstd.as<A>());
+        },
+        [&](tape_node& node) { node.set(valid), node.save(x), node.save(weight), node.save(mean), node.save(rstd); },
+        {&mean, &rstd});
   }
   static void vjp(context& ctx, tape_node& node) {
     if constexpr (sizeof(T) == 2)

@@ -1,7 +1,7 @@
 // Sums and means over named dimensions. Invariant: reducing a sharded dimension leaves a sum pending over its axes.
 #pragma once
 
-#include <weft/autograd/record.hpp>
+#include <weft/autograd/operate.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/core/rule.hpp>
@@ -39,21 +39,19 @@ struct reduction_operator {
     shape kept, whole;
     for (int d = 0; d < at.in.ndim; ++d)
       if (!reduced.at[d]) kept.push_back(at.in[d]), whole.push_back(x.whole[d]);
-    value y{x.ctx, whole, {}, {}};
-    computes_by(ctx, reduced);
-    if (!reuse_output(ctx, name, y.data)) {
-      y.data = ctx.make(dtype_of<T>, kept);
-      const local_array addends = with_padding<Backend>(ctx, x.held(), valid);
-      using Total = std::conditional_t<Mean, A, T>;
-      const local_array total = std::is_same_v<Total, T> ? y.data : ctx.make(dtype_of<Total>, kept);
-      Backend::template reduce_dims<reduce::sum>(ctx.queue<Backend>(), at.in.ndim, at.in.extent, reduced.at,
-                                                 addends.template as<T>(), total.template as<Total>(), false);
-      if constexpr (Mean) scale_by(ctx, factor, total, total);
-      if constexpr (!std::is_same_v<Total, T>) add_converted<Backend, T, Total>(ctx, total, y.data, false);
-      record_output(ctx, {name, static_cast<double>(at.in.elements())}, {&y.data}, x);
-    }
-    if (tape_node* node = record(name, y, vjp, x)) node->set(at);
-    return y;
+    return operate<T>(
+        {name, vjp, static_cast<double>(at.in.elements()), computed_by(reduced, factor)}, {x.ctx, whole, {}, {}}, kept,
+        {&x},
+        [&](const local_array& y) {
+          const local_array addends = with_padding<Backend>(ctx, x.held(), valid);
+          using Total = std::conditional_t<Mean, A, T>;
+          const local_array total = std::is_same_v<Total, T> ? y : ctx.make(dtype_of<Total>, kept);
+          Backend::template reduce_dims<reduce::sum>(ctx.queue<Backend>(), at.in.ndim, at.in.extent, reduced.at,
+                                                     addends.template as<T>(), total.template as<Total>(), false);
+          if constexpr (Mean) scale_by(ctx, factor, total, total);
+          if constexpr (!std::is_same_v<Total, T>) add_converted<Backend, T, Total>(ctx, total, y, false);
+        },
+        [&](tape_node& node) { node.set(at); });
   }
   template <class N = A>
   static void scale_by(context& ctx, double factor, const local_array& from, const local_array& to) {

@@ -13,26 +13,16 @@ namespace detail {
 template <class Backend, class T>
 struct rms_norm_operator {
   static value forward(const value& x, const value& weight, double eps, const shape& valid) {
-    context& ctx = *x.ctx;
-    const shape& s = x.held().shape;
-    const std::int64_t width = s[s.ndim - 1], rows = s.elements() / width;
-    value y{x.ctx, x.whole, {}, {}};
     local_array rstd;
-    if (!reuse_output(ctx, "rms_norm", y.data, rstd)) {
-      y.data = ctx.make(dtype_of<T>, s);
-      rstd = ctx.make(dtype_of<accumulate_t<T>>, {1, {rows}});
-      Backend::rms_norm(ctx.queue<Backend>(), rows, width, eps, x.held().template as<T>(),
-                        weight.held().template as<T>(), y.data.template as<T>(), rstd.as<accumulate_t<T>>());
-      record_output(ctx, {"rms_norm", 4.0 * static_cast<double>(y.data.elements())}, {&y.data, &rstd}, x, weight);
-    }
-    if (tape_node* node = record("rms_norm", y, vjp, x, weight)) {
-      node->set(valid);
-      node->numbers = std::bit_cast<std::uint64_t>(eps);
-      node->save(x);
-      node->save(weight);
-      node->save(rstd);
-    }
-    return y;
+    return operate_like<T>(
+        x, {"rms_norm", vjp, 4.0 * static_cast<double>(x.held().elements()), computed_by(eps)}, {&x, &weight},
+        [&](const local_array& y) {
+          const std::int64_t width = y.shape[y.shape.ndim - 1], rows = y.elements() / width;
+          rstd = x.ctx->make(dtype_of<accumulate_t<T>>, {1, {rows}});
+          Backend::rms_norm(x.ctx->queue<Backend>(), rows, width, eps, x.held().template as<T>(),
+                            weight.held().template as<T>(), y.template as<T>(), rstd.as<accumulate_t<T>>());
+        },
+        [&](tape_node& node) { node.set(valid), node.save(x), node.save(weight), node.save(rstd); }, {&rstd});
   }
   static void vjp(context& ctx, tape_node& node) {
     if constexpr (sizeof(T) == 2)

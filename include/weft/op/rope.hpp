@@ -3,7 +3,7 @@
 // position.
 #pragma once
 
-#include <weft/autograd/record.hpp>
+#include <weft/autograd/operate.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/comm/local_run.hpp>
 #include <weft/core/refusal.hpp>
@@ -41,21 +41,17 @@ struct rope_operator {
             "; make it for this tensor");
     if (first + positions.local > table.cos.shape[0])  // padding turns too, by whatever
       for (local_array* part : {&table.cos, &table.sin}) *part = longer(ctx, *part, first + positions.local);
-    value y{x.ctx, x.whole, {}, {}};
     if (ctx.replay) give_angles(*ctx.replay, table, first, end);
-    if (!reuse_output(ctx, "rope", y.data)) {
-      y.data = ctx.make(dtype_of<T>, x.held().shape);
-      turn(ctx, x.held(), table.cos, table.sin, first, false, y.data.template as<T>(), false);
-      record_output(ctx, {"rope", 3.0 * static_cast<double>(y.data.elements())}, {&y.data}, x);
-    }
-    if (tape_node* node = record("rope", y, vjp, x)) {
-      node->set(attributes{first});
-      if (ctx.check) [[unlikely]]
-        node->numbers = angles_at(given, given.cos.shape[0] - 1, 0);
-      node->save(table.cos);
-      node->save(table.sin);
-    }
-    return y;
+    return operate_like<T>(
+        x, {"rope", vjp, 3.0 * static_cast<double>(x.held().elements())}, {&x},
+        [&](const local_array& y) {
+          turn(ctx, x.held(), table.cos, table.sin, first, false, y.template as<T>(), false);
+        },
+        [&](tape_node& node) {
+          node.set(attributes{first}), node.save(table.cos), node.save(table.sin);
+          if (ctx.check) [[unlikely]]
+            node.numbers = angles_at(given, given.cos.shape[0] - 1, 0);
+        });
   }
   // Tells a function that runs twice the first position and, by the last one's angles, the frequencies.
   static void give_angles(replay& twice, const rope_table& table, std::int64_t first, std::int64_t end) {

@@ -82,36 +82,35 @@ struct row_operator {
   static value forward(const F& f, const value& x, int dim, const shape& valid) {
     context& ctx = *x.ctx;
     const attributes at{f, dim, x.held().shape, valid};
-    value y{x.ctx, kept(at, x.whole), {}, {}};
     give_numbers(ctx, f);
-    computes_by(ctx, dim);
-    if (!reuse_output(ctx, F::name, y.data)) {
-      y.data = ctx.make(dtype_of<Out>, kept(at, at.in));
-      In* const from = x.held().template as<In>();
-      Out* const to = y.data.template as<Out>();
-      const std::int64_t n = at.in[dim], stride = at.in.elements(dim + 1);
-      each(ctx, at, [f, from, to, n, stride](std::int64_t row, std::int64_t out) {
-        row_of_numbers<In, 0> in(from + row, stride, n);
-        if constexpr (Reduces) {
-          to[out] = static_cast<Out>(f.forward(in.read()));
-        } else {
-          row_of_numbers<Out, 1> result(to + out, stride, n);
-          const std::span<number> written = result.to_write();
-          std::fill(written.begin(), written.end(), number{});
-          f.forward(in.read(), written);
-          result.written();
-        }
-      });
-      record_output(ctx, {F::name, flops_of<F>() * static_cast<double>(at.in.elements())}, {&y.data}, x);
-    }
-    if constexpr (Gradient)
-      if (tape_node* node = record(F::name.data(), y, vjp, x)) {
-        node->set(at);
-        if constexpr (keeps_input<F>()) node->save(x);
-        if constexpr (keeps_output<F>()) node->save(y.data);
-      }
-    if constexpr (!Gradient) recorded_alone(F::name.data(), y, {&x});
-    return y;
+    return operate<Out>(
+        {F::name.data(), Gradient ? vjp : nullptr, flops_of<F>() * static_cast<double>(at.in.elements()),
+         computed_by(dim)},
+        {x.ctx, kept(at, x.whole), {}, {}}, kept(at, at.in), {&x},
+        [&](const local_array& y) {
+          In* const from = x.held().template as<In>();
+          Out* const to = y.template as<Out>();
+          const std::int64_t n = at.in[dim], stride = at.in.elements(dim + 1);
+          each(ctx, at, [f, from, to, n, stride](std::int64_t row, std::int64_t out) {
+            row_of_numbers<In, 0> in(from + row, stride, n);
+            if constexpr (Reduces) {
+              to[out] = static_cast<Out>(f.forward(in.read()));
+            } else {
+              row_of_numbers<Out, 1> result(to + out, stride, n);
+              const std::span<number> written = result.to_write();
+              std::fill(written.begin(), written.end(), number{});
+              f.forward(in.read(), written);
+              result.written();
+            }
+          });
+        },
+        [&](tape_node& node, const value& y) {
+          if constexpr (Gradient) {
+            node.set(at);
+            if constexpr (keeps_input<F>()) node.save(x);
+            if constexpr (keeps_output<F>()) node.save(y.data);
+          }
+        });
   }
 
  private:

@@ -1,7 +1,7 @@
 // Softmax along one dimension. Invariant: the dimension is whole on every rank.
 #pragma once
 
-#include <weft/autograd/record.hpp>
+#include <weft/autograd/operate.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/backend/default.hpp>
 #include <weft/core/refusal.hpp>
@@ -13,21 +13,14 @@ namespace detail {
 template <class Backend, class T>
 struct softmax_operator {
   static value forward(const value& x, int d) {
-    context& ctx = *x.ctx;
-    const shape& s = x.held().shape;
-    value y{x.ctx, x.whole, {}, {}};
-    if (!reuse_output(ctx, "softmax", y.data)) {
-      y.data = ctx.make(dtype_of<T>, s);
-      Backend::softmax(ctx.queue<Backend>(), s.elements(0, d), s[d], s.elements(d + 1), x.held().template as<T>(),
-                       y.data.template as<T>());
-      record_output(ctx, {"softmax", 12.0 * static_cast<double>(s.elements())}, {&y.data}, x);
-    }
-    if (tape_node* node = record("softmax", y, vjp, x)) {
-      node->set(d);
-      node->numbers = static_cast<std::uint64_t>(d);
-      node->save(y.data);
-    }
-    return y;
+    return operate_like<T>(
+        x, {"softmax", vjp, 12.0 * static_cast<double>(x.held().elements()), computed_by(d)}, {&x},
+        [&](const local_array& y) {
+          const shape& s = y.shape;
+          Backend::softmax(x.ctx->queue<Backend>(), s.elements(0, d), s[d], s.elements(d + 1),
+                           x.held().template as<T>(), y.template as<T>());
+        },
+        [&](tape_node& node, const value& y) { node.set(d), node.save(y.data); });
   }
   static void vjp(context& ctx, tape_node& node) {
     const int d = node.template get<int>();

@@ -10,19 +10,13 @@ namespace detail {
 template <class Backend, class T>
 struct swiglu_operator {
   static value forward(const value& gate, const value& up) {
-    context& ctx = *gate.ctx;
-    value y{gate.ctx, gate.whole, {}, {}};
-    if (!reuse_output(ctx, "swiglu", y.data)) {
-      y.data = ctx.make(dtype_of<T>, gate.held().shape);
-      Backend::swiglu(ctx.queue<Backend>(), y.data.elements(), gate.held().template as<T>(), up.held().template as<T>(),
-                      y.data.template as<T>());
-      record_output(ctx, {"swiglu", 12.0 * static_cast<double>(y.data.elements())}, {&y.data}, gate, up);
-    }
-    if (tape_node* node = record("swiglu", y, vjp, gate, up)) {
-      node->save(gate);
-      node->save(up);
-    }
-    return y;
+    return operate_like<T>(
+        gate, {"swiglu", vjp, 12.0 * static_cast<double>(gate.held().elements())}, {&gate, &up},
+        [&](const local_array& y) {
+          Backend::swiglu(gate.ctx->queue<Backend>(), y.elements(), gate.held().template as<T>(),
+                          up.held().template as<T>(), y.template as<T>());
+        },
+        [&](tape_node& node) { node.save(gate), node.save(up); });
   }
   static void vjp(context& ctx, tape_node& node) {
     const local_array& dy = node.output_gradient();

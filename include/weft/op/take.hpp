@@ -29,29 +29,21 @@ struct take_operator {
     broadcast_strides(map, 0, x.held().shape, at.of_x);
     broadcast_strides(map, 1, ids.held().shape, at.of_ids);
     row_major(out, at.of_y);
-    value y{&ctx, whole, {}, {}};
-    computes_by(ctx, dim, map);
-    if (!reuse_output(ctx, "take", y.data)) {
-      y.data = ctx.make(dtype_of<T>, out);
-      const T* from = x.held().template as<const T>();
-      const auto* id = ids.held().template as<const std::int32_t>();
-      T* to = y.data.template as<T>();
-      const std::array<const std::int64_t*, 3> strides{at.of_x, at.of_ids, at.of_y};
-      Backend::each_row(ctx.queue<Backend>(), valid.ndim, valid.extent, strides,
-                        [from, id, to, along = at.along](std::int64_t n, const auto& begin, const auto& step) {
-                          for (std::int64_t i = 0; i < n; ++i)
-                            to[begin[2] + i * step[2]] =
-                                from[begin[0] + i * step[0] + id[begin[1] + i * step[1]] * along];
-                        });
-      record_output(ctx, {"take"}, {&y.data}, x, ids);
-    }
-    if constexpr (floating<T>)
-      if (tape_node* node = record("take", y, vjp, x, ids)) {
-        node->set(at);
-        node->save(ids);
-      }
-    if constexpr (!floating<T>) recorded_alone("take", y, {&x, &ids});
-    return y;
+    return operate<T>(
+        {"take", floating<T> ? vjp : nullptr, 0, computed_by(dim, map)}, {&ctx, whole, {}, {}}, out, {&x, &ids},
+        [&](const local_array& y) {
+          const T* from = x.held().template as<const T>();
+          const auto* id = ids.held().template as<const std::int32_t>();
+          T* to = y.template as<T>();
+          const std::array<const std::int64_t*, 3> strides{at.of_x, at.of_ids, at.of_y};
+          Backend::each_row(ctx.queue<Backend>(), valid.ndim, valid.extent, strides,
+                            [from, id, to, along = at.along](std::int64_t n, const auto& begin, const auto& step) {
+                              for (std::int64_t i = 0; i < n; ++i)
+                                to[begin[2] + i * step[2]] =
+                                    from[begin[0] + i * step[0] + id[begin[1] + i * step[1]] * along];
+                            });
+        },
+        [&](tape_node& node) { node.set(at), node.save(ids); });
   }
   // Several ids may name one element, whose gradients add up: on one core, in order, in double, however many they are.
   static void vjp(context& ctx, tape_node& node) {

@@ -3,7 +3,7 @@
 // gradient. Cost: a copy each (rename: none); no operations.
 #pragma once
 
-#include <weft/autograd/record.hpp>
+#include <weft/autograd/operate.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/op/move.hpp>
 #include <weft/op/placed.hpp>
@@ -30,21 +30,15 @@ struct slice_operator {
     const attributes at{dim, begin, x.held().shape};
     shape s = at.in, whole = x.whole;
     s[dim] = whole[dim] = count;
-    value y{x.ctx, whole, {}, {}};
-    if (!reuse_output(ctx, "slice", y.data)) {
-      y.data = ctx.make(x.held().type, s);
-      std::int64_t from[max_ndim], to[max_ndim];
-      row_major(at.in, from);
-      row_major(s, to);
-      Backend::copy(ctx.queue<Backend>(), s.ndim, s.extent, part(x.held(), at), from, y.data, to);
-      record_output(ctx, {"slice"}, {&y.data}, x);
-    }
-    if (tape_node* node = record("slice", y, vjp, x)) {
-      node->set(at);
-      node->numbers = static_cast<std::uint64_t>(begin);
-      y.slot->keep_as(*x.slot);
-    }
-    return y;
+    return operate<T>(
+        {"slice", vjp, 0, computed_by(begin)}, {x.ctx, whole, {}, {}}, s, {&x},
+        [&](const local_array& y) {
+          std::int64_t from[max_ndim], to[max_ndim];
+          row_major(at.in, from);
+          row_major(s, to);
+          Backend::copy(ctx.queue<Backend>(), s.ndim, s.extent, part(x.held(), at), from, y, to);
+        },
+        [&](tape_node& node) { node.set(at), node.output->keep_as(*x.slot); });
   }
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
@@ -79,15 +73,10 @@ struct permute_operator {
     at.in = x.held().shape;
     shape out, whole;
     for (int d = 0; d < at.in.ndim; ++d) out.push_back(at.in[at.from[d]]), whole.push_back(x.whole[at.from[d]]);
-    value y{x.ctx, whole, {}, {}};
-    computes_by(ctx, at.from);
-    if (!reuse_output(ctx, "permute", y.data)) {
-      y.data = ctx.make(x.held().type, out);
-      turn(ctx, at, x.held(), y.data, false);
-      record_output(ctx, {"permute"}, {&y.data}, x);
-    }
-    if (tape_node* node = record("permute", y, vjp, x)) node->set(at), y.slot->keep_as(*x.slot);
-    return y;
+    return operate<T>(
+        {"permute", vjp, 0, computed_by(at.from)}, {x.ctx, whole, {}, {}}, out, {&x},
+        [&](const local_array& y) { turn(ctx, at, x.held(), y, false); },
+        [&](tape_node& node) { node.set(at), node.output->keep_as(*x.slot); });
   }
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
@@ -100,16 +89,13 @@ struct permute_operator {
 template <class Backend, class To, class From>
 struct cast_operator {
   static value forward(const value& x) {
-    context& ctx = *x.ctx;
-    value y{x.ctx, x.whole, {}, {}};
-    if (!reuse_output(ctx, "cast", y.data)) {
-      y.data = ctx.make(dtype_of<To>, x.held().shape);
-      Backend::convert(ctx.queue<Backend>(), x.held().elements(), x.held().template as<From>(),
-                       y.data.template as<To>(), false);
-      record_output(ctx, {"cast"}, {&y.data}, x);
-    }
-    record("cast", y, vjp, x);
-    return y;
+    return operate_like<To>(
+        x, {"cast", vjp}, {&x},
+        [&](const local_array& y) {
+          Backend::convert(x.ctx->queue<Backend>(), y.elements(), x.held().template as<From>(), y.template as<To>(),
+                           false);
+        },
+        [](tape_node&) {});
   }
   static void vjp(context& ctx, tape_node& node) {
     const slot* x = node.input(0).get();

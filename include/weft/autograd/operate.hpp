@@ -1,0 +1,92 @@
+// What every operator is to the tape and to recomputation, said at once: its name, its backward, what it costs and what
+// it computes by. Invariant: an operator computes unless recomputation has its output yet, and is recorded either way.
+#pragma once
+
+#include <weft/autograd/record.hpp>
+
+namespace weft::detail {
+
+/// Where the numbers lie that an operator computes by beside its tensors: dimensions, factors, seeds. Read only where
+/// they are compared: by a function that runs twice, and by ranks under `check`.
+class computed_by {
+ public:
+  computed_by() = default;
+  template <class... N>
+  explicit computed_by(const N&... n) : parts_{part{&n, sizeof(N)}...} {
+    static_assert(sizeof...(N) <= most);
+    static_assert(((std::has_unique_object_representations_v<N> || std::is_floating_point_v<N>)&&...),
+                  "padding is no number");
+  }
+  [[gnu::cold, gnu::noinline]] std::uint64_t hash() const {
+    std::uint64_t all = 0;
+    for (const part& p : parts_) all = p.at ? hash_bytes(p.at, p.bytes, all + 1) : all;
+    return all;
+  }
+
+ private:
+  static constexpr std::size_t most = 3;
+  struct part {
+    const void* at = nullptr;
+    std::size_t bytes = 0;
+  };
+  part parts_[most];
+};
+
+/// One operator, as it runs.
+struct operation {
+  const char* name;
+  void (*vjp)(context&, tape_node&);  // null: it has no backward
+  double flops = 0;                   // floating-point operations, if it ran again
+  computed_by numbers = {};
+};
+using local_arrays = std::initializer_list<local_array*>;
+using values = std::initializer_list<const value*>;
+
+/// Whether recomputation has the operator's output: then gives it back.
+inline bool has_output(context& ctx, const operation& what, local_array& y, local_arrays more) {
+  if (!ctx.replay) [[likely]]
+    return false;
+  ctx.replay->given(what.numbers.hash());
+  return ctx.replay->reuse_output(what.name, y, more);
+}
+/// The operator is recorded: null where nothing wants a gradient, as in record().
+[[gnu::noinline]] inline tape_node* record(const operation& what, value& y, values inputs) {
+  if (!what.vjp) {
+    if (y.ctx->replay) y.ctx->replay->recorded(what.name, y, inputs, 0);
+    return nullptr;
+  }
+  tape_node* const node = record(what.name, y, what.vjp, inputs);
+  if (node && (y.ctx->replay || y.ctx->check)) [[unlikely]]
+    node->numbers = what.numbers.hash();
+  return node;
+}
+
+/// y = what(inputs), of type T. y: the output's context and global extents; local: its extents on this rank.
+/// compute(y's array) fills it, and makes `more`, what the backward needs beside. keep(entry) or keep(entry, y) saves
+/// what the backward reads.
+template <class T, class Compute, class Keep>
+value operate(const operation& what, value y, const shape& local, values inputs, Compute&& compute, Keep&& keep,
+              local_arrays more = {}) {
+  context& ctx = *y.ctx;
+  if (!has_output(ctx, what, y.data, more)) {
+    y.data = ctx.make(dtype_of<T>, local);
+    compute(y.data);
+    if (ctx.replay) [[unlikely]]
+      ctx.replay->record_output({what.name, what.flops}, y.data, more, inputs);
+  }
+  if (tape_node* const node = record(what, y, inputs)) {
+    if constexpr (std::invocable<Keep&, tape_node&>)
+      keep(*node);
+    else
+      keep(*node, std::as_const(y));
+  }
+  return y;
+}
+/// The same with x's extents.
+template <class T, class Compute, class Keep>
+value operate_like(const value& x, const operation& what, values inputs, Compute&& compute, Keep&& keep,
+                   local_arrays more = {}) {
+  return operate<T>(what, {x.ctx, x.whole, {}, {}}, x.held().shape, inputs, compute, keep, more);
+}
+
+}  // namespace weft::detail
