@@ -2,8 +2,6 @@
 // never a name or a size, so that all ranks and all strategies agree.
 #pragma once
 
-#include <vector>
-
 #include <weft/op/placed.hpp>
 
 namespace weft {
@@ -27,10 +25,10 @@ inline constexpr matrix_role matrix_role_of = [] {
 /// sides together are the columns. A table and a vector have no such form.
 struct matrix_form {
   bool matrices = false;
-  bool stacked[max_ndim] = {};       // by dimension, in the tensor's order
-  std::vector<axis_id> cut_by = {};  // axes along which a rank holds a part of each matrix, rather than some of them
+  bool stacked[max_ndim] = {};  // by dimension, in the tensor's order
+  axis_set cut_by = {};         // axes along which a rank holds a part of each matrix, rather than some of them
 
-  explicit operator bool() const { return matrices; }
+  constexpr explicit operator bool() const { return matrices; }
 };
 
 /// Whether tensors of this type are matrices of a layer: two sides or more, and no index.
@@ -43,7 +41,7 @@ inline constexpr bool has_matrix_form = []<class... Es>(dims<Es...>) {
 namespace detail {
 /// The form of tensors of this type.
 template <any_tensor W>
-matrix_form matrix_form_of() {
+constexpr matrix_form matrix_form_of() {
   matrix_form out{has_matrix_form<W>};
   int d = 0;
   [&]<class... Es>(dims<Es...>) {
@@ -51,7 +49,7 @@ matrix_form matrix_form_of() {
        constexpr bool stacked = matrix_role_of<tag_of<Es>> == matrix_role::stacked;
        out.stacked[d++] = stacked;
        [&]<class... As>(tag_list<As...>) {
-         if constexpr (!stacked) (out.cut_by.push_back(id_of<As>), ...);
+         if constexpr (!stacked) (out.cut_by.add(id_of<As>), ...);
        }(shard_axes<layout_of<W>, tag_of<Es>>{});
      }()),
      ...);

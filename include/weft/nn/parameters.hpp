@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <list>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,25 @@ struct parameter_unit {
   int chunk = 0;                           // of the rank's layers: the units of one run in the order of their numbers
 };
 
+namespace detail {
+/// What a registry has to know of a weight's type.
+struct parameter_type {
+  dtype element;
+  std::span<const dimension_type> dimensions;
+  axis_set pending, sharded;  // as in parameter_record
+  matrix_form form;
+};
+template <any_tensor W>
+constexpr parameter_type parameter_type_of() {
+  parameter_type out{dtype_of<typename W::element_type>, dimensions_of<W>, {}, {}, matrix_form_of<W>()};
+  [&]<class... As>(tag_list<As...>) {
+    ((state_on<dual_layout<layout_of<W>>, As>.kind == holds::partial ? out.pending.add(id_of<As>) : void()), ...);
+    ((state_on<layout_of<W>, As>.kind == holds::shard ? out.sharded.add(id_of<As>) : void()), ...);
+  }(axes_of<layout_of<W>>{});
+  return out;
+}
+}  // namespace detail
+
 /// A model's parameters by unit. All ranks of a stage register the same ones in the same order.
 class parameter_registry {
  public:
@@ -71,43 +91,10 @@ class parameter_registry {
   /// where a bias of two dimensions says that it doesn't decay.
   template <any_tensor W>
   parameter_record& add(context& ctx, W& w, std::string name, const shape& global, initial init) {
-    require(!units_.empty(), "parameter ", name, " has no unit; call begin_unit(name) before the first add");
-    for (const parameter_unit& u : units_)
-      for (const parameter_record& other : u.parameters)
-        require(other.name != name, "two parameters are named ", name,
-                ", which would begin with the same numbers; rename one");
-    std::int64_t elements = 1;
-    for (int d = 0; d < global.ndim; ++d) {
-      require(global[d] >= 1 && global[d] <= (std::int64_t{1} << 58) / elements, "parameter ", name,
-              " has an extent of ", global[d], "; each is at least 1, and all together make at most 2^58 elements");
-      elements *= global[d];
-    }
-    parameter_record& r = units_.back().parameters.emplace_back();
-    r.name = std::move(name);
-    r.global = global;
-    r.local = local_shape<W>(ctx, global);
-    r.init = init;
-    r.decays = global.ndim > 1;
-    r.sharded = stages_;
-    r.at = detail::placed<W>(ctx, global);
-    r.form = detail::matrix_form_of<W>();
-    [&]<class... As>(tag_list<As...>) {
-      ((state_on<dual_layout<layout_of<W>>, As>.kind == holds::partial ? r.pending.push_back(id_of<As>) : void()), ...);
-      ((state_on<layout_of<W>, As>.kind == holds::shard ? r.sharded.push_back(id_of<As>) : void()), ...);
-    }(axes_of<layout_of<W>>{});
-    untyped(w).ctx = &ctx;
-    untyped(w).whole = global;
-    untyped(w).data.shape = r.local;
-    untyped(w).data.type = dtype_of<typename W::element_type>;
-    r.live = ref<weight_place>(new weight_place);
-    r.live->at = untyped(w).data;
-    r.live->name = r.name;
-    r.live->unit = static_cast<int>(units_.size()) - 1;
-    w.requires_grad();
-    untyped(w).slot->live = r.live;
-    untyped(w).slot->pinned = untyped(w).slot->of_weights = true;
-    r.slot = untyped(w).slot;
-    return r;
+    using T = typename W::element_type;
+    if constexpr (!floating<T>) w.requires_grad();  // says it
+    static constexpr detail::parameter_type type = detail::parameter_type_of<W>();
+    return add(ctx, untyped(w), type, std::move(name), global, init);
   }
 
   /// Says that the units to come run with those of this chunk: a unit is prefetched while another of its chunk runs.
@@ -149,6 +136,48 @@ class parameter_registry {
   watch watched() const { return watch(life_); }
 
  private:
+  [[gnu::noinline]] parameter_record& add(context& ctx, value& w, const detail::parameter_type& type, std::string name,
+                                          const shape& global, initial init) {
+    require(!units_.empty(), "parameter ", name, " has no unit; call begin_unit(name) before the first add");
+    for (const parameter_unit& u : units_)
+      for (const parameter_record& other : u.parameters)
+        require(other.name != name, "two parameters are named ", name,
+                ", which would begin with the same numbers; rename one");
+    std::int64_t elements = 1;
+    for (int d = 0; d < global.ndim; ++d) {
+      require(global[d] >= 1 && global[d] <= (std::int64_t{1} << 58) / elements, "parameter ", name,
+              " has an extent of ", global[d], "; each is at least 1, and all together make at most 2^58 elements");
+      elements *= global[d];
+    }
+    parameter_record& r = units_.back().parameters.emplace_back();
+    r.name = std::move(name);
+    r.global = global;
+    r.local = detail::local_shape(ctx, type.dimensions, global);
+    r.init = init;
+    r.decays = global.ndim > 1;
+    r.sharded = stages_;
+    r.at = detail::placed(ctx, type.dimensions, global);
+    r.form = type.form;
+    r.pending.assign(type.pending.begin(), type.pending.end());
+    r.sharded.insert(r.sharded.end(), type.sharded.begin(), type.sharded.end());
+    w.ctx = &ctx;
+    w.whole = global;
+    w.data.shape = r.local;
+    w.data.type = type.element;
+    r.live = ref<weight_place>(new weight_place);
+    r.live->at = w.data;
+    r.live->name = r.name;
+    r.live->unit = static_cast<int>(units_.size()) - 1;
+    if (!w.slot) w.slot = slot::make(nullptr);
+    w.slot->shape = r.local;
+    w.slot->type = type.element;
+    w.slot->category = memory::gradients;
+    w.slot->live = r.live;
+    w.slot->pinned = w.slot->of_weights = true;
+    r.slot = w.slot;
+    return r;
+  }
+
   lifetime life_;
   std::vector<parameter_unit> units_;
   std::vector<axis_id> stages_;

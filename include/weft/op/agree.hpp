@@ -9,40 +9,50 @@
 
 namespace weft::detail {
 
-/// The axes on which x is whole and Out is not, or is whole in another way; those of its promotions on this tape left
-/// out, since they were compared then.
+/// What a tensor's type says, where an input is compared.
+struct compared_type {
+  std::span<const dimension_type> dimensions;
+  std::string_view text;  // the dimensions' names
+  void (*compare)(const value&, const shape&, const compared_value&, const axis_list&);
+};
+template <any_tensor X>
+constexpr compared_type compared_type_of() {
+  return {dimensions_of<X>, dims_text<dims_of<X>>(), compare_along<typename X::backend>};
+}
+
+/// The axes on which X is whole and Out is not, or is whole in another way.
 template <class Out, any_tensor X>
-axis_list axes_to_compare(const X& x) {
-  axis_list out;
+inline constexpr axis_set axes_that_begin_to_differ = []<class... As>(tag_list<As...>) {
+  axis_set out;
+  ((is_whole(state_on<layout_of<X>, As>) && state_on<Out, As>.kind != holds::invariant &&
+            state_on<Out, As>.kind != state_on<layout_of<X>, As>.kind
+        ? out.add(id_of<As>)
+        : void()),
+   ...);
+  return out;
+}(axes_of<Out>{});
+
+/// On these axes, those of its promotions on this tape left out, since it was compared then.
+[[gnu::cold, gnu::noinline]] inline void compare_operand(const value& x, const compared_type& type,
+                                                         const axis_set& axes, const char* operation, call_site at) {
   const auto promoted_on = [&](axis_id axis) {
-    if (!untyped(x).slot || !untyped(x).ctx->tape) return false;
-    for (const slot* s = untyped(x).slot->promotions; s && s->epoch == untyped(x).ctx->tape->epoch(); s = s->next)
+    if (!x.slot || !x.ctx->tape) return false;
+    for (const slot* s = x.slot->promotions; s && s->epoch == x.ctx->tape->epoch(); s = s->next)
       if (s->promoted_over == axis) return true;
     return false;
   };
-  const auto visit = [&](bool compared, axis_id axis) {
-    if (compared && !promoted_on(axis)) out.at[out.count++] = axis;
-  };
-  [&]<class... As>(tag_list<As...>) {
-    static_assert(sizeof...(As) <= axis_list::most, "weft: a layout has at most 8 axes");
-    (visit(is_whole(state_on<layout_of<X>, As>) && state_on<Out, As>.kind != holds::invariant &&
-               state_on<Out, As>.kind != state_on<layout_of<X>, As>.kind,
-           id_of<As>),
-     ...);
-  }(axes_of<Out>{});
-  return out;
+  const call_site after = x.ctx->check->called(at);
+  axis_list compared;
+  for (const axis_id axis : axes)
+    if (!promoted_on(axis)) compared.at[compared.count++] = axis;
+  if (compared.count > 0) type.compare(x, valid_part(x, type.dimensions), {operation, type.text, at, after}, compared);
 }
-
 /// An operator whose output is placed as Out takes x. at: of the operator's call, where that is known.
 template <class Out, any_tensor X>
 void compare_operand(const X& x, const char* operation, call_site at) {
   if (!untyped(x).ctx || !untyped(x).ctx->check) [[likely]]
     return;
-  const call_site after = untyped(x).ctx->check->called(at);
-  const axis_list axes = axes_to_compare<Out>(x);
-  if (axes.count > 0)
-    compare_along<typename X::backend>(untyped(x), valid_part(x), {operation, dims_text<dims_of<X>>(), at, after},
-                                       axes);
+  compare_operand(untyped(x), compared_type_of<X>(), axes_that_begin_to_differ<Out, X>, operation, at);
 }
 
 /// x is converted on axis A, where it is whole.
@@ -51,8 +61,8 @@ void compare_converted(const X& x, const char* operation, call_site at) {
   if (!untyped(x).ctx || !untyped(x).ctx->check) [[likely]]
     return;
   untyped(x).ctx->check->called(at);
-  compare_along<typename X::backend>(untyped(x), valid_part(x), {operation, dims_text<dims_of<X>>(), at},
-                                     {{id_of<A>}, 1});
+  compare_along<typename X::backend>(untyped(x), valid_part(untyped(x), dimensions_of<X>),
+                                     {operation, dims_text<dims_of<X>>(), at}, {{id_of<A>}, 1});
 }
 
 }  // namespace weft::detail

@@ -94,15 +94,6 @@ constexpr auto concat_next() {
 template <class Y, class X, class... Xs>
 struct concat_rule<Y, X, Xs...> : decltype(concat_next<Y, X, Xs...>()) {};
 
-/// Extents of all dimensions but D agree.
-template <class D, class X, class Y>
-void check_other_extents(const X& x, const Y& y) {
-  const auto one = [&]<class E>() {
-    if constexpr (!std::same_as<E, D>) check_shared_extent<E>(x, y);
-  };
-  [&]<class... Es>(dims<Es...>) { (one.template operator()<tag_of<Es>>(), ...); }(dims_of<X>{});
-}
-
 }  // namespace detail
 
 /// The tensors, two to 32 of one element type, one behind the other along D. Shape: the same dimensions in the same
@@ -128,7 +119,7 @@ auto concat(const X& x, const Xs&... others) {
     using rule = detail::concat_rule<X, Xs...>;
     if constexpr (rule::ok) {
       using layout = typename rule::layout;
-      (detail::check_other_extents<D>(x, others), ...);
+      (detail::check_shared_extents<D>(x, others), ...);
       using in = dims_of<X>;
       using result = basic_tensor<typename X::element_type, typename detail::without_static<in, D>::type, layout,
                                   typename X::backend>;

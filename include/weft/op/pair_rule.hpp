@@ -172,39 +172,68 @@ struct pair_rule {
   using layout = typename result::layout;
 };
 
-/// x promoted `invariant -> replicate` on every axis where the output varies and x does not. operation: who takes x,
-/// and where in the program, if that is known.
+/// The axes on which x is promoted `invariant -> replicate`: where the output varies and x does not.
+template <class Out, any_tensor X>
+inline constexpr axis_set promoted_axes = []<class... As>(tag_list<As...>) {
+  axis_set out;
+  ((promotes(state_on<layout_of<X>, As>, state_on<Out, As>) ? out.add(id_of<As>) : void()), ...);
+  return out;
+}(axes_of<Out>{});
+template <class Backend>
+[[gnu::noinline]] value promoted_over(const axis_set& axes, value x, std::string_view dimensions, conversion_vjp vjp) {
+  for (const axis_id axis : axes) x = conversion<Backend>::promote(x, axis, {dimensions, {}}, vjp);
+  return x;
+}
+/// x, promoted on all of them. operation: who takes x, and where in the program, if that is known.
 template <class Out, any_tensor X>
 value promoted(const X& x, const char* operation = "an operator", call_site at = {}) {
   compare_operand<Out>(x, operation, at);
-  using engine = conversion<typename X::backend>;
-  value v = untyped(x);
-  [&]<class... As>(tag_list<As...>) {
-    ((promotes(state_on<layout_of<X>, As>, state_on<Out, As>)
-          ? void(v = engine::promote(v, id_of<As>, {dims_text<dims_of<X>>(), {}},
-                                     engine::template vjp<typename X::element_type>))
-          : void()),
-     ...);
-  }(axes_of<Out>{});
-  return v;
+  if constexpr (promoted_axes<Out, X>.empty())
+    return untyped(x);
+  else
+    return promoted_over<typename X::backend>(promoted_axes<Out, X>, untyped(x), dims_text<dims_of<X>>(),
+                                              conversion<typename X::backend>::template vjp<typename X::element_type>);
 }
 
-template <class D, class X, class Y>
-void check_shared_extent(const X& x, const Y& y) {
-  if constexpr (dims_of<Y>::template has<D>) {
-    constexpr auto fixed_x = dims_of<X>::static_extents[dims_of<X>::template index<D>];
-    constexpr auto fixed_y = dims_of<Y>::static_extents[dims_of<Y>::template index<D>];
-    static_assert(fixed_x == dynamic_extent || fixed_y == dynamic_extent || fixed_x == fixed_y,
-                  "weft: the two tensors have different static extents in a dimension that both have");
-    const auto nx = x.template global_extent<D>(), ny = y.template global_extent<D>();
-    require(nx == ny, "dimension ", D::name, " has ", nx, " elements on one side and ", ny, " on the other");
+/// A dimension that two tensors have: where it is in each.
+struct shared_dimension {
+  std::string_view name;
+  int in_x, in_y;
+};
+[[gnu::noinline]] inline void check_shared_extents(const value& x, const value& y,
+                                                   std::span<const shared_dimension> shared) {
+  x.ctx.get(), y.ctx.get();
+  for (const shared_dimension& d : shared) {
+    const std::int64_t nx = x.whole[d.in_x], ny = y.whole[d.in_y];
+    require(nx == ny, "dimension ", d.name, " has ", nx, " elements on one side and ", ny, " on the other");
   }
 }
+/// Those of X and Y but D: throws where their static extents differ.
+template <class X, class Y, class D = void>
+constexpr auto shared_dimensions() {
+  constexpr std::size_t count = []<class... Es>(dims<Es...>) {
+    return (std::size_t{0} + ... + (dims_of<Y>::template has<tag_of<Es>> && !std::same_as<tag_of<Es>, D>));
+  }(dims_of<X>{});
+  std::array<shared_dimension, count> out{};
+  [[maybe_unused]] std::size_t at = 0;
+  [[maybe_unused]] const auto add = [&]<class E>() {
+    if constexpr (dims_of<Y>::template has<E> && !std::same_as<E, D>) {
+      constexpr int in_x = dims_of<X>::template index<E>, in_y = dims_of<Y>::template index<E>;
+      constexpr auto fixed_x = dims_of<X>::static_extents[in_x], fixed_y = dims_of<Y>::static_extents[in_y];
+      static_assert(fixed_x == dynamic_extent || fixed_y == dynamic_extent || fixed_x == fixed_y,
+                    "weft: the two tensors have different static extents in a dimension that both have");
+      out[at++] = {E::name, in_x, in_y};
+    }
+  };
+  [&]<class... Es>(dims<Es...>) { (add.template operator()<tag_of<Es>>(), ...); }(dims_of<X>{});
+  return out;
+}
 
-/// Extents of the dimensions both tensors have agree, or a sentence says which doesn't.
-template <class X, class Y>
+/// Extents of the dimensions both tensors have, but D, agree, or a sentence says which doesn't.
+template <class D = void, class X, class Y>
 void check_shared_extents(const X& x, const Y& y) {
-  [&]<class... Es>(dims<Es...>) { (check_shared_extent<tag_of<Es>>(x, y), ...); }(dims_of<X>{});
+  static constexpr auto shared = shared_dimensions<X, Y, D>();
+  if constexpr (shared.size() > 0) check_shared_extents(untyped(x), untyped(y), shared);
 }
 
 }  // namespace weft::detail

@@ -3,6 +3,8 @@
 // compute in it what it likes. So one operator at a time is right on uneven shares, and none pays for even ones.
 #pragma once
 
+#include <span>
+
 #include <weft/backend/concept.hpp>
 #include <weft/backend/default.hpp>
 #include <weft/comm/local_run.hpp>
@@ -11,39 +13,44 @@
 
 namespace weft::detail {
 
+[[gnu::noinline]] inline placed_slice placed(const context& ctx, std::span<const dimension_type> dimensions,
+                                             const shape& global) {
+  placed_slice at;
+  for (const dimension_type& d : dimensions) {
+    const std::int64_t n = global[at.ndim];
+    const dimension_run run = run_of(ctx, *d.over, n);
+    at.local[at.ndim] = run.local, at.first[at.ndim] = run.first, at.valid[at.ndim] = run.valid;
+    at.global[at.ndim++] = n;
+  }
+  return at;
+}
 /// Of a tensor type with these global extents.
 template <any_tensor X>
 placed_slice placed(const context& ctx, const shape& global) {
-  placed_slice at;
-  [&]<class... Es>(dims<Es...>) {
-    (([&] {
-       const int d = at.ndim++;
-       const dimension_run run = run_of<layout_of<X>, tag_of<Es>>(ctx, global[d]);
-       at.local[d] = run.local, at.first[d] = run.first, at.valid[d] = run.valid, at.global[d] = global[d];
-     }()),
-     ...);
-  }(dims_of<X>{});
-  return at;
+  return placed(ctx, dimensions_of<X>, global);
 }
 template <any_tensor X>
 placed_slice placed(const X& x) {
   return placed<X>(*untyped(x).ctx, untyped(x).whole);
 }
 
+[[gnu::noinline]] inline shape valid_part(const value& x, std::span<const dimension_type> dimensions) {
+  shape out = x.sizes();
+  for (std::size_t d = 0; d < dimensions.size(); ++d)
+    if (!dimensions[d].over->empty())
+      out[static_cast<int>(d)] = run_of(*x.ctx, *dimensions[d].over, x.whole[static_cast<int>(d)]).valid;
+  return out;
+}
 /// The elements of x's share that are not padding, by dimension: the sizes of its share where all ranks' are even.
 template <any_tensor X>
 shape valid_part(const X& x) {
-  shape out = untyped(x).sizes();
-  [&]<class... Es>(dims<Es...>) {
-    [[maybe_unused]] int d = 0;
-    (([&] {
-       if constexpr (shard_axes<layout_of<X>, tag_of<Es>>::size > 0)
-         out[d] = run_of<layout_of<X>, tag_of<Es>>(*untyped(x).ctx, untyped(x).whole[d]).valid;
-       ++d;
-     }()),
-     ...);
+  constexpr bool sharded = []<class... Es>(dims<Es...>) {
+    return ((shard_axes<layout_of<X>, tag_of<Es>>::size > 0) || ...);
   }(dims_of<X>{});
-  return out;
+  if constexpr (sharded)
+    return valid_part(untyped(x), dimensions_of<X>);
+  else
+    return untyped(x).sizes();
 }
 
 /// Calls f(local index, global index) for every element that this rank holds; both count row-major. Padding has the
