@@ -13,6 +13,14 @@
 namespace weft {
 namespace detail {
 
+/// c as a tensor without dimensions, on x's rank.
+template <class Backend, class T>
+value number_beside(const value& x, double c) {
+  value number{x.ctx, {}, x.ctx->make(dtype_of<T>, {}, memory::buffers), {}};
+  Backend::fill(x.ctx->queue<Backend>(), number.data, c);
+  return number;
+}
+
 template <any_tensor X>
 X plus_number(const X& x, double c) {
   using Backend = typename X::backend;
@@ -23,9 +31,7 @@ X plus_number(const X& x, double c) {
                 "weft: a number is added to a pending sum, which would count it once per rank: all_reduce<axis>(x) the "
                 "sum first");
   if constexpr (none<pending_in<layout_of<X>>> && none<integers_in<X>>) {
-    context& ctx = *untyped(x).ctx;
-    value number{&ctx, {}, ctx.make(dtype_of<T>, {}, memory::buffers), {}};
-    Backend::fill(ctx.queue<Backend>(), number.data, c);
+    const value number = number_beside<Backend, T>(untyped(x), c);
     static constexpr auto map = broadcast_of<dims_of<X>, dims<>>();
     return X(binary_operator<Backend, T>::forward(untyped(x), number, binary::add, map, valid_part(x), {}, c));
   } else {
@@ -49,9 +55,7 @@ X number_over(double c, const X& x) {
   using T = typename X::element_type;
   if constexpr (!std::same_as<T, double>)
     if (beyond_type<T>(c)) return cast<T>(number_over(c, cast<wider<T>>(x)));
-  context& ctx = *untyped(x).ctx;
-  value number{&ctx, {}, ctx.make(dtype_of<T>, {}, memory::buffers), {}};
-  Backend::fill(ctx.queue<Backend>(), number.data, c);
+  const value number = number_beside<Backend, T>(untyped(x), c);
   static constexpr auto map = broadcast_of<dims<>, dims_of<X>>();
   return X(binary_operator<Backend, T>::forward(number, untyped(x), binary::divide, map, {}, valid_part(x), c));
 }
