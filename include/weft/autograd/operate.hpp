@@ -16,7 +16,9 @@ class computed_by {
     static_assert(sizeof...(N) <= most);
     static_assert(((std::has_unique_object_representations_v<N> || std::is_floating_point_v<N>)&&...),
                   "padding is no number");
+    static_assert(!(std::is_pointer_v<N> || ...), "an address differs by process");
   }
+  explicit computed_by(axis_id axis) : parts_{part{axis->name.data(), axis->name.size()}} {}
   [[gnu::cold, gnu::noinline]] std::uint64_t hash() const {
     std::uint64_t all = 0;
     for (const part& p : parts_) all = p.at ? hash_bytes(p.at, p.bytes, all + 1) : all;
@@ -39,18 +41,18 @@ struct operation {
   double flops = 0;                   // floating-point operations, if it ran again
   computed_by numbers = {};
 };
-using local_arrays = std::initializer_list<local_array*>;
-using values = std::initializer_list<const value*>;
+using array_list = std::initializer_list<local_array*>;
+using value_list = std::initializer_list<const value*>;
 
 /// Whether recomputation has the operator's output: then gives it back.
-inline bool has_output(context& ctx, const operation& what, local_array& y, local_arrays more) {
+inline bool has_output(context& ctx, const operation& what, local_array& y, array_list more) {
   if (!ctx.replay) [[likely]]
     return false;
   ctx.replay->given(what.numbers.hash());
   return ctx.replay->reuse_output(what.name, y, more);
 }
 /// The operator is recorded: null where nothing wants a gradient, as in record().
-[[gnu::noinline]] inline tape_node* record(const operation& what, value& y, values inputs) {
+[[gnu::noinline]] inline tape_node* record(const operation& what, value& y, value_list inputs) {
   if (!what.vjp) {
     if (y.ctx->replay) y.ctx->replay->recorded(what.name, y, inputs, 0);
     return nullptr;
@@ -65,8 +67,8 @@ inline bool has_output(context& ctx, const operation& what, local_array& y, loca
 /// compute(y's array) fills it, and makes `more`, what the backward needs beside. keep(entry) or keep(entry, y) saves
 /// what the backward reads.
 template <class T, class Compute, class Keep>
-value operate(const operation& what, value y, const shape& local, values inputs, Compute&& compute, Keep&& keep,
-              local_arrays more = {}) {
+value operate(const operation& what, value y, const shape& local, value_list inputs, Compute&& compute, Keep&& keep,
+              array_list more = {}) {
   context& ctx = *y.ctx;
   if (!has_output(ctx, what, y.data, more)) {
     y.data = ctx.make(dtype_of<T>, local);
@@ -84,8 +86,8 @@ value operate(const operation& what, value y, const shape& local, values inputs,
 }
 /// The same with x's extents.
 template <class T, class Compute, class Keep>
-value operate_like(const value& x, const operation& what, values inputs, Compute&& compute, Keep&& keep,
-                   local_arrays more = {}) {
+value operate_like(const value& x, const operation& what, value_list inputs, Compute&& compute, Keep&& keep,
+                   array_list more = {}) {
   return operate<T>(what, {x.ctx, x.whole, {}, {}}, x.held().shape, inputs, compute, keep, more);
 }
 
