@@ -14,7 +14,7 @@ install(EXPORT weftTargets NAMESPACE weft:: DESTINATION "${weft_package_dir}")
 configure_package_config_file(cmake/weftConfig.cmake.in "${weft_generated}/weftConfig.cmake"
   INSTALL_DESTINATION "${weft_package_dir}" NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file("${weft_generated}/weftConfigVersion.cmake" COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
-install(FILES "${weft_generated}/weftConfig.cmake" "${weft_generated}/weftConfigVersion.cmake" cmake/WeftKernelsTarget.cmake cmake/WeftCudaTarget.cmake
+install(FILES "${weft_generated}/weftConfig.cmake" "${weft_generated}/weftConfigVersion.cmake" cmake/WeftCompiledTarget.cmake cmake/WeftCudaTarget.cmake
     cmake/WeftMpiTarget.cmake
   DESTINATION "${weft_package_dir}")
 

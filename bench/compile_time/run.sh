@@ -6,6 +6,8 @@
 #   first_example     examples/01_first.cpp at -O2
 #   first_training    the trainer's program on docs/quickstart.md at -O2, compiled in turns with first_example: it may take
 #                     2.5 times that one's seconds
+#   ..._linked        both with -DWEFT_COMPILED, as programs that link weft::compiled; _linked_O0 at -O0. The trainer may take 0.55 and
+#                     0.4 times the seconds of first_training
 #   tests/...         with --units: every test unit at -O2, once; with --log FILE these alone, as a build has logged them
 #                     (<build>/compile_times.txt), so that nothing is compiled again
 # Seconds on a busy or another machine say little alone, so each is also given `scaled`: times the ratio of the baseline's
@@ -24,7 +26,7 @@ while [ $# -gt 0 ]; do
     --log) log=${2:?--log takes a file} && shift ;;
     --check) check=1 ;;
     --write) write=1 ;;
-    *) sed -n '2,16s/^# //p' "$0"; exit 2 ;;
+    *) sed -n '2,18s/^# //p' "$0"; exit 2 ;;
   esac
   shift
 done
@@ -67,7 +69,7 @@ prepare() {
 
 # One run of each, and $out/now from all runs so far.
 compile_round() {
-  local standard umbrella first
+  local standard umbrella first training linked=(-Iinclude -DWEFT_COMPILED)
   compile standard -O0 "$out/standard.cpp"
   standard=$figures
   compile umbrella -O0 -Iinclude "$out/umbrella.cpp"
@@ -75,11 +77,18 @@ compile_round() {
   compile first -O2 -Iinclude examples/01_first.cpp
   first=$figures
   compile training -O2 -Iinclude "$out/training.cpp"
+  training=$figures
   {
     echo "standard_headers $standard"
     echo "$standard $umbrella" | awk '{ printf "umbrella %.2f %d\n", $3 - $1, $4 }'
     echo "first_example $first"
-    echo "first_training $figures"
+    echo "first_training $training"
+    compile first_linked -O2 "${linked[@]}" examples/01_first.cpp
+    echo "first_example_linked $figures"
+    compile training_linked -O2 "${linked[@]}" "$out/training.cpp"
+    echo "first_training_linked $figures"
+    compile training_linked_O0 -O0 "${linked[@]}" "$out/training.cpp"
+    echo "first_training_linked_O0 $figures"
   } >"$out/now"
 }
 
@@ -100,7 +109,8 @@ judge() {
   awk -v check="$check" -v slack="$slack" -v same_compiler="$same_compiler" '
     function budget(name) {
       if (name == "first_training") return int(250 * first + 0.5) / 100  # as many times the first example as were measured beside it
-      return name == "umbrella" ? 1.0 : name == "first_example" ? 5.0 : name == "standard_headers" ? 0 : 60
+      if (name ~ /^first_training_linked/) return int((name ~ /O0$/ ? 40 : 55) * training + 0.5) / 100
+      return name == "umbrella" ? 1.0 : name ~ /^first_example/ ? 5.0 : name == "standard_headers" ? 0 : 60
     }
     /^#/ { next }
     FILENAME == ARGV[1] { was[$1] = $2; next }
@@ -111,6 +121,7 @@ judge() {
     }
     {
       if ($1 == "first_example") first = $2 * scale
+      if ($1 == "first_training") training = $2 * scale
       b = budget($1)
       printf "%-44s %8.2f %8.2f %8s %8s %8d\n", $1, $2, $2 * scale, ($1 in was) ? was[$1] : "-", b ? b : "-", $3
       if (b && same_compiler && $2 * scale > b * slack) fault[++faults] = $1 " takes " $2 * scale " s (scaled), its budget is " b " s"

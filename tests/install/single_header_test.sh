@@ -9,7 +9,7 @@ if grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*([<"]weft/|WEFT_)' "$o
   echo "FAULT: includes of the library are left"
   exit 1
 fi
-"$CXX" -std=c++20 -DWEFT_COMPILED_KERNELS -M -I "$WEFT_SOURCE_DIR/include" -x c++ "$WEFT_SOURCE_DIR/include/weft/weft.hpp" | tr ' \\' '\n\n' |
+"$CXX" -std=c++20 -DWEFT_COMPILED -M -I "$WEFT_SOURCE_DIR/include" -x c++ "$WEFT_SOURCE_DIR/include/weft/weft.hpp" | tr ' \\' '\n\n' |
   sed -n 's|^.*/include/\(weft/.*\.hpp\)$|\1|p' | sort -u >"$out/in_tree"
 sed -n 's|^// \(weft/.*\.hpp\)$|\1|p' "$out/include/weft/weft.hpp" | sort >"$out/in_header"
 diff "$out/in_tree" "$out/in_header"

@@ -21,7 +21,7 @@
 namespace weft::detail {
 
 /// The backward that runs adds to the gradient of s. Throws where one that ended with an error left a part of it.
-inline void add_to(context& ctx, slot& s) {
+WEFT_LINKED void add_to(context& ctx, slot& s) {
   if (s.has_gradient && !s.pinned && !ctx.failed_backwards.empty()) [[unlikely]]
     require_whole_gradient(ctx, s);
   if (s.has_gradient && s.backward != ctx.backward) ++s.turn;

@@ -52,7 +52,7 @@ inline bool has_output(context& ctx, const operation& what, local_array& y, arra
   return ctx.replay->reuse_output(what.name, y, more);
 }
 /// The operator is recorded: null where nothing wants a gradient, as in record().
-[[gnu::noinline]] inline tape_node* record(const operation& what, value& y, value_list inputs) {
+WEFT_LINKED tape_node* record(const operation& what, value& y, value_list inputs) {
   if (!what.vjp) {
     if (y.ctx->replay) y.ctx->replay->recorded(what.name, y, inputs, 0);
     return nullptr;

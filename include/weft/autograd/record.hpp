@@ -15,7 +15,7 @@ inline ref<slot> new_slot(context& ctx, const local_array& of, dtype type) {
 }
 
 /// Throws where tensors of two launches, or of none, meet in one operator.
-[[gnu::noinline]] inline void require_one_context(std::string_view name, std::initializer_list<const value*> inputs) {
+WEFT_LINKED void require_one_context(std::string_view name, std::initializer_list<const value*> inputs) {
   for (const value* v : inputs) v->ctx.get();
   for (const value* v : inputs)
     require(v->ctx == (*inputs.begin())->ctx, name, ": tensors of two launches meet; make both with one context");
@@ -44,8 +44,8 @@ inline void require_recorded(const char* what, const value& v) {
 
 /// Records an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise,
 /// and where an input's gradient would be lost: only carrying `out` back is refused then.
-[[gnu::noinline]] inline tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&),
-                                           std::initializer_list<const value*> inputs) {
+WEFT_LINKED tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&),
+                              std::initializer_list<const value*> inputs) {
   require_one_context(name, inputs);
   if (out.ctx->replay) out.ctx->replay->recorded(name, out, inputs, reinterpret_cast<std::uintptr_t>(vjp));
   tape* to = out.ctx->tape;

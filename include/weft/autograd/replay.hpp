@@ -20,8 +20,9 @@ class replay {
         same_(records) {}
 
   /// First run: an operator made `output` from `inputs`.
-  virtual void record_output(op_cost cost, const local_array& output, std::initializer_list<local_array*> more,
-                             std::initializer_list<const value*> inputs) {
+  WEFT_LINKED virtual void record_output(op_cost cost, const local_array& output,
+                                         std::initializer_list<local_array*> more,
+                                         std::initializer_list<const value*> inputs) {
     if (!first_run()) return;
     cost.kept_bytes += output.bytes();
     for (const local_array* a : more) cost.kept_bytes += a->bytes();
@@ -47,7 +48,7 @@ class replay {
     fresh_ = true;
   }
   /// First run: something that doesn't take part (an operator that declares no cost) reads v.
-  virtual void mark_read(const value& v) {
+  WEFT_LINKED virtual void mark_read(const value& v) {
     if (!first_run()) return;
     if (outer_) outer_->mark_read(v);
     const int from = maker_of(v.held());
@@ -56,7 +57,8 @@ class replay {
   /// y is recorded, by an operator of that name. Second run: throws where it has other sizes than in the first, or
   /// comes out of turn. First run: unless y was computed just now, or is an input seen in another way, whoever made it
   /// reads its inputs.
-  virtual void recorded(const char* name, value& y, std::initializer_list<const value*> inputs, std::uintptr_t vjp) {
+  WEFT_LINKED virtual void recorded(const char* name, value& y, std::initializer_list<const value*> inputs,
+                                    std::uintptr_t vjp) {
     each_around([&](detail::same_twice& same) { same.recorded(name, y, inputs, vjp); });
     y.made_by = ++y.ctx->operators;
     if (!first_run()) return;
@@ -108,7 +110,8 @@ class replay {
     same_.end_first_run();
   }
   /// Second run: whether the operator that comes now needn't run. Gives it its output, or arrays without memory.
-  virtual bool reuse_output(std::string_view name, local_array& output, std::initializer_list<local_array*> more) {
+  WEFT_LINKED virtual bool reuse_output(std::string_view name, local_array& output,
+                                        std::initializer_list<local_array*> more) {
     if (first_run()) return false;
     require(next_ < entries_.size() && entries_[next_].name == name, "a checkpointed function ran ", name,
             " as operator ", next_, " when its gradient was due, and ",
@@ -160,7 +163,7 @@ class replay {
     for (replay* r = this; r; r = r->outer_) f(r->same_);
   }
   static const void* key(const local_array& a) { return a.buffer ? a.buffer.data() : a.data; }
-  int maker_of(const local_array& a) const {
+  WEFT_LINKED int maker_of(const local_array& a) const {
     const void* const at = key(a);
     for (std::size_t i = outputs_.size(); at && i-- > 0;)
       if (outputs_[i].at == at) return outputs_[i].by;

@@ -36,7 +36,8 @@ class same_twice {
   /// An operator is recorded. Second run: throws where it has other sizes than in the first, read something else, or
   /// comes out of turn.
   /// `vjp` stands for the operator's types.
-  void recorded(const char* name, const value& y, std::initializer_list<const value*> inputs, std::uintptr_t vjp) {
+  WEFT_LINKED void recorded(const char* name, const value& y, std::initializer_list<const value*> inputs,
+                            std::uintptr_t vjp) {
     std::uint64_t sizes = hash_of_step(name, y.whole, 0);
     for (const value* v : inputs) sizes = hash_of_step(name, v->whole, sizes);
     reading read{0, 0, mix(std::exchange(given_, 0) ^ vjp)};
@@ -86,7 +87,7 @@ class same_twice {
   }
   /// Before the second run. Throws where a tensor that the function reads beside its argument, a leaf or another, has
   /// had other numbers since the first.
-  void check_captured() {
+  WEFT_LINKED void check_captured() {
     for (const captured& c : captured_)
       if ((c.live ? c.live->version : c.memory.version()) != c.version) [[unlikely]]
         fail("checkpoint: ", c.live ? "parameter " + c.live->name : std::string("a tensor that its function reads"),
@@ -108,7 +109,7 @@ class same_twice {
   struct creation {
     std::uint64_t made, numbers;
   };
-  void compare_reading(const reading& first, const reading& now, const char* name) const {
+  WEFT_LINKED void compare_reading(const reading& first, const reading& now, const char* name) const {
     if (first.from == now.from && first.created == now.created && first.given == now.given) [[likely]]
       return;
     if (first.from == now.from && first.created == now.created)
@@ -120,7 +121,8 @@ class same_twice {
              : "a tensor that its function makes of other numbers when the gradient is due than at first",
          same_both_times);
   }
-  static void compare(const steps& first, std::size_t i, const char* name, std::uint64_t hash, const char* differing) {
+  WEFT_LINKED static void compare(const steps& first, std::size_t i, const char* name, std::uint64_t hash,
+                                  const char* differing) {
     if (i < first.size() && first[i].hash == hash && std::string_view(first[i].name) == name) [[likely]]
       return;
     const char* const before = i < first.size() ? first[i].name : "nothing";
@@ -133,7 +135,7 @@ class same_twice {
     storage memory;
     std::uint32_t version;
   };
-  void note_captured(const value& v) {
+  WEFT_LINKED void note_captured(const value& v) {
     if (outside(v) == 0) return;
     const ref<weight_place> live = v.slot ? v.slot->live : ref<weight_place>();
     for (const captured& c : captured_)
@@ -145,13 +147,13 @@ class same_twice {
     return v.made_by > operators_before_ ? 2 * (v.made_by - operators_before_) + 1 : 2 * outside(v);
   }
   // Names a tensor that wasn't made in this run, alike in both; 0: it was.
-  std::uint64_t outside(const value& v) const {
+  WEFT_LINKED std::uint64_t outside(const value& v) const {
     if (v.slot && v.slot->live) return reinterpret_cast<std::uintptr_t>(v.slot->live.get());
     const std::uint64_t number = v.data.buffer.made();
     return number <= began_ || (!first_run_ && number > ended_ && number <= began_again_) ? number : 0;
   }
   // Stands for what a creator wrote into a tensor, in either run; 0: an operator made it.
-  std::uint64_t numbers_created(const value& v) const {
+  WEFT_LINKED std::uint64_t numbers_created(const value& v) const {
     for (std::size_t i = created_.size(); i-- > 0;)
       if (created_[i].made == v.data.buffer.made()) return created_[i].numbers;
     return 0;

@@ -33,7 +33,7 @@ class tape {
         ends_(pool_allocator<std::ptrdiff_t>(records)),
         within_(within) {}
 
-  tape_node& push() {
+  WEFT_LINKED tape_node& push() {
     require_whole();
     if (nodes_.size() >= crowded_) {
       forget_unreachable(true);
@@ -77,7 +77,7 @@ class tape {
 
   /// The first part of that: gradients of activations. Entries that lead to weights stay, with what they need, for
   /// backward_weights(), which may come any time later; nothing may be recorded in between.
-  void backward_inputs(context& ctx) {
+  WEFT_LINKED void backward_inputs(context& ctx) {
     require_whole();
     const recording off(ctx, nullptr);
     emptying when_thrown{ctx, *this};
@@ -156,7 +156,7 @@ class tape {
     node.output->gradient = {};
     node.output->has_gradient = false;
   }
-  void carry_back(context& ctx) {
+  WEFT_LINKED void carry_back(context& ctx) {
     const recording off(ctx, nullptr);
     const emptying at_the_end{ctx, *this};
     checked_backward checked(ctx.check);
@@ -172,7 +172,7 @@ class tape {
   }
   // Forgets entries whose output nobody can carry back, from the last to the first that somebody can, or all of them.
   // The boundaries of a unit go when nothing between them stays.
-  void forget_unreachable(bool all) {
+  WEFT_LINKED void forget_unreachable(bool all) {
     std::ptrdiff_t i = static_cast<std::ptrdiff_t>(nodes_.size()) - 1, left = i + 1;  // from `left` on: what stays
     ends_.clear();
     for (; i >= 0; --i) {

@@ -72,7 +72,7 @@ class any_communicator : public comm_operations<any_communicator> {
     C inner;
   };
 
-  [[gnu::cold, gnu::noinline]] request post_behind(const comm_call& call) {
+  [[gnu::cold]] WEFT_LINKED request post_behind(const comm_call& call) {
     if (on_host_) {
       queue_.synchronize();
       return held_->post(call);

@@ -31,8 +31,8 @@ struct axis_group {
 
 namespace detail {
 // That a group is the one that was asked for: all that follows relies on its order.
-[[gnu::cold, gnu::noinline]] inline void check_split(const any_communicator& made, const std::string& name, int index,
-                                                     int degree) {
+[[gnu::cold]] WEFT_LINKED void check_split(const any_communicator& made, const std::string& name, int index,
+                                           int degree) {
   require(made.rank() == index && made.size() == degree, "split(color, key, \"", name, "\") made this rank number ",
           made.rank(), " of ", made.size(), ", where number ", index, " of ", degree,
           " was asked for: a group has the ranks of one color, ordered by (key, rank); mend the communicator's split");

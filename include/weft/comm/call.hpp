@@ -104,14 +104,14 @@ namespace detail {
 
 /// Whether two ranks' calls can be one operation; a send goes with the recv that it meets. What all_to_allv has for
 /// each rank is not compared.
-inline bool agree(const comm_call& a, const comm_call& b) {
+WEFT_LINKED bool agree(const comm_call& a, const comm_call& b) {
   const bool pair = a.is(comm_operation::send) && b.is(comm_operation::recv);
   return (a.operation == b.operation || pair) && a.count == b.count && a.type == b.type && a.how == b.how &&
          (a.pairs() || a.peer == b.peer) && a.tag == b.tag && a.label == b.label;
 }
 
 /// "all_reduce(96 fp32, sum)", "broadcast(64 bytes, root 1)"
-[[gnu::cold, gnu::noinline]] inline std::string describe_operation(const comm_call& call) {
+[[gnu::cold]] WEFT_LINKED std::string describe_operation(const comm_call& call) {
   const char* const name = name_of(call.operation);
   switch (call.operation) {
     case comm_operation::barrier:

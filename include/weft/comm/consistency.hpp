@@ -42,8 +42,8 @@ class consistency {
 
   /// x is the same along an axis: the first `valid` elements of each dimension, in the host's memory. hash: hash_of it.
   /// Throws weft::failure on all ranks of the axis where it isn't. Here and below.
-  [[gnu::cold]] void compare(axis_group& along, const compared_value& what, std::uint64_t hash, const local_array& x,
-                             const shape& valid) {
+  [[gnu::cold]] WEFT_LINKED void compare(axis_group& along, const compared_value& what, std::uint64_t hash,
+                                         const local_array& x, const shape& valid) {
     gather(along.comm, along.name, what, &hash, 1);
     if (words_.first_difference() == 0)
       detail::fail_array(along.comm, along.name, ctx_.rank().here(), label(what), what.after, what.tensor, x, valid,
@@ -62,8 +62,8 @@ class consistency {
     });
   }
   /// Numbers of the program are the same on all ranks of a group, whose name is `along`.
-  [[gnu::cold]] void compare(any_communicator& comm, std::string_view along, const compared_value& what,
-                             const std::vector<named_number>& numbers) {
+  [[gnu::cold]] WEFT_LINKED void compare(any_communicator& comm, std::string_view along, const compared_value& what,
+                                         const std::vector<named_number>& numbers) {
     own_.clear();
     for (const named_number& n : numbers) own_.push_back(std::bit_cast<std::uint64_t>(n.number));
     gather(comm, along, what, own_.data(), own_.size());
@@ -76,7 +76,7 @@ class consistency {
 
   /// Remembers that the program read x, which is whole on every axis. It is compared later, where all ranks of an axis
   /// read as often: so one rank alone may print a loss. number: x, if it is one number, of this type.
-  [[gnu::cold]] void read(const compared_value& what, std::uint64_t hash, std::uint64_t number, dtype type) {
+  WEFT_LINKED void read(const compared_value& what, std::uint64_t hash, std::uint64_t number, dtype type) {
     if (reads_.size() == most_reads) return;
     const std::uint64_t line = detail::hash_text(what.at.file, static_cast<std::uint64_t>(what.at.line));
     reads_.push_back(
@@ -95,7 +95,7 @@ class consistency {
     steps_.push_back({name, sizes, detail::hash_of_step(name, sizes, numbers)});
   }
   /// It ends: all ranks have carried back the same operators, in the same order.
-  [[gnu::cold]] void end_backward() {
+  [[gnu::cold]] WEFT_LINKED void end_backward() {
     if (--depth_ > 0) return;
     std::uint64_t hash = steps_.size();
     for (const step& s : steps_) hash = detail::mix(hash ^ s.hash);
@@ -112,7 +112,7 @@ class consistency {
 
   /// The members of a group, number i being rank first + i * stride of the world, lie in that order in what they
   /// gather.
-  [[gnu::cold, gnu::noinline]] void check_order(axis_group& along, int first, int stride) {
+  [[gnu::cold]] WEFT_LINKED void check_order(axis_group& along, int first, int stride) {
     const auto mine = static_cast<std::uint64_t>(ctx_.rank().here());
     gather(along.comm, along.name, {"launch", "the ranks' order"}, &mine, 1);
     for (int i = 0; i < along.degree; ++i) {
@@ -145,7 +145,7 @@ class consistency {
   }
 
   // The reads of one place in the program are compared where all ranks have as many of them.
-  [[gnu::cold, gnu::noinline]] void compare_reads(axis_group& along) {
+  [[gnu::cold]] WEFT_LINKED void compare_reads(axis_group& along) {
     const std::uint64_t count = reads_.size();
     gather(along.comm, along.name, {"launch", "how often was read"}, &count, 1);
     const std::vector<std::uint64_t> counts = words_.each();
@@ -163,7 +163,7 @@ class consistency {
       compare_place(along, key, counts);
     }
   }
-  [[gnu::cold]] void compare_place(axis_group& along, std::uint64_t key, const std::vector<std::uint64_t>& counts) {
+  WEFT_LINKED void compare_place(axis_group& along, std::uint64_t key, const std::vector<std::uint64_t>& counts) {
     std::vector<std::vector<std::size_t>> at(counts.size());  // by rank
     for (std::size_t r = 0; r < counts.size(); ++r)
       for (std::size_t i = 0; i < counts[r]; ++i)
@@ -187,7 +187,7 @@ class consistency {
     }
   }
 
-  [[noreturn, gnu::cold, gnu::noinline]] void steps_differ(axis_group& along) {
+  [[noreturn, gnu::cold]] WEFT_LINKED void steps_differ(axis_group& along) {
     const std::uint64_t count = steps_.size();
     gather(along.comm, along.name, {"backward", "how many operators"}, &count, 1);
     const std::vector<std::uint64_t> counts = words_.each();

@@ -154,7 +154,7 @@ class context {
   lifetime life_;                   // ends first
 };
 
-[[gnu::cold, gnu::noinline]] inline axis_group& context::along(const axis_set& axes) {
+[[gnu::cold]] WEFT_LINKED axis_group& context::along(const axis_set& axes) {
   axis_set several;
   axis_group out;
   int first = world.rank();  // of the group's ranks, in the world
@@ -189,7 +189,7 @@ namespace detail {
     fail(what, ": a checkpointed function runs twice, and so would this: do it before or after the checkpoint");
 }
 inline void require_running_once(const value& v, const char* what) { require_running_once(*v.ctx, what); }
-[[gnu::noinline]] inline void require_whole_gradient(const context& ctx, const slot& s) {
+WEFT_LINKED void require_whole_gradient(const context& ctx, const slot& s) {
   const auto& failed = ctx.failed_backwards;
   if (!failed.empty() && std::binary_search(failed.begin(), failed.end(), s.backward)) [[unlikely]]
     fail(

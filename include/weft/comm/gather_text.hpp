@@ -9,7 +9,7 @@
 namespace weft::detail {
 
 /// Every rank's text, in rank order, on the first rank; an empty list on the others. All ranks call it.
-inline std::vector<std::string> gather_text(context& ctx, const std::string& own) {
+WEFT_LINKED std::vector<std::string> gather_text(context& ctx, const std::string& own) {
   any_communicator host = ctx.world.host();
   if (!ctx.is_first()) {
     auto bytes = static_cast<std::int64_t>(own.size());

@@ -45,14 +45,14 @@ struct collective_label {
 };
 
 /// "model.cpp:34"; empty where there is no line.
-[[gnu::cold, gnu::noinline]] inline std::string text_of(const call_site& at) {
+[[gnu::cold]] WEFT_LINKED std::string text_of(const call_site& at) {
   if (at.line <= 0) return {};
   const std::string_view path = at.file;
   return detail::text(path.substr(path.find_last_of("/\\") + 1), ":", at.line);
 }
 /// "gradient of [batch, seq, hidden] in layer 3, micro-batch 2 (model.cpp:34)", "contract's check of [batch, hidden]";
 /// empty for an empty label.
-[[gnu::cold, gnu::noinline]] inline std::string text_of(const collective_label& label) {
+[[gnu::cold]] WEFT_LINKED std::string text_of(const collective_label& label) {
   std::string out;
   const auto add = [&](std::string_view between, std::string_view part) {
     if (part.empty()) return;

@@ -40,7 +40,7 @@ struct dimension_run {
 };
 
 /// This rank's run of a dimension of `whole` elements that is sharded over these axes, the outermost first.
-[[gnu::noinline]] inline dimension_run run_of(const context& ctx, const axis_set& over, std::int64_t whole) {
+WEFT_LINKED dimension_run run_of(const context& ctx, const axis_set& over, std::int64_t whole) {
   dimension_run run{whole, 0, whole};
   for (const axis_id axis : over) {
     const axis_group& along = ctx.along(axis);
@@ -75,8 +75,7 @@ template <any_tensor X>
 inline constexpr std::span<const dimension_type> dimensions_of =
     dimension_types<typename X::dims, typename X::layout>::all;
 
-[[gnu::noinline]] inline shape local_shape(const context& ctx, std::span<const dimension_type> dimensions,
-                                           const shape& global) {
+WEFT_LINKED shape local_shape(const context& ctx, std::span<const dimension_type> dimensions, const shape& global) {
   require(global.ndim == static_cast<int>(dimensions.size()), "a tensor of ", dimensions.size(),
           " dimensions was given ", global.ndim, " extents");
   shape out;

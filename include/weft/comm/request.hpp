@@ -89,7 +89,7 @@ class [[nodiscard("wait() for the operation to finish")]] request {
   }
 
  private:
-  void finish() noexcept {
+  WEFT_LINKED void finish() noexcept {
     completion* source = std::exchange(source_, nullptr);
     if (source == nullptr) return;
     if (std::uncaught_exceptions() > exceptions_) return source->abandon(ticket_);

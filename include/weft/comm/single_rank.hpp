@@ -15,7 +15,7 @@ namespace detail {
 /// for a recv.
 class mailbox final : public completion {
  public:
-  request post(const comm_call& call) {
+  WEFT_LINKED request post(const comm_call& call) {
     const bool receives = call.is(comm_operation::recv);
     const bool matches = !waiting_.empty() && waiting_.front().operation != call.operation;
     const comm_call& sent = matches && receives ? waiting_.front() : call;
@@ -43,7 +43,7 @@ class mailbox final : public completion {
   }
 
  private:
-  [[noreturn, gnu::cold, gnu::noinline]] static void fail_mismatch(const comm_call& sent, const comm_call& received) {
+  [[noreturn, gnu::cold]] WEFT_LINKED static void fail_mismatch(const comm_call& sent, const comm_call& received) {
     require(sent.count == received.count, "a rank sends itself ", sent.count, " bytes and receives ", received.count,
             "; make the two sizes equal.");
     fail("a rank sends itself \"", text_of(sent.label), "\" and receives \"", text_of(received.label),
@@ -57,7 +57,7 @@ class mailbox final : public completion {
 /// One for each tag.
 class mailboxes {
  public:
-  mailbox& of(int tag) {
+  WEFT_LINKED mailbox& of(int tag) {
     for (const tagged& t : all_)
       if (t.tag == tag) return *t.box;
     all_.push_back({tag, std::make_unique<mailbox>()});

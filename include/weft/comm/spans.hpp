@@ -32,12 +32,12 @@ class span_log {
                     std::chrono::steady_clock::time_point origin = std::chrono::steady_clock::now())
       : memory_(memory), origin_(origin) {}
 
-  void begin(std::string name) {
+  WEFT_LINKED void begin(std::string name) {
     open_.push_back(spans_.size());
     spans_.push_back({std::move(name), now(), -1, memory_.made() + 1});
     sample(spans_.back().begin_us);
   }
-  void end() {
+  WEFT_LINKED void end() {
     if (open_.empty()) return;
     span& s = spans_[open_.back()];
     open_.pop_back();
@@ -55,7 +55,7 @@ class span_log {
   /// The moment that times count from.
   std::chrono::steady_clock::time_point origin() const { return origin_; }
   /// The innermost ended span in which the arena made its allocation of this number; empty where there was none.
-  std::string_view made_in(std::uint64_t number) const {
+  WEFT_LINKED std::string_view made_in(std::uint64_t number) const {
     for (std::size_t i = spans_.size(); i-- > 0;)
       if (spans_[i].first_made <= number && number <= spans_[i].last_made) return spans_[i].name;
     return {};

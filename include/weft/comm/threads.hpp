@@ -27,7 +27,7 @@ class thread_group final : public kept {
   int size() const { return static_cast<int>(members_.size()); }
   int world_rank(int member) const { return members_[static_cast<std::size_t>(member)]; }
   lane& collectives() { return collectives_; }
-  lane& pair(int from, int to, int tag) {
+  WEFT_LINKED lane& pair(int from, int to, int tag) {
     std::atomic<tagged_lane*>& first = pairs_[static_cast<std::size_t>(from * size() + to)];
     if (tagged_lane* found = find(first, tag)) return *found;
     return make_pair(first, from, to, tag);
@@ -48,7 +48,7 @@ class thread_group final : public kept {
     while (l && l->tag != tag) l = l->next;
     return l;
   }
-  [[gnu::cold, gnu::noinline]] lane& make_pair(std::atomic<tagged_lane*>& first, int from, int to, int tag) {
+  [[gnu::cold]] WEFT_LINKED lane& make_pair(std::atomic<tagged_lane*>& first, int from, int to, int tag) {
     const std::lock_guard lock(hub_.mutex());
     if (tagged_lane* found = find(first, tag)) return *found;
     std::vector<int> members{world_rank(from), world_rank(to)};
@@ -78,14 +78,14 @@ class threads : public comm_operations<threads> {
   int rank() const { return rank_; }
   int size() const { return group_->size(); }
 
-  request post(const comm_call& call) {
+  WEFT_LINKED request post(const comm_call& call) {
     if (call.is(comm_operation::send)) return group_->pair(rank_, call.peer, call.tag).post(0, call);
     if (call.is(comm_operation::recv)) return group_->pair(call.peer, rank_, call.tag).post(1, call);
     return group_->collectives().post(rank_, call);
   }
 
   /// A split is meant for setting up: its groups live until launch returns.
-  [[gnu::cold, gnu::noinline]] threads split(int color, int key, const char* name) {
+  [[gnu::cold]] WEFT_LINKED threads split(int color, int key, const char* name) {
     struct choice {
       int color, key;
     };

@@ -64,14 +64,14 @@ class trace_recorder final : public completion {
     return {*this, place};
   }
 
-  void wait(std::uint64_t ticket) override {
+  WEFT_LINKED void wait(std::uint64_t ticket) override {
     request inner = close(ticket);
     const std::size_t event = open_[ticket].event;
     events[event].wait_us = now();
     inner.wait();
     events[event].end_us = now();
   }
-  bool test(std::uint64_t ticket) override {
+  WEFT_LINKED bool test(std::uint64_t ticket) override {
     request inner = close(ticket);
     if (!inner.test()) {
       open_[ticket].inner = std::move(inner);
@@ -132,7 +132,7 @@ class trace_log {
   }
 
   /// One rank's sums, in the order in which each (operation, axis) first occurs; of its events from number `first` on.
-  std::vector<trace_total> totals(int rank, std::size_t first = 0) const {
+  WEFT_LINKED std::vector<trace_total> totals(int rank, std::size_t first = 0) const {
     std::vector<trace_total> sums;
     for (std::size_t i = first; i < events(rank).size(); ++i) {
       const trace_event& event = events(rank)[i];

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include <weft/core/linked.hpp>
+
 namespace weft {
 
 /// Thrown for bad input. The message is one sentence (or two) a user can act on.
@@ -49,7 +51,7 @@ struct message_part {
   }
 };
 
-[[gnu::cold, gnu::noinline]] inline void append(std::string& to, const message_part& part) {
+[[gnu::cold]] WEFT_LINKED void append(std::string& to, const message_part& part) {
   if (part.kind == message_part::text) to += part.characters;
   if (part.kind == message_part::literal) to += part.ended;
   if (part.kind == message_part::integer) to += std::to_string(part.signed_number);

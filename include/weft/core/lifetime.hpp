@@ -53,7 +53,7 @@ class life_records {
     static life_records* const made = new life_records;  // outlives what is static
     return *made;
   }
-  life_record& take() {
+  WEFT_LINKED life_record& take() {
     const std::lock_guard guard(lock_);
     if (free_.empty()) free_.push_back(&records_.emplace_back());
     life_record& r = *free_.back();

@@ -1,10 +1,10 @@
 // What a thread does while it waits, and what it is called. Invariant: neither changes what is computed.
 #pragma once
 
-#include <weft/core/requirements.hpp>
-
 #include <cstdio>
 #include <thread>
+
+#include <weft/core/linked.hpp>
 
 #if defined(__linux__) || defined(__APPLE__)
 #include <pthread.h>
@@ -45,7 +45,7 @@ class spin_wait {
 
 /// Calls this thread "weft rank 3", or "weft rank 3.1" as its core 1, where debuggers show it: as far as 15 characters
 /// go, which is what Linux takes. Does nothing where the system has no such names.
-[[gnu::cold, gnu::noinline]] inline void name_this_thread([[maybe_unused]] int rank, [[maybe_unused]] int core = 0) {
+[[gnu::cold]] WEFT_LINKED void name_this_thread([[maybe_unused]] int rank, [[maybe_unused]] int core = 0) {
 #if defined(__linux__) || defined(__APPLE__)
   char name[40];
   if (core > 0)

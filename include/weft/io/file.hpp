@@ -23,7 +23,7 @@ using owned_file = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 namespace detail {
 
 /// Says why a file can't be `done`, by `why`, errno as the call that failed left it: the next call may change it.
-[[noreturn, gnu::cold, gnu::noinline]] inline void fail_of_file(const std::string& path, const char* done, int why) {
+[[noreturn, gnu::cold]] WEFT_LINKED void fail_of_file(const std::string& path, const char* done, int why) {
   const bool writing = std::string_view(done) == "written";
   const char* const cure = why == ENOSPC                     ? "; make space on its disk"
                            : why == EACCES || why == EROFS   ? "; check its permissions"
@@ -37,7 +37,7 @@ namespace detail {
 }  // namespace detail
 
 /// Throws weft::failure naming the file and the system's reason.
-inline owned_file open_file(const std::string& path, const char* mode) {
+WEFT_LINKED owned_file open_file(const std::string& path, const char* mode) {
   owned_file f(std::fopen(path.c_str(), mode), &std::fclose);
   const int why = errno;
   if (!f) detail::fail_of_file(path, *mode == 'r' ? "read" : "written", why);
@@ -45,7 +45,7 @@ inline owned_file open_file(const std::string& path, const char* mode) {
 }
 
 /// Appends to an open file, and waits until the system has it. Throws weft::failure, naming `path`, when it doesn't.
-inline void write_all(const owned_file& f, const std::string& path, std::string_view content) {
+WEFT_LINKED void write_all(const owned_file& f, const std::string& path, std::string_view content) {
   const bool written =
       std::fwrite(content.data(), 1, content.size(), f.get()) == content.size() && std::fflush(f.get()) == 0;
   const int why = errno;
@@ -70,7 +70,7 @@ bool written(F&& write) {
 
 /// All bytes of a file. Throws weft::failure when it can't be read, a folder for example, and when it has more bytes
 /// than `most`: a device has no end.
-inline std::string read_file(const std::string& path, std::size_t most = std::size_t{1} << 48) {
+WEFT_LINKED std::string read_file(const std::string& path, std::size_t most = std::size_t{1} << 48) {
   const owned_file f = open_file(path, "rb");
   std::string all;
   char part[1 << 14];

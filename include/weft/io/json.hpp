@@ -10,13 +10,14 @@
 #include <utility>
 
 #include <weft/core/finite.hpp>
+#include <weft/core/linked.hpp>
 
 namespace weft {
 
 namespace detail {
 
 /// Length of the valid UTF-8 character at the front of `text` (RFC 3629), 0 if there is none.
-inline std::size_t utf8_length(std::string_view text) {
+WEFT_LINKED std::size_t utf8_length(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char c = at(0);
   const std::size_t n = c < 0x80                ? 1
@@ -35,7 +36,7 @@ inline std::size_t utf8_length(std::string_view text) {
 }  // namespace detail
 
 /// `text` as the inside of a JSON string. Bytes that are not UTF-8 become U+FFFD.
-inline std::string json_escape(std::string_view text) {
+WEFT_LINKED std::string json_escape(std::string_view text) {
   std::string out;
   out.reserve(text.size() + 8);
   while (!text.empty()) {

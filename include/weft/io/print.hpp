@@ -59,8 +59,8 @@ dimension_text dimension_of(const X& x) {
           x.template global_extent<D>()};
 }
 
-[[gnu::cold, gnu::noinline]] inline std::string describe(dtype type, std::initializer_list<dimension_text> dimensions,
-                                                         const std::string& placements) {
+[[gnu::cold]] WEFT_LINKED std::string describe(dtype type, std::initializer_list<dimension_text> dimensions,
+                                               const std::string& placements) {
   std::string out(name_of(type));
   const char* before = " [";
   for (const dimension_text& d : dimensions) {

@@ -16,7 +16,7 @@
 namespace weft {
 
 /// Entropy of the bytes' frequencies, in nats: what a model that ignores all context can reach at best on this text.
-inline double unigram_entropy(std::string_view text) {
+WEFT_LINKED double unigram_entropy(std::string_view text) {
   std::int64_t count[256] = {};
   for (char c : text) ++count[static_cast<unsigned char>(c)];
   double h = 0;

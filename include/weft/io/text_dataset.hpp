@@ -70,8 +70,8 @@ class text_dataset {
   }
 
   // Where a window begins: uniform over [begin, begin + size - length), a function of (seed, part, index).
-  std::int64_t place(std::string_view part, std::int64_t index, std::int64_t begin, std::int64_t size,
-                     std::int64_t length) const {
+  WEFT_LINKED std::int64_t place(std::string_view part, std::int64_t index, std::int64_t begin, std::int64_t size,
+                                 std::int64_t length) const {
     const auto words = philox{ctx_->seed, stream_of(part)}.block(static_cast<std::uint64_t>(index));
     const std::uint64_t random = std::uint64_t{words[0]} << 32 | words[1];
     return begin + static_cast<std::int64_t>(random % static_cast<std::uint64_t>(size - length));

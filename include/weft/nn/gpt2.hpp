@@ -26,7 +26,7 @@ struct gpt2_config {
   friend bool operator==(const gpt2_config&, const gpt2_config&) = default;
 
   /// The configuration with every 0 filled in, checked against the degrees. Throws weft::failure with the way out.
-  gpt2_config resolved(int tensor_parallel = 1) const {
+  WEFT_LINKED gpt2_config resolved(int tensor_parallel = 1) const {
     gpt2_config c = *this;
     const auto at_least_one = detail::check_at_least_one;
     at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
@@ -43,7 +43,7 @@ struct gpt2_config {
   }
 
   /// Parameters of the whole model.
-  std::int64_t parameters() const {
+  WEFT_LINKED std::int64_t parameters() const {
     const gpt2_config c = resolved();
     const std::int64_t attention = 4 * (c.hidden * c.hidden + c.hidden), feed = 2 * c.hidden * c.ffn + c.ffn + c.hidden,
                        norm = 2 * c.hidden;
@@ -53,7 +53,7 @@ struct gpt2_config {
 };
 
 namespace detail {
-[[gnu::cold, gnu::noinline]] inline void compare_configuration(context& ctx, const gpt2_config& c) {
+[[gnu::cold]] WEFT_LINKED void compare_configuration(context& ctx, const gpt2_config& c) {
   const auto n = [](auto number) { return static_cast<double>(number); };
   compare_configuration(ctx, "gpt2",
                         {{"layers", n(c.layers)},

@@ -34,7 +34,7 @@ struct llama_config {
   friend bool operator==(const llama_config&, const llama_config&) = default;
 
   /// The configuration with every 0 filled in, checked against the degrees. Throws weft::failure with the way out.
-  llama_config resolved(int tensor_parallel = 1) const {
+  WEFT_LINKED llama_config resolved(int tensor_parallel = 1) const {
     llama_config c = *this;
     const auto at_least_one = detail::check_at_least_one;
     at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
@@ -63,7 +63,7 @@ struct llama_config {
   }
 
   /// Parameters of the whole model.
-  std::int64_t parameters() const {
+  WEFT_LINKED std::int64_t parameters() const {
     const llama_config c = resolved();
     const std::int64_t attention = c.hidden * c.head_dim * 2 * (c.heads + c.kv_heads), feed = 3 * c.hidden * c.ffn;
     const std::int64_t biases = c.qkv_bias ? c.head_dim * (c.heads + 2 * c.kv_heads) : 0,
@@ -73,7 +73,7 @@ struct llama_config {
 };
 
 namespace detail {
-[[gnu::cold, gnu::noinline]] inline void compare_configuration(context& ctx, const llama_config& c) {
+[[gnu::cold]] WEFT_LINKED void compare_configuration(context& ctx, const llama_config& c) {
   const auto n = [](auto number) { return static_cast<double>(number); };
   compare_configuration(ctx, "llama",
                         {{"layers", n(c.layers)},

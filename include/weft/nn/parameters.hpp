@@ -136,8 +136,8 @@ class parameter_registry {
   watch watched() const { return watch(life_); }
 
  private:
-  [[gnu::noinline]] parameter_record& add(context& ctx, value& w, const detail::parameter_type& type, std::string name,
-                                          const shape& global, initial init) {
+  WEFT_LINKED parameter_record& add(context& ctx, value& w, const detail::parameter_type& type, std::string name,
+                                    const shape& global, initial init) {
     require(!units_.empty(), "parameter ", name, " has no unit; call begin_unit(name) before the first add");
     for (const parameter_unit& u : units_)
       for (const parameter_record& other : u.parameters)

@@ -39,7 +39,7 @@ struct rope_scaling {
   friend bool operator==(const rope_scaling&, const rope_scaling&) = default;
 
   /// With every 0 filled in. Throws weft::failure when a number has no meaning.
-  rope_scaling resolved(std::int64_t max_seq) const {
+  WEFT_LINKED rope_scaling resolved(std::int64_t max_seq) const {
     rope_scaling s = *this;
     using detail::is_finite;
     require(is_finite(s.factor) && s.factor >= 1, "the rope scaling's factor is ", s.factor,
@@ -82,8 +82,8 @@ inline double rope_pair_of(double turns, double length, double head_dim, double 
 }  // namespace detail
 
 /// Frequencies for sequences of `length` tokens (of which only `dynamic` takes notice). `scaling` is resolved.
-inline rope_frequencies frequencies_of(const rope_scaling& scaling, std::int64_t head_dim, double theta,
-                                       std::int64_t length) {
+WEFT_LINKED rope_frequencies frequencies_of(const rope_scaling& scaling, std::int64_t head_dim, double theta,
+                                            std::int64_t length) {
   require(head_dim >= 2 && head_dim % 2 == 0, "rotary positions turn pairs, so head_dim, which is ", head_dim,
           ", has to be even");
   require(detail::is_finite(theta) && theta > 0, "theta of rotary positions is ", theta,

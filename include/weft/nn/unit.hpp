@@ -30,7 +30,7 @@ namespace detail {
 /// From before_forward to after_forward, with an entry at each end where they are recorded.
 class unit_use {
  public:
-  unit_use(context& ctx, unit_hooks& hooks, int unit, const value& x)
+  WEFT_LINKED unit_use(context& ctx, unit_hooks& hooks, int unit, const value& x)
       : ctx_(ctx), tape_(ctx.tape), here_{&hooks, unit, ctx.unit, hooks.step_number()} {
     if (ctx.spans) ctx.spans->begin("forward " + ctx.spans->unit_name(unit));
     hooks.before_forward(unit, tape_ != nullptr);
@@ -60,7 +60,7 @@ class unit_use {
     /// Whether it was recorded in this step. What was left on the tape by another is passed over.
     bool current() const { return step == hooks->step_number(); }
   };
-  void push(const char* name, tape_boundary kind, void (*vjp)(context&, tape_node&), const value& v) {
+  WEFT_LINKED void push(const char* name, tape_boundary kind, void (*vjp)(context&, tape_node&), const value& v) {
     if (!tape_) return;
     tape_node& node = tape_->push();
     node.name = name;
@@ -71,7 +71,7 @@ class unit_use {
     node.vjp = vjp;
   }
   // The backward comes to a unit's end first.
-  static void ends(context& ctx, tape_node& node) {
+  WEFT_LINKED static void ends(context& ctx, tape_node& node) {
     const auto b = node.get<boundary>();
     require(b.current() || !pending_gradient(node.input(0)), b.hooks->unit_name(b.unit),
             " ran forward in one step and is carried back in another: call begin_step() before a step's forwards");
@@ -84,7 +84,7 @@ class unit_use {
     ctx.unit = b.hooks->unit_name(b.unit);
     if (ctx.observer) ctx.observer->backward_begins(b.unit, pending_gradient(node.input(0)));
   }
-  static void begins(context& ctx, tape_node& node) {
+  WEFT_LINKED static void begins(context& ctx, tape_node& node) {
     const auto b = node.get<boundary>();
     if (!b.current()) return;
     if (ctx.observer) ctx.observer->backward_ends(b.unit, pending_gradient(node.input(0)));

@@ -33,8 +33,8 @@ inline constexpr axis_set axes_that_begin_to_differ = []<class... As>(tag_list<A
 }(axes_of<Out>{});
 
 /// On these axes, those of its promotions on this tape left out, since it was compared then.
-[[gnu::cold, gnu::noinline]] inline void compare_operand(const value& x, const compared_type& type,
-                                                         const axis_set& axes, const char* operation, call_site at) {
+[[gnu::cold]] WEFT_LINKED void compare_operand(const value& x, const compared_type& type, const axis_set& axes,
+                                               const char* operation, call_site at) {
   const auto promoted_on = [&](axis_id axis) {
     if (!x.slot || !x.ctx->tape) return false;
     for (const slot* s = x.slot->promotions; s && s->epoch == x.ctx->tape->epoch(); s = s->next)

@@ -51,7 +51,7 @@ inline int operand_with(const broadcast_map& m, int d) {
   return i;
 }
 /// The operand's shape, whose dimensions are some of the output's.
-inline shape operand_shape(const broadcast_map& m, int which, const shape& out) {
+WEFT_LINKED shape operand_shape(const broadcast_map& m, int which, const shape& out) {
   shape own;
   for (int d = 0; d < m.ndim; ++d) own.ndim += m.at[which][d] >= 0;
   for (int d = 0; d < m.ndim; ++d)
@@ -65,7 +65,7 @@ inline bool straight(const broadcast_map& m, int which) {
   return true;
 }
 /// Strides of an operand in the order of the output, 0 where it is broadcast.
-inline void broadcast_strides(const broadcast_map& m, int which, const shape& operand, std::int64_t* out) {
+WEFT_LINKED void broadcast_strides(const broadcast_map& m, int which, const shape& operand, std::int64_t* out) {
   std::int64_t own[max_ndim];
   row_major(operand, own);
   for (int d = 0; d < m.ndim; ++d) out[d] = m.at[which][d] < 0 ? 0 : own[m.at[which][d]];

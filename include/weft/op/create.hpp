@@ -23,7 +23,7 @@ namespace detail {
 inline constexpr std::int64_t most_elements = std::int64_t{1}
                                               << 58;  // so that bytes and padded extents are numbers too
 
-inline shape shape_from(std::initializer_list<std::int64_t> extents) {
+WEFT_LINKED shape shape_from(std::initializer_list<std::int64_t> extents) {
   require(extents.size() <= max_ndim, "a tensor has at most 8 dimensions, not ", extents.size());
   shape s;
   for (std::int64_t n : extents) {

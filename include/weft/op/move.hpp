@@ -150,7 +150,7 @@ local_array ring(context& ctx, axis_group& group, const local_array& x, int step
 }
 
 /// Cost: bytes that a rank receives when x becomes y among n ranks, in the ring form of each collective.
-inline double received_bytes(movement what, const local_array& x, const local_array& y, int n) {
+WEFT_LINKED double received_bytes(movement what, const local_array& x, const local_array& y, int n) {
   const double others = static_cast<double>(n - 1) / n;
   switch (what) {
     case movement::all_reduce:

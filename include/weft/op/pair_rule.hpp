@@ -200,8 +200,7 @@ struct shared_dimension {
   std::string_view name;
   int in_x, in_y;
 };
-[[gnu::noinline]] inline void check_shared_extents(const value& x, const value& y,
-                                                   std::span<const shared_dimension> shared) {
+WEFT_LINKED void check_shared_extents(const value& x, const value& y, std::span<const shared_dimension> shared) {
   x.ctx.get(), y.ctx.get();
   for (const shared_dimension& d : shared) {
     const std::int64_t nx = x.whole[d.in_x], ny = y.whole[d.in_y];

@@ -13,8 +13,7 @@
 
 namespace weft::detail {
 
-[[gnu::noinline]] inline placed_slice placed(const context& ctx, std::span<const dimension_type> dimensions,
-                                             const shape& global) {
+WEFT_LINKED placed_slice placed(const context& ctx, std::span<const dimension_type> dimensions, const shape& global) {
   placed_slice at;
   for (const dimension_type& d : dimensions) {
     const std::int64_t n = global[at.ndim];
@@ -34,7 +33,7 @@ placed_slice placed(const X& x) {
   return placed<X>(*untyped(x).ctx, untyped(x).whole);
 }
 
-[[gnu::noinline]] inline shape valid_part(const value& x, std::span<const dimension_type> dimensions) {
+WEFT_LINKED shape valid_part(const value& x, std::span<const dimension_type> dimensions) {
   shape out = x.sizes();
   for (std::size_t d = 0; d < dimensions.size(); ++d)
     if (!dimensions[d].over->empty())

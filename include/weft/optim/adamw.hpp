@@ -25,7 +25,7 @@ struct adamw {
 
   /// The numbers of step t (from 1) at a learning rate, for gradients to be multiplied by `grad_scale`. Throws
   /// weft::failure when one of them, or of the configuration's, has no meaning.
-  adamw_step at(std::int64_t t, double rate, const kernel_number& grad_scale = 1) const {
+  WEFT_LINKED adamw_step at(std::int64_t t, double rate, const kernel_number& grad_scale = 1) const {
     check(*this);
     detail::require_step(name, {t, rate, grad_scale});
     const auto steps = static_cast<double>(t);
@@ -60,7 +60,7 @@ inline void check(const adamw& a) {
 /// difference 1e-6 / norm.
 /// Throws weft::failure for a clip_norm below 0 or not finite. A norm that is infinite or not a number gives NaN, which
 /// adamw_update refuses: a step without a meaning is skipped.
-inline double clip_factor(double norm, double clip_norm) {
+WEFT_LINKED double clip_factor(double norm, double clip_norm) {
   require(detail::is_finite(clip_norm) && clip_norm >= 0, "clip_norm is ", clip_norm,
           "; it has to be a finite number, at least 0, which is no clipping");
   if (!detail::is_finite(norm) || norm < 0) return std::numeric_limits<double>::quiet_NaN();

@@ -29,7 +29,7 @@ struct decide_step {
   double clip_norm, loss_scale;
   step_numbers* numbers;
 
-  void operator()() const {
+  WEFT_LINKED void operator()() const {
     const double sum = loss[0], count = loss[1];
     const double norm = std::sqrt(*squared_norm) / loss_scale / count;
     const double scale = gradient_scale(norm, count, clip_norm) / loss_scale;

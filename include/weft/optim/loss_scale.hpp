@@ -37,7 +37,7 @@ class loss_scale {
 
   /// Tells whether a step's gradients were finite. False: they overflowed, and under a lower scale they may not; the
   /// step is to be skipped. True where the scale has no say: no scale is lower, or there is none.
-  bool accept(bool finite) {
+  WEFT_LINKED bool accept(bool finite) {
     if (!dynamic_) return true;
     if (!finite) {
       good_ = 0;

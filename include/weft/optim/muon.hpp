@@ -105,7 +105,7 @@ struct muon {
 };
 
 /// Throws weft::failure when a number has no meaning.
-inline void check(const muon& o) {
+WEFT_LINKED void check(const muon& o) {
   detail::require_rate(muon::name, "lr", o.lr);
   detail::require_below_one(muon::name, "momentum", o.momentum);
   detail::require_rate(muon::name, "weight_decay", o.weight_decay);

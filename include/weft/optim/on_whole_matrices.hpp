@@ -11,7 +11,7 @@ namespace weft::detail {
 struct matrix_sizes {
   std::int64_t count = 1, rows = 0, columns = 1;  // count: of this rank's
 };
-inline matrix_sizes sizes_of(const placed_slice& at, const matrix_form& form) {
+WEFT_LINKED matrix_sizes sizes_of(const placed_slice& at, const matrix_form& form) {
   matrix_sizes out;
   for (int d = 0; d < at.ndim; ++d) {
     if (form.stacked[d])

@@ -47,7 +47,7 @@ inline void require_rate(std::string_view optimizer, const char* name, double x)
 inline void require_below_one(std::string_view optimizer, const char* name, double x) {
   require_number(optimizer, name, x, x >= 0 && x < 1, "at least 0 and below 1");
 }
-inline void require_step(std::string_view optimizer, const kernel_step& step) {
+WEFT_LINKED void require_step(std::string_view optimizer, const kernel_step& step) {
   require(step.number >= 1, optimizer, "'s steps count from 1, not from ", step.number);
   require_rate(optimizer, "lr", step.lr);
   if (step.grad_scale.lies_in_memory()) return;  // whoever put it there has looked at it

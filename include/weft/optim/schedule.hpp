@@ -16,7 +16,7 @@ struct warmup_cosine {
   std::int64_t warmup = 0;
   double floor = 0.1;
 
-  double operator()(std::int64_t step, std::int64_t steps) const {
+  WEFT_LINKED double operator()(std::int64_t step, std::int64_t steps) const {
     if (step < warmup) return static_cast<double>(step + 1) / static_cast<double>(warmup);
     const double progress =
         steps > warmup ? static_cast<double>(step - warmup) / static_cast<double>(steps - warmup) : 1.0;

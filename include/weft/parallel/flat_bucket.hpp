@@ -40,7 +40,7 @@ struct bucket_key {
 
 namespace detail {
 
-inline bucket_key key_of(const context& ctx, const parameter_record& p, const store_config& config) {
+WEFT_LINKED bucket_key key_of(const context& ctx, const parameter_record& p, const store_config& config) {
   const auto among = [](axis_id axis, const std::vector<axis_id>& axes) {
     return std::find(axes.begin(), axes.end(), axis) != axes.end();
   };
@@ -101,7 +101,7 @@ struct stored_parameter {
 namespace detail {
 
 /// A unit's buckets, in the order of their first parameters.
-inline std::vector<flat_bucket> buckets_of(context& ctx, parameter_unit& unit, const store_config& config) {
+WEFT_LINKED std::vector<flat_bucket> buckets_of(context& ctx, parameter_unit& unit, const store_config& config) {
   std::vector<flat_bucket> out;
   for (parameter_record& p : unit.parameters) {
     const bucket_key key = key_of(ctx, p, config);

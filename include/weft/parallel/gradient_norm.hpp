@@ -117,7 +117,7 @@ class gradient_norm_parts {
 namespace detail {
 /// Throws where one of `count` gradients is there twice: the same object, or the gradient of the same weight. (Not: the
 /// same memory, which gradients of a sum's terms may share.)
-[[gnu::noinline]] inline void require_each_once(const value* const* gradients, int count) {
+WEFT_LINKED void require_each_once(const value* const* gradients, int count) {
   for (int i = 0; i < count; ++i)
     for (int j = 0; j < i; ++j)
       require(gradients[i] != gradients[j] &&

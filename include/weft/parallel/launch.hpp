@@ -42,7 +42,7 @@ void check_degrees(const degrees& wanted) {
 }
 
 // The first and the last stage as a group of their own, for what both have; the stages between have no part in it.
-[[gnu::cold, gnu::noinline]] inline void add_pipeline_ends(context& ctx, any_communicator& stages) {
+[[gnu::cold]] WEFT_LINKED void add_pipeline_ends(context& ctx, any_communicator& stages) {
   const bool first = stages.rank() == 0, end = first || stages.rank() == stages.size() - 1;
   any_communicator ends = stages.split(end ? 0 : 1, stages.rank(), "pipeline_ends");
   axis_group group{id_of<pipeline_ends>, std::string(pipeline_ends::name), end ? 2 : 1, end && !first ? 1 : 0};
@@ -54,8 +54,7 @@ void check_degrees(const degrees& wanted) {
 }
 
 // This rank's group along one axis; `stride` is the distance between its ranks in the world.
-[[gnu::cold, gnu::noinline]] inline void add_axis(context& ctx, axis_id axis, std::string_view name, int degree,
-                                                  int stride) {
+[[gnu::cold]] WEFT_LINKED void add_axis(context& ctx, axis_id axis, std::string_view name, int degree, int stride) {
   const int index = ctx.rank().here() / stride % degree;
   axis_group group{axis, std::string(name), degree, index, stride};
   if (degree > 1) {
@@ -120,7 +119,7 @@ class started_ranks {
   }
 
  private:
-  void check() const {
+  WEFT_LINKED void check() const {
     const int begun = begun_, size = size_;
     if (begun >= 1 && begun <= asked_ && size == 0) [[likely]]
       return;

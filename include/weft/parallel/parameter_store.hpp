@@ -14,7 +14,7 @@ namespace weft {
 namespace detail {
 
 /// The registry, if a store can be made for it.
-[[gnu::noinline]] inline parameter_registry& without_a_store(context& ctx, parameter_registry& registry) {
+WEFT_LINKED parameter_registry& without_a_store(context& ctx, parameter_registry& registry) {
   for (const parameter_unit& u : registry.units())
     for (const parameter_record& p : u.parameters)
       require(p.live->source == nullptr,

@@ -8,8 +8,8 @@
 namespace weft::detail {
 
 /// Throws where a store was made for an optimizer with other moments.
-[[gnu::noinline]] inline void require_moments(const store_config& made_for, int moments, bool by_shape = false,
-                                              int matrix_moments = 0) {
+WEFT_LINKED void require_moments(const store_config& made_for, int moments, bool by_shape = false,
+                                 int matrix_moments = 0) {
   require(made_for.by_shape == by_shape, "this store was made for an optimizer ", by_shape ? "of one kind" : "by shape",
           ", and this one is ", by_shape ? "by shape" : "of one kind", "; make it with config_of<policy, optimizer>()");
   require(made_for.moments == moments && (!by_shape || made_for.matrix_moments == matrix_moments),

@@ -23,7 +23,7 @@ class weight_buffers {
  public:
   explicit weight_buffers(unit_gatherer& by) : by_(by) {}
   /// `count` buffers of `elements` each. Nothing is allocated when count is 0.
-  void allocate(context& ctx, int count, std::int64_t elements, dtype type) {
+  WEFT_LINKED void allocate(context& ctx, int count, std::int64_t elements, dtype type) {
     for (int i = 0; i < count; ++i)
       buffers_.push_back({ctx.make(type, shape{1, {elements}}, memory::buffers), -1, 0, 0});
   }
@@ -58,7 +58,7 @@ class weight_buffers {
     if (b.unit >= 0) by_.wait_gathering(b.unit);
     b.unit = -1;
   }
-  buffer& start(int unit, bool needed) {
+  WEFT_LINKED buffer& start(int unit, bool needed) {
     buffer* oldest = nullptr;
     for (buffer& b : buffers_) {
       if (b.unit == unit) return b;

@@ -39,8 +39,9 @@ constexpr schedule_load load_of(int rank, int ranks, int micro_batches, double l
 namespace detail {
 
 /// Throws weft::failure, with what is wrong in a sentence.
-[[noreturn, gnu::cold]] inline void fail_of_schedule(std::string_view name, const schedule_fault& f, int ranks,
-                                                     int micro_batches, int chunks = 1, std::string_view asks = {}) {
+[[noreturn, gnu::cold]] WEFT_LINKED void fail_of_schedule(std::string_view name, const schedule_fault& f, int ranks,
+                                                          int micro_batches, int chunks = 1,
+                                                          std::string_view asks = {}) {
   using fault = schedule_fault::kind;
   require(f.what != fault::refused, "the schedule ", name, " asks for ", asks, ", and this step has ", micro_batches,
           " on ", ranks, " ranks; choose another number of micro-batches, or another schedule");

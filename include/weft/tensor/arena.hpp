@@ -138,7 +138,7 @@ class arena {
       : source_(std::move(source)), chunk_bytes_(chunk_bytes) {}
   arena(const arena&) = delete;
   arena& operator=(const arena&) = delete;
-  ~arena() {
+  WEFT_LINKED ~arena() {
     for (void* chunk : chunks_) source_.place ? source_.place->release(chunk) : source_.release(chunk);
     records_->owner = nullptr;
     for (const auto& some : records_->all)
@@ -148,7 +148,7 @@ class arena {
 
   /// A block of at least `bytes`, aligned to 64 bytes, its content undefined.
   /// Throws weft::failure when the system has no more memory.
-  [[gnu::noinline]] handle allocate(std::size_t bytes, memory category) {
+  WEFT_LINKED handle allocate(std::size_t bytes, memory category) {
     const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), alignment);
     block* found = take(size);
     if (!found) {
@@ -194,7 +194,7 @@ class arena {
   static std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
   static int bin_of(std::size_t size) { return static_cast<int>(std::bit_width(size / alignment)) - 1; }
 
-  [[gnu::cold, gnu::noinline]] void grow(std::size_t size) {
+  [[gnu::cold]] WEFT_LINKED void grow(std::size_t size) {
     const std::size_t bytes = round_up(std::max(size, chunk_bytes_), 4096);
     void* chunk = source_.place ? source_.place->allocate(bytes) : source_.allocate(bytes);
     require(chunk != nullptr, "out of memory: the arena holds ", ledger_.reserved >> 20, " MiB and asked for ",
@@ -206,7 +206,7 @@ class arena {
   }
 
   // Best fit: the smallest free block of the first bins that can hold `size`.
-  block* take(std::size_t size) {
+  WEFT_LINKED block* take(std::size_t size) {
     block* best = nullptr;
     for (int bin = bin_of(size); bin < bins && !best; ++bin)
       for (block* b = free_[static_cast<std::size_t>(bin)]; b; b = b->next)
@@ -221,7 +221,7 @@ class arena {
     return best;
   }
 
-  void release(block* b) {
+  WEFT_LINKED void release(block* b) {
     ledger_.current[static_cast<std::size_t>(b->category)] -= b->size;
     ledger_.total -= b->size;
     if (b->before && b->before->is_free) b = absorb(b->before, b);
@@ -230,7 +230,7 @@ class arena {
   }
 
   // Joins two neighbours, of which the free one(s) leave their list; the right one's record goes to the spares.
-  block* absorb(block* left, block* right) {
+  WEFT_LINKED block* absorb(block* left, block* right) {
     if (left->is_free) pop_free(left);
     if (right->is_free) pop_free(right);
     left->size += right->size;
@@ -241,7 +241,7 @@ class arena {
     return left;
   }
 
-  block* make_block(std::byte* data, std::size_t size, block* before, block* after) {
+  WEFT_LINKED block* make_block(std::byte* data, std::size_t size, block* before, block* after) {
     if (!spare_) {
       records_->all.push_back(std::make_unique<std::array<block, 256>>());
       for (block& b : *records_->all.back()) b.next = std::exchange(spare_, &b);

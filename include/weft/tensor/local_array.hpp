@@ -70,7 +70,7 @@ struct local_array {
     return static_cast<T*>(data);
   }
   /// `count` elements from element `first` on, as a vector.
-  local_array part(std::int64_t first, std::int64_t count) const {
+  WEFT_LINKED local_array part(std::int64_t first, std::int64_t count) const {
     if (!data) return {};
     local_array out = reshaped({1, {count}});
     out.data = static_cast<std::byte*>(data) + first * static_cast<std::int64_t>(size_of(type));

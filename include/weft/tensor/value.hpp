@@ -144,7 +144,7 @@ struct slot {
     type = other.type;
     add_main = other.add_main;
   }
-  [[gnu::noinline]] void end() {
+  WEFT_LINKED void end() {
     forget_promotions();
     if (promoted_from) {
       slot** at = &promoted_from->promotions;

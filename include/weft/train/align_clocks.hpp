@@ -21,7 +21,7 @@ struct clock_reading {
 };
 /// How far the other's clock is ahead, by the reading that took the shortest; 0 where that is compatible with one
 /// clock.
-inline std::int64_t clock_ahead(const clock_reading* readings, int count) {
+WEFT_LINKED std::int64_t clock_ahead(const clock_reading* readings, int count) {
   clock_reading best = readings[0];
   for (int i = 1; i < count; ++i)
     if (readings[i].answered - readings[i].asked < best.answered - best.asked) best = readings[i];
@@ -31,7 +31,7 @@ inline std::int64_t clock_ahead(const clock_reading* readings, int count) {
 
 /// Microseconds to add to times since `origin` on this rank, so that they are times since the first rank's `origin`.
 /// All ranks call it.
-inline double to_first_ranks_time(context& ctx, std::chrono::steady_clock::time_point origin) {
+WEFT_LINKED double to_first_ranks_time(context& ctx, std::chrono::steady_clock::time_point origin) {
   any_communicator host = ctx.world.host();
   constexpr int rounds = 8;
   std::int64_t first_origin = nanoseconds_of(origin), ahead = 0;

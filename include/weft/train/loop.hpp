@@ -32,14 +32,14 @@ struct step_end {
   std::int64_t peak_bytes;  // of the rank that held most
   std::int64_t stop;        // 1: some rank was asked to stop
 };
-inline step_end end_step(context& ctx, const std::atomic<bool>* stop) {
+WEFT_LINKED step_end end_step(context& ctx, const std::atomic<bool>* stop) {
   std::int64_t both[2] = {static_cast<std::int64_t>(ctx.memory.ledger().peak_total), stop && *stop};
   ctx.world.host().all_reduce(both, both, 2, dtype::i64, reduction::max, {"peak memory"}).wait();
   return {both[0], both[1]};
 }
 
 /// result.json: why and how a run ended.
-inline void write_result(const training_result& r, const std::string& path) {
+WEFT_LINKED void write_result(const training_result& r, const std::string& path) {
   json_writer w(1);
   w.begin_object().member("ended", r.ended).member("last_step", r.last_step).member("steps", r.steps);
   w.member("skipped", r.skipped);
@@ -48,7 +48,7 @@ inline void write_result(const training_result& r, const std::string& path) {
   write_file(path, w.member("seconds", r.seconds).end_object().text() + '\n');
 }
 
-inline training_result run_steps(context& ctx, trainable& work, const training& plan, double lr) {
+WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const training& plan, double lr) {
   using clock = std::chrono::steady_clock;
   check(plan);
   const std::string folder = plan.folder.empty() ? "" : plan.folder + '/';
@@ -133,7 +133,7 @@ inline training_result run_steps(context& ctx, trainable& work, const training& 
 /// Runs `plan.steps` steps at a learning rate of `lr` times the schedule. All ranks call it. Throws weft::failure
 /// naming the step when a loss or norm is not finite, unless plan.watch says otherwise; error.txt in the run's folder
 /// says what was thrown.
-inline training_result train_loop(context& ctx, trainable& work, const training& plan, double lr) {
+WEFT_LINKED training_result train_loop(context& ctx, trainable& work, const training& plan, double lr) {
   try {
     return detail::run_steps(ctx, work, plan, lr);
   } catch (const std::exception& e) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include <weft/core/finite.hpp>
+#include <weft/core/linked.hpp>
 
 namespace weft {
 
@@ -25,7 +26,7 @@ class loss_spikes {
       : deviations_(deviations), window_(window), was_(before) {}
 
   /// Whether `loss` is a spike. What is not finite is passed over.
-  bool saw(double loss) {
+  WEFT_LINKED bool saw(double loss) {
     if (deviations_ <= 0 || !detail::is_finite(loss)) return false;
     const bool spike = was_.seen >= window_ && loss > was_.mean + deviations_ * std::sqrt(was_.variance);
     ++was_.seen;

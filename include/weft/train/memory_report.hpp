@@ -8,7 +8,7 @@
 namespace weft::detail {
 
 /// A member "categories": of each, what it holds now, its highest, and what it held when the total was highest.
-inline void write_categories(json_writer& w, const memory_ledger& ledger) {
+WEFT_LINKED void write_categories(json_writer& w, const memory_ledger& ledger) {
   w.key("categories").begin_object();
   for (std::size_t c = 0; c < static_cast<std::size_t>(memory_categories); ++c)
     w.key(memory_names[c])
@@ -31,7 +31,7 @@ inline void write_scratch(json_writer& w, const memory_ledger& ledger) {
 
 /// One rank's ledger, in bytes: held now, the highest of each category, and what each held when the total was highest.
 /// `elsewhere`: what the optimizer's state takes in an arena of its own.
-inline std::string memory_json(int rank, const memory_ledger& ledger, std::size_t elsewhere) {
+WEFT_LINKED std::string memory_json(int rank, const memory_ledger& ledger, std::size_t elsewhere) {
   json_writer w;
   w.begin_object().member("rank", rank).member("current", ledger.total).member("peak", ledger.peak_total);
   w.member("reserved", ledger.reserved);
@@ -42,7 +42,7 @@ inline std::string memory_json(int rank, const memory_ledger& ledger, std::size_
 }
 
 /// Writes all ranks' ledgers to `path`. All ranks call it; the first one writes.
-inline void write_memory_report(context& ctx, const std::string& path) {
+WEFT_LINKED void write_memory_report(context& ctx, const std::string& path) {
   const memory_ledger &own = ctx.memory.ledger(), &state = ctx.optimizer_ledger();
   const auto all = gather_text(ctx, memory_json(ctx.rank().here(), own, &state == &own ? 0 : state.total));
   if (!ctx.is_first()) return;

@@ -28,7 +28,7 @@ class metrics_log {
   /// Files that were given up, since the disk didn't take them: 0 or 1.
   int lost_files() const { return lost_files_; }
 
-  void step(const step_report& r) {
+  WEFT_LINKED void step(const step_report& r) {
     json_writer w;
     w.begin_object()
         .member("step", r.step)
@@ -56,7 +56,7 @@ class metrics_log {
   void last_line(const step_report& r) {
     if (std::exchange(left_out_, false)) line(step_line(r));
   }
-  void validation(std::int64_t step, double loss) {
+  WEFT_LINKED void validation(std::int64_t step, double loss) {
     json_writer w;
     record(w.begin_object().member("step", step).member("validation_loss", loss).end_object());
     char text[64];
@@ -70,13 +70,13 @@ class metrics_log {
     file_.reset();
     ++lost_files_;
   }
-  void line(const std::string& text) {
+  WEFT_LINKED void line(const std::string& text) {
     if (every_ == 0) return;
     if (bar_) std::fputs("\r\033[K", stdout);
     if (!text.empty()) std::printf("%s\n", text.c_str());
     std::fflush(stdout);
   }
-  void draw(std::int64_t done, std::int64_t total) {
+  WEFT_LINKED void draw(std::int64_t done, std::int64_t total) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     std::fprintf(stdout, "\r%s\033[K", progress_line(done, total, seconds, detail::stdout_columns()).c_str());
     std::fflush(stdout);

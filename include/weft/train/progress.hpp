@@ -10,7 +10,7 @@
 namespace weft {
 
 /// "4 s", "1:23", "2:03:05".
-inline std::string duration_text(double seconds) {
+WEFT_LINKED std::string duration_text(double seconds) {
   const auto s = static_cast<long long>(std::max(seconds, 0.0) + 0.5);
   char text[48];
   if (s < 60)
@@ -23,7 +23,7 @@ inline std::string duration_text(double seconds) {
 }
 
 /// "[=====>    ]  52 %, 1:23 left". `width`: columns between the brackets.
-inline std::string progress_text(std::int64_t done, std::int64_t total, double seconds, int width) {
+WEFT_LINKED std::string progress_text(std::int64_t done, std::int64_t total, double seconds, int width) {
   const double share = total > 0 ? std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0) : 1.0;
   const int filled = static_cast<int>(share * width);
   std::string bar(static_cast<std::size_t>(filled), '=');
@@ -39,7 +39,7 @@ inline std::string progress_text(std::int64_t done, std::int64_t total, double s
 
 /// The same, with up to 40 columns between the brackets, for a terminal of so many columns: it never reaches the last
 /// one, where terminals wrap.
-inline std::string progress_line(std::int64_t done, std::int64_t total, double seconds, int columns) {
+WEFT_LINKED std::string progress_line(std::int64_t done, std::int64_t total, double seconds, int columns) {
   constexpr int widest = 40;
   std::string line = progress_text(done, total, seconds, widest);
   const int over = static_cast<int>(line.size()) - (columns - 1);
@@ -49,7 +49,7 @@ inline std::string progress_line(std::int64_t done, std::int64_t total, double s
 }
 
 /// One line for one step.
-inline std::string step_line(const step_report& r) {
+WEFT_LINKED std::string step_line(const step_report& r) {
   char text[240];
   const int digits = static_cast<int>(std::to_string(r.steps).size());
   std::snprintf(text, sizeof text, "step %*lld/%lld  loss %.4f  norm %7.3f  lr %.2e  %6.0f ms  %7.0f tok/s  %.1f MiB%s",

@@ -9,7 +9,7 @@
 namespace weft {
 
 /// Makes the folder `wanted`, or `wanted-2`, `wanted-3`, ... when that exists. Returns its path. Throws when it can't.
-inline std::string new_run_folder(const std::string& wanted) {
+WEFT_LINKED std::string new_run_folder(const std::string& wanted) {
   namespace fs = std::filesystem;
   require(!wanted.empty(), "a run folder needs a name");
   std::error_code why;

@@ -30,7 +30,7 @@ struct sampling {
 };
 
 /// Throws weft::failure when a setting has no meaning.
-inline void check(const sampling& s) {
+WEFT_LINKED void check(const sampling& s) {
   require(s.tokens >= 0, "a sample has 0 tokens or more, not ", s.tokens);
   require(detail::is_finite(s.temperature) && s.temperature >= 0, "temperature is ", s.temperature,
           "; it is a finite number, 0 (always the likeliest) or more");
@@ -43,8 +43,8 @@ inline void check(const sampling& s) {
 
 /// Source: Keskar et al. 2019 (CTRL), with negative logits multiplied, so that the penalty always lowers. A token
 /// counts once.
-inline void penalise_repetition(std::vector<double>& logits, const std::int32_t* recent, std::int64_t count,
-                                double penalty) {
+WEFT_LINKED void penalise_repetition(std::vector<double>& logits, const std::int32_t* recent, std::int64_t count,
+                                     double penalty) {
   std::vector<char> seen(logits.size());
   for (std::int64_t i = 0; i < count; ++i) {
     const auto t = static_cast<std::size_t>(recent[i]);
@@ -55,7 +55,7 @@ inline void penalise_repetition(std::vector<double>& logits, const std::int32_t*
 }
 
 /// Indices of the logits, the highest first; among equals the lower index first.
-inline std::vector<std::int32_t> ranked(const std::vector<double>& logits) {
+WEFT_LINKED std::vector<std::int32_t> ranked(const std::vector<double>& logits) {
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
@@ -65,7 +65,7 @@ inline std::vector<std::int32_t> ranked(const std::vector<double>& logits) {
 }
 
 /// All but the k highest become -infinity (Fan et al. 2018). k = 0 keeps all.
-inline void keep_top_k(std::vector<double>& logits, int k) {
+WEFT_LINKED void keep_top_k(std::vector<double>& logits, int k) {
   if (k <= 0 || static_cast<std::size_t>(k) >= logits.size()) return;
   const auto order = ranked(logits);
   for (std::size_t i = static_cast<std::size_t>(k); i < order.size(); ++i)
@@ -73,7 +73,7 @@ inline void keep_top_k(std::vector<double>& logits, int k) {
 }
 
 /// exp(logit - highest), over their sum.
-inline std::vector<double> probabilities(const std::vector<double>& logits) {
+WEFT_LINKED std::vector<double> probabilities(const std::vector<double>& logits) {
   const double top = *std::max_element(logits.begin(), logits.end());
   std::vector<double> p(logits.size());
   double sum = 0;
@@ -84,7 +84,7 @@ inline std::vector<double> probabilities(const std::vector<double>& logits) {
 
 /// Keeps the smallest set of likeliest tokens whose probabilities sum to at least p (Holtzman et al. 2020, nucleus
 /// sampling); the others become -infinity. At least one stays.
-inline void keep_top_p(std::vector<double>& logits, double p) {
+WEFT_LINKED void keep_top_p(std::vector<double>& logits, double p) {
   if (p >= 1) return;
   const auto order = ranked(logits);
   const auto chance = probabilities(logits);
@@ -97,8 +97,8 @@ inline void keep_top_p(std::vector<double>& logits, double p) {
 
 /// The token: penalty, temperature, top-k, top-p, then the draw by `uniform` in [0, 1). `history`: the tokens before.
 /// Throws weft::failure where the logits say nothing: one is NaN or infinity, or all are -infinity.
-inline std::int32_t choose_token(std::vector<double> logits, const std::vector<std::int32_t>& history,
-                                 const sampling& s, double uniform) {
+WEFT_LINKED std::int32_t choose_token(std::vector<double> logits, const std::vector<std::int32_t>& history,
+                                      const sampling& s, double uniform) {
   require(!logits.empty(), "there are no logits to choose a token from");
   double top = -std::numeric_limits<double>::infinity();
   for (const double x : logits)

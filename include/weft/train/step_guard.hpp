@@ -9,7 +9,7 @@
 namespace weft {
 
 /// Throws weft::failure when a setting has no meaning.
-inline void check(const monitoring& m) {
+WEFT_LINKED void check(const monitoring& m) {
   require(m.every >= 0, "statistics of the units are taken every ", m.every,
           " steps; ask for 1 or more, or for 0 (none)");
   require(m.most_in_a_row >= 0, "most_in_a_row is ", m.most_in_a_row, "; it is a number of steps, or 0 (any number)");
@@ -21,7 +21,7 @@ inline void check(const monitoring& m) {
 }
 
 /// The same of a whole plan.
-inline void check(const training& plan) {
+WEFT_LINKED void check(const training& plan) {
   require(plan.steps >= 1, "a run of ", plan.steps, " steps trains nothing; ask for at least 1");
   require(plan.begin >= 0 && plan.begin < plan.steps, "the run goes on after step ", plan.begin, " of ", plan.steps,
           ", so there is no step left; ask for more steps");
@@ -47,7 +47,7 @@ class step_guard {
   /// Fills in what became of a step that was given an update by `rule`: `r` comes back with its tokens, loss, norm,
   /// spike, and whether it was skipped. Where gradients that are not finite are to become zero, it is given another.
   /// Throws weft::failure naming the step when the settings say so.
-  void judge(step_report& r, const step_rule& rule) {
+  WEFT_LINKED void judge(step_report& r, const step_rule& rule) {
     step_outcome o = work_.outcome();
     require(o.loss.count > 0, "no token of step ", r.step,
             " has a target, so there is nothing to learn from; check the data");
@@ -93,7 +93,7 @@ class step_guard {
   }
 
  private:
-  std::string sentence(const char* what, double number, std::int64_t step) {
+  WEFT_LINKED std::string sentence(const char* what, double number, std::int64_t step) {
     const std::string where = settings_.locate ? work_.locate(step) : "";
     return std::string(what) + " of step " + std::to_string(step) + " is " +
            (detail::is_nan(number) ? "not a number" : "infinite") + (where.empty() ? "" : ", ") + where;

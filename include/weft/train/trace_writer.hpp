@@ -27,7 +27,8 @@ class trace_fragment {
   void name_process(const std::string& name) { metadata("process_name", 0, name); }
   void name_thread(int thread, const std::string& name) { metadata("thread_name", thread, name); }
 
-  void complete(int thread, std::string_view name, double begin_us, double end_us, std::string_view arguments = {}) {
+  WEFT_LINKED void complete(int thread, std::string_view name, double begin_us, double end_us,
+                            std::string_view arguments = {}) {
     const long long from = nanoseconds(begin_us + shift_us), to = std::max(nanoseconds(end_us + shift_us), from);
     json_writer w;
     head(w, name, "X").member("tid", thread).key("ts").raw(microseconds(from)).key("dur").raw(microseconds(to - from));
@@ -77,7 +78,7 @@ class trace_fragment {
 /// For events that begin in this order, the first lane on which each one overlaps nothing.
 class lanes {
  public:
-  int place(double begin, double end) {
+  WEFT_LINKED int place(double begin, double end) {
     for (std::size_t i = 0; i < ends_.size(); ++i)
       if (ends_[i] <= begin) return ends_[i] = end, static_cast<int>(i);
     ends_.push_back(end);
@@ -90,8 +91,8 @@ class lanes {
 
 /// The tracks of an axis begin at 1000 times its place among `axes`, the first being 1, so a number means one axis on
 /// every rank. Track 0 computes; there it is also seen how long the rank waited.
-inline void add_collectives(trace_fragment& out, const std::vector<trace_event>& events,
-                            std::vector<std::string> axes) {
+WEFT_LINKED void add_collectives(trace_fragment& out, const std::vector<trace_event>& events,
+                                 std::vector<std::string> axes) {
   for (const trace_event& e : events)
     if (std::find(axes.begin(), axes.end(), e.axis) == axes.end()) axes.push_back(e.axis);
   for (std::size_t axis = 0; axis < axes.size(); ++axis) {
@@ -123,9 +124,9 @@ struct trace_shift {
 };
 
 /// One rank's events. `axes`: the groups' names in an order that all ranks know. `collectives` may be null.
-inline std::string trace_events_json(int rank, const std::string& place, const span_log& log,
-                                     const std::vector<std::string>& axes, const std::vector<trace_event>* collectives,
-                                     const trace_shift& shift = {}) {
+WEFT_LINKED std::string trace_events_json(int rank, const std::string& place, const span_log& log,
+                                          const std::vector<std::string>& axes,
+                                          const std::vector<trace_event>* collectives, const trace_shift& shift = {}) {
   detail::trace_fragment out(rank);
   out.shift_us = shift.spans_us;
   out.name_process("rank " + std::to_string(rank) + (place.empty() ? "" : " (" + place + ")"));
@@ -145,7 +146,7 @@ inline std::string trace_events_json(int rank, const std::string& place, const s
 
 /// Writes all ranks' events to `path`, on the first rank's clock: exactly where ranks are of one machine, as threads or
 /// processes, else to half a message's round trip. All ranks call it; the first one writes.
-inline void write_trace(context& ctx, const span_log& log, const trace_log* collectives, const std::string& path) {
+WEFT_LINKED void write_trace(context& ctx, const span_log& log, const trace_log* collectives, const std::string& path) {
   std::string place;
   std::vector<std::string> axes{"world"};
   for (const axis_group& g : ctx.axes()) {

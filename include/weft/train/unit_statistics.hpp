@@ -31,8 +31,8 @@ class measured_parts {
  public:
   /// Adds statistics of a tensor or of a share of one. `cut`: the axes along which other ranks hold other parts of it;
   /// `stored_over`: those of its storage.
-  void add(const context& ctx, const std::string& unit, measured kind, const std::vector<axis_id>& cut,
-           const axis_set& stored_over, const array_statistics& s) {
+  WEFT_LINKED void add(const context& ctx, const std::string& unit, measured kind, const std::vector<axis_id>& cut,
+                       const axis_set& stored_over, const array_statistics& s) {
     std::string key = unit + '\n' + static_cast<char>('0' + static_cast<int>(kind));
     for (const axis_group& g : ctx.axes())
       if (g.cuts(cut, stored_over))
@@ -43,7 +43,7 @@ class measured_parts {
 
   /// All ranks' units on the first rank, in the order in which ranks and units come; nothing on the others. All ranks
   /// call it.
-  std::vector<unit_statistics> gather(context& ctx) const {
+  WEFT_LINKED std::vector<unit_statistics> gather(context& ctx) const {
     std::string bytes;
     for (const auto& [key, s] : parts_) {
       const std::size_t n = key.size();
@@ -66,7 +66,7 @@ class measured_parts {
 
  private:
   // Looked for from where the last was found: ranks and steps name their parts in one order.
-  array_statistics& part(const std::string& key) {
+  WEFT_LINKED array_statistics& part(const std::string& key) {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const std::size_t at = (next_ + i) % parts_.size();
       if (parts_[at].first != key) continue;
@@ -77,7 +77,7 @@ class measured_parts {
     next_ = parts_.size();
     return parts_.back().second;
   }
-  std::vector<unit_statistics> units() const {
+  WEFT_LINKED std::vector<unit_statistics> units() const {
     std::vector<unit_statistics> out;
     for (const auto& [key, s] : parts_) {
       const std::size_t name = key.find('\n');
@@ -98,7 +98,7 @@ namespace detail {
 
 /// {"step":3,"unit":"layer 0","weight":{"norm":..,"min":..,"max":..,"not_finite":0},...}: what was measured of one
 /// unit. Norm, minimum and maximum are those of the finite elements.
-inline std::string statistics_json(std::int64_t step, const unit_statistics& u) {
+WEFT_LINKED std::string statistics_json(std::int64_t step, const unit_statistics& u) {
   json_writer w;
   w.begin_object().member("step", step).member("unit", u.unit);
   for (int k = 0; k < measured_kinds; ++k) {

@@ -1,8 +1,8 @@
-// Kernels that are linked: with WEFT_COMPILED_KERNELS a unit compiles none of those that `weft::kernels` holds.
+// Kernels that are linked: with WEFT_COMPILED a unit compiles none of those that `weft::compiled` holds.
 // Invariant: without that macro this is empty, and every kernel is compiled where it is called.
 #pragma once
 
-#if defined(WEFT_COMPILED_KERNELS)
+#if defined(WEFT_COMPILED)
 #include <weft/backend/cpu/instances.hpp>
 
 namespace weft::cpu {

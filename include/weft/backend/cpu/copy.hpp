@@ -66,8 +66,7 @@ constexpr copy_kernels copy_kernels_of() {
   return {sizeof(Bits), move_row<Bits>, move_transposed<Bits>};
 }
 
-[[gnu::noinline]] inline void copy(team& workers, loop<2> nest, const copy_kernels& kernels, const void* from,
-                                   void* to) {
+WEFT_LINKED void copy(team& workers, loop<2> nest, const copy_kernels& kernels, const void* from, void* to) {
   const auto x = [&](int64 at) { return static_cast<const char*>(from) + at * kernels.size; };
   const auto y = [&](int64 at) { return static_cast<char*>(to) + at * kernels.size; };
   const int to_last = unit_dimension(nest, 1), along = unit_dimension(nest, 0), last = nest.ndim() - 1;
@@ -94,8 +93,8 @@ constexpr copy_kernels copy_kernels_of() {
 }  // namespace detail
 
 /// y[i...] = x[i...] over `ndim` <= 8 extents; strides in elements, which are of 1, 2, 4 or 8 bytes.
-inline void copy(team& workers, int ndim, const int64* extents, std::size_t size, const void* x, const int64* x_strides,
-                 void* y, const int64* y_strides) {
+WEFT_LINKED void copy(team& workers, int ndim, const int64* extents, std::size_t size, const void* x,
+                      const int64* x_strides, void* y, const int64* y_strides) {
   const auto kernels = size == 8   ? detail::copy_kernels_of<std::uint64_t>()
                        : size == 4 ? detail::copy_kernels_of<std::uint32_t>()
                        : size == 2 ? detail::copy_kernels_of<std::uint16_t>()

@@ -112,8 +112,8 @@ void convert_elements(int64 n, const void* from, void* to, bool add) {
 
 using convert_kernel = void (*)(int64 n, const void* x, void* y, bool add);
 
-[[gnu::noinline]] inline void convert(team& workers, int64 n, convert_kernel kernel, const void* x, std::size_t x_size,
-                                      void* y, std::size_t y_size, bool add) {
+WEFT_LINKED void convert(team& workers, int64 n, convert_kernel kernel, const void* x, std::size_t x_size, void* y,
+                         std::size_t y_size, bool add) {
   for_blocks(workers, n, block_elements, [=](int64 begin, int64 end) {
     kernel(end - begin, static_cast<const char*>(x) + begin * static_cast<int64>(x_size),
            static_cast<char*>(y) + begin * static_cast<int64>(y_size), add);
@@ -131,7 +131,7 @@ void convert(team& workers, int64 n, const From* x, To* y, bool add = false) {
 namespace detail {
 
 /// One element of `size` bytes, n times.
-[[gnu::noinline]] inline void fill(team& workers, int64 n, std::size_t size, const void* value, void* y) {
+WEFT_LINKED void fill(team& workers, int64 n, std::size_t size, const void* value, void* y) {
   const auto bytes = static_cast<int64>(size);
   for_blocks(workers, n, block_elements, [=](int64 begin, int64 end) {
     char* const to = static_cast<char*>(y) + begin * bytes;

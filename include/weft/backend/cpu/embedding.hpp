@@ -13,7 +13,7 @@ namespace detail {
 
 /// A counting sort: rows of id `i` stand in order[start[i]] ... order[start[i + 1] - 1], in the order of the batch.
 /// start has count + 2 places, order has `rows`.
-inline void sort_rows(int64 rows, const std::int32_t* ids, int64 begin, int64 count, int64* start, int64* order) {
+WEFT_LINKED void sort_rows(int64 rows, const std::int32_t* ids, int64 begin, int64 count, int64* start, int64* order) {
   std::memset(start, 0, static_cast<std::size_t>(count + 2) * sizeof(int64));
   for (int64 row = 0; row < rows; ++row) {
     const int64 id = ids[row] - begin;

@@ -65,7 +65,7 @@ inline bool ask_for_tiles() {
 #endif
 }
 
-inline isa_found find_isa() {
+WEFT_LINKED isa_found find_isa() {
   isa_found found;
   std::uint32_t a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid(0, &a, &b, &c, &d)) return found;
@@ -105,7 +105,7 @@ inline isa_found find_isa() { return {}; }
   return found;
 }
 
-[[gnu::cold, gnu::noinline]] inline isa first_isa() {
+[[gnu::cold]] WEFT_LINKED isa first_isa() {
   const char* asked = std::getenv("WEFT_ISA");
   if (asked == nullptr || *asked == 0) return found_isa().best;
   for (int i = 0; i < 5; ++i) {
@@ -133,7 +133,7 @@ inline bool has_isa(isa level) { return detail::found_isa().has[static_cast<int>
 inline isa current_isa() { return static_cast<isa>(detail::isa_in_use().load(std::memory_order_relaxed)); }
 
 /// Makes kernels use `level` from now on (for tests and benchmarks; not while kernels run). Returns the level before.
-inline isa use_isa(isa level) {
+WEFT_LINKED isa use_isa(isa level) {
   require(has_isa(level), "The instruction set ", name_of(level), " is not supported here; the best level is ",
           name_of(detail::found_isa().best), ".");
   return static_cast<isa>(detail::isa_in_use().exchange(static_cast<int>(level)));

@@ -151,7 +151,7 @@ struct matmul_sharing {
   enum { by_caller, by_task, by_team } how = by_caller;
   std::int64_t each = 1;
 };
-inline matmul_sharing sharing_of(int threads, const matmul_shape& shape, strides sa, strides sb, strides sc) {
+WEFT_LINKED matmul_sharing sharing_of(int threads, const matmul_shape& shape, strides sa, strides sb, strides sc) {
   matmul_sharing s{shape.batch, shape.m};
   // One b for the whole batch and rows that continue from matrix to matrix: one taller product.
   if (s.batch > 1 && sb.batch == 0 && sa.batch == s.m * sa.row && sc.batch == s.m * sc.row) {

@@ -49,7 +49,7 @@ struct reduction_nest {
   loop<1> outer, inner;
 };
 
-[[gnu::noinline]] inline reduction_nest reduction_nest_of(int ndim, const int64* extents, const bool* reduced) {
+WEFT_LINKED reduction_nest reduction_nest_of(int ndim, const int64* extents, const bool* reduced) {
   require(ndim >= 0 && ndim <= max_ndim, "reduce_dims takes at most ", max_ndim, " dimensions, not ", ndim,
           ": join dimensions first.");
   int64 kept_extents[max_ndim] = {}, kept_strides[max_ndim] = {}, gone_extents[max_ndim] = {},

@@ -2,11 +2,11 @@
 // Invariant: buffers of one thread are released in the reverse order of their making (they are scoped objects).
 #pragma once
 
-#include <weft/core/requirements.hpp>
-
 #include <cstddef>
 #include <new>
 #include <utility>
+
+#include <weft/core/linked.hpp>
 
 #if defined(__MINGW32__)
 #include <pthread.h>
@@ -62,7 +62,7 @@ class scratch_stack {
     std::size_t size, used;
   };
 
-  void grow(std::size_t bytes) {
+  WEFT_LINKED void grow(std::size_t bytes) {
     std::size_t held = 0;
     for (block* b = top_; b; b = b->below) held += b->used;
     if (held + bytes > wanted_) wanted_ = held + bytes;

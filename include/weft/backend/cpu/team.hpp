@@ -51,7 +51,7 @@ void wait_while(std::atomic<Word>& word, Word old) {
 class team {
  public:
   /// rank: whose cores they are, for the names of their threads; -1: nobody's.
-  explicit team(int threads = 1, int rank = -1)
+  WEFT_LINKED explicit team(int threads = 1, int rank = -1)
       : size_(threads), scratch_(static_cast<std::size_t>(threads > 1 && threads <= 4096 ? threads : 0)) {
     require(threads >= 1 && threads <= 4096, "A team needs 1 to 4096 threads, not ", threads, ".");
     detail::team_threads() += size_;
@@ -116,7 +116,7 @@ class team {
     if (cores && cores->size_ > 1 && tasks > 1 && !cores->running_) return cores->share_out(tasks, call, context);
     for (std::int64_t task = 0; task < tasks; ++task) call(context, task);
   }
-  void share_out(std::int64_t tasks, void (*call)(void*, std::int64_t), void* context) {
+  WEFT_LINKED void share_out(std::int64_t tasks, void (*call)(void*, std::int64_t), void* context) {
     call_ = call;
     context_ = context;
     tasks_ = tasks;
@@ -143,7 +143,7 @@ class team {
   }
 
   // No worker is in a loop: what one thread's tasks took, another's may take next time.
-  void share_needs() {
+  WEFT_LINKED void share_needs() {
     std::size_t most = 0;
     for (const detail::scratch_stack& s : scratch_) most = std::max(most, s.wanted());
     for (detail::scratch_stack& s : scratch_) s.reserve(most);
@@ -157,7 +157,7 @@ class team {
     detail::team_threads() -= size_;
   }
 
-  void run_tasks() {
+  WEFT_LINKED void run_tasks() {
     for (;;) {
       const std::int64_t task = next_.fetch_add(1, std::memory_order_relaxed);
       if (task >= tasks_) return;
@@ -170,7 +170,7 @@ class team {
     }
   }
 
-  void work(detail::scratch_stack& mine) {
+  WEFT_LINKED void work(detail::scratch_stack& mine) {
     const detail::using_stack given(mine);
     std::uint32_t seen = 0;
     for (;;) {

@@ -22,7 +22,7 @@ class behind_queue final : public completion {
  public:
   explicit behind_queue(queue_ref queue) : queue_(queue) {}
 
-  request post(std::shared_ptr<poster> by, const comm_call& call) {
+  WEFT_LINKED request post(std::shared_ptr<poster> by, const comm_call& call) {
     auto made = std::make_shared<operation>();
     made->by = std::move(by), made->call = call;
     queue_.enqueue(made);

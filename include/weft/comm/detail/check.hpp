@@ -15,7 +15,7 @@ namespace weft::detail {
           ".");
 }
 
-[[gnu::noinline]] inline void check_call(const comm_call& call, int ranks) {
+WEFT_LINKED void check_call(const comm_call& call, int ranks) {
   const char* const name = name_of(call.operation);
   if (call.pairs() || call.is(comm_operation::broadcast)) check_peer(name, call.peer, ranks);
   if (call.pairs())
@@ -37,7 +37,7 @@ namespace weft::detail {
 }
 
 /// Every collective of a group of one: a copy, or nothing in place.
-inline request copy_alone(const comm_call& call) {
+WEFT_LINKED request copy_alone(const comm_call& call) {
   const std::int64_t bytes = call.is(comm_operation::all_to_allv) ? call.send_bytes[0] : call.bytes();
   require(!call.is(comm_operation::all_to_allv) || bytes == call.recv_bytes[0], "a rank sends itself ", bytes,
           " bytes and receives ", call.recv_bytes ? call.recv_bytes[0] : 0, "; make the two sizes equal.");

@@ -2,11 +2,11 @@
 // Invariant: after publish_copies() they are ordered like any other store.
 #pragma once
 
-#include <weft/core/requirements.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include <weft/core/linked.hpp>
 
 // Stores around the cache are invisible to a thread sanitizer, so it gets plain ones.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__) && !defined(__SANITIZE_THREAD__)
@@ -15,7 +15,7 @@
 
 namespace weft::detail {
 
-inline void copy_around_cache(std::byte* out, const std::byte* in, std::int64_t bytes) {
+WEFT_LINKED void copy_around_cache(std::byte* out, const std::byte* in, std::int64_t bytes) {
 #ifdef WEFT_DETAIL_STREAM
   typedef long long two __attribute__((vector_size(16)));
   std::int64_t i = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(out) & 15);

@@ -26,8 +26,8 @@ namespace detail {
 class gathered_words {
  public:
   /// Throws where the communicator hasn't put this rank's own words in their place.
-  [[gnu::cold]] void gather(any_communicator& comm, std::string_view along, const collective_label& label,
-                            const std::uint64_t* words, std::size_t count) {
+  [[gnu::cold]] WEFT_LINKED void gather(any_communicator& comm, std::string_view along, const collective_label& label,
+                                        const std::uint64_t* words, std::size_t count) {
     constexpr std::uint64_t nothing = 0xa5a5a5a5a5a5a5a5u;
     count_ = count;
     ranks_ = static_cast<std::size_t>(comm.size());
@@ -61,7 +61,7 @@ class gathered_words {
 };
 
 /// An element, in a word.
-inline std::uint64_t word_of(const local_array& x, std::int64_t offset) {
+WEFT_LINKED std::uint64_t word_of(const local_array& x, std::int64_t offset) {
   std::uint64_t word = 0;
   std::memcpy(&word, static_cast<const std::byte*>(x.data) + offset * static_cast<std::int64_t>(size_of(x.type)),
               size_of(x.type));
@@ -83,9 +83,8 @@ class said_of_rank {
 
 /// "ranks 0, 2 have 0.5, rank 1 has 0.25": those whose words are equal stand together; said(r) is what number r has.
 /// "rank 1 differs from ranks 0, 2" where it says nothing. ranks: by their numbers in the world.
-[[gnu::cold, gnu::noinline]] inline std::string who_has_what(const std::vector<std::uint64_t>& ranks,
-                                                             const std::vector<std::uint64_t>& words,
-                                                             const said_of_rank& said) {
+[[gnu::cold]] WEFT_LINKED std::string who_has_what(const std::vector<std::uint64_t>& ranks,
+                                                   const std::vector<std::uint64_t>& words, const said_of_rank& said) {
   std::string out, first;
   std::vector<bool> named(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -111,9 +110,10 @@ class said_of_rank {
 
 /// The sentence in which a check ends: on all ranks of `comm`. name: of what differs. after: a line before the label's,
 /// where that has none.
-[[noreturn, gnu::cold, gnu::noinline]] inline void fail_check(
-    any_communicator& comm, std::string_view along, int world_rank, const collective_label& label, call_site after,
-    std::string_view name, std::string_view where, const std::vector<std::uint64_t>& words, const said_of_rank& said) {
+[[noreturn, gnu::cold]] WEFT_LINKED void fail_check(any_communicator& comm, std::string_view along, int world_rank,
+                                                    const collective_label& label, call_site after,
+                                                    std::string_view name, std::string_view where,
+                                                    const std::vector<std::uint64_t>& words, const said_of_rank& said) {
   gathered_words ranks;
   const auto mine = static_cast<std::uint64_t>(world_rank);
   ranks.gather(comm, along, {"the check's ranks"}, &mine, 1);
@@ -129,11 +129,10 @@ class said_of_rank {
 }
 
 /// The first element in which ranks differ: all ranks of the group look for it together. hashes: where no element says.
-[[noreturn, gnu::cold, gnu::noinline]] inline void fail_array(any_communicator& comm, std::string_view along,
-                                                              int world_rank, const collective_label& label,
-                                                              call_site after, std::string_view name,
-                                                              const local_array& x, const shape& valid,
-                                                              const std::vector<std::uint64_t>& hashes) {
+[[noreturn, gnu::cold]] WEFT_LINKED void fail_array(any_communicator& comm, std::string_view along, int world_rank,
+                                                    const collective_label& label, call_site after,
+                                                    std::string_view name, const local_array& x, const shape& valid,
+                                                    const std::vector<std::uint64_t>& hashes) {
   gathered_words words;
   const auto size = static_cast<std::uint64_t>(valid.elements());
   words.gather(comm, along, {"the check's sizes"}, &size, 1);

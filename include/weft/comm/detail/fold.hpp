@@ -123,7 +123,7 @@ void fold_narrow_block(reduction how, void* to, const void* const* in, int input
   }
 }
 
-inline void fold(dtype type, reduction how, const fold_range& range) {
+WEFT_LINKED void fold(dtype type, reduction how, const fold_range& range) {
   const auto width = static_cast<std::int64_t>(size_of(type));
   const fold_kernel kernel = visit_dtype(type, [&]<class T>() -> fold_kernel {
     if constexpr (sizeof(T) == 2)

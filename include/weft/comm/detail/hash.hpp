@@ -19,7 +19,7 @@ inline std::uint64_t mix(std::uint64_t x) {  // splitmix64's output function
 
 /// Four words at a time, each multiplied on its own, so that the products overlap. A word goes in by a bijection of
 /// what came before: one that differs is never forgotten.
-[[gnu::noinline]] inline std::uint64_t hash_bytes(const void* from, std::size_t bytes, std::uint64_t seed) {
+WEFT_LINKED std::uint64_t hash_bytes(const void* from, std::size_t bytes, std::uint64_t seed) {
   constexpr std::uint64_t odd[4] = {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u, 0xd6e8feb86659fd93u};
   const auto* at = static_cast<const unsigned char*>(from);
   std::uint64_t lane[4] = {seed + 1, seed + 2, seed + 3, seed + 4};
@@ -48,7 +48,7 @@ inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) {
 }
 
 /// Of the first `valid` elements of every dimension of x, in the host's memory, as part of a tensor of extents `whole`.
-[[gnu::noinline]] inline std::uint64_t hash_of(const local_array& x, const shape& valid, const shape& whole) {
+WEFT_LINKED std::uint64_t hash_of(const local_array& x, const shape& valid, const shape& whole) {
   std::uint64_t hash = mix(static_cast<std::uint64_t>(x.type) + 1);
   for (int d = 0; d < whole.ndim; ++d) hash = mix(hash ^ static_cast<std::uint64_t>(whole[d]));
   if (valid.elements() == 0) return hash;
@@ -73,14 +73,14 @@ struct element_place {
   std::int64_t at[max_ndim] = {};
   std::int64_t offset = 0;
 
-  element_place(const local_array& x, const shape& valid, std::int64_t i) {
+  WEFT_LINKED element_place(const local_array& x, const shape& valid, std::int64_t i) {
     for (int d = valid.ndim - 1; d >= 0; --d) at[d] = i % valid[d], i /= valid[d];
     for (int d = 0; d < valid.ndim; ++d) offset = offset * x.shape[d] + at[d];
   }
 };
 
 /// "at [3, 17] "; empty for a scalar.
-[[gnu::cold, gnu::noinline]] inline std::string text_of(const element_place& place, int ndim) {
+[[gnu::cold]] WEFT_LINKED std::string text_of(const element_place& place, int ndim) {
   std::string out;
   for (int d = 0; d < ndim; ++d) out += text(d == 0 ? "at [" : ", ", place.at[d]);
   return ndim == 0 ? out : out + "] ";
@@ -92,7 +92,7 @@ struct element_place {
   return digits;
 }
 /// An element whose bytes begin a word.
-[[gnu::cold, gnu::noinline]] inline std::string number_text(dtype type, std::uint64_t word) {
+[[gnu::cold]] WEFT_LINKED std::string number_text(dtype type, std::uint64_t word) {
   return visit_dtype(type, [&]<class T>() {
     T x;
     std::memcpy(static_cast<void*>(&x), &word, sizeof x);

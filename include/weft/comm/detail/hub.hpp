@@ -54,7 +54,7 @@ class hub {
   bool ended() const { return ended_.load(std::memory_order_seq_cst); }
 
   /// Ends all ranks: their collectives throw from now on. The first call wins. `rank` is the culprit, or -1 for all.
-  [[gnu::cold, gnu::noinline]] void end(int rank, std::string why, std::exception_ptr cause) noexcept {
+  [[gnu::cold]] WEFT_LINKED void end(int rank, std::string why, std::exception_ptr cause) noexcept {
     const std::lock_guard lock(mutex_);
     if (!ended()) {
       culprit_ = rank;
@@ -131,7 +131,7 @@ class hub {
   rank_state& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
 
   /// Rank `rank` threw `failure`.
-  [[gnu::cold, gnu::noinline]] void end_by(int rank, const std::exception_ptr& failure) noexcept {
+  [[gnu::cold]] WEFT_LINKED void end_by(int rank, const std::exception_ptr& failure) noexcept {
     try {
       std::rethrow_exception(failure);
     } catch (const aborted&) {
@@ -151,7 +151,7 @@ class hub {
   }
 
   /// `status` was seen. If all live ranks sleep, none has woken since, and none can move: that is a deadlock.
-  void look_for_deadlock(std::uint64_t status) noexcept {
+  WEFT_LINKED void look_for_deadlock(std::uint64_t status) noexcept {
     const std::uint64_t live = (status >> live_shift) & 0xffffu;
     if (live == 0 || live != (status & 0xffffu) || ended()) return;
     for (auto& rank : ranks_) {
@@ -160,7 +160,7 @@ class hub {
     }
     if (status_.load(std::memory_order_seq_cst) == status) end_deadlock();
   }
-  [[gnu::cold, gnu::noinline]] void end_deadlock() noexcept {
+  [[gnu::cold]] WEFT_LINKED void end_deadlock() noexcept {
     std::string message = "No rank can go on:";
     for (int rank = 0; rank < ranks(); ++rank) {
       message += text(rank == 0 ? " rank " : "; rank ", rank);

@@ -24,7 +24,7 @@ class lane : public waitable {
   static constexpr std::int64_t at_once = 32 << 10;  // up to so many bytes of work the last caller does while posting
 
   /// members[m] is the world rank of member m. A lane of a pair has the sender first.
-  [[gnu::cold]] lane(hub& owner, std::vector<int> members, std::string name)
+  [[gnu::cold]] WEFT_LINKED lane(hub& owner, std::vector<int> members, std::string name)
       : hub_(owner), members_(std::move(members)), name_(std::move(name)), sources_(members_.size()) {
     for (std::uint64_t s = 0; s < ring; ++s) slots_.push_back(std::make_unique<slot>(size()));
     for (int m = 0; m < size(); ++m) source(m).bind(*this, m);
@@ -33,7 +33,7 @@ class lane : public waitable {
   int size() const { return static_cast<int>(members_.size()); }
 
   /// Adds member m's next operation. Blocks only while the ring is full.
-  request post(int m, const comm_call& what) {
+  WEFT_LINKED request post(int m, const comm_call& what) {
     if (hub_.ended()) hub_.leave();
     const std::uint64_t ticket = source(m).posted;
     if (ticket >= ring) wait(m, ticket - ring);
@@ -45,7 +45,7 @@ class lane : public waitable {
     return {source(m), ticket};
   }
 
-  void wait(int m, std::uint64_t ticket) {
+  WEFT_LINKED void wait(int m, std::uint64_t ticket) {
     slot& s = at(ticket);
     // Pauses for about a microsecond; then gives the core away between looks, which the peer may wait for; then sleeps.
     spin_wait idle(hub_.crowded() ? 0 : 60, hub_.crowded() ? 4 : 100);
@@ -79,7 +79,7 @@ class lane : public waitable {
   bool can_move(std::uint64_t ticket) const override {
     return at(ticket).ready.load(std::memory_order_seq_cst) > ticket;
   }
-  [[gnu::cold, gnu::noinline]] std::string describe_wait(int world_rank, std::uint64_t ticket) const override {
+  [[gnu::cold]] WEFT_LINKED std::string describe_wait(int world_rank, std::uint64_t ticket) const override {
     int m = 0;
     std::string missing;
     for (int k = 0; k < size(); ++k) {
@@ -141,7 +141,7 @@ class lane : public waitable {
 
   /// Member m was the last to call: checks the calls against each other and lets the data move. Labels name what a
   /// member that unwinds would free, so comparing them is work, like moving data.
-  void start(slot& s, int m, std::uint64_t ticket) {
+  WEFT_LINKED void start(slot& s, int m, std::uint64_t ticket) {
     const int rank = rank_of(m);
     if (!hub_.enter_work(rank)) hub_.leave();
     const comm_call& first = s.entries[0].what;
@@ -161,7 +161,7 @@ class lane : public waitable {
   }
 
   /// Moves pieces until none is left to take; true if it moved any.
-  bool work(slot& s, int m, std::uint64_t ticket) {
+  WEFT_LINKED bool work(slot& s, int m, std::uint64_t ticket) {
     if (done(s, ticket) || !can_take(s, ticket)) return false;
     if (!hub_.enter_work(rank_of(m))) return false;
     std::int64_t moved = 0;
@@ -186,7 +186,7 @@ class lane : public waitable {
   }
 
   /// Moves data of this member's other operations in this lane; true if it did.
-  bool help(int m) {
+  WEFT_LINKED bool help(int m) {
     member& me = source(m);
     bool moved = false;
     for (std::uint64_t t = me.oldest; t < me.posted; ++t) {
@@ -199,7 +199,7 @@ class lane : public waitable {
     return moved;
   }
 
-  void sleep(slot& s, int m, std::uint64_t ticket) {
+  WEFT_LINKED void sleep(slot& s, int m, std::uint64_t ticket) {
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     const std::uint32_t bell = bell_.load(std::memory_order_seq_cst);
     if (!done(s, ticket) && !can_take(s, ticket) && !hub_.ended()) {
@@ -209,7 +209,7 @@ class lane : public waitable {
     }
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
   }
-  bool can_take(const slot& s, std::uint64_t ticket) const {
+  WEFT_LINKED bool can_take(const slot& s, std::uint64_t ticket) const {
     if (s.ready.load(std::memory_order_seq_cst) <= ticket) return false;
     for (std::int64_t share = 0; share < size(); ++share) {
       const std::int64_t count = first_of(s, share + 1) - first_of(s, share);
@@ -222,7 +222,7 @@ class lane : public waitable {
   }
 
   /// Ends all ranks where the calls don't fit together.
-  [[gnu::cold, gnu::noinline]] void compare(const slot& s, int rank, std::uint64_t ticket) {
+  [[gnu::cold]] WEFT_LINKED void compare(const slot& s, int rank, std::uint64_t ticket) {
     const std::string problem =
         disagreement(name_, members_, ticket, [&](int m) -> const comm_call& { return s.of(m).what; });
     if (problem.empty()) return;
@@ -231,7 +231,7 @@ class lane : public waitable {
   }
 
   /// Who polls never sleeps, so no deadlock is seen: ends all ranks where one has returned without this call.
-  void require_yet_to_come(int m, std::uint64_t ticket) {
+  WEFT_LINKED void require_yet_to_come(int m, std::uint64_t ticket) {
     for (int k = 0; k < size(); ++k)
       if (hub_.has_returned(rank_of(k)) && posted_by(k) <= ticket) [[unlikely]]
         hub_.end_with(text("rank ", rank_of(m), " tests for ", name_of(at(ticket).of(m).what), ", and rank ",

@@ -70,7 +70,7 @@ class pieces {
       for (int r = 0; r < ranks_; ++r) work_ += sizes[r];
     around_cache_ = work_ > large;
   }
-  void move_row(std::int64_t from) const {
+  WEFT_LINKED void move_row(std::int64_t from) const {
     std::int64_t sent = 0;
     for (int to = 0; to < ranks_; ++to) {
       std::int64_t received = 0;
@@ -80,7 +80,7 @@ class pieces {
       sent += bytes;
     }
   }
-  void move(std::int64_t piece) const {
+  WEFT_LINKED void move(std::int64_t piece) const {
     if (what_.is(comm_operation::all_to_allv)) return move_row(piece);
     const std::int64_t row = piece / a_row_, from = piece % a_row_ * step_;
     const std::int64_t count = what_.count - from < step_ ? what_.count - from : step_;

@@ -1,4 +1,4 @@
-// Part of weft::kernels: what is computed in float, and copies.
+// Part of weft::compiled: what is computed in float, and copies.
 #include <weft/backend/cpu/instances.hpp>
 
 namespace weft::cpu {

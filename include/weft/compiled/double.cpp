@@ -1,4 +1,4 @@
-// Part of weft::kernels: what is computed in double.
+// Part of weft::compiled: what is computed in double.
 #include <weft/backend/cpu/instances.hpp>
 
 namespace weft::cpu {

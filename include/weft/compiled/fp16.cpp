@@ -1,4 +1,4 @@
-// Part of weft::kernels: arrays of fp16.
+// Part of weft::compiled: arrays of fp16.
 #include <weft/backend/cpu/instances.hpp>
 
 namespace weft::cpu {

@@ -1,4 +1,4 @@
-// Part of weft::kernels: arrays of bf16.
+// Part of weft::compiled: arrays of bf16.
 #include <weft/backend/cpu/instances.hpp>
 
 namespace weft::cpu {
