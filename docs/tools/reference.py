@@ -69,7 +69,11 @@ def signature(header, cursor):
         return on_one_line(re.split(r"[{;]", whole, 1)[0]).removesuffix(" final")
     if cursor.kind in FUNCTIONS:
         body = body_of(cursor)
+        at = cursor.location.offset
+        if re.search("[;{]", header.text(begin, at)):  # of f(concept auto) libclang says that it begins where the file does
+            begin = header.bytes.rindex(b"\n", 0, at) + 1
         text = header.text(begin, body.start.offset if body else end)
+        text = text.replace("WEFT_LINKED ", "inline " if cursor.kind == K.FUNCTION_DECL else "", 1)
         # A constructor's initialisers are nobody's concern.
         if cursor.kind == K.CONSTRUCTOR or cursor.spelling == cursor.semantic_parent.spelling:
             text = re.split(r"\)\s*(?:noexcept\s*)?:\s", text, 1)[0] + (")" if re.search(r"\)\s*(?:noexcept\s*)?:\s", text) else "")
