@@ -13,7 +13,7 @@ class [[nodiscard]] recording {
  public:
   recording(context& ctx, tape* to)
       : ctx_(&ctx), outer_(std::exchange(ctx.tape, to)), around_(std::exchange(ctx.recording, this)) {}
-  WEFT_LINKED ~recording() {
+  ~recording() {
     context* const ctx = ctx_.if_alive();
     if (!ctx) return;  // its launch has ended before it
     if (ctx->recording == this) {

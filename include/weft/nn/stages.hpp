@@ -26,7 +26,7 @@ class stage_places {
   /// One stage of a model that isn't cut.
   stage_places() : places_(1), rank_of_(1) {}
   /// rank_of: the rank along pp of each virtual stage; index_of: the virtual stage of each of this rank's chunks.
-  WEFT_LINKED stage_places(std::int64_t layers, std::vector<int> rank_of, const std::vector<int>& index_of)
+  stage_places(std::int64_t layers, std::vector<int> rank_of, const std::vector<int>& index_of)
       : rank_of_(std::move(rank_of)) {
     const auto count = static_cast<std::int64_t>(rank_of_.size());
     const auto on = [&](int v, int none) { return v < 0 || v >= count ? none : this->rank_of(v); };

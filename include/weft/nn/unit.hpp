@@ -30,7 +30,7 @@ namespace detail {
 /// From before_forward to after_forward, with an entry at each end where they are recorded.
 class unit_use {
  public:
-  WEFT_LINKED unit_use(context& ctx, unit_hooks& hooks, int unit, const value& x)
+  unit_use(context& ctx, unit_hooks& hooks, int unit, const value& x)
       : ctx_(ctx), tape_(ctx.tape), here_{&hooks, unit, ctx.unit, hooks.step_number()} {
     if (ctx.spans) ctx.spans->begin("forward " + ctx.spans->unit_name(unit));
     hooks.before_forward(unit, tape_ != nullptr);

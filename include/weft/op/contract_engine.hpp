@@ -47,8 +47,7 @@ struct contraction_plan {
 
   // Strides of row-major arrays for the operands in the order (first, second, out). Of a summed label only the elements
   // that are valid count.
-  WEFT_LINKED contraction_plan(const contraction_labels& l, const std::int64_t* valid, const shape* shapes[3],
-                               const int order[3]) {
+  contraction_plan(const contraction_labels& l, const std::int64_t* valid, const shape* shapes[3], const int order[3]) {
     labelled all[max_ndim] = {};
     for (int slot = 0; slot < 3; ++slot) {
       const int which = order[slot];

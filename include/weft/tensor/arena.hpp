@@ -138,7 +138,7 @@ class arena {
       : source_(std::move(source)), chunk_bytes_(chunk_bytes) {}
   arena(const arena&) = delete;
   arena& operator=(const arena&) = delete;
-  WEFT_LINKED ~arena() {
+  ~arena() {
     for (void* chunk : chunks_) source_.place ? source_.place->release(chunk) : source_.release(chunk);
     records_->owner = nullptr;
     for (const auto& some : records_->all)

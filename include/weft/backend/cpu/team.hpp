@@ -51,7 +51,7 @@ void wait_while(std::atomic<Word>& word, Word old) {
 class team {
  public:
   /// rank: whose cores they are, for the names of their threads; -1: nobody's.
-  WEFT_LINKED explicit team(int threads = 1, int rank = -1)
+  explicit team(int threads = 1, int rank = -1)
       : size_(threads), scratch_(static_cast<std::size_t>(threads > 1 && threads <= 4096 ? threads : 0)) {
     require(threads >= 1 && threads <= 4096, "A team needs 1 to 4096 threads, not ", threads, ".");
     detail::team_threads() += size_;

@@ -73,7 +73,7 @@ struct element_place {
   std::int64_t at[max_ndim] = {};
   std::int64_t offset = 0;
 
-  WEFT_LINKED element_place(const local_array& x, const shape& valid, std::int64_t i) {
+  element_place(const local_array& x, const shape& valid, std::int64_t i) {
     for (int d = valid.ndim - 1; d >= 0; --d) at[d] = i % valid[d], i /= valid[d];
     for (int d = 0; d < valid.ndim; ++d) offset = offset * x.shape[d] + at[d];
   }

@@ -24,7 +24,7 @@ class lane : public waitable {
   static constexpr std::int64_t at_once = 32 << 10;  // up to so many bytes of work the last caller does while posting
 
   /// members[m] is the world rank of member m. A lane of a pair has the sender first.
-  [[gnu::cold]] WEFT_LINKED lane(hub& owner, std::vector<int> members, std::string name)
+  [[gnu::cold]] lane(hub& owner, std::vector<int> members, std::string name)
       : hub_(owner), members_(std::move(members)), name_(std::move(name)), sources_(members_.size()) {
     for (std::uint64_t s = 0; s < ring; ++s) slots_.push_back(std::make_unique<slot>(size()));
     for (int m = 0; m < size(); ++m) source(m).bind(*this, m);
