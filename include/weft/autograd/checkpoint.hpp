@@ -7,42 +7,54 @@
 namespace weft {
 namespace detail {
 
-template <class F, class X, class Y>
+/// A function of a tensor that runs again in the backward, whatever their types.
 struct checkpointed {
-  F f;
-  X input;
+  value (*call)(checkpointed&, const value& x);  // the function
+  const gradient_work& of_input;
+  const gradient_work& of_output;
+  value input;
   weft::replay operators;
   weft::tape again;
   std::uint32_t version;  // of the input
   ref<slot> seen = {};    // where the second run's gradient of the input collects
 
+  checkpointed(decltype(call) f, const gradient_work& in, const gradient_work& out, context& ctx, const value& x,
+               bool (*keeps)(const op_cost&))
+      : call(f),
+        of_input(in),
+        of_output(out),
+        input(x),
+        operators(keeps, &ctx.records),
+        again(&ctx.records),
+        version(x.version()) {}
+
   // The first run is recorded too, on a tape that is thrown away: it says which values the backward will look at.
-  Y first_run(context& ctx) {
-    const X x = recorded_input(ctx);
+  WEFT_LINKED value first_run(context& ctx) {
+    const value x = recorded_input(ctx);
     weft::tape once(&ctx.records, ctx.tape);
-    Y y;
+    value y;
     {
       const recording on(ctx, &once);
       const replay::scope noted(ctx, operators);
-      y = f(x);
+      y = call(*this, x);
     }
-    operators.end_first_run([&](auto&& look) { once.each_saved(look); }, untyped(y));
+    operators.end_first_run([&](auto&& look) { once.each_saved(look); }, y);
     once.each_entry([&](const tape_node& n) { operators.note_numbers(n.name, n.numbers); });
     return y;
   }
   // The input as a leaf of the tape within.
-  X recorded_input(context& ctx) const {
-    X x = input;
-    untyped(x).data = untyped(x).held();
-    if (!untyped(input).slot) return x;
-    untyped(x).slot = new_slot(ctx, untyped(x).data, untyped(x).data.type);
-    untyped(x).slot->live = untyped(input).slot->live;
-    untyped(x).slot->of_weights = untyped(input).slot->of_weights;
-    untyped(x).slot->frozen = untyped(input).slot->frozen;
+  WEFT_LINKED value recorded_input(context& ctx) const {
+    value x = input;
+    x.data = x.held();
+    if (!input.slot) return x;
+    x.slot = new_slot(ctx, x.data, x.data.type);
+    x.slot->live = input.slot->live;
+    x.slot->of_weights = input.slot->of_weights;
+    x.slot->frozen = input.slot->frozen;
     return x;
   }
 
-  static void vjp(context& ctx, tape_node& node) {
+  WEFT_LINKED static void vjp(context& ctx, tape_node& node) {
     auto& self = *static_cast<checkpointed*>(node.state.get());
     if (node.part() != backward_part::weights && !self.second_run(ctx, node)) return;
     if (node.part() == backward_part::weights && !self.again.half_done()) return;
@@ -54,30 +66,71 @@ struct checkpointed {
       self.again.backward_weights(ctx);
     if (!node.input(0) || !self.seen || !self.seen->has_gradient) return;
     const ref<slot> seen = std::move(self.seen);
-    contribute<typename X::backend, typename X::element_type>(ctx, node, 0, seen->gradient);
+    contribute(ctx, node, 0, seen->gradient, self.of_input);
   }
   // False when nothing that the function reads wants a gradient.
-  bool second_run(context& ctx, tape_node& node) {
+  WEFT_LINKED bool second_run(context& ctx, tape_node& node) {
     operators.check_captured();
-    require(untyped(input).version() == version,
+    require(input.version() == version,
             "checkpoint: the tensor that it was given was updated or written to before its backward, which runs the "
             "function again: update weights and write after backward(loss)");
-    const X x = recorded_input(ctx);
+    const value x = recorded_input(ctx);
     again.set_within(node.on());
     const recording on(ctx, &again);
     const replay::scope recalling(ctx, operators);
-    const Y y = f(x);
+    const value y = call(*this, x);
     std::size_t entries = 0;
     again.each_entry([&](const tape_node& n) { operators.check_numbers(entries++, n.name, n.numbers); });
-    operators.end_second_run(entries, untyped(y));
-    if (!untyped(y).slot) return false;
-    add_gradient<typename Y::backend, typename Y::element_type>(ctx, untyped(y), node.output_gradient());
+    operators.end_second_run(entries, y);
+    if (!y.slot) return false;
+    add_gradient(ctx, y, node.output_gradient(), of_output);
     node.output->gradient = {};
-    seen = untyped(x).slot;
-    input = X();
+    seen = x.slot;
+    input = value();
     return true;
   }
 };
+
+/// A function F of an X.
+template <class F, class X>
+struct checkpointed_call : checkpointed {
+  F f;
+  checkpointed_call(F&& what, const X& x, context& ctx, bool (*keeps)(const op_cost&))
+      : checkpointed(run, gradients_of<X>, gradients_of<decltype(what(x))>, ctx, untyped(x), keeps),
+        f(std::move(what)) {}
+
+ private:
+  template <class Y>
+  static constexpr const gradient_work& gradients_of = gradients_by<typename Y::backend, typename Y::element_type>;
+  static value run(checkpointed& self, const value& x) {
+    return untyped(static_cast<checkpointed_call&>(self).f(X(x)));
+  }
+};
+
+/// The first run, recorded as one operator.
+WEFT_LINKED value record_checkpoint(const value& x, std::shared_ptr<checkpointed> function) {
+  context& ctx = *x.ctx;
+  const tape* const before = ctx.tape;
+  value y = function->first_run(ctx);
+  require(ctx.tape == before,
+          "checkpoint: a no_grad or a recording that its function began hasn't ended with it, or it ended one of "
+          "outside: let each begin and end on one side");
+  if (!y.slot) return y;  // nothing that it read wants a gradient
+  const char* lost = where_lost(*ctx.tape, "checkpoint", x);
+  if (!lost) lost = y.slot->lost_in;
+  y.slot = new_slot(ctx, y.data, y.data.type);
+  if (lost) return mark_lost(*y.slot, lost), y;
+  y.slot->epoch = ctx.tape->epoch();
+  tape_node& node = ctx.tape->push();
+  node.name = "checkpoint";
+  node.in_every_part = true;
+  node.numbers = function->operators.numbers();
+  node.vjp = checkpointed::vjp;
+  node.add_input(x);
+  node.output = y.slot;
+  node.state = std::move(function);
+  return y;
+}
 
 /// Whether a function can be checkpointed; where it can't, a sentence says why.
 template <class F, class X>
@@ -98,35 +151,13 @@ constexpr bool check_checkpointed() {
 
 template <class Policy, class F, class X>
 auto run_checkpoint(F f, const X& x) {
-  using Y = std::remove_cvref_t<decltype(f(x))>;
   context& ctx = *untyped(x).ctx;
   if (!ctx.tape) return f(x);
   if (ctx.replay) ctx.replay->mark_read(untyped(x));
-  using function = detail::checkpointed<F, X, Y>;
+  using function = checkpointed_call<F, X>;
   const auto keeps = [](const op_cost& cost) { return bool(Policy::keeps(cost)); };
-  auto state = std::allocate_shared<function>(
-      pool_allocator<function>(&ctx.records),
-      function{std::move(f), x, weft::replay(keeps, &ctx.records), weft::tape(&ctx.records), untyped(x).version()});
-  const tape* const before = ctx.tape;
-  Y y = state->first_run(ctx);
-  require(ctx.tape == before,
-          "checkpoint: a no_grad or a recording that its function began hasn't ended with it, or it ended one of "
-          "outside: let each begin and end on one side");
-  if (!untyped(y).slot) return y;  // nothing that it read wants a gradient
-  const char* lost = detail::where_lost(*ctx.tape, "checkpoint", untyped(x));
-  if (!lost) lost = untyped(y).slot->lost_in;
-  untyped(y).slot = detail::new_slot(ctx, untyped(y).data, untyped(y).data.type);
-  if (lost) return detail::mark_lost(*untyped(y).slot, lost), y;
-  untyped(y).slot->epoch = ctx.tape->epoch();
-  tape_node& node = ctx.tape->push();
-  node.name = "checkpoint";
-  node.in_every_part = true;
-  node.numbers = state->operators.numbers();
-  node.vjp = function::vjp;
-  node.add_input(untyped(x));
-  node.output = untyped(y).slot;
-  node.state = std::move(state);
-  return y;
+  return std::remove_cvref_t<decltype(f(x))>(record_checkpoint(
+      untyped(x), std::allocate_shared<function>(pool_allocator<function>(&ctx.records), std::move(f), x, ctx, keeps)));
 }
 
 }  // namespace detail

@@ -17,6 +17,7 @@
 
 #include <weft/autograd/tape_node.hpp>
 #include <weft/comm/context.hpp>
+#include <weft/core/function_ref.hpp>
 
 namespace weft::detail {
 
@@ -28,9 +29,20 @@ WEFT_LINKED void add_to(context& ctx, slot& s) {
   s.backward = ctx.backward;
 }
 
-/// Memory for input i's gradient: empty when none is wanted. What another slot or a reader shares is never written.
+/// What gradients of type G of a value of type T are given with, on a backend.
+struct gradient_work {
+  dtype value, gradient;                                                        // T, G
+  void (*copy)(context&, const local_array& from, const local_array& to);       // of one type and size
+  void (*add)(context&, const local_array& from, const local_array& to, bool);  // to (+)= from, from G to T
+};
 template <class Backend>
-gradient_target target(context& ctx, tape_node& node, int i) {
+void copy_array(context& ctx, const local_array& from, const local_array& to) {
+  Backend::copy_bytes(ctx.queue<Backend>(), from.data, to.data, to.bytes());
+}
+
+/// Memory for input i's gradient: empty when none is wanted. What another slot or a reader shares is never written.
+WEFT_LINKED gradient_target target(context& ctx, tape_node& node, int i,
+                                   void (*copy)(context&, const local_array&, const local_array&)) {
   slot* s = node.input(i).get();
   if (!s) return {};
   add_to(ctx, *s);
@@ -38,10 +50,14 @@ gradient_target target(context& ctx, tape_node& node, int i) {
     require(!s->pinned,
             "a parameter is used outside of its unit, so its gradient has no place: use it inside in_unit(...)");
     local_array own = ctx.make(s->type, s->shape, s->category);
-    if (s->has_gradient) Backend::copy_bytes(ctx.queue<Backend>(), s->gradient.data, own.data, own.bytes());
+    if (s->has_gradient) copy(ctx, s->gradient, own);
     s->gradient = own;
   }
   return {s->gradient, std::exchange(s->has_gradient, true), false};
+}
+template <class Backend>
+gradient_target target(context& ctx, tape_node& node, int i) {
+  return target(ctx, node, i, copy_array<Backend>);
 }
 
 /// to (+)= from, element by element, converted from From to To. Throws where one of them is not floating, as of
@@ -71,8 +87,8 @@ void keep_gradient_in(slot& s) {
 
 /// Contributes a gradient of type G that is already there to input i, a value of type T; without copying it where that
 /// is possible.
-template <class Backend, class T, class G = T>
-void contribute(context& ctx, tape_node& node, int i, const local_array& gradient) {
+WEFT_LINKED void contribute(context& ctx, tape_node& node, int i, const local_array& gradient,
+                            const gradient_work& by) {
   slot* s = node.input(i).get();
   if (!s) return;
   if (!s->has_gradient && !s->pinned && s->type == gradient.type) {
@@ -81,19 +97,29 @@ void contribute(context& ctx, tape_node& node, int i, const local_array& gradien
     s->has_gradient = true;
     return;
   }
-  const gradient_target to = target<Backend>(ctx, node, i);
+  const gradient_target to = target(ctx, node, i, by.copy);
   if (s->add_main) return s->add_main(ctx, gradient, to.to, to.add);
-  require(s->type == dtype_of<T>, "a gradient of type ", name_of(s->type),
+  require(s->type == by.value, "a gradient of type ", name_of(s->type),
           " of a value of another type was not asked for by keep_gradient_in");
-  add_converted<Backend, T, G>(ctx, gradient, to.to, to.add);
+  by.add(ctx, gradient, to.to, to.add);
+}
+template <class Backend, class T, class G = T>
+inline constexpr gradient_work gradients_by{dtype_of<T>, dtype_of<G>, copy_array<Backend>,
+                                            add_converted<Backend, T, G>};
+template <class Backend, class T, class G = T>
+void contribute(context& ctx, tape_node& node, int i, const local_array& gradient) {
+  contribute(ctx, node, i, gradient, gradients_by<Backend, T, G>);
 }
 
 /// Adds a gradient to that of v, where something outside of the tape has one: a loss's seed, or a function's output.
-template <class Backend, class T>
-void add_gradient(context& ctx, const value& v, const local_array& gradient) {
+inline void add_gradient(context& ctx, const value& v, const local_array& gradient, const gradient_work& by) {
   tape_node to;
   to.add_input(v);
-  contribute<Backend, T>(ctx, to, 0, gradient);
+  contribute(ctx, to, 0, gradient, by);
+}
+template <class Backend, class T>
+void add_gradient(context& ctx, const value& v, const local_array& gradient) {
+  add_gradient(ctx, v, gradient, gradients_by<Backend, T>);
 }
 
 /// Whether input i is the same value as an earlier input.
@@ -118,18 +144,23 @@ void add_separate(context& ctx, tape_node& node, int i, const gradient_target& w
 
 /// A vjp of a value of type T that computes in type G, whose target may be kept in another type: then computes apart
 /// and converts.
-template <class Backend, class T, class G = T, class F>
-void compute_gradient(context& ctx, tape_node& node, int i, F&& compute) {
+WEFT_LINKED void compute_gradient(context& ctx, tape_node& node, int i, const gradient_work& by,
+                                  function_ref<void(const local_array& to, bool add)> compute) {
   slot* s = node.input(i).get();
   if (!s) return;
-  if (s->type == dtype_of<G>) {
-    const gradient_target to = target<Backend>(ctx, node, i);
-    compute(to.to.template as<G>(), to.add);
+  if (s->type == by.gradient) {
+    const gradient_target to = target(ctx, node, i, by.copy);
+    compute(to.to, to.add);
   } else {
-    local_array own = ctx.make(dtype_of<G>, s->shape);
-    compute(own.as<G>(), false);
-    contribute<Backend, T, G>(ctx, node, i, own);
+    const local_array own = ctx.make(by.gradient, s->shape);
+    compute(own, false);
+    contribute(ctx, node, i, own, by);
   }
+}
+template <class Backend, class T, class G = T, class F>
+void compute_gradient(context& ctx, tape_node& node, int i, F&& compute) {
+  compute_gradient(ctx, node, i, gradients_by<Backend, T, G>,
+                   [&](const local_array& to, bool add) { compute(to.template as<G>(), add); });
 }
 
 }  // namespace weft::detail

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <weft/autograd/record.hpp>
+#include <weft/core/function_ref.hpp>
 
 namespace weft::detail {
 
@@ -63,32 +64,39 @@ WEFT_LINKED tape_node* record(const operation& what, value& y, value_list inputs
   return node;
 }
 
-/// y = what(inputs), of type T. y: the output's context and global extents; local: its extents on this rank.
-/// compute(y's array) fills it, and makes `more`, what the backward needs beside. keep(entry) or keep(entry, y) saves
-/// what the backward reads.
-template <class T, class Compute, class Keep>
-value operate(const operation& what, value y, const shape& local, value_list inputs, Compute&& compute, Keep&& keep,
-              array_list more = {}) {
+/// y = what(inputs), of this type. whole, local: its global extents and those on this rank. compute(y's array) fills
+/// it, and makes `more`, what the backward needs beside. keep(entry, y) saves what the backward reads.
+WEFT_LINKED value operate(const operation& what, dtype type, const context_ref& on, const shape& whole,
+                          const shape& local, value_list inputs, function_ref<void(const local_array&)> compute,
+                          function_ref<void(tape_node&, const value&)> keep, array_list more) {
+  value y{on, whole, {}, {}};
   context& ctx = *y.ctx;
   if (!has_output(ctx, what, y.data, more)) {
-    y.data = ctx.make(dtype_of<T>, local);
+    y.data = ctx.make(type, local);
     compute(y.data);
     if (ctx.replay) [[unlikely]]
       ctx.replay->record_output({what.name, what.flops}, y.data, more, inputs);
   }
-  if (tape_node* const node = record(what, y, inputs)) {
-    if constexpr (std::invocable<Keep&, tape_node&>)
-      keep(*node);
-    else
-      keep(*node, std::as_const(y));
-  }
+  if (tape_node* const node = record(what, y, inputs)) keep(*node, y);
   return y;
+}
+/// The same, of type T, for a keep that may leave y out.
+template <class T, class Compute, class Keep>
+value operate(const operation& what, const context_ref& on, const shape& whole, const shape& local, value_list inputs,
+              Compute&& compute, Keep&& keep, array_list more = {}) {
+  const auto save = [&](tape_node& node, [[maybe_unused]] const value& y) {
+    if constexpr (std::invocable<Keep&, tape_node&>)
+      keep(node);
+    else
+      keep(node, y);
+  };
+  return operate(what, dtype_of<T>, on, whole, local, inputs, compute, save, more);
 }
 /// The same with x's extents.
 template <class T, class Compute, class Keep>
 value operate_like(const value& x, const operation& what, value_list inputs, Compute&& compute, Keep&& keep,
                    array_list more = {}) {
-  return operate<T>(what, {x.ctx, x.whole, {}, {}}, x.held().shape, inputs, compute, keep, more);
+  return operate<T>(what, x.ctx, x.whole, x.held().shape, inputs, compute, keep, more);
 }
 
 }  // namespace weft::detail

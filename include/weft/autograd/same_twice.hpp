@@ -55,7 +55,7 @@ class same_twice {
     for (const value* v : inputs) note_captured(*v);
   }
   /// The function gives y back. Second run: throws where it was another tensor at first.
-  void returned(const value& y) {
+  WEFT_LINKED void returned(const value& y) {
     if (first_run_)
       returned_ = maker(y);
     else
@@ -74,14 +74,14 @@ class same_twice {
     compare(numbers_, i, name, numbers, " with other numbers, dimensions or types");
   }
   /// Stands for all of these.
-  std::uint64_t numbers() const {
+  WEFT_LINKED std::uint64_t numbers() const {
     std::uint64_t all = 0;
     for (const step& s : numbers_) all = mix(all ^ hash_text(s.name) ^ s.hash);
     return all;
   }
   /// Second run: it is over, after `entries`. Throws where it did less than the first; `all`: whether nothing else is
   /// missing.
-  void end_second_run(std::size_t entries, bool all) const {
+  WEFT_LINKED void end_second_run(std::size_t entries, bool all) const {
     require(all && next_sizes_ == sizes_.size() && entries == numbers_.size(), "a checkpointed function ran ",
             next_sizes_, " operators when its gradient was due, and ", sizes_.size(), " at first", same_both_times);
   }
@@ -143,7 +143,7 @@ class same_twice {
     captured_.push_back({live, v.data.buffer, v.version()});
   }
   // Names the operator of this run that made a tensor, or a tensor that wasn't made in it, alike in both.
-  std::uint64_t maker(const value& v) const {
+  WEFT_LINKED std::uint64_t maker(const value& v) const {
     return v.made_by > operators_before_ ? 2 * (v.made_by - operators_before_) + 1 : 2 * outside(v);
   }
   // Names a tensor that wasn't made in this run, alike in both; 0: it was.

@@ -30,8 +30,8 @@ struct binary_operator {
       whole.push_back((of_a ? a : b).whole[from]);
     }
     return operate<T>(
-        {name_of(f), vjp, static_cast<double>(at.out.elements()), computed_by(f, number, map)}, {a.ctx, whole, {}, {}},
-        at.out, {&a, &b}, [&](const local_array& y) { pair(ctx, f, at, a.held(), 0, b.held(), 1, y); },
+        {name_of(f), vjp, static_cast<double>(at.out.elements()), computed_by(f, number, map)}, a.ctx, whole, at.out,
+        {&a, &b}, [&](const local_array& y) { pair(ctx, f, at, a.held(), 0, b.held(), 1, y); },
         [&](tape_node& node) {
           node.set(at);
           if (f == binary::multiply || f == binary::divide) node.save(a), node.save(b);

@@ -44,7 +44,7 @@ struct concat_operator {
       whole[dim] += at.length[i], at.out[dim] += at.length[i];
     }
     return operate<T>(
-        {"concat", vjp, 0, computed_by(dim)}, {&ctx, whole, {}, {}}, at.out, {&x...},
+        {"concat", vjp, 0, computed_by(dim)}, &ctx, whole, at.out, {&x...},
         [&](const local_array& y) {
           std::int64_t from = 0;
           for (int i = 0; i < at.parts; from += at.length[i++]) {

@@ -175,7 +175,7 @@ struct contraction {
     }
     out.ndim = labels.ndim[2];
     return operate<T>(
-        {"contract", vjp, operations(at), computed_by(labels)}, {a.ctx, whole, {}, {}}, out, {&a, &b},
+        {"contract", vjp, operations(at), computed_by(labels)}, a.ctx, whole, out, {&a, &b},
         [&](const local_array& c) {
           run<T>(ctx, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.template as<T>(), false);
         },

@@ -25,7 +25,7 @@ struct embedding_operator {
     s.push_back(at.width);
     whole.push_back(table.whole[1]);
     return operate<T>(
-        {"embedding", vjp}, {table.ctx, whole, {}, {}}, s, {&table, &ids},
+        {"embedding", vjp}, table.ctx, whole, s, {&table, &ids},
         [&](const local_array& y) {
           Backend::embedding(ctx.queue<Backend>(), ids.held().elements(), at.width,
                              ids.held().template as<std::int32_t>(), at.begin, at.count, table.held().template as<T>(),

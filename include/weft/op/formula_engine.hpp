@@ -80,7 +80,7 @@ struct formula_operator {
       return operate<Out>(
           {F::name.data(), Form != vjp_form::none ? vjp : nullptr,
            flops_of<F>() * static_cast<double>(at.out.elements()), computed_by(map)},
-          {&ctx, whole, {}, {}}, at.out, {&x[I]...},
+          &ctx, whole, at.out, {&x[I]...},
           [&](const local_array& y) {
             each(every{}, ctx, at, std::array<const local_array*, inputs>{&x[I].held()...},
                  [f, to = y.template as<Out>()](std::int64_t i, const auto&... element) {

@@ -40,8 +40,7 @@ struct reduction_operator {
     for (int d = 0; d < at.in.ndim; ++d)
       if (!reduced.at[d]) kept.push_back(at.in[d]), whole.push_back(x.whole[d]);
     return operate<T>(
-        {name, vjp, static_cast<double>(at.in.elements()), computed_by(reduced, factor)}, {x.ctx, whole, {}, {}}, kept,
-        {&x},
+        {name, vjp, static_cast<double>(at.in.elements()), computed_by(reduced, factor)}, x.ctx, whole, kept, {&x},
         [&](const local_array& y) {
           const local_array addends = with_padding<Backend>(ctx, x.held(), valid);
           using Total = std::conditional_t<Mean, A, T>;

@@ -86,7 +86,7 @@ struct row_operator {
     return operate<Out>(
         {F::name.data(), Gradient ? vjp : nullptr, flops_of<F>() * static_cast<double>(at.in.elements()),
          computed_by(dim)},
-        {x.ctx, kept(at, x.whole), {}, {}}, kept(at, at.in), {&x},
+        x.ctx, kept(at, x.whole), kept(at, at.in), {&x},
         [&](const local_array& y) {
           In* const from = x.held().template as<In>();
           Out* const to = y.template as<Out>();

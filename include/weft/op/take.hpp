@@ -30,7 +30,7 @@ struct take_operator {
     broadcast_strides(map, 1, ids.held().shape, at.of_ids);
     row_major(out, at.of_y);
     return operate<T>(
-        {"take", floating<T> ? vjp : nullptr, 0, computed_by(dim, map)}, {&ctx, whole, {}, {}}, out, {&x, &ids},
+        {"take", floating<T> ? vjp : nullptr, 0, computed_by(dim, map)}, &ctx, whole, out, {&x, &ids},
         [&](const local_array& y) {
           const T* from = x.held().template as<const T>();
           const auto* id = ids.held().template as<const std::int32_t>();

@@ -31,7 +31,7 @@ struct slice_operator {
     shape s = at.in, whole = x.whole;
     s[dim] = whole[dim] = count;
     return operate<T>(
-        {"slice", vjp, 0, computed_by(begin)}, {x.ctx, whole, {}, {}}, s, {&x},
+        {"slice", vjp, 0, computed_by(begin)}, x.ctx, whole, s, {&x},
         [&](const local_array& y) {
           std::int64_t from[max_ndim], to[max_ndim];
           row_major(at.in, from);
@@ -74,7 +74,7 @@ struct permute_operator {
     shape out, whole;
     for (int d = 0; d < at.in.ndim; ++d) out.push_back(at.in[at.from[d]]), whole.push_back(x.whole[at.from[d]]);
     return operate<T>(
-        {"permute", vjp, 0, computed_by(at.from)}, {x.ctx, whole, {}, {}}, out, {&x},
+        {"permute", vjp, 0, computed_by(at.from)}, x.ctx, whole, out, {&x},
         [&](const local_array& y) { turn(ctx, at, x.held(), y, false); },
         [&](tape_node& node) { node.set(at), node.output->keep_as(*x.slot); });
   }

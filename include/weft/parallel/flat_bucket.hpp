@@ -6,7 +6,6 @@
 #include <weft/nn/parameters.hpp>
 #include <weft/op/create.hpp>
 #include <weft/parallel/store_config.hpp>
-#include <weft/tensor/random.hpp>
 
 namespace weft {
 
@@ -118,21 +117,6 @@ WEFT_LINKED std::vector<flat_bucket> buckets_of(context& ctx, parameter_unit& un
   }
   for (flat_bucket& b : out) b.pad();
   return out;
-}
-
-/// Initial values of the flat elements in `range`, written to out[0 ...): a function of global indices, so that each
-/// rank makes just what it holds. Padding, of a parameter and between parameters, is zero.
-template <class Backend, class T>
-void initialise(context& ctx, const flat_bucket& bucket, flat_range range, T* out) {
-  auto& queue = ctx.queue<Backend>();
-  Backend::zero(queue, local_array(out, dtype_of<T>, {1, {range.size()}}));
-  for (const flat_region& r : bucket.regions) {
-    const flat_range part = range.overlap(r);
-    const parameter_record& p = *r.parameter;
-    if (part.size() > 0)
-      Backend::normal(queue, p.at, part.begin - r.begin, part.size(), p.init.constant, p.init.stddev,
-                      philox{ctx.seed, stream_of(p.name)}, out + (part.begin - range.begin));
-  }
 }
 
 /// Writes those of a parameter's numbers (global, row-major) that lie in `range` to out[0 ...), each rounded to Through

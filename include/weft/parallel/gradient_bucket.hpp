@@ -2,16 +2,13 @@
 // under way nobody writes to what it reads; a finished sum was finished once.
 #pragma once
 
-#include <weft/backend/concept.hpp>
 #include <weft/parallel/flat_bucket.hpp>
+#include <weft/parallel/store_kernels.hpp>
 
 namespace weft::detail {
 
-template <class Backend, class Precision>
 struct gradient_bucket {
-  using gradient = typename Precision::gradient;
-  using reduce_type = typename Precision::reduce;
-
+  const store_kernels* kernels = nullptr;
   const flat_bucket* flat = nullptr;
   std::string_view unit{};
   axis_group* group = nullptr;  // of its storage; null: one rank
@@ -25,7 +22,8 @@ struct gradient_bucket {
 
   bool trained() const { return flat->key.trained; }
   bool sharded() const { return flat->key.shards_gradients; }
-  gradient* at(std::int64_t flat_index) const { return sums.template as<gradient>() + (flat_index - stored.begin); }
+  /// The sums of elements of the bucket that this rank stores.
+  local_array at(const flat_range& part) const { return seen(sums, part.begin - stored.begin, {1, {part.size()}}); }
 
   void begin_step(const queue_ref& order) {
     reduction.wait(order);
@@ -40,126 +38,126 @@ struct gradient_bucket {
   }
   /// Backwards write into `whole`, all of the bucket's elements.
   void point_to(const local_array& whole) {
-    for (const flat_region& r : flat->regions)
-      r.slot->gradient = local_array(whole.template as<gradient>() + r.begin, dtype_of<gradient>, r.parameter->local);
+    for (const flat_region& r : flat->regions) r.slot->gradient = seen(whole, r.begin, r.parameter->local);
   }
   void point_away() {
     for (const flat_region& r : flat->regions) r.slot->gradient = {};
   }
 
   /// Zeros where no gradient came, in padding, and between the parameters.
-  void fill_gaps(context& ctx, const local_array& whole) {
-    auto* g = whole.template as<gradient>();
+  WEFT_LINKED void fill_gaps(context& ctx, const local_array& whole) {
     std::int64_t end = 0;
     const auto clear = [&](std::int64_t from, std::int64_t to) {
-      if (to > from) Backend::zero(ctx.queue<Backend>(), local_array(g + from, dtype_of<gradient>, {1, {to - from}}));
+      if (to > from) kernels->zero(ctx, seen(whole, from, {1, {to - from}}));
     };
     for (const flat_region& r : flat->regions) {
       clear(end, r.begin);
       if (!r.slot->has_gradient)
         clear(r.begin, r.begin + r.count);
       else
-        clear_padding(ctx, *r.parameter, g + r.begin);
+        clear_padding(ctx, *r.parameter, seen(whole, r.begin, r.parameter->local));
       end = r.begin + r.count;
     }
     clear(end, flat->size);
   }
 
   /// Sharded: `whole`, which lives until complete(), is on its way to be summed, each share for the rank that keeps it.
-  void post_reduce_scatter(context& ctx, const local_array& whole) {
+  WEFT_LINKED void post_reduce_scatter(context& ctx, const local_array& whole) {
     fill_gaps(ctx, whole);
     forget();
     const std::int64_t share = stored.size();
-    sent = in_reduce_type(ctx, whole);
-    const bool direct = std::is_same_v<gradient, reduce_type> && !has_sum;
-    received = direct ? sums : ctx.make(dtype_of<reduce_type>, shape{1, {share}}, memory::buffers);
-    reduction = group->comm.reduce_scatter(sent.data, received.data, share, dtype_of<reduce_type>, reduction::sum,
+    sent = in_reduce_type(ctx, *kernels, whole);
+    const bool direct = kernels->gradient == kernels->reduce && !has_sum;
+    received = direct ? sums : ctx.make(kernels->reduce, shape{1, {share}}, memory::buffers);
+    reduction = group->comm.reduce_scatter(sent.data, received.data, share, kernels->reduce, reduction::sum,
                                            collective_label{"gradients", {}, unit});
   }
-  void complete(context& ctx) {
+  WEFT_LINKED void complete(context& ctx) {
     reduction.wait(ctx.order());
-    if (received.data != sums.data) add_converted<Backend, gradient, reduce_type>(ctx, received, sums, has_sum);
+    if (received.data != sums.data) kernels->convert(ctx, received, sums, has_sum);
     has_sum = true;
     sent = received = {};
   }
 
   /// Whole: summed on every rank, or each share only on the rank that will update it.
-  void post_reduction(context& ctx) {
+  WEFT_LINKED void post_reduction(context& ctx) {
     fill_gaps(ctx, sums);
     if (!group) return;
-    staging = in_reduce_type(ctx, sums);
-    auto* g = staging.template as<reduce_type>();
+    staging = in_reduce_type(ctx, *kernels, sums);
     const collective_label label{"gradients", {}, unit};
-    reduction = flat->key.shards_optimizer
-                    ? group->comm.reduce_scatter(g, g + updated.begin, updated.size(), dtype_of<reduce_type>,
-                                                 reduction::sum, label)
-                    : group->comm.all_reduce(g, g, flat->size, dtype_of<reduce_type>, reduction::sum, label);
+    reduction =
+        flat->key.shards_optimizer
+            ? group->comm.reduce_scatter(staging.data, seen(staging, updated.begin, {}).data, updated.size(),
+                                         kernels->reduce, reduction::sum, label)
+            : group->comm.all_reduce(staging.data, staging.data, flat->size, kernels->reduce, reduction::sum, label);
   }
   /// After its wait: the sums are in their own type again.
   void unstage(context& ctx) {
-    if (staging && staging.data != sums.data) add_converted<Backend, gradient, reduce_type>(ctx, staging, sums, false);
+    if (staging && staging.data != sums.data) kernels->convert(ctx, staging, sums, false);
     staging = {};
   }
 
-  static local_array in_reduce_type(context& ctx, const local_array& g) {
-    if constexpr (std::is_same_v<gradient, reduce_type>) return g;
-    local_array out = ctx.make(dtype_of<reduce_type>, shape{1, {g.elements()}}, memory::buffers);
-    add_converted<Backend, reduce_type, gradient>(ctx, g, out, false);
+  WEFT_LINKED static local_array in_reduce_type(context& ctx, const store_kernels& kernels, const local_array& g) {
+    if (kernels.gradient == kernels.reduce) return g;
+    local_array out = ctx.make(kernels.reduce, shape{1, {g.elements()}}, memory::buffers);
+    kernels.convert(ctx, g, out, false);
     return out;
   }
 
  private:
-  static void clear_padding(context& ctx, const parameter_record& p, gradient* g) {
+  WEFT_LINKED void clear_padding(context& ctx, const parameter_record& p, const local_array& g) const {
     const shape valid = p.at.valid_part();
-    if (valid == p.local) return;
-    const local_array all(g, dtype_of<gradient>, p.local);
-    const local_array cleared = with_padding<Backend>(ctx, all, valid);
-    Backend::copy_bytes(ctx.queue<Backend>(), cleared.data, g, all.bytes());
+    if (valid != p.local) kernels->copy(ctx, kernels->with_zero_padding(ctx, g, valid), g);
   }
 };
 
-/// Finishes the sums of `buckets` that are pending on axes other than that of their storage (norms under sequence
-/// parallelism, everything over the outer axis of `hybrid`): all such parameters in one all-reduce an axis.
-template <class Backend, class Precision, class EachBucket>
-void finish_other_axes(context& ctx, EachBucket&& each_bucket) {
-  using bucket = gradient_bucket<Backend, Precision>;
-  using gradient = typename Precision::gradient;
-  using reduce_type = typename Precision::reduce;
-  const auto each_pending = [&](axis_id axis, auto&& f) {
-    each_bucket([&](bucket& b) {
-      if (!b.trained() || b.flat->key.storage.has(axis)) return;
+/// The gradients of one unit.
+struct unit_sums {
+  std::vector<gradient_bucket> buckets;
+  std::string_view name;
+  std::int64_t whole = 0;    // elements of its buckets whose gradients are sharded
+  bool travels = false;      // whether any that aren't are summed over ranks
+  int uses = 0;              // recorded forwards whose backward is to come
+  int backwards = 0;         // in this step
+  std::int64_t latest = -1;  // micro-batch that it was recorded in, where a pipeline numbers them
+  int depth = 0;             // backwards that it is in, one inside the other
+  bool posted = false;       // of the buckets that aren't sharded
+};
+
+/// f(what this rank updates of a parameter's sums) for those of all units that are pending on this axis too, other than
+/// that of their storage.
+template <class F>
+void each_pending(const std::vector<unit_sums>& units, axis_id axis, F&& f) {
+  for (const unit_sums& u : units)
+    for (const gradient_bucket& b : u.buckets) {
+      if (!b.trained() || b.flat->key.storage.has(axis)) continue;
       for (const flat_region& r : b.flat->regions) {
         const auto& pending = r.parameter->pending;
         if (std::find(pending.begin(), pending.end(), axis) == pending.end()) continue;
-        const flat_range part = b.updated.overlap(r);
-        if (part.size() > 0) f(b.at(part.begin), part.size());
+        if (const flat_range part = b.updated.overlap(r); part.size() > 0) f(b.at(part));
       }
-    });
-  };
+    }
+}
+
+/// Finishes the sums that are pending on axes other than that of their storage (norms under sequence parallelism,
+/// everything over the outer axis of `hybrid`): all such parameters in one all-reduce an axis.
+WEFT_LINKED void finish_other_axes(context& ctx, const store_kernels& kernels, const std::vector<unit_sums>& units) {
   for (const axis_group& along : ctx.axes()) {
     axis_group& group = ctx.along(along.axis);
     if (group.degree == 1) continue;
-    std::int64_t n = 0;
-    each_pending(along.axis, [&](gradient*, std::int64_t count) { n += count; });
+    std::int64_t n = 0, at = 0;
+    each_pending(units, along.axis, [&](const local_array& g) { n += g.elements(); });
     if (n == 0) continue;
-    auto& queue = ctx.queue<Backend>();
-    local_array joined = ctx.make(dtype_of<gradient>, shape{1, {n}}, memory::buffers);
-    auto* at = joined.template as<gradient>();
-    each_pending(along.axis, [&](gradient* g, std::int64_t count) {
-      Backend::copy_bytes(queue, g, at, count * static_cast<std::int64_t>(sizeof(gradient)));
-      at += count;
-    });
-    const local_array travels = bucket::in_reduce_type(ctx, joined);
+    const local_array joined = ctx.make(kernels.gradient, shape{1, {n}}, memory::buffers);
+    const auto next = [&](const local_array& g) { return seen(joined, std::exchange(at, at + g.elements()), g.shape); };
+    each_pending(units, along.axis, [&](const local_array& g) { kernels.copy(ctx, g, next(g)); });
+    const local_array travels = gradient_bucket::in_reduce_type(ctx, kernels, joined);
     group.comm
-        .all_reduce(travels.data, travels.data, n, dtype_of<reduce_type>, reduction::sum,
-                    {"pending gradients of all units"})
+        .all_reduce(travels.data, travels.data, n, kernels.reduce, reduction::sum, {"pending gradients of all units"})
         .wait(ctx.order());
-    if (travels.data != joined.data) add_converted<Backend, gradient, reduce_type>(ctx, travels, joined, false);
-    at = joined.template as<gradient>();
-    each_pending(along.axis, [&](gradient* g, std::int64_t count) {
-      Backend::copy_bytes(queue, at, g, count * static_cast<std::int64_t>(sizeof(gradient)));
-      at += count;
-    });
+    if (travels.data != joined.data) kernels.convert(ctx, travels, joined, false);
+    at = 0;
+    each_pending(units, along.axis, [&](const local_array& g) { kernels.copy(ctx, next(g), g); });
   }
 }
 

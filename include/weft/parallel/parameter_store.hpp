@@ -44,8 +44,8 @@ class parameter_store final : public unit_hooks {
   parameter_store(context& ctx, parameter_registry& registry, store_config config)
       : ctx_(ctx),
         config_(config),
-        weights_(ctx, detail::without_a_store(ctx, registry), config),
-        gradients_(ctx, weights_.size()) {
+        weights_(ctx, kernels, detail::without_a_store(ctx, registry), config),
+        gradients_(ctx, kernels, weights_.size()) {
     weights_.each_bucket([&](std::size_t i, std::size_t, bucket& s) {
       gradients_.add(static_cast<int>(i), s.flat, weights_.name(i), s.flat.kept(s.key().shards_gradients), s.updated);
     });
@@ -80,7 +80,7 @@ class parameter_store final : public unit_hooks {
     weights_.each_region([&](std::size_t i, std::size_t b, bucket& s, const flat_region& r) {
       if (!in_norm(s, r)) return;
       const flat_range part = s.updated.overlap(r);
-      const gradient* const g = gradients_.at(i, b, part.begin);
+      const gradient* const g = gradients_.at(i, b, part).template as<gradient>();
       norm_parts_.add(part.size(), g, r.parameter->sharded, s.storage());
     });
     return norm_parts_.total();
@@ -119,8 +119,7 @@ class parameter_store final : public unit_hooks {
     weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
       const std::string_view unit = weights_.name(i);
       local_array gradients, weights = s.key().trained ? s.master_weights : s.weights;
-      if (s.key().trained)
-        gradients = local_array(gradients_.at(i, b, s.updated.begin), dtype_of<gradient>, {1, {s.updated.size()}});
+      if (s.key().trained) gradients = gradients_.at(i, b, s.updated);
       if (!s.storage().empty()) {
         if (gradients) gradients = s.gathered(ctx_, gradients, {"gradients", {}, unit});
         weights = s.gathered(ctx_, weights, {"master weights", {}, unit});
@@ -146,7 +145,7 @@ class parameter_store final : public unit_hooks {
       detail::with_numbers(*r.parameter, f(static_cast<const parameter_record&>(*r.parameter)),
                            [&](const auto& numbers) {
                              ++r.live->version;
-                             s.load(ctx_, r, numbers);
+                             s.template load<Backend, Precision>(ctx_, r, numbers);
                            });
     });
   }
@@ -159,8 +158,7 @@ class parameter_store final : public unit_hooks {
     weights_.each_region([&](std::size_t i, std::size_t b, bucket& s, const flat_region& r) {
       const flat_range part = s.part_of(r);
       if (part.size() == 0) return;
-      gradient* const sums = s.key().trained ? gradients_.at(i, b, part.begin) : nullptr;
-      f(s.stored(static_cast<int>(i), r, part, sums));
+      f(s.stored(static_cast<int>(i), r, part, s.key().trained ? gradients_.at(i, b, part) : local_array()));
     });
   }
 
@@ -190,7 +188,8 @@ class parameter_store final : public unit_hooks {
   std::string_view unit_name(int unit) const override { return weights_.name(static_cast<std::size_t>(unit)); }
 
  private:
-  using bucket = typename unit_weights<Backend, Precision>::bucket;
+  using bucket = unit_weights::bucket;
+  static constexpr const detail::store_kernels& kernels = detail::kernels_of_store<Backend, Precision>::all;
 
   auto& queue() const { return gradients_.rank().template queue<Backend>(); }
   static bool in_norm(const bucket& s, const flat_region& r) { return r.parameter->counted && s.key().trained; }
@@ -236,14 +235,14 @@ class parameter_store final : public unit_hooks {
     weights_.invalidate();
   }
   auto updater(std::size_t i, std::size_t b, bucket& s, const kernel_number& grad_scale) {
-    gradient* const own = s.key().trained ? gradients_.at(i, b, s.updated.begin) : nullptr;
+    gradient* const own = s.key().trained ? gradients_.at(i, b, s.updated).template as<gradient>() : nullptr;
     return detail::bucket_update<Backend, Precision>{ctx_, s, weights_.name(i), own, grad_scale};
   }
 
   context& ctx_;
   store_config config_;
-  unit_weights<Backend, Precision> weights_;
-  unit_gradients<Backend, Precision> gradients_;
+  unit_weights weights_;
+  unit_gradients gradients_;
   gradient_norm_parts<Backend> norm_parts_{ctx_};
 };
 

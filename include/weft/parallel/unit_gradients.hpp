@@ -10,13 +10,11 @@
 
 namespace weft {
 
-template <class Backend, class Precision>
 class unit_gradients {
  public:
-  using gradient = typename Precision::gradient;
-
   /// Of as many units as are then added.
-  unit_gradients(context& ctx, std::size_t units) : ctx_(ctx), units_(units) {}
+  unit_gradients(context& ctx, const detail::store_kernels& kernels, std::size_t units)
+      : ctx_(ctx), kernels_(kernels), units_(units) {}
   ~unit_gradients() {
     each_bucket([](bucket& b) { b.point_away(); });
   }
@@ -24,33 +22,33 @@ class unit_gradients {
   unit_gradients& operator=(const unit_gradients&) = delete;
 
   /// The next bucket of unit `number`, whose sums this rank stores in `stored` and updates in `updated`.
-  void add(int number, const flat_bucket& flat, std::string_view name, flat_range stored, flat_range updated) {
+  WEFT_LINKED void add(int number, const flat_bucket& flat, std::string_view name, flat_range stored,
+                       flat_range updated) {
     unit_sums& u = of(number);
     bucket& b = u.buckets.emplace_back();
     u.name = name;
-    b.flat = &flat, b.unit = name, b.stored = stored, b.updated = updated;
+    b.kernels = &kernels_, b.flat = &flat, b.unit = name, b.stored = stored, b.updated = updated;
     b.group = flat.group;
     if (!b.trained()) return;
     trains_ = true;
-    b.sums = ctx_.make(dtype_of<gradient>, shape{1, {stored.size()}}, memory::gradients);
-    Backend::zero(ctx_.queue<Backend>(), b.sums);
+    b.sums = ctx_.make(kernels_.gradient, shape{1, {stored.size()}}, memory::gradients);
+    kernels_.zero(ctx_, b.sums);
     if (b.sharded())
       b.offset = std::exchange(u.whole, u.whole + flat.size);
     else
       u.travels = u.travels || b.group;
-    for (const flat_region& r : flat.regions)
-      detail::keep_gradient_in<Backend, gradient, typename Precision::compute>(*r.slot);
+    for (const flat_region& r : flat.regions) kernels_.keep_gradient(*r.slot);
   }
   /// After the last bucket.
-  void allocate_buffers() {
+  WEFT_LINKED void allocate_buffers() {
     std::int64_t largest = 0;
     for (const unit_sums& u : units_) largest = std::max(largest, u.whole);
     if (largest > 0)
-      for (whole_gradient& g : whole_) g.elements = ctx_.make(dtype_of<gradient>, shape{1, {largest}}, memory::buffers);
+      for (whole_gradient& g : whole_) g.elements = ctx_.make(kernels_.gradient, shape{1, {largest}}, memory::buffers);
   }
 
   /// Gradients are empty. Begins anew where a step before ended with an error.
-  void begin_step(int micro_batches) {
+  WEFT_LINKED void begin_step(int micro_batches) {
     detail::require_running_once(rank(), "begin_step()");
     require(micro_batches >= 1, "a step has at least 1 micro-batch, not ", micro_batches);
     for (whole_gradient& g : whole_) {
@@ -69,7 +67,7 @@ class unit_gradients {
     now_ = phase::adding;
   }
   std::uint64_t step_number() const { return step_; }
-  void end_micro_batch() {
+  WEFT_LINKED void end_micro_batch() {
     detail::require_running_once(rank(), "end_micro_batch()");
     if (failed()) return;
     require(now_ == phase::adding && remaining_ > 0,
@@ -84,7 +82,7 @@ class unit_gradients {
     --remaining_;
   }
   /// Waits for every sum. Afterwards this rank has the finished ones of what it stores.
-  void finish() {
+  WEFT_LINKED void finish() {
     detail::require_running_once(rank(), "finish_gradients()");
     require(!failed(),
             "the step's backward ended with an error, so its gradients are in part: call begin_step() and compute it "
@@ -99,14 +97,14 @@ class unit_gradients {
       for (bucket& b : u.buckets) {
         if (!b.trained()) continue;
         if (b.sharded()) {
-          if (!b.has_sum) Backend::zero(ctx_.queue<Backend>(), b.sums);  // not used in this step
-        } else if (!u.posted) {                                          // else its reduction may be reading
+          if (!b.has_sum) kernels_.zero(ctx_, b.sums);  // not used in this step
+        } else if (!u.posted) {                         // else its reduction may be reading
           b.post_reduction(ctx_);
         }
       }
     each_bucket([&](bucket& b) { b.reduction.wait(ctx_.order()); });
     each_bucket([&](bucket& b) { b.unstage(ctx_); });
-    detail::finish_other_axes<Backend, Precision>(ctx_, [&](auto&& f) { each_bucket(f); });
+    detail::finish_other_axes(ctx_, kernels_, units_);
     now_ = phase::finished;
   }
   /// The rank whose gradients they are. Throws after its launch has ended, and on another rank's thread.
@@ -118,7 +116,7 @@ class unit_gradients {
             ": the gradients are not summed over ranks yet; call finish_gradients() first");
   }
   /// An update uses them up. Throws where one did, and where they aren't finished.
-  void use_up(const char* what) {
+  WEFT_LINKED void use_up(const char* what) {
     detail::require_running_once(rank(), what);
     require_finished(what);
     require(now_ != phase::none, what,
@@ -128,9 +126,9 @@ class unit_gradients {
     now_ = phase::used;
   }
 
-  /// Element `flat_index` of the sums of a unit's trained bucket, which this rank stores.
-  gradient* at(std::size_t unit, std::size_t number, std::int64_t flat_index) const {
-    return units_[unit].buckets[number].at(flat_index);
+  /// The sums of elements of a unit's trained bucket that this rank stores.
+  local_array at(std::size_t unit, std::size_t number, const flat_range& part) const {
+    return units_[unit].buckets[number].at(part);
   }
 
   /// A forward was recorded, whose backward is to come.
@@ -139,7 +137,7 @@ class unit_gradients {
     ++u.uses;
     u.latest = std::max(u.latest, ctx_.micro_batch);
   }
-  void begin_backward(int number) {
+  WEFT_LINKED void begin_backward(int number) {
     unit_sums& u = of(number);
     require(now_ == phase::adding, "a backward through ", u.name,
             " comes outside of a step, so its gradients would be lost: call begin_step(micro_batches) before it");
@@ -160,7 +158,7 @@ class unit_gradients {
     for (bucket& b : u.buckets)
       if (b.trained()) b.point_to(b.sharded() ? part(*whole, b) : b.sums);
   }
-  void end_backward(int number) {
+  WEFT_LINKED void end_backward(int number) {
     unit_sums& u = of(number);
     --u.uses;
     if (--u.depth > 0) return;
@@ -174,7 +172,7 @@ class unit_gradients {
     for (bucket& b : u.buckets) b.point_away();
   }
   /// The unit's backward ended with an error.
-  void abandon(int number) {
+  WEFT_LINKED void abandon(int number) {
     unit_sums& u = of(number);
     u.depth = 0;
     for (whole_gradient& g : whole_)
@@ -184,18 +182,8 @@ class unit_gradients {
   }
 
  private:
-  using bucket = detail::gradient_bucket<Backend, Precision>;
-  struct unit_sums {
-    std::vector<bucket> buckets;
-    std::string_view name;
-    std::int64_t whole = 0;    // elements of its buckets whose gradients are sharded
-    bool travels = false;      // whether any that aren't are summed over ranks
-    int uses = 0;              // recorded forwards whose backward is to come
-    int backwards = 0;         // in this step
-    std::int64_t latest = -1;  // micro-batch that it was recorded in, where a pipeline numbers them
-    int depth = 0;             // backwards that it is in, one inside the other
-    bool posted = false;       // of the buckets that aren't sharded
-  };
+  using bucket = detail::gradient_bucket;
+  using unit_sums = detail::unit_sums;
   // A unit's whole gradient on its way to being reduced; two take turns.
   struct whole_gradient {
     local_array elements;
@@ -214,9 +202,9 @@ class unit_gradients {
       for (bucket& b : u.buckets) f(b);
   }
   static local_array part(const local_array& whole, const bucket& b) {
-    return local_array(whole.template as<gradient>() + b.offset, dtype_of<gradient>, {1, {b.flat->size}});
+    return detail::seen(whole, b.offset, {1, {b.flat->size}});
   }
-  void post_reduce_scatters(unit_sums& u, whole_gradient& g) {
+  WEFT_LINKED void post_reduce_scatters(unit_sums& u, whole_gradient& g) {
     for (whole_gradient& earlier : whole_)  // the unit's last one, which this one adds to
       if (earlier.to == &u) complete(earlier);
     g.to = &u;
@@ -224,7 +212,7 @@ class unit_gradients {
     for (bucket& b : u.buckets)
       if (b.sharded()) b.post_reduce_scatter(ctx_, part(g.elements, b));
   }
-  void complete(whole_gradient& g) {
+  WEFT_LINKED void complete(whole_gradient& g) {
     if (!g.to) return;
     for (bucket& b : g.to->buckets)
       if (b.sharded()) b.complete(ctx_);
@@ -232,6 +220,7 @@ class unit_gradients {
   }
 
   context& ctx_;
+  const detail::store_kernels& kernels_;
   context_ref rank_{&ctx_};
   std::vector<unit_sums> units_;
   whole_gradient whole_[2];

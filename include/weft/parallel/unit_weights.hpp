@@ -10,30 +10,15 @@
 
 namespace weft {
 
-template <class Backend, class Precision>
 class unit_weights final : public weight_source, unit_gatherer {
  public:
-  using bucket = detail::stored_bucket<Backend, Precision>;
+  using bucket = detail::stored_bucket;
 
   /// Allocates everything that lasts and fills in the initial weights, each rank its own.
-  unit_weights(context& ctx, parameter_registry& registry, const store_config& config)
+  unit_weights(context& ctx, const detail::store_kernels& kernels, parameter_registry& registry,
+               const store_config& config)
       : order_(ctx.order()), prefetch_(config.prefetch), units_(registry.units().size()), gathered_(*this) {
-    std::int64_t largest = 0;
-    for (std::size_t i = 0; i < units_.size(); ++i) {
-      unit_state& u = units_[i];
-      u.name = registry.units()[i].name;
-      u.chunk = registry.units()[i].chunk;
-      std::vector<flat_bucket> flat = detail::buckets_of(ctx, registry.units()[i], config);
-      u.buckets.resize(flat.size());
-      for (std::size_t b = 0; b < flat.size(); ++b) {
-        bucket& s = u.buckets[b];
-        s.flat = std::move(flat[b]);
-        s.allocate(ctx, s.key().matrices ? config.matrix_moments : config.moments);
-        if (s.key().shards_parameters) s.offset = std::exchange(u.gathered, u.gathered + s.flat.size);
-      }
-      largest = std::max(largest, u.gathered);
-    }
-    if (largest > 0) gathered_.allocate(ctx, prefetch_ + 1, largest, dtype_of<typename Precision::compute>);
+    allocate(ctx, kernels, registry, config);
     each_region([&](std::size_t, std::size_t, bucket&, const flat_region& r) { r.live->source = this; });
   }
   ~unit_weights() {
@@ -61,16 +46,16 @@ class unit_weights final : public weight_source, unit_gatherer {
   }
 
   /// From here to release() the unit's weights can be read; uses lie within one another.
-  void acquire(int unit) {
+  WEFT_LINKED void acquire(int unit) {
     unit_state& u = at(unit);
     if (u.users++ > 0) return;
     for (bucket& s : u.buckets)
       if (!s.key().shards_parameters) s.gathering.wait(order_);
     const local_array* gathered = u.gathered > 0 ? &gathered_.acquire(unit) : nullptr;
     for (bucket& s : u.buckets)
-      for (const flat_region& r : s.flat.regions) r.live->at.data = s.whole(gathered) + r.begin;
+      for (const flat_region& r : s.flat.regions) r.live->at.data = s.whole(gathered, r.begin);
   }
-  void release(int unit) {
+  WEFT_LINKED void release(int unit) {
     unit_state& u = at(unit);
     if (--u.users > 0) return;
     if (u.gathered > 0) gathered_.release(unit);
@@ -79,7 +64,7 @@ class unit_weights final : public weight_source, unit_gatherer {
   }
   /// Starts to gather a unit that is used soon, if there is one of this number in the chunk of the unit that runs: of
   /// another chunk it may not be the next.
-  void prefetch(int unit, int running) {
+  WEFT_LINKED void prefetch(int unit, int running) {
     if (prefetch_ > 0 && unit >= 0 && unit < static_cast<int>(units_.size()) && at(unit).gathered > 0 &&
         at(unit).chunk == at(running).chunk)
       gathered_.prefetch(unit);
@@ -92,7 +77,7 @@ class unit_weights final : public weight_source, unit_gatherer {
     if (std::exchange(at(unit).gathered_again, false)) release(unit);
   }
   /// Releases what an error has left in use. Throws where nobody but the registry and this has a parameter's slot.
-  void begin_step() {
+  WEFT_LINKED void begin_step() {
     each_region([](std::size_t, std::size_t, bucket&, const flat_region& r) {
       require(r.slot->references > 2, "parameter ", r.parameter->name,
               " has no tensor any more: the one that was registered was assigned to, or has ended; its numbers are set "
@@ -114,6 +99,25 @@ class unit_weights final : public weight_source, unit_gatherer {
     bool gathered_again = false;
   };
 
+  WEFT_LINKED void allocate(context& ctx, const detail::store_kernels& kernels, parameter_registry& registry,
+                            const store_config& config) {
+    std::int64_t largest = 0;
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      unit_state& u = units_[i];
+      u.name = registry.units()[i].name;
+      u.chunk = registry.units()[i].chunk;
+      std::vector<flat_bucket> flat = detail::buckets_of(ctx, registry.units()[i], config);
+      u.buckets.resize(flat.size());
+      for (std::size_t b = 0; b < flat.size(); ++b) {
+        bucket& s = u.buckets[b];
+        s.kernels = &kernels, s.flat = std::move(flat[b]);
+        s.allocate(ctx, s.key().matrices ? config.matrix_moments : config.moments);
+        if (s.key().shards_parameters) s.offset = std::exchange(u.gathered, u.gathered + s.flat.size);
+      }
+      largest = std::max(largest, u.gathered);
+    }
+    if (largest > 0) gathered_.allocate(ctx, prefetch_ + 1, largest, kernels.compute);
+  }
   unit_state& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
   void start_gathering(int unit, const local_array& whole) override {
     for (bucket& s : at(unit).buckets)

@@ -31,13 +31,12 @@ void give_step(context& ctx, const kernel_step& step, F&& f) {
 
 template <class Backend, class Precision>
 struct bucket_update {
-  using bucket = stored_bucket<Backend, Precision>;
   using compute = typename Precision::compute;
   using gradient = typename Precision::gradient;
   using master = typename Precision::master;
 
   context& ctx;
-  bucket& s;
+  stored_bucket& s;
   std::string_view unit;
   gradient* gradients;       // of what this rank updates
   kernel_number grad_scale;  // the step's
@@ -115,7 +114,7 @@ struct bucket_update {
     const std::int64_t o = part.begin - s.updated.begin;
     const auto kept = [&](const local_array& a) { return a ? a.template as<master>() + o : nullptr; };
     return {ctx,           r.parameter->decays, part.size(),    kept(s.master_weights),
-            gradients + o, kept(s.first),       kept(s.second), s.working(part),
+            gradients + o, kept(s.first),       kept(s.second), s.working(part).template as<compute>(),
             grad_scale};
   }
 };

@@ -17,8 +17,8 @@ namespace weft {
 namespace detail {
 
 /// monitor.jsonl: a line a unit. The first rank writes. Returns how many files were given up: 1 when the disk is full.
-inline int write_statistics(std::optional<json_lines>& file, std::int64_t step,
-                            const std::vector<unit_statistics>& units) {
+WEFT_LINKED int write_statistics(std::optional<json_lines>& file, std::int64_t step,
+                                 const std::vector<unit_statistics>& units) {
   if (!file || written([&] {
         for (const unit_statistics& u : units) file->write(statistics_json(step, u));
       }))

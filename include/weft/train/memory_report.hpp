@@ -21,7 +21,7 @@ WEFT_LINKED void write_categories(json_writer& w, const memory_ledger& ledger) {
 }
 
 /// A member "scratch": what kernels keep beside the arena, or null.
-inline void write_scratch(json_writer& w, const memory_ledger& ledger) {
+WEFT_LINKED void write_scratch(json_writer& w, const memory_ledger& ledger) {
   w.key("scratch");
   if (ledger.scratch)
     w.value(*ledger.scratch);

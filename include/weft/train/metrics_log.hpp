@@ -65,7 +65,7 @@ class metrics_log {
   }
 
  private:
-  void record(const json_writer& w) {
+  WEFT_LINKED void record(const json_writer& w) {
     if (!file_ || detail::written([&] { file_->write(w.text()); })) return;
     file_.reset();
     ++lost_files_;

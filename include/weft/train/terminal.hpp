@@ -17,13 +17,13 @@
 namespace weft::detail {
 
 /// Whether stdout is a terminal that knows escapes: TERM is set, and isn't "dumb".
-inline bool stdout_can_redraw() {
+WEFT_LINKED bool stdout_can_redraw() {
   const char* const term = std::getenv("TERM");
   return isatty(fileno(stdout)) && term && *term && std::string_view(term) != "dumb";
 }
 
 /// The terminal's columns just now; 80 where it doesn't say.
-inline int stdout_columns() {
+WEFT_LINKED int stdout_columns() {
 #ifdef TIOCGWINSZ
   winsize size{};
   if (ioctl(fileno(stdout), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;

@@ -35,7 +35,7 @@ class trace_fragment {
     if (!arguments.empty()) w.key("args").raw(arguments);
     add(w.end_object());
   }
-  void counter(std::string_view name, double at_us, std::string_view values) {
+  WEFT_LINKED void counter(std::string_view name, double at_us, std::string_view values) {
     json_writer w;
     add(head(w, name, "C")
             .key("ts")
@@ -48,15 +48,15 @@ class trace_fragment {
 
  private:
   static long long nanoseconds(double us) { return std::llround(us * 1000); }
-  static std::string microseconds(long long ns) {
+  WEFT_LINKED static std::string microseconds(long long ns) {
     char digits[40];
     std::snprintf(digits, sizeof digits, "%lld.%03lld", ns / 1000, ns % 1000);
     return digits;
   }
-  json_writer& head(json_writer& w, std::string_view name, const char* phase) const {
+  WEFT_LINKED json_writer& head(json_writer& w, std::string_view name, const char* phase) const {
     return w.begin_object().member("name", name).member("ph", phase).member("pid", process_);
   }
-  void metadata(const char* what, int thread, const std::string& name) {
+  WEFT_LINKED void metadata(const char* what, int thread, const std::string& name) {
     json_writer w;
     add(head(w, what, "M")
             .member("tid", thread)
@@ -183,7 +183,7 @@ class step_tracer {
   step_tracer(const step_tracer&) = delete;
   step_tracer& operator=(const step_tracer&) = delete;
 
-  void before(std::int64_t step) {
+  WEFT_LINKED void before(std::int64_t step) {
     if (step < window_.first || step > window_.last || ctx_.spans) return;
     ctx_.spans = &log_;
     pause(false);

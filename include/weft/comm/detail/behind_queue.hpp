@@ -55,7 +55,7 @@ class behind_queue final : public completion {
     void run() override { ended->under_way.wait(); }
     std::shared_ptr<operation> ended;
   };
-  void finish(std::uint64_t ticket) {
+  WEFT_LINKED void finish(std::uint64_t ticket) {
     queue_.enqueue(std::make_shared<end>(std::exchange(open_[ticket], nullptr)));
     while (!open_.empty() && !open_.back()) open_.pop_back();
   }

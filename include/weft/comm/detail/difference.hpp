@@ -41,7 +41,7 @@ class gathered_words {
   std::size_t count() const { return count_; }
   std::uint64_t of(std::size_t rank, std::size_t i) const { return all_[rank * count_ + i]; }
   /// Word i of every rank.
-  std::vector<std::uint64_t> each(std::size_t i = 0) const {
+  WEFT_LINKED std::vector<std::uint64_t> each(std::size_t i = 0) const {
     std::vector<std::uint64_t> out;
     for (std::size_t r = 0; r < ranks_; ++r) out.push_back(of(r, i));
     return out;

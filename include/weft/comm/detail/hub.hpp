@@ -79,21 +79,21 @@ class hub {
   }
 
   /// A thread moves data only between enter_work() == true and leave_work().
-  bool enter_work(int rank) {
+  WEFT_LINKED bool enter_work(int rank) {
     at(rank).working.store(true, std::memory_order_seq_cst);
     if (!ended()) return true;
     leave_work(rank);
     return false;
   }
   void leave_work(int rank) { at(rank).working.store(false, std::memory_order_release); }
-  void quiesce() noexcept {
+  WEFT_LINKED void quiesce() noexcept {
     for (auto& rank : ranks_) {
       while (rank.working.load(std::memory_order_seq_cst)) std::this_thread::yield();
     }
   }
 
   /// A rank is about to sleep for `ticket` of `on`. When that leaves no rank awake and none can move, all are ended.
-  void enter_sleep(int rank, const waitable& on, std::uint64_t ticket) {
+  WEFT_LINKED void enter_sleep(int rank, const waitable& on, std::uint64_t ticket) {
     at(rank).on = &on;
     at(rank).ticket.store(ticket, std::memory_order_relaxed);
     look_for_deadlock(status_.fetch_add(1, std::memory_order_seq_cst) + 1);
@@ -101,7 +101,7 @@ class hub {
   void leave_sleep() { status_.fetch_add(one_wake - 1, std::memory_order_seq_cst); }
 
   /// Rank `rank` returned from its function, or threw `failure`.
-  void finish(int rank, std::exception_ptr failure) noexcept {
+  WEFT_LINKED void finish(int rank, std::exception_ptr failure) noexcept {
     if (failure) end_by(rank, failure);
     at(rank).finished.store(true, std::memory_order_release);
     look_for_deadlock(status_.fetch_sub(one_rank, std::memory_order_seq_cst) - one_rank);
@@ -111,7 +111,7 @@ class hub {
   bool has_returned(int rank) { return at(rank).finished.load(std::memory_order_acquire); }
 
   /// After all ranks finished: rethrows the error that ended them, if one did.
-  void rethrow() {
+  WEFT_LINKED void rethrow() {
     if (!ended()) return;
     if (cause_) std::rethrow_exception(cause_);
     throw failure(why_);
@@ -144,7 +144,7 @@ class hub {
   }
 
   /// Ends all ranks with this rank's own error; also when the rank ended them before, while it unwound.
-  [[gnu::cold, gnu::noinline]] void blame(int rank, std::string why, std::exception_ptr failure) noexcept {
+  [[gnu::cold]] WEFT_LINKED void blame(int rank, std::string why, std::exception_ptr failure) noexcept {
     end(rank, std::move(why), failure);
     const std::lock_guard lock(mutex_);
     if (culprit_ == rank && !cause_) cause_ = std::move(failure);

@@ -1,0 +1,69 @@
+// What a parameter store asks of its backend, in its precision's types, as functions: so that what moves and sums a
+// model's parameters is compiled once, and not once a precision. Invariant: arrays say their types, and nothing else
+// that moves or sums parameters knows them.
+#pragma once
+
+#include <weft/autograd/gradients.hpp>
+#include <weft/nn/parameters.hpp>
+#include <weft/op/placed.hpp>
+#include <weft/tensor/random.hpp>
+
+namespace weft::detail {
+
+/// Elements of `whole` from `first` on, as what lies in memory that somebody else keeps.
+inline local_array seen(const local_array& whole, std::int64_t first, const shape& sizes) {
+  const auto offset = first * static_cast<std::int64_t>(size_of(whole.type));
+  return local_array(whole.as<std::byte>() + offset, whole.type, sizes);
+}
+
+struct store_kernels {
+  dtype compute, gradient, reduce, master;
+  void (*zero)(context&, const local_array&);
+  void (*copy)(context&, const local_array& from, const local_array& to);  // of one type and size
+  /// to (+)= from, between compute and master, and between gradient and reduce.
+  void (*convert)(context&, const local_array& from, const local_array& to, bool add);
+  /// Initial values of elements of a parameter's slice, from number `first` on; in compute or master.
+  void (*initialise)(context&, const parameter_record&, std::int64_t first, const local_array& to);
+  local_array (*with_zero_padding)(context&, const local_array&, const shape& valid);
+  void (*keep_gradient)(slot&);  // a parameter's, in its type
+};
+
+template <class Backend, class Precision>
+struct kernels_of_store {
+  using compute = typename Precision::compute;
+  using gradient = typename Precision::gradient;
+  using reduce = typename Precision::reduce;
+  using master = typename Precision::master;
+
+  static void zero(context& ctx, const local_array& x) { Backend::zero(ctx.queue<Backend>(), x); }
+  static void copy(context& ctx, const local_array& from, const local_array& to) {
+    Backend::copy_bytes(ctx.queue<Backend>(), from.data, to.data, to.bytes());
+  }
+  static void convert(context& ctx, const local_array& from, const local_array& to, bool add) {
+    const auto are = [&](dtype a, dtype b) { return from.type == a && to.type == b; };
+    if (are(dtype_of<gradient>, dtype_of<reduce>)) return add_converted<Backend, reduce, gradient>(ctx, from, to, add);
+    if (are(dtype_of<reduce>, dtype_of<gradient>)) return add_converted<Backend, gradient, reduce>(ctx, from, to, add);
+    if (are(dtype_of<master>, dtype_of<compute>)) return add_converted<Backend, compute, master>(ctx, from, to, add);
+    add_converted<Backend, master, compute>(ctx, from, to, add);
+  }
+  static void initialise(context& ctx, const parameter_record& p, std::int64_t first, const local_array& to) {
+    const auto normal = [&](auto* out) {
+      Backend::normal(ctx.queue<Backend>(), p.at, first, to.elements(), p.init.constant, p.init.stddev,
+                      philox{ctx.seed, stream_of(p.name)}, out);
+    };
+    to.type == dtype_of<master> ? normal(to.template as<master>()) : normal(to.template as<compute>());
+  }
+  static constexpr store_kernels all{
+      dtype_of<compute>,
+      dtype_of<gradient>,
+      dtype_of<reduce>,
+      dtype_of<master>,
+      zero,
+      copy,
+      convert,
+      initialise,
+      [](context& ctx, const local_array& x, const shape& valid) { return with_padding<Backend>(ctx, x, valid); },
+      keep_gradient_in<Backend, gradient, compute>};
+};
+
+}  // namespace weft::detail
