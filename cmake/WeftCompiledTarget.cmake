@@ -7,5 +7,6 @@ if(NOT TARGET weft::compiled)
   add_library(weft::compiled ALIAS weft_compiled)
   target_link_libraries(weft_compiled PUBLIC weft::weft)
   target_compile_definitions(weft_compiled INTERFACE WEFT_COMPILED)
+  set_target_properties(weft_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)  # for shared libraries too
   target_compile_options(weft_compiled PRIVATE $<$<CONFIG:,Debug>:-O2> -ffunction-sections)
 endif()

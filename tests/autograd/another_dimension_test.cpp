@@ -90,6 +90,13 @@ TEST_CASE("a checkpointed function that works along another dimension the second
   refuses([two](const auto& h) { return h * two(h); },
           [two](const auto& h) { return h * rename<hidden, batch>(two(h)); });
 }
+TEST_CASE("a checkpointed function that sums over axes in another order the second time, of what wants no gradient") {
+  const auto pending = [](const auto& h) {
+    return convert<partial<tp>>(convert<partial<dp>>(ones<tensor<float, dims<>>>(*untyped(h).ctx, {})));
+  };
+  refuses([pending](const auto& h) { return h * all_reduce<dp>(all_reduce<tp>(pending(h))); },
+          [pending](const auto& h) { return h * all_reduce<tp>(all_reduce<dp>(pending(h))); });
+}
 TEST_CASE("a checkpointed function with another formula of one name, or other numbers in it, the second time") {
   refuses([](const auto& h) { return elementwise(bent<true>{}, h); },
           [](const auto& h) { return elementwise(bent<false>{}, h); });

@@ -19,7 +19,7 @@ class computed_by {
                   "padding is no number");
     static_assert(!(std::is_pointer_v<N> || ...), "an address differs by process");
   }
-  explicit computed_by(axis_id axis) : parts_{part{axis->name.data(), axis->name.size()}} {}
+  explicit computed_by(axis_id axis) : parts_{part{axis->type.data(), axis->type.size()}} {}
   [[gnu::cold, gnu::noinline]] std::uint64_t hash() const {
     std::uint64_t all = 0;
     for (const part& p : parts_) all = p.at ? hash_bytes(p.at, p.bytes, all + 1) : all;

@@ -36,23 +36,26 @@ using axes_along = typename detail::axes_named<A>::type;
 
 /// The same at run time. Empty by default.
 class axis_set {
+  static constexpr int most = 8;
+
  public:
   constexpr axis_set() = default;
   constexpr axis_set(axis_id one) { add(one); }
   template <class... As>
   constexpr axis_set(tag_list<As...>) {
+    static_assert(sizeof...(As) <= most, "weft: a tensor, or its storage, is placed over eight axes at most");
     (add(id_of<As>), ...);
   }
 
   /// Adds an axis, the innermost; one that is there already stays where it is.
   constexpr void add(axis_id axis) {
     if (has(axis)) return;
-    if (size_ == most) fail("a set of axes has six at most");
+    if (size_ == most) fail("a set of axes has eight at most");
     at_[size_++] = axis;
   }
   constexpr bool has(axis_id axis) const {
     for (const axis_id a : *this)
-      if (a == axis) return true;
+      if (detail::same_axis(a, axis)) return true;
     return false;
   }
   constexpr int size() const { return size_; }
@@ -69,12 +72,11 @@ class axis_set {
   friend constexpr bool operator==(const axis_set& a, const axis_set& b) {
     if (a.size_ != b.size_) return false;
     for (int i = 0; i < a.size_; ++i)
-      if (a.at_[i] != b.at_[i]) return false;
+      if (!detail::same_axis(a.at_[i], b.at_[i])) return false;
     return true;
   }
 
  private:
-  static constexpr int most = 6;
   axis_id at_[most] = {};
   int size_ = 0;
 };

@@ -14,5 +14,5 @@
 #pragma clang diagnostic ignored "-Wgnu-inline-cpp-without-extern"
 #define WEFT_LINKED [[gnu::gnu_inline, gnu::noinline, clang::optnone]] inline
 #else  // g++ takes no noinline beside it
-#define WEFT_LINKED [[gnu::gnu_inline, gnu::cold, gnu::optimize("O0")]] inline
+#define WEFT_LINKED [[gnu::gnu_inline, gnu::optimize("O0")]] inline
 #endif

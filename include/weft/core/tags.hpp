@@ -58,20 +58,23 @@ WEFT_DETAIL_AXIS(pipeline_ends);  // the first and the last stage along pp; deri
 
 /// What is known of an axis at run time. Which axis it is, is its address: two may have one name.
 struct tag_name {
-  std::string_view name;
+  std::string_view name, type;
 };
 namespace detail {
-template <class Tag>
-inline constexpr tag_name tag_identity{Tag::name};
 template <class T>
 constexpr std::string_view type_name() {
   return __PRETTY_FUNCTION__;
 }
+template <class Tag>
+inline constexpr tag_name tag_identity{Tag::name, type_name<Tag>()};
+/// Whether two are one axis: by its type's name while compiling, where addresses can't be compared under sanitizers.
+constexpr bool same_axis(const tag_name* a, const tag_name* b) {
+  return std::is_constant_evaluated() ? a->type == b->type : a == b;
+}
 }  // namespace detail
 
 using axis_id = const tag_name*;
-/// Which dimension a tag is: by the name of its type, which is compared while compiling, where addresses can't be under
-/// sanitizers.
+/// Which dimension a tag is: by the name of its type.
 struct dim_id {
   std::string_view type, name;
 

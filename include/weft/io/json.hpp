@@ -17,7 +17,7 @@ namespace weft {
 namespace detail {
 
 /// Length of the valid UTF-8 character at the front of `text` (RFC 3629), 0 if there is none.
-WEFT_LINKED std::size_t utf8_length(std::string_view text) {
+inline std::size_t utf8_length(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char c = at(0);
   const std::size_t n = c < 0x80                ? 1

@@ -47,7 +47,9 @@ struct conversion {
     }
     const bool aliased = x.slot && x.slot->live && y.data.data == x.slot->live->at.data;
     if (aliased) y.data = x.data;  // a parameter moves, and so does what is the same memory
-    if (tape_node* node = record({"convert", vjp, 0, computed_by(axis)}, y, {&x})) {
+    const computed_by along(axis);
+    if (x.ctx->replay) x.ctx->replay->given(along.hash());
+    if (tape_node* node = record({"convert", vjp, 0, along}, y, {&x})) {
       node->set(conversion_attributes{axis, way.back, from, to, by});
       y.slot->keep_as(*x.slot);
     }
@@ -64,7 +66,9 @@ struct conversion {
     y.shares_memory = true;
     if (!moves && !promotes && (x.shares_memory || (x.slot && x.slot->epoch == 0))) give_own_memory<Backend>(y);
     if (y.shares_memory) y.data.buffer.lend();
-    if (tape_node* node = record({"convert", vjp, 0, computed_by(axis)}, y, {&x})) {
+    const computed_by along(axis);
+    if (x.ctx->replay) x.ctx->replay->given(along.hash());
+    if (tape_node* node = record({"convert", vjp, 0, along}, y, {&x})) {
       node->set(conversion_attributes{axis, nullptr, {}, {}, by});
       y.slot->keep_as(*x.slot);
       y.slot->live = x.slot->live;
