@@ -44,8 +44,8 @@ class parameter_store final : public unit_hooks {
   parameter_store(context& ctx, parameter_registry& registry, store_config config)
       : ctx_(ctx),
         config_(config),
-        weights_(ctx, kernels, detail::without_a_store(ctx, registry), config),
-        gradients_(ctx, kernels, weights_.size()) {
+        weights_(ctx, kernels(), detail::without_a_store(ctx, registry), config),
+        gradients_(ctx, kernels(), weights_.size()) {
     weights_.each_bucket([&](std::size_t i, std::size_t, bucket& s) {
       gradients_.add(static_cast<int>(i), s.flat, weights_.name(i), s.flat.kept(s.key().shards_gradients), s.updated);
     });
@@ -189,7 +189,7 @@ class parameter_store final : public unit_hooks {
 
  private:
   using bucket = unit_weights::bucket;
-  static constexpr const detail::store_kernels& kernels = detail::kernels_of_store<Backend, Precision>::all;
+  static constexpr const detail::store_kernels& kernels() { return detail::kernels_of_store<Backend, Precision>::all; }
 
   auto& queue() const { return gradients_.rank().template queue<Backend>(); }
   static bool in_norm(const bucket& s, const flat_region& r) { return r.parameter->counted && s.key().trained; }
