@@ -108,6 +108,16 @@ class device_block {
   __device__ static double exp(double x) { return ::exp(x); }
   __device__ static float sqrt(float x) { return ::sqrtf(x); }
   __device__ static double sqrt(double x) { return ::sqrt(x); }
+  __device__ static float log(float x) { return ::logf(x); }
+  __device__ static double log(double x) { return ::log(x); }
+  __device__ static float abs(float x) { return ::fabsf(x); }
+  __device__ static double abs(double x) { return ::fabs(x); }
+  __device__ static float tanh(float x) { return ::tanhf(x); }
+  __device__ static double tanh(double x) { return ::tanh(x); }
+  __device__ static float erfc(float x) { return ::erfcf(x); }
+  __device__ static double erfc(double x) { return ::erfc(x); }
+  __device__ static float fma(float x, float y, float z) { return ::fmaf(x, y, z); }
+  __device__ static double fma(double x, double y, double z) { return ::fma(x, y, z); }
 };
 
 inline constexpr int block_threads = 256;  // of every kernel that is launched here

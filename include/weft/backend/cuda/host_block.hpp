@@ -90,8 +90,29 @@ class host_block {
     return std::exp(x);
   }
   template <class A>
+  static A log(A x) {
+    return std::log(x);
+  }
+  template <class A>
   static A sqrt(A x) {
     return std::sqrt(x);
+  }
+  template <class A>
+  static A abs(A x) {
+    return std::fabs(x);
+  }
+  template <class A>
+  static A tanh(A x) {
+    return std::tanh(x);
+  }
+  template <class A>
+  static A erfc(A x) {
+    return std::erfc(x);
+  }
+  /// x * y + z, rounded once.
+  template <class A>
+  static A fma(A x, A y, A z) {
+    return std::fma(x, y, z);
   }
 
  private:
