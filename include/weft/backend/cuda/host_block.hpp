@@ -90,6 +90,10 @@ class host_block {
     return std::exp(x);
   }
   template <class A>
+  static A log(A x) {
+    return std::log(x);
+  }
+  template <class A>
   static A sqrt(A x) {
     return std::sqrt(x);
   }
