@@ -106,6 +106,8 @@ class device_block {
   }
   __device__ static float exp(float x) { return ::expf(x); }
   __device__ static double exp(double x) { return ::exp(x); }
+  __device__ static float log(float x) { return ::logf(x); }
+  __device__ static double log(double x) { return ::log(x); }
   __device__ static float sqrt(float x) { return ::sqrtf(x); }
   __device__ static double sqrt(double x) { return ::sqrt(x); }
   __device__ static float log(float x) { return ::logf(x); }
@@ -132,6 +134,10 @@ __global__ void __launch_bounds__(block_threads) run_on_device(const __grid_cons
 template <class Kernel>
 void launch(cudaStream_t on, int64 blocks, std::size_t shared_bytes, const Kernel& kernel) {
   if (blocks <= 0) return;
+  if (shared_bytes > 48 * 1024)  // more than a kernel may have unasked
+    check(cudaFuncSetAttribute(run_on_device<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared_bytes)),
+          "a kernel's shared memory");
   run_on_device<<<static_cast<unsigned>(blocks), block_threads, shared_bytes, on>>>(kernel);
   check(cudaGetLastError(), "launching a kernel");
 }
