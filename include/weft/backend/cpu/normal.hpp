@@ -1,8 +1,8 @@
-// Initial values: see normal_numbers.
+// Initial values: see initial_values.
 #pragma once
 
 #include <weft/backend/cpu/common.hpp>
-#include <weft/backend/normal_numbers.hpp>
+#include <weft/backend/initial_values.hpp>
 
 namespace weft::cpu {
 
@@ -10,7 +10,7 @@ namespace weft::cpu {
 template <class T>
 void normal(team&, const placed_slice& at, int64 first, int64 count, double mean, double deviation,
             const philox& numbers, T* y) {
-  weft::detail::normal_numbers(at, first, count, mean, deviation, numbers, y);
+  weft::detail::initial_values(at, first, count, mean, deviation, numbers, y);
 }
 
 }  // namespace weft::cpu

@@ -3,6 +3,7 @@
 // in words/, in plain C++.
 #pragma once
 
+#include <weft/backend/cuda/words/attention.hpp>
 #include <weft/backend/cuda/words/elementwise.hpp>
 #include <weft/backend/cuda/words/losses.hpp>
 #include <weft/backend/cuda/words/memory.hpp>
@@ -21,6 +22,7 @@ struct device_kernels : memory_words<Queue>,
                         reduction_words<Queue>,
                         norm_words<Queue>,
                         loss_words<Queue>,
+                        attention_words<Queue>,
                         training_words<Queue> {
   using queue = Queue;
 };

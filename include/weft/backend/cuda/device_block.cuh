@@ -110,8 +110,6 @@ class device_block {
   __device__ static double log(double x) { return ::log(x); }
   __device__ static float sqrt(float x) { return ::sqrtf(x); }
   __device__ static double sqrt(double x) { return ::sqrt(x); }
-  __device__ static float log(float x) { return ::logf(x); }
-  __device__ static double log(double x) { return ::log(x); }
   __device__ static float abs(float x) { return ::fabsf(x); }
   __device__ static double abs(double x) { return ::fabs(x); }
   __device__ static float tanh(float x) { return ::tanhf(x); }

@@ -10,7 +10,7 @@
 #include <weft/backend/cuda/kernels/embedding.hpp>
 #include <weft/backend/cuda/kernels/rope.hpp>
 #include <weft/backend/cuda/queue.hpp>
-#include <weft/backend/normal_numbers.hpp>
+#include <weft/backend/initial_values.hpp>
 
 namespace weft::cuda {
 
@@ -88,7 +88,7 @@ struct training_words {
     std::vector<T> piece(static_cast<std::size_t>(std::min(count, most)));
     for (int64 begin = 0; begin < count; begin += most) {
       const int64 n = std::min(count - begin, most);
-      weft::detail::normal_numbers(at, first + begin, n, mean, deviation, numbers, piece.data());
+      weft::detail::initial_values(at, first + begin, n, mean, deviation, numbers, piece.data());
       q.upload(piece.data(), y + begin, static_cast<std::size_t>(n) * sizeof(T));
     }
   }

@@ -10,7 +10,7 @@ namespace weft::detail {
 /// y[i] = mean + deviation * n, n the standard normal number of `numbers` at the global index of element first + i of a
 /// slice; i < count. 0 in the slice's padding. With a deviation of 0 no random number is computed.
 template <class T>
-void normal_numbers(const placed_slice& at, std::int64_t first, std::int64_t count, double mean, double deviation,
+void initial_values(const placed_slice& at, std::int64_t first, std::int64_t count, double mean, double deviation,
                     const philox& numbers, T* y) {
   std::uint64_t counter = ~std::uint64_t{0};  // whose four normals are known: neighbours share them
   std::array<float, 4> four{};
