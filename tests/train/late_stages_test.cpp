@@ -5,8 +5,6 @@ namespace {
 using namespace weft;
 using namespace weft_test;
 
-const gpt2_config small_gpt2{.layers = 4, .hidden = 32, .heads = 4, .vocab = 256, .max_seq = 24, .dropout = 0.1};
-
 TEST_CASE("late: stages, backwards in two parts, fp16 whose first steps overflow, zero2, dropout, tied embeddings") {
   check_late<gpt2, mesh<dp, pp>, zero2, fp16_from_above, zb_h1>({.dp = 2, .pp = 2}, small_gpt2, adamw{}, 3);
 }

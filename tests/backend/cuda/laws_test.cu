@@ -1,0 +1,108 @@
+// The laws of backends on a GPU: every kernel of cuda_backend against plain loops in double, in four element types.
+// Needs a GPU. Invariant: each kernel and type is tried by itself, so that one failure hides no other; and no result
+// differs from run to run.
+#pragma nv_diag_suppress 445  // of a lambda whose template parameter is named and not deduced
+
+#include <doctest/doctest.h>
+
+#include <weft/backend/cuda.cuh>
+#include <weft/testing/backend.hpp>
+
+namespace {
+
+using weft::bf16, weft::fp16, weft::unary;
+using B = weft::cuda_backend;
+namespace law = weft::testing::detail::kernels;
+
+/// f(bench) on a queue of its own. A kernel that is wrong, or isn't there, is one failed check.
+template <class F>
+void obeys(F f) {
+  try {
+    law::bench<B> b(1);
+    f(b);
+    for (const std::string& kernel : b.report.lacking) FAIL_CHECK("there is no " << kernel);
+  } catch (const weft::failure& e) {
+    FAIL_CHECK(std::string(e.what()));
+  }
+}
+
+#define FOUR_TYPES float, double, bf16, fp16
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("laws of memory", T, FOUR_TYPES) {
+  obeys([](auto& b) { law::memory_of_type<T>(b); });
+  obeys([](auto& b) { law::conversion<T, float>(b), law::conversion<T, double>(b); });
+  obeys([](auto& b) { law::conversion<T, bf16>(b), law::conversion<T, fp16>(b); });
+}
+
+TEST_CASE_TEMPLATE("laws of functions of one number", T, FOUR_TYPES) {
+  obeys([](auto& b) { law::function_of_one<unary::identity, T>(b, "identity"); });
+  obeys([](auto& b) { law::function_of_one<unary::negate, T>(b, "negate"); });
+  obeys([](auto& b) { law::function_of_one<unary::exp, T>(b, "exp"); });
+  obeys([](auto& b) { law::function_of_one<unary::log, T>(b, "log"); });
+  obeys([](auto& b) { law::function_of_one<unary::sqrt, T>(b, "sqrt"); });
+  obeys([](auto& b) { law::function_of_one<unary::rsqrt, T>(b, "rsqrt"); });
+  obeys([](auto& b) { law::function_of_one<unary::reciprocal, T>(b, "reciprocal"); });
+  obeys([](auto& b) { law::function_of_one<unary::square, T>(b, "square"); });
+  obeys([](auto& b) { law::function_of_one<unary::abs, T>(b, "abs"); });
+  obeys([](auto& b) { law::function_of_one<unary::tanh, T>(b, "tanh"); });
+  obeys([](auto& b) { law::function_of_one<unary::sigmoid, T>(b, "sigmoid"); });
+  obeys([](auto& b) { law::function_of_one<unary::relu, T>(b, "relu"); });
+  obeys([](auto& b) { law::function_of_one<unary::silu, T>(b, "silu"); });
+  obeys([](auto& b) { law::function_of_one<unary::gelu, T>(b, "gelu"); });
+  obeys([](auto& b) { law::function_of_one<unary::gelu_exact, T>(b, "gelu_exact"); });
+}
+
+TEST_CASE_TEMPLATE("laws of functions of two numbers, of scale and of swiglu", T, FOUR_TYPES) {
+  obeys([](auto& b) { law::functions_of_two<T>(b); });
+  obeys([](auto& b) { law::scaled<T>(b); });
+  obeys([](auto& b) { law::gated<T>(b); });
+}
+
+TEST_CASE_TEMPLATE("laws of reductions", T, FOUR_TYPES) {
+  obeys([](auto& b) { law::reductions<T, T>(b); });
+  if constexpr (sizeof(T) == 2) obeys([](auto& b) { law::reductions<T, float>(b); });
+  obeys([](auto& b) { law::repeated<T>(b); });
+  obeys([](auto& b) { law::whole_arrays<T>(b); });
+}
+
+TEST_CASE_TEMPLATE("laws of matrix products", T, FOUR_TYPES) {
+  obeys([](auto& b) { law::products<T, T>(b, 60); });
+  if constexpr (sizeof(T) == 2) obeys([](auto& b) { law::products<T, float>(b, 60); });
+}
+
+TEST_CASE_TEMPLATE("laws of softmax", T, FOUR_TYPES) {
+  obeys([](auto& b) { law::softmaxes<T>(b); });
+}
+
+TEST_CASE_TEMPLATE("laws of RMSNorm and LayerNorm", T, FOUR_TYPES) {
+  obeys([](auto& b) { law::norms<false, T>(b); });
+  obeys([](auto& b) { law::norms<true, T>(b); });
+}
+
+TEST_CASE_TEMPLATE("laws of cross-entropy's parts", T, FOUR_TYPES) {
+  obeys([](auto& b) { law::losses<T>(b); });
+}
+
+TEST_CASE_TEMPLATE("laws of attention", T, FOUR_TYPES) {
+  obeys([](auto& b) { law::attentions<T>(b); });
+}
+
+TEST_CASE_TEMPLATE("laws of rotary positions", T, FOUR_TYPES) {
+  obeys([](auto& b) { law::rotations<T>(b); });
+}
+
+TEST_CASE_TEMPLATE("laws of embedding, dropout and AdamW", T, FOUR_TYPES) {
+  obeys([](auto& b) { law::embeddings<T, T>(b); });
+  if constexpr (sizeof(T) == 2) obeys([](auto& b) { law::embeddings<T, float>(b); });
+  obeys([](auto& b) { law::dropouts<T>(b); });
+  using A = weft::accumulate_t<T>;
+  obeys([](auto& b) { law::adamw_steps<A, T, T>(b); });
+  if constexpr (sizeof(T) == 2) obeys([](auto& b) { law::adamw_steps<A, A, T>(b); });
+}
+
+TEST_CASE("all laws, twice, give the same bits") {
+  const auto all = [] { return weft::testing::check_backend<B, FOUR_TYPES>().require_complete().digest; };
+  CHECK(all() == all());
+}
