@@ -1,0 +1,55 @@
+// Training on another backend beside the same on the CPU: AdamW, two micro-batches, every other step's gradients
+// clipped. Invariant: losses, the gradient's norm, gradients and weights agree within what rounding explains, and a
+// second run on the other backend gives the same bits as the first.
+#pragma once
+
+#include "small_training.hpp"
+
+namespace weft_test {
+
+/// How far apart two runs may be: losses and norms relative to their size, gradients and weights as a norm over all of
+/// them, relative to theirs.
+struct tolerance {
+  double loss, norm, gradients, weights;
+};
+// On the CPU, portable code and AVX-512 differ by {0, 2e-8, 2e-7, 1e-7} in fp32 and {1e-5, 2e-5, 2e-3, 2e-4} in 16
+// bits. A GPU rounds where the CPU does, but for attention's probabilities, which it may round to 16 bits as well.
+constexpr tolerance of_fp32{1e-6, 1e-5, 1e-5, 1e-5}, of_16_bits{1e-4, 2e-3, 1e-2, 2e-3};
+
+void check_near(const trained& got, const trained& want, const tolerance& allowed) {
+  REQUIRE(got.begins == want.begins);
+  REQUIRE(got.bits.size() == want.bits.size());
+  CHECK(got.skipped == want.skipped);
+  const auto losses = got.array(0), expected = want.array(0);
+  REQUIRE(losses.size() == steps);
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::fabs(losses[i] - expected[i]) <= allowed.loss * expected[i]);
+  }
+  const double norm = got.array(1)[0], of_cpu = want.array(1)[0];
+  CHECK(std::fabs(norm - of_cpu) <= allowed.norm * of_cpu);
+  for (const std::size_t first : {2, 3}) {  // gradients, then weights
+    double off = 0, size = 0;
+    for (std::size_t k = first; k < want.begins.size(); k += 2) {
+      const auto a = got.array(k), b = want.array(k);
+      for (std::size_t i = 0; i < a.size(); ++i) off += (a[i] - b[i]) * (a[i] - b[i]), size += b[i] * b[i];
+    }
+    const double apart = std::sqrt(off / size);
+    INFO((first == 2 ? "gradients" : "weights"), " differ by ", apart);
+    CHECK(size > 0);
+    CHECK(apart <= (first == 2 ? allowed.gradients : allowed.weights));
+  }
+}
+
+template <class Backend, template <class> class Model, class... Policies, class Config>
+void check_beside_cpu(const Config& config, const tolerance& allowed, int skipped = 0) {
+  using on_cpu = Model<weft::strategy<weft::mesh<weft::dp>, Policies...>>;
+  using on_other = Model<weft::strategy<weft::mesh<weft::dp>, Policies..., Backend>>;
+  const trained there = train<on_other>({}, config, weft::adamw{})[0];
+  REQUIRE(there.bits.size() > 1000);
+  CHECK(there.skipped == skipped);
+  check_near(there, train<on_cpu>({}, config, weft::adamw{})[0], allowed);
+  CHECK((train<on_other>({}, config, weft::adamw{})[0] == there));
+}
+
+}  // namespace weft_test
