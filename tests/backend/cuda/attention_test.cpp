@@ -33,7 +33,7 @@ struct results {
 // Forward and backward of one set of numbers, `skip` elements behind an aligned address. Gradients are added to `old`
 // where `add`.
 template <class T, class Run>
-results<T> run_attention(const attention_shape& s, int64 skip, int add, Run run) {
+results<T> run_attention(const attention_shape& s, int64 skip, int add, Run&& run) {
   const auto placed = [&](int64 n, std::uint64_t seed) {
     auto x = numbers<T>(n, seed);
     x.insert(x.begin(), static_cast<std::size_t>(skip), T());
@@ -116,6 +116,84 @@ TEST_CASE_TEMPLATE("attention and its backward are the CPU's", T, float, double,
   attention_alike<T>({1, 40, 72, 1, 1, 132, 0.08, true}, 0, 3, 7);     // smaller tiles
 }
 
+namespace {
+
+// On tensor cores weights p and their gradients ds are rounded to T before they are multiplied, each by at most u =
+// rounding<T> of itself; all that is random here has a size of at most 2. So `out`, an average of values, is off by 2 u
+// at most; dv, a sum over queries of p dout, by 2 u times what the weights of a key add up to, here at most some 4; and
+// ds = p (dp - delta), of which dp and delta are some 10 at these widths: 20 u scale, and the same again for delta,
+// which reads `out`.
+template <class T>
+void tensor_cores_alike(const attention_shape& s, int add, std::uint64_t seed) {
+  CAPTURE(s.q_len);
+  CAPTURE(s.kv_len);
+  CAPTURE(s.head_dim);
+  CAPTURE(seed);
+  on_cuda tensor{host_queue(seed)};
+  const auto want = run_attention<T>(s, 0, add, on_cpu{}), got = run_attention<T>(s, 0, add, std::move(tensor));
+  const double u = rounding<T>, of_sums = 64 * static_cast<double>(s.head_dim) * sum_rounding<T>;
+  for (std::size_t i = 0; i < want.sums.size(); ++i)
+    CHECK((got.sums[i] == want.sums[i] ||
+           std::fabs(got.sums[i] - want.sums[i]) <= of_sums * (1 + std::fabs(want.sums[i]))));
+  check_close(got.out, widened(want.out), 2 * u, 3 * u);
+  check_close(got.dv, widened(want.dv), 2 * u, 12 * u);
+  check_close(got.dq, widened(want.dq), 2 * u, 50 * s.scale * u);
+  check_close(got.dk, widened(want.dk), 2 * u, 100 * s.scale * u);
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("attention on tensor cores is the CPU's, as far as rounded weights allow", T, bf16, fp16) {
+  tensor_cores_alike<T>({1, 40, 70, 2, 1, 64, 0.12, true}, 0, 1);
+  if (weft_test::sample_stride() > 1) return;
+  tensor_cores_alike<T>({1, 37, 37, 1, 1, 128, 0.09, true}, 7, 2);
+  tensor_cores_alike<T>({2, 5, 130, 2, 2, 64, 0.12, false}, 2, 3);
+  tensor_cores_alike<T>({1, 70, 20, 1, 1, 64, 0.12, true}, 1, 4);        // queries that see no key
+  tensor_cores_alike<T>({1, 140, 140, 1, 1, 64, 0.12, true, 20}, 4, 5);  // whole tiles behind the window
+  tensor_cores_alike<T>({1, 20, 20, 1, 1, 64, 0.12, true, 1}, 0, 6);     // one key each
+}
+
+TEST_CASE("on tensor cores the bits don't depend on the order of threads, on their number or on the grid") {
+  const attention_shape s{1, 70, 80, 2, 1, 64, 0.12, true, 50};
+  const auto first = run_attention<bf16>(s, 0, 0, on_cuda{host_queue(1)});
+  for (std::uint64_t seed = 2; seed <= 3; ++seed) {
+    const auto other = run_attention<bf16>(s, 0, 0, on_cuda{host_queue(seed)});
+    CHECK(same_bits(first.out, other.out));
+    CHECK(same_bits(first.dq, other.dq));
+    CHECK(same_bits(first.dk, other.dk));
+    CHECK(same_bits(first.dv, other.dv));
+  }
+  const auto q = numbers<bf16>(q_size(s), 1), k = numbers<bf16>(kv_size(s), 2), v = numbers<bf16>(kv_size(s), 3),
+             dout = numbers<bf16>(q_size(s), 4);
+  const auto delta = [&] {
+    std::vector<float> to(first.sums.size() / 2);
+    weft::cuda::run_on_host({2, 32, 0, 3},
+                            weft::cuda::attention_delta_kernel<bf16>{s.batch, s.q_len, s.heads, 64, first.out.data(),
+                                                                     dout.data(), to.data(), true});
+    return to;
+  }();
+  for (const int threads : {32, 96}) {
+    auto out = first.out, dk = first.dk, dv = first.dv, dq = first.dq;
+    auto sums = first.sums;
+    using forward = weft::cuda::attention_tensor_kernel<bf16, 64>;
+    using of_keys = weft::cuda::attention_tensor_keys_backward_kernel<bf16, 64>;
+    using of_queries = weft::cuda::attention_tensor_queries_backward_kernel<bf16, 64>;
+    out.assign(out.size(), bf16(0.0f)), dk = dv = k, dq = out;
+    weft::cuda::run_on_host({2, threads, forward::shared_bytes(), 9},
+                            forward{s, q.data(), k.data(), v.data(), out.data(), sums.data()});
+    const weft::cuda::attention_tensor_gradient<bf16, 64> from{s,           q.data(),    k.data(),    v.data(),
+                                                               dout.data(), sums.data(), delta.data()};
+    weft::cuda::run_on_host({2, threads, of_keys::shared_bytes(threads), 10},
+                            of_keys{from, dk.data(), false, dv.data(), false});
+    weft::cuda::run_on_host({2, threads, of_queries::shared_bytes(threads), 11}, of_queries{from, dq.data(), false});
+    CHECK(same_bits(first.out, out));
+    CHECK(same_bits(first.sums, sums));
+    CHECK(same_bits(first.dq, dq));
+    CHECK(same_bits(first.dk, dk));
+    CHECK(same_bits(first.dv, dv));
+  }
+}
+
 TEST_CASE("heads of any width that a block's shared memory can hold, and a sentence for wider ones") {
   attention_alike<float>({1, 18, 35, 1, 1, 260, 0.05, true}, 0, 0, 1);
   attention_alike<float>({1, 9, 19, 1, 1, 601, 0.03, true}, 0, 0, 1);
@@ -167,4 +245,6 @@ TEST_CASE("attention obeys the law of backends") {
   if (weft_test::sample_stride() > 1) return;
   const auto report = weft::testing::check_attention_kernels<attention_backend, float>();
   CHECK(report.tried == std::vector<std::string>{"attention of fp32"});
+  if (weft_test::everything())  // a minute
+    CHECK(weft::testing::check_attention_kernels<attention_backend, bf16, fp16>().tried.size() == 2);
 }

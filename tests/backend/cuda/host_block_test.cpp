@@ -77,6 +77,63 @@ TEST_CASE("a block's sum is the same bits in every thread and for every order of
   }
 }
 
+TEST_CASE_TEMPLATE("a warp's product of matrices, from shared memory, straight and transposed", T, weft::bf16,
+                   weft::fp16) {
+  // c = a b with a [16, 16] in rows of 24, and b [16, 16], as it is and as its transpose; small whole numbers
+  const auto a_at = [](int i, int k) { return static_cast<float>((i * 5 + k * 3) % 7 - 3); };
+  const auto b_at = [](int k, int j) { return static_cast<float>((k * 2 + j * 11) % 9 - 4); };
+  for (const bool transposed : {false, true}) {
+    std::vector<float> got(16 * 16);
+    run_on_host({1, 32, 2 * 16 * 24 * sizeof(T), 3}, [&](host_block& block) {
+      T* const a = block.shared<T>();
+      T* const b = a + 16 * 24;
+      for (int i = block.thread(); i < 256; i += block.threads()) {
+        a[i / 16 * 24 + i % 16] = T(a_at(i / 16, i % 16));
+        b[i / 16 * 24 + i % 16] = T(transposed ? b_at(i % 16, i / 16) : b_at(i / 16, i % 16));
+      }
+      block.sync();
+      const int lane = block.lane(), g = lane / 4, t = lane % 4;
+      const fragment left = block.load_matrices<false>(a + lane % 16 * 24 + lane / 16 * 8);
+      const fragment right = transposed
+                                 ? block.load_matrices<false>(b + (lane % 8 + lane / 16 * 8) * 24 + lane / 8 % 2 * 8)
+                                 : block.load_matrices<true>(b + lane % 16 * 24 + lane / 16 * 8);
+      float c[2][4] = {};
+      block.mma<T>(c[0], left, right.at[0], right.at[1]);
+      block.mma<T>(c[1], left, right.at[2], right.at[3]);
+      for (int n = 0; n < 2; ++n)
+        for (int i = 0; i < 4; ++i)
+          got[static_cast<std::size_t>((g + i / 2 * 8) * 16 + n * 8 + 2 * t + i % 2)] = c[n][i];
+    });
+    for (int i = 0; i < 16; ++i)
+      for (int j = 0; j < 16; ++j) {
+        float want = 0;
+        for (int k = 0; k < 16; ++k) want += a_at(i, k) * b_at(k, j);
+        CHECK(got[static_cast<std::size_t>(i * 16 + j)] == want);
+      }
+  }
+}
+
+TEST_CASE("what is copied later is there when its group has been waited for") {
+  alignas(16) const float from[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  run_on_host({1, 32, 8 * sizeof(float), 1}, [&](host_block& b) {
+    float* const to = b.shared<float>();
+    if (b.thread() == 0) {
+      b.copy_later<4>(to, from, true);
+      b.end_copies();
+      b.copy_later<4>(to + 4, from + 4, false);
+      b.end_copies();
+      CHECK(std::isnan(to[0]));
+      b.wait_for_copies<1>();
+      CHECK(to[3] == 4);
+      CHECK(std::isnan(to[4]));
+      b.wait_for_copies<0>();
+      CHECK(to[4] == 0);
+    }
+    b.sync();
+    CHECK(to[1] == 2);
+  });
+}
+
 TEST_CASE("atomics add up") {
   float sum = 0;
   run_on_host({3, 64, 0, 7}, [&](host_block& b) { b.atomic_add(&sum, 1.0f); });

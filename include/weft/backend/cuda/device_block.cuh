@@ -60,6 +60,51 @@ class device_block {
   }
   __device__ static std::uint32_t ballot(bool yes) { return __ballot_sync(0xffffffffu, yes); }
 
+  /// These are explained in host_block.hpp.
+  template <class T>
+  __device__ static void mma(float (&c)[4], const fragment& a, std::uint32_t b0, std::uint32_t b1) {
+    if constexpr (dtype_of<T> == dtype::bf16)
+      asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+          : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+          : "r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3]), "r"(b0), "r"(b1));
+    else
+      asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+          : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+          : "r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3]), "r"(b0), "r"(b1));
+  }
+  template <bool Transposed, class T>
+  __device__ static fragment load_matrices(const T* row) {
+    fragment out;
+    if constexpr (Transposed)
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                   : "=r"(out.at[0]), "=r"(out.at[1]), "=r"(out.at[2]), "=r"(out.at[3])
+                   : "r"(shared_address(row))
+                   : "memory");
+    else
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                   : "=r"(out.at[0]), "=r"(out.at[1]), "=r"(out.at[2]), "=r"(out.at[3])
+                   : "r"(shared_address(row))
+                   : "memory");
+    return out;
+  }
+  template <int N, class T>
+  __device__ static void copy_later(T* to, const T* from, bool there) {
+    constexpr int bytes = N * static_cast<int>(sizeof(T));
+    const int read = there ? bytes : 0;  // the rest becomes zeros
+    if constexpr (bytes == 16)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(read)
+                   : "memory");
+    else
+      asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)), "l"(from), "n"(bytes),
+                   "r"(read)
+                   : "memory");
+  }
+  __device__ static void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  template <int Left>
+  __device__ static void wait_for_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
+  }
+
   template <class T>
   __device__ static T* shared() {
     return reinterpret_cast<T*>(detail::shared_memory);
@@ -104,6 +149,16 @@ class device_block {
       return static_cast<T>(x);
     }
   }
+  template <class T>
+  __device__ static std::uint32_t narrow_pair(float low, float high) {
+    std::uint32_t out;
+    if constexpr (dtype_of<T> == dtype::bf16)
+      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+    else
+      asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+    return out;
+  }
+  __device__ static float fast_exp(float x) { return ::__expf(x); }
   __device__ static float exp(float x) { return ::expf(x); }
   __device__ static double exp(double x) { return ::exp(x); }
   __device__ static float log(float x) { return ::logf(x); }
@@ -118,6 +173,11 @@ class device_block {
   __device__ static double erfc(double x) { return ::erfc(x); }
   __device__ static float fma(float x, float y, float z) { return ::fmaf(x, y, z); }
   __device__ static double fma(double x, double y, double z) { return ::fma(x, y, z); }
+
+ private:
+  __device__ static unsigned shared_address(const void* p) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(p));
+  }
 };
 
 inline constexpr int block_threads = 256;  // of every kernel that is launched here

@@ -32,10 +32,8 @@ class host_block {
   /// The value that lane `from` of this warp has. All lanes of the warp take part.
   template <class V>
   V shuffle(V value, int from, int line = __builtin_LINE()) {
-    static_assert(sizeof(V) <= 16 && std::is_trivially_copyable_v<V>);
-    std::memcpy(schedule_.slot(thread_, parity_), &value, sizeof(V));
-    sync_warp(line);
-    std::memcpy(&value, schedule_.slot(warp() * warp_size + from % warp_size, parity_), sizeof(V));
+    give(value, line);
+    value = taken<V>(from % warp_size);
     parity_ ^= 1;
     return value;
   }
@@ -48,6 +46,69 @@ class host_block {
     std::uint32_t votes = yes ? std::uint32_t{1} << lane() : 0;
     for (int mask = 1; mask < warp_size; mask *= 2) votes |= shuffle_xor(votes, mask, line);
     return votes;
+  }
+
+  /// c += a b, where c is [16, 8]: lane 4 g + t has columns (2t, 2t + 1) of row g, then of row g + 8; and b is [16, 8]:
+  /// b0 has rows (2t, 2t + 1) of column g, b1 rows (2t + 8, 2t + 9). T: bf16 or fp16. Here products are exact, and
+  /// added in order; a GPU has an order of its own, and may cut each sum off instead of rounding it.
+  template <class T>
+  void mma(float (&c)[4], const fragment& a, std::uint32_t b0, std::uint32_t b1, int line = __builtin_LINE()) {
+    struct given {
+      fragment a;
+      std::uint32_t b[2];
+    };
+    give(given{a, {b0, b1}}, line);
+    const auto element = [](std::uint32_t pair, int which) {
+      return widen(T::from_bits(static_cast<std::uint16_t>(pair >> (16 * which))));
+    };
+    for (int at = 0; at < 4; ++at) {
+      const int row = lane() / 4, column = lane() % 4 * 2 + at % 2;
+      for (int k = 0; k < 16; ++k) {
+        const given left = taken<given>(row * 4 + k % 8 / 2), right = taken<given>(column * 4 + k % 8 / 2);
+        c[at] += element(left.a.at[at / 2 + k / 8 * 2], k % 2) * element(right.b[k / 8], k % 2);
+      }
+    }
+    parity_ ^= 1;
+  }
+  /// Four [8, 8] matrices of 16-bit numbers in shared memory, one in each of `at`: lane i points to row i % 8 of matrix
+  /// i / 8, 16 bytes, and gets columns (2t, 2t + 1) of row g of each; transposed, rows (2t, 2t + 1) of column g.
+  template <bool Transposed, class T>
+  fragment load_matrices(const T* row, int line = __builtin_LINE()) {
+    check_alignment<8>(row);
+    give(row, line);
+    const int g = lane() / 4, t = lane() % 4;
+    fragment out;
+    for (int m = 0; m < 4; ++m) {
+      std::uint32_t pair[2];
+      for (int i = 0; i < 2; ++i)
+        pair[i] = Transposed ? taken<const T*>(m * 8 + 2 * t + i)[g].bits : taken<const T*>(m * 8 + g)[2 * t + i].bits;
+      out.at[m] = pair[0] | pair[1] << 16;
+    }
+    parity_ ^= 1;
+    return out;
+  }
+  /// Copies N elements, 4, 8 or 16 bytes, into shared memory, or zeros where they aren't `there`. They are there once
+  /// this thread has waited for the copies that it has ended a group with, and other threads have met it since.
+  template <int N, class T>
+  void copy_later(T* to, const T* from, bool there) {
+    check_alignment<N>(to);
+    if (there) check_alignment<N>(from);
+    later_.push_back({to, there ? from : nullptr, N * sizeof(T)});
+  }
+  void end_copies() { groups_.push_back(later_.size()); }
+  /// Waits for all groups of copies but the last `Left`.
+  template <int Left>
+  void wait_for_copies() {
+    const std::size_t left = static_cast<std::size_t>(Left);
+    const std::size_t done = groups_.size() > left ? groups_[groups_.size() - left - 1] : 0;
+    for (std::size_t i = 0; i < done; ++i)
+      if (later_[i].from)
+        std::memcpy(later_[i].to, later_[i].from, later_[i].bytes);
+      else
+        std::memset(later_[i].to, 0, later_[i].bytes);
+    later_.erase(later_.begin(), later_.begin() + static_cast<std::ptrdiff_t>(done));
+    if (groups_.size() > left) groups_.erase(groups_.begin(), groups_.end() - Left);
+    for (std::size_t& g : groups_) g -= done;
   }
 
   /// The block's shared memory; a kernel divides it itself.
@@ -82,10 +143,17 @@ class host_block {
   static T narrow(A x) {
     return static_cast<T>(x);
   }
+  /// Both rounded to T, `low` in the lower half.
+  template <class T>
+  static std::uint32_t narrow_pair(float low, float high) {
+    return std::uint32_t{narrow<T>(low).bits} | std::uint32_t{narrow<T>(high).bits} << 16;
+  }
   template <class A>
   static A exp(A x) {
     return std::exp(x);
   }
+  /// To some 2^-21, relatively: for what is then rounded to 16 bits.
+  static float fast_exp(float x) { return std::exp(x); }
   template <class A>
   static A log(A x) {
     return std::log(x);
@@ -113,6 +181,24 @@ class host_block {
   }
 
  private:
+  struct later_copy {
+    void* to;
+    const void* from;
+    std::size_t bytes;
+  };
+  /// Lets the lanes of this warp read `value` with `taken`, until parity_ changes.
+  template <class V>
+  void give(const V& value, int line) {
+    static_assert(sizeof(V) <= detail::host_schedule::slot_bytes && std::is_trivially_copyable_v<V>);
+    std::memcpy(schedule_.slot(thread_, parity_), &value, sizeof(V));
+    sync_warp(line);
+  }
+  template <class V>
+  V taken(int from) const {
+    V value;
+    std::memcpy(static_cast<void*>(&value), schedule_.slot(warp() * warp_size + from, parity_), sizeof(V));
+    return value;
+  }
   template <int N, class T>
   static void check_alignment(const T* p) {
     require(reinterpret_cast<std::uintptr_t>(p) % (N * sizeof(T)) == 0, "a load or store of ", N,
@@ -121,6 +207,8 @@ class host_block {
   detail::host_schedule& schedule_;
   int thread_;
   int parity_ = 0;
+  std::vector<later_copy> later_;    // copies not yet waited for,
+  std::vector<std::size_t> groups_;  // and how many there were when each group ended
 };
 
 /// Runs a kernel on the host. Throws what its body throws, and weft::failure for a barrier that not all threads reach.

@@ -31,6 +31,7 @@ namespace detail {
 class host_schedule {
  public:
   enum class waits_for : std::uint8_t { turn, warp, block, next_block };
+  static constexpr std::size_t slot_bytes = 32;
   struct stopped {};  // thrown through a body when another thread has failed
 
   explicit host_schedule(const host_launch& l)
@@ -93,7 +94,7 @@ class host_schedule {
     waits_for state = waits_for::next_block;
     int line = 0;
     std::uint64_t priority = 0;
-    alignas(16) std::byte slots[2][16];
+    alignas(16) std::byte slots[2][slot_bytes];
   };
   static std::size_t at(int thread) { return static_cast<std::size_t>(thread); }
   std::size_t threads() const { return static_cast<std::size_t>(launch.threads); }

@@ -37,6 +37,15 @@ struct alignas(static_cast<std::size_t>(N) * sizeof(T)) pack {
   T at[static_cast<std::size_t>(N)];
 };
 
+/// N of them, in an array.
+template <class V, int N>
+using array_of = V[static_cast<std::size_t>(N)];
+
+/// A warp's part of a [16, 16] matrix of 16-bit numbers, as the tensor cores take it. Lane 4 g + t has in `at` the
+/// pairs of columns (2t, 2t + 1) of row g and of row g + 8, then (2t + 8, 2t + 9) of both; a pair's first is the lower
+/// half.
+using fragment = pack<std::uint32_t, 4>;
+
 /// Whether all of the pointers can be read 16 bytes at a time. Null counts as one that can.
 template <class... Ts>
 bool aligned_for_packs(const Ts*... pointers) {

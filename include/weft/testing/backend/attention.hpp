@@ -52,6 +52,16 @@ inline attention_numbers exact_attention(const attention_shape& s, const doubles
   return r;
 }
 
+/// Whether a backend says that it rounds attention's weights and their gradients to T before it multiplies them with
+/// rows, as tensor cores need them. Then the bounds are wider by what that can do.
+template <class B>
+constexpr bool rounds_weights() {
+  if constexpr (requires { B::rounds_attention_weights; })
+    return B::rounds_attention_weights;
+  else
+    return false;
+}
+
 template <class T, class B>
 void attentions(bench<B>& b) {
   using A = accumulate_t<T>;
@@ -71,6 +81,7 @@ void attentions(bench<B>& b) {
                                      {1, 300, 300, 4, 2, 16, 0.25, true, 37},
                                      {2, 7, 7, 2, 1, 8, 0.3, true, 1},
                                      {1, 200, 520, 2, 2, 24, 0.2, true, 256},
+                                     {1, 100, 140, 4, 2, 64, 0.12, true, 50},
                                      {1, 64, 129, 2, 2, 128, 0.09, false}}) {
       const int64 queries = s.batch * s.q_len * s.heads * s.head_dim,
                   keys = s.batch * s.kv_len * s.kv_heads * s.head_dim;
@@ -84,18 +95,22 @@ void attentions(bench<B>& b) {
       // A score adds head_dim products of at most 4 * scale, so it is good to 4 * scale * head_dim roundings; e^score
       // and what averages it inherit that relative error, times values up to 2.
       const double score = 4 * s.scale * static_cast<double>(s.head_dim + 4) * sum_rounding<T>;
-      const double average = 4 * score + 32 * sum_rounding<T>;
+      // Weights that are rounded to T are each off by that much of themselves, and so is what averages values up to 2.
+      const double weights = sizeof(T) == 2 && rounds_weights<B>() ? rounding<T> : 0;
+      const double average = 4 * score + 32 * sum_rounding<T> + 2 * weights;
       doubles kept = want.high;
       kept.insert(kept.end(), want.log_sum.begin(), want.log_sum.end());
       b.near("largest scores, and logs of the sums", sums.host(), kept, 16 * sum_rounding<T>,
              2 * score + 16 * sum_rounding<T>);
       b.near("output", out.host(), want.out, rounding<T>, average);
       // ds = p (dp - delta): dp and delta are sums of head_dim products up to 4, and delta may read `out` as rounded to
-      // T. Sums over queries (dk, dv) add every query's error, weighted by p: rows that add to 1 meet in few keys only
-      // where keys are few, at most 1 + share * q_len / kv_len on average, 8 times that for uneven ones (causal).
+      // T. Where ds is rounded, it is off by that much of p (dp - delta), which is two sums of head_dim products. Sums
+      // over queries (dk, dv) add every query's error, weighted by p: rows that add to 1 meet in few keys only where
+      // keys are few, at most 1 + share * q_len / kv_len on average, 8 times that for uneven ones (causal).
       const double dp = 4 * static_cast<double>(s.head_dim + 4) * (score + 8 * sum_rounding<T>);
       const double delta = static_cast<double>(s.head_dim) * 4 * (sizeof(T) == 2 ? rounding<T> : sum_rounding<T>);
-      const double dq_error = 2 * s.scale * (dp + delta) + 16 * sum_rounding<T>;
+      const double slopes = 8 * static_cast<double>(s.head_dim) * weights;
+      const double dq_error = 2 * s.scale * (dp + delta + slopes) + 16 * sum_rounding<T>;
       const double meet = 8 * (1 + static_cast<double>(s.heads / s.kv_heads * s.q_len) / static_cast<double>(s.kv_len));
       const auto back = [&](T* dq, bool add_q, T* dk, bool add_k, T* dv, bool add_v) {
         B::attention_backward(b.queue(), s, bq.in(), bk.in(), bv.in(), out.in(), sums.in(), bdy.in(), dq, add_q, dk,
@@ -109,7 +124,8 @@ void attentions(bench<B>& b) {
       writes_and_adds<T>(b, "dv", want.dv, rounding<T>, 8 * meet * average,
                          [&](T* d, bool add) { back(uq, false, uk, false, d, add); });
       // As a whole the error is far smaller: each result carries one rounding to T (dq also that of `out`), and sums of
-      // up to 300 terms.
+      // up to 300 terms; and rounded weights, or their gradients, are off by as much again, each on its own, so that
+      // their errors add up as the terms do.
       const auto whole = [&](const char* what, const std::vector<T>& got, const doubles& exact, double allowed) {
         double off = 0, size = 0;
         for (std::size_t i = 0; i < got.size(); ++i)
@@ -117,7 +133,7 @@ void attentions(bench<B>& b) {
         b.must(std::sqrt(off) <= allowed * std::sqrt(size) + 1e-300, what, " is off by ", std::sqrt(off / size),
                " of its size");
       };
-      const double norm = rounding<T> + 64 * sum_rounding<T>;
+      const double norm = rounding<T> + weights + 64 * sum_rounding<T>;
       whole("the output", out.host(), want.out, norm);
       whole("dv", rest_v.host(), want.dv, norm);
       if (s.kv_len > 1 && s.window != 1)

@@ -11,9 +11,6 @@ namespace weft::cuda {
 /// What a block may take of a multiprocessor's shared memory so that two share one of sm_90, and what one can have.
 inline constexpr std::size_t half_of_shared_memory = 112 * 1024, most_shared_memory = 227 * 1024;
 
-template <class V, int N>
-using array_of = V[static_cast<std::size_t>(N)];
-
 /// A tile: `rows` queries or keys of one head, as A. Rows lie an odd number of packs apart, so that neighbouring rows
 /// are in different banks of shared memory; the columns from head_dim to `width` are zero.
 template <class A>

@@ -6,6 +6,8 @@
 
 #include <weft/backend/cuda/kernels/attention.hpp>
 #include <weft/backend/cuda/kernels/attention_backward.hpp>
+#include <weft/backend/cuda/kernels/attention_tensor.hpp>
+#include <weft/backend/cuda/kernels/attention_tensor_backward.hpp>
 #include <weft/core/error.hpp>
 
 namespace weft::cuda {
@@ -15,12 +17,21 @@ template <class Queue>
 struct attention_words {
   using queue = Queue;
 
+  /// On tensor cores: weights and their gradients are rounded to T before they are multiplied. For the laws.
+  static constexpr bool rounds_attention_weights = true;
+
   /// As cpu::attention.
   template <class T>
   static void attention(queue& q, const attention_shape& s, const T* queries, const T* k, const T* v, T* out,
                         accumulate_t<T>* sums) {
     check(s);
     const bool packed = s.head_dim % pack_size<T> == 0 && aligned_for_packs(queries, k, v, out);
+    const bool done = on_tensor_cores<T>(s, packed, [&]<int D>() {
+      using kernel = attention_tensor_kernel<T, D>;
+      q.start(std::min(kernel::tiles(s, Queue::block_threads), most_blocks), kernel::shared_bytes(),
+              kernel{s, queries, k, v, out, sums});
+    });
+    if (done) return;
     start(q, s, attention_kernel<T>{s, queries, k, v, out, sums, attention_kernel<T>::choose_tile(s), packed});
   }
   /// As cpu::attention_backward. Takes scratch memory for a number a query and head.
@@ -38,6 +49,16 @@ struct attention_words {
     const int64 at_once = Queue::block_threads / 8;
     q.start(std::min<int64>((rows + at_once - 1) / at_once, q.resident_blocks()), 0,
             attention_delta_kernel<T>{s.batch, s.q_len, s.heads, s.head_dim, out, dout, delta, packed});
+    const bool done = on_tensor_cores<T>(s, packed, [&]<int D>() {
+      const attention_tensor_gradient<T, D> from{s, queries, k, v, dout, sums, delta};
+      const auto begin = [&](const auto& kernel) {
+        q.start(std::min(kernel.tiles(s, Queue::block_threads), most_blocks), kernel.shared_bytes(Queue::block_threads),
+                kernel);
+      };
+      begin(attention_tensor_keys_backward_kernel<T, D>{from, dk, add_dk, dv, add_dv});
+      begin(attention_tensor_queries_backward_kernel<T, D>{from, dq, add_dq});
+    });
+    if (done) return;
     attention_gradient<T> from{s, queries, k, v, dout, sums, delta, of_keys::choose_tile(s), packed};
     start(q, s, of_keys{from, dk, add_dk, dv, add_dv});
     from.tile = of_queries::choose_tile(s);
@@ -47,6 +68,15 @@ struct attention_words {
  private:
   static constexpr int64 most_blocks = 1 << 20;  // each takes every so manieth tile
 
+  /// f<head_dim>() for what the tensor cores' kernels take; false, and nothing done, for other types and sizes.
+  template <class T, class F>
+  static bool on_tensor_cores(const attention_shape& s, bool packed, F f) {
+    if constexpr (sizeof(T) == 2) {
+      if (packed && s.head_dim == 64) return f.template operator()<64>(), true;
+      if (packed && s.head_dim == 128) return f.template operator()<128>(), true;
+    }
+    return false;
+  }
   static void check(const attention_shape& s) {
     require(s.kv_heads > 0 && s.heads % s.kv_heads == 0,
             "attention: heads must be a multiple of kv_heads, but they are ", s.heads, " and ", s.kv_heads, ".");

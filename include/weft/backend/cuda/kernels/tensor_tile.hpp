@@ -1,0 +1,116 @@
+// Tiles of 16-bit numbers for the tensor cores: copied into shared memory ahead of their use, and multiplied by a warp
+// with 16 rows of its own, sums in float. Invariant: a warp's numbers depend on its rows alone, not on where they lie
+// in a block, so the bits are the same for every number of threads and blocks.
+#pragma once
+
+#include <weft/backend/cuda/kernel.hpp>
+
+namespace weft::cuda {
+
+/// [16, 8 N] sums of a warp: at[n] are the columns from 8 n on, as block.mma has them. A lane's are in two rows, g and
+/// g + 8, at columns 8 n + 2 t and the next: at[n][2 i + j] is column j of row i of those.
+template <int N>
+struct tensor_sums {
+  array_of<array_of<float, 4>, N> at = {};
+};
+
+/// [16, 16 K] numbers of a warp.
+template <int K>
+struct tensor_rows {
+  array_of<fragment, K> at;
+};
+
+/// Rows of D numbers of T, in shared memory `stride` apart, so that eight neighbouring rows lie in different banks.
+template <class T, int D>
+struct tensor_tile {
+  static_assert(sizeof(T) == 2 && D % 16 == 0);
+  static constexpr int stride = D + 8, depth = D / 16;
+
+  /// Begins to copy `rows` rows, of which `n` are there; zeros for the others.
+  template <class Block>
+  static WEFT_ON_DEVICE void fetch(Block& block, int rows, int64 n, const T* from, int64 apart, T* to) {
+    constexpr int packs = D / 8;
+    for (int i = block.thread(); i < rows * packs; i += block.threads()) {
+      const int row = i / packs, column = i % packs * 8;
+      block.template copy_later<8>(to + row * stride + column, row < n ? from + row * apart + column : from, row < n);
+    }
+  }
+  /// 16 rows from global memory, of which `n` are there; zeros for the others.
+  template <class Block>
+  static WEFT_ON_DEVICE tensor_rows<depth> rows_of(const Block& block, int64 n, const T* from, int64 apart) {
+    const int g = block.lane() / 4, t = block.lane() % 4;
+    tensor_rows<depth> out;
+    WEFT_UNROLLED for (int k = 0; k < depth; ++k) WEFT_UNROLLED for (int i = 0; i < 4; ++i) {
+      const int row = g + i % 2 * 8;
+      out.at[k].at[i] = 0;
+      if (row < n) {
+        const auto x = block.template load<2>(from + row * apart + k * 16 + i / 2 * 8 + 2 * t);
+        out.at[k].at[i] = std::uint32_t{x.at[0].bits} | std::uint32_t{x.at[1].bits} << 16;
+      }
+    }
+    return out;
+  }
+  /// Columns 16 k ... 16 k + 15 of 16 rows in shared memory.
+  template <class Block>
+  static WEFT_ON_DEVICE fragment columns_of(Block& block, const T* x, int k) {
+    return block.template load_matrices<false>(x + block.lane() % 16 * stride + block.lane() / 16 * 8 + k * 16);
+  }
+
+  /// c = a x^T: the products of 16 rows, columns(k) of which are the fragment k, and 8 N rows of x.
+  template <int N, class Block, class F>
+  static WEFT_ON_DEVICE tensor_sums<N> times_rows(Block& block, F columns, const T* x) {
+    tensor_sums<N> c;
+    x += (block.lane() % 8 + block.lane() / 16 * 8) * stride + block.lane() / 8 % 2 * 8;
+    WEFT_UNROLLED for (int k = 0; k < depth; ++k) {
+      const fragment a = columns(k);
+      WEFT_UNROLLED for (int n = 0; n < N; n += 2) {
+        const fragment b = block.template load_matrices<false>(x + n * 8 * stride + k * 16);
+        block.template mma<T>(c.at[n], a, b.at[0], b.at[1]);
+        block.template mma<T>(c.at[n + 1], a, b.at[2], b.at[3]);
+      }
+    }
+    return c;
+  }
+  /// c += p x, where p is [16, 16 K] and x has 16 K rows.
+  template <int K, class Block>
+  static WEFT_ON_DEVICE void add_product(Block& block, const tensor_rows<K>& p, const T* x, tensor_sums<D / 8>& c) {
+    x += block.lane() % 16 * stride + block.lane() / 16 * 8;
+    WEFT_UNROLLED for (int k = 0; k < K; ++k) WEFT_UNROLLED for (int n = 0; n < D / 8; n += 2) {
+      const fragment b = block.template load_matrices<true>(x + k * 16 * stride + n * 8);
+      block.template mma<T>(c.at[n], p.at[k], b.at[0], b.at[1]);
+      block.template mma<T>(c.at[n + 1], p.at[k], b.at[2], b.at[3]);
+    }
+  }
+  /// Sums as the rows of another product, rounded to T: what a lane has of them is what it needs.
+  template <int N, class Block>
+  static WEFT_ON_DEVICE tensor_rows<N / 2> rounded(const Block& block, const tensor_sums<N>& c) {
+    tensor_rows<N / 2> out;
+    WEFT_UNROLLED for (int k = 0; k < N / 2; ++k) WEFT_UNROLLED for (int i = 0; i < 4; ++i) {
+      const auto& from = c.at[2 * k + i / 2];
+      out.at[k].at[i] = block.template narrow_pair<T>(from[i % 2 * 2], from[i % 2 * 2 + 1]);
+    }
+    return out;
+  }
+  /// to (+)= c * factor[i] of 16 rows, of which `n` are there.
+  template <class Block>
+  static WEFT_ON_DEVICE void store(const Block& block, const tensor_sums<D / 8>& c, const float (&factor)[2], int64 n,
+                                   T* to, int64 apart, bool add) {
+    const int g = block.lane() / 4, t = block.lane() % 4;
+    WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
+      const int row = g + i * 8;
+      if (row >= n) continue;
+      WEFT_UNROLLED for (int k = 0; k < D / 8; ++k) {
+        T* const y = to + row * apart + k * 8 + 2 * t;
+        pack<T, 2> old{}, out;
+        if (add) old = block.template load<2>(static_cast<const T*>(y));
+        for (int j = 0; j < 2; ++j) {
+          const float x = c.at[k][2 * i + j] * factor[i];
+          out.at[j] = block.template narrow<T>(add ? block.widen(old.at[j]) + x : x);
+        }
+        block.store(y, out);
+      }
+    }
+  }
+};
+
+}  // namespace weft::cuda
