@@ -5,7 +5,6 @@
 
 #include <weft/backend/cpu/attention_backward.hpp>
 #include <weft/backend/cuda/words/attention.hpp>
-#include <weft/testing/backend/attention.hpp>
 
 #include "host_queue.hpp"
 
@@ -16,10 +15,6 @@ using weft::attention_shape;
 namespace {
 
 using words = weft::cuda::attention_words<host_queue>;
-struct attention_backend : host_cuda_backend, words {
-  using words::attention;
-  using words::attention_backward;
-};
 
 int64 q_size(const attention_shape& s) { return s.batch * s.q_len * s.heads * s.head_dim; }
 int64 kv_size(const attention_shape& s) { return s.batch * s.kv_len * s.kv_heads * s.head_dim; }
@@ -239,12 +234,4 @@ TEST_CASE("attention passes NaN on, where it is seen") {
   words::attention(queue, s, q.data(), k.data(), v.data(), out.data(), sums.data());
   CHECK(out[0] == 1);
   CHECK(std::isnan(out[4]));
-}
-
-TEST_CASE("attention obeys the law of backends") {
-  if (weft_test::sample_stride() > 1) return;
-  const auto report = weft::testing::check_attention_kernels<attention_backend, float>();
-  CHECK(report.tried == std::vector<std::string>{"attention of fp32"});
-  if (weft_test::everything())  // a minute
-    CHECK(weft::testing::check_attention_kernels<attention_backend, bf16, fp16>().tried.size() == 2);
 }

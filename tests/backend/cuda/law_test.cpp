@@ -27,7 +27,7 @@ TEST_CASE("on the host: laws of rows") {
   if (weft_test::sample_stride() == 1) check_row_kernels<B, bf16>().require_complete();
 }
 TEST_CASE("on the host: laws of attention and rotary positions") {
-  if (weft_test::sample_stride() == 1) check_attention_kernels<B, bf16>().require_complete();
+  if (weft_test::sample_stride() == 1) check_attention_kernels<B, bf16, float>().require_complete();
 }
 
 }  // namespace
