@@ -19,7 +19,10 @@ while [ $# -gt 0 ]; do
 done
 mkdir -p build
 report=build/gpu-$(date +%Y-%m-%d-%H%M%S).txt
-exec > >(tee "$report") 2>&1
+command -v nvidia-smi >/dev/null || { echo "tests/gpu.sh: there is no NVIDIA GPU here, or no driver for it (no nvidia-smi)" >&2; exit 2; }
+sanitizer=$(command -v compute-sanitizer || echo "$(dirname "$nvcc")/compute-sanitizer")
+exec 3>&1 > >(tee "$report" >&3) 2>&1
+writer=$!
 passed=0 failed=0 limit=${LIMIT:-300}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -29,7 +32,7 @@ part() {
   local name=$1 rc=0 begin=$SECONDS cases
   shift
   echo "== $name"
-  compiled timeout -k 10 "$limit" "$@" 2>&1 | tee "$log" || rc=${PIPESTATUS[0]}
+  timeout -k 10 "$limit" "$@" 2>&1 | tee "$log" || rc=${PIPESTATUS[0]}
   cases=$(grep -ao '^\[doctest\] test cases:.*' "$log" | grep -o '[0-9]* \(passed\|failed\)' | tr '\n' ' ' || true)
   if [[ $cases =~ ([0-9]+)\ passed\ ([0-9]+)\ failed ]] && [ $((rc == 0)) = $((BASH_REMATCH[2] == 0)) ]; then
     passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
@@ -44,13 +47,12 @@ part() {
 # cases PROGRAM: each of its test cases in a process of its own, since what goes wrong on a GPU ends all that comes after.
 cases() {
   local name rc
-  compiled "$1" --list-test-cases --no-version 2>/dev/null | grep -av '^\[doctest\]\|^=*$' | while IFS= read -r name; do
-    rc=0
-    name=${name//,/\\,}
-    compiled timeout -k 5 60 "$1" --no-version --test-case="$name" >"$log" 2>&1 || rc=$?
+  "${compiled[@]}" "$1" --list-test-cases --no-version 2>/dev/null | grep -av '^\[doctest\]\|^=*$' | while IFS= read -r name; do
+    rc=0  # a comma would end the name
+    timeout -k 5 60 "${compiled[@]}" "$1" --no-version --test-case="${name//,/?}" >"$log" 2>&1 || rc=$?
     printf '%s: %s\n' "$name" "$([ $rc = 0 ] && echo passes || echo "exit code $rc")"
-    [ $rc = 0 ] || grep -a 'ERROR: ' -A3 "$log" | head -8 || true
-  done
+    [ $rc = 0 ] || grep -a 'ERROR: ' "$log" | head -8 || true
+  done || true
 }
 wants() { [ -z "$only" ] || [ "$only" = "$1" ]; }
 
@@ -63,14 +65,15 @@ fi
 tests=${built:-build/cuda/tests}
 if wants tests; then
   for program in test_backend_cuda test_train_cuda; do
-    part "$program" "$tests/$program" --no-version || cases "$tests/$program"
+    part "$program" "${compiled[@]}" "$tests/$program" --no-version || cases "$tests/$program"
   done
 fi
+check=("${compiled[@]}" "$sanitizer" --error-exitcode 9 --print-limit 10)
 if wants sanitizers; then
   for tool in ${SANITIZERS:-memcheck racecheck initcheck synccheck}; do
-    part "$tool, laws" compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 10 "$tests/test_backend_cuda" --no-version \
+    part "$tool, laws" "${check[@]}" --tool "$tool" "$tests/test_backend_cuda" --no-version \
       --test-case-exclude='all laws*' || true
-    part "$tool, training" compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 10 "$tests/test_train_cuda" --no-version \
+    part "$tool, training" "${check[@]}" --tool "$tool" "$tests/test_train_cuda" --no-version \
       --test-case='*a Llama in bf16*' || true
   done
 fi
@@ -78,4 +81,6 @@ if wants bench; then
   limit=1200 part bench bash bench/cuda/run.sh ${built:+--built "$built"} "$@" || true
 fi
 echo "$passed passed, $failed failed"
+exec >&3 2>&1 3>&-
+wait "$writer"
 [ "$failed" = 0 ]

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # Sourced by what runs programs on a GPU. PYTHON: one with PyTorch [python3].
 python=${PYTHON:-python3}
 nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
@@ -13,7 +14,7 @@ cuda_libraries() {
   printf '%s' "${LD_LIBRARY_PATH:-}"
 }
 libraries=$(cuda_libraries)
-compiled() { LD_LIBRARY_PATH=$libraries "$@"; }
+compiled=(env "LD_LIBRARY_PATH=$libraries")
 
 # sm_90a and the like of the card that is here.
 architecture() {

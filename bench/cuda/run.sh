@@ -29,9 +29,9 @@ fi
 
 failed=0
 if [ -n "$kernels" ]; then
-  compiled "$built/bench_cuda_kernels" $group | tee "$work/weft.txt" || failed=1
+  "${compiled[@]}" "$built/bench_cuda_kernels" ${group:+"$group"} | tee "$work/weft.txt" || failed=1
   echo
-  "$python" bench/cuda/torch_kernels.py $group $eager | tee "$work/torch.txt" || failed=1
+  "$python" bench/cuda/torch_kernels.py ${group:+"$group"} $eager | tee "$work/torch.txt" || failed=1
   # Of each kernel and size: PyTorch's best time over Weft's.
   printf '\n| %-26s | %-30s | %9s | %9s | %-7s | %5s |\n|---|---|---|---|---|---|\n' kernel size 'Weft us' 'PyTorch' by ratio
   awk -F'|' '
