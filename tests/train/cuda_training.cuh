@@ -1,13 +1,13 @@
-// Training on a GPU beside the same on the CPU: AdamW, two micro-batches, every other step's gradients clipped. Needs a
-// GPU. Invariant: losses, the gradient's norm, gradients and weights agree within what rounding explains, and a second
-// run on the GPU gives the same bits as the first.
+// Training on a GPU beside the same on the CPU: AdamW, two micro-batches, every other step's gradients clipped.
+// Invariant: losses, the gradient's norm, gradients and weights agree within what rounding explains, and a second run
+// on the GPU gives the same bits as the first.
+#pragma once
+
 #include <weft/weft.cuh>
 
 #include "small_training.hpp"
 
-namespace {
-using namespace weft;
-using namespace weft_test;
+namespace weft_test {
 
 /// How far apart two runs may be: losses and norms relative to their size, gradients and weights as a norm over all of
 /// them, relative to theirs.
@@ -16,9 +16,9 @@ struct tolerance {
 };
 // On the CPU, portable code and AVX-512 differ by {0, 2e-8, 2e-7, 1e-7} in fp32 and {1e-5, 2e-5, 2e-3, 2e-4} in 16
 // bits. A GPU rounds where the CPU does, but for attention's probabilities, which it may round to 16 bits as well.
-constexpr tolerance of_fp32{1e-6, 1e-5, 1e-5, 1e-5}, of_16_bits{1e-4, 2e-3, 1e-2, 2e-3};
+inline constexpr tolerance of_fp32{1e-6, 1e-5, 1e-5, 1e-5}, of_16_bits{1e-4, 2e-3, 1e-2, 2e-3};
 
-void check_near(const trained& got, const trained& want, const tolerance& allowed) {
+inline void check_near(const trained& got, const trained& want, const tolerance& allowed) {
   REQUIRE(got.begins == want.begins);
   REQUIRE(got.bits.size() == want.bits.size());
   CHECK(got.skipped == want.skipped);
@@ -45,29 +45,13 @@ void check_near(const trained& got, const trained& want, const tolerance& allowe
 
 template <template <class> class Model, class... Policies, class Config>
 void check_on_gpu(const Config& config, const tolerance& allowed, int skipped = 0) {
-  using on_cpu = Model<strategy<mesh<dp>, Policies...>>;
-  using on_gpu = Model<strategy<mesh<dp>, Policies..., cuda_backend>>;
-  const trained there = train<on_gpu>({}, config, adamw{})[0];
+  using on_cpu = Model<weft::strategy<weft::mesh<weft::dp>, Policies...>>;
+  using on_gpu = Model<weft::strategy<weft::mesh<weft::dp>, Policies..., weft::cuda_backend>>;
+  const trained there = train<on_gpu>({}, config, weft::adamw{})[0];
   REQUIRE(there.bits.size() > 1000);
   CHECK(there.skipped == skipped);
-  check_near(there, train<on_cpu>({}, config, adamw{})[0], allowed);
-  CHECK((train<on_gpu>({}, config, adamw{})[0] == there));
+  check_near(there, train<on_cpu>({}, config, weft::adamw{})[0], allowed);
+  CHECK((train<on_gpu>({}, config, weft::adamw{})[0] == there));
 }
 
-}  // namespace
-
-TEST_CASE("cuda: a Llama in fp32") { check_on_gpu<llama>(small_llama, of_fp32); }
-
-TEST_CASE("cuda: a Llama in bf16, selective recomputation") {
-  check_on_gpu<llama, bf16_mixed, checkpoint_selective>(small_llama, of_16_bits);
-}
-
-TEST_CASE("cuda: a Llama in fp16 whose first steps overflow, full recomputation") {
-  check_on_gpu<llama, fp16_from_above, checkpoint_full>(small_llama, of_16_bits, 3);
-}
-
-TEST_CASE("cuda: a GPT-2 in fp32, dropout, full recomputation") {
-  check_on_gpu<gpt2, checkpoint_full>(small_gpt2, of_fp32);
-}
-
-TEST_CASE("cuda: a GPT-2 in bf16, dropout") { check_on_gpu<gpt2, bf16_mixed>(small_gpt2, of_16_bits); }
+}  // namespace weft_test

@@ -1,0 +1,14 @@
+// A GPT-2 with dropout trained on a GPU beside the CPU's. Needs a GPU.
+#include "cuda_training.cuh"
+
+namespace {
+using namespace weft;
+using namespace weft_test;
+
+TEST_CASE("cuda: a GPT-2 in fp32, dropout, full recomputation") {
+  check_on_gpu<gpt2, checkpoint_full>(small_gpt2, of_fp32);
+}
+
+TEST_CASE("cuda: a GPT-2 in bf16, dropout") { check_on_gpu<gpt2, bf16_mixed>(small_gpt2, of_16_bits); }
+
+}  // namespace
