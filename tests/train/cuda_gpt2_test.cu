@@ -5,10 +5,17 @@ namespace {
 using namespace weft;
 using namespace weft_test;
 
+// Heads and rows of sizes that kernels have fast paths for.
+const gpt2_config even_gpt2{.layers = 2, .hidden = 256, .heads = 2, .vocab = 256, .max_seq = 128, .dropout = 0.1};
+
 TEST_CASE("cuda: a GPT-2 in fp32, dropout, full recomputation") {
   check_on_gpu<gpt2, checkpoint_full>(small_gpt2, of_fp32);
+  check_on_gpu<gpt2, checkpoint_full>(even_gpt2, of_fp32);
 }
 
-TEST_CASE("cuda: a GPT-2 in bf16, dropout") { check_on_gpu<gpt2, bf16_mixed>(small_gpt2, of_16_bits); }
+TEST_CASE("cuda: a GPT-2 in bf16, dropout") {
+  check_on_gpu<gpt2, bf16_mixed>(small_gpt2, of_16_bits);
+  check_on_gpu<gpt2, bf16_mixed>(even_gpt2, of_16_bits);
+}
 
 }  // namespace

@@ -5,10 +5,18 @@ namespace {
 using namespace weft;
 using namespace weft_test;
 
-TEST_CASE("cuda: a Llama in fp32") { check_on_gpu<llama>(small_llama, of_fp32); }
+// Heads and rows of sizes that kernels have fast paths for.
+const llama_config even_llama{
+    .layers = 2, .hidden = 256, .heads = 4, .kv_heads = 2, .ffn = 512, .vocab = 256, .max_seq = 128};
+
+TEST_CASE("cuda: a Llama in fp32") {
+  check_on_gpu<llama>(small_llama, of_fp32);
+  check_on_gpu<llama>(even_llama, of_fp32);
+}
 
 TEST_CASE("cuda: a Llama in bf16, selective recomputation") {
   check_on_gpu<llama, bf16_mixed, checkpoint_selective>(small_llama, of_16_bits);
+  check_on_gpu<llama, bf16_mixed, checkpoint_selective>(even_llama, of_16_bits);
 }
 
 TEST_CASE("cuda: a Llama in fp16 whose first steps overflow, full recomputation") {
