@@ -79,8 +79,8 @@ class kernel_number {
 
   bool lies_in_memory() const { return where_ != nullptr; }
   /// For kernels: whether they write, and then the number. For the host where it doesn't lie in memory.
-  bool writes() const { return !where_ || !detail::is_nan(*where_); }
-  double value() const { return where_ && !gates_ ? *where_ : number_; }
+  constexpr bool writes() const { return !where_ || !detail::is_nan(*where_); }
+  constexpr double value() const { return where_ && !gates_ ? *where_ : number_; }
   const double* where() const { return where_; }
 
  private:
@@ -139,8 +139,8 @@ struct placed_slice {
   std::int64_t local[max_ndim] = {}, global[max_ndim] = {}, first[max_ndim] = {}, valid[max_ndim] = {};
 
   /// The row-major index in the whole of the slice's element i, or -1 where that is padding.
-  std::int64_t global_index(std::int64_t i) const {
-    std::int64_t at[max_ndim];
+  constexpr std::int64_t global_index(std::int64_t i) const {
+    std::int64_t at[max_ndim] = {};
     for (int d = ndim - 1; d >= 0; --d) {
       const std::int64_t here = i % local[d];
       if (here >= valid[d]) return -1;

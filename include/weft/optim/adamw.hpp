@@ -55,16 +55,27 @@ inline void check(const adamw& a) {
   detail::require_rate(adamw::name, "weight_decay", a.weight_decay);
 }
 
+namespace detail {
+/// Throws unless clip_norm is a number to clip by.
+WEFT_LINKED void require_clip_norm(double clip_norm) {
+  require(is_finite(clip_norm) && clip_norm >= 0, "clip_norm is ", clip_norm,
+          "; it has to be a finite number, at least 0, which is no clipping");
+}
+/// clip_factor by a clip_norm that is one.
+constexpr double factor_of_clipping(double norm, double clip_norm) {
+  if (!is_finite(norm) || norm < 0) return std::numeric_limits<double>::quiet_NaN();
+  return clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1.0;
+}
+}  // namespace detail
+
 /// What gradients of this global norm (see gradient_norm) are multiplied by, so that it is clip_norm at most; 0: no
 /// clipping. PyTorch's clip_grad_norm_ multiplies by clip_norm / (norm + 1e-6), which is smaller by the relative
 /// difference 1e-6 / norm.
 /// Throws weft::failure for a clip_norm below 0 or not finite. A norm that is infinite or not a number gives NaN, which
 /// adamw_update refuses: a step without a meaning is skipped.
 WEFT_LINKED double clip_factor(double norm, double clip_norm) {
-  require(detail::is_finite(clip_norm) && clip_norm >= 0, "clip_norm is ", clip_norm,
-          "; it has to be a finite number, at least 0, which is no clipping");
-  if (!detail::is_finite(norm) || norm < 0) return std::numeric_limits<double>::quiet_NaN();
-  return clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1.0;
+  detail::require_clip_norm(clip_norm);
+  return detail::factor_of_clipping(norm, clip_norm);
 }
 
 /// AdamW over a single tensor, for loops of one's own: `adamw_state state; adamw_update(w, w.grad(), state, {.lr =

@@ -6,14 +6,15 @@
 #include <cmath>
 #include <limits>
 
+#include <weft/core/anywhere.hpp>
 #include <weft/optim/adamw.hpp>
 
 namespace weft::detail {
 
 /// What gradients that are sums over `count` tokens are multiplied by: to the mean, and down to clip_norm. NaN where
 /// the norm is not finite.
-inline double gradient_scale(double norm_of_mean, double count, double clip_norm) {
-  return clip_factor(norm_of_mean, clip_norm) / count;
+constexpr double gradient_scale(double norm_of_mean, double count, double clip_norm) {
+  return factor_of_clipping(norm_of_mean, clip_norm) / count;
 }
 
 /// A step's numbers in the backend's memory, which the host reads at once.
@@ -29,7 +30,7 @@ struct decide_step {
   double clip_norm, loss_scale;
   step_numbers* numbers;
 
-  WEFT_LINKED void operator()() const {
+  WEFT_LINKED WEFT_ANYWHERE void operator()() const {
     const double sum = loss[0], count = loss[1];
     const double norm = std::sqrt(*squared_norm) / loss_scale / count;
     const double scale = gradient_scale(norm, count, clip_norm) / loss_scale;
@@ -46,6 +47,7 @@ class decided_step {
 
   /// Gives the queue decide_step. loss: the sum, then the count; squared_norm lies in memory too.
   void decide(const double* loss, const kernel_number& squared_norm, double clip_norm, double loss_scale) {
+    require_clip_norm(clip_norm);
     Backend::once(queue(), decide_step{loss, squared_norm.where(), clip_norm, loss_scale, numbers()});
   }
   /// What an optimizer's kernels multiply gradients by.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <weft/backend/concept.hpp>
+#include <weft/core/anywhere.hpp>
 #include <weft/optim/update_tensor.hpp>
 
 namespace weft {
@@ -12,7 +13,7 @@ namespace detail {
 /// From the sum of a matrix's squares to what it is multiplied by.
 struct inverse_norm {
   double* squares;
-  void operator()() const { *squares = 1 / (std::sqrt(*squares) + 1e-7); }
+  WEFT_ANYWHERE void operator()() const { *squares = 1 / (std::sqrt(*squares) + 1e-7); }
 };
 }  // namespace detail
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <tuple>
 
+#include <weft/core/anywhere.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/nn/unit_observer.hpp>
 #include <weft/op/placed.hpp>
@@ -18,7 +19,7 @@ struct take_sums {
   std::size_t of, bit;
   const double* sums;
   double* squares;
-  void operator()() const {
+  WEFT_ANYWHERE void operator()() const {
     for (std::size_t key = 0; key < of; ++key)
       if (key & bit) squares[key] = sums[key];
   }
@@ -28,7 +29,7 @@ struct add_squares {
   std::size_t of;
   const double* squares;
   double* total;
-  void operator()() const {
+  WEFT_ANYWHERE void operator()() const {
     *total = 0;
     for (std::size_t key = 0; key < of; ++key) *total += squares[key];
   }

@@ -1,29 +1,16 @@
-// Initial values: a constant and normal random numbers, each a function of its global index.
+// Initial values: see initial_values.
 #pragma once
 
-#include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/common.hpp>
-#include <weft/tensor/random.hpp>
+#include <weft/backend/initial_values.hpp>
 
 namespace weft::cpu {
 
-/// y[i] = mean + deviation * n, n the standard normal number of `numbers` at the global index of element first + i of a
-/// slice; i < count. 0 in the slice's padding. With a deviation of 0 no random number is computed.
+/// y[i] = mean + deviation * the standard normal number at the global index of a slice's element first + i.
 template <class T>
-void normal(team&, const placed_slice& at, std::int64_t first, std::int64_t count, double mean, double deviation,
+void normal(team&, const placed_slice& at, int64 first, int64 count, double mean, double deviation,
             const philox& numbers, T* y) {
-  std::uint64_t counter = ~std::uint64_t{0};  // whose four normals are known: neighbours share them
-  std::array<float, 4> four{};
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t place = at.global_index(first + i);
-    double x = place < 0 ? 0 : mean;
-    if (place >= 0 && deviation != 0) {
-      const auto index = static_cast<std::uint64_t>(place);
-      if (index / 4 != counter) four = numbers.normals(counter = index / 4);
-      x += deviation * static_cast<double>(four[index % 4]);
-    }
-    y[i] = static_cast<T>(static_cast<accumulate_t<T>>(x));
-  }
+  weft::detail::initial_values(at, first, count, mean, deviation, numbers, y);
 }
 
 }  // namespace weft::cpu

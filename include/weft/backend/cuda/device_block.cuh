@@ -106,8 +106,18 @@ class device_block {
   }
   __device__ static float exp(float x) { return ::expf(x); }
   __device__ static double exp(double x) { return ::exp(x); }
+  __device__ static float log(float x) { return ::logf(x); }
+  __device__ static double log(double x) { return ::log(x); }
   __device__ static float sqrt(float x) { return ::sqrtf(x); }
   __device__ static double sqrt(double x) { return ::sqrt(x); }
+  __device__ static float abs(float x) { return ::fabsf(x); }
+  __device__ static double abs(double x) { return ::fabs(x); }
+  __device__ static float tanh(float x) { return ::tanhf(x); }
+  __device__ static double tanh(double x) { return ::tanh(x); }
+  __device__ static float erfc(float x) { return ::erfcf(x); }
+  __device__ static double erfc(double x) { return ::erfc(x); }
+  __device__ static float fma(float x, float y, float z) { return ::fmaf(x, y, z); }
+  __device__ static double fma(double x, double y, double z) { return ::fma(x, y, z); }
 };
 
 inline constexpr int block_threads = 256;  // of every kernel that is launched here
@@ -122,6 +132,10 @@ __global__ void __launch_bounds__(block_threads) run_on_device(const __grid_cons
 template <class Kernel>
 void launch(cudaStream_t on, int64 blocks, std::size_t shared_bytes, const Kernel& kernel) {
   if (blocks <= 0) return;
+  if (shared_bytes > 48 * 1024)  // more than a kernel may have unasked
+    check(cudaFuncSetAttribute(run_on_device<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared_bytes)),
+          "a kernel's shared memory");
   run_on_device<<<static_cast<unsigned>(blocks), block_threads, shared_bytes, on>>>(kernel);
   check(cudaGetLastError(), "launching a kernel");
 }

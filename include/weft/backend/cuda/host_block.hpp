@@ -1,15 +1,12 @@
-// The host's execution context: runs a kernel's blocks one after another, a host thread for each of a block's threads,
-// so that kernels can be tested without a GPU. Invariant: a body sees what it would on a GPU; whose turn it is, is said
+// The host's execution context: runs a kernel's blocks one after another, a fiber for each of a block's threads, so
+// that kernels can be tested without a GPU. Invariant: a body sees what it would on a GPU; whose turn it is, is said
 // by its schedule.
 #pragma once
 
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <exception>
-#include <thread>
 #include <type_traits>
-#include <vector>
 
 #include <weft/backend/cuda/host_schedule.hpp>
 
@@ -90,8 +87,29 @@ class host_block {
     return std::exp(x);
   }
   template <class A>
+  static A log(A x) {
+    return std::log(x);
+  }
+  template <class A>
   static A sqrt(A x) {
     return std::sqrt(x);
+  }
+  template <class A>
+  static A abs(A x) {
+    return std::fabs(x);
+  }
+  template <class A>
+  static A tanh(A x) {
+    return std::tanh(x);
+  }
+  template <class A>
+  static A erfc(A x) {
+    return std::erfc(x);
+  }
+  /// x * y + z, rounded once.
+  template <class A>
+  static A fma(A x, A y, A z) {
+    return std::fma(x, y, z);
   }
 
  private:
@@ -112,21 +130,11 @@ void run_on_host(const host_launch& launch, const Kernel& kernel) {
           "a block has 32, 64, ... 1024 threads, not ", launch.threads);
   if (launch.blocks <= 0) return;
   detail::host_schedule schedule(launch);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < launch.threads; ++i)
-    threads.emplace_back([&schedule, &kernel, i] {
-      try {
-        schedule.wait_for_turn(i);
-        host_block block(schedule, i);
-        do kernel(block);
-        while (schedule.next_block(i));
-      } catch (const detail::host_schedule::stopped&) {
-      } catch (...) {
-        schedule.fail(std::current_exception());
-      }
-    });
-  for (std::thread& t : threads) t.join();
-  schedule.rethrow();
+  schedule.run([&](int i) {
+    host_block block(schedule, i);
+    do kernel(block);
+    while (schedule.next_block(i));
+  });
 }
 
 }  // namespace weft::cuda

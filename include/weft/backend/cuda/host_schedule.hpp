@@ -1,18 +1,17 @@
-// Whose turn it is among the host threads that stand for a block's threads. Invariant: one runs at a time, until it
-// waits for others; who runs next is drawn from the seed: each block by one of three habits (any thread alike, one
-// thread before another, one warp before another).
+// Whose turn it is among the fibers that stand for a block's threads. Invariant: one runs at a time, until it waits for
+// others; who runs next is drawn from the seed: each block by one of three habits (any thread alike, one thread before
+// another, one warp before another).
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <weft/backend/cuda/fiber.hpp>
 #include <weft/backend/cuda/kernel.hpp>
 #include <weft/core/error.hpp>
 
@@ -50,13 +49,27 @@ class host_schedule {
   /// Slot `parity` of a thread's two for exchanges within its warp: while one is read, the other is written.
   std::byte* slot(int thread, int parity) { return lanes_[at(thread)].slots[parity]; }
 
-  void wait_for_turn(int me) {
-    std::unique_lock lock(mutex_);
-    await(lock, me);
+  /// Calls body(thread) for every thread, each on a fiber of its own, until all have returned. Throws what one of them
+  /// throws.
+  template <class Body>
+  void run(Body body) {
+    fibers threads_of_block(launch.threads, [&](int me) {
+      try {
+        if (!failure_) body(me);
+      } catch (const stopped&) {
+      } catch (...) {
+        stop(std::current_exception());
+      }
+    });
+    fibers_ = &threads_of_block;
+    while (!finished_ && !failure_) threads_of_block.resume(running_);
+    for (int i = 0; i < launch.threads; ++i)  // what waits is told that it is over
+      while (!threads_of_block.ended(i)) threads_of_block.resume(i);
+    fibers_ = nullptr;
+    if (failure_) std::rethrow_exception(failure_);
   }
   /// Waits until all threads of the warp or block are here. Throws `stopped` when they can't come.
   void meet(int me, waits_for whom, int line) {
-    std::unique_lock lock(mutex_);
     lanes_[at(me)].state = whom;
     lanes_[at(me)].line = line;
     if (whom == waits_for::warp)
@@ -64,23 +77,15 @@ class host_schedule {
     else
       release(whom, 0, launch.threads);
     send_slice();
-    await(lock, me);
+    await(me);
   }
   /// This thread's body has returned. True when there is another block to run.
   bool next_block(int me) {
-    std::unique_lock lock(mutex_);
     lanes_[at(me)].state = waits_for::next_block;
     if (++done_ == launch.threads) begin_block();
     send_slice();
-    await(lock, me);
+    await(me);
     return !finished_;
-  }
-  void fail(std::exception_ptr why) {
-    std::unique_lock lock(mutex_);
-    stop(why);
-  }
-  void rethrow() const {
-    if (failure_) std::rethrow_exception(failure_);
   }
 
  private:
@@ -88,7 +93,6 @@ class host_schedule {
     waits_for state = waits_for::next_block;
     int line = 0;
     std::uint64_t priority = 0;
-    std::condition_variable wake;
     alignas(16) std::byte slots[2][16];
   };
   static std::size_t at(int thread) { return static_cast<std::size_t>(thread); }
@@ -101,15 +105,14 @@ class host_schedule {
     return (z ^ (z >> 31)) % below;
   }
 
-  void await(std::unique_lock<std::mutex>& lock, int me) {
-    lanes_[at(me)].wake.wait(lock, [&] { return running_ == me || failure_ || finished_; });
+  void await(int me) {
+    if (running_ != me && !failure_ && !finished_) fibers_->leave(me);
     if (failure_) throw stopped();
   }
   void begin_block() {
     done_ = 0;
     if (next_ == order_.size()) {
       finished_ = true;
-      for (std::size_t i = 0; i < threads(); ++i) lanes_[i].wake.notify_one();
       return;
     }
     block = order_[next_++];
@@ -161,7 +164,6 @@ class host_schedule {
       return diverged(waiting, other);
     }
     running_ = take_ready();
-    lanes_[at(running_)].wake.notify_one();
   }
   std::string place(int thread) const {
     const lane& l = lanes_[at(thread)];
@@ -177,11 +179,10 @@ class host_schedule {
   }
   void stop(std::exception_ptr why) {
     if (!failure_) failure_ = why;
-    for (std::size_t i = 0; i < threads(); ++i) lanes_[i].wake.notify_one();
   }
 
   std::uint64_t random_;
-  std::mutex mutex_;
+  fibers* fibers_ = nullptr;
   std::unique_ptr<lane[]> lanes_;
   std::vector<int64> order_;
   std::size_t next_ = 0;

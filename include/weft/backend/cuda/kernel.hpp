@@ -14,6 +14,12 @@
 #else
 #define WEFT_ON_DEVICE
 #endif
+/// Before a loop whose every turn a GPU has to have its own registers for.
+#if defined(__CUDACC__)
+#define WEFT_UNROLLED _Pragma("unroll")
+#else
+#define WEFT_UNROLLED
+#endif
 
 namespace weft::cuda {
 

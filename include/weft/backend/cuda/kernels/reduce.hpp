@@ -1,27 +1,52 @@
-// Sums over the threads of a block. Invariant: every thread gets the same bits, for every order in which threads run.
+// Sums, and other joins, over the threads of a warp and of a block. Invariant: every thread gets the same bits, for
+// every order in which threads run.
 #pragma once
 
+#include <weft/backend/concept.hpp>
 #include <weft/backend/cuda/kernel.hpp>
 
 namespace weft::cuda {
 
-/// Sum over this warp's lanes.
-template <class Block, class A>
-WEFT_ON_DEVICE A warp_sum(Block& block, A value) {
-  for (int mask = warp_size / 2; mask > 0; mask /= 2) value += block.shuffle_xor(value, mask);
-  return value;
+/// How two parts of a reduction are joined, and what it begins with.
+template <reduce Kind, class A>
+WEFT_ON_DEVICE A join(A a, A b) {
+  if constexpr (Kind == reduce::sum) return a + b;
+  if constexpr (Kind == reduce::max) return b > a ? b : a;
+  if constexpr (Kind == reduce::min) return b < a ? b : a;
+}
+template <reduce Kind, class A>
+WEFT_ON_DEVICE A start_of() {
+  if constexpr (Kind == reduce::sum)
+    return 0;
+  else
+    return static_cast<A>(Kind == reduce::max ? -__builtin_inff() : __builtin_inff());
 }
 
-/// Sum over the block's threads. `scratch`: shared memory for one A a warp, free again on return.
+/// Over this warp's lanes.
+template <reduce Kind, class Block, class A>
+WEFT_ON_DEVICE A warp_reduce(Block& block, A value) {
+  for (int mask = warp_size / 2; mask > 0; mask /= 2) value = join<Kind>(value, block.shuffle_xor(value, mask));
+  return value;
+}
 template <class Block, class A>
-WEFT_ON_DEVICE A block_sum(Block& block, A value, A* scratch) {
-  value = warp_sum(block, value);
+WEFT_ON_DEVICE A warp_sum(Block& block, A value) {
+  return warp_reduce<reduce::sum>(block, value);
+}
+
+/// Over the block's threads. `scratch`: shared memory for one A a warp, free again on return.
+template <reduce Kind, class Block, class A>
+WEFT_ON_DEVICE A block_reduce(Block& block, A value, A* scratch) {
+  value = warp_reduce<Kind>(block, value);
   if (block.lane() == 0) scratch[block.warp()] = value;
   block.sync();
-  A total = 0;
-  for (int w = 0; w < block.warps(); ++w) total += scratch[w];
+  A total = start_of<Kind, A>();
+  for (int w = 0; w < block.warps(); ++w) total = join<Kind>(total, scratch[w]);
   block.sync();  // nobody writes the scratch again before all have read it
   return total;
+}
+template <class Block, class A>
+WEFT_ON_DEVICE A block_sum(Block& block, A value, A* scratch) {
+  return block_reduce<reduce::sum>(block, value, scratch);
 }
 
 }  // namespace weft::cuda

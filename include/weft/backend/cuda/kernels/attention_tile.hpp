@@ -1,0 +1,164 @@
+// Tiles of attention in shared memory: loading, storing, and the two products that attention is made of, for any
+// element type and head_dim. Invariant: which thread adds up what doesn't change a sum's order, so the bits are the
+// same for every number of threads and blocks.
+#pragma once
+
+#include <weft/backend/concept.hpp>
+#include <weft/backend/cuda/kernel.hpp>
+
+namespace weft::cuda {
+
+/// What a block may take of a multiprocessor's shared memory so that two share one of sm_90, and what one can have.
+inline constexpr std::size_t half_of_shared_memory = 112 * 1024, most_shared_memory = 227 * 1024;
+
+template <class V, int N>
+using array_of = V[static_cast<std::size_t>(N)];
+
+/// A tile: `rows` queries or keys of one head, as A. Rows lie an odd number of packs apart, so that neighbouring rows
+/// are in different banks of shared memory; the columns from head_dim to `width` are zero.
+template <class A>
+struct attention_tile {
+  static constexpr int step = pack_size<A>;
+  int rows;  // 8, 16, 32 or 64
+  int head_dim;
+  int width;   // head_dim rounded up to whole packs
+  int stride;  // between rows [rows, head_dim]
+  int square;  // between rows [rows, rows]
+
+  /// The largest of which a block can have so many [rows, head_dim] and [rows, rows] in half of the shared memory; or
+  /// the smallest that there is.
+  static attention_tile choose(int64 head_dim, int arrays, int squares) {
+    attention_tile t{64, static_cast<int>(head_dim), static_cast<int>((head_dim + step - 1) / step * step), 0, 0};
+    t.stride = (t.width / step | 1) * step;
+    for (;; t.rows /= 2) {
+      t.square = t.rows + step;
+      if (t.rows == 8 || t.bytes(arrays, squares) <= half_of_shared_memory) return t;
+    }
+  }
+  constexpr int elements() const { return rows * stride; }
+  constexpr int square_elements() const { return rows * square; }
+  /// Shared memory of a kernel with so many of them, and three numbers a row.
+  std::size_t bytes(int arrays, int squares) const {
+    return static_cast<std::size_t>(arrays * elements() + squares * square_elements() + 3 * rows) * sizeof(A);
+  }
+};
+
+/// The queries that may see a key of [begin, end): first_query ... end_query - 1.
+WEFT_ON_DEVICE inline int64 first_query(const attention_shape& s, int64 begin) {
+  const int64 first = s.causal ? begin - (s.kv_len - s.q_len) : 0;
+  return first < 0 ? 0 : first;
+}
+WEFT_ON_DEVICE inline int64 end_query(const attention_shape& s, int64 end) {
+  const int64 last = s.causal && s.window > 0 ? end - 1 + s.window - (s.kv_len - s.q_len) : s.q_len;
+  return last < s.q_len ? last : s.q_len;
+}
+
+/// f.operator()<N>(row, column) for N neighbours of a tile at a time, shared out among the threads.
+template <class T, class A, class Block, class F>
+WEFT_ON_DEVICE void for_tile(const Block& block, const attention_tile<A>& t, bool packed, F f) {
+  const auto go = [&]<int N>() {
+    const int columns = (N == 1 ? t.width : t.head_dim) / N;
+    for (int i = block.thread(); i < t.rows * columns; i += block.threads())
+      f.template operator()<N>(i / columns, i % columns * N);
+  };
+  if (packed)
+    go.template operator()<pack_size<T>>();
+  else
+    go.template operator()<1>();
+}
+
+/// to = factor * from, of which `n` rows are there, `apart` elements from each other; zeros in the others. `packed`:
+/// every row is aligned for packs, and head_dim a multiple of them.
+template <class T, class A, class Block>
+WEFT_ON_DEVICE void load_tile(const Block& block, const attention_tile<A>& t, int64 n, const T* from, int64 apart,
+                              A factor, A* to, bool packed) {
+  for_tile<T>(block, t, packed, [&]<int N>(int row, int column) {
+    pack<T, N> in{};
+    if (row < n && column < t.head_dim) in = block.template load<N>(from + row * apart + column);
+    for (int k = 0; k < N; ++k) to[row * t.stride + column + k] = block.widen(in.at[k]) * factor;
+  });
+}
+template <class A, class Block>
+WEFT_ON_DEVICE void zero_tile(const Block& block, const attention_tile<A>& t, A* to) {
+  for (int i = block.thread(); i < t.elements(); i += block.threads()) to[i] = A(0);
+}
+/// to (+)= factor(row) * from, `n` rows of it.
+template <class T, class A, class Block, class F>
+WEFT_ON_DEVICE void store_tile(const Block& block, const attention_tile<A>& t, int64 n, const A* from, F factor, T* to,
+                               int64 apart, bool add, bool packed) {
+  for_tile<T>(block, t, packed, [&]<int N>(int row, int column) {
+    if (row >= n || column >= t.head_dim) return;
+    T* const y = to + row * apart + column;
+    const A f = factor(row);
+    pack<T, N> old{}, out;
+    if (add) old = block.template load<N>(static_cast<const T*>(y));
+    for (int k = 0; k < N; ++k) {
+      const A x = from[row * t.stride + column + k] * f;
+      out.at[k] = block.template narrow<T>(add ? block.widen(old.at[k]) + x : x);
+    }
+    block.store(y, out);
+  });
+}
+
+/// f.operator()<R>(row, column, side) for the cells of a [rows, rows] product, shared out among the threads: a cell is
+/// the R rows row, row + side, ... at the R columns column, column + side, ... 256 threads have one cell each where the
+/// tile has 16 rows or more.
+template <class A, class Block, class F>
+WEFT_ON_DEVICE void for_cells(const Block& block, const attention_tile<A>& t, F f) {
+  const auto go = [&]<int R>() {
+    const int side = t.rows / R;
+    for (int i = block.thread(); i < side * side; i += block.threads())
+      f.template operator()<R>(i / side, i % side, side);
+  };
+  if (t.rows == 64)
+    go.template operator()<4>();
+  else if (t.rows == 32)
+    go.template operator()<2>();
+  else
+    go.template operator()<1>();
+}
+/// The products of R rows of a and R rows of b, both [rows, head_dim], in order of the column.
+template <int R, class A, class Block>
+WEFT_ON_DEVICE void multiply_cell(const Block& block, const attention_tile<A>& t, const A* a, int row, const A* b,
+                                  int column, int side, array_of<array_of<A, R>, R>& sum) {
+  constexpr int step = attention_tile<A>::step;
+  for (int i = 0; i < R; ++i)
+    for (int j = 0; j < R; ++j) sum[i][j] = A(0);
+  for (int k = 0; k < t.width; k += step) {
+    array_of<pack<A, step>, R> x, y;
+    for (int i = 0; i < R; ++i) x[i] = block.template load<step>(a + (row + i * side) * t.stride + k);
+    for (int j = 0; j < R; ++j) y[j] = block.template load<step>(b + (column + j * side) * t.stride + k);
+    for (int i = 0; i < R; ++i)
+      for (int j = 0; j < R; ++j)
+        for (int l = 0; l < step; ++l) sum[i][j] += x[i].at[l] * y[j].at[l];
+  }
+}
+
+/// c = keep(row) * c + p b, with p [rows, rows], b and c [rows, head_dim]; the product is summed before it is added.
+template <class A, class Block, class F>
+WEFT_ON_DEVICE void multiply_tile(const Block& block, const attention_tile<A>& t, const A* p, const A* b, F keep,
+                                  A* c) {
+  constexpr int step = attention_tile<A>::step, lines = 4;
+  const int packs = t.width / step;
+  for (int at = block.thread(); at < t.rows / lines * packs; at += block.threads()) {
+    const int row = at / packs * lines, column = at % packs * step;
+    array_of<array_of<A, step>, lines> sum = {};
+    for (int k = 0; k < t.rows; k += step) {
+      array_of<pack<A, step>, lines> x;
+      array_of<pack<A, step>, step> y;
+      for (int i = 0; i < lines; ++i) x[i] = block.template load<step>(p + (row + i) * t.square + k);
+      for (int l = 0; l < step; ++l) y[l] = block.template load<step>(b + (k + l) * t.stride + column);
+      for (int l = 0; l < step; ++l)
+        for (int i = 0; i < lines; ++i)
+          for (int j = 0; j < step; ++j) sum[i][j] += x[i].at[l] * y[l].at[j];
+    }
+    for (int i = 0; i < lines; ++i) {
+      A* const line = c + (row + i) * t.stride + column;
+      pack<A, step> out = block.template load<step>(static_cast<const A*>(line));
+      for (int j = 0; j < step; ++j) out.at[j] = keep(row + i) * out.at[j] + sum[i][j];
+      block.store(line, out);
+    }
+  }
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,116 @@
+// Reductions over any dimensions of an array, and their way back, as kernel bodies. Invariant: an output is joined in
+// pieces whose length the shape alone decides, so that its order doesn't depend on the grid.
+#pragma once
+
+#include <weft/backend/cuda/kernels/reduce.hpp>
+
+namespace weft::cuda {
+
+/// Dimensions of a contiguous array that are all kept or all reduced: neighbours joined, those of 1 left out.
+struct some_dimensions {
+  static constexpr int most = 4;  // of 8, every other one
+  int ndim = 0;
+  int64 elements = 1;
+  int64 extent[most] = {}, stride[most] = {};  // from the last on
+
+  /// Where the row-major element i of these dimensions lies.
+  WEFT_ON_DEVICE int64 offset(int64 i) const {
+    int64 at = 0;
+    for (int d = 0; d < ndim; ++d) {
+      if (d + 1 == ndim) return at + i * stride[d];
+      at += i % extent[d] * stride[d];
+      i /= extent[d];
+    }
+    return at;
+  }
+};
+
+/// What a reduction writes: the number of each output, or of each of its pieces, which are reduced once more.
+template <class A, class Out>
+struct reduction_target {
+  int64 pieces, length;  // pieces of an output, inputs of a piece
+  A* parts;              // [outputs, pieces], where there are several
+  Out* y;
+  bool add;
+
+  template <class Block>
+  WEFT_ON_DEVICE void put(Block& block, int64 output, int64 piece, A value) const {
+    if (pieces > 1)
+      parts[output * pieces + piece] = value;
+    else
+      y[output] = block.template narrow<Out>(add ? static_cast<A>(block.widen(y[output])) + value : value);
+  }
+};
+
+/// A warp takes a piece of an output: where what is reduced lies side by side.
+template <reduce Kind, class In, class Out>
+struct reduce_rows_kernel {
+  using A = accumulate_t<In>;
+  some_dimensions kept, gone;
+  const In* x;
+  reduction_target<A, Out> to;
+
+  template <class Block>
+  WEFT_ON_DEVICE void operator()(Block& block) const {
+    const int64 tasks = kept.elements * to.pieces, warps = block.blocks() * block.warps();
+    for (int64 task = block.index() * block.warps() + block.warp(); task < tasks; task += warps) {
+      const int64 output = task / to.pieces, piece = task % to.pieces;
+      const In* from = x + kept.offset(output);
+      const int64 begin = piece * to.length, left = gone.elements - begin, n = left < to.length ? left : to.length;
+      A value = start_of<Kind, A>();
+      for (int64 i = block.lane(); i < n; i += warp_size)
+        value = join<Kind>(value, static_cast<A>(block.widen(from[gone.offset(begin + i)])));
+      value = warp_reduce<Kind>(block, value);
+      if (block.lane() == 0) to.put(block, output, piece, value);
+    }
+  }
+};
+
+/// A thread takes a piece of an output: where outputs lie side by side.
+template <reduce Kind, class In, class Out>
+struct reduce_columns_kernel {
+  using A = accumulate_t<In>;
+  some_dimensions kept, gone;
+  const In* x;
+  reduction_target<A, Out> to;
+
+  template <class Block>
+  WEFT_ON_DEVICE void operator()(Block& block) const {
+    for_packs_of_grid<1>(block, kept.elements * to.pieces, false, [&]<int>(int64 task) {
+      const int64 output = task % kept.elements, piece = task / kept.elements;
+      const In* from = x + kept.offset(output);
+      const int64 begin = piece * to.length, left = gone.elements - begin;
+      const int64 end = begin + (left < to.length ? left : to.length);
+      A value = start_of<Kind, A>();
+      for (int64 i = begin; i < end; ++i) value = join<Kind>(value, static_cast<A>(block.widen(from[gone.offset(i)])));
+      to.put(block, output, piece, value);
+    });
+  }
+};
+
+/// x (+)= y repeated over n elements of x.  // y: an element for each of the dimensions whose stride isn't 0
+template <class T>
+struct repeat_kernel {
+  static constexpr int max_extents = 8;
+  int64 n;
+  int64 extent[max_extents], stride[max_extents];  // of y; those not used are 1
+  const T* y;
+  T* x;
+  bool add;
+
+  template <class Block>
+  WEFT_ON_DEVICE void operator()(Block& block) const {
+    for_packs_of_grid<1>(block, n, false, [&]<int>(int64 i) {
+      const T* from = y;
+      int64 rest = i;
+      for (int d = max_extents - 1; d >= 0; --d) {
+        if (extent[d] == 1) continue;
+        from += rest % extent[d] * stride[d];
+        rest /= extent[d];
+      }
+      x[i] = add ? block.template narrow<T>(block.widen(x[i]) + block.widen(*from)) : *from;
+    });
+  }
+};
+
+}  // namespace weft::cuda

@@ -1,0 +1,60 @@
+// What the kernels of a device are given to: a CUDA stream (stream.cuh), or a test's stand-in that runs them on the
+// host; and the grids that most of them run on. Invariant: how many blocks there are never decides a sum's order.
+#pragma once
+
+#include <algorithm>
+
+#include <weft/backend/cuda/kernel.hpp>
+#include <weft/backend/cuda/matmul_layout.hpp>
+#include <weft/tensor/local_array.hpp>
+
+namespace weft::cuda {
+
+/// A kernel that does nothing.
+struct no_kernel {
+  template <class Block>
+  WEFT_ON_DEVICE void operator()(Block&) const {}
+};
+
+/// What a queue of kernels offers. Everything given to it runs in that order; `upload`, `download` return when done.
+template <class Q>
+concept kernel_queue = requires(Q& q, const void* from, void* to, std::size_t bytes, const no_kernel& kernel) {
+  { Q::block_threads } -> std::convertible_to<int>;       // threads of every block
+  { q.resident_blocks() } -> std::convertible_to<int64>;  // blocks worth having at once
+  q.start(int64{1}, bytes, kernel);                       // blocks, bytes of shared memory
+  { q.scratch(bytes) } -> std::convertible_to<void*>;     // memory for the next kernels, until the next call
+  q.copy(from, to, bytes);
+  q.upload(from, to, bytes);
+  q.download(from, to, bytes);
+  q.zero(to, bytes);
+  // out (+)= first * second; false, and nothing done, where no library can
+  {
+    q.multiply(matmul_shape{}, dtype::f32, dtype::f32, blas_product{}, from, from, to, true)
+    } -> std::convertible_to<bool>;
+};
+
+/// A kernel over n elements of T, `each` to a thread: as many blocks as that takes, at most what is worth having at once.
+template <class T, class Queue, class Kernel>
+void over_elements(Queue& q, int64 n, const Kernel& kernel, int each = pack_size<T>) {
+  const int64 per_block = int64{Queue::block_threads} * each;
+  q.start(std::min<int64>((n + per_block - 1) / per_block, q.resident_blocks()), 0, kernel);
+}
+/// A kernel that gives each of n pieces of work to a block.
+template <class Queue, class Kernel>
+void block_for_each(Queue& q, int64 n, std::size_t shared_bytes, const Kernel& kernel) {
+  q.start(std::min<int64>(n, q.resident_blocks()), shared_bytes, kernel);
+}
+/// A kernel that gives each of n pieces of work to a warp.
+template <class Queue, class Kernel>
+void warp_for_each(Queue& q, int64 n, const Kernel& kernel) {
+  constexpr int64 per_block = Queue::block_threads / warp_size;
+  q.start(std::min<int64>((n + per_block - 1) / per_block, q.resident_blocks()), 0, kernel);
+}
+/// Shared memory for one A a warp.
+template <class Queue, class A>
+inline constexpr std::size_t warp_scratch = static_cast<std::size_t>(Queue::block_threads / warp_size) * sizeof(A);
+
+/// Parts of a sum that goes over a whole array: fixed, so that its order doesn't depend on the device.
+inline constexpr int64 part_blocks = 256;
+
+}  // namespace weft::cuda

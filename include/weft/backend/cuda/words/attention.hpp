@@ -1,0 +1,60 @@
+// The words for attention: which kernel runs on which grid, with which tiles. Invariant: a grid says how many blocks
+// share the tiles, never what is added up in which order.
+#pragma once
+
+#include <algorithm>
+
+#include <weft/backend/cuda/kernels/attention.hpp>
+#include <weft/backend/cuda/kernels/attention_backward.hpp>
+#include <weft/core/error.hpp>
+
+namespace weft::cuda {
+
+/// attention and attention_backward, over a queue of kernels.
+template <class Queue>
+struct attention_words {
+  /// As cpu::attention.
+  template <class T>
+  static void attention(Queue& q, const attention_shape& s, const T* queries, const T* k, const T* v, T* out,
+                        accumulate_t<T>* sums) {
+    check(s);
+    const bool packed = s.head_dim % pack_size<T> == 0 && aligned_for_packs(queries, k, v, out);
+    start(q, s, attention_kernel<T>{s, queries, k, v, out, sums, attention_kernel<T>::choose_tile(s), packed});
+  }
+  /// As cpu::attention_backward. Takes scratch memory for a number a query and head.
+  template <class T>
+  static void attention_backward(Queue& q, const attention_shape& s, const T* queries, const T* k, const T* v,
+                                 const T* out, const accumulate_t<T>* sums, const T* dout, T* dq, bool add_dq, T* dk,
+                                 bool add_dk, T* dv, bool add_dv) {
+    using A = accumulate_t<T>;
+    using of_keys = attention_keys_backward_kernel<T>;
+    using of_queries = attention_queries_backward_kernel<T>;
+    check(s);
+    const int64 rows = s.batch * s.q_len * s.heads;
+    A* const delta = static_cast<A*>(q.scratch(static_cast<std::size_t>(rows) * sizeof(A)));
+    const bool packed = s.head_dim % pack_size<T> == 0 && aligned_for_packs(queries, k, v, out, dout, dq, dk, dv);
+    const int64 at_once = Queue::block_threads / 8;
+    q.start(std::min<int64>((rows + at_once - 1) / at_once, q.resident_blocks()), 0,
+            attention_delta_kernel<T>{s.batch, s.q_len, s.heads, s.head_dim, out, dout, delta, packed});
+    attention_gradient<T> from{s, queries, k, v, dout, sums, delta, of_keys::choose_tile(s), packed};
+    start(q, s, of_keys{from, dk, add_dk, dv, add_dv});
+    from.tile = of_queries::choose_tile(s);
+    start(q, s, of_queries{from, dq, add_dq});
+  }
+
+ private:
+  static constexpr int64 most_blocks = 1 << 20;  // each takes every so manieth tile
+
+  static void check(const attention_shape& s) {
+    require(s.kv_heads > 0 && s.heads % s.kv_heads == 0,
+            "attention: heads must be a multiple of kv_heads, but they are ", s.heads, " and ", s.kv_heads, ".");
+  }
+  template <class Kernel>
+  static void start(Queue& q, const attention_shape& s, const Kernel& kernel) {
+    require(kernel.shared_bytes() <= most_shared_memory, "attention: a head_dim of ", s.head_dim, " needs ",
+            kernel.shared_bytes(), " bytes of a block's shared memory, of which there are ", most_shared_memory, ".");
+    q.start(std::min(kernel.tiles(), most_blocks), kernel.shared_bytes(), kernel);
+  }
+};
+
+}  // namespace weft::cuda

@@ -1,0 +1,75 @@
+// The words of rows: softmax, RMSNorm, LayerNorm, forward and backward. Invariant: a sum over rows is made of the parts
+// of a fixed number of blocks, in order.
+#pragma once
+
+#include <weft/backend/cuda/kernels/layer_norm.hpp>
+#include <weft/backend/cuda/kernels/rms_norm.hpp>
+#include <weft/backend/cuda/kernels/softmax.hpp>
+#include <weft/backend/cuda/queue.hpp>
+
+namespace weft::cuda {
+
+template <class Queue>
+struct norm_words {
+  using queue = Queue;
+
+  /// Over the middle dimension of [outer, n, inner]; y may be x, dx may be dy.
+  template <class T>
+  static void softmax(queue& q, std::int64_t outer, std::int64_t n, std::int64_t inner, const T* x, T* y) {
+    warp_for_each(q, outer * inner, softmax_kernel<T>{outer, n, inner, x, y});
+  }
+  template <class T>
+  static void softmax_backward(queue& q, std::int64_t outer, std::int64_t n, std::int64_t inner, const T* y,
+                               const T* dy, T* dx, bool add) {
+    warp_for_each(q, outer * inner, softmax_backward_kernel<T>{outer, n, inner, y, dy, dx, add});
+  }
+
+  /// y = x * rstd * weight over rows.
+  template <class T>
+  static void rms_norm(queue& q, std::int64_t rows, std::int64_t width, double eps, const T* x, const T* weight, T* y,
+                       accumulate_t<T>* rstd) {
+    const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, weight, y);
+    q.start(std::min<int64>(rows, q.resident_blocks()), warp_scratch<Queue, accumulate_t<T>>,
+            rms_norm_kernel<T>{rows, width, static_cast<accumulate_t<T>>(eps), x, weight, y, rstd, packed});
+  }
+  /// dx (+)=, dweight (+)=; each may be null.
+  template <class T, class G>
+  static void rms_norm_backward(queue& q, std::int64_t rows, std::int64_t width, const T* x, const T* weight,
+                                const accumulate_t<T>* rstd, const T* dy, T* dx, bool add_dx, G* dweight,
+                                bool add_dweight) {
+    using A = accumulate_t<T>;
+    const int64 blocks = std::min<int64>(rows, part_blocks);
+    A* parts = dweight ? static_cast<A*>(q.scratch(static_cast<std::size_t>(blocks * width) * sizeof(A))) : nullptr;
+    const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, weight, dy, dx);
+    q.start(blocks, warp_scratch<Queue, accumulate_t<T>>,
+            rms_norm_backward_kernel<T>{rows, width, x, weight, rstd, dy, dx, add_dx, parts, packed});
+    if (dweight) over_elements<G>(q, width, sum_parts_kernel<A, G>{blocks, width, parts, dweight, add_dweight}, 1);
+  }
+  /// y = (x - mean) * rstd * weight + bias over rows.
+  template <class T>
+  static void layer_norm(queue& q, std::int64_t rows, std::int64_t width, double eps, const T* x, const T* weight,
+                         const T* bias, T* y, double* mean, accumulate_t<T>* rstd) {
+    const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, weight, bias, y);
+    block_for_each(q, rows, warp_scratch<Queue, double>,
+                   layer_norm_kernel<T>{rows, width, static_cast<accumulate_t<T>>(eps), x, weight, bias, y, mean, rstd,
+                                        packed});
+  }
+  /// dx (+)=, dweight (+)=, dbias (+)=; each may be null.
+  template <class T, class G>
+  static void layer_norm_backward(queue& q, std::int64_t rows, std::int64_t width, const T* x, const T* weight,
+                                  const double* mean, const accumulate_t<T>* rstd, const T* dy, T* dx, bool add_dx,
+                                  G* dweight, bool add_dweight, G* dbias, bool add_dbias) {
+    using A = accumulate_t<T>;
+    const int64 blocks = std::min<int64>(rows, part_blocks), each = blocks * width;
+    A* const parts = static_cast<A*>(q.scratch(static_cast<std::size_t>(2 * each) * sizeof(A)));
+    A *const of_weight = dweight ? parts : nullptr, *const of_bias = dbias ? parts + each : nullptr;
+    const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, weight, dy, dx);
+    q.start(blocks, warp_scratch<Queue, A>,
+            layer_norm_backward_kernel<T>{rows, width, x, weight, mean, rstd, dy, dx, add_dx, of_weight, of_bias,
+                                          packed});
+    if (dweight) over_elements<G>(q, width, sum_parts_kernel<A, G>{blocks, width, of_weight, dweight, add_dweight}, 1);
+    if (dbias) over_elements<G>(q, width, sum_parts_kernel<A, G>{blocks, width, of_bias, dbias, add_dbias}, 1);
+  }
+};
+
+}  // namespace weft::cuda

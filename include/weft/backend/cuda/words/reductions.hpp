@@ -1,0 +1,130 @@
+// The words of reductions: over any dimensions, their way back, and what is said of a whole array.
+// Invariant: the order of every sum depends on the shape alone.
+#pragma once
+
+#include <vector>
+
+#include <weft/backend/cuda/kernels/reductions.hpp>
+#include <weft/backend/cuda/kernels/statistics.hpp>
+#include <weft/backend/cuda/queue.hpp>
+
+namespace weft::cuda {
+
+template <class Queue>
+struct reduction_words {
+  using queue = Queue;
+
+  /// y (+)= x reduced over the dimensions where `reduced` is true; x contiguous, y the kept extents in order. Nothing
+  /// reduced gives 0, -infinity (max) or infinity (min).
+  template <reduce Kind, class T, class Out>
+  static void reduce_dims(queue& q, int ndim, const std::int64_t* extents, const bool* reduced, const T* x, Out* y,
+                          bool add) {
+    require(ndim >= 0 && ndim <= max_ndim, "reduce_dims takes at most ", max_ndim, " dimensions, not ", ndim,
+            ": join dimensions first.");
+    some_dimensions kept, gone;
+    bool outputs_are_neighbours = false;
+    int64 stride = 1;
+    for (int d = ndim - 1, before = -1; d >= 0; stride *= extents[d--]) {
+      some_dimensions& to = reduced[d] ? gone : kept;
+      to.elements *= extents[d];
+      if (extents[d] == 1) continue;
+      if (before == reduced[d]) {
+        to.extent[to.ndim - 1] *= extents[d];
+      } else {
+        if (before < 0) outputs_are_neighbours = !reduced[d];
+        to.extent[to.ndim] = extents[d], to.stride[to.ndim++] = stride;
+      }
+      before = reduced[d];
+    }
+    if (kept.elements == 0) return;
+    if (outputs_are_neighbours && kept.extent[0] >= warp_size)
+      reduce_pieces<reduce_columns_kernel<Kind, T, Out>, Kind>(q, column_piece, kept, gone, x, y, add);
+    else
+      reduce_pieces<reduce_rows_kernel<Kind, T, Out>, Kind>(q, row_piece, kept, gone, x, y, add);
+  }
+
+  /// x (+)= y repeated along the dimensions where `reduced` is true. Layouts as in reduce_dims.
+  template <class T>
+  static void repeat(queue& q, int ndim, const std::int64_t* extents, const bool* reduced, const T* y, T* x, bool add) {
+    require(ndim >= 0 && ndim <= max_ndim, "repeat takes at most ", max_ndim, " dimensions, not ", ndim,
+            ": join dimensions first.");
+    repeat_kernel<T> kernel{1, {}, {}, y, x, add};
+    static_assert(kernel.max_extents == max_ndim);
+    int64 kept = 1;
+    for (int d = max_ndim - 1; d >= 0; --d) {
+      const int64 extent = d < ndim ? extents[d] : 1;
+      const bool gone = d < ndim && reduced[d];
+      kernel.n *= extent, kernel.extent[d] = extent, kernel.stride[d] = gone ? 0 : kept;
+      if (!gone) kept *= extent;
+    }
+    over_elements<T>(q, kernel.n, kernel, 1);
+  }
+
+  /// *to (+)= the sum of x * x, in double.
+  template <class T>
+  static void sum_of_squares(queue& q, std::int64_t n, const T* x, double* to, bool add) {
+    auto* const parts = static_cast<double*>(q.scratch(part_blocks * sizeof(double)));
+    q.start(part_blocks, warp_scratch<Queue, double>, squares_kernel<T>{n, x, parts, aligned_for_packs(x)});
+    q.start(1, warp_scratch<Queue, double>, sum_squares_kernel{part_blocks, parts, to, add});
+  }
+  /// What one pass over an array says of it. Waits for the queue.
+  template <class T>
+  static array_statistics statistics(queue& q, std::int64_t n, const T* x) {
+    array_statistics all;
+    if (n <= 0) return all;
+    auto* const parts = static_cast<array_statistics*>(q.scratch(part_blocks * sizeof(array_statistics)));
+    q.start(part_blocks, warp_scratch<Queue, double>, statistics_kernel<T>{n, x, parts});
+    for (const array_statistics& part : on_the_host(q, parts)) all.join(part);
+    return all;
+  }
+  /// x = 0 where it is NaN or infinite. Returns how many were. Waits for the queue.
+  template <class T>
+  static std::int64_t zero_not_finite(queue& q, std::int64_t n, T* x) {
+    if (n <= 0) return 0;
+    auto* const parts = static_cast<int64*>(q.scratch(part_blocks * sizeof(int64)));
+    q.start(part_blocks, warp_scratch<Queue, int64>, zero_not_finite_kernel<T>{n, x, parts});
+    int64 all = 0;
+    for (const int64 part : on_the_host(q, parts)) all += part;
+    return all;
+  }
+
+ private:
+  static constexpr int64 row_piece = 4096, column_piece = 256;  // inputs that a warp, or a thread, joins
+
+  template <class Kernel, reduce Kind, class In, class Out>
+  static void reduce_pieces(queue& q, int64 length, const some_dimensions& kept, const some_dimensions& gone,
+                            const In* x, Out* y, bool add) {
+    using A = accumulate_t<In>;
+    const auto pieces_of = [](int64 inputs, int64 each) { return inputs > each ? (inputs + each - 1) / each : 1; };
+    const int64 first = pieces_of(gone.elements, length);
+    int64 room = 0;  // parts of an output, and of these, and so on
+    for (int64 pieces = first; pieces > 1; pieces = pieces_of(pieces, row_piece)) room += pieces;
+    A* parts = room ? static_cast<A*>(q.scratch(static_cast<std::size_t>(kept.elements * room) * sizeof(A))) : nullptr;
+    give(q, Kernel{kept, gone, x, {first, length, parts, y, add}});
+    for (int64 pieces = first; pieces > 1;) {
+      const int64 fewer = pieces_of(pieces, row_piece);
+      some_dimensions outputs, of_output;
+      outputs.ndim = 1, outputs.elements = outputs.extent[0] = kept.elements, outputs.stride[0] = pieces;
+      of_output.ndim = 1, of_output.elements = of_output.extent[0] = pieces, of_output.stride[0] = 1;
+      A* const next = parts + kept.elements * pieces;
+      give(q, reduce_rows_kernel<Kind, A, Out>{outputs, of_output, parts, {fewer, row_piece, next, y, add}});
+      pieces = fewer, parts = next;
+    }
+  }
+  template <reduce Kind, class In, class Out>
+  static void give(queue& q, const reduce_rows_kernel<Kind, In, Out>& kernel) {
+    warp_for_each(q, kernel.kept.elements * kernel.to.pieces, kernel);
+  }
+  template <reduce Kind, class In, class Out>
+  static void give(queue& q, const reduce_columns_kernel<Kind, In, Out>& kernel) {
+    over_elements<In>(q, kernel.kept.elements * kernel.to.pieces, kernel, 1);
+  }
+  template <class Part>
+  static std::vector<Part> on_the_host(queue& q, const Part* parts) {
+    std::vector<Part> out(static_cast<std::size_t>(part_blocks));
+    q.download(parts, out.data(), out.size() * sizeof(Part));
+    return out;
+  }
+};
+
+}  // namespace weft::cuda

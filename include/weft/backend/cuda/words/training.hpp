@@ -1,0 +1,125 @@
+// The words of tokens and of training: embedding, rotary positions, dropout, AdamW, and what is done once.
+// Invariant: no atomics; the gradient of a table is summed in the order of the batch.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include <weft/backend/cuda/kernels/adamw.hpp>
+#include <weft/backend/cuda/kernels/dropout.hpp>
+#include <weft/backend/cuda/kernels/embedding.hpp>
+#include <weft/backend/cuda/kernels/rope.hpp>
+#include <weft/backend/cuda/queue.hpp>
+#include <weft/backend/initial_values.hpp>
+
+namespace weft::cuda {
+
+template <class Queue>
+struct training_words {
+  using queue = Queue;
+
+  /// y[row] = table[ids[row] - begin], zeros for an id outside of [begin, begin + count).
+  template <class T>
+  static void embedding(queue& q, std::int64_t rows, std::int64_t width, const std::int32_t* ids, std::int64_t begin,
+                        std::int64_t count, const T* table, T* y) {
+    const bool packed = width % pack_size<T> == 0 && aligned_for_packs(table, y);
+    over_elements<T>(q, rows * width, embedding_kernel<T>{rows, width, ids, begin, count, table, y, packed});
+  }
+  /// dtable[ids[row] - begin] += dy[row]; dtable becomes zero first unless `add`.
+  template <class T, class G>
+  static void embedding_backward(queue& q, std::int64_t rows, std::int64_t width, const std::int32_t* ids,
+                                 std::int64_t begin, std::int64_t count, const T* dy, G* dtable, bool add) {
+    if (!add) q.zero(dtable, static_cast<std::size_t>(count * width) * sizeof(G));
+    if (rows == 0) return;
+    const std::uint64_t* const keys = sorted_rows(q, rows, ids, begin, count);
+    warp_for_each(q, rows * ((width + warp_size - 1) / warp_size),
+                  embedding_backward_kernel<T, G>{rows, width, keys, dy, dtable});
+  }
+
+  /// y (+)= x turned; x, y [batch, seq, heads, head_dim]; cos, sin [positions, head_dim / 2].
+  template <class T>
+  static void rope(queue& q, std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t head_dim,
+                   const T* x, const accumulate_t<T>* cos, const accumulate_t<T>* sin, std::int64_t first, bool inverse,
+                   T* y, bool add) {
+    require(head_dim % 2 == 0, "rope pairs the two halves of a head, so head_dim must be even, not ", head_dim, ".");
+    const int64 half = head_dim / 2;
+    const bool packed = half % pack_size<T> == 0 && aligned_for_packs(x, y);
+    const auto direction = static_cast<accumulate_t<T>>(inverse ? -1 : 1);
+    over_elements<T>(q, batch * seq * heads * half,
+                     rope_kernel<T>{batch, seq, heads, half, x, cos, sin, first, direction, y, add, packed});
+  }
+
+  /// y (+)= x / (1 - rate) where an element is kept, else 0 * x. Throws unless 0 <= rate < 1.
+  template <class T>
+  static void dropout(queue& q, const dropout_mask& mask, const placed_slice& at, const T* x, T* y, bool add) {
+    require(mask.rate >= 0 && mask.rate < 1, "a dropout rate is from 0 to below 1, not ", mask.rate);
+    placed_slice all = at;  // padding has numbers, too
+    int64 n = 1;
+    for (int d = 0; d < at.ndim; ++d) n *= at.local[d], all.valid[d] = at.local[d];
+    const auto threshold = static_cast<std::uint32_t>(mask.rate * 0x1p32);
+    const auto factor = static_cast<accumulate_t<T>>(1 / (1 - mask.rate));
+    over_elements<T>(q, n,
+                     dropout_kernel<T>{n, all, philox{mask.seed, mask.stream}, threshold, factor, x, y, add,
+                                       aligned_for_packs(x, y)},
+                     dropout_kernel<T>::together);
+  }
+
+  /// One step of AdamW; `working` gets the new weights rounded, and may be null or the master.
+  template <class M, class G, class W>
+  static void adamw(queue& q, const adamw_step& step, std::int64_t n, M* master, M* first, M* second, const G* g,
+                    W* working) {
+    static_assert(std::is_same_v<M, accumulate_t<G>> && std::is_same_v<M, accumulate_t<W>>,
+                  "adamw: master weights are float, or double if gradient and working copy are double too");
+    const auto number = [](double x) { return static_cast<M>(x); };
+    over_elements<M>(
+        q, n,
+        adamw_kernel<M, G, W>{n, step.grad_scale, number(step.beta1), number(step.beta2), number(1 - step.beta1),
+                              number(1 - step.beta2), number(step.lr / step.bias1), number(1 / std::sqrt(step.bias2)),
+                              number(step.eps), number(step.lr * step.weight_decay), master, first, second, g, working,
+                              aligned_for_packs(master, first, second) && aligned_for_packs(g, working)});
+  }
+
+  /// y[i] = mean + deviation * the standard normal number at the global index of a slice's element first + i: made on
+  /// the host, a piece at a time.
+  template <class T>
+  static void normal(queue& q, const placed_slice& at, std::int64_t first, std::int64_t count, double mean,
+                     double deviation, const philox& numbers, T* y) {
+    constexpr int64 most = int64{1} << 20;
+    std::vector<T> piece(static_cast<std::size_t>(std::min(count, most)));
+    for (int64 begin = 0; begin < count; begin += most) {
+      const int64 n = std::min(count - begin, most);
+      weft::detail::initial_values(at, first + begin, n, mean, deviation, numbers, piece.data());
+      q.upload(piece.data(), y + begin, static_cast<std::size_t>(n) * sizeof(T));
+    }
+  }
+
+  /// f(), once: what is computed of a few numbers. f can be called where the kernels run.
+  template <class F>
+  static void once(queue& q, const F& f) {
+    q.start(1, 0, once_kernel<F>{f});
+  }
+
+ private:
+  // Rows by the id's place in the table, those of one id in the order of the batch; in the queue's scratch.
+  static const std::uint64_t* sorted_rows(queue& q, int64 rows, const std::int32_t* ids, int64 begin, int64 count) {
+    constexpr int64 most = 1024;  // keys that a block sorts
+    int64 room = 2;
+    while (room < rows) room *= 2;
+    auto* const keys = static_cast<std::uint64_t*>(q.scratch(static_cast<std::size_t>(room) * sizeof(std::uint64_t)));
+    over_elements<std::uint64_t>(q, room, row_keys_kernel{rows, room, ids, begin, count, keys}, 1);
+    const int64 tile = std::min(room, most);
+    const auto within_tiles = [&](int64 first_run, int64 last_run) {
+      block_for_each(q, room / tile, static_cast<std::size_t>(tile) * sizeof(std::uint64_t),
+                     sort_tile_kernel{room, first_run, last_run, tile, keys});
+    };
+    within_tiles(2, tile);
+    for (int64 run = 2 * tile; run <= room; run *= 2) {
+      for (int64 distance = run / 2; distance >= tile; distance /= 2)
+        over_elements<std::uint64_t>(q, room / 2, sort_step_kernel{room, run, distance, keys}, 1);
+      within_tiles(run, run);
+    }
+    return keys;
+  }
+};
+
+}  // namespace weft::cuda

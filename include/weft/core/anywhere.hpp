@@ -1,0 +1,11 @@
+// Functions that run on a host and on a device alike. Invariant: what is marked calls only what is marked, or constexpr.
+#pragma once
+
+#include <weft/core/requirements.hpp>
+
+/// Marks a function that nvcc compiles for both; other compilers see nothing.
+#if defined(__CUDACC__)
+#define WEFT_ANYWHERE __host__ __device__
+#else
+#define WEFT_ANYWHERE
+#endif

@@ -1,0 +1,170 @@
+// Attention on the kernels of the CUDA backend, run on the host: against the CPU's, over element types, shapes, tiles,
+// alignments and orders of threads.
+#include <backend/kernel_testing.hpp>
+#include <sample.hpp>
+
+#include <weft/backend/cpu/attention_backward.hpp>
+#include <weft/backend/cuda/words/attention.hpp>
+#include <weft/testing/backend/attention.hpp>
+
+#include "host_queue.hpp"
+
+using namespace testing;
+using weft::accumulate_t;
+using weft::attention_shape;
+
+namespace {
+
+using words = weft::cuda::attention_words<host_queue>;
+struct attention_backend : host_cuda_backend, words {
+  using words::attention;
+  using words::attention_backward;
+};
+
+int64 q_size(const attention_shape& s) { return s.batch * s.q_len * s.heads * s.head_dim; }
+int64 kv_size(const attention_shape& s) { return s.batch * s.kv_len * s.kv_heads * s.head_dim; }
+
+template <class T>
+struct results {
+  std::vector<T> out, dq, dk, dv;
+  std::vector<accumulate_t<T>> sums;
+};
+
+// Forward and backward of one set of numbers, `skip` elements behind an aligned address. Gradients are added to `old`
+// where `add`.
+template <class T, class Run>
+results<T> run_attention(const attention_shape& s, int64 skip, int add, Run run) {
+  const auto placed = [&](int64 n, std::uint64_t seed) {
+    auto x = numbers<T>(n, seed);
+    x.insert(x.begin(), static_cast<std::size_t>(skip), T());
+    return x;
+  };
+  auto q = placed(q_size(s), 1), k = placed(kv_size(s), 2), v = placed(kv_size(s), 3), dout = placed(q_size(s), 4);
+  results<T> r{placed(q_size(s), 5), placed(q_size(s), 6), placed(kv_size(s), 7), placed(kv_size(s), 8), {}};
+  r.sums.resize(static_cast<std::size_t>(2 * s.batch * s.heads * s.q_len));
+  run.forward(s, q.data() + skip, k.data() + skip, v.data() + skip, r.out.data() + skip, r.sums.data());
+  run.backward(s, q.data() + skip, k.data() + skip, v.data() + skip, r.out.data() + skip, r.sums.data(),
+               dout.data() + skip, r.dq.data() + skip, (add & 1) != 0, r.dk.data() + skip, (add & 2) != 0,
+               r.dv.data() + skip, (add & 4) != 0);
+  return r;
+}
+struct on_cpu {
+  team cores = team(1);
+  template <class... Args>
+  void forward(const Args&... args) {
+    weft::cpu::attention(cores, args...);
+  }
+  template <class... Args>
+  void backward(const Args&... args) {
+    weft::cpu::attention_backward(cores, args...);
+  }
+};
+struct on_cuda {
+  host_queue queue;
+  template <class... Args>
+  void forward(const Args&... args) {
+    words::attention(queue, args...);
+  }
+  template <class... Args>
+  void backward(const Args&... args) {
+    words::attention_backward(queue, args...);
+  }
+};
+
+// Both compute in A and differ by the order of adding, so by some roundings of A times the sizes: scores up to
+// 4 head_dim scale, ds and sums of some tens of terms. A rounding to T may then go either way.
+template <class T>
+void check_alike(const results<T>& got, const results<T>& want, const attention_shape& s) {
+  const double terms = static_cast<double>(s.head_dim + s.kv_len + s.q_len * s.heads / s.kv_heads);
+  const double of_sums = 32 * terms * sum_rounding<T>;
+  const double of_out = sizeof(T) == 2 ? 8 * rounding<T> : 0;  // delta reads `out`, whose roundings differ
+  check_close(got.sums, widened(want.sums), of_sums, of_sums);
+  check_close(got.out, widened(want.out), 2 * rounding<T>, of_sums);
+  check_close(got.dq, widened(want.dq), 2 * rounding<T>, 4 * of_sums + of_out);
+  check_close(got.dk, widened(want.dk), 2 * rounding<T>, 4 * of_sums + of_out);
+  check_close(got.dv, widened(want.dv), 2 * rounding<T>, 4 * of_sums);
+}
+
+template <class T>
+void attention_alike(const attention_shape& s, int64 skip, int add, std::uint64_t seed) {
+  CAPTURE(s.q_len);
+  CAPTURE(s.kv_len);
+  CAPTURE(s.head_dim);
+  CAPTURE(skip);
+  CAPTURE(seed);
+  // A sum over no key: the CPU's largest score is -infinity too, which check_close can't compare.
+  auto want = run_attention<T>(s, skip, add, on_cpu{});
+  auto got = run_attention<T>(s, skip, add, on_cuda{host_queue(seed)});
+  for (std::size_t i = 0; i < want.sums.size(); ++i)
+    if (std::isinf(want.sums[i])) {
+      CHECK(got.sums[i] == want.sums[i]);
+      got.sums[i] = want.sums[i] = 0;
+    }
+  check_alike(got, want, s);
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("attention and its backward are the CPU's", T, float, double, bf16, fp16) {
+  attention_alike<T>({2, 7, 7, 4, 2, 5, 0.4, true}, 0, 0, 1);     // one tile that is not full
+  attention_alike<T>({1, 3, 70, 2, 1, 16, 0.25, true}, 0, 7, 2);  // fewer queries than keys
+  if (weft_test::sample_stride() > 1) return;
+  attention_alike<T>({1, 70, 9, 2, 2, 8, 0.3, true}, 0, 1, 3);         // queries that see no key
+  attention_alike<T>({1, 66, 130, 2, 1, 24, 0.2, false}, 1, 2, 4);     // not aligned
+  attention_alike<T>({1, 140, 140, 1, 1, 8, 0.3, true, 30}, 0, 4, 5);  // whole tiles behind the window
+  attention_alike<T>({1, 5, 5, 2, 1, 8, 0.3, true, 1}, 0, 0, 6);       // one key each
+  attention_alike<T>({1, 40, 72, 1, 1, 132, 0.08, true}, 0, 3, 7);     // smaller tiles
+}
+
+TEST_CASE("heads of any width that a block's shared memory can hold, and a sentence for wider ones") {
+  attention_alike<float>({1, 18, 35, 1, 1, 260, 0.05, true}, 0, 0, 1);
+  attention_alike<float>({1, 9, 19, 1, 1, 601, 0.03, true}, 0, 0, 1);
+  attention_alike<double>({1, 9, 19, 1, 1, 530, 0.03, true}, 0, 0, 1);
+  host_queue queue;
+  const attention_shape wide{1, 1, 1, 1, 1, 5000, 1, true};
+  const std::vector<float> x(5000);
+  std::vector<float> y(5000), sums(2);
+  CHECK_THROWS_WITH_AS(words::attention(queue, wide, x.data(), x.data(), x.data(), y.data(), sums.data()),
+                       doctest::Contains("attention: a head_dim of 5000 needs 4"), weft::failure);
+  const attention_shape odd{1, 1, 1, 3, 2, 4, 1, true};
+  CHECK_THROWS_WITH_AS(words::attention(queue, odd, x.data(), x.data(), x.data(), y.data(), sums.data()),
+                       "attention: heads must be a multiple of kv_heads, but they are 3 and 2.", weft::failure);
+}
+
+TEST_CASE("attention's bits don't depend on the order of threads, on their number or on the grid") {
+  const attention_shape s{1, 70, 80, 4, 2, 12, 0.3, true, 50};
+  const auto first = run_attention<float>(s, 0, 0, on_cuda{host_queue(1)});
+  for (std::uint64_t seed = 2; seed <= 4; ++seed) {
+    const auto other = run_attention<float>(s, 0, 0, on_cuda{host_queue(seed)});
+    CHECK(same_bits(first.out, other.out));
+    CHECK(same_bits(first.sums, other.sums));
+    CHECK(same_bits(first.dq, other.dq));
+    CHECK(same_bits(first.dk, other.dk));
+    CHECK(same_bits(first.dv, other.dv));
+  }
+  const auto q = numbers<float>(q_size(s), 1), k = numbers<float>(kv_size(s), 2), v = numbers<float>(kv_size(s), 3);
+  for (const int threads : {32, 96}) {
+    using kernel = weft::cuda::attention_kernel<float>;
+    auto out = first.out, sums = first.sums;
+    const kernel run{s, q.data(), k.data(), v.data(), out.data(), sums.data(), kernel::choose_tile(s), true};
+    weft::cuda::run_on_host({2, threads, run.shared_bytes(), 9}, run);
+    CHECK(same_bits(first.out, out));
+    CHECK(same_bits(first.sums, sums));
+  }
+}
+
+TEST_CASE("attention passes NaN on, where it is seen") {
+  const attention_shape s{1, 2, 2, 1, 1, 4, 1.0, true};
+  std::vector<float> q(8, 1.0f), k(8, 1.0f), v(8, 1.0f), out(8), sums(4);
+  k[4] = NAN;  // key 1, seen by query 1 only
+  host_queue queue;
+  words::attention(queue, s, q.data(), k.data(), v.data(), out.data(), sums.data());
+  CHECK(out[0] == 1);
+  CHECK(std::isnan(out[4]));
+}
+
+TEST_CASE("attention obeys the law of backends") {
+  if (weft_test::sample_stride() > 1) return;
+  const auto report = weft::testing::check_attention_kernels<attention_backend, float>();
+  CHECK(report.tried == std::vector<std::string>{"attention of fp32"});
+}
