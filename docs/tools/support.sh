@@ -39,19 +39,16 @@ awk "$read_errors"'
 
 # Kernels that the CPU has and the other backend's source doesn't name: called, they say so, and the compiler goes on to the backward.
 sed -n '/\\$/d; s/^ *WEFT_DETAIL_KERNEL(\([a-z_]*\)).*/\1/p; s/^  static [a-zA-Z_:]* \([a-z_]*\)(queue&.*/\1/p' $include/backend/cpu.hpp $include/backend/kernel_names.inl | sort -u >"$work/cpu"
-sed -n '/^ private:/q; s/^  static [a-zA-Z_:]* \([a-z_]*\)(queue&.*/\1/p' $include/backend/cuda/backend.hpp | sort -u >"$work/cuda"
-[ "$(wc -l <"$work/cpu")" -ge 20 ] && [ "$(wc -l <"$work/cuda")" -ge 8 ] || fail "found too few kernels; has their form changed?"
+for words in $include/backend/cuda/words/*.hpp; do
+  sed -n '/^ private:/q; s/^  static [a-zA-Z_:]* \([a-z_]*\)(queue&.*/\1/p' "$words"
+done | sort -u >"$work/cuda"
+[ "$(wc -l <"$work/cpu")" -ge 20 ] && [ "$(wc -l <"$work/cuda")" -ge 25 ] || fail "found too few kernels; has their form changed?"
 {
   comm -23 "$work/cpu" "$work/cuda" | while read -r kernel; do
     missing="static_assert(sizeof...(A) < 0, \"no kernel $kernel\");"
     echo "template <class... A> static void $kernel(A&&...) { $missing }"
     echo "template <auto, class... A> static void $kernel(A&&...) { $missing }"
   done
-  # Operators take the addresses of these two.
-  echo 'template <unary, class T> static void apply(queue&, std::int64_t, const T*, T*) { static_assert(sizeof(T) < 0, "no kernel apply"); }'
-  echo 'template <unary, class T> static void apply_backward(queue&, std::int64_t, const T*, const T*, T*, bool) {'
-  echo '  static_assert(sizeof(T) < 0, "no kernel apply_backward");'
-  echo '}'
 } >"$work/stubs.inc"
 LC_ALL=C "${asked[@]}" -DWEFT_ASK_DEVICE -fsyntax-only >"$work/said" 2>&1 || true
 awk "$read_errors"'

@@ -1,28 +1,33 @@
-// The installed laws of backends, on the CUDA kernels run on the host: a backend that has a part of the kernels. One
-// element type, few products, and no RMSNorm, since a block's threads run in turns here.
-#include <algorithm>
+// The installed laws of backends, on the CUDA kernels run on the host: the code that a GPU gets, grids and scratch
+// included, in one element type or two of each family.
+#include <sample.hpp>
 
 #include <doctest/doctest.h>
 
-#include <weft/testing/backend/elementwise.hpp>
-#include <weft/testing/backend/memory.hpp>
-#include <weft/testing/backend/products.hpp>
+#include <weft/testing/backend.hpp>
 
 #include "host_queue.hpp"
 
 namespace {
 using B = testing::host_cuda_backend;
-using weft::bf16;
+using weft::bf16, weft::fp16;
+using namespace weft::testing;
 
-TEST_CASE("the kernels that it has obey their laws, and the others are listed") {
-  const auto names = [](const std::vector<std::string>& list, const char* kernel) {
-    return std::find(list.begin(), list.end(), kernel) != list.end();
-  };
-  CHECK(names(weft::testing::check_memory_kernels<B, bf16>().tried, "copy of bf16"));
-  CHECK(names(weft::testing::check_matmul_kernels<B, bf16>(1, 40).tried, "matmul of bf16"));
-  const auto elements = weft::testing::check_elementwise_kernels<B, bf16>();
-  CHECK(names(elements.tried, "swiglu of bf16"));
-  CHECK(names(elements.lacking, "exp of bf16"));
+TEST_CASE("on the host: laws of memory") { check_memory_kernels<B, bf16, float>().require_complete(); }
+TEST_CASE("on the host: laws of matrix products") { check_matmul_kernels<B, bf16>(1, 40).require_complete(); }
+TEST_CASE("on the host: laws of functions") { check_elementwise_kernels<B, bf16, double>().require_complete(); }
+TEST_CASE("on the host: laws of embedding, dropout and AdamW") {
+  check_training_kernels<B, bf16, double>().require_complete();
+}
+// Sums are many barriers, and every one is a hand-over between fibers.
+TEST_CASE("on the host: laws of reductions") {
+  if (weft_test::sample_stride() == 1) check_reduction_kernels<B, bf16>().require_complete();
+}
+TEST_CASE("on the host: laws of rows") {
+  if (weft_test::sample_stride() == 1) check_row_kernels<B, bf16>().require_complete();
+}
+TEST_CASE("on the host: laws of attention and rotary positions") {
+  if (weft_test::sample_stride() == 1) check_attention_kernels<B, bf16>().require_complete();
 }
 
 }  // namespace

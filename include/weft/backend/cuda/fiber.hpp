@@ -2,12 +2,11 @@
 // told of every change of stacks.
 #pragma once
 
-#include <ucontext.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ucontext.h>
 #include <vector>
 
 #if defined(__has_feature)

@@ -33,7 +33,8 @@ concept kernel_queue = requires(Q& q, const void* from, void* to, std::size_t by
     } -> std::convertible_to<bool>;
 };
 
-/// A kernel over n elements of T, `each` to a thread: as many blocks as that takes, at most what is worth having at once.
+/// A kernel over n elements of T, `each` to a thread: as many blocks as that takes, at most what is worth having at
+/// once.
 template <class T, class Queue, class Kernel>
 void over_elements(Queue& q, int64 n, const Kernel& kernel, int each = pack_size<T>) {
   const int64 per_block = int64{Queue::block_threads} * each;

@@ -1,5 +1,5 @@
-// AdamW (Loshchilov & Hutter 2019) in one pass over master weights, moments, gradient and working copy, and what is done
-// once of a few numbers; as kernel bodies. Invariant: each array is read and written once.
+// AdamW (Loshchilov & Hutter 2019) in one pass over master weights, moments, gradient and working copy, and what is
+// done once of a few numbers; as kernel bodies. Invariant: each array is read and written once.
 #pragma once
 
 #include <weft/backend/concept.hpp>

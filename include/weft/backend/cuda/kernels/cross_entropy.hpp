@@ -1,6 +1,6 @@
 // Cross-entropy over a vocabulary that may be cut over ranks, in the pieces between which ranks meet, as kernel bodies:
-// a block takes a row. Invariant: logits are read as stored and no second array of their size is made; a negative target
-// ignores its row; an element is written by the thread that reads it, so dx may be x.
+// a block takes a row. Invariant: logits are read as stored and no second array of their size is made; a negative
+// target ignores its row; an element is written by the thread that reads it, so dx may be x.
 #pragma once
 
 #include <weft/backend/cuda/kernels/reduce.hpp>
@@ -31,8 +31,8 @@ struct row_max_kernel {
   }
 };
 
-/// exps[row] = sum of exp(x - m), logit[row] = the target's logit or 0 where its column isn't among these n, sums[row] =
-/// sum of x - m, which may be null.
+/// exps[row] = sum of exp(x - m), logit[row] = the target's logit or 0 where its column isn't among these n, sums[row]
+/// = sum of x - m, which may be null.
 template <class T>
 struct row_sums_kernel {
   using A = accumulate_t<T>;
@@ -99,8 +99,8 @@ struct row_loss_kernel {
   }
 };
 
-/// dx = (p - at_target * onehot(target) - everywhere) * g[row] with p = exp(x - m[row]) / exp(log_sum[row]); 0 in ignored
-/// rows and in the columns from n on.  // x, dx [rows, stride]
+/// dx = (p - at_target * onehot(target) - everywhere) * g[row] with p = exp(x - m[row]) / exp(log_sum[row]); 0 in
+/// ignored rows and in the columns from n on.  // x, dx [rows, stride]
 template <class T>
 struct cross_entropy_backward_kernel {
   using A = accumulate_t<T>;

@@ -1,5 +1,5 @@
-// Dropout (Srivastava et al. 2014) as a kernel body. Invariant: whether an element is kept is said by the random word of
-// its global index, whoever holds it.
+// Dropout (Srivastava et al. 2014) as a kernel body. Invariant: whether an element is kept is said by the random word
+// of its global index, whoever holds it.
 #pragma once
 
 #include <weft/backend/concept.hpp>
@@ -11,7 +11,7 @@ namespace weft::cuda {
 /// y (+)= x * factor where the word of the element's index is at least `threshold`, else x * 0.
 template <class T>
 struct dropout_kernel {
-  static constexpr int together = 4;  // words of one counter
+  static constexpr int together = pack_size<T> < 4 ? pack_size<T> : 4;  // of the four words of one counter
   using A = accumulate_t<T>;
   int64 n;
   placed_slice at;

@@ -65,8 +65,7 @@ WEFT_ON_DEVICE A gradient(Block& block, A x, A dy) {
     return A(0.5) * (1 + t + near * (1 - t * t) * slope) * dy;
   }
   if constexpr (F == unary::gelu_exact)
-    return (A(0.5) * block.erfc(x * A(-0.7071067811865476)) +
-            x * A(0.3989422804014327) * block.exp(A(-0.5) * x * x)) *
+    return (A(0.5) * block.erfc(x * A(-0.7071067811865476)) + x * A(0.3989422804014327) * block.exp(A(-0.5) * x * x)) *
            dy;
 }
 

@@ -1,6 +1,6 @@
 // LayerNorm (Ba, Kiros & Hinton 2016) over rows and its backward, as kernel bodies: a block takes whole rows.
-// Invariant: the mean is in double and the variance is taken in a second pass, so a large mean costs no digits; sums are
-// formed in a fixed order.
+// Invariant: the mean is in double and the variance is taken in a second pass, so a large mean costs no digits; sums
+// are formed in a fixed order.
 #pragma once
 
 #include <weft/backend/cuda/kernels/reduce.hpp>
@@ -57,9 +57,9 @@ struct layer_norm_kernel {
   }
 };
 
-/// With u = (x - mean) * rstd and g = w*dy: dx (+)= rstd * (g - mean(g) - u * mean(g*u)), and each block's sums over its
-/// rows of dy * u, and of dy, in parts [blocks, width] each. Each output may be null, and weight where dx is. dx may be
-/// dy where nothing is added. Shared memory: one A a warp.
+/// With u = (x - mean) * rstd and g = w*dy: dx (+)= rstd * (g - mean(g) - u * mean(g*u)), and each block's sums over
+/// its rows of dy * u, and of dy, in parts [blocks, width] each. Each output may be null, and weight where dx is. dx
+/// may be dy where nothing is added. Shared memory: one A a warp.
 template <class T>
 struct layer_norm_backward_kernel {
   using A = accumulate_t<T>;

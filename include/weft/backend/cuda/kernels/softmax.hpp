@@ -1,6 +1,6 @@
 // Softmax over the middle dimension of [outer, n, inner] and its backward, as kernel bodies: a warp takes a line.
-// Invariant: the largest element is subtracted first, so nothing overflows; an element is written by the lane that reads
-// it, so y may be x and dx dy.
+// Invariant: the largest element is subtracted first, so nothing overflows; an element is written by the lane that
+// reads it, so y may be x and dx dy.
 #pragma once
 
 #include <weft/backend/cuda/kernels/reduce.hpp>

@@ -13,9 +13,11 @@ namespace weft::cuda {
 /// attention and attention_backward, over a queue of kernels.
 template <class Queue>
 struct attention_words {
+  using queue = Queue;
+
   /// As cpu::attention.
   template <class T>
-  static void attention(Queue& q, const attention_shape& s, const T* queries, const T* k, const T* v, T* out,
+  static void attention(queue& q, const attention_shape& s, const T* queries, const T* k, const T* v, T* out,
                         accumulate_t<T>* sums) {
     check(s);
     const bool packed = s.head_dim % pack_size<T> == 0 && aligned_for_packs(queries, k, v, out);
@@ -23,7 +25,7 @@ struct attention_words {
   }
   /// As cpu::attention_backward. Takes scratch memory for a number a query and head.
   template <class T>
-  static void attention_backward(Queue& q, const attention_shape& s, const T* queries, const T* k, const T* v,
+  static void attention_backward(queue& q, const attention_shape& s, const T* queries, const T* k, const T* v,
                                  const T* out, const accumulate_t<T>* sums, const T* dout, T* dq, bool add_dq, T* dk,
                                  bool add_dk, T* dv, bool add_dv) {
     using A = accumulate_t<T>;
@@ -50,7 +52,7 @@ struct attention_words {
             "attention: heads must be a multiple of kv_heads, but they are ", s.heads, " and ", s.kv_heads, ".");
   }
   template <class Kernel>
-  static void start(Queue& q, const attention_shape& s, const Kernel& kernel) {
+  static void start(queue& q, const attention_shape& s, const Kernel& kernel) {
     require(kernel.shared_bytes() <= most_shared_memory, "attention: a head_dim of ", s.head_dim, " needs ",
             kernel.shared_bytes(), " bytes of a block's shared memory, of which there are ", most_shared_memory, ".");
     q.start(std::min(kernel.tiles(), most_blocks), kernel.shared_bytes(), kernel);

@@ -24,9 +24,9 @@ struct loss_words {
                        const std::int32_t* targets, const accumulate_t<T>* m, accumulate_t<T>* exps,
                        accumulate_t<T>* logit, accumulate_t<T>* sums = nullptr, std::int64_t stride = 0) {
     if (stride == 0) stride = n;
-    block_for_each(q, rows, warp_scratch<Queue, accumulate_t<T>>,
-                   row_sums_kernel<T>{rows, n, logits, begin, targets, m, exps, logit, sums, stride,
-                                      packed<T>(stride, logits)});
+    block_for_each(
+        q, rows, warp_scratch<Queue, accumulate_t<T>>,
+        row_sums_kernel<T>{rows, n, logits, begin, targets, m, exps, logit, sums, stride, packed<T>(stride, logits)});
   }
   /// log_sum[row] = log(exps[row]); the sum of the losses of rows whose target isn't negative, and how many they are.
   template <class A>
@@ -46,11 +46,10 @@ struct loss_words {
     using A = accumulate_t<T>;
     if (stride == 0) stride = n;
     const A everywhere = static_cast<A>(smoothing / static_cast<double>(vocab));
-    block_for_each(
-        q, rows, 0,
-        cross_entropy_backward_kernel<T>{rows, n, logits, begin, targets, m, log_sum, g, everywhere,
-                                         static_cast<A>(1 - smoothing), dlogits, stride,
-                                         packed<T>(stride, logits, dlogits)});
+    block_for_each(q, rows, 0,
+                   cross_entropy_backward_kernel<T>{rows, n, logits, begin, targets, m, log_sum, g, everywhere,
+                                                    static_cast<A>(1 - smoothing), dlogits, stride,
+                                                    packed<T>(stride, logits, dlogits)});
   }
 
  private:

@@ -50,9 +50,9 @@ struct norm_words {
   static void layer_norm(queue& q, std::int64_t rows, std::int64_t width, double eps, const T* x, const T* weight,
                          const T* bias, T* y, double* mean, accumulate_t<T>* rstd) {
     const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, weight, bias, y);
-    block_for_each(q, rows, warp_scratch<Queue, double>,
-                   layer_norm_kernel<T>{rows, width, static_cast<accumulate_t<T>>(eps), x, weight, bias, y, mean, rstd,
-                                        packed});
+    block_for_each(
+        q, rows, warp_scratch<Queue, double>,
+        layer_norm_kernel<T>{rows, width, static_cast<accumulate_t<T>>(eps), x, weight, bias, y, mean, rstd, packed});
   }
   /// dx (+)=, dweight (+)=, dbias (+)=; each may be null.
   template <class T, class G>
@@ -64,9 +64,9 @@ struct norm_words {
     A* const parts = static_cast<A*>(q.scratch(static_cast<std::size_t>(2 * each) * sizeof(A)));
     A *const of_weight = dweight ? parts : nullptr, *const of_bias = dbias ? parts + each : nullptr;
     const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, weight, dy, dx);
-    q.start(blocks, warp_scratch<Queue, A>,
-            layer_norm_backward_kernel<T>{rows, width, x, weight, mean, rstd, dy, dx, add_dx, of_weight, of_bias,
-                                          packed});
+    q.start(
+        blocks, warp_scratch<Queue, A>,
+        layer_norm_backward_kernel<T>{rows, width, x, weight, mean, rstd, dy, dx, add_dx, of_weight, of_bias, packed});
     if (dweight) over_elements<G>(q, width, sum_parts_kernel<A, G>{blocks, width, of_weight, dweight, add_dweight}, 1);
     if (dbias) over_elements<G>(q, width, sum_parts_kernel<A, G>{blocks, width, of_bias, dbias, add_dbias}, 1);
   }

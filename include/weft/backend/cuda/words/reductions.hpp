@@ -63,33 +63,39 @@ struct reduction_words {
   /// *to (+)= the sum of x * x, in double.
   template <class T>
   static void sum_of_squares(queue& q, std::int64_t n, const T* x, double* to, bool add) {
-    auto* const parts = static_cast<double*>(q.scratch(part_blocks * sizeof(double)));
-    q.start(part_blocks, warp_scratch<Queue, double>, squares_kernel<T>{n, x, parts, aligned_for_packs(x)});
-    q.start(1, warp_scratch<Queue, double>, sum_squares_kernel{part_blocks, parts, to, add});
+    const int64 blocks = parts_of(n);
+    auto* const parts = static_cast<double*>(q.scratch(static_cast<std::size_t>(blocks) * sizeof(double)));
+    q.start(blocks, warp_scratch<Queue, double>, squares_kernel<T>{n, x, parts, aligned_for_packs(x)});
+    q.start(1, warp_scratch<Queue, double>, sum_squares_kernel{blocks, parts, to, add});
   }
   /// What one pass over an array says of it. Waits for the queue.
   template <class T>
   static array_statistics statistics(queue& q, std::int64_t n, const T* x) {
     array_statistics all;
     if (n <= 0) return all;
-    auto* const parts = static_cast<array_statistics*>(q.scratch(part_blocks * sizeof(array_statistics)));
-    q.start(part_blocks, warp_scratch<Queue, double>, statistics_kernel<T>{n, x, parts});
-    for (const array_statistics& part : on_the_host(q, parts)) all.join(part);
+    const int64 blocks = parts_of(n);
+    auto* const parts =
+        static_cast<array_statistics*>(q.scratch(static_cast<std::size_t>(blocks) * sizeof(array_statistics)));
+    q.start(blocks, warp_scratch<Queue, double>, statistics_kernel<T>{n, x, parts});
+    for (const array_statistics& part : on_the_host(q, parts, blocks)) all.join(part);
     return all;
   }
   /// x = 0 where it is NaN or infinite. Returns how many were. Waits for the queue.
   template <class T>
   static std::int64_t zero_not_finite(queue& q, std::int64_t n, T* x) {
     if (n <= 0) return 0;
-    auto* const parts = static_cast<int64*>(q.scratch(part_blocks * sizeof(int64)));
-    q.start(part_blocks, warp_scratch<Queue, int64>, zero_not_finite_kernel<T>{n, x, parts});
+    const int64 blocks = parts_of(n);
+    auto* const parts = static_cast<int64*>(q.scratch(static_cast<std::size_t>(blocks) * sizeof(int64)));
+    q.start(blocks, warp_scratch<Queue, int64>, zero_not_finite_kernel<T>{n, x, parts});
     int64 all = 0;
-    for (const int64 part : on_the_host(q, parts)) all += part;
+    for (const int64 part : on_the_host(q, parts, blocks)) all += part;
     return all;
   }
 
  private:
   static constexpr int64 row_piece = 4096, column_piece = 256;  // inputs that a warp, or a thread, joins
+  /// Of an array of n elements: a block each.
+  static int64 parts_of(int64 n) { return std::clamp<int64>(n / 8192, 1, 1024); }
 
   template <class Kernel, reduce Kind, class In, class Out>
   static void reduce_pieces(queue& q, int64 length, const some_dimensions& kept, const some_dimensions& gone,
@@ -120,8 +126,8 @@ struct reduction_words {
     over_elements<In>(q, kernel.kept.elements * kernel.to.pieces, kernel, 1);
   }
   template <class Part>
-  static std::vector<Part> on_the_host(queue& q, const Part* parts) {
-    std::vector<Part> out(static_cast<std::size_t>(part_blocks));
+  static std::vector<Part> on_the_host(queue& q, const Part* parts, int64 count) {
+    std::vector<Part> out(static_cast<std::size_t>(count));
     q.download(parts, out.data(), out.size() * sizeof(Part));
     return out;
   }
