@@ -1,7 +1,8 @@
 """Times Weft's training step beside PyTorch's: one step of each in turn, medians, ratios. Started by run.sh.
 
 Every set-up of PyTorch is a process of its own that waits while the others work; set-ups much slower than the best one are
-dropped after the warm-up. The ratio is taken with the fastest that is left. Needs no package itself.
+dropped after the warm-up. The ratio is taken with the fastest that is left. Needs no package itself. With --device cuda both sides are on
+GPU 0: Weft's is bench/cuda/step.cu, and all set-ups warm up, and so compile, at the same time.
 """
 import argparse
 import contextlib
@@ -28,6 +29,16 @@ SETUPS = {
     "fp32": ["eager", "eager+malloc", "compile+malloc"],
     "bf16": ["eager-master", "eager-master+malloc", "eager-autocast+malloc", "compile-master+malloc", "compile-autocast+malloc"],
 }
+ON_GPU = {
+    "main": MODELS["main"],
+    "gpt2-124M": dict(gpt2=1, layers=12, hidden=768, heads=12, kv_heads=12, ffn=3072, vocab=50304, seq=1024, batch=8),
+    "llama-350M": dict(gpt2=0, layers=24, hidden=1024, heads=16, kv_heads=16, ffn=2816, vocab=32000, seq=2048, batch=4),
+}
+SETUPS_ON_GPU = {
+    "fp32": ["eager", "compile"],
+    "bf16": ["eager-master", "eager-autocast", "compile-master", "compile-autocast", "compile-graphs-master"],
+}
+FEWER_ON_GPU = {"llama-350M": ["eager-master", "compile-master", "compile-autocast"]}  # which fit a card of 80 GB together
 # Freed memory stays with the process: without this, glibc gives large blocks back to the system at every step.
 MALLOC = dict(MALLOC_MMAP_THRESHOLD_="4294967296", MALLOC_TRIM_THRESHOLD_="8589934592", MALLOC_TOP_PAD_="67108864")
 WARM_UP = 3
@@ -60,10 +71,16 @@ class Side:
         fold = lambda name: max if name == "seconds" else sum
         return {name: fold(name)(a[name] for a in answers) for name in answers[0]}
 
-    def step(self):
+    def begin(self, steps=1):
         for p in self.processes:
-            p.stdin.write("\n")
+            p.stdin.write("\n" * steps)
             p.stdin.flush()
+
+    def step(self):
+        self.begin()
+        return self.end_step()
+
+    def end_step(self):
         answer = self.read("seconds")
         self.peak_kb = answer["peak_kb"]
         return answer["seconds"]
@@ -101,13 +118,17 @@ def words(numbers):
 
 
 def start(case, step_program, only):
-    model = MODELS[case["model"]] | dict(threads=case["threads"], steps=100000)
+    device, models, setups = case.get("device"), MODELS, SETUPS
+    if device:
+        models, setups = ON_GPU, SETUPS_ON_GPU
+    model = models[case["model"]] | dict(threads=case["threads"], steps=100000)
     yield lambda: Side("weft", [[step_program, case["precision"], *words(model), "dp", str(case["dp"])]])
-    for setup in SETUPS[case["precision"]]:
-        if only and not any(setup.startswith(o) for o in only):
+    for setup in setups[case["precision"]]:
+        wanted = only or device and FEWER_ON_GPU.get(case["model"])
+        if wanted and not any(setup.startswith(w) for w in wanted):
             continue
         name, *tuned = setup.split("+")
-        command = [sys.executable, str(here / "torch_step.py"), case["precision"], "setup", name, *words(model)]
+        command = [sys.executable, str(here / "torch_step.py"), case["precision"], "setup", name, *(["device", device] if device else []), *words(model)]
         commands = [command]
         if case["dp"] == 2:
             port = free_port()
@@ -115,21 +136,42 @@ def start(case, step_program, only):
         yield lambda commands=commands, setup=setup, tuned=tuned: Side(setup, commands, MALLOC if tuned else None)
 
 
+def flops(facts, model):
+    """Of a step: 6 for each weight and token, and causal attention's products, forward and backward."""
+    tokens = model["batch"] * model["seq"]
+    return 6 * facts["parameters"] * tokens + 6 * model["layers"] * model["hidden"] * model["seq"] * tokens
+
+
+def warm_up(side, begun):
+    try:
+        if not begun:
+            side.wait_ready()
+            side.begin(WARM_UP)
+        side.warm = min([side.end_step() for _ in range(WARM_UP)][1:])
+        return True
+    except (RuntimeError, OSError) as e:
+        print(f"    {side.name} doesn't run: {e}", flush=True)
+        side.end()
+        if side.name == "weft":
+            raise
+        return False
+
+
 def compare(case, step_program, rounds, only):
     sides = []
     try:
-        for make in start(case, step_program, only):
-            side = make()
-            try:
-                side.wait_ready()
-                warm = [side.step() for _ in range(WARM_UP)]
-                side.warm = min(warm[1:])
-                sides.append(side)
-            except RuntimeError as e:
-                print(f"    {side.name} doesn't run: {e}", flush=True)
-                side.end()
-                if side.name == "weft":
-                    raise
+        if case.get("device"):
+            sides = [make() for make in start(case, step_program, only)]
+            for side in sides:
+                side.begin(WARM_UP)  # each reads its first line when it is ready
+            sides = [side for side in sides if warm_up(side, True)]
+            for side in sides:
+                side.warm = min(side.step() for _ in range(WARM_UP))  # now alone
+        else:
+            for make in start(case, step_program, only):
+                side = make()
+                if warm_up(side, False):
+                    sides.append(side)
         if len({s.facts["parameters"] for s in sides}) != 1:
             raise RuntimeError("the two sides' models have different counts of parameters")
         best = min(s.warm for s in sides[1:])
@@ -145,14 +187,22 @@ def compare(case, step_program, rounds, only):
     finally:
         for s in sides:
             s.end()
-    tokens = MODELS[case["model"]]["batch"] * MODELS[case["model"]]["seq"]
+    model = (ON_GPU if case.get("device") else MODELS)[case["model"]]
+    tokens = model["batch"] * model["seq"]
     figures = [dict(name=s.name, tokens_per_second=tokens / statistics.median(s.seconds), best=tokens / min(s.seconds),
                     peak_mb=s.peak_kb / 1024, base_mb=s.facts["base_kb"] / 1024) for s in sides]
     weft, torch = figures[0], max(figures[1:], key=lambda f: f["tokens_per_second"])
+    for s, f in zip(sides, figures):
+        f |= dict(step_ms=1000 * statistics.median(s.seconds), tflops=1e-12 * flops(s.facts, model) / statistics.median(s.seconds))
     result = case | dict(figures=figures, fastest=torch["name"], speed=weft["tokens_per_second"] / torch["tokens_per_second"],
                          speed_of_best=weft["best"] / max(f["best"] for f in figures[1:]),
                          memory=weft["peak_mb"] / min(f["peak_mb"] for f in figures[1:]),
                          memory_above_base=(weft["peak_mb"] - weft["base_mb"]) / min(f["peak_mb"] - f["base_mb"] for f in figures[1:]))
+    if case.get("device"):
+        for f in figures:
+            print(f"| {case['model']} | {case['precision']} | {f['name']} | {f['step_ms']:.2f} | {f['tokens_per_second']:,.0f} | "
+                  f"{f['tflops']:.1f} | {f['peak_mb']:,.0f} | {weft['tokens_per_second'] / f['tokens_per_second']:.2f} |", flush=True)
+        return result
     print(f"| {case['model']} | {case['precision']} | {case['dp']} x {case['threads']} | {weft['tokens_per_second']:,.0f} | "
           f"{torch['tokens_per_second']:,.0f} ({torch['name']}) | {result['speed']:.2f} | {result['speed_of_best']:.2f} | "
           f"{weft['peak_mb']:,.0f} / {torch['peak_mb']:,.0f} | {result['memory']:.2f} | {result['memory_above_base']:.2f} |", flush=True)
@@ -164,21 +214,26 @@ def main():
     parser.add_argument("--step", required=True, help="the compiled step.cpp")
     parser.add_argument("--out", default="results.jsonl", help="every figure, a line a case")
     parser.add_argument("--rounds", type=int, default=9, help="timed steps of each side")
-    parser.add_argument("--models", nargs="*", default=list(MODELS))
+    parser.add_argument("--device", help="cuda: on a GPU")
+    parser.add_argument("--models", nargs="*", help="[all]")
     parser.add_argument("--precisions", nargs="*", default=list(SETUPS))
-    parser.add_argument("--ranks", nargs="*", default=["1x1", "1x2", "2x1"], help="processes x threads")
+    parser.add_argument("--ranks", nargs="*", help="processes x threads [1x1 1x2 2x1; on a GPU 1x1]")
     parser.add_argument("--setups", nargs="*", help="PyTorch set-ups that begin so [all]")
     o = parser.parse_args()
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
     print(f"{cpu}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}, {o.rounds} rounds")
-    print("\n| model | precision | ranks x threads | Weft tok/s | PyTorch tok/s (fastest set-up) | ratio of medians | ratio of best steps |"
-          " peak MB | ratio | ratio above start |\n|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    if o.device:
+        print("\n| model | precision | by | ms a step | tokens/s | TFLOP/s | peak MB | Weft's speed |\n|---|---|---|---|---|---|---|---|", flush=True)
+    else:
+        print("\n| model | precision | ranks x threads | Weft tok/s | PyTorch tok/s (fastest set-up) | ratio of medians | ratio of best steps |"
+              " peak MB | ratio | ratio above start |\n|---|---|---|---|---|---|---|---|---|---|", flush=True)
     with open(o.out, "a") as out:
-        for model in o.models:
-            for ranks in o.ranks:
+        for model in o.models or (ON_GPU if o.device else MODELS):
+            for ranks in o.ranks or (["1x1"] if o.device else ["1x1", "1x2", "2x1"]):
                 dp, threads = map(int, ranks.split("x"))
                 for precision in o.precisions:
-                    result = compare(dict(model=model, precision=precision, dp=dp, threads=threads), o.step, o.rounds, o.setups)
+                    case = dict(model=model, precision=precision, dp=dp, threads=threads) | (dict(device=o.device) if o.device else {})
+                    result = compare(case, o.step, o.rounds, o.setups)
                     out.write(json.dumps(result) + "\n")
                     out.flush()
     print(f"\nload at the end {os.getloadavg()[0]:.1f}")

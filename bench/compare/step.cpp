@@ -1,5 +1,6 @@
 // Weft's side of bench/compare: trains a Llama or a GPT-2 on made-up tokens, one step for each line on stdin, and
-// answers each with a line of JSON. Weights, tokens and optimizer are those of torch_step.py.
+// answers each with a line of JSON. Weights, tokens and optimizer are those of torch_step.py. bench/cuda/step.cu is the
+// same program for a GPU.
 //   g++ -std=c++20 -O2 -Iinclude bench/compare/step.cpp -o step -pthread && yes | ./step fp32 threads 1 dp 1 layers 4
 //   ...
 #include <atomic>
@@ -12,11 +13,20 @@
 #include <string>
 
 #include <weft/train/trainer.hpp>
+#if defined(__CUDACC__)
+#include <weft/weft.cuh>
+#else
 #include <weft/weft.hpp>
+#endif
 
 namespace {
 
 using namespace weft;
+#if defined(__CUDACC__)
+using backend = cuda_backend;
+#else
+using backend = cpu_backend;
+#endif
 using clock = std::chrono::steady_clock;
 
 /// Kibibytes that the kernel counts under a name in /proc/self/status.
@@ -29,6 +39,13 @@ long status(const char* name) {
       return kb;
     }
   return 0;
+}
+
+/// The most that the process has held; where tensors live on a device, what its arenas and kernels have of that.
+long peak_kb(context& ctx) {
+  if constexpr (backend::host_memory) return status("VmHWM:");
+  const memory_ledger &own = ctx.memory.ledger(), &state = ctx.optimizer_ledger();
+  return static_cast<long>((own.reserved + (&state == &own ? 0 : state.reserved) + own.scratch.value_or(0)) / 1024);
 }
 
 /// Made-up batches, and the gate: no rank passes to its next step before a line has come in. What lies between two
@@ -66,7 +83,7 @@ class gated_tokens {
     if (ctx.is_first()) {
       if (running_) {
         const double seconds = std::chrono::duration<double>(clock::now() - begin_).count();
-        std::printf("{\"seconds\": %.6f, \"peak_kb\": %ld}\n", seconds, status("VmHWM:"));
+        std::printf("{\"seconds\": %.6f, \"peak_kb\": %ld}\n", seconds, peak_kb(ctx));
       } else {
         std::printf("{\"ready\": true, \"base_kb\": %ld}\n", base_kb);
       }
@@ -112,7 +129,7 @@ void train(std::map<std::string, long> of, const Config& config) {
 
 template <class Precision>
 void train_either(std::map<std::string, long> of) {
-  using S = strategy<mesh<dp, tp>, Precision>;
+  using S = strategy<mesh<dp, tp>, Precision, backend>;
   if (of["gpt2"] != 0)
     train<gpt2<S>>(of, gpt2_config{.layers = of["layers"],
                                    .hidden = of["hidden"],
@@ -134,7 +151,7 @@ void train_either(std::map<std::string, long> of) {
 }  // namespace
 
 int main(int arguments, char** argument) {
-  gated_tokens::base_kb = status("VmHWM:");
+  if (backend::host_memory) gated_tokens::base_kb = status("VmHWM:");
   const std::string precision = arguments > 1 ? argument[1] : "";
   std::map<std::string, long> of = {{"threads", 1}, {"dp", 1},       {"layers", 4}, {"hidden", 192},
                                     {"heads", 6},   {"kv_heads", 2}, {"ffn", 512},  {"vocab", 256},

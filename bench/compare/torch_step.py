@@ -3,7 +3,8 @@
     yes | python torch_step.py fp32 setup eager threads 1 layers 4 ...
 
 setup: "eager" or "compile", for bf16 with "-autocast" (weights in fp32) or "-master" (weights in bf16, AdamW on fp32 copies).
-With `rank` and `port` it is one of two processes joined by gloo and DistributedDataParallel.
+With `rank` and `port` it is one of two processes joined by gloo and DistributedDataParallel. `device cuda` is for a GPU, on which
+"compile-graphs" replays what it compiled as CUDA graphs; memory is then the GPU's, as far as PyTorch has it.
 """
 import json
 import math
@@ -147,17 +148,19 @@ class Optimizer:
 
 def main():
     precision, o = sys.argv[1], dict(zip(sys.argv[2::2], sys.argv[3::2]))
-    setup = o.pop("setup")
+    setup, device = o.pop("setup"), o.pop("device", "cpu")
     o = {name: int(number) for name, number in o.items()}
     torch.manual_seed(1)
     torch.set_num_threads(o["threads"])
-    base = status("VmHWM")
+    peak_kb = lambda: status("VmHWM") if device == "cpu" else torch.cuda.max_memory_reserved() // 1024
+    base = peak_kb()
     share = o["batch"]
-    model = Gpt2(o) if o["gpt2"] else Llama(o)
+    with torch.device(device):
+        model = Gpt2(o) if o["gpt2"] else Llama(o)
     count = sum(p.numel() for p in model.parameters())
     if setup.endswith("-master"):
         model.bfloat16()
-    run = torch.compile(model) if setup.startswith("compile") else model
+    run = torch.compile(model, mode="reduce-overhead" if "-graphs" in setup else None) if setup.startswith("compile") else model
     rank = o.get("rank", 0)
     if "port" in o:
         os.environ |= dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(o["port"]), WORLD_SIZE="2", RANK=str(rank))
@@ -167,21 +170,21 @@ def main():
     optimizer = Optimizer(model)
     say(parameters=count)
     say(ready=True, base_kb=base)
-    at = torch.arange(o["batch"] * o["seq"]).reshape(o["batch"], o["seq"])[rank * share:(rank + 1) * share]
+    at = torch.arange(o["batch"] * o["seq"], device=device).reshape(o["batch"], o["seq"])[rank * share:(rank + 1) * share]
     first = loss = 0
     for step in range(1, o["steps"] + 1):
         if not sys.stdin.readline():
             return
         begin = time.perf_counter()
         token = lambda i: (step * 31 + i * i * 5 + i * 3) % o["vocab"]
-        with torch.autocast("cpu", torch.bfloat16, enabled=setup.endswith("-autocast")):
+        with torch.autocast(device, torch.bfloat16, enabled=setup.endswith("-autocast")):
             l = run(token(at), token(at + 1))
         l.backward()
         optimizer.step()
         loss = l.item()
         if step == 1:
             first = loss
-        say(seconds=time.perf_counter() - begin, peak_kb=status("VmHWM"))
+        say(seconds=time.perf_counter() - begin, peak_kb=peak_kb())
     say(first_loss=first, loss=loss)
 
 

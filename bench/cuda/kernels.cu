@@ -63,9 +63,10 @@ void elementwise(table& t) {
 
 void norms(table& t) {
   for (const int64 columns : {width, int64{768}}) {
-    const int64 lines = all / columns;
+    const int64 lines = all / columns, here = lines * columns;
+    const double n = static_cast<double>(here);
     const std::string size = size_of(lines, columns);
-    const array<bf16> x(all, 1), w(columns, 2), bias(columns, 3), dy(all, 4), y(all);
+    const array<bf16> x(here, 1), w(columns, 2), bias(columns, 3), dy(here, 4), y(here);
     const array<float> rstd(lines), dw(columns), db(columns);
     const array<double> mean(lines);
     const auto normed = [&] {

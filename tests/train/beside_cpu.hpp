@@ -12,11 +12,12 @@ namespace weft_test {
 struct tolerance {
   double loss, norm, gradients, weights;
 };
-// On the CPU, portable code and AVX-512 differ by {0, 2e-8, 2e-7, 1e-7} in fp32 and {1e-5, 2e-5, 2e-3, 2e-4} in 16
-// bits. A GPU rounds where the CPU does, but for attention's probabilities, which it may round to 16 bits as well.
-constexpr tolerance of_fp32{1e-6, 1e-5, 1e-5, 1e-5}, of_16_bits{1e-4, 2e-3, 1e-2, 2e-3};
+// On the CPU, portable code and AVX-512 differ by up to {1e-7, 1e-7, 2e-6, 1e-6} in fp32 and {3e-5, 5e-5, 3e-3, 5e-4}
+// in 16 bits. A GPU rounds where the CPU does, but for attention's probabilities, which it may round to 16 bits as
+// well.
+inline constexpr tolerance of_fp32{1e-6, 1e-5, 2e-5, 1e-5}, of_16_bits{3e-4, 2e-3, 2e-2, 5e-3};
 
-void check_near(const trained& got, const trained& want, const tolerance& allowed) {
+inline void check_near(const trained& got, const trained& want, const tolerance& allowed) {
   REQUIRE(got.begins == want.begins);
   REQUIRE(got.bits.size() == want.bits.size());
   CHECK(got.skipped == want.skipped);

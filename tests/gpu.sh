@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# tests/gpu.sh [--built DIR] [--only tests|sanitizers|bench] [what bench/cuda/run.sh takes]: all that needs a GPU, in one command: the CUDA
+# tests, the small ones of them under compute-sanitizer, and the times of kernels and training steps beside PyTorch's. The report goes to
+# build/gpu-DATE.txt too. Counted are doctest's test cases, and one for every other part; the exit code tells too.
+#   --built DIR  programs compiled elsewhere: test_backend_cuda, test_train_cuda, bench_cuda_kernels, bench_cuda_step
+# SANITIZERS: its tools ["memcheck racecheck initcheck synccheck"]. LIMIT: seconds that a part may take [300]. PYTHON: one with PyTorch.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source bench/cuda/programs.sh
+built='' only=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --built) built=$(realpath "$2") && shift ;;
+    --only) only=$2 && shift ;;
+    -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
+    *) break ;;
+  esac
+  shift
+done
+mkdir -p build
+report=build/gpu-$(date +%Y-%m-%d-%H%M%S).txt
+command -v nvidia-smi >/dev/null || { echo "tests/gpu.sh: there is no NVIDIA GPU here, or no driver for it (no nvidia-smi)" >&2; exit 2; }
+sanitizer=$(command -v compute-sanitizer || echo "$(dirname "$nvcc")/compute-sanitizer")
+exec 3>&1 > >(tee "$report" >&3) 2>&1
+writer=$!
+passed=0 failed=0 limit=${LIMIT:-300}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# part NAME COMMAND...: runs it, whatever becomes of it.
+part() {
+  local name=$1 rc=0 begin=$SECONDS cases
+  shift
+  echo "== $name"
+  timeout -k 10 "$limit" "$@" 2>&1 | tee "$log" || rc=${PIPESTATUS[0]}
+  cases=$(grep -ao '^\[doctest\] test cases:.*' "$log" | grep -o '[0-9]* \(passed\|failed\)' | tr '\n' ' ' || true)
+  if [[ $cases =~ ([0-9]+)\ passed\ ([0-9]+)\ failed ]] && [ $((rc == 0)) = $((BASH_REMATCH[2] == 0)) ]; then
+    passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+  elif [ "$rc" = 0 ]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+  fi
+  echo "== $name: exit code $rc, $((SECONDS - begin)) s"
+  return "$rc"
+}
+# cases PROGRAM: each of its test cases in a process of its own, since what goes wrong on a GPU ends all that comes after.
+cases() {
+  local name rc
+  "${compiled[@]}" "$1" --list-test-cases --no-version 2>/dev/null | grep -av '^\[doctest\]\|^=*$' | while IFS= read -r name; do
+    rc=0  # a comma would end the name
+    timeout -k 5 60 "${compiled[@]}" "$1" --no-version --test-case="${name//,/?}" >"$log" 2>&1 || rc=$?
+    printf '%s: %s\n' "$name" "$([ $rc = 0 ] && echo passes || echo "exit code $rc")"
+    [ $rc = 0 ] || grep -a 'ERROR: ' "$log" | head -8 || true
+  done || true
+}
+wants() { [ -z "$only" ] || [ "$only" = "$1" ]; }
+
+echo "$(date -u +%Y-%m-%d), $(git rev-parse --short HEAD 2>/dev/null || echo 'no git')"
+nvidia-smi --query-gpu=name,driver_version,compute_cap,memory.total,clocks.max.sm --format=csv,noheader
+if [ -z "$built" ] && ! [ "$only" = bench ]; then
+  part build bash -c "cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES=$(architecture) &&
+    cmake --build build/cuda --target test_backend_cuda test_train_cuda" || true
+fi
+tests=${built:-build/cuda/tests}
+if wants tests; then
+  for program in test_backend_cuda test_train_cuda; do
+    part "$program" "${compiled[@]}" "$tests/$program" --no-version || cases "$tests/$program"
+  done
+fi
+check=("${compiled[@]}" "$sanitizer" --error-exitcode 9 --print-limit 10)
+if wants sanitizers; then
+  for tool in ${SANITIZERS:-memcheck racecheck initcheck synccheck}; do
+    part "$tool, laws" "${check[@]}" --tool "$tool" "$tests/test_backend_cuda" --no-version \
+      --test-case-exclude='all laws*' || true
+    part "$tool, training" "${check[@]}" --tool "$tool" "$tests/test_train_cuda" --no-version \
+      --test-case='*a Llama in bf16*' || true
+  done
+fi
+if wants bench; then
+  limit=1200 part bench bash bench/cuda/run.sh ${built:+--built "$built"} "$@" || true
+fi
+echo "$passed passed, $failed failed"
+exec >&3 2>&1 3>&-
+wait "$writer"
+[ "$failed" = 0 ]
