@@ -14,6 +14,8 @@ struct dropout_kernel {
   static constexpr int together = pack_size<T> < 4 ? pack_size<T> : 4;  // of the four words of one counter
   using A = accumulate_t<T>;
   int64 n;
+  bool in_order;  // element i has the index of element 0 and i
+  int64 first;
   placed_slice at;
   philox numbers;
   std::uint32_t threshold;
@@ -33,7 +35,7 @@ struct dropout_kernel {
       std::uint64_t counter = ~std::uint64_t{0};
       std::array<std::uint32_t, 4> words{};
       for (int k = 0; k < N; ++k) {
-        index = k > 0 && (i + k) % line != 0 ? index + 1 : at.global_index(i + k);
+        index = in_order ? first + i + k : k > 0 && (i + k) % line != 0 ? index + 1 : at.global_index(i + k);
         const auto place = static_cast<std::uint64_t>(index);
         if (place / 4 != counter) words = numbers.block(counter = place / 4);
         const std::uint32_t word = place % 4 == 0   ? words[0]

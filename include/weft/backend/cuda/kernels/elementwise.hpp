@@ -1,7 +1,7 @@
 // Filling, copying and converting, as kernel bodies. Invariant: a number is rounded once, to nearest.
 #pragma once
 
-#include <weft/backend/cuda/kernel.hpp>
+#include <weft/backend/cuda/kernels/strided.hpp>
 
 namespace weft::cuda {
 
@@ -28,26 +28,22 @@ struct [[gnu::may_alias]] moved_bits {
   Bits bits;
 };
 
-/// to = from, over n = the product of the extents, each array with its own strides in elements. Extents not used are 1.
+/// to = from, two strided arrays.
 template <class T>
 struct strided_copy_kernel {
-  static constexpr int max_extents = 8;
-  int64 n;
-  int64 extent[max_extents], from_stride[max_extents], to_stride[max_extents];
+  strided_loop<2> loop;  // from, to
   const T* from;
   T* to;
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    for_packs_of_grid<1>(block, n, false, [&]<int>(int64 i) {
-      const T* x = from;
-      T* y = to;
-      for (int d = max_extents - 1; d >= 0; --d) {
-        x += i % extent[d] * from_stride[d];
-        y += i % extent[d] * to_stride[d];
-        i /= extent[d];
-      }
-      *y = *x;
+    for_packs_of_grid<1>(block, loop.n, false, [&]<int>(int64 i) {
+      array_of<int64, 2> at;
+      loop.offsets(i, at);
+      if (loop.neighbours > 1)
+        block.store(to + at[1], loop.template load<pack_size<T>>(block, 0, from + at[0]));
+      else
+        to[at[1]] = from[at[0]];
     });
   }
 };

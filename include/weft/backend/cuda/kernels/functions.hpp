@@ -3,7 +3,7 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
-#include <weft/backend/cuda/kernel.hpp>
+#include <weft/backend/cuda/kernels/strided.hpp>
 
 namespace weft::cuda {
 namespace detail {
@@ -154,28 +154,30 @@ struct binary_kernel {
   }
 };
 
-/// The same over n = the product of the extents, of which those not used are 1; strides of a and b, in elements.
+/// The same of strided a and b, with y contiguous.
 template <class T>
 struct broadcast_kernel {
-  static constexpr int max_extents = 8;
   binary f;
-  int64 n;
-  int64 extent[max_extents], a_stride[max_extents], b_stride[max_extents];
+  strided_loop<2> loop;  // a, b
   const T *a, *b;
   T* y;
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    for_packs_of_grid<1>(block, n, false, [&]<int>(int64 i) {
-      const T *left = a, *right = b;
-      int64 rest = i;
-      for (int d = max_extents - 1; d >= 0; --d) {
-        if (extent[d] == 1) continue;
-        left += rest % extent[d] * a_stride[d];
-        right += rest % extent[d] * b_stride[d];
-        rest /= extent[d];
+    for_packs_of_grid<1>(block, loop.n, false, [&]<int>(int64 i) {
+      array_of<int64, 2> at;
+      loop.offsets(i, at);
+      if (loop.neighbours == 1) {
+        y[i] = block.template narrow<T>(detail::evaluate(f, block.widen(a[at[0]]), block.widen(b[at[1]])));
+        return;
       }
-      y[i] = block.template narrow<T>(detail::evaluate(f, block.widen(*left), block.widen(*right)));
+      constexpr int N = pack_size<T>;
+      const pack<T, N> left = loop.template load<N>(block, 0, a + at[0]),
+                       right = loop.template load<N>(block, 1, b + at[1]);
+      pack<T, N> out;
+      for (int k = 0; k < N; ++k)
+        out.at[k] = block.template narrow<T>(detail::evaluate(f, block.widen(left.at[k]), block.widen(right.at[k])));
+      block.store(y + i * N, out);
     });
   }
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <weft/backend/cuda/kernels/reduce.hpp>
+#include <weft/backend/cuda/kernels/strided.hpp>
 
 namespace weft::cuda {
 
@@ -66,49 +67,69 @@ struct reduce_rows_kernel {
   }
 };
 
-/// A thread takes a piece of an output: where outputs lie side by side.
+/// A thread takes a piece of an output, or of a pack of them: where outputs lie side by side.
 template <reduce Kind, class In, class Out>
 struct reduce_columns_kernel {
   using A = accumulate_t<In>;
   some_dimensions kept, gone;
   const In* x;
   reduction_target<A, Out> to;
+  bool packed;  // packs of outputs begin at multiples of a pack, in every row
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    for_packs_of_grid<1>(block, kept.elements * to.pieces, false, [&]<int>(int64 task) {
-      const int64 output = task % kept.elements, piece = task / kept.elements;
+    if (packed)
+      reduce<pack_size<In>>(block);
+    else
+      reduce<1>(block);
+  }
+
+ private:
+  template <int N, class Block>
+  WEFT_ON_DEVICE void reduce(Block& block) const {
+    const int64 outputs = kept.elements / N;
+    for_packs_of_grid<1>(block, outputs * to.pieces, false, [&]<int>(int64 task) {
+      const int64 output = task % outputs * N, piece = task / outputs;
       const In* from = x + kept.offset(output);
       const int64 begin = piece * to.length, left = gone.elements - begin;
       const int64 end = begin + (left < to.length ? left : to.length);
-      A value = start_of<Kind, A>();
-      for (int64 i = begin; i < end; ++i) value = join<Kind>(value, static_cast<A>(block.widen(from[gone.offset(i)])));
-      to.put(block, output, piece, value);
+      array_of<A, N> value;
+      for (int k = 0; k < N; ++k) value[k] = start_of<Kind, A>();
+      for (int64 i = begin; i < end; ++i) {
+        const pack<In, N> in = block.template load<N>(from + gone.offset(i));
+        for (int k = 0; k < N; ++k) value[k] = join<Kind>(value[k], static_cast<A>(block.widen(in.at[k])));
+      }
+      for (int k = 0; k < N; ++k) to.put(block, output + k, piece, value[k]);
     });
   }
 };
 
-/// x (+)= y repeated over n elements of x.  // y: an element for each of the dimensions whose stride isn't 0
+/// x (+)= y repeated.
 template <class T>
 struct repeat_kernel {
-  static constexpr int max_extents = 8;
-  int64 n;
-  int64 extent[max_extents], stride[max_extents];  // of y; those not used are 1
+  strided_loop<1> loop;  // y
   const T* y;
   T* x;
   bool add;
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    for_packs_of_grid<1>(block, n, false, [&]<int>(int64 i) {
-      const T* from = y;
-      int64 rest = i;
-      for (int d = max_extents - 1; d >= 0; --d) {
-        if (extent[d] == 1) continue;
-        from += rest % extent[d] * stride[d];
-        rest /= extent[d];
+    for_packs_of_grid<1>(block, loop.n, false, [&]<int>(int64 i) {
+      array_of<int64, 1> at;
+      loop.offsets(i, at);
+      if (loop.neighbours == 1) {
+        const T number = y[at[0]];
+        x[i] = add ? block.template narrow<T>(block.widen(x[i]) + block.widen(number)) : number;
+        return;
       }
-      x[i] = add ? block.template narrow<T>(block.widen(x[i]) + block.widen(*from)) : *from;
+      constexpr int N = pack_size<T>;
+      pack<T, N> out = loop.template load<N>(block, 0, y + at[0]);
+      if (add) {
+        const pack<T, N> old = block.template load<N>(static_cast<const T*>(x) + i * N);
+        for (int k = 0; k < N; ++k)
+          out.at[k] = block.template narrow<T>(block.widen(old.at[k]) + block.widen(out.at[k]));
+      }
+      block.store(x + i * N, out);
     });
   }
 };

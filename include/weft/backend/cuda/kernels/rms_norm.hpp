@@ -92,23 +92,4 @@ struct rms_norm_backward_kernel {
   }
 };
 
-/// out[i] (+)= sum over p of parts[p, i], in order.  // parts [count, width], out [width]
-template <class A, class G>
-struct sum_parts_kernel {
-  int64 count, width;
-  const A* parts;
-  G* out;
-  bool add;
-
-  template <class Block>
-  WEFT_ON_DEVICE void operator()(Block& block) const {
-    for_packs_of_grid<1>(block, width, false, [&]<int>(int64 i) {
-      A total = add ? static_cast<A>(block.widen(out[i])) : A(0);
-      A sum = 0;
-      for (int64 p = 0; p < count; ++p) sum += parts[p * width + i];
-      out[i] = block.template narrow<G>(total + sum);
-    });
-  }
-};
-
 }  // namespace weft::cuda

@@ -30,15 +30,9 @@ struct elementwise_words {
   template <class T>
   static void apply(queue& q, binary f, int ndim, const std::int64_t* extents, const T* a,
                     const std::int64_t* a_strides, const T* b, const std::int64_t* b_strides, T* y) {
-    broadcast_kernel<T> kernel{f, 1, {}, {}, {}, a, b, y};
-    static_assert(kernel.max_extents == max_ndim);
-    for (int d = 0; d < max_ndim; ++d) {
-      kernel.extent[d] = d < ndim ? extents[d] : 1;
-      kernel.a_stride[d] = d < ndim ? a_strides[d] : 0;
-      kernel.b_stride[d] = d < ndim ? b_strides[d] : 0;
-      kernel.n *= kernel.extent[d];
-    }
-    over_elements<T>(q, kernel.n, kernel, 1);
+    const auto loop =
+        strided_loop<2>::over(ndim, extents, {a_strides, b_strides}, pack_size<T>, aligned_for_packs(a, b, y));
+    over_elements<T>(q, loop.n, broadcast_kernel<T>{f, loop, a, b, y}, 1);
   }
   /// y (+)= factor * x.
   template <class T>

@@ -34,15 +34,9 @@ struct memory_words {
                    const std::int64_t* from_strides, const local_array& to, const std::int64_t* to_strides) {
     const auto as = [&]<class Bits>(Bits) {
       using T = moved_bits<Bits>;
-      strided_copy_kernel<T> kernel{1, {}, {}, {}, from.as<const T>(), to.as<T>()};
-      static_assert(kernel.max_extents == max_ndim);
-      for (int d = 0; d < max_ndim; ++d) {
-        kernel.extent[d] = d < ndim ? extents[d] : 1;
-        kernel.from_stride[d] = d < ndim ? from_strides[d] : 0;
-        kernel.to_stride[d] = d < ndim ? to_strides[d] : 0;
-        kernel.n *= kernel.extent[d];
-      }
-      over_elements<T>(q, kernel.n, kernel, 1);
+      const bool aligned = aligned_for_packs(from.as<const T>(), to.as<T>()) && writes_all(ndim, extents, to_strides);
+      const auto loop = strided_loop<2>::over(ndim, extents, {from_strides, to_strides}, pack_size<T>, aligned);
+      over_elements<T>(q, loop.n, strided_copy_kernel<T>{loop, from.as<const T>(), to.as<T>()}, 1);
     };
     switch (size_of(from.type)) {
       case 8:
@@ -59,6 +53,14 @@ struct memory_words {
   template <class From, class To>
   static void convert(queue& q, std::int64_t n, const From* from, To* to, bool add) {
     over_elements<From>(q, n, convert_kernel<From, To>{n, from, to, add, aligned_for_packs(from, to)});
+  }
+
+ private:
+  // An output has no stride of 0: packs of it are stored whole.
+  static bool writes_all(int ndim, const std::int64_t* extents, const std::int64_t* strides) {
+    for (int d = 0; d < ndim; ++d)
+      if (extents[d] > 1 && strides[d] == 0) return false;
+    return true;
   }
 };
 

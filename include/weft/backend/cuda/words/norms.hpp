@@ -3,8 +3,10 @@
 #pragma once
 
 #include <weft/backend/cuda/kernels/layer_norm.hpp>
+#include <weft/backend/cuda/kernels/norm_tile.hpp>
 #include <weft/backend/cuda/kernels/rms_norm.hpp>
 #include <weft/backend/cuda/kernels/softmax.hpp>
+#include <weft/backend/cuda/kernels/sum_parts.hpp>
 #include <weft/backend/cuda/queue.hpp>
 
 namespace weft::cuda {
@@ -28,9 +30,12 @@ struct norm_words {
   template <class T>
   static void rms_norm(queue& q, std::int64_t rows, std::int64_t width, double eps, const T* x, const T* weight, T* y,
                        accumulate_t<T>* rstd) {
+    const auto e = static_cast<accumulate_t<T>>(eps);
     const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, weight, y);
-    q.start(std::min<int64>(rows, q.resident_blocks()), warp_scratch<Queue, accumulate_t<T>>,
-            rms_norm_kernel<T>{rows, width, static_cast<accumulate_t<T>>(eps), x, weight, y, rstd, packed});
+    if (const row_groups g = groups_of<T>(rows, width, packed); g.warps > 0)
+      return start_tiles(q, g, norm_tile_kernel<T, false>{g, e, x, weight, nullptr, y, nullptr, rstd});
+    block_for_each(q, rows, warp_scratch<Queue, accumulate_t<T>>,
+                   rms_norm_kernel<T>{rows, width, e, x, weight, y, rstd, packed});
   }
   /// dx (+)=, dweight (+)=; each may be null.
   template <class T, class G>
@@ -41,18 +46,24 @@ struct norm_words {
     const int64 blocks = std::min<int64>(rows, part_blocks);
     A* parts = dweight ? static_cast<A*>(q.scratch(static_cast<std::size_t>(blocks * width) * sizeof(A))) : nullptr;
     const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, weight, dy, dx);
-    q.start(blocks, warp_scratch<Queue, accumulate_t<T>>,
-            rms_norm_backward_kernel<T>{rows, width, x, weight, rstd, dy, dx, add_dx, parts, packed});
-    if (dweight) over_elements<G>(q, width, sum_parts_kernel<A, G>{blocks, width, parts, dweight, add_dweight}, 1);
+    if (const row_groups g = groups_of<T>(rows, width, packed); g.warps > 0)
+      q.start(blocks, tile_bytes<A>(width),
+              norm_tile_backward_kernel<T, false>{g, x, weight, nullptr, rstd, dy, dx, add_dx, parts, nullptr});
+    else
+      q.start(blocks, warp_scratch<Queue, A>,
+              rms_norm_backward_kernel<T>{rows, width, x, weight, rstd, dy, dx, add_dx, parts, packed});
+    if (dweight) add_parts(q, blocks, width, parts, dweight, add_dweight);
   }
   /// y = (x - mean) * rstd * weight + bias over rows.
   template <class T>
   static void layer_norm(queue& q, std::int64_t rows, std::int64_t width, double eps, const T* x, const T* weight,
                          const T* bias, T* y, double* mean, accumulate_t<T>* rstd) {
+    const auto e = static_cast<accumulate_t<T>>(eps);
     const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, weight, bias, y);
-    block_for_each(
-        q, rows, warp_scratch<Queue, double>,
-        layer_norm_kernel<T>{rows, width, static_cast<accumulate_t<T>>(eps), x, weight, bias, y, mean, rstd, packed});
+    if (const row_groups g = groups_of<T>(rows, width, packed); g.warps > 0)
+      return start_tiles(q, g, norm_tile_kernel<T, true>{g, e, x, weight, bias, y, mean, rstd});
+    block_for_each(q, rows, warp_scratch<Queue, double>,
+                   layer_norm_kernel<T>{rows, width, e, x, weight, bias, y, mean, rstd, packed});
   }
   /// dx (+)=, dweight (+)=, dbias (+)=; each may be null.
   template <class T, class G>
@@ -64,11 +75,41 @@ struct norm_words {
     A* const parts = static_cast<A*>(q.scratch(static_cast<std::size_t>(2 * each) * sizeof(A)));
     A *const of_weight = dweight ? parts : nullptr, *const of_bias = dbias ? parts + each : nullptr;
     const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, weight, dy, dx);
-    q.start(
-        blocks, warp_scratch<Queue, A>,
-        layer_norm_backward_kernel<T>{rows, width, x, weight, mean, rstd, dy, dx, add_dx, of_weight, of_bias, packed});
-    if (dweight) over_elements<G>(q, width, sum_parts_kernel<A, G>{blocks, width, of_weight, dweight, add_dweight}, 1);
-    if (dbias) over_elements<G>(q, width, sum_parts_kernel<A, G>{blocks, width, of_bias, dbias, add_dbias}, 1);
+    if (const row_groups g = groups_of<T>(rows, width, packed); g.warps > 0)
+      q.start(blocks, tile_bytes<A>(width),
+              norm_tile_backward_kernel<T, true>{g, x, weight, mean, rstd, dy, dx, add_dx, of_weight, of_bias});
+    else
+      q.start(blocks, warp_scratch<Queue, A>,
+              layer_norm_backward_kernel<T>{rows, width, x, weight, mean, rstd, dy, dx, add_dx, of_weight, of_bias,
+                                            packed});
+    if (dweight) add_parts(q, blocks, width, of_weight, dweight, add_dweight);
+    if (dbias) add_parts(q, blocks, width, of_bias, dbias, add_dbias);
+  }
+
+ private:
+  static constexpr int block_warps = Queue::block_threads / warp_size;
+
+  // The fewest warps that hold a row; none where not even a block does.
+  template <class T>
+  static row_groups groups_of(int64 rows, int64 width, bool packed) {
+    if (!packed) return {rows, width, 0};
+    for (int warps = 1; warps <= block_warps; warps *= 2)
+      if (width <= int64{warps} * warp_size * row_tile<T>::chunks * pack_size<T>) return {rows, width, warps};
+    return {rows, width, 0};
+  }
+  template <class Kernel>
+  static void start_tiles(queue& q, const row_groups& g, const Kernel& kernel) {
+    const int64 at_once = block_warps / g.warps;
+    block_for_each(q, (g.rows + at_once - 1) / at_once, warp_scratch<Queue, double>, kernel);
+  }
+  template <class A>
+  static std::size_t tile_bytes(int64 width) {
+    return static_cast<std::size_t>(block_warps + width) * sizeof(A);
+  }
+  template <class A, class G>
+  static void add_parts(queue& q, int64 count, int64 width, const A* parts, G* out, bool add) {
+    block_for_each(q, (width + warp_size - 1) / warp_size, std::size_t{Queue::block_threads} * sizeof(A),
+                   sum_parts_kernel<A, G>{count, width, parts, out, add});
   }
 };
 

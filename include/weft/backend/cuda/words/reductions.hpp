@@ -37,10 +37,18 @@ struct reduction_words {
       before = reduced[d];
     }
     if (kept.elements == 0) return;
-    if (outputs_are_neighbours && kept.extent[0] >= warp_size)
-      reduce_pieces<reduce_columns_kernel<Kind, T, Out>, Kind>(q, column_piece, kept, gone, x, y, add);
-    else
-      reduce_pieces<reduce_rows_kernel<Kind, T, Out>, Kind>(q, row_piece, kept, gone, x, y, add);
+    if (outputs_are_neighbours && kept.extent[0] >= warp_size) {
+      bool packed = aligned_for_packs(x) && kept.extent[0] % pack_size<T> == 0;
+      for (int d = 1; d < kept.ndim; ++d) packed = packed && kept.stride[d] % pack_size<T> == 0;
+      for (int d = 0; d < gone.ndim; ++d) packed = packed && gone.stride[d] % pack_size<T> == 0;
+      reduce_pieces<Kind>(q, column_piece, kept, gone, x, y, add, [&](const auto& to) {
+        over_elements<T>(q, kept.elements / (packed ? pack_size<T> : 1) * to.pieces,
+                         reduce_columns_kernel<Kind, T, Out>{kept, gone, x, to, packed}, 1);
+      });
+    } else {
+      reduce_pieces<Kind>(q, row_piece, kept, gone, x, y, add,
+                          [&](const auto& to) { rows<Kind>(q, kept, gone, x, to); });
+    }
   }
 
   /// x (+)= y repeated along the dimensions where `reduced` is true. Layouts as in reduce_dims.
@@ -48,16 +56,11 @@ struct reduction_words {
   static void repeat(queue& q, int ndim, const std::int64_t* extents, const bool* reduced, const T* y, T* x, bool add) {
     require(ndim >= 0 && ndim <= max_ndim, "repeat takes at most ", max_ndim, " dimensions, not ", ndim,
             ": join dimensions first.");
-    repeat_kernel<T> kernel{1, {}, {}, y, x, add};
-    static_assert(kernel.max_extents == max_ndim);
-    int64 kept = 1;
-    for (int d = max_ndim - 1; d >= 0; --d) {
-      const int64 extent = d < ndim ? extents[d] : 1;
-      const bool gone = d < ndim && reduced[d];
-      kernel.n *= extent, kernel.extent[d] = extent, kernel.stride[d] = gone ? 0 : kept;
-      if (!gone) kept *= extent;
-    }
-    over_elements<T>(q, kernel.n, kernel, 1);
+    int64 strides[max_ndim] = {}, kept = 1;
+    for (int d = ndim - 1; d >= 0; --d)
+      if (!reduced[d]) strides[d] = kept, kept *= extents[d];
+    const auto loop = strided_loop<1>::over(ndim, extents, {strides}, pack_size<T>, aligned_for_packs(x, y));
+    over_elements<T>(q, loop.n, repeat_kernel<T>{loop, y, x, add}, 1);
   }
 
   /// *to (+)= the sum of x * x, in double.
@@ -93,37 +96,36 @@ struct reduction_words {
   }
 
  private:
-  static constexpr int64 row_piece = 4096, column_piece = 256;  // inputs that a warp, or a thread, joins
+  static constexpr int64 row_piece = 4096, column_piece = 64;  // inputs that a warp, or a thread, joins
   /// Of an array of n elements: a block each.
   static int64 parts_of(int64 n) { return std::clamp<int64>(n / 8192, 1, 1024); }
 
-  template <class Kernel, reduce Kind, class In, class Out>
-  static void reduce_pieces(queue& q, int64 length, const some_dimensions& kept, const some_dimensions& gone,
-                            const In* x, Out* y, bool add) {
+  /// start(to) gives the first kernel; what it leaves in parts is joined by others.
+  template <reduce Kind, class In, class Out, class F>
+  static void reduce_pieces(queue& q, int64 length, const some_dimensions& kept, const some_dimensions& gone, const In*,
+                            Out* y, bool add, F start) {
     using A = accumulate_t<In>;
     const auto pieces_of = [](int64 inputs, int64 each) { return inputs > each ? (inputs + each - 1) / each : 1; };
     const int64 first = pieces_of(gone.elements, length);
     int64 room = 0;  // parts of an output, and of these, and so on
     for (int64 pieces = first; pieces > 1; pieces = pieces_of(pieces, row_piece)) room += pieces;
     A* parts = room ? static_cast<A*>(q.scratch(static_cast<std::size_t>(kept.elements * room) * sizeof(A))) : nullptr;
-    give(q, Kernel{kept, gone, x, {first, length, parts, y, add}});
+    start(reduction_target<A, Out>{first, length, parts, y, add});
     for (int64 pieces = first; pieces > 1;) {
       const int64 fewer = pieces_of(pieces, row_piece);
       some_dimensions outputs, of_output;
       outputs.ndim = 1, outputs.elements = outputs.extent[0] = kept.elements, outputs.stride[0] = pieces;
       of_output.ndim = 1, of_output.elements = of_output.extent[0] = pieces, of_output.stride[0] = 1;
       A* const next = parts + kept.elements * pieces;
-      give(q, reduce_rows_kernel<Kind, A, Out>{outputs, of_output, parts, {fewer, row_piece, next, y, add}});
+      rows<Kind>(q, outputs, of_output, static_cast<const A*>(parts),
+                 reduction_target<A, Out>{fewer, row_piece, next, y, add});
       pieces = fewer, parts = next;
     }
   }
   template <reduce Kind, class In, class Out>
-  static void give(queue& q, const reduce_rows_kernel<Kind, In, Out>& kernel) {
-    warp_for_each(q, kernel.kept.elements * kernel.to.pieces, kernel);
-  }
-  template <reduce Kind, class In, class Out>
-  static void give(queue& q, const reduce_columns_kernel<Kind, In, Out>& kernel) {
-    over_elements<In>(q, kernel.kept.elements * kernel.to.pieces, kernel, 1);
+  static void rows(queue& q, const some_dimensions& kept, const some_dimensions& gone, const In* x,
+                   const reduction_target<accumulate_t<In>, Out>& to) {
+    warp_for_each(q, kept.elements * to.pieces, reduce_rows_kernel<Kind, In, Out>{kept, gone, x, to});
   }
   template <class Part>
   static std::vector<Part> on_the_host(queue& q, const Part* parts, int64 count) {

@@ -55,12 +55,17 @@ struct training_words {
     require(mask.rate >= 0 && mask.rate < 1, "a dropout rate is from 0 to below 1, not ", mask.rate);
     placed_slice all = at;  // padding has numbers, too
     int64 n = 1;
-    for (int d = 0; d < at.ndim; ++d) n *= at.local[d], all.valid[d] = at.local[d];
+    bool in_order = true;  // all but the first dimension that isn't 1 are whole
+    for (int d = 0; d < at.ndim; ++d) {
+      in_order = in_order && (n == 1 || at.local[d] == at.global[d]);
+      n *= at.local[d], all.valid[d] = at.local[d];
+    }
+    const int64 first = n > 0 ? all.global_index(0) : 0;
     const auto threshold = static_cast<std::uint32_t>(mask.rate * 0x1p32);
     const auto factor = static_cast<accumulate_t<T>>(1 / (1 - mask.rate));
     over_elements<T>(q, n,
-                     dropout_kernel<T>{n, all, philox{mask.seed, mask.stream}, threshold, factor, x, y, add,
-                                       aligned_for_packs(x, y)},
+                     dropout_kernel<T>{n, in_order, first, all, philox{mask.seed, mask.stream}, threshold, factor, x, y,
+                                       add, aligned_for_packs(x, y)},
                      dropout_kernel<T>::together);
   }
 
