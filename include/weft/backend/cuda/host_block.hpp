@@ -146,6 +146,8 @@ class host_block {
   static T narrow(A x) {
     return static_cast<T>(x);
   }
+  /// x, of which a compiler doesn't know that it is x: what is made of it is made again, and not kept in registers.
+  static int anew(int x) { return x; }
   /// Both rounded to T, `low` in the lower half.
   template <class T>
   static std::uint32_t narrow_pair(float low, float high) {

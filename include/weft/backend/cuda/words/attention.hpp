@@ -26,8 +26,8 @@ struct attention_words {
     const bool packed = s.head_dim % pack_size<T> == 0 && aligned_for_packs(queries, k, v, out);
     const bool done = on_tensor_cores<T>(s, packed, [&]<int D>() {
       using kernel = attention_tensor_kernel<T, D>;
-      q.start(std::min(kernel::tiles(s, Queue::block_threads), most_blocks), kernel::shared_bytes(),
-              kernel{s, queries, k, v, out, sums});
+      q.start(std::min(kernel::tiles(s, Queue::block_threads), most_blocks), kernel::shared_bytes(Queue::block_threads),
+              kernel{tensor_shape<D>(s), queries, k, v, out, sums});
     });
     if (done) return;
     start(q, s, attention_kernel<T>{s, queries, k, v, out, sums, attention_kernel<T>::choose_tile(s), packed});
@@ -48,7 +48,7 @@ struct attention_words {
     q.start(std::min<int64>((rows + at_once - 1) / at_once, q.resident_blocks()), 0,
             attention_delta_kernel<T>{s.batch, s.q_len, s.heads, s.head_dim, out, dout, delta, packed});
     const bool done = on_tensor_cores<T>(s, packed, [&]<int D>() {
-      const attention_tensor_gradient<T, D> from{s, queries, k, v, dout, sums, delta};
+      const attention_tensor_gradient<T, D> from{tensor_shape<D>(s), queries, k, v, dout, sums, delta};
       const auto begin = [&](const auto& kernel) {
         q.start(std::min(kernel.tiles(s, Queue::block_threads), most_blocks), kernel.shared_bytes(Queue::block_threads),
                 kernel);
@@ -70,6 +70,7 @@ struct attention_words {
   template <class T, class F>
   static bool on_tensor_cores(const attention_shape& s, bool packed, F f) {
     if constexpr (sizeof(T) == 2) {
+      packed = packed && tensor_shape<64>::fits(s);
       if (packed && s.head_dim == 64) return f.template operator()<64>(), true;
       if (packed && s.head_dim == 128) return f.template operator()<128>(), true;
     }
