@@ -10,7 +10,6 @@ namespace weft::cuda {
 /// What the backward is given. All arrays are aligned to 16 bytes.
 template <class T, int D>
 struct attention_tensor_gradient {
-  using rows = tensor_tile<T, D>;
   tensor_shape<D> shape;
   const T *q, *k, *v, *dout;
   const float *sums, *delta;  // [2, batch, heads, q_len], [batch, heads, q_len]
@@ -109,7 +108,6 @@ struct attention_tensor_keys_backward_kernel {
       const int64 at = s.key_at(t.b, t.h, t.mine);
       rows::store(block, sum_k, {s.scale, s.scale}, t.n, dk + at, s.kv_apart(), add_dk);
       rows::store(block, sum_v, {1, 1}, t.n, dv + at, s.kv_apart(), add_dv);
-      block.sync();
     }
   }
 
@@ -208,14 +206,15 @@ struct attention_tensor_queries_backward_kernel {
               block, [&](int i) { return rows::columns_of(block, my_queries + queries * rows::stride, i); },
               of_keys + keys * rows::stride);
           const auto weigh = [&]<bool All>() {
-            WEFT_UNROLLED for (int i = 0; i < 2; ++i) WEFT_UNROLLED for (int n8 = 0; n8 < keys / 8; ++n8)
-                WEFT_UNROLLED for (int j = 0; j < 2; ++j) {
-              float &score = p.at[n8][2 * i + j], &dp = ds.at[n8][2 * i + j];
-              if constexpr (All)
-                from.weigh(block, kept[i], true, false, score, dp);
-              else
-                from.weigh_seen(block, kept[i], t.mine + block.lane() / 4 + i * 8,
-                                k0 + n8 * 8 + block.lane() % 4 * 2 + j, score, dp);
+            WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) {
+              WEFT_UNROLLED for (int i = 0; i < 4; ++i) {
+                float &score = p.at[n][i], &dp = ds.at[n][i];
+                if constexpr (All)
+                  from.weigh(block, kept[i / 2], true, false, score, dp);
+                else
+                  from.weigh_seen(block, kept[i / 2], t.mine + block.lane() / 4 + i / 2 * 8,
+                                  k0 + n * 8 + block.lane() % 4 * 2 + i % 2, score, dp);
+              }
             }
           };
           if (s.sees_all(t.mine, 16, k0, keys))

@@ -15,7 +15,7 @@ namespace weft::cuda {
 /// attention and attention_backward, over a queue of kernels.
 template <class Queue>
 struct attention_words {
-  /// On tensor cores: weights and their gradients are rounded to T before they are multiplied. For the laws.
+  /// For the laws: on tensor cores weights and their gradients are rounded to T before they are multiplied with rows.
   static constexpr bool rounds_attention_weights = true;
 
   /// As cpu::attention.
@@ -64,7 +64,7 @@ struct attention_words {
   }
 
  private:
-  static constexpr int64 most_blocks = 1 << 20;  // each takes every so manieth tile
+  static constexpr int64 most_blocks = 1 << 20;  // where there are more tiles, a block takes several
 
   /// f<head_dim>() for what the tensor cores' kernels take; false, and nothing done, for other types and sizes.
   template <class T, class F>
