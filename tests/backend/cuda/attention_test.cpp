@@ -174,10 +174,11 @@ TEST_CASE("on tensor cores the bits don't depend on the order of threads, on the
     using of_keys = weft::cuda::attention_tensor_keys_backward_kernel<bf16, 64>;
     using of_queries = weft::cuda::attention_tensor_queries_backward_kernel<bf16, 64>;
     out.assign(out.size(), bf16(0.0f)), dk = dv = k, dq = out;
-    weft::cuda::run_on_host({2, threads, forward::shared_bytes(), 9},
-                            forward{s, q.data(), k.data(), v.data(), out.data(), sums.data()});
-    const weft::cuda::attention_tensor_gradient<bf16, 64> from{s,           q.data(),    k.data(),    v.data(),
-                                                               dout.data(), sums.data(), delta.data()};
+    weft::cuda::run_on_host(
+        {2, threads, forward::shared_bytes(threads), 9},
+        forward{weft::cuda::tensor_shape<64>(s), q.data(), k.data(), v.data(), out.data(), sums.data()});
+    const weft::cuda::attention_tensor_gradient<bf16, 64> from{
+        weft::cuda::tensor_shape<64>(s), q.data(), k.data(), v.data(), dout.data(), sums.data(), delta.data()};
     weft::cuda::run_on_host({2, threads, of_keys::shared_bytes(threads), 10},
                             of_keys{from, dk.data(), false, dv.data(), false});
     weft::cuda::run_on_host({2, threads, of_queries::shared_bytes(threads), 11}, of_queries{from, dq.data(), false});

@@ -113,21 +113,25 @@ TEST_CASE_TEMPLATE("a warp's product of matrices, from shared memory, straight a
   }
 }
 
-TEST_CASE("what is copied later is there when its group has been waited for") {
+TEST_CASE("what is copied later is there when its group has been waited for, and half of it before") {
   alignas(16) const float from[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-  run_on_host({1, 32, 8 * sizeof(float), 1}, [&](host_block& b) {
+  run_on_host({1, 32, 16 * sizeof(float), 1}, [&](host_block& b) {
     float* const to = b.shared<float>();
     if (b.thread() == 0) {
       b.copy_later<4>(to, from, true);
+      b.copy_later<4>(to + 4, from + 4, true);
       b.end_copies();
-      b.copy_later<4>(to + 4, from + 4, false);
+      b.copy_later<4>(to + 8, from, false);
+      b.copy_later<4>(to + 12, from, false);
       b.end_copies();
       CHECK(std::isnan(to[0]));
+      CHECK(to[4] == 5);
       b.wait_for_copies<1>();
       CHECK(to[3] == 4);
-      CHECK(std::isnan(to[4]));
+      CHECK(std::isnan(to[8]));
+      CHECK(to[12] == 0);
       b.wait_for_copies<0>();
-      CHECK(to[4] == 0);
+      CHECK(to[8] == 0);
     }
     b.sync();
     CHECK(to[1] == 2);

@@ -38,6 +38,8 @@ extern __shared__ __align__(16) unsigned char shared_memory[];
 
 }  // namespace detail
 
+inline constexpr int block_threads = 256;  // of every kernel that is launched here
+
 class device_block {
  public:
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
@@ -61,14 +63,17 @@ class device_block {
   __device__ static std::uint32_t ballot(bool yes) { return __ballot_sync(0xffffffffu, yes); }
 
   /// These are explained in host_block.hpp.
+  // Volatile, so that no compiler moves it to where a part of the warp goes.
   template <class T>
   __device__ static void mma(float (&c)[4], const fragment& a, std::uint32_t b0, std::uint32_t b1) {
     if constexpr (dtype_of<T> == dtype::bf16)
-      asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      asm volatile(
+          "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
           : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
           : "r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3]), "r"(b0), "r"(b1));
     else
-      asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      asm volatile(
+          "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
           : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
           : "r"(a.at[0]), "r"(a.at[1]), "r"(a.at[2]), "r"(a.at[3]), "r"(b0), "r"(b1));
   }
@@ -149,6 +154,10 @@ class device_block {
       return static_cast<T>(x);
     }
   }
+  __device__ static int anew(int x) {
+    asm volatile("" : "+r"(x));
+    return x;
+  }
   template <class T>
   __device__ static std::uint32_t narrow_pair(float low, float high) {
     std::uint32_t out;
@@ -158,7 +167,11 @@ class device_block {
       asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
     return out;
   }
-  __device__ static float fast_exp(float x) { return ::__expf(x); }
+  __device__ static float fast_exp(float x) {
+    float out;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x * 1.4426950408889634f));  // 2^(x log2(e))
+    return out;
+  }
   __device__ static float exp(float x) { return ::expf(x); }
   __device__ static double exp(double x) { return ::exp(x); }
   __device__ static float log(float x) { return ::logf(x); }
@@ -180,10 +193,19 @@ class device_block {
   }
 };
 
-inline constexpr int block_threads = 256;  // of every kernel that is launched here
+/// How many blocks of a kernel are to share a multiprocessor, at least: what the kernel says, or 0, which leaves it to
+/// the compiler.
+template <class Kernel>
+constexpr int blocks_at_once() {
+  if constexpr (requires { Kernel::blocks_at_once; })
+    return Kernel::blocks_at_once;
+  else
+    return 0;
+}
 
 template <class Kernel>
-__global__ void __launch_bounds__(block_threads) run_on_device(const __grid_constant__ Kernel kernel) {
+__global__ void __launch_bounds__(block_threads, blocks_at_once<Kernel>())
+    run_on_device(const __grid_constant__ Kernel kernel) {
   device_block block;
   kernel(block);
 }

@@ -88,12 +88,17 @@ class host_block {
     return out;
   }
   /// Copies N elements, 4, 8 or 16 bytes, into shared memory, or zeros where they aren't `there`. They are there once
-  /// this thread has waited for the copies that it has ended a group with, and other threads have met it since.
+  /// this thread has waited for the copies that it has ended a group with, and other threads have met it since; but
+  /// they may come at any time before. Here every second copy comes at once, and the others when they are waited for.
   template <int N, class T>
   void copy_later(T* to, const T* from, bool there) {
     check_alignment<N>(to);
     if (there) check_alignment<N>(from);
-    later_.push_back({to, there ? from : nullptr, N * sizeof(T)});
+    const later_copy copy{to, there ? from : nullptr, N * sizeof(T)};
+    if ((copies_++ + thread_) % 2)
+      copy.run();
+    else
+      later_.push_back(copy);
   }
   void end_copies() { groups_.push_back(later_.size()); }
   /// Waits for all groups of copies but the last `Left`.
@@ -101,11 +106,7 @@ class host_block {
   void wait_for_copies() {
     const std::size_t left = static_cast<std::size_t>(Left);
     const std::size_t done = groups_.size() > left ? groups_[groups_.size() - left - 1] : 0;
-    for (std::size_t i = 0; i < done; ++i)
-      if (later_[i].from)
-        std::memcpy(later_[i].to, later_[i].from, later_[i].bytes);
-      else
-        std::memset(later_[i].to, 0, later_[i].bytes);
+    for (std::size_t i = 0; i < done; ++i) later_[i].run();
     later_.erase(later_.begin(), later_.begin() + static_cast<std::ptrdiff_t>(done));
     if (groups_.size() > left) groups_.erase(groups_.begin(), groups_.end() - Left);
     for (std::size_t& g : groups_) g -= done;
@@ -143,6 +144,8 @@ class host_block {
   static T narrow(A x) {
     return static_cast<T>(x);
   }
+  /// x, of which a compiler doesn't know that it is x: what is made of it is made again, and not kept in registers.
+  static int anew(int x) { return x; }
   /// Both rounded to T, `low` in the lower half.
   template <class T>
   static std::uint32_t narrow_pair(float low, float high) {
@@ -185,6 +188,13 @@ class host_block {
     void* to;
     const void* from;
     std::size_t bytes;
+
+    void run() const {
+      if (from)
+        std::memcpy(to, from, bytes);
+      else
+        std::memset(to, 0, bytes);
+    }
   };
   /// Lets the lanes of this warp read `value` with `taken`, until parity_ changes.
   template <class V>
@@ -207,6 +217,7 @@ class host_block {
   detail::host_schedule& schedule_;
   int thread_;
   int parity_ = 0;
+  int copies_ = 0;                   // asked for so far
   std::vector<later_copy> later_;    // copies not yet waited for,
   std::vector<std::size_t> groups_;  // and how many there were when each group ended
 };

@@ -8,26 +8,97 @@
 
 namespace weft::cuda {
 
-/// How the queries from `first` on see the keys from `begin` on: none of them any, or all of them all.
-struct tile_sight {
-  bool none, all;
+/// attention_shape as the tensor cores' kernels need it, in 32 bits; and where rows of D numbers lie.
+template <int D>
+struct tensor_shape {
+  int batch, q_len, kv_len, heads, kv_heads, share;  // share: heads that read one of k and v
+  int window;
+  float scale;
+  bool causal;
 
-  WEFT_ON_DEVICE tile_sight(const attention_shape& s, int64 first, int queries, int64 begin, int keys)
-      : none(first >= s.q_len || begin >= s.end_key(first + queries - 1) || begin + keys <= s.first_key(first)),
-        all(begin + keys <= s.end_key(first) && begin >= s.first_key(first + queries - 1) &&
-            first + queries <= s.q_len) {}
+  explicit tensor_shape(const attention_shape& s)
+      : batch(static_cast<int>(s.batch)),
+        q_len(static_cast<int>(s.q_len)),
+        kv_len(static_cast<int>(s.kv_len)),
+        heads(static_cast<int>(s.heads)),
+        kv_heads(static_cast<int>(s.kv_heads)),
+        share(heads / kv_heads),
+        window(s.window < s.kv_len ? static_cast<int>(s.window) : kv_len),
+        scale(static_cast<float>(s.scale)),
+        causal(s.causal) {}
+  /// Whether 32 bits are enough.
+  static bool fits(const attention_shape& s) {
+    return s.batch * s.heads * s.q_len < 1 << 30 && s.batch * s.heads * s.kv_len < 1 << 30;
+  }
+
+  // As in attention_shape.
+  WEFT_ON_DEVICE int end_key(int i) const {
+    const int end = causal ? i + kv_len - q_len + 1 : kv_len;
+    return end < 0 ? 0 : end > kv_len ? kv_len : end;
+  }
+  WEFT_ON_DEVICE int first_key(int i) const {
+    return causal && window > 0 && end_key(i) > window ? end_key(i) - window : 0;
+  }
+  /// The queries that may see a key of [begin, end): first_query ... end_query - 1.
+  WEFT_ON_DEVICE int first_query(int begin) const {
+    const int first = causal ? begin - (kv_len - q_len) : 0;
+    return first < 0 ? 0 : first;
+  }
+  WEFT_ON_DEVICE int end_query(int end) const {
+    const int last = causal && window > 0 ? end - 1 + window - (kv_len - q_len) : q_len;
+    return last < q_len ? last : q_len;
+  }
+  /// Whether none of so many queries sees any of so many keys, and whether all of them see all.
+  WEFT_ON_DEVICE bool sees_none(int query, int queries, int key, int keys) const {
+    return query >= q_len || key >= end_key(query + queries - 1) || key + keys <= first_key(query);
+  }
+  WEFT_ON_DEVICE bool sees_all(int query, int queries, int key, int keys) const {
+    return query + queries <= q_len && key + keys <= end_key(query) && key >= first_key(query + queries - 1);
+  }
+
+  /// Tile number `item` of all heads', of whose `queries` queries 16 belong to a warp: n of them, from `mine` on. The
+  /// last queries see the most keys, and come first.
+  struct query_tile {
+    int b, h, begin, mine, n;
+  };
+  WEFT_ON_DEVICE query_tile query_tile_of(int item, int queries, int warp) const {
+    const int all = batch * heads, head = item % all, tiles_of_head = (q_len + queries - 1) / queries;
+    const int begin = (tiles_of_head - 1 - item / all) * queries, mine = begin + warp * 16;
+    return {head / heads, head % heads, begin, mine, q_len - mine};
+  }
+  WEFT_ON_DEVICE int query_tiles(int queries) const { return (q_len + queries - 1) / queries * batch * heads; }
+  /// The same of keys, in their order.
+  struct key_tile {
+    int b, h, begin, mine, n;
+  };
+  WEFT_ON_DEVICE key_tile key_tile_of(int item, int keys, int warp) const {
+    const int all = batch * kv_heads, head = item % all, begin = item / all * keys, mine = begin + warp * 16;
+    return {head / kv_heads, head % kv_heads, begin, mine, kv_len - mine};
+  }
+  WEFT_ON_DEVICE int key_tiles(int keys) const { return (kv_len + keys - 1) / keys * batch * kv_heads; }
+
+  WEFT_ON_DEVICE int64 query_at(int b, int h, int i) const { return ((int64{b} * q_len + i) * heads + h) * D; }
+  WEFT_ON_DEVICE int64 key_at(int b, int h, int j) const { return ((int64{b} * kv_len + j) * kv_heads + h) * D; }
+  WEFT_ON_DEVICE int q_apart() const { return heads * D; }
+  WEFT_ON_DEVICE int kv_apart() const { return kv_heads * D; }
+  /// In the arrays of numbers that are kept of each query, and how many of them there are.
+  WEFT_ON_DEVICE int row_at(int b, int h, int i) const { return (b * heads + h) * q_len + i; }
+  WEFT_ON_DEVICE int all_rows() const { return batch * heads * q_len; }
 };
 
 /// As attention_kernel. All arrays are aligned to 16 bytes; a warp has 16 queries.
 template <class T, int D>
 struct attention_tensor_kernel {
-  attention_shape shape;
+  tensor_shape<D> shape;
   const T *q, *k, *v;
   T* out;
   float* sums;
 
-  static constexpr int keys = 64;  // of a tile
-  static constexpr std::size_t shared_bytes() { return std::size_t{4} * keys * rows::stride * sizeof(T); }
+  static constexpr int blocks_at_once = D == 64 ? 2 : 0;  // of a multiprocessor
+  static constexpr int keys = 64;                         // of a tile
+  static std::size_t shared_bytes(int threads) {
+    return static_cast<std::size_t>((threads / warp_size * 16 + 4 * keys) * rows::stride) * sizeof(T);
+  }
   static int64 tiles(const attention_shape& s, int threads) {
     const int queries = threads / warp_size * 16;
     return s.batch * s.heads * ((s.q_len + queries - 1) / queries);
@@ -35,26 +106,24 @@ struct attention_tensor_kernel {
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    const attention_shape& s = shape;
-    T* const stages = block.template shared<T>();  // [2, 2, keys, D]: keys and values, of this tile and the next
+    const tensor_shape<D>& s = shape;
     const int queries = block.warps() * 16;
-    const int64 heads = s.batch * s.heads, tiles_of_head = (s.q_len + queries - 1) / queries;
-    const int64 q_apart = s.heads * D, kv_apart = s.kv_heads * D;
-    for (int64 item = block.index(); item < heads * tiles_of_head; item += block.blocks()) {
-      // The last queries see the most keys, and come first.
-      const int64 begin = (tiles_of_head - 1 - item / heads) * queries, b = item % heads / s.heads, h = item % s.heads;
-      const int64 mine = begin + block.warp() * 16, n = s.q_len - mine;  // this warp's queries
-      const int64 at = ((b * s.q_len + mine) * s.heads + h) * D;
-      const int64 kv = (b * s.kv_len * s.kv_heads + h / (s.heads / s.kv_heads)) * D;
-      const int64 end = s.end_key(begin + queries - 1 < s.q_len ? begin + queries - 1 : s.q_len - 1);
-      const auto fetch = [&](int stage, int64 k0) {
+    T* const tile = block.template shared<T>();       // [queries, D]
+    T* const stages = tile + queries * rows::stride;  // [2, 2, keys, D]: keys and values, of this tile and the next
+    for (int item = static_cast<int>(block.index()); item < s.query_tiles(queries);
+         item += static_cast<int>(block.blocks())) {
+      const auto t = s.query_tile_of(item, queries, block.warp());
+      const int end = s.end_key(t.begin + queries - 1 < s.q_len ? t.begin + queries - 1 : s.q_len - 1);
+      const int64 kv = s.key_at(t.b, t.h / s.share, 0);
+      const auto fetch = [&](int stage, int k0) {
         T* const to = stages + stage * 2 * keys * rows::stride;
-        rows::fetch(block, keys, s.kv_len - k0, k + kv + k0 * kv_apart, kv_apart, to);
-        rows::fetch(block, keys, s.kv_len - k0, v + kv + k0 * kv_apart, kv_apart, to + keys * rows::stride);
+        const int64 at = kv + int64{k0} * s.kv_apart();
+        rows::fetch(block, keys, s.kv_len - k0, k + at, s.kv_apart(), to);
+        rows::fetch(block, keys, s.kv_len - k0, v + at, s.kv_apart(), to + keys * rows::stride);
       };
-      const auto of_queries = rows::rows_of(block, n, q + at, q_apart);
+      rows::fetch(block, queries, s.q_len - t.begin, q + s.query_at(t.b, t.h, t.begin), s.q_apart(), tile);
       progress so_far;
-      int64 k0 = s.first_key(begin) / keys * keys;
+      int k0 = s.first_key(t.begin) / keys * keys;
       if (k0 < end) fetch(0, k0);
       block.end_copies();
       for (int stage = 0; k0 < end; k0 += keys, stage ^= 1) {
@@ -62,23 +131,26 @@ struct attention_tensor_kernel {
         block.end_copies();
         block.template wait_for_copies<1>();
         block.sync();
-        const tile_sight sight(s, mine, 16, k0, keys);
-        if (!sight.none) see(block, of_queries, stages + stage * 2 * keys * rows::stride, mine, k0, sight.all, so_far);
+        if (!s.sees_none(t.mine, 16, k0, keys))
+          see(block, tile + block.warp() * 16 * rows::stride, stages + stage * 2 * keys * rows::stride, t.mine, k0,
+              s.sees_all(t.mine, 16, k0, keys), so_far);
         block.sync();
       }
+      block.template wait_for_copies<0>();
+      const auto at = s.query_tile_of(block.anew(item), queries, block.warp());
       float share[2];
       WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
         float sum = so_far.sum[i];
         for (int mask = 1; mask < 4; mask *= 2) sum += block.shuffle_xor(sum, mask);
         share[i] = sum == 0 ? 0 : 1 / sum;
         const int row = block.lane() / 4 + i * 8;
-        if (row < n && block.lane() % 4 == 0) {
-          float* const top = sums + (b * s.heads + h) * s.q_len + mine + row;
+        if (row < at.n && block.lane() % 4 == 0) {
+          float* const top = sums + s.row_at(at.b, at.h, at.mine + row);
           *top = so_far.high[i];
-          top[heads * s.q_len] = sum == 0 ? 0 : block.log(sum);
+          top[s.all_rows()] = sum == 0 ? 0 : block.log(sum);
         }
       }
-      rows::store(block, so_far.total, share, n, out + at, q_apart, false);
+      rows::store(block, so_far.total, share, at.n, out + s.query_at(at.b, at.h, at.mine), s.q_apart(), false);
     }
   }
 
@@ -92,15 +164,15 @@ struct attention_tensor_kernel {
 
   // Takes a tile of keys, and of values behind them, into what is known of a warp's queries from `mine` on.
   template <class Block>
-  WEFT_ON_DEVICE void see(Block& block, const tensor_rows<rows::depth>& of_queries, const T* tile, int64 mine, int64 k0,
-                          bool all, progress& so_far) const {
-    const float scale = static_cast<float>(shape.scale);
+  WEFT_ON_DEVICE void see(Block& block, const T* my_queries, const T* tile, int mine, int k0, bool all,
+                          progress& so_far) const {
     auto p = rows::template times_rows<keys / 8>(
-        block, [&](int i) { return of_queries.at[i]; }, tile);
-    WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int i = 0; i < 4; ++i) p.at[n][i] *= scale;
+        block, [&](int i) { return rows::columns_of(block, my_queries, i); }, tile);
+    WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int i = 0; i < 4; ++i) p.at[n][i] *=
+        shape.scale;
     if (!all) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-        const int64 query = mine + block.lane() / 4 + i * 8;
-        const int64 first = shape.first_key(query) - k0, end = shape.end_key(query) - k0;
+        const int query = mine + block.lane() / 4 + i * 8;
+        const int first = shape.first_key(query) - k0, end = shape.end_key(query) - k0;
         WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j) {
           const int key = n * 8 + block.lane() % 4 * 2 + j;
           if (key < first || key >= end) p.at[n][2 * i + j] = -__builtin_inff();

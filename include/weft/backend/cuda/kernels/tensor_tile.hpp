@@ -29,26 +29,10 @@ struct tensor_tile {
   /// Begins to copy `rows` rows, of which `n` are there; zeros for the others.
   template <class Block>
   static WEFT_ON_DEVICE void fetch(Block& block, int rows, int64 n, const T* from, int64 apart, T* to) {
-    constexpr int packs = D / 8;
-    for (int i = block.thread(); i < rows * packs; i += block.threads()) {
-      const int row = i / packs, column = i % packs * 8;
+    constexpr int packs = D / 8;  // of a row; a block's threads take whole rows at a time
+    const int column = block.thread() % packs * 8, at_once = block.threads() / packs;
+    for (int row = block.thread() / packs; row < rows; row += at_once)
       block.template copy_later<8>(to + row * stride + column, row < n ? from + row * apart + column : from, row < n);
-    }
-  }
-  /// 16 rows from global memory, of which `n` are there; zeros for the others.
-  template <class Block>
-  static WEFT_ON_DEVICE tensor_rows<depth> rows_of(const Block& block, int64 n, const T* from, int64 apart) {
-    const int g = block.lane() / 4, t = block.lane() % 4;
-    tensor_rows<depth> out;
-    WEFT_UNROLLED for (int k = 0; k < depth; ++k) WEFT_UNROLLED for (int i = 0; i < 4; ++i) {
-      const int row = g + i % 2 * 8;
-      out.at[k].at[i] = 0;
-      if (row < n) {
-        const auto x = block.template load<2>(from + row * apart + k * 16 + i / 2 * 8 + 2 * t);
-        out.at[k].at[i] = std::uint32_t{x.at[0].bits} | std::uint32_t{x.at[1].bits} << 16;
-      }
-    }
-    return out;
   }
   /// Columns 16 k ... 16 k + 15 of 16 rows in shared memory.
   template <class Block>
@@ -60,7 +44,8 @@ struct tensor_tile {
   template <int N, class Block, class F>
   static WEFT_ON_DEVICE tensor_sums<N> times_rows(Block& block, F columns, const T* x) {
     tensor_sums<N> c;
-    x += (block.lane() % 8 + block.lane() / 16 * 8) * stride + block.lane() / 8 % 2 * 8;
+    const int lane = lane_of(block);
+    x += (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
     WEFT_UNROLLED for (int k = 0; k < depth; ++k) {
       const fragment a = columns(k);
       WEFT_UNROLLED for (int n = 0; n < N; n += 2) {
@@ -74,7 +59,8 @@ struct tensor_tile {
   /// c += p x, where p is [16, 16 K] and x has 16 K rows.
   template <int K, class Block>
   static WEFT_ON_DEVICE void add_product(Block& block, const tensor_rows<K>& p, const T* x, tensor_sums<D / 8>& c) {
-    x += block.lane() % 16 * stride + block.lane() / 16 * 8;
+    const int lane = lane_of(block);
+    x += lane % 16 * stride + lane / 16 * 8;
     WEFT_UNROLLED for (int k = 0; k < K; ++k) WEFT_UNROLLED for (int n = 0; n < D / 8; n += 2) {
       const fragment b = block.template load_matrices<true>(x + k * 16 * stride + n * 8);
       block.template mma<T>(c.at[n], p.at[k], b.at[0], b.at[1]);
@@ -95,7 +81,7 @@ struct tensor_tile {
   template <class Block>
   static WEFT_ON_DEVICE void store(const Block& block, const tensor_sums<D / 8>& c, const float (&factor)[2], int64 n,
                                    T* to, int64 apart, bool add) {
-    const int g = block.lane() / 4, t = block.lane() % 4;
+    const int lane = lane_of(block), g = lane / 4, t = lane % 4;
     WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
       const int row = g + i * 8;
       if (row >= n) continue;
@@ -110,6 +96,13 @@ struct tensor_tile {
         block.store(y, out);
       }
     }
+  }
+
+ private:
+  // The lane, by which addresses are worked out again in each product: they would take registers from one to the next.
+  template <class Block>
+  static WEFT_ON_DEVICE int lane_of(const Block& block) {
+    return block.anew(block.lane()) & (warp_size - 1);
   }
 };
 

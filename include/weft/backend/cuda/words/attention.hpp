@@ -17,7 +17,7 @@ template <class Queue>
 struct attention_words {
   using queue = Queue;
 
-  /// On tensor cores: weights and their gradients are rounded to T before they are multiplied. For the laws.
+  /// For the laws: on tensor cores weights and their gradients are rounded to T before they are multiplied with rows.
   static constexpr bool rounds_attention_weights = true;
 
   /// As cpu::attention.
@@ -28,8 +28,8 @@ struct attention_words {
     const bool packed = s.head_dim % pack_size<T> == 0 && aligned_for_packs(queries, k, v, out);
     const bool done = on_tensor_cores<T>(s, packed, [&]<int D>() {
       using kernel = attention_tensor_kernel<T, D>;
-      q.start(std::min(kernel::tiles(s, Queue::block_threads), most_blocks), kernel::shared_bytes(),
-              kernel{s, queries, k, v, out, sums});
+      q.start(std::min(kernel::tiles(s, Queue::block_threads), most_blocks), kernel::shared_bytes(Queue::block_threads),
+              kernel{tensor_shape<D>(s), queries, k, v, out, sums});
     });
     if (done) return;
     start(q, s, attention_kernel<T>{s, queries, k, v, out, sums, attention_kernel<T>::choose_tile(s), packed});
@@ -50,7 +50,7 @@ struct attention_words {
     q.start(std::min<int64>((rows + at_once - 1) / at_once, q.resident_blocks()), 0,
             attention_delta_kernel<T>{s.batch, s.q_len, s.heads, s.head_dim, out, dout, delta, packed});
     const bool done = on_tensor_cores<T>(s, packed, [&]<int D>() {
-      const attention_tensor_gradient<T, D> from{s, queries, k, v, dout, sums, delta};
+      const attention_tensor_gradient<T, D> from{tensor_shape<D>(s), queries, k, v, dout, sums, delta};
       const auto begin = [&](const auto& kernel) {
         q.start(std::min(kernel.tiles(s, Queue::block_threads), most_blocks), kernel.shared_bytes(Queue::block_threads),
                 kernel);
@@ -66,12 +66,13 @@ struct attention_words {
   }
 
  private:
-  static constexpr int64 most_blocks = 1 << 20;  // each takes every so manieth tile
+  static constexpr int64 most_blocks = 1 << 20;  // where there are more tiles, a block takes several
 
   /// f<head_dim>() for what the tensor cores' kernels take; false, and nothing done, for other types and sizes.
   template <class T, class F>
   static bool on_tensor_cores(const attention_shape& s, bool packed, F f) {
     if constexpr (sizeof(T) == 2) {
+      packed = packed && tensor_shape<64>::fits(s);
       if (packed && s.head_dim == 64) return f.template operator()<64>(), true;
       if (packed && s.head_dim == 128) return f.template operator()<128>(), true;
     }
