@@ -95,9 +95,18 @@ struct reduce_columns_kernel {
       const int64 end = begin + (left < to.length ? left : to.length);
       array_of<A, N> value;
       for (int k = 0; k < N; ++k) value[k] = start_of<Kind, A>();
-      for (int64 i = begin; i < end; ++i) {
-        const pack<In, N> in = block.template load<N>(from + gone.offset(i));
+      const auto take = [&](int64 at) {
+        const pack<In, N> in = block.template load<N>(from + at);
         for (int k = 0; k < N; ++k) value[k] = join<Kind>(value[k], static_cast<A>(block.widen(in.at[k])));
+      };
+      if (gone.ndim == 1) {  // several loads under way at once
+        constexpr int at_once = 8;
+        int64 i = begin;
+        for (; i + at_once <= end; i += at_once)
+          WEFT_UNROLLED for (int k = 0; k < at_once; ++k) take((i + k) * gone.stride[0]);
+        for (; i < end; ++i) take(i * gone.stride[0]);
+      } else {
+        for (int64 i = begin; i < end; ++i) take(gone.offset(i));
       }
       for (int k = 0; k < N; ++k) to.put(block, output + k, piece, value[k]);
     });

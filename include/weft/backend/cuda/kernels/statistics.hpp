@@ -6,13 +6,14 @@
 
 namespace weft::cuda {
 
-/// parts[block] = the sum of squares of a block's elements.  // x [n], parts [blocks]
+/// parts[block] = the sum of squares of a block's elements; where there is one block, *to (+)= it.
+/// x [n], parts [blocks]
 template <class T>
 struct squares_kernel {
   int64 n;
   const T* x;
-  double* parts;
-  bool packed;
+  double *parts, *to;
+  bool add, packed;
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
@@ -25,7 +26,11 @@ struct squares_kernel {
       }
     });
     sum = block_sum(block, sum, block.template shared<double>());
-    if (block.thread() == 0) parts[block.index()] = sum;
+    if (block.thread() != 0) return;
+    if (block.blocks() > 1)
+      parts[block.index()] = sum;
+    else
+      *to = add ? *to + sum : sum;
   }
 };
 /// *to (+)= the sum of the parts. One block.

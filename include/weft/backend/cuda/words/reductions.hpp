@@ -68,8 +68,8 @@ struct reduction_words {
   static void sum_of_squares(queue& q, std::int64_t n, const T* x, double* to, bool add) {
     const int64 blocks = parts_of(n);
     auto* const parts = static_cast<double*>(q.scratch(static_cast<std::size_t>(blocks) * sizeof(double)));
-    q.start(blocks, warp_scratch<Queue, double>, squares_kernel<T>{n, x, parts, aligned_for_packs(x)});
-    q.start(1, warp_scratch<Queue, double>, sum_squares_kernel{blocks, parts, to, add});
+    q.start(blocks, warp_scratch<Queue, double>, squares_kernel<T>{n, x, parts, to, add, aligned_for_packs(x)});
+    if (blocks > 1) q.start(1, warp_scratch<Queue, double>, sum_squares_kernel{blocks, parts, to, add});
   }
   /// What one pass over an array says of it. Waits for the queue.
   template <class T>
