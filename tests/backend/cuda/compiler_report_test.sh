@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What nvcc reports of the CUDA kernels, without a GPU: no register is spilled, no kernel uses more than 64 registers (so that 4
-# blocks of 256 threads share a multiprocessor of sm_90), attention's 255, and the fused kernels load and store 16 bytes at a time.
+# blocks of 256 threads share a multiprocessor of sm_90) but those that hold rows (255), and the fused kernels load and store 16 bytes at a time.
 set -euo pipefail
 nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 if ! [ -x "$nvcc" ]; then
@@ -30,11 +30,11 @@ awk '
   /Used [0-9]+ registers/ {
     for (i = 1; i < NF; i++) if ($i == "Used") used = $(i + 1)
     if (used > most) { most = used; greediest = name }
-    if (used > (name ~ /attention_/ ? 255 : 64)) { print name ": uses " used " registers"; faults++ }
+    if (used > (name ~ /attention_|norm_tile/ ? 255 : 64)) { print name ": uses " used " registers"; faults++ }
   }
   END {
     print kernels " kernels, " spilled + 0 " of them spill; at most " most " registers (" greediest ")"
-    if (kernels < 70) { print "there should be at least 70 kernels in the report"; faults++ }
+    if (kernels < 180) { print "there should be at least 180 kernels in the report"; faults++ }
     exit faults > 0
   }
 ' "$work/report"

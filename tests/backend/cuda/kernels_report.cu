@@ -7,15 +7,41 @@ using namespace weft::cuda;
 
 #define REPORT(...) template __global__ void weft::cuda::run_on_device<__VA_ARGS__>(const __grid_constant__ __VA_ARGS__)
 
-#define REPORT_TYPE(T)                          \
-  REPORT(swiglu_kernel<T>);                     \
-  REPORT(swiglu_backward_kernel<T>);            \
-  REPORT(rms_norm_kernel<T>);                   \
-  REPORT(rms_norm_backward_kernel<T>);          \
-  REPORT(sum_parts_kernel<accumulate_t<T>, T>); \
-  REPORT(fill_kernel<T>);                       \
-  REPORT(strided_copy_kernel<T>);               \
-  REPORT(convert_kernel<T, T>);                 \
+#define REPORT_TYPE(T)                              \
+  REPORT(swiglu_kernel<T>);                         \
+  REPORT(swiglu_backward_kernel<T>);                \
+  REPORT(rms_norm_kernel<T>);                       \
+  REPORT(rms_norm_backward_kernel<T>);              \
+  REPORT(layer_norm_kernel<T>);                     \
+  REPORT(layer_norm_backward_kernel<T>);            \
+  REPORT(norm_tile_kernel<T, false>);               \
+  REPORT(norm_tile_kernel<T, true>);                \
+  REPORT(norm_tile_backward_kernel<T, false>);      \
+  REPORT(norm_tile_backward_kernel<T, true>);       \
+  REPORT(sum_parts_kernel<accumulate_t<T>, T>);     \
+  REPORT(softmax_kernel<T>);                        \
+  REPORT(softmax_backward_kernel<T>);               \
+  REPORT(row_max_kernel<T>);                        \
+  REPORT(row_sums_kernel<T>);                       \
+  REPORT(cross_entropy_backward_kernel<T>);         \
+  REPORT(embedding_kernel<T>);                      \
+  REPORT(embedding_backward_kernel<T, T>);          \
+  REPORT(rope_kernel<T>);                           \
+  REPORT(dropout_kernel<T>);                        \
+  REPORT(adamw_kernel<accumulate_t<T>, T, T>);      \
+  REPORT(unary_kernel<unary::gelu, T>);             \
+  REPORT(unary_backward_kernel<unary::gelu, T>);    \
+  REPORT(binary_kernel<T>);                         \
+  REPORT(broadcast_kernel<T>);                      \
+  REPORT(scale_kernel<T>);                          \
+  REPORT(reduce_rows_kernel<reduce::sum, T, T>);    \
+  REPORT(reduce_columns_kernel<reduce::sum, T, T>); \
+  REPORT(repeat_kernel<T>);                         \
+  REPORT(squares_kernel<T>);                        \
+  REPORT(statistics_kernel<T>);                     \
+  REPORT(fill_kernel<T>);                           \
+  REPORT(strided_copy_kernel<T>);                   \
+  REPORT(convert_kernel<T, T>);                     \
   REPORT(strided_matmul_kernel<T, T>)
 
 REPORT_TYPE(float);
