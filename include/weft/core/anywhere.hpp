@@ -1,4 +1,5 @@
-// Functions that run on a host and on a device alike. Invariant: what is marked calls only what is marked, or constexpr.
+// Functions that run on a host and on a device alike. Invariant: what is marked calls only what is marked, or
+// constexpr.
 #pragma once
 
 #include <weft/core/requirements.hpp>

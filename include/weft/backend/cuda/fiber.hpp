@@ -2,6 +2,8 @@
 // told of every change of stacks.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>

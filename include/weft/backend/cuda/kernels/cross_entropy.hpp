@@ -50,17 +50,16 @@ struct row_sums_kernel {
     for (int64 row = block.index(); row < rows; row += block.blocks()) {
       const T* const from = x + row * stride;
       const A most = m[row];
-      A of_exps = 0, of_all = 0;
-      for_packs<pack_size<T>>(block.thread(), block.threads(), n, packed, [&]<int N>(int64 i) {
-        const pack<T, N> in = block.template load<N>(from + i);
-        for (int k = 0; k < N; ++k) {
-          const A below = block.widen(in.at[k]) - most;
-          of_exps += block.exp(below);
-          of_all += below;
-        }
-      });
-      of_exps = block_sum(block, of_exps, block.template shared<A>());
-      if (sums) of_all = block_sum(block, of_all, block.template shared<A>());
+      const auto sum = [&](auto f) {
+        A all = 0;
+        for_packs<pack_size<T>>(block.thread(), block.threads(), n, packed, [&]<int N>(int64 i) {
+          const pack<T, N> in = block.template load<N>(from + i);
+          for (int k = 0; k < N; ++k) all += f(block.widen(in.at[k]) - most);
+        });
+        return block_sum(block, all, block.template shared<A>());
+      };
+      const A of_exps = sum([&](A below) { return block.exp(below); });
+      const A of_all = sums ? sum([](A below) { return below; }) : A(0);
       if (block.thread() != 0) continue;
       const int64 column = ids[row] - begin;
       exps[row] = of_exps;
