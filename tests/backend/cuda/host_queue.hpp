@@ -22,7 +22,9 @@ class host_queue {
 
   template <class Kernel>
   void start(std::int64_t blocks, std::size_t shared_bytes, const Kernel& kernel) {
-    weft::cuda::run_on_host({blocks, block_threads, shared_bytes, seed_++}, kernel);
+    int threads = block_threads;
+    if constexpr (requires { Kernel::threads; }) threads = Kernel::threads;
+    weft::cuda::run_on_host({blocks, threads, shared_bytes, seed_++}, kernel);
     ++started;
   }
   void* scratch(std::size_t bytes) {

@@ -38,7 +38,7 @@ extern __shared__ __align__(16) unsigned char shared_memory[];
 
 }  // namespace detail
 
-inline constexpr int block_threads = 256;  // of every kernel that is launched here
+inline constexpr int block_threads = 256;  // of a kernel that doesn't say how many it wants
 
 class device_block {
  public:
@@ -172,6 +172,11 @@ class device_block {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x * 1.4426950408889634f));  // 2^(x log2(e))
     return out;
   }
+  __device__ static float fast_exp2(float x) {
+    float out;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+    return out;
+  }
   __device__ static float exp(float x) { return ::expf(x); }
   __device__ static double exp(double x) { return ::exp(x); }
   __device__ static float log(float x) { return ::logf(x); }
@@ -203,8 +208,17 @@ constexpr int blocks_at_once() {
     return 0;
 }
 
+/// The threads of a kernel's block: what the kernel says, or as many as others have.
 template <class Kernel>
-__global__ void __launch_bounds__(block_threads, blocks_at_once<Kernel>())
+constexpr int threads_of() {
+  if constexpr (requires { Kernel::threads; })
+    return Kernel::threads;
+  else
+    return block_threads;
+}
+
+template <class Kernel>
+__global__ void __launch_bounds__(threads_of<Kernel>(), blocks_at_once<Kernel>())
     run_on_device(const __grid_constant__ Kernel kernel) {
   device_block block;
   kernel(block);
@@ -218,7 +232,7 @@ void launch(cudaStream_t on, int64 blocks, std::size_t shared_bytes, const Kerne
     check(cudaFuncSetAttribute(run_on_device<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared_bytes)),
           "a kernel's shared memory");
-  run_on_device<<<static_cast<unsigned>(blocks), block_threads, shared_bytes, on>>>(kernel);
+  run_on_device<<<static_cast<unsigned>(blocks), threads_of<Kernel>(), shared_bytes, on>>>(kernel);
   check(cudaGetLastError(), "launching a kernel");
 }
 

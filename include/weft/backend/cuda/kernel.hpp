@@ -17,8 +17,10 @@
 /// Before a loop whose every turn a GPU has to have its own registers for.
 #if defined(__CUDACC__)
 #define WEFT_UNROLLED _Pragma("unroll")
+#define WEFT_ROLLED _Pragma("unroll 1")  // the opposite
 #else
 #define WEFT_UNROLLED
+#define WEFT_ROLLED
 #endif
 
 namespace weft::cuda {

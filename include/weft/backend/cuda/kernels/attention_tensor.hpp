@@ -26,9 +26,9 @@ struct tensor_shape {
         window(s.window < s.kv_len ? static_cast<int>(s.window) : kv_len),
         scale(static_cast<float>(s.scale)),
         causal(s.causal) {}
-  /// Whether 32 bits are enough.
+  /// Whether 32 bits are enough, and the largest product is the largest score.
   static bool fits(const attention_shape& s) {
-    return s.batch * s.heads * s.q_len < 1 << 30 && s.batch * s.heads * s.kv_len < 1 << 30;
+    return s.scale > 0 && s.batch * s.heads * s.q_len < 1 << 30 && s.batch * s.heads * s.kv_len < 1 << 30;
   }
 
   // As in attention_shape.
@@ -56,14 +56,14 @@ struct tensor_shape {
     return query + queries <= q_len && key + keys <= end_key(query) && key >= first_key(query + queries - 1);
   }
 
-  /// Tile number `item` of all heads', of whose `queries` queries 16 belong to a warp: n of them, from `mine` on. The
-  /// last queries see the most keys, and come first.
+  /// Tile number `item` of all heads', of whose `queries` queries `own` belong to a warp: n of them, from `mine` on.
+  /// The last queries see the most keys, and come first.
   struct query_tile {
     int b, h, begin, mine, n;
   };
-  WEFT_ON_DEVICE query_tile query_tile_of(int item, int queries, int warp) const {
+  WEFT_ON_DEVICE query_tile query_tile_of(int item, int queries, int warp, int own) const {
     const int all = batch * heads, head = item % all, tiles_of_head = (q_len + queries - 1) / queries;
-    const int begin = (tiles_of_head - 1 - item / all) * queries, mine = begin + warp * 16;
+    const int begin = (tiles_of_head - 1 - item / all) * queries, mine = begin + warp * own;
     return {head / heads, head % heads, begin, mine, q_len - mine};
   }
   WEFT_ON_DEVICE int query_tiles(int queries) const { return (q_len + queries - 1) / queries * batch * heads; }
@@ -71,8 +71,8 @@ struct tensor_shape {
   struct key_tile {
     int b, h, begin, mine, n;
   };
-  WEFT_ON_DEVICE key_tile key_tile_of(int item, int keys, int warp) const {
-    const int all = batch * kv_heads, head = item % all, begin = item / all * keys, mine = begin + warp * 16;
+  WEFT_ON_DEVICE key_tile key_tile_of(int item, int keys, int warp, int own) const {
+    const int all = batch * kv_heads, head = item % all, begin = item / all * keys, mine = begin + warp * own;
     return {head / kv_heads, head % kv_heads, begin, mine, kv_len - mine};
   }
   WEFT_ON_DEVICE int key_tiles(int keys) const { return (kv_len + keys - 1) / keys * batch * kv_heads; }
@@ -86,33 +86,40 @@ struct tensor_shape {
   WEFT_ON_DEVICE int all_rows() const { return batch * heads * q_len; }
 };
 
-/// As attention_kernel. All arrays are aligned to 16 bytes; a warp has 16 queries.
-template <class T, int D>
+/// log2(e): exponentials are taken as powers of 2.
+inline constexpr float log2_e = 1.4426950408889634f;
+
+/// As attention_kernel. All arrays are aligned to 16 bytes; a warp has 16 R queries, and keeps them in registers where
+/// Held.
+template <class T, int D, int R = 2, int Keys = 64, int Warps = 4, int Blocks = 2, bool Held = D == 64>
 struct attention_tensor_kernel {
   tensor_shape<D> shape;
   const T *q, *k, *v;
   T* out;
   float* sums;
 
-  static constexpr int blocks_at_once = D == 64 ? 2 : 0;  // of a multiprocessor
-  static constexpr int keys = 64;                         // of a tile
+  static constexpr int threads = Warps * warp_size;
+  static constexpr int blocks_at_once = Blocks;  // of a multiprocessor
+  static constexpr int own = 16 * R;             // queries of a warp
+  static constexpr int keys = Keys;              // of a tile
   static std::size_t shared_bytes(int threads) {
-    return static_cast<std::size_t>((threads / warp_size * 16 + 4 * keys) * rows::stride) * sizeof(T);
+    return static_cast<std::size_t>((threads / warp_size * own + 4 * keys) * rows::stride) * sizeof(T);
   }
   static int64 tiles(const attention_shape& s, int threads) {
-    const int queries = threads / warp_size * 16;
+    const int queries = threads / warp_size * own;
     return s.batch * s.heads * ((s.q_len + queries - 1) / queries);
   }
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
     const tensor_shape<D>& s = shape;
-    const int queries = block.warps() * 16;
+    const int queries = block.warps() * own;
     T* const tile = block.template shared<T>();       // [queries, D]
     T* const stages = tile + queries * rows::stride;  // [2, 2, keys, D]: keys and values, of this tile and the next
+    const T* const my_queries = tile + block.warp() * own * rows::stride;
     for (int item = static_cast<int>(block.index()); item < s.query_tiles(queries);
          item += static_cast<int>(block.blocks())) {
-      const auto t = s.query_tile_of(item, queries, block.warp());
+      const auto t = s.query_tile_of(item, queries, block.warp(), own);
       const int end = s.end_key(t.begin + queries - 1 < s.q_len ? t.begin + queries - 1 : s.q_len - 1);
       const int64 kv = s.key_at(t.b, t.h / s.share, 0);
       const auto fetch = [&](int stage, int k0) {
@@ -122,83 +129,103 @@ struct attention_tensor_kernel {
         rows::fetch(block, keys, s.kv_len - k0, v + at, s.kv_apart(), to + keys * rows::stride);
       };
       rows::fetch(block, queries, s.q_len - t.begin, q + s.query_at(t.b, t.h, t.begin), s.q_apart(), tile);
+      block.end_copies();
       progress so_far;
       int k0 = s.first_key(t.begin) / keys * keys;
       if (k0 < end) fetch(0, k0);
       block.end_copies();
+      tensor_rows<R, Held ? D / 16 : 1> held;
+      if constexpr (Held) {
+        block.template wait_for_copies<1>();
+        block.sync();
+        WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < D / 16; ++i) held.at[r][i] =
+            rows::columns_of(block, my_queries + r * 16 * rows::stride, i);
+      }
+      const auto query = [&](int r, int i) {
+        if constexpr (Held)
+          return held.at[r][i];
+        else
+          return rows::columns_of(block, my_queries + r * 16 * rows::stride, i);
+      };
       for (int stage = 0; k0 < end; k0 += keys, stage ^= 1) {
         if (k0 + keys < end) fetch(stage ^ 1, k0 + keys);
         block.end_copies();
         block.template wait_for_copies<1>();
         block.sync();
-        if (!s.sees_none(t.mine, 16, k0, keys))
-          see(block, tile + block.warp() * 16 * rows::stride, stages + stage * 2 * keys * rows::stride, t.mine, k0,
-              s.sees_all(t.mine, 16, k0, keys), so_far);
+        if (!s.sees_none(t.mine, own, k0, keys))
+          see(block, query, stages + stage * 2 * keys * rows::stride, t.mine, k0, s.sees_all(t.mine, own, k0, keys),
+              so_far);
         block.sync();
       }
       block.template wait_for_copies<0>();
-      const auto at = s.query_tile_of(block.anew(item), queries, block.warp());
-      float share[2];
-      WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-        float sum = so_far.sum[i];
+      const auto at = s.query_tile_of(block.anew(item), queries, block.warp(), own);
+      float share[R][2];
+      WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
+        float sum = so_far.sum[r][i];
         for (int mask = 1; mask < 4; mask *= 2) sum += block.shuffle_xor(sum, mask);
-        share[i] = sum == 0 ? 0 : 1 / sum;
-        const int row = block.lane() / 4 + i * 8;
+        share[r][i] = sum == 0 ? 0 : 1 / sum;
+        const int row = r * 16 + block.lane() / 4 + i * 8;
         if (row < at.n && block.lane() % 4 == 0) {
           float* const top = sums + s.row_at(at.b, at.h, at.mine + row);
-          *top = so_far.high[i];
+          *top = so_far.high[r][i] * s.scale;
           top[s.all_rows()] = sum == 0 ? 0 : block.log(sum);
         }
       }
-      rows::store(block, so_far.total, share, at.n, out + s.query_at(at.b, at.h, at.mine), s.q_apart(), false);
+      rows::store(
+          block, so_far.total, [&](int r, int i) { return share[r][i]; }, at.n, out + s.query_at(at.b, at.h, at.mine),
+          s.q_apart(), false);
+      if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries)) block.sync();
     }
   }
 
  private:
   using rows = tensor_tile<T, D>;
   struct progress {
-    tensor_sums<D / 8> total;                                // of p v
-    float high[2] = {-__builtin_inff(), -__builtin_inff()};  // the largest score of each of this lane's rows
-    float sum[2] = {0, 0};                                   // of exp(score - high), this lane's part
+    tensor_sums<R, D / 8> total;  // of p v
+    float high[R][2];             // the largest q k of each of this lane's rows, of which shape.scale makes a score
+    float sum[R][2] = {};         // of exp(score - high), this lane's part
+    WEFT_ON_DEVICE progress() { WEFT_UNROLLED for (int r = 0; r < R; ++r) high[r][0] = high[r][1] = -__builtin_inff(); }
   };
 
   // Takes a tile of keys, and of values behind them, into what is known of a warp's queries from `mine` on.
-  template <class Block>
-  WEFT_ON_DEVICE void see(Block& block, const T* my_queries, const T* tile, int mine, int k0, bool all,
+  template <class Block, class F>
+  WEFT_ON_DEVICE void see(Block& block, const F& query, const T* tile, int mine, int k0, bool all,
                           progress& so_far) const {
-    auto p = rows::template times_rows<keys / 8>(
-        block, [&](int i) { return rows::columns_of(block, my_queries, i); }, tile);
-    WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int i = 0; i < 4; ++i) p.at[n][i] *=
-        shape.scale;
-    if (!all) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-        const int query = mine + block.lane() / 4 + i * 8;
-        const int first = shape.first_key(query) - k0, end = shape.end_key(query) - k0;
+    auto p = rows::template times_rows<R, keys / 8>(block, query, tile);
+    if (!all) WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
+        const int of = mine + r * 16 + block.lane() / 4 + i * 8;
+        const int first = shape.first_key(of) - k0, end = shape.end_key(of) - k0;
         WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j) {
           const int key = n * 8 + block.lane() % 4 * 2 + j;
-          if (key < first || key >= end) p.at[n][2 * i + j] = -__builtin_inff();
+          if (key < first || key >= end) p.at[r][n][2 * i + j] = -__builtin_inff();
         }
       }
-    WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-      const float before = so_far.high[i];
+    const float scale = shape.scale * log2_e;
+    WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
+      const float before = so_far.high[r][i];
       float now = before;
       WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j) now =
-          p.at[n][2 * i + j] > now ? p.at[n][2 * i + j] : now;
+          p.at[r][n][2 * i + j] > now ? p.at[r][n][2 * i + j] : now;
       for (int mask = 1; mask < 4; mask *= 2) {
         const float other = block.shuffle_xor(now, mask);
         now = other > now ? other : now;
       }
-      const float level = now > -__builtin_inff() ? now : 0, kept = block.fast_exp(before - level);
+      const float level = now > -__builtin_inff() ? now * scale : 0;
+      const float kept = block.fast_exp2(block.fma(before, scale, -level));
       float added = 0;
       WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j) {
-        p.at[n][2 * i + j] = block.fast_exp(p.at[n][2 * i + j] - level);
-        added += p.at[n][2 * i + j];
+        float& x = p.at[r][n][2 * i + j];
+        x = block.fast_exp2(block.fma(x, scale, -level));
+        added += x;
       }
-      so_far.high[i] = now;
-      so_far.sum[i] = so_far.sum[i] * kept + added;
+      so_far.high[r][i] = now;
+      so_far.sum[r][i] = so_far.sum[r][i] * kept + added;
       WEFT_UNROLLED for (int n = 0; n < D / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j)
-          so_far.total.at[n][2 * i + j] *= kept;
+          so_far.total.at[r][n][2 * i + j] *= kept;
     }
-    rows::add_product(block, rows::rounded(block, p), tile + keys * rows::stride, so_far.total);
+    const auto weights = rows::rounded(block, p);
+    rows::template add_product<keys / 16>(
+        block, [&](int r, int i) { return weights.at[r][i]; }, tile + keys * rows::stride, so_far.total);
   }
 };
 

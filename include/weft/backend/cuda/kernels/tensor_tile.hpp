@@ -1,5 +1,5 @@
 // Tiles of 16-bit numbers for the tensor cores: copied into shared memory ahead of their use, and multiplied by a warp
-// with 16 rows of its own, sums in float. Invariant: a warp's numbers depend on its rows alone, not on where they lie
+// with 16 R rows of its own, sums in float. Invariant: a warp's numbers depend on its rows alone, not on where they lie
 // in a block, so the bits are the same for every number of threads and blocks.
 #pragma once
 
@@ -7,17 +7,17 @@
 
 namespace weft::cuda {
 
-/// [16, 8 N] sums of a warp: at[n] are the columns from 8 n on, as block.mma has them. A lane's are in two rows, g and
-/// g + 8, at columns 8 n + 2 t and the next: at[n][2 i + j] is column j of row i of those.
-template <int N>
+/// [16 R, 8 N] sums of a warp: at[r][n] are rows from 16 r and columns from 8 n on, as block.mma has them. A lane's are
+/// in two rows, g and g + 8, at columns 8 n + 2 t and the next: at[r][n][2 i + j] is column j of row i of those.
+template <int R, int N>
 struct tensor_sums {
-  array_of<array_of<float, 4>, N> at = {};
+  array_of<array_of<array_of<float, 4>, N>, R> at = {};
 };
 
-/// [16, 16 K] numbers of a warp.
-template <int K>
+/// [16 R, 16 K] numbers of a warp.
+template <int R, int K>
 struct tensor_rows {
-  array_of<fragment, K> at;
+  array_of<array_of<fragment, K>, R> at;
 };
 
 /// Rows of D numbers of T, in shared memory `stride` apart, so that eight neighbouring rows lie in different banks.
@@ -37,60 +37,87 @@ struct tensor_tile {
   /// Columns 16 k ... 16 k + 15 of 16 rows in shared memory.
   template <class Block>
   static WEFT_ON_DEVICE fragment columns_of(Block& block, const T* x, int k) {
-    return block.template load_matrices<false>(x + block.lane() % 16 * stride + block.lane() / 16 * 8 + k * 16);
+    const int lane = lane_of(block);
+    return block.template load_matrices<false>(x + lane % 16 * stride + lane / 16 * 8 + k * 16);
+  }
+  /// The same of x^T: rows 16 k ... 16 k + 15 of 16 columns, from x on.
+  template <class Block>
+  static WEFT_ON_DEVICE fragment rows_of(Block& block, const T* x, int k) {
+    const int lane = lane_of(block);
+    return block.template load_matrices<true>(x + (k * 16 + lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8);
   }
 
-  /// c = a x^T: the products of 16 rows, columns(k) of which are the fragment k, and 8 N rows of x.
-  template <int N, class Block, class F>
-  static WEFT_ON_DEVICE tensor_sums<N> times_rows(Block& block, F columns, const T* x) {
-    tensor_sums<N> c;
+  /// c = a x^T: the products of 16 R rows, whose part (r, k) is the fragment a(r, k), and 8 N rows of x.
+  template <int R, int N, class Block, class F>
+  static WEFT_ON_DEVICE tensor_sums<R, N> times_rows(Block& block, F a, const T* x) {
+    tensor_sums<R, N> c;
     const int lane = lane_of(block);
     x += (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
     WEFT_UNROLLED for (int k = 0; k < depth; ++k) {
-      const fragment a = columns(k);
+      array_of<fragment, R> left;
+      WEFT_UNROLLED for (int r = 0; r < R; ++r) left[r] = a(r, k);
       WEFT_UNROLLED for (int n = 0; n < N; n += 2) {
         const fragment b = block.template load_matrices<false>(x + n * 8 * stride + k * 16);
-        block.template mma<T>(c.at[n], a, b.at[0], b.at[1]);
-        block.template mma<T>(c.at[n + 1], a, b.at[2], b.at[3]);
+        WEFT_UNROLLED for (int r = 0; r < R; ++r) {
+          block.template mma<T>(c.at[r][n], left[r], b.at[0], b.at[1]);
+          block.template mma<T>(c.at[r][n + 1], left[r], b.at[2], b.at[3]);
+        }
       }
     }
     return c;
   }
-  /// c += p x, where p is [16, 16 K] and x has 16 K rows.
-  template <int K, class Block>
-  static WEFT_ON_DEVICE void add_product(Block& block, const tensor_rows<K>& p, const T* x, tensor_sums<D / 8>& c) {
+  /// c += p x, where p is [16 R, 16 K], given as above, and of x's 16 K rows the 8 N columns from x on take part.
+  template <int K, int R, int N, class Block, class F>
+  static WEFT_ON_DEVICE void add_product(Block& block, F p, const T* x, tensor_sums<R, N>& c) {
     const int lane = lane_of(block);
     x += lane % 16 * stride + lane / 16 * 8;
-    WEFT_UNROLLED for (int k = 0; k < K; ++k) WEFT_UNROLLED for (int n = 0; n < D / 8; n += 2) {
-      const fragment b = block.template load_matrices<true>(x + k * 16 * stride + n * 8);
-      block.template mma<T>(c.at[n], p.at[k], b.at[0], b.at[1]);
-      block.template mma<T>(c.at[n + 1], p.at[k], b.at[2], b.at[3]);
+    WEFT_UNROLLED for (int k = 0; k < K; ++k) {
+      array_of<fragment, R> left;
+      WEFT_UNROLLED for (int r = 0; r < R; ++r) left[r] = p(r, k);
+      WEFT_UNROLLED for (int n = 0; n < N; n += 2) {
+        const fragment b = block.template load_matrices<true>(x + k * 16 * stride + n * 8);
+        WEFT_UNROLLED for (int r = 0; r < R; ++r) {
+          block.template mma<T>(c.at[r][n], left[r], b.at[0], b.at[1]);
+          block.template mma<T>(c.at[r][n + 1], left[r], b.at[2], b.at[3]);
+        }
+      }
     }
   }
   /// Sums as the rows of another product, rounded to T: what a lane has of them is what it needs.
-  template <int N, class Block>
-  static WEFT_ON_DEVICE tensor_rows<N / 2> rounded(const Block& block, const tensor_sums<N>& c) {
-    tensor_rows<N / 2> out;
-    WEFT_UNROLLED for (int k = 0; k < N / 2; ++k) WEFT_UNROLLED for (int i = 0; i < 4; ++i) {
-      const auto& from = c.at[2 * k + i / 2];
-      out.at[k].at[i] = block.template narrow_pair<T>(from[i % 2 * 2], from[i % 2 * 2 + 1]);
+  template <int R, int N, class Block>
+  static WEFT_ON_DEVICE tensor_rows<R, N / 2> rounded(const Block& block, const tensor_sums<R, N>& c) {
+    tensor_rows<R, N / 2> out;
+    WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int k = 0; k < N / 2; ++k)
+        WEFT_UNROLLED for (int i = 0; i < 4; ++i) {
+      const auto& from = c.at[r][2 * k + i / 2];
+      out.at[r][k].at[i] = block.template narrow_pair<T>(from[i % 2 * 2], from[i % 2 * 2 + 1]);
     }
     return out;
   }
-  /// to (+)= c * factor[i] of 16 rows, of which `n` are there.
-  template <class Block>
-  static WEFT_ON_DEVICE void store(const Block& block, const tensor_sums<D / 8>& c, const float (&factor)[2], int64 n,
-                                   T* to, int64 apart, bool add) {
+  /// Puts such rows into shared memory, from `to` on.
+  template <int R, int K, class Block>
+  static WEFT_ON_DEVICE void keep(Block& block, const tensor_rows<R, K>& p, T* to) {
+    const int lane = lane_of(block);
+    to += lane / 4 * stride + lane % 4 * 2;
+    WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int k = 0; k < K; ++k)
+        WEFT_UNROLLED for (int i = 0; i < 4; ++i)
+            block.store(reinterpret_cast<std::uint32_t*>(to + (r * 16 + i % 2 * 8) * stride + k * 16 + i / 2 * 8),
+                        pack<std::uint32_t, 1>{{p.at[r][k].at[i]}});
+  }
+  /// to (+)= c * factor(r, i) of 16 R rows, of which `n` are there; c are 8 N columns from `to` on.
+  template <int R, int N, class Block, class F>
+  static WEFT_ON_DEVICE void store(const Block& block, const tensor_sums<R, N>& c, F factor, int64 n, T* to,
+                                   int64 apart, bool add) {
     const int lane = lane_of(block), g = lane / 4, t = lane % 4;
-    WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-      const int row = g + i * 8;
+    WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
+      const int row = r * 16 + g + i * 8;
       if (row >= n) continue;
-      WEFT_UNROLLED for (int k = 0; k < D / 8; ++k) {
+      WEFT_UNROLLED for (int k = 0; k < N; ++k) {
         T* const y = to + row * apart + k * 8 + 2 * t;
         pack<T, 2> old{}, out;
         if (add) old = block.template load<2>(static_cast<const T*>(y));
         for (int j = 0; j < 2; ++j) {
-          const float x = c.at[k][2 * i + j] * factor[i];
+          const float x = c.at[r][k][2 * i + j] * factor(r, i);
           out.at[j] = block.template narrow<T>(add ? block.widen(old.at[j]) + x : x);
         }
         block.store(y, out);

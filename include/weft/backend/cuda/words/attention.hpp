@@ -28,7 +28,7 @@ struct attention_words {
     const bool packed = s.head_dim % pack_size<T> == 0 && aligned_for_packs(queries, k, v, out);
     const bool done = on_tensor_cores<T>(s, packed, [&]<int D>() {
       using kernel = attention_tensor_kernel<T, D>;
-      q.start(std::min(kernel::tiles(s, Queue::block_threads), most_blocks), kernel::shared_bytes(Queue::block_threads),
+      q.start(std::min(kernel::tiles(s, kernel::threads), most_blocks), kernel::shared_bytes(kernel::threads),
               kernel{tensor_shape<D>(s), queries, k, v, out, sums});
     });
     if (done) return;
@@ -52,8 +52,7 @@ struct attention_words {
     const bool done = on_tensor_cores<T>(s, packed, [&]<int D>() {
       const attention_tensor_gradient<T, D> from{tensor_shape<D>(s), queries, k, v, dout, sums, delta};
       const auto begin = [&](const auto& kernel) {
-        q.start(std::min(kernel.tiles(s, Queue::block_threads), most_blocks), kernel.shared_bytes(Queue::block_threads),
-                kernel);
+        q.start(std::min(kernel.tiles(s, kernel.threads), most_blocks), kernel.shared_bytes(kernel.threads), kernel);
       };
       begin(attention_tensor_keys_backward_kernel<T, D>{from, dk, add_dk, dv, add_dv});
       begin(attention_tensor_queries_backward_kernel<T, D>{from, dq, add_dq});
