@@ -159,7 +159,7 @@ struct attention_tensor_kernel {
       }
       block.template wait_for_copies<0>();
       const auto at = s.query_tile_of(block.anew(item), queries, block.warp(), own);
-      float share[R][2];
+      array_of<array_of<float, 2>, R> share;
       WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
         float sum = so_far.sum[r][i];
         for (int mask = 1; mask < 4; mask *= 2) sum += block.shuffle_xor(sum, mask);
@@ -182,8 +182,9 @@ struct attention_tensor_kernel {
   using rows = tensor_tile<T, D>;
   struct progress {
     tensor_sums<R, D / 8> total;  // of p v
-    float high[R][2];             // the largest q k of each of this lane's rows, of which shape.scale makes a score
-    float sum[R][2] = {};         // of exp(score - high), this lane's part
+    array_of<array_of<float, 2>, R>
+        high;  // the largest q k of each of this lane's rows, of which shape.scale makes a score
+    array_of<array_of<float, 2>, R> sum = {};  // of exp(score - high), this lane's part
     WEFT_ON_DEVICE progress() { WEFT_UNROLLED for (int r = 0; r < R; ++r) high[r][0] = high[r][1] = -__builtin_inff(); }
   };
 

@@ -18,8 +18,8 @@ struct attention_tensor_gradient {
   struct kept {
     float level, delta;
   };
-  WEFT_ON_DEVICE kept kept_of(float high, float log_sum, float delta) const {
-    return {(high + log_sum) * log2_e, delta};
+  WEFT_ON_DEVICE kept kept_of(float high, float log_sum, float moved) const {
+    return {(high + log_sum) * log2_e, moved};
   }
   /// Makes of a product its weight, and of dout v^T the score's gradient, both 0 where the key isn't seen.
   template <class Block>
@@ -210,7 +210,7 @@ struct attention_tensor_queries_backward_kernel {
       rows::fetch(block, queries, s.q_len - t.begin, from.q + first, s.q_apart(), tile);
       rows::fetch(block, queries, s.q_len - t.begin, from.dout + first, s.q_apart(), tile + queries * rows::stride);
       block.end_copies();
-      typename attention_tensor_gradient<T, D>::kept kept[R][2] = {};
+      array_of<array_of<typename attention_tensor_gradient<T, D>::kept, 2>, R> kept = {};
       WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
         const int row = r * 16 + block.lane() / 4 + i * 8;
         if (row >= t.n) continue;
