@@ -2,7 +2,7 @@
 // written, where that isn't known to work.
 #pragma once
 
-#include <weft/core/requirements.hpp>
+#include <weft/core/linked.hpp>
 
 #include <unistd.h>
 

@@ -112,8 +112,9 @@ struct tensor_tile {
     WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
       const int row = r * 16 + g + i * 8;
       if (row >= n) continue;
+      T* const line = to + row * apart + 2 * t;
       WEFT_UNROLLED for (int k = 0; k < N; ++k) {
-        T* const y = to + row * apart + k * 8 + 2 * t;
+        T* const y = line + k * 8;
         pack<T, 2> old{}, out;
         if (add) old = block.template load<2>(static_cast<const T*>(y));
         for (int j = 0; j < 2; ++j) {
