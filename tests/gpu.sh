@@ -17,6 +17,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+case $only in '' | tests | sanitizers | bench) ;; *) echo "tests/gpu.sh: --only is tests, sanitizers or bench, not $only" >&2; exit 2 ;; esac
 mkdir -p build
 report=build/gpu-$(date +%Y-%m-%d-%H%M%S).txt
 command -v nvidia-smi >/dev/null || { echo "tests/gpu.sh: there is no NVIDIA GPU here, or no driver for it (no nvidia-smi)" >&2; exit 2; }
@@ -34,7 +35,9 @@ part() {
   echo "== $name"
   timeout -k 10 "$limit" "$@" 2>&1 | tee "$log" || rc=${PIPESTATUS[0]}
   cases=$(grep -ao '^\[doctest\] test cases:.*' "$log" | grep -o '[0-9]* \(passed\|failed\)' | tr '\n' ' ' || true)
-  if [[ $cases =~ ([0-9]+)\ passed\ ([0-9]+)\ failed ]] && [ $((rc == 0)) = $((BASH_REMATCH[2] == 0)) ]; then
+  if [[ $cases =~ ([0-9]+)\ passed\ ([0-9]+)\ failed ]] && [ "${BASH_REMATCH[1]}${BASH_REMATCH[2]}" = 00 ]; then
+    echo "no test case has that name" && failed=$((failed + 1)) rc=1
+  elif [ -n "${BASH_REMATCH[2]:-}" ] && [ $((rc == 0)) = $((BASH_REMATCH[2] == 0)) ]; then
     passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
   elif [ "$rc" = 0 ]; then
     passed=$((passed + 1))

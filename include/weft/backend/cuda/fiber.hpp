@@ -8,6 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#if !__has_include(<ucontext.h>)
+#error "weft: CUDA's kernels run on the host by <ucontext.h>, which this system doesn't have"
+#endif
 #include <ucontext.h>
 #include <vector>
 
@@ -105,9 +108,10 @@ class fibers {
     self->body_(i);
     self->all_[at(i)].ended = true;
     self->depart(nullptr);
+    setcontext(&self->caller_);  // and never returns: ThreadSanitizer counts returns by stack
   }
   // `fake` is null where a fiber leaves for good, and where it runs first.
-  void depart([[maybe_unused]] void** fake) {
+  [[gnu::always_inline]] void depart([[maybe_unused]] void** fake) {
 #if defined(WEFT_DETAIL_FIBERS_ASAN)
     __sanitizer_start_switch_fiber(fake, caller_stack_, caller_bytes_);
 #endif
@@ -115,7 +119,7 @@ class fibers {
     __tsan_switch_to_fiber(caller_known_as_, 0);
 #endif
   }
-  void arrive([[maybe_unused]] void* fake) {
+  [[gnu::always_inline]] void arrive([[maybe_unused]] void* fake) {
 #if defined(WEFT_DETAIL_FIBERS_ASAN)
     __sanitizer_finish_switch_fiber(fake, &caller_stack_, &caller_bytes_);
 #endif

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 
 #include <weft/testing/backend/bench.hpp>
 
@@ -80,6 +81,7 @@ void attentions(bench<B>& b) {
                                      {1, 3, 290, 6, 3, 20, 0.2, true},
                                      {1, 300, 300, 4, 2, 16, 0.25, true, 37},
                                      {2, 7, 7, 2, 1, 8, 0.3, true, 1},
+                                     {1, 9, 11, 2, 1, 8, 0.3, true, std::numeric_limits<int64>::max()},
                                      {1, 200, 520, 2, 2, 24, 0.2, true, 256},
                                      {1, 100, 140, 4, 2, 64, 0.12, true, 50},
                                      {1, 64, 129, 2, 2, 128, 0.09, false}}) {

@@ -27,8 +27,9 @@ struct attention_tensor_gradient {
                             float& dp) const {
     const float p = block.fast_exp2(block.fma(product, shape.scale * log2_e, -of_query.level));
     product = seen ? p : 0;
-    // A key that has all the weight moves nothing, and must not by what p, dp and delta are rounded by; a NaN stays.
-    dp = !seen || only || p > 0.9999f ? 0 : p * (dp - of_query.delta);
+    // A key that has all the weight, but for what p is rounded by, moves nothing, and must not by what dp and delta are
+    // rounded by; a NaN stays.
+    dp = !seen || only || p > 0.99999f ? 0 : p * (dp - of_query.delta);
   }
   /// The same, with the mask.
   template <class Block>

@@ -46,7 +46,8 @@ WEFT_ON_DEVICE inline int64 first_query(const attention_shape& s, int64 begin) {
   return first < 0 ? 0 : first;
 }
 WEFT_ON_DEVICE inline int64 end_query(const attention_shape& s, int64 end) {
-  const int64 last = s.causal && s.window > 0 ? end - 1 + s.window - (s.kv_len - s.q_len) : s.q_len;
+  const int64 last =
+      s.causal && s.window > 0 && s.window < s.kv_len ? end - 1 + s.window - (s.kv_len - s.q_len) : s.q_len;
   return last < s.q_len ? last : s.q_len;
 }
 

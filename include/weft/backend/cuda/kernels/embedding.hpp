@@ -111,8 +111,12 @@ struct embedding_backward_kernel {
       const std::uint64_t id = key >> 32;
       if (place > 0 && keys[place - 1] >> 32 == id) continue;  // not the first of its rows
       A sum = 0;
-      for (int64 p = place; p < rows && keys[p] >> 32 == id; ++p)
-        sum += block.widen(dy[static_cast<int64>(keys[p] & 0xffffffffu) * width + column]);
+      for (int64 p = place; p < rows && keys[p] >> 32 == id;) {
+        A run = 0;  // short sums first: the error of a long one grows with its length
+        for (const int64 end = p + 64; p < end && p < rows && keys[p] >> 32 == id; ++p)
+          run += block.widen(dy[static_cast<int64>(keys[p] & 0xffffffffu) * width + column]);
+        sum += run;
+      }
       G& to = dtable[static_cast<int64>(id) * width + column];
       to = block.template narrow<G>(static_cast<A>(block.widen(to)) + sum);
     }

@@ -1,5 +1,5 @@
 // The words of reductions: over any dimensions, their way back, and what is said of a whole array.
-// Invariant: the order of every sum depends on the shape alone.
+// Invariant: the order of every sum depends on the shape, and on whether arrays are aligned for packs, alone.
 #pragma once
 
 #include <vector>
