@@ -2,13 +2,13 @@
 // written, where that isn't known to work.
 #pragma once
 
-#include <weft/core/linked.hpp>
-
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+
+#include <weft/core/linked.hpp>
 
 #if __has_include(<sys/ioctl.h>)
 #include <sys/ioctl.h>
