@@ -100,7 +100,7 @@ void rms_norm_alike(int64 rows, int64 width, int threads, int64 blocks, std::uin
       cuda::run_on_host({blocks, threads, shared, seed},
                         cuda::rms_norm_backward_kernel<T>{rows, width, x.data(), w.data(), want_rstd.data(), dy.data(),
                                                           dx.data(), add, parts.data(), packed});
-      cuda::run_on_host({2, threads, 0, seed},
+      cuda::run_on_host({2, threads, static_cast<std::size_t>(threads) * sizeof(A), seed},
                         cuda::sum_parts_kernel<A, G>{blocks, width, parts.data(), dw.data(), add});
       check_alike(dx, want_dx, 8);
       // Sums over `rows` of products up to 4 * rstd in A, then one rounding to G.

@@ -102,11 +102,11 @@ struct attention_tensor_kernel {
   static constexpr int blocks_at_once = Blocks;  // of a multiprocessor
   static constexpr int own = 16 * R;             // queries of a warp
   static constexpr int keys = Keys;              // of a tile
-  static std::size_t shared_bytes(int threads) {
-    return static_cast<std::size_t>((threads / warp_size * own + 4 * keys) * rows::stride) * sizeof(T);
+  static std::size_t shared_bytes(int in_block) {
+    return static_cast<std::size_t>((in_block / warp_size * own + 4 * keys) * rows::stride) * sizeof(T);
   }
-  static int64 tiles(const attention_shape& s, int threads) {
-    const int queries = threads / warp_size * own;
+  static int64 tiles(const attention_shape& s, int in_block) {
+    const int queries = in_block / warp_size * own;
     return s.batch * s.heads * ((s.q_len + queries - 1) / queries);
   }
 

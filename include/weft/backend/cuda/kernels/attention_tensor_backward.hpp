@@ -77,12 +77,12 @@ struct attention_tensor_keys_backward_kernel {
   static constexpr int blocks_at_once = Blocks;  // of a multiprocessor
   static constexpr int own = 16 * R;             // keys of a warp
   static constexpr int queries = Queries;        // of a tile
-  static std::size_t shared_bytes(int threads) {
-    const int elements = (2 * (threads / warp_size * own) + 4 * queries) * rows::stride;
+  static std::size_t shared_bytes(int in_block) {
+    const int elements = (2 * (in_block / warp_size * own) + 4 * queries) * rows::stride;
     return static_cast<std::size_t>(elements) * sizeof(T) + std::size_t{2} * 3 * queries * sizeof(float);
   }
-  static int64 tiles(const attention_shape& s, int threads) {
-    const int keys = threads / warp_size * own;
+  static int64 tiles(const attention_shape& s, int in_block) {
+    const int keys = in_block / warp_size * own;
     return s.batch * s.kv_heads * ((s.kv_len + keys - 1) / keys);
   }
 
@@ -180,11 +180,11 @@ struct attention_tensor_queries_backward_kernel {
   static constexpr int blocks_at_once = Blocks;  // of a multiprocessor
   static constexpr int own = 16 * R;             // queries of a warp
   static constexpr int keys = Keys;              // of a tile
-  static std::size_t shared_bytes(int threads) {
-    return static_cast<std::size_t>((2 * (threads / warp_size * own) + 4 * keys) * rows::stride) * sizeof(T);
+  static std::size_t shared_bytes(int in_block) {
+    return static_cast<std::size_t>((2 * (in_block / warp_size * own) + 4 * keys) * rows::stride) * sizeof(T);
   }
-  static int64 tiles(const attention_shape& s, int threads) {
-    const int queries = threads / warp_size * own;
+  static int64 tiles(const attention_shape& s, int in_block) {
+    const int queries = in_block / warp_size * own;
     return s.batch * s.heads * ((s.q_len + queries - 1) / queries);
   }
 
