@@ -42,15 +42,25 @@ inline void check_near(const trained& got, const trained& want, const tolerance&
   }
 }
 
+/// Every rank of such a mesh.
+template <class Backend, template <class> class Model, class Mesh, class... Policies, class Config>
+void check_ranks_beside_cpu(const weft::degrees& degrees, const Config& config, const tolerance& allowed,
+                            int skipped = 0) {
+  using on_cpu = Model<weft::strategy<Mesh, Policies...>>;
+  using on_other = Model<weft::strategy<Mesh, Policies..., Backend>>;
+  const auto there = train<on_other>(degrees, config, weft::adamw{}),
+             want = train<on_cpu>(degrees, config, weft::adamw{});
+  REQUIRE(there[0].bits.size() > 1000);
+  for (std::size_t rank = 0; rank < want.size(); ++rank) {
+    CAPTURE(rank);
+    CHECK(there[rank].skipped == skipped);
+    check_near(there[rank], want[rank], allowed);
+  }
+  CHECK((train<on_other>(degrees, config, weft::adamw{}) == there));
+}
 template <class Backend, template <class> class Model, class... Policies, class Config>
 void check_beside_cpu(const Config& config, const tolerance& allowed, int skipped = 0) {
-  using on_cpu = Model<weft::strategy<weft::mesh<weft::dp>, Policies...>>;
-  using on_other = Model<weft::strategy<weft::mesh<weft::dp>, Policies..., Backend>>;
-  const trained there = train<on_other>({}, config, weft::adamw{})[0];
-  REQUIRE(there.bits.size() > 1000);
-  CHECK(there.skipped == skipped);
-  check_near(there, train<on_cpu>({}, config, weft::adamw{})[0], allowed);
-  CHECK((train<on_other>({}, config, weft::adamw{})[0] == there));
+  check_ranks_beside_cpu<Backend, Model, weft::mesh<weft::dp>, Policies...>({}, config, allowed, skipped);
 }
 
 }  // namespace weft_test

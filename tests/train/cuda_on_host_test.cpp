@@ -20,3 +20,11 @@ TEST_CASE("the kernels of CUDA: a Llama in bf16, selective recomputation") {
 TEST_CASE("the kernels of CUDA: a GPT-2 in fp32, dropout") {
   check_beside_cpu<host_cuda_backend, gpt2>(tiny_gpt2, of_fp32);
 }
+
+// Ranks' communicator reads the memory of one host, as it does where kernels are the CPU's.
+TEST_CASE("the kernels of CUDA: a Llama on eight ranks, zero3 x tp x pp, full recomputation, bf16") {
+  auto two_layers = tiny_llama;
+  two_layers.layers = 2, two_layers.kv_heads = 2;
+  check_ranks_beside_cpu<host_cuda_backend, llama, mesh<pp, dp, tp>, zero3, bf16_mixed, checkpoint_full>(
+      {.dp = 2, .tp = 2, .pp = 2}, two_layers, of_16_bits);
+}
