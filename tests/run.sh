@@ -2,7 +2,7 @@
 # tests/run.sh [--all | --release | --only FOLDER... | --changed]: installs what is missing (Debian; as root or with sudo), builds, and runs
 # the tests that protect `main`: the release build's with a part of the units, all units by clang without optimisation, then, under
 # AddressSanitizer with UndefinedBehaviorSanitizer and under ThreadSanitizer, those in which they can find something.
-#   --all      every test: all units in each of these builds, every wrong program under clang and g++, ...
+#   --all      every test: all units by g++ and under both sanitizers, every wrong program under clang and g++, ...
 #   --release  without the sanitizers
 #   --only F   without them, what lies in these folders of tests/ (also: compile_fail, header, pages, snippets, example)
 #   --changed  without them, what the changes since `main` can reach: units that include a changed file, changed pages,
@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 presets='release units asan tsan' all=OFF only='' changed=''
 while [ $# -gt 0 ]; do
   case $1 in
-    --all) all=ON ;;
+    --all) all=ON presets='release asan tsan' ;;
     --release) presets='release units' ;;
     --changed) changed=yes presets='release units' ;;
     --only)
