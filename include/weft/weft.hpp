@@ -19,12 +19,14 @@
 #include <weft/op/convert.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/cross_entropy.hpp>
+#include <weft/op/custom_gradient.hpp>
 #include <weft/op/dropout.hpp>
 #include <weft/op/elementwise.hpp>
 #include <weft/op/embedding.hpp>
 #include <weft/op/extremes.hpp>
 #include <weft/op/formula.hpp>
 #include <weft/op/layer_norm.hpp>
+#include <weft/op/local_map.hpp>
 #include <weft/op/merge.hpp>
 #include <weft/op/other_calls.hpp>
 #include <weft/op/reduce.hpp>

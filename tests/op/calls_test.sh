@@ -24,6 +24,14 @@ using Q = tensor<float, dims<batch, seq, heads, head_dim>>;
 using H = tensor<float, dims<batch, seq, hidden>, shard<hidden, tp>>;
 using P = tensor<float, dims<batch, seq, hidden>, partial<tp>>;
 using S = tensor<float, dims<>>;
+struct same {
+  static constexpr std::string_view name = "same";
+  X forward(const X& x) const { return x; }
+  X vjp(const X& dy) const { return dy; }
+};
+struct copied {
+  void operator()(auto y, auto x) const { y[0] = x[0]; }
+};
 struct given {
   context& ctx;
   X x; M m; I i; W w; V v; T t; L l; Q q; H h; P p; S s;

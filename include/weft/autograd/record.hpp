@@ -2,6 +2,8 @@
 // Invariant: what was carried back, forgotten or belongs to another tape can be read; carrying it back is refused.
 #pragma once
 
+#include <span>
+
 #include <weft/autograd/tape.hpp>
 
 namespace weft {
@@ -42,12 +44,10 @@ inline void require_recorded(const char* what, const value& v) {
          "once, or use detach(x) where no gradient is wanted");
 }
 
-/// Records an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise,
-/// and where an input's gradient would be lost: only carrying `out` back is refused then.
-WEFT_LINKED tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&),
-                              std::initializer_list<const value*> inputs) {
-  require_one_context(name, inputs);
-  if (out.ctx->replay) out.ctx->replay->recorded(name, out, inputs, reinterpret_cast<std::uintptr_t>(vjp));
+/// Pushes an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise, and
+/// where an input's gradient would be lost: only carrying `out` back is refused then.
+WEFT_LINKED tape_node* new_entry(const char* name, value& out, void (*vjp)(context&, tape_node&),
+                                 std::span<const value* const> inputs) {
   tape* to = out.ctx->tape;
   bool wanted = false;
   for (const value* input : inputs) wanted = wanted || (input->slot && !input->slot->frozen);
@@ -66,6 +66,13 @@ WEFT_LINKED tape_node* record(const char* name, value& out, void (*vjp)(context&
   for (const value* input : inputs) node.add_input(*input);
   node.output = out.slot;
   return &node;
+}
+/// The same for an operator, of which a function that runs twice is told.
+WEFT_LINKED tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&),
+                              std::initializer_list<const value*> inputs) {
+  require_one_context(name, inputs);
+  if (out.ctx->replay) out.ctx->replay->recorded(name, out, inputs, reinterpret_cast<std::uintptr_t>(vjp));
+  return new_entry(name, out, vjp, {inputs.begin(), inputs.size()});
 }
 template <class... Inputs>
 tape_node* record(const char* name, value& out, void (*vjp)(context&, tape_node&), const Inputs&... inputs) {

@@ -75,6 +75,8 @@ class tape_node {
   }
   [[gnu::noinline]] void save(const local_array& a) { saved_.push_back({a, {}, a.buffer.version()}); }
   int saved_count() const { return saved_.count; }
+  /// Whether save() was given a parameter, whose memory moves: nothing else may keep what saved(i) gives back.
+  bool saved_parameter(int i) const { return bool(item_at(i).live); }
 
   void add_input(const value& v) { inputs_.push_back(v.slot); }
   int input_count() const { return inputs_.count; }
@@ -86,6 +88,11 @@ class tape_node {
     const ref<slot>& s = inputs_.at(i);
     const bool left_out = part_ != backward_part::all && s && s->of_weights != (part_ == backward_part::weights);
     return left_out || (s && s->frozen) ? none : s;
+  }
+  /// Whether input i wants its gradient in the second part of a backward whose first this is.
+  bool wants_later(int i) const {
+    const slot* s = inputs_.at(i).get();
+    return part_ == backward_part::inputs && s && s->of_weights && !s->frozen;
   }
   /// The part of the backward that the vjp is called for, and the tape that calls it.
   backward_part part() const { return part_; }

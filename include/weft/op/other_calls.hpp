@@ -117,6 +117,12 @@ WEFT_DETAIL_OTHER_CALLS(backward,
                         "backward(loss) takes one tensor of no dimensions: backward(sum(x)), or backward(l.sum) "
                         "of a cross_entropy l")
 WEFT_DETAIL_OTHER_CALLS(checkpoint, "checkpoint(f, x) takes a function of one tensor, and that tensor")
+WEFT_DETAIL_OTHER_CALLS(custom_gradient,
+                        "custom_gradient(f, x, ...) takes a struct with forward and vjp, and the tensors that forward "
+                        "takes")
+WEFT_DETAIL_OTHER_CALLS(local_map,
+                        "local_map<Y>(name, f, x, ...) takes the type of each output, a name, a function of what a "
+                        "rank holds, and tensors")
 #define WEFT_DETAIL_OTHER_CREATORS(name, rest) \
   WEFT_DETAIL_OTHER_CALLS(                     \
       name, #name "<tensor<...>>(" rest ") takes a tensor's type, the context and global extents in braces")

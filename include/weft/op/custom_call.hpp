@@ -1,0 +1,100 @@
+// A call of a function that brings its own backward, below its types: one entry of the tape for the function, and one
+// for each of several outputs, which hands that output's gradient on. Invariant: the backward of a call runs once,
+// whatever parts a backward has and however many of its outputs are used.
+#pragma once
+
+#include <span>
+
+#include <weft/autograd/operate.hpp>
+#include <weft/op/move.hpp>
+
+namespace weft::detail {
+
+/// Whether a has memory of b's.
+inline bool overlap(const local_array& a, const local_array& b) {
+  const auto *from = static_cast<const std::byte*>(a.data), *of = static_cast<const std::byte*>(b.data);
+  return from && of && from < of + b.bytes() && of < from + a.bytes();
+}
+
+struct custom_call {
+  struct output {
+    shape whole, local;
+    dtype type = dtype::f32;
+    local_array gradient = {};  // empty until it comes, and of an output that nobody used
+  };
+  struct operand {
+    shape whole;
+    const gradient_work* by = nullptr;
+    local_array gradient = {};  // what the backward gave, until it is handed on
+  };
+  const char* name;
+  void (*backward)(context&, custom_call&, tape_node&);  // gives the inputs their gradients
+  std::span<operand> inputs;
+  std::span<output> outputs;  // those of floating elements
+  bool ran = false;
+
+  /// The entry of the function, whose output is its own or stands for all.
+  WEFT_LINKED static void vjp(context& ctx, tape_node& node) {
+    auto& self = *static_cast<custom_call*>(node.state.get());
+    if (self.outputs.size() == 1) self.outputs[0].gradient = node.output_gradient();
+    if (!std::exchange(self.ran, true)) self.backward(ctx, self, node);
+    for (output& y : self.outputs) y.gradient = {};
+    for (int i = 0; i < static_cast<int>(self.inputs.size()); ++i) {
+      operand& x = self.inputs[static_cast<std::size_t>(i)];
+      if (node.wants_later(i)) continue;
+      if (node.input(i)) contribute(ctx, node, i, x.gradient, *x.by);
+      x.gradient = {};
+    }
+  }
+  /// The entry of one of several outputs.
+  WEFT_LINKED static void collect(context&, tape_node& node) {
+    auto& self = *static_cast<custom_call*>(node.state.get());
+    self.outputs[static_cast<std::size_t>(node.get<int>())].gradient = node.output_gradient();
+    node.input(0)->has_gradient = true;
+  }
+
+  /// What the backward gave for input i. Throws where it has other extents.
+  template <class Backend>
+  void give(context& ctx, tape_node& node, std::size_t i, const value& g) {
+    operand& x = inputs[i];
+    x.gradient = g.held();
+    for (int d = 0; d < x.whole.ndim; ++d)
+      require(g.whole[d] == x.whole[d], name, ": its vjp gave operand ", i, " a gradient with ", g.whole[d],
+              " elements in dimension ", d, ", of which the operand has ", x.whole[d]);
+    for (int k = 0; k < node.saved_count(); ++k)
+      if (node.saved_parameter(k) && overlap(x.gradient, node.saved(k))) x.gradient = copy_of<Backend>(ctx, x.gradient);
+  }
+};
+
+/// What a function gave back, as a tensor of its own: without a slot, and with memory that stays.
+template <class Backend>
+value own_output(const value& y, std::span<const value* const> inputs) {
+  value out = y;
+  if (y.slot && y.slot->live) out.data = copy_of<Backend>(*y.ctx, y.held());
+  out.shares_memory = out.shares_memory || bool(y.slot);
+  for (const value* x : inputs) out.shares_memory = out.shares_memory || overlap(out.data, x->data);
+  out.slot = {}, out.gradient_of = 0;
+  return out;
+}
+
+/// Records the call, in which `outputs` were made of `inputs`, both of floating elements, and whose backward reads
+/// `kept`.
+WEFT_LINKED void record_call(const std::shared_ptr<custom_call>& call, std::span<value* const> outputs,
+                             std::span<const value* const> inputs, std::span<const value* const> kept,
+                             std::uint64_t numbers) {
+  value all{outputs[0]->ctx, {}, local_array(nullptr, dtype::f32, shape()), {}};  // stands for several outputs
+  value& made = outputs.size() == 1 ? *outputs[0] : all;
+  if (tape_node* const node = new_entry(call->name, made, custom_call::vjp, inputs)) {
+    for (const value* k : kept) node->save(*k);
+    node->state = call, node->numbers = numbers;
+  }
+  if (outputs.size() == 1) return;
+  const value* const from[] = {&all};
+  for (std::size_t j = 0; j < outputs.size(); ++j)
+    if (tape_node* const node = new_entry(call->name, *outputs[j], custom_call::collect, from)) {
+      node->set(static_cast<int>(j));
+      node->state = call, node->numbers = numbers;
+    }
+}
+
+}  // namespace weft::detail
