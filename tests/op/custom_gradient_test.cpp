@@ -86,6 +86,30 @@ struct split_sign {  // what is positive of x, what is negative, and where
     return where(positive, above, below);
   }
 };
+struct twins {  // its input, twice
+  static constexpr std::string_view name = "twins";
+  std::tuple<row, row> forward(const row& x) const { return {x, x}; }
+  row vjp(const row& a, const row& b) const { return a + b; }
+};
+struct writes_gradient {  // in place
+  static constexpr std::string_view name = "writes_gradient";
+  row forward(const row& x) const { return x; }
+  row vjp(const row& dy) const {
+    row dx = dy;
+    dx.write_local_share([](auto to) { to[0] = 100; });
+    return dx;
+  }
+};
+struct gradient_is_input {
+  static constexpr std::string_view name = "gradient_is_input";
+  std::pair<row, row> forward(const row& x) const { return {x * 1.0, x}; }
+  row vjp(const row&, const row& x) const { return x; }
+};
+struct slopes {  // x, with a gradient that is given
+  static constexpr std::string_view name = "slopes";
+  std::pair<row, row> forward(const row& x, const row& slope) const { return {x * 1.0, slope}; }
+  std::tuple<row, row> vjp(const row& dy, const row& slope) const { return {dy * slope, slope}; }
+};
 struct product {  // of two, of which it keeps both and its own output
   static constexpr std::string_view name = "product";
   template <class X>
@@ -254,7 +278,7 @@ TEST_CASE("what it is wrong to do to one is said") {
   alone([](context& ctx) {
     const rows x = normal<rows>(ctx, "x", {3, 4}).requires_grad();
     CHECK(said_by([&] { backward(sum(custom_gradient(narrower{}, x))); }) ==
-          "narrower: its vjp gave operand 0 a gradient with 2 elements in dimension 1, of which the operand has 4");
+          "narrower: gradient 0 of its vjp has 2 elements in dimension 1, of which its input has 4");
     CHECK(said_by([&] { custom_gradient(nothing{}, x); }).find("a tensor that was never made is used") == 0);
     CHECK(said_by([&] {
             backward(sum(custom_gradient(without_gradient{}, x)));
@@ -268,6 +292,50 @@ TEST_CASE("what it is wrong to do to one is said") {
     const auto again = checkpoint([&factor](const rows& h) { return custom_gradient(other_numbers{factor}, h); }, x);
     factor = 3;
     CHECK(said_by([&] { backward(sum(again)); }).find("with other numbers") != std::string::npos);
+  });
+}
+
+TEST_CASE("memory that a tensor shares with what it was made of, or with its gradient, isn't written for both") {
+  alone([](context& ctx) {
+    row x = given(ctx, {2, 3}).requires_grad();
+    const row y = custom_gradient(reversed{}, x);
+    x.write_local_share([](auto to) { to[0] = 9; });
+    CHECK(share(y) == numbers{2, 3});  // of a leaf: a copy
+    const row made = x * 1.0;
+    auto [a, b] = custom_gradient(twins{}, made);
+    a.write_local_share([](auto to) { to[0] = 7; });
+    CHECK(share(a) == numbers{7, 3});
+    CHECK(share(b) == numbers{9, 3});
+    CHECK(share(made) == numbers{9, 3});
+    row z = made * 1.0;
+    const row other = custom_gradient(reversed{}, z);
+    CHECK(said_by([&] { z.write_local_share([](auto to) { to[0] = 1; }); }).find("a function that gave it back") !=
+          std::string::npos);
+    CHECK(share(other) == numbers{9, 3});
+  });
+  alone([](context& ctx) {
+    row x = given(ctx, {2, 3}).requires_grad();
+    const row w = given(ctx, {1, 1}).requires_grad();
+    backward(sum(custom_gradient(writes_gradient{}, w) + w));
+    CHECK(share(w.grad()) == numbers{101, 2});
+    backward(sum(custom_gradient(gradient_is_input{}, x)));
+    CHECK(share(x.grad()) == numbers{2, 3});
+    x.write_local_share([](auto to) { to[0] = 9; });
+    CHECK(share(x.grad()) == numbers{2, 3});
+  });
+}
+
+TEST_CASE("in a function that runs again, what it only keeps has to stay as well") {
+  alone([](context& ctx) {
+    const row x = given(ctx, {2, 3}).requires_grad();
+    row slope = given(ctx, {3, 4});
+    const auto y = checkpoint([slope](const row& h) { return custom_gradient(slopes{}, h, slope); }, x);
+    slope.write_local_share([](auto to) { to[0] = 100; });
+    CHECK(said_by([&] { backward(sum(y)); }).find("was updated or written to before its backward") !=
+          std::string::npos);
+    // Its own last operator may be the function's last.
+    backward(sum(checkpoint([](const row& h) { return custom_gradient(reversed{2}, exp(h)); }, x)));
+    CHECK(share(x.grad())[0] == doctest::Approx(-2 * std::exp(2)));
   });
 }
 
@@ -310,6 +378,11 @@ TEST_CASE("a kernel of one's own without a backward is refused where a gradient 
     CHECK(said_by([&] { local_map<row>("twice", twice, x); }).find("twice: local_map knows no backward") == 0);
     CHECK(share(local_map<row>("twice", twice, detach(x))) == numbers{4, 6});
     const no_grad off(ctx);
+    const auto any = [&](const auto&... operands) {
+      CHECK(sizeof...(operands) == 2);
+      twice(operands...);
+    };
+    CHECK(share(local_map<row>("any", any, x)) == numbers{4, 6});
     CHECK(share(local_map<row>("twice", twice, x)) == numbers{4, 6});
   });
 }

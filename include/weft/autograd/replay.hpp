@@ -59,13 +59,18 @@ class replay {
   /// reads its inputs.
   WEFT_LINKED virtual void recorded(const char* name, value& y, std::initializer_list<const value*> inputs,
                                     std::uintptr_t vjp) {
-    each_around([&](detail::same_twice& same) { same.recorded(name, y, inputs, vjp); });
+    each_around([&](detail::same_twice& same) { same.recorded(name, y, {inputs.begin(), inputs.size()}, vjp); });
     y.made_by = ++y.ctx->operators;
     if (!first_run()) return;
     if (std::exchange(fresh_, false) && outputs_[entries_.back().output].at == key(y.data)) return;
     for (const value* v : inputs)
       if (key(v->held()) == key(y.data)) return;
     for (const value* v : inputs) mark_read(*v);
+  }
+
+  /// A function of several operators, which are recorded each, made y; its backward reads these. `what` stands for it.
+  virtual void called(const char* name, const value& y, std::span<const value* const> reads, std::uintptr_t what) {
+    each_around([&](detail::same_twice& same) { same.recorded(name, y, reads, what); });
   }
 
   /// As same_twice's.

@@ -2,7 +2,7 @@
 // numbers in them. Invariant: the first run is noted, the second compared, and nothing else is done to either.
 #pragma once
 
-#include <initializer_list>
+#include <span>
 #include <vector>
 
 #include <weft/comm/context.hpp>
@@ -28,6 +28,7 @@ class same_twice {
   void begin(std::uint64_t made, std::uint64_t operators) {
     (first_run_ ? began_ : began_again_) = made;
     operators_before_ = operators;
+    given_ = 0;
   }
   void end(std::uint64_t made) {
     if (first_run_) ended_ = made;
@@ -36,7 +37,7 @@ class same_twice {
   /// An operator is recorded. Second run: throws where it has other sizes than in the first, read something else, or
   /// comes out of turn.
   /// `vjp` stands for the operator's types.
-  WEFT_LINKED void recorded(const char* name, const value& y, std::initializer_list<const value*> inputs,
+  WEFT_LINKED void recorded(const char* name, const value& y, std::span<const value* const> inputs,
                             std::uintptr_t vjp) {
     std::uint64_t sizes = hash_of_step(name, y.whole, 0);
     for (const value* v : inputs) sizes = hash_of_step(name, v->whole, sizes);

@@ -75,8 +75,8 @@ class tape_node {
   }
   [[gnu::noinline]] void save(const local_array& a) { saved_.push_back({a, {}, a.buffer.version()}); }
   int saved_count() const { return saved_.count; }
-  /// Whether save() was given a parameter, whose memory moves: nothing else may keep what saved(i) gives back.
-  bool saved_parameter(int i) const { return bool(item_at(i).live); }
+  /// Of a vjp that has read all that it will, whichever parts are to come.
+  void forget_saved() { saved_ = {}; }
 
   void add_input(const value& v) { inputs_.push_back(v.slot); }
   int input_count() const { return inputs_.count; }

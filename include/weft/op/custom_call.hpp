@@ -38,6 +38,7 @@ struct custom_call {
     auto& self = *static_cast<custom_call*>(node.state.get());
     if (self.outputs.size() == 1) self.outputs[0].gradient = node.output_gradient();
     if (!std::exchange(self.ran, true)) self.backward(ctx, self, node);
+    node.forget_saved();
     for (output& y : self.outputs) y.gradient = {};
     for (int i = 0; i < static_cast<int>(self.inputs.size()); ++i) {
       operand& x = self.inputs[static_cast<std::size_t>(i)];
@@ -53,27 +54,39 @@ struct custom_call {
     node.input(0)->has_gradient = true;
   }
 
-  /// What the backward gave for input i. Throws where it has other extents.
+  /// What the backward gave for input i, of those of floating elements. Throws where it has other extents.
   template <class Backend>
   void give(context& ctx, tape_node& node, std::size_t i, const value& g) {
     operand& x = inputs[i];
     x.gradient = g.held();
     for (int d = 0; d < x.whole.ndim; ++d)
-      require(g.whole[d] == x.whole[d], name, ": its vjp gave operand ", i, " a gradient with ", g.whole[d],
-              " elements in dimension ", d, ", of which the operand has ", x.whole[d]);
-    for (int k = 0; k < node.saved_count(); ++k)
-      if (node.saved_parameter(k) && overlap(x.gradient, node.saved(k))) x.gradient = copy_of<Backend>(ctx, x.gradient);
+      require(g.whole[d] == x.whole[d], name, ": gradient ", i, " of its vjp has ", g.whole[d],
+              " elements in dimension ", d, ", of which its input has ", x.whole[d]);
+    for (int k = 0; k < node.saved_count(); ++k)  // which others write to, or which moves
+      if (overlap(x.gradient, node.saved(k))) x.gradient = copy_of<Backend>(ctx, x.gradient);
   }
 };
 
-/// What a function gave back, as a tensor of its own: without a slot, and with memory that stays.
+/// What a vjp is given: others have the same memory, so it is copied when it is written to.
+inline value lent_to_vjp(context& ctx, const shape& whole, const local_array& data) {
+  value v{&ctx, whole, data, {}};
+  v.gradient_of = 1;
+  return v;
+}
+
+inline bool is_leaf(const value& x) { return x.slot && (x.slot->live || x.slot->epoch == 0); }
+/// What a function gave back, as a tensor of its own: without a slot; with memory that stays, which isn't a leaf's, and
+/// which isn't written to while others have it. made: all that it gave back.
 template <class Backend>
-value own_output(const value& y, std::span<const value* const> inputs) {
+value own_output(const value& y, std::span<const value* const> inputs, std::span<const value* const> made) {
+  bool copies = is_leaf(y), shared = y.shares_memory || y.slot;
+  for (const value* x : inputs)
+    if (overlap(y.data, x->data)) shared = true, copies = copies || is_leaf(*x);
+  for (const value* other : made) shared = shared || (other != &y && overlap(y.data, other->data));
   value out = y;
-  if (y.slot && y.slot->live) out.data = copy_of<Backend>(*y.ctx, y.held());
-  out.shares_memory = out.shares_memory || bool(y.slot);
-  for (const value* x : inputs) out.shares_memory = out.shares_memory || overlap(out.data, x->data);
-  out.slot = {}, out.gradient_of = 0;
+  if (copies && y.held()) out.data = copy_of<Backend>(*y.ctx, y.held());
+  out.slot = {}, out.gradient_of = 0, out.shares_memory = shared && !copies;
+  if (out.shares_memory) out.data.buffer.lend();
   return out;
 }
 

@@ -39,7 +39,7 @@ struct tensors_in<Y> {
   static std::tuple<Y> tuple(const Y& y) { return {y}; }
 };
 template <any_tensor... Ys>
-struct tensors_in<std::tuple<Ys...>> {
+requires(!std::is_reference_v<Ys> && ...) struct tensors_in<std::tuple<Ys...>> {
   static constexpr bool ok = true;
   using list = tag_list<Ys...>;
   static const std::tuple<Ys...>& tuple(const std::tuple<Ys...>& y) { return y; }
@@ -52,6 +52,10 @@ struct custom_result {
   static const R& made(const R& r) { return r; }
   static std::tuple<> saved(const R&) { return {}; }
 };
+template <>
+struct custom_result<void> {
+  static constexpr bool ok = false;
+};
 template <class Y, class K>
 struct custom_result<std::pair<Y, K>> {
   using outputs = tensors_in<Y>;
@@ -61,9 +65,12 @@ struct custom_result<std::pair<Y, K>> {
   static const K& saved(const std::pair<Y, K>& r) { return r.second; }
 };
 
-template <class G, class W>
-inline constexpr bool placed_as = []<class... As>(tag_list<As...>) {
-  return ((state_on<G, As> == state_on<W, As> ||
+template <class G, class W, class D>
+inline constexpr bool placed_as = false;
+template <class G, class W, class... Es>
+inline constexpr bool placed_as<G, W, dims<Es...>> = []<class... As>(tag_list<As...>) {
+  return (std::same_as<shard_axes<G, tag_of<Es>>, shard_axes<W, tag_of<Es>>> && ...) &&
+         ((state_on<G, As> == state_on<W, As> ||
            (state_on<G, As>.kind == holds::invariant && state_on<W, As>.kind == holds::replicate)) &&
           ...);
 }(typename join_lists<axes_of<G>, axes_of<W>>::type{});
@@ -76,7 +83,7 @@ constexpr bool fits_as_gradient() {
   else if constexpr (any_tensor<G>)
     return std::same_as<typename G::element_type, typename X::element_type> &&
            std::same_as<typename G::backend, typename X::backend> && std::same_as<dims_of<G>, dims_of<X>> &&
-           placed_as<layout_of<G>, layout_of<wanted>>;
+           placed_as<layout_of<G>, layout_of<wanted>, dims_of<X>>;
   else
     return false;
 }
@@ -89,7 +96,7 @@ template <class R, class Xs>
 struct custom_gradients {
   static constexpr bool count = false, ok = false;
 };
-template <class G, class X>
+template <any_tensor G, class X>
 struct custom_gradients<G, tag_list<X>> {
   static constexpr bool count = true, ok = fits_as_gradient<G, X>();
   static_assert(none<other_gradient<G, X>>,
@@ -99,7 +106,8 @@ struct custom_gradients<G, tag_list<X>> {
   static std::tuple<const G&> all(const G& g) { return {g}; }
 };
 template <class... Gs, class... Xs>
-requires(sizeof...(Gs) == sizeof...(Xs)) struct custom_gradients<std::tuple<Gs...>, tag_list<Xs...>> {
+requires(sizeof...(Gs) == sizeof...(Xs) &&
+         (!std::is_reference_v<Gs> && ...)) struct custom_gradients<std::tuple<Gs...>, tag_list<Xs...>> {
   static constexpr bool count = true, ok = (fits_as_gradient<Gs, Xs>() && ...);
   static_assert((none<other_gradient<Gs, Xs>> && ...),
                 "weft: vjp gives back gradients of their inputs' types, X::gradient_type: the same elements and "
@@ -120,7 +128,8 @@ struct custom_function<F, tag_list<Xs...>, tag_list<Ys...>, tag_list<Ks...>> : c
   std::array<output, sizeof...(Ys)> of_outputs;
   std::array<shape, sizeof...(Ks)> of_kept;
 
-  explicit custom_function(const F& what) : custom_call{F::name.data(), run, of_inputs, of_outputs}, f(what) {}
+  explicit custom_function(const F& what)
+      : custom_call{std::string_view(F::name).data(), run, of_inputs, of_outputs}, f(what) {}
 
   template <class Y>
   static typename Y::gradient_type gradient(context& ctx, const output& y) {
@@ -130,14 +139,14 @@ struct custom_function<F, tag_list<Xs...>, tag_list<Ys...>, tag_list<Ks...>> : c
       dy = ctx.make(dtype_of<typename Y::element_type>, y.local);
       Backend::zero(ctx.template queue<Backend>(), dy);
     }
-    return typename Y::gradient_type(value{&ctx, y.whole, dy, {}});
+    return typename Y::gradient_type(lent_to_vjp(ctx, y.whole, dy));
   }
   static void run(context& ctx, custom_call& call, tape_node& node) {
     auto& self = static_cast<custom_function&>(call);
     [&]<std::size_t... I, std::size_t... J, std::size_t... K>(std::index_sequence<I...>, std::index_sequence<J...>,
                                                               std::index_sequence<K...>) {
       const auto given = self.f.vjp(gradient<Ys>(ctx, self.of_outputs[J])...,
-                                    Ks(value{&ctx, self.of_kept[K], node.saved(static_cast<int>(K)), {}})...);
+                                    Ks(lent_to_vjp(ctx, self.of_kept[K], node.saved(static_cast<int>(K))))...);
       const auto& all = custom_gradients<std::remove_cv_t<decltype(given)>, tag_list<Xs...>>::all(given);
       (self.template give<typename Xs::backend>(ctx, node, I, untyped(std::get<I>(all))), ...);
     }
@@ -152,7 +161,8 @@ struct custom_members {
   static_assert(has_name,
                 "weft: custom_gradient(f, x, ...) takes a struct with forward, vjp and a name, which errors and traces "
                 "say: static constexpr std::string_view name = \"gate\";");
-  static constexpr bool fits = std::is_trivially_copyable_v<F> && sizeof(F) <= 200 && !points_elsewhere<F>();
+  static constexpr bool fits =
+      std::is_trivially_copyable_v<F> && std::is_copy_assignable_v<F> && sizeof(F) <= 200 && !points_elsewhere<F>();
   static_assert(
       fits,
       "weft: the struct of custom_gradient(f, x, ...) is copied, and its backward runs later: let its members "
@@ -233,10 +243,17 @@ auto custom_outputs(const F& f, const R& r, const Xs&... xs) {
   context& ctx = *operands[0]->ctx;
   std::apply(
       [&]<class... Ys>(Ys&... y) {
-        ((y = Ys(own_output<typename Ys::backend>(untyped(y), operands))), ...);
-        if (!ctx.tape || !wants_gradient(operands)) return;
+        const value* const made[] = {&untyped(y)...};
+        std::tuple<Ys...> own{Ys(own_output<typename Ys::backend>(untyped(y), operands, made))...};
+        outputs = std::move(own);
         std::apply(
             [&]<class... Ks>(const Ks&... k) {
+              if (ctx.replay) {
+                const value* const reads[] = {&untyped(xs)..., &untyped(k)...};
+                ctx.replay->called(std::string_view(F::name).data(), *made[0], reads,
+                                   reinterpret_cast<std::uintptr_t>(&same_type<F>));  // in one process
+              }
+              if (!ctx.tape || !wants_gradient(operands)) return;
               using function = custom_function<F, typename floating_tensors<Xs...>::type,
                                                typename floating_tensors<Ys...>::type, tag_list<Ks...>>;
               const auto call = std::allocate_shared<function>(pool_allocator<function>(&ctx.records), f);

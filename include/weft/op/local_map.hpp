@@ -90,20 +90,26 @@ WEFT_LINKED void require_no_gradient(const char* name, const context& ctx, std::
         "custom_gradient(f, x) is given, or of detach(x) where none is wanted");
 }
 
+template <bool Unasked, class F, class... Args>
+inline constexpr bool invocable_unless = false;
+template <class F, class... Args>
+inline constexpr bool invocable_unless<false, F, Args...> = std::invocable<const F&, Args...>;
+
 template <class F, class Backend, class Ys, class... Xs>
 struct local_function;
 template <class F, class Backend, class... Ys, class... Xs>
 struct local_function<F, Backend, tag_list<Ys...>, Xs...> {
   static constexpr bool plain = std::invocable<const F&, written_operand<Ys>..., operand_of<Xs>...>;
+  static constexpr bool on_host = plain && Backend::host_memory;
   static constexpr bool queued =
-      std::invocable<const F&, typename Backend::queue&, written_operand<Ys>..., operand_of<Xs>...>;
+      invocable_unless<on_host, F, typename Backend::queue&, written_operand<Ys>..., operand_of<Xs>...>;
   static constexpr bool one_place =
       (std::same_as<typename Ys::backend, Backend> && ...) && (std::same_as<typename Xs::backend, Backend> && ...);
   static_assert(one_place, "weft: local_map<Y>(name, f, x, ...) takes and makes tensors of one backend");
   static_assert(plain || queued,
                 "weft: local_map<Y>(name, f, x, ...) calls f(y, ..., x, ...) with what this rank holds: write it as "
                 "[](auto y, auto x) { ... y[i] = x[i] ... }, which changes nothing that it captures");
-  static constexpr bool reachable = queued || !plain || Backend::host_memory;
+  static constexpr bool reachable = on_host || queued || !plain;
   static_assert(reachable,
                 "weft: these tensors lie on a device: let local_map's f take the backend's queue before them, [](auto& "
                 "queue, auto y, auto x) { ... }, and launch a kernel there");
@@ -120,10 +126,10 @@ void run_local(context& ctx, const F& f, const Operands& operands) {
   [[maybe_unused]] auto& queue = ctx.queue<Backend>();
   if constexpr (!computes<Backend>)
     return;
-  else if constexpr (Function::queued)
-    std::apply([&](const auto&... o) { f(queue, o...); }, operands);
-  else
+  else if constexpr (Function::on_host)
     Backend::once(queue, [f, operands] { std::apply(f, operands); });
+  else
+    std::apply([&](const auto&... o) { f(queue, o...); }, operands);
 }
 
 }  // namespace detail

@@ -129,9 +129,10 @@ class basic_tensor final : private value {
     if (shares_memory || (gradient_of != 0 && !data.buffer.unique())) detail::give_own_memory<Backend>(*this);
     require(!slot || !slot->live, "a parameter is written by its store: store.load_parameters(f)");
     detail::require_running_once(*this, "x.write_local_share(f)");
-    require(!data.buffer.lent(),
-            "a tensor is written to after a conversion along an axis of one rank, whose output has the same memory and "
-            "keeps its numbers: write first, or to a tensor of its own, x * 1");
+    require(
+        !data.buffer.lent(),
+        "a tensor is written to after a conversion along an axis of one rank, or a function that gave it back, whose "
+        "output has the same memory and keeps its numbers: write first, or to a tensor of its own, x * 1");
     const local_array mine = held();
     const detail::writing now{data.buffer};
     f(std::span<T>(mine.template as<T>(), static_cast<std::size_t>(mine.elements())));

@@ -12,8 +12,11 @@ struct scaled {
     return std::pair(x * factor, factor);
 #elif WRONG == 2
     return std::tuple(x * factor, factor);
-#else
+#elif WRONG == 3
     (void)x;
+#elif WRONG == 4
+    const auto y = x * factor;
+    return std::tie(y);
 #endif
 #else
     return x * factor;

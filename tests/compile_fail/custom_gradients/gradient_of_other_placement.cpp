@@ -16,7 +16,7 @@ struct copied_to_all {  // Megatron's f
     return dy;  // each rank's addend
 #elif WRONG == 2
     return cast<float>(all_reduce<tp>(dy));
-#else
+#elif WRONG == 3
     return sum<hidden>(all_reduce<tp>(dy));
 #endif
 #else

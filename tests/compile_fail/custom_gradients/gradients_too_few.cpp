@@ -15,8 +15,13 @@ struct product {
     return dz * y;
 #elif WRONG == 2
     return std::pair(dz * y, dz * x);
-#else
+#elif WRONG == 3
     return 0;
+#elif WRONG == 4
+    const auto dx = dz * y, dy = dz * x;
+    return std::tie(dx, dy);
+#elif WRONG == 5
+    (void)dz, (void)x, (void)y;
 #endif
 #else
     return std::tuple(dz * y, dz * x);

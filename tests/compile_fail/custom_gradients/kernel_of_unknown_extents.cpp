@@ -10,5 +10,6 @@ using rows = tensor<double, dims<extent<batch, 2>, hidden>>;
 #endif
 
 auto program(const row& x) {
-  return local_map<rows>("twice", [](auto y, auto x) { y[0] = x[0]; }, x);
+  return local_map<rows>(
+      "twice", [](auto y, auto x) { y[0] = x[0]; }, x);
 }

@@ -1,4 +1,4 @@
-// expect: weft: the struct of custom_gradient(f, x, ...) is copied, and its backward runs later: let its members be numbers, 200 bytes at most, and give it the tensors that it computes with as x, ..., so that they get gradients
+// expect: weft: the struct of custom_gradient(f, x, ...) is copied, and its backward runs later: let its members be numbers, 200 bytes at most, no const ones and no references, and give it the tensors that it computes with as x, ..., so that they get gradients
 #include <weft/weft.hpp>
 using namespace weft;
 
@@ -20,6 +20,14 @@ struct product {
   row vjp(const row& dz) const { return dz * *w; }
 };
 auto program(const row& x, const row& w) { return custom_gradient(product{&w}, x); }
+#elif WRONG == 3
+struct product {
+  static constexpr std::string_view name = "product";
+  const row& w;
+  row forward(const row& x) const { return x * w; }
+  row vjp(const row& dz) const { return dz * w; }
+};
+auto program(const row& x, const row& w) { return custom_gradient(product{w}, x); }
 #endif
 #else
 struct product {
