@@ -36,14 +36,39 @@ struct swish_gate {  // by kernels
   }
   template <class D, class X>
   auto vjp(const D& dy, const X& x, const X& g) const {
-    const auto kernel = [](auto dx, auto dg, auto d, auto from, auto gate) {
+    const linear_kernel kernel{[](auto dx, auto dg, auto d, auto from, auto gate) {
       for (std::int64_t i = 0; i < dx.size(); ++i) {
         const double s = 1 / (1 + std::exp(-gate[i]));
         dx[i] = d[i] * gate[i] * s;
         dg[i] = d[i] * from[i] * (s + gate[i] * s * (1 - s));
       }
-    };
+    }};
     return local_map<D, D>("swish_gate_backward", kernel, dy, x, g);
+  }
+};
+struct bias_and_square {  // (x + b)^2, with one loop each way
+  static constexpr std::string_view name = "bias_and_square";
+  template <class X, class B>
+  auto forward(const X& x, const B& b) const {
+    const auto kernel = [](auto to, auto from, auto bias) {
+      for (std::int64_t i = 0; i < to.size(); ++i) {
+        const auto v = from.number(i) + bias.number(i % bias.size());
+        to.set(i, v * v);
+      }
+    };
+    return std::pair(local_map<X>("bias_and_square", kernel, x, b), std::tuple(x, b));
+  }
+  template <class D, class X, class B>
+  auto vjp(const D& dy, const X& x, const B& b) const {
+    const linear_kernel kernel{[](auto dx, auto db, auto d, auto from, auto bias) {
+      const std::int64_t width = bias.size();
+      for (std::int64_t h = 0; h < width; ++h) db[h] = 0;
+      for (std::int64_t i = 0; i < from.extent(batch{}) * width; ++i) {
+        dx.set(i, 2 * d.number(i) * (from.number(i) + bias.number(i % width)));
+        if (i < from.valid_extent(batch{}) * width) db[i % width] += dx.number(i);
+      }
+    }};
+    return local_map<D, typename B::gradient_type>("bias_and_square_backward", kernel, dy, x, b);
   }
 };
 struct squares_and_sum {  // x^2, and x's sum over hidden
@@ -88,6 +113,15 @@ TEST_CASE("functions of one tensor and of two") {
   const auto k = [](const auto& x, const auto& g) { return custom_gradient(swish_gate{}, x, g); };
   gradients<real<x3, shard<batch, dp>, shard<hidden, tp>>, real<x3, shard<batch, dp>, shard<hidden, tp>>>("kernel", k);
   gradients<real<x3, replicate<tp>>, real<x3, replicate<tp>>>("kernel, replicate", k);
+}
+TEST_CASE("a kernel whose gradient is a sum") {
+  using x2 = dims<batch, hidden>;
+  const auto f = [](const auto& x, const auto& b) { return custom_gradient(bias_and_square{}, x, b); };
+  gradients<real<x2, shard<batch, dp>>, real<dims<hidden>, replicate<dp>>>("rows", f);
+  gradients<real<x2, shard<hidden, tp>>, real<dims<hidden>, shard<hidden, tp>>>("columns", f);
+  gradients<real<x2, shard<batch, dp>, shard<hidden, tp>>, real<dims<hidden>, replicate<dp>, shard<hidden, tp>>>("both",
+                                                                                                                 f);
+  gradients<real<x2, replicate<tp>>, real<dims<hidden>, replicate<tp>>>("replicate", f);
 }
 TEST_CASE("functions with two outputs") {
   const auto both = [](const auto& x) {

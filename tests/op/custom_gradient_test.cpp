@@ -105,6 +105,17 @@ struct gradient_is_input {
   std::pair<row, row> forward(const row& x) const { return {x * 1.0, x}; }
   row vjp(const row&, const row& x) const { return x; }
 };
+struct float_gradient {
+  static constexpr std::string_view name = "float_gradient";
+  template <class X>
+  auto forward(const X& x) const {
+    return x + x;
+  }
+  template <class D>
+  auto vjp(const D& dy) const {
+    return cast<float>(dy) * 8191.0;
+  }
+};
 struct slopes {  // x, with a gradient that is given
   static constexpr std::string_view name = "slopes";
   std::pair<row, row> forward(const row& x, const row& slope) const { return {x * 1.0, slope}; }
@@ -366,6 +377,41 @@ TEST_CASE("a kernel of one's own sees memory, extents and padding") {
         "threes", [](std::span<float> to, std::span<const float> from) { std::fill(to.begin(), to.end(), from[0]); },
         x);
     CHECK(y.local_extent<ffn>() == 3);
+  });
+}
+
+TEST_CASE("what differs among a kernel's tensors is said; numbers are read and set in the type that sums have") {
+  alone([](context& ctx) {
+    const row x = given(ctx, {2, 3}), longer = given(ctx, {2, 3, 4});
+    const auto nothing_done = [](auto, auto, auto) {};
+    CHECK(said_by([&] { local_map<row>("both", nothing_done, x, longer); }) ==
+          "both: dimension hidden has 2 elements in one of its tensors and 3 in another");
+    using half = tensor<bf16, dims<hidden>>;
+    const half h = from_global<half>(ctx, {2}, std::vector<bf16>{bf16(2.0f), bf16(3.0f)});
+    const half twice = local_map<half>(
+        "twice",
+        [](auto to, auto from) {
+          static_assert(std::same_as<decltype(from.number(0)), float>);
+          for (std::int64_t i = 0; i < to.extent(hidden{}); ++i) to.set(i, 2 * from.number(i));
+        },
+        h);
+    CHECK(on_host(cast<double>(twice)) == numbers{4, 6});
+  });
+}
+
+TEST_CASE("the gradient of a bf16 tensor may be left in float, and reaches a main gradient unrounded") {
+  using half = tensor<bf16, dims<hidden>>;
+  alone([](context& ctx) {
+    for (const bool main : {false, true}) {
+      const half h = from_global<half>(ctx, {2}, std::vector<bf16>{bf16(2.0f), bf16(3.0f)}).requires_grad();
+      if (main) detail::keep_gradient_in<cpu_backend, float, bf16>(*untyped(h).slot);
+      backward(sum(custom_gradient(float_gradient{}, h)));
+      const local_array& g = untyped(h).slot->gradient;
+      if (main)
+        CHECK(g.as<float>()[0] == 8191.0f);
+      else
+        CHECK(float(g.as<bf16>()[0]) == 8192.0f);
+    }
   });
 }
 

@@ -74,16 +74,18 @@ inline constexpr bool placed_as<G, W, dims<Es...>> = []<class... As>(tag_list<As
            (state_on<G, As>.kind == holds::invariant && state_on<W, As>.kind == holds::replicate)) &&
           ...);
 }(typename join_lists<axes_of<G>, axes_of<W>>::type{});
-/// Whether a G is a gradient of an X: its dual, in which what is the same on all ranks may be called invariant.
+/// Whether a G is a gradient of an X: its dual, in which what is the same on all ranks may be called invariant, and
+/// sums may be left in the type in which they were computed.
 template <class G, class X>
 constexpr bool fits_as_gradient() {
   using wanted = typename X::gradient_type;
   if constexpr (std::same_as<G, wanted>)
     return true;
   else if constexpr (any_tensor<G>)
-    return std::same_as<typename G::element_type, typename X::element_type> &&
-           std::same_as<typename G::backend, typename X::backend> && std::same_as<dims_of<G>, dims_of<X>> &&
-           placed_as<layout_of<G>, layout_of<wanted>, dims_of<X>>;
+    return (std::same_as<typename G::element_type, typename X::element_type> ||
+            std::same_as<typename G::element_type, accumulate_t<typename X::element_type>>)&&std::
+               same_as<typename G::backend, typename X::backend> &&
+           std::same_as<dims_of<G>, dims_of<X>> && placed_as<layout_of<G>, layout_of<wanted>, dims_of<X>>;
   else
     return false;
 }
@@ -123,14 +125,16 @@ template <class F, class... Xs, class... Ys, class... Ks>
 struct custom_function<F, tag_list<Xs...>, tag_list<Ys...>, tag_list<Ks...>> : custom_call {
   static constexpr std::size_t inputs_count = sizeof...(Xs), outputs_count = sizeof...(Ys);
   F f;
-  std::array<operand, sizeof...(Xs)> of_inputs{
-      operand{{}, &gradients_by<typename Xs::backend, typename Xs::element_type>}...};
+  std::array<operand, sizeof...(Xs)> of_inputs;
   std::array<output, sizeof...(Ys)> of_outputs;
   std::array<shape, sizeof...(Ks)> of_kept;
 
   explicit custom_function(const F& what)
       : custom_call{std::string_view(F::name).data(), run, of_inputs, of_outputs}, f(what) {}
 
+  template <class X, class G>
+  static constexpr const gradient_work* by =
+      &gradients_by<typename X::backend, typename X::element_type, typename G::element_type>;
   template <class Y>
   static typename Y::gradient_type gradient(context& ctx, const output& y) {
     using Backend = typename Y::backend;
@@ -148,7 +152,9 @@ struct custom_function<F, tag_list<Xs...>, tag_list<Ys...>, tag_list<Ks...>> : c
       const auto given = self.f.vjp(gradient<Ys>(ctx, self.of_outputs[J])...,
                                     Ks(lent_to_vjp(ctx, self.of_kept[K], node.saved(static_cast<int>(K))))...);
       const auto& all = custom_gradients<std::remove_cv_t<decltype(given)>, tag_list<Xs...>>::all(given);
-      (self.template give<typename Xs::backend>(ctx, node, I, untyped(std::get<I>(all))), ...);
+      ((self.of_inputs[I].by = by<Xs, std::remove_cvref_t<decltype(std::get<I>(all))>>,
+        self.template give<typename Xs::backend>(ctx, node, I, untyped(std::get<I>(all)))),
+       ...);
     }
     (std::index_sequence_for<Xs...>{}, std::index_sequence_for<Ys...>{}, std::index_sequence_for<Ks...>{});
   }
@@ -166,8 +172,8 @@ struct custom_members {
   static_assert(
       fits,
       "weft: the struct of custom_gradient(f, x, ...) is copied, and its backward runs later: let its members "
-      "be numbers, 200 bytes at most, and give it the tensors that it computes with as x, ..., so that they "
-      "get gradients");
+      "be numbers, 200 bytes at most, no const ones and no references, and give it the tensors that it "
+      "computes with as x, ..., so that they get gradients");
   static constexpr bool ok = has_name && fits;
 };
 template <class F, class... Xs>
@@ -316,8 +322,11 @@ requires(sizeof...(Xs) > 0) auto custom_gradient(const F& f, const Xs&... xs) {
       const recording off(ctx, nullptr);
       return f.forward(xs...);
     };
+    using made = detail::custom_result<decltype(run())>;
     if constexpr (detail::custom_backward<F, decltype(run()), Xs...>::check())
       return detail::custom_outputs(f, run(), xs...);
+    else if constexpr (made::ok)
+      return std::remove_cvref_t<decltype(made::made(run()))>();
   }
 }
 
