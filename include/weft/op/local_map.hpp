@@ -10,6 +10,7 @@
 #include <weft/autograd/operate.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/op/create.hpp>
+#include <weft/op/formula_says.hpp>
 #include <weft/op/placed.hpp>
 
 namespace weft {
