@@ -21,6 +21,38 @@ using ids = tensor<std::int32_t, dims<batch, seq>>;
 columns columns_of(context& ctx) { return normal<columns>(ctx, "w", {4, 6}); }
 std::string named(const char* name, int rank) { return name + std::to_string(rank); }
 
+struct times {
+  static constexpr std::string_view name = "times";
+  double factor;
+  double forward(double x) const { return x * factor; }
+  double vjp(double dy) const { return dy * factor; }
+};
+struct rows_times {
+  static constexpr std::string_view name = "rows_times";
+  static constexpr bool keeps_input = false, keeps_output = false;
+  double factor;
+  template <class T>
+  void forward(std::span<const T> x, std::span<T> y) const {
+    for (std::size_t i = 0; i < x.size(); ++i) y[i] = T(factor) * x[i];
+  }
+  template <class T>
+  void vjp(std::span<const T> dy, std::span<T> dx) const {
+    for (std::size_t i = 0; i < dx.size(); ++i) dx[i] = T(factor) * dy[i];
+  }
+};
+struct all_times {
+  static constexpr std::string_view name = "all_times";
+  double factor;
+  template <class X>
+  X forward(const X& x) const {
+    return x * 1.0;
+  }
+  template <class X>
+  X vjp(const X& dy) const {
+    return dy * 1.0;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("kind 1: a seed that adds the rank") {
@@ -377,4 +409,21 @@ TEST_CASE("ranks that read at the same place, but not as often, pass") {
       if (ctx.rank() == 0 || i % 2 == 0) item(x);
     }
   });
+}
+TEST_CASE("an operator of one's own with a number that adds the rank") {
+  const auto program = [](auto apply) {
+    return [apply](context& ctx) {
+      const auto x = normal<rows_of_dp>(ctx, "x", {2, 4}).requires_grad();
+      backward(sum(apply(x, 1.0 + ctx.rank().here())));
+    };
+  };
+  caught<dp_mesh>({.dp = 2}, program([](const auto& x, double n) { return elementwise(times{n}, x); }),
+                  "check: backward takes what it carries back to be the same on every rank along dp, and it is not: as "
+                  "step 1 rank 0 has times of [1, 4], rank 1 has times of [1, 4] with another number");
+  caught<dp_mesh>({.dp = 2}, program([](const auto& x, double n) { return rowwise<hidden>(rows_times{n}, x); }),
+                  "check: backward takes what it carries back to be the same on every rank along dp, and it is not: as "
+                  "step 1 rank 0 has rows_times of [1, 4], rank 1 has rows_times of [1, 4] with another number");
+  caught<dp_mesh>({.dp = 2}, program([](const auto& x, double n) { return custom_gradient(all_times{n}, x); }),
+                  "check: backward takes what it carries back to be the same on every rank along dp, and it is not: as "
+                  "step 1 rank 0 has all_times of [1, 4], rank 1 has all_times of [1, 4] with another number");
 }

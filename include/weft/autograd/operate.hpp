@@ -20,10 +20,15 @@ class computed_by {
     static_assert(!(std::is_pointer_v<N> || ...), "an address differs by process");
   }
   explicit computed_by(axis_id axis) : parts_{part{axis->type.data(), axis->type.size()}} {}
+  /// Numbers beside, that `hashed` reads there.
+  computed_by& with(const void* at, std::uint64_t (*hashed)(const void*)) {
+    beside_ = at, hash_beside_ = hashed;
+    return *this;
+  }
   [[gnu::cold, gnu::noinline]] std::uint64_t hash() const {
     std::uint64_t all = 0;
     for (const part& p : parts_) all = p.at ? hash_bytes(p.at, p.bytes, all + 1) : all;
-    return all;
+    return beside_ ? mix(all ^ hash_beside_(beside_)) : all;
   }
 
  private:
@@ -33,6 +38,8 @@ class computed_by {
     std::size_t bytes = 0;
   };
   part parts_[most];
+  const void* beside_ = nullptr;
+  std::uint64_t (*hash_beside_)(const void*) = nullptr;
 };
 
 /// One operator, as it runs.

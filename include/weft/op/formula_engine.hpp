@@ -76,10 +76,10 @@ struct formula_operator {
         const int from = map.at[operand][d];
         at.out.push_back(x[operand].sizes()[from]), whole.push_back(x[operand].whole[from]);
       }
-      give_numbers(ctx, f);
+      give_formula<F>(ctx);
       return operate<Out>(
           {F::name.data(), Form != vjp_form::none ? vjp : nullptr,
-           flops_of<F>() * static_cast<double>(at.out.elements()), computed_by(map)},
+           flops_of<F>() * static_cast<double>(at.out.elements()), with_numbers(f, computed_by(map))},
           &ctx, whole, at.out, {&x[I]...},
           [&](const local_array& y) {
             each(every{}, ctx, at, std::array<const local_array*, inputs>{&x[I].held()...},

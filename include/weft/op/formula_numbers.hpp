@@ -1,4 +1,5 @@
-// A formula's own numbers, told to a function that runs twice. Invariant: padding is no number.
+// A formula's own numbers, told to a function that runs twice, and compared among ranks. Invariant: padding is no
+// number.
 #pragma once
 
 #include <array>
@@ -51,12 +52,23 @@ std::array<unsigned char, sizeof(F)> bytes_of(const F& f) {
 template <class F>
 inline constexpr char same_type = 0;  // at an address of its own
 
-/// Tells a function that runs twice which formula comes, and with which numbers.
+/// Stands for a formula's own numbers.
 template <class F>
-void give_numbers(context& ctx, const F& f) {
-  if (!ctx.replay) return;
-  ctx.replay->given(reinterpret_cast<std::uintptr_t>(&same_type<F>));  // in one process
-  if constexpr (!std::is_empty_v<F>) ctx.replay->given(computed_by(bytes_of(f)).hash());
+std::uint64_t hash_of_numbers(const F& f) {
+  const auto bytes = bytes_of(f);
+  return hash_bytes(bytes.data(), bytes.size(), 1);
+}
+/// A formula's own numbers, beside others that an operator computes by.
+template <class F>
+computed_by with_numbers(const F& f, computed_by others) {
+  if constexpr (!std::is_empty_v<F>)
+    others.with(&f, [](const void* at) { return hash_of_numbers(*static_cast<const F*>(at)); });
+  return others;
+}
+/// Tells a function that runs twice which formula comes.
+template <class F>
+void give_formula(context& ctx) {
+  if (ctx.replay) ctx.replay->given(reinterpret_cast<std::uintptr_t>(&same_type<F>));  // in one process
 }
 
 }  // namespace weft::detail

@@ -82,10 +82,10 @@ struct row_operator {
   static value forward(const F& f, const value& x, int dim, const shape& valid) {
     context& ctx = *x.ctx;
     const attributes at{f, dim, x.held().shape, valid};
-    give_numbers(ctx, f);
+    give_formula<F>(ctx);
     return operate<Out>(
         {F::name.data(), Gradient ? vjp : nullptr, flops_of<F>() * static_cast<double>(at.in.elements()),
-         computed_by(dim)},
+         with_numbers(f, computed_by(dim))},
         x.ctx, kept(at, x.whole), kept(at, at.in), {&x},
         [&](const local_array& y) {
           In* const from = x.held().template as<In>();
