@@ -116,6 +116,11 @@ struct float_gradient {
     return cast<float>(dy) * 8191.0;
   }
 };
+struct backward_within {
+  static constexpr std::string_view name = "backward_within";
+  row forward(const row& x) const { return backward(sum(x)), x; }
+  row vjp(const row& dy) const { return dy; }
+};
 struct slopes {  // x, with a gradient that is given
   static constexpr std::string_view name = "slopes";
   std::pair<row, row> forward(const row& x, const row& slope) const { return {x * 1.0, slope}; }
@@ -290,6 +295,9 @@ TEST_CASE("what it is wrong to do to one is said") {
     const rows x = normal<rows>(ctx, "x", {3, 4}).requires_grad();
     CHECK(said_by([&] { backward(sum(custom_gradient(narrower{}, x))); }) ==
           "narrower: gradient 0 of its vjp has 2 elements in dimension 1, of which its input has 4");
+    const row r = given(ctx, {2, 3}).requires_grad();
+    CHECK(said_by([&] { custom_gradient(backward_within{}, r); }).find("in forward or vjp of a custom_gradient") !=
+          std::string::npos);
     CHECK(said_by([&] { custom_gradient(nothing{}, x); }).find("a tensor that was never made is used") == 0);
     CHECK(said_by([&] {
             backward(sum(custom_gradient(without_gradient{}, x)));

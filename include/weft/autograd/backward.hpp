@@ -22,8 +22,8 @@ void seed_loss(const L& loss, double seed) {
   context& ctx = *untyped(loss).ctx;
   require_running_once(untyped(loss), "backward(loss)");
   require(ctx.tape,
-          "backward(loss) while a no_grad lives, under which nothing is recorded: let that end, in a block of its own, "
-          "before the loss is computed");
+          "backward(loss) while a no_grad lives, or in forward or vjp of a custom_gradient, under which nothing is "
+          "recorded: let a no_grad end, in a block of its own, before the loss is computed");
   require(bool(untyped(loss).slot),
           "backward(loss): nothing that the loss was computed from asked for a gradient while recording");
   require_recorded("backward(loss)", untyped(loss));
