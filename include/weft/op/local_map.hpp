@@ -93,7 +93,7 @@ struct extents_of_input {
 /// The global extents of these dimensions, of which some are fixed: those of the inputs that have them. Throws where
 /// two inputs differ in one.
 WEFT_LINKED shape extents_from(const char* name, std::span<const dim_id> wanted, const std::int64_t* fixed,
-                               std::initializer_list<extents_of_input> inputs) {
+                               std::span<const extents_of_input> inputs) {
   const auto look = [&](const dim_id& of, std::int64_t n) {
     for (const extents_of_input& x : inputs)
       for (std::size_t d = 0; d < x.ids.size(); ++d) {
@@ -228,8 +228,8 @@ requires(sizeof...(Ys) > 0 && sizeof...(Xs) > 0) auto local_map(const char* name
     detail::require_one_context(name, {&untyped(xs)...});
     context& ctx = *inputs[0]->ctx;
     detail::require_no_gradient(name, ctx, inputs);
-    const shape whole[] = {detail::extents_from(name, detail::ids_of<Ys>, dims_of<Ys>::static_extents,
-                                                {{detail::ids_of<Xs>, untyped(xs).whole}...})...};
+    const detail::extents_of_input known[] = {detail::extents_of_input{detail::ids_of<Xs>, untyped(xs).whole}...};
+    const shape whole[] = {detail::extents_from(name, detail::ids_of<Ys>, dims_of<Ys>::static_extents, known)...};
     shape local[sizeof...(Ys)];
     std::size_t of = 0;
     ((local[of] = local_shape<Ys>(ctx, whole[of]), ++of), ...);
