@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench/compile_time/run.sh [--units | --log FILE] [--check] [--write]: what the library costs its users' compiler (CXX, default g++).
+# bench/compile_time/run.sh [--units | --log FILE] [--first] [--check] [--write]: what the library costs its users' compiler (CXX, default g++).
 # Prints user seconds (the least of three runs; with --check of as many as it takes to pass) and peak memory:
 #   standard_headers  the standard headers that the umbrella includes, alone, at -O0
 #   umbrella          what <weft/weft.hpp> adds to them, at -O0
@@ -8,6 +8,7 @@
 #                     2.5 times that one's seconds
 #   ..._linked        both with -DWEFT_COMPILED, as programs that link weft::compiled; _linked_O0 at -O0. The trainer may take 0.55 and
 #                     0.4 times the seconds of first_training
+#   --first leaves out the trainer's program, which takes most of the time
 #   tests/...         with --units: every test unit at -O2, once; with --log FILE these alone, as a build has logged them
 #                     (<build>/compile_times.txt), so that nothing is compiled again
 # Seconds on a busy or another machine say little alone, so each is also given `scaled`: times the ratio of the baseline's
@@ -19,14 +20,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export LC_ALL=C
 CXX=${CXX:-g++}
 baseline=bench/compile_time/baseline.txt
-units='' check='' write='' log=''
+units='' check='' write='' log='' trainer=1
 while [ $# -gt 0 ]; do
   case $1 in
     --units) units=1 ;;
     --log) log=${2:?--log takes a file} && shift ;;
+    --first) trainer='' ;;
     --check) check=1 ;;
     --write) write=1 ;;
-    *) sed -n '2,18s/^# //p' "$0"; exit 2 ;;
+    *) sed -n '2,19s/^# //p' "$0"; exit 2 ;;
   esac
   shift
 done
@@ -69,22 +71,22 @@ prepare() {
 
 # One run of each, and $out/now from all runs so far.
 compile_round() {
-  local standard umbrella first training linked=(-Iinclude -DWEFT_COMPILED)
+  local standard umbrella first linked=(-Iinclude -DWEFT_COMPILED)
   compile standard -O0 "$out/standard.cpp"
   standard=$figures
   compile umbrella -O0 -Iinclude "$out/umbrella.cpp"
   umbrella=$figures
   compile first -O2 -Iinclude examples/01_first.cpp
   first=$figures
-  compile training -O2 -Iinclude "$out/training.cpp"
-  training=$figures
   {
     echo "standard_headers $standard"
     echo "$standard $umbrella" | awk '{ printf "umbrella %.2f %d\n", $3 - $1, $4 }'
     echo "first_example $first"
-    echo "first_training $training"
     compile first_linked -O2 "${linked[@]}" examples/01_first.cpp
     echo "first_example_linked $figures"
+    if [ -z "$trainer" ]; then return; fi
+    compile training -O2 -Iinclude "$out/training.cpp"
+    echo "first_training $figures"
     compile training_linked -O2 "${linked[@]}" "$out/training.cpp"
     echo "first_training_linked $figures"
     compile training_linked_O0 -O0 "${linked[@]}" "$out/training.cpp"

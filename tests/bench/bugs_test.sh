@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Weft programs of bench/bugs do what docs/bugs.jsonl, and so docs/bugs.md, says: what is refused is refused by the compiler with
 # that sentence, and every other program, right or wrong, prints that number. Asks for none of the peers.
-# Those that run are compiled as one program; the others stop at the front end.
+# Those that run are compiled as one program.
 set -euo pipefail
 cd "$WEFT_SOURCE_DIR"
 work=$(mktemp -d)
@@ -17,7 +17,7 @@ while read -r line; do
   fault=$(field fault "$line") program=$(field program "$line") source="$PWD/bench/bugs/$fault/weft.cpp"
   if [ "$(field answer "$line")" = refused ]; then
     says=$(field says "$line")
-    if "${CXX:-g++}" -std=c++20 -fsyntax-only -Iinclude -DWRONG "$source" 2>"$work/out"; then
+    if bash tests/check/program.sh "$work/wrong" quick -Iinclude -DWRONG "$source" 2>"$work/out"; then
       echo "$source: the wrong version compiles; it was refused when docs/bugs.jsonl was written"
       exit 1
     fi

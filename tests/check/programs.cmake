@@ -1,6 +1,6 @@
-# What the tests' own scripts compile by check/program.sh with: `for_programs`, their environment. clang, where it is found, has a
-# precompiled header for them.
-set(for_programs "CXX=${CMAKE_CXX_COMPILER}")
+# What the tests' own scripts compile with: `for_programs`, their environment. check/program.sh has a precompiled header for clang, where
+# it is found; who asks g++ or clang for its words alone has that of wrong programs (compilers.cmake), WEFT_PRECOMPILED/<compiler>/all.hpp.
+set(for_programs "CXX=${CMAKE_CXX_COMPILER}" "WEFT_PRECOMPILED=${CMAKE_CURRENT_BINARY_DIR}/precompiled")
 if(weft_cached)
   list(APPEND for_programs ${weft_cache_settings} "WEFT_CCACHE=${WEFT_CCACHE}")
 endif()

@@ -7,6 +7,8 @@
 #include <weft/op/ring.hpp>
 #include <weft/testing/adjoint.hpp>
 
+#include "sample.hpp"
+
 namespace {
 
 using namespace weft;
@@ -15,10 +17,11 @@ using d3 = dims<batch, seq, hidden>;
 template <class... Ps>
 using real = tensor<double, d3, Ps...>;
 
-#define WEFT_CONVERSION(expression, ...)                                        \
-  testing::check_conversion<real<__VA_ARGS__>>(#expression " of " #__VA_ARGS__, \
-                                               [](const auto& v) { return expression; })
-const testing::options even{.even = {batch{}, seq{}, hidden{}}};
+#define WEFT_CONVERSION(expression, ...)                                                 \
+  testing::check_conversion<real<__VA_ARGS__>>(#expression " of " #__VA_ARGS__,          \
+                                               [](const auto& v) { return expression; }, \
+                                               {.every = weft_test::sample_stride()})
+const testing::options even{.even = {batch{}, seq{}, hidden{}}, .every = weft_test::sample_stride()};
 
 TEST_CASE("conversions of the table along one axis") {
   WEFT_CONVERSION((convert<replicate<tp>>(v)));

@@ -86,7 +86,9 @@ write "$work/right.cpp" 'cast<float>'
 calls=$(wc -l <"$work/calls")
 for compiler in "${CXX:-g++}" $(command -v clang++ clang++-14 | head -n 1); do
   ask=(env LC_ALL=C "$compiler" -std=c++20 -fsyntax-only -I "${WEFT_SOURCE_DIR:-.}/include")
-  "$compiler" --version | grep -q clang && ask+=(-ferror-limit=0)
+  name=g++
+  "$compiler" --version | grep -q clang && name=clang++ && ask+=(-ferror-limit=0)
+  [ ! -f "${WEFT_PRECOMPILED:-}/$name/all.hpp" ] || ask+=(-include "$WEFT_PRECOMPILED/$name/all.hpp")
   if "${ask[@]}" "$work/wrong.cpp" >"$work/said" 2>&1; then
     echo "$compiler takes integers everywhere"
     exit 1

@@ -1,7 +1,9 @@
-// Training on the CUDA kernels, run on the host, beside the same on the CPU (beside_cpu.hpp).
+// Training on the CUDA kernels, run on the host, beside the same on the CPU (beside_cpu.hpp); one of them under a
+// sanitizer, where a kernel's threads, which are fibers, are slowest.
 #include <backend/cuda/host_queue.hpp>
 
 #include "beside_cpu.hpp"
+#include "sample.hpp"
 
 using namespace weft;
 using namespace weft_test;
@@ -17,12 +19,13 @@ TEST_CASE("the kernels of CUDA: a Llama in bf16, selective recomputation") {
   check_beside_cpu<host_cuda_backend, llama, bf16_mixed, checkpoint_selective>(tiny_llama, of_16_bits);
 }
 
-TEST_CASE("the kernels of CUDA: a GPT-2 in fp32, dropout") {
+TEST_CASE("the kernels of CUDA: a GPT-2 in fp32, dropout" * doctest::skip(sanitized)) {
   check_beside_cpu<host_cuda_backend, gpt2>(tiny_gpt2, of_fp32);
 }
 
 // Ranks' communicator reads the memory of one host, as it does where kernels are the CPU's.
-TEST_CASE("the kernels of CUDA: a Llama on eight ranks, zero3 x tp x pp, full recomputation, bf16") {
+TEST_CASE("the kernels of CUDA: a Llama on eight ranks, zero3 x tp x pp, full recomputation, bf16" *
+          doctest::skip(sanitized)) {
   auto two_layers = tiny_llama;
   two_layers.layers = 2, two_layers.kv_heads = 2;
   check_ranks_beside_cpu<host_cuda_backend, llama, mesh<pp, dp, tp>, zero3, bf16_mixed, checkpoint_full>(

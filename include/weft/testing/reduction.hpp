@@ -81,9 +81,9 @@ bool same_number(T a, T b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-/// Throws unless element i, `got`, is what it has to be; `at` is its place in the inputs.
-template <class T>
-void must_be_reduction(const std::string& name, bool in_order, T got, reduction how, std::uint64_t seed, int ranks,
+/// Throws unless element i, `got`, is what it has to be; `at` is its place in the inputs. `name()` is what to call it.
+template <class T, class Name>
+void must_be_reduction(const Name& name, bool in_order, T got, reduction how, std::uint64_t seed, int ranks,
                        std::int64_t i, std::int64_t at) {
   const T due = folded<T>(how, seed, ranks, at);
   if (same_number(got, due)) return;
@@ -98,7 +98,7 @@ void must_be_reduction(const std::string& name, bool in_order, T got, reduction 
                      : !in_order             ? "or nearly, in any order"
                      : sizeof(T) == 2        ? "added in the order of ranks, in float, and rounded once"
                                              : "added in the order of ranks";
-  fail(name, ": element ", i, " is ", digits_of(got), " where ", digits_of(due), " is due, of the ranks' ", of,
+  fail(name(), ": element ", i, " is ", digits_of(got), " where ", digits_of(due), " is due, of the ranks' ", of,
        ranks > 8 ? ", ..." : "", ": ", rule,
        !std::is_integral_v<T> && how == reduction::sum && in_order
            ? " (a communicator that can't promise this says static constexpr bool reduces_in_rank_order = false)"
@@ -109,31 +109,30 @@ void must_be_reduction(const std::string& name, bool in_order, T got, reduction 
 template <class C>
 void every_reduction(C& c, std::uint64_t seed) {
   const int ranks = c.size(), rank = c.rank();
-  const auto name = [&](const char* what, std::int64_t n, dtype type, reduction how, bool in_place) {
-    return weft::detail::text(what, " of ", n, " ", name_of(type), " ", name_of(how), in_place ? " in place" : "",
-                              " on rank ", rank, " of ", ranks);
-  };
   const auto one = [&]<class T>(T, dtype type, reduction how, std::int64_t n, bool in_place) {
     seed = mix(seed);
+    const auto name = [&](const char* what) {
+      return weft::detail::text(what, " of ", n, " ", name_of(type), " ", name_of(how), in_place ? " in place" : "",
+                                " on rank ", rank, " of ", ranks);
+    };
+    const auto compare = [&](const char* what, T got, std::int64_t i, std::int64_t at) {
+      must_be_reduction([&] { return name(what); }, reduces_in_rank_order<C>, got, how, seed, ranks, i, at);
+    };
     const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
     std::vector<T> in(size(n * ranks)), out(size(n)), all(size(n * ranks));
     for (std::int64_t i = 0; i < n * ranks; ++i) in[size(i)] = uneven<T>(seed, ranks, rank, i);
     T* const part = in_place ? in.data() + rank * n : out.data();
     c.reduce_scatter(in.data(), part, n, type, how).wait();
-    for (std::int64_t i = 0; i < n; ++i)
-      must_be_reduction(name("reduce_scatter", n, type, how, in_place), reduces_in_rank_order<C>, part[i], how, seed,
-                        ranks, i, rank * n + i);
+    for (std::int64_t i = 0; i < n; ++i) compare("reduce_scatter", part[i], i, rank * n + i);
     for (std::int64_t i = 0; i < n; ++i) in[size(i)] = uneven<T>(seed, ranks, rank, i);
     T* const whole = in_place ? in.data() : out.data();
     c.all_reduce(in.data(), whole, n, type, how).wait();
     c.all_gather(whole, all.data(), n * static_cast<std::int64_t>(sizeof(T))).wait();
     for (std::int64_t i = 0; i < n * ranks; ++i)
-      require(same_number(all[size(i)], all[size(i % n)]), name("all_reduce", n, type, how, in_place),
-              ": ranks get different bits: element ", i % n, " is ", digits_of(all[size(i % n)]), " on rank 0 and ",
-              digits_of(all[size(i)]), " on rank ", i / n);
-    for (std::int64_t i = 0; i < n; ++i)
-      must_be_reduction(name("all_reduce", n, type, how, in_place), reduces_in_rank_order<C>, whole[i], how, seed,
-                        ranks, i, i);
+      if (!same_number(all[size(i)], all[size(i % n)]))
+        fail(name("all_reduce"), ": ranks get different bits: element ", i % n, " is ", digits_of(all[size(i % n)]),
+             " on rank 0 and ", digits_of(all[size(i)]), " on rank ", i / n);
+    for (std::int64_t i = 0; i < n; ++i) compare("all_reduce", whole[i], i, i);
   };
   for (const std::int64_t n : {5, 300, 2100})
     for (const dtype type : dtypes)
