@@ -12,7 +12,7 @@
 set -euo pipefail
 order='core policy tensor comm backend autograd op nn optim parallel io train plan testing'
 # The defaults of a strategy and of a tensor, and what a value's context keeps for later folders.
-upward='threads cpu_backend context tape replay unit_observer'
+upward='threads cpu_backend context tape recording replay unit_observer'
 heavy='iostream ranges format regex'
 heavy_from='io'
 max_lines=400
@@ -29,8 +29,8 @@ if [ ! -s "$list" ]; then
   exit 1
 fi
 
-xargs -d '\n' grep -HE '^(class|struct) [a-z0-9_]+( final)?( : .*)? \{' <"$list" |
-  sed -E 's/^([^:]*):(class|struct) ([a-z0-9_]+).*/\3 \1/' >"$defined" || true
+xargs -d '\n' grep -HE '^(class|struct) (\[\[[a-z_:]+\]\] )?[a-z0-9_]+( final)?( : .*)? \{' <"$list" |
+  sed -E 's/^([^:]*):(class|struct) (\[\[[a-z_:]+\]\] )?([a-z0-9_]+).*/\4 \1/' >"$defined" || true
 xargs -d '\n' awk -v order="$order" -v upward="$upward" -v defined="$defined" -v heavy="$heavy" -v heavy_from="$heavy_from" -v max_lines="$max_lines" \
   -v short="$short" -v short_lines="$short_lines" '
   function fault(line, sentence) { print file ":" line ": " sentence; faults++ }

@@ -37,7 +37,7 @@ fresh() {
   put core/a.hpp <<<$'#pragma once\n#include <vector>\n#include <weft/core/b.hpp>'
   put core/b.hpp <<<$'#pragma once'
   put op/c.hpp <<<$'#pragma once\n#include "../core/a.hpp"\n#include "d.hpp"'
-  put op/d.hpp <<<$'#pragma once\n#include "weft/core/a.hpp"\nclass later {\n};'
+  put op/d.hpp <<<$'#pragma once\n#include "weft/core/a.hpp"\nclass [[nodiscard]] later {\n};'
   put backend/cuda/e.cuh <<<$'#pragma once\n#include <weft/core/a.hpp>'
   put core/g.inl <<<"int twice;"
   put core/h.hpp <<<$'#pragma once\n#include "g.inl"\n#include <weft/core/g.inl>\n#include WEFT_MACRO'

@@ -51,7 +51,7 @@ TEST_CASE("bug: ranks number their tracks by first use, so one number means two 
 TEST_CASE("a collective says what it is for, and how long the rank waited for it") {
   arena memory;
   span_log log(memory);
-  const std::vector<trace_event> events{{"all_gather", "dp", "weights of layer 3", 64, 32, 10, 25, 30},
+  const std::vector<trace_event> events{{"all_gather", "dp", "weights of layer 3", 64, 32, 10, 25, 30, "model.cpp:34"},
                                         {"barrier", "dp", "", 0, 0, 40, -1, 41}};
   const auto trace =
       weft_test::read_trace("{\"traceEvents\":[" + trace_events_json(0, "", log, {"dp"}, &events) + "]}");
@@ -59,6 +59,8 @@ TEST_CASE("a collective says what it is for, and how long the rank waited for it
   CHECK(gathered.at("name") == "all_gather weights of layer 3");
   CHECK(gathered.at("args").at("operation") == "all_gather");
   CHECK(gathered.at("args").at("for") == "weights of layer 3");
+  CHECK(gathered.at("args").at("axis") == "dp");
+  CHECK(gathered.at("args").at("at") == "model.cpp:34");
   REQUIRE(trace.events.at({0, 0}).size() == 1);  // the barrier was never waited for
   const auto& waited = trace.events.at({0, 0}).at(0);
   CHECK(waited.at("name") == "wait for all_gather weights of layer 3");

@@ -61,7 +61,7 @@ struct zb_h1 {
   static constexpr void order(int rank, int ranks, int micro_batches, Emit&& emit) {
     using enum pipeline_action::kind;
     const int ahead = ranks - rank - 1;
-    int weights = 0;
+    int weights = 0;  // micro-batches whose weights' gradients were computed, never more than first parts of backwards
     for (int m = 0; m < micro_batches + ahead; ++m) {
       if (m < micro_batches) emit(pipeline_action{forward, m});
       if (m < ahead) continue;
@@ -88,6 +88,7 @@ struct zbv {
   template <class Emit>
   static constexpr void order(int rank, int ranks, int micro_batches, Emit&& emit) {
     using enum pipeline_action::kind;
+    // Of each chunk, so far; of a micro-batch the forward is first, then the inputs' gradients, then the weights'.
     struct counts {
       int forwards = 0, inputs = 0, weights = 0;
     } done[2];
@@ -127,6 +128,7 @@ struct dual_pipe_v {
   template <class Emit>
   static constexpr void order(int rank, int ranks, int micro_batches, Emit&& emit) {
     using enum pipeline_action::kind;
+    // Of each chunk, so far, whole backwards and first parts as one; a micro-batch's weights come after its backward.
     struct counts {
       int forwards = 0, backwards = 0, weights = 0;
     } done[2];
