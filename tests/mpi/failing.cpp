@@ -1,4 +1,5 @@
 // A program whose ranks fail in the way that its argument names; failure_test.sh runs it and reads what it says.
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -52,6 +53,9 @@ void fails(const std::string& how, mpi& c) {
     fail("the disk is full");
   } else if (how == "number") {
     if (culprit) throw 42;
+    c.barrier().wait();
+  } else if (how == "killed") {  // as by a machine that runs out of memory
+    if (culprit) std::raise(SIGKILL);
     c.barrier().wait();
   } else if (how == "exit") {
     if (culprit) std::exit(0);
