@@ -37,7 +37,7 @@ void train(const degrees& ranks) {
       backward(loss);
       adamw_update(w, all_reduce<dp>(w.grad()), of_w, optimizer);  // the gradient is partial over dp; without
       adamw_update(v, all_reduce<dp>(v.grad()), of_v, optimizer);  // all_reduce<dp> this doesn't compile
-      const auto total = all_reduce<dp>(detach(loss));             // a number: nothing is to be carried back
+      const auto total = all_reduce<dp>(detach(loss));             // a number: nothing is to be backpropagated
       if (ctx.is_first() && step % 50 == 0) std::printf("  step %3d  loss %.5f\n", step, double(item(total)));
     }
   });

@@ -59,7 +59,7 @@ awk "$read_errors"'
   }
   / error: / { print "not a missing kernel, in " cell ": " $0 > "/dev/stderr"; exit 1 }' "$work/said" | sort -u >"$work/missing.inc"
 
-"${asked[@]}" -o "$work/matrix" -pthread
+bash tests/check/program.sh "$work/matrix" quick -w -I include -I "$work" docs/tools/support_matrix.cpp
 "$work/matrix"
 
 # ---- kernels ----

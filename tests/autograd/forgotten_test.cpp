@@ -1,5 +1,5 @@
-// How long a recording lives: as long as what was made of it can be carried back. Forwards that no backward follows
-// keep nothing, however they are written; what can still be carried back gives its gradients, whatever was forgotten
+// How long a recording lives: as long as what was made of it can be backpropagated. Forwards that no backward follows
+// keep nothing, however they are written; what can still be backpropagated gives its gradients, whatever was forgotten
 // round it.
 #include <optional>
 
@@ -56,7 +56,7 @@ TEST_CASE("a loss that is kept until the next one is there, and a sum of numbers
   });
 }
 
-TEST_CASE("what is carried back later is right, whatever was forgotten before, beside and after it") {
+TEST_CASE("what is backpropagated later is right, whatever was forgotten before, beside and after it") {
   alone([](context& ctx) {
     auto w = normal<square_matrix>(ctx, "w", {8, 8}).requires_grad();
     auto v = normal<square_matrix>(ctx, "v", {8, 8}).requires_grad();

@@ -47,7 +47,7 @@ const value& output_of(const loss<Sum, Count>& l) {
   return untyped(l.sum);
 }
 
-// f of an activation whose backward is over can be read, and is not carried back: the sentence names the operator.
+// f of an activation whose backward is over can be read, and is not backpropagated: the sentence names the operator.
 // Before that backward, and of the detached value, f is fine.
 template <class X, class F>
 void refuses(context& ctx, const char* name, const X& leaf, F&& f) {
@@ -73,7 +73,7 @@ void refuses(context& ctx, const char* name, const X& leaf, F&& f) {
 }
 }  // namespace
 
-TEST_CASE("a second loss over what was carried back: 114, or an error, never 6") {
+TEST_CASE("a second loss over what was backpropagated: 114, or an error, never 6") {
   alone([](context& ctx) {
     row w = full<row>(ctx, {1}, 3).requires_grad();
     const row h = square(w);  // 9, dh/dw = 6
@@ -149,7 +149,7 @@ TEST_CASE("leaves and what was derived from them for another recording are used 
   });
 }
 
-TEST_CASE("a value of another tape is refused while that one waits, whichever is carried back first") {
+TEST_CASE("a value of another tape is refused while that one waits, whichever is backpropagated first") {
   alone([](context& ctx) {
     row w = full<row>(ctx, {1}, 3).requires_grad();
     const row h = square(w);

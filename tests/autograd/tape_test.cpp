@@ -95,7 +95,7 @@ TEST_CASE("a gradient that somebody keeps doesn't change under him") {
   });
 }
 
-TEST_CASE("only what wants a gradient is recorded, and only what the loss needs is carried back") {
+TEST_CASE("only what wants a gradient is recorded, and only what the loss needs is backpropagated") {
   alone([](context& ctx) {
     row x = ones<row>(ctx, {3}), w = ones<row>(ctx, {3}).requires_grad(), unused = ones<row>(ctx, {3}).requires_grad();
     CHECK(!untyped(x * x).slot);

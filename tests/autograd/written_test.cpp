@@ -160,7 +160,7 @@ TEST_CASE("a parameter is written by its store alone") {
   });
 }
 
-TEST_CASE("what is recorded or carried back while a tensor is written to is refused, or reads one set of numbers") {
+TEST_CASE("what is recorded or backpropagated while a tensor is written to is refused, or reads one set of numbers") {
   launch<strategy<mesh<>>>({}, [](context& ctx) {
     auto x = full<rows>(ctx, {1, 2}, 3).requires_grad();
     const auto before = sum(square(x));

@@ -9,9 +9,7 @@ if [ "$1" = --rank ]; then
 fi
 mpirun=$1 ranks=$2
 shift 2
-# Open MPI asks root, and who starts more ranks than there are cores, whether that is meant.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+source "$(dirname "${BASH_SOURCE[0]}")/mpi_environment.sh"
 [ "$ranks" = 1 ] && exec "$@"
 if ! "$mpirun" -n 2 true >/dev/null 2>&1; then
   echo "skipped: $mpirun can't start processes here"

@@ -98,7 +98,8 @@ TEST_CASE("kind 4: a mean divided twice on one rank, its sum being pending") {
         if (ctx.rank() == 1) loss = loss * 0.5;
         backward(loss);
       },
-      "check: backward takes what it carries back to be the same on every rank along dp, and it is not: as step 0 rank "
+      "check: backward takes what it backpropagates to be the same on every rank along dp, and it is not: as step 0 "
+      "rank "
       "0 has ");
 }
 TEST_CASE("kind 5: a mean divided twice on one rank, its sum being finished") {
@@ -156,7 +157,8 @@ TEST_CASE("kind 9: targets of another batch on one rank of tp") {
         cross_entropy(logits,
                       generate<ids>(ctx, {2, 4}, [&](std::int64_t i) { return i < 7 ? i : ctx.rank().here(); }));
       },
-      "check: cross_entropy takes [batch, seq] to be the same on every rank along tp, and it is not: at [1, 3] rank 0 "
+      "check: in LINE, cross_entropy takes [batch, seq] to be the same on every rank along tp, and it is not: at [1, "
+      "3] rank 0 "
       "has 0, rank 1 has 1");
 }
 TEST_CASE("kind 10: a learning rate of each rank's own") {
@@ -222,7 +224,8 @@ TEST_CASE("kind 14: a loss scaled by the rank's own count of tokens") {
         const int tokens = ctx.rank() == 0 ? 4 : 2;
         backward(scale(sum(x), 1.0 / tokens));
       },
-      "check: backward takes what it carries back to be the same on every rank along dp, and it is not: as step 0 rank "
+      "check: backward takes what it backpropagates to be the same on every rank along dp, and it is not: as step 0 "
+      "rank "
       "0 has scale of [], rank 1 has scale of [] with another number (weights that are meant to differ are a sharded "
       "tensor)");
 }
@@ -303,7 +306,8 @@ TEST_CASE("kind 21: dropout on one rank only, where all is sharded") {
         auto x = ones<rows_of_dp>(ctx, {4, 4}).requires_grad();
         backward(sum(ctx.rank() == 0 ? x * 1 : dropout(x, 0.1, 1)));
       },
-      "check: backward takes what it carries back to be the same on every rank along dp, and it is not: as step 1 rank "
+      "check: backward takes what it backpropagates to be the same on every rank along dp, and it is not: as step 1 "
+      "rank "
       "0 has scale of [2, 4], rank 1 has dropout of [2, 4]");
 }
 TEST_CASE("kind 22: a replica whose weight has drifted, in the optimizer") {
@@ -417,13 +421,16 @@ TEST_CASE("an operator of one's own with a number that adds the rank") {
       backward(sum(apply(x, 1.0 + ctx.rank().here())));
     };
   };
-  caught<dp_mesh>({.dp = 2}, program([](const auto& x, double n) { return elementwise(times{n}, x); }),
-                  "check: backward takes what it carries back to be the same on every rank along dp, and it is not: as "
-                  "step 1 rank 0 has times of [1, 4], rank 1 has times of [1, 4] with another number");
-  caught<dp_mesh>({.dp = 2}, program([](const auto& x, double n) { return rowwise<hidden>(rows_times{n}, x); }),
-                  "check: backward takes what it carries back to be the same on every rank along dp, and it is not: as "
-                  "step 1 rank 0 has rows_times of [1, 4], rank 1 has rows_times of [1, 4] with another number");
-  caught<dp_mesh>({.dp = 2}, program([](const auto& x, double n) { return custom_gradient(all_times{n}, x); }),
-                  "check: backward takes what it carries back to be the same on every rank along dp, and it is not: as "
-                  "step 1 rank 0 has all_times of [1, 4], rank 1 has all_times of [1, 4] with another number");
+  caught<dp_mesh>(
+      {.dp = 2}, program([](const auto& x, double n) { return elementwise(times{n}, x); }),
+      "check: backward takes what it backpropagates to be the same on every rank along dp, and it is not: as "
+      "step 1 rank 0 has times of [1, 4], rank 1 has times of [1, 4] with another number");
+  caught<dp_mesh>(
+      {.dp = 2}, program([](const auto& x, double n) { return rowwise<hidden>(rows_times{n}, x); }),
+      "check: backward takes what it backpropagates to be the same on every rank along dp, and it is not: as "
+      "step 1 rank 0 has rows_times of [1, 4], rank 1 has rows_times of [1, 4] with another number");
+  caught<dp_mesh>(
+      {.dp = 2}, program([](const auto& x, double n) { return custom_gradient(all_times{n}, x); }),
+      "check: backward takes what it backpropagates to be the same on every rank along dp, and it is not: as "
+      "step 1 rank 0 has all_times of [1, 4], rank 1 has all_times of [1, 4] with another number");
 }

@@ -190,7 +190,8 @@ TEST_CASE("training, kind 11: another rope table on each rank, in a model of one
         const auto table = make_rope_table<float>(ctx, {{1, 0.5 / (1 + ctx.rank().here())}, 1}, 4);
         backward(0 * sum(rope(x, table)));
       },
-      "check: backward takes what it carries back to be the same on every rank along tp, and it is not: as step 2 rank "
+      "check: backward takes what it backpropagates to be the same on every rank along tp, and it is not: as step 2 "
+      "rank "
       "0 has rope of [1, 4, 1, 4], rank 1 has rope of [1, 4, 1, 4] with another number (weights that are meant to "
       "differ are a sharded tensor)");
 }

@@ -3,8 +3,8 @@
 set -uo pipefail
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe OMPI_CXX="$CXX" MPICH_CXX="$CXX"
+source "$WEFT_SOURCE_DIR/tests/check/mpi_environment.sh"
+export OMPI_CXX="$CXX" MPICH_CXX="$CXX"
 faults=0
 fault() { echo "FAULT: $*"; faults=$((faults + 1)); }
 

@@ -228,7 +228,7 @@ TEST_CASE("several outputs: the backward runs once, with zeros for those that no
   });
 }
 
-TEST_CASE("what nobody can carry back any more is forgotten") {
+TEST_CASE("what nobody can backpropagate any more is forgotten") {
   alone([](context& ctx) {
     const row x = given(ctx, {2, -3, 4}).requires_grad();
     for (int i = 0; i < 500; ++i) custom_gradient(split_sign{}, custom_gradient(reversed{}, x));

@@ -265,7 +265,7 @@ TEST_CASE("within a launch of its own a rank's tensors rest") {
       const auto rests = [&] {
         const char* const other = "a tensor of another rank is used";
         says("read", other, [&] { square(x); });
-        says("carried back", other, [&] { backward(loss); });
+        says("backpropagated", other, [&] { backward(loss); });
         says("written", other, [&] { x.write_local_share([](auto all) { all[0] = 9; }); });
       };
       launch<S>({}, [&](context&) { rests(); });

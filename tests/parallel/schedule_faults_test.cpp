@@ -211,7 +211,7 @@ TEST_CASE("a step has micro-batches") {
   CHECK_THROWS_WITH_AS(steps<one_f_one_b>({.pp = 2}, {0}, read), doctest::Contains("at least 1 micro-batch, not 0"),
                        failure);
 }
-TEST_CASE("what a failed step left in flight is not carried back by the next one") {
+TEST_CASE("what a failed step left in flight is not backpropagated by the next one") {
   using S = strategy<mesh<dp>, all_forwards>;
   launch<S>({}, [](context& ctx) {
     llama<S> model(ctx, {.layers = 2, .hidden = 16, .heads = 2, .vocab = 32, .max_seq = 8});

@@ -1,5 +1,5 @@
 // Units whose backward runs in two parts, under every sharding policy: functions of a weight read it again when weights
-// get their gradients, long after the unit's activations were carried back.
+// get their gradients, long after the unit's activations were backpropagated.
 #include <mutex>
 #include <string>
 #include <vector>

@@ -307,13 +307,13 @@ TEST_CASE("an error in a backward costs that step; the next, or an evaluation, i
   });
 }
 
-TEST_CASE("a forward of one step is not carried back in the next") {
+TEST_CASE("a forward of one step is not backpropagated in the next") {
   every_policy([](context& ctx, auto& model, auto& store) {
     const numbers expected = model.step(store);
     store.begin_step(1);
     const auto loss = model.loss(store);
     store.begin_step(1);
-    refuses([&] { backward(loss); }, "unit 2 ran forward in one step and is carried back in another");
+    refuses([&] { backward(loss); }, "unit 2 ran forward in one step and is backpropagated in another");
     CHECK(ctx.tape->size() == 0);
     model.loss(store);  // left lying
     CHECK(model.step(store) == expected);

@@ -171,7 +171,7 @@ std::vector<trace_event> asked(const degrees& d, int micro_batches) {
 }
 }  // namespace
 
-TEST_CASE("a chunk's gradients are summed while another chunk is still to be carried back") {
+TEST_CASE("a chunk's gradients are summed while another chunk is still to be backpropagated") {
   const auto events = asked<strategy<mesh<dp, pp>, interleaved<2>>>({.dp = 2, .pp = 2}, 4);
   std::size_t received = 0, early = 0;
   for (std::size_t i = 0; i < events.size(); ++i)

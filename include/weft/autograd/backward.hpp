@@ -28,9 +28,8 @@ void seed_loss(const L& loss, double seed) {
           "backward(loss): nothing that the loss was computed from asked for a gradient while recording");
   require_recorded("backward(loss)", untyped(loss));
   require(untyped(loss).slot->epoch == ctx.tape->epoch() || untyped(loss).slot->epoch == 0,
-          "backward(loss): what the loss was computed from is no longer recorded: an earlier backward carried it back "
-          "or forgot it; "
-          "add losses up and carry their sum back, or compute this one after that backward");
+          "backward(loss): what the loss was computed from is no longer recorded: an earlier backward went through it "
+          "or forgot it; add losses up and backpropagate their sum, or compute this one after that backward");
   using Backend = typename L::backend;
   using T = typename L::element_type;
   require(seed == 0 || static_cast<accumulate_t<T>>(T(seed)) != 0, "backward(loss, ", seed, "): ", name_of(dtype_of<T>),
@@ -52,7 +51,8 @@ void seed_loss(const L& loss, double seed) {
 /// Carries d(loss) = `seed`, rounded to the loss's type (fp16 has none beyond 65504), back to every leaf that asked for
 /// a gradient. The loss is a scalar, and invariant or partial on every axis: d(sum)/d(addend) is 1, so a pending loss
 /// needs no all-reduce before it. Gradients add to those already there. Everything recorded is forgotten afterwards:
-/// two losses with a common part are added up and carried back at once. Throws when nothing recorded leads to the loss.
+/// two losses with a common part are added up and backpropagated at once. Throws when nothing recorded leads to the
+/// loss.
 template <any_tensor L>
 void backward(const L& loss, double seed = 1.0) {
   detail::seed_loss(loss, seed);

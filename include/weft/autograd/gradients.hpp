@@ -163,4 +163,14 @@ void compute_gradient(context& ctx, tape_node& node, int i, F&& compute) {
                    [&](const local_array& to, bool add) { compute(to.template as<G>(), add); });
 }
 
+/// Calls f.operator()<G>(): G is the type in which a kernel is to compute the gradients of these inputs of type T.
+/// float where one of them keeps main gradients, those of a 16-bit value in fp32; else T.
+template <class T, class F>
+void in_gradient_type(const tape_node& node, std::initializer_list<int> inputs, F&& f) {
+  if constexpr (sizeof(T) == 2)
+    for (const int i : inputs)
+      if (node.input(i) && node.input(i)->type == dtype::f32) return f.template operator()<float>();
+  f.template operator()<T>();
+}
+
 }  // namespace weft::detail

@@ -1,5 +1,5 @@
 // How an operator records itself: an entry on the rank's tape, and the slot that its output's gradient collects in.
-// Invariant: what was carried back, forgotten or belongs to another tape can be read; carrying it back is refused.
+// Invariant: what was backpropagated, forgotten or belongs to another tape can be read; backpropagating it is refused.
 #pragma once
 
 #include <span>
@@ -23,14 +23,14 @@ WEFT_LINKED void require_one_context(std::string_view name, std::initializer_lis
     require(v->ctx == (*inputs.begin())->ctx, name, ": tensors of two launches meet; make both with one context");
 }
 
-/// The operator in which the gradient of v is lost, `name` being the one that reads it: a tape carried v back already,
-/// or forgot it, or isn't one that `on` runs within. Null: it isn't lost.
+/// The operator in which the gradient of v is lost, `name` being the one that reads it: a tape backpropagated v
+/// already, or forgot it, or isn't one that `on` runs within. Null: it isn't lost.
 [[gnu::noinline]] inline const char* where_lost(const tape& on, const char* name, const value& v) {
   if (!v.slot || (!v.slot->lost_in && on.leads_to(v.slot->epoch))) return nullptr;
   return v.slot->lost_in ? v.slot->lost_in : name;
 }
 
-/// Values made of what is lost can be read, as a loss that was carried back already; carrying them back throws.
+/// Values made of what is lost can be read, as a loss that was backpropagated already; backpropagating them throws.
 inline void mark_lost(slot& s, const char* in) {
   s.epoch = tape::no_epoch;
   s.lost_in = in;
@@ -39,9 +39,9 @@ inline void mark_lost(slot& s, const char* in) {
 inline void require_recorded(const char* what, const value& v) {
   if (v.slot && v.slot->lost_in) [[unlikely]]
     fail(what, ": ", v.slot->lost_in,
-         " read a value that is no longer recorded: an earlier backward carried it back or forgot it, or it belongs to "
-         "another tape, so its gradient would be lost; compute it again, add the losses up and carry their sum back at "
-         "once, or use detach(x) where no gradient is wanted");
+         " read a value that is no longer recorded: an earlier backward went through it or forgot it, or it belongs "
+         "to another tape, so its gradient would be lost; compute it again, add the losses up and backpropagate their "
+         "sum at once, or use detach(x) where no gradient is wanted");
 }
 
 /// Pushes an entry when something is recording and an input wants a gradient; gives `out` its slot. Null otherwise, and

@@ -1,13 +1,13 @@
-// The tape: what was computed, in order, so that gradients can be carried back through it.
+// The tape: what was computed, in order, so that gradients can be backpropagated through it.
 //
 // Forward, an operator calls record(name, output, vjp, inputs...): it gives the output its slot, and returns an entry
 // in which the operator saves what its vjp reads, or null where nothing wants a gradient. Backward, entries are taken
 // from the end: an entry's vjp finds its output's gradient finished, since all that used the output came later, and
 // adds to its inputs' slots by what autograd/gradients.hpp offers. A tape is of one rank and one thread; a tape within
-// another is that of a function that is computed again. An entry lives as long as what was made of it can be carried
-// back: a forward whose result is gone is forgotten when the next one is recorded. Invariant: a value's slot says on
-// which recording it was made; what is emptied takes another number, so that nobody takes a value of before for one
-// that still leads somewhere.
+// another is that of a function that is computed again. An entry lives as long as what was made of it can be
+// backpropagated: a forward whose result is gone is forgotten when the next one is recorded. Invariant: a value's slot
+// says on which recording it was made; what is emptied takes another number, so that nobody takes a value of before for
+// one that still leads somewhere.
 #pragma once
 
 #include <atomic>
@@ -22,11 +22,11 @@
 
 namespace weft {
 
-/// What was recorded, in order, to be carried back. Each `recording` names the one that operators write to.
+/// What was recorded, in order, to be backpropagated. Each `recording` names the one that operators write to.
 class tape {
  public:
   /// `records`: where its entries lie; null: on the heap. For a tape that is made anew again and again.
-  /// within: the tape of the function around, whose values may be used in this one, since it is carried back later.
+  /// within: the tape of the function around, whose values may be used in this one, since it is backpropagated later.
   explicit tape(record_pool* records = nullptr, const tape* within = nullptr)
       : nodes_(pool_allocator<tape_node>(records)),
         entered_(pool_allocator<entered>(records)),
@@ -56,7 +56,7 @@ class tape {
   void enter(const entered& e) { entered_.push_back(e); }
   void leave() { entered_.pop_back(); }
 
-  /// Carries back every gradient that is pending on the outputs, last entry first, and forgets the entries, also when
+  /// Backpropagates every gradient that is pending on the outputs, last entry first, and forgets the entries, also when
   /// one of them throws.
   void backward(context& ctx) {
     require_whole();
@@ -118,7 +118,7 @@ class tape {
   /// is stale, also where a new tape lies in the memory of an old one.
   std::uint64_t epoch() const { return epoch_; }
   static constexpr std::uint64_t no_epoch = ~std::uint64_t{0};  // of values that no tape records
-  /// Whether the gradient of a value of that epoch will be carried on once this tape was carried back.
+  /// Whether the gradient of a value of that epoch will be carried on once this tape was backpropagated.
   bool leads_to(std::uint64_t epoch) const {
     for (const tape* t = this; t; t = t->within_)
       if (t->epoch_ == epoch) return true;
@@ -170,8 +170,8 @@ class tape {
     }
     checked.end();
   }
-  // Forgets entries whose output nobody can carry back, from the last to the first that somebody can, or all of them.
-  // The boundaries of a unit go when nothing between them stays.
+  // Forgets entries whose output nobody can backpropagate, from the last to the first that somebody can, or all of
+  // them. The boundaries of a unit go when nothing between them stays.
   WEFT_LINKED void forget_unreachable(bool all) {
     std::ptrdiff_t i = static_cast<std::ptrdiff_t>(nodes_.size()) - 1, left = i + 1;  // from `left` on: what stays
     ends_.clear();
@@ -205,7 +205,7 @@ class tape {
   void require_whole() const {
     require(!half_done_,
             "half of a backward in two parts was done on this tape: call backward_weights() before anything else is "
-            "recorded or carried back");
+            "recorded or backpropagated");
   }
   std::vector<tape_node, pool_allocator<tape_node>> nodes_;
   std::vector<entered, pool_allocator<entered>> entered_;

@@ -132,7 +132,7 @@ class tape_node {
   };
   // The first N here, the others on the heap.
   template <class T, int N>
-  struct few {
+  struct short_list {
     T first[std::size_t{N}];
     std::vector<T> more;
     int count = 0;
@@ -144,7 +144,7 @@ class tape_node {
         more.push_back(std::move(x));
     }
     T& at(int i) { return i < N ? first[i] : more[static_cast<std::size_t>(i - N)]; }
-    const T& at(int i) const { return const_cast<few*>(this)->at(i); }
+    const T& at(int i) const { return const_cast<short_list*>(this)->at(i); }
   };
   const item& item_at(int i) const {
     if (i < 0 || i >= saved_.count) [[unlikely]]
@@ -156,8 +156,8 @@ class tape_node {
          " was updated or written to before its backward, which needs the numbers of before: update weights and write "
          "after backward(loss)");
   }
-  few<ref<slot>, 4> inputs_;
-  few<item, 6> saved_;
+  short_list<ref<slot>, 4> inputs_;
+  short_list<item, 6> saved_;
   backward_part part_ = backward_part::all;
   class tape* on_ = nullptr;
   alignas(8) std::byte attributes_[attribute_bytes];

@@ -90,11 +90,11 @@ class consistency {
 
   /// A backward begins, or one within it.
   void begin_backward() { ++depth_; }
-  /// It carries back what `name` made, a value of these sizes. numbers: stands for those of the program in it.
+  /// It backpropagates what `name` made, a value of these sizes. numbers: stands for those of the program in it.
   void carries_back(const char* name, const shape& sizes, std::uint64_t numbers) {
     steps_.push_back({name, sizes, detail::hash_of_step(name, sizes, numbers)});
   }
-  /// It ends: all ranks have carried back the same operators, in the same order.
+  /// It ends: all ranks have backpropagated the same operators, in the same order.
   [[gnu::cold]] WEFT_LINKED void end_backward() {
     if (--depth_ > 0) return;
     std::uint64_t hash = steps_.size();
@@ -208,7 +208,7 @@ class consistency {
     std::memcpy(characters, said.data(), sizeof characters);
     gather(along.comm, along.name, {"backward", "names of operators"}, characters, std::size(characters));
     const auto name = [&](std::size_t r) { return std::string(reinterpret_cast<const char*>(words_.begin() + 8 * r)); };
-    detail::fail_check(along.comm, along.name, ctx_.rank().here(), label({"backward"}), {}, "what it carries back",
+    detail::fail_check(along.comm, along.name, ctx_.rank().here(), label({"backward"}), {}, "what it backpropagates",
                        detail::text("as step ", i, " "), hashes, [&](std::size_t r) {
                          return name(r) +
                                 (r > 0 && name(r) == name(0)

@@ -18,13 +18,13 @@
 namespace weft::detail {
 
 #if defined(WEFT_DETAIL_SLEEP_BY_LOCK)
-struct bedroom {
+struct wait_queue {
   std::mutex mutex;
   std::condition_variable changed;
 };
 /// Where sleepers on an address meet; words may share one.
-inline bedroom& bedroom_of(const void* word) {
-  static bedroom all[16];
+inline wait_queue& wait_queue_of(const void* word) {
+  static wait_queue all[16];
   return all[(reinterpret_cast<std::uintptr_t>(word) >> 6) % 16];
 }
 #endif
@@ -33,7 +33,7 @@ inline bedroom& bedroom_of(const void* word) {
 template <class Word>
 void sleep_while(const std::atomic<Word>& word, Word old, std::memory_order order) {
 #if defined(WEFT_DETAIL_SLEEP_BY_LOCK)
-  bedroom& here = bedroom_of(&word);
+  wait_queue& here = wait_queue_of(&word);
   std::unique_lock lock(here.mutex);
   here.changed.wait(lock, [&] { return word.load(order) != old; });
 #else
@@ -45,7 +45,7 @@ void sleep_while(const std::atomic<Word>& word, Word old, std::memory_order orde
 template <class Word>
 void wake_sleepers(std::atomic<Word>& word) {
 #if defined(WEFT_DETAIL_SLEEP_BY_LOCK)
-  bedroom& here = bedroom_of(&word);
+  wait_queue& here = wait_queue_of(&word);
   { const std::lock_guard seen(here.mutex); }  // a sleeper that saw the old word is asleep by now
   here.changed.notify_all();
 #else

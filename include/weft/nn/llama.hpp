@@ -171,7 +171,7 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
   pass pass_for(const ids& tokens) { return {this, positions_for(tokens.template global_extent<seq>())}; }
 
   // Made once, but anew for another length of sequence where the scaling depends on that. A pass that is not yet
-  // carried back keeps its own.
+  // backpropagated keeps its own.
   const rope_table& positions_for(std::int64_t length) {
     if (config_.rope_scaling.kind != rope_kind::dynamic)
       length = config_.max_seq;

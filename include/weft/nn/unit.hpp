@@ -74,7 +74,7 @@ class unit_use {
   WEFT_LINKED static void ends(context& ctx, tape_node& node) {
     const auto b = node.get<boundary>();
     require(b.current() || !pending_gradient(node.input(0)), b.hooks->unit_name(b.unit),
-            " ran forward in one step and is carried back in another: call begin_step() before a step's forwards");
+            " ran forward in one step and is backpropagated in another: call begin_step() before a step's forwards");
     if (!b.current()) return;
     if (ctx.spans)
       ctx.spans->begin((node.part() == backward_part::weights ? "weight gradients " : "backward ") +

@@ -10,9 +10,9 @@ namespace weft {
 
 namespace detail {
 template <class Axes>
-struct shared_out;
+struct split_batch;
 template <class... As>
-struct shared_out<tag_list<As...>> {
+struct split_batch<tag_list<As...>> {
   using whole = replicate<As...>;
   using slice = shard<batch, As...>;
 };
@@ -22,14 +22,15 @@ struct shared_out<tag_list<As...>> {
 template <class S, class Dims, class... Placements>
 using weight =
     basic_tensor<typename S::precision::compute, Dims,
-                 place<Placements..., typename detail::shared_out<batch_axes_of<typename S::sharding>>::whole>,
+                 place<Placements..., typename detail::split_batch<batch_axes_of<typename S::sharding>>::whole>,
                  typename S::backend>;
 
 /// What a model of one's own reads or is compared with, under whatever sharding policy: the batch is split over the
 /// policy's batch_axes. `batch_tensor<S, float, dims<batch, hidden>>`, with placements over other axes behind.
 template <class S, class T, class Dims, class... Placements>
 using batch_tensor =
-    basic_tensor<T, Dims, place<typename detail::shared_out<batch_axes_of<typename S::sharding>>::slice, Placements...>,
+    basic_tensor<T, Dims,
+                 place<typename detail::split_batch<batch_axes_of<typename S::sharding>>::slice, Placements...>,
                  typename S::backend>;
 
 /// Token ids under a strategy, [batch/dp, seq].

@@ -106,10 +106,7 @@ void give_operand_as(context& ctx, tape_node& node, int i, const broadcast_map& 
 template <class Backend, class T>
 void give_operand(context& ctx, tape_node& node, int i, const broadcast_map& map, const shape& out, const shape& valid,
                   const local_array& g) {
-  if constexpr (sizeof(T) == 2)
-    if (node.input(i)->type == dtype::f32)  // main gradients (of biases)
-      return give_operand_as<Backend, T, float>(ctx, node, i, map, out, valid, g);
-  give_operand_as<Backend, T, T>(ctx, node, i, map, out, valid, g);
+  in_gradient_type<T>(node, {i}, [&]<class G>() { give_operand_as<Backend, T, G>(ctx, node, i, map, out, valid, g); });
 }
 
 }  // namespace weft::detail

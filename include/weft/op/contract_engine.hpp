@@ -212,13 +212,9 @@ struct contraction {
     if (node.input(1)) into(ctx, node, 1, at, {0, 2, 1}, node.saved(0).template as<T>(), dc);
   }
   static void into(context& ctx, tape_node& node, int input, const attributes& at, order o, const T* x, const T* y) {
-    if constexpr (!std::is_same_v<T, float> && !std::is_same_v<T, double>) {
-      if (node.input(input)->type == dtype::f32) {  // main gradients: the float accumulators go straight into them
-        const gradient_target to = target<Backend>(ctx, node, input);
-        return run(ctx, at, o, x, y, to.to.template as<float>(), to.add);
-      }
-    }
-    compute_gradient<Backend, T>(ctx, node, input, [&](T* z, bool add) { run(ctx, at, o, x, y, z, add); });
+    in_gradient_type<T>(node, {input}, [&]<class G>() {
+      compute_gradient<Backend, T, G>(ctx, node, input, [&](G* z, bool add) { run(ctx, at, o, x, y, z, add); });
+    });
   }
 };
 

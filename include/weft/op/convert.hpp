@@ -104,9 +104,9 @@ auto converted(const X& x, call_site at) {
       return result(untyped(x).ctx->template degree<A>() > 1 ? engine::promote(untyped(x), id_of<A>, by, vjp)
                                                              : engine::same(untyped(x), id_of<A>, by, vjp, true));
     } else {
-      constexpr auto way = ways_of<Backend, there, backward_of(from.kind, to::kind, same)>();
+      constexpr auto moves = movers_of<Backend, there, backward_of(from.kind, to::kind, same)>();
       return result(
-          engine::forward(untyped(x), id_of<A>, way, moved<A>(x, from, true), moved<A>(x, into, false), by, vjp));
+          engine::forward(untyped(x), id_of<A>, moves, moved<A>(x, from, true), moved<A>(x, into, false), by, vjp));
     }
   }
 }

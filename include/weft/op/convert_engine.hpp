@@ -28,21 +28,21 @@ using conversion_vjp = void (*)(context&, tape_node&);
 
 template <class Backend>
 struct conversion {
-  static value forward(const value& x, axis_id axis, const ways& way, moved_dim from, moved_dim to, const asked_for& by,
-                       conversion_vjp vjp) {
+  static value forward(const value& x, axis_id axis, const movers& moves, moved_dim from, moved_dim to,
+                       const asked_for& by, conversion_vjp vjp) {
     context& ctx = *x.ctx;
     axis_group& group = ctx.along(axis);
     if (group.degree == 1) return same(x, axis, by, vjp);
     const collective_label label = ctx.label("", by.tensor, by.at);
     value y{x.ctx, x.whole, {}, {}};
-    if (way.what == movement::none ||
-        way.what == movement::keep_first) {  // where nothing is computed nothing is remembered
-      y.data = way.there(ctx, group, x.held(), from, to, label);
-      if (way.what == movement::keep_first && ctx.replay) ctx.replay->mark_read(x);
-    } else if (!ctx.replay || !ctx.replay->reuse_output(name_of(way.what), y.data, {})) {
-      y.data = way.there(ctx, group, x.held(), from, to, label);
+    if (moves.what == movement::none ||
+        moves.what == movement::keep_first) {  // where nothing is computed nothing is remembered
+      y.data = moves.forward(ctx, group, x.held(), from, to, label);
+      if (moves.what == movement::keep_first && ctx.replay) ctx.replay->mark_read(x);
+    } else if (!ctx.replay || !ctx.replay->reuse_output(name_of(moves.what), y.data, {})) {
+      y.data = moves.forward(ctx, group, x.held(), from, to, label);
       if (ctx.replay)
-        ctx.replay->record_output({name_of(way.what), 0, received_bytes(way.what, x.held(), y.data, group.degree)},
+        ctx.replay->record_output({name_of(moves.what), 0, received_bytes(moves.what, x.held(), y.data, group.degree)},
                                   y.data, {}, {&x});
     }
     const bool aliased = x.slot && x.slot->live && y.data.data == x.slot->live->at.data;
@@ -50,7 +50,7 @@ struct conversion {
     const computed_by along(axis);
     if (x.ctx->replay) x.ctx->replay->given(along.hash());
     if (tape_node* node = record({"convert", vjp, 0, along}, y, {&x})) {
-      node->set(conversion_attributes{axis, way.back, from, to, by});
+      node->set(conversion_attributes{axis, moves.backward, from, to, by});
       y.slot->keep_as(*x.slot);
     }
     if (aliased && y.slot) y.slot->live = x.slot->live;

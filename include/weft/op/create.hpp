@@ -107,14 +107,7 @@ struct as_elements {
   }
 };
 
-/// What normal and uniform put at a global index.
-struct normal_numbers {
-  philox words;
-  double stddev;
-  double operator()(std::int64_t i) const {
-    return stddev * static_cast<double>(words.normal(static_cast<std::uint64_t>(i)));
-  }
-};
+/// What uniform puts at a global index.
 template <class T>
 struct uniform_numbers {
   philox words;
@@ -187,7 +180,16 @@ X normal(context& ctx, std::string_view name, std::initializer_list<std::int64_t
                 "integers, f(index) at each index");
   require(detail::is_finite(stddev) && stddev >= 0, "normal: the standard deviation is ", stddev,
           "; it is a finite number, at least 0");
-  return generate<X>(ctx, global, detail::normal_numbers{{ctx.seed, stream_of(name)}, stddev});
+  const X x = detail::new_tensor<X>(ctx, detail::shape_from(global));
+  if constexpr (floating<typename X::element_type>) {
+    using Backend = typename X::backend;
+    const local_array& own = untyped(x).data;
+    const philox numbers{ctx.seed, stream_of(name)};
+    Backend::normal(ctx.template queue<Backend>(), detail::placed(x), std::int64_t{0}, own.elements(), 0.0, stddev,
+                    numbers, own.template as<typename X::element_type>());
+    if (ctx.replay) ctx.replay->created(own, detail::mix(numbers.stream ^ std::bit_cast<std::uint64_t>(stddev)) + 1);
+  }
+  return x;
 }
 /// Uniform in [low, high), in the same way.
 template <any_tensor X>

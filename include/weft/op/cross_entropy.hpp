@@ -49,7 +49,8 @@ struct cross_entropy_operator {
 
   // counted: the targets, and -1 in their padding.
   static void forward(const value& logits, const value& targets, const local_array& counted, const vocab_axes& axes,
-                      const dimension_run& run, std::int64_t vocab, double smoothing, value& sum, value& count) {
+                      const dimension_run& run, std::int64_t vocab, double smoothing, call_site asked, value& sum,
+                      value& count) {
     context& ctx = *logits.ctx;
     auto& queue = ctx.queue<Backend>();
     const local_array& x = logits.held();
@@ -63,13 +64,14 @@ struct cross_entropy_operator {
     A *const m = kept.as<A>(), *const log_sum = m + rows;
     Backend::row_max(queue, rows, columns, x.template as<T>(), m, n);
     each_group(ctx, axes, [&](any_communicator& comm) {
-      comm.all_reduce(m, m, rows, dtype_of<A>, reduction::max, ctx.label("maxima for cross_entropy")).wait(ctx.order());
+      comm.all_reduce(m, m, rows, dtype_of<A>, reduction::max, ctx.label("maxima for cross_entropy", {}, asked))
+          .wait(ctx.order());
     });
     Backend::row_sums(queue, rows, columns, x.template as<T>(), at.begin, ids, m, sum_exp, target_logit,
                       smoothing != 0 ? sum_logits : nullptr, n);
     each_group(ctx, axes, [&](any_communicator& comm) {
       comm.all_reduce(sum_exp, sum_exp, (smoothing != 0 ? 3 : 2) * rows, dtype_of<A>, reduction::sum,
-                      ctx.label("sums for cross_entropy"))
+                      ctx.label("sums for cross_entropy", {}, asked))
           .wait(ctx.order());
     });
     sum.ctx = count.ctx = logits.ctx;
@@ -149,7 +151,8 @@ struct cross_entropy_rule<X, Y, tag_list<As...>> {
 /// then: who has given them a name says cross_entropy(std::move(logits), targets). Source: Shoeybi et al. 2019,
 /// section 3.
 template <any_tensor X, any_tensor Y>
-auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options options = {}) {
+auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options options = {},
+                   call_site at = call_site::here()) {
   using in = dims_of<X>;
   using other_ids = detail::not_ids<Y>;
   static_assert(detail::none<other_ids>,
@@ -188,13 +191,13 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
       const std::int64_t all = logits.template global_extent<V>();
       require_ids(targets, std::numeric_limits<std::int32_t>::min(), all, "the target");
       loss<scalar, scalar> out;
-      detail::compare_operand<layout_of<X>>(targets, "cross_entropy", {});
+      detail::compare_operand<layout_of<X>>(targets, "cross_entropy", at);
       // Padding among the tokens counts for nothing, as a negative target does.
       const local_array counted = detail::with_padding<typename X::backend>(
           *untyped(targets).ctx, untyped(targets).held(), detail::valid_part(targets), -1);
       detail::cross_entropy_operator<typename X::backend, T>::forward(
           untyped(logits), untyped(targets), counted, axes, run_of<layout_of<X>, V>(*untyped(logits).ctx, all), all,
-          options.label_smoothing, untyped(out.sum), untyped(out.count));
+          options.label_smoothing, at, untyped(out.sum), untyped(out.count));
       return out;
     }(in{});
   }
@@ -203,10 +206,11 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
 /// The same of logits that nobody else needs: an operator's output, or std::move(logits). They are empty afterwards.
 template <any_tensor X, any_tensor Y>
 requires(!std::is_reference_v<X> && !std::is_const_v<X>) auto cross_entropy(X&& logits, const Y& targets,
-                                                                            cross_entropy_options options = {}) {
+                                                                            cross_entropy_options options = {},
+                                                                            call_site at = call_site::here()) {
   const X taken = std::move(logits);
   logits = X();
-  return cross_entropy(taken, targets, options);
+  return cross_entropy(taken, targets, options, at);
 }
 
 }  // namespace weft

@@ -39,14 +39,12 @@ struct embedding_operator {
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
     const local_array &ids = node.saved(0), &dy = node.output_gradient();
-    const auto back = [&]<class G>(G* table, bool add) {
-      Backend::embedding_backward(ctx.queue<Backend>(), ids.elements(), at.width, ids.template as<std::int32_t>(),
-                                  at.begin, at.count, dy.template as<T>(), table, add);
-    };
-    if constexpr (sizeof(T) == 2)
-      if (node.input(0)->type == dtype::f32)
-        return compute_gradient<Backend, T, float>(ctx, node, 0, back);  // main gradients
-    compute_gradient<Backend, T>(ctx, node, 0, back);
+    in_gradient_type<T>(node, {0}, [&]<class G>() {
+      compute_gradient<Backend, T, G>(ctx, node, 0, [&](G* table, bool add) {
+        Backend::embedding_backward(ctx.queue<Backend>(), ids.elements(), at.width, ids.template as<std::int32_t>(),
+                                    at.begin, at.count, dy.template as<T>(), table, add);
+      });
+    });
   }
 };
 

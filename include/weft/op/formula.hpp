@@ -25,27 +25,27 @@ void check_all_extents(const X& x, const Xs&... others) {
 
 // The layout of several operands' output, found one after the other; `ok` is false where a sentence was said.
 template <pairing M, class Y, class... Xs>
-struct met_all {
+struct joint_placement {
   static constexpr bool ok = true;
   using result = Y;
 };
 template <pairing M, class Y>
-constexpr auto met_next() {
-  return met_all<M, Y>{};
+constexpr auto joint_placement_step() {
+  return joint_placement<M, Y>{};
 }
 template <pairing M, class Y, class X, class... Xs>
-constexpr auto met_next() {
+constexpr auto joint_placement_step() {
   using rule = pair_rule<M, Y, X>;
   if constexpr (rule::ok)
-    return met_all<M,
-                   basic_tensor<typename Y::element_type, dims_joined<dims_of<Y>, dims_of<X>>, typename rule::layout,
-                                typename Y::backend>,
-                   Xs...>{};
+    return joint_placement<M,
+                           basic_tensor<typename Y::element_type, dims_joined<dims_of<Y>, dims_of<X>>,
+                                        typename rule::layout, typename Y::backend>,
+                           Xs...>{};
   else
     return rule{};
 }
 template <pairing M, class Y, class X, class... Xs>
-struct met_all<M, Y, X, Xs...> : decltype(met_next<M, Y, X, Xs...>()) {};
+struct joint_placement<M, Y, X, Xs...> : decltype(joint_placement_step<M, Y, X, Xs...>()) {};
 
 template <class T>
 using as_float = basic_tensor<float, dims_of<T>, layout_of<T>, typename T::backend>;
@@ -61,26 +61,27 @@ struct join_operands<operands<Xs...>> {
 template <class... Xs, class... Ys, class... Rest>
 struct join_operands<operands<Xs...>, operands<Ys...>, Rest...> : join_operands<operands<Xs..., Ys...>, Rest...> {};
 template <bool Floating, class... Xs>
-using those = typename join_operands<operands<>, std::conditional_t<floating<typename Xs::element_type> == Floating,
-                                                                    operands<as_float<Xs>>, operands<>>...>::type;
+using operands_of =
+    typename join_operands<operands<>, std::conditional_t<floating<typename Xs::element_type> == Floating,
+                                                          operands<as_float<Xs>>, operands<>>...>::type;
 
 /// Numbers meet as the formula is linear; masks and ids, which are given, then join them as factors do.
 template <pairing M, class Numbers, class Given>
-struct met_operands;
+struct formula_placement;
 template <pairing M, class X, class... Xs, class... Gs>
-struct met_operands<M, operands<X, Xs...>, operands<Gs...>> {
-  using numbers = met_all<M, X, Xs...>;
+struct formula_placement<M, operands<X, Xs...>, operands<Gs...>> {
+  using numbers = joint_placement<M, X, Xs...>;
   static auto join() {
     if constexpr (numbers::ok)
-      return met_all<pairing::product, typename numbers::result, Gs...>{};
+      return joint_placement<pairing::product, typename numbers::result, Gs...>{};
     else
       return numbers{};
   }
   using type = decltype(join());
 };
 template <pairing M, class G, class... Gs>
-struct met_operands<M, operands<>, operands<G, Gs...>> {
-  using type = met_all<pairing::product, G, Gs...>;
+struct formula_placement<M, operands<>, operands<G, Gs...>> {
+  using type = joint_placement<pairing::product, G, Gs...>;
 };
 
 /// How two operands meet, asked before the rest: what is refused is then said with little before it.
@@ -189,7 +190,8 @@ struct formula_output {
                 "forward computes with: write it as a template <class T>, or take double and give back double");
   static constexpr bool ok = is_number && holds && no_idle_vjp && says_gradient && each_gradient && gradients.second;
 
-  using meets = typename met_operands<formula_type::rule, those<true, Xs...>, those<false, Xs...>>::type;
+  using placement =
+      typename formula_placement<formula_type::rule, operands_of<true, Xs...>, operands_of<false, Xs...>>::type;
 };
 
 }  // namespace detail
@@ -221,11 +223,11 @@ auto elementwise(const F& formula, const Xs&... x) {
   if constexpr (sizeof...(Xs) >= 1 && sizeof...(Xs) <= detail::max_operands) {
     using formula_type = detail::formula_of<F, Xs...>;
     if constexpr (formula_type::ok) {
-      static_assert(
-          sizeof(detail::pair_of<formula_type::rule, detail::those<true, Xs...>, detail::those<false, Xs...>>) > 0);
+      static_assert(sizeof(detail::pair_of<formula_type::rule, detail::operands_of<true, Xs...>,
+                                           detail::operands_of<false, Xs...>>) > 0);
       using output = detail::formula_output<F, Xs...>;
-      if constexpr (output::ok && output::meets::ok) {
-        using layout = layout_of<typename output::meets::result>;
+      if constexpr (output::ok && output::placement::ok) {
+        using layout = layout_of<typename output::placement::result>;
         using result = basic_tensor<typename output::element, detail::dims_joined<dims_of<Xs>...>, layout,
                                     typename formula_type::backend>;
         using engine =

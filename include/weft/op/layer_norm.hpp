@@ -30,10 +30,7 @@ struct layer_norm_operator {
         {&mean, &rstd});
   }
   static void vjp(context& ctx, tape_node& node) {
-    if constexpr (sizeof(T) == 2)
-      for (int i : {1, 2})
-        if (node.input(i) && node.input(i)->type == dtype::f32) return back<float>(ctx, node);  // main gradients
-    back<T>(ctx, node);
+    in_gradient_type<T>(node, {1, 2}, [&]<class G>() { back<G>(ctx, node); });
   }
   template <class G>
   static void back(context& ctx, tape_node& node) {

@@ -202,13 +202,13 @@ local_array move(context& ctx, axis_group& group, const local_array& x, [[maybe_
 using mover = local_array (*)(context&, axis_group&, const local_array&, moved_dim from, moved_dim to,
                               const collective_label&);
 
-/// A conversion's way there and its gradient's way back.
-struct ways {
+/// What a conversion moves by, and what its gradient moves by.
+struct movers {
   movement what;
-  mover there, back;
+  mover forward, backward;
 };
 template <class Backend, movement There, movement Back>
-constexpr ways ways_of() {
+constexpr movers movers_of() {
   return {There, move<Backend, There>, move<Backend, Back>};
 }
 

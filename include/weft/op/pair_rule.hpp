@@ -180,8 +180,8 @@ inline constexpr axis_set promoted_axes = []<class... As>(tag_list<As...>) {
   return out;
 }(axes_of<Out>{});
 template <class Backend>
-[[gnu::noinline]] value promoted_over(const axis_set& axes, value x, std::string_view dimensions, conversion_vjp vjp) {
-  for (const axis_id axis : axes) x = conversion<Backend>::promote(x, axis, {dimensions, {}}, vjp);
+[[gnu::noinline]] value promoted_over(const axis_set& axes, value x, const asked_for& by, conversion_vjp vjp) {
+  for (const axis_id axis : axes) x = conversion<Backend>::promote(x, axis, by, vjp);
   return x;
 }
 /// x, promoted on all of them. operation: who takes x, and where in the program, if that is known.
@@ -191,7 +191,7 @@ value promoted(const X& x, const char* operation = "an operator", call_site at =
   if constexpr (promoted_axes<Out, X>.empty())
     return untyped(x);
   else
-    return promoted_over<typename X::backend>(promoted_axes<Out, X>, untyped(x), dims_text<dims_of<X>>(),
+    return promoted_over<typename X::backend>(promoted_axes<Out, X>, untyped(x), {dims_text<dims_of<X>>(), at},
                                               conversion<typename X::backend>::template vjp<typename X::element_type>);
 }
 

@@ -25,9 +25,7 @@ struct rms_norm_operator {
         [&](tape_node& node) { node.set(valid), node.save(x), node.save(weight), node.save(rstd); }, {&rstd});
   }
   static void vjp(context& ctx, tape_node& node) {
-    if constexpr (sizeof(T) == 2)
-      if (node.input(1) && node.input(1)->type == dtype::f32) return back<float>(ctx, node);  // main gradients
-    back<T>(ctx, node);
+    in_gradient_type<T>(node, {1}, [&]<class G>() { back<G>(ctx, node); });
   }
   template <class G>
   static void back(context& ctx, tape_node& node) {

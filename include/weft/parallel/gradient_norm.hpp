@@ -54,7 +54,9 @@ class gradient_norm_parts {
     std::vector<double> used;
     for (std::size_t bit = 1; used.size() < ctx_.axes().size(); bit *= 2) used.push_back(axes_ & bit ? 1 : 0);
     const auto n = static_cast<std::int64_t>(used.size());
-    ctx_.world.host().all_reduce(used.data(), used.data(), n, dtype::f64, reduction::max).wait();
+    ctx_.world.host()
+        .all_reduce(used.data(), used.data(), n, dtype::f64, reduction::max, ctx_.label("axes of the gradient norm"))
+        .wait();
     axes_ = 0;
     for (std::size_t i = 0; i < used.size(); ++i) axes_ |= std::size_t(used[i] > 0) << i;
   }

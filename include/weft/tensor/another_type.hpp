@@ -10,7 +10,7 @@
 namespace weft::detail {
 
 /// The first thing in which two tensors' types differ, and the axis or the type of which that is true.
-enum class unlike {
+enum class mismatch {
   pending_to_slice,
   pending,
   other_dim,
@@ -29,15 +29,15 @@ enum class unlike {
   order_of_dims,
   dims
 };
-template <unlike How, class What>
+template <mismatch How, class What>
 struct difference {
-  static constexpr unlike how = How;
+  static constexpr mismatch how = How;
   using what = What;
 };
 
-constexpr unlike unlike_placements(on_axis from, on_axis to) {
+constexpr mismatch placement_mismatch(on_axis from, on_axis to) {
   using enum holds;
-  using enum unlike;
+  using enum mismatch;
   if (from.kind == partial) return to.kind == shard ? pending_to_slice : pending;
   if (from.kind == shard && to.kind == shard) return other_dim;
   if (from.kind == shard)
@@ -78,14 +78,14 @@ auto unlike_layouts(tag_list<As...>) {
     return best;
   }();
   if constexpr (weights[at] == 0) {
-    return difference<unlike::order_of_axes, tag_list<As...>>{};
+    return difference<mismatch::order_of_axes, tag_list<As...>>{};
   } else {
     using A = std::tuple_element_t<static_cast<std::size_t>(at), std::tuple<As...>>;
-    constexpr unlike how = unlike_placements(state_on<From, A>, state_on<To, A>);
-    if constexpr (how == unlike::whole_to_slice && has_inner_axis<A, To, From>)
-      return difference<unlike::order_of_axes, tag_list<As...>>{};
+    constexpr mismatch how = placement_mismatch(state_on<From, A>, state_on<To, A>);
+    if constexpr (how == mismatch::whole_to_slice && has_inner_axis<A, To, From>)
+      return difference<mismatch::order_of_axes, tag_list<As...>>{};
     else if constexpr (weights[at] == 2 && has_inner_axis<A, From, From>)
-      return difference<unlike::outer_axis, A>{};
+      return difference<mismatch::outer_axis, A>{};
     else
       return difference<how, A>{};
   }
@@ -106,24 +106,24 @@ auto difference_of() {
   using X = typename From::dims;
   using Y = typename To::dims;
   if constexpr (!std::same_as<typename From::backend, typename To::backend>)
-    return difference<unlike::backend, typename From::backend>{};
+    return difference<mismatch::backend, typename From::backend>{};
   else if constexpr (!std::same_as<typename From::layout, typename To::layout>)
     return unlike_layouts<typename From::layout, typename To::layout>(
         axes_of_all<typename From::layout, typename To::layout>{});
   else if constexpr (!std::same_as<typename From::element_type, typename To::element_type>)
-    return difference<unlike::element_type, typename From::element_type>{};
+    return difference<mismatch::element_type, typename From::element_type>{};
   else if constexpr (same_order<X, Y>)
-    return difference<unlike::static_extent, X>{};
+    return difference<mismatch::static_extent, X>{};
   else if constexpr (same_tags<X, Y>)
-    return difference<unlike::order_of_dims, X>{};
+    return difference<mismatch::order_of_dims, X>{};
   else
-    return difference<unlike::dims, X>{};
+    return difference<mismatch::dims, X>{};
 }
 
 /// Refuses, in one sentence, to make a tensor from one that differs so.
-template <unlike How, class What>
+template <mismatch How, class What>
 constexpr void refuse_made_from() {
-  using enum unlike;
+  using enum mismatch;
   if constexpr (How == pending)
     static_assert(none<pending_sum_over<What>>,
                   "weft: a pending sum isn't a tensor of whole values, each rank holds one addend: all_reduce<axis>(x) "

@@ -108,7 +108,7 @@ struct slot {
   std::uint32_t turn = 0;      // how often the gradient was used up, or added to by a later backward
   std::uint64_t backward = 0;  // the number of the last one that added to the gradient (context::backward)
   const char* lost_in =
-      nullptr;             // the operator that read what its tape no longer records: to be read, not carried back
+      nullptr;             // the operator that read what its tape no longer records: to be read, not backpropagated
   ref<weight_place> live;  // parameters: where the value is just now
 
   /// This value as `replicate` on an axis: made once per tape, however many operators use it. A list by `next`, of one

@@ -69,10 +69,10 @@ WEFT_LINKED std::uint64_t word_of(const local_array& x, std::int64_t offset) {
 }
 
 /// What rank r of a group has, in words: any function, seen as one type, so that the sentences below compile once.
-class said_of_rank {
+class text_of_rank {
  public:
   template <class F>
-  said_of_rank(const F& f)
+  text_of_rank(const F& f)
       : of_(&f), say_([](const void* of, std::size_t r) -> std::string { return (*static_cast<const F*>(of))(r); }) {}
   std::string operator()(std::size_t r) const { return say_(of_, r); }
 
@@ -84,7 +84,7 @@ class said_of_rank {
 /// "ranks 0, 2 have 0.5, rank 1 has 0.25": those whose words are equal stand together; said(r) is what number r has.
 /// "rank 1 differs from ranks 0, 2" where it says nothing. ranks: by their numbers in the world.
 [[gnu::cold]] WEFT_LINKED std::string who_has_what(const std::vector<std::uint64_t>& ranks,
-                                                   const std::vector<std::uint64_t>& words, const said_of_rank& said) {
+                                                   const std::vector<std::uint64_t>& words, const text_of_rank& said) {
   std::string out, first;
   std::vector<bool> named(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -113,7 +113,7 @@ class said_of_rank {
 [[noreturn, gnu::cold]] WEFT_LINKED void fail_check(any_communicator& comm, std::string_view along, int world_rank,
                                                     const collective_label& label, call_site after,
                                                     std::string_view name, std::string_view where,
-                                                    const std::vector<std::uint64_t>& words, const said_of_rank& said) {
+                                                    const std::vector<std::uint64_t>& words, const text_of_rank& said) {
   gathered_words ranks;
   const auto mine = static_cast<std::uint64_t>(world_rank);
   ranks.gather(comm, along, {"the check's ranks"}, &mine, 1);

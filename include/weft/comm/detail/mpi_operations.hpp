@@ -12,6 +12,7 @@
 
 #include "weft/comm/detail/mpi_news.hpp"
 #include "weft/comm/detail/mpi_operation.hpp"
+#include "weft/comm/detail/pause.hpp"
 #include "weft/comm/request.hpp"
 
 namespace weft::detail {
@@ -42,9 +43,10 @@ class mpi_operations final : public completion {
     return {*this, ticket};
   }
   void wait(std::uint64_t ticket) override {
+    turn others;
     for (int tries = 0; !is_complete(ticket); ++tries) {
       move_on();
-      if (tries > 100) std::this_thread::yield();
+      if (tries > 5) others.give();
       if (!is_complete(ticket)) leave_if_ended(ticket);
     }
     finish(ticket);

@@ -66,10 +66,7 @@ constexpr bool rounds_weights() {
 template <class T, class B>
 void attentions(bench<B>& b) {
   using A = accumulate_t<T>;
-  constexpr bool there = requires(const attention_shape& s, const T* x, T* y, const A* c, A* l) {
-    B::attention(b.queue(), s, x, x, x, y, l);
-    B::attention_backward(b.queue(), s, x, x, x, x, c, x, y, true, y, true, y, true);
-  };
+  constexpr bool there = attention_kernels<B, T>;
   if (!b.has(there, "attention", dtype_of<T>)) return;
   if constexpr (there)
     for (const attention_shape& s : {attention_shape{1, 1, 1, 1, 1, 1, 1.0, true},
@@ -146,9 +143,7 @@ void attentions(bench<B>& b) {
 template <class T, class B>
 void rotations(bench<B>& b) {
   using A = accumulate_t<T>;
-  constexpr bool there = requires(const T* x, T* y, const A* c) {
-    B::rope(b.queue(), int64{}, int64{}, int64{}, int64{}, x, c, c, int64{}, true, y, true);
-  };
+  constexpr bool there = rope_kernel<B, T>;
   if (!b.has(there, "rope", dtype_of<T>)) return;
   if constexpr (there) {
     struct size {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <weft/backend/concept.hpp>
+#include <weft/backend/kernels.hpp>
 #include <weft/tensor/random.hpp>
 
 namespace weft::testing {

@@ -65,10 +65,7 @@ template <unary F, class T, class B>
 void function_of_one(bench<B>& b, const char* name) {
   using forward = void (*)(typename B::queue&, int64, const T*, T*);
   using backward = void (*)(typename B::queue&, int64, const T*, const T*, T*, bool);
-  constexpr bool there = requires {  // as operators keep them
-    static_cast<forward>(B::template apply<F, T>);
-    static_cast<backward>(B::template apply_backward<F, T>);
-  };
+  constexpr bool there = function_kernels<B, F, T>;
   if (!b.has(there, name, dtype_of<T>)) return;
   if constexpr (there) {
     const forward apply = B::template apply<F, T>;
@@ -98,10 +95,7 @@ void function_of_one(bench<B>& b, const char* name) {
 
 template <class T, class B>
 void functions_of_two(bench<B>& b) {
-  constexpr bool there = requires(const T* x, T* y, const int64* s) {
-    B::apply(b.queue(), binary::add, int64{}, x, x, y);
-    B::apply(b.queue(), binary::add, 4, s, x, s, x, s, y);
-  };
+  constexpr bool there = binary_kernels<B, T>;
   if (!b.has(there, "apply (binary)", dtype_of<T>)) return;
   if constexpr (there) {
     const double relative = rounding<T> + 2 * sum_rounding<T>;  // exact operands, one operation, one rounding to T
@@ -143,9 +137,7 @@ void functions_of_two(bench<B>& b) {
 
 template <class T, class B>
 void scaled(bench<B>& b) {
-  constexpr bool there = requires(const T* x, T* y, const kernel_number& c) {
-    B::scale(b.queue(), int64{}, c, x, y, true);
-  };
+  constexpr bool there = scale_kernel<B, T>;
   if (!b.has(there, "scale", dtype_of<T>)) return;
   if constexpr (there)
     for (const int64 n : {0, 1, 31, 70001}) {
@@ -173,10 +165,7 @@ void scaled(bench<B>& b) {
 
 template <class T, class B>
 void gated(bench<B>& b) {
-  constexpr bool there = requires(const T* x, T* y) {
-    B::swiglu(b.queue(), int64{}, x, x, y);
-    B::swiglu_backward(b.queue(), int64{}, x, x, x, y, true, y, true);
-  };
+  constexpr bool there = swiglu_kernels<B, T>;
   if (!b.has(there, "swiglu", dtype_of<T>)) return;
   if constexpr (there)
     for (const int64 n : {1, 33, 20011}) {

@@ -77,7 +77,7 @@ void memory_of_type(bench<B>& b) {
 
 template <class To, class From, class B>
 void conversion(bench<B>& b) {
-  if constexpr (requires(const From* x, To* y) { B::convert(b.queue(), int64{}, x, y, true); }) {
+  if constexpr (conversion_kernel<B, To, From>) {
     b.has(true, ("convert from " + std::string(name_of(dtype_of<From>))).c_str(), dtype_of<To>);
     const auto x = numbers<From>(1003, 11, -40, 40);
     const buffer<B, From> in(b, x);

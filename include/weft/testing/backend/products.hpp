@@ -108,9 +108,7 @@ void product_of(bench<B>& bench, const product_case& p, draws& r) {
 
 template <class T, class Out, class B>
 void products(bench<B>& b, int rounds) {
-  constexpr bool there = requires(const T* x, Out* y, const matmul_shape& m, const strides& s) {
-    B::matmul(b.queue(), m, x, s, x, s, y, s, true);
-  };
+  constexpr bool there = matmul_kernel<B, T, Out>;
   if (!b.has(there, sizeof(Out) == sizeof(T) ? "matmul" : "matmul to its sums' type", dtype_of<T>)) return;
   if constexpr (there) {
     draws r{static_cast<std::uint32_t>(sizeof(T) * 8 + sizeof(Out))};

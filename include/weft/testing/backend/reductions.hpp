@@ -63,9 +63,7 @@ void reduced(bench<B>& b, const extent_list& e) {
 
 template <class T, class Out, class B>
 void reductions(bench<B>& b) {
-  constexpr bool there = requires(const T* x, Out* y, const int64* e, const bool* gone) {
-    B::template reduce_dims<reduce::sum>(b.queue(), 1, e, gone, x, y, true);
-  };
+  constexpr bool there = reduction_kernel<B, T, Out>;
   if (!b.has(there, sizeof(Out) == sizeof(T) ? "reduce_dims" : "reduce_dims to its sums' type", dtype_of<T>)) return;
   if constexpr (there)
     for (const extent_list& e : {extent_list{},
@@ -87,9 +85,7 @@ void reductions(bench<B>& b) {
 
 template <class T, class B>
 void repeated(bench<B>& b) {
-  constexpr bool there = requires(const T* y, T* x, const int64* e, const bool* gone) {
-    B::repeat(b.queue(), 1, e, gone, y, x, true);
-  };
+  constexpr bool there = repeat_kernel<B, T>;
   if (!b.has(there, "repeat", dtype_of<T>)) return;
   if constexpr (there)
     for (const extent_list& e : {extent_list{},
@@ -127,11 +123,7 @@ std::vector<T> with_faults(int64 n) {
 
 template <class T, class B>
 void whole_arrays(bench<B>& b) {
-  constexpr bool there = requires(T * x) {
-    B::sum_of_squares(b.queue(), int64{}, static_cast<const T*>(x), static_cast<double*>(nullptr), true);
-    b.must(B::statistics(b.queue(), int64{}, static_cast<const T*>(x)).elements == 0);
-    b.must(B::zero_not_finite(b.queue(), int64{}, x) == 0);
-  };
+  constexpr bool there = statistics_kernels<B, T>;
   if (!b.has(there, "sum_of_squares, statistics and zero_not_finite", dtype_of<T>)) return;
   if constexpr (there)
     for (const int64 n : {0, 1, 2, 37, 1024, 100003})

@@ -9,10 +9,7 @@ namespace detail::kernels {
 
 template <class T, class B>
 void softmaxes(bench<B>& b) {
-  constexpr bool there = requires(const T* x, T* y) {
-    B::softmax(b.queue(), int64{}, int64{}, int64{}, x, y);
-    B::softmax_backward(b.queue(), int64{}, int64{}, int64{}, x, x, y, true);
-  };
+  constexpr bool there = softmax_kernels<B, T>;
   if (!b.has(there, "softmax", dtype_of<T>)) return;
   if constexpr (there) {
     struct size {
@@ -89,17 +86,7 @@ norm_numbers exact_norm(bool centred, double eps, int64 rows, int64 width, const
 template <bool Centred, class T, class B>
 void norms(bench<B>& b) {
   using A = accumulate_t<T>;
-  constexpr bool there = requires(const T* x, T* y, A* s, const A* c) {
-    requires !Centred;
-    B::rms_norm(b.queue(), int64{}, int64{}, 1e-5, x, x, y, s);
-    B::rms_norm_backward(b.queue(), int64{}, int64{}, x, x, c, x, y, true, s, true);
-  }
-  || requires(const T* x, T* y, A* s, const A* c, double* m) {
-    requires Centred;
-    B::layer_norm(b.queue(), int64{}, int64{}, 1e-5, x, x, x, y, m, s);
-    B::layer_norm_backward(b.queue(), int64{}, int64{}, x, x, static_cast<const double*>(m), c, x, y, true, s, true, s,
-                           true);
-  };
+  constexpr bool there = Centred ? layer_norm_kernels<B, T, A> : rms_norm_kernels<B, T, A>;
   if (!b.has(there, Centred ? "layer_norm" : "rms_norm", dtype_of<T>)) return;
   if constexpr (there) {
     constexpr double eps = 1e-5;
@@ -160,12 +147,7 @@ void norms(bench<B>& b) {
 template <class T, class B>
 void losses(bench<B>& b) {
   using A = accumulate_t<T>;
-  constexpr bool there = requires(const T* x, T* y, A* s, const A* c, const std::int32_t* ids) {
-    B::row_max(b.queue(), int64{}, int64{}, x, s, int64{});
-    B::row_sums(b.queue(), int64{}, int64{}, x, int64{}, ids, c, s, s, s, int64{});
-    B::row_loss(b.queue(), int64{}, ids, c, c, c, c, 0.1, int64{}, s, s, s);
-    B::cross_entropy_backward(b.queue(), int64{}, int64{}, x, int64{}, ids, c, c, c, 0.1, int64{}, y, int64{});
-  };
+  constexpr bool there = cross_entropy_kernels<B, T>;
   if (!b.has(there, "row_max, row_sums, row_loss and cross_entropy_backward", dtype_of<T>)) return;
   if constexpr (there)
     for (const int64 n : {1, 16, 65, 3001}) {

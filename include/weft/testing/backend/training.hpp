@@ -12,10 +12,7 @@ namespace detail::kernels {
 
 template <class T, class G, class B>
 void embeddings(bench<B>& b) {
-  constexpr bool there = requires(const T* x, T* y, G* g, const std::int32_t* ids) {
-    B::embedding(b.queue(), int64{}, int64{}, ids, int64{}, int64{}, x, y);
-    B::embedding_backward(b.queue(), int64{}, int64{}, ids, int64{}, int64{}, x, g, true);
-  };
+  constexpr bool there = embedding_kernels<B, T, G>;
   if (!b.has(there, sizeof(G) == sizeof(T) ? "embedding" : "embedding, gradient in its sums' type", dtype_of<T>))
     return;
   if constexpr (there) {
@@ -51,9 +48,7 @@ void embeddings(bench<B>& b) {
 
 template <class T, class B>
 void dropouts(bench<B>& b) {
-  constexpr bool there = requires(const T* x, T* y, const dropout_mask& m, const placed_slice& p) {
-    B::dropout(b.queue(), m, p, x, y, true);
-  };
+  constexpr bool there = dropout_kernel<B, T>;
   if (!b.has(there, "dropout", dtype_of<T>)) return;
   if constexpr (there) {
     const dropout_mask mask{0.3, 0x123456789abcdef0u, 0xfedcba9876543210u};
@@ -91,9 +86,7 @@ void dropouts(bench<B>& b) {
 
 template <class M, class G, class T, class B>
 void adamw_steps(bench<B>& b) {
-  constexpr bool there = requires(const adamw_step& s, M* m, const G* g, T* w) {
-    B::adamw(b.queue(), s, int64{}, m, m, m, g, w);
-  };
+  constexpr bool there = adamw_kernel<B, T, M, G>;
   if (!b.has(there, sizeof(G) == sizeof(T) ? "adamw" : "adamw, gradient in its sums' type", dtype_of<T>)) return;
   if constexpr (there)
     for (const int64 n : {1, 29, 40001}) {
