@@ -1,60 +1,21 @@
 // What ranks of a pipeline wait, executed: layers that take a known time forward, for the gradients of activations and
 // for those of weights, on the ranks' virtual clocks. The idle time of every schedule is that of its formula, exactly.
-#include <chrono>
 #include <mutex>
 
 #include <doctest/doctest.h>
 
-#include <weft/comm/paced.hpp>
-#include <weft/weft.hpp>
+#include "slow_layer.hpp"
 
 namespace {
 using namespace weft;
-using std::size_t;
+using weft_test::done, weft_test::each_layer_takes;
 
 constexpr int ranks = 4, micro_batches = 8, layers_of_all = 8;
 
-struct links {  // at once
-  static constexpr link_speed of(std::string_view) { return {}; }
+template <int Milliseconds>
+struct links {
+  static constexpr link_speed of(std::string_view) { return {.latency_us = 1000. * Milliseconds}; }
 };
-
-// Milliseconds that a layer takes for one micro-batch.
-struct durations {
-  double forward, inputs, weights;
-};
-inline durations each_layer_takes;
-
-struct work {
-  std::int64_t begin, end;
-};
-thread_local std::vector<work> done;
-
-void compute(double milliseconds) {
-  const std::int64_t begin = virtual_clock::now();
-  virtual_clock::advance(std::chrono::nanoseconds(static_cast<std::int64_t>(1e6 * milliseconds)));
-  done.push_back({begin, virtual_clock::now()});
-}
-
-// x as it is, after a while; so are its gradient and that of w, which is zero.
-void carry_back(context& ctx, tape_node& node) {
-  if (node.input(0)) {
-    compute(each_layer_takes.inputs);
-    detail::contribute<cpu_backend, float>(ctx, node, 0, node.output_gradient());
-  }
-  if (node.input(1)) {
-    compute(each_layer_takes.weights);
-    detail::compute_gradient<cpu_backend, float>(ctx, node, 1, [](float* to, bool add) {
-      if (!add) std::fill_n(to, 8, 0.f);
-    });
-  }
-}
-template <any_tensor X, any_tensor W>
-X slowly(const X& x, const W& w) {
-  compute(each_layer_takes.forward);
-  value y{untyped(x).ctx, untyped(x).whole, untyped(x).data, {}};
-  detail::record("slowly", y, carry_back, x, w);
-  return X(y);
-}
 
 template <class S>
 struct slow_layer {
@@ -79,7 +40,7 @@ class slow_model : public decoder<S, slow_model<S>, slow_layer<S>> {
   struct pass {
     slow_model* model;
     auto embed(const auto& tokens) const { return leave_block<S>(embedding(tokens, model->embedding_)); }
-    auto block(const slow_layer<S>& layer, const auto& x) const { return slowly(x, layer.w); }
+    auto block(const slow_layer<S>& layer, const auto& x) const { return weft_test::slowly(x, layer.w); }
     auto head(const auto& table, const auto& x) const { return contract<hidden>(enter_block<S>(x), table); }
   };
   pass pass_for(const typename base::ids&) { return {this}; }
@@ -89,9 +50,9 @@ class slow_model : public decoder<S, slow_model<S>, slow_layer<S>> {
 };
 
 // The most that a rank waits in a step between the begin of its first action and the end of its last, in milliseconds.
-template <class Schedule>
+template <class Schedule, int Latency = 0>
 double measured() {
-  using S = strategy<mesh<pp>, Schedule, paced<threads, links, virtual_clock>>;
+  using S = strategy<mesh<pp>, Schedule, paced<threads, links<Latency>, virtual_clock>>;
   double most = 0;
   std::mutex lock;
   launch<S>({.pp = ranks},
@@ -114,7 +75,7 @@ double measured() {
                 store.finish_gradients();
               }
               std::int64_t idle = done.back().end - done.front().begin;
-              for (const work& w : done) idle -= w.end - w.begin;
+              for (const weft_test::work& w : done) idle -= w.end - w.begin;
               const std::lock_guard guard(lock);
               most = std::max(most, double(idle) / 1e6);
             },
@@ -122,10 +83,10 @@ double measured() {
   return most;
 }
 
-template <class Schedule>
+template <class Schedule, int Latency = 0>
 void check(double formula) {
   CAPTURE(std::string(Schedule::name));
-  CHECK(measured<Schedule>() == formula);
+  CHECK(measured<Schedule, Latency>() == formula);
 }
 }  // namespace
 
@@ -146,4 +107,9 @@ TEST_CASE("zb_h1's idle time is its formula where the parts take different times
   constexpr double each = double(ranks) / layers_of_all;
   each_layer_takes = {f * each, b * each, w * each};
   check<zb_h1>((ranks - 1) * (f + b - w));
+}
+TEST_CASE("gpipe waits for its links where it fills and drains, and for none of those between") {
+  constexpr int latency = 20;
+  each_layer_takes = {60, 60, 60};
+  check<gpipe, latency>((ranks - 1) * (3 * 120 + 2 * latency));
 }

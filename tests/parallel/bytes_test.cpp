@@ -75,7 +75,7 @@ traffic formula(const shape_of_run& r, int stage, int f) {
   const bool cut = parts > 1 && r.policy != kind::replicated;  // storage is split
 
   traffic out;
-  std::int64_t real = 0, norms = 0;  // this rank's elements of gradients that are parameters, and norms; not padding
+  std::int64_t norms = 0;  // this rank's elements of gradients that are norms; not padding
   std::vector<std::int64_t> padded;
   for (const auto& unit : units) {
     // Each parameter begins at a multiple of 16; a unit is a multiple of 16 for each rank.
@@ -86,8 +86,7 @@ traffic formula(const shape_of_run& r, int stage, int f) {
     const std::int64_t from = cut ? n / parts * f : 0, to = cut ? n / parts * (f + 1) : n;
     std::int64_t begin = 0;
     for (const piece& p : unit) {
-      for (std::int64_t i = begin; i < begin + p.elements; ++i)
-        real += i >= from && i < to, norms += p.norm && i >= from && i < to;
+      for (std::int64_t i = begin; i < begin + p.elements; ++i) norms += p.norm && i >= from && i < to;
       begin += (p.elements + 15) / 16 * 16;
     }
   }
@@ -122,7 +121,8 @@ traffic formula(const shape_of_run& r, int stage, int f) {
       if (parts > 1) out[{"all_gather", storage}].calls += 2 * m * count - 2 * m - 2 * (m - 1) - 1;
     }
   }
-  if (nested) out.add("all_reduce", "dp", r.dp, real * r.reduce);
+  if (nested)  // each unit's share of the sums
+    for (const std::int64_t n : padded) out.add("all_reduce", "dp", r.dp, n / parts * r.reduce);
   if (r.sequence_parallel && norms > 0) out.add("all_reduce", "tp", r.tp, norms * r.reduce);
 
   // Activations: [tokens, hidden], per micro-batch.

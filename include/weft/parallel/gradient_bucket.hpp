@@ -1,5 +1,5 @@
-// The gradients of one bucket: its sums, and their way over the axis of its storage. Invariant: while a reduction is
-// under way nobody writes to what it reads; a finished sum was finished once.
+// The gradients of one bucket: its sums, and their way over the axes of its storage and, of whole buckets, over further
+// ones. Invariant: while a reduction is under way nobody writes to what it reads; a finished sum was finished once.
 #pragma once
 
 #include <weft/parallel/flat_bucket.hpp>
@@ -19,6 +19,11 @@ struct gradient_bucket {
   local_array sent{}, received{};  // of a reduce-scatter under way
   request reduction{};
   bool has_sum = false;  // sharded: whether `sums` holds one yet
+  // Those along which the sums of all its parameters are pending too, such as the outer one of `hybrid`: summed by and
+  // by, once those along its storage are there.
+  std::vector<axis_group*> others{};
+  std::size_t summed = 0;  // along so many of them, the one under way included
+  local_array carried{};   // what that one sums: `updated`, in the type in which sums travel
 
   bool trained() const { return flat->key.trained; }
   bool sharded() const { return flat->key.shards_gradients; }
@@ -27,8 +32,9 @@ struct gradient_bucket {
 
   void begin_step(const queue_ref& order) {
     reduction.wait(order);
-    staging = {};
+    staging = carried = {};
     has_sum = false;
+    summed = 0;
     point_away();
     forget();
   }
@@ -91,10 +97,37 @@ struct gradient_bucket {
                                          kernels->reduce, reduction::sum, label)
             : group->comm.all_reduce(staging.data, staging.data, flat->size, kernels->reduce, reduction::sum, label);
   }
-  /// After its wait: the sums are in their own type again.
-  void unstage(context& ctx) {
-    if (staging && staging.data != sums.data) kernels->convert(ctx, staging, sums, false);
-    staging = {};
+
+  /// Finds `others`. One of vectors alone has none: many small messages take longer than one of all of them. A
+  /// pipeline's stages have other units each, so what is pending over pp is summed for all units at once.
+  WEFT_LINKED void find_others(context& ctx) {
+    const auto pending_over = [](axis_id axis) {
+      return [axis](const flat_region& r) {
+        const auto& pending = r.parameter->pending;
+        return std::find(pending.begin(), pending.end(), axis) != pending.end();
+      };
+    };
+    const auto& all = flat->regions;
+    if (std::none_of(all.begin(), all.end(), [](const flat_region& r) { return r.parameter->global.ndim > 1; })) return;
+    for (const axis_group& g : ctx.axes())
+      if (g.degree > 1 && g.axis != id_of<pp> && !flat->key.storage.has(g.axis) &&
+          std::all_of(all.begin(), all.end(), pending_over(g.axis)))
+        others.push_back(&ctx.along(g.axis));
+  }
+  bool is_summed_over(axis_id axis) const {
+    return flat->key.storage.has(axis) ||
+           std::any_of(others.begin(), others.end(), [axis](const axis_group* g) { return g->axis == axis; });
+  }
+  /// Waits for the sum under way, and begins the one along the next of the others. False where there is none.
+  WEFT_LINKED bool post_other(context& ctx) {
+    reduction.wait(ctx.order());
+    unstage(ctx);
+    if (summed == others.size()) return false;
+    const local_array own = at(updated);
+    carried = in_reduce_type(ctx, *kernels, own);
+    reduction = others[summed++]->comm.all_reduce(carried.data, carried.data, own.elements(), kernels->reduce,
+                                                  reduction::sum, collective_label{"gradients", {}, unit});
+    return true;
   }
 
   WEFT_LINKED static local_array in_reduce_type(context& ctx, const store_kernels& kernels, const local_array& g) {
@@ -105,6 +138,13 @@ struct gradient_bucket {
   }
 
  private:
+  // What was reduced is in its own type again.
+  void unstage(context& ctx) {
+    if (staging && staging.data != sums.data) kernels->convert(ctx, staging, sums, false);
+    if (carried)
+      if (const local_array own = at(updated); carried.data != own.data) kernels->convert(ctx, carried, own, false);
+    staging = carried = {};
+  }
   WEFT_LINKED void clear_padding(context& ctx, const parameter_record& p, const local_array& g) const {
     const shape valid = p.at.valid_part();
     if (valid != p.local) kernels->copy(ctx, kernels->with_zero_padding(ctx, g, valid), g);
@@ -116,7 +156,7 @@ struct unit_sums {
   std::vector<gradient_bucket> buckets;
   std::string_view name;
   std::int64_t whole = 0;    // elements of its buckets whose gradients are sharded
-  bool travels = false;      // whether any that aren't are summed over ranks
+  bool travels = false;      // whether sums are begun by the step's last backward: where any isn't sharded, and others
   int uses = 0;              // recorded forwards whose backward is to come
   int backwards = 0;         // in this step
   std::int64_t latest = -1;  // micro-batch that it was recorded in, where a pipeline numbers them
@@ -124,13 +164,13 @@ struct unit_sums {
   bool posted = false;       // of the buckets that aren't sharded
 };
 
-/// f(what this rank updates of a parameter's sums) for those of all units that are pending on this axis too, other than
-/// that of their storage.
+/// f(what this rank updates of a parameter's sums) for those of all units that are pending on this axis too, along
+/// which their bucket isn't summed as a whole.
 template <class F>
 void each_pending(const std::vector<unit_sums>& units, axis_id axis, F&& f) {
   for (const unit_sums& u : units)
     for (const gradient_bucket& b : u.buckets) {
-      if (!b.trained() || b.flat->key.storage.has(axis)) continue;
+      if (!b.trained() || b.is_summed_over(axis)) continue;
       for (const flat_region& r : b.flat->regions) {
         const auto& pending = r.parameter->pending;
         if (std::find(pending.begin(), pending.end(), axis) == pending.end()) continue;
@@ -139,8 +179,8 @@ void each_pending(const std::vector<unit_sums>& units, axis_id axis, F&& f) {
     }
 }
 
-/// Finishes the sums that are pending on axes other than that of their storage (norms under sequence parallelism,
-/// everything over the outer axis of `hybrid`): all such parameters in one all-reduce an axis.
+/// Finishes the sums of those parameters that are pending on an axis along which their bucket isn't summed as a whole
+/// (norms under sequence parallelism): all of them in one all-reduce an axis.
 WEFT_LINKED void finish_other_axes(context& ctx, const store_kernels& kernels, const std::vector<unit_sums>& units) {
   for (const axis_group& along : ctx.axes()) {
     axis_group& group = ctx.along(along.axis);

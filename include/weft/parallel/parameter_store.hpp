@@ -108,9 +108,10 @@ class parameter_store final : public unit_hooks {
   }
 
   /// Calls f(record, gradient, weights) for every parameter, gathered along the data axis: its gradient and master
-  /// weights as local_share of the precision's types, in the backend's memory, row-major by record.local; number i is
-  /// element record.at.global_index(i) of the whole, -1 in padding. The gradient is empty where it is frozen. For tests
-  /// and monitors: it moves whole units. Throws between begin_step() and finish_gradients().
+  /// weights as local_share of the precision's types, row-major by record.local; number i is element
+  /// record.at.global_index(i) of the whole, -1 in padding. The gradient is empty where it is frozen. On a device they
+  /// are copies on the host, which end with the call. For tests and monitors: it moves whole units. Throws between
+  /// begin_step() and finish_gradients().
   template <class F>
   void each_parameter(F&& f) {
     gradients_.require_finished("each_parameter()");
@@ -118,13 +119,13 @@ class parameter_store final : public unit_hooks {
       detail::compare_store<Backend>(ctx_, *this, "each_parameter", false);
     weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
       const std::string_view unit = weights_.name(i);
+      std::vector<std::byte> copies[2];  // on the host
       local_array gradients, weights = s.key().trained ? s.master_weights : s.weights;
-      if (s.key().trained) gradients = gradients_.at(i, b, s.updated);
-      if (!s.storage().empty()) {
-        if (gradients) gradients = s.gathered(ctx_, gradients, {"gradients", {}, unit});
-        weights = s.gathered(ctx_, weights, {"master weights", {}, unit});
-      }
+      if (s.key().trained) gradients = s.gathered(ctx_, gradients_.at(i, b, s.updated), {"gradients", {}, unit});
+      weights = s.gathered(ctx_, weights, {"master weights", {}, unit});
       if (!s.key().trained) weights = s.in_master_type(ctx_, weights);
+      weights = detail::host_view<Backend>(ctx_, weights, copies[0]);
+      if (gradients) gradients = detail::host_view<Backend>(ctx_, gradients, copies[1]);
       for (const flat_region& r : s.flat.regions)
         f(static_cast<const parameter_record&>(*r.parameter), local_share<gradient>(gradients.part(r.begin, r.count)),
           local_share<master>(weights.part(r.begin, r.count)));

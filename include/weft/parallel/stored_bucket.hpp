@@ -74,6 +74,7 @@ struct stored_bucket {
 
   /// The whole bucket, from every rank's share of it.
   WEFT_LINKED local_array gathered(context& ctx, const local_array& share, const collective_label& label) const {
+    if (storage().empty()) return share;
     local_array out = ctx.make(share.type, shape{1, {flat.size}}, memory::buffers);
     group->comm.all_gather(share.data, out.data, share.bytes(), label).wait(ctx.order());
     return out;

@@ -33,10 +33,9 @@ class unit_gradients {
     trains_ = true;
     b.sums = ctx_.make(kernels_.gradient, shape{1, {stored.size()}}, memory::gradients);
     kernels_.zero(ctx_, b.sums);
-    if (b.sharded())
-      b.offset = std::exchange(u.whole, u.whole + flat.size);
-    else
-      u.travels = u.travels || b.group;
+    b.find_others(ctx_);
+    if (b.sharded()) b.offset = std::exchange(u.whole, u.whole + flat.size);
+    u.travels = u.travels || !b.others.empty() || (b.group && !b.sharded());
     for (const flat_region& r : flat.regions) kernels_.keep_gradient(*r.slot);
   }
   /// After the last bucket.
@@ -51,16 +50,17 @@ class unit_gradients {
   WEFT_LINKED void begin_step(int micro_batches) {
     detail::require_running_once(rank(), "begin_step()");
     require(micro_batches >= 1, "a step has at least 1 micro-batch, not ", micro_batches);
-    for (whole_gradient& g : whole_) {
-      complete(g);
-      g.unit = -1;
-    }
     for (unit_sums& u : units_) {
-      for (bucket& b : u.buckets) b.begin_step(ctx_.order());
       u.posted = false;
       u.uses = u.depth = u.backwards = 0;
       u.latest = -1;
     }
+    for (whole_gradient& g : whole_) {
+      complete(g);
+      g.unit = -1;
+    }
+    each_bucket([&](bucket& b) { b.begin_step(ctx_.order()); });
+    behind_ = nullptr;
     ++step_;
     failures_ = ctx_.failed_backwards.size();
     micro_batches_ = remaining_ = micro_batches;
@@ -102,8 +102,7 @@ class unit_gradients {
           b.post_reduction(ctx_);
         }
       }
-    each_bucket([&](bucket& b) { b.reduction.wait(ctx_.order()); });
-    each_bucket([&](bucket& b) { b.unstage(ctx_); });
+    for (bool more = true; std::exchange(more, false);) each_bucket([&](bucket& b) { more |= b.post_other(ctx_); });
     detail::finish_other_axes(ctx_, kernels_, units_);
     now_ = phase::finished;
   }
@@ -168,6 +167,8 @@ class unit_gradients {
       u.posted = true;
       for (bucket& b : u.buckets)
         if (b.trained() && !b.sharded()) b.post_reduction(ctx_);
+      if (behind_) sum_along_others(*behind_);
+      behind_ = u.whole == 0 ? &u : nullptr;
     }
     for (bucket& b : u.buckets) b.point_away();
   }
@@ -216,7 +217,13 @@ class unit_gradients {
     if (!g.to) return;
     for (bucket& b : g.to->buckets)
       if (b.sharded()) b.complete(ctx_);
+    if (g.to->posted) sum_along_others(*g.to);
     g.to = nullptr;
+  }
+  // What was summed along a unit's storage travels on, while another unit is in its backward.
+  void sum_along_others(unit_sums& u) {
+    for (bucket& b : u.buckets)
+      if (!b.others.empty() && b.summed == 0) b.post_other(ctx_);
   }
 
   context& ctx_;
@@ -225,6 +232,7 @@ class unit_gradients {
   std::vector<unit_sums> units_;
   whole_gradient whole_[2];
   unsigned turn_ = 0;
+  unit_sums* behind_ = nullptr;  // whose sums, of a unit without sharded gradients, were the last to be begun
   std::uint64_t step_ = 0;
   int micro_batches_ = 0, remaining_ = 0;
   std::size_t failures_ = 0;  // backwards of this rank's that had ended with an error before the step

@@ -103,7 +103,8 @@ struct fsdp : axis_tag {
 };
 
 /// HSDP: zero3 along `fsdp` (ranks that are near each other), replicated along `dp`. The batch is split over both,
-/// so a gradient is reduce-scattered along fsdp, and its shares are all-reduced along dp once a step.
+/// so a gradient is reduce-scattered along fsdp, and its shares are all-reduced along dp once a step, a unit's while
+/// others are in their backward.
 struct hybrid {
   static constexpr std::string_view name = "hybrid";
   static constexpr bool shards_parameters = true, shards_gradients = true, shards_optimizer = true;
