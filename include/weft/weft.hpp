@@ -50,4 +50,5 @@
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/parallel/pipeline.hpp>
 #include <weft/train/generate.hpp>
+#include <weft/train/generate_batch.hpp>
 #include <weft/train/trainer.hpp>

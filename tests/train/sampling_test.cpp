@@ -47,6 +47,21 @@ TEST_CASE("top-p keeps the smallest set that reaches p") {
   CHECK(kept(1) == "+++");
 }
 
+TEST_CASE("min-p keeps what is at least so likely beside the likeliest") {
+  const numbers logits{std::log(0.5), std::log(0.1), std::log(0.26), std::log(0.14)};
+  const auto kept = [&](double p) {
+    numbers x = logits;
+    keep_min_p(x, p);
+    std::string out;
+    for (double v : x) out += v == none ? '-' : '+';
+    return out;
+  };
+  CHECK(kept(0) == "++++");
+  CHECK(kept(0.21) == "+-++");
+  CHECK(kept(0.5) == "+-+-");
+  CHECK(kept(1) == "+---");
+}
+
 TEST_CASE("the repetition penalty lowers what occurred, once each") {
   numbers x{2, -2, 3, 0};
   const std::int32_t recent[] = {0, 1, 0, 3, 77};
@@ -69,6 +84,8 @@ TEST_CASE("a token is drawn by its probability") {
 TEST_CASE("settings work together") {
   const numbers logits{1, 5, 4, 3};
   CHECK(choose_token(logits, {}, {.temperature = 0}, 0.999) == 1);
+  CHECK(choose_token({1, 5, 5, none}, {}, {.temperature = 0}, 0.5) == 1);  // the first among equals
+  CHECK(choose_token(logits, {}, {.temperature = 5, .min_p = 0.9}, 0.9999) == 1);
   CHECK(choose_token(logits, {1}, {.temperature = 0, .repetition_penalty = 2}, 0.5) == 2);
   CHECK(choose_token(logits, {1, 0, 0}, {.temperature = 0, .repetition_penalty = 2, .penalty_window = 2}, 0.5) ==
         1);  // too long ago
@@ -85,6 +102,8 @@ TEST_CASE("settings without a meaning are refused") {
   CHECK_THROWS_AS(check({.top_k = -1}), failure);
   CHECK_THROWS_AS(check({.top_p = 0}), failure);
   CHECK_THROWS_AS(check({.top_p = 1.1}), failure);
+  CHECK_THROWS_AS(check({.min_p = -0.1}), failure);
+  CHECK_THROWS_AS(check({.min_p = 1.1}), failure);
   CHECK_THROWS_AS(check({.repetition_penalty = 0}), failure);
   CHECK_THROWS_AS(check({.temperature = std::nan("")}), failure);
 }

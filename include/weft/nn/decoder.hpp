@@ -11,6 +11,7 @@
 #include <weft/nn/stages.hpp>
 #include <weft/nn/weight.hpp>
 #include <weft/op/create.hpp>
+#include <weft/op/kv_cache.hpp>
 #include <weft/op/require_ids.hpp>
 #include <weft/op/send_receive.hpp>
 
@@ -42,21 +43,31 @@ class decoder {
   /// schedule (`pipeline`).
   auto operator()(const ids& tokens) {
     const auto pass = begin_pass(tokens);
-    if constexpr (S::mesh::template has<pp>)
-      if (ctx_->degree<pp>() > 1) return over_stages(pass, tokens);
-    auto x = embed(pass, tokens);
-    for (int v = 0; v < stages_.count(); ++v) x = run_layers(pass, std::move(x), stages_.chunk_at(v));
-    return head(pass, x);
+    return logits(pass, through_layers(pass, tokens));
+  }
+
+  /// Logits of tokens [batch/dp, n] that go on where `cache` ends, and are kept there: of row i the first given[i], all
+  /// where nothing is said. Records nothing. Throws where a sequence has no room for them, or more than max_seq.
+  auto decode(const ids& tokens, kv_cache& cache, std::span<const std::int64_t> given = {}) {
+    return with_cache(tokens, cache, given, [&](const auto& pass, auto x) { return logits(pass, std::move(x)); });
+  }
+  /// The same without logits: of a prompt, say, but for its last token.
+  void prefill(const ids& tokens, kv_cache& cache, std::span<const std::int64_t> given = {}) {
+    with_cache(tokens, cache, given, [](const auto&, const auto&) {});
+  }
+  /// Whether the model's pass_for takes a cache.
+  static constexpr bool reads_by_token() { return has_cache<M>; }
+  /// Whether a cache has what a text of n tokens needs: false where it is longer than max_seq, and where the model
+  /// reads the whole text anew.
+  bool keeps(std::int64_t n) const {
+    if constexpr (requires(const M& m) { m.keys_stay(n); })
+      if (!model().keys_stay(n)) return false;
+    return has_cache<M> && n <= model().config().max_seq;
   }
 
   // The parts of a pass, for who runs a stage.
   auto begin_pass(const ids& tokens) {
-    require(hooks_ != nullptr,
-            "the model has no parameter store: make a trainer or a parameter_store for it, and keep that as long as "
-            "the model is used");
-    const std::int64_t n = tokens.template global_extent<seq>(), most = model().config().max_seq;
-    require(n <= most, "a sequence of ", n, " tokens is longer than max_seq = ", most);
-    require_ids(tokens, 0, model().config().vocab, "the token");
+    require_readable(tokens, tokens.template global_extent<seq>());
     return model().pass_for(tokens);
   }
   /// tokens [batch/dp, seq] -> what a chunk's layers begin with: the embedding, or what the stage before sends from
@@ -182,7 +193,55 @@ class decoder {
     return {3, {tokens.template global_extent<batch>(), tokens.template global_extent<seq>(), width}};
   }
 
-  // Each stage in turn, one micro-batch; the last gives its logits to all.
+  void require_readable(const ids& tokens, std::int64_t n) const {
+    require(hooks_ != nullptr,
+            "the model has no parameter store: make a trainer or a parameter_store for it, and keep that as long as "
+            "the model is used");
+    const std::int64_t most = model().config().max_seq;
+    require(n <= most, "a sequence of ", n, " tokens is longer than max_seq = ", most);
+    require_ids(tokens, 0, model().config().vocab, "the token");
+  }
+
+  template <class Own>
+  static constexpr bool has_cache = requires(Own& m, const ids& tokens, kv_cache* cache) {
+    m.pass_for(tokens, cache);
+  };
+  template <class F>
+  auto with_cache(const ids& tokens, kv_cache& cache, std::span<const std::int64_t> given, F&& then) {
+    static_assert(has_cache<M>,
+                  "weft: the model reads no cache: its pass_for(tokens, cache) gives a pass whose attention(q, k, v, "
+                  "{.cache = cache}) and rope(x, table, cache) take it (docs/own_model.md)");
+    const no_grad off(*ctx_);
+    std::vector<std::int64_t> all;
+    if (given.empty()) {
+      all.assign(static_cast<std::size_t>(cache.sequences()), tokens.template global_extent<seq>());
+      given = all;
+    }
+    for (const std::int64_t n : given)
+      require(n <= tokens.template global_extent<seq>(), "a row of ", tokens.template global_extent<seq>(),
+              " tokens doesn't give ", n);
+    cache.begin_pass(given);
+    require_readable(tokens, cache.longest());
+    const auto pass = model().pass_for(tokens, &cache);
+    if constexpr (std::is_void_v<decltype(then(pass, through_layers(pass, tokens)))>) {
+      then(pass, through_layers(pass, tokens));
+      cache.end_pass();
+    } else {
+      auto out = then(pass, through_layers(pass, tokens));
+      cache.end_pass();
+      return out;
+    }
+  }
+
+  // Behind the last layer, on the rank that has it. Over several stages each in turn, one micro-batch.
+  template <class Pass>
+  auto through_layers(const Pass& pass, const ids& tokens) {
+    if constexpr (S::mesh::template has<pp>)
+      if (ctx_->degree<pp>() > 1) return over_stages(pass, tokens);
+    auto x = embed(pass, tokens);
+    for (int v = 0; v < stages_.count(); ++v) x = run_layers(pass, std::move(x), stages_.chunk_at(v));
+    return x;
+  }
   template <class Pass>
   auto over_stages(const Pass& pass, const ids& tokens) {
     require(ctx_->tape == nullptr, "the model's layers lie on ", stages_.count(),
@@ -197,15 +256,25 @@ class decoder {
       x = run_layers(pass, std::move(x), c);
       if (!at.last() && at.after != at.rank) send<movement::shift>(x, at.index, at.after).wait(ctx_->order());
     }
-    using logits = decltype(head(pass, x));
-    logits y =
-        stages_.has_last() ? head(pass, x) : detail::empty_tensor<logits>(*ctx_, sizes(tokens, model().config().vocab));
-    ctx_->along(id_of<pp>)
-        .comm
-        .broadcast(untyped(y).data.data, untyped(y).data.bytes(), stages_.rank_of(stages_.count() - 1),
-                   ctx_->label("logits"))
-        .wait(ctx_->order());
-    return y;
+    return x;
+  }
+  // On every stage: the last one gives them to all.
+  template <class Pass, any_tensor X>
+  auto logits(const Pass& pass, const X& x) {
+    using result = decltype(head(pass, x));
+    if constexpr (S::mesh::template has<pp>)
+      if (ctx_->degree<pp>() > 1) {
+        const shape all{3,
+                        {x.template global_extent<batch>(), x.template global_extent<seq>(), model().config().vocab}};
+        result y = stages_.has_last() ? head(pass, x) : detail::empty_tensor<result>(*ctx_, all);
+        ctx_->along(id_of<pp>)
+            .comm
+            .broadcast(untyped(y).data.data, untyped(y).data.bytes(), stages_.rank_of(stages_.count() - 1),
+                       ctx_->label("logits"))
+            .wait(ctx_->order());
+        return y;
+      }
+    return head(pass, x);
   }
 
   // Whether embedding and head lie on two ranks. Tied ones are summed between the pipeline's ends then.

@@ -69,6 +69,20 @@ namespace detail {
 }
 }  // namespace detail
 
+/// The positions of the next tokens of a cache's sequences, placed as the tokens are; 0 in a row's padding.
+template <any_tensor Ids>
+Ids next_positions(const Ids& tokens, const kv_cache& cache) {
+  context& ctx = *untyped(tokens).ctx;
+  const Ids out = detail::empty_tensor<Ids>(ctx, untyped(tokens).whole, memory::data);
+  const std::int64_t n = tokens.template global_extent<seq>();
+  detail::write_by_host<typename Ids::backend, std::int32_t>(ctx, untyped(out).data, [&](std::int32_t* to) {
+    for (std::int64_t i = 0; i < cache.sequences(); ++i)
+      for (std::int64_t t = 0; t < n; ++t)
+        *to++ = t < cache.added(i) ? static_cast<std::int32_t>(cache.length(i) + t) : 0;
+  });
+  return out;
+}
+
 /// Dropout applies while the tape records, and the number of recorded passes so far picks its masks.
 template <class S>
 class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
@@ -88,13 +102,16 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
   struct pass {
     const gpt2* model;
     dropout_pass drop;
+    kv_cache* cache;
 
     auto embed(const ids& tokens) const {
-      return drop(leave_block<S>(embedding(tokens, model->embedding_)) + model->positions_of(tokens), "embedding");
+      const auto x = leave_block<S>(embedding(tokens, model->embedding_));
+      if (cache) return x + model->positions_in(tokens, *cache);
+      return drop(x + model->positions_of(tokens), "embedding");
     }
     template <any_tensor X>
     auto block(const gpt2_layer<S>& layer, const X& h) const {
-      return layer(h, model->config_.norm_eps, drop);
+      return layer(h, model->config_.norm_eps, drop, cache);
     }
     template <any_tensor Table, any_tensor X>
     auto head(const Table& table, const X& h) const {
@@ -119,13 +136,22 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
     this->add_head(c.vocab, c.hidden, c.init_stddev, [&] { norm_.add_to(registry, ctx, "norm", c.hidden); });
   }
 
-  pass pass_for(const ids&) {
-    return {this, this->ctx().tape ? dropout_pass{config_.dropout, recorded_passes_++} : dropout_pass{}};
+  pass pass_for(const ids&, kv_cache* cache = nullptr) {
+    return {this, this->ctx().tape ? dropout_pass{config_.dropout, recorded_passes_++} : dropout_pass{}, cache};
   }
 
   /// The positions of a sequence, of which each rank takes its own where the sequence is sharded.
   auto positions_of(const ids& tokens) const {
     const auto all = slice<seq>(positions_, 0, tokens.template global_extent<seq>());  // [seq, hidden]
+    if constexpr (S::sequence_parallel)
+      return split<seq, tp>(all);
+    else
+      return all;
+  }
+
+  /// Those of tokens that stand behind what a cache has.
+  auto positions_in(const ids& tokens, const kv_cache& cache) const {
+    const auto all = embedding(next_positions(tokens, cache), positions_);  // [batch, seq, hidden]
     if constexpr (S::sequence_parallel)
       return split<seq, tp>(all);
     else

@@ -111,8 +111,10 @@ struct llama_layer {
   mlp<S> feed;
 
   template <any_tensor X>
-  auto operator()(const X& x, const rope_table& positions, double eps, std::int64_t window) const {
-    auto h = x + leave_block<S>(attend(enter_block<S>(rms_norm(x, attention_norm, eps)), positions, eps, window));
+  auto operator()(const X& x, const rope_table& positions, double eps, std::int64_t window,
+                  kv_cache* cache = nullptr) const {
+    auto h =
+        x + leave_block<S>(attend(enter_block<S>(rms_norm(x, attention_norm, eps)), positions, eps, window, cache));
     return h + leave_block<S>(feed(enter_block<S>(rms_norm(h, mlp_norm, eps))));
   }
 };
@@ -133,11 +135,12 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
   struct pass {
     const llama* model;
     rope_table positions;
+    kv_cache* cache;
 
     auto embed(const ids& tokens) const { return leave_block<S>(embedding(tokens, model->embedding_)); }
     template <any_tensor X>
     auto block(const llama_layer<S>& layer, const X& h) const {
-      return layer(h, positions, model->config_.norm_eps, model->config_.window);
+      return layer(h, positions, model->config_.norm_eps, model->config_.window, cache);
     }
     template <any_tensor Table, any_tensor X>
     auto head(const Table& table, const X& h) const {
@@ -168,7 +171,13 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
     });
   }
 
-  pass pass_for(const ids& tokens) { return {this, positions_for(tokens.template global_extent<seq>())}; }
+  pass pass_for(const ids& tokens, kv_cache* cache = nullptr) {
+    return {this, positions_for(cache ? cache->longest() : tokens.template global_extent<seq>()), cache};
+  }
+  // Whether the keys of a text are turned as before when it has grown to n tokens.
+  bool keys_stay(std::int64_t n) const {
+    return config_.rope_scaling.kind != rope_kind::dynamic || n <= config_.rope_scaling.original_max_seq;
+  }
 
   // Made once, but anew for another length of sequence where the scaling depends on that. A pass that is not yet
   // backpropagated keeps its own.

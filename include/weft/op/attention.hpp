@@ -7,16 +7,19 @@
 #include <weft/backend/concept.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/core/refusal.hpp>
+#include <weft/op/kv_cache.hpp>
 #include <weft/op/pair_rule.hpp>
 
 namespace weft {
 
 /// causal: a query sees no key after its own position. scale: what q k^T is multiplied by before the softmax. window:
-/// of those up to its own a query sees the last so many keys (a sliding window, Beltagy et al. 2020).
+/// of those up to its own a query sees the last so many keys (a sliding window, Beltagy et al. 2020). cache: keys and
+/// values of before: q, k and v are of each sequence's next tokens alone, k and v are kept, and queries see all.
 struct attention_options {
   bool causal = true;
   double scale = 0;         // 0: 1 / sqrt(head_dim)
   std::int64_t window = 0;  // 0: all
+  kv_cache* cache = nullptr;
 };
 
 namespace detail {
@@ -49,6 +52,7 @@ struct attention_operator {
     require(sk == v.held().shape, "attention: keys and values have different sizes");
     require(sq[0] == sk[0] && sq[3] == sk[3], "attention: queries have ", sq[0], " sequences and heads of width ",
             sq[3], ", keys have ", sk[0], " and ", sk[3], "; both have to agree");
+    if (options.cache) return with_cache(q, k, v, s, *options.cache);
     local_array sums;
     return operate_like<T>(
         q,
@@ -66,6 +70,42 @@ struct attention_operator {
           node.save(out.data), node.save(sums);
         },
         {&sums});
+  }
+  // Sequence by sequence, since each has its own length.
+  static value with_cache(const value& q, const value& k, const value& v, attention_shape s, kv_cache& cache) {
+    context& ctx = *q.ctx;
+    require_of_cache("attention", ctx, cache, s.batch);
+    require(s.causal && s.q_len == s.kv_len, "attention: with a kv_cache it is causal, and k and v are of q's tokens");
+    const kv_cache::layer& kept = cache.next_layer(dtype_of<T>, s.kv_heads, s.head_dim);
+    const std::int64_t row = s.kv_heads * s.head_dim, q_row = s.heads * s.head_dim, tokens = s.q_len;
+    s.batch = 1;
+    double flops = 0;
+    for (std::int64_t i = 0; i < cache.sequences(); ++i) {
+      s.q_len = cache.added(i), s.kv_len = cache.length(i) + s.q_len;
+      flops += 4.0 * static_cast<double>(s.q_len * q_row) * keys_of_a_query(s);
+    }
+    return operate_like<T>(
+        q, {"attention", nullptr, flops}, {&q, &k, &v},
+        [&](const local_array& out) {
+          auto& queue = ctx.queue<Backend>();
+          const local_array sums = ctx.make(dtype_of<accumulate_t<T>>, {4, {2, 1, s.heads, tokens}});
+          for (std::int64_t i = 0; i < cache.sequences(); ++i) {
+            s.q_len = cache.added(i), s.kv_len = cache.length(i) + s.q_len;
+            if (s.q_len < tokens)
+              Backend::zero(queue, seen(out, (i * tokens + s.q_len) * q_row, {1, {(tokens - s.q_len) * q_row}}));
+            if (s.q_len == 0) continue;
+            T* const keys = kept.keys.template as<T>() + i * cache.capacity() * row;
+            T* const values = kept.values.template as<T>() + i * cache.capacity() * row;
+            const std::int64_t before = cache.length(i) * row, from = i * tokens * row;
+            const std::int64_t bytes = s.q_len * row * static_cast<std::int64_t>(sizeof(T));
+            Backend::copy_bytes(queue, k.held().template as<T>() + from, keys + before, bytes);
+            Backend::copy_bytes(queue, v.held().template as<T>() + from, values + before, bytes);
+            Backend::attention(queue, s, q.held().template as<T>() + i * tokens * q_row, static_cast<const T*>(keys),
+                               static_cast<const T*>(values), out.template as<T>() + i * tokens * q_row,
+                               sums.template as<accumulate_t<T>>());
+          }
+        },
+        [](tape_node&) {});
   }
   // About how many keys a query sees.
   static double keys_of_a_query(const attention_shape& s) {

@@ -7,6 +7,7 @@
 #include <weft/backend/concept.hpp>
 #include <weft/comm/local_run.hpp>
 #include <weft/core/refusal.hpp>
+#include <weft/op/kv_cache.hpp>
 #include <weft/op/placed.hpp>
 
 namespace weft {
@@ -25,13 +26,14 @@ struct rope_operator {
   struct attributes {
     std::int64_t first;
   };
-  static value forward(const value& x, const rope_table& given, const dimension_run& positions) {
+  static value forward(const value& x, const rope_table& given, const dimension_run& positions, kv_cache* cache) {
     context& ctx = *x.ctx;
     require(
         !given.ctx || given.ctx == x.ctx,
         "rope: the table is of another launch or another rank, and its memory with it: make_rope_table makes one on "
         "every rank of a launch");
-    const std::int64_t first = positions.first, end = positions.valid > 0 ? first + positions.valid : 0;
+    const std::int64_t first = positions.first;
+    const std::int64_t end = cache ? cache->longest() : positions.valid > 0 ? first + positions.valid : 0;
     rope_table table = given;
     require(table.cos.shape[0] >= end, "rope: the table has ", table.cos.shape[0], " positions and the sequence needs ",
             end, "; raise max_seq");
@@ -39,6 +41,7 @@ struct rope_operator {
             "rope: the table is of ", name_of(table.cos.type), " for heads of width ", table.cos.shape[1] * 2,
             " and the tensor's heads have ", x.held().shape[3], ", turned in ", name_of(dtype_of<accumulate_t<T>>),
             "; make it for this tensor");
+    if (cache) return with_cache(x, table, *cache);
     if (first + positions.local > table.cos.shape[0])  // padding turns too, by whatever
       for (local_array* part : {&table.cos, &table.sin}) *part = longer(ctx, *part, first + positions.local);
     if (ctx.replay) give_angles(*ctx.replay, table, first, end);
@@ -52,6 +55,24 @@ struct rope_operator {
           if (ctx.check) [[unlikely]]
             node.numbers = angles_at(given, given.cos.shape[0] - 1, 0);
         });
+  }
+  // Each sequence from its own position on.
+  static value with_cache(const value& x, const rope_table& table, const kv_cache& cache) {
+    context& ctx = *x.ctx;
+    const shape& sizes = x.held().shape;
+    require_of_cache("rope", ctx, cache, sizes[0]);
+    return operate_like<T>(
+        x, {"rope", nullptr, 3.0 * static_cast<double>(sizes.elements())}, {&x},
+        [&](const local_array& y) {
+          Backend::copy_bytes(ctx.queue<Backend>(), x.held().data, y.data, y.bytes());
+          const std::int64_t each = sizes[1] * sizes[2] * sizes[3];
+          for (std::int64_t i = 0; i < cache.sequences(); ++i) {
+            if (cache.added(i) == 0) continue;
+            const local_array own = seen(y, i * each, {4, {1, cache.added(i), sizes[2], sizes[3]}});
+            turn(ctx, own, table.cos, table.sin, cache.length(i), false, own.template as<T>(), false);
+          }
+        },
+        [](tape_node&) {});
   }
   // Tells a function that runs twice the first position and, by the last one's angles, the frequencies.
   static void give_angles(replay& twice, const rope_table& table, std::int64_t first, std::int64_t end) {
@@ -89,9 +110,10 @@ struct rope_operator {
 
 /// Shape: x [batch, Seq, heads, Width], out the same; Seq and Width are found by their tags, in this order, and the
 /// other two are of any. Placement: any, but Width whole. Linear: pending sums pass. Cost: 3 operations an element.
+/// cache: x is of its sequences' next tokens, [batch, ...] of which stand behind those that it has; Seq is whole then.
 /// Throws when the table is shorter than the sequence or made for another width.
 template <dimension Seq = seq, dimension Width = head_dim, any_tensor X>
-X rope(const X& x, const rope_table& table) {
+X rope(const X& x, const rope_table& table, kv_cache* cache = nullptr) {
   using in = dims_of<X>;
   using lacks = detail::lacked<in, Seq, Width>;
   static_assert(detail::none<lacks>,
@@ -107,8 +129,10 @@ X rope(const X& x, const rope_table& table) {
   static_assert(whole, "weft: rope(x, table) needs head_dim whole on every rank: all_gather<axis>(x) it");
   if constexpr (ordered && whole && floating<typename X::element_type>) {
     const dimension_run positions = run_of<layout_of<X>, Seq>(*untyped(x).ctx, x.template global_extent<Seq>());
-    return X(
-        detail::rope_operator<typename X::backend, typename X::element_type>::forward(untyped(x), table, positions));
+    require(!cache || positions.local == x.template global_extent<Seq>(),
+            "rope: with a kv_cache the sequence is whole on every rank: all_gather<axis>(x) it first");
+    return X(detail::rope_operator<typename X::backend, typename X::element_type>::forward(untyped(x), table, positions,
+                                                                                           cache));
   } else {
     return x;
   }

@@ -10,12 +10,6 @@
 
 namespace weft::detail {
 
-/// Elements of `whole` from `first` on, as what lies in memory that somebody else keeps.
-inline local_array seen(const local_array& whole, std::int64_t first, const shape& sizes) {
-  const auto offset = first * static_cast<std::int64_t>(size_of(whole.type));
-  return local_array(whole.as<std::byte>() + offset, whole.type, sizes);
-}
-
 struct store_kernels {
   dtype compute, gradient, reduce, master;
   void (*zero)(context&, const local_array&);

@@ -3,6 +3,8 @@
 // to rounding of the logits).
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,6 +12,7 @@
 #include <weft/comm/local_run.hpp>
 #include <weft/op/convert.hpp>
 #include <weft/op/create.hpp>
+#include <weft/op/kv_cache.hpp>
 #include <weft/op/to_host.hpp>
 #include <weft/op/view.hpp>
 #include <weft/tensor/random.hpp>
@@ -18,58 +21,123 @@
 namespace weft {
 namespace detail {
 
-/// Logits after the last of `tokens`, the same on every rank of a tensor-parallel group. The model sees the text alone:
-/// with padding behind it, a model whose positions depend on the length would read another text.
-template <class Model>
-std::vector<double> next_logits(Model& model, const std::vector<std::int32_t>& tokens) {
-  using ids = typename Model::ids;
-  context& ctx = model.ctx();
-  const std::int64_t most = model.config().max_seq, n = std::min(most, static_cast<std::int64_t>(tokens.size()));
-  const std::int32_t* window = tokens.data() + (static_cast<std::int64_t>(tokens.size()) - n);
-  const std::int64_t sequences = shards_of<layout_of<ids>, batch>(ctx);
-  const ids x = empty_tensor<ids>(ctx, {2, {sequences, n}}, memory::data);  // [batch/dp = 1, seq]
-  write_by_host<typename ids::backend, std::int32_t>(ctx, untyped(x).data,
-                                                     [&](std::int32_t* out) { std::copy_n(window, n, out); });
-  const auto logits = local_share_on_host(all_gather<tp>(slice<seq>(model(x), n - 1, 1)));  // [1, 1, vocab]
-  return {logits.begin(), logits.end()};
-}
+/// A model that reads a text token by token, with a kv_cache (decoder::reads_by_token).
+template <class M>
+concept reads_by_token = requires {
+  requires M::reads_by_token();
+};
 
-/// Adds `count` tokens to `tokens`: the first rank takes choose(logits, i) for the i-th, and all have it; -1 ends it
-/// sooner. All ranks call it. Cost: a forward pass a token.
+/// Logits after the last token of a text that grows, the same on every rank of a tensor-parallel group. Each token is
+/// read once, as long as the model's cache has what it needs; from then on, and by a model without one, the whole text
+/// is, of at most max_seq tokens, at every call. The model sees the text alone: with padding behind it, a model whose
+/// positions depend on the length would read another text.
+template <class Model>
+class token_reader {
+ public:
+  /// Of texts that grow to at most so many tokens.
+  token_reader(Model& model, std::int64_t most) : model_(model), ctx_(model.ctx()) {
+    if constexpr (reads_by_token<Model>) {
+      while (most > 0 && !model.keeps(most)) --most;
+      if (most > 0) cache_.emplace(ctx_, 1, most);
+    }
+  }
+
+  std::vector<double> next_logits(const std::vector<std::int32_t>& text) {
+    const auto n = static_cast<std::int64_t>(text.size());
+    if constexpr (reads_by_token<Model>)
+      if (cache_ && n <= cache_->capacity()) {
+        const std::int64_t read = cache_->length(0);
+        if (n - read > 1) model_.prefill(ids_of(text.data() + read, n - read - 1), *cache_);
+        return last(model_.decode(ids_of(text.data() + (n - 1), 1), *cache_));
+      }
+    cache_.reset();
+    const std::int64_t seen = std::min<std::int64_t>(model_.config().max_seq, n);
+    return last(model_(ids_of(text.data() + (n - seen), seen)));
+  }
+
+ private:
+  using ids = typename Model::ids;
+
+  // The same on every data-parallel rank: [batch/dp = 1, seq].
+  ids ids_of(const std::int32_t* tokens, std::int64_t n) {
+    const ids x = empty_tensor<ids>(ctx_, {2, {shards_of<layout_of<ids>, batch>(ctx_), n}}, memory::data);
+    write_by_host<typename ids::backend, std::int32_t>(ctx_, untyped(x).data,
+                                                       [&](std::int32_t* out) { std::copy_n(tokens, n, out); });
+    return x;
+  }
+  template <any_tensor X>
+  static std::vector<double> last(const X& logits) {
+    const auto one = slice<seq>(logits, logits.template global_extent<seq>() - 1, 1);  // [1, 1, vocab/tp]
+    const auto numbers = local_share_on_host(all_gather<tp>(one));
+    return {numbers.begin(), numbers.end()};
+  }
+
+  Model& model_;
+  context& ctx_;
+  std::optional<kv_cache> cache_;
+};
+
+/// Adds `count` tokens to a text: the first rank takes choose(logits, i) for the i-th, and all have it; -1 ends it
+/// sooner. All ranks call it. Cost: a forward pass of each token, once; beyond what token_reader keeps, one of all.
 template <class Model, class Choose>
-void continue_tokens(Model& model, std::vector<std::int32_t>& tokens, std::int64_t count, Choose&& choose) {
+void continue_tokens(Model& model, std::vector<std::int32_t>& text, std::int64_t count, Choose&& choose) {
   context& ctx = model.ctx();
   const no_grad off(ctx);
+  token_reader<Model> reader(model, static_cast<std::int64_t>(text.size()) + count - 1);
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto logits = next_logits(model, tokens);
+    const auto logits = reader.next_logits(text);
     std::int32_t token = 0;
     if (ctx.is_first()) token = choose(logits, i);
     ctx.world.host().broadcast(&token, sizeof token, 0, {"next token"}).wait();
     if (token < 0) return;
-    tokens.push_back(token);
+    text.push_back(token);
   }
+}
+
+/// Draws for text number p of several, of which the first has those of a text alone.
+inline philox draws_of(const sampling& s, std::size_t p) { return {s.seed, stream_of("sample") + p}; }
+
+/// Text number p, by these settings. told(token): on the first rank, of each.
+template <class Model, class Told>
+void continue_text(Model& model, std::vector<std::int32_t>& text, const sampling& s, std::size_t p, Told&& told) {
+  const philox numbers = draws_of(s, p);
+  continue_tokens(model, text, s.tokens, [&](const std::vector<double>& logits, std::int64_t i) {
+    if (s.stop && *s.stop) return -1;
+    const auto token =
+        choose_token(logits, text, s, static_cast<double>(numbers.uniform(static_cast<std::uint64_t>(i))));
+    if (token == s.end_token) return -1;
+    told(token);
+    return token;
+  });
+}
+
+inline void require_bytes(std::int64_t vocab) {
+  require(vocab == 256, "generate() reads bytes, and the model's vocabulary has ", vocab,
+          " tokens, not 256: generate_tokens() continues lists of tokens");
+}
+/// A text of no bytes begins with a line's end.
+inline std::vector<std::int32_t> tokens_of_bytes(std::string_view text) {
+  std::vector<std::int32_t> out;
+  for (const char c : text.empty() ? std::string_view("\n") : text) out.push_back(static_cast<unsigned char>(c));
+  return out;
+}
+inline std::string bytes_of_tokens(std::span<const std::int32_t> tokens) {
+  return std::string(tokens.begin(), tokens.end());
 }
 
 }  // namespace detail
 
-/// Continues `prompt` by `s.tokens` bytes, fewer where s.stop ends it; the prompt itself is not returned. All ranks
-/// call it. The model sees its last max_seq tokens. Cost: a forward pass a token.
+/// Continues `prompt` by `s.tokens` bytes, fewer where s.end_token or s.stop ends it; the prompt itself is not
+/// returned. All ranks call it. The model sees its last max_seq tokens. Cost: a forward pass of each token, once, while
+/// the text fits into max_seq; from there on one of max_seq tokens for each.
 template <class Model>
 std::string generate(Model& model, std::string_view prompt, const sampling& s = {}) {
   check(s);
-  require(model.config().vocab == 256, "generate() reads bytes, and the model's vocabulary has ", model.config().vocab,
-          " tokens, not 256");
-  std::vector<std::int32_t> tokens;
-  for (char c : prompt.empty() ? std::string_view("\n") : prompt) tokens.push_back(static_cast<unsigned char>(c));
-  const auto given = static_cast<std::ptrdiff_t>(tokens.size());
-  const philox numbers{s.seed, stream_of("sample")};
-  detail::continue_tokens(model, tokens, s.tokens, [&](const std::vector<double>& logits, std::int64_t i) {
-    if (s.stop && *s.stop) return -1;
-    return choose_token(logits, tokens, s, static_cast<double>(numbers.uniform(static_cast<std::uint64_t>(i))));
-  });
-  std::string text;
-  for (auto token = tokens.begin() + given; token != tokens.end(); ++token) text += static_cast<char>(*token);
-  return text;
+  detail::require_bytes(model.config().vocab);
+  std::vector<std::int32_t> text = detail::tokens_of_bytes(prompt);
+  const std::size_t given = text.size();
+  detail::continue_text(model, text, s, 0, [](std::int32_t) {});
+  return detail::bytes_of_tokens(std::span(text).subspan(given));
 }
 
 }  // namespace weft

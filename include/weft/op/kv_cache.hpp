@@ -1,0 +1,114 @@
+// The keys and values of sequences that grow, so that a model reads each token once. Invariant: every layer has the
+// same positions of a sequence, and a pass adds the same number to each.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include <weft/comm/context.hpp>
+
+namespace weft {
+
+/// What attention keeps of this rank's sequences and heads, layer by layer in the order in which a pass calls it. Not
+/// copied: a pass points to it.
+class kv_cache {
+ public:
+  /// Of this rank's `sequences`, none of which is to have more than `positions`. A layer's memory, 2 * sequences *
+  /// positions * kv_heads * head_dim elements of k's type, is taken in its first pass.
+  kv_cache(context& ctx, std::int64_t sequences, std::int64_t positions)
+      : ctx_(&ctx), positions_(positions), lengths_(rows(sequences)), added_(rows(sequences)) {
+    require(positions >= 1, "a kv_cache has room for at least 1 position, not ", positions);
+  }
+  kv_cache(const kv_cache&) = delete;
+  kv_cache& operator=(const kv_cache&) = delete;
+
+  std::int64_t sequences() const { return std::ssize(lengths_); }
+  std::int64_t capacity() const { return positions_; }
+  /// Positions kept of sequence i of this rank's.
+  std::int64_t length(std::int64_t i) const { return lengths_[at(i)]; }
+  /// Forgets what sequence i has from position n on; 0 makes room for another sequence.
+  void truncate(std::int64_t i, std::int64_t n) {
+    require(n >= 0 && n <= length(i), "a sequence of ", length(i), " positions isn't cut to ", n);
+    lengths_[at(i)] = n;
+  }
+
+  /// Begins a pass over tokens [sequences, n], of whose row i the first added[i] are sequence i's next ones. The rest
+  /// of a row is padding, and so are outputs there. Throws where a sequence would have more than there is room for.
+  void begin_pass(std::span<const std::int64_t> added) {
+    require(std::ssize(added) == sequences(), "a kv_cache of ", sequences(), " sequences is told what ", added.size(),
+            " are given");
+    for (std::int64_t i = 0; i < sequences(); ++i) {
+      const std::int64_t n = added[static_cast<std::size_t>(i)];
+      require(n >= 0, "sequence ", i, " is given ", n, " tokens");
+      require(length(i) + n <= positions_, "sequence ", i, " has ", length(i), " positions in a kv_cache for ",
+              positions_, " and is given ", n, " more: make it for more, or truncate(", i, ", n) it");
+    }
+    std::copy(added.begin(), added.end(), added_.begin());
+    next_ = 0;
+  }
+  /// What the pass added stays. Throws where it had fewer layers than the one before.
+  void end_pass() {
+    require(next_ == layers_.size(), "a pass over a kv_cache had ", next_, " layers with attention, and one before ",
+            layers_.size());
+    for (std::size_t i = 0; i < lengths_.size(); ++i) lengths_[i] += std::exchange(added_[i], 0);
+    complete_ = true;
+  }
+
+  // For operators, within a pass.
+
+  /// Tokens that are added to sequence i.
+  std::int64_t added(std::int64_t i) const { return added_[at(i)]; }
+  /// Positions of the longest sequence, those that are added included.
+  std::int64_t longest() const {
+    std::int64_t most = 0;
+    for (std::size_t i = 0; i < lengths_.size(); ++i) most = std::max(most, lengths_[i] + added_[i]);
+    return most;
+  }
+  struct layer {
+    local_array keys, values;  // [sequences, positions, kv_heads, head_dim]
+  };
+  layer& next_layer(dtype type, std::int64_t kv_heads, std::int64_t head_dim) {
+    if (next_ == layers_.size()) {
+      require(!complete_, "a pass over a kv_cache has more layers with attention than one before, ", layers_.size());
+      const shape sizes{4, {sequences(), positions_, kv_heads, head_dim}};
+      layers_.push_back({ctx_->make(type, sizes, memory::buffers), ctx_->make(type, sizes, memory::buffers)});
+    }
+    layer& l = layers_[next_++];
+    require(l.keys.type == type && l.keys.shape[2] == kv_heads && l.keys.shape[3] == head_dim,
+            "a layer's keys in a kv_cache are of ", name_of(l.keys.type), " for ", l.keys.shape[2], " heads of ",
+            l.keys.shape[3], ", and it is given ", name_of(type), " for ", kv_heads, " heads of ", head_dim,
+            ": a cache is one model's");
+    return l;
+  }
+
+ private:
+  static std::size_t rows(std::int64_t n) {
+    require(n >= 1, "a kv_cache is of at least 1 sequence, not ", n);
+    return static_cast<std::size_t>(n);
+  }
+  std::size_t at(std::int64_t i) const {
+    require(i >= 0 && i < sequences(), "sequence ", i, " of a kv_cache of ", sequences());
+    return static_cast<std::size_t>(i);
+  }
+
+  context* ctx_;
+  std::int64_t positions_;
+  std::vector<std::int64_t> lengths_, added_;  // by sequence
+  std::vector<layer> layers_;
+  std::size_t next_ = 0;   // the layer whose turn it is
+  bool complete_ = false;  // whether layers_ are all that a pass has
+};
+
+namespace detail {
+/// Throws where an operator with a cache would be recorded, or has another batch or a slice of the sequence.
+WEFT_LINKED void require_of_cache(const char* what, const context& ctx, const kv_cache& cache, std::int64_t batch) {
+  require(!ctx.tape && !ctx.replay, what,
+          ": with a kv_cache nothing is recorded, and no gradient comes of it: no_grad before it, and outside of "
+          "checkpointed functions");
+  require(batch == cache.sequences(), what, ": the kv_cache is of ", cache.sequences(),
+          " sequences of this rank's, and the tensor has ", batch);
+}
+}  // namespace detail
+
+}  // namespace weft
