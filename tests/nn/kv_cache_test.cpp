@@ -2,6 +2,7 @@
 // the model and the ranks.
 #include <cmath>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -186,6 +187,19 @@ TEST_CASE("a text's tokens are read once each, as long as they fit") {
   });
 }
 
+TEST_CASE("positions of the next tokens: behind what each sequence has, and 0 in padding") {
+  using S = strategy<mesh<>, fp64>;
+  launch<S>({}, [](context& ctx) {
+    kv_cache cache(ctx, 2, 9);
+    cache.begin_pass(std::vector<std::int64_t>{4, 1});
+    cache.end_pass();
+    cache.begin_pass(std::vector<std::int64_t>{1, 3});
+    const auto tokens = zeros<token_ids<S>>(ctx, {2, 3});
+    const auto at = next_positions(tokens, cache);
+    CHECK(local_share_on_host(at) == std::vector<std::int32_t>{4, 0, 0, 1, 2, 3});
+  });
+}
+
 TEST_CASE("what a cache has no room for, or isn't made for, is said") {
   using S = strategy<mesh<>, fp64>;
   launch<S>({}, [](context& ctx) {
@@ -223,19 +237,38 @@ TEST_CASE("what a cache has no room for, or isn't made for, is said") {
     parameter_store<cpu_backend, fp64> of_another(ctx, another.registry(), config_of<replicated>());
     another.use(of_another);
     const auto next = zeros<ids>(ctx, {2, 1});
-    refuses([&] { another.decode(next, cache); }, "a cache is one model's");
+    refuses([&] { another.decode(next, cache); }, "a kv_cache has another model's keys: make one for each model");
     llama_config deep = small, flat = small;
     deep.layers = 4, flat.layers = 2;
     for (const llama_config& c : {deep, flat}) {
       llama<S> third(ctx, c);
       parameter_store<cpu_backend, fp64> of_third(ctx, third.registry(), config_of<replicated>());
       third.use(of_third);
+      cache.truncate(0, 0), cache.truncate(1, 0);  // a free one serves another model, if its layers are alike
       refuses([&] { third.decode(next, cache); }, c.layers == 4 ? "more layers with attention than one before, 3"
                                                                 : "had 2 layers with attention, and one before 3");
     }
-    CHECK(cache.length(0) == 3);
-    model.decode(next, cache);  // goes on
+    refuses([&] { another.decode(next, cache); }, "a cache is one model's");
+    model.prefill(tokens, cache);
+    model.decode(next, cache);
     CHECK(cache.length(0) == 4);
+    store.load_parameters([](const parameter_record& p) {
+      return std::vector<double>(static_cast<std::size_t>(p.global.elements()), 0.5);
+    });
+    refuses([&] { model.decode(next, cache); }, "the model's weights have changed since a kv_cache took its keys");
+    cache.truncate(0, 0), cache.truncate(1, 0);
+    model.decode(next, cache);
+    CHECK(cache.length(0) == 1);
+
+    llama_config grows = small;
+    grows.rope_scaling = {.kind = rope_kind::dynamic, .factor = 4, .original_max_seq = 4};
+    llama<S> growing(ctx, grows);
+    parameter_store<cpu_backend, fp64> of_growing(ctx, growing.registry(), config_of<replicated>());
+    growing.use(of_growing);
+    kv_cache room(ctx, 2, 16);
+    growing.prefill(tokens, room);
+    growing.decode(next, room);
+    refuses([&] { growing.decode(next, room); }, "turns the keys of a text of 5 tokens otherwise");
 
     using heads_of = tensor<double, dims<batch, seq, heads, head_dim>>;
     const auto x = ones<heads_of>(ctx, {2, 1, 6, 4});
@@ -249,4 +282,25 @@ TEST_CASE("what a cache has no room for, or isn't made for, is said") {
     own.end_pass();
     CHECK(own.length(0) == 1);
   });
+}
+
+TEST_CASE("a cache that outlives its launch is refused, and ends in peace") {
+  using S = strategy<mesh<>, fp64>;
+  std::optional<kv_cache> cache;
+  launch<S>({}, [&](context& ctx) {
+    llama<S> model(ctx, small);
+    parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<replicated>());
+    model.use(store);
+    cache.emplace(ctx, 1, 8);
+    model.prefill(zeros<llama<S>::ids>(ctx, {1, 3}), *cache);
+  });
+  launch<S>({}, [&](context& ctx) {
+    llama<S> model(ctx, small);
+    parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<replicated>());
+    model.use(store);
+    cache->truncate(0, 0);
+    CHECK_THROWS_WITH_AS(model.prefill(zeros<llama<S>::ids>(ctx, {1, 3}), *cache),
+                         doctest::Contains("a kv_cache is used after its launch ended"), failure);
+  });
+  cache.reset();
 }

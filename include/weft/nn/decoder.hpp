@@ -220,8 +220,11 @@ class decoder {
     for (const std::int64_t n : given)
       require(n <= tokens.template global_extent<seq>(), "a row of ", tokens.template global_extent<seq>(),
               " tokens doesn't give ", n);
+    cache.belong_to(this, version());
     cache.begin_pass(given);
     require_readable(tokens, cache.longest());
+    require(keeps(cache.longest()), "the model turns the keys of a text of ", cache.longest(),
+            " tokens otherwise than those of a shorter one, so none can be kept: read the whole text by model(tokens)");
     const auto pass = model().pass_for(tokens, &cache);
     if constexpr (std::is_void_v<decltype(then(pass, through_layers(pass, tokens)))>) {
       then(pass, through_layers(pass, tokens));
@@ -231,6 +234,14 @@ class decoder {
       cache.end_pass();
       return out;
     }
+  }
+
+  // Changes when a weight does.
+  std::uint64_t version() const {
+    std::uint64_t sum = 0;
+    for (const parameter_unit& u : registry_.units())
+      for (const parameter_record& p : u.parameters) sum += p.live->version;
+    return sum;
   }
 
   // Behind the last layer, on the rank that has it. Over several stages each in turn, one micro-batch.

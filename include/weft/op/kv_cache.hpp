@@ -33,9 +33,19 @@ class kv_cache {
     lengths_[at(i)] = n;
   }
 
+  /// Says whose keys are kept: a model's, with weights of this version. Throws where they are another's, or older.
+  void belong_to(const void* model, std::uint64_t version) {
+    const bool empty = std::all_of(lengths_.begin(), lengths_.end(), [](std::int64_t n) { return n == 0; });
+    require(empty || model == model_, "a kv_cache has another model's keys: make one for each model");
+    require(empty || version == version_,
+            "the model's weights have changed since a kv_cache took its keys: truncate(i, 0) its sequences, and read "
+            "them again");
+    model_ = model, version_ = version;
+  }
   /// Begins a pass over tokens [sequences, n], of whose row i the first added[i] are sequence i's next ones. The rest
   /// of a row is padding, and so are outputs there. Throws where a sequence would have more than there is room for.
   void begin_pass(std::span<const std::int64_t> added) {
+    ctx_.get("a kv_cache");
     require(std::ssize(added) == sequences(), "a kv_cache of ", sequences(), " sequences is told what ", added.size(),
             " are given");
     for (std::int64_t i = 0; i < sequences(); ++i) {
@@ -72,7 +82,8 @@ class kv_cache {
     if (next_ == layers_.size()) {
       require(!complete_, "a pass over a kv_cache has more layers with attention than one before, ", layers_.size());
       const shape sizes{4, {sequences(), positions_, kv_heads, head_dim}};
-      layers_.push_back({ctx_->make(type, sizes, memory::buffers), ctx_->make(type, sizes, memory::buffers)});
+      context& ctx = *ctx_.get("a kv_cache");
+      layers_.push_back({ctx.make(type, sizes, memory::buffers), ctx.make(type, sizes, memory::buffers)});
     }
     layer& l = layers_[next_++];
     require(l.keys.type == type && l.keys.shape[2] == kv_heads && l.keys.shape[3] == head_dim,
@@ -92,10 +103,12 @@ class kv_cache {
     return static_cast<std::size_t>(i);
   }
 
-  context* ctx_;
+  context_ref ctx_;
   std::int64_t positions_;
   std::vector<std::int64_t> lengths_, added_;  // by sequence
   std::vector<layer> layers_;
+  const void* model_ = nullptr;
+  std::uint64_t version_ = 0;
   std::size_t next_ = 0;   // the layer whose turn it is
   bool complete_ = false;  // whether layers_ are all that a pass has
 };

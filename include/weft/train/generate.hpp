@@ -37,6 +37,7 @@ class token_reader {
   /// Of texts that grow to at most so many tokens.
   token_reader(Model& model, std::int64_t most) : model_(model), ctx_(model.ctx()) {
     if constexpr (reads_by_token<Model>) {
+      most = std::min<std::int64_t>(most, model.config().max_seq);
       while (most > 0 && !model.keeps(most)) --most;
       if (most > 0) cache_.emplace(ctx_, 1, most);
     }

@@ -34,10 +34,10 @@ class batch_writer {
         prompts_(prompts),
         texts_(prompts),
         parts_(shards_of<layout_of<ids>, batch>(ctx_)),
-        first_(shard_index<layout_of<ids>, batch>(ctx_) * b.at_once),
-        rows_(static_cast<std::size_t>(parts_ * b.at_once)),
-        cache_(ctx_, b.at_once, capacity_for(model, prompts, s)) {
-    const auto index = static_cast<std::int32_t>(first_ / b.at_once);
+        cache_(ctx_, std::min(b.at_once, (std::ssize(prompts) + parts_ - 1) / parts_), capacity_for(model, prompts, s)),
+        rows_(static_cast<std::size_t>(parts_ * cache_.sequences())) {
+    const std::int32_t index = shard_index<layout_of<ids>, batch>(ctx_);
+    first_ = index * cache_.sequences();
     std::vector<std::int32_t> all(static_cast<std::size_t>(ctx_.size().here()));
     gather(&index, all.data(), 1);
     for (std::int32_t d = 0; d < parts_; ++d) speaks_for_.push_back(std::find(all.begin(), all.end(), d) - all.begin());
@@ -180,9 +180,9 @@ class batch_writer {
   const batching& batching_;
   const std::vector<token_list>& prompts_;
   std::vector<token_list> texts_;
-  std::int64_t parts_, first_;  // ranks that the batch is split over; this rank's first row
-  std::vector<row> rows_;
-  kv_cache cache_;
+  std::int64_t parts_, first_ = 0;          // ranks that the batch is split over; this rank's first row
+  kv_cache cache_;                          // of this rank's rows
+  std::vector<row> rows_;                   // of all ranks
   std::vector<std::ptrdiff_t> speaks_for_;  // by part of the batch: a rank that has its logits
   std::size_t next_ = 0;                    // prompt
   bool stopped_ = false;
