@@ -195,6 +195,7 @@ TEST_CASE("positions of the next tokens: behind what each sequence has, and 0 in
     cache.end_pass();
     cache.begin_pass(std::vector<std::int64_t>{1, 3});
     const auto tokens = zeros<token_ids<S>>(ctx, {2, 3});
+    const no_grad off(ctx);
     const auto at = next_positions(tokens, cache);
     CHECK(local_share_on_host(at) == std::vector<std::int32_t>{4, 0, 0, 1, 2, 3});
   });
@@ -218,12 +219,22 @@ TEST_CASE("what a cache has no room for, or isn't made for, is said") {
         [&] { model.decode(tokens, cache); },
         "sequence 0 has 3 positions in a kv_cache for 5 and is given 3 more: make it for more, or truncate(0, n) it");
     CHECK(cache.length(0) == 3);
-    refuses([&] { model.decode(tokens, cache, std::vector<std::int64_t>{2, 4}); }, "a row of 3 tokens doesn't give 4");
+    refuses(
+        [&] {
+          model.decode(tokens, large, std::vector<std::int64_t>{2, 4});
+        },
+        "4 tokens are added to sequence 1 of a kv_cache, and the tensor has 3");
     refuses([&] { model.decode(tokens, cache, std::vector<std::int64_t>{2}); },
             "a kv_cache of 2 sequences is told what 1 are given");
     refuses([&] { model.decode(tokens, cache, std::vector<std::int64_t>{-1, 0}); }, "sequence 0 is given -1 tokens");
     refuses([&] { model.prefill(tokens, one, std::vector<std::int64_t>{3}); },
             "the kv_cache is of 1 sequences of this rank's, and the tensor has 2");
+    gpt2<S> learned(ctx, {.layers = 1, .hidden = 8, .heads = 2, .vocab = words, .max_seq = 16});
+    parameter_store<cpu_backend, fp64> of_learned(ctx, learned.registry(), config_of<replicated>());
+    learned.use(of_learned);
+    kv_cache four(ctx, 4, 5);
+    refuses([&] { learned.prefill(tokens, four); },
+            "decode: the kv_cache is of 4 sequences of this rank's, and the tensor has 2");
     for (int i = 0; i < 5; ++i) model.prefill(tokens, large);
     refuses([&] { model.prefill(tokens, large); }, "a sequence of 18 tokens is longer than max_seq = 16");
     refuses([&] { cache.truncate(1, 4); }, "a sequence of 3 positions isn't cut to 4");
@@ -276,11 +287,78 @@ TEST_CASE("what a cache has no room for, or isn't made for, is said") {
     const std::vector<std::int64_t> single{1, 1};
     own.begin_pass(single);
     refuses([&] { attention(x, x, x, {.cache = &own}); }, "with a kv_cache nothing is recorded");
+    {
+      const no_grad off(ctx);
+      own.begin_pass(std::vector<std::int64_t>{1, 2});
+      refuses([&] { attention(x, x, x, {.cache = &own}); }, "attention: 2 tokens are added to sequence 1");
+      refuses([&] { rope(x, make_rope_table<double>(ctx, frequencies_of({}, 4, 10000, 9), 9), &own); },
+              "rope: 2 tokens are added to sequence 1");
+      own.begin_pass(single);
+    }
     const no_grad off(ctx);
     refuses([&] { attention(x, x, x, {.causal = false, .cache = &own}); }, "with a kv_cache it is causal");
     attention(x, x, x, {.cache = &own});
     own.end_pass();
     CHECK(own.length(0) == 1);
+  });
+}
+
+namespace {
+// Takes a cache, and keeps it to itself.
+template <class S>
+struct forgets : decoder<S, forgets<S>, llama_layer<S>> {
+  using base = decoder<S, forgets<S>, llama_layer<S>>;
+  explicit forgets(context& ctx) : base(ctx, 1, false) {
+    base::add_embedding(256, 8, 0.5, [] {});
+    base::each_layer([&](llama_layer<S>&, const std::string&) {});
+    base::add_head(256, 8, 0.5, [] {});
+  }
+  struct sizes {
+    std::int64_t vocab = 256, hidden = 8, max_seq = 12;
+  };
+  sizes config() const { return {}; }
+  struct pass {
+    forgets* model;
+    auto embed(const auto& tokens) const { return leave_block<S>(embedding(tokens, model->embedding_)); }
+    auto block(const llama_layer<S>&, const auto& x) const { return x; }
+    auto head(const auto& table, const auto& x) const { return contract<hidden>(enter_block<S>(x), table); }
+  };
+  pass pass_for(const typename base::ids&, kv_cache* = nullptr) { return {this}; }
+};
+}  // namespace
+
+TEST_CASE("a model that keeps its cache to itself, and keys of weights that another store had") {
+  using S = strategy<mesh<>, fp64>;
+  launch<S>({}, [](context& ctx) {
+    forgets<S> own(ctx);
+    parameter_store<cpu_backend, fp64> of_own(ctx, own.registry(), config_of<replicated>());
+    own.use(of_own);
+    CHECK_THROWS_WITH_AS(generate(own, "abc", {.tokens = 2}),
+                         doctest::Contains("no layer of the model gave its kv_cache to attention"), failure);
+
+    llama<S> model(ctx, small);
+    kv_cache cache(ctx, 1, 9);
+    const auto tokens = zeros<llama<S>::ids>(ctx, {1, 2});
+    {
+      parameter_store<cpu_backend, fp64> first(ctx, model.registry(), config_of<replicated>());
+      model.use(first);
+      model.prefill(tokens, cache);
+      model.release();
+    }
+    parameter_store<cpu_backend, fp64> second(ctx, model.registry(), config_of<replicated>());
+    model.use(second);
+    CHECK_THROWS_WITH_AS(model.decode(tokens, cache), doctest::Contains("weights have changed"), failure);
+    std::optional<llama<S>> one(std::in_place, ctx, small);
+    kv_cache of_one(ctx, 1, 9);
+    for (int i = 0; i < 2; ++i) {  // in one place
+      one.emplace(ctx, small);
+      parameter_store<cpu_backend, fp64> store(ctx, one->registry(), config_of<replicated>());
+      one->use(store);
+      if (i == 0)
+        one->prefill(tokens, of_one);
+      else
+        CHECK_THROWS_WITH_AS(one->decode(tokens, of_one), doctest::Contains("another model's keys"), failure);
+    }
   });
 }
 

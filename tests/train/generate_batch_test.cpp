@@ -1,4 +1,7 @@
 // Many texts at once: each is the one that its prompt has alone, whatever is written beside it, on whatever ranks.
+#include <atomic>
+#include <limits>
+
 #include <doctest/doctest.h>
 
 #include <weft/weft.hpp>
@@ -106,6 +109,17 @@ TEST_CASE("a text ends where it is told to, and tokens are told as they come") {
   CHECK(some[0].size() == 2);  // the first rank sees it while the third token is chosen
   CHECK(some[1].size() == 2);
   CHECK(with<llama, on<>>({}, small, [&](auto& model) { return generate_tokens(model, tokens_of{}); }).empty());
+  sampling until = ends;  // by the end token alone
+  until.tokens = std::numeric_limits<std::int64_t>::max();
+  const auto to_the_end =
+      with<llama, on<>>({}, small, [&](auto& model) { return generate_tokens(model, {given[1]}, until); });
+  CHECK(to_the_end[0] == ended[1]);
+  const auto braces = with<llama, on<>>({}, small, [&](auto& model) {
+    const std::string one = generate(model, {}, {.tokens = 1, .temperature = 0});
+    const std::vector<std::string> two = generate(model, {"A", "BC"}, {.tokens = 1, .temperature = 0});
+    return std::pair(one.size(), two.size());
+  });
+  CHECK(braces == std::pair<std::size_t, std::size_t>(1, 2));
   CHECK(with<llama, on<>>({}, small, [&](auto& model) { return generate_tokens(model, given, {.tokens = 0}); }) ==
         tokens_of{{}, {}});
 }

@@ -4,6 +4,9 @@
 // while it runs; tied embeddings are used in the first unit and, within the last, in the first once more.
 #pragma once
 
+#include <atomic>
+#include <span>
+
 #include <weft/autograd/checkpoint.hpp>
 #include <weft/comm/consistency.hpp>
 #include <weft/core/finite.hpp>
@@ -47,7 +50,8 @@ class decoder {
   }
 
   /// Logits of tokens [batch/dp, n] that go on where `cache` ends, and are kept there: of row i the first given[i], all
-  /// where nothing is said. Records nothing. Throws where a sequence has no room for them, or more than max_seq.
+  /// where nothing is said; the rest of a row may be any tokens. Records nothing. Throws where a sequence has no room
+  /// for them, or would have more than max_seq.
   auto decode(const ids& tokens, kv_cache& cache, std::span<const std::int64_t> given = {}) {
     return with_cache(tokens, cache, given, [&](const auto& pass, auto x) { return logits(pass, std::move(x)); });
   }
@@ -205,7 +209,8 @@ class decoder {
   template <class Own>
   static constexpr bool has_cache = requires(Own& m, const ids& tokens, kv_cache* cache) {
     m.pass_for(tokens, cache);
-  };
+  }
+  &&!requires(Own & m, const ids& tokens) { m.pass_for(tokens, true); };  // a pointer is a bool as well
   template <class F>
   auto with_cache(const ids& tokens, kv_cache& cache, std::span<const std::int64_t> given, F&& then) {
     static_assert(has_cache<M>,
@@ -217,25 +222,30 @@ class decoder {
       all.assign(static_cast<std::size_t>(cache.sequences()), tokens.template global_extent<seq>());
       given = all;
     }
-    for (const std::int64_t n : given)
-      require(n <= tokens.template global_extent<seq>(), "a row of ", tokens.template global_extent<seq>(),
-              " tokens doesn't give ", n);
-    cache.belong_to(this, version());
+    cache.belong_to(number_, version());
     cache.begin_pass(given);
+    const shape& own = untyped(tokens).held().shape;
+    detail::require_of_cache("decode", *ctx_, cache, own[0], own[1]);
     require_readable(tokens, cache.longest());
     require(keeps(cache.longest()), "the model turns the keys of a text of ", cache.longest(),
             " tokens otherwise than those of a shorter one, so none can be kept: read the whole text by model(tokens)");
     const auto pass = model().pass_for(tokens, &cache);
     if constexpr (std::is_void_v<decltype(then(pass, through_layers(pass, tokens)))>) {
       then(pass, through_layers(pass, tokens));
-      cache.end_pass();
+      end_pass(cache);
     } else {
       auto out = then(pass, through_layers(pass, tokens));
-      cache.end_pass();
+      end_pass(cache);
       return out;
     }
   }
 
+  void end_pass(kv_cache& cache) {
+    require(
+        cache.layers() > 0 || layers_.empty(),
+        "no layer of the model gave its kv_cache to attention: its blocks call attention(q, k, v, {.cache = cache})");
+    cache.end_pass();
+  }
   // Changes when a weight does.
   std::uint64_t version() const {
     std::uint64_t sum = 0;
@@ -299,7 +309,13 @@ class decoder {
     return first != last;
   }
 
+  static std::uint64_t next_number() {
+    static std::atomic<std::uint64_t> last{0};
+    return ++last;
+  }
+
   context* ctx_;
+  std::uint64_t number_ = next_number();  // no other model's of this type, in whatever place
   unit_hooks* hooks_ = nullptr;
   stage_places stages_;
   bool tied_;

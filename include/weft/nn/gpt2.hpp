@@ -73,6 +73,8 @@ namespace detail {
 template <any_tensor Ids>
 Ids next_positions(const Ids& tokens, const kv_cache& cache) {
   context& ctx = *untyped(tokens).ctx;
+  const shape& own = untyped(tokens).held().shape;
+  detail::require_of_cache("next_positions", ctx, cache, own[0], own[1]);
   const Ids out = detail::empty_tensor<Ids>(ctx, untyped(tokens).whole, memory::data);
   const std::int64_t n = tokens.template global_extent<seq>();
   detail::write_by_host<typename Ids::backend, std::int32_t>(ctx, untyped(out).data, [&](std::int32_t* to) {

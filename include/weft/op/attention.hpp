@@ -74,7 +74,7 @@ struct attention_operator {
   // Sequence by sequence, since each has its own length.
   static value with_cache(const value& q, const value& k, const value& v, attention_shape s, kv_cache& cache) {
     context& ctx = *q.ctx;
-    require_of_cache("attention", ctx, cache, s.batch);
+    require_of_cache("attention", ctx, cache, s.batch, s.q_len);
     require(s.causal && s.q_len == s.kv_len, "attention: with a kv_cache it is causal, and k and v are of q's tokens");
     const kv_cache::layer& kept = cache.next_layer(dtype_of<T>, s.kv_heads, s.head_dim);
     const std::int64_t row = s.kv_heads * s.head_dim, q_row = s.heads * s.head_dim, tokens = s.q_len;

@@ -33,8 +33,9 @@ class kv_cache {
     lengths_[at(i)] = n;
   }
 
-  /// Says whose keys are kept: a model's, with weights of this version. Throws where they are another's, or older.
-  void belong_to(const void* model, std::uint64_t version) {
+  /// Says whose keys are kept: those of the model of this number, with weights of this version. Throws where they are
+  /// another's, or older.
+  void belong_to(std::uint64_t model, std::uint64_t version) {
     const bool empty = std::all_of(lengths_.begin(), lengths_.end(), [](std::int64_t n) { return n == 0; });
     require(empty || model == model_, "a kv_cache has another model's keys: make one for each model");
     require(empty || version == version_,
@@ -67,6 +68,8 @@ class kv_cache {
 
   // For operators, within a pass.
 
+  /// Layers that have taken their turn.
+  std::size_t layers() const { return next_; }
   /// Tokens that are added to sequence i.
   std::int64_t added(std::int64_t i) const { return added_[at(i)]; }
   /// Positions of the longest sequence, those that are added included.
@@ -107,20 +110,23 @@ class kv_cache {
   std::int64_t positions_;
   std::vector<std::int64_t> lengths_, added_;  // by sequence
   std::vector<layer> layers_;
-  const void* model_ = nullptr;
-  std::uint64_t version_ = 0;
+  std::uint64_t model_ = 0, version_ = 0;
   std::size_t next_ = 0;   // the layer whose turn it is
   bool complete_ = false;  // whether layers_ are all that a pass has
 };
 
 namespace detail {
-/// Throws where an operator with a cache would be recorded, or has another batch or a slice of the sequence.
-WEFT_LINKED void require_of_cache(const char* what, const context& ctx, const kv_cache& cache, std::int64_t batch) {
+/// Throws where an operator with a cache would be recorded, has another batch, or fewer tokens than are added.
+WEFT_LINKED void require_of_cache(const char* what, const context& ctx, const kv_cache& cache, std::int64_t batch,
+                                  std::int64_t tokens) {
   require(!ctx.tape && !ctx.replay, what,
           ": with a kv_cache nothing is recorded, and no gradient comes of it: no_grad before it, and outside of "
           "checkpointed functions");
   require(batch == cache.sequences(), what, ": the kv_cache is of ", cache.sequences(),
           " sequences of this rank's, and the tensor has ", batch);
+  for (std::int64_t i = 0; i < batch; ++i)
+    require(cache.added(i) <= tokens, what, ": ", cache.added(i), " tokens are added to sequence ", i,
+            " of a kv_cache, and the tensor has ", tokens);
 }
 }  // namespace detail
 

@@ -60,7 +60,7 @@ struct rope_operator {
   static value with_cache(const value& x, const rope_table& table, const kv_cache& cache) {
     context& ctx = *x.ctx;
     const shape& sizes = x.held().shape;
-    require_of_cache("rope", ctx, cache, sizes[0]);
+    require_of_cache("rope", ctx, cache, sizes[0], sizes[1]);
     return operate_like<T>(
         x, {"rope", nullptr, 3.0 * static_cast<double>(sizes.elements())}, {&x},
         [&](const local_array& y) {

@@ -80,6 +80,7 @@ struct gradient_bucket {
   }
   WEFT_LINKED void complete(context& ctx) {
     reduction.wait(ctx.order());
+    if (!received) return;  // it wasn't posted: an error came before
     if (received.data != sums.data) kernels->convert(ctx, received, sums, has_sum);
     has_sum = true;
     sent = received = {};
@@ -99,7 +100,7 @@ struct gradient_bucket {
   }
 
   /// Finds `others`. One of vectors alone has none: many small messages take longer than one of all of them. A
-  /// pipeline's stages have other units each, so what is pending over pp is summed for all units at once.
+  /// pipeline's stages have other units each, so what is pending between them is summed for all units at once.
   WEFT_LINKED void find_others(context& ctx) {
     const auto pending_over = [](axis_id axis) {
       return [axis](const flat_region& r) {
@@ -110,7 +111,7 @@ struct gradient_bucket {
     const auto& all = flat->regions;
     if (std::none_of(all.begin(), all.end(), [](const flat_region& r) { return r.parameter->global.ndim > 1; })) return;
     for (const axis_group& g : ctx.axes())
-      if (g.degree > 1 && g.axis != id_of<pp> && !flat->key.storage.has(g.axis) &&
+      if (g.degree > 1 && g.axis != id_of<pp> && g.axis != id_of<pipeline_ends> && !flat->key.storage.has(g.axis) &&
           std::all_of(all.begin(), all.end(), pending_over(g.axis)))
         others.push_back(&ctx.along(g.axis));
   }

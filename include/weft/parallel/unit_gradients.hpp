@@ -214,11 +214,11 @@ class unit_gradients {
       if (b.sharded()) b.post_reduce_scatter(ctx_, part(g.elements, b));
   }
   WEFT_LINKED void complete(whole_gradient& g) {
-    if (!g.to) return;
-    for (bucket& b : g.to->buckets)
+    unit_sums* const u = std::exchange(g.to, nullptr);
+    if (!u) return;
+    for (bucket& b : u->buckets)
       if (b.sharded()) b.complete(ctx_);
-    if (g.to->posted) sum_along_others(*g.to);
-    g.to = nullptr;
+    if (u->posted) sum_along_others(*u);
   }
   // What was summed along a unit's storage travels on, while another unit is in its backward.
   void sum_along_others(unit_sums& u) {

@@ -19,7 +19,10 @@ class unit_weights final : public weight_source, unit_gatherer {
                const store_config& config)
       : order_(ctx.order()), prefetch_(config.prefetch), units_(registry.units().size()), gathered_(*this) {
     allocate(ctx, kernels, registry, config);
-    each_region([&](std::size_t, std::size_t, bucket&, const flat_region& r) { r.live->source = this; });
+    each_region([&](std::size_t, std::size_t, bucket&, const flat_region& r) {
+      r.live->source = this;
+      ++r.live->version;
+    });
   }
   ~unit_weights() {
     each_region([&](std::size_t, std::size_t, bucket&, const flat_region& r) {

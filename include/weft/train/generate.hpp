@@ -84,7 +84,9 @@ template <class Model, class Choose>
 void continue_tokens(Model& model, std::vector<std::int32_t>& text, std::int64_t count, Choose&& choose) {
   context& ctx = model.ctx();
   const no_grad off(ctx);
-  token_reader<Model> reader(model, static_cast<std::int64_t>(text.size()) + count - 1);
+  const auto given = static_cast<std::int64_t>(text.size());
+  const std::int64_t most = model.config().max_seq;  // no sum of both: count may be what is never reached
+  token_reader<Model> reader(model, given >= most || count > most - given ? most : given + count - 1);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto logits = reader.next_logits(text);
     std::int32_t token = 0;
