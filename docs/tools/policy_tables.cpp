@@ -60,18 +60,18 @@ cost measure(const store_config& config, const degrees& mesh_of, int micro_batch
   launch<S>(
       mesh_of,
       [&](context& ctx) {
-        using weights = tensor<T, dims<hidden>, replicate<dp, fsdp>>;
-        using stream = tensor<T, dims<batch, hidden>, shard<batch, dp, fsdp>>;
+        using weights = tensor<T, dims<ffn, hidden>, replicate<dp, fsdp>>;  // a matrix of one row
+        using stream = tensor<T, dims<batch, ffn, hidden>, shard<batch, dp, fsdp>>;
         parameter_registry registry;
         std::vector<weights> w(units);
         for (int u = 0; u < units; ++u) {
           registry.begin_unit("unit");
-          registry.add(ctx, w[static_cast<std::size_t>(u)], "w" + std::to_string(u), {1, {width}}, {.constant = 1});
+          registry.add(ctx, w[static_cast<std::size_t>(u)], "w" + std::to_string(u), {2, {1, width}}, {.constant = 1});
         }
         parameter_store<cpu_backend, Precision> store(ctx, registry, config);
         store.begin_step(micro_batches);
         for (int m = 0; m < micro_batches; ++m) {
-          stream x = ones<stream>(ctx, {ctx.size(), width});
+          stream x = ones<stream>(ctx, {ctx.size(), 1, width});
           for (int u = 0; u < units; ++u)
             x = in_unit(
                 ctx, store, u, [&](const stream& h) -> stream { return h * w[static_cast<std::size_t>(u)]; }, x);
