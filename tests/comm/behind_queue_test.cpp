@@ -38,8 +38,8 @@ struct prompt_queue {
 /// A communicator that takes the queue itself, as one over a device's library does.
 class on_stream : public comm_operations<on_stream> {
  public:
-  static constexpr bool takes_queue = true;
   explicit on_stream(threads under) : under_(std::move(under)) {}
+  bool takes_queue(const queue_ref&) const { return true; }
   int rank() const { return under_.rank(); }
   int size() const { return under_.size(); }
   request post(const comm_call& call) {

@@ -1,6 +1,7 @@
 // Training on the CUDA kernels, run on the host, beside the same on the CPU (beside_cpu.hpp); one of them under a
 // sanitizer, where a kernel's threads, which are fibers, are slowest.
 #include <backend/cuda/host_queue.hpp>
+#include <backend/cuda/lazy_queue.hpp>
 
 #include "beside_cpu.hpp"
 #include "sample.hpp"
@@ -23,11 +24,11 @@ TEST_CASE("the kernels of CUDA: a GPT-2 in fp32, dropout" * doctest::skip(saniti
   check_beside_cpu<host_cuda_backend, gpt2>(tiny_gpt2, of_fp32);
 }
 
-// Ranks' communicator reads the memory of one host, as it does where kernels are the CPU's.
-TEST_CASE("the kernels of CUDA: a Llama on eight ranks, zero3 x tp x pp, full recomputation, bf16" *
+// Behind queues that run as late as they may, and in a memory of their own.
+TEST_CASE("the kernels of CUDA: a Llama on eight ranks of one device, zero3 x tp x pp, full recomputation, bf16" *
           doctest::skip(sanitized)) {
   auto two_layers = tiny_llama;
   two_layers.layers = 2, two_layers.kv_heads = 2;
-  check_ranks_beside_cpu<host_cuda_backend, llama, mesh<pp, dp, tp>, zero3, bf16_mixed, checkpoint_full>(
+  check_ranks_beside_cpu<lazy_cuda_backend, llama, mesh<pp, dp, tp>, zero3, bf16_mixed, checkpoint_full>(
       {.dp = 2, .tp = 2, .pp = 2}, two_layers, of_16_bits);
 }

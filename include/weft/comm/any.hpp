@@ -32,19 +32,25 @@ class any_communicator : public comm_operations<any_communicator> {
     return size_ > 1 || call.pairs() ? held_->post(call) : detail::copy_alone(call);
   }
 
+  /// Whether the communicator inside orders calls behind this queue by itself.
+  bool takes_queue(const queue_ref& queue) const { return held_->takes_queue(queue); }
   /// The same ranks, with every operation ordered behind `queue`, which is this rank's; their groups' too. C does it by
-  /// itself if it says `static constexpr bool takes_queue = true` (a call then names the queue); else the queue calls
-  /// C.
+  /// itself if its takes_queue(queue) says so (a call then names the queue); else the queue calls C.
   any_communicator behind(queue_ref queue) const {
     any_communicator out(*this);
     out.queue_ = queue;
-    if (queue.runs_behind()) out.waits_ = std::make_shared<detail::behind_queue>(queue);
+    out.waits_ = queue.runs_behind() && !takes_queue(queue) ? std::make_shared<detail::behind_queue>(queue) : nullptr;
     return out;
   }
-  /// The same ranks, for small messages in the host's memory: what C's own host() gives, or C after what is enqueued.
+  /// The same ranks, for small messages in the host's memory: what C's own host() gives; else C itself, where it takes
+  /// the queue, or C after what is enqueued.
   any_communicator host() const {
     any_communicator out(*this);
-    if (queue_.runs_behind() && !held_->give_host(out)) out.on_host_ = true;
+    if (held_->give_host(out)) return out;
+    if (waits_)
+      out.on_host_ = true;
+    else
+      out.queue_ = {};
     return out;
   }
   any_communicator split(int color, int key, const char* name) {
@@ -55,7 +61,7 @@ class any_communicator : public comm_operations<any_communicator> {
 
  private:
   struct interface : detail::poster {
-    virtual bool takes_queue() const = 0;
+    virtual bool takes_queue(const queue_ref&) const = 0;
     virtual bool give_host(any_communicator&) = 0;
     virtual any_communicator split(int, int, const char*) = 0;
   };
@@ -63,7 +69,7 @@ class any_communicator : public comm_operations<any_communicator> {
   struct model final : interface {
     explicit model(C c) : inner(std::move(c)) {}
     request post(const comm_call& call) override { return inner.post(call); }
-    bool takes_queue() const override { return detail::takes_queue<C>; }
+    bool takes_queue(const queue_ref& queue) const override { return detail::takes_queue(inner, queue); }
     bool give_host(any_communicator& out) override {
       if constexpr (requires { out = inner.host(); }) return out = inner.host(), true;
       return false;
@@ -77,18 +83,16 @@ class any_communicator : public comm_operations<any_communicator> {
       queue_.synchronize();
       return held_->post(call);
     }
-    if (held_->takes_queue()) {
-      comm_call ordered = call;
-      ordered.queue = queue_;
-      return held_->post(ordered);
-    }
-    return waits_->post(held_, call);
+    if (waits_) return waits_->post(held_, call);
+    comm_call ordered = call;
+    ordered.queue = queue_;
+    return held_->post(ordered);
   }
 
   std::shared_ptr<interface> held_;
   int rank_, size_;
   queue_ref queue_;
-  std::shared_ptr<detail::behind_queue> waits_;  // where there is a queue
+  std::shared_ptr<detail::behind_queue> waits_;  // where there is a queue that held_ doesn't take
   bool on_host_ = false;
 };
 

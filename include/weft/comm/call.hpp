@@ -55,7 +55,7 @@ struct comm_call {
   const std::int64_t* send_bytes = nullptr;  // of all_to_allv: for each rank
   const std::int64_t* recv_bytes = nullptr;  // from each rank
   collective_label label{};
-  queue_ref queue{};  // behind which it is ordered; only where the communicator says takes_queue
+  queue_ref queue{};  // behind which it is ordered; only where the communicator takes it
 
   bool is(comm_operation which) const { return operation == which; }
   bool computes() const { return is(comm_operation::all_reduce) || is(comm_operation::reduce_scatter); }
@@ -107,7 +107,8 @@ namespace detail {
 WEFT_LINKED bool agree(const comm_call& a, const comm_call& b) {
   const bool pair = a.is(comm_operation::send) && b.is(comm_operation::recv);
   return (a.operation == b.operation || pair) && a.count == b.count && a.type == b.type && a.how == b.how &&
-         (a.pairs() || a.peer == b.peer) && a.tag == b.tag && a.label == b.label;
+         (a.pairs() || a.peer == b.peer) && a.tag == b.tag && a.queue.moves_data() == b.queue.moves_data() &&
+         a.label == b.label;
 }
 
 /// "all_reduce(96 fp32, sum)", "broadcast(64 bytes, root 1)"
@@ -135,7 +136,7 @@ WEFT_LINKED bool agree(const comm_call& a, const comm_call& b) {
 }
 /// Both: "all_gather(64 bytes) for weights of layer 3".
 [[gnu::cold, gnu::noinline]] inline std::string describe(const comm_call& call) {
-  return describe_operation(call) + purpose_of(call);
+  return describe_operation(call) + (call.queue.moves_data() ? " of a device's memory" : "") + purpose_of(call);
 }
 
 }  // namespace detail

@@ -46,9 +46,9 @@ class checked : public comm_operations<checked<C, Limits>> {
         "weft: checked<C, Limits> asks Limits how long a rank may show no sign: static constexpr "
         "std::chrono::milliseconds stuck{600'000}");
     static_assert(
-        !detail::takes_queue<C>,
-        "weft: checked<C> sends messages of its own, in the host's memory: it takes no communicator that says "
-        "takes_queue");
+        !requires(C & c) { c.host(); },
+        "weft: checked<C> sends messages of its own, in the host's memory: it takes no communicator that has another "
+        "for it, host()");
     C::launch(ranks, [&](C& inner) {
       auto checker = std::make_shared<detail::call_checker>(inner, Limits::stuck);
       try {

@@ -38,8 +38,9 @@ namespace weft {
 ///
 /// Where kernels run behind the host, operations are ordered behind a rank's queue (any_communicator::behind): they
 /// begin when the kernels that were given before have run, and `wait(queue)` lets the queue go on after them without
-/// blocking the host. A communicator of such a device says `static constexpr bool takes_queue = true`, finds the queue
-/// in `call.queue`, and has `host()`: a communicator of the same ranks for small messages in the host's memory.
+/// blocking the host. A communicator that moves a device's memory has `bool takes_queue(const queue_ref&) const`; where
+/// that says yes, it finds the queue in `call.queue`, with an empty one for what lies in the host's memory. One that
+/// can't move that has `host()`: a communicator of the same ranks for small messages there.
 template <class C>
 concept communicator = std::copy_constructible<C> && std::derived_from<C, comm_operations<C>> &&
     requires(C c, const C& shared, const comm_call& call, int n, const char* name) {
@@ -73,12 +74,12 @@ struct in_communicator {};
 
 namespace detail {
 
-/// Whether C orders its operations behind the queue that a call names.
+/// Whether c orders its operations behind the queue that a call names.
 template <class C>
-inline constexpr bool takes_queue = [] {
-  if constexpr (requires { C::takes_queue; }) return bool(C::takes_queue);
+bool takes_queue(const C& c, const queue_ref& queue) {
+  if constexpr (requires { c.takes_queue(queue); }) return c.takes_queue(queue);
   return false;
-}();
+}
 
 template <bool Has, class C>
 using lacking = std::conditional_t<Has, in_communicator<>, in_communicator<C>>;

@@ -105,6 +105,9 @@ class context {
   template <class Backend>
   void set_queue(std::shared_ptr<typename Backend::queue> queue) {
     order_ = queue_ref(*queue);
+    require(world.size() == 1 || !order_.moves_data() || world.takes_queue(order_),
+            "the strategy's communicator moves data in the host's memory, and its backend's lies on a device: use "
+            "threads, or one that takes the device's queue (comm/concept.hpp)");
     if (order_.runs_behind()) world = world.behind(order_);
     if constexpr (requires { queue->scratch_bytes(); })
       memory.read_scratch(queue.get(), [](const void* q) -> std::optional<std::size_t> {

@@ -9,6 +9,8 @@
 
 namespace weft {
 
+class device_mover;
+
 /// What a queue runs when its turn comes.
 class queued_work {
  public:
@@ -36,6 +38,10 @@ class queue_ref {
   void synchronize() const {
     if (at_) does_->synchronize(at_);
   }
+  /// Whether what it computes with lies on a device between whose arrays its backend moves data itself.
+  bool moves_data() const { return at_ && does_->mover; }
+  /// What does so for a group of so many members (comm/device_mover.hpp).
+  std::unique_ptr<device_mover> mover(int members) const { return does_->mover(at_, members); }
   /// The queue itself, for a communicator of its backend's.
   template <class Q>
   Q& as() const {
@@ -47,12 +53,19 @@ class queue_ref {
   struct functions {
     void (*enqueue)(void*, std::shared_ptr<queued_work>);
     void (*synchronize)(void*);
+    std::unique_ptr<device_mover> (*mover)(void*, int);  // null: none
   };
+  template <class Q>
+  static constexpr auto mover_of() -> decltype(functions::mover) {
+    if constexpr (requires(Q & q) { q.mover(1); })
+      return [](void* q, int members) -> std::unique_ptr<device_mover> { return static_cast<Q*>(q)->mover(members); };
+    return nullptr;
+  }
   template <class Q>
   static constexpr functions functions_of{[](void* q, std::shared_ptr<queued_work> work) {
                                             static_cast<Q*>(q)->enqueue([held = std::move(work)] { held->run(); });
                                           },
-                                          [](void* q) { static_cast<Q*>(q)->synchronize(); }};
+                                          [](void* q) { static_cast<Q*>(q)->synchronize(); }, mover_of<Q>()};
 
   void* at_ = nullptr;
   const functions* does_ = nullptr;

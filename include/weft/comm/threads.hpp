@@ -77,6 +77,8 @@ class threads : public comm_operations<threads> {
  public:
   int rank() const { return rank_; }
   int size() const { return group_->size(); }
+  /// Whether the queue's backend moves data between its ranks' arrays; without it, or a queue, they lie on the host.
+  static bool takes_queue(const queue_ref& queue) { return queue.moves_data(); }
 
   WEFT_LINKED request post(const comm_call& call) {
     if (call.is(comm_operation::send)) return group_->pair(rank_, call.peer, call.tag).post(0, call);

@@ -23,6 +23,7 @@ class traced : public comm_operations<traced<C>> {
 
   int rank() const { return inner_.rank(); }
   int size() const { return inner_.size(); }
+  bool takes_queue(const queue_ref& queue) const { return detail::takes_queue(inner_, queue); }
   trace_log& log() { return *log_; }
   C& inner() { return inner_; }
 

@@ -1,6 +1,6 @@
 // expect: weft: checked<C
 // expect 1: weft: checked<C, Limits> asks Limits how long a rank may show no sign
-// expect 2: weft: checked<C> sends messages of its own, in the host's memory: it takes no communicator that says takes_queue
+// expect 2: weft: checked<C> sends messages of its own, in the host's memory: it takes no communicator that has another for it, host()
 #include <weft/comm/checked.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
@@ -22,7 +22,7 @@ struct hasty {
 #endif
 
 struct on_a_device : comm_operations<on_a_device> {
-  static constexpr bool takes_queue = behind_queue;
+  on_a_device host() const requires behind_queue;
   int rank() const;
   int size() const;
   request post(const comm_call&);

@@ -5,6 +5,8 @@
 
 #include <weft/backend/cuda/blas.cuh>
 #include <weft/backend/cuda/device_block.cuh>
+#include <weft/backend/cuda/event.cuh>
+#include <weft/backend/cuda/stream_mover.hpp>
 
 namespace weft::cuda {
 namespace detail {
@@ -35,6 +37,16 @@ class stream {
   stream(const stream&) = delete;
   stream& operator=(const stream&) = delete;
   ~stream() { cudaStreamSynchronize(stream_.get()); }
+
+  using event = cuda::event;
+  /// Another stream of the same device, which becomes the calling thread's.
+  std::unique_ptr<stream> beside() const { return std::make_unique<stream>(device_.number); }
+  /// e happens once all work given so far is done.
+  void record(event& e) { check(cudaEventRecord(e.get(), stream_.get()), "cudaEventRecord"); }
+  /// What is given from now on begins after e, as it was last recorded.
+  void wait(const event& e) { check(cudaStreamWaitEvent(stream_.get(), e.get()), "cudaStreamWaitEvent"); }
+  /// What moves data between ranks of this device.
+  std::unique_ptr<device_mover> mover(int members) { return std::make_unique<stream_mover<stream>>(*this, members); }
 
   cudaStream_t get() const { return stream_.get(); }
   int device() const { return device_.number; }

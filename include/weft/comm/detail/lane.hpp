@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "weft/comm/detail/device_side.hpp"
 #include "weft/comm/detail/disagreement.hpp"
 #include "weft/comm/detail/hub.hpp"
-#include "weft/comm/detail/pieces.hpp"
+#include "weft/comm/detail/lane_slot.hpp"
 #include "weft/core/thread.hpp"
 
 namespace weft::detail {
@@ -20,13 +21,13 @@ namespace weft::detail {
 /// first. A member that computes meanwhile holds nobody up.
 class lane : public waitable {
  public:
-  static constexpr std::uint64_t ring = 32;          // operations that may be outstanding
-  static constexpr std::int64_t at_once = 32 << 10;  // up to so many bytes of work the last caller does while posting
+  static constexpr std::uint64_t ring = device_mover::places;  // operations that may be outstanding
+  static constexpr std::int64_t at_once = 32 << 10;            // up to so many bytes of work the last caller does while posting
 
   /// members[m] is the world rank of member m. A lane of a pair has the sender first.
   [[gnu::cold]] lane(hub& owner, std::vector<int> members, std::string name)
       : hub_(owner), members_(std::move(members)), name_(std::move(name)), sources_(members_.size()) {
-    for (std::uint64_t s = 0; s < ring; ++s) slots_.push_back(std::make_unique<slot>(size()));
+    for (std::uint64_t s = 0; s < ring; ++s) slots_.push_back(std::make_unique<lane_slot>(size()));
     for (int m = 0; m < size(); ++m) source(m).bind(*this, m);
   }
 
@@ -38,15 +39,16 @@ class lane : public waitable {
     const std::uint64_t ticket = source(m).posted;
     if (ticket >= ring) wait(m, ticket - ring);
     source(m).posted = ticket + 1;
-    slot& s = at(ticket);
+    lane_slot& s = at(ticket);
     s.of(m).what = what;
+    if (what.queue.moves_data()) device_.called(hub_.mutex(), ticket % ring, m, size(), what);
     const std::uint64_t all = (ticket / ring + 1) * members_.size();
     if (s.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == all) start(s, m, ticket);
     return {source(m), ticket};
   }
 
   WEFT_LINKED void wait(int m, std::uint64_t ticket) {
-    slot& s = at(ticket);
+    lane_slot& s = at(ticket);
     // Pauses for about a microsecond; then gives the core away between looks, which the peer may wait for; then sleeps.
     spin_wait idle(hub_.crowded() ? 0 : 60, hub_.crowded() ? 4 : 100);
     while (!over(s, ticket)) {
@@ -58,15 +60,16 @@ class lane : public waitable {
   }
 
   bool test(int m, std::uint64_t ticket) {
-    slot& s = at(ticket);
-    if (over(s, ticket)) return true;
-    work(s, m, ticket);
-    if (!can_move(ticket)) require_yet_to_come(m, ticket);
-    return done(s, ticket);
+    lane_slot& s = at(ticket);
+    if (!over(s, ticket)) {
+      work(s, m, ticket);
+      if (!can_move(ticket)) require_yet_to_come(m, ticket);
+    }
+    return done(s, ticket) && device_.done(ticket % ring);
   }
 
   [[gnu::cold, gnu::noinline]] void abandon(int m, std::uint64_t ticket) noexcept {
-    if (done(at(ticket), ticket)) return;
+    if (done(at(ticket), ticket)) return device_.end(ticket % ring);
     const int rank = rank_of(m);
     hub_.end(rank, text("rank ", rank, " left a collective of group '", name_, "' by an exception."), {});
     hub_.quiesce();
@@ -90,24 +93,16 @@ class lane : public waitable {
   }
 
  private:
-  struct alignas(64) entry {  // one member's call, and the next piece of its share
-    comm_call what;
-    std::atomic<std::int64_t> next{0};
-  };
-  struct alignas(64) slot {
-    explicit slot(int members) : entries(static_cast<std::size_t>(members)), moves(members) {}
-    entry& of(std::int64_t m) { return entries[static_cast<std::size_t>(m)]; }
-    const entry& of(std::int64_t m) const { return entries[static_cast<std::size_t>(m)]; }
-    std::atomic<std::uint64_t> arrived{0};  // calls, over all operations that used the slot
-    std::atomic<std::uint64_t> ready{0};    // ticket + 1 of the last operation that all members called
-    std::vector<entry> entries;
-    pieces moves;
-    alignas(64) std::atomic<std::int64_t> moved{0};  // pieces
-    std::atomic<std::uint64_t> complete{0};          // ticket + 1
-  };
   struct alignas(64) member final : public completion {
     void bind(lane& in, int as) { owner = &in, index = as; }
-    void wait(std::uint64_t ticket) override { owner->wait(index, ticket); }
+    void wait(std::uint64_t ticket) override {
+      owner->wait(index, ticket);
+      owner->device_.finish(ticket % ring);
+    }
+    void make_wait(std::uint64_t ticket, const queue_ref& queue) override {
+      owner->wait(index, ticket);
+      owner->device_.precede(ticket % ring, queue);
+    }
     bool test(std::uint64_t ticket) override { return owner->test(index, ticket); }
     void abandon(std::uint64_t ticket) noexcept override { owner->abandon(index, ticket); }
     lane* owner = nullptr;
@@ -119,13 +114,13 @@ class lane : public waitable {
   int rank_of(int m) const { return members_[static_cast<std::size_t>(m)]; }  // in the world
   member& source(int m) { return sources_[static_cast<std::size_t>(m)]; }
   std::uint64_t posted_by(int m) const { return sources_[static_cast<std::size_t>(m)].posted; }
-  slot& at(std::uint64_t ticket) { return *slots_[ticket % ring]; }
-  const slot& at(std::uint64_t ticket) const { return *slots_[ticket % ring]; }
-  static bool done(const slot& s, std::uint64_t ticket) { return s.complete.load(std::memory_order_seq_cst) > ticket; }
+  lane_slot& at(std::uint64_t ticket) { return *slots_[ticket % ring]; }
+  const lane_slot& at(std::uint64_t ticket) const { return *slots_[ticket % ring]; }
+  static bool done(const lane_slot& s, std::uint64_t ticket) { return s.complete.load(std::memory_order_seq_cst) > ticket; }
 
   /// Done; throws when it never will be. The end is looked for first: a rank that ends all after an operation completed
   /// on it must not take the result from the others.
-  bool over(const slot& s, std::uint64_t ticket) {
+  bool over(const lane_slot& s, std::uint64_t ticket) {
     const bool ended = hub_.ended();
     if (done(s, ticket)) return true;
     if (ended) hub_.leave();
@@ -136,19 +131,21 @@ class lane : public waitable {
     return text(describe_operation(what), " of group '", name_, "'", purpose_of(what));
   }
 
-  /// The first piece of a member's share.
-  std::int64_t first_of(const slot& s, std::int64_t share) const { return s.moves.count() * share / size(); }
-
   /// Member m was the last to call: checks the calls against each other and lets the data move. Labels name what a
   /// member that unwinds would free, so comparing them is work, like moving data.
-  WEFT_LINKED void start(slot& s, int m, std::uint64_t ticket) {
+  WEFT_LINKED void start(lane_slot& s, int m, std::uint64_t ticket) {
     const int rank = rank_of(m);
     if (!hub_.enter_work(rank)) hub_.leave();
     const comm_call& first = s.entries[0].what;
     bool fit = !first.is(comm_operation::all_to_allv);
     for (auto& e : s.entries) fit = fit && agree(first, e.what);
     if (!fit) compare(s, rank, ticket);
-    s.moves.plan([&](int r) -> const comm_call& { return s.of(r).what; });
+    if (first.queue.moves_data()) {
+      s.moves.plan_nothing();
+      device_.move(ticket % ring, [&] { hub_.leave_work(rank); });
+    } else {
+      s.moves.plan([&](int r) -> const comm_call& { return s.of(r).what; });
+    }
     const bool shared = s.moves.work() > at_once;
     // what is done here must look taken: a member may see it ready after it saw it incomplete
     for (auto& e : s.entries) e.next.store(shared ? 0 : s.moves.count(), std::memory_order_relaxed);
@@ -161,13 +158,13 @@ class lane : public waitable {
   }
 
   /// Moves pieces until none is left to take; true if it moved any.
-  WEFT_LINKED bool work(slot& s, int m, std::uint64_t ticket) {
+  WEFT_LINKED bool work(lane_slot& s, int m, std::uint64_t ticket) {
     if (done(s, ticket) || !can_take(s, ticket)) return false;
     if (!hub_.enter_work(rank_of(m))) return false;
     std::int64_t moved = 0;
     for (int k = 0; k < size(); ++k) {
       const std::int64_t share = (m + k) % size();
-      const std::int64_t begin = first_of(s, share), count = first_of(s, share + 1) - begin;
+      const std::int64_t begin = s.first_of(share), count = s.pieces_of(share);
       std::atomic<std::int64_t>& next = s.of(share).next;
       while (next.load(std::memory_order_relaxed) < count && !hub_.ended()) {
         const std::int64_t taken = next.fetch_add(1, std::memory_order_relaxed);
@@ -199,7 +196,7 @@ class lane : public waitable {
     return moved;
   }
 
-  WEFT_LINKED void sleep(slot& s, int m, std::uint64_t ticket) {
+  WEFT_LINKED void sleep(lane_slot& s, int m, std::uint64_t ticket) {
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     const std::uint32_t bell = bell_.load(std::memory_order_seq_cst);
     if (!done(s, ticket) && !can_take(s, ticket) && !hub_.ended()) {
@@ -209,20 +206,15 @@ class lane : public waitable {
     }
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
   }
-  WEFT_LINKED bool can_take(const slot& s, std::uint64_t ticket) const {
-    if (s.ready.load(std::memory_order_seq_cst) <= ticket) return false;
-    for (std::int64_t share = 0; share < size(); ++share) {
-      const std::int64_t count = first_of(s, share + 1) - first_of(s, share);
-      if (s.of(share).next.load(std::memory_order_relaxed) < count) return true;
-    }
-    return false;
+  bool can_take(const lane_slot& s, std::uint64_t ticket) const {
+    return s.ready.load(std::memory_order_seq_cst) > ticket && s.has_untaken();
   }
   void ring_bell() {
     if (sleepers_.load(std::memory_order_seq_cst) != 0) wake();
   }
 
   /// Ends all ranks where the calls don't fit together.
-  [[gnu::cold]] WEFT_LINKED void compare(const slot& s, int rank, std::uint64_t ticket) {
+  [[gnu::cold]] WEFT_LINKED void compare(const lane_slot& s, int rank, std::uint64_t ticket) {
     const std::string problem =
         disagreement(name_, members_, ticket, [&](int m) -> const comm_call& { return s.of(m).what; });
     if (problem.empty()) return;
@@ -242,7 +234,8 @@ class lane : public waitable {
   std::vector<int> members_;
   std::string name_;
   std::vector<member> sources_;
-  std::vector<std::unique_ptr<slot>> slots_;
+  std::vector<std::unique_ptr<lane_slot>> slots_;
+  device_side device_;
   alignas(64) std::atomic<std::uint32_t> bell_{0};
   std::atomic<int> sleepers_{0};
 };

@@ -53,6 +53,9 @@ class pieces {
     around_cache_ = work_ > large && !(in_place && v == comm_operation::all_reduce);
   }
 
+  /// There is nothing to move here.
+  void plan_nothing() { count_ = work_ = 0; }
+
   std::int64_t count() const { return count_; }
   std::int64_t work() const { return work_; }  // bytes moved, roughly
 

@@ -1,0 +1,204 @@
+// The CUDA kernels on the host (host_queue.hpp) behind queues that run as late as their waits permit: nothing until the
+// host waits for a queue, and of another queue no more than the event that is waited for. So a wait that is missing is
+// read as a wrong number. And a backend of several ranks made of them, whose memory is told from the host's.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include <weft/backend/cuda/stream_mover.hpp>
+
+#include "host_queue.hpp"
+
+namespace weft_test {
+
+using testing::host_queue;
+
+/// What a device has given out. Copies within the device, and folds, take no other memory.
+class pretended_memory {
+ public:
+  static weft::memory_source source() { return {allocate, release}; }
+  static void require_inside(const void* at, std::size_t bytes) {
+    const std::lock_guard lock(mutex());
+    const std::byte* const first = static_cast<const std::byte*>(at);
+    auto chunk = chunks().upper_bound(first);
+    weft::require(chunk != chunks().begin() && first + bytes <= (--chunk)->first + chunk->second,
+                  "a device copies what isn't in its memory");
+  }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  static std::map<const std::byte*, std::size_t>& chunks() {
+    static std::map<const std::byte*, std::size_t> all;
+    return all;
+  }
+  static void* allocate(std::size_t bytes) {
+    void* const chunk = weft::memory_source{}.allocate(bytes);
+    const std::lock_guard lock(mutex());
+    if (chunk) chunks()[static_cast<const std::byte*>(chunk)] = bytes;
+    return chunk;
+  }
+  static void release(void* chunk) {
+    {
+      const std::lock_guard lock(mutex());
+      chunks().erase(static_cast<const std::byte*>(chunk));
+    }
+    weft::memory_source{}.release(chunk);
+  }
+};
+
+class lazy_queue {
+  // What was given and has still to run; others run it too, up to what they wait for.
+  struct work {
+    void run_until(std::uint64_t number) {
+      std::unique_lock lock(mutex);
+      while (run < number) {
+        if (busy) {
+          moved.wait(lock);
+          continue;
+        }
+        const std::function<void()> next = std::move(given.front());
+        given.pop_front();
+        busy = true;
+        lock.unlock();
+        std::exception_ptr thrown;
+        try {
+          next();
+        } catch (...) {
+          thrown = std::current_exception();
+        }
+        lock.lock();
+        busy = false, ++run;
+        moved.notify_all();
+        if (thrown) std::rethrow_exception(thrown);
+      }
+    }
+    std::mutex mutex;
+    std::condition_variable moved;
+    std::deque<std::function<void()>> given;
+    std::uint64_t all = 0, run = 0;
+    bool busy = false;
+  };
+
+ public:
+  static constexpr int block_threads = host_queue::block_threads;
+  static constexpr bool runs_behind = true;
+
+  class event {
+   public:
+    event() : at_(std::make_unique<point>()) {}
+    bool happened() const {
+      synchronize();  // who polls lets it go on
+      return true;
+    }
+    void synchronize() const {
+      const auto [of, number] = last();
+      if (of) of->run_until(number);
+    }
+
+   private:
+    friend class lazy_queue;
+    struct point {
+      std::mutex mutex;
+      std::shared_ptr<work> of;
+      std::uint64_t number = 0;
+    };
+    std::pair<std::shared_ptr<work>, std::uint64_t> last() const {
+      const std::lock_guard lock(at_->mutex);
+      return {at_->of, at_->number};
+    }
+    std::unique_ptr<point> at_;
+  };
+
+  explicit lazy_queue(std::uint64_t seed = 1) : on_host_(std::make_shared<host_queue>(seed)) {}
+  lazy_queue(const lazy_queue&) = delete;
+  lazy_queue& operator=(const lazy_queue&) = delete;
+  ~lazy_queue() { work_->run_until(work_->all); }
+
+  std::int64_t resident_blocks() const { return on_host_->resident_blocks(); }
+  template <class Kernel>
+  void start(std::int64_t blocks, std::size_t shared_bytes, const Kernel& kernel) {
+    if constexpr (requires { kernel.in, kernel.out, kernel.ranks; })
+      for (int r = 0; r < kernel.ranks; ++r) {
+        pretended_memory::require_inside(kernel.in[r], sizeof(*kernel.in[r]));
+        pretended_memory::require_inside(kernel.out[r], sizeof(*kernel.out[r]));
+      }
+    give([=, q = on_host_] { q->start(blocks, shared_bytes, kernel); });
+  }
+  bool multiply(const weft::matmul_shape& size, weft::dtype in, weft::dtype out_type, const weft::cuda::blas_product& p,
+                const void* first, const void* second, void* out, bool accumulate) {
+    give([=, q = on_host_] { q->multiply(size, in, out_type, p, first, second, out, accumulate); });
+    return true;
+  }
+  void* scratch(std::size_t bytes) {
+    scratch_.emplace_back(new std::byte[bytes]);
+    give([to = scratch_.back().get(), bytes] { std::memset(to, 0xff, bytes); });
+    return scratch_.back().get();
+  }
+  void copy(const void* from, void* to, std::size_t bytes) {
+    pretended_memory::require_inside(from, bytes);
+    pretended_memory::require_inside(to, bytes);
+    give([=] { std::memcpy(to, from, bytes); });
+  }
+  void zero(void* to, std::size_t bytes) {
+    give([=] { std::memset(to, 0, bytes); });
+  }
+  void upload(const void* from, void* to, std::size_t bytes) {
+    give([=] { std::memcpy(to, from, bytes); });
+    synchronize();
+  }
+  void download(const void* from, void* to, std::size_t bytes) { upload(from, to, bytes); }
+  template <class F>
+  void enqueue(F f) {
+    give([held = std::make_shared<F>(std::move(f))] { (*held)(); });
+  }
+  void synchronize() {
+    ++waits;
+    work_->run_until(work_->all);
+    scratch_.clear();
+  }
+
+  std::unique_ptr<lazy_queue> beside() const { return std::make_unique<lazy_queue>(7); }
+  void record(event& e) {
+    const std::lock_guard lock(e.at_->mutex);
+    const std::lock_guard own(work_->mutex);
+    e.at_->of = work_, e.at_->number = work_->all;
+  }
+  void wait(const event& e) {
+    const auto [of, number] = e.last();
+    if (of) give([of = of, number = number] { of->run_until(number); });
+  }
+  std::unique_ptr<weft::device_mover> mover(int members) {
+    return std::make_unique<weft::cuda::stream_mover<lazy_queue>>(*this, members);
+  }
+
+  int waits = 0;  // of the host
+
+ private:
+  void give(std::function<void()> next) {
+    const std::lock_guard lock(work_->mutex);
+    work_->given.push_back(std::move(next));
+    ++work_->all;
+  }
+
+  std::shared_ptr<host_queue> on_host_;
+  std::shared_ptr<work> work_ = std::make_shared<work>();
+  std::deque<std::unique_ptr<std::byte[]>> scratch_;
+};
+
+struct lazy_cuda_backend : weft::cuda::device_kernels<lazy_queue> {
+  static std::shared_ptr<queue> open(int, int rank, int) {
+    return std::make_shared<queue>(static_cast<std::uint64_t>(rank) * 1000003 + 1);
+  }
+  static constexpr bool host_memory = false;
+  static weft::memory_source memory() { return pretended_memory::source(); }
+};
+
+}  // namespace weft_test
