@@ -37,7 +37,7 @@ set(not_address_units "^(allocation|golden|matrix|plan)/|^comm/laws_|/[a-z]+_mem
 set(release_units "^(backend|comm|core|golden|optim|policy|tensor)/|^laws/ranks_|^parallel/(gpt2|launch)_|^train/overflow_")
 set(not_release_units "^(matrix|plan|pretrained)/|^parallel/|^train/")
 # Minutes of nvcc for what is skipped where there is no GPU; mlp stays, whose program nvcc has to take.
-set(gpu_units "^train/cuda_|/laws_test[.]cu$")
+set(gpu_units "^train/cuda_|/(laws|ranks)_test[.]cu$")
 
 if(WEFT_SANITIZE MATCHES "thread")
   weft_choose_units(cpp_tests "${cpp_tests}" "${thread_units}" "^comm/laws_" 0)

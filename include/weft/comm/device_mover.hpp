@@ -3,11 +3,14 @@
 // before they called it, and before what they are given once they have waited for it.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <cstddef>
 
-#include "weft/comm/call.hpp"
-
 namespace weft {
+
+class queue_ref;
+struct comm_call;
 
 /// The data movement of one group's operations, on a device. An operation stands in one of `places` places; what it
 /// moves, and with which result, is what threads do in the host's memory. A backend's queue offers it:

@@ -5,11 +5,10 @@
 #include <memory>
 #include <utility>
 
+#include "weft/comm/device_mover.hpp"
 #include "weft/core/queue.hpp"
 
 namespace weft {
-
-class device_mover;
 
 /// What a queue runs when its turn comes.
 class queued_work {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -90,10 +91,24 @@ class in_device_memory : public weft::comm_operations<in_device_memory<Backend>>
       free[ticket] = true;
     }
 
+    ~one_rank() {
+      for (const chunk& c : chunks) memory.release(c.at);
+    }
+
+    // A stretch gets the smallest chunk that holds it and nobody has.
     void bring(stretch& s) {
       if (s.bytes == 0) return;
-      s.device = memory.allocate(static_cast<std::size_t>(s.bytes));
-      weft::require(s.device != nullptr, "out of device memory");
+      chunk* found = nullptr;
+      for (chunk& c : chunks)
+        if (!c.taken && c.bytes >= s.bytes && (!found || c.bytes < found->bytes)) found = &c;
+      if (!found) {
+        void* const at = memory.allocate(static_cast<std::size_t>(s.bytes));
+        weft::require(at != nullptr, "out of device memory");
+        chunks.push_back({at, s.bytes});
+        found = &chunks.back();
+      }
+      found->taken = true;
+      s.device = found->at;
       queue->upload(s.host, s.device, static_cast<std::size_t>(s.bytes));
     }
     struct operation {
@@ -102,12 +117,19 @@ class in_device_memory : public weft::comm_operations<in_device_memory<Backend>>
       void *in = nullptr, *out = nullptr;
     };
     void drop(operation& o) {
-      for (void** const chunk : {&o.in, &o.out})
-        if (void* const taken = std::exchange(*chunk, nullptr)) memory.release(taken);
+      for (void* const at : {std::exchange(o.in, nullptr), std::exchange(o.out, nullptr)})
+        for (chunk& c : chunks)
+          if (c.at == at) c.taken = false;
     }
 
     std::shared_ptr<typename Backend::queue> queue;
     weft::memory_source memory;
+    struct chunk {
+      void* at;
+      std::int64_t bytes;
+      bool taken = false;
+    };
+    std::vector<chunk> chunks;
     std::deque<operation> open;
     std::vector<bool> free;
   };

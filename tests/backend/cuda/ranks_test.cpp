@@ -8,6 +8,7 @@
 
 #include "../../comm/watch.hpp"
 #include "../../said_by.hpp"
+#include "../../sample.hpp"
 #include "in_device_memory.hpp"
 #include "lazy_queue.hpp"
 
@@ -37,11 +38,11 @@ void kernel(lazy_queue& q, device_floats& x, F f) {
 }  // namespace
 
 TEST_CASE("ranks on one device: the laws of communicators") {
-  for (const int ranks : {1, 2, 3, 5})
-    weft::testing::check_communicator<in_device_memory<lazy_cuda_backend>>(ranks);
+  for (const int ranks : {1, 2, 3, 5}) weft::testing::check_communicator<in_device_memory<lazy_cuda_backend>>(ranks);
 }
 
-TEST_CASE("ranks on one device: operations run between the kernels before and behind them, and the host waits for nothing") {
+TEST_CASE(
+    "ranks on one device: operations run between the kernels before and behind them, and the host waits for nothing") {
   const watchdog guard("operations on a device", 300);
   threads::launch(4, [](threads& world) {
     lazy_queue q;
@@ -98,8 +99,9 @@ TEST_CASE("ranks on one device that call different collectives, or leave one, en
       (world.rank() == 0 ? all : all.host()).all_reduce(x.data, x.data, 64, dtype::f32, reduction::sum).wait();
     });
   });
-  CHECK(mixed.find("rank 0 calls all_reduce(64 fp32, sum) of a device's memory; rank 1 calls all_reduce(64 fp32, sum)."
-                   ) != std::string::npos);
+  CHECK(mixed.find(
+            "rank 0 calls all_reduce(64 fp32, sum) of a device's memory; rank 1 calls all_reduce(64 fp32, sum).") !=
+        std::string::npos);
   const auto thrown = said_by([] {
     threads::launch(3, [](threads& world) {
       lazy_queue q;
@@ -145,6 +147,7 @@ TEST_CASE("a communicator of the host's memory is refused on a device, but for o
     }
     threads inner;
   };
-  const auto said = said_by([] { launch<strategy<mesh<dp>, lazy_cuda_backend, on_host_only>>({.dp = 2}, [](context&) {}); });
+  const auto said =
+      said_by([] { launch<strategy<mesh<dp>, lazy_cuda_backend, on_host_only>>({.dp = 2}, [](context&) {}); });
   CHECK(said.find("communicator moves data in the host's memory") != std::string::npos);
 }

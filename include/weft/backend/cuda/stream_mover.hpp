@@ -9,7 +9,6 @@
 
 #include <weft/backend/cuda/kernels/fold.hpp>
 #include <weft/backend/cuda/queue.hpp>
-#include <weft/comm/device_mover.hpp>
 
 namespace weft::cuda {
 
@@ -42,7 +41,12 @@ class stream_mover final : public device_mover {
   }
   void move(std::size_t place) override {
     for (std::size_t m = 0; m < members_; ++m) stream_->wait(called_[place * members_ + m]);
-    give(calls_.data() + place * members_);
+    try {
+      give(calls_.data() + place * members_);
+    } catch (...) {
+      settle();
+      throw;
+    }
     stream_->record(moved_[place]);
   }
   void precede(std::size_t place, const queue_ref& queue) override { queue.as<Queue>().wait(moved_[place]); }
@@ -52,6 +56,13 @@ class stream_mover final : public device_mover {
  private:
   using event = typename Queue::event;
 
+  /// Afterwards nothing that was given touches the members' arrays, as far as the device still works.
+  void settle() noexcept {
+    try {
+      stream_->synchronize();
+    } catch (...) {
+    }
+  }
   void copy(const void* from, std::int64_t first, void* to, std::int64_t at, std::int64_t bytes) {
     const std::byte* const source = static_cast<const std::byte*>(from) + first;
     std::byte* const target = static_cast<std::byte*>(to) + at;
@@ -107,9 +118,9 @@ class stream_mover final : public device_mover {
   }
 
   std::size_t members_;
-  std::vector<comm_call> calls_;        // by place and member
-  std::vector<event> called_, moved_;   // by place and member; by place
-  std::unique_ptr<Queue> stream_;       // ends first
+  std::vector<comm_call> calls_;       // by place and member
+  std::vector<event> called_, moved_;  // by place and member; by place
+  std::unique_ptr<Queue> stream_;      // ends first
 };
 
 }  // namespace weft::cuda

@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "weft/comm/device_mover.hpp"
+#include "weft/comm/call.hpp"
 
 namespace weft::detail {
 

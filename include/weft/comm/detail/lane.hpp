@@ -22,7 +22,7 @@ namespace weft::detail {
 class lane : public waitable {
  public:
   static constexpr std::uint64_t ring = device_mover::places;  // operations that may be outstanding
-  static constexpr std::int64_t at_once = 32 << 10;            // up to so many bytes of work the last caller does while posting
+  static constexpr std::int64_t at_once = 32 << 10;  // up to so many bytes of work the last caller does while posting
 
   /// members[m] is the world rank of member m. A lane of a pair has the sender first.
   [[gnu::cold]] lane(hub& owner, std::vector<int> members, std::string name)
@@ -69,10 +69,12 @@ class lane : public waitable {
   }
 
   [[gnu::cold, gnu::noinline]] void abandon(int m, std::uint64_t ticket) noexcept {
-    if (done(at(ticket), ticket)) return device_.end(ticket % ring);
     const int rank = rank_of(m);
-    hub_.end(rank, text("rank ", rank, " left a collective of group '", name_, "' by an exception."), {});
-    hub_.quiesce();
+    if (!done(at(ticket), ticket)) {
+      hub_.end(rank, text("rank ", rank, " left a collective of group '", name_, "' by an exception."), {});
+      hub_.quiesce();
+    }
+    device_.end(ticket % ring);
   }
 
   void wake() override {
@@ -116,14 +118,16 @@ class lane : public waitable {
   std::uint64_t posted_by(int m) const { return sources_[static_cast<std::size_t>(m)].posted; }
   lane_slot& at(std::uint64_t ticket) { return *slots_[ticket % ring]; }
   const lane_slot& at(std::uint64_t ticket) const { return *slots_[ticket % ring]; }
-  static bool done(const lane_slot& s, std::uint64_t ticket) { return s.complete.load(std::memory_order_seq_cst) > ticket; }
+  static bool done(const lane_slot& s, std::uint64_t ticket) {
+    return s.complete.load(std::memory_order_seq_cst) > ticket;
+  }
 
   /// Done; throws when it never will be. The end is looked for first: a rank that ends all after an operation completed
   /// on it must not take the result from the others.
   bool over(const lane_slot& s, std::uint64_t ticket) {
     const bool ended = hub_.ended();
     if (done(s, ticket)) return true;
-    if (ended) hub_.leave();
+    if (ended) hub_.quiesce(), device_.end(ticket % ring), hub_.leave();  // whoever gave it to the device has done so
     return false;
   }
 

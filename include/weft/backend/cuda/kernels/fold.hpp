@@ -65,7 +65,8 @@ struct fold_kernel {
       if constexpr (floating<T>)
         return a + b;
       else
-        return static_cast<wide>(static_cast<std::make_unsigned_t<wide>>(a) + static_cast<std::make_unsigned_t<wide>>(b));
+        return static_cast<wide>(static_cast<std::make_unsigned_t<wide>>(a) +
+                                 static_cast<std::make_unsigned_t<wide>>(b));
     }
     const bool takes = how == reduction::max ? b > a : b < a;
     return takes || b != b ? b : a;
