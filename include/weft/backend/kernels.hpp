@@ -197,8 +197,8 @@ concept backend_with_queue = requires(typename B::queue& q) {
   q.synchronize();
 };
 
-/// A backend that has every kernel for elements of type T, and so runs every operator but formulas of a user's own,
-/// which are loops on the host (each_row, each_line).
+/// A backend that has every kernel for elements of type T, and so runs every operator. (each_row, each_line and
+/// once, which call what a formula brings, can't be asked for here: what they are given is any function.)
 template <class B, class T>
 concept backend_for = backend_with_queue<B> && memory_kernels<B> && conversion_kernel<B, T, float> &&
     conversion_kernel<B, float, T> && function_kernels<B, unary::gelu, T> && binary_kernels<B, T> &&

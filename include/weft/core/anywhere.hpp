@@ -10,3 +10,9 @@
 #else
 #define WEFT_ANYWHERE
 #endif
+/// Marks what kernels of a device call: nvcc compiles it for the device, other compilers for the host.
+#if defined(__CUDACC__)
+#define WEFT_ON_DEVICE __device__
+#else
+#define WEFT_ON_DEVICE
+#endif

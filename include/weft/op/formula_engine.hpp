@@ -6,6 +6,7 @@
 #include <cmath>
 #include <tuple>
 
+#include <weft/core/anywhere.hpp>
 #include <weft/op/broadcast.hpp>
 #include <weft/op/formula_numbers.hpp>
 #include <weft/op/formula_vjp.hpp>
@@ -14,8 +15,16 @@ namespace weft {
 
 namespace detail {
 
+/// Whether what a backend's kernels call may be any function of the host's, which throws or takes memory; not so where
+/// Backend::runs_host_functions is false, as on a device.
+template <class Backend>
+constexpr bool runs_host_functions() {
+  if constexpr (requires { Backend::runs_host_functions; }) return Backend::runs_host_functions;
+  return true;
+}
+
 template <class T>
-number_for<T> number_from(T x) {
+constexpr number_for<T> number_from(T x) {
   return static_cast<number_for<T>>(x);
 }
 /// The one floating type among the operands', or void.
@@ -44,13 +53,47 @@ requires(std::is_floating_point_v<Result> && !std::is_void_v<Floating>) struct e
 };
 
 template <class N>
-std::array<N, 1> as_gradients(N g) {
+constexpr std::array<N, 1> as_gradients(N g) {
   return {g};
 }
 template <class N, std::size_t Count>
-const std::array<N, Count>& as_gradients(const std::array<N, Count>& g) {
+constexpr const std::array<N, Count>& as_gradients(const std::array<N, Count>& g) {
   return g;
 }
+
+// The kernels that call a formula, for the host and for a device, where they can call what is marked so alone.
+namespace on_host {
+#define WEFT_DETAIL_SIDE
+#include <weft/op/formula_kernels.inl>
+#undef WEFT_DETAIL_SIDE
+}  // namespace on_host
+#if defined(__CUDACC__)
+namespace on_device {
+#define WEFT_DETAIL_SIDE WEFT_ON_DEVICE
+#include <weft/op/formula_kernels.inl>
+#undef WEFT_DETAIL_SIDE
+}  // namespace on_device
+#else
+namespace on_device = on_host;
+#endif
+template <bool OnHost>
+struct formula_kernels {
+  template <class F, class Out>
+  using value = on_host::formula_value<F, Out>;
+  template <vjp_form Form, class F, class Floating, class Out, std::size_t Inputs>
+  using gradient = on_host::formula_gradient<Form, F, Floating, Out, Inputs>;
+  template <class Body, class... Ts>
+  using run = on_host::formula_run<Body, Ts...>;
+};
+template <>
+struct formula_kernels<false> {
+  template <class F, class Out>
+  using value = on_device::formula_value<F, Out>;
+  template <vjp_form Form, class F, class Floating, class Out, std::size_t Inputs>
+  using gradient = on_device::formula_gradient<Form, F, Floating, Out, Inputs>;
+  template <class Body, class... Ts>
+  using run = on_device::formula_run<Body, Ts...>;
+};
 
 /// Floating: void where there is none, and then there is no gradient either.
 template <class Backend, class F, class Out, class Floating, vjp_form Form, class... Ts>
@@ -60,6 +103,7 @@ struct formula_operator {
   using read_back = std::conditional_t<Form == vjp_form::of_gradient, std::index_sequence<>,
                                        std::conditional_t<Form == vjp_form::of_given, given_numbers<number_for<Ts>...>,
                                                           every>>;  // the operands whose numbers the vjp reads
+  using kernels = formula_kernels<runs_host_functions<Backend>()>;
   struct attributes {
     F formula;
     broadcast_map map;
@@ -83,9 +127,7 @@ struct formula_operator {
           &ctx, whole, at.out, {&x[I]...},
           [&](const local_array& y) {
             each(every{}, ctx, at, std::array<const local_array*, inputs>{&x[I].held()...},
-                 [f, to = y.template as<Out>()](std::int64_t i, const auto&... element) {
-                   to[i] = static_cast<Out>(f.forward(number_from(element)...));
-                 });
+                 typename kernels::template value<F, Out>{f, y.template as<Out>()});
           },
           [&](tape_node& node, const value& y) {
             if constexpr (Form != vjp_form::none) {
@@ -100,31 +142,19 @@ struct formula_operator {
   }
 
  private:
-  // Calls body(index in the output, elements of operands I...) wherever the output isn't padding: a kernel, which has
-  // all that it reads and writes by value. x: these operands.
+  // Calls body(index in the output, elements of operands I...) wherever the output isn't padding. x: these operands.
   template <std::size_t... I, class Body>
   static void each(std::index_sequence<I...>, context& ctx, const attributes& at,
                    const std::array<const local_array*, sizeof...(I)>& x, const Body& body) {
     static constexpr std::size_t count = sizeof...(I);
-    using pointers = std::tuple<const std::tuple_element_t<I, std::tuple<Ts...>>*...>;
+    using run = typename kernels::template run<Body, std::tuple_element_t<I, std::tuple<Ts...>>...>;
     [&]<std::size_t... K>(std::index_sequence<K...>) {
       std::int64_t of_x[count + 1][max_ndim], of_y[max_ndim];
       row_major(at.out, of_y);
       (broadcast_strides(at.map, int(I), x[K]->shape, of_x[K]), ...);
-      const pointers from{x[K]->template as<std::remove_pointer_t<std::tuple_element_t<K, pointers>>>()...};
-      const auto run = [body, from](std::int64_t n, const std::array<std::int64_t, count + 1>& begin,
-                                    const std::array<std::int64_t, count + 1>& stride) {
-        static_cast<void>(from);  // of no operands
-        bool dense = true;
-        for (const std::int64_t s : stride) dense = dense && s == 1;
-        if (dense)
-          for (std::int64_t i = 0; i < n; ++i) body(begin[count] + i, std::get<K>(from)[begin[K] + i]...);
-        else
-          for (std::int64_t i = 0; i < n; ++i)
-            body(begin[count] + i * stride[count], std::get<K>(from)[begin[K] + i * stride[K]]...);
-      };
       const std::array<const std::int64_t*, count + 1> strides{of_x[K]..., of_y};
-      Backend::each_row(ctx.queue<Backend>(), at.map.ndim, at.valid.extent, strides, run);
+      Backend::each_row(ctx.queue<Backend>(), at.map.ndim, at.valid.extent, strides,
+                        run{body, {x[K]->template as<std::tuple_element_t<I, std::tuple<Ts...>>>()...}});
     }
     (std::make_index_sequence<count>{});
   }
@@ -135,24 +165,15 @@ struct formula_operator {
       std::array<local_array, inputs> g;
       for (std::size_t i = 0; i < inputs; ++i)
         if (node.input(int(i))) g[i] = ctx.make(dtype_of<Floating>, at.out);
-      const Floating* dy = node.output_gradient().template as<Floating>();
       [&]<std::size_t... I>(std::index_sequence<I...>) {
-        const std::array<Floating*, inputs> to{g[I].template as<Floating>()...};  // null where none is wanted
-        const auto put = [to](std::int64_t i, const auto& gradients) {
-          ((to[I] ? void(to[I][i] = static_cast<Floating>(gradients[I])) : void()), ...);
-        };
         const auto x = [&]<std::size_t... K>(std::index_sequence<K...>) {
           return std::array<const local_array*, sizeof...(K)>{&node.saved(int(K))...};
         }
         (std::make_index_sequence<read_back::size()>{});
-        [[maybe_unused]] const Out* const y =
-            Form == vjp_form::of_all ? node.saved(inputs).template as<Out>() : nullptr;
-        each(read_back{}, ctx, at, x, [=, f = at.formula](std::int64_t i, const auto&... element) {
-          if constexpr (Form == vjp_form::of_all)
-            put(i, as_gradients(f.vjp(number_from(dy[i]), number_from(element)..., number_from(y[i]))));
-          else
-            put(i, as_gradients(f.vjp(number_from(dy[i]), number_from(element)...)));
-        });
+        const Out* const y = Form == vjp_form::of_all ? node.saved(inputs).template as<Out>() : nullptr;
+        each(read_back{}, ctx, at, x,
+             typename kernels::template gradient<Form, F, Floating, Out, inputs>{
+                 at.formula, node.output_gradient().template as<Floating>(), y, {g[I].template as<Floating>()...}});
         ((floating<Ts> && g[I] ? give_operand<Backend, Floating>(ctx, node, int(I), at.map, at.out, at.valid, g[I])
                                : void()),
          ...);

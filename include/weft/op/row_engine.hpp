@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include <weft/op/formula_engine.hpp>
+#include <weft/op/row_kernels.hpp>
 
 namespace weft::detail {
 
@@ -88,6 +88,7 @@ struct row_operator {
          with_numbers(f, computed_by(dim))},
         x.ctx, kept(at, x.whole), kept(at, at.in), {&x},
         [&](const local_array& y) {
+          if constexpr (!runs_host_functions<Backend>()) return forward_of_rows(ctx, at, x.held(), y);
           In* const from = x.held().template as<In>();
           Out* const to = y.template as<Out>();
           const std::int64_t n = at.in[dim], stride = at.in.elements(dim + 1);
@@ -138,10 +139,55 @@ struct row_operator {
     Backend::each_line(ctx.queue<Backend>(), rows, extents, strides, at.in[at.dim],
                        [body](const std::array<std::int64_t, 2>& begin) { body(begin[0], begin[1]); });
   }
+  // The same where kernels take no memory.
+  using of_in = rows_of_numbers<Backend, In>;
+  using of_out = rows_of_numbers<Backend, Out>;
+  template <class Body>
+  static void each_of_rows(context& ctx, const attributes& at, const Body& body) {
+    const shape rows = with_last(at.in, at.dim), valid = with_last(at.valid, at.dim);
+    std::int64_t of_x[max_ndim], of_y[max_ndim];
+    for (int d = 0; d + 1 < rows.ndim; ++d)
+      of_x[d] = rows.elements(d + 1), of_y[d] = of_x[d] / (Reduces ? rows[rows.ndim - 1] : 1);
+    const std::array<const std::int64_t*, 2> strides{of_x, of_y};
+    Backend::each_line(ctx.queue<Backend>(), rows.ndim - 1, valid.extent, strides, rows[rows.ndim - 1], body);
+  }
+  static void forward_of_rows(context& ctx, const attributes& at, const local_array& x, const local_array& y) {
+    const local_array from = of_in::gather(ctx, x, at.dim);
+    const auto n = static_cast<std::size_t>(at.in[at.dim]);
+    if constexpr (Reduces) {
+      each_of_rows(ctx, at, row_to_number<F, number, Out>{at.formula, from.as<number>(), y.template as<Out>(), n});
+    } else {
+      const local_array rows = of_out::zeros(ctx, y, at.dim);
+      each_of_rows(ctx, at, row_to_row<F, number>{at.formula, from.as<number>(), rows.as<number>(), n});
+      of_out::scatter(ctx, rows, y, at.dim);
+    }
+  }
+  static void vjp_of_rows(context& ctx, tape_node& node, const attributes& at, const local_array& dx) {
+    using given = std::conditional_t<Reduces, Out, number>;
+    const auto rows_of_output = [&](const local_array& y) {
+      if constexpr (Reduces)
+        return y;
+      else
+        return of_out::gather(ctx, y, at.dim);
+    };
+    local_array x, y;
+    if constexpr (keeps_input<F>()) x = of_in::gather(ctx, node.saved(0), at.dim);
+    if constexpr (keeps_output<F>()) y = rows_of_output(node.saved(keeps_input<F>() ? 1 : 0));
+    const local_array dy = rows_of_output(node.output_gradient()), rows = of_in::zeros(ctx, dx, at.dim);
+    each_of_rows(ctx, at,
+                 row_gradient<F, number, Out, Reduces>{at.formula, x.as<number>(), y.as<given>(), dy.as<given>(),
+                                                       rows.as<number>(), static_cast<std::size_t>(at.in[at.dim])});
+    of_in::scatter(ctx, rows, dx, at.dim);
+  }
+
   static void vjp(context& ctx, tape_node& node) {
     if constexpr (Gradient) {
       const auto at = node.template get<attributes>();
       const local_array g = ctx.make(dtype_of<In>, at.in);
+      if constexpr (!runs_host_functions<Backend>()) {
+        vjp_of_rows(ctx, node, at, g);
+        return contribute<Backend, In>(ctx, node, 0, g);
+      }
       In* const x = keeps_input<F>() ? node.saved(0).template as<In>() : nullptr;
       Out* const y = keeps_output<F>() ? node.saved(keeps_input<F>() ? 1 : 0).template as<Out>() : nullptr;
       Out* const dy = node.output_gradient().template as<Out>();

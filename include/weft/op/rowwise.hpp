@@ -43,8 +43,8 @@ struct row_formula_of : formula_members<F> {
                 "all_gather<axis>(x) it first, or all_to_all<dim, axis>(x), which shards another dimension");
   static constexpr bool runs = runs_row_formulas<typename X::backend>;
   static_assert(runs,
-                "weft: a formula runs on the host, and this tensor lives on a device: its kernel is yet to be "
-                "written there");
+                "weft: a formula of a row is a loop that its tensor's backend lacks: each_line "
+                "(docs/policies/backend.md)");
   static constexpr bool reduces = requires(const F& f, input x) { f.forward(x); };
   static constexpr bool maps = requires(const F& f, input x, std::span<number> y) { f.forward(x, y); };
   static constexpr bool callable = reduces != maps;
@@ -130,7 +130,8 @@ struct row_formula_output {
 /// vjp(dy, y, dx), vjp(dy, x, dx). It may say `static constexpr double flops` (operations an element of x; 1) for
 /// checkpointing policies; and `no_gradient`. A number of another type than x's (an index: std::int32_t; bool: a mask
 /// of uint8) has no gradient. Shape: as x, or x without D. Placement: as x, which may not be partial, nor sharded along
-/// D. Padding is left out. Cost: a loop on the host over x; a device's tensors are refused.
+/// D. Padding is left out. Cost: a loop over x. For a device's tensors forward and vjp are functions
+/// that a device can call, marked constexpr or WEFT_ANYWHERE; a row is a thread's there.
 template <dimension D, class F, any_tensor X>
 auto rowwise(const F& formula, const X& x) {
   if constexpr (detail::row_formula_of<F, D, X>::ok) {

@@ -1,5 +1,5 @@
 // Choosing between tensors, element by element: maximum, minimum, comparisons that make masks, where. All are formulas
-// (op/formula.hpp): broadcast by name, on the host.
+// (op/formula.hpp): broadcast by name.
 // Invariant: a mask is a tensor of uint8, 0 or 1, and has no gradient.
 #pragma once
 
@@ -12,12 +12,12 @@ template <bool Larger>
 struct extreme_formula {
   static constexpr std::string_view name = Larger ? "maximum" : "minimum";
   template <class T>
-  T forward(T a, T b) const {
+  constexpr T forward(T a, T b) const {
     if (a != a || b != b) return a + b;  // NaN
     return (Larger ? a > b : a < b) ? a : b;
   }
   template <class T>
-  std::array<T, 2> vjp(T dy, T a, T b) const {
+  constexpr std::array<T, 2> vjp(T dy, T a, T b) const {
     if (a == b) return {dy / 2, dy / 2};
     if (a != a || b != b) return {dy, dy};  // of a + b
     return (Larger ? a > b : a < b) ? std::array<T, 2>{dy, 0} : std::array<T, 2>{0, dy};
@@ -42,7 +42,7 @@ template <comparison C>
 struct comparison_formula {
   static constexpr std::string_view name = "compare";
   template <class T>
-  bool forward(T a, T b) const {
+  constexpr bool forward(T a, T b) const {
     return compared<C>(a, b);
   }
 };
@@ -51,7 +51,7 @@ struct number_comparison_formula {
   static constexpr std::string_view name = "compare";
   double number;
   template <class T>
-  bool forward(T a) const {
+  constexpr bool forward(T a) const {
     return compared<C>(static_cast<double>(a), number);
   }
 };
@@ -60,11 +60,11 @@ struct where_formula {
   static constexpr std::string_view name = "where";
   static constexpr linearity linear = linearity::joint;
   template <class T>
-  T forward(std::uint8_t mask, T a, T b) const {
+  constexpr T forward(std::uint8_t mask, T a, T b) const {
     return mask ? a : b;
   }
   template <class T>
-  std::array<T, 3> vjp(T dy, std::uint8_t mask) const {
+  constexpr std::array<T, 3> vjp(T dy, std::uint8_t mask) const {
     return {0, mask ? dy : 0, mask ? 0 : dy};
   }
 };
@@ -86,7 +86,7 @@ constexpr bool compares() {
 
 /// The larger of a and b, element by element; NaN where one is. Shape: as a + b. Placement: as a + b, and a pending sum
 /// is refused. Gradient: to the larger; half to each where they are equal, all of it to each where one is NaN. Cost: an
-/// operation an element, a loop on the host.
+/// operation an element.
 template <any_tensor A, any_tensor B>
 auto maximum(const A& a, const B& b) {
   if constexpr (detail::compares<A, B>()) return elementwise(detail::extreme_formula<true>{}, a, b);
@@ -129,8 +129,7 @@ WEFT_DETAIL_COMPARISON(equal, equal)
 
 /// a where the mask isn't 0, b elsewhere. Shape: the mask's dimensions, then those that a and b add. Placement: a and b
 /// as in a + b, both pending or neither, since with its mask given it is linear; the mask joins as a factor, and may
-/// not be pending. Gradient: of a where the mask isn't 0, of b elsewhere. Cost: an operation an element, a loop on the
-/// host.
+/// not be pending. Gradient: of a where the mask isn't 0, of b elsewhere. Cost: an operation an element.
 template <any_tensor M, any_tensor A, any_tensor B>
 auto where(const M& mask, const A& a, const B& b) {
   constexpr bool is_mask = std::same_as<typename M::element_type, std::uint8_t>;

@@ -2,80 +2,118 @@
 // Invariant: the dimension is whole on every rank, so an index means the same on all of them.
 #pragma once
 
-#include <cstring>
-
 #include <weft/op/formula.hpp>
 
 namespace weft {
 namespace detail {
+
+// What kernels do here, over runs of elements; offsets are x's, the ids' and the output's.
+using take_offsets = std::array<std::int64_t, 3>;
+
+/// y = x at the ids; 0 for an id that isn't one of the `count`.
+template <class T>
+struct take_elements {
+  const T* x;
+  const std::int32_t* ids;
+  T* y;
+  std::int64_t along, count;  // x's stride in the dimension, and its elements
+
+  WEFT_ANYWHERE void operator()(std::int64_t n, const take_offsets& begin, const take_offsets& step) const {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t id = ids[begin[1] + i * step[1]];
+      y[begin[2] + i * step[2]] = id >= 0 && id < count ? x[begin[0] + i * step[0] + id * along] : T{};
+    }
+  }
+};
+/// dx at the ids += dy, for elements of dimensions that x has; those that ids alone have are gone through here, in
+/// order, since several of them may name one element of x.
+template <class T>
+struct take_gradients {
+  const std::int32_t* ids;
+  const T* dy;
+  double* dx;
+  std::int64_t along, count;
+  int ndim = 0;
+  std::int64_t extent[max_ndim] = {}, of_ids[max_ndim] = {}, of_y[max_ndim] = {};
+
+  WEFT_ANYWHERE void operator()(std::int64_t n, const take_offsets& begin, const take_offsets& step) const {
+    std::int64_t index[max_ndim] = {}, at_ids = begin[1], at_y = begin[2], left = 1;
+    for (int d = 0; d < ndim; ++d) left *= extent[d];
+    for (; left > 0; --left) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        const std::int64_t id = ids[at_ids + i * step[1]];
+        if (id >= 0 && id < count)
+          dx[begin[0] + i * step[0] + id * along] += static_cast<double>(dy[at_y + i * step[2]]);
+      }
+      for (int d = ndim - 1; d >= 0; --d) {
+        at_ids += of_ids[d], at_y += of_y[d];
+        if (++index[d] < extent[d]) break;
+        at_ids -= index[d] * of_ids[d], at_y -= index[d] * of_y[d];
+        index[d] = 0;
+      }
+    }
+  }
+};
 
 template <class Backend, class T>
 struct take_operator {
   struct attributes {
     shape in, valid;                                                // x's; the output's without padding
     std::int64_t of_x[max_ndim], of_ids[max_ndim], of_y[max_ndim];  // strides in the output's order
-    std::int64_t along;                                             // x's stride in the dimension
+    std::int64_t along, count;                                      // x's stride in the dimension, and its elements
+    bool in_x[max_ndim];                                            // whether a dimension of the output is x's
   };
 
   static value forward(const value& x, const value& ids, int dim, const broadcast_map& map, const shape& valid) {
     context& ctx = *x.ctx;
     shape out, whole;
+    attributes at{x.held().shape, valid, {}, {}, {}, x.held().shape.elements(dim + 1), x.held().shape[dim], {}};
     for (int d = 0; d < map.ndim; ++d) {
-      const value& from = map.at[0][d] >= 0 ? x : ids;
-      const int at = map.at[0][d] >= 0 ? map.at[0][d] : map.at[1][d];
-      out.push_back(from.sizes()[at]), whole.push_back(from.whole[at]);
+      at.in_x[d] = map.at[0][d] >= 0;
+      const value& from = at.in_x[d] ? x : ids;
+      const int place = at.in_x[d] ? map.at[0][d] : map.at[1][d];
+      out.push_back(from.sizes()[place]), whole.push_back(from.whole[place]);
     }
-    attributes at{x.held().shape, valid, {}, {}, {}, x.held().shape.elements(dim + 1)};
     broadcast_strides(map, 0, x.held().shape, at.of_x);
     broadcast_strides(map, 1, ids.held().shape, at.of_ids);
     row_major(out, at.of_y);
     return operate<T>(
         {"take", floating<T> ? vjp : nullptr, 0, computed_by(dim, map)}, &ctx, whole, out, {&x, &ids},
         [&](const local_array& y) {
-          const T* from = x.held().template as<const T>();
-          const auto* id = ids.held().template as<const std::int32_t>();
-          T* to = y.template as<T>();
           const std::array<const std::int64_t*, 3> strides{at.of_x, at.of_ids, at.of_y};
-          Backend::each_row(ctx.queue<Backend>(), valid.ndim, valid.extent, strides,
-                            [from, id, to, along = at.along](std::int64_t n, const auto& begin, const auto& step) {
-                              for (std::int64_t i = 0; i < n; ++i)
-                                to[begin[2] + i * step[2]] =
-                                    from[begin[0] + i * step[0] + id[begin[1] + i * step[1]] * along];
-                            });
+          Backend::each_row(
+              ctx.queue<Backend>(), valid.ndim, valid.extent, strides,
+              take_elements<T>{x.held().template as<const T>(), ids.held().template as<const std::int32_t>(),
+                               y.template as<T>(), at.along, at.count});
         },
         [&](tape_node& node) { node.set(at), node.save(ids); });
   }
-  // Several ids may name one element, whose gradients add up: on one core, in order, in double, however many they are.
+  // Added up in double, however many ids name one element.
   static void vjp(context& ctx, tape_node& node) {
     if constexpr (floating<T>) {
       const auto at = node.template get<attributes>();
       const local_array g = ctx.make(dtype::f64, at.in);
-      Backend::zero(ctx.queue<Backend>(), g);
-      const auto* id = node.saved(0).template as<const std::int32_t>();
-      const T* dy = node.output_gradient().template as<const T>();
-      double* dx = g.as<double>();
-      Backend::once(ctx.queue<Backend>(), [at, id, dy, dx] {
-        std::int64_t index[max_ndim] = {}, of_x = 0, of_ids = 0, of_y = 0;
-        for (std::int64_t left = at.valid.elements(); left > 0; --left) {
-          dx[of_x + id[of_ids] * at.along] += static_cast<double>(dy[of_y]);
-          for (int d = at.valid.ndim - 1; d >= 0; --d) {
-            of_x += at.of_x[d], of_ids += at.of_ids[d], of_y += at.of_y[d];
-            if (++index[d] < at.valid[d]) break;
-            of_x -= index[d] * at.of_x[d], of_ids -= index[d] * at.of_ids[d], of_y -= index[d] * at.of_y[d];
-            index[d] = 0;
-          }
+      auto& queue = ctx.queue<Backend>();
+      Backend::zero(queue, g);
+      take_gradients<T> add{node.saved(0).template as<const std::int32_t>(),
+                            node.output_gradient().template as<const T>(), g.as<double>(), at.along, at.count};
+      int ndim = 0;
+      std::int64_t extents[max_ndim], of_x[max_ndim], of_ids[max_ndim], of_y[max_ndim];
+      for (int d = 0; d < at.valid.ndim; ++d)
+        if (at.in_x[d]) {
+          extents[ndim] = at.valid[d], of_x[ndim] = at.of_x[d], of_ids[ndim] = at.of_ids[d], of_y[ndim] = at.of_y[d];
+          ++ndim;
+        } else {
+          add.extent[add.ndim] = at.valid[d], add.of_ids[add.ndim] = at.of_ids[d], add.of_y[add.ndim] = at.of_y[d];
+          ++add.ndim;
         }
-      });
+      const std::array<const std::int64_t*, 3> strides{of_x, of_ids, of_y};
+      Backend::each_row(queue, ndim, extents, strides, add);
       using A = accumulate_t<T>;
       local_array sums = g;
-      if constexpr (!std::same_as<A, double>) {  // in the same memory, from the front
-        sums.type = dtype_of<A>;
-        Backend::once(ctx.queue<Backend>(), [n = g.elements(), dx] {
-          for (std::int64_t i = 0; i < n; ++i) {
-            const A sum = static_cast<A>(dx[i]);
-            std::memcpy(reinterpret_cast<std::byte*>(dx) + i * std::int64_t{sizeof(A)}, &sum, sizeof(A));
-          }
-        });
+      if constexpr (!std::same_as<A, double>) {
+        sums = ctx.make(dtype_of<A>, at.in);
+        Backend::convert(queue, g.elements(), g.as<double>(), sums.as<A>(), false);
       }
       contribute<Backend, T, A>(ctx, node, 0, sums);
     }
@@ -107,12 +145,13 @@ template <dimension D, any_tensor I>
 void require_indices(const I& ids, std::int64_t n) {
   using B = typename I::backend;
   const local_array seen = with_padding<B>(*untyped(ids).ctx, untyped(ids).held(), valid_part(ids));
-  B::once(untyped(ids).ctx->template queue<B>(),
-          [id = seen.template as<const std::int32_t>(), count = seen.elements(), n] {
-            for (std::int64_t i = 0; i < count; ++i)
-              require(id[i] >= 0 && id[i] < n, "take<", D::name, ">(x, ids): the index ", id[i],
-                      " is outside of dimension ", D::name, ", whose ", n, " elements count from 0");
-          });
+  if constexpr (runs_host_functions<B>())
+    B::once(untyped(ids).ctx->template queue<B>(),
+            [id = seen.template as<const std::int32_t>(), count = seen.elements(), n] {
+              for (std::int64_t i = 0; i < count; ++i)
+                require(id[i] >= 0 && id[i] < n, "take<", D::name, ">(x, ids): the index ", id[i],
+                        " is outside of dimension ", D::name, ", whose ", n, " elements count from 0");
+            });
 }
 
 }  // namespace detail
@@ -121,8 +160,9 @@ void require_indices(const I& ids, std::int64_t n) {
 /// has as well are gone through together (as PyTorch's gather), the others come in D's place (as its index_select).
 /// Placement, on each axis: as x * ids; x may be a pending sum, ids may not; x is whole along D: all_gather<axis>(x) it
 /// first (embedding(ids, table) takes a table whose rows are sharded). Invariant x is promoted. Gradient of x: the sum
-/// over all that was taken of an element. Throws weft::failure for an index outside of D, and when shared extents
-/// differ. Padding is left out. Cost: a copy, on the host; the gradient is added up by one core.
+/// over all that was taken of an element. Throws weft::failure when shared extents differ, and for an index outside
+/// of D; on a device that isn't looked at, and 0 is taken. Padding is left out. Cost: a copy; of the gradient, a sum in
+/// double over the ids' own dimensions for each element of x's others.
 template <dimension D, any_tensor X, any_tensor I>
 auto take(const X& x, const I& ids, call_site at = call_site::here()) {
   using lacks = detail::lacked<dims_of<X>, D>;
@@ -140,7 +180,7 @@ auto take(const X& x, const I& ids, call_site at = call_site::here()) {
   if constexpr (dims_of<X>::template has<D> && indices && !has_partial<layout_of<I>> && whole) {
     using B = typename X::backend;
     static_assert(detail::runs_formulas<B>,
-                  "weft: take<dim>(x, ids) runs on the host, and this tensor lives on a device");
+                  "weft: take<dim>(x, ids) is a loop that its tensor's backend lacks: each_row");
     using numbers = basic_tensor<float, dims_without<dims_of<X>, D>, layout_of<X>, B>;
     using rule = detail::pair_rule<detail::pairing::product, numbers,
                                    basic_tensor<float, dims_of<I>, layout_of<I>, typename I::backend>>;

@@ -5,6 +5,7 @@
 
 #include <weft/backend/cuda/words/attention.hpp>
 #include <weft/backend/cuda/words/elementwise.hpp>
+#include <weft/backend/cuda/words/formulas.hpp>
 #include <weft/backend/cuda/words/losses.hpp>
 #include <weft/backend/cuda/words/memory.hpp>
 #include <weft/backend/cuda/words/norms.hpp>
@@ -14,7 +15,7 @@
 
 namespace weft::cuda {
 
-/// All words but each_row and each_line, which run what a user writes.
+/// All words.
 template <kernel_queue Queue>
 struct device_kernels : memory_words<Queue>,
                         elementwise_words<Queue>,
@@ -23,8 +24,11 @@ struct device_kernels : memory_words<Queue>,
                         norm_words<Queue>,
                         loss_words<Queue>,
                         attention_words<Queue>,
-                        training_words<Queue> {
+                        training_words<Queue>,
+                        formula_words<Queue> {
   using queue = Queue;
+  /// What each_row, each_line and once call neither throws nor takes memory.
+  static constexpr bool runs_host_functions = false;
 };
 
 }  // namespace weft::cuda

@@ -6,14 +6,9 @@
 #include <concepts>
 #include <cstdint>
 
+#include <weft/core/anywhere.hpp>
 #include <weft/core/dtype.hpp>
 
-/// Marks a kernel's body and what it calls: nvcc compiles it for the device, other compilers for the host.
-#if defined(__CUDACC__)
-#define WEFT_ON_DEVICE __device__
-#else
-#define WEFT_ON_DEVICE
-#endif
 /// Before a loop whose every turn a GPU has to have its own registers for.
 #if defined(__CUDACC__)
 #define WEFT_UNROLLED _Pragma("unroll")
