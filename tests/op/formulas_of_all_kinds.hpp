@@ -84,20 +84,21 @@ std::vector<double> numbers_of_formulas(long* waits = nullptr) {
               y = rowwise<hidden>(running_sum{0.5}, y);
               const std::int32_t rows[] = {3, 0, 3, 4};
               const auto some = take<seq>(y, from_global<ids>(ctx, {4}, rows));  // [hidden, batch] by name
+              [[maybe_unused]] auto& queue = ctx.queue<Backend>();
               const auto l = sum(square(some)) + sum(max<hidden>(y));
               backward(l);
               const auto largest = argmax<hidden>(y);
-              if constexpr (requires { ctx.queue<Backend>().to_come(); }) {
-                CHECK(ctx.queue<Backend>().waits() == 0);
-                CHECK(ctx.queue<Backend>().to_come() > 30);
+              if constexpr (requires { queue.to_come(); }) {
+                CHECK(queue.waits() == 0);
+                CHECK(queue.to_come() > 30);
               }
               const auto note = [&](const auto& t) {
                 for (const auto n : on_host(t)) out.push_back(static_cast<double>(n));
               };
               out.push_back(static_cast<double>(item(l)));
               note(y), note(some), note(largest), note(x.grad()), note(b.grad());
-              if constexpr (requires { ctx.queue<Backend>().to_come(); })
-                if (waits) *waits = ctx.queue<Backend>().waits();
+              if constexpr (requires { queue.to_come(); })
+                if (waits) *waits = queue.waits();
             },
             {.check = false});
   return out;

@@ -4,6 +4,7 @@
 #include <backend/cuda/lazy_queue.hpp>
 
 #include "beside_cpu.hpp"
+#include "generate_beside_cpu.hpp"
 #include "sample.hpp"
 
 using namespace weft;
@@ -31,4 +32,10 @@ TEST_CASE("the kernels of CUDA: a Llama on eight ranks of one device, zero3 x tp
   two_layers.layers = 2, two_layers.kv_heads = 2;
   check_ranks_beside_cpu<lazy_cuda_backend, llama, mesh<pp, dp, tp>, zero3, bf16_mixed, checkpoint_full>(
       {.dp = 2, .tp = 2, .pp = 2}, two_layers, of_16_bits);
+}
+
+TEST_CASE("the kernels of CUDA: text token by token, on two ranks of one device" * doctest::skip(sanitized)) {
+  auto bold = tiny_llama;
+  bold.kv_heads = 2, bold.init_stddev = 0.3;
+  check_text_beside_cpu<lazy_cuda_backend>({.tp = 2}, bold, 4);
 }

@@ -82,8 +82,8 @@ struct formula_kernels {
   using value = on_host::formula_value<F, Out>;
   template <vjp_form Form, class F, class Floating, class Out, std::size_t Inputs>
   using gradient = on_host::formula_gradient<Form, F, Floating, Out, Inputs>;
-  template <class Body, class... Ts>
-  using run = on_host::formula_run<Body, Ts...>;
+  template <class Body, class Pointers>
+  using run = on_host::formula_run<Body, Pointers>;
 };
 template <>
 struct formula_kernels<false> {
@@ -91,8 +91,8 @@ struct formula_kernels<false> {
   using value = on_device::formula_value<F, Out>;
   template <vjp_form Form, class F, class Floating, class Out, std::size_t Inputs>
   using gradient = on_device::formula_gradient<Form, F, Floating, Out, Inputs>;
-  template <class Body, class... Ts>
-  using run = on_device::formula_run<Body, Ts...>;
+  template <class Body, class Pointers>
+  using run = on_device::formula_run<Body, Pointers>;
 };
 
 /// Floating: void where there is none, and then there is no gradient either.
@@ -147,14 +147,15 @@ struct formula_operator {
   static void each(std::index_sequence<I...>, context& ctx, const attributes& at,
                    const std::array<const local_array*, sizeof...(I)>& x, const Body& body) {
     static constexpr std::size_t count = sizeof...(I);
-    using run = typename kernels::template run<Body, std::tuple_element_t<I, std::tuple<Ts...>>...>;
+    using pointers = std::tuple<const std::tuple_element_t<I, std::tuple<Ts...>>*...>;
     [&]<std::size_t... K>(std::index_sequence<K...>) {
       std::int64_t of_x[count + 1][max_ndim], of_y[max_ndim];
       row_major(at.out, of_y);
       (broadcast_strides(at.map, int(I), x[K]->shape, of_x[K]), ...);
       const std::array<const std::int64_t*, count + 1> strides{of_x[K]..., of_y};
+      const pointers from{x[K]->template as<std::remove_pointer_t<std::tuple_element_t<K, pointers>>>()...};
       Backend::each_row(ctx.queue<Backend>(), at.map.ndim, at.valid.extent, strides,
-                        run{body, {x[K]->template as<std::tuple_element_t<I, std::tuple<Ts...>>>()...}});
+                        typename kernels::template run<Body, pointers>{body, from});
     }
     (std::make_index_sequence<count>{});
   }

@@ -36,12 +36,13 @@ struct formula_gradient {
   }
 };
 /// body(index in the output, elements of the operands) over a run of elements; the output's offsets come last.
-template <class Body, class... Ts>
+/// Pointers: a std::tuple of the operands'.
+template <class Body, class Pointers>
 struct formula_run {
-  static constexpr std::size_t count = sizeof...(Ts);
+  static constexpr std::size_t count = std::tuple_size_v<Pointers>;
   using offsets = std::array<std::int64_t, count + 1>;
   Body body;
-  std::tuple<const Ts*...> from;
+  Pointers from;
 
   WEFT_DETAIL_SIDE void operator()(std::int64_t n, const offsets& begin, const offsets& stride) const {
     bool dense = true;

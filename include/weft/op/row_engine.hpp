@@ -88,22 +88,10 @@ struct row_operator {
          with_numbers(f, computed_by(dim))},
         x.ctx, kept(at, x.whole), kept(at, at.in), {&x},
         [&](const local_array& y) {
-          if constexpr (!runs_host_functions<Backend>()) return forward_of_rows(ctx, at, x.held(), y);
-          In* const from = x.held().template as<In>();
-          Out* const to = y.template as<Out>();
-          const std::int64_t n = at.in[dim], stride = at.in.elements(dim + 1);
-          each(ctx, at, [f, from, to, n, stride](std::int64_t row, std::int64_t out) {
-            row_of_numbers<In, 0> in(from + row, stride, n);
-            if constexpr (Reduces) {
-              to[out] = static_cast<Out>(f.forward(in.read()));
-            } else {
-              row_of_numbers<Out, 1> result(to + out, stride, n);
-              const std::span<number> written = result.to_write();
-              std::fill(written.begin(), written.end(), number{});
-              f.forward(in.read(), written);
-              result.written();
-            }
-          });
+          if constexpr (runs_host_functions<Backend>())
+            forward_on_host(ctx, at, x.held(), y);
+          else
+            forward_of_rows(ctx, at, x.held(), y);
         },
         [&](tape_node& node, const value& y) {
           if constexpr (Gradient) {
@@ -184,10 +172,33 @@ struct row_operator {
     if constexpr (Gradient) {
       const auto at = node.template get<attributes>();
       const local_array g = ctx.make(dtype_of<In>, at.in);
-      if constexpr (!runs_host_functions<Backend>()) {
+      if constexpr (runs_host_functions<Backend>())
+        vjp_on_host(ctx, node, at, g);
+      else
         vjp_of_rows(ctx, node, at, g);
-        return contribute<Backend, In>(ctx, node, 0, g);
+      contribute<Backend, In>(ctx, node, 0, g);
+    }
+  }
+
+  static void forward_on_host(context& ctx, const attributes& at, const local_array& x, const local_array& y) {
+    In* const from = x.as<In>();
+    Out* const to = y.as<Out>();
+    const std::int64_t n = at.in[at.dim], stride = at.in.elements(at.dim + 1);
+    each(ctx, at, [f = at.formula, from, to, n, stride](std::int64_t row, std::int64_t out) {
+      row_of_numbers<In, 0> in(from + row, stride, n);
+      if constexpr (Reduces) {
+        to[out] = static_cast<Out>(f.forward(in.read()));
+      } else {
+        row_of_numbers<Out, 1> result(to + out, stride, n);
+        const std::span<number> written = result.to_write();
+        std::fill(written.begin(), written.end(), number{});
+        f.forward(in.read(), written);
+        result.written();
       }
+    });
+  }
+  static void vjp_on_host(context& ctx, tape_node& node, const attributes& at, const local_array& g) {
+    if constexpr (Gradient) {
       In* const x = keeps_input<F>() ? node.saved(0).template as<In>() : nullptr;
       Out* const y = keeps_output<F>() ? node.saved(keeps_input<F>() ? 1 : 0).template as<Out>() : nullptr;
       Out* const dy = node.output_gradient().template as<Out>();
@@ -207,7 +218,6 @@ struct row_operator {
         }
         gradient.written();
       });
-      contribute<Backend, In>(ctx, node, 0, g);
     }
   }
 };

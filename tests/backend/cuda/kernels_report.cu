@@ -1,6 +1,7 @@
 // Every kernel of the CUDA backend for every element type, for the compiler's report (compiler_report_test.sh).
 #include <weft/backend/cuda/backend.hpp>
 #include <weft/backend/cuda/device_block.cuh>
+#include <weft/backend/cuda/kernels/fold.hpp>
 
 using namespace weft;
 using namespace weft::cuda;
@@ -21,6 +22,9 @@ using namespace weft::cuda;
   REPORT(sum_parts_kernel<accumulate_t<T>, T>);     \
   REPORT(softmax_kernel<T>);                        \
   REPORT(softmax_backward_kernel<T>);               \
+  REPORT(softmax_tile_kernel<T>);                   \
+  REPORT(softmax_tile_backward_kernel<T>);          \
+  REPORT(fold_kernel<T>);                           \
   REPORT(row_max_kernel<T>);                        \
   REPORT(row_sums_kernel<T>);                       \
   REPORT(cross_entropy_backward_kernel<T>);         \

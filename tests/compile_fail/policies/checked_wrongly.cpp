@@ -21,8 +21,13 @@ struct hasty {
 };
 #endif
 
-struct on_a_device : comm_operations<on_a_device> {
-  on_a_device host() const requires behind_queue;
+template <bool Has>
+struct with_host {};
+template <>
+struct with_host<true> {
+  threads host() const;
+};
+struct on_a_device : comm_operations<on_a_device>, with_host<behind_queue> {
   int rank() const;
   int size() const;
   request post(const comm_call&);

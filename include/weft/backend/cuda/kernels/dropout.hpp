@@ -11,7 +11,7 @@ namespace weft::cuda {
 /// y (+)= x * factor where the word of the element's index is at least `threshold`, else x * 0.
 template <class T>
 struct dropout_kernel {
-  static constexpr int together = pack_size<T> < 4 ? pack_size<T> : 4;  // of the four words of one counter
+  static constexpr int together = pack_size<T>;
   using A = accumulate_t<T>;
   int64 n;
   bool in_order;  // element i has the index of element 0 and i
@@ -31,6 +31,18 @@ struct dropout_kernel {
       const pack<T, N> in = block.template load<N>(x + i);
       pack<T, N> old{}, out;
       if (add) old = block.template load<N>(static_cast<const T*>(y) + i);
+      const auto put = [&](int k, std::uint32_t word) {
+        const A value = block.widen(in.at[k]) * (word >= threshold ? factor : A(0));
+        out.at[k] = block.template narrow<T>(add ? block.widen(old.at[k]) + value : value);
+      };
+      if (N % 4 == 0 && in_order && (first + i) % 4 == 0) {  // whole blocks of words
+        WEFT_UNROLLED for (int b = 0; b < N / 4; ++b) {
+          const auto words = numbers.block(static_cast<std::uint64_t>((first + i) / 4 + b));
+          WEFT_UNROLLED for (int k = 0; k < 4; ++k) put(4 * b + k, words[static_cast<std::size_t>(k)]);
+        }
+        block.store(y + i, out);
+        return;
+      }
       int64 index = 0;
       std::uint64_t counter = ~std::uint64_t{0};
       std::array<std::uint32_t, 4> words{};
@@ -38,12 +50,7 @@ struct dropout_kernel {
         index = in_order ? first + i + k : k > 0 && (i + k) % line != 0 ? index + 1 : at.global_index(i + k);
         const auto place = static_cast<std::uint64_t>(index);
         if (place / 4 != counter) words = numbers.block(counter = place / 4);
-        const std::uint32_t word = place % 4 == 0   ? words[0]
-                                   : place % 4 == 1 ? words[1]
-                                   : place % 4 == 2 ? words[2]
-                                                    : words[3];
-        const A value = block.widen(in.at[k]) * (word >= threshold ? factor : A(0));
-        out.at[k] = block.template narrow<T>(add ? block.widen(old.at[k]) + value : value);
+        put(k, place % 4 == 0 ? words[0] : place % 4 == 1 ? words[1] : place % 4 == 2 ? words[2] : words[3]);
       }
       block.store(y + i, out);
     });

@@ -6,6 +6,16 @@
 
 namespace weft::cuda {
 
+/// A mean in double as two numbers of A, the first rounded: value - m is then two subtractions in A, right to a unit in
+/// the last place of the difference however large the mean is.
+template <class A>
+struct split_mean {
+  A high, low;
+  WEFT_ON_DEVICE explicit split_mean(double m)
+      : high(static_cast<A>(m)), low(static_cast<A>(m - static_cast<double>(high))) {}
+  WEFT_ON_DEVICE A taken_from(A value) const { return (value - high) - low; }
+};
+
 /// y = (x - mean) * rstd * weight + bias where Centred, else x * rstd * weight; mean (null unless Centred) and rstd may
 /// be null. Shared memory: one double a warp.
 template <class T, bool Centred>
@@ -31,9 +41,10 @@ struct norm_tile_kernel {
         in.each([&](int, T value) { sum += static_cast<double>(block.widen(value)); });
         m = group_sum(block, groups, sum) / static_cast<double>(groups.width);
       }
+      const split_mean<A> middle(m);
       const auto centred = [&](T value) {
         if constexpr (Centred)
-          return static_cast<A>(static_cast<double>(block.widen(value)) - m);
+          return middle.taken_from(block.widen(value));
         else
           return block.widen(value);
       };
@@ -86,9 +97,10 @@ struct norm_tile_backward_kernel {
       double m = 0;
       if constexpr (Centred) m = there ? mean[row] : 0;
       const A r = there ? rstd[row] : A(0);
+      const split_mean<A> middle(m);
       const auto u_of = [&](T value) {
         if constexpr (Centred)
-          return static_cast<A>(static_cast<double>(block.widen(value)) - m) * r;
+          return middle.taken_from(block.widen(value)) * r;
         else
           return block.widen(value) * r;
       };

@@ -6,6 +6,7 @@
 #include <weft/backend/cuda/kernels/norm_tile.hpp>
 #include <weft/backend/cuda/kernels/rms_norm.hpp>
 #include <weft/backend/cuda/kernels/softmax.hpp>
+#include <weft/backend/cuda/kernels/softmax_tile.hpp>
 #include <weft/backend/cuda/kernels/sum_parts.hpp>
 #include <weft/backend/cuda/queue.hpp>
 
@@ -18,11 +19,17 @@ struct norm_words {
   /// Over the middle dimension of [outer, n, inner]; y may be x, dx may be dy.
   template <class T>
   static void softmax(queue& q, std::int64_t outer, std::int64_t n, std::int64_t inner, const T* x, T* y) {
+    const bool packed = inner == 1 && n % pack_size<T> == 0 && aligned_for_packs(x, y);
+    if (const row_groups g = groups_of<T>(outer, n, packed); g.warps > 0)
+      return start_tiles(q, g, softmax_tile_kernel<T>{g, x, y});
     warp_for_each(q, outer * inner, softmax_kernel<T>{outer, n, inner, x, y});
   }
   template <class T>
   static void softmax_backward(queue& q, std::int64_t outer, std::int64_t n, std::int64_t inner, const T* y,
                                const T* dy, T* dx, bool add) {
+    const bool packed = inner == 1 && n % pack_size<T> == 0 && aligned_for_packs(y, dy, dx);
+    if (const row_groups g = groups_of<T>(outer, n, packed); g.warps > 0)
+      return start_tiles(q, g, softmax_tile_backward_kernel<T>{g, y, dy, dx, add});
     warp_for_each(q, outer * inner, softmax_backward_kernel<T>{outer, n, inner, y, dy, dx, add});
   }
 
