@@ -106,8 +106,7 @@ struct formula_of : formula_members<F> {
   static constexpr linearity linear = linearity_of<F>();
 
   static constexpr bool runs = runs_formulas<backend>;
-  static_assert(runs,
-                "weft: a formula is a loop that its tensors' backend lacks: each_row (docs/policies/backend.md)");
+  static_assert(runs, "weft: a formula is a loop that its tensors' backend lacks: each_row (docs/policies/backend.md)");
   static constexpr bool one_type =
       ((!floating<typename Xs::element_type> || std::same_as<typename Xs::element_type, numbers>)&&...);
   static_assert(one_type,
@@ -213,9 +212,9 @@ struct formula_output {
 /// then those that the next ones add. Placement, on each axis: a dimension that two have is sharded on both or on
 /// neither; a pending sum is refused unless the formula is linear there, and then as in a - b (joint), a * b (each) or
 /// a / b (first). Invariant operands are promoted; gradients are the duals. Throws weft::failure when shared extents
-/// differ, and when a formula that says it is linear, given a pending sum, isn't. Padding is left out. Cost: a loop over
-/// the output's elements. For a device's tensors forward and vjp are functions that a device can call: marked constexpr
-/// or WEFT_ANYWHERE.
+/// differ, and when a formula that says it is linear, given a pending sum, isn't. Padding is left out. Cost: a loop
+/// over the output's elements. For a device's tensors forward and vjp are functions that a device can call: marked
+/// constexpr or WEFT_ANYWHERE.
 template <class F, any_tensor... Xs>
 auto elementwise(const F& formula, const Xs&... x) {
   static_assert(sizeof...(Xs) >= 1 && sizeof...(Xs) <= detail::max_operands,

@@ -58,7 +58,8 @@ struct formula_run {
     constexpr std::int64_t operator[](std::size_t) const { return 1; }
   };
   template <class Stride, std::size_t... K>
-  WEFT_DETAIL_SIDE void go(std::int64_t n, const offsets& begin, const Stride& stride, std::index_sequence<K...>) const {
+  WEFT_DETAIL_SIDE void go(std::int64_t n, const offsets& begin, const Stride& stride,
+                           std::index_sequence<K...>) const {
     for (std::int64_t i = 0; i < n; ++i)
       body(begin[count] + i * stride[count], std::get<K>(from)[begin[K] + i * stride[K]]...);
   }
