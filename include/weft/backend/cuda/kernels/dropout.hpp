@@ -11,7 +11,7 @@ namespace weft::cuda {
 /// y (+)= x * factor where the word of the element's index is at least `threshold`, else x * 0.
 template <class T>
 struct dropout_kernel {
-  static constexpr int together = pack_size<T>;
+  static constexpr int together = pack_size<T> < 4 ? pack_size<T> : 4;  // of the four words of one counter
   using A = accumulate_t<T>;
   int64 n;
   bool in_order;  // element i has the index of element 0 and i
@@ -35,11 +35,9 @@ struct dropout_kernel {
         const A value = block.widen(in.at[k]) * (word >= threshold ? factor : A(0));
         out.at[k] = block.template narrow<T>(add ? block.widen(old.at[k]) + value : value);
       };
-      if (N % 4 == 0 && in_order && (first + i) % 4 == 0) {  // whole blocks of words
-        WEFT_UNROLLED for (int b = 0; b < N / 4; ++b) {
-          const auto words = numbers.block(static_cast<std::uint64_t>((first + i) / 4 + b));
-          WEFT_UNROLLED for (int k = 0; k < 4; ++k) put(4 * b + k, words[static_cast<std::size_t>(k)]);
-        }
+      if (N == 4 && in_order && (first + i) % 4 == 0) {  // all words of a counter
+        const auto words = numbers.block(static_cast<std::uint64_t>((first + i) / 4));
+        WEFT_UNROLLED for (int k = 0; k < N; ++k) put(k, words[static_cast<std::size_t>(k)]);
         block.store(y + i, out);
         return;
       }
