@@ -31,7 +31,8 @@ using namespace weft::cuda;
   REPORT(embedding_kernel<T>);                      \
   REPORT(embedding_backward_kernel<T, T>);          \
   REPORT(rope_kernel<T>);                           \
-  REPORT(dropout_kernel<T>);                        \
+  REPORT(dropout_kernel<T, false>);                 \
+  REPORT(dropout_kernel<T, true>);                  \
   REPORT(adamw_kernel<accumulate_t<T>, T, T>);      \
   REPORT(unary_kernel<unary::gelu, T>);             \
   REPORT(unary_backward_kernel<unary::gelu, T>);    \

@@ -63,10 +63,17 @@ struct training_words {
     const int64 first = n > 0 ? all.global_index(0) : 0;
     const auto threshold = static_cast<std::uint32_t>(mask.rate * 0x1p32);
     const auto factor = static_cast<accumulate_t<T>>(1 / (1 - mask.rate));
-    over_elements<T>(q, n,
-                     dropout_kernel<T>{n, in_order, first, all, philox{mask.seed, mask.stream}, threshold, factor, x, y,
-                                       add, aligned_for_packs(x, y)},
-                     dropout_kernel<T>::together);
+    const auto start = [&]<bool In_fours>(std::bool_constant<In_fours>) {
+      using kernel = dropout_kernel<T, In_fours>;
+      over_elements<T>(q, n,
+                       kernel{n, in_order, first, all, philox{mask.seed, mask.stream}, threshold, factor, x, y, add,
+                              aligned_for_packs(x, y)},
+                       kernel::together);
+    };
+    if (in_order && first % 4 == 0)
+      start(std::true_type());
+    else
+      start(std::false_type());
   }
 
   /// One step of AdamW; `working` gets the new weights rounded, and may be null or the master.
