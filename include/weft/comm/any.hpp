@@ -29,7 +29,8 @@ class any_communicator : public comm_operations<any_communicator> {
   request post(const comm_call& call) {
     if (queue_.runs_behind()) [[unlikely]]
       return post_behind(call);
-    return size_ > 1 || call.pairs() ? held_->post(call) : detail::copy_alone(call);
+    const bool alone = size_ == 1 && !call.pairs() && !call.queue.runs_behind();
+    return alone ? detail::copy_alone(call) : held_->post(call);
   }
 
   /// Whether the communicator inside orders calls behind this queue by itself.

@@ -77,8 +77,14 @@ namespace detail {
 /// Whether c orders its operations behind the queue that a call names.
 template <class C>
 bool takes_queue(const C& c, const queue_ref& queue) {
-  if constexpr (requires { c.takes_queue(queue); }) return c.takes_queue(queue);
-  return false;
+  if constexpr (requires { c.takes_queue(queue); }) {
+    return c.takes_queue(queue);
+  } else {
+    constexpr bool is_constant = requires { bool(C::takes_queue); };
+    static_assert(!is_constant,
+                  "weft: a communicator's takes_queue is a function: bool takes_queue(const queue_ref&) const");
+    return false;
+  }
 }
 
 template <bool Has, class C>

@@ -24,6 +24,12 @@ class traced : public comm_operations<traced<C>> {
   int rank() const { return inner_.rank(); }
   int size() const { return inner_.size(); }
   bool takes_queue(const queue_ref& queue) const { return detail::takes_queue(inner_, queue); }
+  /// Where C has another communicator for the host's memory: that, recorded alike.
+  auto host() const requires requires(const C& c) { c.host(); }
+  {
+    using of_host = decltype(inner_.host());
+    return traced<of_host>(inner_.host(), *log_, world_rank_, axis_);
+  }
   trace_log& log() { return *log_; }
   C& inner() { return inner_; }
 
@@ -53,6 +59,8 @@ class traced : public comm_operations<traced<C>> {
   }
 
  private:
+  template <communicator>
+  friend class traced;
   traced(C inner, trace_log& log, int world_rank, std::string axis)
       : inner_(std::move(inner)),
         log_(&log),

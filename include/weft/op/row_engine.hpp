@@ -135,7 +135,7 @@ struct row_operator {
     const shape rows = with_last(at.in, at.dim), valid = with_last(at.valid, at.dim);
     std::int64_t of_x[max_ndim], of_y[max_ndim];
     for (int d = 0; d + 1 < rows.ndim; ++d)
-      of_x[d] = rows.elements(d + 1), of_y[d] = of_x[d] / (Reduces ? rows[rows.ndim - 1] : 1);
+      of_x[d] = rows.elements(d + 1), of_y[d] = Reduces && of_x[d] > 0 ? of_x[d] / rows[rows.ndim - 1] : of_x[d];
     const std::array<const std::int64_t*, 2> strides{of_x, of_y};
     Backend::each_line(ctx.queue<Backend>(), rows.ndim - 1, valid.extent, strides, rows[rows.ndim - 1], body);
   }

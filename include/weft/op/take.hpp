@@ -37,6 +37,13 @@ struct take_gradients {
   std::int64_t extent[max_ndim] = {}, of_ids[max_ndim] = {}, of_y[max_ndim] = {};
 
   WEFT_ANYWHERE void operator()(std::int64_t n, const take_offsets& begin, const take_offsets& step) const {
+    if (ndim == 0 || step[2] == 1) return add(n, begin, step);
+    for (std::int64_t i = 0; i < n; ++i)  // the ids' own dimensions lie closer together
+      add(1, {begin[0] + i * step[0], begin[1] + i * step[1], begin[2] + i * step[2]}, step);
+  }
+
+ private:
+  WEFT_ANYWHERE void add(std::int64_t n, const take_offsets& begin, const take_offsets& step) const {
     std::int64_t index[max_ndim] = {}, at_ids = begin[1], at_y = begin[2], left = 1;
     for (int d = 0; d < ndim; ++d) left *= extent[d];
     for (; left > 0; --left) {
@@ -92,7 +99,7 @@ struct take_operator {
   static void vjp(context& ctx, tape_node& node) {
     if constexpr (floating<T>) {
       const auto at = node.template get<attributes>();
-      const local_array g = ctx.make(dtype::f64, at.in);
+      local_array g = ctx.make(dtype::f64, at.in);
       auto& queue = ctx.queue<Backend>();
       Backend::zero(queue, g);
       take_gradients<T> add{node.saved(0).template as<const std::int32_t>(),
@@ -114,6 +121,7 @@ struct take_operator {
       if constexpr (!std::same_as<A, double>) {
         sums = ctx.make(dtype_of<A>, at.in);
         Backend::convert(queue, g.elements(), g.as<double>(), sums.as<A>(), false);
+        g = {};
       }
       contribute<Backend, T, A>(ctx, node, 0, sums);
     }

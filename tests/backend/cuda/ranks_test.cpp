@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <weft/comm/any.hpp>
+#include <weft/comm/traced.hpp>
 #include <weft/parallel/launch.hpp>
 #include <weft/testing/communicator.hpp>
 
@@ -74,6 +75,27 @@ TEST_CASE(
     CHECK(from_left.data[7] == 20);
     CHECK(x.data[0] == -1);
   });
+}
+
+TEST_CASE(
+    "ranks on one device: who waits without a queue has what was sent, and traces are of the device's memory too") {
+  const watchdog guard("waits on a device", 300);
+  for (const int ranks : {1, 2}) {
+    trace_log outer(ranks);
+    traced<threads>::launch(ranks, [&](traced<threads>& world) {
+      lazy_queue q;
+      any_communicator all = any_communicator(traced<any_communicator>(any_communicator(world), outer));
+      all = all.behind(queue_ref(q));
+      device_floats x(8), y(16);
+      kernel(q, x, [&](float) { return 3.f; });
+      all.all_gather(x.data, y.data, 32).wait(queue_ref());
+      CHECK(y.data[0] == 3);
+      CHECK(y.data[8 * ranks - 1] == 3);
+      std::int64_t mine = 2, sum = 0;
+      all.host().all_reduce(&mine, &sum, 1, dtype::i64, reduction::sum).wait();
+      CHECK(sum == 2 * ranks);
+    });
+  }
 }
 
 TEST_CASE("ranks on one device that call different collectives, or leave one, end with the sentences of threads") {

@@ -61,7 +61,8 @@ class stream {
   /// out (+)= first * second by cuBLASLt; false, and nothing done, where it can't.
   bool multiply(const matmul_shape& size, dtype in, dtype out_type, const blas_product& p, const void* first,
                 const void* second, void* out, bool accumulate) {
-    return blas_.multiply(stream_.get(), size, in, out_type, p, first, second, out, accumulate);
+    if (!blas_) blas_ = std::make_unique<cuda::blas>();  // with a workspace, which a stream without products needs not
+    return blas_->multiply(stream_.get(), size, in, out_type, p, first, second, out, accumulate);
   }
 
   /// From device to device memory.
@@ -120,7 +121,7 @@ class stream {
   detail::on_device device_;
   int multiprocessors_ = 0;
   std::unique_ptr<std::remove_pointer_t<cudaStream_t>, detail::destroy_stream> stream_;
-  cuda::blas blas_;
+  std::unique_ptr<cuda::blas> blas_;
   device_pointer scratch_;
   std::size_t scratch_bytes_ = 0;
 };

@@ -43,11 +43,11 @@ class stream_mover final : public device_mover {
     for (std::size_t m = 0; m < members_; ++m) stream_->wait(called_[place * members_ + m]);
     try {
       give(calls_.data() + place * members_);
+      stream_->record(moved_[place]);
     } catch (...) {
       settle();
       throw;
     }
-    stream_->record(moved_[place]);
   }
   void precede(std::size_t place, const queue_ref& queue) override { queue.as<Queue>().wait(moved_[place]); }
   bool done(std::size_t place) override { return moved_[place].happened(); }

@@ -35,7 +35,11 @@ class device_side {
 
   // Of an operation that is complete as far as the host knows, on the device or not.
   void precede(std::size_t place, const queue_ref& queue) {
-    if (device_mover* const mover = of(queue)) mover->precede(place, queue);
+    device_mover* const mover = mover_.load(std::memory_order_acquire);
+    if (mover && queue.moves_data())
+      mover->precede(place, queue);
+    else if (mover)
+      mover->finish(place);
   }
   bool done(std::size_t place) {
     device_mover* const mover = mover_.load(std::memory_order_acquire);
@@ -53,10 +57,6 @@ class device_side {
   }
 
  private:
-  device_mover* of(const queue_ref& queue) const {
-    return queue.moves_data() ? mover_.load(std::memory_order_acquire) : nullptr;
-  }
-
   std::unique_ptr<device_mover> held_;
   std::atomic<device_mover*> mover_{nullptr};
 };
