@@ -151,6 +151,22 @@ struct placed_slice {
     for (int d = 0; d < ndim; ++d) g = g * global[d] + at[d];
     return g;
   }
+  /// Calls f(i, the index in the whole of the slice's element from + i, or -1 in padding, n) for runs of n elements
+  /// that are neighbours in the whole too; i + n <= count.
+  template <class F>
+  constexpr void runs(std::int64_t from, std::int64_t count, F&& f) const {
+    std::int64_t line = 1, inside = 1;  // of the last dimension that isn't whole here, and those behind it
+    for (int d = ndim - 1; d >= 0; --d) {
+      inside = line * valid[d], line *= local[d];
+      if (local[d] != global[d]) break;
+    }
+    for (std::int64_t i = 0; i < count;) {
+      const std::int64_t here = (from + i) % line, end = here < inside ? inside : line;
+      const std::int64_t n = end - here < count - i ? end - here : count - i;
+      f(i, here < inside ? global_index(from + i) : std::int64_t{-1}, n);
+      i += n;
+    }
+  }
   /// The sizes of the slice without its padding.
   shape valid_part() const {
     shape out;

@@ -7,7 +7,7 @@
 #include <concepts>
 #include <memory>
 
-#include <weft/backend/concept.hpp>
+#include <weft/backend/quantised.hpp>
 #include <weft/tensor/random.hpp>
 
 namespace weft {
@@ -180,6 +180,12 @@ concept dropout_kernel = requires(detail::kernel_words<B, T> k, const dropout_ma
 template <class B, class T>
 concept normal_kernel = requires(detail::kernel_words<B, T> k, const placed_slice& slice, const philox& numbers) {
   B::normal(k.queue, slice, k.n, k.n, k.eps, k.eps, numbers, k.y);
+};
+/// dequantise(queue, slice, y): y[i] = what the slice's codes stand for, 0 in padding. int8: (code * scale) * (1 /
+/// 127); nf4: value of the code * (level * factor + offset); each operation in float and rounded.
+template <class B, class T>
+concept dequantise_kernel = requires(detail::kernel_words<B, T> k, const quantised_slice& slice) {
+  B::dequantise(k.queue, slice, k.y);
 };
 /// adamw(queue, step, n, master, first, second, g, working): one adamw_step of a gradient of G; working (T, the
 /// master's rounded once) may be null, or the master.

@@ -82,6 +82,14 @@ concept element = is_element<T>;
 template <class T>
 concept floating = is_element<T> &&(dtype_of<T> <= dtype::f16);
 
+/// How a frozen weight is stored. plain: in the compute type. int8: 8 bits and a scale for each output channel. nf4: 4
+/// bits, and for each 64 elements of the whole tensor a scale, itself of 8 bits.
+enum class weight_format : std::uint8_t { plain, int8, nf4 };
+constexpr const char* name_of(weight_format f) {
+  constexpr const char* names[] = {"plain", "int8", "nf4"};
+  return names[static_cast<int>(f)];
+}
+
 /// Bytes of one element.
 constexpr std::size_t size_of(dtype type) {
   switch (type) {

@@ -202,14 +202,14 @@ void save_merged(context& ctx, Model& model, Store& store, const std::string& fo
     const auto files = std::make_shared<const safetensors>(factors);
     store.each_stored([&](const stored_parameter& p) {
       if (!detail::writes(ctx, p) || p.record.adapter) return;
-      detail::outgoing o{p.weight, p.record.at, p.begin, type, detail::parts_of(names, p.record)};
+      detail::outgoing o = detail::outgoing_weights(p, type, detail::parts_of(names, p.record));
       std::string tensor;
       detail::named(names, p.record.name, tensor);
       const std::string module = tensor.substr(0, tensor.rfind('.'));
       if (files->find(detail::factor_name(module, true)))
         o.change = [files, merge = detail::merging(*files, module, Model::strategy::projections::scale),
                     record = &p.record, begin = p.begin,
-                    count = p.weight.elements()](double* numbers) { merge(*record, begin, count, numbers); };
+                    count = p.count](double* numbers) { merge(*record, begin, count, numbers); };
       all.push_back(std::move(o));
     });
   });

@@ -29,7 +29,7 @@ inline const safetensors_type& safetensors_type_of(dtype type) {
 }
 
 /// Numbers that a rank writes: elements begin ... of its slice `at` of a parameter, as `type`. `change`: what is done
-/// with their copy before.
+/// with their copy before. `quantised`: in place of numbers, codes that stand for them.
 struct outgoing {
   local_array numbers;
   placed_slice at;
@@ -37,7 +37,18 @@ struct outgoing {
   dtype type;
   std::vector<tensor_part> parts;
   std::function<void(double*)> change = nullptr;
+  quantised_slice quantised = {};
+  std::int64_t scales = 0;  // of quantised
+
+  std::int64_t count() const { return numbers ? numbers.elements() : quantised.count; }
 };
+
+/// The weights of a stored parameter, to be written as `type`.
+inline outgoing outgoing_weights(const stored_parameter& p, dtype type, std::vector<tensor_part> parts) {
+  outgoing o{p.weight, p.record.at, p.begin, type, std::move(parts)};
+  if (p.is_quantised()) o.quantised = p.quantised(), o.scales = p.scales.elements();
+  return o;
+}
 
 /// The tensors that all ranks' numbers lie in, on the first rank. Of each its sizes, its type, its name.
 inline safetensors_header all_tensors(context& ctx, const std::vector<outgoing>& all) {
@@ -67,17 +78,40 @@ inline safetensors_header all_tensors(context& ctx, const std::vector<outgoing>&
   return header;
 }
 
+template <class Backend, class T>
+std::vector<T> on_the_host(context& ctx, const T* from, std::int64_t count) {
+  std::vector<T> out(static_cast<std::size_t>(count));
+  if (count > 0)
+    Backend::download(ctx.queue<Backend>(), from, out.data(), count * static_cast<std::int64_t>(sizeof(T)));
+  return out;
+}
+/// What codes stand for. Waits for the queue.
+template <class Backend>
+std::vector<float> decoded(context& ctx, const outgoing& o) {
+  quantised_slice q = o.quantised;
+  const auto codes = on_the_host<Backend>(ctx, q.codes, code_bytes(q.format, q.count)),
+             levels = on_the_host<Backend>(ctx, q.levels, level_bytes(q.format, q.count));
+  const auto scales = on_the_host<Backend>(ctx, q.scales, o.scales);
+  q.codes = codes.data(), q.levels = levels.data(), q.scales = scales.data();
+  std::vector<float> out(static_cast<std::size_t>(q.count));
+  q.at.runs(q.first, q.count, [&](std::int64_t i, std::int64_t at, std::int64_t n) {
+    for (std::int64_t k = 0; k < n && at >= 0; ++k) out[static_cast<std::size_t>(i + k)] = decoded(q, i + k, at + k);
+  });
+  return out;
+}
+
 /// f(pointer) to numbers of the store's, where the host reads them. Waits for the queue.
 template <class Backend, class F>
 void staged(context& ctx, const outgoing& o, F&& f) {
-  visit_floating(o.numbers.type, [&]<class T>(T) {
-    std::vector<T> out(static_cast<std::size_t>(o.numbers.elements()));
-    Backend::download(ctx.queue<Backend>(), o.numbers.as<T>(), out.data(), o.numbers.bytes());
-    if (!o.change) return f(static_cast<const T*>(out.data()));
+  const auto give = [&]<class T>(const std::vector<T>& out) {
+    if (!o.change) return f(out.data());
     std::vector<double> changed(out.begin(), out.end());
     o.change(changed.data());
     f(static_cast<const double*>(changed.data()));
-  });
+  };
+  if (!o.numbers) return give(decoded<Backend>(ctx, o));
+  visit_stored(o.numbers.type,
+               [&]<class T>(T) { give(on_the_host<Backend>(ctx, o.numbers.as<const T>(), o.numbers.elements())); });
 }
 
 /// Makes the unfinished file, and puts them into its memory: the disk has them when every rank has synced what comes
@@ -101,11 +135,11 @@ std::unique_ptr<output_bytes> fill_tensors(context& ctx, const std::string& path
         const auto run = [&](std::size_t k, std::int64_t element, std::int64_t stride, std::int64_t n,
                              std::int64_t from) {
           char* const to = file->data() + at.bytes + begins.at(o.parts[k].tensor);
-          visit_floating(o.type, [&]<class To>(To) {
+          visit_stored(o.type, [&]<class To>(To) {
             write_numbers<To>(numbers + from, stride, n, to + element * static_cast<std::int64_t>(sizeof(To)));
           });
         };
-        each_run(o.parts, o.at, o.begin, o.numbers.elements(), run);
+        each_run(o.parts, o.at, o.begin, o.count(), run);
       });
   });
   return file;
@@ -134,7 +168,8 @@ void check_filled_by(context& ctx, const weight_names& names, Store& store) {
 
 /// Writes all weights of a parameter store but adapters to a safetensors file, by a family's names, as numbers of
 /// `type`, which is floating (without it that of the master weights): the master weights, or where a parameter is
-/// frozen its only ones. Together the parameters fill the tensors that the table gives them. All ranks call it, and all
+/// frozen its only ones, and where it is stored in few bits
+/// what these stand for. Together the parameters fill the tensors that the table gives them. All ranks call it, and all
 /// of them see the file's folder. A file of this name is replaced once the new one is whole. Throws weft::failure on
 /// all ranks, naming the file and the system's reason, when it can't be written on any.
 template <class Store>
@@ -146,7 +181,7 @@ void save_weights(context& ctx, Store& store, const std::string& path, const wei
   detail::on_all_or_none(ctx, [&] {
     store.each_stored([&](const stored_parameter& p) {
       if (detail::writes(ctx, p) && !p.record.adapter)
-        all.push_back({p.weight, p.record.at, p.begin, type, detail::parts_of(names, p.record)});
+        all.push_back(detail::outgoing_weights(p, type, detail::parts_of(names, p.record)));
     });
   });
   detail::write_tensors<typename Store::backend>(ctx, path, all);

@@ -86,6 +86,13 @@ void visit_floating(dtype type, F&& f) {
   f(fp16());
 }
 
+/// The same, and bytes.
+template <class F>
+void visit_stored(dtype type, F&& f) {
+  if (type == dtype::u8) return f(std::uint8_t());
+  visit_floating(type, f);
+}
+
 /// A parameter's numbers, row-major, as the whole of a tensor of this shape.
 inline tensor_part whole_tensor(std::string name, const shape& global, std::vector<std::int64_t> tensor_shape) {
   tensor_part p;
@@ -103,11 +110,11 @@ inline tensor_part whole_tensor(std::string name, const shape& global, std::vect
 class mapped_numbers {
  public:
   /// global: the parameter's extents. Throws weft::file_error where a tensor isn't there, has another shape, or no
-  /// numbers of 16 bits and more.
+  /// numbers of 16 bits and more (`bytes`: no bytes).
   mapped_numbers(const safetensors& files, const std::string& parameter, const shape& global,
-                 std::vector<tensor_part> parts)
+                 std::vector<tensor_part> parts, bool bytes = false)
       : global_(global), parts_(std::move(parts)) {
-    for (const tensor_part& p : parts_) sources_.push_back(source(files, parameter, p));
+    for (const tensor_part& p : parts_) sources_.push_back(source(files, parameter, p, bytes));
   }
 
   std::int64_t size() const { return global_.elements(); }
@@ -119,7 +126,7 @@ class mapped_numbers {
     detail::each_run(parts_, at, begin, count,
                      [&](std::size_t part, std::int64_t element, std::int64_t stride, std::int64_t n, std::int64_t to) {
                        const numbers& from = sources_[part];
-                       detail::visit_floating(from.type, [&]<class From>(From) {
+                       detail::visit_stored(from.type, [&]<class From>(From) {
                          const char* const first = from.data + element * static_cast<std::int64_t>(sizeof(From));
                          detail::read_numbers<From, Through>(first, stride, n, out + to);
                        });
@@ -132,7 +139,7 @@ class mapped_numbers {
     dtype type;
   };
 
-  static numbers source(const safetensors& files, const std::string& parameter, const tensor_part& p) {
+  static numbers source(const safetensors& files, const std::string& parameter, const tensor_part& p, bool bytes) {
     const mapped_tensor* const found = files.find(p.tensor);
     if (!found)
       throw file_error(
@@ -142,9 +149,11 @@ class mapped_numbers {
       throw file_error(detail::text("tensor ", p.tensor, " in the file ", *found->path, " is ", written(e.shape),
                                     ", and parameter ", parameter, " needs ", written(p.tensor_shape),
                                     ": these weights are of another configuration"));
-    if (!e.type->type || *e.type->type > dtype::f16)
-      throw file_error(detail::text("tensor ", p.tensor, " in the file ", *found->path, " is of dtype ", e.type->name,
-                                    "; parameters are read from F64, F32, F16 and BF16"));
+    if (bytes && e.type->type == dtype::u8) return {found->data, dtype::u8};
+    if (bytes || !e.type->type || *e.type->type > dtype::f16)
+      throw file_error(
+          detail::text("tensor ", p.tensor, " in the file ", *found->path, " is of dtype ", e.type->name,
+                       bytes ? "; it is read as U8" : "; parameters are read from F64, F32, F16 and BF16"));
     return {found->data, *e.type->type};
   }
   template <class Sizes>

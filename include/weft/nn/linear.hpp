@@ -101,7 +101,13 @@ struct linear {
   /// has an adapter its factors as name + ".lora_a" and ".lora_b".
   void add_to(parameter_registry& registry, context& ctx, const std::string& name, const shape& out, const shape& in,
               double stddev) {
-    registry.add(ctx, weight, name, both(out, in), {stddev});
+    parameter_record& record = registry.add(ctx, weight, name, both(out, in), {stddev});
+    if constexpr (requires { projections::stored_as; })
+      record.stored = {projections::stored_as, in.elements(),
+                       [](context& c, const quantised_slice& q, const local_array& to) {
+                         using T = typename S::precision::compute;
+                         S::backend::dequantise(c.queue<typename S::backend>(), q, to.as<T>());
+                       }};
     if constexpr (adapts) {
       if constexpr (requires { projections::adapts_weight(name); })
         if (!projections::adapts_weight(name)) return;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <weft/backend/quantised.hpp>
 #include <weft/comm/local_run.hpp>
 #include <weft/core/lifetime.hpp>
 #include <weft/nn/matrix_form.hpp>
@@ -23,6 +24,14 @@ struct initial {
   double constant = 0;
 };
 
+/// How a frozen parameter's numbers are stored: `row` elements of the whole are a channel, and `dequantise` (queued on
+/// the rank's backend) makes numbers of the compute type of them.
+struct stored_form {
+  weight_format format = weight_format::plain;
+  std::int64_t row = 0;
+  void (*dequantise)(context&, const quantised_slice&, const local_array& to) = nullptr;
+};
+
 /// One parameter, as a parameter store sees it.
 struct parameter_record {
   std::string name;     // unique within the model: initial values are a function of it
@@ -33,6 +42,7 @@ struct parameter_record {
   bool trained = true;           // false: frozen, see freeze()
   bool adapter = false;          // stands beside a projection's weight
   matrix_form form;              // as matrices, by its type
+  stored_form stored;            // plain, but for a projection's weight under nf4 or int8
   std::vector<axis_id> pending;  // axes along which its gradient is left as addends
   std::vector<axis_id> sharded;  // axes along which the ranks hold different parts of it
   bool counted = true;           // in norms; not where this rank's copy is another stage's parameter

@@ -43,10 +43,11 @@ template <class Backend, class Store>
   std::vector<stored_parameter> kept;
   std::vector<std::uint64_t> hashes;  // of a weight, then of its gradient
   std::vector<std::byte> staged;
+  const auto weight_of = [](const stored_parameter& p) { return p.is_quantised() ? p.codes : p.weight; };
   const auto hash = [&](const local_array& x) { return hash_of(host_view<Backend>(ctx, x, staged), x.shape, x.shape); };
   store.each_stored([&](const stored_parameter& p) {
     kept.push_back(p);
-    hashes.push_back(hash(p.weight));
+    hashes.push_back(hash(weight_of(p)));
     hashes.push_back(gradients && p.gradient ? hash(p.gradient) : 0);
   });
   std::vector<std::uint64_t> compared;
@@ -64,7 +65,7 @@ template <class Backend, class Store>
     ctx.check->compare_all(along, {operation, "weights"}, compared, [&](std::size_t i, auto&& report) {
       const stored_parameter& p = kept[which[i] / 2];
       const bool weight = which[i] % 2 == 0;
-      const local_array x = host_view<Backend>(ctx, weight ? p.weight : p.gradient, staged);
+      const local_array x = host_view<Backend>(ctx, weight ? weight_of(p) : p.gradient, staged);
       report(text(weight ? "the weight " : "the gradient of ", p.record.name), x, x.shape);
     });
   });

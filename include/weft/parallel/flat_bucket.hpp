@@ -1,6 +1,7 @@
 // A unit's parameters by what becomes of them: each bucket is one flat buffer, padded so that every rank along the axis
 // of its storage has an equal share. Invariant: parameters lie in the order of their registration, each starting at a
-// multiple of 16 elements; what differs from parameter to parameter is the bucket's key, and nothing else is.
+// multiple of 16 elements (of 64 where they are stored in few bits); what differs from parameter to parameter is the
+// bucket's key, and nothing else is.
 #pragma once
 
 #include <weft/nn/parameters.hpp>
@@ -32,12 +33,31 @@ struct bucket_key {
                           // experts, of which each rank along an axis has others, aren't along that one)
   bool trained = true;    // else frozen: neither gradient, nor master weight, nor moments
   bool matrices = false;  // updated as whole matrices
+  weight_format format = weight_format::plain;
   bool shards_parameters = false, shards_gradients = false, shards_optimizer = false;
 
   friend bool operator==(const bucket_key&, const bucket_key&) = default;
 };
 
 namespace detail {
+
+/// Throws where a parameter can't be stored in its format.
+WEFT_LINKED void require_storable(const parameter_record& p) {
+  require(!p.trained, "parameter ", p.name, " is stored as ", name_of(p.stored.format),
+          ", and what is stored in few bits can't be trained: take ", name_of(p.stored.format),
+          "<lora<16>>, whose adapters are, or freeze it (registry.freeze) before the trainer or store is made");
+  if (p.stored.format != weight_format::nf4) return;
+  constexpr std::int64_t block = quantised_slice::block;
+  std::int64_t here = 1, whole = 1;
+  for (int d = p.global.ndim - 1; d >= 0; --d) {
+    here *= p.local[d], whole *= p.global[d];
+    if (p.local[d] == p.global[d]) continue;
+    require(here % block == 0 && whole % block == 0, "parameter ", p.name, " is stored as nf4, in blocks of ", block,
+            " elements, and a rank has ", here, " neighbours of ", whole, ": both have to be multiples of ", block,
+            "; take fewer ranks along the axis that shards it, or int8");
+    return;
+  }
+}
 
 WEFT_LINKED bucket_key key_of(const context& ctx, const parameter_record& p, const store_config& config) {
   const auto among = [](axis_id axis, const std::vector<axis_id>& axes) {
@@ -46,6 +66,8 @@ WEFT_LINKED bucket_key key_of(const context& ctx, const parameter_record& p, con
   bucket_key key;
   key.trained = p.trained;
   key.matrices = p.trained && config.by_shape && p.form;
+  key.format = p.stored.format;
+  if (key.format != weight_format::plain) require_storable(p);
   for (const axis_id axis : config.axes) {
     if (ctx.along(axis).degree == 1 || among(axis, p.sharded)) continue;
     require(!p.trained || among(axis, p.pending), "the gradient of parameter ", p.name, " is not left pending over ",
@@ -70,14 +92,15 @@ struct flat_bucket {
   std::int64_t size = 0;  // padded
   int parts = 1, index = 0;
 
+  /// Each region begins at a multiple of so many elements, and each share.
+  std::int64_t alignment() const { return key.format == weight_format::plain ? 16 : quantised_slice::block; }
   void add(parameter_record& p) {
-    constexpr std::int64_t alignment = 16;
     const std::int64_t n = p.local.elements();
     regions.push_back({&p, size, n, p.slot, p.live});
-    size += (n + alignment - 1) / alignment * alignment;
+    size += (n + alignment() - 1) / alignment() * alignment();
   }
   void pad() {
-    const std::int64_t whole = std::int64_t{16} * parts;
+    const std::int64_t whole = alignment() * parts;
     size = (size + whole - 1) / whole * whole;
   }
   flat_range everything() const { return {0, size}; }
@@ -91,10 +114,24 @@ struct stored_parameter {
   int unit;
   const parameter_record& record;
   axis_set storage;
-  std::int64_t begin;  // of what follows, within the rank's slice of the parameter
+  std::int64_t begin, count;  // the elements that follow, of the rank's slice of the parameter
   // weight: the master weight, of a frozen one the only. gradient: empty where it is frozen. first, second: the
   // optimizer's moments, empty where it keeps fewer.
   local_array weight = {}, gradient = {}, first = {}, second = {};
+  // In place of `weight`, of one that is stored in few bits: what quantised_slice calls so.
+  local_array codes = {}, levels = {}, scales = {};
+
+  bool is_quantised() const { return record.stored.format != weight_format::plain; }
+  quantised_slice quantised() const {
+    return {record.stored.format,
+            record.at,
+            record.stored.row,
+            begin,
+            count,
+            codes.as<const std::uint8_t>(),
+            levels.as<const std::uint8_t>(),
+            scales.as<const float>()};
+  }
 };
 
 namespace detail {

@@ -6,8 +6,7 @@
 #include <weft/optim/adamw.hpp>
 #include <weft/parallel/compare_store.hpp>
 #include <weft/parallel/gradient_norm.hpp>
-#include <weft/parallel/unit_gradients.hpp>
-#include <weft/parallel/unit_weights.hpp>
+#include <weft/parallel/unit_store.hpp>
 #include <weft/parallel/update_buckets.hpp>
 
 namespace weft {
@@ -30,7 +29,7 @@ WEFT_LINKED parameter_registry& without_a_store(context& ctx, parameter_registry
 
 /// Source: ZeRO (Rajbhandari et al. 2020), FSDP (Zhao et al. 2023), and for the two reused buffers YaFSDP.
 template <class Backend, class Precision>
-class parameter_store final : public unit_hooks {
+class parameter_store final : public detail::unit_store {
  public:
   using backend = Backend;
   using compute = typename Precision::compute;
@@ -42,10 +41,7 @@ class parameter_store final : public unit_hooks {
   /// finished here, and the ranks along it don't hold different parts of it (experts, say, which are then stored where
   /// they are); when the model has a store already, and when it is whole on each stage of a pipeline.
   parameter_store(context& ctx, parameter_registry& registry, store_config config)
-      : ctx_(ctx),
-        config_(config),
-        weights_(ctx, kernels(), detail::without_a_store(ctx, registry), config),
-        gradients_(ctx, kernels(), weights_.size()) {
+      : unit_store(ctx, kernels(), detail::without_a_store(ctx, registry), config), config_(config) {
     weights_.each_bucket([&](std::size_t i, std::size_t, bucket& s) {
       gradients_.add(static_cast<int>(i), s.flat, weights_.name(i), s.flat.kept(s.key().shards_gradients), s.updated);
     });
@@ -120,10 +116,14 @@ class parameter_store final : public unit_hooks {
     weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
       const std::string_view unit = weights_.name(i);
       std::vector<std::byte> copies[2];  // on the host
-      local_array gradients, weights = s.key().trained ? s.master_weights : s.weights;
-      if (s.key().trained) gradients = s.gathered(ctx_, gradients_.at(i, b, s.updated), {"gradients", {}, unit});
-      weights = s.gathered(ctx_, weights, {"master weights", {}, unit});
-      if (!s.key().trained) weights = s.in_master_type(ctx_, weights);
+      const collective_label label{"master weights", {}, unit};
+      local_array gradients, weights;
+      if (s.key().trained) {
+        gradients = s.gathered(ctx_, gradients_.at(i, b, s.updated), {"gradients", {}, unit});
+        weights = s.gathered(ctx_, s.master_weights, label);
+      } else {
+        weights = s.in_master_type(ctx_, s.numbers(ctx_, label));
+      }
       weights = detail::host_view<Backend>(ctx_, weights, copies[0]);
       if (gradients) gradients = detail::host_view<Backend>(ctx_, gradients, copies[1]);
       for (const flat_region& r : s.flat.regions)
@@ -163,30 +163,18 @@ class parameter_store final : public unit_hooks {
     });
   }
 
-  void before_forward(int unit, bool recorded) override {
-    if (recorded) gradients_.recorded(unit);
-    weights_.acquire(unit);
-    weights_.prefetch(unit + 1, unit);
+  /// Calls f(stored_parameter) for what this rank keeps of every parameter that is stored in few bits, to write its
+  /// codes, levels and scales; f returns whether it did. Throws as each_stored does.
+  template <class F>
+  void load_quantised(F&& f) {
+    gradients_.require_finished("load_quantised()");
+    weights_.invalidate();
+    weights_.each_region([&](std::size_t i, std::size_t, bucket& s, const flat_region& r) {
+      if (!s.quantised || !f(s.stored(static_cast<int>(i), r, s.part_of(r), {}))) return;
+      ++r.live->version;
+      s.was_given(r);
+    });
   }
-  void after_forward(int unit) override { weights_.release(unit); }
-  void before_backward(int unit, backward_part part) override {
-    if (part != backward_part::weights) {
-      weights_.acquire(unit);
-      weights_.prefetch(unit - 1, unit);
-    }
-    if (part != backward_part::inputs) gradients_.begin_backward(unit);
-  }
-  void after_backward(int unit, backward_part part) override {
-    end_backward(unit, part);
-    if (part != backward_part::inputs) gradients_.end_backward(unit);
-  }
-  void abandon_backward(int unit, backward_part part) override {
-    end_backward(unit, part);
-    gradients_.abandon(unit);
-  }
-
-  std::uint64_t step_number() const override { return gradients_.step_number(); }
-  std::string_view unit_name(int unit) const override { return weights_.name(static_cast<std::size_t>(unit)); }
 
  private:
   using bucket = unit_weights::bucket;
@@ -194,12 +182,6 @@ class parameter_store final : public unit_hooks {
 
   auto& queue() const { return gradients_.rank().template queue<Backend>(); }
   static bool in_norm(const bucket& s, const flat_region& r) { return r.parameter->counted && s.key().trained; }
-  void end_backward(int unit, backward_part part) {
-    if (part == backward_part::weights)
-      weights_.release_gathered_again(unit);
-    else
-      weights_.release(unit);
-  }
   template <class Optimizer>
   void update_by(const Optimizer& rule, const kernel_step& step) {
     constexpr bool shaped = detail::is_by_shape<Optimizer>;
@@ -240,10 +222,7 @@ class parameter_store final : public unit_hooks {
     return detail::bucket_update<Backend, Precision>{ctx_, s, weights_.name(i), own, grad_scale};
   }
 
-  context& ctx_;
   store_config config_;
-  unit_weights weights_;
-  unit_gradients gradients_;
   gradient_norm_parts<Backend> norm_parts_{ctx_};
 };
 

@@ -12,6 +12,7 @@ namespace weft::detail {
 
 struct store_kernels {
   dtype compute, gradient, reduce, master;
+  bool computes;  // whether there are numbers at all: a plan has none
   void (*zero)(context&, const local_array&);
   void (*copy)(context&, const local_array& from, const local_array& to);  // of one type and size
   /// to (+)= from, between compute and master, and between gradient and reduce.
@@ -52,6 +53,7 @@ struct kernels_of_store {
       dtype_of<gradient>,
       dtype_of<reduce>,
       dtype_of<master>,
+      computes<Backend>,
       zero,
       copy,
       convert,

@@ -2,7 +2,7 @@
 // Invariant: where weights and master weights are the same numbers, they are the same memory.
 #pragma once
 
-#include <weft/parallel/flat_bucket.hpp>
+#include <weft/parallel/quantised_bucket.hpp>
 #include <weft/parallel/store_kernels.hpp>
 
 namespace weft::detail {
@@ -11,9 +11,11 @@ struct stored_bucket {
   const store_kernels* kernels = nullptr;
   flat_bucket flat{};
   flat_range weight_range{}, updated{};
-  std::int64_t offset = 0;      // within a unit's gather buffer, where parameters are sharded
+  std::int64_t offset = 0;      // in bytes, within a unit's gather buffer, where parameters are sharded
+  std::int64_t decoded = 0;     // in elements, within a unit's buffer of numbers, where they are stored in few bits
   axis_group* group = nullptr;  // of its storage
   local_array weights{}, master_weights{}, first{}, second{};
+  quantised_bucket quantised{};  // then weights are bytes
   request gathering{};
 
   const bucket_key& key() const { return flat.key; }
@@ -34,6 +36,11 @@ struct stored_bucket {
     weight_range = flat.kept(key().shards_parameters);
     updated = key().trained ? flat.kept(key().shards_optimizer) : flat_range();
     const auto make = [&](std::int64_t n, dtype type, memory category) { return ctx.make(type, {1, {n}}, category); };
+    if (key().format != weight_format::plain) {
+      quantised.allocate(ctx, flat);
+      weights = make(quantised.share_bytes(), dtype::u8, memory::parameters);
+      return kernels->zero(ctx, weights);
+    }
     const std::int64_t n = updated.size();
     if (key().trained) {
       master_weights = make(n, kernels->master, shares_master() ? memory::parameters : memory::optimizer);
@@ -64,12 +71,34 @@ struct stored_bucket {
   }
   /// The whole bucket is on its way into its place in `unit_buffer`.
   WEFT_LINKED void gather_into(const local_array& unit_buffer, std::string_view unit) {
-    gathering = group->comm.all_gather(weights.data, seen(unit_buffer, offset, {}).data, weights.bytes(),
+    gathering = group->comm.all_gather(weights.data, unit_buffer.as<std::byte>() + offset, weights.bytes(),
                                        collective_label{"weights", {}, unit});
   }
-  /// Where operators read the whole bucket from element `first` on.
-  void* whole(const local_array* unit_buffer, std::int64_t from) const {
-    return key().shards_parameters ? seen(*unit_buffer, offset + from, {}).data : seen(weights, from, {}).data;
+  /// What all ranks keep of the bucket, one behind another.
+  std::byte* bytes(const local_array* unit_buffer) const {
+    return key().shards_parameters ? unit_buffer->as<std::byte>() + offset : weights.as<std::byte>();
+  }
+  /// Bytes of that.
+  std::int64_t whole_bytes() const {
+    return quantised ? quantised.whole_bytes() : flat.size * static_cast<std::int64_t>(size_of(kernels->compute));
+  }
+  /// Where operators read the whole bucket from element `from` on.
+  void* whole(const local_array* unit_buffer, const local_array* numbers, std::int64_t from) const {
+    if (quantised) return seen(*numbers, decoded + from, {}).data;
+    return bytes(unit_buffer) + from * static_cast<std::int64_t>(size_of(kernels->compute));
+  }
+
+  /// The whole bucket's weights in the compute type, for as long as what comes back is kept.
+  WEFT_LINKED local_array numbers(context& ctx, const collective_label& label) const {
+    if (!quantised) return gathered(ctx, weights, label);
+    quantised.require_given(flat);
+    local_array all = weights, out = ctx.make(kernels->compute, shape{1, {flat.size}}, memory::buffers);
+    if (key().shards_parameters) {
+      all = ctx.make(dtype::u8, shape{1, {quantised.whole_bytes()}}, memory::buffers);
+      group->comm.all_gather(weights.data, all.data, weights.bytes(), label).wait(ctx.order());
+    }
+    quantised.dequantise(ctx, flat, all.as<std::byte>(), out);
+    return out;
   }
 
   /// The whole bucket, from every rank's share of it.
@@ -90,7 +119,11 @@ struct stored_bucket {
   /// What this rank keeps of region r; part: part_of(r), gradients: of that, or empty.
   WEFT_LINKED stored_parameter stored(int unit, const flat_region& r, flat_range part,
                                       const local_array& gradients) const {
-    stored_parameter p{unit, *r.parameter, storage(), part.begin - r.begin};
+    stored_parameter p{unit, *r.parameter, storage(), part.begin - r.begin, part.size()};
+    if (quantised) {
+      quantised.show(region_number(r), part, weights.as<std::byte>(), p);
+      return p;
+    }
     const shape size{1, {part.size()}};
     const auto slice = [&](const local_array& a, std::int64_t begin) {
       return a ? seen(a, part.begin - begin, size) : local_array();
@@ -103,16 +136,21 @@ struct stored_bucket {
     return p;
   }
 
+  /// Says that what stored() shows of a region in few bits was written.
+  void was_given(const flat_region& r) { quantised.given[region_number(r)] = true; }
+
   /// Weights from numbers by global index, of region r.
   template <class Backend, class Precision, class Numbers>
   void load(context& ctx, const flat_region& r, const Numbers& numbers) {
     using compute = typename Precision::compute;
     using master = typename Precision::master;
+    if (quantised) return quantised.load<Backend>(ctx, r, region_number(r), numbers, weights.as<std::byte>());
     if (key().trained) load_region<Backend>(ctx, r, updated, numbers, master_weights.as<master>());
     if (!shares_master()) load_region<Backend, compute, master>(ctx, r, weight_range, numbers, weights.as<compute>());
   }
 
  private:
+  std::size_t region_number(const flat_region& r) const { return static_cast<std::size_t>(&r - flat.regions.data()); }
   /// Initial values of the flat elements in `range`: a function of global indices, so that each rank makes just what it
   /// holds. Padding, of a parameter and between parameters, is zero.
   WEFT_LINKED void initialise(context& ctx, flat_range range, const local_array& out) const {

@@ -17,7 +17,7 @@ class unit_weights final : public weight_source, unit_gatherer {
   /// Allocates everything that lasts and fills in the initial weights, each rank its own.
   unit_weights(context& ctx, const detail::store_kernels& kernels, parameter_registry& registry,
                const store_config& config)
-      : order_(ctx.order()), prefetch_(config.prefetch), units_(registry.units().size()), gathered_(*this) {
+      : ctx_(ctx), order_(ctx.order()), prefetch_(config.prefetch), units_(registry.units().size()), gathered_(*this) {
     allocate(ctx, kernels, registry, config);
     each_region([&](std::size_t, std::size_t, bucket&, const flat_region& r) {
       r.live->source = this;
@@ -54,14 +54,16 @@ class unit_weights final : public weight_source, unit_gatherer {
     if (u.users++ > 0) return;
     for (bucket& s : u.buckets)
       if (!s.key().shards_parameters) s.gathering.wait(order_);
-    const local_array* gathered = u.gathered > 0 ? &gathered_.acquire(unit) : nullptr;
+    u.whole = u.gathered > 0 ? &gathered_.acquire(unit) : nullptr;
+    const local_array* numbers = u.decoded > 0 ? &decoded_.acquire(unit) : nullptr;
     for (bucket& s : u.buckets)
-      for (const flat_region& r : s.flat.regions) r.live->at.data = s.whole(gathered, r.begin);
+      for (const flat_region& r : s.flat.regions) r.live->at.data = s.whole(u.whole, numbers, r.begin);
   }
   WEFT_LINKED void release(int unit) {
     unit_state& u = at(unit);
     if (--u.users > 0) return;
     if (u.gathered > 0) gathered_.release(unit);
+    if (u.decoded > 0) decoded_.release(unit);
     for (bucket& s : u.buckets)
       for (const flat_region& r : s.flat.regions) r.live->at.data = nullptr;
   }
@@ -90,21 +92,23 @@ class unit_weights final : public weight_source, unit_gatherer {
       while (at(u).users > 0) release(u);
   }
   /// Forgets what is gathered: the shares are about to change.
-  void invalidate() { gathered_.invalidate(); }
+  void invalidate() { gathered_.invalidate(), decoded_.invalidate(); }
 
  private:
   struct unit_state {
     std::string_view name;
     std::vector<bucket> buckets;
-    std::int64_t gathered = 0;  // elements of its buckets whose parameters are sharded
-    int chunk = 0;              // of the rank's layers
-    int users = 0;              // forwards and backwards that it is in
+    std::int64_t gathered = 0;           // bytes of its buckets whose parameters are sharded
+    std::int64_t decoded = 0;            // elements of those that are stored in few bits
+    const local_array* whole = nullptr;  // where it is gathered, while it is in use
+    int chunk = 0;                       // of the rank's layers
+    int users = 0;                       // forwards and backwards that it is in
     bool gathered_again = false;
   };
 
   WEFT_LINKED void allocate(context& ctx, const detail::store_kernels& kernels, parameter_registry& registry,
                             const store_config& config) {
-    std::int64_t largest = 0;
+    std::int64_t largest = 0, most_decoded = 0;
     for (std::size_t i = 0; i < units_.size(); ++i) {
       unit_state& u = units_[i];
       u.name = registry.units()[i].name;
@@ -115,12 +119,17 @@ class unit_weights final : public weight_source, unit_gatherer {
         bucket& s = u.buckets[b];
         s.kernels = &kernels, s.flat = std::move(flat[b]);
         s.allocate(ctx, s.key().matrices ? config.matrix_moments : config.moments);
-        if (s.key().shards_parameters) s.offset = std::exchange(u.gathered, u.gathered + s.flat.size);
+        if (s.key().shards_parameters) s.offset = std::exchange(u.gathered, u.gathered + round_up(s.whole_bytes()));
+        if (s.quantised) s.decoded = std::exchange(u.decoded, u.decoded + s.flat.size);
       }
       largest = std::max(largest, u.gathered);
+      most_decoded = std::max(most_decoded, u.decoded);
     }
-    if (largest > 0) gathered_.allocate(ctx, prefetch_ + 1, largest, kernels.compute);
+    if (largest > 0) gathered_.allocate(ctx, prefetch_ + 1, largest, dtype::u8);
+    if (most_decoded > 0) decoded_.allocate(ctx, 1, most_decoded, kernels.compute, true);
   }
+  /// To where numbers of 8 bytes may lie.
+  static std::int64_t round_up(std::int64_t bytes) { return (bytes + 31) / 32 * 32; }
   unit_state& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
   void start_gathering(int unit, const local_array& whole) override {
     for (bucket& s : at(unit).buckets)
@@ -131,10 +140,29 @@ class unit_weights final : public weight_source, unit_gatherer {
       if (s.key().shards_parameters) s.gathering.wait(order_);
   }
 
+  /// Fills a buffer with a unit's weights that are stored in few bits, as numbers.
+  struct decoder final : unit_gatherer {
+    explicit decoder(unit_weights& of) : of(of) {}
+    void start_gathering(int unit, const local_array& numbers) override { of.decode(unit, numbers); }
+    void wait_gathering(int) override {}
+    unit_weights& of;
+  };
+  WEFT_LINKED void decode(int unit, const local_array& numbers) {
+    const unit_state& u = at(unit);
+    for (const bucket& s : u.buckets) {
+      if (!s.quantised) continue;
+      if (s.kernels->computes) s.quantised.require_given(s.flat);
+      s.quantised.dequantise(ctx_, s.flat, s.bytes(u.whole), detail::seen(numbers, s.decoded, {1, {s.flat.size}}));
+    }
+  }
+
+  context& ctx_;
   queue_ref order_;  // of the rank's kernels
   int prefetch_;
   std::vector<unit_state> units_;
   weight_buffers gathered_;
+  decoder decode_{*this};
+  weight_buffers decoded_{decode_};
 };
 
 }  // namespace weft

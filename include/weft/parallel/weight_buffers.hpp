@@ -1,4 +1,5 @@
-// Gather buffers: where units whose parameters are sharded become whole for a while, in turns.
+// Buffers in which units become whole for a while, in turns: where they are gathered, and where what is stored in few
+// bits becomes numbers.
 // Invariant: all ranks gather the same units in the same order; a unit in use is never evicted.
 #pragma once
 
@@ -6,12 +7,12 @@
 
 namespace weft {
 
-/// Who gathers a unit: a parameter store.
+/// Who fills a buffer with a unit: a parameter store.
 class unit_gatherer {
  public:
-  /// The unit's sharded buckets are on their way into `whole`.
+  /// What of the unit lies there is on its way into `whole`.
   virtual void start_gathering(int unit, const local_array& whole) = 0;
-  /// They are there.
+  /// It is there.
   virtual void wait_gathering(int unit) = 0;
 
  protected:
@@ -22,10 +23,11 @@ class unit_gatherer {
 class weight_buffers {
  public:
   explicit weight_buffers(unit_gatherer& by) : by_(by) {}
-  /// `count` buffers of `elements` each. Nothing is allocated when count is 0.
-  WEFT_LINKED void allocate(context& ctx, int count, std::int64_t elements, dtype type) {
-    for (int i = 0; i < count; ++i)
-      buffers_.push_back({ctx.make(type, shape{1, {elements}}, memory::buffers), -1, 0, 0});
+  /// `count` buffers of `elements` each. Nothing is allocated when count is 0. grows: whether there are more as soon as
+  /// more units than that are in use at once.
+  WEFT_LINKED void allocate(context& ctx, int count, std::int64_t elements, dtype type, bool grows = false) {
+    ctx_ = &ctx, elements_ = elements, type_ = type, grows_ = grows;
+    for (int i = 0; i < count; ++i) add();
   }
 
   /// The buffer in which `unit` is whole, held until release(unit).
@@ -54,6 +56,9 @@ class weight_buffers {
     std::uint64_t last_use;
   };
 
+  buffer& add() {
+    return buffers_.emplace_back(buffer{ctx_->make(type_, shape{1, {elements_}}, memory::buffers), -1, 0, 0});
+  }
   void empty(buffer& b) {
     if (b.unit >= 0) by_.wait_gathering(b.unit);
     b.unit = -1;
@@ -64,6 +69,7 @@ class weight_buffers {
       if (b.unit == unit) return b;
       if (b.users == 0 && (!oldest || b.last_use < oldest->last_use)) oldest = &b;
     }
+    if (!oldest && needed && grows_) oldest = &add();
     if (!oldest) {
       require(!needed, "more units are in use at once than there are gather buffers (", buffers_.size(),
               "); raise the sharding policy's prefetch");
@@ -78,6 +84,10 @@ class weight_buffers {
 
   unit_gatherer& by_;
   std::vector<buffer> buffers_;
+  context* ctx_ = nullptr;
+  std::int64_t elements_ = 0;
+  dtype type_{};
+  bool grows_ = false;
   std::uint64_t clock_ = 0;
 };
 

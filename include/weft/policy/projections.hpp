@@ -2,17 +2,18 @@
 // nn/query_key_value.hpp compute.
 #pragma once
 
-#include <weft/core/requirements.hpp>
-
 #include <concepts>
 #include <string_view>
+
+#include <weft/core/dtype.hpp>
 
 namespace weft {
 
 /// `adapts`: whether each projection has an adapter beside its weight, which is then frozen, as is all else but the
 /// adapters. Where it has, `rank` is the adapter's inner width, and `scale` multiplies what it adds; where it has
 /// `adapts_weight(name)` as well, that says of a weight's name ("layers.0.query") whether it has one. `fuses_qkv`:
-/// whether queries, keys and values are one projection with one weight.
+/// whether queries, keys and values are one projection with one weight. Where it has `stored_as`, a weight_format, that
+/// is how weights lie, which are frozen then.
 template <class P>
 concept projections_policy = requires {
   {bool(P::adapts)};
@@ -36,6 +37,20 @@ struct lora {
   static constexpr bool adapts = true, fuses_qkv = false;
   static constexpr int rank = Rank;
   static constexpr double scale = double(Alpha) / Rank;
+};
+
+/// As Form, with weights that are frozen and stored in 8 bits: `int8<lora<16>>`; `int8<>` for models that aren't
+/// trained.
+template <projections_policy Form = dense>
+struct int8 : Form {
+  static constexpr std::string_view name = "int8";
+  static constexpr auto stored_as = weight_format::int8;
+};
+/// The same in 4 bits. Source: QLoRA (Dettmers et al. 2023), which is `nf4<lora<16>>`.
+template <projections_policy Form = dense>
+struct nf4 : Form {
+  static constexpr std::string_view name = "nf4";
+  static constexpr auto stored_as = weight_format::nf4;
 };
 
 /// As Form, with queries, keys and values by one contraction: `fused_qkv<>`, `fused_qkv<lora<16>>`.

@@ -6,6 +6,7 @@
 #include <future>
 
 #include <weft/io/json_fields.hpp>
+#include <weft/io/quantised_parts.hpp>
 #include <weft/io/save_weights.hpp>
 #include <weft/train/trainer.hpp>
 
@@ -143,9 +144,20 @@ checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const train
             {numbers, p.record.at, p.begin, numbers.type, {own_tensor(kind + p.record.name, p.record.global)}});
     };
     add("weights/", p.weight), add("first/", p.first), add("second/", p.second);
+    each_quantised_part(p, [&](const char* kind, const local_array& part, const placed_slice& at, std::int64_t begin) {
+      if (kind != quantised_scales || is_at_the_beginning(p))
+        all.push_back({part, at, begin, part.type, {own_tensor(kind + p.record.name, whole_of(at))}});
+    });
   });
   using backend = typename Store::backend;
   return {ctx, folder, state, optimizer, fill_tensors<backend>(ctx, making + "/state.safetensors", all)};
+}
+
+/// The numbers of a checkpoint's tensor for a part of a parameter that is stored in few bits.
+inline mapped_numbers quantised_part(const safetensors& files, const char* kind, const parameter_record& p,
+                                     const placed_slice& at, dtype type) {
+  const shape all = whole_of(at);
+  return mapped_numbers(files, p.name, all, {own_tensor(kind + p.name, all)}, type == dtype::u8);
 }
 
 /// The state beside the store.
@@ -161,13 +173,29 @@ trainer_state load_checkpoint_of(context& ctx, Store& store, const std::string& 
     state = read_manifest(folder + "/manifest.json", optimizer, ctx.seed);
     files.emplace(folder + "/state.safetensors");
     store.each_stored([&](const stored_parameter& p) {
-      numbers("weights/", p.record);
+      each_quantised_part(p, [&](const char* kind, const local_array& part, const placed_slice& at, std::int64_t) {
+        quantised_part(*files, kind, p.record, at, part.type);
+      });
+      if (!p.is_quantised()) numbers("weights/", p.record);
       if (p.first) numbers("first/", p.record);
       if (p.second) numbers("second/", p.record);
     });
   });
   on_all_or_none(ctx, [&] {
-    store.load_parameters([&](const parameter_record& p) { return numbers("weights/", p); });
+    store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
+      if (p.stored.format != weight_format::plain) return {};
+      return numbers("weights/", p);
+    });
+    store.load_quantised([&](const stored_parameter& p) {
+      each_quantised_part(p, [&](const char* kind, const local_array& part, const placed_slice& at,
+                                 std::int64_t begin) {
+        const mapped_numbers from = quantised_part(*files, kind, p.record, at, part.type);
+        visit_stored(part.type, [&]<class T>(T) {
+          write_by_host<backend, T>(ctx, part, [&](T* to) { from.template read<T>(at, begin, part.elements(), to); });
+        });
+      });
+      return true;
+    });
     store.each_stored([&](const stored_parameter& p) {
       const auto set = [&](const char* kind, const local_array& moment) {
         if (!moment) return;

@@ -59,7 +59,8 @@
   INSTANCE void sum_of_squares(team&, int64, const T*, double*, bool);                                                 \
   INSTANCE array_statistics statistics(team&, int64, const T*);                                                        \
   INSTANCE int64 zero_not_finite(team&, int64, T*);                                                                    \
-  INSTANCE void normal(team&, const placed_slice&, int64, int64, double, double, const philox&, T*);
+  INSTANCE void normal(team&, const placed_slice&, int64, int64, double, double, const philox&, T*);                   \
+  INSTANCE void dequantise(team&, const quantised_slice&, T*);
 
 #define WEFT_DETAIL_UNARY_KERNELS(INSTANCE, T, f)            \
   INSTANCE void apply<unary::f>(team&, int64, const T*, T*); \

@@ -7,6 +7,7 @@
 #include <weft/backend/cpu/broadcast.hpp>
 #include <weft/backend/cpu/copy.hpp>
 #include <weft/backend/cpu/cross_entropy.hpp>
+#include <weft/backend/cpu/dequantise.hpp>
 #include <weft/backend/cpu/dropout.hpp>
 #include <weft/backend/cpu/each_row.hpp>
 #include <weft/backend/cpu/elementwise.hpp>

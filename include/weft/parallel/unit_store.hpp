@@ -1,0 +1,59 @@
+// Weights and gradients of a model's units, and what happens to them around a unit's use. Invariant: a unit's weights
+// are there from before its forward or backward until after it, and its gradients go on their way when its backward
+// ends.
+#pragma once
+
+#include <weft/parallel/unit_gradients.hpp>
+#include <weft/parallel/unit_weights.hpp>
+
+namespace weft::detail {
+
+class unit_store : public unit_hooks {
+ public:
+  unit_store(const unit_store&) = delete;
+  unit_store& operator=(const unit_store&) = delete;
+
+  void before_forward(int unit, bool recorded) override {
+    if (recorded) gradients_.recorded(unit);
+    weights_.acquire(unit);
+    weights_.prefetch(unit + 1, unit);
+  }
+  void after_forward(int unit) override { weights_.release(unit); }
+  void before_backward(int unit, backward_part part) override {
+    if (part != backward_part::weights) {
+      weights_.acquire(unit);
+      weights_.prefetch(unit - 1, unit);
+    }
+    if (part != backward_part::inputs) gradients_.begin_backward(unit);
+  }
+  void after_backward(int unit, backward_part part) override {
+    end_backward(unit, part);
+    if (part != backward_part::inputs) gradients_.end_backward(unit);
+  }
+  void abandon_backward(int unit, backward_part part) override {
+    end_backward(unit, part);
+    gradients_.abandon(unit);
+  }
+
+  std::uint64_t step_number() const override { return gradients_.step_number(); }
+  std::string_view unit_name(int unit) const override { return weights_.name(static_cast<std::size_t>(unit)); }
+
+ protected:
+  unit_store(context& ctx, const store_kernels& kernels, parameter_registry& registry, const store_config& config)
+      : ctx_(ctx), weights_(ctx, kernels, registry, config), gradients_(ctx, kernels, weights_.size()) {}
+  ~unit_store() = default;
+
+  context& ctx_;
+  unit_weights weights_;
+  unit_gradients gradients_;
+
+ private:
+  void end_backward(int unit, backward_part part) {
+    if (part == backward_part::weights)
+      weights_.release_gathered_again(unit);
+    else
+      weights_.release(unit);
+  }
+};
+
+}  // namespace weft::detail
