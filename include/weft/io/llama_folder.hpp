@@ -86,6 +86,11 @@ inline llama_config parse_llama_config(const nlohmann::json& said, const std::st
   f.only("mlp_bias", false);
   f.only("pretraining_tp", 1);
   f.only("attention_dropout", 0);
+  if (const nlohmann::json* const few = f.find("quantization_config")) {
+    json_fields q(*few, path, "quantization_config");  // each tensor says what it is
+    if (q.string("quant_method", "") != "bitsandbytes")
+      q.fail("quant_method", *few, "\"bitsandbytes\": other weights in few bits aren't read");
+  }
   f.ignore({"architectures", "bos_token_id", "eos_token_id", "pad_token_id", "dtype", "torch_dtype", "use_cache",
             "transformers_version", "_name_or_path"});
   if (qwen) {

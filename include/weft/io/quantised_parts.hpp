@@ -2,6 +2,7 @@
 // slice of a whole, as its slice of the parameter is, only that a step along it is a byte's elements, or a block's.
 #pragma once
 
+#include <weft/io/tensor_parts.hpp>
 #include <weft/parallel/flat_bucket.hpp>
 
 namespace weft::detail {
@@ -40,6 +41,37 @@ void each_quantised_part(const stored_parameter& p, F&& f) {
   if (few) f("levels/", p.levels, in_steps(p.record.at, block), p.begin / block);
   const std::int64_t n = p.scales.elements();
   f(quantised_scales, p.scales, placed_slice{1, {n}, {n}, {0}, {n}}, 0);
+}
+
+/// The tensor whose codes a parameter can keep as they are; null: there is none.
+inline std::shared_ptr<const bitsandbytes_tensor> codes_for(const safetensors& files, const tensor_part& part,
+                                                            const parameter_record& p) {
+  const mapped_tensor* const t = files.find(part.tensor);
+  const tensor_part whole = whole_tensor(part.tensor, p.global, {});
+  if (p.stored.format == weight_format::plain || !t || part.offset != 0 || !(part.extent == whole.extent) ||
+      !(part.stride == whole.stride))
+    return nullptr;
+  auto few = bitsandbytes_tensor_of(files, *t);
+  if (!few || few->format != p.stored.format || few->shape != part.tensor_shape) return nullptr;
+  const bool fits = few->format == weight_format::nf4 ? !few->levels_tensor.empty() : few->codes.row == p.stored.row;
+  return fits ? few : nullptr;
+}
+
+/// Sets what this rank keeps of such a parameter.
+template <class Backend>
+void load_codes(context& ctx, const safetensors& files, const std::string& tensor, const bitsandbytes_tensor& few,
+                const stored_parameter& p) {
+  each_quantised_part(p, [&](const char* kind, const local_array& part, const placed_slice& at, std::int64_t begin) {
+    if (kind == quantised_scales)
+      return write_by_host<Backend, float>(ctx, part,
+                                           [&](float* to) { std::copy(few.scales.begin(), few.scales.end(), to); });
+    const std::string& name = part.data == p.codes.data ? tensor : few.levels_tensor;
+    const auto& sizes = files.find(name)->entry->shape;
+    const shape all = whole_of(at);
+    const mapped_numbers from(files, p.record.name, all, {whole_tensor(name, all, {sizes.begin(), sizes.end()})}, true);
+    write_by_host<Backend, std::uint8_t>(
+        ctx, part, [&](std::uint8_t* to) { from.template read<std::uint8_t>(at, begin, part.elements(), to); });
+  });
 }
 
 }  // namespace weft::detail

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <weft/backend/concept.hpp>
-#include <weft/io/safetensors.hpp>
+#include <weft/io/bitsandbytes.hpp>
 
 namespace weft {
 
@@ -62,6 +62,15 @@ void read_numbers(const char* from, std::int64_t stride, std::int64_t n, T* to) 
     std::memcpy(&number, from + i * stride * static_cast<std::int64_t>(sizeof number), sizeof number);
     const auto rounded =
         static_cast<Through>(static_cast<accumulate_t<Through>>(static_cast<accumulate_t<From>>(number)));
+    to[i] = static_cast<T>(static_cast<accumulate_t<T>>(rounded));
+  }
+}
+
+/// The same of what few bits stand for.
+template <class Through, class T>
+void read_few_bits(const bitsandbytes_tensor& from, std::int64_t element, std::int64_t stride, std::int64_t n, T* to) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto rounded = static_cast<Through>(static_cast<accumulate_t<Through>>(from.number(element + i * stride)));
     to[i] = static_cast<T>(static_cast<accumulate_t<T>>(rounded));
   }
 }
@@ -126,6 +135,8 @@ class mapped_numbers {
     detail::each_run(parts_, at, begin, count,
                      [&](std::size_t part, std::int64_t element, std::int64_t stride, std::int64_t n, std::int64_t to) {
                        const numbers& from = sources_[part];
+                       if (from.few_bits)
+                         return detail::read_few_bits<Through>(*from.few_bits, element, stride, n, out + to);
                        detail::visit_stored(from.type, [&]<class From>(From) {
                          const char* const first = from.data + element * static_cast<std::int64_t>(sizeof(From));
                          detail::read_numbers<From, Through>(first, stride, n, out + to);
@@ -137,6 +148,7 @@ class mapped_numbers {
   struct numbers {
     const char* data;
     dtype type;
+    std::shared_ptr<const detail::bitsandbytes_tensor> few_bits = nullptr;
   };
 
   static numbers source(const safetensors& files, const std::string& parameter, const tensor_part& p, bool bytes) {
@@ -145,16 +157,26 @@ class mapped_numbers {
       throw file_error(
           detail::text("parameter ", parameter, " is read from tensor ", p.tensor, ", which the weights don't have"));
     const safetensors_entry& e = *found->entry;
+    if (!bytes)
+      if (auto few = detail::bitsandbytes_tensor_of(files, *found)) {
+        if (few->shape != p.tensor_shape) fail_of_shape(parameter, p, *found, few->shape);
+        return {found->data, dtype::u8, std::move(few)};
+      }
     if (!std::equal(e.shape.begin(), e.shape.end(), p.tensor_shape.begin(), p.tensor_shape.end()))
-      throw file_error(detail::text("tensor ", p.tensor, " in the file ", *found->path, " is ", written(e.shape),
-                                    ", and parameter ", parameter, " needs ", written(p.tensor_shape),
-                                    ": these weights are of another configuration"));
-    if (bytes && e.type->type == dtype::u8) return {found->data, dtype::u8};
+      fail_of_shape(parameter, p, *found, e.shape);
+    if (bytes && e.type->bits == 8) return {found->data, dtype::u8};
     if (bytes || !e.type->type || *e.type->type > dtype::f16)
       throw file_error(
           detail::text("tensor ", p.tensor, " in the file ", *found->path, " is of dtype ", e.type->name,
                        bytes ? "; it is read as U8" : "; parameters are read from F64, F32, F16 and BF16"));
     return {found->data, *e.type->type};
+  }
+  template <class Sizes>
+  [[noreturn, gnu::cold]] static void fail_of_shape(const std::string& parameter, const tensor_part& p,
+                                                    const mapped_tensor& found, const Sizes& sizes) {
+    throw file_error(detail::text("tensor ", p.tensor, " in the file ", *found.path, " is ", written(sizes),
+                                  ", and parameter ", parameter, " needs ", written(p.tensor_shape),
+                                  ": these weights are of another configuration"));
   }
   template <class Sizes>
   static std::string written(const Sizes& sizes) {

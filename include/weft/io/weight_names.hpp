@@ -10,7 +10,7 @@
 
 #include <weft/comm/agree.hpp>
 #include <weft/comm/gather_text.hpp>
-#include <weft/io/tensor_parts.hpp>
+#include <weft/io/quantised_parts.hpp>
 #include <weft/nn/parameters.hpp>
 
 namespace weft {
@@ -167,12 +167,14 @@ inline void check_all_read(const safetensors& files, const weight_names& names, 
   const std::set<std::string_view> read = all_lines(lists);
   const auto bytes = [](const mapped_tensor& t) { return std::string_view(t.data, t.entry->end - t.entry->begin); };
   std::set<std::string_view> unread;
+  std::string other;
   for (const auto& entry : files.tensors()) {
     const std::string_view tensor_name = entry.first;
     const mapped_tensor& tensor = entry.second;
     const bool known =
         read.contains(tensor_name) ||
         std::any_of(names.ignored.begin(), names.ignored.end(), [&](auto end) { return tensor_name.ends_with(end); }) ||
+        (stands_beside(files, tensor_name, other) && read.contains(other)) ||
         // a copy, as a head's that is tied to the embedding
         std::any_of(read.begin(), read.end(), [&](auto other) {
           const mapped_tensor* const one = files.find(other);
@@ -192,24 +194,28 @@ inline void check_all_read(const safetensors& files, const weight_names& names, 
 }  // namespace detail
 
 /// Sets all weights of a parameter store from files, by a family's names; each rank reads what it keeps. Moments stay
-/// as they are, and so do adapters (load_adapters). All ranks call it, and all of them see the files. Throws
-/// weft::file_error naming the parameter or tensor that is missing, of another shape, or read by no parameter, and then
-/// leaves the weights as they were.
+/// as they are, and so do adapters (load_adapters). Files may have weights in few bits, as bitsandbytes leaves them:
+/// what the store keeps in the same format is taken as it is, all else as the numbers that these stand for. All ranks
+/// call it, and all of them see the files. Throws weft::file_error naming the parameter or tensor that is missing, of
+/// another shape, or read by no parameter, and then leaves the weights as they were.
 template <class Store>
 void load_weights(context& ctx, Store& store, const safetensors& files, const weight_names& names) {
   std::string read;
-  const auto numbers_of = [&](const parameter_record& p) {
+  const auto parts_of = [&](const parameter_record& p) {
     auto parts = detail::parts_of(names, p);
-    for (tensor_part& part : parts) {
+    for (tensor_part& part : parts)
       if (!files.find(part.tensor) && part.tensor.starts_with(names.prefix))
         if (const std::string trunk = part.tensor.substr(names.prefix.size()); files.find(trunk)) part.tensor = trunk;
-      read += part.tensor + '\n';
-    }
-    return mapped_numbers(files, p.name, p.global, std::move(parts));
+    return parts;
+  };
+  const auto numbers_of = [&](const parameter_record& p) {
+    return mapped_numbers(files, p.name, p.global, parts_of(p));
   };
   detail::on_all_or_none(ctx, [&] {  // nothing is set before everything is known to be there
     store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
-      if (!p.adapter) numbers_of(p);
+      if (p.adapter) return {};
+      numbers_of(p);
+      for (const tensor_part& part : parts_of(p)) read += part.tensor + '\n';
       return {};
     });
   });
@@ -219,8 +225,14 @@ void load_weights(context& ctx, Store& store, const safetensors& files, const we
   });
   detail::on_all_or_none(ctx, [&] {
     store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
-      if (p.adapter) return {};
+      if (p.adapter || detail::codes_for(files, parts_of(p).front(), p)) return {};
       return numbers_of(p);
+    });
+    store.load_quantised([&](const stored_parameter& p) {
+      const tensor_part part = parts_of(p.record).front();
+      const auto few = detail::codes_for(files, part, p.record);
+      if (few) detail::load_codes<typename Store::backend>(ctx, files, part.tensor, *few, p);
+      return few != nullptr;
     });
   });
 }
