@@ -51,7 +51,7 @@ struct stored {
     }
     volatile float product = scales[levels[i]] * scales[static_cast<std::size_t>(257 + at / (64 * 256))];
     volatile float scale = product + scales[256];
-    return weft::detail::nf4_values[codes[i]] * scale;
+    return weft::detail::nf4_values.at[codes[i]] * scale;
   }
   template <class T>
   std::vector<T> slice(const placed_slice& at, int64 first, int64 count) const {

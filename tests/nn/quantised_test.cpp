@@ -8,8 +8,9 @@
 
 #include <weft/nn/gpt2.hpp>
 #include <weft/testing/strategy.hpp>
+#include <weft/train/trainer.hpp>
 
-#include "said_by.hpp"
+#include "../said_by.hpp"
 
 using namespace weft;
 
@@ -59,7 +60,7 @@ numbers stored(weight_format format, const parameter_record& p) {
     } else {
       volatile float product = scales[q.level(i)] * scales[static_cast<std::size_t>(257 + i / (64 * 256))];
       volatile float scale = product + scales[256];
-      x[at] = static_cast<double>(detail::nf4_values[code] * scale);
+      x[at] = static_cast<double>(detail::nf4_values.at[code] * scale);
     }
   }
   return x;
@@ -96,6 +97,63 @@ TEST_CASE("nf4<lora>: losses and adapters' gradients are those of the numbers th
 }
 TEST_CASE("int8<lora>: the same") {
   constexpr auto format = weight_format::int8;
-  is_the_one_with_its_numbers<int8, format, replicated>({{}, {.dp = 2, .tp = 2}, {.tp = 4}});
+  is_the_one_with_its_numbers<int8, format, replicated>({{}, {.dp = 2, .tp = 2}, {.dp = 3}});
   is_the_one_with_its_numbers<int8, format, zero3>({{.dp = 3}, {.dp = 2, .tp = 2}});
+}
+
+TEST_CASE("a GPT-2's projections, and fused queries, keys and values") {
+  const gpt2_config small{.layers = 2, .hidden = 128, .heads = 4, .vocab = 47, .max_seq = 16};
+  const auto as = [](const parameter_record& p) { return stored(weight_format::nf4, p); };
+  using plain = strategy<mesh<dp>, fp64, fused_qkv<lora<3>>>;
+  using few = strategy<mesh<dp, tp>, fp64, zero3, fused_qkv<nf4<lora<3>>>>;
+  const auto one = testing::train_model<gpt2<plain>>({}, small, begun(as));
+  for (const std::string& line : testing::disagreements(
+           one, testing::train_model<gpt2<few>>({.dp = 2, .tp = 2}, small, begun(born)), 1e-11, 1e-10))
+    FAIL_CHECK(line);
+}
+
+TEST_CASE("in bf16, a rank keeps a third of the bytes, and not more for being one of several") {
+  const auto kept = []<class S>(S, const degrees& d) {
+    std::int64_t most = 0;
+    launch<S>(d, [&](context& ctx) {
+      llama<S> model(ctx, {.layers = 4, .hidden = 256, .heads = 4, .ffn = 1024, .vocab = 32, .max_seq = 16});
+      parameter_store<cpu_backend, bf16_mixed> store(ctx, model.registry(), config_of<typename S::sharding>());
+      if (ctx.is_first())
+        most = static_cast<std::int64_t>(ctx.memory.ledger().current[std::size_t(memory::parameters)]);
+    });
+    return static_cast<double>(most);
+  };
+  const double whole = kept(strategy<mesh<dp>, bf16_mixed, lora<4>>{}, {});
+  CHECK(kept(strategy<mesh<dp>, bf16_mixed, int8<lora<4>>>{}, {}) < 0.53 * whole);
+  CHECK(kept(strategy<mesh<dp>, bf16_mixed, nf4<lora<4>>>{}, {}) < 0.29 * whole);
+  CHECK(kept(strategy<mesh<dp>, bf16_mixed, zero3, nf4<lora<4>>>{}, {.dp = 4}) < 0.1 * whole);
+}
+
+TEST_CASE("what can't be stored in few bits is refused with the way out") {
+  using weft_test::said_by;
+  const auto said = [](auto s, const degrees& d, const llama_config& config, auto&& numbers) {
+    using S = decltype(s);
+    return said_by([&] {
+      launch<S>(d, [&](context& ctx) {
+        llama<S> model(ctx, config);
+        trainer t(ctx, model);
+        t.store().load_parameters(numbers);
+      });
+    });
+  };
+  llama_config odd = task.model;
+  odd.ffn = 96;
+  CHECK(said(strategy<mesh<dp>, fp32, nf4<>>{}, {}, task.model, born)
+            .find("parameter layers.0.query is stored as nf4, and what is stored in few bits can't be trained: take "
+                  "nf4<lora<16>>, whose adapters are") != std::string::npos);
+  CHECK(said(strategy<mesh<tp>, fp32, nf4<lora<2>>>{}, {.tp = 2}, odd, born)
+            .find("parameter layers.0.down is stored as nf4, in blocks of 64 elements, and a rank has 48 neighbours of "
+                  "96") != std::string::npos);
+  CHECK(said(strategy<mesh<tp>, fp32, int8<lora<2>>>{}, {.tp = 2}, odd, born) == "nothing");
+  CHECK(said(strategy<mesh<dp>, fp32, nf4<lora<2>>>{}, {}, odd, born) == "nothing");
+  CHECK(said(strategy<mesh<dp>, fp32, int8<lora<2>>>{}, {.dp = 2}, task.model, [](const parameter_record& p) {
+          numbers x = born(p);
+          if (p.name == "layers.1.gate") x[300] = NAN;
+          return x;
+        }).find("parameter layers.1.gate is stored as int8, and its number 300 is not finite") != std::string::npos);
 }

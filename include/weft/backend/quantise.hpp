@@ -81,7 +81,7 @@ class quantiser {
   /// The code of number x, element `at` of the whole: a signed byte, or 0 ... 15.
   std::uint8_t code(std::int64_t at, float x) const {
     const float most = largest_[static_cast<std::size_t>(at / run_)];
-    if (format_ == weight_format::nf4) return most > 0 ? nearest(nf4_values, 16, x / most) : std::uint8_t{7};
+    if (format_ == weight_format::nf4) return most > 0 ? nearest(nf4_values.at, 16, x / most) : std::uint8_t{7};
     const float steps = most > 0 ? x * (127 / most) : 0;
     return static_cast<std::uint8_t>(static_cast<std::int8_t>(std::nearbyint(std::clamp(steps, -127.0f, 127.0f))));
   }

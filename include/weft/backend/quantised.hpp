@@ -4,6 +4,7 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
+#include <weft/core/anywhere.hpp>
 
 namespace weft {
 
@@ -25,23 +26,17 @@ struct quantised_slice {
 
 namespace detail {
 
+struct nf4_numbers {
+  float at[16];
+};
 /// What the sixteen codes of NF4 stand for, times a scale.
-inline constexpr float nf4_values[16] = {-1.0f,
-                                         -0.6961928009986877f,
-                                         -0.5250730514526367f,
-                                         -0.39491748809814453f,
-                                         -0.28444138169288635f,
-                                         -0.18477343022823334f,
-                                         -0.09105003625154495f,
-                                         0.0f,
-                                         0.07958029955625534f,
-                                         0.16093020141124725f,
-                                         0.24611230194568634f,
-                                         0.33791524171829224f,
-                                         0.44070982933044434f,
-                                         0.5626170039176941f,
-                                         0.7229568362236023f,
-                                         1.0f};
+WEFT_ANYWHERE constexpr nf4_numbers numbers_of_nf4() {
+  return {{-1.0f, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f,
+           -0.18477343022823334f, -0.09105003625154495f, 0.0f, 0.07958029955625534f, 0.16093020141124725f,
+           0.24611230194568634f, 0.33791524171829224f, 0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f,
+           1.0f}};
+}
+inline constexpr nf4_numbers nf4_values = numbers_of_nf4();
 
 /// What element i of what codes hold stands for, which is element `at` of the whole, where the host reads them.
 inline float decoded(const quantised_slice& q, std::int64_t i, std::int64_t at) {
@@ -53,7 +48,7 @@ inline float decoded(const quantised_slice& q, std::int64_t i, std::int64_t at) 
   volatile float product =
       q.scales[q.levels[i / quantised_slice::block]] * q.scales[quantised_slice::factors + at / quantised_slice::group];
   volatile float scale = product + q.scales[quantised_slice::offset];
-  return nf4_values[code] * scale;
+  return nf4_values.at[code] * scale;
 }
 
 /// Bytes of `count` elements' codes and levels.

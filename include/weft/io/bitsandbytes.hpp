@@ -25,7 +25,7 @@ struct bitsandbytes_tensor {
   float number(std::int64_t i) const {
     if (format == weight_format::int8) return decoded(codes, i, i);
     const int code = i % 2 == 0 ? codes.codes[i / 2] >> 4 : codes.codes[i / 2] & 15;
-    return nf4_values[code] * block_scales[static_cast<std::size_t>(i / block)];
+    return nf4_values.at[code] * block_scales[static_cast<std::size_t>(i / block)];
   }
 };
 
@@ -92,7 +92,7 @@ inline void read_nf4(const safetensors& files, const mapped_tensor& t, const map
   if (t.entry->end - t.entry->begin != static_cast<std::uint64_t>((elements + 1) / 2))
     fail_of_few_bits(t, "it has ", t.entry->end - t.entry->begin, " bytes, for ", elements, " elements of 4 bits");
   const std::vector<float> values = floats_beside(files, t, name + ".quant_map", 16);
-  if (!std::equal(values.begin(), values.end(), nf4_values))
+  if (!std::equal(values.begin(), values.end(), nf4_values.at))
     fail_of_few_bits(t, "its codes don't stand for NF4's numbers");
   out.codes.codes = reinterpret_cast<const std::uint8_t*>(t.data);
   if (!f.has("nested_blocksize")) {

@@ -19,6 +19,11 @@ inline tensor_part own_tensor(const std::string& name, const shape& global) {
   return whole_tensor(name, global, {global.extent, global.extent + global.ndim});
 }
 
+/// The same as a tensor of one dimension, whatever these are.
+inline tensor_part flat_tensor(const std::string& name, const shape& global) {
+  return whole_tensor(name, global, {global.elements()});
+}
+
 inline void write_manifest(const std::string& path, const trainer_state& s, const std::string& optimizer,
                            std::uint64_t seed) {
   const nlohmann::ordered_json said{{"version", 1},
@@ -146,7 +151,7 @@ checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const train
     add("weights/", p.weight), add("first/", p.first), add("second/", p.second);
     each_quantised_part(p, [&](const char* kind, const local_array& part, const placed_slice& at, std::int64_t begin) {
       if (kind != quantised_scales || is_at_the_beginning(p))
-        all.push_back({part, at, begin, part.type, {own_tensor(kind + p.record.name, whole_of(at))}});
+        all.push_back({part, at, begin, part.type, {flat_tensor(kind + p.record.name, whole_of(at))}});
     });
   });
   using backend = typename Store::backend;
@@ -157,7 +162,7 @@ checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const train
 inline mapped_numbers quantised_part(const safetensors& files, const char* kind, const parameter_record& p,
                                      const placed_slice& at, dtype type) {
   const shape all = whole_of(at);
-  return mapped_numbers(files, p.name, all, {own_tensor(kind + p.name, all)}, type == dtype::u8);
+  return mapped_numbers(files, p.name, all, {flat_tensor(kind + p.name, all)}, type == dtype::u8);
 }
 
 /// The state beside the store.

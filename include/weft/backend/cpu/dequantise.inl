@@ -20,7 +20,7 @@ WEFT_INLINE vec_u32 nibbles(const std::uint8_t* codes) {
 /// y = scale times what n codes stand for; the first lies in the upper half of its byte.
 template <class T>
 inline void dequantise_nf4(std::int64_t n, const std::uint8_t* codes, float scale, T* y) {
-  const float* const values = ::weft::detail::nf4_values;
+  const float* const values = ::weft::detail::nf4_values.at;
   std::int64_t i = 0;
 #if WEFT_TARGET > 0
   if constexpr (sizeof(T) < 8) {

@@ -189,6 +189,8 @@ class device_block {
   __device__ static double tanh(double x) { return ::tanh(x); }
   __device__ static float erfc(float x) { return ::erfcf(x); }
   __device__ static double erfc(double x) { return ::erfc(x); }
+  /// x y, which no addition is fused with.
+  __device__ static float rounded_product(float x, float y) { return __fmul_rn(x, y); }
   __device__ static float fma(float x, float y, float z) { return ::fmaf(x, y, z); }
   __device__ static double fma(double x, double y, double z) { return ::fma(x, y, z); }
 

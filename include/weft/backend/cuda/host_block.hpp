@@ -179,6 +179,10 @@ class host_block {
     return std::erfc(x);
   }
   /// x * y + z, rounded once.
+  static float rounded_product(float x, float y) {
+    volatile float product = x * y;
+    return product;
+  }
   template <class A>
   static A fma(A x, A y, A z) {
     return std::fma(x, y, z);

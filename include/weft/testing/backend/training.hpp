@@ -1,5 +1,5 @@
-// Laws of a backend's embedding, dropout and AdamW, and of the loops that formulas of a user's own run in.
-// Invariant: dropout's mask is the generator's, element by element, at the global index.
+// Laws of a backend's embedding, dropout, weights of few bits and AdamW, and of the loops that formulas of a user's own
+// run in. Invariant: dropout's mask is the generator's, element by element, at the global index.
 #pragma once
 
 #include <array>
@@ -81,6 +81,48 @@ void dropouts(bench<B>& b) {
       writes_and_adds<T>(b, "kept elements / (1 - rate), others 0", want, rounding<T> + 2 * sum_rounding<T>,
                          subnormal<T>, [&](T* y, bool add) { B::dropout(b.queue(), mask, p, in.in(), y, add); });
     }
+  }
+}
+
+template <class T, class B>
+void few_bits(bench<B>& b) {
+  constexpr bool there = dequantise_kernel<B, T>;
+  if (!b.has(there, "dequantise", dtype_of<T>)) return;
+  if constexpr (there) {
+    struct piece {
+      placed_slice at;
+      int64 first, count;
+    };
+    const piece pieces[] = {{{2, {3, 64}, {3, 64}, {0, 0}, {3, 64}}, 0, 192},
+                            {{2, {70, 640}, {70, 640}, {0, 0}, {70, 640}}, 640, 30000},  // a share
+                            {{2, {5, 128}, {5, 192}, {0, 128}, {5, 64}}, 64, 576},       // columns cut, and padding
+                            {{3, {3, 2, 32}, {5, 2, 32}, {3, 0, 0}, {2, 2, 32}}, 0, 192},
+                            {{3, {2, 2, 64}, {3, 2, 128}, {1, 0, 64}, {2, 2, 64}}, 0, 256},  // two dimensions cut
+                            {{2, {7, 11}, {7, 11}, {0, 0}, {7, 11}}, 0, 77}};  // the last block isn't full
+    for (const weight_format format : {weight_format::int8, weight_format::nf4})
+      for (const piece& p : pieces) {
+        const bool nibbles = format == weight_format::nf4;
+        const int64 row = p.at.global[p.at.ndim - 1] * (p.at.global[p.at.ndim - 1] == 32 ? 2 : 1);
+        const auto bytes = [](int64 n, std::uint64_t seed) {
+          std::vector<std::uint8_t> out;
+          for (const double x : numbers<double>(n, seed, 0, 256)) out.push_back(static_cast<std::uint8_t>(x));
+          return out;
+        };
+        const auto codes = bytes(nibbles ? (p.count + 1) / 2 : p.count, 1), levels = bytes((p.count + 63) / 64, 2);
+        const auto scales = numbers<float>(300, 3);
+        quantised_slice host{format, p.at, row, p.first, p.count, codes.data(), levels.data(), scales.data()};
+        std::vector<T> want;
+        for (int64 i = 0; i < p.count; ++i) {
+          const int64 global = p.at.global_index(p.first + i);
+          want.push_back(make<T>(global < 0 ? 0.0 : static_cast<double>(weft::detail::decoded(host, i, global))));
+        }
+        const buffer<B, std::uint8_t> from(b, codes), of_blocks(b, levels);
+        const buffer<B, float> factors(b, scales);
+        const buffer<B, T> out(b, p.count);
+        host.codes = from.in(), host.levels = of_blocks.in(), host.scales = factors.in();
+        B::dequantise(b.queue(), host, out.out());
+        b.near("what codes stand for, 0 in padding", out.host(), widened(want), 0, 0);
+      }
   }
 }
 
@@ -190,14 +232,15 @@ void loops(bench<B>& b) {
 
 }  // namespace detail::kernels
 
-/// The laws of `embedding`, `dropout`, `adamw`, their backwards, `each_row`, `each_line` and `once` of backend B, for
-/// element types Ts. Throws weft::failure with the first kernel that is wrong.
+/// The laws of `embedding`, `dropout`, `dequantise`, `adamw`, their backwards, `each_row`, `each_line` and `once` of
+/// backend B, for element types Ts. Throws weft::failure with the first kernel that is wrong.
 template <class B, class... Ts>
 backend_report check_training_kernels(int threads = 1) {
   backend_report report = detail::kernels::each_type<B, Ts...>(threads, []<class T>(auto& b) {
     detail::kernels::embeddings<T, T>(b);
     if constexpr (sizeof(T) == 2) detail::kernels::embeddings<T, accumulate_t<T>>(b);
     detail::kernels::dropouts<T>(b);
+    detail::kernels::few_bits<T>(b);
     detail::kernels::adamw_steps<accumulate_t<T>, T, T>(b);
     if constexpr (sizeof(T) == 2) detail::kernels::adamw_steps<accumulate_t<T>, accumulate_t<T>, T>(b);
   });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <weft/backend/cuda/kernels/adamw.hpp>
+#include <weft/backend/cuda/kernels/dequantise.hpp>
 #include <weft/backend/cuda/kernels/dropout.hpp>
 #include <weft/backend/cuda/kernels/embedding.hpp>
 #include <weft/backend/cuda/kernels/rope.hpp>
@@ -74,6 +75,23 @@ struct training_words {
       start(std::true_type());
     else
       start(std::false_type());
+  }
+
+  /// y[i] = what the codes stand for; 0 in the slice's padding.
+  template <class T>
+  static void dequantise(queue& q, const quantised_slice& from, T* y) {
+    const auto start = [&]<class At>(const At& at) {
+      using kernel = dequantise_kernel<T, At>;
+      over_elements<T>(q, from.count,
+                       kernel{at, from.format, from.row, from.first, from.count, from.codes, from.levels, from.scales,
+                              y, aligned_for_packs(y)},
+                       kernel::together);
+    };
+    slice_lines lines;
+    if (lines.fits(from.at))
+      start(lines);
+    else
+      start(from.at);
   }
 
   /// One step of AdamW; `working` gets the new weights rounded, and may be null or the master.

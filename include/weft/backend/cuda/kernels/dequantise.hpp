@@ -1,0 +1,95 @@
+// Weights of few bits to numbers, as a kernel body. Invariant: each operation is rounded, so the numbers are the CPU's.
+// Bytes for an element: half a one or one is read, and a T written; scales, of which neighbours have one, are in
+// caches.
+#pragma once
+
+#include <utility>
+
+#include <weft/backend/cuda/kernel.hpp>
+#include <weft/backend/quantised.hpp>
+
+namespace weft::cuda {
+
+/// A slice that is cut along one dimension at most: `local` neighbours in a line, of which the first `valid` are the
+/// whole's, where `global` are in a line and `first` before them.
+struct slice_lines {
+  int64 local = 1, valid = 1, global = 1, first = 0;
+
+  /// Whether a slice is one, and which.
+  bool fits(const placed_slice& at) {
+    int d = at.ndim - 1;
+    int64 inner = 1;
+    for (; d > 0 && at.local[d] == at.global[d]; --d) inner *= at.global[d];
+    if (d >= 0)
+      local = at.local[d] * inner, valid = at.valid[d] * inner, global = at.global[d] * inner,
+      first = at.first[d] * inner;
+    for (--d; d >= 0; --d)
+      if (at.local[d] != at.global[d]) return false;
+    return true;
+  }
+  WEFT_ON_DEVICE int64 global_index(int64 i) const {
+    const int64 here = i % local;
+    return here < valid ? i / local * global + first + here : -1;
+  }
+};
+
+/// y[i] = what code i of a slice stands for; 0 in padding. At: slice_lines, or placed_slice for any.
+template <class T, class At>
+struct dequantise_kernel {
+  static constexpr bool lines = std::same_as<At, slice_lines>;
+  static constexpr int together = lines ? pack_size<T> : 1;
+  At at;
+  weight_format format;
+  int64 row, begin, count;
+  const std::uint8_t *codes, *levels;
+  const float* scales;
+  T* y;
+  bool packed;
+
+  template <class Block>
+  WEFT_ON_DEVICE void operator()(Block& block) const {
+    for_packs_of_grid<together>(block, count, packed, [&]<int N>(int64 i) {
+      bool neighbours = N == 1;
+      if constexpr (lines) neighbours = (begin + i) % at.local + N <= at.valid;
+      if (neighbours) {
+        const int64 place = at.global_index(begin + i);
+        pack<T, N> out;
+        WEFT_UNROLLED for (int k = 0; k < N; ++k) out.at[k] = element(block, i + k, place < 0 ? place : place + k);
+        block.store(y + i, out);
+      } else {
+        WEFT_ROLLED for (int k = 0; k < N; ++k) {
+          const pack<T, 1> out{element(block, i + k, at.global_index(begin + i + k))};
+          block.store(y + i + k, out);
+        }
+      }
+    });
+  }
+
+ private:
+  template <class Block>
+  WEFT_ON_DEVICE T element(Block& block, int64 i, int64 place) const {
+    return block.template narrow<T>(static_cast<accumulate_t<T>>(place < 0 ? 0.0f : number(block, i, place)));
+  }
+  template <class Block>
+  WEFT_ON_DEVICE float number(Block& block, int64 i, int64 place) const {
+    if (format == weight_format::int8)
+      return static_cast<float>(static_cast<std::int8_t>(codes[i])) * scales[place / row] * (1.0f / 127);
+    const int code = i % 2 == 0 ? codes[i / 2] >> 4 : codes[i / 2] & 15;
+    const float product = block.rounded_product(scales[levels[i / quantised_slice::block]],
+                                                scales[quantised_slice::factors + place / quantised_slice::group]);
+    return value(code) * (product + scales[quantised_slice::offset]);
+  }
+  template <int Code>
+  static constexpr float value_of = weft::detail::numbers_of_nf4().at[Code];
+  /// Of the sixteen, without a table in memory.
+  WEFT_ON_DEVICE static float value(int code) {
+    float v = value_of<0>;
+    const auto choose = [&]<int... Codes>(std::integer_sequence<int, Codes...>) {
+      ((v = code == Codes + 1 ? value_of<Codes + 1> : v), ...);
+    };
+    choose(std::make_integer_sequence<int, 15>());
+    return v;
+  }
+};
+
+}  // namespace weft::cuda
