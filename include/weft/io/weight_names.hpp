@@ -167,14 +167,14 @@ inline void check_all_read(const safetensors& files, const weight_names& names, 
   const std::set<std::string_view> read = all_lines(lists);
   const auto bytes = [](const mapped_tensor& t) { return std::string_view(t.data, t.entry->end - t.entry->begin); };
   std::set<std::string_view> unread;
-  std::string other;
+  std::string beside;
   for (const auto& entry : files.tensors()) {
     const std::string_view tensor_name = entry.first;
     const mapped_tensor& tensor = entry.second;
     const bool known =
         read.contains(tensor_name) ||
         std::any_of(names.ignored.begin(), names.ignored.end(), [&](auto end) { return tensor_name.ends_with(end); }) ||
-        (stands_beside(files, tensor_name, other) && read.contains(other)) ||
+        (stands_beside(files, tensor_name, beside) && read.contains(beside)) ||
         // a copy, as a head's that is tied to the embedding
         std::any_of(read.begin(), read.end(), [&](auto other) {
           const mapped_tensor* const one = files.find(other);

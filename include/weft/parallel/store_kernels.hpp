@@ -5,6 +5,7 @@
 
 #include <weft/autograd/gradients.hpp>
 #include <weft/nn/parameters.hpp>
+#include <weft/op/create.hpp>
 #include <weft/op/placed.hpp>
 #include <weft/tensor/random.hpp>
 

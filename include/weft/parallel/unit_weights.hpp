@@ -142,10 +142,10 @@ class unit_weights final : public weight_source, unit_gatherer {
 
   /// Fills a buffer with a unit's weights that are stored in few bits, as numbers.
   struct decoder final : unit_gatherer {
-    explicit decoder(unit_weights& of) : of(of) {}
-    void start_gathering(int unit, const local_array& numbers) override { of.decode(unit, numbers); }
+    explicit decoder(unit_weights& owner) : weights(owner) {}
+    void start_gathering(int unit, const local_array& numbers) override { weights.decode(unit, numbers); }
     void wait_gathering(int) override {}
-    unit_weights& of;
+    unit_weights& weights;
   };
   WEFT_LINKED void decode(int unit, const local_array& numbers) {
     const unit_state& u = at(unit);
