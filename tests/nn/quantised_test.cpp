@@ -157,3 +157,47 @@ TEST_CASE("what can't be stored in few bits is refused with the way out") {
           return x;
         }).find("parameter layers.1.gate is stored as int8, and its number 300 is not finite") != std::string::npos);
 }
+
+TEST_CASE("check finds scales that differ between ranks") {
+  using S = strategy<mesh<dp>, fp32, int8<lora<2>>>;
+  const std::string said = weft_test::said_by([] {
+    launch<S>({.dp = 2},
+              [](context& ctx) {
+                llama<S> model(ctx, task.model);
+                trainer t(ctx, model);
+                t.store().load_parameters([&](const parameter_record& p) {
+                  numbers x = born(p);
+                  if (p.name == "layers.1.up" && !ctx.is_first())
+                    for (double& n : x) n *= 2;  // the same codes
+                  return x;
+                });
+                t.store().each_parameter([](const parameter_record&, auto, auto) {});
+              },
+              {.check = true});
+  });
+  CHECK(said.find("the scales of layers.1.up") != std::string::npos);
+}
+
+TEST_CASE("a unit's statistics count what codes stand for") {
+  using few = strategy<mesh<dp, tp>, fp64, zero3, nf4<lora<2>>>;
+  using plain = strategy<mesh<dp>, fp64, lora<2>>;
+  const auto weights = []<class S>(S, const degrees& d, numbers (*f)(const parameter_record&)) {
+    double squares = 0, elements = 0;
+    launch<S>(d, [&](context& ctx) {
+      llama<S> model(ctx, task.model);
+      trainer t(ctx, model);
+      t.store().load_parameters(f);
+      measured_parts parts;
+      detail::measure_stored<cpu_backend>(ctx, t.store(), model.registry(), 1, parts);
+      for (const unit_statistics& u : parts.gather(ctx))
+        if (ctx.is_first() && u.unit == "layer 1")
+          squares = u[measured::weight].squares, elements = static_cast<double>(u[measured::weight].elements);
+    });
+    return std::pair(squares, elements);
+  };
+  const auto one = weights(plain{}, {}, [](const parameter_record& p) { return stored(weight_format::nf4, p); });
+  const auto all = weights(few{}, {.dp = 2, .tp = 2}, born);
+  CHECK(one.first > 0);
+  CHECK(all.first == doctest::Approx(one.first).epsilon(1e-10));
+  CHECK(all.second == one.second);
+}

@@ -138,6 +138,8 @@ struct placed_slice {
   int ndim = 0;
   std::int64_t local[max_ndim] = {}, global[max_ndim] = {}, first[max_ndim] = {}, valid[max_ndim] = {};
 
+  /// Whether every index of a dimension lies here.
+  constexpr bool is_whole(int d) const { return local[d] == global[d] && valid[d] == global[d]; }
   /// The row-major index in the whole of the slice's element i, or -1 where that is padding.
   constexpr std::int64_t global_index(std::int64_t i) const {
     std::int64_t at[max_ndim] = {};
@@ -158,7 +160,7 @@ struct placed_slice {
     std::int64_t line = 1, inside = 1;  // of the last dimension that isn't whole here, and those behind it
     for (int d = ndim - 1; d >= 0; --d) {
       inside = line * valid[d], line *= local[d];
-      if (local[d] != global[d]) break;
+      if (!is_whole(d)) break;
     }
     for (std::int64_t i = 0; i < count;) {
       const std::int64_t here = (from + i) % line, end = here < inside ? inside : line;

@@ -61,7 +61,8 @@ inline std::vector<float> floats_beside(const safetensors& files, const mapped_t
   const mapped_tensor* const t = files.find(name);
   if (!t) fail_of_few_bits(of, "there is no tensor ", in_quotes(name), " beside it");
   const std::uint64_t bytes = t->entry->end - t->entry->begin;
-  if (t->entry->type->type != dtype::f32 || bytes != static_cast<std::uint64_t>(count) * sizeof(float))
+  if (t->entry->type->type != dtype::f32 || bytes % sizeof(float) != 0 ||
+      bytes / sizeof(float) != static_cast<std::uint64_t>(count))
     fail_of_few_bits(of, "tensor ", in_quotes(name), " beside it has not ", count, " numbers of F32");
   std::vector<float> out(static_cast<std::size_t>(count));
   std::memcpy(out.data(), t->data, bytes);
@@ -72,8 +73,8 @@ inline void read_nf4(const safetensors& files, const mapped_tensor& t, const map
                      bitsandbytes_tensor& out) {
   const std::string& name = t.entry->name;
   const std::string_view said(state.data, state.entry->end - state.entry->begin);
-  const nlohmann::json all = nlohmann::json::parse(said, nullptr, false);
   const std::string within = name + std::string(nf4_state);
+  const nlohmann::json all = parse_json(said, *state.path + ": " + within);
   json_fields f(all, *state.path, within);
   f.only("quant_type", "nf4");
   f.ignore({"dtype", "nested_dtype"});  // numbers are rounded to what the program computes in
@@ -82,7 +83,9 @@ inline void read_nf4(const safetensors& files, const mapped_tensor& t, const map
   const nlohmann::json* const sizes = f.find("shape");
   if (!sizes || !sizes->is_array()) fail_of_few_bits(t, "its state has no shape");
   for (const nlohmann::json& n : *sizes) {
-    if (!n.is_number_unsigned() || n.get<std::uint64_t>() > std::uint64_t{1} << 40 || elements > std::int64_t{1} << 40)
+    constexpr std::int64_t most = std::int64_t{1} << 40;
+    if (!n.is_number_unsigned() || n.get<std::uint64_t>() < 1 ||
+        n.get<std::uint64_t>() > static_cast<std::uint64_t>(most / elements))
       fail_of_few_bits(t, "its state's shape is ", sizes->dump());
     out.shape.push_back(n.get<std::int64_t>()), elements *= out.shape.back();
   }
@@ -130,6 +133,13 @@ inline std::shared_ptr<const bitsandbytes_tensor> bitsandbytes_tensor_of(const s
     if (!files.find(beside) || t.entry->shape.size() != 2) return nullptr;
     out->format = weight_format::int8;
     for (const std::uint64_t n : t.entry->shape) out->shape.push_back(static_cast<std::int64_t>(n));
+    if (t.entry->end == t.entry->begin) fail_of_few_bits(t, "it has no elements");
+    const mapped_tensor* const layout = files.find(beside.substr(0, beside.size() - 3) + "weight_format");
+    if (layout && (layout->entry->type->type != dtype::u8 || layout->entry->end - layout->entry->begin != 1 ||
+                   *layout->data != 0))
+      fail_of_few_bits(
+          t,
+          "its weight_format isn't 0, rows: it is in an order of a GPU's own; save it again with a newer bitsandbytes");
     out->codes = {weight_format::int8, {}, out->shape[1], 0, 0, reinterpret_cast<const std::uint8_t*>(t.data)};
     out->scales = floats_beside(files, t, beside, out->shape[0]);
     out->codes.scales = out->scales.data();

@@ -14,7 +14,7 @@ inline placed_slice in_steps(const placed_slice& at, std::int64_t unit) {
   placed_slice out = at;
   std::int64_t inner = 1;
   int d = at.ndim - 1;
-  for (; d > 0 && at.local[d] == at.global[d]; --d) inner *= at.global[d];
+  for (; d > 0 && at.is_whole(d); --d) inner *= at.global[d];
   const auto steps = [&](std::int64_t n) { return (n * inner + unit - 1) / unit; };
   out.ndim = d + 1;
   out.local[d] = steps(at.local[d]), out.global[d] = steps(at.global[d]);
@@ -48,8 +48,10 @@ inline std::shared_ptr<const bitsandbytes_tensor> codes_for(const safetensors& f
                                                             const parameter_record& p) {
   const mapped_tensor* const t = files.find(part.tensor);
   const tensor_part whole = whole_tensor(part.tensor, p.global, {});
-  if (p.stored.format == weight_format::plain || !t || part.offset != 0 || !(part.extent == whole.extent) ||
-      !(part.stride == whole.stride))
+  std::int64_t elements = 1;  // of the tensor, which several parameters may be parts of
+  for (const std::int64_t n : part.tensor_shape) elements *= n;
+  if (p.stored.format == weight_format::plain || !t || elements != p.global.elements() || part.offset != 0 ||
+      !(part.extent == whole.extent) || !(part.stride == whole.stride))
     return nullptr;
   auto few = bitsandbytes_tensor_of(files, *t);
   if (!few || few->format != p.stored.format || few->shape != part.tensor_shape) return nullptr;

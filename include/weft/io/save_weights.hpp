@@ -45,6 +45,7 @@ struct outgoing {
 
 /// The weights of a stored parameter, to be written as `type`.
 inline outgoing outgoing_weights(const stored_parameter& p, dtype type, std::vector<tensor_part> parts) {
+  require_numbers(p.record, p.has_numbers);
   outgoing o{p.weight, p.record.at, p.begin, type, std::move(parts)};
   if (p.is_quantised()) o.quantised = p.quantised(), o.scales = p.scales.elements();
   return o;

@@ -40,15 +40,22 @@ template <class Backend>
 /// Of every parameter, its weight and, if wanted, its gradient. ctx.check is not null.
 template <class Backend, class Store>
 [[gnu::cold, gnu::noinline]] void compare_store(context& ctx, Store& store, const char* operation, bool gradients) {
-  std::vector<stored_parameter> kept;
-  std::vector<std::uint64_t> hashes;  // of a weight, then of its gradient
+  struct part {
+    stored_parameter of;
+    const char* what;
+    local_array numbers;
+  };
+  std::vector<part> kept;
+  std::vector<std::uint64_t> hashes;
   std::vector<std::byte> staged;
-  const auto weight_of = [](const stored_parameter& p) { return p.is_quantised() ? p.codes : p.weight; };
   const auto hash = [&](const local_array& x) { return hash_of(host_view<Backend>(ctx, x, staged), x.shape, x.shape); };
   store.each_stored([&](const stored_parameter& p) {
-    kept.push_back(p);
-    hashes.push_back(hash(weight_of(p)));
-    hashes.push_back(gradients && p.gradient ? hash(p.gradient) : 0);
+    const auto add = [&](const char* what, const local_array& x) {
+      if (x) kept.push_back({p, what, x}), hashes.push_back(hash(x));
+    };
+    add("the weight ", p.weight), add("the codes of ", p.codes), add("the levels of ", p.levels);
+    add("the scales of ", p.scales);
+    if (gradients) add("the gradient of ", p.gradient);
   });
   std::vector<std::uint64_t> compared;
   std::vector<std::size_t> which;
@@ -56,17 +63,16 @@ template <class Backend, class Store>
     compared.clear();
     which.clear();
     for (std::size_t i = 0; i < hashes.size(); ++i) {
-      const stored_parameter& p = kept[i / 2];
+      const stored_parameter& p = kept[i].of;
       if (along.cuts(p.record.sharded, p.storage)) continue;
       compared.push_back(hashes[i]);
       which.push_back(i);
     }
     if (compared.empty()) return;
     ctx.check->compare_all(along, {operation, "weights"}, compared, [&](std::size_t i, auto&& report) {
-      const stored_parameter& p = kept[which[i] / 2];
-      const bool weight = which[i] % 2 == 0;
-      const local_array x = host_view<Backend>(ctx, weight ? weight_of(p) : p.gradient, staged);
-      report(text(weight ? "the weight " : "the gradient of ", p.record.name), x, x.shape);
+      const part& p = kept[which[i]];
+      const local_array x = host_view<Backend>(ctx, p.numbers, staged);
+      report(text(p.what, p.of.record.name), x, x.shape);
     });
   });
 }

@@ -120,6 +120,7 @@ struct stored_parameter {
   local_array weight = {}, gradient = {}, first = {}, second = {};
   // In place of `weight`, of one that is stored in few bits: what quantised_slice calls so.
   local_array codes = {}, levels = {}, scales = {};
+  bool has_numbers = true;  // false as long as such a one was given none
 
   bool is_quantised() const { return record.stored.format != weight_format::plain; }
   quantised_slice quantised() const {
@@ -135,6 +136,14 @@ struct stored_parameter {
 };
 
 namespace detail {
+
+/// Throws unless a parameter has numbers: what is stored in few bits isn't born with any.
+WEFT_LINKED void require_numbers(const parameter_record& p, bool has_them) {
+  require(
+      has_them, "parameter ", p.name, " is stored as ", name_of(p.stored.format),
+      ", and has no numbers yet: what is stored in few bits is made of a trained model's weights, by load_weights or "
+      "store.load_parameters(f)");
+}
 
 /// A unit's buckets, in the order of their first parameters.
 WEFT_LINKED std::vector<flat_bucket> buckets_of(context& ctx, parameter_unit& unit, const store_config& config) {

@@ -20,7 +20,7 @@ struct quantised_bucket {
   flat_range kept() const { return {share * index, share * (index + 1)}; }
 
   /// Scales that last; codes are a share of bytes, which the caller has.
-  WEFT_LINKED void allocate(context& ctx, const flat_bucket& flat) {
+  WEFT_LINKED void allocate(context& ctx, const flat_bucket& flat, void (*zero)(context&, const local_array&)) {
     format = flat.key.format;
     parts = flat.key.shards_parameters ? flat.parts : 1, index = flat.key.shards_parameters ? flat.index : 0;
     share = flat.size / parts;
@@ -28,17 +28,14 @@ struct quantised_bucket {
       const parameter_record& p = *r.parameter;
       const std::int64_t n = scales_of(format, p.global.elements(), p.stored.row);
       scales.push_back(ctx.make(dtype::f32, {1, {n}}, memory::parameters));
+      zero(ctx, scales.back());
     }
     given.resize(flat.regions.size());
   }
 
   /// Throws where a parameter has no numbers yet.
   WEFT_LINKED void require_given(const flat_bucket& flat) const {
-    for (std::size_t k = 0; k < given.size(); ++k)
-      require(
-          given[k], "parameter ", flat.regions[k].parameter->name, " is stored as ", name_of(format),
-          ", and has no numbers yet: what is stored in few bits is made of a trained model's weights, by load_weights "
-          "or store.load_parameters(f)");
+    for (std::size_t k = 0; k < given.size(); ++k) require_numbers(*flat.regions[k].parameter, given[k]);
   }
 
   /// Elements `part`, which lie in share p of `packed`, of region k.
@@ -62,6 +59,7 @@ struct quantised_bucket {
     if (format == weight_format::nf4)
       p.levels = bytes(own + code_bytes(format, share) + level_bytes(format, within), level_bytes(format, part.size()));
     p.scales = scales[k];
+    p.has_numbers = given[k];
   }
   /// The whole bucket in the compute type, of all shares one behind another.
   WEFT_LINKED void dequantise(context& ctx, const flat_bucket& flat, const std::byte* packed,

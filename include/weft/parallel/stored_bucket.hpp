@@ -37,7 +37,7 @@ struct stored_bucket {
     updated = key().trained ? flat.kept(key().shards_optimizer) : flat_range();
     const auto make = [&](std::int64_t n, dtype type, memory category) { return ctx.make(type, {1, {n}}, category); };
     if (key().format != weight_format::plain) {
-      quantised.allocate(ctx, flat);
+      quantised.allocate(ctx, flat, kernels->zero);
       weights = make(quantised.share_bytes(), dtype::u8, memory::parameters);
       return kernels->zero(ctx, weights);
     }

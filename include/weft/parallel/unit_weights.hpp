@@ -51,6 +51,7 @@ class unit_weights final : public weight_source, unit_gatherer {
   /// From here to release() the unit's weights can be read; uses lie within one another.
   WEFT_LINKED void acquire(int unit) {
     unit_state& u = at(unit);
+    if (u.users == 0) require_given(u);
     if (u.users++ > 0) return;
     for (bucket& s : u.buckets)
       if (!s.key().shards_parameters) s.gathering.wait(order_);
@@ -81,8 +82,10 @@ class unit_weights final : public weight_source, unit_gatherer {
   void release_gathered_again(int unit) {
     if (std::exchange(at(unit).gathered_again, false)) release(unit);
   }
-  /// Releases what an error has left in use. Throws where nobody but the registry and this has a parameter's slot.
+  /// Releases what an error has left in use. Throws where nobody but the registry and this has a parameter's slot, and
+  /// where weights that are stored in few bits have no numbers yet.
   WEFT_LINKED void begin_step() {
+    for (const unit_state& u : units_) require_given(u);
     each_region([](std::size_t, std::size_t, bucket&, const flat_region& r) {
       require(r.slot->references > 2, "parameter ", r.parameter->name,
               " has no tensor any more: the one that was registered was assigned to, or has ended; its numbers are set "
@@ -147,11 +150,14 @@ class unit_weights final : public weight_source, unit_gatherer {
     void wait_gathering(int) override {}
     unit_weights& weights;
   };
+  static void require_given(const unit_state& u) {
+    for (const bucket& s : u.buckets)
+      if (s.quantised && s.kernels->computes) s.quantised.require_given(s.flat);
+  }
   WEFT_LINKED void decode(int unit, const local_array& numbers) {
     const unit_state& u = at(unit);
     for (const bucket& s : u.buckets) {
       if (!s.quantised) continue;
-      if (s.kernels->computes) s.quantised.require_given(s.flat);
       s.quantised.dequantise(ctx_, s.flat, s.bytes(u.whole), detail::seen(numbers, s.decoded, {1, {s.flat.size}}));
     }
   }

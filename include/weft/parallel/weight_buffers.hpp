@@ -76,9 +76,9 @@ class weight_buffers {
       return buffers_.front();
     }
     empty(*oldest);
+    by_.start_gathering(unit, oldest->whole);
     oldest->unit = unit;
     oldest->last_use = ++clock_;
-    by_.start_gathering(unit, oldest->whole);
     return *oldest;
   }
 

@@ -142,6 +142,7 @@ checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const train
   });
   std::vector<outgoing> all;
   store.each_stored([&](const stored_parameter& p) {
+    require_numbers(p.record, p.has_numbers);
     if (!writes(ctx, p)) return;
     const auto add = [&](const char* kind, const local_array& numbers) {
       if (numbers)

@@ -22,7 +22,12 @@ void measure_stored(context& ctx, Store& store, const parameter_registry& regist
       s.scale(scale);
       parts.add(ctx, registry.units()[static_cast<std::size_t>(p.unit)].name, kind, p.record.sharded, p.storage, s);
     };
-    add(measured::weight, p.weight, 1);
+    local_array weight = p.weight;
+    if (p.is_quantised()) {
+      weight = ctx.make(dtype_of<typename Store::compute>, shape{1, {p.count}}, memory::buffers);
+      p.record.stored.dequantise(ctx, p.quantised(), weight);
+    }
+    add(measured::weight, weight, 1);
     add(measured::gradient, p.gradient, gradient_scale);
     add(measured::first_moment, p.first, 1);
     add(measured::second_moment, p.second, 1);

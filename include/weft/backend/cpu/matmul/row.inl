@@ -37,34 +37,45 @@ inline void row_times_rows(const accumulate_t<T>* x, const T* b, std::int64_t ne
   }
 }
 
-/// y[j] = sum over k of x[k] * b[k, j], columns of b contiguous and `next` elements apart. `Columns` at a time.
-template <int Columns, class T>
-WEFT_INLINE void dots(const accumulate_t<T>* x, const T* b, std::int64_t next, std::int64_t k, accumulate_t<T>* y) {
+/// Partial sums of x[k] * b[k], both contiguous. Columns one by one, as they lie: so the processor reads ahead as fast
+/// as memory is.
+template <class T>
+WEFT_INLINE decltype(load(static_cast<const T*>(nullptr))) dot(const accumulate_t<T>* x, const T* b, std::int64_t k) {
   using vector = decltype(load(b));
-  constexpr int width = static_cast<int>(sizeof(vector) / sizeof(accumulate_t<T>));
-  constexpr auto columns = static_cast<std::size_t>(Columns);
-  vector even[columns] = {}, odd[columns] = {};
+  constexpr int width = static_cast<int>(sizeof(vector) / sizeof(accumulate_t<T>)), step = 4 * width;
+  vector v0{}, v1{}, v2{}, v3{};
   std::int64_t i = 0;
-  for (; i + 2 * width <= k; i += 2 * width) {
-    const vector first = load(x + i), second = load(x + i + width);
-    for (int c = 0; c < Columns; ++c) {
-      even[c] = fma(first, load(b + c * next + i), even[c]);
-      odd[c] = fma(second, load(b + c * next + i + width), odd[c]);
-    }
+  for (; i + step <= k; i += step) {
+    v0 = fma(load(x + i), load(b + i), v0);
+    v1 = fma(load(x + i + width), load(b + i + width), v1);
+    v2 = fma(load(x + i + 2 * width), load(b + i + 2 * width), v2);
+    v3 = fma(load(x + i + 3 * width), load(b + i + 3 * width), v3);
   }
   for (; i < k; i += width) {
     const std::int64_t left = k - i < width ? k - i : width;
-    const vector rest = load(x + i, left);
-    for (int c = 0; c < Columns; ++c) even[c] = fma(rest, load(b + c * next + i, left), even[c]);
+    v0 = fma(load(x + i, left), load(b + i, left), v0);
   }
-  for (int c = 0; c < Columns; ++c) y[c] = sum(even[c] + odd[c]);
+  return (v0 + v1) + (v2 + v3);
 }
+/// The sum of each of `lanes` vectors, added by halves as sum() does.
+WEFT_INLINE vec sums_of(vec* v) {
+  transpose(v);
+  for (int half = lanes / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) v[i] = v[i] + v[i + half];
+  return v[0];
+}
+/// y[j] = sum over k of x[k] * b[k, j], columns of b contiguous and `next` elements apart.
 template <class T>
 inline void row_times_columns(const accumulate_t<T>* x, const T* b, std::int64_t next, std::int64_t n, std::int64_t k,
                               accumulate_t<T>* y) {
   std::int64_t j = 0;
-  for (; j + 4 <= n; j += 4) dots<4>(x, b + j * next, next, k, y + j);
-  for (; j < n; ++j) dots<1>(x, b + j * next, next, k, y + j);
+  if constexpr (sizeof(T) < 8)
+    for (; j + lanes <= n; j += lanes) {
+      vec sums[lanes];
+      for (int c = 0; c < lanes; ++c) sums[c] = dot(x, b + (j + c) * next, k);
+      store(y + j, sums_of(sums));
+    }
+  for (; j < n; ++j) y[j] = sum(dot(x, b + j * next, k));
 }
 
 template <class T, class Out>

@@ -19,12 +19,12 @@ struct slice_lines {
   bool fits(const placed_slice& at) {
     int d = at.ndim - 1;
     int64 inner = 1;
-    for (; d > 0 && at.local[d] == at.global[d]; --d) inner *= at.global[d];
+    for (; d > 0 && at.is_whole(d); --d) inner *= at.global[d];
     if (d >= 0)
       local = at.local[d] * inner, valid = at.valid[d] * inner, global = at.global[d] * inner,
       first = at.first[d] * inner;
     for (--d; d >= 0; --d)
-      if (at.local[d] != at.global[d]) return false;
+      if (!at.is_whole(d)) return false;
     return true;
   }
   WEFT_ON_DEVICE int64 global_index(int64 i) const {
