@@ -168,7 +168,9 @@ class batch_writer {
       texts_[p].push_back(token);
       if (batching_.on_token && ctx_.is_first()) batching_.on_token(p, token);
     }
-    if (ends || std::ssize(texts_[p]) - std::ssize(prompts_[p]) == settings_.tokens) r.prompt = -1;
+    const auto written = std::span<const std::int32_t>(texts_[p]).subspan(prompts_[p].size());
+    if (ends || std::ssize(written) == settings_.tokens || (!written.empty() && ended(settings_, written)))
+      r.prompt = -1;
   }
   void gather(const std::int32_t* mine, std::int32_t* all, std::int64_t n) {
     ctx_.world.host().all_gather(mine, all, n * static_cast<std::int64_t>(sizeof *mine), {"next tokens"}).wait();

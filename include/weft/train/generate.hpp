@@ -100,12 +100,36 @@ void continue_tokens(Model& model, std::vector<std::int32_t>& text, std::int64_t
 /// Draws for text number p of several, of which the first has those of a text alone.
 inline philox draws_of(const sampling& s, std::size_t p) { return {s.seed, stream_of("sample") + p}; }
 
+inline bool ended(const sampling& s, std::span<const std::int32_t> written) { return s.ends && s.ends(written); }
+
+/// Where the first of the stop strings begins; npos: nowhere.
+inline std::size_t stop_in(std::string_view text, const std::vector<std::string>& stop_strings) {
+  std::size_t first = text.npos;
+  for (const std::string& end : stop_strings) first = std::min(first, text.find(end));
+  return first;
+}
+/// The settings, with texts that end as soon as text_of(tokens) has a stop string.
+template <class TextOf>
+sampling with_stops(sampling s, TextOf text_of) {
+  if (s.stop_strings.empty()) return s;
+  s.ends = [own = s.ends, stops = s.stop_strings, text_of](std::span<const std::int32_t> written) {
+    return (own && own(written)) || stop_in(text_of(written), stops) != std::string::npos;
+  };
+  return s;
+}
+/// The text up to the first stop string.
+inline std::string before_stop(std::string text, const sampling& s) {
+  text.resize(std::min(text.size(), stop_in(text, s.stop_strings)));
+  return text;
+}
+
 /// Text number p, by these settings. told(token): on the first rank, of each.
 template <class Model, class Told>
 void continue_text(Model& model, std::vector<std::int32_t>& text, const sampling& s, std::size_t p, Told&& told) {
   const philox numbers = draws_of(s, p);
+  const std::ptrdiff_t given = std::ssize(text);
   continue_tokens(model, text, s.tokens, [&](const std::vector<double>& logits, std::int64_t i) {
-    if (s.stop && *s.stop) return -1;
+    if ((s.stop && *s.stop) || (i > 0 && ended(s, std::span(text).subspan(static_cast<std::size_t>(given))))) return -1;
     const auto token =
         choose_token(logits, text, s, static_cast<double>(numbers.uniform(static_cast<std::uint64_t>(i))));
     if (token == s.end_token) return -1;
@@ -130,17 +154,17 @@ inline std::string bytes_of_tokens(std::span<const std::int32_t> tokens) {
 
 }  // namespace detail
 
-/// Continues `prompt` by `s.tokens` bytes, fewer where s.end_token or s.stop ends it; the prompt itself is not
-/// returned. All ranks call it. The model sees its last max_seq tokens. Cost: a forward pass of each token, once, while
-/// the text fits into max_seq; from there on one of max_seq tokens for each.
+/// Continues `prompt` by `s.tokens` bytes, fewer where one of s.stop_strings, s.ends, s.end_token or s.stop ends it;
+/// the prompt itself is not returned. All ranks call it. The model sees its last max_seq tokens. Cost: a forward pass
+/// of each token, once, while the text fits into max_seq; from there on one of max_seq tokens for each.
 template <class Model>
 std::string generate(Model& model, std::string_view prompt, const sampling& s = {}) {
   check(s);
   detail::require_bytes(model.config().vocab);
   std::vector<std::int32_t> text = detail::tokens_of_bytes(prompt);
   const std::size_t given = text.size();
-  detail::continue_text(model, text, s, 0, [](std::int32_t) {});
-  return detail::bytes_of_tokens(std::span(text).subspan(given));
+  detail::continue_text(model, text, detail::with_stops(s, detail::bytes_of_tokens), 0, [](std::int32_t) {});
+  return detail::before_stop(detail::bytes_of_tokens(std::span(text).subspan(given)), s);
 }
 
 }  // namespace weft

@@ -6,15 +6,18 @@
 
 namespace weft {
 
-/// Continues each prompt, a list of tokens, by s.tokens tokens, fewer where s.end_token or s.stop ends it; neither the
-/// prompts nor the end token is returned. All ranks call it with the same prompts and settings, and have all texts.
-/// Texts that the model's max_seq is too short for go on with their last max_seq tokens. Cost: each token is read once,
-/// in passes of b.at_once sequences a data-parallel rank; a model whose texts of max_seq tokens no cache can serve
-/// (decoder::keeps) writes one text after the other.
+namespace detail {
+inline std::uint64_t hash_of_stops(const sampling& s) {
+  std::uint64_t hash = 0;
+  for (const std::string& end : s.stop_strings) hash = hash_bytes(end.data(), end.size(), hash + 1);
+  return hash;
+}
+
+/// As generate_tokens; `s.stop_strings` is for whoever has texts.
 template <class Model>
-std::vector<std::vector<std::int32_t>> generate_tokens(Model& model,
-                                                       const std::vector<std::vector<std::int32_t>>& prompts,
-                                                       const sampling& s = {}, const batching& b = {}) {
+std::vector<std::vector<std::int32_t>> generate_lists(Model& model,
+                                                      const std::vector<std::vector<std::int32_t>>& prompts,
+                                                      const sampling& s, const batching& b) {
   check(s);
   require(b.at_once >= 1 && b.prefill >= 1, "batching writes ", b.at_once, " texts at once, of prompts read ",
           b.prefill, " tokens at a time; both are at least 1");
@@ -25,7 +28,7 @@ std::vector<std::vector<std::int32_t>> generate_tokens(Model& model,
     for (const std::int32_t token : prompts[p])
       require(token >= 0 && token < model.config().vocab, "prompt ", p, " has the token ", token, ", and the model's ",
               model.config().vocab, " count from 0");
-    hash = detail::hash_bytes(prompts[p].data(), prompts[p].size() * sizeof(std::int32_t), hash + 1);
+    hash = hash_bytes(prompts[p].data(), prompts[p].size() * sizeof(std::int32_t), hash + 1);
   }
   context& ctx = model.ctx();
   if (ctx.check && ctx.size() > 1) [[unlikely]]
@@ -41,19 +44,36 @@ std::vector<std::vector<std::int32_t>> generate_tokens(Model& model,
                         {"penalty_window", static_cast<double>(s.penalty_window)},
                         {"at_once", static_cast<double>(b.at_once)},
                         {"prefill", static_cast<double>(b.prefill)},
+                        {"a hash of stop_strings", static_cast<double>(hash_of_stops(s) >> 11)},
                         {"the seed", static_cast<double>(s.seed)}});
   if (prompts.empty() || s.tokens == 0) return std::vector<std::vector<std::int32_t>>(prompts.size());
-  if constexpr (detail::reads_by_token<Model>)
-    if (model.keeps(model.config().max_seq)) return detail::batch_writer<Model>(model, prompts, s, b).run();
+  if constexpr (reads_by_token<Model>)
+    if (model.keeps(model.config().max_seq)) return batch_writer<Model>(model, prompts, s, b).run();
   std::vector<std::vector<std::int32_t>> out;
   for (std::size_t p = 0; p < prompts.size(); ++p) {
     auto text = prompts[p];
-    detail::continue_text(model, text, s, p, [&](std::int32_t token) {
+    continue_text(model, text, s, p, [&](std::int32_t token) {
       if (b.on_token) b.on_token(p, token);
     });
     out.emplace_back(text.begin() + std::ssize(prompts[p]), text.end());
   }
   return out;
+}
+}  // namespace detail
+
+/// Continues each prompt, a list of tokens, by s.tokens tokens, fewer where s.ends, s.end_token or s.stop ends it;
+/// neither the prompts nor the end token is returned. All ranks call it with the same prompts and settings, and have
+/// all texts. Texts that the model's max_seq is too short for go on with their last max_seq tokens. Cost: each token is
+/// read once, in passes of b.at_once sequences a data-parallel rank; a model whose texts of max_seq tokens no cache can
+/// serve (decoder::keeps) writes one text after the other.
+template <class Model>
+std::vector<std::vector<std::int32_t>> generate_tokens(Model& model,
+                                                       const std::vector<std::vector<std::int32_t>>& prompts,
+                                                       const sampling& s = {}, const batching& b = {}) {
+  require(s.stop_strings.empty(),
+          "generate_tokens() has tokens, and stop_strings are of text: set ends, or call "
+          "generate_text() with a tokenizer");
+  return detail::generate_lists(model, prompts, s, b);
 }
 
 /// The same of bytes, by a model whose vocabulary they are.
@@ -63,7 +83,8 @@ Prompts generate(Model& model, const Prompts& prompts, const sampling& s = {}, c
   std::vector<std::vector<std::int32_t>> given;
   for (const std::string& p : prompts) given.push_back(detail::tokens_of_bytes(p));
   std::vector<std::string> out;
-  for (const auto& tokens : generate_tokens(model, given, s, b)) out.push_back(detail::bytes_of_tokens(tokens));
+  for (const auto& tokens : detail::generate_lists(model, given, detail::with_stops(s, detail::bytes_of_tokens), b))
+    out.push_back(detail::before_stop(detail::bytes_of_tokens(tokens), s));
   return out;
 }
 /// Of prompts in braces, which two literals would else be the ends of one.

@@ -6,8 +6,11 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <weft/core/error.hpp>
@@ -28,6 +31,11 @@ struct sampling {
   std::int64_t penalty_window = 64;  // how far back the penalty looks
   std::uint64_t seed = 1;
   std::int32_t end_token = -1;  // ends a text, and is no part of it; -1: none
+  // End a text before the first of them that it comes to, in functions that give text; they ask for one that has none
+  // of it yet, so what is told token by token may have its beginning.
+  std::vector<std::string> stop_strings = {};
+  // Asked of the tokens that a text has so far, on any rank, so it depends on nothing else: whether it ends here.
+  std::function<bool(std::span<const std::int32_t>)> ends = nullptr;
   // Once it is true on the first rank, by a signal's handler say, the text ends. Null: never.
   const std::atomic<bool>* stop = nullptr;
 };
@@ -41,6 +49,8 @@ WEFT_LINKED void check(const sampling& s) {
   require(s.top_p > 0 && s.top_p <= 1, "top_p is ", s.top_p, "; it is above 0 and at most 1 (off)");
   require(s.min_p >= 0 && s.min_p <= 1, "min_p is ", s.min_p, "; it is 0 (off) to 1");
   require(s.penalty_window >= 0, "penalty_window is ", s.penalty_window, "; it is 0 tokens or more");
+  for (const std::string& end : s.stop_strings)
+    require(!end.empty(), "a stop string is empty, and every text would end at once; leave it out");
   require(detail::is_finite(s.repetition_penalty) && s.repetition_penalty > 0, "repetition_penalty is ",
           s.repetition_penalty, "; it is a finite number above 0, and 1 turns it off");
 }
