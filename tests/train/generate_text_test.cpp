@@ -74,6 +74,40 @@ TEST_CASE("a text ends before the first stop string, and what is told is the tex
     }
 }
 
+TEST_CASE("a decoder that takes back what it said is waited for") {
+  const std::string half = "\xEF\xBF\xBD";
+  const std::vector<std::string> stops{"end"};
+  detail::growing_text text(stops);
+  CHECK(text.grow("a" + half, false) == "a");
+  CHECK(text.grow("ab", false) == "b");
+  CHECK(text.grow(half + half + half, false) == "");  // bytes behind it make no character yet
+  CHECK(text.grow("abcen", false) == "c");
+  CHECK(text.grow("abceno", false) == "eno");
+  CHECK(text.grow(half + half, true) == "");
+  CHECK(text.said() == "abceno");
+  detail::growing_text other(stops);
+  CHECK(other.grow("x en", false) == "x ");
+  CHECK(other.grow("x end of it", false) == "");
+  CHECK(other.grow("x end of it", true) == "");
+  detail::growing_text last(stops);
+  CHECK(last.grow("e" + half, true) == "e" + half);
+}
+
+TEST_CASE("a decoder that drops the first space, and tokens that a tokenizer doesn't have") {
+  struct spaced {
+    std::int64_t size() const { return 3; }
+    std::string decode(const std::vector<std::int32_t>& tokens) const {
+      std::string out;
+      for (const std::int32_t t : tokens) out += t == 0 ? " a" : t == 1 ? " b" : "c";
+      return out.empty() || out[0] != ' ' ? out : out.substr(1);
+    }
+  };
+  const std::int32_t prompt[] = {0, 2}, written[] = {1, 7, 2};
+  const spaced words;
+  const detail::continued_text<spaced> text_of(words, prompt);
+  CHECK(text_of(written) == " bc");
+}
+
 TEST_CASE("a text's end by its tokens, of one text, of many, and of bytes") {
   launch<one_rank>({.dp = 2}, [](context& ctx) {
     llama<one_rank> model(

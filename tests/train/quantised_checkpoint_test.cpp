@@ -121,6 +121,21 @@ TEST_CASE("a checkpoint of another format is refused, and so is a run without nu
         std::string::npos);
   CHECK(said_by([&] { trained<few>({}, here / "numbers", 2, ""); }).find("is read from tensor codes/layers.0.") !=
         std::string::npos);
+  int refused = 0;
+  launch<strategy<mesh<dp>, fp64, zero3, nf4<lora<3>>>>({.dp = 2}, [&](context& ctx) {  // all but one
+    using S = strategy<mesh<dp>, fp64, zero3, nf4<lora<3>>>;
+    llama<S> model(ctx, small);
+    trainer t(ctx, model);
+    t.store().load_parameters([](const parameter_record& p) -> std::optional<std::vector<double>> {
+      if (p.adapter || p.name == "layers.0.query") return {};
+      return std::vector<double>(static_cast<std::size_t>(p.global.elements()), 0.5);
+    });
+    const std::string said = said_by([&] { save_checkpoint(ctx, t, here / "part"); });
+    if (ctx.is_first())
+      refused += said.find("layers.0.query is stored as nf4, and has no numbers") != std::string::npos;
+  });
+  CHECK(refused == 1);
+  CHECK(!std::filesystem::exists(here / "part"));
   const std::string none = said_by([] {
     launch<few>({}, [](context& ctx) {
       llama<few> model(ctx, small);

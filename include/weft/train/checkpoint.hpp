@@ -130,6 +130,8 @@ namespace detail {
 template <class Store>
 checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const trainer_state& state,
                                          const std::string& optimizer, const std::string& folder) {
+  on_all_or_none(
+      ctx, [&] { store.each_stored([](const stored_parameter& p) { require_numbers(p.record, p.has_numbers); }); });
   const std::string making = unfinished(folder);
   namespace fs = std::filesystem;
   on_all_or_none(ctx, [&] {
@@ -142,7 +144,6 @@ checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const train
   });
   std::vector<outgoing> all;
   store.each_stored([&](const stored_parameter& p) {
-    require_numbers(p.record, p.has_numbers);
     if (!writes(ctx, p)) return;
     const auto add = [&](const char* kind, const local_array& numbers) {
       if (numbers)
