@@ -259,6 +259,15 @@ TEST_CASE("what isn't sound is refused") {
   });
   CHECK(other_order.find("its weight_format isn't 0, rows") != std::string::npos);
   CHECK(said([](const std::string& folder) {
+          const safetensors files(folder);
+          const mapped_tensor& factors = *files.find("model.layers.0.mlp.up_proj.weight.nested_absmax");
+          std::string bytes = read_file(*factors.path);
+          const std::uint64_t header = *reinterpret_cast<const std::uint64_t*>(bytes.data());
+          const float none = NAN;
+          std::memcpy(&bytes[8 + header + factors.entry->begin], &none, sizeof none);
+          write_file(*factors.path, bytes);
+        }).find("has a number that is not finite") != std::string::npos);
+  CHECK(said([](const std::string& folder) {
           std::string config = read_file(folder + "/config.json");
           config.replace(config.find("bitsandbytes\""), 13, "gptq\"        ");
           write_file(folder + "/config.json", config);

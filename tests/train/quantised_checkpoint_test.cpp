@@ -117,10 +117,12 @@ TEST_CASE("a checkpoint of another format is refused, and so is a run without nu
   const weft_test::temporary_folder here;
   trained<few>({}, "", 0, here / "few");
   trained<numbers>({}, "", 0, here / "numbers");
-  CHECK(said_by([&] { trained<numbers>({}, here / "few", 2, ""); }).find("is read from tensor weights/layers.0.") !=
-        std::string::npos);
-  CHECK(said_by([&] { trained<few>({}, here / "numbers", 2, ""); }).find("is read from tensor codes/layers.0.") !=
-        std::string::npos);
+  CHECK(said_by([&] {
+          trained<numbers>({}, here / "few", 2, "");
+        }).find("stored as nf4, and this strategy stores it as plain") != std::string::npos);
+  CHECK(said_by([&] {
+          trained<few>({}, here / "numbers", 2, "");
+        }).find("stored as plain, and this strategy stores it as nf4") != std::string::npos);
   int refused = 0;
   launch<strategy<mesh<dp>, fp64, zero3, nf4<lora<3>>>>({.dp = 2}, [&](context& ctx) {  // all but one
     using S = strategy<mesh<dp>, fp64, zero3, nf4<lora<3>>>;

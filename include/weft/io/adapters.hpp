@@ -38,8 +38,10 @@ inline adapter_name adapter_name_of(const weight_names& names, const parameter_r
     throw file_error(text("parameter ", p.name, " stands beside ", out.weight,
                           ", which has no tensor in such files: its family's names have no line for it"));
   if (out.line->of_parts > 1)
-    throw file_error(text("parameter ", p.name, " stands beside a part of the tensor ", tensor,
-                          ", and peft has one adapter for the whole of it"));
+    throw file_error(
+        text("parameter ", p.name, " stands beside a part of the tensor ", tensor,
+             ", and files have one adapter for the whole of it, beside it or merged: leave such weights out "
+             "by the projections policy's adapts_weight"));
   out.module = tensor.substr(0, tensor.size() - std::string_view(".weight").size());
   return out;
 }

@@ -66,6 +66,8 @@ inline std::vector<float> floats_beside(const safetensors& files, const mapped_t
     fail_of_few_bits(of, "tensor ", in_quotes(name), " beside it has not ", count, " numbers of F32");
   std::vector<float> out(static_cast<std::size_t>(count));
   std::memcpy(out.data(), t->data, bytes);
+  for (const float x : out)
+    if (!is_finite(x)) fail_of_few_bits(of, "tensor ", in_quotes(name), " beside it has a number that is not finite");
   return out;
 }
 
@@ -106,6 +108,7 @@ inline void read_nf4(const safetensors& files, const mapped_tensor& t, const map
   const std::int64_t group = f.whole_number("nested_blocksize");
   if (group < 1 || group > 1 << 20) f.fail("nested_blocksize", group, "a number from 1 to 2^20");
   const auto offset = static_cast<float>(f.number("nested_offset"));
+  if (!is_finite(offset)) f.fail("nested_offset", f.number("nested_offset"), "a number of fp32");
   f.finish();
   const mapped_tensor* const levels = files.find(name + ".absmax");
   if (!levels || levels->entry->type->type != dtype::u8 ||

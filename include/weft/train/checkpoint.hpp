@@ -167,6 +167,19 @@ inline mapped_numbers quantised_part(const safetensors& files, const char* kind,
   return mapped_numbers(files, p.name, all, {flat_tensor(kind + p.name, all)}, type == dtype::u8);
 }
 
+/// Throws unless a checkpoint has a parameter in the format in which it is stored here.
+inline void require_format(const safetensors& files, const parameter_record& p, const std::string& folder) {
+  const weight_format wrote = !files.find("codes/" + p.name)   ? weight_format::plain
+                              : files.find("levels/" + p.name) ? weight_format::nf4
+                                                               : weight_format::int8;
+  if (wrote != p.stored.format && (wrote != weight_format::plain || files.find("weights/" + p.name)))
+    throw file_error(
+        text("the checkpoint ", folder, " has parameter ", p.name, " stored as ", name_of(wrote),
+             ", and this strategy stores it as ", name_of(p.stored.format),
+             ": go on under the format that it was written in, or begin anew from its weights and adapters "
+             "(save_pretrained, save_adapters)"));
+}
+
 /// The state beside the store.
 template <class Store>
 trainer_state load_checkpoint_of(context& ctx, Store& store, const std::string& optimizer, const std::string& folder) {
@@ -180,6 +193,7 @@ trainer_state load_checkpoint_of(context& ctx, Store& store, const std::string& 
     state = read_manifest(folder + "/manifest.json", optimizer, ctx.seed);
     files.emplace(folder + "/state.safetensors");
     store.each_stored([&](const stored_parameter& p) {
+      require_format(*files, p.record, folder);
       each_quantised_part(p, [&](const char* kind, const local_array& part, const placed_slice& at, std::int64_t) {
         quantised_part(*files, kind, p.record, at, part.type);
       });
