@@ -9,6 +9,7 @@
 #include <weft/comm/single_rank.hpp>
 #include <weft/comm/threads.hpp>
 #include <weft/comm/traced.hpp>
+#include <weft/compiled/declared.hpp>
 #include <weft/io/print.hpp>
 #include <weft/nn/gpt2.hpp>
 #include <weft/nn/llama.hpp>

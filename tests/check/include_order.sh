@@ -10,7 +10,7 @@
 #   - a header that includes no other of the library includes core/requirements.hpp, if it is there.
 # Prints one line per fault, as file:line: sentence, and exits with 1 if there is one.
 set -euo pipefail
-order='core policy tensor comm backend autograd op nn optim parallel io train plan testing'
+order='core policy tensor comm backend autograd op nn optim parallel io train compiled plan testing'
 # The defaults of a strategy and of a tensor, and what a value's context keeps for later folders.
 upward='threads cpu_backend context tape recording replay unit_observer'
 heavy='iostream ranges format regex'

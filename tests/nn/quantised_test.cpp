@@ -188,7 +188,7 @@ TEST_CASE("a unit's statistics count what codes stand for") {
       trainer t(ctx, model);
       t.store().load_parameters(f);
       measured_parts parts;
-      detail::measure_stored<cpu_backend>(ctx, t.store(), model.registry(), 1, parts);
+      detail::measure_stored(ctx, t.store(), 1, parts, statistics_of<cpu_backend>);
       for (const unit_statistics& u : parts.gather(ctx))
         if (ctx.is_first() && u.unit == "layer 1")
           squares = u[measured::weight].squares, elements = static_cast<double>(u[measured::weight].elements);

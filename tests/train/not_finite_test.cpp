@@ -63,7 +63,7 @@ std::string found_in_units(double x, double seed) {
   launch<strategy<mesh<>, single_rank>>({}, [&](context& ctx) {
     parameter_registry registry;
     for (const char* name : {"first", "second", "third"}) registry.begin_unit(name);
-    fault_finder<cpu_backend> finder(ctx, registry);
+    fault_finder finder(ctx, registry, statistics_of<cpu_backend>);
     no_hooks hooks;
     const observing looking(ctx, &finder);
     auto leaf = full<vector>(ctx, {4}, x);

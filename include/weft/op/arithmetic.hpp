@@ -18,25 +18,7 @@ struct binary_operator {
   };
 
   static value forward(const value& a, const value& b, binary f, const broadcast_map& map, const shape& valid_a,
-                       const shape& valid_b, double number = 0) {
-    context& ctx = *a.ctx;
-    attributes at{f, map, {}, {}};
-    shape whole;
-    for (int d = 0; d < map.ndim; ++d) {
-      const bool of_a = map.at[0][d] >= 0;
-      const int from = of_a ? map.at[0][d] : map.at[1][d];
-      at.out.push_back((of_a ? a : b).sizes()[from]);
-      at.valid.push_back((of_a ? valid_a : valid_b)[from]);
-      whole.push_back((of_a ? a : b).whole[from]);
-    }
-    return operate<T>(
-        {name_of(f), vjp, static_cast<double>(at.out.elements()), computed_by(f, number, map)}, a.ctx, whole, at.out,
-        {&a, &b}, [&](const local_array& y) { pair(ctx, f, at, a.held(), 0, b.held(), 1, y); },
-        [&](tape_node& node) {
-          node.set(at);
-          if (f == binary::multiply || f == binary::divide) node.save(a), node.save(b);
-        });
-  }
+                       const shape& valid_b, double number = 0);
 
  private:
   template <class, class>
@@ -105,6 +87,28 @@ struct binary_operator {
     add_converted<Backend, T, A>(ctx, g, to, false);
   }
 };
+
+template <class Backend, class T>
+value binary_operator<Backend, T>::forward(const value& a, const value& b, binary f, const broadcast_map& map,
+                                           const shape& valid_a, const shape& valid_b, double number) {
+  context& ctx = *a.ctx;
+  attributes at{f, map, {}, {}};
+  shape whole;
+  for (int d = 0; d < map.ndim; ++d) {
+    const bool of_a = map.at[0][d] >= 0;
+    const int from = of_a ? map.at[0][d] : map.at[1][d];
+    at.out.push_back((of_a ? a : b).sizes()[from]);
+    at.valid.push_back((of_a ? valid_a : valid_b)[from]);
+    whole.push_back((of_a ? a : b).whole[from]);
+  }
+  return operate<T>(
+      {name_of(f), vjp, static_cast<double>(at.out.elements()), computed_by(f, number, map)}, a.ctx, whole, at.out,
+      {&a, &b}, [&](const local_array& y) { pair(ctx, f, at, a.held(), 0, b.held(), 1, y); },
+      [&](tape_node& node) {
+        node.set(at);
+        if (f == binary::multiply || f == binary::divide) node.save(a), node.save(b);
+      });
+}
 
 template <pairing M, binary F, any_tensor A, any_tensor B>
 auto two_sided(const A& a, const B& b) {

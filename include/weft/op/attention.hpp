@@ -26,51 +26,7 @@ namespace detail {
 
 template <class Backend, class T>
 struct attention_operator {
-  static value forward(const value& q, const value& k, const value& v, attention_options options) {
-    context& ctx = *q.ctx;
-    const shape &sq = q.held().shape, &sk = k.held().shape;
-    const attention_shape s{sq[0],
-                            sq[1],
-                            sk[1],
-                            sq[2],
-                            sk[2],
-                            sq[3],
-                            options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(sq[3])),
-                            options.causal,
-                            options.window};
-    require(is_finite(s.scale), "attention: scale is ", s.scale,
-            "; it is a finite number, and 0 stands for 1 / sqrt(head_dim)");
-    require(s.window >= 0 && (s.causal || s.window == 0), "attention: a window of ", s.window,
-            " keys; it is of those up to a query's own position, so causal is true and it is at least 1, or 0 for all");
-    const std::int64_t all_heads = q.whole[2], all_kv_heads = k.whole[2];
-    require(all_heads % all_kv_heads == 0, "attention: ", all_heads, " query heads don't divide into groups of ",
-            all_kv_heads, " key and value heads");
-    require(s.heads == s.kv_heads * (all_heads / all_kv_heads), "attention: this rank has ", s.heads, " of ", all_heads,
-            " query heads and ", s.kv_heads, " of ", all_kv_heads,
-            " key and value heads, so that heads of one group lie ",
-            "on two ranks; choose a degree that divides the key and value heads");
-    require(sk == v.held().shape, "attention: keys and values have different sizes");
-    require(sq[0] == sk[0] && sq[3] == sk[3], "attention: queries have ", sq[0], " sequences and heads of width ",
-            sq[3], ", keys have ", sk[0], " and ", sk[3], "; both have to agree");
-    if (options.cache) return with_cache(q, k, v, s, *options.cache);
-    local_array sums;
-    return operate_like<T>(
-        q,
-        {"attention", vjp, 4.0 * static_cast<double>(sq.elements()) * keys_of_a_query(s),
-         computed_by(s.scale, s.causal, s.window)},
-        {&q, &k, &v},
-        [&](const local_array& out) {
-          sums = ctx.make(dtype_of<accumulate_t<T>>, {4, {2, s.batch, s.heads, s.q_len}});
-          Backend::attention(ctx.queue<Backend>(), s, q.held().template as<T>(), k.held().template as<T>(),
-                             v.held().template as<T>(), out.template as<T>(), sums.as<accumulate_t<T>>());
-        },
-        [&](tape_node& node, const value& out) {
-          node.set(s);
-          for (const value* x : {&q, &k, &v}) node.save(*x);
-          node.save(out.data), node.save(sums);
-        },
-        {&sums});
-  }
+  static value forward(const value& q, const value& k, const value& v, attention_options options);
   // Sequence by sequence, since each has its own length.
   static value with_cache(const value& q, const value& k, const value& v, attention_shape s, kv_cache& cache) {
     context& ctx = *q.ctx;
@@ -126,6 +82,54 @@ struct attention_operator {
     for (int i = 0; i < 3; ++i) add_separate<Backend, T>(ctx, node, i, d[i]);
   }
 };
+
+template <class Backend, class T>
+value attention_operator<Backend, T>::forward(const value& q, const value& k, const value& v,
+                                              attention_options options) {
+  context& ctx = *q.ctx;
+  const shape &sq = q.held().shape, &sk = k.held().shape;
+  const attention_shape s{sq[0],
+                          sq[1],
+                          sk[1],
+                          sq[2],
+                          sk[2],
+                          sq[3],
+                          options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(sq[3])),
+                          options.causal,
+                          options.window};
+  require(is_finite(s.scale), "attention: scale is ", s.scale,
+          "; it is a finite number, and 0 stands for 1 / sqrt(head_dim)");
+  require(s.window >= 0 && (s.causal || s.window == 0), "attention: a window of ", s.window,
+          " keys; it is of those up to a query's own position, so causal is true and it is at least 1, or 0 for all");
+  const std::int64_t all_heads = q.whole[2], all_kv_heads = k.whole[2];
+  require(all_heads % all_kv_heads == 0, "attention: ", all_heads, " query heads don't divide into groups of ",
+          all_kv_heads, " key and value heads");
+  require(s.heads == s.kv_heads * (all_heads / all_kv_heads), "attention: this rank has ", s.heads, " of ", all_heads,
+          " query heads and ", s.kv_heads, " of ", all_kv_heads,
+          " key and value heads, so that heads of one group lie ",
+          "on two ranks; choose a degree that divides the key and value heads");
+  require(sk == v.held().shape, "attention: keys and values have different sizes");
+  require(sq[0] == sk[0] && sq[3] == sk[3], "attention: queries have ", sq[0], " sequences and heads of width ", sq[3],
+          ", keys have ", sk[0], " and ", sk[3], "; both have to agree");
+  if (options.cache) return with_cache(q, k, v, s, *options.cache);
+  local_array sums;
+  return operate_like<T>(
+      q,
+      {"attention", vjp, 4.0 * static_cast<double>(sq.elements()) * keys_of_a_query(s),
+       computed_by(s.scale, s.causal, s.window)},
+      {&q, &k, &v},
+      [&](const local_array& out) {
+        sums = ctx.make(dtype_of<accumulate_t<T>>, {4, {2, s.batch, s.heads, s.q_len}});
+        Backend::attention(ctx.queue<Backend>(), s, q.held().template as<T>(), k.held().template as<T>(),
+                           v.held().template as<T>(), out.template as<T>(), sums.as<accumulate_t<T>>());
+      },
+      [&](tape_node& node, const value& out) {
+        node.set(s);
+        for (const value* x : {&q, &k, &v}) node.save(*x);
+        node.save(out.data), node.save(sums);
+      },
+      {&sums});
+}
 
 // What q, k and v hold on axis A has to agree: all sharded over batch, or all over heads, or all whole.
 template <class Q, class K, class A>

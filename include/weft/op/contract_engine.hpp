@@ -158,29 +158,7 @@ struct contraction {
   };
 
   static value forward(const value& a, const value& b, const contraction_labels& labels, const shape& valid_a,
-                       const shape& valid_b) {
-    context& ctx = *a.ctx;
-    attributes at{labels, {a.held().shape, b.held().shape, {}}, {}};
-    const shape* const valid[2] = {&valid_a, &valid_b};
-    const shape* const wholes[2] = {&a.whole, &b.whole};
-    shape &out = at.shapes[2], whole;
-    whole.ndim = labels.ndim[2];
-    for (int which = 0; which < 2; ++which)
-      for (int e = 0; e < labels.ndim[which]; ++e) at.valid[labels.of[which][e]] = (*valid[which])[e];
-    for (int d = 0; d < labels.ndim[2]; ++d) {
-      for (int which = 0; which < 2; ++which)
-        for (int e = 0; e < labels.ndim[which]; ++e)
-          if (labels.of[which][e] == labels.of[2][d])
-            out.extent[d] = at.shapes[which][e], whole.extent[d] = (*wholes[which])[e];
-    }
-    out.ndim = labels.ndim[2];
-    return operate<T>(
-        {"contract", vjp, operations(at), computed_by(labels)}, a.ctx, whole, out, {&a, &b},
-        [&](const local_array& c) {
-          run<T>(ctx, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.template as<T>(), false);
-        },
-        [&](tape_node& node) { node.set(at), node.save(a), node.save(b); });
-  }
+                       const shape& valid_b);
 
  private:
   struct order {
@@ -217,5 +195,31 @@ struct contraction {
     });
   }
 };
+
+template <class Backend, class T>
+value contraction<Backend, T>::forward(const value& a, const value& b, const contraction_labels& labels,
+                                       const shape& valid_a, const shape& valid_b) {
+  context& ctx = *a.ctx;
+  attributes at{labels, {a.held().shape, b.held().shape, {}}, {}};
+  const shape* const valid[2] = {&valid_a, &valid_b};
+  const shape* const wholes[2] = {&a.whole, &b.whole};
+  shape &out = at.shapes[2], whole;
+  whole.ndim = labels.ndim[2];
+  for (int which = 0; which < 2; ++which)
+    for (int e = 0; e < labels.ndim[which]; ++e) at.valid[labels.of[which][e]] = (*valid[which])[e];
+  for (int d = 0; d < labels.ndim[2]; ++d) {
+    for (int which = 0; which < 2; ++which)
+      for (int e = 0; e < labels.ndim[which]; ++e)
+        if (labels.of[which][e] == labels.of[2][d])
+          out.extent[d] = at.shapes[which][e], whole.extent[d] = (*wholes[which])[e];
+  }
+  out.ndim = labels.ndim[2];
+  return operate<T>(
+      {"contract", vjp, operations(at), computed_by(labels)}, a.ctx, whole, out, {&a, &b},
+      [&](const local_array& c) {
+        run<T>(ctx, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.template as<T>(), false);
+      },
+      [&](tape_node& node) { node.set(at), node.save(a), node.save(b); });
+}
 
 }  // namespace weft::detail

@@ -50,43 +50,7 @@ struct cross_entropy_operator {
   // counted: the targets, and -1 in their padding.
   static void forward(const value& logits, const value& targets, const local_array& counted, const vocab_axes& axes,
                       const dimension_run& run, std::int64_t vocab, double smoothing, call_site asked, value& sum,
-                      value& count) {
-    context& ctx = *logits.ctx;
-    auto& queue = ctx.queue<Backend>();
-    const local_array& x = logits.held();
-    const attributes at{run.first, run.valid, vocab, smoothing};
-    const std::int64_t n = x.shape[x.shape.ndim - 1], rows = x.elements() / n, columns = at.columns;
-    const auto* ids = counted.as<std::int32_t>();
-    // The three sums lie in one array, so that they travel as one collective. m and log_sum are kept apart: their sum
-    // would have no more digits than the largest logit.
-    const local_array sums = ctx.make(dtype_of<A>, {2, {3, rows}}), kept = ctx.make(dtype_of<A>, {2, {2, rows}});
-    A *const sum_exp = sums.as<A>(), *const target_logit = sum_exp + rows, *const sum_logits = target_logit + rows;
-    A *const m = kept.as<A>(), *const log_sum = m + rows;
-    Backend::row_max(queue, rows, columns, x.template as<T>(), m, n);
-    each_group(ctx, axes, [&](any_communicator& comm) {
-      comm.all_reduce(m, m, rows, dtype_of<A>, reduction::max, ctx.label("maxima for cross_entropy", {}, asked))
-          .wait(ctx.order());
-    });
-    Backend::row_sums(queue, rows, columns, x.template as<T>(), at.begin, ids, m, sum_exp, target_logit,
-                      smoothing != 0 ? sum_logits : nullptr, n);
-    each_group(ctx, axes, [&](any_communicator& comm) {
-      comm.all_reduce(sum_exp, sum_exp, (smoothing != 0 ? 3 : 2) * rows, dtype_of<A>, reduction::sum,
-                      ctx.label("sums for cross_entropy", {}, asked))
-          .wait(ctx.order());
-    });
-    sum.ctx = count.ctx = logits.ctx;
-    sum.data = ctx.make(dtype_of<A>, {});
-    count.data = ctx.make(dtype_of<A>, {});
-    Backend::row_loss(queue, rows, ids, m, sum_exp, target_logit, sum_logits, smoothing, vocab, log_sum,
-                      sum.data.template as<A>(), count.data.template as<A>());
-    if (tape_node* node = record("cross_entropy", sum, vjp, logits, targets)) {
-      node->set(at);
-      node->numbers = std::bit_cast<std::uint64_t>(smoothing);
-      node->save(logits);
-      node->save(counted);
-      node->save(kept);
-    }
-  }
+                      value& count);
 
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
@@ -113,6 +77,47 @@ struct cross_entropy_operator {
       if (axis_group& g = ctx.along(axes.axis[i]); g.degree > 1) f(g.comm);
   }
 };
+
+template <class Backend, class T>
+void cross_entropy_operator<Backend, T>::forward(const value& logits, const value& targets, const local_array& counted,
+                                                 const vocab_axes& axes, const dimension_run& run, std::int64_t vocab,
+                                                 double smoothing, call_site asked, value& sum, value& count) {
+  context& ctx = *logits.ctx;
+  auto& queue = ctx.queue<Backend>();
+  const local_array& x = logits.held();
+  const attributes at{run.first, run.valid, vocab, smoothing};
+  const std::int64_t n = x.shape[x.shape.ndim - 1], rows = x.elements() / n, columns = at.columns;
+  const auto* ids = counted.as<std::int32_t>();
+  // The three sums lie in one array, so that they travel as one collective. m and log_sum are kept apart: their sum
+  // would have no more digits than the largest logit.
+  const local_array sums = ctx.make(dtype_of<A>, {2, {3, rows}}), kept = ctx.make(dtype_of<A>, {2, {2, rows}});
+  A *const sum_exp = sums.as<A>(), *const target_logit = sum_exp + rows, *const sum_logits = target_logit + rows;
+  A *const m = kept.as<A>(), *const log_sum = m + rows;
+  Backend::row_max(queue, rows, columns, x.template as<T>(), m, n);
+  each_group(ctx, axes, [&](any_communicator& comm) {
+    comm.all_reduce(m, m, rows, dtype_of<A>, reduction::max, ctx.label("maxima for cross_entropy", {}, asked))
+        .wait(ctx.order());
+  });
+  Backend::row_sums(queue, rows, columns, x.template as<T>(), at.begin, ids, m, sum_exp, target_logit,
+                    smoothing != 0 ? sum_logits : nullptr, n);
+  each_group(ctx, axes, [&](any_communicator& comm) {
+    comm.all_reduce(sum_exp, sum_exp, (smoothing != 0 ? 3 : 2) * rows, dtype_of<A>, reduction::sum,
+                    ctx.label("sums for cross_entropy", {}, asked))
+        .wait(ctx.order());
+  });
+  sum.ctx = count.ctx = logits.ctx;
+  sum.data = ctx.make(dtype_of<A>, {});
+  count.data = ctx.make(dtype_of<A>, {});
+  Backend::row_loss(queue, rows, ids, m, sum_exp, target_logit, sum_logits, smoothing, vocab, log_sum,
+                    sum.data.template as<A>(), count.data.template as<A>());
+  if (tape_node* node = record("cross_entropy", sum, vjp, logits, targets)) {
+    node->set(at);
+    node->numbers = std::bit_cast<std::uint64_t>(smoothing);
+    node->save(logits);
+    node->save(counted);
+    node->save(kept);
+  }
+}
 
 // On one axis: the vocabulary sharded and the targets whole, or the tokens sharded alike on both, or all whole.
 template <class X, class Y, class A>

@@ -20,18 +20,7 @@ struct dropout_operator {
     dropout_mask mask;
     placed_slice at;
   };
-  static value forward(const value& x, const attributes& at) {
-    return operate_like<T>(
-        x,
-        {"dropout", vjp, 9.0 * static_cast<double>(x.held().elements()),
-         computed_by(at.mask.seed, at.mask.stream, at.mask.rate)},
-        {&x},
-        [&](const local_array& y) {
-          Backend::dropout(x.ctx->queue<Backend>(), at.mask, at.at, x.held().template as<const T>(), y.template as<T>(),
-                           false);
-        },
-        [&](tape_node& node) { node.set(at); });
-  }
+  static value forward(const value& x, const attributes& at);
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
     compute_gradient<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
@@ -39,6 +28,20 @@ struct dropout_operator {
     });
   }
 };
+
+template <class Backend, class T>
+value dropout_operator<Backend, T>::forward(const value& x, const attributes& at) {
+  return operate_like<T>(
+      x,
+      {"dropout", vjp, 9.0 * static_cast<double>(x.held().elements()),
+       computed_by(at.mask.seed, at.mask.stream, at.mask.rate)},
+      {&x},
+      [&](const local_array& y) {
+        Backend::dropout(x.ctx->queue<Backend>(), at.mask, at.at, x.held().template as<const T>(), y.template as<T>(),
+                         false);
+      },
+      [&](tape_node& node) { node.set(at); });
+}
 
 }  // namespace detail
 

@@ -24,14 +24,7 @@ struct unary_operator {
     unary which;
   };
 
-  static value forward(const value& x, kernels f) {
-    return operate_like<T>(
-        x, {name_of(f.which), vjp, 8.0 * static_cast<double>(x.held().elements()), computed_by(f.which)}, {&x},
-        [&](const local_array& y) {
-          f.apply(x.ctx->queue<Backend>(), y.elements(), x.held().template as<T>(), y.template as<T>());
-        },
-        [&](tape_node& node) { node.set(f), node.save(x); });
-  }
+  static value forward(const value& x, kernels f);
   static void vjp(context& ctx, tape_node& node) {
     const local_array& dy = node.output_gradient();
     compute_gradient<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
@@ -42,16 +35,18 @@ struct unary_operator {
 };
 
 template <class Backend, class T>
+value unary_operator<Backend, T>::forward(const value& x, typename unary_operator<Backend, T>::kernels f) {
+  return operate_like<T>(
+      x, {name_of(f.which), vjp, 8.0 * static_cast<double>(x.held().elements()), computed_by(f.which)}, {&x},
+      [&](const local_array& y) {
+        f.apply(x.ctx->queue<Backend>(), y.elements(), x.held().template as<T>(), y.template as<T>());
+      },
+      [&](tape_node& node) { node.set(f), node.save(x); });
+}
+
+template <class Backend, class T>
 struct scale_operator {
-  static value forward(const value& x, double factor) {
-    return operate_like<T>(
-        x, {"scale", vjp, static_cast<double>(x.held().elements()), computed_by(factor)}, {&x},
-        [&](const local_array& y) {
-          Backend::scale(x.ctx->queue<Backend>(), y.elements(), factor, x.held().template as<T>(), y.template as<T>(),
-                         false);
-        },
-        [&](tape_node& node) { node.set(factor); });
-  }
+  static value forward(const value& x, double factor);
   static void vjp(context& ctx, tape_node& node) {
     const local_array& dy = node.output_gradient();
     compute_gradient<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
@@ -59,6 +54,17 @@ struct scale_operator {
     });
   }
 };
+
+template <class Backend, class T>
+value scale_operator<Backend, T>::forward(const value& x, double factor) {
+  return operate_like<T>(
+      x, {"scale", vjp, static_cast<double>(x.held().elements()), computed_by(factor)}, {&x},
+      [&](const local_array& y) {
+        Backend::scale(x.ctx->queue<Backend>(), y.elements(), factor, x.held().template as<T>(), y.template as<T>(),
+                       false);
+      },
+      [&](tape_node& node) { node.set(factor); });
+}
 
 template <unary F, any_tensor X>
 X nonlinear(const X& x) {

@@ -17,25 +17,7 @@ struct embedding_operator {
   struct attributes {
     std::int64_t begin, count, width;
   };
-  static value forward(const value& ids, const value& table, const dimension_run& rows, const shape& valid_ids) {
-    context& ctx = *table.ctx;
-    require_one_context("embedding", {&ids, &table});
-    const attributes at{rows.first, rows.valid, table.held().shape[1]};
-    shape s = ids.held().shape, whole = ids.whole;
-    s.push_back(at.width);
-    whole.push_back(table.whole[1]);
-    return operate<T>(
-        {"embedding", vjp}, table.ctx, whole, s, {&table, &ids},
-        [&](const local_array& y) {
-          Backend::embedding(ctx.queue<Backend>(), ids.held().elements(), at.width,
-                             ids.held().template as<std::int32_t>(), at.begin, at.count, table.held().template as<T>(),
-                             y.template as<T>());
-        },
-        [&](tape_node& node) {
-          node.set(at);
-          node.save(with_padding<Backend>(ctx, ids.held(), valid_ids, -1));  // whose gradients no row gets
-        });
-  }
+  static value forward(const value& ids, const value& table, const dimension_run& rows, const shape& valid_ids);
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
     const local_array &ids = node.saved(0), &dy = node.output_gradient();
@@ -47,6 +29,28 @@ struct embedding_operator {
     });
   }
 };
+
+template <class Backend, class T>
+value embedding_operator<Backend, T>::forward(const value& ids, const value& table, const dimension_run& rows,
+                                              const shape& valid_ids) {
+  context& ctx = *table.ctx;
+  require_one_context("embedding", {&ids, &table});
+  const attributes at{rows.first, rows.valid, table.held().shape[1]};
+  shape s = ids.held().shape, whole = ids.whole;
+  s.push_back(at.width);
+  whole.push_back(table.whole[1]);
+  return operate<T>(
+      {"embedding", vjp}, table.ctx, whole, s, {&table, &ids},
+      [&](const local_array& y) {
+        Backend::embedding(ctx.queue<Backend>(), ids.held().elements(), at.width,
+                           ids.held().template as<std::int32_t>(), at.begin, at.count, table.held().template as<T>(),
+                           y.template as<T>());
+      },
+      [&](tape_node& node) {
+        node.set(at);
+        node.save(with_padding<Backend>(ctx, ids.held(), valid_ids, -1));  // whose gradients no row gets
+      });
+}
 
 // On one axis the indices are sharded or the table's rows are or its columns are, and not two of them.
 template <class I, class W, class A>

@@ -15,20 +15,7 @@ template <class Backend, class T>
 struct layer_norm_operator {
   using A = accumulate_t<T>;
 
-  static value forward(const value& x, const value& weight, const value& bias, double eps, const shape& valid) {
-    local_array mean, rstd;
-    return operate_like<T>(
-        x, {"layer_norm", vjp, 8.0 * static_cast<double>(x.held().elements()), computed_by(eps)}, {&x, &weight, &bias},
-        [&](const local_array& y) {
-          const std::int64_t width = y.shape[y.shape.ndim - 1], rows = y.elements() / width;
-          mean = x.ctx->make(dtype::f64, {1, {rows}}), rstd = x.ctx->make(dtype_of<A>, {1, {rows}});
-          Backend::layer_norm(x.ctx->queue<Backend>(), rows, width, eps, x.held().template as<T>(),
-                              weight.held().template as<T>(), bias.held().template as<T>(), y.template as<T>(),
-                              mean.as<double>(), rstd.as<A>());
-        },
-        [&](tape_node& node) { node.set(valid), node.save(x), node.save(weight), node.save(mean), node.save(rstd); },
-        {&mean, &rstd});
-  }
+  static value forward(const value& x, const value& weight, const value& bias, double eps, const shape& valid);
   static void vjp(context& ctx, tape_node& node) {
     in_gradient_type<T>(node, {1, 2}, [&]<class G>() { back<G>(ctx, node); });
   }
@@ -62,6 +49,23 @@ struct layer_norm_operator {
     add_separate<Backend, T, G>(ctx, node, 2, db);
   }
 };
+
+template <class Backend, class T>
+value layer_norm_operator<Backend, T>::forward(const value& x, const value& weight, const value& bias, double eps,
+                                               const shape& valid) {
+  local_array mean, rstd;
+  return operate_like<T>(
+      x, {"layer_norm", vjp, 8.0 * static_cast<double>(x.held().elements()), computed_by(eps)}, {&x, &weight, &bias},
+      [&](const local_array& y) {
+        const std::int64_t width = y.shape[y.shape.ndim - 1], rows = y.elements() / width;
+        mean = x.ctx->make(dtype::f64, {1, {rows}}), rstd = x.ctx->make(dtype_of<A>, {1, {rows}});
+        Backend::layer_norm(x.ctx->queue<Backend>(), rows, width, eps, x.held().template as<T>(),
+                            weight.held().template as<T>(), bias.held().template as<T>(), y.template as<T>(),
+                            mean.as<double>(), rstd.as<A>());
+      },
+      [&](tape_node& node) { node.set(valid), node.save(x), node.save(weight), node.save(mean), node.save(rstd); },
+      {&mean, &rstd});
+}
 
 }  // namespace detail
 

@@ -25,18 +25,21 @@ struct merge_operator {
         out.push_back(s[i]);
     return out;
   }
-  static value forward(const value& x, int d) {
-    value y{x.ctx, merged(x.whole, d), x.held().reshaped(merged(x.held().shape, d)), {}};
-    y.shares_memory = true;
-    if (x.shares_memory || (x.slot && (x.slot->live || x.slot->epoch == 0))) give_own_memory<Backend>(y);
-    if (tape_node* node = record("merge", y, vjp, x)) {
-      node->numbers = static_cast<std::uint64_t>(d);
-      y.slot->keep_as(*x.slot);
-    }
-    return y;
-  }
+  static value forward(const value& x, int d);
   static void vjp(context& ctx, tape_node& node) { contribute<Backend, T>(ctx, node, 0, node.output_gradient()); }
 };
+
+template <class Backend, class T>
+value merge_operator<Backend, T>::forward(const value& x, int d) {
+  value y{x.ctx, merged(x.whole, d), x.held().reshaped(merged(x.held().shape, d)), {}};
+  y.shares_memory = true;
+  if (x.shares_memory || (x.slot && (x.slot->live || x.slot->epoch == 0))) give_own_memory<Backend>(y);
+  if (tape_node* node = record("merge", y, vjp, x)) {
+    node->numbers = static_cast<std::uint64_t>(d);
+    y.slot->keep_as(*x.slot);
+  }
+  return y;
+}
 
 // Throws unless every rank's run of the merged dimension is its run of the outer one, whole.
 template <class L, class A>

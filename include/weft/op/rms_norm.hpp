@@ -12,18 +12,7 @@ namespace detail {
 
 template <class Backend, class T>
 struct rms_norm_operator {
-  static value forward(const value& x, const value& weight, double eps, const shape& valid) {
-    local_array rstd;
-    return operate_like<T>(
-        x, {"rms_norm", vjp, 4.0 * static_cast<double>(x.held().elements()), computed_by(eps)}, {&x, &weight},
-        [&](const local_array& y) {
-          const std::int64_t width = y.shape[y.shape.ndim - 1], rows = y.elements() / width;
-          rstd = x.ctx->make(dtype_of<accumulate_t<T>>, {1, {rows}});
-          Backend::rms_norm(x.ctx->queue<Backend>(), rows, width, eps, x.held().template as<T>(),
-                            weight.held().template as<T>(), y.template as<T>(), rstd.as<accumulate_t<T>>());
-        },
-        [&](tape_node& node) { node.set(valid), node.save(x), node.save(weight), node.save(rstd); }, {&rstd});
-  }
+  static value forward(const value& x, const value& weight, double eps, const shape& valid);
   static void vjp(context& ctx, tape_node& node) {
     in_gradient_type<T>(node, {1}, [&]<class G>() { back<G>(ctx, node); });
   }
@@ -51,6 +40,20 @@ struct rms_norm_operator {
     add_separate<Backend, T, G>(ctx, node, 1, dw);
   }
 };
+
+template <class Backend, class T>
+value rms_norm_operator<Backend, T>::forward(const value& x, const value& weight, double eps, const shape& valid) {
+  local_array rstd;
+  return operate_like<T>(
+      x, {"rms_norm", vjp, 4.0 * static_cast<double>(x.held().elements()), computed_by(eps)}, {&x, &weight},
+      [&](const local_array& y) {
+        const std::int64_t width = y.shape[y.shape.ndim - 1], rows = y.elements() / width;
+        rstd = x.ctx->make(dtype_of<accumulate_t<T>>, {1, {rows}});
+        Backend::rms_norm(x.ctx->queue<Backend>(), rows, width, eps, x.held().template as<T>(),
+                          weight.held().template as<T>(), y.template as<T>(), rstd.as<accumulate_t<T>>());
+      },
+      [&](tape_node& node) { node.set(valid), node.save(x), node.save(weight), node.save(rstd); }, {&rstd});
+}
 
 }  // namespace detail
 

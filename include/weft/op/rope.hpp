@@ -26,36 +26,7 @@ struct rope_operator {
   struct attributes {
     std::int64_t first;
   };
-  static value forward(const value& x, const rope_table& given, const dimension_run& positions, kv_cache* cache) {
-    context& ctx = *x.ctx;
-    require(
-        !given.ctx || given.ctx == x.ctx,
-        "rope: the table is of another launch or another rank, and its memory with it: make_rope_table makes one on "
-        "every rank of a launch");
-    const std::int64_t first = positions.first;
-    const std::int64_t end = cache ? cache->longest() : positions.valid > 0 ? first + positions.valid : 0;
-    rope_table table = given;
-    require(table.cos.shape[0] >= end, "rope: the table has ", table.cos.shape[0], " positions and the sequence needs ",
-            end, "; raise max_seq");
-    require(table.cos.type == dtype_of<accumulate_t<T>> && table.cos.shape[1] * 2 == x.held().shape[3],
-            "rope: the table is of ", name_of(table.cos.type), " for heads of width ", table.cos.shape[1] * 2,
-            " and the tensor's heads have ", x.held().shape[3], ", turned in ", name_of(dtype_of<accumulate_t<T>>),
-            "; make it for this tensor");
-    if (cache) return with_cache(x, table, *cache);
-    if (first + positions.local > table.cos.shape[0])  // padding turns too, by whatever
-      for (local_array* part : {&table.cos, &table.sin}) *part = longer(ctx, *part, first + positions.local);
-    if (ctx.replay) give_angles(*ctx.replay, table, first, end);
-    return operate_like<T>(
-        x, {"rope", vjp, 3.0 * static_cast<double>(x.held().elements())}, {&x},
-        [&](const local_array& y) {
-          turn(ctx, x.held(), table.cos, table.sin, first, false, y.template as<T>(), false);
-        },
-        [&](tape_node& node) {
-          node.set(attributes{first}), node.save(table.cos), node.save(table.sin);
-          if (ctx.check) [[unlikely]]
-            node.numbers = angles_at(given, given.cos.shape[0] - 1, 0);
-        });
-  }
+  static value forward(const value& x, const rope_table& given, const dimension_run& positions, kv_cache* cache);
   // Each sequence from its own position on.
   static value with_cache(const value& x, const rope_table& table, const kv_cache& cache) {
     context& ctx = *x.ctx;
@@ -105,6 +76,36 @@ struct rope_operator {
                   cos.template as<A>(), sin.template as<A>(), first, inverse, y, add);
   }
 };
+
+template <class Backend, class T>
+value rope_operator<Backend, T>::forward(const value& x, const rope_table& given, const dimension_run& positions,
+                                         kv_cache* cache) {
+  context& ctx = *x.ctx;
+  require(!given.ctx || given.ctx == x.ctx,
+          "rope: the table is of another launch or another rank, and its memory with it: make_rope_table makes one on "
+          "every rank of a launch");
+  const std::int64_t first = positions.first;
+  const std::int64_t end = cache ? cache->longest() : positions.valid > 0 ? first + positions.valid : 0;
+  rope_table table = given;
+  require(table.cos.shape[0] >= end, "rope: the table has ", table.cos.shape[0], " positions and the sequence needs ",
+          end, "; raise max_seq");
+  require(table.cos.type == dtype_of<accumulate_t<T>> && table.cos.shape[1] * 2 == x.held().shape[3],
+          "rope: the table is of ", name_of(table.cos.type), " for heads of width ", table.cos.shape[1] * 2,
+          " and the tensor's heads have ", x.held().shape[3], ", turned in ", name_of(dtype_of<accumulate_t<T>>),
+          "; make it for this tensor");
+  if (cache) return with_cache(x, table, *cache);
+  if (first + positions.local > table.cos.shape[0])  // padding turns too, by whatever
+    for (local_array* part : {&table.cos, &table.sin}) *part = longer(ctx, *part, first + positions.local);
+  if (ctx.replay) give_angles(*ctx.replay, table, first, end);
+  return operate_like<T>(
+      x, {"rope", vjp, 3.0 * static_cast<double>(x.held().elements())}, {&x},
+      [&](const local_array& y) { turn(ctx, x.held(), table.cos, table.sin, first, false, y.template as<T>(), false); },
+      [&](tape_node& node) {
+        node.set(attributes{first}), node.save(table.cos), node.save(table.sin);
+        if (ctx.check) [[unlikely]]
+          node.numbers = angles_at(given, given.cos.shape[0] - 1, 0);
+      });
+}
 
 }  // namespace detail
 

@@ -12,16 +12,7 @@ namespace detail {
 
 template <class Backend, class T>
 struct softmax_operator {
-  static value forward(const value& x, int d) {
-    return operate_like<T>(
-        x, {"softmax", vjp, 12.0 * static_cast<double>(x.held().elements()), computed_by(d)}, {&x},
-        [&](const local_array& y) {
-          const shape& s = y.shape;
-          Backend::softmax(x.ctx->queue<Backend>(), s.elements(0, d), s[d], s.elements(d + 1),
-                           x.held().template as<T>(), y.template as<T>());
-        },
-        [&](tape_node& node, const value& y) { node.set(d), node.save(y.data); });
-  }
+  static value forward(const value& x, int d);
   static void vjp(context& ctx, tape_node& node) {
     const int d = node.template get<int>();
     const local_array &y = node.saved(0), &dy = node.output_gradient();
@@ -31,6 +22,18 @@ struct softmax_operator {
     });
   }
 };
+
+template <class Backend, class T>
+value softmax_operator<Backend, T>::forward(const value& x, int d) {
+  return operate_like<T>(
+      x, {"softmax", vjp, 12.0 * static_cast<double>(x.held().elements()), computed_by(d)}, {&x},
+      [&](const local_array& y) {
+        const shape& s = y.shape;
+        Backend::softmax(x.ctx->queue<Backend>(), s.elements(0, d), s[d], s.elements(d + 1), x.held().template as<T>(),
+                         y.template as<T>());
+      },
+      [&](tape_node& node, const value& y) { node.set(d), node.save(y.data); });
+}
 
 }  // namespace detail
 

@@ -9,15 +9,7 @@ namespace detail {
 
 template <class Backend, class T>
 struct swiglu_operator {
-  static value forward(const value& gate, const value& up) {
-    return operate_like<T>(
-        gate, {"swiglu", vjp, 12.0 * static_cast<double>(gate.held().elements())}, {&gate, &up},
-        [&](const local_array& y) {
-          Backend::swiglu(gate.ctx->queue<Backend>(), y.elements(), gate.held().template as<T>(),
-                          up.held().template as<T>(), y.template as<T>());
-        },
-        [&](tape_node& node) { node.save(gate), node.save(up); });
-  }
+  static value forward(const value& gate, const value& up);
   static void vjp(context& ctx, tape_node& node) {
     const local_array& dy = node.output_gradient();
     const gradient_target dgate = scratch(ctx, node, 0), dup = scratch(ctx, node, 1);
@@ -33,6 +25,17 @@ struct swiglu_operator {
     return {ctx.make(dtype_of<T>, node.output_gradient().shape), false};
   }
 };
+
+template <class Backend, class T>
+value swiglu_operator<Backend, T>::forward(const value& gate, const value& up) {
+  return operate_like<T>(
+      gate, {"swiglu", vjp, 12.0 * static_cast<double>(gate.held().elements())}, {&gate, &up},
+      [&](const local_array& y) {
+        Backend::swiglu(gate.ctx->queue<Backend>(), y.elements(), gate.held().template as<T>(),
+                        up.held().template as<T>(), y.template as<T>());
+      },
+      [&](tape_node& node) { node.save(gate), node.save(up); });
+}
 
 }  // namespace detail
 

@@ -71,30 +71,7 @@ struct take_operator {
     bool in_x[max_ndim];                                            // whether a dimension of the output is x's
   };
 
-  static value forward(const value& x, const value& ids, int dim, const broadcast_map& map, const shape& valid) {
-    context& ctx = *x.ctx;
-    shape out, whole;
-    attributes at{x.held().shape, valid, {}, {}, {}, x.held().shape.elements(dim + 1), x.held().shape[dim], {}};
-    for (int d = 0; d < map.ndim; ++d) {
-      at.in_x[d] = map.at[0][d] >= 0;
-      const value& from = at.in_x[d] ? x : ids;
-      const int place = at.in_x[d] ? map.at[0][d] : map.at[1][d];
-      out.push_back(from.sizes()[place]), whole.push_back(from.whole[place]);
-    }
-    broadcast_strides(map, 0, x.held().shape, at.of_x);
-    broadcast_strides(map, 1, ids.held().shape, at.of_ids);
-    row_major(out, at.of_y);
-    return operate<T>(
-        {"take", floating<T> ? vjp : nullptr, 0, computed_by(dim, map)}, &ctx, whole, out, {&x, &ids},
-        [&](const local_array& y) {
-          const std::array<const std::int64_t*, 3> strides{at.of_x, at.of_ids, at.of_y};
-          Backend::each_row(
-              ctx.queue<Backend>(), valid.ndim, valid.extent, strides,
-              take_elements<T>{x.held().template as<const T>(), ids.held().template as<const std::int32_t>(),
-                               y.template as<T>(), at.along, at.count});
-        },
-        [&](tape_node& node) { node.set(at), node.save(ids); });
-  }
+  static value forward(const value& x, const value& ids, int dim, const broadcast_map& map, const shape& valid);
   // Added up in double, however many ids name one element.
   static void vjp(context& ctx, tape_node& node) {
     if constexpr (floating<T>) {
@@ -127,6 +104,33 @@ struct take_operator {
     }
   }
 };
+
+template <class Backend, class T>
+value take_operator<Backend, T>::forward(const value& x, const value& ids, int dim, const broadcast_map& map,
+                                         const shape& valid) {
+  context& ctx = *x.ctx;
+  shape out, whole;
+  attributes at{x.held().shape, valid, {}, {}, {}, x.held().shape.elements(dim + 1), x.held().shape[dim], {}};
+  for (int d = 0; d < map.ndim; ++d) {
+    at.in_x[d] = map.at[0][d] >= 0;
+    const value& from = at.in_x[d] ? x : ids;
+    const int place = at.in_x[d] ? map.at[0][d] : map.at[1][d];
+    out.push_back(from.sizes()[place]), whole.push_back(from.whole[place]);
+  }
+  broadcast_strides(map, 0, x.held().shape, at.of_x);
+  broadcast_strides(map, 1, ids.held().shape, at.of_ids);
+  row_major(out, at.of_y);
+  return operate<T>(
+      {"take", floating<T> ? vjp : nullptr, 0, computed_by(dim, map)}, &ctx, whole, out, {&x, &ids},
+      [&](const local_array& y) {
+        const std::array<const std::int64_t*, 3> strides{at.of_x, at.of_ids, at.of_y};
+        Backend::each_row(
+            ctx.queue<Backend>(), valid.ndim, valid.extent, strides,
+            take_elements<T>{x.held().template as<const T>(), ids.held().template as<const std::int32_t>(),
+                             y.template as<T>(), at.along, at.count});
+      },
+      [&](tape_node& node) { node.set(at), node.save(ids); });
+}
 
 /// X's dimensions with those of I that X lacks in D's place.
 template <class X, class D, class I>

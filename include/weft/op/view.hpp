@@ -25,21 +25,7 @@ struct slice_operator {
                at.begin * at.in.elements(at.dim + 1) * static_cast<std::int64_t>(size_of(whole.type));
     return out;
   }
-  static value forward(const value& x, int dim, std::int64_t begin, std::int64_t count) {
-    context& ctx = *x.ctx;
-    const attributes at{dim, begin, x.held().shape};
-    shape s = at.in, whole = x.whole;
-    s[dim] = whole[dim] = count;
-    return operate<T>(
-        {"slice", vjp, 0, computed_by(begin)}, x.ctx, whole, s, {&x},
-        [&](const local_array& y) {
-          std::int64_t from[max_ndim], to[max_ndim];
-          row_major(at.in, from);
-          row_major(s, to);
-          Backend::copy(ctx.queue<Backend>(), s.ndim, s.extent, part(x.held(), at), from, y, to);
-        },
-        [&](tape_node& node) { node.set(at), node.output->keep_as(*x.slot); });
-  }
+  static value forward(const value& x, int dim, std::int64_t begin, std::int64_t count);
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
     const local_array& dy = node.output_gradient();
@@ -52,6 +38,23 @@ struct slice_operator {
     contribute<Backend, T>(ctx, node, 0, dx);
   }
 };
+
+template <class Backend, class T>
+value slice_operator<Backend, T>::forward(const value& x, int dim, std::int64_t begin, std::int64_t count) {
+  context& ctx = *x.ctx;
+  const attributes at{dim, begin, x.held().shape};
+  shape s = at.in, whole = x.whole;
+  s[dim] = whole[dim] = count;
+  return operate<T>(
+      {"slice", vjp, 0, computed_by(begin)}, x.ctx, whole, s, {&x},
+      [&](const local_array& y) {
+        std::int64_t from[max_ndim], to[max_ndim];
+        row_major(at.in, from);
+        row_major(s, to);
+        Backend::copy(ctx.queue<Backend>(), s.ndim, s.extent, part(x.held(), at), from, y, to);
+      },
+      [&](tape_node& node) { node.set(at), node.output->keep_as(*x.slot); });
+}
 
 template <class Backend, class T>
 struct permute_operator {
@@ -68,16 +71,7 @@ struct permute_operator {
     for (int d = 0; d < at.in.ndim; ++d) of_x[d] = in[at.from[d]];
     Backend::copy(ctx.queue<Backend>(), out.ndim, out.extent, x, back ? of_y : of_x, y, back ? of_x : of_y);
   }
-  static value forward(const value& x, attributes at) {
-    context& ctx = *x.ctx;
-    at.in = x.held().shape;
-    shape out, whole;
-    for (int d = 0; d < at.in.ndim; ++d) out.push_back(at.in[at.from[d]]), whole.push_back(x.whole[at.from[d]]);
-    return operate<T>(
-        {"permute", vjp, 0, computed_by(at.from)}, x.ctx, whole, out, {&x},
-        [&](const local_array& y) { turn(ctx, at, x.held(), y, false); },
-        [&](tape_node& node) { node.set(at), node.output->keep_as(*x.slot); });
-  }
+  static value forward(const value& x, attributes at);
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
     local_array dx = ctx.make(node.output_gradient().type, at.in);
@@ -86,17 +80,21 @@ struct permute_operator {
   }
 };
 
+template <class Backend, class T>
+value permute_operator<Backend, T>::forward(const value& x, typename permute_operator<Backend, T>::attributes at) {
+  context& ctx = *x.ctx;
+  at.in = x.held().shape;
+  shape out, whole;
+  for (int d = 0; d < at.in.ndim; ++d) out.push_back(at.in[at.from[d]]), whole.push_back(x.whole[at.from[d]]);
+  return operate<T>(
+      {"permute", vjp, 0, computed_by(at.from)}, x.ctx, whole, out, {&x},
+      [&](const local_array& y) { turn(ctx, at, x.held(), y, false); },
+      [&](tape_node& node) { node.set(at), node.output->keep_as(*x.slot); });
+}
+
 template <class Backend, class To, class From>
 struct cast_operator {
-  static value forward(const value& x) {
-    return operate_like<To>(
-        x, {"cast", vjp}, {&x},
-        [&](const local_array& y) {
-          Backend::convert(x.ctx->queue<Backend>(), y.elements(), x.held().template as<From>(), y.template as<To>(),
-                           false);
-        },
-        [](tape_node&) {});
-  }
+  static value forward(const value& x);
   static void vjp(context& ctx, tape_node& node) {
     const slot* x = node.input(0).get();
     if (!x) return;
@@ -116,6 +114,17 @@ struct cast_operator {
     contribute<Backend, From, G>(ctx, node, 0, dx);
   }
 };
+
+template <class Backend, class To, class From>
+value cast_operator<Backend, To, From>::forward(const value& x) {
+  return operate_like<To>(
+      x, {"cast", vjp}, {&x},
+      [&](const local_array& y) {
+        Backend::convert(x.ctx->queue<Backend>(), y.elements(), x.held().template as<From>(), y.template as<To>(),
+                         false);
+      },
+      [](tape_node&) {});
+}
 
 template <class L, class From, class To>
 struct renamed_layout;

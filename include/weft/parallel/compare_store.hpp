@@ -5,13 +5,12 @@
 
 #include <weft/comm/compare.hpp>
 #include <weft/optim/optimizer.hpp>
-#include <weft/parallel/flat_bucket.hpp>
+#include <weft/parallel/unit_store.hpp>
 
 namespace weft::detail {
 
-/// The numbers of a step, on all ranks, stages too.
-template <class Backend>
-[[gnu::cold, gnu::noinline]] void compare_numbers(context& ctx, const adamw_step& s) {
+/// The numbers of a step, on all ranks, stages too; factor: the gradients', on the host.
+[[gnu::cold]] WEFT_LINKED void compare_numbers(context& ctx, const adamw_step& s, double factor) {
   if (ctx.size() == 1) return;
   ctx.check->compare(ctx.world, "the world", {"the optimizer's step", "numbers"},
                      {{"lr", s.lr},
@@ -20,26 +19,27 @@ template <class Backend>
                       {"eps", s.eps},
                       {"weight_decay", s.weight_decay},
                       {"1 - beta1^t", s.bias1},
-                      {"the gradients' factor", number_on_host<Backend>(ctx.queue<Backend>(), s.grad_scale)},
+                      {"the gradients' factor", factor},
                       {"the context's seed", static_cast<double>(ctx.seed)}});
 }
 
-template <class Backend>
-[[gnu::cold, gnu::noinline]] void compare_numbers(context& ctx, const kernel_step& s,
-                                                  std::vector<named_number> own = {}) {
+[[gnu::cold]] WEFT_LINKED void compare_numbers(context& ctx, const kernel_step& s, double factor,
+                                               std::vector<named_number> own = {}) {
   if (ctx.size() == 1) return;
-  for (const named_number& n : std::initializer_list<named_number>{
-           {"lr", s.lr},
-           {"the number of steps", static_cast<double>(s.number)},
-           {"the gradients' factor", number_on_host<Backend>(ctx.queue<Backend>(), s.grad_scale)},
-           {"the context's seed", static_cast<double>(ctx.seed)}})
+  for (const named_number& n :
+       std::initializer_list<named_number>{{"lr", s.lr},
+                                           {"the number of steps", static_cast<double>(s.number)},
+                                           {"the gradients' factor", factor},
+                                           {"the context's seed", static_cast<double>(ctx.seed)}})
     own.push_back(n);
   ctx.check->compare(ctx.world, "the world", {"the optimizer's step", "numbers"}, own);
 }
 
-/// Of every parameter, its weight and, if wanted, its gradient. ctx.check is not null.
-template <class Backend, class Store>
-[[gnu::cold, gnu::noinline]] void compare_store(context& ctx, Store& store, const char* operation, bool gradients) {
+/// Of every parameter, its weight and, if wanted, its gradient. ctx.check is not null. view: host_view<the store's
+/// backend>.
+[[gnu::cold]] WEFT_LINKED void compare_store(context& ctx, unit_store& store, const char* operation, bool gradients,
+                                             local_array (*view)(context&, const local_array&,
+                                                                 std::vector<std::byte>&)) {
   struct part {
     stored_parameter of;
     const char* what;
@@ -48,7 +48,7 @@ template <class Backend, class Store>
   std::vector<part> kept;
   std::vector<std::uint64_t> hashes;
   std::vector<std::byte> staged;
-  const auto hash = [&](const local_array& x) { return hash_of(host_view<Backend>(ctx, x, staged), x.shape, x.shape); };
+  const auto hash = [&](const local_array& x) { return hash_of(view(ctx, x, staged), x.shape, x.shape); };
   store.each_stored([&](const stored_parameter& p) {
     const auto add = [&](const char* what, const local_array& x) {
       if (x) kept.push_back({p, what, x}), hashes.push_back(hash(x));
@@ -71,7 +71,7 @@ template <class Backend, class Store>
     if (compared.empty()) return;
     ctx.check->compare_all(along, {operation, "weights"}, compared, [&](std::size_t i, auto&& report) {
       const part& p = kept[which[i]];
-      const local_array x = host_view<Backend>(ctx, p.numbers, staged);
+      const local_array x = view(ctx, p.numbers, staged);
       report(text(p.what, p.of.record.name), x, x.shape);
     });
   });

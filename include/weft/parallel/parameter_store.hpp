@@ -86,7 +86,7 @@ class parameter_store final : public detail::unit_store {
   /// step's gradients up. Throws before finish_gradients(), again after it, and where the store is for other moments.
   void step(const adamw_step& step) {
     detail::require_moments(config_, adamw::moments);
-    begin_update([&] { detail::compare_numbers<Backend>(ctx_, step); });
+    begin_update([&] { detail::compare_numbers(ctx_, step, factor_of(step)); });
     weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
       updater(i, b, s, step.grad_scale).elements([&](const auto& share, const flat_region&) {
         adamw::update(share, step);
@@ -112,7 +112,7 @@ class parameter_store final : public detail::unit_store {
   void each_parameter(F&& f) {
     gradients_.require_finished("each_parameter()");
     if (ctx_.check) [[unlikely]]
-      detail::compare_store<Backend>(ctx_, *this, "each_parameter", false);
+      detail::compare_store(ctx_, *this, "each_parameter", false, detail::host_view<Backend>);
     weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
       const std::string_view unit = weights_.name(i);
       std::vector<std::byte> copies[2];  // on the host
@@ -153,15 +153,7 @@ class parameter_store final : public detail::unit_store {
 
   /// Calls f(stored_parameter) for what this rank keeps of every parameter; moves nothing. What is written there
   /// reaches no operator before the next step. Throws between begin_step() and finish_gradients().
-  template <class F>
-  void each_stored(F&& f) {
-    gradients_.require_finished("each_stored()");
-    weights_.each_region([&](std::size_t i, std::size_t b, bucket& s, const flat_region& r) {
-      const flat_range part = s.part_of(r);
-      if (part.size() == 0) return;
-      f(s.stored(static_cast<int>(i), r, part, s.key().trained ? gradients_.at(i, b, part) : local_array()));
-    });
-  }
+  using unit_store::each_stored;
 
   /// Calls f(stored_parameter) for what this rank keeps of every parameter that is stored in few bits, to write its
   /// codes, levels and scales; f returns whether it did. Throws as each_stored does.
@@ -181,6 +173,7 @@ class parameter_store final : public detail::unit_store {
   using bucket = unit_weights::bucket;
   static constexpr const detail::store_kernels& kernels() { return detail::kernels_of_store<Backend, Precision>::all; }
 
+  double factor_of(const auto& step) const { return detail::number_on_host<Backend>(queue(), step.grad_scale); }
   auto& queue() const { return gradients_.rank().template queue<Backend>(); }
   static bool in_norm(const bucket& s, const flat_region& r) { return r.parameter->counted && s.key().trained; }
   template <class Optimizer>
@@ -195,7 +188,7 @@ class parameter_store final : public detail::unit_store {
     begin_update([&] {
       std::vector<named_number> numbers;
       if constexpr (requires { rule.numbers(); }) numbers = rule.numbers();
-      detail::compare_numbers<Backend>(ctx_, step, std::move(numbers));
+      detail::compare_numbers(ctx_, step, factor_of(step), std::move(numbers));
     });
     detail::give_step<Backend, Optimizer>(ctx_, step, [&](const auto& given) {
       weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
@@ -214,7 +207,7 @@ class parameter_store final : public detail::unit_store {
     gradients_.use_up("step()");
     if (ctx_.check) [[unlikely]] {
       compare_numbers();
-      detail::compare_store<Backend>(ctx_, *this, "the optimizer's step", true);
+      detail::compare_store(ctx_, *this, "the optimizer's step", true, detail::host_view<Backend>);
     }
     weights_.invalidate();
   }

@@ -35,15 +35,32 @@ class unit_store : public unit_hooks {
     gradients_.abandon(unit);
   }
 
+  /// Calls f(stored_parameter) for what this rank keeps of every parameter; moves nothing. What is written there
+  /// reaches no operator before the next step. Throws between begin_step() and finish_gradients().
+  WEFT_LINKED void each_stored(function_ref<void(const stored_parameter&)> f) {
+    gradients_.require_finished("each_stored()");
+    weights_.each_region([&](std::size_t i, std::size_t b, stored_bucket& s, const flat_region& r) {
+      const flat_range part = s.part_of(r);
+      if (part.size() == 0) return;
+      f(s.stored(static_cast<int>(i), r, part, s.key().trained ? gradients_.at(i, b, part) : local_array()));
+    });
+  }
+  /// The types of what it keeps.
+  const store_kernels& types() const { return kernels_; }
+
   std::uint64_t step_number() const override { return gradients_.step_number(); }
   std::string_view unit_name(int unit) const override { return weights_.name(static_cast<std::size_t>(unit)); }
 
  protected:
   unit_store(context& ctx, const store_kernels& kernels, parameter_registry& registry, const store_config& config)
-      : ctx_(ctx), weights_(ctx, kernels, registry, config), gradients_(ctx, kernels, weights_.size()) {}
+      : ctx_(ctx),
+        kernels_(kernels),
+        weights_(ctx, kernels, registry, config),
+        gradients_(ctx, kernels, weights_.size()) {}
   ~unit_store() = default;
 
   context& ctx_;
+  const store_kernels& kernels_;
   unit_weights weights_;
   unit_gradients gradients_;
 

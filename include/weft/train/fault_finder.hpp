@@ -10,13 +10,13 @@ namespace weft {
 
 /// Observes a step that is computed once more. A unit's weights and output are checked in its forward, the gradients of
 /// its weights and of its input in its backward; micro-batches are told apart by counting.
-template <class Backend>
 class fault_finder final : public unit_observer {
  public:
-  fault_finder(context& ctx, const parameter_registry& registry)
-      : ctx_(ctx), registry_(registry), units_(registry.units().size()) {}
+  /// of: statistics_of<the model's backend>.
+  fault_finder(context& ctx, const parameter_registry& registry, statistics_function of)
+      : ctx_(ctx), registry_(registry), of_(of), units_(registry.units().size()) {}
 
-  void forward_begins(int unit, const value& x) override {
+  WEFT_LINKED void forward_begins(int unit, const value& x) override {
     if (depth_++ == 0) {
       pass_ = ++at(unit).forwards;
       if (!finite(x.held())) saw(unit, input, "in what it is given");
@@ -31,7 +31,7 @@ class fault_finder final : public unit_observer {
     if (depth_++ == 0) pass_ = at(unit).backwards += gradient != nullptr;
     if (gradient && !finite(*gradient)) saw(unit, output_gradient, "in the gradient that it is given");
   }
-  void backward_ends(int unit, const local_array* gradient) override {
+  WEFT_LINKED void backward_ends(int unit, const local_array* gradient) override {
     --depth_;
     const auto& all = parameters(unit);
     for (auto p = all.rbegin(); p != all.rend(); ++p)  // those that are used last get their gradients first
@@ -45,7 +45,7 @@ class fault_finder final : public unit_observer {
   std::string conclusion() const { return earliest(ctx_, found_.order, found_.clause); }
 
   /// The clause of the rank where `order` is least, on every rank; empty where no rank has any.
-  static std::string earliest(context& ctx, std::int64_t order, const std::string& clause) {
+  WEFT_LINKED static std::string earliest(context& ctx, std::int64_t order, const std::string& clause) {
     const std::int64_t ranks = ctx.size();
     std::int64_t mine = order == none ? none : order * ranks + ctx.rank().here(), least = mine;
     ctx.world.host().all_reduce(&mine, &least, 1, dtype::i64, reduction::min, {"first fault"}).wait();
@@ -73,11 +73,11 @@ class fault_finder final : public unit_observer {
   };
 
   passes& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
-  bool finite(const local_array& x) const { return statistics_of<Backend>(ctx_, x).not_finite == 0; }
+  bool finite(const local_array& x) const { return of_(ctx_, x).not_finite == 0; }
   const std::list<parameter_record>& parameters(int unit) const {
     return registry_.units()[static_cast<std::size_t>(unit)].parameters;
   }
-  void saw(int unit, kind what, const std::string& where) {
+  WEFT_LINKED void saw(int unit, kind what, const std::string& where) {
     if (pass_ >= found_.pass) return;  // what this rank sees in a pass after its first fault may come from that
     found_ = {pass_, static_cast<std::int64_t>(pass_) * int(kinds) + int(what),
               std::string("first seen in the ") + (what >= weight_gradient ? "backward" : "forward") + " of " +
@@ -87,6 +87,7 @@ class fault_finder final : public unit_observer {
 
   context& ctx_;
   const parameter_registry& registry_;
+  statistics_function of_;
   std::vector<passes> units_;
   int depth_ = 0, pass_ = 0;  // of the outer unit: how often it has run
   fault found_;

@@ -43,15 +43,22 @@ void each_run_within(const placed_slice& at, std::int64_t begin, std::int64_t en
 
 }  // namespace detail
 
+/// statistics_of<Backend>, for what is no template by the backend.
+using statistics_function = array_statistics (*)(context&, const local_array&);
+
 /// Of x, which is the elements from `first` on of the slice that lies `at`: those within the whole tensor.
-template <class Backend>
-array_statistics statistics_of(context& ctx, const local_array& x, const placed_slice& at, std::int64_t first) {
+WEFT_LINKED array_statistics statistics_of(context& ctx, const local_array& x, const placed_slice& at,
+                                           std::int64_t first, statistics_function of) {
   array_statistics all;
   detail::each_run_within(at, first, first + x.elements(), [&](std::int64_t begin, std::int64_t count) {
     auto* data = static_cast<std::byte*>(x.data) + (begin - first) * static_cast<std::int64_t>(size_of(x.type));
-    all.join(statistics_of<Backend>(ctx, local_array(data, x.type, {1, {count}})));
+    all.join(of(ctx, local_array(data, x.type, {1, {count}})));
   });
   return all;
+}
+template <class Backend>
+array_statistics statistics_of(context& ctx, const local_array& x, const placed_slice& at, std::int64_t first) {
+  return statistics_of(ctx, x, at, first, statistics_of<Backend>);
 }
 
 }  // namespace weft

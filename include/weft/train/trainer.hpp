@@ -179,26 +179,26 @@ class trainer {
     }
     std::vector<unit_statistics> statistics() override {
       const double scale = 1 / loss_sums(*loss_).count / used_;
-      detail::measure_stored<backend>(owner_.ctx_, owner_.store_, owner_.model_.registry(), scale, measured_);
+      detail::measure_stored(owner_.ctx_, owner_.store_, scale, measured_, statistics_of<backend>);
       return measured_.gather(owner_.ctx_);
     }
     std::string locate(std::int64_t step) override {
       if constexpr (counts_passes) owner_.model_.recorded_passes(passes_);  // the masks of the first time
       observe(false);
-      fault_finder<backend> finder(owner_.ctx_, owner_.model_.registry());
+      fault_finder finder(owner_.ctx_, owner_.model_.registry(), statistics_of<backend>);
       {
         const observing looking(owner_.ctx_, &finder);
         gradients(step);
       }
       std::string where = finder.conclusion();
-      if (where.empty()) where = detail::fault_in_sums<backend>(owner_.ctx_, owner_.store_);
+      if (where.empty()) where = detail::fault_in_sums(owner_.ctx_, owner_.store_, statistics_of<backend>);
       if (!where.empty()) return where;
       return detail::is_finite(owner_.store_.gradient_norm())
                  ? "not seen again when the step was computed once more"
                  : "though every gradient is finite: their squares are too large";
     }
     zeroed_elements zero_not_finite() override {
-      return detail::zero_not_finite<backend>(owner_.ctx_, owner_.store_, owner_.model_.registry());
+      return detail::zero_not_finite(owner_.ctx_, owner_.store_, detail::zero_kernel<store_type>);
     }
 
    private:
@@ -219,7 +219,7 @@ class trainer {
     double used_ = 1;             // the loss scale of the gradients in the store
     typename pipeline<Model, Loss>::loss_place* loss_ = nullptr;  // theirs
     measured_parts measured_;
-    activation_meter<backend> meter_{owner_.ctx_, owner_.model_.registry(), measured_};
+    activation_meter meter_{owner_.ctx_, owner_.model_.registry(), measured_, statistics_of<backend>};
     bool observed_ = false;
     std::uint64_t passes_ = 0;  // of the model before this step
   };

@@ -7,19 +7,23 @@
 #pragma float_control(precise, on, push)
 #endif
 
+#if WEFT_LEAST_ISA == 0
 #define WEFT_TARGET 0
 namespace weft::cpu::portable {
 #include WEFT_KERNELS
 }  // namespace weft::cpu::portable
 #undef WEFT_TARGET
+#endif
 
 #if defined(WEFT_X86)
+#if WEFT_LEAST_ISA <= 1
 #define WEFT_TARGET 1
 WEFT_TARGET_BEGIN_avx2 namespace weft::cpu::avx2{
 #include WEFT_KERNELS
 }  // namespace weft::cpu::avx2
 WEFT_TARGET_END
 #undef WEFT_TARGET
+#endif
 
 #define WEFT_TARGET 2
     WEFT_TARGET_BEGIN_avx512 namespace weft::cpu::avx512{

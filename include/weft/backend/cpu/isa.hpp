@@ -1,5 +1,6 @@
 // Which instruction set the CPU kernels use, found while the program runs.
-// Invariant: a level is reported only if processor and operating system both support it and all its registers.
+// Invariant: a level is reported only if processor and operating system both support it and all its registers, and the
+// program has kernels for it: those below what its own compiler options (-march) ask for are left out.
 #pragma once
 
 #include <atomic>
@@ -17,6 +18,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#endif
+
+// The least level that the compiler options ask of the machine, as a number of isa.
+#if defined(WEFT_X86) && defined(__AVX2__) && defined(__FMA__) && defined(__F16C__) && defined(__BMI__) && \
+    defined(__BMI2__)
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
+#define WEFT_LEAST_ISA 2
+#else
+#define WEFT_LEAST_ISA 1
+#endif
+#else
+#define WEFT_LEAST_ISA 0
 #endif
 
 namespace weft::cpu {
@@ -44,9 +57,11 @@ constexpr const char* name_of(isa level) {
 
 namespace detail {
 
+constexpr isa least_isa = static_cast<isa>(WEFT_LEAST_ISA);
+
 struct isa_found {
-  bool has[5] = {true, false, false, false, false};
-  isa best = isa::portable;
+  bool has[5] = {least_isa == isa::portable, false, false, false, false};
+  isa best = least_isa;
 };
 
 #if defined(WEFT_X86)
@@ -78,7 +93,7 @@ WEFT_LINKED isa_found find_isa() {
   const std::uint32_t leaves = a, b7 = b, d7 = d;
   const bool avx2 = b7 >> 5 & 1;
   if ((states & 0x6) != 0x6 || !avx2 || !fma || !f16c) return found;
-  found.has[static_cast<int>(isa::avx2)] = true;
+  found.has[static_cast<int>(isa::avx2)] = least_isa <= isa::avx2;
   found.best = isa::avx2;
   const std::uint32_t wanted = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL
   if ((states & 0xe6) != 0xe6 || (b7 & wanted) != wanted) return found;
@@ -105,14 +120,21 @@ inline isa_found find_isa() { return {}; }
   return found;
 }
 
+/// Throws unless `level` can be used; `asked` names it.
+[[gnu::cold]] inline void require_isa(isa level, const char* asked) {
+  require(level >= least_isa, asked, name_of(level), " has no kernels here: the program is compiled for ",
+          name_of(least_isa), " and above, by -march; compile it without.");
+  require(found_isa().has[static_cast<int>(level)], asked, name_of(level), " is not supported here; the best level is ",
+          name_of(found_isa().best), ".");
+}
+
 [[gnu::cold]] WEFT_LINKED isa first_isa() {
   const char* asked = std::getenv("WEFT_ISA");
   if (asked == nullptr || *asked == 0) return found_isa().best;
   for (int i = 0; i < 5; ++i) {
     const isa level = static_cast<isa>(i);
     if (std::strcmp(asked, name_of(level)) != 0) continue;
-    require(found_isa().has[i], "WEFT_ISA=", asked, " is not supported here; the best level is ",
-            name_of(found_isa().best), ".");
+    require_isa(level, "WEFT_ISA=");
     return level;
   }
   fail("WEFT_ISA=", asked, " is unknown; use portable, avx2, avx512, avx512_bf16 or amx.");
@@ -125,7 +147,7 @@ inline isa_found find_isa() { return {}; }
 
 }  // namespace detail
 
-/// Whether this machine can run `level`.
+/// Whether this machine can run `level`, and the program has kernels for it.
 inline bool has_isa(isa level) { return detail::found_isa().has[static_cast<int>(level)]; }
 
 /// The level that kernels use: the fastest one here, or what the environment variable WEFT_ISA or `use_isa` asked for.
@@ -134,8 +156,7 @@ inline isa current_isa() { return static_cast<isa>(detail::isa_in_use().load(std
 
 /// Makes kernels use `level` from now on (for tests and benchmarks; not while kernels run). Returns the level before.
 WEFT_LINKED isa use_isa(isa level) {
-  require(has_isa(level), "The instruction set ", name_of(level), " is not supported here; the best level is ",
-          name_of(detail::found_isa().best), ".");
+  detail::require_isa(level, "The instruction set ");
   return static_cast<isa>(detail::isa_in_use().exchange(static_cast<int>(level)));
 }
 

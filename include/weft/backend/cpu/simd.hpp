@@ -5,7 +5,8 @@
 // It is included once per target, each time in its own namespace and compiled for that target:
 //
 //   #define WEFT_KERNELS <weft/backend/cpu/xyz.inl>
-//   #include <weft/backend/cpu/each_target.inl>              // -> weft::cpu::portable, ::avx2, ::avx512
+//   #include <weft/backend/cpu/each_target.inl>              // -> weft::cpu::portable, ::avx2, ::avx512, but for
+//                                                            //    those below what -march asks for
 //   inline void xyz(float* p, std::int64_t n) { WEFT_DISPATCH(xyz_kernel, p, n); }     // in namespace weft::cpu
 //
 // Inside the file: the names of simd.inl (vec, lanes, load, store, fma ...), and WEFT_TARGET (0 portable, 1 avx2,
@@ -41,7 +42,15 @@
 #endif
 
 /// `return kernel(arguments...)` in the namespace of the target in use.
-#if defined(WEFT_X86)
+#if WEFT_LEAST_ISA == 2
+#define WEFT_DISPATCH(kernel, ...) return ::weft::cpu::avx512::kernel(__VA_ARGS__)
+#elif WEFT_LEAST_ISA == 1
+#define WEFT_DISPATCH(kernel, ...)                                                                               \
+  do {                                                                                                           \
+    if (::weft::cpu::current_isa() >= ::weft::cpu::isa::avx512) return ::weft::cpu::avx512::kernel(__VA_ARGS__); \
+    return ::weft::cpu::avx2::kernel(__VA_ARGS__);                                                               \
+  } while (false)
+#elif defined(WEFT_X86)
 #define WEFT_DISPATCH(kernel, ...)                                                               \
   do {                                                                                           \
     const ::weft::cpu::isa weft_level = ::weft::cpu::current_isa();                              \
