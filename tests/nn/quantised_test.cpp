@@ -156,6 +156,23 @@ TEST_CASE("what can't be stored in few bits is refused with the way out") {
           if (p.name == "layers.1.gate") x[300] = NAN;
           return x;
         }).find("parameter layers.1.gate is stored as int8, and its number 300 is not finite") != std::string::npos);
+  CHECK(said(strategy<mesh<dp>, fp32, int8<lora<2>>>{}, {.dp = 2}, task.model, [](const parameter_record& p) {
+          numbers x = born(p);
+          if (p.name == "layers.1.gate") x[301] = 2.8e36;  // finite, and 127 times of it isn't
+          return x;
+        }).find("number 301 is not finite, or above 2.65") != std::string::npos);
+}
+
+TEST_CASE("int8 of the smallest numbers: nearest codes, and zeros stay zeros") {
+  detail::quantiser q(weight_format::int8, 8, 4);
+  const float tiny = 1e-38f, x[8] = {tiny, 0, -tiny, tiny / 2, 0, 0, 0, 0};
+  CHECK(q.see(0, 8, x) == -1);
+  const auto code = [&](int i) { return static_cast<int>(static_cast<std::int8_t>(q.code(i, x[i]))); };
+  CHECK(code(0) == 127);
+  CHECK(code(1) == 0);
+  CHECK(code(2) == -127);
+  CHECK((code(3) == 63 || code(3) == 64));
+  CHECK(code(5) == 0);
 }
 
 TEST_CASE("check finds scales that differ between ranks") {

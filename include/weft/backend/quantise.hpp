@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <weft/backend/quantised.hpp>
@@ -46,10 +47,15 @@ class quantiser {
         run_(format == weight_format::int8 ? row : quantised_slice::block),
         largest_(static_cast<std::size_t>((elements + run_ - 1) / run_)) {}
 
-  /// Numbers begin ... begin + n - 1 of the whole. Returns the first that is not finite, or -1.
+  /// Magnitudes up to which codes stand for finite numbers; int8 multiplies by up to 127 on the way.
+  float most() const {
+    constexpr float largest = std::numeric_limits<float>::max();
+    return format_ == weight_format::int8 ? largest / 128 : largest;
+  }
+  /// Numbers begin ... begin + n - 1 of the whole. Returns the first that is NaN or above most(), or -1.
   std::int64_t see(std::int64_t begin, std::int64_t n, const float* x) {
     for (std::int64_t i = 0; i < n; ++i) {
-      if (!(std::abs(x[i]) <= 3.4028235e38f)) return begin + i;
+      if (!(std::abs(x[i]) <= most())) return begin + i;
       float& most = largest_[static_cast<std::size_t>((begin + i) / run_)];
       most = std::max(most, std::abs(x[i]));
     }
@@ -82,7 +88,8 @@ class quantiser {
   std::uint8_t code(std::int64_t at, float x) const {
     const float most = largest_[static_cast<std::size_t>(at / run_)];
     if (format_ == weight_format::nf4) return most > 0 ? nearest(nf4_values.at, 16, x / most) : std::uint8_t{7};
-    const float steps = most > 0 ? x * (127 / most) : 0;
+    const float factor = 127 / most;  // infinite for the smallest
+    const float steps = !(most > 0) ? 0 : factor <= std::numeric_limits<float>::max() ? x * factor : x / most * 127;
     return static_cast<std::uint8_t>(static_cast<std::int8_t>(std::nearbyint(std::clamp(steps, -127.0f, 127.0f))));
   }
 

@@ -153,7 +153,7 @@ class parameter_store final : public detail::unit_store {
 
   /// Calls f(stored_parameter) for what this rank keeps of every parameter; moves nothing. What is written there
   /// reaches no operator before the next step. Throws between begin_step() and finish_gradients().
-  using unit_store::each_stored;
+  void each_stored(function_ref<void(const stored_parameter&)> f) { unit_store::each_stored(f); }
 
   /// Calls f(stored_parameter) for what this rank keeps of every parameter that is stored in few bits, to write its
   /// codes, levels and scales; f returns whether it did. Throws as each_stored does.

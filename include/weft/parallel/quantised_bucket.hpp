@@ -83,7 +83,7 @@ struct quantised_bucket {
       read(numbers, whole_slice(p), begin, n, piece);
       const std::int64_t bad = made.see(begin, n, piece);
       require(bad < 0, "parameter ", p.name, " is stored as ", name_of(format), ", and its number ", bad,
-              " is not finite: such weights can't be stored in few bits");
+              " is not finite, or above ", made.most(), ": such weights can't be stored in few bits");
     });
     const std::vector<float> all_scales = made.scales();
     const flat_range part = kept().overlap(r);

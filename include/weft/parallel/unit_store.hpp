@@ -35,8 +35,7 @@ class unit_store : public unit_hooks {
     gradients_.abandon(unit);
   }
 
-  /// Calls f(stored_parameter) for what this rank keeps of every parameter; moves nothing. What is written there
-  /// reaches no operator before the next step. Throws between begin_step() and finish_gradients().
+  /// What parameter_store says of it.
   WEFT_LINKED void each_stored(function_ref<void(const stored_parameter&)> f) {
     gradients_.require_finished("each_stored()");
     weights_.each_region([&](std::size_t i, std::size_t b, stored_bucket& s, const flat_region& r) {

@@ -56,6 +56,7 @@ WEFT_LINKED array_statistics statistics_of(context& ctx, const local_array& x, c
   });
   return all;
 }
+/// The same, on a backend.
 template <class Backend>
 array_statistics statistics_of(context& ctx, const local_array& x, const placed_slice& at, std::int64_t first) {
   return statistics_of(ctx, x, at, first, statistics_of<Backend>);

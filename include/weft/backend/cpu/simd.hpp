@@ -43,7 +43,11 @@
 
 /// `return kernel(arguments...)` in the namespace of the target in use.
 #if WEFT_LEAST_ISA == 2
-#define WEFT_DISPATCH(kernel, ...) return ::weft::cpu::avx512::kernel(__VA_ARGS__)
+#define WEFT_DISPATCH(kernel, ...)                                        \
+  do {                                                                    \
+    ::weft::cpu::current_isa(); /* throws where WEFT_ISA asks for less */ \
+    return ::weft::cpu::avx512::kernel(__VA_ARGS__);                      \
+  } while (false)
 #elif WEFT_LEAST_ISA == 1
 #define WEFT_DISPATCH(kernel, ...)                                                                               \
   do {                                                                                                           \
