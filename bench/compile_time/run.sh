@@ -8,6 +8,7 @@
 #                     2.5 times that one's seconds
 #   ..._linked        both with -DWEFT_COMPILED, as programs that link weft::compiled; _linked_O0 at -O0. The trainer may take 0.55 and
 #                     0.4 times the seconds of first_training
+#   ..._precompiled_O0  the same at -O0 with <weft/weft.hpp> precompiled, which takes about as long once
 #   --first leaves out the trainer's program, which takes most of the time
 #   tests/...         with --units: every test unit at -O2, once; with --log FILE these alone, as a build has logged them
 #                     (<build>/compile_times.txt), so that nothing is compiled again
@@ -28,7 +29,7 @@ while [ $# -gt 0 ]; do
     --first) trainer='' ;;
     --check) check=1 ;;
     --write) write=1 ;;
-    *) sed -n '2,19s/^# //p' "$0"; exit 2 ;;
+    *) sed -n '2,20s/^# //p' "$0"; exit 2 ;;
   esac
   shift
 done
@@ -91,6 +92,12 @@ compile_round() {
     echo "first_training_linked $figures"
     compile training_linked_O0 -O0 "${linked[@]}" "$out/training.cpp"
     echo "first_training_linked_O0 $figures"
+    if [ ! -f "$out/all.hpp.gch" ]; then
+      echo '#include <weft/weft.hpp>' >"$out/all.hpp"
+      "$CXX" -std=c++20 -O0 "${linked[@]}" -x c++-header "$out/all.hpp" -o "$out/all.hpp.gch"
+    fi
+    compile training_precompiled -O0 "${linked[@]}" -include "$out/all.hpp" "$out/training.cpp"
+    echo "first_training_precompiled_O0 $figures"
   } >"$out/now"
 }
 
@@ -111,7 +118,7 @@ judge() {
   awk -v check="$check" -v slack="$slack" -v same_compiler="$same_compiler" '
     function budget(name) {
       if (name == "first_training") return int(250 * first + 0.5) / 100  # as many times the first example as were measured beside it
-      if (name ~ /^first_training_linked/) return int((name ~ /O0$/ ? 40 : 55) * training + 0.5) / 100
+      if (name ~ /^first_training_(linked|precompiled)/) return int((name ~ /O0$/ ? 40 : 55) * training + 0.5) / 100
       return name == "umbrella" ? 1.0 : name ~ /^first_example/ ? 5.0 : name == "standard_headers" ? 0 : 60
     }
     /^#/ { next }
