@@ -32,7 +32,8 @@ int main(int argc, char** argv) {
   app.add_option("--text", text, "bf16, int8 or nf4 weights, by commas; without --train and --text: all of both");
 
   app.option_defaults()->group("Devices");
-  app.add_option("--memory", memory, "what a rank has: 24GiB, 80GB; without it, nothing is judged");
+  app.add_option("--memory", memory,
+                 "what a rank has for tensors and their gaps: 23GiB, 80GB; without it nothing is judged");
   app.add_option("--ranks", q.ranks, "devices, a rank each [dp x tp x pp]");
   app.add_option("--dp", q.dp, "data-parallel ranks; 0: all degrees that --ranks leave open");
   app.add_option("--tp", q.tp, "tensor-parallel ranks; 0: up to 8");

@@ -16,7 +16,7 @@ void write_way(weft::json_writer& w, const answer& a) {
 }  // namespace
 
 std::string json_of(const std::vector<answers>& all, const asked_model& m, const question& q) {
-  weft::json_writer w(3);
+  weft::json_writer w(2);
   w.begin_object().key("model").begin_object().member("file", m.file).member("family", m.family);
   w.member("parameters", m.parameters).end_object();
   w.member("ranks", q.ranks).key("memory");
