@@ -11,6 +11,7 @@
 #include "shared/command_line.hpp"
 #include "weft_plan/advice.hpp"
 #include "weft_plan/report.hpp"
+#include "weft_plan/sign_of_life.hpp"
 
 using namespace weft_plan;
 
@@ -77,8 +78,12 @@ int main(int argc, char** argv) {
     if (!checkpointing.empty()) q.checkpointing = read_list("--checkpointing", checkpointing, checkpointing_names());
     const asked_model m = read_model(model);
     resolve(q, m);
-    std::vector<answers> all = search(m, q);
-    for (answers& of : all) of.helps = advice_for(of, m, q);
+    std::vector<answers> all;
+    {
+      sign_of_life sign;
+      all = search(m, q, [&](std::size_t done, std::size_t parts) { sign.tell(done, parts); });
+      for (answers& of : all) of.helps = advice_for(of, m, q);
+    }
 
     bool any = false, any_fits = false;
     std::string why;

@@ -89,7 +89,7 @@ answer plan_one(const way& by, const asked_model& m, const question& q, const we
   return out;
 }
 
-std::vector<answers> search(const asked_model& m, const question& q) {
+std::vector<answers> search(const asked_model& m, const question& q, const progress& tell) {
   std::vector<work> all;
   for (const weft::degrees& d : degrees_of(q, m))
     for (const way& w : ways_of(m)) {
@@ -105,14 +105,17 @@ std::vector<answers> search(const asked_model& m, const question& q) {
     }
 
   std::atomic<std::size_t> next{0};
-  const auto go_on = [&] {
-    for (std::size_t i = next++; i < all.size(); i = next++) do_one(all[i], m, q);
+  const auto go_on = [&](const progress& told) {
+    for (std::size_t i = next++; i < all.size(); i = next++) {
+      if (told) told(i, all.size());
+      do_one(all[i], m, q);
+    }
   };
   {
     std::vector<std::jthread> others;
     for (unsigned i = 1; i < std::min<std::size_t>(std::thread::hardware_concurrency(), all.size()); ++i)
-      others.emplace_back(go_on);
-    go_on();
+      others.emplace_back(go_on, progress());
+    go_on(tell);
   }
 
   std::vector<answers> out;

@@ -40,6 +40,9 @@ struct answers {
   std::vector<advice> helps;  // where none fits
 };
 
+/// Told now and then, by the thread that asks, how many of how many parts of a search are done.
+using progress = std::function<void(std::size_t done, std::size_t all)>;
+
 /// The degrees that a question leaves open, tp and pp of up to 8 unless they are given.
 std::vector<weft::degrees> degrees_of(const question&, const asked_model&);
 /// One answer; what can't be is refused in it.
@@ -48,7 +51,7 @@ answer plan_one(const way&, const asked_model&, const question&, const weft::deg
 /// wait for each other, then those that receive least, then those that recompute least; those that don't fit, and all
 /// where there is no limit, by what they take. Where there is a limit and the question doesn't ask for all rows, a
 /// strategy that fits isn't planned again with more recomputation.
-std::vector<answers> search(const asked_model&, const question&);
+std::vector<answers> search(const asked_model&, const question&, const progress& = {});
 /// Whether nobody can want `a` beside those before it: one of them takes, receives and recomputes no more, and has no
 /// more stages, which wait for each other.
 bool is_worse_than_one_of(const answer& a, const std::vector<const answer*>& before);

@@ -87,6 +87,13 @@ answers 0 small --train lora --dp 2 --sharding zero3 --memory 1GiB --json
 answers 0 small --train lora --dp 2 --sharding zero3 --memory 1GiB --json --rows 0
 [ "$(grep -c '"task"' out)" = 3 ] || fault "--rows 0 leaves something out: $(cut -c1-200 out)"
 
+# Of what fits, fewer stages come first, then those that receive least.
+answers 0 small --ranks 4 --memory 1GiB --json --rows 0
+sed -n 's/.*{"task":"\([a-z]*\)","what":"\([a-z0-9]*\)",.*"pp":\([0-9]*\),.*"fits":true,.*"receives":\([0-9]*\),"stages".*/\1 \2 \3 \4/p' out >order
+[ "$(wc -l <order)" -gt 100 ] || fault "$(wc -l <order) answers fit into 1 GiB"
+awk '{ now = $1 " " $2 } now == last && ($3 < stages || $3 == stages && $4 < received) { print "after " $0; bad = 1 }
+  { last = now; stages = $3; received = $4 } END { exit bad }' order || fault 'the answers are in another order'
+
 # Every family; what its sizes don't allow is left out, and why.
 for folder in llama2 llama3 mistral qwen2 qwen3 gpt2 int8 nf4; do
   answers 0 "$source/pretrained/$folder" --ranks 4
