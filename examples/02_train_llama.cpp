@@ -3,7 +3,6 @@
 // strategies whose ranks are processes (train_llama/over_mpi/): mpirun -n 4 train_llama_mpi --data FILE. Errors: one
 // sentence on stderr; exit code 2 for what can't be read on the command line, 130 for a run that was asked to stop, 1
 // for the rest, an output that nobody takes among it.
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 
@@ -11,6 +10,7 @@
 
 #include <weft/io/file.hpp>
 
+#include "shared/command_line.hpp"
 #include "train_llama/report.hpp"
 #include "train_llama/settings.hpp"
 
@@ -100,37 +100,12 @@ int main(int argc, char** argv) {
   app.add_flag("--plan-json", plan_json, "the same as JSON");
   app.set_version_flag("--version", std::string(own.program) + " of Weft " WEFT_VERSION, "print the version, and stop");
 
-  // An empty value would be read as 0, and a number of more than 64 bits as the highest. A prompt may be empty.
-  for (CLI::Option* option : app.get_options([](const CLI::Option* o) { return o->get_items_expected_max() > 0; }))
-    if (option->get_name() != "--prompt")
-      option->check([option](const std::string& value) {
-        if (value.empty()) return std::string("it is empty; give it a value");
-        const bool below = value[0] == '-', is_number = option->get_type_name().find("INT") != std::string::npos;
-        const std::string given = "it is " + value;
-        const char* const end = value.data() + value.size();
-        if (option->get_type_name().find("FLOAT") != std::string::npos) {
-          char* read = nullptr;
-          std::strtod(value.c_str(), &read);
-          return read == end ? std::string() : given + ", which is no number";
-        }
-        if (!is_number) return std::string();
-        std::uint64_t number = 0;
-        const auto [read, why] = std::from_chars(value.data() + below, end, number);
-        if (why == std::errc::result_out_of_range) return given + ", which has more than 64 bits";
-        return why == std::errc() && read == end ? std::string() : given + ", which is no whole number";
-      });
+  examples::check_values(app, "--prompt");
   app.get_option("--seed")->check([](const std::string& value) {
     return value.find('-') == std::string::npos ? std::string() : "it is " + value + ", and has to be 0 or above";
   });
 
-  // `--data=` would take the next word. CLI11 takes a vector from its end.
-  std::vector<std::string> words;
-  for (int i = argc - 1; i > 0; --i) {
-    std::string word = argv[i];
-    const bool given_nothing = word.size() > 3 && word.substr(0, 2) == "--" && word.find('=') == word.size() - 1;
-    if (given_nothing) words.push_back(""), word.pop_back();
-    words.push_back(word);
-  }
+  const std::vector<std::string> words = examples::words_of(argc, argv);
   const auto parse = [&] { app.parse(std::vector<std::string>(words)); };
 
   try {
@@ -143,27 +118,8 @@ int main(int argc, char** argv) {
       read_config(s, config);
       parse();  // once more, over what the file says
     }
-  } catch (const CLI::ExtrasError& e) {
-    std::vector<std::string> names;
-    for (const CLI::Option* option : app.get_options()) names.push_back("--" + option->get_single_name());
-    for (const std::string& word : app.remaining())
-      if (word.substr(0, 2) == "--") try {
-          check_name("option", word.substr(0, word.find('=')), names);
-        } catch (const weft::failure& unknown) {
-          complain(unknown.what() + std::string("; --help lists them"));
-          return 2;
-        }
-    complain(std::string(e.what()) + "; --help lists the options");
-    return 2;
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);
-    for (const CLI::Option* option : app.get_options())
-      if (option->get_items_expected_max() == 1 && option->count() > 1) {
-        complain(option->get_name() + " is given " + std::to_string(option->count()) + " times; leave it at one");
-        return 2;
-      }
-    complain(std::string(e.what()) + "; --help lists the options");
-    return 2;
+    return examples::exit_of(app, e, complain);
   } catch (const std::exception& e) {
     complain(e.what());
     return 1;

@@ -13,6 +13,8 @@
 #include <weft/train/sampling.hpp>
 #include <weft/train/training.hpp>
 
+#include "../shared/names.hpp"
+
 namespace train_llama {
 
 struct settings {
@@ -67,8 +69,7 @@ struct given_strategy {
 /// Sets the slots that were given. Throws weft::failure where there is no such name, listing those that there are, and
 /// where a part isn't what the name says. `prefix` is what stands before a word where it was given: "--" or "FILE: ".
 void set_strategy(settings&, const given_strategy&, const std::string& prefix);
-/// Throws weft::failure that lists the eight of `valid` that are nearest, unless `given` is among them.
-void check_name(const char* what, const std::string& given, std::vector<std::string> valid);
+using examples::check_name;
 
 /// Fills in what was left to be derived; throws weft::failure when the settings don't fit together.
 void resolve(settings&);

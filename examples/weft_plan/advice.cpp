@@ -1,0 +1,34 @@
+// Planning again with more ranks, and with shorter sequences.
+#include "advice.hpp"
+
+namespace weft_plan {
+
+std::vector<advice> advice_for(const answers& of, const asked_model& m, const question& q) {
+  std::vector<advice> out;
+  if (of.fit > 0 || of.planned.empty()) return out;
+  const bool trains = of.of->trains;
+
+  question more = q;
+  more.dp = more.tp = more.pp = 0;
+  more.train = trains ? std::vector<std::string>{of.of->name} : std::vector<std::string>{};
+  more.text = trains ? std::vector<std::string>{} : std::vector<std::string>{of.of->name};
+  more.sharding = {"zero3"}, more.checkpointing = {"full"};
+  for (int times = 2; times <= 16 && q.ranks * times <= 4096 && out.empty(); times *= 2) {
+    more.ranks = q.ranks * times, more.batch = q.batch * times;
+    for (answers& then : search(m, more))
+      if (then.fit > 0) out.push_back({"--ranks " + std::to_string(more.ranks), std::move(then.planned[0])});
+  }
+
+  question shorter = q;
+  std::int64_t& length = trains ? shorter.seq : shorter.prompt;
+  while (length > 256) {
+    length /= 2;
+    answer then = plan_one(*of.planned[0].by, m, shorter, of.planned[0].degrees);
+    if (!then.refused.empty() || then.takes() > q.memory) continue;
+    out.push_back({(trains ? "--seq " : "--prompt ") + std::to_string(length), std::move(then)});
+    break;
+  }
+  return out;
+}
+
+}  // namespace weft_plan

@@ -1,0 +1,53 @@
+// Reading config.json, of whichever family it is.
+#include <algorithm>
+#include <filesystem>
+
+#include <weft/io/gpt2_folder.hpp>
+#include <weft/io/llama_folder.hpp>
+
+#include "configuration.hpp"
+
+namespace weft_plan {
+namespace {
+
+const char* const families[] = {"llama", "mistral", "qwen2", "qwen3", "gpt2"};
+
+std::string config_of(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return path;
+  const std::string file = path + (path.back() == '/' ? "" : "/") + "config.json";
+  weft::require(fs::exists(file, ignored) || !fs::exists(path + "/adapter_config.json", ignored), "the folder ", path,
+                " has adapters alone, no config.json; name the folder of the model that they were trained beside");
+  weft::require(fs::exists(file, ignored), "the folder ", path,
+                " has no config.json; name a folder as transformers saves a model, or its config.json");
+  return file;
+}
+
+}  // namespace
+
+asked_model read_model(const std::string& path) {
+  asked_model m;
+  m.file = config_of(path), m.family = "llama";
+  const nlohmann::json said = weft::read_json(m.file);
+  if (const auto at = said.is_object() ? said.find("model_type") : said.end(); at != said.end() && at->is_string())
+    m.family = at->get<std::string>();
+  const bool known = std::find(std::begin(families), std::end(families), m.family) != std::end(families);
+  weft::require(known, "the file ", m.file, ": its model_type is ", m.family,
+                ", a model that the library doesn't have; it has llama, mistral, qwen2, qwen3 and gpt2");
+  configuration c;
+  if (m.family == "gpt2")
+    c.is = weft::parse_gpt2_config(said, m.file);
+  else
+    c.is = weft::parse_llama_config(said, m.file);
+  std::visit(
+      [&](const auto& of) {
+        m.parameters = of.parameters();  // refuses sizes that don't fit together
+        m.layers = of.layers, m.hidden = of.hidden, m.positions = of.max_seq;
+      },
+      c.is);
+  m.config = std::make_shared<const configuration>(c);
+  return m;
+}
+
+}  // namespace weft_plan
