@@ -1,6 +1,6 @@
-# Defines weft::compiled: weft::weft, with what needs not be compiled in every unit that calls it compiled once: the CPU's kernels for the
-# element types that ship, and all functions that are no templates. Wants weft::weft, and weft_include_dir, where its headers are. Part of
-# the build and of the installed package. It is optimised in a build of type Debug too.
+# Defines weft::compiled: weft::weft, with what needs not be compiled in every unit that calls it compiled once: the CPU's kernels and
+# operators for the element types that ship, conversions, and all functions that are no templates. Wants weft::weft, and weft_include_dir,
+# where its headers are. Part of the build and of the installed package. It is optimised in a build of type Debug too.
 if(NOT TARGET weft::compiled)
   file(GLOB weft_compiled "${weft_include_dir}/weft/compiled/*.cpp")
   add_library(weft_compiled STATIC EXCLUDE_FROM_ALL ${weft_compiled})

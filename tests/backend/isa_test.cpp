@@ -7,28 +7,10 @@
 
 #include <weft/backend/cpu/simd.hpp>
 
-// each_target.inl by hand, since the probes lie beside this file and not on the include path.
-#define WEFT_TARGET 0
-namespace weft::cpu::portable {
-#include "simd_probe.inl"
-}  // namespace weft::cpu::portable
-#undef WEFT_TARGET
-#if defined(WEFT_X86)
-#define WEFT_TARGET 1
-WEFT_TARGET_BEGIN_avx2 namespace weft::cpu::avx2{
-#include "simd_probe.inl"
-}  // namespace weft::cpu::avx2
-WEFT_TARGET_END
-#undef WEFT_TARGET
-#define WEFT_TARGET 2
-    WEFT_TARGET_BEGIN_avx512 namespace weft::cpu::avx512{
-#include "simd_probe.inl"
-    }  // namespace weft::cpu::avx512
-WEFT_TARGET_END
-#undef WEFT_TARGET
-#endif
+#define WEFT_KERNELS "backend/simd_probe.inl"
+#include <weft/backend/cpu/each_target.inl>
 
-    using namespace weft;
+using namespace weft;
 using namespace weft::cpu;
 
 namespace weft::cpu {
@@ -79,7 +61,7 @@ void check_copies() {
 }  // namespace
 
 TEST_CASE("portable code is always there, and unsupported levels are refused") {
-  CHECK(has_isa(isa::portable));
+  CHECK(has_isa(isa::portable) == (WEFT_LEAST_ISA == 0));
   CHECK(has_isa(current_isa()));
   for (isa level : {isa::avx2, isa::avx512, isa::avx512_bf16, isa::amx})
     if (!has_isa(level)) CHECK_THROWS_AS(use_isa(level), failure);

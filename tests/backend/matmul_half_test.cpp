@@ -34,7 +34,9 @@ TEST_CASE("the AMX kernel on emulated tiles: packing, tails, sums") {
           if (s.m * s.n * s.k == 0 || s.k > 4096) matmul(pair, s, a, sa, b, sb, c, sc, accumulate);
         });
       };
+#if WEFT_LEAST_ISA == 0
       emulated(portable::tile_kernels<portable::emulated_tiles, result>());
+#endif
 #if defined(WEFT_X86)
       if (has_isa(isa::avx512)) emulated(avx512::tile_kernels<avx512::emulated_tiles, result>());
 #endif

@@ -88,8 +88,8 @@ class quantiser {
   std::uint8_t code(std::int64_t at, float x) const {
     const float most = largest_[static_cast<std::size_t>(at / run_)];
     if (format_ == weight_format::nf4) return most > 0 ? nearest(nf4_values.at, 16, x / most) : std::uint8_t{7};
-    const float factor = 127 / most;  // infinite for the smallest
-    const float steps = !(most > 0) ? 0 : factor <= std::numeric_limits<float>::max() ? x * factor : x / most * 127;
+    const float factor = most > 0 ? 127 / most : 0;  // infinite for the smallest
+    const float steps = factor <= std::numeric_limits<float>::max() ? x * factor : x / most * 127;
     return static_cast<std::uint8_t>(static_cast<std::int8_t>(std::nearbyint(std::clamp(steps, -127.0f, 127.0f))));
   }
 

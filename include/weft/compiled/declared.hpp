@@ -1,5 +1,5 @@
-// What of it is linked: with WEFT_COMPILED a unit compiles none of what weft::compiled holds.
-// Invariant: without that macro this is empty, and everything is compiled where it is called.
+// What of it is linked: with WEFT_COMPILED a unit that includes this, as weft.hpp does, compiles none of it.
+// Invariant: without that macro, and under nvcc, this is empty, and everything is compiled where it is called.
 #pragma once
 
 #if defined(WEFT_COMPILED) && !defined(__CUDACC__)

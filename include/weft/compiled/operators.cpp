@@ -1,5 +1,7 @@
 // Part of weft::compiled: operators and conversions. What they call is in the other parts.
+#if !defined(WEFT_COMPILED)
 #define WEFT_COMPILED
+#endif
 #include <weft/compiled/instances.hpp>
 
 namespace weft::detail {

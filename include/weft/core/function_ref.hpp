@@ -17,7 +17,10 @@ class function_ref<R(A...)> {
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, function_ref>) function_ref(F&& f)
       : f_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))), call_([](void* at, A... a) -> R {
-          return (*static_cast<std::remove_reference_t<F>*>(at))(static_cast<A&&>(a)...);
+          if constexpr (std::is_void_v<R>)
+            static_cast<void>((*static_cast<std::remove_reference_t<F>*>(at))(static_cast<A&&>(a)...));
+          else
+            return (*static_cast<std::remove_reference_t<F>*>(at))(static_cast<A&&>(a)...);
         }) {}
   R operator()(A... a) const { return call_(f_, static_cast<A&&>(a)...); }
 

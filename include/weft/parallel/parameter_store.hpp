@@ -173,7 +173,10 @@ class parameter_store final : public detail::unit_store {
   using bucket = unit_weights::bucket;
   static constexpr const detail::store_kernels& kernels() { return detail::kernels_of_store<Backend, Precision>::all; }
 
-  double factor_of(const auto& step) const { return detail::number_on_host<Backend>(queue(), step.grad_scale); }
+  // For comparisons: a host's read, which one rank needs not.
+  double factor_of(const auto& step) const {
+    return ctx_.size() == 1 ? 0 : detail::number_on_host<Backend>(queue(), step.grad_scale);
+  }
   auto& queue() const { return gradients_.rank().template queue<Backend>(); }
   static bool in_norm(const bucket& s, const flat_region& r) { return r.parameter->counted && s.key().trained; }
   template <class Optimizer>

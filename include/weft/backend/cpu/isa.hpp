@@ -129,6 +129,8 @@ inline isa_found find_isa() { return {}; }
 }
 
 [[gnu::cold]] WEFT_LINKED isa first_isa() {
+  require(found_isa().has[static_cast<int>(found_isa().best)], "the program is compiled for ", name_of(least_isa),
+          " and above, by -march, which this machine is not; compile it without.");
   const char* asked = std::getenv("WEFT_ISA");
   if (asked == nullptr || *asked == 0) return found_isa().best;
   for (int i = 0; i < 5; ++i) {
