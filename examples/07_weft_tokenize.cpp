@@ -8,6 +8,10 @@
 
 #include "weft_tokenize/settings.hpp"
 
+#ifndef WEFT_VERSION  // compiled without CMake
+#define WEFT_VERSION "0"
+#endif
+
 namespace {
 std::atomic<bool> stop = false;
 }
