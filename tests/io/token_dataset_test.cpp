@@ -230,6 +230,25 @@ TEST_CASE("several files are drawn by their weights, each without a gap") {
         std::string::npos);
 }
 
+TEST_CASE("files to validate with") {
+  const weft_test::temporary_folder here;
+  for (const int f : {0, 1, 2}) write_documents(here / std::to_string(f), counted(300, f * 10000));
+  lone_rank at;
+  const token_settings settings{.batch = 4, .validation = {{here / "1", 3}, {here / "2", 1}}};
+  const token_dataset data(at.ctx, here / "0", settings);
+  CHECK(data.training_tokens() == 300);
+  CHECK(data.validation_tokens() == 600);
+  CHECK(data.sequences(10) == 29);
+  for (const std::int32_t first : begins(data, 1, 30, 10)) REQUIRE(first < 300);
+  std::vector<row> held;
+  append(held, data.validation<ids>(0, 32, 10).tokens);
+  CHECK(std::count_if(held.begin(), held.end(), [](const row& r) { return r[0] >= 20000; }) == 8);
+  CHECK(std::count_if(held.begin(), held.end(), [](const row& r) { return r[0] < 10000; }) == 0);
+  CHECK(std::set<row>(held.begin(), held.end()).size() == 32);
+  CHECK(data.can_validate(299));
+  CHECK_FALSE(data.can_validate(300));
+}
+
 TEST_CASE("a blend keeps its shares far out too") {
   const detail::blend three({1, 0, 2});
   for (const std::int64_t n : {std::int64_t{0}, std::int64_t{3} << 40}) {
@@ -311,7 +330,7 @@ TEST_CASE("what doesn't fit is refused with a sentence") {
           .find("t has 8 tokens to train on, fewer than a sequence of 8 and the token after it; give a longer file, a "
                 "smaller held_out or a smaller seq") != std::string::npos);
   CHECK_FALSE(short_one.can_validate(1));
-  CHECK(said_by([&] { short_one.validation<ids>(0, 2, 8); }).find("keeps 1 tokens for validation, fewer") !=
+  CHECK(said_by([&] { short_one.validation<ids>(0, 2, 8); }).find("has 1 tokens for validation, fewer") !=
         std::string::npos);
   write_documents(here / "e", {});
   const token_dataset empty(at.ctx, here / "e");

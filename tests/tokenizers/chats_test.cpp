@@ -46,6 +46,13 @@ TEST_CASE("a chat's text, its tokens and the assistant's are those of transforme
   CHECK(across > 3);
 }
 
+TEST_CASE("an answer is what the assistant says, and what ends its turn") {
+  const chat_text made = write_chat("chatml", {{"user", "Why?"}, {"assistant", "So."}});
+  CHECK(made.text == "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\nSo.<|im_end|>\n");
+  REQUIRE(made.answers.size() == 1);
+  CHECK(made.text.substr(made.answers[0].first, made.answers[0].second - made.answers[0].first) == "So.<|im_end|>");
+}
+
 TEST_CASE("places at a text's ends, within a token and in none") {
   const tokenizer words(weft_test::source_file("tokenizers/qwen2") + "/tokenizer.json");
   const std::string text = "<|im_start|>a tensor<|im_end|>";

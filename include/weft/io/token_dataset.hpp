@@ -21,8 +21,9 @@ struct weighted_tokens {
 
 /// What a token_dataset is told.
 struct token_settings {
-  std::int64_t batch = 8;       // sequences a step: the run's own batch
-  double held_out = 0.05;       // share of each file that is kept for validation: its last documents
+  std::int64_t batch = 8;                        // sequences a step: the run's own batch
+  double held_out = 0.05;                        // share of each file that is kept for validation: its last documents
+  std::vector<weighted_tokens> validation = {};  // files to validate with instead; then nothing is held out
   std::int32_t end_token = -1;  // put behind each document where the file has none there; -1: nothing is
 };
 
@@ -40,18 +41,15 @@ class token_dataset {
     require(!files.empty(), "a token_dataset of no file; name one");
     require(batch_ >= 1, "a token_dataset for batches of ", batch_, " sequences; a step has at least 1");
     require(held_out >= 0 && held_out < 1, "held_out is ", held_out, "; it is a share of each file from 0 to below 1");
-    bool weighted = false;
-    for (const weighted_tokens& f : files) weighted = weighted || f.weight != 0;
-    for (const weighted_tokens& f : files) {
-      require(!weighted || (f.weight > 0 && std::isfinite(f.weight)), "the file ", f.path, " has the weight ", f.weight,
-              " beside others; give each a weight above 0, or none any");
-      auto stream = detail::open_token_stream(f.path, settings.end_token);
-      const std::int64_t size = stream->size();
-      const auto kept = static_cast<std::int64_t>(held_out * static_cast<double>(size));
-      const std::int64_t split = kept == 0 ? size : stream->border_near(size - kept);
-      parts_.push_back({std::move(stream), split, weighted ? f.weight : static_cast<double>(split)});
-    }
-    shares_ = blend_of([](const part&) { return true; });
+    const bool own = settings.validation.empty();
+    add(files, settings.end_token, [&](const detail::token_stream& s) {
+      const std::int64_t size = s.size();
+      const auto kept = own ? static_cast<std::int64_t>(held_out * static_cast<double>(size)) : 0;
+      return kept == 0 ? size : s.border_near(size - kept);
+    });
+    training_files_ = parts_.size();
+    if (!own) add(settings.validation, settings.end_token, [](const detail::token_stream&) { return 0; });
+    shares_ = blend_of([&](const part& p) { return is_trained(p); });
   }
 
   /// Sequences a step.
@@ -76,7 +74,7 @@ class token_dataset {
   token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length) const {
     take(step, first + count);
     for (const part& p : parts_)
-      require(windows(p.split, length) > 0, "the file ", p.stream->path(), " has ", p.split,
+      require(!is_trained(p) || windows(p.split, length) > 0, "the file ", p.stream->path(), " has ", p.split,
               " tokens to train on, fewer than a sequence of ", length,
               " and the token after it; give a longer file, a smaller held_out or a smaller seq");
     return rows<Ids>(count, length, [&](std::int64_t row) {
@@ -94,7 +92,8 @@ class token_dataset {
   /// there are fewer, from their first again.
   template <any_tensor Ids>
   token_batch<Ids> validation(std::int64_t first, std::int64_t count, std::int64_t length) const {
-    require(can_validate(length), "the file ", parts_[0].stream->path(), " keeps ", parts_[0].held_out(),
+    const part& last = parts_.back();
+    require(can_validate(length), "the file ", last.stream->path(), " has ", last.held_out(),
             " tokens for validation, fewer than a sequence of ", length,
             " and the token after it; give a longer file, a larger held_out or a smaller seq");
     const auto shares = blend_of([&](const part& p) { return windows(p.held_out(), length) > 0; });
@@ -118,6 +117,20 @@ class token_dataset {
     const part* of;
     std::int64_t begin;
   };
+
+  template <class Split>
+  void add(const std::vector<weighted_tokens>& files, std::int32_t end_token, Split&& split_of) {
+    bool weighted = false;
+    for (const weighted_tokens& f : files) weighted = weighted || f.weight != 0;
+    for (const weighted_tokens& f : files) {
+      require(!weighted || (f.weight > 0 && std::isfinite(f.weight)), "the file ", f.path, " has the weight ", f.weight,
+              " beside others; give each a weight above 0, or none any");
+      auto stream = detail::open_token_stream(f.path, end_token);
+      const std::int64_t split = split_of(*stream), drawn_of = split > 0 ? split : stream->size();
+      parts_.push_back({std::move(stream), split, weighted ? f.weight : static_cast<double>(drawn_of)});
+    }
+  }
+  bool is_trained(const part& p) const { return static_cast<std::size_t>(&p - parts_.data()) < training_files_; }
 
   template <class F>
   std::int64_t sum(F&& of) const {
@@ -177,8 +190,9 @@ class token_dataset {
   context* ctx_;
   std::int64_t batch_;
   std::vector<part> parts_;
+  std::size_t training_files_ = 0;  // the first of them; behind them are those to validate with
   std::shared_ptr<const detail::blend> shares_;
-  mutable std::int64_t step_ = -1, rows_ = 0;  // the last step that was read, and how far
+  mutable std::int64_t step_ = -1, rows_ = 0;  // the last step that this rank has read, and how far
 };
 
 }  // namespace weft
