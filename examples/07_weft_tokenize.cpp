@@ -51,11 +51,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   s.field_given = app.count("--field") > 0, s.has_separator = app.count("--separator") > 0;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, [](int) { stop = true; });
+  struct sigaction asked {};
+  asked.sa_handler = [](int) { stop = true; };  // and what waits for input doesn't go on waiting
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &asked, nullptr);
   try {
     weft_tokenize::run(s, stop);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "weft-tokenize: %s\n", e.what());
+    std::fprintf(stderr, "weft-tokenize: %s\n", stop ? "it was asked to stop, and wrote nothing" : e.what());
     return stop ? 130 : 1;
   }
 }

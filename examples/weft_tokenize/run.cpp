@@ -140,7 +140,10 @@ void in_parallel(int threads, std::size_t n, F&& f) {
       }
   };
   std::vector<std::thread> others;
-  for (int t = 1; t < threads && static_cast<std::size_t>(t) < n; ++t) others.emplace_back(work);
+  try {
+    for (int t = 1; t < threads && static_cast<std::size_t>(t) < n; ++t) others.emplace_back(work);
+  } catch (const std::system_error&) {  // the system gives no more: those that there are do it
+  }
   work();
   for (std::thread& t : others) t.join();
   for (const std::exception_ptr& e : thrown)
@@ -186,7 +189,7 @@ void run(const settings& s, const std::atomic<bool>& stop) {
   std::vector<raw_document> batch;
   std::size_t held = 0;
   const auto write_batch = [&] {
-    require(!stop, "it was asked to stop, and wrote nothing");
+    require(!stop, "it was asked to stop");
     std::vector<tokens_of_document> made(batch.size());
     in_parallel(threads, batch.size(), [&](std::size_t i) { made[i] = encode(batch[i]); });
     for (const tokens_of_document& d : made) {
