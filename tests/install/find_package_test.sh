@@ -3,6 +3,7 @@
 source "$WEFT_SOURCE_DIR/tests/install/common.sh"
 install_to "$out/prefix"
 diff -r "$WEFT_SOURCE_DIR/include" "$out/prefix/include"
+[ ! -x "$WEFT_BINARY_DIR/examples/weft-tokenize" ] || "$out/prefix/bin/weft-tokenize" --version | grep -q 'of Weft 0.1'
 consume find_package -DCMAKE_PREFIX_PATH="$out/prefix"
 
 if grep -rlF -e "$WEFT_SOURCE_DIR" -e "$WEFT_BINARY_DIR" -e "$out" "$out/prefix"; then

@@ -1,4 +1,6 @@
+#include <filesystem>
 #include <random>
+#include <set>
 
 #include <doctest/doctest.h>
 
@@ -100,6 +102,66 @@ TEST_CASE("llm.c's files") {
   CHECK(file(20240520, 7, 3, narrow).find("it begins with 20240520 and 7") != std::string::npos);
   write_file(here / "l.bin", "short");
   CHECK(said_by([&] { token_file(here / "l.bin"); }).find("fewer than llm.c's header") != std::string::npos);
+}
+
+TEST_CASE("what a writer of llm.c's writes is laid out as llm.c's, and read back") {
+  const weft_test::temporary_folder here;
+  for (const std::int64_t vocab : {65536, 128256}) {
+    llmc_writer w(here / "l.bin", vocab);
+    w.add({50256, 3}), w.add({}), w.add({65535});
+    CHECK_THROWS_WITH_AS(w.add({std::int32_t(vocab)}), doctest::Contains("isn't of a vocabulary of"), failure);
+    w.finish();
+    const bool narrow = vocab == 65536;
+    std::string expected;
+    put(expected, narrow ? 20240520 : 20240801), put(expected, narrow ? 1 : 7), put(expected, 3);
+    expected.resize(1024);
+    for (const int t : {50256, 3, 65535})
+      narrow ? put(expected, static_cast<std::uint16_t>(t)) : put(expected, static_cast<std::uint32_t>(t));
+    CHECK(read_file(here / "l.bin") == expected);
+    CHECK(token_file(here / "l.bin").document(0) == document{50256, 3, 65535});
+  }
+}
+
+TEST_CASE("an index of many documents is written piece by piece") {
+  const weft_test::temporary_folder here;
+  token_writer w(here / "t", 100000);
+  std::vector<std::int32_t> lengths;
+  std::vector<std::int64_t> places, ends{0};
+  for (std::int32_t d = 0; d < 140000; ++d) {
+    places.push_back(lengths.empty() ? 0 : places.back() + 4 * lengths.back());
+    lengths.push_back(d % 3);
+    ends.push_back(d + 1);
+    w.add(document(static_cast<std::size_t>(d % 3), d % 1000));
+  }
+  w.finish();
+  CHECK(read_file(here / "t.idx") == index_of(4, lengths, places, ends));
+  CHECK(token_file(here / "t").tokens() == 139999);
+}
+
+TEST_CASE("a writer that isn't finished leaves nothing, and what was there before") {
+  const weft_test::temporary_folder here;
+  const auto names = [&] {
+    std::set<std::string> out;
+    for (const auto& e : std::filesystem::directory_iterator(here.path())) out.insert(e.path().filename());
+    return out;
+  };
+  {
+    token_writer w(here / "t", 100);
+    w.add({1, 2});
+    llmc_writer l(here / "l.bin", 100);
+    CHECK(names() == std::set<std::string>{"t.bin.unfinished", "t.idx.unfinished", "l.bin.unfinished"});
+    w.finish();
+    CHECK(names() == std::set<std::string>{"t.bin", "t.idx", "l.bin.unfinished"});
+  }
+  CHECK(names() == std::set<std::string>{"t.bin", "t.idx"});
+  {
+    token_writer w(here / "t", 100);
+    w.add({3});
+  }
+  CHECK(token_file(here / "t").document(0) == document{1, 2});
+  CHECK_THROWS_WITH_AS(token_writer(here / "none/t", 100), doctest::Contains("make its folder first"), file_error);
+  CHECK_THROWS_WITH_AS(token_writer(here / "u", 0), doctest::Contains("a vocabulary of 0 tokens"), failure);
+  CHECK_THROWS_WITH_AS(llmc_writer(here / "u", -1), doctest::Contains("a vocabulary of -1 tokens"), failure);
 }
 
 TEST_CASE("an index that isn't sound is refused with what is wrong") {

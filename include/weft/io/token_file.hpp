@@ -1,4 +1,5 @@
 // Documents of tokens in files: Megatron's pair of .bin and .idx, and llm.c's .bin. Mapped: read as they are used.
+// token_writer.hpp writes both.
 // Invariant: every place that the index names lies in the file; tokens are not negative.
 #pragma once
 
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include <weft/io/mapped_file.hpp>
+#include <weft/io/token_writer.hpp>
 
 namespace weft {
 
@@ -160,52 +162,6 @@ class token_file {
   std::vector<std::uint64_t> places_;  // of sequences, in bytes
   std::vector<std::int64_t> begins_;   // of sequences, in tokens of all before
   std::vector<std::int64_t> first_;    // sequence of each document, and behind the last
-};
-
-/// Writes Megatron's pair, document by document.
-class token_writer {
- public:
-  /// stem: of both files' paths. vocab: tokens are below it; where it is below 65500 a token takes two bytes, as
-  /// Megatron chooses, and else four.
-  token_writer(const std::string& stem, std::int64_t vocab)
-      : stem_(stem), vocab_(vocab), narrow_(vocab < 65500), data_(open_file(stem + ".bin", "wb")) {
-    require(vocab >= 1 && vocab <= 0x7FFFFFFF, "a vocabulary of ", vocab, " tokens; it has from 1 to 2^31 - 1");
-  }
-
-  /// Throws weft::failure where a token isn't below the vocabulary's size, and when the disk doesn't take it.
-  void add(const std::vector<std::int32_t>& document) {
-    std::string bytes;
-    for (const std::int32_t t : document) {
-      require(t >= 0 && t < vocab_, "token ", t, " isn't of a vocabulary of ", vocab_);
-      for (int i = 0; i < (narrow_ ? 2 : 4); ++i) bytes += static_cast<char>(t >> 8 * i);
-    }
-    write_all(data_, stem_ + ".bin", bytes);
-    lengths_.push_back(static_cast<std::int32_t>(document.size()));
-  }
-  /// Writes the index. Once, when all are added.
-  void finish() {
-    std::string out("MMIDIDX\0\0", 9);
-    const auto put = [&](auto number) {
-      for (std::size_t i = 0; i < sizeof number; ++i)
-        out += static_cast<char>(static_cast<std::uint64_t>(number) >> 8 * i);
-    };
-    put(std::uint64_t{1});
-    put(static_cast<std::uint8_t>(narrow_ ? 8 : 4));
-    put(static_cast<std::uint64_t>(lengths_.size()));
-    put(static_cast<std::uint64_t>(lengths_.size() + 1));
-    for (const std::int32_t n : lengths_) put(n);
-    std::int64_t place = 0;
-    for (const std::int32_t n : lengths_) put(std::exchange(place, place + n * (narrow_ ? 2 : 4)));
-    for (std::int64_t d = 0; d <= static_cast<std::int64_t>(lengths_.size()); ++d) put(d);
-    write_file(stem_ + ".idx", out);
-  }
-
- private:
-  std::string stem_;
-  std::int64_t vocab_;
-  bool narrow_;
-  owned_file data_;
-  std::vector<std::int32_t> lengths_;
 };
 
 }  // namespace weft

@@ -28,23 +28,33 @@ class tokenizer {
   std::vector<std::int32_t> encode(const std::string& text, bool special = true) const {
     std::vector<std::int32_t> out;
     if (special) out = before_;
-    for (const detail::found_piece& raw : added_.cut(text, false)) {
-      if (raw.id >= 0) {
-        out.push_back(raw.id);
-        continue;
-      }
-      const std::string normal = normalize_ ? normalize_(raw.text) : raw.text;
-      for (const detail::found_piece& p : added_.cut(normal, true)) {
-        if (p.id >= 0) {
-          out.push_back(p.id);
-          continue;
-        }
-        std::vector<detail::text_piece> pieces{{p.text, raw.begin == 0 && p.begin == 0}};
-        if (cut_) pieces = cut_(std::move(pieces));
-        for (const detail::text_piece& piece : pieces) model_.encode(piece.text, out);
+    for (const detail::found_piece& raw : added_.cut(text, false)) encode_piece(raw, out);
+    if (special) out.insert(out.end(), after_.begin(), after_.end());
+    return out;
+  }
+
+  /// As encode(text, false), and sets `before` to how many tokens lie before each of `places`, bytes of the text in
+  /// ascending order. A token across a place lies behind it.
+  std::vector<std::int32_t> encode_with_places(const std::string& text, const std::vector<std::size_t>& places,
+                                               std::vector<std::size_t>& before) const {
+    std::vector<std::int32_t> out;
+    before.clear();
+    const auto next = [&] { return before.size() < places.size() ? places[before.size()] : text.npos; };
+    const std::vector<detail::found_piece> pieces = added_.cut(text, false);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const detail::found_piece& raw = pieces[i];
+      const std::size_t begin = out.size(), end = i + 1 < pieces.size() ? pieces[i + 1].begin : text.size();
+      encode_piece(raw, out);
+      while (next() < end) {  // as far as what lies before the place alone has the same tokens
+        std::vector<std::int32_t> part;
+        if (raw.id < 0 && next() > raw.begin)
+          encode_piece({raw.text.substr(0, next() - raw.begin), -1, raw.begin}, part);
+        std::size_t same = 0;
+        while (same < part.size() && begin + same < out.size() && part[same] == out[begin + same]) ++same;
+        before.push_back(std::max(begin + same, before.empty() ? 0 : before.back()));
       }
     }
-    if (special) out.insert(out.end(), after_.begin(), after_.end());
+    before.resize(places.size(), out.size());
     return out;
   }
 
@@ -65,6 +75,8 @@ class tokenizer {
 
   /// Tokens in all, added ones with them.
   std::int64_t size() const { return static_cast<std::int64_t>(texts_.size()); }
+  /// All tokens are below it: size(), or more where numbers are left out.
+  std::int64_t end_of_ids() const { return end_of_ids_; }
   /// The token that is written so; -1: none.
   std::int32_t id_of(const std::string& token) const {
     for (const detail::added_token& t : added_.all())
@@ -90,6 +102,22 @@ class tokenizer {
     added_.prepare(normalize_);
     for (const auto& [token, id] : model_.ids()) texts_[id] = {token, false};
     for (const detail::added_token& t : added_.all()) texts_[t.id] = {t.content, t.special};
+    for (const auto& [id, is] : texts_) end_of_ids_ = std::max<std::int64_t>(end_of_ids_, std::int64_t{id} + 1);
+  }
+
+  // A piece of a text that was cut at the tokens which are found before normalising.
+  void encode_piece(const detail::found_piece& raw, std::vector<std::int32_t>& out) const {
+    if (raw.id >= 0) return void(out.push_back(raw.id));
+    const std::string normal = normalize_ ? normalize_(raw.text) : raw.text;
+    for (const detail::found_piece& p : added_.cut(normal, true)) {
+      if (p.id >= 0) {
+        out.push_back(p.id);
+        continue;
+      }
+      std::vector<detail::text_piece> pieces{{p.text, raw.begin == 0 && p.begin == 0}};
+      if (cut_) pieces = cut_(std::move(pieces));
+      for (const detail::text_piece& piece : pieces) model_.encode(piece.text, out);
+    }
   }
 
   // Of one text alone, which is what a language model reads.
@@ -132,6 +160,7 @@ class tokenizer {
   detail::token_step decode_;
   std::vector<std::int32_t> before_, after_;
   std::unordered_map<std::int32_t, named> texts_;
+  std::int64_t end_of_ids_ = 0;
 };
 
 }  // namespace weft

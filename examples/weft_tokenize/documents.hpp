@@ -1,0 +1,125 @@
+// From a document as it stands in its file to its tokens, and which of them the loss is on. Invariant: a function of
+// the document alone, so threads may take them in any order.
+#pragma once
+
+#include <weft/io/chat_format.hpp>
+#include <weft/io/tokenizer.hpp>
+
+#include "lines.hpp"
+
+namespace weft_tokenize {
+
+struct tokens_of_document {
+  std::vector<std::int32_t> tokens, loss;  // loss: of chats
+  std::size_t bytes = 0;                   // of its text
+  bool answered = true;                    // false: a chat without an answer
+};
+
+template <class... Parts>
+[[noreturn]] void fail_of_line(const raw_document& d, const Parts&... parts) {
+  throw weft::file_error(weft::detail::text("the file ", d.path, ", line ", d.line, ": ", parts...));
+}
+
+inline nlohmann::json parsed(const raw_document& d) {
+  nlohmann::json said = weft::parse_json(d.bytes, d.path + ", line " + std::to_string(d.line) + ",");
+  if (said.is_array())
+    fail_of_line(d, "it is a list, and has to be an object; `jq -c '.[]'` makes a line of each of a list's values");
+  if (!said.is_object()) fail_of_line(d, "it is no object, {...}, of JSON");
+  return said;
+}
+
+inline std::string short_dump(const nlohmann::json& j) {
+  std::string all = weft::json_escape(j.dump(-1, ' ', true));
+  return all.size() > 60 ? all.substr(0, 57) + "..." : j.dump(-1, ' ', true);
+}
+
+/// The string that an object has under a name. `within`: of which object, in errors.
+inline const std::string& string_in(const raw_document& d, const nlohmann::json& object, const std::string& name,
+                                    const std::string& within = {}) {
+  const auto at = object.find(name);
+  if (at == object.end()) {
+    std::string others;
+    for (const auto& [key, value] : object.items()) (others += others.empty() ? "" : ", ") += weft::json_escape(key);
+    fail_of_line(
+        d, "there is no field ", within, name,
+        within.empty() ? "; --field names another; there are: " : "; there are: ", others.empty() ? "none" : others);
+  }
+  if (!at->is_string()) fail_of_line(d, within, name, " is ", short_dump(*at), ", and has to be a string");
+  return at->template get_ref<const std::string&>();
+}
+
+/// "messages" or "conversations"; empty: the object has neither as a list.
+inline std::string chat_field(const nlohmann::json& object) {
+  for (const char* const name : {"messages", "conversations"})
+    if (object.contains(name) && object.at(name).is_array()) return name;
+  return {};
+}
+
+inline std::vector<weft::chat_message> chat_in(const raw_document& d, const nlohmann::json& object) {
+  const std::string name = chat_field(object);
+  if (name.empty()) fail_of_line(d, "there is no list messages, nor conversations, as the lines before have");
+  std::vector<weft::chat_message> out;
+  for (const nlohmann::json& m : object.at(name)) {
+    const std::string within = name + '[' + std::to_string(out.size()) + "].";
+    if (!m.is_object())
+      fail_of_line(d, within.substr(0, within.size() - 1), " is ", short_dump(m), ", and has to be an object");
+    const bool shared = !m.contains("role") && m.contains("from");
+    std::string role = string_in(d, m, shared ? "from" : "role", within);
+    if (role == "human") role = "user";
+    if (role == "gpt") role = "assistant";
+    if (role != "system" && role != "user" && role != "assistant")
+      fail_of_line(d, within, shared ? "from" : "role", " is ", short_dump(role), ", and has to be ",
+                   shared ? "system, human or gpt" : "system, user or assistant");
+    out.push_back({role, string_in(d, m, shared ? "value" : "content", within)});
+  }
+  return out;
+}
+
+/// How documents become tokens.
+struct encoding {
+  const weft::tokenizer& words;
+  std::string field;  // of the text; empty: documents are chats
+  std::string chat;   // the format
+  std::int32_t end;   // -1: none
+
+  tokens_of_document operator()(raw_document& d) const {
+    tokens_of_document out;
+    if (d.json && field.empty()) {
+      encode_chat(d, chat_in(d, parsed(d)), out);
+    } else {
+      if (d.json)
+        d.bytes = std::string(string_in(d, parsed(d), field));
+      else
+        check_utf8(d);
+      out.bytes = d.bytes.size();
+      if (!d.bytes.empty()) out.tokens = words.encode(d.bytes);
+    }
+    if (end >= 0 && !out.tokens.empty() && out.tokens.back() != end) {
+      out.tokens.push_back(end);
+      if (!out.loss.empty()) out.loss.push_back(0);
+    }
+    return out;
+  }
+
+ private:
+  void encode_chat(const raw_document& d, const std::vector<weft::chat_message>& said, tokens_of_document& out) const {
+    if (said.empty()) return;
+    weft::chat_text all;
+    try {
+      all = weft::write_chat(chat, said);
+    } catch (const weft::failure& e) {
+      fail_of_line(d, e.what());
+    }
+    out.bytes = all.text.size();
+    out.answered = !all.answers.empty();
+    if (!out.answered) return;
+    std::vector<std::size_t> places, before;
+    for (const auto& [begin, behind] : all.answers) places.insert(places.end(), {begin, behind});
+    out.tokens = words.encode_with_places(all.text, places, before);
+    out.loss.resize(out.tokens.size());
+    for (std::size_t a = 0; a < before.size(); a += 2)
+      for (std::size_t t = before[a]; t < before[a + 1]; ++t) out.loss[t] = 1;
+  }
+};
+
+}  // namespace weft_tokenize

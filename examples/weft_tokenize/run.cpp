@@ -1,0 +1,224 @@
+// The work of weft-tokenize: files' documents in batches, each batch encoded by all threads and written in the files'
+// order. Invariant: what is written, and which error is told, is the same for any number of threads.
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <thread>
+
+#include <weft/io/token_writer.hpp>
+
+#include "documents.hpp"
+#include "settings.hpp"
+
+namespace weft_tokenize {
+namespace {
+
+using weft::require;
+
+std::string quoted(const std::string& s) { return '"' + s + '"'; }
+
+// tokenizer_config.json's, or the one that is known by its name.
+std::string end_by_itself(const std::string& folder, const weft::tokenizer& words) {
+  const std::string path = folder + "/tokenizer_config.json";
+  if (std::filesystem::exists(path)) {
+    const nlohmann::json said = weft::read_json(path);
+    if (said.is_object() && said.contains("eos_token")) {
+      const nlohmann::json& end = said.at("eos_token");
+      if (end.is_string()) return end.get<std::string>();
+      if (end.is_object() && end.contains("content") && end.at("content").is_string())
+        return end.at("content").get<std::string>();
+    }
+  }
+  std::string found;
+  for (const char* const name : {"<|endoftext|>", "<|end_of_text|>", "</s>"})
+    if (words.id_of(name) >= 0) {
+      require(found.empty(), "the tokenizer has ", found, " and ", name,
+              ", and no tokenizer_config.json says which ends a document; give --end TOKEN, or --no-end");
+      found = name;
+    }
+  require(!found.empty(), "nothing says which token ends a document: the folder ", folder,
+          " has no tokenizer_config.json with an eos_token; give --end TOKEN, or --no-end");
+  return found;
+}
+
+std::string chat_format_by_tokens(const weft::tokenizer& words) {
+  const auto has = [&](const char* format) {
+    for (const std::string& t : weft::chat_tokens(format))
+      if (words.id_of(t) < 0) return false;
+    return true;
+  };
+  require(has("chatml") != has("llama3"),
+          "the tokenizer's special tokens don't say how a chat is written; give --chat FORMAT: chatml, qwen2, qwen2.5, "
+          "llama3, llama2 or mistral");
+  return has("chatml") ? "chatml" : "llama3";
+}
+
+class outputs {
+ public:
+  outputs(const settings& s, std::int64_t vocab, bool chats) : out_(s.out) {
+    if (s.format == "llmc")
+      llmc_.emplace(s.out + ".bin", vocab);
+    else
+      tokens_.emplace(s.out, vocab);
+    if (chats) loss_.emplace(s.out + ".loss", 2);
+  }
+  void add(const tokens_of_document& d) {
+    if (llmc_) llmc_->add(d.tokens);
+    if (tokens_) tokens_->add(d.tokens);
+    if (loss_) loss_->add(d.loss);
+  }
+  std::string finish() {
+    // What an earlier output of the name left would be taken for a part of this one.
+    if (llmc_) std::remove((out_ + ".idx").c_str());
+    if (!loss_)
+      for (const char* const end : {".loss.idx", ".loss.bin"}) std::remove((out_ + end).c_str());
+    if (loss_) loss_->finish();
+    if (tokens_) tokens_->finish();
+    if (llmc_) llmc_->finish();
+    std::string names = out_ + ".bin";
+    if (tokens_) names += ", " + out_ + ".idx";
+    if (loss_) names += ", " + out_ + ".loss.bin, " + out_ + ".loss.idx";
+    return names;
+  }
+
+ private:
+  std::string out_;
+  std::optional<weft::token_writer> tokens_, loss_;
+  std::optional<weft::llmc_writer> llmc_;
+};
+
+// Calls take(document) for each of a file, empty lines of JSON left out.
+template <class F>
+void each_document(const settings& s, const std::string& path, F&& take) {
+  const bool named_json = path.ends_with(".jsonl") || path.ends_with(".json") || path.ends_with(".ndjson");
+  const bool json = s.read == "json" || (s.read == "auto" && named_json);
+  line_reader lines(path);
+  std::string line;
+  raw_document d{path, 1, {}, json};
+  const auto give = [&] {
+    take(std::move(d));
+    d = {path, lines.number() + 1, {}, json};
+  };
+  while (lines.next(line)) {
+    if (json || s.lines) {
+      cut_end(line);
+      d.line = lines.number(), d.bytes = line;
+      if (!json || line.find_first_not_of(" \t") != line.npos) give();
+      continue;
+    }
+    if (s.has_separator) {
+      std::string alone = line;
+      cut_end(alone);
+      if (alone == s.separator) {
+        cut_end(d.bytes);
+        give();
+        continue;
+      }
+    }
+    if (d.bytes.size() + line.size() > std::size_t{1} << 30)
+      fail_of_line(
+          d,
+          "a document of more than 2^30 bytes begins here; --lines or --separator LINE cuts the file into documents");
+    d.bytes += line;
+  }
+  if (!json && !s.lines && !(s.has_separator && d.bytes.empty())) {
+    if (s.has_separator) cut_end(d.bytes);
+    give();
+  }
+}
+
+// f(i) for i below n, by all threads. The first of what is thrown, by i, is thrown on.
+template <class F>
+void in_parallel(int threads, std::size_t n, F&& f) {
+  std::vector<std::exception_ptr> thrown(n);
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i; (i = next++) < n;) try {
+        f(i);
+      } catch (...) {
+        thrown[i] = std::current_exception();
+      }
+  };
+  std::vector<std::thread> others;
+  try {
+    for (int t = 1; t < threads && static_cast<std::size_t>(t) < n; ++t) others.emplace_back(work);
+  } catch (const std::system_error&) {  // the system gives no more: those that there are do it
+  }
+  work();
+  for (std::thread& t : others) t.join();
+  for (const std::exception_ptr& e : thrown)
+    if (e) std::rethrow_exception(e);
+}
+
+}  // namespace
+
+void run(const settings& s, const std::atomic<bool>& stop) {
+  const auto start = std::chrono::steady_clock::now();
+  const bool is_file = s.tokenizer.ends_with(".json");
+  const std::string folder = is_file ? std::filesystem::path(s.tokenizer).parent_path().string() : s.tokenizer;
+  const weft::tokenizer words(is_file ? s.tokenizer : folder + "/tokenizer.json");
+  encoding encode{words, s.field, s.chat, -1};
+  std::optional<outputs> out;
+  long long documents = 0, tokens = 0, bytes = 0, empty = 0, unanswered = 0;
+
+  // What the first document is, all are.
+  const auto begin = [&](const raw_document& first) {
+    const bool chats = first.json && !s.field_given && [&] {
+      const nlohmann::json said = parsed(first);
+      return !said.contains(s.field) && !chat_field(said).empty();
+    }();
+    if (chats) {
+      encode.field.clear();
+      if (s.chat == "auto") encode.chat = chat_format_by_tokens(words);
+      for (const std::string& t : weft::chat_tokens(encode.chat))
+        require(words.id_of(t) >= 0, "the tokenizer has no token ", t, ", which the chat format ", encode.chat,
+                " is written with; give another --chat FORMAT");
+      require(s.format == "megatron",
+              "llm.c's files don't say which tokens the loss is on, as chats need; leave out --format llmc");
+    }
+    if (!s.no_end && !(chats && s.end.empty())) {
+      const std::string end = s.end.empty() ? end_by_itself(folder, words) : s.end;
+      encode.end = words.id_of(end);
+      require(encode.end >= 0, "the tokenizer has no token ", quoted(end),
+              ", which is to end a document; give --end TOKEN, or --no-end");
+    }
+    out.emplace(s, words.end_of_ids(), chats);
+  };
+
+  const int threads = s.threads > 0 ? s.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  std::vector<raw_document> batch;
+  std::size_t held = 0;
+  const auto write_batch = [&] {
+    require(!stop, "it was asked to stop");
+    std::vector<tokens_of_document> made(batch.size());
+    in_parallel(threads, batch.size(), [&](std::size_t i) { made[i] = encode(batch[i]); });
+    for (const tokens_of_document& d : made) {
+      empty += d.tokens.empty() && d.answered, unanswered += !d.answered;
+      if (d.tokens.empty()) continue;
+      out->add(d);
+      ++documents, tokens += static_cast<long long>(d.tokens.size()), bytes += static_cast<long long>(d.bytes);
+    }
+    batch.clear(), held = 0;
+  };
+  for (const std::string& path : s.files)
+    each_document(s, path, [&](raw_document d) {
+      if (!out) begin(d);
+      held += d.bytes.size();
+      batch.push_back(std::move(d));
+      if (held >= (std::size_t{1} << 18) * static_cast<std::size_t>(threads) || batch.size() >= 65536) write_batch();
+    });
+  write_batch();
+  require(documents > 0, "there is no document with text in ", s.files.size() == 1 ? s.files[0] : "these files",
+          empty + unanswered > 0
+              ? ", only " + std::to_string(empty + unanswered) + " that are empty or without an answer"
+              : "");
+  const std::string names = out->finish();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::fprintf(stderr, "%lld documents, %lld tokens of %lld bytes, %.0f tokens/s", documents, tokens, bytes,
+               static_cast<double>(tokens) / std::max(seconds, 1e-9));
+  if (empty > 0) std::fprintf(stderr, "; %lld empty ones left out", empty);
+  if (unanswered > 0) std::fprintf(stderr, "; %lld chats without an answer left out", unanswered);
+  std::fprintf(stderr, "\nwrote %s\n", names.c_str());
+}
+
+}  // namespace weft_tokenize

@@ -1,0 +1,198 @@
+// Batches of tokens from files, for the trainer: each window of a file once an epoch, in an order of the epoch's own.
+// Invariant: a sequence is a function of (seed, step, row) alone, so it is the same for every sharding and every number
+// of micro-batches, and a run that goes on needs nothing but its step; a rank makes only its own rows.
+#pragma once
+
+#include <numeric>
+
+#include <weft/io/blend.hpp>
+#include <weft/io/random_permutation.hpp>
+#include <weft/io/text_dataset.hpp>
+#include <weft/io/token_stream.hpp>
+
+namespace weft {
+
+/// A token file among others. weight: how often it is drawn, beside the others' weights; 0 for all: as many sequences
+/// of each as it has.
+struct weighted_tokens {
+  std::string path;  // as token_file takes it
+  double weight = 0;
+};
+
+/// What a token_dataset is told.
+struct token_settings {
+  std::int64_t batch = 8;                        // sequences a step: the run's own batch
+  double held_out = 0.05;                        // share of each file that is kept for validation: its last documents
+  std::vector<weighted_tokens> validation = {};  // files to validate with instead; then nothing is held out
+  std::int32_t end_token = -1;  // put behind each document where the file has none there; -1: nothing is
+};
+
+/// Sequences of token files for the trainer. Documents lie one behind the other, and a sequence is a window over them:
+/// attention sees across their borders. Where a pair of files `stem.loss.bin` and `stem.loss.idx` stands beside a
+/// file's, with 0 or 1 for each token, targets with a 0 are negative, which cross_entropy leaves out.
+class token_dataset {
+ public:
+  /// The seed is the context's. Throws weft::file_error where a file can't be read or isn't sound.
+  token_dataset(context& ctx, const std::string& path, const token_settings& settings = {})
+      : token_dataset(ctx, std::vector<weighted_tokens>{{path}}, settings) {}
+  token_dataset(context& ctx, const std::vector<weighted_tokens>& files, const token_settings& settings = {})
+      : ctx_(&ctx), batch_(settings.batch) {
+    const double held_out = settings.held_out;
+    require(!files.empty(), "a token_dataset of no file; name one");
+    require(batch_ >= 1, "a token_dataset for batches of ", batch_, " sequences; a step has at least 1");
+    require(held_out >= 0 && held_out < 1, "held_out is ", held_out, "; it is a share of each file from 0 to below 1");
+    const bool own = settings.validation.empty();
+    add(files, settings.end_token, [&](const detail::token_stream& s) {
+      const std::int64_t size = s.size();
+      const auto kept = own ? static_cast<std::int64_t>(held_out * static_cast<double>(size)) : 0;
+      return kept == 0 ? size : s.border_near(size - kept);
+    });
+    training_files_ = parts_.size();
+    if (!own) add(settings.validation, settings.end_token, [](const detail::token_stream&) { return 0; });
+    shares_ = blend_of([&](const part& p) { return is_trained(p); });
+  }
+
+  /// Sequences a step.
+  std::int64_t batch() const { return batch_; }
+  std::int64_t training_tokens() const {
+    return sum([](const part& p) { return p.split; });
+  }
+  std::int64_t validation_tokens() const {
+    return sum([](const part& p) { return p.held_out(); });
+  }
+  /// Sequences of `length` that all files have together: those of an epoch, where no weights were given.
+  std::int64_t sequences(std::int64_t length) const {
+    return sum([&](const part& p) { return windows(p.split, length); });
+  }
+  /// Whether the held-out part of a file is long enough for a sequence.
+  bool can_validate(std::int64_t length) const {
+    return sum([&](const part& p) { return windows(p.held_out(), length); }) > 0;
+  }
+
+  /// Rows [first, first + count) of step `step`'s batch, as one global batch of `count` sequences. Steps count from 1.
+  template <any_tensor Ids>
+  token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length) const {
+    take(step, first + count);
+    for (const part& p : parts_)
+      require(!is_trained(p) || windows(p.split, length) > 0, "the file ", p.stream->path(), " has ", p.split,
+              " tokens to train on, fewer than a sequence of ", length,
+              " and the token after it; give a longer file, a smaller held_out or a smaller seq");
+    return rows<Ids>(count, length, [&](std::int64_t row) {
+      const auto at = shares_->at((step - 1) * batch_ + first + row);
+      const part& p = parts_[at.part];
+      const std::int64_t all = windows(p.split, length), epoch = at.number / all;
+      const philox key = key_of("training windows", at.part, epoch);
+      // What no window holds at a file's end is left out at its beginning in part, another part each epoch.
+      const std::int64_t room = p.split - all * length;
+      const std::int64_t shift = static_cast<std::int64_t>(key.block(~std::uint64_t{0})[0] % std::uint64_t(room));
+      return place{&p, shift + detail::random_permutation(all, key)(at.number % all) * length};
+    });
+  }
+  /// Rows [first, first + count) of the validation set: the same windows each time, drawn by the files' weights; where
+  /// there are fewer, from their first again.
+  template <any_tensor Ids>
+  token_batch<Ids> validation(std::int64_t first, std::int64_t count, std::int64_t length) const {
+    const part& last = parts_.back();
+    require(can_validate(length), "the file ", last.stream->path(), " has ", last.held_out(),
+            " tokens for validation, fewer than a sequence of ", length,
+            " and the token after it; give a longer file, a larger held_out or a smaller seq");
+    const auto shares = blend_of([&](const part& p) { return windows(p.held_out(), length) > 0; });
+    return rows<Ids>(count, length, [&](std::int64_t row) {
+      const auto at = shares->at(first + row);
+      const part& p = parts_[at.part];
+      const std::int64_t all = windows(p.held_out(), length);
+      const detail::random_permutation order(all, key_of("validation windows", at.part, 0));
+      return place{&p, p.split + order(at.number % all) * length};
+    });
+  }
+
+ private:
+  struct part {
+    std::shared_ptr<const detail::token_stream> stream;
+    std::int64_t split;  // tokens to train on; those behind are held out
+    double weight;
+    std::int64_t held_out() const { return stream->size() - split; }
+  };
+  struct place {
+    const part* of;
+    std::int64_t begin;
+  };
+
+  template <class Split>
+  void add(const std::vector<weighted_tokens>& files, std::int32_t end_token, Split&& split_of) {
+    bool weighted = false;
+    for (const weighted_tokens& f : files) weighted = weighted || f.weight != 0;
+    for (const weighted_tokens& f : files) {
+      require(!weighted || (f.weight > 0 && std::isfinite(f.weight)), "the file ", f.path, " has the weight ", f.weight,
+              " beside others; give each a weight above 0, or none any");
+      auto stream = detail::open_token_stream(f.path, end_token);
+      const std::int64_t split = split_of(*stream), drawn_of = split > 0 ? split : stream->size();
+      parts_.push_back({std::move(stream), split, weighted ? f.weight : static_cast<double>(drawn_of)});
+    }
+  }
+  bool is_trained(const part& p) const { return static_cast<std::size_t>(&p - parts_.data()) < training_files_; }
+
+  template <class F>
+  std::int64_t sum(F&& of) const {
+    return std::accumulate(parts_.begin(), parts_.end(), std::int64_t{0},
+                           [&](std::int64_t before, const part& p) { return before + of(p); });
+  }
+  static std::int64_t windows(std::int64_t tokens, std::int64_t length) {
+    return tokens > 0 ? (tokens - 1) / length : 0;
+  }
+  template <class F>
+  std::shared_ptr<const detail::blend> blend_of(F&& takes_part) const {
+    std::vector<double> weights;
+    for (const part& p : parts_) weights.push_back(takes_part(p) ? p.weight : 0);
+    if (std::accumulate(weights.begin(), weights.end(), 0.0) == 0) weights[0] = 1;  // files without a token
+    return std::make_shared<const detail::blend>(weights);
+  }
+  philox key_of(std::string_view what, std::size_t file, std::int64_t epoch) const {
+    const auto w = philox{ctx_->seed, stream_of(what) + file}.block(static_cast<std::uint64_t>(epoch));
+    return {std::uint64_t{w[0]} << 32 | w[1], std::uint64_t{w[2]} << 32 | w[3]};
+  }
+
+  // A run with another batch would read some sequences twice, or none of some.
+  void take(std::int64_t step, std::int64_t rows) const {
+    require(step >= 1, "step ", step, " of a token_dataset; steps count from 1");
+    const auto fail = [&](std::int64_t has) {
+      weft::fail("a step of the run has ", has, " sequences, and its token_dataset was made for ", batch_,
+                 ": give token_settings.batch and training.batch one number");
+    };
+    if (rows > batch_) fail(rows);
+    if (step == step_ + 1 && rows_ < batch_) fail(rows_);
+    rows_ = step == step_ ? std::max(rows_, rows) : rows;
+    step_ = step;
+  }
+
+  template <any_tensor Ids, class Place>
+  token_batch<Ids> rows(std::int64_t count, std::int64_t length, Place&& place_of) const {
+    static_assert(
+        std::same_as<dims_of<Ids>, dims<batch_axis, seq>> && std::same_as<typename Ids::element_type, std::int32_t>,
+        "weft: a token_dataset makes int32 tensors of dims<batch, seq>");
+    const auto made = [&] { return detail::empty_tensor<Ids>(*ctx_, {2, {count, length}}, memory::data); };
+    token_batch<Ids> out{made(), made()};
+    const auto fill = [&](const Ids& x, auto&& read) {
+      std::int64_t row = -1;
+      std::vector<std::int32_t> window;  // of that row
+      detail::write_elements<typename Ids::backend, std::int32_t>(
+          *ctx_, untyped(x).data, detail::placed(x), [&](std::int64_t index) -> std::int32_t {
+            if (index / length != row) row = index / length, read(place_of(row), window);
+            return window[static_cast<std::size_t>(index % length)];
+          });
+    };
+    fill(out.tokens, [&](const place& p, auto& window) { p.of->stream->tokens(p.begin, length, window); });
+    fill(out.targets, [&](const place& p, auto& window) { p.of->stream->targets(p.begin + 1, length, window); });
+    return out;
+  }
+  using batch_axis = weft::batch;  // batch() hides it
+
+  context* ctx_;
+  std::int64_t batch_;
+  std::vector<part> parts_;
+  std::size_t training_files_ = 0;  // the first of them; behind them are those to validate with
+  std::shared_ptr<const detail::blend> shares_;
+  mutable std::int64_t step_ = -1, rows_ = 0;  // the last step that this rank has read, and how far
+};
+
+}  // namespace weft

@@ -1,0 +1,176 @@
+#!/usr/bin/env bash
+# weft-tokenize: tokens and losses are those of the packages tokenizers and transformers (weft_tokenize/make_references.py); what it
+# can't read it says in one sentence, with file, line and place, and then writes nothing.
+set -uo pipefail
+program="$WEFT_BINARY_DIR/examples/weft-tokenize"
+if [ ! -x "$program" ]; then
+  echo "examples/weft-tokenize is not built (CLI11, Oniguruma or utf8proc is missing, or WEFT_BUILD_EXAMPLES is off)"
+  exit 77
+fi
+references="$WEFT_SOURCE_DIR/tests/examples/weft_tokenize" tokenizers="$WEFT_SOURCE_DIR/tests/tokenizers"
+here=$(mktemp -d)
+trap 'rm -rf "$here"' EXIT
+cd "$here" || exit 1
+faults=0
+fault() { echo "FAULT: $*"; faults=$((faults + 1)); }
+
+# ok OPTIONS...: has to end well; what it says is in `err`.
+ok() { timeout 120 "$program" "$@" >out 2>err || fault "$* ends with $?: $(cat err)"; }
+# refused STATUS PHRASE OPTIONS...: one sentence that has the phrase, and no file.
+refused() {
+  local status=$1 phrase=$2 code
+  shift 2
+  rm -f o.*
+  timeout 120 "$program" "$@" --out o >out 2>err
+  code=$?
+  [ "$code" = "$status" ] || fault "$* exits with $code, not $status"
+  [ "$(wc -l <err)" = 1 ] || fault "$* says more or less than one line: $(cat err)"
+  grep -qF -- "$phrase" err || fault "$* does not say '$phrase' but: $(cat err)"
+  [ -z "$(ls o.* 2>/dev/null)" ] || fault "$* leaves $(ls o.*)"
+}
+said() { grep -qF -- "$1" err || fault "it does not say '$1' but: $(cat err)"; }
+# documents STEM: a line of tokens for each document of Megatron's pair, whose tokens take two bytes.
+documents() {
+  local count
+  count=$(od -An -v -td8 -j18 -N8 "$1.idx" | tr -d ' ')
+  od -An -v -td4 -w4 -j34 -N$((4 * count)) "$1.idx" | tr -d ' ' |
+    awk -v data="od -An -v -tu2 -w2 $1.bin" '{ line = ""; for (i = 0; i < $1; i++) { data | getline t; line = line (i ? " " : "") t + 0 } print line }'
+}
+
+# --- Tokens.
+for threads in 1 3; do
+  ok --tokenizer "$tokenizers/llama3_chat" --end '<|eot_id|>' --out texts "$references/texts.jsonl" --threads $threads
+  documents texts | diff - "$references/texts.tokens" >diff || fault "texts: $(head -n 4 diff)"
+  [ ! -e texts.loss.idx ] || fault "texts have a loss"
+  ok --tokenizer "$tokenizers/llama3_chat/tokenizer.json" --out chats "$references/chats.jsonl" --threads $threads
+  documents chats | diff - "$references/chats.tokens" >diff || fault "chats: $(head -n 4 diff)"
+  documents chats.loss | diff - "$references/chats.loss" >diff || fault "the chats' loss: $(head -n 4 diff)"
+done
+[ ! -s out ] || fault "it writes to stdout"
+said "wrote chats.bin, chats.idx, chats.loss.bin, chats.loss.idx"
+# Not a chat any more: a loss that an earlier output left would be taken for this one's.
+ok --tokenizer "$tokenizers/llama3_chat" --no-end --out chats "$references/texts.jsonl"
+[ ! -e chats.loss.idx ] && [ ! -e chats.loss.bin ] || fault "an earlier output's loss stays beside other tokens"
+tr ' ' '\n' <"$references/texts.tokens" >flat
+ok --tokenizer "$tokenizers/llama3_chat" --end '<|eot_id|>' --format llmc --out l "$references/texts.jsonl"
+od -An -v -tu2 -w2 -j1024 l.bin | tr -d ' ' | diff - flat >diff || fault "llm.c: $(head -n 4 diff)"
+[ "$(od -An -td4 -N12 l.bin | tr -s ' ')" = " 20240520 1 $(wc -l <flat)" ] || fault "llm.c's header is $(od -An -td4 -N12 l.bin)"
+ok --tokenizer "$tokenizers/qwen2" --chat llama3 --help
+
+# --- Forms of a text. The end is <|endoftext|>, 0.
+mkdir g
+cp "$tokenizers/gpt2/tokenizer.json" g
+tokens_of() { ok --tokenizer g --no-end --out t "$@"; documents t; }
+printf '{"text":"a"}\n\n{"text":"b b"}\r\n  \n{"text":""}\n{"text":"c"}' >unix.jsonl
+[ "$(tokens_of unix.jsonl | wc -l)" = 3 ] || fault "empty lines and documents: $(documents t)"
+said "3 documents, "
+said "; 1 empty ones left out"
+a=$(documents t | head -n 1)
+printf 'a\r\n\nb b\n' >lines.txt
+tokens_of lines.txt --lines >by_lines
+[ "$(wc -l <by_lines)" = 2 ] && [ "$(head -n 1 by_lines)" = "$a" ] || fault "lines: $(cat by_lines)"
+printf '\xEF\xBB\xBFa\n---\n---\nb b\n---\nb b\n' >cut.txt
+tokens_of cut.txt --separator --- >by_separator
+[ "$(wc -l <by_separator)" = 3 ] && [ "$(head -n 1 by_separator)" = "$a" ] || fault "separators: $(cat by_separator)"
+[ "$(sed -n 2p by_separator)" = "$(sed -n 2p by_lines)" ] || fault "separators: $(cat by_separator)"
+[ "$(tokens_of cut.txt | wc -l)" = 1 ] || fault "a file is one document: $(documents t)"
+[ "$(tokens_of unix.jsonl lines.txt | wc -l)" = 4 ] || fault "two files: $(documents t)"
+printf '{"body":"a","text":3}\n' >body.jsonl
+[ "$(tokens_of body.jsonl --field body)" = "$a" ] || fault "another field: $(documents t)"
+[ "$(cat body.jsonl | tokens_of /dev/stdin --read json --field body)" = "$a" ] || fault "from a pipe"
+ok --tokenizer g --out t unix.jsonl
+[ "$(documents t | head -n 1)" = "$a 0" ] || fault "the end that is known by its name: $(documents t)"
+printf '{"eos_token":{"content":"the","lstrip":false}}' >g/tokenizer_config.json
+ok --tokenizer g --out t unix.jsonl
+[ "$(documents t | awk 'NR == 1 { print $NF }')" != 0 ] || fault "the end of tokenizer_config.json: $(documents t)"
+printf '{"text":"' >long.jsonl
+head -c 3000000 /dev/zero | tr '\0' 'x' >>long.jsonl
+printf '"}\n{"text":"a"}\n' >>long.jsonl
+ok --tokenizer g --no-end --out t long.jsonl
+said "2 documents, "
+[ "$(tail -c 2 t.bin | od -An -tu2 | tr -d ' ')" = "$a" ] || fault "behind a long line: $(tail -c 2 t.bin | od -An -tu2)"
+# What is in memory is a batch: 96 MB of lines in 60 MB, the program's own among them.
+line='{"text":"a","skip":"'$(head -c 65536 /dev/zero | tr '\0' 'x')'"}'
+for _ in {1..1500}; do echo "$line"; done |
+  (ulimit -v 60000; timeout 120 "$program" --tokenizer g --out t --no-end /dev/stdin --read json --threads 1 2>err) ||
+  fault "memory grows with the file: $(cat err)"
+said "1500 documents, 1500 tokens"
+
+# --- What is refused.
+printf '{"text":"a"}\n{"text":"b"\n' >bad.jsonl
+refused 1 "the file bad.jsonl, line 2, isn't JSON from its byte 12 on, of 11" --tokenizer g bad.jsonl
+printf '{"text":"a"}\n{"text":"\xff"}\n' >bytes.jsonl
+refused 1 "the file bytes.jsonl, line 2, isn't JSON from its byte 10 on" --tokenizer g bytes.jsonl
+printf 'fine\n\xc3\xa9t\xc3\n' >bytes.txt
+refused 1 "the file bytes.txt, line 2: its byte 4 is no UTF-8" --tokenizer g bytes.txt
+printf '{"text":"a"}\n{"txt":"b","n":1}\n' >field.jsonl
+refused 1 "the file field.jsonl, line 2: there is no field text; --field names another; there are: n, txt" --tokenizer g field.jsonl
+printf '{"text":["b"]}\n' >kind.jsonl
+refused 1 'the file kind.jsonl, line 1: text is ["b"], and has to be a string' --tokenizer g kind.jsonl
+printf '{"text":"a","text":"b"}\n' >twice.jsonl
+refused 1 'the file twice.jsonl, line 1, names "text" twice' --tokenizer g twice.jsonl
+printf '[{"text":"a"}]\n' >list.jsonl
+refused 1 "it is a list, and has to be an object; \`jq -c '.[]'\` makes a line of each" --tokenizer g list.jsonl
+printf '3\n' >number.jsonl
+refused 1 "the file number.jsonl, line 1: it is no object" --tokenizer g number.jsonl
+: >empty.jsonl
+refused 1 "there is no document with text in empty.jsonl" --tokenizer g empty.jsonl
+refused 1 "there is no document with text in empty.jsonl" --tokenizer g --read text empty.jsonl
+printf '{"text":""}\n' >none.jsonl
+refused 1 "only 1 that are empty or without an answer" --tokenizer g none.jsonl
+refused 1 "missing.jsonl can't be read: No such file" --tokenizer g missing.jsonl
+refused 1 "none/tokenizer.json can't be read: No such file" --tokenizer none unix.jsonl
+refused 1 'has no token "<|no|>", which is to end a document' --tokenizer g --end '<|no|>' unix.jsonl
+refused 1 "has no tokenizer_config.json with an eos_token; give --end TOKEN, or --no-end" --tokenizer "$tokenizers/qwen2" unix.jsonl
+timeout 60 "$program" --tokenizer g --out none/o unix.jsonl 2>err && fault "an output in no folder"
+said "make its folder first"
+
+chat() { printf '%s\n' "$1" >chat.jsonl; }
+chat '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
+refused 1 "special tokens don't say how a chat is written; give --chat FORMAT" --tokenizer g chat.jsonl
+refused 1 "the tokenizer has no token <|im_start|>, which the chat format chatml is written with" --tokenizer g --chat chatml chat.jsonl
+refused 1 "llm.c's files don't say which tokens the loss is on" --tokenizer "$tokenizers/qwen2" --format llmc chat.jsonl
+refused 1 "there is no field text; --field names another; there are: messages" --tokenizer g --field text chat.jsonl
+ok --tokenizer "$tokenizers/qwen2" --end '<|im_start|>' --out c chat.jsonl
+[ "$(documents c.loss | awk '{ print $NF }')" = 0 ] || fault "the loss is on an end that the chat doesn't have"
+echo '{"text":"a"}' >>chat.jsonl
+refused 1 "the file chat.jsonl, line 2: there is no list messages, nor conversations" --tokenizer "$tokenizers/qwen2" chat.jsonl
+chat '{"messages":[{"role":"user","content":"a"},{"role":"tool","content":"b"}]}'
+refused 1 'line 1: messages[1].role is "tool", and has to be system, user or assistant' --tokenizer "$tokenizers/qwen2" chat.jsonl
+chat '{"messages":[{"role":"user","content":null}]}'
+refused 1 'line 1: messages[0].content is null, and has to be a string' --tokenizer "$tokenizers/qwen2" chat.jsonl
+chat '{"conversations":[{"from":"human"}]}'
+refused 1 'line 1: there is no field conversations[0].value; there are: from' --tokenizer "$tokenizers/qwen2" chat.jsonl
+chat '{"messages":[7]}'
+refused 1 'line 1: messages[0] is 7, and has to be an object' --tokenizer "$tokenizers/qwen2" chat.jsonl
+chat '{"messages":[{"role":"assistant","content":"b"}]}'
+refused 1 "line 1: message 1 is the assistant's, and in the chat format llama2 user and assistant take turns" --tokenizer "$tokenizers/llama2" --chat llama2 chat.jsonl
+chat '{"messages":[{"role":"user","content":"b"}]}'
+refused 1 "only 1 that are empty or without an answer" --tokenizer "$tokenizers/qwen2" chat.jsonl
+
+refused 2 "required" --tokenizer g
+refused 2 "--format" --tokenizer g --format csv unix.jsonl
+refused 2 "--chat" --tokenizer g --chat claude unix.jsonl
+refused 2 "excludes" --tokenizer g --lines --separator x unix.jsonl
+refused 2 "--threads" --tokenizer g --threads -1 unix.jsonl
+refused 2 "--wrong" --tokenizer g --wrong unix.jsonl
+
+# --- An output of before stays where the next one fails, or is stopped.
+ok --tokenizer g --out t unix.jsonl
+cp t.bin before
+timeout 60 "$program" --tokenizer g --out t bad.jsonl 2>err && fault "bad.jsonl is taken"
+cmp -s t.bin before || fault "a failed run changed the output"
+mkfifo pipe
+"$program" --tokenizer g --out t --read json unix.jsonl pipe 2>err &
+own=$!
+exec 9>pipe  # opens when the program reads it
+kill -TERM $own
+exec 9>&-
+wait $own
+[ $? = 130 ] || fault "a run that was stopped ends with another number: $(cat err)"
+said "it was asked to stop, and wrote nothing"
+cmp -s t.bin before || fault "a stopped run changed the output"
+[ -z "$(ls ./*.unfinished 2>/dev/null)" ] || fault "left behind: $(ls ./*.unfinished)"
+
+echo "$faults faults"
+[ $faults = 0 ]

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Writes chats.json beside this script: chats as transformers' apply_chat_template writes them by the templates that models were
+published with, their tokens, and which of these are the assistant's; and llama3_chat/tokenizer.json, that of llama3/ with the tokens of
+its chats.
+
+    python3 make_chats.py          (needs transformers; the tests don't)
+
+chats_test.cpp holds Weft to them. To tell the assistant's tokens, transformers wants {% generation %} around an answer, which the
+published templates lack: each is here with these marks as `@` and `$`, which are taken away for the text.
+"""
+import json
+import random
+from pathlib import Path
+
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
+
+HERE = Path(__file__).parent
+TURNS = ("{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+         "{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}")
+CHATML = ("{% for message in messages %}#{% if message['role'] == 'assistant' %}{{'<|im_start|>assistant\\n'}}@{{ message['content'] + "
+          "'<|im_end|>' }}${{ '\\n' }}{% else %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
+          "{% endif %}{% endfor %}")
+QWEN = "{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\n' + '...<|im_end|>\\n' }}{% endif %}"
+HELPFUL = "You are a helpful assistant."
+PUBLISHED = {
+    "chatml": ("qwen2", CHATML.replace("#", "")),
+    "qwen2": ("qwen2", CHATML.replace("#", QWEN.replace("...", HELPFUL))),
+    "qwen2.5": ("qwen2", CHATML.replace("#", QWEN.replace("...", "You are Qwen, created by Alibaba Cloud. " + HELPFUL))),
+    "llama3": ("llama3_chat",
+               "{% set loop_messages = messages %}{% for message in loop_messages %}{% if loop.index0 == 0 %}{{ bos_token }}{% endif %}"
+               "{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' }}{% if message['role'] == 'assistant' %}@"
+               "{{ message['content'] | trim + '<|eot_id|>' }}${% else %}{{ message['content'] | trim + '<|eot_id|>' }}{% endif %}"
+               "{% endfor %}"),
+    "llama2": ("llama2",
+               "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = "
+               "messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}"
+               "{% for message in loop_messages %}" + TURNS +
+               "{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\\n' + system_message + "
+               "'\\n<</SYS>>\\n\\n' + message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}"
+               "{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"
+               "{% elif message['role'] == 'assistant' %}@{{ ' '  + content.strip() + ' ' + eos_token }}${% endif %}{% endfor %}"),
+    "mistral": ("llama2",
+                "{{ bos_token }}{% for message in messages %}" + TURNS +
+                "{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}"
+                "{% elif message['role'] == 'assistant' %}@{{ message['content'] + eos_token}}${% else %}"
+                "{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}"),
+}
+
+said = Tokenizer.from_file(str(HERE / "llama3" / "tokenizer.json"))
+said.add_special_tokens(["<|start_header_id|>", "<|end_header_id|>"])
+(HERE / "llama3_chat").mkdir(exist_ok=True)
+(HERE / "llama3_chat" / "tokenizer.json").write_text(
+    json.dumps(json.loads(said.to_str()), ensure_ascii=False, separators=(",", ":")) + "\n")
+
+random.seed(4)
+WORDS = ["the", "tensor", "  ", "\n", "\n\n", "Why?", "été", "\u3000", "<|im_end|>", "</s>", "[INST]", "1234", "don't", " ", "😀", "\t", "\x1f"]
+
+
+def content():
+    return "".join(random.choice(WORDS) for _ in range(random.randrange(0, 9)))
+
+
+def chat(system):
+    roles = ["user", "assistant"] * random.randrange(1, 4)
+    roles = roles[: len(roles) - (random.random() < 0.2)]
+    roles = (["system"] if system else []) + roles
+    return [dict(role=r, content=content()) for r in roles]
+
+
+out = []
+for name, (folder, marked) in PUBLISHED.items():
+    bos, eos = ("<s>", "</s>") if folder == "llama2" else ("<|begin_of_text|>", "<|eot_id|>") if "llama3" in folder else (None, "<|im_end|>")
+    t = PreTrainedTokenizerFast(tokenizer_file=str(HERE / folder / "tokenizer.json"), bos_token=bos, eos_token=eos)
+    plain = marked.replace("@", "").replace("$", "")
+    marked = marked.replace("@", "{% generation %}").replace("$", "{% endgeneration %}")
+    for i in range(14):
+        messages = chat(name != "mistral" and random.random() < 0.4)
+        text = t.apply_chat_template(messages, chat_template=plain, tokenize=False)
+        made = t.apply_chat_template(messages, chat_template=marked, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+        assert made["input_ids"] == t(text, add_special_tokens=False)["input_ids"]
+        out.append(dict(format=name, tokenizer=folder, messages=messages, text=text, tokens=made["input_ids"],
+                        loss=made["assistant_masks"]))
+(HERE / "chats.json").write_text("[\n" + ",\n".join(json.dumps(o, separators=(",", ":")) for o in out) + "\n]\n")
+print(len(out), "chats")

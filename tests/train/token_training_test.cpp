@@ -1,0 +1,121 @@
+// Training on token files: a run that goes on has the losses of one that never ended, and what the loss leaves out
+// makes no number that isn't finite.
+#include <cmath>
+
+#include <doctest/doctest.h>
+
+#include <weft/io/token_dataset.hpp>
+#include <weft/train/checkpoint.hpp>
+#include <weft/weft.hpp>
+
+#include "../said_by.hpp"
+#include "../temporary.hpp"
+
+using namespace weft;
+
+namespace {
+
+using S = strategy<mesh<dp>, fp64>;
+
+// Says the next token by the last: quick to compile.
+class bigrams {
+ public:
+  using strategy = S;
+  using ids = token_ids<S>;
+
+  explicit bigrams(context& ctx) : ctx_(ctx), unit_(registry_.begin_unit("tables")) {
+    registry_.add(ctx, table_, "table", {2, {31, 8}}, {0.3});
+    registry_.add(ctx, head_, "head", {2, {31, 8}}, {0.3});
+  }
+  auto operator()(const ids& tokens) {
+    const auto say = [&](const auto& t) { return contract<hidden>(embedding(t, table_), head_); };
+    return in_unit(ctx_, *hooks_, unit_, say, tokens);
+  }
+  parameter_registry& registry() { return registry_; }
+  void use(unit_hooks& hooks) { hooks_ = &hooks; }
+  void release() { hooks_ = nullptr; }
+
+ private:
+  context& ctx_;
+  parameter_registry registry_;
+  unit_hooks* hooks_ = nullptr;
+  int unit_;
+  weight<S, dims<vocab, hidden>> table_, head_;
+};
+
+// 60 documents; the loss is on every third token, and in the first half of them on none.
+void write_files(const std::string& stem, bool with_loss, std::size_t silent) {
+  token_writer tokens(stem, 31), loss(stem + ".loss", 2);
+  for (std::size_t d = 0; d < 60; ++d) {
+    std::vector<std::int32_t> one, on;
+    for (std::size_t i = 0; i < 5 + d % 9; ++i)
+      one.push_back(static_cast<std::int32_t>((d * 7 + i * i) % 31)), on.push_back(d >= silent && i % 3 == 1);
+    tokens.add(one), loss.add(on);
+  }
+  tokens.finish();
+  if (with_loss) loss.finish();
+}
+
+struct asked {
+  int ranks = 1, micro_batches = 1;
+  std::int64_t batch = 8;
+  std::string load = {}, save = {};  // after the third step
+};
+std::vector<double> losses(const std::string& file, const asked& a) {
+  std::vector<double> out;
+  launch<S>({.dp = a.ranks}, [&](context& ctx) {
+    bigrams model(ctx);
+    trainer t(ctx, model, adamw{.lr = 1e-2});
+    if (!a.load.empty()) load_checkpoint(ctx, t, a.load);
+    const token_dataset data(ctx, file, {.batch = a.batch, .held_out = 0.2});
+    for (std::int64_t step = t.state().batches; step < 6; ++step) {
+      const training_result r = t.run(data, {.steps = step + 1,
+                                             .begin = step,
+                                             .batch = a.batch,
+                                             .micro_batches = a.micro_batches,
+                                             .seq = 8,
+                                             .validation_sequences = step == 5 ? 8 : 0,
+                                             .print = false});
+      if (ctx.is_first()) out.push_back(r.loss);
+      if (ctx.is_first() && step == 5) out.push_back(r.validation_loss);
+      if (step == 2 && !a.save.empty()) save_checkpoint(ctx, t, a.save);
+    }
+  });
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a run that goes on is one that never ended, and any ranks and micro-batches have its losses") {
+  const weft_test::temporary_folder here;
+  write_files(here / "t", true, 0);
+  const auto whole = losses(here / "t", {.ranks = 2, .micro_batches = 2, .save = here / "c"});
+  REQUIRE(whole.size() == 7);
+  CHECK(whole[5] != whole[0]);
+  CHECK(losses(here / "t", {.ranks = 2, .micro_batches = 2, .load = here / "c"}) ==
+        std::vector(whole.begin() + 3, whole.end()));
+  const asked others[] = {{}, {.ranks = 4}, {.micro_batches = 8}, {.ranks = 4, .micro_batches = 2}};
+  for (const asked& a : others) {
+    const auto same = losses(here / "t", a);
+    for (std::size_t i = 0; i < 7; ++i) CHECK(std::abs(same[i] - whole[i]) <= 1e-12 * whole[i]);
+  }
+  const weft_test::temporary_folder there;
+  write_files(there / "t", false, 0);
+  CHECK(losses(there / "t", {})[0] != whole[0]);
+}
+
+TEST_CASE("micro-batches without a target count nothing, and a step without one is refused") {
+  const weft_test::temporary_folder here;
+  write_files(here / "t", true, 30);
+  const auto whole = losses(here / "t", {});
+  for (const double loss : whole) CHECK(std::isfinite(loss));
+  const asked others[] = {{.micro_batches = 8}, {.ranks = 4, .micro_batches = 2}};
+  for (const asked& a : others) {
+    const auto same = losses(here / "t", a);
+    for (std::size_t i = 0; i < 7; ++i) CHECK(std::abs(same[i] - whole[i]) <= 1e-12 * whole[i]);
+  }
+  const weft_test::temporary_folder there;
+  write_files(there / "t", true, 60);
+  CHECK(weft_test::said_by([&] { losses(there / "t", {}); }) ==
+        "no token of step 1 has a target, so there is nothing to learn from; check the data");
+}
