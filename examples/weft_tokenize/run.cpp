@@ -7,6 +7,7 @@
 
 #include <weft/io/token_writer.hpp>
 
+#include "../shared/chat_format_of.hpp"
 #include "documents.hpp"
 #include "settings.hpp"
 
@@ -39,18 +40,6 @@ std::string end_by_itself(const std::string& folder, const weft::tokenizer& word
   require(!found.empty(), "nothing says which token ends a document: the folder ", folder,
           " has no tokenizer_config.json with an eos_token; give --end TOKEN, or --no-end");
   return found;
-}
-
-std::string chat_format_by_tokens(const weft::tokenizer& words) {
-  const auto has = [&](const char* format) {
-    for (const std::string& t : weft::chat_tokens(format))
-      if (words.id_of(t) < 0) return false;
-    return true;
-  };
-  require(has("chatml") != has("llama3"),
-          "the tokenizer's special tokens don't say how a chat is written; give --chat FORMAT: chatml, qwen2, qwen2.5, "
-          "llama3, llama2 or mistral");
-  return has("chatml") ? "chatml" : "llama3";
 }
 
 class outputs {
@@ -169,10 +158,8 @@ void run(const settings& s, const std::atomic<bool>& stop) {
     }();
     if (chats) {
       encode.field.clear();
-      if (s.chat == "auto") encode.chat = chat_format_by_tokens(words);
-      for (const std::string& t : weft::chat_tokens(encode.chat))
-        require(words.id_of(t) >= 0, "the tokenizer has no token ", t, ", which the chat format ", encode.chat,
-                " is written with; give another --chat FORMAT");
+      if (s.chat == "auto") encode.chat = examples::chat_format_of(words);
+      examples::require_chat_tokens(words, encode.chat);
       require(s.format == "megatron",
               "llm.c's files don't say which tokens the loss is on, as chats need; leave out --format llmc");
     }

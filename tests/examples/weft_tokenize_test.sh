@@ -34,7 +34,7 @@ documents() {
   local count
   count=$(od -An -v -td8 -j18 -N8 "$1.idx" | tr -d ' ')
   od -An -v -td4 -w4 -j34 -N$((4 * count)) "$1.idx" | tr -d ' ' |
-    awk -v data="od -An -v -tu2 -w2 $1.bin" '{ line = ""; for (i = 0; i < $1; i++) { data | getline t; line = line (i ? " " : "") t + 0 } print line }'
+    awk -v data="od -An -v -tu2 -w2 $1.bin" '{ line = ""; for (i = 0; i < $1; i++) { if ((data | getline t) <= 0) exit; line = line (i ? " " : "") t + 0 } print line }'
 }
 
 # --- Tokens.

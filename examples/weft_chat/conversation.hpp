@@ -1,0 +1,75 @@
+// What is said so far, as the text that a model continues. Invariant: it ends where the model's answer begins, and with
+// the answer fits into what the model reads at once, or consists of the last message alone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <weft/io/chat_format.hpp>
+#include <weft/io/tokenizer.hpp>
+
+namespace weft_chat {
+
+/// A tokenizer of texts that have their special tokens written out.
+struct words_of_chats {
+  const weft::tokenizer& words;
+  bool special;  // whether a text gets those that its template has
+  std::vector<std::int32_t> encode(const std::string& text) const { return words.encode(text, special); }
+  std::string decode(const std::vector<std::int32_t>& tokens) const { return words.decode(tokens); }
+  std::int64_t size() const { return words.end_of_ids(); }
+};
+
+class conversation {
+ public:
+  /// format: of a chat, or "none". limit: how many tokens the model reads at once.
+  conversation(const weft::tokenizer& words, const std::string& format, const std::string& system, std::int64_t limit)
+      : words_{words, format == "none"}, format_(format), limit_(limit) {
+    if (!system.empty()) said_.push_back({"system", system});
+    first_ = said_.size();
+  }
+
+  const words_of_chats& words() const { return words_; }
+  bool is_chat() const { return format_ != "none"; }
+  void begin_again() { said_.resize(first_); }
+
+  /// The text that the model continues by an answer of at most `room` tokens. Returns how many earlier messages were
+  /// left out for it.
+  std::size_t ask(const std::string& line, std::int64_t room, std::string& prompt) {
+    if (!is_chat()) return prompt = line, 0;
+    said_.push_back({"user", line});
+    std::size_t left_out = 0;
+    while (prompt = before_answer(), said_.size() > first_ + 2 && tokens_of(prompt) + room > limit_) {
+      said_.erase(said_.begin() + std::ptrdiff_t(first_), said_.begin() + std::ptrdiff_t(first_) + 2);
+      left_out += 2;
+    }
+    return left_out;
+  }
+  void answered(const std::string& text) {
+    if (is_chat()) said_.push_back({"assistant", text});
+  }
+
+  /// The token that ends an answer; -1: none does.
+  std::int32_t end_of_answer() const {
+    if (!is_chat()) return -1;
+    const weft::chat_text two = weft::write_chat(format_, {{"user", "a"}, {"assistant", "a"}});
+    const auto [begin, end] = two.answers.back();
+    return words_.encode(two.text.substr(begin, end - begin)).back();
+  }
+
+ private:
+  std::string before_answer() const {
+    std::vector<weft::chat_message> all = said_;
+    all.push_back({"assistant", ""});
+    const weft::chat_text chat = weft::write_chat(format_, all);
+    return chat.text.substr(0, chat.answers.back().first);
+  }
+  std::int64_t tokens_of(const std::string& text) const { return std::ssize(words_.encode(text)); }
+
+  words_of_chats words_;
+  std::string format_;
+  std::int64_t limit_;
+  std::vector<weft::chat_message> said_;
+  std::size_t first_ = 0;  // messages that stay: the system's
+};
+
+}  // namespace weft_chat
