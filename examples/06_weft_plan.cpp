@@ -1,7 +1,7 @@
 // weft-plan: what a rank would hold and send, for a model that is a config.json and devices that needn't be there. The
 // strategies are template arguments; the program holds thirty-six of each family (weft_plan/ways.hpp) and plans those
-// that were asked about. Errors: one sentence on stderr; exit code 2 for what can't be read on the command line, 3
-// where nothing fits, 1 for the rest.
+// that were asked about. Errors: one sentence on stderr; exit code 2 for options that aren't there or want a
+// number, 3 where nothing fits, 1 for the rest.
 #include <cstdio>
 
 #include <CLI/CLI.hpp>

@@ -16,7 +16,10 @@ std::vector<advice> advice_for(const answers& of, const asked_model& m, const qu
   for (int times = 2; times <= 16 && q.ranks * times <= 4096 && out.empty(); times *= 2) {
     more.ranks = q.ranks * times, more.batch = q.batch * times;
     for (answers& then : search(m, more))
-      if (then.fit > 0) out.push_back({"--ranks " + std::to_string(more.ranks), std::move(then.planned[0])});
+      if (then.fit > 0) {
+        const std::string batch = q.batch == q.ranks ? "" : " --batch " + std::to_string(more.batch);
+        out.push_back({"--ranks " + std::to_string(more.ranks) + batch, std::move(then.planned[0])});
+      }
   }
 
   question shorter = q;

@@ -86,7 +86,8 @@ std::vector<const answer*> rows_of(const answers& of, const question& q) {
 std::string title_of(const answers& of, const question& q) {
   const std::string says = std::string(of.of->says) + ": ";
   const std::size_t n = of.planned.size();
-  if (n == 0) return says + "left out, as said below\n";
+  if (n == 0)
+    return says + (of.refused.empty() ? "no strategy of it is among those asked for\n" : "left out, as said below\n");
   if (q.memory == 0) return says + digits("%zu planned", n) + (n > 1 ? ", the smallest first\n" : "\n");
   if (of.fit == 0) return says + (n > 1 ? digits("none of %zu fits, the smallest is\n", n) : "it doesn't fit\n");
   return says + (n > 1 ? digits("%zu of %zu planned fit\n", of.fit, n) : "it fits\n");

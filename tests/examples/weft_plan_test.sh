@@ -63,6 +63,9 @@ while IFS=$'\t' read -r strategy stages; do
   grep -qF -- "\"stages\":[$stages]}" found || fault "$folder: $strategy is planned otherwise: $(cut -c1-600 found) and not $stages"
 done < <(without_scratch lines)
 
+answers 0 small --ranks 4 --sharding zero1
+grep -qF 'no strategy of it is among those asked for' out || fault "what zero1 leaves out isn't said: $(cat out)"
+
 # A limit, to the byte; where nothing fits, what is advised does.
 one=("$source/examples/weft_plan/llama3-8b" --train all --sharding zero3 --checkpointing full)
 takes() { sed -n 's/.*"takes":\([0-9]*\),"holds".*/\1/p' out | head -n 1; }

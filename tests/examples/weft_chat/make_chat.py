@@ -39,9 +39,13 @@ for seed in range(1000):
     model = LlamaForCausalLM(LlamaConfig(num_hidden_layers=2, hidden_size=16, num_attention_heads=2, num_key_value_heads=1, intermediate_size=24,
                                          vocab_size=422, max_position_embeddings=512, tie_word_embeddings=True, initializer_range=0.5,
                                          dtype=torch.float32)).eval()
+    with torch.no_grad():  # halves of characters are never the likeliest
+        for token in range(422):
+            if token != end and not words.decode([token]).isascii():
+                model.model.embed_tokens.weight[token] = 0
     model = model.to(torch.bfloat16).to(torch.float32)
     answers, ended = talk(model)
-    if ended in (1, 2) and all("\n" not in a and a.isprintable() and a.strip() and "\ufffd" not in a for a in answers) and len(set(answers)) == len(answers):
+    if 0 < ended < len(answers) and all("\ufffd" not in a and a.strip() for a in answers) and len(set(answers)) == len(answers):
         break
 else:
     raise SystemExit("no seed does")
