@@ -160,10 +160,9 @@ std::string tables_of(const std::vector<answers>& all, const asked_model& m, con
   if (!refused.empty()) out += "\nleft out:\n";
   for (const std::string& why : refused) out += "  " + why + '\n';
   return out +
-         "\ntakes: of the device, gaps between tensors among it, on the stage that takes most; holds: at most at once, "
-         "and "
-         "as what\nreceives: from other ranks, in a step or a text, on the stage that receives most\nnot counted: what "
-         "a "
+         "\ntakes: of the device, gaps between tensors among it, on the stage that takes most; holds: that stage at "
+         "most at once, and as what\nreceives: from other ranks, in a step or a text, on the stage that receives "
+         "most\nnot counted: what a "
          "GPU's driver and a communicator take, and scratch of kernels\n";
 }
 
