@@ -106,7 +106,7 @@ refused 1 "the file bytes.txt, line 2: its byte 4 is no UTF-8" --tokenizer g byt
 printf '{"text":"a"}\n{"txt":"b","n":1}\n' >field.jsonl
 refused 1 "the file field.jsonl, line 2: there is no field text; --field names another; there are: n, txt" --tokenizer g field.jsonl
 printf '{"text":["b"]}\n' >kind.jsonl
-refused 1 'the file kind.jsonl, line 1: text is ["b"], and has to be a string' --tokenizer g kind.jsonl
+refused 1 'the file kind.jsonl, line 1: text is a list, and has to be a string' --tokenizer g kind.jsonl
 printf '{"text":"a","text":"b"}\n' >twice.jsonl
 refused 1 'the file twice.jsonl, line 1, names "text" twice' --tokenizer g twice.jsonl
 printf '[{"text":"a"}]\n' >list.jsonl
