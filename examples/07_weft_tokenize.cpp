@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "shared/command_line.hpp"
 #include "weft_tokenize/settings.hpp"
 
 #ifndef WEFT_VERSION  // compiled without CMake
@@ -17,6 +18,9 @@ std::atomic<bool> stop = false;
 }
 
 int main(int argc, char** argv) {
+  const auto complain = [](const std::string& sentence) {
+    std::fprintf(stderr, "weft-tokenize: %s\n", sentence.c_str());
+  };
   weft_tokenize::settings s;
   CLI::App app(
       "Writes the tokens of texts and chats: OUT.bin and OUT.idx, and for chats OUT.loss.bin and OUT.loss.idx.",
@@ -43,21 +47,24 @@ int main(int argc, char** argv) {
   app.get_option("--threads")->check(CLI::Range(0, 1024));
   app.get_option("--no-end")->excludes("--end");
   app.get_option("--lines")->excludes("--separator");
+  examples::check_values(app, "--separator");
   try {
-    app.parse(argc, argv);
+    app.parse(examples::words_of(argc, argv));
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);
-    std::fprintf(stderr, "weft-tokenize: %s; --help lists the options\n", e.what());
-    return 2;
+    return examples::exit_of(app, e, complain);
   }
   s.field_given = app.count("--field") > 0, s.has_separator = app.count("--separator") > 0;
   struct sigaction asked {};
   asked.sa_handler = [](int) { stop = true; };  // and what waits for input doesn't go on waiting
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &asked, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;  // as nohup wants it
+    ::sigaction(signal, &asked, nullptr);
+  }
   try {
     weft_tokenize::run(s, stop);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "weft-tokenize: %s\n", stop ? "it was asked to stop, and wrote nothing" : e.what());
+    complain(stop ? "it was asked to stop, and wrote nothing" : e.what());
     return stop ? 130 : 1;
   }
 }

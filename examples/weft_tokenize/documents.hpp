@@ -28,9 +28,12 @@ inline nlohmann::json parsed(const raw_document& d) {
   return said;
 }
 
-inline std::string short_dump(const nlohmann::json& j) {
-  std::string all = weft::json_escape(j.dump(-1, ' ', true));
-  return all.size() > 60 ? all.substr(0, 57) + "..." : j.dump(-1, ' ', true);
+/// A value in an error. What has values within is only named: it may be a million deep.
+inline std::string shown(const nlohmann::json& j) {
+  if (j.is_array()) return "a list";
+  if (j.is_object()) return "an object";
+  const std::string all = j.dump(-1, ' ', true);
+  return all.size() > 60 ? all.substr(0, 57) + "..." : all;
 }
 
 /// The string that an object has under a name. `within`: of which object, in errors.
@@ -44,7 +47,7 @@ inline const std::string& string_in(const raw_document& d, const nlohmann::json&
         d, "there is no field ", within, name,
         within.empty() ? "; --field names another; there are: " : "; there are: ", others.empty() ? "none" : others);
   }
-  if (!at->is_string()) fail_of_line(d, within, name, " is ", short_dump(*at), ", and has to be a string");
+  if (!at->is_string()) fail_of_line(d, within, name, " is ", shown(*at), ", and has to be a string");
   return at->template get_ref<const std::string&>();
 }
 
@@ -55,24 +58,65 @@ inline std::string chat_field(const nlohmann::json& object) {
   return {};
 }
 
-inline std::vector<weft::chat_message> chat_in(const raw_document& d, const nlohmann::json& object) {
+/// Messages, and of each of the assistant's, whether the loss is on it.
+struct chat_of_line {
+  std::vector<weft::chat_message> messages;
+  std::vector<bool> learned;
+};
+
+/// Throws where an object has a field of these that says something: no chat format here writes it.
+inline void refuse_fields(const raw_document& d, const nlohmann::json& object, const std::string& within,
+                          std::initializer_list<const char*> names) {
+  for (const char* const name : names)
+    if (const auto at = object.find(name); at != object.end() && !at->empty() && *at != "")
+      fail_of_line(d, "there is a field ", within, name,
+                   ", which no chat format here writes; write what it says into the messages, or leave it out");
+}
+
+/// Whether a message's weight is 1, as that of the assistant's is where it has none.
+inline bool is_learned(const raw_document& d, const nlohmann::json& message, const std::string& role,
+                       const std::string& within) {
+  const auto at = message.find("weight");
+  if (at == message.end() || at->is_null()) return true;
+  if (!at->is_number() || (*at != 0 && *at != 1))
+    fail_of_line(d, within, "weight is ", shown(*at), ", and has to be 0, for no loss, or 1");
+  if (role != "assistant" && *at == 1)
+    fail_of_line(d, within, "weight is 1, and the loss is on what the assistant says alone; leave it out");
+  return *at == 1;
+}
+
+inline chat_of_line chat_in(const raw_document& d, const nlohmann::json& object) {
   const std::string name = chat_field(object);
   if (name.empty()) fail_of_line(d, "there is no list messages, nor conversations, as the lines before have");
-  std::vector<weft::chat_message> out;
+  refuse_fields(d, object, "", {"tools", "functions", "system"});
+  chat_of_line out;
   for (const nlohmann::json& m : object.at(name)) {
-    const std::string within = name + '[' + std::to_string(out.size()) + "].";
+    const std::string within = name + '[' + std::to_string(out.messages.size()) + "].";
     if (!m.is_object())
-      fail_of_line(d, within.substr(0, within.size() - 1), " is ", short_dump(m), ", and has to be an object");
+      fail_of_line(d, within.substr(0, within.size() - 1), " is ", shown(m), ", and has to be an object");
     const bool shared = !m.contains("role") && m.contains("from");
     std::string role = string_in(d, m, shared ? "from" : "role", within);
     if (role == "human") role = "user";
     if (role == "gpt") role = "assistant";
     if (role != "system" && role != "user" && role != "assistant")
-      fail_of_line(d, within, shared ? "from" : "role", " is ", short_dump(role), ", and has to be ",
+      fail_of_line(d, within, shared ? "from" : "role", " is ", shown(role), ", and has to be ",
                    shared ? "system, human or gpt" : "system, user or assistant");
-    out.push_back({role, string_in(d, m, shared ? "value" : "content", within)});
+    refuse_fields(d, m, within, {"tool_calls", "function_call"});
+    const bool learned = is_learned(d, m, role, within);
+    if (role == "assistant") out.learned.push_back(learned);
+    out.messages.push_back({role, string_in(d, m, shared ? "value" : "content", within)});
   }
   return out;
+}
+
+/// f(); what it says is wrong, with the document's place.
+template <class F>
+auto with_place(const raw_document& d, F&& f) {
+  try {
+    return f();
+  } catch (const weft::failure& e) {
+    fail_of_line(d, e.what());
+  }
 }
 
 /// How documents become tokens.
@@ -84,6 +128,7 @@ struct encoding {
 
   tokens_of_document operator()(raw_document& d) const {
     tokens_of_document out;
+    if (!d.json && field.empty()) fail_of_line(d, "it is text, and the lines before are chats");
     if (d.json && field.empty()) {
       encode_chat(d, chat_in(d, parsed(d)), out);
     } else {
@@ -92,7 +137,7 @@ struct encoding {
       else
         check_utf8(d);
       out.bytes = d.bytes.size();
-      if (!d.bytes.empty()) out.tokens = words.encode(d.bytes);
+      if (!d.bytes.empty()) out.tokens = with_place(d, [&] { return words.encode(d.bytes); });
     }
     if (end >= 0 && !out.tokens.empty() && out.tokens.back() != end) {
       out.tokens.push_back(end);
@@ -102,20 +147,16 @@ struct encoding {
   }
 
  private:
-  void encode_chat(const raw_document& d, const std::vector<weft::chat_message>& said, tokens_of_document& out) const {
-    if (said.empty()) return;
-    weft::chat_text all;
-    try {
-      all = weft::write_chat(chat, said);
-    } catch (const weft::failure& e) {
-      fail_of_line(d, e.what());
-    }
+  void encode_chat(const raw_document& d, const chat_of_line& said, tokens_of_document& out) const {
+    if (said.messages.empty()) return;
+    const weft::chat_text all = with_place(d, [&] { return weft::write_chat(chat, said.messages); });
     out.bytes = all.text.size();
-    out.answered = !all.answers.empty();
-    if (!out.answered) return;
     std::vector<std::size_t> places, before;
-    for (const auto& [begin, behind] : all.answers) places.insert(places.end(), {begin, behind});
-    out.tokens = words.encode_with_places(all.text, places, before);
+    for (std::size_t a = 0; a < all.answers.size(); ++a)
+      if (said.learned[a]) places.insert(places.end(), {all.answers[a].first, all.answers[a].second});
+    out.answered = !places.empty();
+    if (!out.answered) return;
+    out.tokens = with_place(d, [&] { return words.encode_with_places(all.text, places, before); });
     out.loss.resize(out.tokens.size());
     for (std::size_t a = 0; a < before.size(); a += 2)
       for (std::size_t t = before[a]; t < before[a + 1]; ++t) out.loss[t] = 1;

@@ -1,5 +1,6 @@
 // The work of weft-tokenize: files' documents in batches, each batch encoded by all threads and written in the files'
 // order. Invariant: what is written, and which error is told, is the same for any number of threads.
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <optional>
@@ -57,13 +58,16 @@ class outputs {
     if (loss_) loss_->add(d.loss);
   }
   std::string finish() {
-    // What an earlier output of the name left would be taken for a part of this one.
-    if (llmc_) std::remove((out_ + ".idx").c_str());
-    if (!loss_)
-      for (const char* const end : {".loss.idx", ".loss.bin"}) std::remove((out_ + end).c_str());
-    if (loss_) loss_->finish();
-    if (tokens_) tokens_->finish();
-    if (llmc_) llmc_->finish();
+    // What can fail but for a reason of the folder's comes before any name is given or taken.
+    if (loss_) loss_->prepare();
+    if (tokens_) tokens_->prepare();
+    if (llmc_) llmc_->prepare();
+    // What an earlier output of the name left would be taken for a part of this one. The tokens' index goes first and
+    // comes last: between, there is no pair.
+    for (const char* const end : {".idx", ".loss.idx", ".loss.bin"}) std::remove((out_ + end).c_str());
+    if (loss_) loss_->publish();
+    if (tokens_) tokens_->publish();
+    if (llmc_) llmc_->publish();
     std::string names = out_ + ".bin";
     if (tokens_) names += ", " + out_ + ".idx";
     if (loss_) names += ", " + out_ + ".loss.bin, " + out_ + ".loss.idx";
@@ -76,11 +80,38 @@ class outputs {
   std::optional<weft::llmc_writer> llmc_;
 };
 
+bool is_json(const settings& s, const std::string& path) {
+  std::string ending = std::filesystem::path(path).extension().string();
+  for (char& c : ending)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const bool named = ending == ".jsonl" || ending == ".json" || ending == ".ndjson";
+  return s.read == "json" || (s.read == "auto" && named);
+}
+
+// What was asked for and would be passed over, and files that the output would be written over.
+void check(const settings& s) {
+  const auto json = std::count_if(s.files.begin(), s.files.end(), [&](const std::string& f) { return is_json(s, f); });
+  require(!(s.lines || s.has_separator) || json < static_cast<std::ptrdiff_t>(s.files.size()),
+          s.lines ? "--lines" : "--separator",
+          " is of texts, and there are only files of JSON, in which a line is a document; leave it out, or give --read "
+          "text");
+  require(!s.field_given || json > 0,
+          "--field is of JSON's objects, and there are only texts; leave it out, or give --read json");
+  require(!s.out.ends_with('/'), "--out ", s.out, " names a folder; give what the files' names begin with, ", s.out,
+          "texts for example");
+  for (const std::string& file : s.files)
+    for (const char* const end : {".bin", ".idx", ".loss.bin", ".loss.idx"})
+      for (const std::string& made : {s.out + end, weft::detail::unfinished(s.out + end)}) {
+        std::error_code none;
+        require(!std::filesystem::equivalent(file, made, none), "the output ", made, " would be written over the file ",
+                file, ", which is read; give another --out");
+      }
+}
+
 // Calls take(document) for each of a file, empty lines of JSON left out.
 template <class F>
 void each_document(const settings& s, const std::string& path, F&& take) {
-  const bool named_json = path.ends_with(".jsonl") || path.ends_with(".json") || path.ends_with(".ndjson");
-  const bool json = s.read == "json" || (s.read == "auto" && named_json);
+  const bool json = is_json(s, path);
   line_reader lines(path);
   std::string line;
   raw_document d{path, 1, {}, json};
@@ -143,8 +174,10 @@ void in_parallel(int threads, std::size_t n, F&& f) {
 
 void run(const settings& s, const std::atomic<bool>& stop) {
   const auto start = std::chrono::steady_clock::now();
+  check(s);
   const bool is_file = s.tokenizer.ends_with(".json");
-  const std::string folder = is_file ? std::filesystem::path(s.tokenizer).parent_path().string() : s.tokenizer;
+  std::string folder = is_file ? std::filesystem::path(s.tokenizer).parent_path().string() : s.tokenizer;
+  if (folder.empty()) folder = ".";
   const weft::tokenizer words(is_file ? s.tokenizer : folder + "/tokenizer.json");
   encoding encode{words, s.field, s.chat, -1};
   std::optional<outputs> out;

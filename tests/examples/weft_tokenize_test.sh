@@ -83,6 +83,12 @@ ok --tokenizer g --out t unix.jsonl
 printf '{"eos_token":{"content":"the","lstrip":false}}' >g/tokenizer_config.json
 ok --tokenizer g --out t unix.jsonl
 [ "$(documents t | awk 'NR == 1 { print $NF }')" != 0 ] || fault "the end of tokenizer_config.json: $(documents t)"
+(cd g && timeout 60 "$program" --tokenizer tokenizer.json --out ../t ../unix.jsonl 2>../err) || fault "a file's name alone: $(cat err)"
+[ "$(documents t | awk 'NR == 1 { print $NF }')" != 0 ] || fault "a file's name alone isn't of this folder: $(documents t)"
+cp unix.jsonl UNIX.JsonL
+[ "$(tokens_of UNIX.JsonL | wc -l)" = 3 ] || fault "another case of a file's name: $(documents t)"
+[ "$(tokens_of --separator= lines.txt | wc -l)" = 2 ] || fault "an empty separator: $(documents t)"
+[ "$(tokens_of --lines --field text unix.jsonl lines.txt | wc -l)" = 5 ] || fault "options of one of two files: $(documents t)"
 printf '{"text":"' >long.jsonl
 head -c 3000000 /dev/zero | tr '\0' 'x' >>long.jsonl
 printf '"}\n{"text":"a"}\n' >>long.jsonl
@@ -106,7 +112,7 @@ refused 1 "the file bytes.txt, line 2: its byte 4 is no UTF-8" --tokenizer g byt
 printf '{"text":"a"}\n{"txt":"b","n":1}\n' >field.jsonl
 refused 1 "the file field.jsonl, line 2: there is no field text; --field names another; there are: n, txt" --tokenizer g field.jsonl
 printf '{"text":["b"]}\n' >kind.jsonl
-refused 1 'the file kind.jsonl, line 1: text is ["b"], and has to be a string' --tokenizer g kind.jsonl
+refused 1 'the file kind.jsonl, line 1: text is a list, and has to be a string' --tokenizer g kind.jsonl
 printf '{"text":"a","text":"b"}\n' >twice.jsonl
 refused 1 'the file twice.jsonl, line 1, names "text" twice' --tokenizer g twice.jsonl
 printf '[{"text":"a"}]\n' >list.jsonl
@@ -122,6 +128,28 @@ refused 1 "missing.jsonl can't be read: No such file" --tokenizer g missing.json
 refused 1 "none/tokenizer.json can't be read: No such file" --tokenizer none unix.jsonl
 refused 1 'has no token "<|no|>", which is to end a document' --tokenizer g --end '<|no|>' unix.jsonl
 refused 1 "has no tokenizer_config.json with an eos_token; give --end TOKEN, or --no-end" --tokenizer "$tokenizers/qwen2" unix.jsonl
+head -c 1000000 /dev/zero | tr '\0' '[' >deep
+{ printf '{"text":' && cat deep && tr '[' ']' <deep && echo '}'; } >deep.jsonl
+refused 1 'the file deep.jsonl, line 1: text is a list, and has to be a string' --tokenizer g deep.jsonl
+refused 1 "--lines is of texts, and there are only files of JSON" --tokenizer g --lines unix.jsonl
+refused 1 "--separator is of texts, and there are only files of JSON" --tokenizer g --separator x lines.txt --read json
+refused 1 "--field is of JSON's objects, and there are only texts" --tokenizer g --field text lines.txt
+# refused_out STATUS PHRASE OUT OPTIONS...: as refused, with an output of its own.
+refused_out() {
+  local status=$1 phrase=$2 out=$3
+  shift 3
+  timeout 60 "$program" --tokenizer g "$out" "$@" >out 2>err
+  [ $? = "$status" ] || fault "$out doesn't exit with $status"
+  [ "$(wc -l <err)" = 1 ] || fault "$out says more or less than one line: $(cat err)"
+  said "$phrase"
+}
+refused_out 1 "--out g/ names a folder; give what the files' names begin with, g/texts for example" --out=g/ unix.jsonl
+[ ! -e g/.bin ] || fault "a file of no name"
+cp lines.txt in.bin
+refused_out 1 "the output ./in.bin would be written over the file in.bin, which is read" --out=./in in.bin
+cmp -s lines.txt in.bin || fault "an input is written over"
+refused_out 2 "empty" --out= t unix.jsonl
+refused_out 2 "--out is given 2 times" --out=o --out o unix.jsonl
 timeout 60 "$program" --tokenizer g --out none/o unix.jsonl 2>err && fault "an output in no folder"
 said "make its folder first"
 
@@ -148,6 +176,35 @@ refused 1 "line 1: message 1 is the assistant's, and in the chat format llama2 u
 chat '{"messages":[{"role":"user","content":"b"}]}'
 refused 1 "only 1 that are empty or without an answer" --tokenizer "$tokenizers/qwen2" chat.jsonl
 
+refused 1 "the file lines.txt, line 1: it is text, and the lines before are chats" --tokenizer "$tokenizers/qwen2" chat.jsonl lines.txt
+# What would be learned otherwise is not passed over.
+answers() { ok --tokenizer "$tokenizers/qwen2" --out c chat.jsonl; documents c.loss | awk '{ n = 0; for (i = 2; i <= NF; i++) n += $i > $(i - 1); print n, $(NF - 1) }'; }
+weighed() { chat '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"'"$1"'},{"role":"user","content":"c"},{"role":"assistant","content":"d"'"$2"'}],"tools":[],"system":""}'; }
+weighed "" ',"weight":null,"tool_calls":null'
+[ "$(answers)" = "2 1" ] || fault "two answers: $(documents c.loss)"
+cp c.bin both
+weighed ',"weight":0' ',"weight":1'
+[ "$(answers)" = "1 1" ] || fault "the first answer weighs nothing: $(documents c.loss)"
+cmp -s c.bin both || fault "a weight changes tokens"
+weighed ',"weight":1.0' ',"weight":0.0'
+[ "$(answers)" = "1 0" ] || fault "the second answer weighs nothing: $(documents c.loss)"
+weighed ',"weight":0' ',"weight":0'
+refused 1 "only 1 that are empty or without an answer" --tokenizer "$tokenizers/qwen2" chat.jsonl
+weighed "" ',"weight":0.5'
+refused 1 "messages[3].weight is 0.5, and has to be 0, for no loss, or 1" --tokenizer "$tokenizers/qwen2" chat.jsonl
+weighed "" ',"weight":"0"'
+refused 1 'messages[3].weight is "0", and has to be 0, for no loss, or 1' --tokenizer "$tokenizers/qwen2" chat.jsonl
+weighed "" ',"tool_calls":[{"id":"x"}]'
+refused 1 "there is a field messages[3].tool_calls, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
+weighed ',"function_call":{"name":"f"}' ""
+refused 1 "there is a field messages[1].function_call, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
+chat '{"messages":[{"role":"user","content":"a","weight":1},{"role":"assistant","content":"b"}]}'
+refused 1 "messages[0].weight is 1, and the loss is on what the assistant says alone" --tokenizer "$tokenizers/qwen2" chat.jsonl
+chat '{"tools":[{"type":"function"}],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
+refused 1 "line 1: there is a field tools, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
+chat '{"system":"s","conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]}'
+refused 1 "line 1: there is a field system, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
+
 refused 2 "required" --tokenizer g
 refused 2 "--format" --tokenizer g --format csv unix.jsonl
 refused 2 "--chat" --tokenizer g --chat claude unix.jsonl
@@ -161,15 +218,40 @@ cp t.bin before
 timeout 60 "$program" --tokenizer g --out t bad.jsonl 2>err && fault "bad.jsonl is taken"
 cmp -s t.bin before || fault "a failed run changed the output"
 mkfifo pipe
-"$program" --tokenizer g --out t --read json unix.jsonl pipe 2>err &
+# has_begun: waits until the program writes.
+has_begun() {
+  for _ in {1..600}; do [ -e t.bin.unfinished ] && return; sleep 0.1; done
+  fault "it didn't begin"
+}
+"$program" --tokenizer g --out t --read json unix.jsonl pipe 2>stopped &
 own=$!
-exec 9>pipe  # opens when the program reads it
-kill -TERM $own
-exec 9>&-
+has_begun
+refused_out 1 "t.bin can't be written: another program is writing it; wait for its end, or give another name" --out=t unix.jsonl
+[ -e t.bin.unfinished ] || fault "one that was refused takes another's file away"
+for _ in {1..600}; do kill -TERM $own 2>/dev/null || break; sleep 0.1; done  # before it waits for the pipe, or while
 wait $own
-[ $? = 130 ] || fault "a run that was stopped ends with another number: $(cat err)"
+[ $? = 130 ] || fault "a run that was stopped ends with another number: $(cat stopped)"
+cp stopped err
 said "it was asked to stop, and wrote nothing"
 cmp -s t.bin before || fault "a stopped run changed the output"
+[ -z "$(ls ./*.unfinished 2>/dev/null)" ] || fault "left behind: $(ls ./*.unfinished)"
+# A signal that who started it has ignored, as nohup does, is ignored.
+(trap '' HUP TERM; exec "$program" --tokenizer g --out t --read json unix.jsonl pipe 2>err) &
+own=$!
+has_begun
+kill -HUP $own
+kill -TERM $own
+timeout 60 bash -c "echo '{\"text\":\"b b\"}' >pipe" || fault "nobody reads the pipe"
+wait $own || fault "a signal that is ignored ends it: $(cat err)"
+said "4 documents, "
+# A disk that doesn't take the index leaves all of an output of before, the loss of its chats with it.
+chat '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
+ok --tokenizer "$tokenizers/qwen2" --out c chat.jsonl
+mkdir whole && cp c.* whole
+for _ in {1..1500}; do echo a; done >many.txt
+(trap '' XFSZ; ulimit -f 8; timeout 60 "$program" --tokenizer g --out c --no-end --lines many.txt 2>err) && fault "a file larger than may be"
+said "can't be written: File too large"
+for file in c.bin c.idx c.loss.bin c.loss.idx; do cmp -s $file whole/$file || fault "a failed run changed $file"; done
 [ -z "$(ls ./*.unfinished 2>/dev/null)" ] || fault "left behind: $(ls ./*.unfinished)"
 
 echo "$faults faults"

@@ -178,7 +178,10 @@ TEST_CASE("documents are held out as wholes, where there are several") {
     return token_dataset(at.ctx, here / "t", {.held_out = share}).training_tokens();
   };
   const document ten(10, 1), one(1, 1);
-  CHECK(split({ten, ten, ten}, 0.1) == 20);  // the last border there is
+  CHECK(split({ten, ten, ten}, 0.1) == 27);  // the last border would hold out more than twice as much
+  CHECK(split({ten, ten, ten}, 0.2) == 20);
+  CHECK(split({ten, ten, ten}, 1 / 6.0) == 20);  // just twice as much
+  CHECK(split({document(100, 1), document(10000, 1)}, 0.05) == 9595);
   CHECK(split({ten, ten, ten}, 0.4) == 20);
   CHECK(split({ten, ten, ten}, 0.9) == 10);
   CHECK(split({ten, ten, ten}, 0) == 30);
@@ -250,6 +253,18 @@ TEST_CASE("files to validate with") {
 }
 
 TEST_CASE("a blend keeps its shares far out too") {
+  const std::vector<double> weights{5, 1, 0, 2, 0.25};
+  const detail::blend five(weights);
+  for (const std::int64_t n : {std::int64_t{0}, std::int64_t{3} << 40, (std::int64_t{1} << 61) + 12345}) {
+    std::vector<double> drawn(5);
+    std::vector<std::int64_t> next(5, -1);
+    for (std::int64_t i = 0; i < 33000; ++i) {
+      const auto at = five.at(n + i);
+      REQUIRE((next[at.part] == -1 || at.number == next[at.part]));
+      next[at.part] = at.number + 1, drawn[at.part] += 1;
+    }
+    for (std::size_t p = 0; p < 5; ++p) CHECK(std::abs(drawn[p] - weights[p] * 4000) <= 3);
+  }
   const detail::blend three({1, 0, 2});
   for (const std::int64_t n : {std::int64_t{0}, std::int64_t{3} << 40}) {
     const auto first = three.at(n), second = three.at(n + 1), third = three.at(n + 2);
@@ -257,10 +272,19 @@ TEST_CASE("a blend keeps its shares far out too") {
     CHECK(first.part + second.part + third.part == 4);
   }
   CHECK_THROWS_AS(detail::blend({0, 0}), failure);
+  for (const auto& [weight, other] : {std::pair{1e-10, 1.0}, {1e-300, 1.0}, {1e-17, 3.0}}) {
+    CHECK_THROWS_WITH_AS(detail::blend({weight, other}), doctest::Contains("it would never be drawn"), failure);
+    CHECK_THROWS_WITH_AS(detail::blend({other, 0, weight, 0}), doctest::Contains("it would never be drawn"), failure);
+    CHECK_THROWS_WITH_AS(detail::blend({other, other, weight}), doctest::Contains("it would never be drawn"), failure);
+  }
+  std::int64_t rare = 0;
+  const detail::blend seldom({1, 1e-9, 0});
+  for (std::int64_t i = 0; i < 8; ++i) rare += seldom.at((std::int64_t{1} << 32) * i).number;
+  CHECK(rare > 0);
 }
 
 TEST_CASE("a random permutation is one, for sizes around powers of two") {
-  for (const std::int64_t n : {1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 1000, 4096, 5000}) {
+  for (const std::int64_t n : {1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 1000, 4096, 5000, 10007, 65537}) {
     const detail::random_permutation order(n, {3, 4}), other(n, {3, 5});
     std::vector<bool> seen(static_cast<std::size_t>(n));
     std::int64_t fixed = 0, same = 0;
@@ -317,6 +341,51 @@ TEST_CASE("targets that the loss leaves out are negative") {
   write_documents(here / "t.loss", {{1, 0, 1}, {0, 0}, {0}}, 2);
   CHECK(said_by([&] { targets(-1, 5); }).find("its document 1 has 2 tokens, not the 1 of the tokens") !=
         std::string::npos);
+}
+
+TEST_CASE("half a pair that says the loss is refused") {
+  const weft_test::temporary_folder here;
+  lone_rank at;
+  for (const char* const left : {"t.loss.bin", "t.loss.idx"}) {
+    write_documents(here / "t", {{1, 2, 3}});
+    write_documents(here / "t.loss", {{1, 0, 1}}, 2);
+    token_dataset(at.ctx, here / "t");
+    std::filesystem::remove(here / left);
+    CHECK(said_by([&] { token_dataset(at.ctx, here / "t"); }).find(left + std::string(" can't be read")) !=
+          std::string::npos);
+    std::filesystem::remove(here / "t.loss.idx"), std::filesystem::remove(here / "t.loss.bin");
+  }
+}
+
+TEST_CASE("a token that the model's vocabulary doesn't have is refused") {
+  const weft_test::temporary_folder here;
+  lone_rank at;
+  write_documents(here / "t", {{1, 2, 3, 400, 5, 6, 7, 8, 9}});
+  const auto read = [&](std::int64_t vocab, std::int64_t length) {
+    const token_dataset data(at.ctx, here / "t", {.batch = 1, .held_out = 0, .vocab = vocab});
+    return said_by([&] { data.train<ids>(1, 0, 1, length); });
+  };
+  CHECK(read(0, 8) == "nothing");
+  CHECK(read(401, 8) == "nothing");
+  CHECK(read(400, 8) == "the file " + here / "t" +
+                            " has the token 400, and the model's vocabulary 400 tokens: write the "
+                            "file again by the model's own tokenizer");
+  // The last window's target, and what is validated with.
+  write_documents(here / "u", {{1, 2, 3, 400}});
+  const token_dataset last(at.ctx, here / "u", {.batch = 1, .held_out = 0, .vocab = 400});
+  CHECK(said_by([&] { last.train<ids>(1, 0, 1, 3); }).find("has the token 400") != std::string::npos);
+  write_documents(here / "v", {{1, 2, 3, 4}});
+  const token_dataset both(at.ctx, here / "v", {.batch = 1, .validation = {{here / "u"}}, .vocab = 400});
+  both.train<ids>(1, 0, 1, 3);
+  CHECK(said_by([&] { both.validation<ids>(0, 1, 3); }).find("u has the token 400") != std::string::npos);
+  CHECK(said_by([&] { token_dataset(at.ctx, here / "v", {.end_token = 400, .vocab = 400}); }) ==
+        "the end_token 400 isn't of the model's vocabulary of 400 tokens");
+  CHECK(said_by([&] { token_dataset(at.ctx, here / "v", {.vocab = -1}); }).find("vocab is -1") != std::string::npos);
+  CHECK(said_by([&] {
+          token_dataset(at.ctx, {{here / "v", 1}, {here / "u", 1e-12}});
+        }).find("weight 1e-12, of 1 in all: it would never be drawn") != std::string::npos);
+  const token_settings rare{.validation = {{here / "v", 1}, {here / "u", 1e-12}}};
+  CHECK(said_by([&] { token_dataset(at.ctx, here / "v", rare); }).find("never be drawn") != std::string::npos);
 }
 
 TEST_CASE("what doesn't fit is refused with a sentence") {

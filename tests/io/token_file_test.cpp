@@ -223,3 +223,46 @@ TEST_CASE("a changed index is refused with a sentence, or is a sound one") {
   CHECK(sound > 100);
   CHECK(sound < 2900);
 }
+
+TEST_CASE("a file is written by one alone, and what a killed program left is taken over") {
+  const weft_test::temporary_folder here;
+  write_file(here / "t.bin.unfinished", std::string(5000, 'x'));
+  token_writer first(here / "t", 100);
+  first.add({1, 2});
+  CHECK(said_by([&] { token_writer(here / "t", 100); }) ==
+        "the file " + here / "t.bin" +
+            " can't be written: another program is writing it; wait for its end, or give another name");
+  CHECK(said_by([&] { llmc_writer(here / "t.bin", 100); }).find("another program is writing it") != std::string::npos);
+  first.add({3});
+  first.finish();
+  CHECK(token_file(here / "t").document(0) == document{1, 2});
+  CHECK(token_file(here / "t").document(1) == document{3});
+  token_writer again(here / "t", 100);
+  again.add({4});
+  CHECK(token_file(here / "t").documents() == 2);
+  again.prepare();
+  CHECK(token_file(here / "t").documents() == 2);
+  again.publish();
+  CHECK(token_file(here / "t").document(0) == document{4});
+}
+
+TEST_CASE("a writer that can't give a name leaves nothing behind") {
+  const weft_test::temporary_folder here;
+  std::filesystem::create_directory(here / "d.bin");
+  CHECK(said_by([&] { token_writer(here / "d", 100); }).find("d.bin can't be written: Is a directory") !=
+        std::string::npos);
+  {
+    token_writer w(here / "t", 100);
+    w.add({1});
+    std::filesystem::create_directory(here / "t.bin");
+    CHECK(said_by([&] { w.finish(); }).find("t.bin can't be written") != std::string::npos);
+  }
+  {
+    llmc_writer w(here / "l.bin", 100);
+    w.add({1});
+    std::filesystem::create_directory(here / "l.bin");
+    CHECK(said_by([&] { w.finish(); }).find("l.bin can't be written") != std::string::npos);
+  }
+  for (const char* const name : {"t.bin", "t.idx", "l.bin", "d.bin"})
+    CHECK_FALSE(std::filesystem::exists(here / name + ".unfinished"));
+}

@@ -72,6 +72,34 @@ TEST_CASE("places at a text's ends, within a token and in none") {
   CHECK(far.end_of_ids() == 10);
 }
 
+TEST_CASE("white space that a token takes along isn't a part of it") {
+  const auto added = [](int id, const char* content, bool left, bool right) {
+    return nlohmann::json{{"id", id}, {"content", content}, {"lstrip", left}, {"rstrip", right}, {"special", true}};
+  };
+  const tokenizer words({{"model", {{"type", "BPE"}, {"vocab", {{"a", 0}}}, {"merges", nlohmann::json::array()}}},
+                         {"added_tokens", {added(7, "<u>", false, true), added(9, "<e>", true, true)}}},
+                        "f");
+  std::vector<std::size_t> before;
+  // As chats of Phi-3's kind: behind both tokens stands a new line.
+  CHECK(words.encode_with_places("<u>\na<e>\n<u>\n aa<e>\n", {4, 8, 13, 19}, before) ==
+        std::vector<std::int32_t>{7, 0, 9, 7, 0, 0, 9});
+  CHECK(before == std::vector<std::size_t>{1, 3, 4, 7});
+  CHECK(words.encode_with_places("a <e> ", {1, 2, 4, 5, 6}, before) == std::vector<std::int32_t>{0, 9});
+  CHECK(before == std::vector<std::size_t>{1, 1, 1, 2, 2});
+}
+
+TEST_CASE("a regular expression that Oniguruma gives up on is told, and not taken for one that doesn't match") {
+  const detail::pattern slow("(?:a|aa)+b|x", "f.json");
+  const std::string text = std::string(40, 'a') + "c x";
+  CHECK(slow.ranges("aab").size() == 1);
+  const unsigned long usual = onig_get_retry_limit_in_match();
+  onig_set_retry_limit_in_match(1000);
+  const std::string said = said_by([&] { slow.ranges(text + "b"); });
+  onig_set_retry_limit_in_match(usual);
+  CHECK(said.find("the file f.json has the regular expression (?:a|aa)+b|x, which fails on a text of 44 bytes: ") == 0);
+  CHECK(said.find("retry-limit") != std::string::npos);
+}
+
 TEST_CASE("chats that a format has no text for") {
   CHECK(said_of("chatml", {}) == "a chat has no messages");
   CHECK(said_of("chatml", {{"tool", "4"}}) ==

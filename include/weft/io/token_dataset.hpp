@@ -12,8 +12,8 @@
 
 namespace weft {
 
-/// A token file among others. weight: how often it is drawn, beside the others' weights; 0 for all: as many sequences
-/// of each as it has.
+/// A token file among others. weight: how often it is drawn, beside the others' weights; shares are kept in steps of
+/// 2^-31. 0 for all: by their tokens.
 struct weighted_tokens {
   std::string path;  // as token_file takes it
   double weight = 0;
@@ -21,10 +21,11 @@ struct weighted_tokens {
 
 /// What a token_dataset is told.
 struct token_settings {
-  std::int64_t batch = 8;                        // sequences a step: the run's own batch
-  double held_out = 0.05;                        // share of each file that is kept for validation: its last documents
+  std::int64_t batch = 8;  // sequences a step: the run's own batch
+  double held_out = 0.05;  // share of each file that is kept for validation: its last documents, at most twice
   std::vector<weighted_tokens> validation = {};  // files to validate with instead; then nothing is held out
   std::int32_t end_token = -1;  // put behind each document where the file has none there; -1: nothing is
+  std::int64_t vocab = 0;       // the model's: a token of a file that isn't below it is refused; 0: none is
 };
 
 /// Sequences of token files for the trainer. Documents lie one behind the other, and a sequence is a window over them:
@@ -36,11 +37,14 @@ class token_dataset {
   token_dataset(context& ctx, const std::string& path, const token_settings& settings = {})
       : token_dataset(ctx, std::vector<weighted_tokens>{{path}}, settings) {}
   token_dataset(context& ctx, const std::vector<weighted_tokens>& files, const token_settings& settings = {})
-      : ctx_(&ctx), batch_(settings.batch) {
+      : ctx_(&ctx), batch_(settings.batch), vocab_(settings.vocab) {
     const double held_out = settings.held_out;
     require(!files.empty(), "a token_dataset of no file; name one");
     require(batch_ >= 1, "a token_dataset for batches of ", batch_, " sequences; a step has at least 1");
     require(held_out >= 0 && held_out < 1, "held_out is ", held_out, "; it is a share of each file from 0 to below 1");
+    require(vocab_ >= 0, "token_settings.vocab is ", vocab_, "; it is the model's vocabulary, or 0");
+    require(vocab_ == 0 || settings.end_token < vocab_, "the end_token ", settings.end_token,
+            " isn't of the model's vocabulary of ", vocab_, " tokens");
     const bool own = settings.validation.empty();
     add(files, settings.end_token, [&](const detail::token_stream& s) {
       const std::int64_t size = s.size();
@@ -49,6 +53,7 @@ class token_dataset {
     });
     training_files_ = parts_.size();
     if (!own) add(settings.validation, settings.end_token, [](const detail::token_stream&) { return 0; });
+    if (!own) blend_of([&](const part& p) { return !is_trained(p); });  // weights that are none are told now
     shares_ = blend_of([&](const part& p) { return is_trained(p); });
   }
 
@@ -60,7 +65,7 @@ class token_dataset {
   std::int64_t validation_tokens() const {
     return sum([](const part& p) { return p.held_out(); });
   }
-  /// Sequences of `length` that all files have together: those of an epoch, where no weights were given.
+  /// Sequences of `length` that all files have together: about those of an epoch, where no weights were given.
   std::int64_t sequences(std::int64_t length) const {
     return sum([&](const part& p) { return windows(p.split, length); });
   }
@@ -177,7 +182,12 @@ class token_dataset {
       std::vector<std::int32_t> window;  // of that row
       detail::write_elements<typename Ids::backend, std::int32_t>(
           *ctx_, untyped(x).data, detail::placed(x), [&](std::int64_t index) -> std::int32_t {
-            if (index / length != row) row = index / length, read(place_of(row), window);
+            if (index / length != row) {
+              row = index / length;
+              const place at = place_of(row);
+              read(at, window);
+              check_tokens(*at.of, window);
+            }
             return window[static_cast<std::size_t>(index % length)];
           });
     };
@@ -185,10 +195,19 @@ class token_dataset {
     fill(out.targets, [&](const place& p, auto& window) { p.of->stream->targets(p.begin + 1, length, window); });
     return out;
   }
+  // A device would take a token beyond the tables' ends, and read what lies there.
+  void check_tokens(const part& p, const std::vector<std::int32_t>& window) const {
+    if (vocab_ == 0) return;
+    for (const std::int32_t t : window)
+      if (t >= vocab_)
+        throw file_error(detail::text("the file ", p.stream->path(), " has the token ", t,
+                                      ", and the model's vocabulary ", vocab_,
+                                      " tokens: write the file again by the model's own tokenizer"));
+  }
   using batch_axis = weft::batch;  // batch() hides it
 
   context* ctx_;
-  std::int64_t batch_;
+  std::int64_t batch_, vocab_;
   std::vector<part> parts_;
   std::size_t training_files_ = 0;  // the first of them; behind them are those to validate with
   std::shared_ptr<const detail::blend> shares_;

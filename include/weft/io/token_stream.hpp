@@ -14,7 +14,9 @@ class token_stream {
   /// a pair `stem.loss.bin` and `stem.loss.idx` beside the file, it says which tokens are targets.
   token_stream(const std::string& path, std::int32_t end) : path_(path), file_(path), end_(end) {
     const std::string stem = path.ends_with(".idx") || path.ends_with(".bin") ? path.substr(0, path.size() - 4) : path;
-    if (::access((stem + ".loss.idx").c_str(), F_OK) == 0) loss_ = std::make_unique<token_file>(stem + ".loss");
+    const auto is_there = [&](const char* ending) { return ::access((stem + ending).c_str(), F_OK) == 0; };
+    // One of the two alone is refused: what the loss leaves out would be learned.
+    if (is_there(".loss.idx") || is_there(".loss.bin")) loss_ = std::make_unique<token_file>(stem + ".loss.idx");
     if (loss_) check_loss(stem + ".loss.idx");
     if (end >= 0) adds_end_ = !documents_end_with(end);
   }
@@ -24,14 +26,15 @@ class token_stream {
   std::int64_t size() const { return begin_of(file_.documents()); }
   std::int64_t documents() const { return file_.documents(); }
 
-  /// The place where a document begins that is nearest to `place`, and neither the first nor the end of all; `place`,
-  /// where there is none.
+  /// The place where a document begins that is nearest to `place`, and neither the first nor the end of all. `place`
+  /// itself, where there is none, or where it lies so far before that more than twice as much would lie behind it.
   std::int64_t border_near(std::int64_t place) const {
     if (size() == 0) return 0;
     const std::int64_t d = document_at(std::min(place, size() - 1));
     const std::int64_t before = begin_of(d), behind = begin_of(d + 1);
     const bool has_before = before > 0, has_behind = behind < size();
-    if (has_before && (!has_behind || place - before <= behind - place)) return before;
+    const bool is_before = has_before && (!has_behind || place - before <= behind - place);
+    if (is_before) return place - before <= size() - place ? before : place;
     return has_behind ? behind : place;
   }
 

@@ -1,6 +1,9 @@
 // Writing documents of tokens: Megatron's pair of .bin and .idx, and llm.c's .bin. Invariant: a file has its name once
-// it is whole, and until then `.unfinished` behind it; memory doesn't grow with what is written.
+// it is whole, and until then `.unfinished` behind it, written to by one program alone; memory doesn't grow with what
+// is written.
 #pragma once
+
+#include <sys/file.h>
 
 #include <cstdint>
 #include <limits>
@@ -15,11 +18,9 @@ namespace detail {
 /// A file that is written from its beginning to its end, and then once more in its header.
 class growing_file {
  public:
-  explicit growing_file(std::string path) : path_(std::move(path)), file_(open_file(unfinished(path_), "w+b")) {}
+  explicit growing_file(std::string path) : path_(std::move(path)), file_(open_alone(path_)) {}
   ~growing_file() {
-    if (!file_) return;
-    file_.reset();
-    std::remove(unfinished(path_).c_str());
+    if (file_) std::remove(unfinished(path_).c_str());  // while it is still locked
   }
   growing_file(growing_file&&) noexcept = default;
   growing_file& operator=(growing_file&&) = delete;
@@ -51,12 +52,40 @@ class growing_file {
   }
   /// Gives it its name.
   void finish() {
+    if (std::rename(unfinished(path_).c_str(), path_.c_str()) != 0) fail_of_file(path_, "written", errno);
     file_.reset();
-    finish_output(path_);
+    sync_folder_of(path_);
   }
   const std::string& path() const { return path_; }
 
  private:
+  // Locked before it is emptied: what another program writes there stays its own. What a program left that was killed
+  // is locked by none.
+  static owned_file open_alone(const std::string& path) {
+    const std::string name = unfinished(path);
+    struct stat is {};
+    if (::stat(path.c_str(), &is) == 0 && S_ISDIR(is.st_mode)) fail_of_file(path, "written", EISDIR);
+    while (true) {
+      const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+      if (file < 0) fail_of_file(name, "written", errno);
+      owned_file out(::fdopen(file, "r+b"), &std::fclose);
+      if (!out) {
+        const int why = errno;
+        ::close(file);
+        fail_of_file(name, "written", why);
+      }
+      // A file system without locks is written to without one.
+      if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        throw file_error(text("the file ", path, " can't be written: another program is writing it; wait for its end, ",
+                              "or give another name"));
+      struct stat named {};
+      if (::fstat(file, &is) != 0) fail_of_file(name, "written", errno);
+      if (::stat(name.c_str(), &named) != 0 || named.st_ino != is.st_ino || named.st_dev != is.st_dev)
+        continue;  // it was finished, or removed, between the opening and the lock
+      if (::ftruncate(file, 0) != 0) fail_of_file(name, "written", errno);
+      return out;
+    }
+  }
   [[noreturn]] void fail(const char* done) const { fail_of_file(unfinished(path_), done, errno); }
 
   std::string path_;
@@ -97,7 +126,9 @@ class token_writer {
     ++documents_;
   }
   /// Writes the rest of the index, and gives both files their names. Once, when all are added.
-  void finish() {
+  void finish() { prepare(), publish(); }
+  /// The first half of finish(): all is written, and on the disk, and what had the names has them still.
+  void prepare() {
     std::int64_t place = 0;
     for (std::int64_t d = 0; d < documents_; d += most) {
       const std::int64_t n = std::min(most, documents_ - d);
@@ -120,6 +151,9 @@ class token_writer {
     index_.put_number(documents_);
     index_.put_number(documents_ + 1);
     data_.sync(), index_.sync();
+  }
+  /// The second half: gives both files their names.
+  void publish() {
     std::remove(index_.path().c_str());  // an earlier one's isn't left beside other tokens
     data_.finish(), index_.finish();
   }
@@ -148,20 +182,24 @@ class llmc_writer {
   /// when the disk doesn't take it.
   void add(const std::vector<std::int32_t>& document) {
     detail::require_tokens(document, vocab_);
-    tokens_ += static_cast<std::int64_t>(document.size());
-    require(tokens_ <= 0x7FFFFFFF, "llm.c's file ", data_.path(),
+    const std::int64_t all = tokens_ + static_cast<std::int64_t>(document.size());
+    require(all <= 0x7FFFFFFF, "llm.c's file ", data_.path(),
             " holds at most 2^31 - 1 tokens; write several, or Megatron's pair");
     detail::put_tokens(data_, document, narrow_);
+    tokens_ = all;
   }
   /// Writes the header, and gives the file its name. Once, when all are added.
-  void finish() {
+  void finish() { prepare(), publish(); }
+  /// The first half of finish(): all is written, and on the disk, and what had the name has it still.
+  void prepare() {
     data_.go_to(0);
     data_.put_number(narrow_ ? 20240520 : 20240801);
     data_.put_number(narrow_ ? 1 : 7);
     data_.put_number(static_cast<std::int32_t>(tokens_));
     data_.sync();
-    data_.finish();
   }
+  /// The second half: gives the file its name.
+  void publish() { data_.finish(); }
 
  private:
   std::int64_t vocab_;

@@ -34,7 +34,7 @@ class tokenizer {
   }
 
   /// As encode(text, false), and sets `before` to how many tokens lie before each of `places`, bytes of the text in
-  /// ascending order. A token across a place lies behind it.
+  /// ascending order. A token across a place lies behind it; white space that a token takes along isn't a part of it.
   std::vector<std::int32_t> encode_with_places(const std::string& text, const std::vector<std::size_t>& places,
                                                std::vector<std::size_t>& before) const {
     std::vector<std::int32_t> out;
@@ -48,8 +48,8 @@ class tokenizer {
       while (next() < end) {  // as far as what lies before the place alone has the same tokens
         std::vector<std::int32_t> part;
         if (raw.id < 0 && next() > raw.begin)
-          encode_piece({raw.text.substr(0, next() - raw.begin), -1, raw.begin}, part);
-        std::size_t same = 0;
+          encode_piece({raw.text.substr(0, next() - raw.begin), -1, raw.begin, next()}, part);
+        std::size_t same = raw.id >= 0 && next() >= raw.end ? 1 : 0;
         while (same < part.size() && begin + same < out.size() && part[same] == out[begin + same]) ++same;
         before.push_back(std::max(begin + same, before.empty() ? 0 : before.back()));
       }

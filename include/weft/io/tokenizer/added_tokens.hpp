@@ -19,6 +19,7 @@ struct found_piece {
   std::string text;
   std::int32_t id = -1;
   std::size_t begin = 0;  // in the text that was searched
+  std::size_t end = 0;    // of a token's own characters: it may take white space behind them along
 };
 
 class added_tokens {
@@ -63,7 +64,8 @@ class added_tokens {
         continue;
       }
       const added_token& t = all_[found->second];
-      std::size_t begin = at, end = at + found->first.size();
+      const std::size_t own_end = at + found->first.size();
+      std::size_t begin = at, end = own_end;
       if (t.strips_left) {
         const auto before = space_at_end_.ranges(text.substr(done, begin - done));
         if (!before.empty() && before.back().match) begin = done + before.back().begin;
@@ -72,11 +74,11 @@ class added_tokens {
         const auto behind = space_at_begin_.ranges(text.substr(end));
         if (!behind.empty() && behind.front().match) end += behind.front().end;
       }
-      if (begin > done) out.push_back({text.substr(done, begin - done), -1, done});
-      out.push_back({{}, t.id, begin});
+      if (begin > done) out.push_back({text.substr(done, begin - done), -1, done, begin});
+      out.push_back({{}, t.id, begin, own_end});
       at = done = end;
     }
-    if (done < text.size()) out.push_back({text.substr(done), -1, done});
+    if (done < text.size()) out.push_back({text.substr(done), -1, done, text.size()});
     return out;
   }
 

@@ -28,7 +28,7 @@ inline std::size_t character_length(std::string_view text) {
 class pattern {
  public:
   /// Throws weft::file_error with what is wrong in the pattern. `path`: the file that it is from.
-  pattern(const std::string& expression, const std::string& path) {
+  pattern(const std::string& expression, const std::string& path) : expression_(expression), path_(path) {
     const auto* const text = reinterpret_cast<const OnigUChar*>(expression.data());
     OnigErrorInfo info;
     regex_t* made = nullptr;
@@ -45,7 +45,8 @@ class pattern {
                                         std::string(reinterpret_cast<char*>(said), static_cast<std::size_t>(n))));
   }
 
-  /// All of a text in order: what matches, one by one, and what lies between.
+  /// All of a text in order: what matches, one by one, and what lies between. Throws weft::failure where Oniguruma
+  /// gives up, by its limits.
   std::vector<text_range> ranges(std::string_view text) const {
     std::vector<text_range> out;
     const auto* const begin = reinterpret_cast<const OnigUChar*>(text.data());
@@ -55,7 +56,14 @@ class pattern {
     std::size_t done = 0;
     for (std::size_t at = 0; at <= text.size();) {
       const int where = onig_search(compiled_.get(), begin, end, begin + at, end, found.get(), ONIG_OPTION_NONE);
-      if (where < 0) break;
+      if (where == ONIG_MISMATCH) break;
+      if (where < 0) {
+        OnigUChar said[ONIG_MAX_ERROR_MESSAGE_LEN];
+        const int n = onig_error_code_to_str(said, where);
+        fail("the file ", path_, " has the regular expression ", expression_, ", which fails on a text of ",
+             text.size(), " bytes: ", std::string(reinterpret_cast<char*>(said), static_cast<std::size_t>(n)),
+             "; cut the text into shorter ones");
+      }
       const auto first = static_cast<std::size_t>(found->beg[0]), last = static_cast<std::size_t>(found->end[0]);
       if (first > done) out.push_back({done, first, false});
       if (last > first) out.push_back({first, last, true});
@@ -67,6 +75,7 @@ class pattern {
   }
 
  private:
+  std::string expression_, path_;
   std::shared_ptr<regex_t> compiled_;
 };
 
