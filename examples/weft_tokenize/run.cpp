@@ -187,7 +187,11 @@ void run(const settings& s, const std::atomic<bool>& stop) {
   const auto begin = [&](const raw_document& first) {
     const bool chats = first.json && !s.field_given && [&] {
       const nlohmann::json said = parsed(first);
-      return !said.contains(s.field) && !chat_field(said).empty();
+      const std::string chat = chat_field(said);
+      if (!chat.empty() && said.contains(s.field) && s.chat == "auto")
+        fail_of_line(first, "there are both ", s.field, " and ", chat, "; --field ", s.field,
+                     " takes the one, --chat FORMAT the other");
+      return !chat.empty();
     }();
     if (chats) {
       encode.field.clear();
