@@ -1,4 +1,4 @@
-// Weft's side of adapters.py: fine-tunes a Llama of 110M parameters by LoRA on made-up tokens, one step for each line
+// Weft's side of adapters.py: fine-tunes a Llama of 134M parameters by LoRA on made-up tokens, one step for each line
 // on stdin, and answers each with a line of JSON, as step.cpp does. Weights are random, and the same adapters train.
 //   g++ -std=c++20 -O2 -Iinclude bench/compare/adapters.cpp -o adapters -pthread
 //   yes | ./adapters bf16 1 256 4       fp32, bf16, int8 or nf4; threads, tokens of a sequence, sequences

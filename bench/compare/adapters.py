@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times LoRA of a Llama of 110M parameters: Weft's trainer beside peft on transformers, one step of each in turn; and their memory.
+"""Times LoRA of a Llama of 134M parameters: Weft's trainer beside peft on transformers, one step of each in turn; and their memory.
 
     bench/compare/adapters.sh [--rounds N] [--forms fp32 bf16 int8 nf4] [--threads 1 2] [--seq N] [--batch N]
 """

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+import warnings
 
 import torch
 import transformers as hf
@@ -27,6 +28,7 @@ def say(**what):
 
 form, setup, threads, seq, batch, folder = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6]), sys.argv[6]
 hf.logging.set_verbosity_error()
+warnings.filterwarnings("ignore")
 torch.manual_seed(1)
 torch.set_num_threads(threads)
 base = status("VmHWM")

@@ -104,6 +104,11 @@ said "1500 documents, 1500 tokens"
 
 # --- What is refused.
 printf '{"text":"a"}\n{"text":"b"\n' >bad.jsonl
+printf '{"text":"a","messages":[{"role":"user","content":"b"},{"role":"assistant","content":"c"}]}\n' >both.jsonl
+refused 1 'there are both text and messages; --field text takes the one, --chat FORMAT the other' --tokenizer "$tokenizers/llama3_chat" both.jsonl
+[ "$(tokens_of both.jsonl --field text)" = "$a" ] || fault "the text of two: $(documents t)"
+ok --tokenizer "$tokenizers/llama3_chat" --chat llama3 --out t both.jsonl
+[ -e t.loss.idx ] || fault "the chat of two has no loss"
 refused 1 "the file bad.jsonl, line 2, isn't JSON from its byte 12 on, of 11" --tokenizer g bad.jsonl
 printf '{"text":"a"}\n{"text":"\xff"}\n' >bytes.jsonl
 refused 1 "the file bytes.jsonl, line 2, isn't JSON from its byte 10 on" --tokenizer g bytes.jsonl
