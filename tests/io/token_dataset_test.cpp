@@ -58,12 +58,12 @@ void append(std::vector<row>& to, const X& x) {
 }
 
 // The first tokens of each row of steps first ... last, and that the others follow.
-std::vector<std::int32_t> begins(const token_dataset& data, std::int64_t first, std::int64_t last,
-                                 std::int64_t length) {
+std::vector<std::int32_t> begins(const token_dataset& data, std::int64_t first, std::int64_t last, std::int64_t length,
+                                 std::int64_t batch = 1) {
   std::vector<std::int32_t> out;
   for (std::int64_t step = first; step <= last; ++step) {
-    const auto b = data.train<ids>(step, 0, data.batch(), length);
-    for (std::int64_t r = 0; r < data.batch(); ++r) {
+    const auto b = data.train<ids>(step, 0, batch, length, batch);
+    for (std::int64_t r = 0; r < batch; ++r) {
       out.push_back(b.tokens.local_share()[r * length]);
       for (std::int64_t i = 0; i < length; ++i) {
         REQUIRE(b.tokens.local_share()[r * length + i] == out.back() + i);
@@ -86,8 +86,8 @@ TEST_CASE("a batch is the same for every sharding and every number of micro-batc
     for (std::int64_t m = 0; m < parts; ++m)
       for (int r = 0; r < ranks; ++r) {
         lone_rank at(ranks, r);
-        const token_dataset data(at.ctx, {{here / "t", 3}, {here / "u", 1}}, {.batch = count});
-        const auto b = data.train<ids>(step, m * (count / parts), count / parts, length);
+        const token_dataset data(at.ctx, {{here / "t", 3}, {here / "u", 1}});
+        const auto b = data.train<ids>(step, m * (count / parts), count / parts, length, count);
         CHECK(b.tokens.local_extent<batch>() == count / parts / ranks);
         append(out.first, b.tokens), append(out.second, b.targets);
       }
@@ -112,14 +112,14 @@ TEST_CASE("rows that ranks share unevenly, and sequences that are sharded as wel
   const auto whole_of = [&](std::int64_t count) {
     lone_rank at;
     std::vector<row> out;
-    append(out, token_dataset(at.ctx, here / "t", {.batch = count}).train<ids>(2, 0, count, 8).targets);
+    append(out, token_dataset(at.ctx, here / "t").train<ids>(2, 0, count, 8, count).targets);
     return out;
   };
   for (const std::int64_t count : {5, 7}) {
     std::vector<row> rows;
     for (int r = 0; r < 4; ++r) {
       lone_rank at(4, r);
-      const auto b = token_dataset(at.ctx, here / "t", {.batch = count}).train<ids>(2, 0, count, 8);
+      const auto b = token_dataset(at.ctx, here / "t").train<ids>(2, 0, count, 8, count);
       append(rows, b.targets);
     }
     rows.erase(std::remove(rows.begin(), rows.end(), row(8)), rows.end());  // padding
@@ -128,7 +128,7 @@ TEST_CASE("rows that ranks share unevenly, and sequences that are sharded as wel
   const auto whole = whole_of(2);
   for (int part = 0; part < 2; ++part) {
     lone_rank at(1, 0, 7, 2, part);
-    const auto b = token_dataset(at.ctx, here / "t", {.batch = 2}).train<ids_by_two>(2, 0, 2, 8);
+    const auto b = token_dataset(at.ctx, here / "t").train<ids_by_two>(2, 0, 2, 8, 2);
     for (std::size_t r = 0; r < 2; ++r)
       for (std::size_t c = 0; c < 4; ++c)
         CHECK(b.targets.local_share()[r * 4 + c] == whole[r][static_cast<std::size_t>(part) * 4 + c]);
@@ -141,7 +141,7 @@ TEST_CASE("each window is read once an epoch, epochs differ, and held-out tokens
   for (const std::int32_t size : {1000, 1003, 1009, 330, 40}) {
     CAPTURE(size);
     write_documents(here / "t", counted(size));
-    const token_dataset data(at.ctx, here / "t", {.batch = 1, .held_out = 0.1});
+    const token_dataset data(at.ctx, here / "t", {.held_out = 0.1});
     constexpr std::int64_t length = 10;
     const std::int64_t n = data.sequences(length);
     CHECK(n == (data.training_tokens() - 1) / length);
@@ -201,12 +201,12 @@ TEST_CASE("several files are drawn by their weights, each without a gap") {
     files.push_back({stem, weights[f]});
   }
   lone_rank at;
-  const token_dataset data(at.ctx, files, {.batch = 8, .held_out = 0});
+  const token_dataset data(at.ctx, files, {.held_out = 0});
   std::map<std::int32_t, std::int64_t> drawn;
   std::map<std::int32_t, std::vector<std::int32_t>> own;
   std::int64_t n = 0;
   for (std::int64_t step = 1; step <= 60; ++step)
-    for (const std::int32_t first : begins(data, step, step, 5)) {
+    for (const std::int32_t first : begins(data, step, step, 5, 8)) {
       ++drawn[first / 10000], ++n;
       own[first / 10000].push_back(first % 10000);
       for (int f = 0; f < 4; ++f)
@@ -218,9 +218,9 @@ TEST_CASE("several files are drawn by their weights, each without a gap") {
     CHECK(std::set<std::int32_t>(all.begin(), all.end()).size() == all.size());
   }
 
-  const token_dataset plain(at.ctx, {{here / "0"}, {here / "3"}}, {.batch = 260, .held_out = 0});
+  const token_dataset plain(at.ctx, {{here / "0"}, {here / "3"}}, {.held_out = 0});
   CHECK(plain.sequences(5) == 99 + 159);
-  const auto once = begins(plain, 1, 1, 5);
+  const auto once = begins(plain, 1, 1, 5, 260);
   CHECK(std::count_if(once.begin(), once.end(), [](std::int32_t t) { return t < 10000; }) == 100);
 
   CHECK(said_by([&] {
@@ -237,7 +237,7 @@ TEST_CASE("files to validate with") {
   const weft_test::temporary_folder here;
   for (const int f : {0, 1, 2}) write_documents(here / std::to_string(f), counted(300, f * 10000));
   lone_rank at;
-  const token_settings settings{.batch = 4, .validation = {{here / "1", 3}, {here / "2", 1}}};
+  const token_settings settings{.validation = {{here / "1", 3}, {here / "2", 1}}};
   const token_dataset data(at.ctx, here / "0", settings);
   CHECK(data.training_tokens() == 300);
   CHECK(data.validation_tokens() == 600);
@@ -310,8 +310,8 @@ TEST_CASE("an end is put behind documents that have none") {
   const auto read = [&](const std::vector<document>& all, std::int32_t end, std::int64_t length) {
     write_documents(here / "t", all);
     std::vector<row> out;
-    const token_dataset data(at.ctx, here / "t", {.batch = 1, .held_out = 0, .end_token = end});
-    append(out, data.train<ids>(1, 0, 1, length).tokens), append(out, data.train<ids>(1, 0, 1, length).targets);
+    const token_dataset data(at.ctx, here / "t", {.held_out = 0, .end_token = end});
+    append(out, data.train<ids>(1, 0, 1, length, 1).tokens), append(out, data.train<ids>(1, 0, 1, length, 1).targets);
     return out;
   };
   CHECK(read({{1, 2}, {}, {3}}, 9, 5) == std::vector<row>{{1, 2, 9, 9, 3}, {2, 9, 9, 3, 9}});
@@ -328,8 +328,8 @@ TEST_CASE("targets that the loss leaves out are negative") {
   write_documents(here / "t", {{1, 2, 3}, {4}, {5, 6}});
   const auto targets = [&](std::int32_t end, std::int64_t length) {
     std::vector<row> out;
-    const token_dataset data(at.ctx, here / "t.idx", {.batch = 1, .held_out = 0, .end_token = end});
-    append(out, data.train<ids>(1, 0, 1, length).tokens), append(out, data.train<ids>(1, 0, 1, length).targets);
+    const token_dataset data(at.ctx, here / "t.idx", {.held_out = 0, .end_token = end});
+    append(out, data.train<ids>(1, 0, 1, length, 1).tokens), append(out, data.train<ids>(1, 0, 1, length, 1).targets);
     return out;
   };
   write_documents(here / "t.loss", {{1, 0, 1}, {0}, {0, 1}}, 2);
@@ -362,8 +362,8 @@ TEST_CASE("a token that the model's vocabulary doesn't have is refused") {
   lone_rank at;
   write_documents(here / "t", {{1, 2, 3, 400, 5, 6, 7, 8, 9}});
   const auto read = [&](std::int64_t vocab, std::int64_t length) {
-    const token_dataset data(at.ctx, here / "t", {.batch = 1, .held_out = 0, .vocab = vocab});
-    return said_by([&] { data.train<ids>(1, 0, 1, length); });
+    const token_dataset data(at.ctx, here / "t", {.held_out = 0, .vocab = vocab});
+    return said_by([&] { data.train<ids>(1, 0, 1, length, 1); });
   };
   CHECK(read(0, 8) == "nothing");
   CHECK(read(401, 8) == "nothing");
@@ -372,11 +372,11 @@ TEST_CASE("a token that the model's vocabulary doesn't have is refused") {
                             "file again by the model's own tokenizer");
   // The last window's target, and what is validated with.
   write_documents(here / "u", {{1, 2, 3, 400}});
-  const token_dataset last(at.ctx, here / "u", {.batch = 1, .held_out = 0, .vocab = 400});
-  CHECK(said_by([&] { last.train<ids>(1, 0, 1, 3); }).find("has the token 400") != std::string::npos);
+  const token_dataset last(at.ctx, here / "u", {.held_out = 0, .vocab = 400});
+  CHECK(said_by([&] { last.train<ids>(1, 0, 1, 3, 1); }).find("has the token 400") != std::string::npos);
   write_documents(here / "v", {{1, 2, 3, 4}});
-  const token_dataset both(at.ctx, here / "v", {.batch = 1, .validation = {{here / "u"}}, .vocab = 400});
-  both.train<ids>(1, 0, 1, 3);
+  const token_dataset both(at.ctx, here / "v", {.validation = {{here / "u"}}, .vocab = 400});
+  both.train<ids>(1, 0, 1, 3, 1);
   CHECK(said_by([&] { both.validation<ids>(0, 1, 3); }).find("u has the token 400") != std::string::npos);
   CHECK(said_by([&] { token_dataset(at.ctx, here / "v", {.end_token = 400, .vocab = 400}); }) ==
         "the end_token 400 isn't of the model's vocabulary of 400 tokens");
@@ -392,10 +392,10 @@ TEST_CASE("what doesn't fit is refused with a sentence") {
   const weft_test::temporary_folder here;
   lone_rank at;
   write_documents(here / "t", {document(9, 1)});
-  const token_dataset short_one(at.ctx, here / "t", {.batch = 2, .held_out = 0.2});
+  const token_dataset short_one(at.ctx, here / "t", {.held_out = 0.2});
   CHECK(short_one.training_tokens() == 8);
   CHECK(
-      said_by([&] { short_one.train<ids>(1, 0, 2, 8); })
+      said_by([&] { short_one.train<ids>(1, 0, 2, 8, 2); })
           .find("t has 8 tokens to train on, fewer than a sequence of 8 and the token after it; give a longer file, a "
                 "smaller held_out or a smaller seq") != std::string::npos);
   CHECK_FALSE(short_one.can_validate(1));
@@ -403,16 +403,12 @@ TEST_CASE("what doesn't fit is refused with a sentence") {
         std::string::npos);
   write_documents(here / "e", {});
   const token_dataset empty(at.ctx, here / "e");
-  CHECK(said_by([&] { empty.train<ids>(1, 0, 2, 8); }).find("has 0 tokens to train on") != std::string::npos);
+  CHECK(said_by([&] { empty.train<ids>(1, 0, 2, 8, 2); }).find("has 0 tokens to train on") != std::string::npos);
   CHECK_FALSE(empty.can_validate(1));
 
-  const token_dataset data(at.ctx, here / "t", {.batch = 4, .held_out = 0});
-  const auto wrong_batch = "sequences, and its token_dataset was made for 4: give token_settings.batch and";
-  CHECK(said_by([&] { data.train<ids>(1, 0, 8, 4); }).find(wrong_batch) != std::string::npos);
-  data.train<ids>(1, 0, 1, 4), data.train<ids>(1, 1, 1, 4);
-  CHECK(said_by([&] { data.train<ids>(2, 0, 1, 4); }).find("a step of the run has 2 sequences") != std::string::npos);
-  CHECK(said_by([&] { data.train<ids>(0, 0, 1, 4); }).find("steps count from 1") != std::string::npos);
-  CHECK(said_by([&] { token_dataset(at.ctx, here / "t", {.batch = 0}); }).find("batches of 0") != std::string::npos);
+  const token_dataset data(at.ctx, here / "t", {.held_out = 0});
+  CHECK(said_by([&] { data.train<ids>(1, 2, 3, 4, 4); }) == "sequences 2 to 4 of a batch of 4: it doesn't have them");
+  CHECK(said_by([&] { data.train<ids>(0, 0, 1, 4, 1); }).find("steps count from 1") != std::string::npos);
   CHECK(said_by([&] { token_dataset(at.ctx, here / "t", {.held_out = 1}); }).find("held_out is 1") !=
         std::string::npos);
   CHECK(said_by([&] { token_dataset(at.ctx, here / "none"); }).find("none can't be read") != std::string::npos);

@@ -204,6 +204,10 @@ TEST_CASE("a step without a token, and gradients that its count can't divide") {
     loss_sums loss(std::int64_t) override { return {8 * count, count}; }
   } work;
   CHECK_THROWS_WITH_AS(run(work, {.steps = 1}), doctest::Contains("no token of step 1 has a target"), failure);
+  const monitoring skip{.on_non_finite = non_finite::skip, .most_in_a_row = 2};
+  CHECK(run(work, {.steps = 2, .watch = skip}).skipped == 2);
+  CHECK_THROWS_WITH_AS(run(work, {.steps = 3, .watch = skip}),
+                       doctest::Contains("the 2 steps before it were no better"), failure);
   work.count = 1e-310, work.norm_of_sums = 1e-311;
   CHECK_THROWS_WITH_AS(run(work, {.steps = 1}), doctest::Contains("can't be divided by its"), failure);
   CHECK(work.updates.empty());

@@ -67,7 +67,7 @@ std::vector<double> losses(const std::string& file, const asked& a) {
     bigrams model(ctx);
     trainer t(ctx, model, adamw{.lr = 1e-2});
     if (!a.load.empty()) load_checkpoint(ctx, t, a.load);
-    const token_dataset data(ctx, file, {.batch = a.batch, .held_out = 0.2});
+    const token_dataset data(ctx, file, {.held_out = 0.2});
     for (std::int64_t step = t.state().batches; step < 6; ++step) {
       const training_result r = t.run(data, {.steps = step + 1,
                                              .begin = step,
@@ -117,5 +117,31 @@ TEST_CASE("micro-batches without a target count nothing, and a step without one 
   const weft_test::temporary_folder there;
   write_files(there / "t", true, 60);
   CHECK(weft_test::said_by([&] { losses(there / "t", {}); }) ==
-        "no token of step 1 has a target, so there is nothing to learn from; check the data");
+        "no token of step 1 has a target, so there is nothing to learn from; training stops there: check the data, or "
+        "have such steps skipped (on_non_finite: skip)");
+}
+
+TEST_CASE("a step without a target is skipped where that is asked for") {
+  // The first 40 documents have none, so that some of the steps of one sequence are without.
+  const weft_test::temporary_folder here;
+  write_files(here / "t", true, 40);
+  launch<S>({}, [&](context& ctx) {
+    bigrams model(ctx);
+    trainer t(ctx, model, adamw{.lr = 1e-2});
+    const token_dataset data(ctx, here / "t", {.held_out = 0});
+    const training plan{
+        .steps = 30, .batch = 1, .seq = 8, .print = false, .watch = {.on_non_finite = non_finite::skip}};
+    std::int64_t without = 0;
+    for (std::int64_t step = 1; step <= plan.steps; ++step) {
+      const auto targets = data.train<bigrams::ids>(step, 0, 1, plan.seq, 1).targets;
+      const auto own = targets.local_share();
+      without += std::all_of(own.begin(), own.end(), [](std::int32_t id) { return id < 0; });
+    }
+    REQUIRE(without > 3);
+    REQUIRE(without < 27);
+    const training_result r = t.run(data, plan);
+    CHECK(r.skipped == without);
+    CHECK(r.not_finite == without);
+    CHECK(t.state().updates == 30 - without);
+  });
 }

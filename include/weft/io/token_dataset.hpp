@@ -21,7 +21,6 @@ struct weighted_tokens {
 
 /// What a token_dataset is told.
 struct token_settings {
-  std::int64_t batch = 8;  // sequences a step: the run's own batch
   double held_out = 0.05;  // share of each file that is kept for validation: its last documents, at most twice
   std::vector<weighted_tokens> validation = {};  // files to validate with instead; then nothing is held out
   std::int32_t end_token = -1;  // put behind each document where the file has none there; -1: nothing is
@@ -37,10 +36,9 @@ class token_dataset {
   token_dataset(context& ctx, const std::string& path, const token_settings& settings = {})
       : token_dataset(ctx, std::vector<weighted_tokens>{{path}}, settings) {}
   token_dataset(context& ctx, const std::vector<weighted_tokens>& files, const token_settings& settings = {})
-      : ctx_(&ctx), batch_(settings.batch), vocab_(settings.vocab) {
+      : ctx_(&ctx), vocab_(settings.vocab) {
     const double held_out = settings.held_out;
     require(!files.empty(), "a token_dataset of no file; name one");
-    require(batch_ >= 1, "a token_dataset for batches of ", batch_, " sequences; a step has at least 1");
     require(held_out >= 0 && held_out < 1, "held_out is ", held_out, "; it is a share of each file from 0 to below 1");
     require(vocab_ >= 0, "token_settings.vocab is ", vocab_, "; it is the model's vocabulary, or 0");
     require(vocab_ == 0 || settings.end_token < vocab_, "the end_token ", settings.end_token,
@@ -57,8 +55,6 @@ class token_dataset {
     shares_ = blend_of([&](const part& p) { return is_trained(p); });
   }
 
-  /// Sequences a step.
-  std::int64_t batch() const { return batch_; }
   std::int64_t training_tokens() const {
     return sum([](const part& p) { return p.split; });
   }
@@ -74,16 +70,20 @@ class token_dataset {
     return sum([&](const part& p) { return windows(p.held_out(), length); }) > 0;
   }
 
-  /// Rows [first, first + count) of step `step`'s batch, as one global batch of `count` sequences. Steps count from 1.
+  /// Rows [first, first + count) of step `step`'s batch of `batch` sequences, as one global batch of `count`. Steps
+  /// count from 1.
   template <any_tensor Ids>
-  token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length) const {
-    take(step, first + count);
+  token_batch<Ids> train(std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t length,
+                         std::int64_t batch) const {
+    require(step >= 1, "step ", step, " of a token_dataset; steps count from 1");
+    require(first >= 0 && count >= 1 && count <= batch - first, "sequences ", first, " to ", first + count - 1,
+            " of a batch of ", batch, ": it doesn't have them");
     for (const part& p : parts_)
       require(!is_trained(p) || windows(p.split, length) > 0, "the file ", p.stream->path(), " has ", p.split,
               " tokens to train on, fewer than a sequence of ", length,
               " and the token after it; give a longer file, a smaller held_out or a smaller seq");
     return rows<Ids>(count, length, [&](std::int64_t row) {
-      const auto at = shares_->at((step - 1) * batch_ + first + row);
+      const auto at = shares_->at((step - 1) * batch + first + row);
       const part& p = parts_[at.part];
       const std::int64_t all = windows(p.split, length), epoch = at.number / all;
       const philox key = key_of("training windows", at.part, epoch);
@@ -157,23 +157,10 @@ class token_dataset {
     return {std::uint64_t{w[0]} << 32 | w[1], std::uint64_t{w[2]} << 32 | w[3]};
   }
 
-  // A run with another batch would read some sequences twice, or none of some.
-  void take(std::int64_t step, std::int64_t rows) const {
-    require(step >= 1, "step ", step, " of a token_dataset; steps count from 1");
-    const auto fail = [&](std::int64_t has) {
-      weft::fail("a step of the run has ", has, " sequences, and its token_dataset was made for ", batch_,
-                 ": give token_settings.batch and training.batch one number");
-    };
-    if (rows > batch_) fail(rows);
-    if (step == step_ + 1 && rows_ < batch_) fail(rows_);
-    rows_ = step == step_ ? std::max(rows_, rows) : rows;
-    step_ = step;
-  }
-
   template <any_tensor Ids, class Place>
   token_batch<Ids> rows(std::int64_t count, std::int64_t length, Place&& place_of) const {
     static_assert(
-        std::same_as<dims_of<Ids>, dims<batch_axis, seq>> && std::same_as<typename Ids::element_type, std::int32_t>,
+        std::same_as<dims_of<Ids>, dims<weft::batch, seq>> && std::same_as<typename Ids::element_type, std::int32_t>,
         "weft: a token_dataset makes int32 tensors of dims<batch, seq>");
     const auto made = [&] { return detail::empty_tensor<Ids>(*ctx_, {2, {count, length}}, memory::data); };
     token_batch<Ids> out{made(), made()};
@@ -204,14 +191,12 @@ class token_dataset {
                                       ", and the model's vocabulary ", vocab_,
                                       " tokens: write the file again by the model's own tokenizer"));
   }
-  using batch_axis = weft::batch;  // batch() hides it
 
   context* ctx_;
-  std::int64_t batch_, vocab_;
+  std::int64_t vocab_;
   std::vector<part> parts_;
   std::size_t training_files_ = 0;  // the first of them; behind them are those to validate with
   std::shared_ptr<const detail::blend> shares_;
-  mutable std::int64_t step_ = -1, rows_ = 0;  // the last step that this rank has read, and how far
 };
 
 }  // namespace weft

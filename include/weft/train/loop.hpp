@@ -69,7 +69,10 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
   const auto validate = [&](std::int64_t step) {
     const scoped_span whole(ctx.spans, "validation");
     const loss_sums s = work.validate();
-    if (s.count == 0) return;
+    if (s.count == 0) {
+      if (out && plan.validation_sequences > 0) out->no_validation(plan.seq);
+      return;
+    }
     result.validation_loss = s.sum / s.count;
     if (out) out->validation(step, result.validation_loss);
     for (training_callback* c : plan.callbacks) c->after_validation(step, result.validation_loss);

@@ -63,6 +63,10 @@ class metrics_log {
     std::snprintf(text, sizeof text, "validation loss %.4f", loss);
     line(text);
   }
+  /// Sequences of so many tokens were asked for, and there are none.
+  WEFT_LINKED void no_validation(std::int64_t seq) {
+    line("no validation loss: what is held out has no sequence of " + std::to_string(seq) + " tokens");
+  }
 
  private:
   WEFT_LINKED void record(const json_writer& w) {

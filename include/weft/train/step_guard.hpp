@@ -1,6 +1,6 @@
-// The guard: what becomes of a step whose numbers are not finite, by the settings of `monitoring`. It looks once the
-// step has been given to the queue, whose kernels have then left the weights as they were (optim/decide_step.hpp).
-// Invariant: it decides on numbers that every rank has alike.
+// The guard: what becomes of a step whose numbers are not finite, or that has no target, by the settings of
+// `monitoring`. It looks once the step has been given to the queue, whose kernels have then left the weights as they
+// were (optim/decide_step.hpp). Invariant: it decides on numbers that every rank has alike.
 #pragma once
 
 #include <weft/train/loss_spikes.hpp>
@@ -36,6 +36,16 @@ WEFT_LINKED void check(const training& plan) {
   check(plan.watch);
 }
 
+/// The same of how a step's batch is cut, where so many ranks share it.
+WEFT_LINKED void check(const training& plan, int shares) {
+  require(plan.seq >= 1, "seq is ", plan.seq,
+          "; a sequence has at least 1 token, and 0 stands for the model's max_seq");
+  require(plan.micro_batches >= 1, "micro_batches is ", plan.micro_batches, "; a step has at least 1");
+  const std::int64_t parts = static_cast<std::int64_t>(plan.micro_batches) * shares;
+  require(plan.batch >= 1 && plan.batch % parts == 0, "a batch of ", plan.batch, " sequences doesn't divide into ",
+          plan.micro_batches, " micro-batches on ", shares, " data-parallel ranks; choose a multiple of ", parts);
+}
+
 class step_guard {
  public:
   step_guard(trainable& work, const monitoring& settings)
@@ -49,15 +59,14 @@ class step_guard {
   /// Throws weft::failure naming the step when the settings say so.
   WEFT_LINKED void judge(step_report& r, const step_rule& rule) {
     step_outcome o = work_.outcome();
-    require(o.loss.count > 0, "no token of step ", r.step,
-            " has a target, so there is nothing to learn from; check the data");
+    const bool learns = o.loss.count > 0;
     r.tokens = static_cast<std::int64_t>(o.loss.count);
     r.loss = o.loss.sum / o.loss.count;
     r.gradient_norm = o.gradient_norm;
     r.spike = spikes_.saw(r.loss);
     was_.losses = spikes_.history();
     r.skipped = !o.taken;
-    const bool scored = detail::is_finite(r.loss), finite = detail::is_finite(r.gradient_norm);
+    const bool scored = learns && detail::is_finite(r.loss), finite = detail::is_finite(r.gradient_norm);
     const bool may_overflow = settings_.most_overflows == 0 || was_.overflows < settings_.most_overflows;
     if (scored && may_overflow && !work_.accept(finite)) {
       ++was_.overflows;
@@ -69,15 +78,19 @@ class step_guard {
       was_.in_a_row = was_.overflows = 0;
       return;
     }
-    r.not_finite =
-        scored ? sentence("the gradient norm", r.gradient_norm, r.step) : sentence("the loss", r.loss, r.step);
+    if (!learns)
+      r.not_finite = detail::text("no token of step ", r.step, " has a target, so there is nothing to learn from");
+    else
+      r.not_finite =
+          scored ? sentence("the gradient norm", r.gradient_norm, r.step) : sentence("the loss", r.loss, r.step);
     if (scored && was_.overflows > 0) {
       char scale[32];
       std::snprintf(scale, sizeof scale, "%g", work_.loss_scale());
       r.not_finite += detail::text(", though the loss scale was halved in each of the ", was_.overflows,
                                    " steps before it, down to ", scale, ": no scale mends that");
     }
-    const char* const advice = "lower the learning rate, lengthen the warm-up or check the data";
+    const char* const advice = learns ? "lower the learning rate, lengthen the warm-up or check the data"
+                                      : "check the data, or have such steps skipped (on_non_finite: skip)";
     require(settings_.on_non_finite != non_finite::stop, r.not_finite, "; training stops there: ", advice);
     const int most = settings_.most_in_a_row;
     require(most == 0 || was_.in_a_row < most, r.not_finite, "; the ", was_.in_a_row,

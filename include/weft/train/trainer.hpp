@@ -23,7 +23,8 @@ concept trainable_model = requires {
 
 /// A model that a trainer takes: `using strategy`, `using ids`, logits from `model(ids)`, its parameters in registry(),
 /// use(unit_hooks&) and release(); where its targets are of another type than its inputs, `using targets`. Data: as
-/// text_dataset, `train<ids>(step, first, count, seq)` and `validation<ids>(first, count, seq)`.
+/// text_dataset, `train<ids>(step, first, count, seq)`, or with the batch behind it, `validation<ids>(first, count,
+/// seq)` and `can_validate(seq)`.
 /// An optimizer and a loss of one's own: `trainer(ctx, model, my_optimizer{...}, my_loss{...})`, an optimizer_policy
 /// and a callable as token_cross_entropy; they work under every sharding policy (examples/05_own_training.cpp).
 template <class Model, class Optimizer = adamw, class Loss = token_cross_entropy>
@@ -74,14 +75,7 @@ class trainer {
     if constexpr (requires { model_.config().max_seq; }) {
       if (plan.seq == 0) plan.seq = model_.config().max_seq;
     }
-    const int shares = shards_of<layout_of<ids>, batch>(ctx_);
-    require(plan.seq >= 1, "seq is ", plan.seq,
-            "; a sequence has at least 1 token, and 0 stands for the model's max_seq");
-    require(plan.micro_batches >= 1, "micro_batches is ", plan.micro_batches, "; a step has at least 1");
-    require(plan.batch >= 1 && plan.batch % (static_cast<std::int64_t>(plan.micro_batches) * shares) == 0,
-            "a batch of ", plan.batch, " sequences doesn't divide into ", plan.micro_batches, " micro-batches on ",
-            shares, " data-parallel ranks; choose a multiple of ",
-            static_cast<std::int64_t>(plan.micro_batches) * shares);
+    check(plan, shards_of<layout_of<ids>, batch>(ctx_));
     run_of<Data> work(*this, data, plan);
     return train_loop(ctx_, work, plan, optimizer_.lr);
   }
@@ -130,10 +124,7 @@ class trainer {
       owner_.store_.begin_step(plan_.micro_batches);
       used_ = owner_.scale_.value();
       loss_ = &owner_.pipeline_.train(
-          plan_.micro_batches, used_,
-          [&](int m) {
-            return read([&] { return data_.template train<ids>(before_ + step, m * each_, each_, plan_.seq); });
-          },
+          plan_.micro_batches, used_, [&](int m) { return read([&] { return batch_of(before_ + step, m * each_); }); },
           [&](int) { owner_.store_.end_micro_batch(); });
       const scoped_span finish(ctx.spans, "finish gradients");
       owner_.store_.finish_gradients();
@@ -209,6 +200,13 @@ class trainer {
     auto read(Read&& next) const {
       const scoped_span reading(owner_.ctx_.spans, "data");
       return next();
+    }
+    // Its next micro-batch from this sequence on.
+    auto batch_of(std::int64_t step, std::int64_t first) const {
+      if constexpr (requires { data_.template train<ids>(step, first, each_, plan_.seq, plan_.batch); })
+        return data_.template train<ids>(step, first, each_, plan_.seq, plan_.batch);
+      else
+        return data_.template train<ids>(step, first, each_, plan_.seq);
     }
     using loss_tensor = typename pipeline<Model, Loss>::loss_tensor;
 

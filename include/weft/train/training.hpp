@@ -20,12 +20,12 @@ struct trace_window {
   trace_log* collectives = nullptr;
 };
 
-/// What becomes of a step whose loss or gradients are not finite. (Overflows under a dynamic loss scale are not meant,
-/// as long as a lower scale may mend them: those halve the scale and skip the step.)
+/// What becomes of a step whose loss or gradients are not finite, or in which no token has a target. (Overflows under a
+/// dynamic loss scale are not meant, as long as a lower scale may mend them: those halve the scale and skip the step.)
 enum class non_finite : std::uint8_t {
   stop,  // the run ends with an error
   skip,  // the step is not taken
-  zero,  // gradient elements that are not finite become 0 and the step is taken; as skip where the loss is not finite
+  zero,  // gradient elements that are not finite become 0 and the step is taken; as skip where the loss isn't either
 };
 constexpr const char* non_finite_names[] = {"stop", "skip", "zero"};
 
@@ -82,7 +82,7 @@ struct step_report {
   double lr = 0;
   bool skipped = false;  // the weights stayed as they were: overflow under the loss scale, or what not_finite tells
   bool spike = false;    // the loss jumped, by the settings of `monitoring`
-  std::string not_finite = {};  // which number was not finite, and where first; empty: all were
+  std::string not_finite = {};  // which number was not finite, and where first, or that there was no target; or empty
   zeroed_elements zeroed = {};  // of its gradients
   double milliseconds = 0;
   std::int64_t tokens = 0;      // that the loss was taken over
@@ -99,10 +99,11 @@ struct training_result {
   bool stopped = false;                 // by training.stop, before the plan's last step
   std::string ended = {};               // why: "its last step is done", "it was asked to stop", or what a callback said
   std::int64_t spikes = 0;              // losses that jumped
-  std::int64_t not_finite = 0;  // steps whose loss or gradients were not finite, but for overflows under a loss scale
-  std::int64_t zeroed = 0;      // gradient elements set to zero in them
-  double first_loss = 0, loss = 0;  // of the first and of the last step
-  double validation_loss = -1;      // mean over the held-out tokens; -1: none was taken
+  std::int64_t not_finite = 0;          // steps without a target, or whose loss or gradients were not finite, but for
+                                        // overflows under a loss scale
+  std::int64_t zeroed = 0;              // gradient elements set to zero in them
+  double first_loss = 0, loss = 0;      // of the first and of the last step
+  double validation_loss = -1;          // mean over the held-out tokens; -1: none was taken
   double seconds = 0;
   int lost_files = 0;  // of the run's folder: those that the disk didn't take; on the first rank alone
 };
