@@ -191,7 +191,8 @@ void load_adapters(context& ctx, Model& model, Store& store, const std::string& 
 /// As save_pretrained, with every adapter merged: weight + scale * B A, computed in double and rounded once. The store
 /// stays as it is. Memory: the adapters are gathered through a file in the folder, which is removed.
 template <class Model, class Store>
-void save_merged(context& ctx, Model& model, Store& store, const std::string& folder, dtype type = dtype::f32) {
+void save_merged(context& ctx, Model& model, Store& store, const std::string& folder, dtype type = dtype::f32,
+                 std::int64_t most_bytes = 50'000'000'000) {
   detail::require_adapters<Model>();
   const weight_names& names = weight_names_of(model.config());
   detail::check_filled_by(ctx, names, store);
@@ -215,7 +216,7 @@ void save_merged(context& ctx, Model& model, Store& store, const std::string& fo
       all.push_back(std::move(o));
     });
   });
-  detail::write_tensors<typename Store::backend>(ctx, folder + "/model.safetensors", all);
+  detail::write_folder<typename Store::backend>(ctx, folder, all, most_bytes);
   detail::on_all_or_none(ctx, [&] {
     if (ctx.is_first() && std::remove(factors.c_str()) != 0) detail::fail_of_file(factors, "removed", errno);
   });

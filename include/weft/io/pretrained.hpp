@@ -4,7 +4,7 @@
 
 #include <weft/io/gpt2_folder.hpp>
 #include <weft/io/llama_folder.hpp>
-#include <weft/io/save_weights.hpp>
+#include <weft/io/weight_files.hpp>
 #include <weft/parallel/parameter_store.hpp>
 
 namespace weft {
@@ -65,15 +65,17 @@ void write_config_to(context& ctx, const Model& model, const std::string& folder
 
 }  // namespace detail
 
-/// Writes a model's config.json and model.safetensors to a folder, which is made where it isn't there, with weights as
-/// `type`; without it as the store keeps master weights. All ranks call it, and see the folder. Throws weft::failure on
-/// all of them when something can't be written on any; the weights that were there are replaced when the new ones are
-/// whole.
+/// Writes a model's config.json and weights to a folder, which is made where it isn't there, with weights as `type`;
+/// without it as the store keeps master weights. They lie in model.safetensors, or where that would have more than
+/// `most_bytes`, in several files with model.safetensors.index.json. All ranks call it, and see the folder. Throws
+/// weft::failure on all of them when something can't be written on any; the weights that were there are replaced when
+/// the new ones are whole.
 template <class Model, class Store>
 void save_pretrained(context& ctx, const Model& model, Store& store, const std::string& folder,
-                     dtype type = dtype_of<typename Store::master>) {
+                     dtype type = dtype_of<typename Store::master>, std::int64_t most_bytes = 50'000'000'000) {
   detail::write_config_to(ctx, model, folder, type);
-  save_weights(ctx, store, folder + "/model.safetensors", weight_names_of(model.config()), type);
+  detail::write_folder<typename Store::backend>(
+      ctx, folder, detail::outgoing_weights(ctx, store, weight_names_of(model.config()), type), most_bytes);
 }
 
 }  // namespace weft

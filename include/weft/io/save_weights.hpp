@@ -115,27 +115,34 @@ void staged(context& ctx, const outgoing& o, F&& f) {
                [&]<class T>(T) { give(on_the_host<Backend>(ctx, o.numbers.as<const T>(), o.numbers.elements())); });
 }
 
-/// Makes the unfinished file, and puts them into its memory: the disk has them when every rank has synced what comes
-/// back. All ranks call it, and all see the file's folder.
+/// Makes the unfinished files, and puts them into their memory: the disk has them when every rank has synced what comes
+/// back. `headers`: on the first rank, what each file holds; together the tensors of all. All ranks call it, and all
+/// see the files' folders.
 template <class Backend>
-std::unique_ptr<output_bytes> fill_tensors(context& ctx, const std::string& path, const std::vector<outgoing>& all) {
-  safetensors_header header = all_tensors(ctx, all);
+std::vector<std::unique_ptr<output_bytes>> fill_files(context& ctx, const std::vector<std::string>& paths,
+                                                      std::vector<safetensors_header>& headers,
+                                                      const std::vector<outgoing>& all) {
   on_all_or_none(ctx, [&] {
     if (!ctx.is_first()) return;
-    const std::string beginning = write_safetensors_header(header, path);
-    begin_output(path, beginning, header.bytes + (header.tensors.empty() ? 0 : header.tensors.back().end));
+    for (std::size_t f = 0; f < paths.size(); ++f) {
+      safetensors_header& h = headers[f];
+      const std::string beginning = write_safetensors_header(h, paths[f]);
+      begin_output(paths[f], beginning, h.bytes + (h.tensors.empty() ? 0 : h.tensors.back().end));
+    }
   });
-  std::unique_ptr<output_bytes> file;
+  std::vector<std::unique_ptr<output_bytes>> files;
   on_all_or_none(ctx, [&] {
-    file = std::make_unique<output_bytes>(path);
-    const safetensors_header at = read_safetensors_header({file->data(), file->size()}, unfinished(path));
-    std::map<std::string_view, std::uint64_t> begins;
-    for (const safetensors_entry& e : at.tensors) begins[e.name] = e.begin;
+    std::map<std::string, char*> places;
+    for (const std::string& path : paths) {
+      const output_bytes& file = *files.emplace_back(std::make_unique<output_bytes>(path));
+      const safetensors_header at = read_safetensors_header({file.data(), file.size()}, unfinished(path));
+      for (const safetensors_entry& e : at.tensors) places[e.name] = file.data() + at.bytes + e.begin;
+    }
     for (const outgoing& o : all)
       staged<Backend>(ctx, o, [&]<class T>(const T* numbers) {
         const auto run = [&](std::size_t k, std::int64_t element, std::int64_t stride, std::int64_t n,
                              std::int64_t from) {
-          char* const to = file->data() + at.bytes + begins.at(o.parts[k].tensor);
+          char* const to = places.at(o.parts[k].tensor);
           visit_stored(o.type, [&]<class To>(To) {
             write_numbers<To>(numbers + from, stride, n, to + element * static_cast<std::int64_t>(sizeof(To)));
           });
@@ -143,7 +150,14 @@ std::unique_ptr<output_bytes> fill_tensors(context& ctx, const std::string& path
         each_run(o.parts, o.at, o.begin, o.count(), run);
       });
   });
-  return file;
+  return files;
+}
+
+/// The same with one file.
+template <class Backend>
+std::unique_ptr<output_bytes> fill_tensors(context& ctx, const std::string& path, const std::vector<outgoing>& all) {
+  std::vector<safetensors_header> headers{all_tensors(ctx, all)};
+  return std::move(fill_files<Backend>(ctx, {path}, headers, all).front());
 }
 
 /// Writes them to a file that is there once it is whole. All ranks call it, and all see the file's folder.
@@ -165,6 +179,21 @@ void check_filled_by(context& ctx, const weight_names& names, Store& store) {
     });
   });
 }
+
+/// What this rank writes of a store's weights but adapters, each as `type`. All ranks call it.
+template <class Store>
+std::vector<outgoing> outgoing_weights(context& ctx, Store& store, const weight_names& names, dtype type) {
+  require(type <= dtype::f16, "weights are saved as f64, f32, bf16 or f16, not as ", name_of(type));
+  check_filled_by(ctx, names, store);
+  std::vector<outgoing> all;
+  on_all_or_none(ctx, [&] {
+    store.each_stored([&](const stored_parameter& p) {
+      if (writes(ctx, p) && !p.record.adapter) all.push_back(outgoing_weights(p, type, parts_of(names, p.record)));
+    });
+  });
+  return all;
+}
+
 }  // namespace detail
 
 /// Writes all weights of a parameter store but adapters to a safetensors file, by a family's names, as numbers of
@@ -176,16 +205,7 @@ void check_filled_by(context& ctx, const weight_names& names, Store& store) {
 template <class Store>
 void save_weights(context& ctx, Store& store, const std::string& path, const weight_names& names,
                   dtype type = dtype_of<typename Store::master>) {
-  require(type <= dtype::f16, "weights are saved as f64, f32, bf16 or f16, not as ", name_of(type));
-  detail::check_filled_by(ctx, names, store);
-  std::vector<detail::outgoing> all;
-  detail::on_all_or_none(ctx, [&] {
-    store.each_stored([&](const stored_parameter& p) {
-      if (detail::writes(ctx, p) && !p.record.adapter)
-        all.push_back(detail::outgoing_weights(p, type, detail::parts_of(names, p.record)));
-    });
-  });
-  detail::write_tensors<typename Store::backend>(ctx, path, all);
+  detail::write_tensors<typename Store::backend>(ctx, path, detail::outgoing_weights(ctx, store, names, type));
 }
 
 }  // namespace weft

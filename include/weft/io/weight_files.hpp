@@ -1,0 +1,112 @@
+// The files of a folder's weights: model.safetensors, or several with an index. Invariant: who reads the folder finds
+// the weights of before or the new ones, whole.
+#pragma once
+
+#include <weft/io/read_json.hpp>
+#include <weft/io/save_weights.hpp>
+
+namespace weft::detail {
+
+/// The index of a folder whose weights lie in several files.
+inline std::string index_of(const std::string& folder) { return folder + "/model.safetensors.index.json"; }
+
+/// Tensors by files of at most so many bytes, but for one that has more by itself.
+inline std::vector<safetensors_header> cut_by_bytes(safetensors_header all, std::uint64_t most,
+                                                    const std::string& folder) {
+  std::vector<safetensors_header> files;
+  std::uint64_t held = 0;
+  for (safetensors_entry& e : all.tensors) {
+    const std::uint64_t bytes = bytes_of(folder, in_quotes(e.name), e);
+    if (files.empty() || bytes > most - std::min(held, most)) files.push_back({0, {}, all.metadata}), held = 0;
+    files.back().tensors.push_back(std::move(e)), held += bytes;
+  }
+  if (files.empty()) files.push_back(std::move(all));
+  return files;
+}
+
+/// The files that a folder's index names, where it has one that can be read.
+inline std::set<std::string> indexed_files(const std::string& folder) {
+  std::set<std::string> names;
+  std::error_code none;
+  if (!std::filesystem::exists(index_of(folder), none)) return names;
+  try {
+    const nlohmann::json said = read_json(index_of(folder));
+    for (const auto& [tensor, name] : said.at("weight_map").items())
+      if (name.is_string()) names.insert(name.get<std::string>());
+  } catch (const std::exception&) {  // it will be replaced
+  }
+  return names;
+}
+
+/// "model-00002-of-00007.safetensors". `second`: under the other of two names, where an index names files of the first.
+inline std::vector<std::string> names_of_files(std::int64_t count, bool second) {
+  if (count == 1) return {"model.safetensors"};
+  std::vector<std::string> out;
+  for (std::int64_t f = 1; f <= count; ++f) {
+    char number[64];
+    std::snprintf(number, sizeof number, "-%05lld-of-%05lld.safetensors", static_cast<long long>(f),
+                  static_cast<long long>(count));
+    out.push_back((second ? "weights" : "model") + std::string(number));
+  }
+  return out;
+}
+
+/// Gives files that are written their names, then the folder to them, and removes those of before. By one rank.
+inline void publish_files(const std::string& folder, const std::vector<std::string>& names,
+                          const std::vector<safetensors_header>& headers) {
+  const std::string one = folder + "/model.safetensors", index = index_of(folder);
+  std::set<std::string> before = indexed_files(folder);
+  const auto remove = [](const std::string& path) {
+    if (std::remove(path.c_str()) != 0 && errno != ENOENT) fail_of_file(path, "removed", errno);
+  };
+  for (const std::string& name : names) finish_output(folder + '/' + name);
+  if (names.size() == 1) {  // which goes before an index
+    remove(index);
+  } else {
+    nlohmann::json map = nlohmann::json::object();
+    std::uint64_t bytes = 0;
+    for (std::size_t f = 0; f < names.size(); ++f) {
+      for (const safetensors_entry& e : headers[f].tensors) map[e.name] = names[f];
+      bytes += headers[f].tensors.back().end;
+    }
+    const std::string text =
+        nlohmann::json{{"metadata", {{"total_size", bytes}}}, {"weight_map", std::move(map)}}.dump(1) + '\n';
+    begin_output(index, text, text.size());
+    output_bytes(index).sync();
+    finish_output(index);
+    remove(one);
+  }
+  for (const std::string& name : names) before.erase(name);
+  for (const std::string& name : before)
+    if (name.find('/') == name.npos && name.ends_with(".safetensors")) remove(folder + '/' + name);
+  sync_folder_of(one);
+}
+
+/// Writes a folder's weights in files of at most so many bytes; what was there before is replaced when all are whole.
+/// All ranks call it, and all see the folder, which is there.
+template <class Backend>
+void write_folder(context& ctx, const std::string& folder, const std::vector<outgoing>& all, std::int64_t most_bytes) {
+  require(most_bytes >= 1, "files of at most ", most_bytes, " bytes hold nothing: most_bytes is 1 or more");
+  std::vector<safetensors_header> headers;
+  std::int64_t says[2] = {};  // how many files, and whether under the second name
+  safetensors_header tensors = all_tensors(ctx, all);
+  on_all_or_none(ctx, [&] {
+    if (!ctx.is_first()) return;
+    headers = cut_by_bytes(std::move(tensors), static_cast<std::uint64_t>(most_bytes), folder);
+    says[0] = static_cast<std::int64_t>(headers.size());
+    for (const std::string& name : indexed_files(folder)) says[1] |= name.starts_with("model-");
+  });
+  ctx.world.host().all_reduce(says, says, 2, dtype::i64, reduction::max, {"files of weights"}).wait();
+  const std::vector<std::string> names = names_of_files(says[0], says[1] != 0);
+  std::vector<std::string> paths;
+  for (const std::string& name : names) paths.push_back(folder + '/' + name);
+  const auto files = fill_files<Backend>(ctx, paths, headers, all);
+  on_all_or_none(ctx, [&] {
+    for (const auto& file : files) file->sync();
+  });
+  on_all_or_none(ctx, [&] {
+    if (ctx.is_first()) publish_files(folder, names, headers);
+  });
+}
+
+}  // namespace weft::detail

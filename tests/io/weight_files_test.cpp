@@ -1,0 +1,132 @@
+// A folder's weights in several files: the same numbers under any strategy, and never a mixture of old and new.
+#include <filesystem>
+
+#include <doctest/doctest.h>
+
+#include <weft/io/pretrained.hpp>
+#include <weft/weft.hpp>
+
+#include "../said_by.hpp"
+#include "../temporary.hpp"
+
+using namespace weft;
+using weft_test::said_by;
+
+namespace {
+
+constexpr llama_config small{
+    .layers = 3, .hidden = 24, .heads = 4, .kv_heads = 2, .ffn = 40, .vocab = 99, .max_seq = 16};
+constexpr std::int64_t table_bytes = 99 * 24 * 4;  // the largest tensors
+using whole = strategy<mesh<dp, tp, pp>>;
+using sharded = strategy<mesh<dp, tp, pp>, zero3, bf16_mixed>;
+
+// Saves a model whose weights are drawn from this seed.
+template <class S>
+void save(const std::string& folder, std::int64_t most_bytes, std::uint64_t seed = 1, const degrees& ranks = {}) {
+  const auto body = [&](context& ctx) {
+    llama<S> model(ctx, small);
+    trainer t(ctx, model);
+    save_pretrained(ctx, model, t.store(), folder, dtype::f32, most_bytes);
+  };
+  launch<S>(ranks, body, {.seed = seed});
+}
+// What a folder's weights are in one file, read by one rank.
+std::string in_one_file(const std::string& folder) {
+  const weft_test::temporary_folder here;
+  launch<whole>({}, [&](context& ctx) {
+    auto read = llama_from_pretrained<whole>(ctx, folder);
+    save_weights(ctx, read.store, here / "one", llama_weight_names);
+  });
+  return read_file(here / "one");
+}
+std::set<std::string> names_in(const std::string& folder) {
+  std::set<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) out.insert(entry.path().filename());
+  return out;
+}
+std::set<std::string> indexed(const std::string& folder) {
+  std::set<std::string> out{"config.json", "model.safetensors.index.json"};
+  const nlohmann::json index = read_json(folder + "/model.safetensors.index.json");
+  for (const auto& [tensor, name] : index["weight_map"].items()) out.insert(name.get<std::string>());
+  return out;
+}
+const std::set<std::string> single{"config.json", "model.safetensors"};
+
+}  // namespace
+
+TEST_CASE("several files hold what one does, none more than is asked for but for a tensor that is larger by itself") {
+  const weft_test::temporary_folder here;
+  save<whole>(here / "one", table_bytes * 100);
+  CHECK(names_in(here / "one") == single);
+  const std::string one = in_one_file(here / "one");
+  for (const std::int64_t most : {table_bytes - 1, table_bytes, table_bytes * 2}) {
+    CAPTURE(most);
+    const std::string folder = here / std::to_string(most);
+    save<whole>(folder, most);
+    CHECK(in_one_file(folder) == one);
+    const auto files = indexed(folder);
+    CHECK(names_in(folder) == files);
+    CHECK(files.size() > 4);
+    std::uint64_t all = 0;
+    for (const std::string& name : files) {
+      if (!name.ends_with(".safetensors")) continue;
+      const safetensors of(folder + '/' + name);
+      std::uint64_t bytes = 0;
+      for (const auto& [tensor, at] : of.tensors()) bytes += at.entry->end - at.entry->begin;
+      CHECK((bytes <= static_cast<std::uint64_t>(most) || of.tensors().size() == 1));
+      all += bytes;
+    }
+    CHECK(read_json(folder + "/model.safetensors.index.json")["metadata"]["total_size"] == all);
+    CHECK(all == static_cast<std::uint64_t>(small.parameters()) * 4);
+  }
+  const degrees eight{.dp = 2, .tp = 2, .pp = 2}, six{.dp = 3, .tp = 2};
+  save<whole>(here / "eight", table_bytes, 1, eight), save<sharded>(here / "six", table_bytes, 1, six);
+  for (const char* const name : {"eight", "six"}) {
+    CHECK(in_one_file(here / name) == one);
+    CHECK(names_in(here / name) == names_in(here / std::to_string(table_bytes)));
+  }
+}
+
+TEST_CASE("new weights take the place of the old, in however many files these are") {
+  const weft_test::temporary_folder here;
+  const std::string folder = here / "model";
+  std::filesystem::create_directory(folder);
+  write_file(folder + "/notes.safetensors", "not the model's");
+  std::uint64_t seed = 0;
+  // One file, several, as many again, others, one again, one again.
+  for (const std::int64_t most : {table_bytes * 100, table_bytes, table_bytes, table_bytes, table_bytes * 3,
+                                  table_bytes * 100, table_bytes * 100}) {
+    CAPTURE(seed);
+    save<sharded>(folder, most, ++seed, {.dp = 2});
+    auto files = most == table_bytes * 100 ? single : indexed(folder);
+    files.insert("notes.safetensors");
+    CHECK(names_in(folder) == files);
+    save<whole>(here / "beside", table_bytes * 100, seed);
+    CHECK(in_one_file(folder) == in_one_file(here / "beside"));
+  }
+}
+
+TEST_CASE("where a file can't be written, what was there stays") {
+  const weft_test::temporary_folder here;
+  const std::string folder = here / "model";
+  save<whole>(here / "other", table_bytes);
+  const std::string last = *std::prev(names_in(here / "other").end(), 2);  // model-00005-of-00005.safetensors, say
+  for (const std::int64_t before : {table_bytes * 100, table_bytes}) {
+    save<whole>(folder, before);
+    const std::string old = in_one_file(folder);
+    // A folder has the name that one of the new files is written under.
+    const std::string taken = folder + "/" + last;  // the other name is taken by those of before, or free
+    std::filesystem::create_directory(detail::unfinished(taken));
+    const std::string said = said_by([&] { save<sharded>(folder, table_bytes, 2, {.dp = 2}); });
+    CHECK(said.find(last + ".unfinished can't be written") != std::string::npos);
+    CHECK(in_one_file(folder) == old);
+    std::filesystem::remove(detail::unfinished(taken));
+    save<sharded>(folder, table_bytes, 2, {.dp = 2});
+    CHECK(in_one_file(folder) != old);
+    CHECK(names_in(folder) == indexed(folder));
+  }
+  write_file(folder + "/model.safetensors.index.json", "{");  // nothing that one could go by: it is replaced
+  save<whole>(folder, table_bytes);
+  CHECK(in_one_file(folder).size() > 10);
+  CHECK(said_by([&] { save<whole>(folder, 0); }) == "files of at most 0 bytes hold nothing: most_bytes is 1 or more");
+}
