@@ -35,37 +35,30 @@ struct smoothed_loss {
 };
 
 template <class S>
-class small_model {
- public:
-  using strategy = S;
-  using ids = token_ids<S>;
+class small_model : public model_base<S> {
+  using base = model_base<S>;
 
-  explicit small_model(context& ctx) : ctx_(ctx) {
-    embedding_unit_ = registry_.begin_unit("embedding");
-    registry_.add(ctx, table_, "table", {2, {256, 32}}, {0.3});
-    block_unit_ = registry_.begin_unit("block");
-    block_.add_to(registry_, ctx, "block.", 32, 64, 0.2, 0.2);
-    registry_.add(ctx, gain_, "block.gain", {1, {32}}, {0, 0.5});
-    head_unit_ = registry_.begin_unit("head");
-    registry_.add(ctx, head_, "head", {2, {256, 32}}, {0.2});
+ public:
+  explicit small_model(context& ctx) : base(ctx) {
+    parameter_registry& all = base::registry();
+    embedding_unit_ = all.begin_unit("embedding");
+    all.add(ctx, table_, "table", {2, {256, 32}}, {0.3});
+    block_unit_ = all.begin_unit("block");
+    block_.add_to(all, ctx, "block.", 32, 64, 0.2, 0.2);
+    all.add(ctx, gain_, "block.gain", {1, {32}}, {0, 0.5});
+    head_unit_ = all.begin_unit("head");
+    all.add(ctx, head_, "head", {2, {256, 32}}, {0.2});
   }
 
-  auto operator()(const ids& tokens) {
+  auto operator()(const token_ids<S>& tokens) {
     const auto embedded = [&](const auto& t) { return all_reduce<tp>(embedding(t, table_)); };
     const auto block = [&](const auto& x) { return x + all_reduce<tp>(block_(x)) * gain_; };
     const auto head = [&](const auto& x) { return contract<hidden>(x, head_); };  // [batch/dp, seq, vocab/tp]
-    const auto x = in_unit(ctx_, *hooks_, embedding_unit_, embedded, tokens);
-    return in_unit(ctx_, *hooks_, head_unit_, head, in_unit(ctx_, *hooks_, block_unit_, block, x));
+    const auto x = base::run_unit(embedding_unit_, embedded, tokens);
+    return base::run_unit(head_unit_, head, base::run_unit(block_unit_, block, x));
   }
 
-  parameter_registry& registry() { return registry_; }
-  void use(unit_hooks& hooks) { hooks_ = &hooks; }
-  void release() { hooks_ = nullptr; }
-
  private:
-  context& ctx_;
-  parameter_registry registry_;
-  unit_hooks* hooks_ = nullptr;
   int embedding_unit_, block_unit_, head_unit_;
   weight<S, dims<vocab, hidden>, shard<vocab, tp>> table_, head_;
   mlp<S> block_;

@@ -20,19 +20,17 @@ struct gained {  // x * tanh(x) * gain
 };
 
 template <class S, bool Custom>
-class gained_model {
+class gained_model : public model_base<S> {
  public:
-  using strategy = S;
-  using ids = token_ids<S>;
-
-  explicit gained_model(context& ctx) : ctx_(ctx) {
-    first_ = registry_.begin_unit("first");
-    registry_.add(ctx, table_, "table", {2, {256, 32}}, {0.3});
-    registry_.add(ctx, gain_, "gain", {1, {32}}, {0, 0.5});
-    second_ = registry_.begin_unit("second");
-    registry_.add(ctx, head_, "head", {2, {256, 32}}, {0.2});
+  explicit gained_model(context& ctx) : model_base<S>(ctx) {
+    parameter_registry& all = this->registry();
+    first_ = all.begin_unit("first");
+    all.add(ctx, table_, "table", {2, {256, 32}}, {0.3});
+    all.add(ctx, gain_, "gain", {1, {32}}, {0, 0.5});
+    second_ = all.begin_unit("second");
+    all.add(ctx, head_, "head", {2, {256, 32}}, {0.2});
   }
-  auto operator()(const ids& tokens) {
+  auto operator()(const token_ids<S>& tokens) {
     const auto first = [&](const auto& t) {
       const auto x = all_reduce<tp>(embedding(t, table_));
       if constexpr (Custom)
@@ -41,16 +39,10 @@ class gained_model {
         return x * tanh(x) * gain_;
     };
     const auto second = [&](const auto& x) { return contract<hidden>(x, head_); };
-    return in_unit(ctx_, *hooks_, second_, second, in_unit(ctx_, *hooks_, first_, first, tokens));
+    return this->run_unit(second_, second, this->run_unit(first_, first, tokens));
   }
-  parameter_registry& registry() { return registry_; }
-  void use(unit_hooks& hooks) { hooks_ = &hooks; }
-  void release() { hooks_ = nullptr; }
 
  private:
-  context& ctx_;
-  parameter_registry registry_;
-  unit_hooks* hooks_ = nullptr;
   int first_, second_;
   weight<S, dims<vocab, hidden>, shard<vocab, tp>> table_, head_;
   weight<S, dims<hidden>> gain_;

@@ -18,27 +18,18 @@ namespace {
 using S = strategy<mesh<dp>, fp64>;
 
 // Says the next token by the last: quick to compile.
-class bigrams {
+class bigrams : public model_base<S> {
  public:
-  using strategy = S;
-  using ids = token_ids<S>;
-
-  explicit bigrams(context& ctx) : ctx_(ctx), unit_(registry_.begin_unit("tables")) {
-    registry_.add(ctx, table_, "table", {2, {31, 8}}, {0.3});
-    registry_.add(ctx, head_, "head", {2, {31, 8}}, {0.3});
+  explicit bigrams(context& ctx) : model_base(ctx), unit_(registry().begin_unit("tables")) {
+    registry().add(ctx, table_, "table", {2, {31, 8}}, {0.3});
+    registry().add(ctx, head_, "head", {2, {31, 8}}, {0.3});
   }
   auto operator()(const ids& tokens) {
-    const auto say = [&](const auto& t) { return contract<hidden>(embedding(t, table_), head_); };
-    return in_unit(ctx_, *hooks_, unit_, say, tokens);
+    return run_unit(
+        unit_, [&](const auto& t) { return contract<hidden>(embedding(t, table_), head_); }, tokens);
   }
-  parameter_registry& registry() { return registry_; }
-  void use(unit_hooks& hooks) { hooks_ = &hooks; }
-  void release() { hooks_ = nullptr; }
 
  private:
-  context& ctx_;
-  parameter_registry registry_;
-  unit_hooks* hooks_ = nullptr;
   int unit_;
   weight<S, dims<vocab, hidden>> table_, head_;
 };
@@ -143,5 +134,20 @@ TEST_CASE("a step without a target is skipped where that is asked for") {
     CHECK(r.skipped == without);
     CHECK(r.not_finite == without);
     CHECK(t.state().updates == 30 - without);
+  });
+}
+
+TEST_CASE("a model is refused where no store has its weights") {
+  launch<S>({}, [](context& ctx) {
+    bigrams model(ctx);
+    const auto ids = full<bigrams::ids>(ctx, {1, 4}, 3);
+    const auto none = "the model has no parameter store: make a trainer or a parameter_store for it, and keep that as";
+    CHECK_THROWS_WITH_AS(model(ids), doctest::Contains(none), failure);
+    {
+      const trainer t(ctx, model);
+      const no_grad off(ctx);
+      CHECK(model(ids).global_extent<vocab>() == 31);
+    }
+    CHECK_THROWS_WITH_AS(model(ids), doctest::Contains(none), failure);
   });
 }

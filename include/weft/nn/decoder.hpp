@@ -10,9 +10,8 @@
 #include <weft/autograd/checkpoint.hpp>
 #include <weft/comm/consistency.hpp>
 #include <weft/core/finite.hpp>
-#include <weft/nn/parameters.hpp>
+#include <weft/nn/model_base.hpp>
 #include <weft/nn/stages.hpp>
-#include <weft/nn/weight.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/kv_cache.hpp>
 #include <weft/op/require_ids.hpp>
@@ -24,22 +23,14 @@ namespace weft {
 /// object that is copied where something runs again for its backward, with `embed(tokens)`, `block(layer, h)` and
 /// `head(table, h)`.
 template <class S, class M, class Layer>
-class decoder {
+class decoder : public model_base<S> {
+  using model_base<S>::ctx_, model_base<S>::hooks_;
+
  public:
-  using strategy = S;
-  using compute = typename S::precision::compute;
   using ids = token_ids<S>;
 
-  decoder(const decoder&) = delete;
-  decoder& operator=(const decoder&) = delete;
-
-  context& ctx() const { return *ctx_; }
-  parameter_registry& registry() { return registry_; }
   /// The virtual stages that this rank has, by chunk.
   const stage_places& stages() const { return stages_; }
-  void use(unit_hooks& hooks) { hooks_ = &hooks; }
-  /// Says that the parameter store is gone, and with it the weights.
-  void release() { hooks_ = nullptr; }
 
   /// tokens [batch/dp, seq] -> logits [batch/dp, seq, vocab/tp], on every stage. Throws when the sequence is longer
   /// than max_seq, when a token is not in the vocabulary, and when a model of several stages is recorded: that takes a
@@ -124,7 +115,7 @@ class decoder {
   using table = weight<S, dims<vocab, hidden>, shard<vocab, tp>>;
 
   decoder(context& ctx, std::int64_t layers, bool tied)
-      : ctx_(&ctx),
+      : model_base<S>(ctx),
         stages_(stages_of<typename S::schedule>(ctx, layers)),
         tied_(tied),
         layers_(stages_.layers_before(stages_.chunks())) {
@@ -175,8 +166,8 @@ class decoder {
     freeze_all_but_adapters();
   }
 
+  using model_base<S>::registry_;
   table embedding_;
-  parameter_registry registry_;
 
  private:
   // Of the newest unit, where the strategy's projections are adapted.
@@ -198,9 +189,7 @@ class decoder {
   }
 
   void require_readable(const ids& tokens, std::int64_t n) const {
-    require(hooks_ != nullptr,
-            "the model has no parameter store: make a trainer or a parameter_store for it, and keep that as long as "
-            "the model is used");
+    this->stored();
     const std::int64_t most = model().config().max_seq;
     require(n <= most, "a sequence of ", n, " tokens is longer than max_seq = ", most);
     require_ids(tokens, 0, model().config().vocab, "the token");
@@ -258,7 +247,7 @@ class decoder {
   template <class Pass>
   auto through_layers(const Pass& pass, const ids& tokens) {
     if constexpr (S::mesh::template has<pp>)
-      if (ctx_->degree<pp>() > 1) return over_stages(pass, tokens);
+      if (ctx_->template degree<pp>() > 1) return over_stages(pass, tokens);
     auto x = embed(pass, tokens);
     for (int v = 0; v < stages_.count(); ++v) x = run_layers(pass, std::move(x), stages_.chunk_at(v));
     return x;
@@ -284,7 +273,7 @@ class decoder {
   auto logits(const Pass& pass, const X& x) {
     using result = decltype(head(pass, x));
     if constexpr (S::mesh::template has<pp>)
-      if (ctx_->degree<pp>() > 1) {
+      if (ctx_->template degree<pp>() > 1) {
         const shape all{3,
                         {x.template global_extent<batch>(), x.template global_extent<seq>(), model().config().vocab}};
         result y = stages_.has_last() ? head(pass, x) : detail::empty_tensor<result>(*ctx_, all);
@@ -302,7 +291,7 @@ class decoder {
   bool tables_apart() const {
     const int first = stages_.rank_of(0), last = stages_.rank_of(stages_.count() - 1);
     require(
-        first == last || (std::min(first, last) == 0 && std::max(first, last) == ctx_->degree<pp>() - 1),
+        first == last || (std::min(first, last) == 0 && std::max(first, last) == ctx_->template degree<pp>() - 1),
         "the schedule ", std::string_view(S::schedule::name), " has its first virtual stage on rank ", first,
         " of pp and its last on rank ", last,
         ", so embeddings can't be tied: only pp's first and last rank sum theirs; give the model a head of its own");
@@ -314,9 +303,7 @@ class decoder {
     return ++last;
   }
 
-  context* ctx_;
   std::uint64_t number_ = next_number();  // no other model's of this type, in whatever place
-  unit_hooks* hooks_ = nullptr;
   stage_places stages_;
   bool tied_;
   int embedding_unit_ = 0, first_layer_unit_ = 0, head_unit_ = 0;
