@@ -1,29 +1,9 @@
 #!/usr/bin/env bash
 # weft-chat: a conversation's answers are transformers' (weft_chat/make_chat.py), what is too long for the model is left out aloud, and
 # what can't be done is said in one sentence.
-set -uo pipefail
-program="$WEFT_BINARY_DIR/examples/weft-chat"
-if [ ! -x "$program" ]; then
-  echo "examples/weft-chat is not built (CLI11, Oniguruma or utf8proc is missing, or WEFT_BUILD_EXAMPLES is off)"
-  exit 77
-fi
+source "$WEFT_SOURCE_DIR/tests/examples/common.sh" weft-chat
 references="$WEFT_SOURCE_DIR/tests/examples/weft_chat"
-here=$(mktemp -d)
-trap 'rm -rf "$here"' EXIT
-cd "$here" || exit 1
-faults=0
-fault() { echo "FAULT: $*"; faults=$((faults + 1)); }
 chat() { timeout 120 "$program" "$@" --threads 2 >out 2>err; }
-# refused STATUS PHRASE OPTIONS...: one sentence that has the phrase.
-refused() {
-  local status=$1 phrase=$2 code
-  shift 2
-  chat "$@" <"$references/lines.txt"
-  code=$?
-  [ "$code" = "$status" ] || fault "$* exits with $code, not $status"
-  [ "$(wc -l <err)" = 1 ] || fault "$* says more or less than one line: $(cat err)"
-  grep -qF -- "$phrase" err || fault "$* does not say '$phrase' but: $(cat err)"
-}
 
 mkdir model
 cp "$references/config.json" "$references/model.safetensors" model
@@ -63,5 +43,5 @@ refused 2 '--weights' model --weights fp8
 refused 2 'FOLDER'
 refused 2 'it is 4x, which is no whole number' model --tokens 4x
 
-[ $faults = 0 ] && echo "weft-chat: 0 faults"
+echo "$faults faults"
 [ $faults = 0 ]

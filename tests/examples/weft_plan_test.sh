@@ -2,30 +2,8 @@
 # weft-plan: its numbers are plan_training's and plan_generation's own, a limit is judged to the byte, what doesn't fit is told what
 # would, each wrong command line gets one sentence, folders of every family are read, and docs/plan.md shows what it prints. Scratch of
 # kernels, which depends on the machine, is left out.
-set -uo pipefail
-program="$WEFT_BINARY_DIR/examples/weft-plan"
-if [ ! -x "$program" ]; then
-  echo "examples/weft-plan is not built (CLI11 or nlohmann/json is missing, or WEFT_BUILD_EXAMPLES is off)"
-  exit 77
-fi
-here=$(mktemp -d)
-trap 'rm -rf "$here"' EXIT
-cd "$here" || exit 1
-faults=0
-fault() { echo "FAULT: $*"; faults=$((faults + 1)); }
+source "$WEFT_SOURCE_DIR/tests/examples/common.sh" weft-plan
 source="$WEFT_SOURCE_DIR/tests"
-
-# refused STATUS PHRASE OPTIONS...
-refused() {
-  local status=$1 phrase=$2 code
-  shift 2
-  timeout 120 "$program" "$@" >out 2>err
-  code=$?
-  [ "$code" = "$status" ] || fault "$* exits with $code, not $status"
-  [ "$(wc -l <err)" = 1 ] || fault "$* says more or less than one line: $(cat err)"
-  grep -qF -- "$phrase" err || fault "$* does not say '$phrase' but: $(cat err)"
-  [ ! -s out ] || fault "$* writes to stdout: $(head -n 3 out)"
-}
 # answers STATUS OPTIONS...: it ends so, and says nothing on stderr.
 answers() {
   local status=$1 code
@@ -153,7 +131,6 @@ refused 1 "hidden 128 doesn't divide by 3 heads" wrong
 for option in train text memory ranks dp tp pp threads sharding checkpointing batch micro-batches seq prompt tokens rows table json version; do
   grep -qF -- "--$option" out || fault "--help does not show --$option"
 done
-version=$(sed -n 's/^project(weft VERSION \([0-9.]*\) .*/\1/p' "$WEFT_SOURCE_DIR/CMakeLists.txt")
 answers 0 --version
 [ "$(cat out)" = "weft-plan of Weft $version" ] || fault "--version says: $(cat out)"
 if [ -e /dev/full ]; then
