@@ -34,6 +34,7 @@ void answer_lines(Model& model, const settings& s, std::atomic<bool>& stop) {
                "weft-chat: a line is a message, /new begins again; Ctrl-C ends an answer, Ctrl-D the program\n");
   const auto prompt_sign = [&] { std::fprintf(stderr, "> "); };
   std::string line, prompt;
+  weft::kept_text kept;  // of the chat, what the model has read
   for (prompt_sign(); !stop && std::getline(std::cin, line); prompt_sign()) {
     if (line.empty()) continue;
     if (line == "/new") {
@@ -43,10 +44,11 @@ void answer_lines(Model& model, const settings& s, std::atomic<bool>& stop) {
     if (const std::size_t left_out = talk.ask(line, sample.tokens, prompt); left_out > 0)
       std::fprintf(stderr, "weft-chat: the model reads %lld tokens at once: the %zu oldest messages are left out\n",
                    static_cast<long long>(limit), left_out);
-    const std::string answer = weft::generate_text(model, talk.words(), prompt, sample, [](std::string_view piece) {
+    const auto print = [](std::string_view piece) {
       std::fwrite(piece.data(), 1, piece.size(), stdout);
       std::fflush(stdout);
-    });
+    };
+    const std::string answer = weft::generate_text(model, talk.words(), prompt, sample, print, &kept);
     std::printf("\n");
     std::fflush(stdout);
     talk.answered(answer);
