@@ -32,7 +32,8 @@ int main(int argc, char** argv) {
   app.add_option("--tokenizer", s.tokenizer, "folder with tokenizer.json, or such a file")->required();
   app.add_option("--out", s.out, "what the output's names begin with")->required();
   app.add_option("--field", s.field, "the text's, in an object");
-  app.add_option("--chat", s.chat, "chatml, qwen2, qwen2.5, llama3, llama2, mistral; auto: by the tokenizer");
+  app.add_option("--chat", s.chat,
+                 "chatml, qwen2, qwen2.5, llama3, llama2, mistral; auto: by the chat template, or tokens");
   app.add_option("--end", s.end, "token behind each document [the tokenizer's; none behind a chat]");
   app.add_flag("--no-end", s.no_end, "no token behind a document");
   app.add_option("--format", s.format, "megatron or llmc");

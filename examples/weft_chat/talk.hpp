@@ -11,7 +11,7 @@
 #include <weft/train/generate_text.hpp>
 #include <weft/weft.hpp>
 
-#include "../shared/chat_format_of.hpp"
+#include "../shared/tokenizer_folder.hpp"
 #include "conversation.hpp"
 #include "settings.hpp"
 
@@ -19,15 +19,15 @@ namespace weft_chat {
 
 template <class Model>
 void answer_lines(Model& model, const settings& s, std::atomic<bool>& stop) {
-  const weft::tokenizer words(s.folder + "/tokenizer.json");
+  const examples::tokenizer_folder of(s.folder + "/tokenizer.json");
+  const weft::tokenizer& words = of.words();
   const std::int64_t vocab = model.config().vocab, limit = model.config().max_seq;
   weft::require(words.end_of_ids() <= vocab, "the tokenizer of ", s.folder, " has tokens up to ",
                 words.end_of_ids() - 1, ", and the model knows those below ", vocab, ": they aren't of one model");
-  const std::string format = s.chat == "auto" ? examples::chat_format_of(words) : s.chat;
-  if (format != "none") examples::require_chat_tokens(words, format);
-  conversation talk(words, format, s.system, limit);
+  conversation talk(of, s.chat == "none" ? s.chat : of.chat_format(s.chat), s.system, limit);
   weft::sampling sample = s.sample;
   sample.end_token = talk.end_of_answer();
+  sample.ends = [end = talk.end_of_text()](std::span<const std::int32_t> written) { return written.back() == end; };
   sample.stop = &stop;
 
   std::fprintf(stderr,

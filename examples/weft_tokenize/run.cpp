@@ -8,7 +8,7 @@
 
 #include <weft/io/token_writer.hpp>
 
-#include "../shared/chat_format_of.hpp"
+#include "../shared/tokenizer_folder.hpp"
 #include "documents.hpp"
 #include "settings.hpp"
 
@@ -20,25 +20,16 @@ using weft::require;
 std::string quoted(const std::string& s) { return '"' + s + '"'; }
 
 // tokenizer_config.json's, or the one that is known by its name.
-std::string end_by_itself(const std::string& folder, const weft::tokenizer& words) {
-  const std::string path = folder + "/tokenizer_config.json";
-  if (std::filesystem::exists(path)) {
-    const nlohmann::json said = weft::read_json(path);
-    if (said.is_object() && said.contains("eos_token")) {
-      const nlohmann::json& end = said.at("eos_token");
-      if (end.is_string()) return end.get<std::string>();
-      if (end.is_object() && end.contains("content") && end.at("content").is_string())
-        return end.at("content").get<std::string>();
-    }
-  }
+std::string end_by_itself(const examples::tokenizer_folder& of) {
+  if (!of.end_of_text().empty()) return of.end_of_text();
   std::string found;
   for (const char* const name : {"<|endoftext|>", "<|end_of_text|>", "</s>"})
-    if (words.id_of(name) >= 0) {
+    if (of.words().id_of(name) >= 0) {
       require(found.empty(), "the tokenizer has ", found, " and ", name,
               ", and no tokenizer_config.json says which ends a document; give --end TOKEN, or --no-end");
       found = name;
     }
-  require(!found.empty(), "nothing says which token ends a document: the folder ", folder,
+  require(!found.empty(), "nothing says which token ends a document: the folder ", of.folder(),
           " has no tokenizer_config.json with an eos_token; give --end TOKEN, or --no-end");
   return found;
 }
@@ -175,10 +166,8 @@ void in_parallel(int threads, std::size_t n, F&& f) {
 void run(const settings& s, const std::atomic<bool>& stop) {
   const auto start = std::chrono::steady_clock::now();
   check(s);
-  const bool is_file = s.tokenizer.ends_with(".json");
-  std::string folder = is_file ? std::filesystem::path(s.tokenizer).parent_path().string() : s.tokenizer;
-  if (folder.empty()) folder = ".";
-  const weft::tokenizer words(is_file ? s.tokenizer : folder + "/tokenizer.json");
+  const examples::tokenizer_folder of(s.tokenizer);
+  const weft::tokenizer& words = of.words();
   encoding encode{words, s.field, s.chat, -1};
   std::optional<outputs> out;
   long long documents = 0, tokens = 0, bytes = 0, empty = 0, unanswered = 0;
@@ -195,13 +184,12 @@ void run(const settings& s, const std::atomic<bool>& stop) {
     }();
     if (chats) {
       encode.field.clear();
-      if (s.chat == "auto") encode.chat = examples::chat_format_of(words);
-      examples::require_chat_tokens(words, encode.chat);
+      encode.chat = of.chat_format(s.chat);
       require(s.format == "megatron",
               "llm.c's files don't say which tokens the loss is on, as chats need; leave out --format llmc");
     }
     if (!s.no_end && !(chats && s.end.empty())) {
-      const std::string end = s.end.empty() ? end_by_itself(folder, words) : s.end;
+      const std::string end = s.end.empty() ? end_by_itself(of) : s.end;
       encode.end = words.id_of(end);
       require(encode.end >= 0, "the tokenizer has no token ", quoted(end),
               ", which is to end a document; give --end TOKEN, or --no-end");

@@ -14,7 +14,7 @@ struct settings {
   std::string read = "auto";        // json, text; auto: by the file's name
   std::string field = "text";       // of a JSON object
   bool field_given = false;         // then an object with chats is not taken for one
-  std::string chat = "auto";        // the chat format; auto: by the tokenizer's special tokens
+  std::string chat = "auto";        // the chat format; auto: tokenizer_folder's
   std::string end;                  // token behind each document; empty: the tokenizer's, and behind chats none
   bool no_end = false;              // none, whatever the tokenizer says
   std::string format = "megatron";  // or llmc

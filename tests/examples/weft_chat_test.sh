@@ -23,6 +23,34 @@ for weights in bf16 int8 nf4; do
 done
 chat model --chat none --tokens 4 <"$references/lines.txt" || fault "none ends with $?: $(cat err)"
 
+# What tokenizer_config.json says: the token that ends a text ends answers too, and is no part of them; the chat template.
+cp -r model configured
+head -n 1 "$references/lines.txt" | chat model --weights fp32 "${brief[@]}"
+first=$(cat out)
+# ends TOKEN TEXT OPTIONS...: with it as eos_token the first line's answer is the text.
+ends() {
+  local token=$1 text=$2
+  shift 2
+  printf '{"eos_token":{"content":"%s"}}' "$token" >configured/tokenizer_config.json
+  head -n 1 "$references/lines.txt" | chat configured --weights fp32 "$@" --temperature 0 --tokens 12 || fault "eos_token $token ends with $?: $(cat err)"
+  [ "$(cat out)" = "$text" ] || fault "with the eos_token $token: $(cat out)"
+}
+ends '<|eot_id|>' "$first" --system 'Be brief.'
+ends ')' "${first%%)*}" --system 'Be brief.'
+head -n 1 "$references/lines.txt" | chat model --chat none --weights fp32 --temperature 0 --tokens 12
+line=$(cat out)
+[ "${line%%D*}" != "$line" ] || fault "no D in $line"
+ends D "${line%%D*}" --chat none
+printf '{"chat_template":"%s"}' "{{ '<|start_header_id|>' + message['role'] }}" >configured/tokenizer_config.json
+chat configured --weights fp32 "${brief[@]}" <"$references/lines.txt" || fault "a chat template ends with $?: $(cat err)"
+cmp -s out "$references/answers.txt" || fault "by the chat template: $(cat out)"
+printf '{"chat_template":"%s"}' "{{ '<|im_start|>' + message['role'] }}" >configured/tokenizer_config.json
+refused 1 'the tokenizer has no token <|im_start|>, which the chat format chatml is written with' configured
+printf '{"chat_template":"{{ messages }}"}' >configured/tokenizer_config.json
+refused 1 'the chat template of configured/tokenizer_config.json writes chats in none of the formats that are known here' configured
+echo '{"eos_token":"no such"}' >configured/tokenizer_config.json
+refused 1 "configured/tokenizer_config.json has the eos_token no such, which tokenizer.json beside it doesn't have" configured
+
 # The model reads 512 tokens at once.
 yes 'once upon a time there was a rank that had a slice of a tensor' | head -n 12 >long.txt
 chat model --temperature 0 --tokens 100 <long.txt || fault "a long chat ends with $?: $(cat err)"

@@ -171,6 +171,40 @@ chat '{"messages":[{"role":"user","content":"b"}]}'
 unwritten 1 "only 1 that are empty or without an answer" --tokenizer "$tokenizers/qwen2" chat.jsonl
 
 unwritten 1 "the file lines.txt, line 1: it is text, and the lines before are chats" --tokenizer "$tokenizers/qwen2" chat.jsonl lines.txt
+# --- How chats are written, by the chat template.
+mkdir t
+templated() { cp "$tokenizers/$1/tokenizer.json" t; printf '{"eos_token":null,"chat_template":%s}' "$2" >t/tokenizer_config.json; }
+# known FORMAT TOKENIZER TEMPLATE: tokens are those of --chat FORMAT.
+known() {
+  templated "$2" "$3"
+  ok --tokenizer t --out c chat.jsonl
+  documents c >by_template
+  ok --tokenizer "$tokenizers/$2" --chat "$1" --out c chat.jsonl
+  documents c | diff - by_template >diff || fault "a template of $1: $(cat diff)"
+}
+chat '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
+im="{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
+system() { echo "{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\n$1<|im_end|>\\n' }}{% endif %}$im"; }
+turns="{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}"
+inst="{{ '[INST] ' + message['content'] + ' [/INST]' }}"
+known chatml qwen2 "\"$im\""
+known qwen2 qwen2 "\"$(system 'You are a helpful assistant.')\""
+known qwen2.5 qwen2 "\"$(system 'You are Qwen, created by Alibaba Cloud. You are a helpful assistant.')\""
+known qwen2 qwen2 '[{"name":"tool_use","template":"x"},{"name":"default","template":"'"$(system 'You are a helpful assistant.')"'"}]'
+known llama3 llama3_chat "\"$turns\""
+known llama2 llama2 "\"{{ '<<SYS>>' + system_message }}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}\""
+known mistral llama2 "\"$inst\""
+for other in "qwen2:$(system 'You are a helpful AI assistant named Other.')" "qwen2:$im<think>" "llama3_chat:Cutting Knowledge Date: $turns" "llama2:{{ '[INST]' + message['content'] + '[/INST]' }}" "qwen2:$im$turns" "qwen2:"; do
+  templated "${other%%:*}" "\"${other#*:}\""
+  unwritten 1 "the chat template of t/tokenizer_config.json writes chats in none of the formats that are known here; take the nearest: give" --tokenizer t chat.jsonl
+done
+ok --tokenizer t --chat qwen2 --out c chat.jsonl
+echo "$im" >t/chat_template.jinja  # as transformers writes it since 4.52
+ok --tokenizer t --out c chat.jsonl
+documents c >by_template
+ok --tokenizer t --chat chatml --out c chat.jsonl
+documents c | cmp -s - by_template || fault "a template of its own file: $(cat by_template)"
+
 # What would be learned otherwise is not passed over.
 answers() { ok --tokenizer "$tokenizers/qwen2" --out c chat.jsonl; documents c.loss | awk '{ n = 0; for (i = 2; i <= NF; i++) n += $i > $(i - 1); print n, $(NF - 1) }'; }
 weighed() { chat '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"'"$1"'},{"role":"user","content":"c"},{"role":"assistant","content":"d"'"$2"'}],"tools":[],"system":""}'; }
