@@ -106,6 +106,14 @@ refused 1 "no choice of --sharding called 'zero4'; there are, the nearest first:
 refused 1 "no choice of --checkpointing called 'all'" small --checkpointing all
 refused 1 'there is no strategy here of what was asked' small --train lora --sharding zero1
 refused 1 'small/config.json takes sequences of 1 to 64 tokens' small --seq 65
+refused 1 '--prompt is 65; the model of small/config.json reads 1 to 64 tokens' small --prompt 65
+answers 0 small --text bf16 --prompt 64 --tokens 1
+# What would take hours, or all memory.
+refused 1 '--seq is 1000000000000; it is from 1 to 16777216' small --seq 1000000000000
+refused 1 '--tokens is 65537; it is from 1 to 65536' small --tokens 65537
+refused 1 '--micro-batches is 4097; it is from 1 to 4096' small --micro-batches 4097
+refused 1 'so much is asked that planning it would take 16 times as long as a plan may; give --micro-batches' small --batch 1048576
+answers 0 small --batch 1048576 --micro-batches 2 --train lora --sharding replicated
 refused 1 '--ranks is 5000; it is from 1 to 4096' small --ranks 5000
 refused 1 '--dp is -1; it is from 1 to 4096' small --dp -1
 refused 1 '--threads is 0; it is from 1 to 1024' small --threads 0
@@ -123,6 +131,8 @@ wrong_config() { # PHRASE SED
 wrong_config ': its model_type is mixtral, a model that the library doesn'"'"'t have; it has llama, mistral' 's/"llama"/"mixtral"/'
 wrong_config ' has fields that aren'"'"'t known here: experts' 's/"tie_word/"experts": 8, "tie_word/'
 wrong_config ' has no field hidden_size' 's/"hidden_size": 128,//'
+wrong_config ' has 1025 layers; a plan has up to 1024' 's/"num_hidden_layers": 4/"num_hidden_layers": 1025/'
+wrong_config ' has a vocabulary of 1125899906842624 tokens; a plan has up to 16777216' 's/"vocab_size": 512/"vocab_size": 1125899906842624/'
 wrong_config " isn't JSON from its byte" 's/^{//'
 sed 's/"num_attention_heads": 4/"num_attention_heads": 3/; s/"num_key_value_heads": 2/"num_key_value_heads": 3/' small/config.json >wrong/config.json
 refused 1 "hidden 128 doesn't divide by 3 heads" wrong
