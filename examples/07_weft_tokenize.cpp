@@ -40,6 +40,8 @@ int main(int argc, char** argv) {
   app.add_option("--read", s.read, "json or text; auto: by the file's name");
   app.add_flag("--lines", s.lines, "each line of a text is a document");
   app.add_option("--separator", s.separator, "line that stands between a text's documents; may be empty");
+  app.add_flag("--skip-bad-lines", s.skip_bad_lines,
+               "leave out lines that are no document, say which the first are and how many");
   app.add_option("--threads", s.threads, "that encode; 0: as many as cores");
   app.set_version_flag("--version", "weft-tokenize of Weft " WEFT_VERSION, "print the version, and stop");
   app.get_option("--chat")->check(CLI::IsMember({"auto", "chatml", "qwen2", "qwen2.5", "llama3", "llama2", "mistral"}));

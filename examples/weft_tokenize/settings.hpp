@@ -21,6 +21,7 @@ struct settings {
   bool lines = false;               // each line of a text is a document
   std::string separator;            // the line that stands between a text's documents
   bool has_separator = false;       // it may be empty
+  bool skip_bad_lines = false;      // leave out and count lines that are no document, in place of an error
   int threads = 0;                  // 0: one for each core
 };
 

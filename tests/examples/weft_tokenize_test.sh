@@ -147,6 +147,32 @@ refused 2 "--out is given 2 times" --tokenizer g --out=o --out o unix.jsonl
 timeout 60 "$program" --tokenizer g --out none/o unix.jsonl 2>err && fault "an output in no folder"
 said "make its folder first"
 
+# --- Lines that are left out: the first few are named, all are counted.
+{ echo 'no'; echo '{"txt":1}'; cat unix.jsonl; printf '\n{"text":7}\n{"text":"\xff"}\n[1]\n{"text":"b b"}\n{\n'; } >mixed.jsonl
+for threads in 1 3; do
+  [ "$(tokens_of mixed.jsonl --skip-bad-lines --threads $threads | wc -l)" = 4 ] || fault "bad lines: $(documents t)"
+  said "4 documents, "
+  said "; 1 empty ones left out; 6 bad lines left out"
+  [ "$(grep -c '^weft-tokenize: left out: ' err)" = 5 ] || fault "not five are named: $(cat err)"
+  [ "$(sed -n 1,5p err | grep -oE 'line [0-9]+' | tr '\n' ' ')" = 'line 1 line 2 line 9 line 10 line 11 ' ] || fault "others are named: $(cat err)"
+  said "weft-tokenize: left out: the file mixed.jsonl, line 9: text is 7, and has to be a string"
+done
+documents t | head -n 1 | grep -qx "$a" || fault "beside bad lines: $(documents t)"
+unwritten 1 "the file mixed.jsonl, line 1, isn't JSON" --tokenizer g mixed.jsonl
+printf 'a\n\xff\nb b\n' >mixed.txt
+[ "$(tokens_of mixed.txt --lines --skip-bad-lines | wc -l)" = 2 ] || fault "bad lines of a text: $(documents t)"
+said "left out: the file mixed.txt, line 2: its byte 1 is no UTF-8"
+ok --tokenizer g --out t unix.jsonl
+timeout 60 "$program" --tokenizer g --out t --skip-bad-lines list.jsonl 2>err && fault "nothing but a bad line is taken"
+said "there is no document with text in list.jsonl; 1 bad lines were left out"
+[ -e t.bin ] || fault "nothing but bad lines takes an earlier output away"
+timeout 60 "$program" --tokenizer g --out t --skip-bad-lines unix.jsonl bytes.txt 2>err && fault "a file that is no text is left out as a line"
+said "the file bytes.txt, line 2: its byte 4 is no UTF-8"
+unwritten 1 "--skip-bad-lines is of lines that are documents, and here files are" --tokenizer g --skip-bad-lines lines.txt
+unwritten 1 "the file texts.jsonl.gz is compressed; pipe it in: zcat texts.jsonl.gz | weft-tokenize ... /dev/stdin --read json" --tokenizer g texts.jsonl.gz
+gzip <body.jsonl >body.jsonl.gz
+[ "$(zcat body.jsonl.gz | tokens_of /dev/stdin --read json --field body)" = "$a" ] || fault "what the refusal says: $(documents t)"
+
 chat() { printf '%s\n' "$1" >chat.jsonl; }
 chat '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
 unwritten 1 "special tokens don't say how a chat is written; give --chat FORMAT" --tokenizer g chat.jsonl
