@@ -32,13 +32,16 @@ int main(int argc, char** argv) {
   app.add_option("--tokenizer", s.tokenizer, "folder with tokenizer.json, or such a file")->required();
   app.add_option("--out", s.out, "what the output's names begin with")->required();
   app.add_option("--field", s.field, "the text's, in an object");
-  app.add_option("--chat", s.chat, "chatml, qwen2, qwen2.5, llama3, llama2, mistral; auto: by the tokenizer");
+  app.add_option("--chat", s.chat,
+                 "chatml, qwen2, qwen2.5, llama3, llama2, mistral; auto: by the chat template, or tokens");
   app.add_option("--end", s.end, "token behind each document [the tokenizer's; none behind a chat]");
   app.add_flag("--no-end", s.no_end, "no token behind a document");
   app.add_option("--format", s.format, "megatron or llmc");
   app.add_option("--read", s.read, "json or text; auto: by the file's name");
   app.add_flag("--lines", s.lines, "each line of a text is a document");
   app.add_option("--separator", s.separator, "line that stands between a text's documents; may be empty");
+  app.add_flag("--skip-bad-lines", s.skip_bad_lines,
+               "leave out lines that are no document, say which the first are and how many");
   app.add_option("--threads", s.threads, "that encode; 0: as many as cores");
   app.set_version_flag("--version", "weft-tokenize of Weft " WEFT_VERSION, "print the version, and stop");
   app.get_option("--chat")->check(CLI::IsMember({"auto", "chatml", "qwen2", "qwen2.5", "llama3", "llama2", "mistral"}));

@@ -38,8 +38,9 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.add_option("FOLDER", s.folder, "the model's")->required();
   app.add_option("--weights", s.weights, "fp32, bf16, int8, nf4: the type to compute in, or bf16 with few bits stored");
-  app.add_option("--chat", s.chat,
-                 "chatml, qwen2, qwen2.5, llama3, llama2, mistral; auto: by the tokenizer; none: continue lines");
+  app.add_option(
+      "--chat", s.chat,
+      "chatml, qwen2, qwen2.5, llama3, llama2, mistral; auto: by the chat template, or tokens; none: continue lines");
   app.add_option("--system", s.system, "message before all others");
   app.add_option("--tokens", s.sample.tokens, "of an answer, at most");
   app.add_option("--temperature", s.sample.temperature, "0: always the likeliest token");

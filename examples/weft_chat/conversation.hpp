@@ -8,22 +8,32 @@
 #include <weft/io/chat_format.hpp>
 #include <weft/io/tokenizer.hpp>
 
+#include "../shared/tokenizer_folder.hpp"
+
 namespace weft_chat {
 
-/// A tokenizer of texts that have their special tokens written out.
+/// A tokenizer of texts that have their special tokens written out. The token that ends all texts says nothing.
 struct words_of_chats {
   const weft::tokenizer& words;
   bool special;  // whether a text gets those that its template has
   std::vector<std::int32_t> encode(const std::string& text) const { return words.encode(text, special); }
-  std::string decode(const std::vector<std::int32_t>& tokens) const { return words.decode(tokens); }
+  std::int32_t end;  // of a text; -1: none
+  std::string decode(std::vector<std::int32_t> tokens) const {
+    std::erase(tokens, end);
+    return words.decode(tokens);
+  }
   std::int64_t size() const { return words.end_of_ids(); }
 };
 
 class conversation {
  public:
   /// format: of a chat, or "none". limit: how many tokens the model reads at once.
-  conversation(const weft::tokenizer& words, const std::string& format, const std::string& system, std::int64_t limit)
-      : words_{words, format == "none"}, format_(format), limit_(limit) {
+  conversation(const examples::tokenizer_folder& of, const std::string& format, const std::string& system,
+               std::int64_t limit)
+      : words_{of.words(), format == "none", of.words().id_of(of.end_of_text())}, format_(format), limit_(limit) {
+    weft::require(of.end_of_text().empty() || words_.end >= 0, "the file ", of.folder(),
+                  "/tokenizer_config.json has the eos_token ", of.end_of_text(),
+                  ", which tokenizer.json beside it doesn't have: they aren't of one model");
     if (!system.empty()) said_.push_back({"system", system});
     first_ = said_.size();
   }
@@ -48,6 +58,8 @@ class conversation {
     if (is_chat()) said_.push_back({"assistant", text});
   }
 
+  /// The token that ends every text, by tokenizer_config.json; -1: it names none.
+  std::int32_t end_of_text() const { return words_.end; }
   /// The token that ends an answer; -1: none does.
   std::int32_t end_of_answer() const {
     if (!is_chat()) return -1;

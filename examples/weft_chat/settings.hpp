@@ -11,7 +11,7 @@ namespace weft_chat {
 struct settings {
   std::string folder;            // a model's, with tokenizer.json
   std::string weights = "bf16";  // fp32, bf16, int8 or nf4
-  std::string chat = "auto";     // the chat format; auto: by the tokenizer's special tokens; none: lines are continued
+  std::string chat = "auto";     // the chat format; auto: tokenizer_folder's; none: lines are continued
   std::string system;            // the first message; empty: none
   int threads = 0;               // 0: one for each core
   weft::sampling sample;

@@ -11,7 +11,7 @@
 #include <weft/train/generate_text.hpp>
 #include <weft/weft.hpp>
 
-#include "../shared/chat_format_of.hpp"
+#include "../shared/tokenizer_folder.hpp"
 #include "conversation.hpp"
 #include "settings.hpp"
 
@@ -19,21 +19,22 @@ namespace weft_chat {
 
 template <class Model>
 void answer_lines(Model& model, const settings& s, std::atomic<bool>& stop) {
-  const weft::tokenizer words(s.folder + "/tokenizer.json");
+  const examples::tokenizer_folder of(s.folder + "/tokenizer.json");
+  const weft::tokenizer& words = of.words();
   const std::int64_t vocab = model.config().vocab, limit = model.config().max_seq;
   weft::require(words.end_of_ids() <= vocab, "the tokenizer of ", s.folder, " has tokens up to ",
                 words.end_of_ids() - 1, ", and the model knows those below ", vocab, ": they aren't of one model");
-  const std::string format = s.chat == "auto" ? examples::chat_format_of(words) : s.chat;
-  if (format != "none") examples::require_chat_tokens(words, format);
-  conversation talk(words, format, s.system, limit);
+  conversation talk(of, s.chat == "none" ? s.chat : of.chat_format(s.chat), s.system, limit);
   weft::sampling sample = s.sample;
   sample.end_token = talk.end_of_answer();
+  sample.ends = [end = talk.end_of_text()](std::span<const std::int32_t> written) { return written.back() == end; };
   sample.stop = &stop;
 
   std::fprintf(stderr,
                "weft-chat: a line is a message, /new begins again; Ctrl-C ends an answer, Ctrl-D the program\n");
   const auto prompt_sign = [&] { std::fprintf(stderr, "> "); };
   std::string line, prompt;
+  weft::kept_text kept;  // of the chat, what the model has read
   for (prompt_sign(); !stop && std::getline(std::cin, line); prompt_sign()) {
     if (line.empty()) continue;
     if (line == "/new") {
@@ -43,10 +44,11 @@ void answer_lines(Model& model, const settings& s, std::atomic<bool>& stop) {
     if (const std::size_t left_out = talk.ask(line, sample.tokens, prompt); left_out > 0)
       std::fprintf(stderr, "weft-chat: the model reads %lld tokens at once: the %zu oldest messages are left out\n",
                    static_cast<long long>(limit), left_out);
-    const std::string answer = weft::generate_text(model, talk.words(), prompt, sample, [](std::string_view piece) {
+    const auto print = [](std::string_view piece) {
       std::fwrite(piece.data(), 1, piece.size(), stdout);
       std::fflush(stdout);
-    });
+    };
+    const std::string answer = weft::generate_text(model, talk.words(), prompt, sample, print, &kept);
     std::printf("\n");
     std::fflush(stdout);
     talk.answered(answer);

@@ -42,6 +42,10 @@ asked_model read_model(const std::string& path) {
     c.is = weft::parse_llama_config(said, m.file);
   std::visit(
       [&](const auto& of) {
+        // Every layer is planned, and ids of a batch are made: what no model has would take hours, or all memory.
+        weft::require(of.layers <= 1024, "the file ", m.file, " has ", of.layers, " layers; a plan has up to 1024");
+        weft::require(of.vocab <= std::int64_t{1} << 24, "the file ", m.file, " has a vocabulary of ", of.vocab,
+                      " tokens; a plan has up to ", std::int64_t{1} << 24);
         m.parameters = of.parameters();  // refuses sizes that don't fit together
         m.layers = of.layers, m.hidden = of.hidden, m.positions = of.max_seq;
       },

@@ -42,8 +42,9 @@ void resolve(question& q, const asked_model& m) {
     require(n >= 0 && n <= most, option, " is ", n, "; it is from 1 to ", most);
   };
   size("--ranks", q.ranks, 4096), size("--dp", q.dp, 4096), size("--tp", q.tp, 4096), size("--pp", q.pp, 4096);
-  size("--batch", q.batch, 1 << 20), size("--micro-batches", q.micro_batches, 1 << 20), size("--rows", q.rows, 1 << 20);
-  size("--prompt", q.prompt, 1 << 24), size("--tokens", q.tokens, 1 << 24), size("--threads", q.threads, 1024);
+  size("--batch", q.batch, 1 << 20), size("--micro-batches", q.micro_batches, 4096), size("--rows", q.rows, 1 << 20);
+  size("--seq", q.seq, 1 << 24), size("--prompt", q.prompt, 1 << 24), size("--tokens", q.tokens, 1 << 16);
+  size("--threads", q.threads, 1024);
   require(q.threads >= 1, "--threads is 0; it is from 1 to 1024");
 
   std::int64_t given = 1;
@@ -62,6 +63,8 @@ void resolve(question& q, const asked_model& m) {
   require(q.seq >= 0 && q.seq <= m.positions, "--seq is ", q.seq, "; the model of ", m.file,
           " takes sequences of 1 to ", m.positions, " tokens");
   if (q.seq == 0) q.seq = std::min<std::int64_t>(m.positions, 4096);
+  require(q.prompt <= m.positions, "--prompt is ", q.prompt, "; the model of ", m.file, " reads 1 to ", m.positions,
+          " tokens");
   if (q.tokens == 0) q.tokens = std::min<std::int64_t>(128, std::max<std::int64_t>(m.positions / 4, 1));
   if (q.prompt == 0) q.prompt = std::clamp<std::int64_t>(m.positions - q.tokens, 1, 1024);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <thread>
 #include <tuple>
 
@@ -32,6 +33,18 @@ struct work {
   weft::degrees degrees;
   std::vector<answer> done;
 };
+
+/// What a search costs, in layers passed by a token that is written; of a micro-batch, which has a backward, five.
+std::int64_t cost_of(const std::vector<work>& all, const asked_model& m, const question& q) {
+  std::int64_t sum = 0;
+  for (const work& w : all)
+    for (const way* by : w.ways) {
+      const std::int64_t each = std::max(q.batch / w.degrees.dp, std::int64_t{1});
+      sum += m.layers * (!by->does->trains ? q.tokens + 1 : 5 * (q.micro_batches > 0 ? q.micro_batches : each));
+    }
+  return sum;
+}
+constexpr std::int64_t most_cost = std::int64_t{1} << 24;  // a minute or two of one core
 
 bool fits(const answer& a, const question& q) { return q.memory == 0 || a.takes() <= q.memory; }
 
@@ -85,6 +98,8 @@ answer plan_one(const way& by, const asked_model& m, const question& q, const we
     out.stages = by.plan(m, q, d);
   } catch (const weft::failure& e) {
     out.refused = e.what();
+  } catch (const std::bad_alloc&) {  // of numbers that the machine which plans makes itself
+    out.refused = "planning it takes more memory than there is here; ask for shorter sequences and a smaller batch";
   }
   return out;
 }
@@ -104,6 +119,10 @@ std::vector<answers> search(const asked_model& m, const question& q, const progr
         at->ways.push_back(&w);
     }
 
+  const std::int64_t cost = cost_of(all, m, q);
+  weft::require(cost <= most_cost, "so much is asked that planning it would take ", cost / most_cost + 1,
+                " times as long as a plan may; give --micro-batches or a smaller --batch, fewer --tokens, or ask for "
+                "less: --train, --text, --sharding, --dp, --tp, --pp");
   std::atomic<std::size_t> next{0};
   const auto go_on = [&](const progress& told) {
     for (std::size_t i = next++; i < all.size(); i = next++) {

@@ -19,10 +19,10 @@ class line_reader {
       const std::size_t end = block_.find('\n', at_), n = (end == block_.npos ? block_.size() : end + 1) - at_;
       line.append(block_, at_, n);
       at_ += n;
-      if (end != block_.npos) break;
       if (line.size() > most)
         throw weft::file_error(weft::detail::text("the file ", path_, ", line ", number_ + 1, ": it has more than ",
-                                                  most, " bytes, and a document is one line at most so long"));
+                                                  most, " bytes, and no line may be longer"));
+      if (end != block_.npos) break;
     }
     number_ += !line.empty();
     return !line.empty();

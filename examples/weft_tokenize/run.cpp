@@ -8,7 +8,7 @@
 
 #include <weft/io/token_writer.hpp>
 
-#include "../shared/chat_format_of.hpp"
+#include "../shared/tokenizer_folder.hpp"
 #include "documents.hpp"
 #include "settings.hpp"
 
@@ -20,28 +20,32 @@ using weft::require;
 std::string quoted(const std::string& s) { return '"' + s + '"'; }
 
 // tokenizer_config.json's, or the one that is known by its name.
-std::string end_by_itself(const std::string& folder, const weft::tokenizer& words) {
-  const std::string path = folder + "/tokenizer_config.json";
-  if (std::filesystem::exists(path)) {
-    const nlohmann::json said = weft::read_json(path);
-    if (said.is_object() && said.contains("eos_token")) {
-      const nlohmann::json& end = said.at("eos_token");
-      if (end.is_string()) return end.get<std::string>();
-      if (end.is_object() && end.contains("content") && end.at("content").is_string())
-        return end.at("content").get<std::string>();
-    }
-  }
+std::string end_by_itself(const examples::tokenizer_folder& of) {
+  if (!of.end_of_text().empty()) return of.end_of_text();
   std::string found;
   for (const char* const name : {"<|endoftext|>", "<|end_of_text|>", "</s>"})
-    if (words.id_of(name) >= 0) {
+    if (of.words().id_of(name) >= 0) {
       require(found.empty(), "the tokenizer has ", found, " and ", name,
               ", and no tokenizer_config.json says which ends a document; give --end TOKEN, or --no-end");
       found = name;
     }
-  require(!found.empty(), "nothing says which token ends a document: the folder ", folder,
+  require(!found.empty(), "nothing says which token ends a document: the folder ", of.folder(),
           " has no tokenizer_config.json with an eos_token; give --end TOKEN, or --no-end");
   return found;
 }
+
+// Lines that are no document, where these are left out.
+class bad_lines {
+ public:
+  void add(const std::string& why) {
+    if (++count_ <= few) std::fprintf(stderr, "weft-tokenize: left out: %s\n", why.c_str());
+  }
+  long long count() const { return count_; }
+
+ private:
+  static constexpr int few = 5;
+  long long count_ = 0;
+};
 
 class outputs {
  public:
@@ -97,6 +101,15 @@ void check(const settings& s) {
           "text");
   require(!s.field_given || json > 0,
           "--field is of JSON's objects, and there are only texts; leave it out, or give --read json");
+  require(
+      !s.skip_bad_lines || json > 0 || s.lines,
+      "--skip-bad-lines is of lines that are documents, and here files are; leave it out, or give --lines or --read "
+      "json");
+  for (const std::string& file : s.files)
+    for (const auto& [ending, tool] :
+         {std::pair(".gz", "zcat"), {".zst", "zstdcat"}, {".xz", "xzcat"}, {".bz2", "bzcat"}})
+      require(!file.ends_with(ending), "the file ", file, " is compressed; pipe it in: ", tool, " ", file,
+              " | weft-tokenize ... /dev/stdin --read ", s.read == "auto" ? "json, or --read text" : s.read);
   require(!s.out.ends_with('/'), "--out ", s.out, " names a folder; give what the files' names begin with, ", s.out,
           "texts for example");
   for (const std::string& file : s.files)
@@ -175,14 +188,27 @@ void in_parallel(int threads, std::size_t n, F&& f) {
 void run(const settings& s, const std::atomic<bool>& stop) {
   const auto start = std::chrono::steady_clock::now();
   check(s);
-  const bool is_file = s.tokenizer.ends_with(".json");
-  std::string folder = is_file ? std::filesystem::path(s.tokenizer).parent_path().string() : s.tokenizer;
-  if (folder.empty()) folder = ".";
-  const weft::tokenizer words(is_file ? s.tokenizer : folder + "/tokenizer.json");
+  const examples::tokenizer_folder of(s.tokenizer);
+  const weft::tokenizer& words = of.words();
   encoding encode{words, s.field, s.chat, -1};
   std::optional<outputs> out;
   long long documents = 0, tokens = 0, bytes = 0, empty = 0, unanswered = 0;
 
+  bad_lines bad;
+  const auto may_skip = [&](const raw_document& d) { return s.skip_bad_lines && (d.json || s.lines); };
+
+  // Whether a document says what all are: where bad lines are left out, one that is neither a text nor a chat doesn't.
+  const auto says_what_all_are = [&](const raw_document& d) {
+    if (!d.json || !may_skip(d)) return true;
+    try {
+      const nlohmann::json said = parsed(d);
+      if (s.field_given || chat_field(said).empty()) string_in(d, said, s.field);
+      return true;
+    } catch (const weft::file_error& e) {
+      bad.add(e.what());
+      return false;
+    }
+  };
   // What the first document is, all are.
   const auto begin = [&](const raw_document& first) {
     const bool chats = first.json && !s.field_given && [&] {
@@ -195,13 +221,12 @@ void run(const settings& s, const std::atomic<bool>& stop) {
     }();
     if (chats) {
       encode.field.clear();
-      if (s.chat == "auto") encode.chat = examples::chat_format_of(words);
-      examples::require_chat_tokens(words, encode.chat);
+      encode.chat = of.chat_format(s.chat);
       require(s.format == "megatron",
               "llm.c's files don't say which tokens the loss is on, as chats need; leave out --format llmc");
     }
     if (!s.no_end && !(chats && s.end.empty())) {
-      const std::string end = s.end.empty() ? end_by_itself(folder, words) : s.end;
+      const std::string end = s.end.empty() ? end_by_itself(of) : s.end;
       encode.end = words.id_of(end);
       require(encode.end >= 0, "the tokenizer has no token ", quoted(end),
               ", which is to end a document; give --end TOKEN, or --no-end");
@@ -215,8 +240,21 @@ void run(const settings& s, const std::atomic<bool>& stop) {
   const auto write_batch = [&] {
     require(!stop, "it was asked to stop");
     std::vector<tokens_of_document> made(batch.size());
-    in_parallel(threads, batch.size(), [&](std::size_t i) { made[i] = encode(batch[i]); });
-    for (const tokens_of_document& d : made) {
+    std::vector<std::string> wrong(batch.size());
+    in_parallel(threads, batch.size(), [&](std::size_t i) {
+      try {
+        made[i] = encode(batch[i]);
+      } catch (const weft::file_error& e) {
+        if (!may_skip(batch[i])) throw;
+        wrong[i] = e.what();
+      }
+    });
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      const tokens_of_document& d = made[i];
+      if (!wrong[i].empty()) {
+        bad.add(wrong[i]);
+        continue;
+      }
       empty += d.tokens.empty() && d.answered, unanswered += !d.answered;
       if (d.tokens.empty()) continue;
       out->add(d);
@@ -226,6 +264,7 @@ void run(const settings& s, const std::atomic<bool>& stop) {
   };
   for (const std::string& path : s.files)
     each_document(s, path, [&](raw_document d) {
+      if (!out && !says_what_all_are(d)) return;
       if (!out) begin(d);
       held += d.bytes.size();
       batch.push_back(std::move(d));
@@ -235,13 +274,15 @@ void run(const settings& s, const std::atomic<bool>& stop) {
   require(documents > 0, "there is no document with text in ", s.files.size() == 1 ? s.files[0] : "these files",
           empty + unanswered > 0
               ? ", only " + std::to_string(empty + unanswered) + " that are empty or without an answer"
-              : "");
+              : "",
+          bad.count() > 0 ? "; " + std::to_string(bad.count()) + " bad lines were left out" : "");
   const std::string names = out->finish();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::fprintf(stderr, "%lld documents, %lld tokens of %lld bytes, %.0f tokens/s", documents, tokens, bytes,
                static_cast<double>(tokens) / std::max(seconds, 1e-9));
   if (empty > 0) std::fprintf(stderr, "; %lld empty ones left out", empty);
   if (unanswered > 0) std::fprintf(stderr, "; %lld chats without an answer left out", unanswered);
+  if (bad.count() > 0) std::fprintf(stderr, "; %lld bad lines left out", bad.count());
   std::fprintf(stderr, "\nwrote %s\n", names.c_str());
 }
 

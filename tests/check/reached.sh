@@ -32,6 +32,7 @@ while read -r file; do
     README.md | docs/*.md) printf 'pages/%s\nsnippets/%s/\n' "$file" "$file" ;;
     examples/*) printf 'example/\nexamples/\n' ;;
     tests/mpi/*) echo mpi/ ;;
+    tests/examples/* | tests/install/*) sed 's/^tests\///; s/\/.*/\//' <<<"$file" ;;  # what a folder's scripts share
   esac
 done <"$work/changed" >>"$work/names"
 if grep -q '^include/' "$work/changed"; then printf 'compile_fail/\nheader/twice_in_one_program\nheader/without_warnings\n'; fi >>"$work/names"

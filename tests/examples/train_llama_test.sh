@@ -1,28 +1,6 @@
 #!/usr/bin/env bash
 # train_llama's command line: each wrong one gets one sentence on stderr and a non-zero exit; a small run leaves its files.
-set -uo pipefail
-program="$WEFT_BINARY_DIR/examples/train_llama"
-if [ ! -x "$program" ]; then
-  echo "examples/train_llama is not built (CLI11 is missing, or WEFT_BUILD_EXAMPLES is off)"
-  exit 77
-fi
-here=$(mktemp -d)
-trap 'rm -rf "$here"' EXIT
-cd "$here" || exit 1
-faults=0
-fault() { echo "FAULT: $*"; faults=$((faults + 1)); }
-
-# refused STATUS PHRASE OPTIONS...
-refused() {
-  local status=$1 phrase=$2 code
-  shift 2
-  timeout 120 "$program" "$@" >out 2>err  # what should be refused and is not would train for minutes
-  code=$?
-  [ "$code" = "$status" ] || fault "$* exits with $code, not $status"
-  [ "$(wc -l <err)" = 1 ] || fault "$* says more or less than one line: $(cat err)"
-  grep -qF -- "$phrase" err || fault "$* does not say '$phrase' but: $(cat err)"
-  [ ! -s out ] || fault "$* writes to stdout: $(head -n 3 out)"
-}
+source "$WEFT_SOURCE_DIR/tests/examples/common.sh" train_llama
 
 seq 1 3000 >text
 : >empty
@@ -146,7 +124,6 @@ printf '{"dp": 1, "tp": 1, "steps": 2, "derived": {"ranks": 77}}' >part.json
 grep -qF '"ranks":1' out || fault "derived settings are read: $(cat out)"
 
 "$program" --version >out 2>err || fault "--version fails: $(cat err)"
-version=$(sed -n 's/^project(weft VERSION \([0-9.]*\) .*/\1/p' "$WEFT_SOURCE_DIR/CMakeLists.txt")
 [ "$(cat out)" = "train_llama of Weft $version" ] || fault "--version says: $(cat out)"
 
 if [ -e /dev/full ]; then

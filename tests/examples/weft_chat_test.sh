@@ -1,29 +1,9 @@
 #!/usr/bin/env bash
 # weft-chat: a conversation's answers are transformers' (weft_chat/make_chat.py), what is too long for the model is left out aloud, and
 # what can't be done is said in one sentence.
-set -uo pipefail
-program="$WEFT_BINARY_DIR/examples/weft-chat"
-if [ ! -x "$program" ]; then
-  echo "examples/weft-chat is not built (CLI11, Oniguruma or utf8proc is missing, or WEFT_BUILD_EXAMPLES is off)"
-  exit 77
-fi
+source "$WEFT_SOURCE_DIR/tests/examples/common.sh" weft-chat
 references="$WEFT_SOURCE_DIR/tests/examples/weft_chat"
-here=$(mktemp -d)
-trap 'rm -rf "$here"' EXIT
-cd "$here" || exit 1
-faults=0
-fault() { echo "FAULT: $*"; faults=$((faults + 1)); }
 chat() { timeout 120 "$program" "$@" --threads 2 >out 2>err; }
-# refused STATUS PHRASE OPTIONS...: one sentence that has the phrase.
-refused() {
-  local status=$1 phrase=$2 code
-  shift 2
-  chat "$@" <"$references/lines.txt"
-  code=$?
-  [ "$code" = "$status" ] || fault "$* exits with $code, not $status"
-  [ "$(wc -l <err)" = 1 ] || fault "$* says more or less than one line: $(cat err)"
-  grep -qF -- "$phrase" err || fault "$* does not say '$phrase' but: $(cat err)"
-}
 
 mkdir model
 cp "$references/config.json" "$references/model.safetensors" model
@@ -42,6 +22,34 @@ for weights in bf16 int8 nf4; do
   [ -s out ] || fault "$weights says nothing"
 done
 chat model --chat none --tokens 4 <"$references/lines.txt" || fault "none ends with $?: $(cat err)"
+
+# What tokenizer_config.json says: the token that ends a text ends answers too, and is no part of them; the chat template.
+cp -r model configured
+head -n 1 "$references/lines.txt" | chat model --weights fp32 "${brief[@]}"
+first=$(cat out)
+# ends TOKEN TEXT OPTIONS...: with it as eos_token the first line's answer is the text.
+ends() {
+  local token=$1 text=$2
+  shift 2
+  printf '{"eos_token":{"content":"%s"}}' "$token" >configured/tokenizer_config.json
+  head -n 1 "$references/lines.txt" | chat configured --weights fp32 "$@" --temperature 0 --tokens 12 || fault "eos_token $token ends with $?: $(cat err)"
+  [ "$(cat out)" = "$text" ] || fault "with the eos_token $token: $(cat out)"
+}
+ends '<|eot_id|>' "$first" --system 'Be brief.'
+ends ')' "${first%%)*}" --system 'Be brief.'
+head -n 1 "$references/lines.txt" | chat model --chat none --weights fp32 --temperature 0 --tokens 12
+line=$(cat out)
+[ "${line%%D*}" != "$line" ] || fault "no D in $line"
+ends D "${line%%D*}" --chat none
+printf '{"chat_template":"%s"}' "{{ '<|start_header_id|>' + message['role'] }}" >configured/tokenizer_config.json
+chat configured --weights fp32 "${brief[@]}" <"$references/lines.txt" || fault "a chat template ends with $?: $(cat err)"
+cmp -s out "$references/answers.txt" || fault "by the chat template: $(cat out)"
+printf '{"chat_template":"%s"}' "{{ '<|im_start|>' + message['role'] }}" >configured/tokenizer_config.json
+refused 1 'the tokenizer has no token <|im_start|>, which the chat format chatml is written with' configured
+printf '{"chat_template":"{{ messages }}"}' >configured/tokenizer_config.json
+refused 1 'the chat template of configured/tokenizer_config.json writes chats in none of the formats that are known here' configured
+echo '{"eos_token":"no such"}' >configured/tokenizer_config.json
+refused 1 "configured/tokenizer_config.json has the eos_token no such, which tokenizer.json beside it doesn't have" configured
 
 # The model reads 512 tokens at once.
 yes 'once upon a time there was a rank that had a slice of a tensor' | head -n 12 >long.txt
@@ -63,5 +71,5 @@ refused 2 '--weights' model --weights fp8
 refused 2 'FOLDER'
 refused 2 'it is 4x, which is no whole number' model --tokens 4x
 
-[ $faults = 0 ] && echo "weft-chat: 0 faults"
+echo "$faults faults"
 [ $faults = 0 ]

@@ -2,30 +2,8 @@
 # weft-plan: its numbers are plan_training's and plan_generation's own, a limit is judged to the byte, what doesn't fit is told what
 # would, each wrong command line gets one sentence, folders of every family are read, and docs/plan.md shows what it prints. Scratch of
 # kernels, which depends on the machine, is left out.
-set -uo pipefail
-program="$WEFT_BINARY_DIR/examples/weft-plan"
-if [ ! -x "$program" ]; then
-  echo "examples/weft-plan is not built (CLI11 or nlohmann/json is missing, or WEFT_BUILD_EXAMPLES is off)"
-  exit 77
-fi
-here=$(mktemp -d)
-trap 'rm -rf "$here"' EXIT
-cd "$here" || exit 1
-faults=0
-fault() { echo "FAULT: $*"; faults=$((faults + 1)); }
+source "$WEFT_SOURCE_DIR/tests/examples/common.sh" weft-plan
 source="$WEFT_SOURCE_DIR/tests"
-
-# refused STATUS PHRASE OPTIONS...
-refused() {
-  local status=$1 phrase=$2 code
-  shift 2
-  timeout 120 "$program" "$@" >out 2>err
-  code=$?
-  [ "$code" = "$status" ] || fault "$* exits with $code, not $status"
-  [ "$(wc -l <err)" = 1 ] || fault "$* says more or less than one line: $(cat err)"
-  grep -qF -- "$phrase" err || fault "$* does not say '$phrase' but: $(cat err)"
-  [ ! -s out ] || fault "$* writes to stdout: $(head -n 3 out)"
-}
 # answers STATUS OPTIONS...: it ends so, and says nothing on stderr.
 answers() {
   local status=$1 code
@@ -128,6 +106,14 @@ refused 1 "no choice of --sharding called 'zero4'; there are, the nearest first:
 refused 1 "no choice of --checkpointing called 'all'" small --checkpointing all
 refused 1 'there is no strategy here of what was asked' small --train lora --sharding zero1
 refused 1 'small/config.json takes sequences of 1 to 64 tokens' small --seq 65
+refused 1 '--prompt is 65; the model of small/config.json reads 1 to 64 tokens' small --prompt 65
+answers 0 small --text bf16 --prompt 64 --tokens 1
+# What would take hours, or all memory.
+refused 1 '--seq is 1000000000000; it is from 1 to 16777216' small --seq 1000000000000
+refused 1 '--tokens is 65537; it is from 1 to 65536' small --tokens 65537
+refused 1 '--micro-batches is 4097; it is from 1 to 4096' small --micro-batches 4097
+refused 1 'so much is asked that planning it would take 16 times as long as a plan may; give --micro-batches' small --batch 1048576
+answers 0 small --batch 1048576 --micro-batches 2 --train lora --sharding replicated
 refused 1 '--ranks is 5000; it is from 1 to 4096' small --ranks 5000
 refused 1 '--dp is -1; it is from 1 to 4096' small --dp -1
 refused 1 '--threads is 0; it is from 1 to 1024' small --threads 0
@@ -145,6 +131,8 @@ wrong_config() { # PHRASE SED
 wrong_config ': its model_type is mixtral, a model that the library doesn'"'"'t have; it has llama, mistral' 's/"llama"/"mixtral"/'
 wrong_config ' has fields that aren'"'"'t known here: experts' 's/"tie_word/"experts": 8, "tie_word/'
 wrong_config ' has no field hidden_size' 's/"hidden_size": 128,//'
+wrong_config ' has 1025 layers; a plan has up to 1024' 's/"num_hidden_layers": 4/"num_hidden_layers": 1025/'
+wrong_config ' has a vocabulary of 1125899906842624 tokens; a plan has up to 16777216' 's/"vocab_size": 512/"vocab_size": 1125899906842624/'
 wrong_config " isn't JSON from its byte" 's/^{//'
 sed 's/"num_attention_heads": 4/"num_attention_heads": 3/; s/"num_key_value_heads": 2/"num_key_value_heads": 3/' small/config.json >wrong/config.json
 refused 1 "hidden 128 doesn't divide by 3 heads" wrong
@@ -153,7 +141,6 @@ refused 1 "hidden 128 doesn't divide by 3 heads" wrong
 for option in train text memory ranks dp tp pp threads sharding checkpointing batch micro-batches seq prompt tokens rows table json version; do
   grep -qF -- "--$option" out || fault "--help does not show --$option"
 done
-version=$(sed -n 's/^project(weft VERSION \([0-9.]*\) .*/\1/p' "$WEFT_SOURCE_DIR/CMakeLists.txt")
 answers 0 --version
 [ "$(cat out)" = "weft-plan of Weft $version" ] || fault "--version says: $(cat out)"
 if [ -e /dev/full ]; then

@@ -1,34 +1,17 @@
 #!/usr/bin/env bash
 # weft-tokenize: tokens and losses are those of the packages tokenizers and transformers (weft_tokenize/make_references.py); what it
 # can't read it says in one sentence, with file, line and place, and then writes nothing.
-set -uo pipefail
-program="$WEFT_BINARY_DIR/examples/weft-tokenize"
-if [ ! -x "$program" ]; then
-  echo "examples/weft-tokenize is not built (CLI11, Oniguruma or utf8proc is missing, or WEFT_BUILD_EXAMPLES is off)"
-  exit 77
-fi
+source "$WEFT_SOURCE_DIR/tests/examples/common.sh" weft-tokenize
 references="$WEFT_SOURCE_DIR/tests/examples/weft_tokenize" tokenizers="$WEFT_SOURCE_DIR/tests/tokenizers"
-here=$(mktemp -d)
-trap 'rm -rf "$here"' EXIT
-cd "$here" || exit 1
-faults=0
-fault() { echo "FAULT: $*"; faults=$((faults + 1)); }
 
 # ok OPTIONS...: has to end well; what it says is in `err`.
 ok() { timeout 120 "$program" "$@" >out 2>err || fault "$* ends with $?: $(cat err)"; }
-# refused STATUS PHRASE OPTIONS...: one sentence that has the phrase, and no file.
-refused() {
-  local status=$1 phrase=$2 code
-  shift 2
+# unwritten STATUS PHRASE OPTIONS...: refused, and no file is left.
+unwritten() {
   rm -f o.*
-  timeout 120 "$program" "$@" --out o >out 2>err
-  code=$?
-  [ "$code" = "$status" ] || fault "$* exits with $code, not $status"
-  [ "$(wc -l <err)" = 1 ] || fault "$* says more or less than one line: $(cat err)"
-  grep -qF -- "$phrase" err || fault "$* does not say '$phrase' but: $(cat err)"
+  refused "$@" --out o
   [ -z "$(ls o.* 2>/dev/null)" ] || fault "$* leaves $(ls o.*)"
 }
-said() { grep -qF -- "$1" err || fault "it does not say '$1' but: $(cat err)"; }
 # documents STEM: a line of tokens for each document of Megatron's pair, whose tokens take two bytes.
 documents() {
   local count
@@ -87,7 +70,7 @@ ok --tokenizer g --out t unix.jsonl
 [ "$(documents t | awk 'NR == 1 { print $NF }')" != 0 ] || fault "a file's name alone isn't of this folder: $(documents t)"
 cp unix.jsonl UNIX.JsonL
 [ "$(tokens_of UNIX.JsonL | wc -l)" = 3 ] || fault "another case of a file's name: $(documents t)"
-[ "$(tokens_of --separator= lines.txt | wc -l)" = 2 ] || fault "an empty separator: $(documents t)"
+tokens_of --separator= lines.txt | cmp -s - by_lines || fault "an empty separator: $(documents t)"
 [ "$(tokens_of --lines --field text unix.jsonl lines.txt | wc -l)" = 5 ] || fault "options of one of two files: $(documents t)"
 printf '{"text":"' >long.jsonl
 head -c 3000000 /dev/zero | tr '\0' 'x' >>long.jsonl
@@ -95,93 +78,159 @@ printf '"}\n{"text":"a"}\n' >>long.jsonl
 ok --tokenizer g --no-end --out t long.jsonl
 said "2 documents, "
 [ "$(tail -c 2 t.bin | od -An -tu2 | tr -d ' ')" = "$a" ] || fault "behind a long line: $(tail -c 2 t.bin | od -An -tu2)"
-# What is in memory is a batch: 96 MB of lines in 60 MB, the program's own among them.
+mkfifo pipe
+# piped OPTIONS...: the program in the background, as `own`; what goes to descriptor 9 it reads as ./pipe. Nobody waits to open it.
+piped() {
+  exec 9<>pipe
+  "$program" --tokenizer g --out t "$@" 2>piped 9>&- &
+  own=$!
+}
+# What is in memory is a batch: it doesn't grow by what is read, once that is several.
 line='{"text":"a","skip":"'$(head -c 65536 /dev/zero | tr '\0' 'x')'"}'
-for _ in {1..1500}; do echo "$line"; done |
-  (ulimit -v 60000; timeout 120 "$program" --tokenizer g --out t --no-end /dev/stdin --read json --threads 1 2>err) ||
-  fault "memory grows with the file: $(cat err)"
+# reads N: N lines more; then the most that it had in memory, in KiB. What it hasn't read yet fits into the pipe.
+reads() { yes "$line" | head -n "$1" | timeout 120 cat >&9; awk '/^VmHWM:/ { print $2 }' "/proc/$own/status"; }
+piped --no-end pipe --read json --threads 1
+before=$(reads 500)
+after=$(reads 1000)
+exec 9>&-
+wait "$own" || fault "a long pipe ends with $?: $(cat piped)"
+if [ -e /proc/self/status ]; then  # 64 MiB more were read
+  [ "${before:-0}" -gt 0 ] && [ "$after" -lt $((before + 16384)) ] || fault "memory grows with the file: $before KiB, then $after"
+fi
+cp piped err
 said "1500 documents, 1500 tokens"
 
 # --- What is refused.
 printf '{"text":"a"}\n{"text":"b"\n' >bad.jsonl
 printf '{"text":"a","messages":[{"role":"user","content":"b"},{"role":"assistant","content":"c"}]}\n' >both.jsonl
-refused 1 'there are both text and messages; --field text takes the one, --chat FORMAT the other' --tokenizer "$tokenizers/llama3_chat" both.jsonl
+unwritten 1 'there are both text and messages; --field text takes the one, --chat FORMAT the other' --tokenizer "$tokenizers/llama3_chat" both.jsonl
 [ "$(tokens_of both.jsonl --field text)" = "$a" ] || fault "the text of two: $(documents t)"
 ok --tokenizer "$tokenizers/llama3_chat" --chat llama3 --out t both.jsonl
 [ -e t.loss.idx ] || fault "the chat of two has no loss"
-refused 1 "the file bad.jsonl, line 2, isn't JSON from its byte 12 on, of 11" --tokenizer g bad.jsonl
+unwritten 1 "the file bad.jsonl, line 2, isn't JSON from its byte 12 on, of 11" --tokenizer g bad.jsonl
 printf '{"text":"a"}\n{"text":"\xff"}\n' >bytes.jsonl
-refused 1 "the file bytes.jsonl, line 2, isn't JSON from its byte 10 on" --tokenizer g bytes.jsonl
+unwritten 1 "the file bytes.jsonl, line 2, isn't JSON from its byte 10 on" --tokenizer g bytes.jsonl
 printf 'fine\n\xc3\xa9t\xc3\n' >bytes.txt
-refused 1 "the file bytes.txt, line 2: its byte 4 is no UTF-8" --tokenizer g bytes.txt
+unwritten 1 "the file bytes.txt, line 2: its byte 4 is no UTF-8" --tokenizer g bytes.txt
 printf '{"text":"a"}\n{"txt":"b","n":1}\n' >field.jsonl
-refused 1 "the file field.jsonl, line 2: there is no field text; --field names another; there are: n, txt" --tokenizer g field.jsonl
+unwritten 1 "the file field.jsonl, line 2: there is no field text; --field names another; there are: n, txt" --tokenizer g field.jsonl
 printf '{"text":["b"]}\n' >kind.jsonl
-refused 1 'the file kind.jsonl, line 1: text is a list, and has to be a string' --tokenizer g kind.jsonl
+unwritten 1 'the file kind.jsonl, line 1: text is a list, and has to be a string' --tokenizer g kind.jsonl
 printf '{"text":"a","text":"b"}\n' >twice.jsonl
-refused 1 'the file twice.jsonl, line 1, names "text" twice' --tokenizer g twice.jsonl
+unwritten 1 'the file twice.jsonl, line 1, names "text" twice' --tokenizer g twice.jsonl
 printf '[{"text":"a"}]\n' >list.jsonl
-refused 1 "it is a list, and has to be an object; \`jq -c '.[]'\` makes a line of each" --tokenizer g list.jsonl
+unwritten 1 "it is a list, and has to be an object; \`jq -c '.[]'\` makes a line of each" --tokenizer g list.jsonl
 printf '3\n' >number.jsonl
-refused 1 "the file number.jsonl, line 1: it is no object" --tokenizer g number.jsonl
+unwritten 1 "the file number.jsonl, line 1: it is no object" --tokenizer g number.jsonl
 : >empty.jsonl
-refused 1 "there is no document with text in empty.jsonl" --tokenizer g empty.jsonl
-refused 1 "there is no document with text in empty.jsonl" --tokenizer g --read text empty.jsonl
+unwritten 1 "there is no document with text in empty.jsonl" --tokenizer g empty.jsonl
+unwritten 1 "there is no document with text in empty.jsonl" --tokenizer g --read text empty.jsonl
 printf '{"text":""}\n' >none.jsonl
-refused 1 "only 1 that are empty or without an answer" --tokenizer g none.jsonl
-refused 1 "missing.jsonl can't be read: No such file" --tokenizer g missing.jsonl
-refused 1 "none/tokenizer.json can't be read: No such file" --tokenizer none unix.jsonl
-refused 1 'has no token "<|no|>", which is to end a document' --tokenizer g --end '<|no|>' unix.jsonl
-refused 1 "has no tokenizer_config.json with an eos_token; give --end TOKEN, or --no-end" --tokenizer "$tokenizers/qwen2" unix.jsonl
+unwritten 1 "only 1 that are empty or without an answer" --tokenizer g none.jsonl
+unwritten 1 "missing.jsonl can't be read: No such file" --tokenizer g missing.jsonl
+unwritten 1 "none/tokenizer.json can't be read: No such file" --tokenizer none unix.jsonl
+unwritten 1 'has no token "<|no|>", which is to end a document' --tokenizer g --end '<|no|>' unix.jsonl
+unwritten 1 "has no tokenizer_config.json with an eos_token; give --end TOKEN, or --no-end" --tokenizer "$tokenizers/qwen2" unix.jsonl
 head -c 1000000 /dev/zero | tr '\0' '[' >deep
 { printf '{"text":' && cat deep && tr '[' ']' <deep && echo '}'; } >deep.jsonl
-refused 1 'the file deep.jsonl, line 1: text is a list, and has to be a string' --tokenizer g deep.jsonl
-refused 1 "--lines is of texts, and there are only files of JSON" --tokenizer g --lines unix.jsonl
-refused 1 "--separator is of texts, and there are only files of JSON" --tokenizer g --separator x lines.txt --read json
-refused 1 "--field is of JSON's objects, and there are only texts" --tokenizer g --field text lines.txt
-# refused_out STATUS PHRASE OUT OPTIONS...: as refused, with an output of its own.
-refused_out() {
-  local status=$1 phrase=$2 out=$3
-  shift 3
-  timeout 60 "$program" --tokenizer g "$out" "$@" >out 2>err
-  [ $? = "$status" ] || fault "$out doesn't exit with $status"
-  [ "$(wc -l <err)" = 1 ] || fault "$out says more or less than one line: $(cat err)"
-  said "$phrase"
-}
-refused_out 1 "--out g/ names a folder; give what the files' names begin with, g/texts for example" --out=g/ unix.jsonl
+unwritten 1 'the file deep.jsonl, line 1: text is a list, and has to be a string' --tokenizer g deep.jsonl
+unwritten 1 "--lines is of texts, and there are only files of JSON" --tokenizer g --lines unix.jsonl
+unwritten 1 "--separator is of texts, and there are only files of JSON" --tokenizer g --separator x lines.txt --read json
+unwritten 1 "--field is of JSON's objects, and there are only texts" --tokenizer g --field text lines.txt
+refused 1 "--out g/ names a folder; give what the files' names begin with, g/texts for example" --tokenizer g --out=g/ unix.jsonl
 [ ! -e g/.bin ] || fault "a file of no name"
 cp lines.txt in.bin
-refused_out 1 "the output ./in.bin would be written over the file in.bin, which is read" --out=./in in.bin
+refused 1 "the output ./in.bin would be written over the file in.bin, which is read" --tokenizer g --out=./in in.bin
 cmp -s lines.txt in.bin || fault "an input is written over"
-refused_out 2 "empty" --out= t unix.jsonl
-refused_out 2 "--out is given 2 times" --out=o --out o unix.jsonl
+refused 2 "empty" --tokenizer g --out= t unix.jsonl
+refused 2 "--out is given 2 times" --tokenizer g --out=o --out o unix.jsonl
 timeout 60 "$program" --tokenizer g --out none/o unix.jsonl 2>err && fault "an output in no folder"
 said "make its folder first"
 
+# --- Lines that are left out: the first few are named, all are counted.
+{ echo 'no'; echo '{"txt":1}'; cat unix.jsonl; printf '\n{"text":7}\n{"text":"\xff"}\n[1]\n{"text":"b b"}\n{\n'; } >mixed.jsonl
+for threads in 1 3; do
+  [ "$(tokens_of mixed.jsonl --skip-bad-lines --threads $threads | wc -l)" = 4 ] || fault "bad lines: $(documents t)"
+  said "4 documents, "
+  said "; 1 empty ones left out; 6 bad lines left out"
+  [ "$(grep -c '^weft-tokenize: left out: ' err)" = 5 ] || fault "not five are named: $(cat err)"
+  [ "$(sed -n 1,5p err | grep -oE 'line [0-9]+' | tr '\n' ' ')" = 'line 1 line 2 line 9 line 10 line 11 ' ] || fault "others are named: $(cat err)"
+  said "weft-tokenize: left out: the file mixed.jsonl, line 9: text is 7, and has to be a string"
+done
+documents t | head -n 1 | grep -qx "$a" || fault "beside bad lines: $(documents t)"
+unwritten 1 "the file mixed.jsonl, line 1, isn't JSON" --tokenizer g mixed.jsonl
+printf 'a\n\xff\nb b\n' >mixed.txt
+[ "$(tokens_of mixed.txt --lines --skip-bad-lines | wc -l)" = 2 ] || fault "bad lines of a text: $(documents t)"
+said "left out: the file mixed.txt, line 2: its byte 1 is no UTF-8"
+ok --tokenizer g --out t unix.jsonl
+timeout 60 "$program" --tokenizer g --out t --skip-bad-lines list.jsonl 2>err && fault "nothing but a bad line is taken"
+said "there is no document with text in list.jsonl; 1 bad lines were left out"
+[ -e t.bin ] || fault "nothing but bad lines takes an earlier output away"
+timeout 60 "$program" --tokenizer g --out t --skip-bad-lines unix.jsonl bytes.txt 2>err && fault "a file that is no text is left out as a line"
+said "the file bytes.txt, line 2: its byte 4 is no UTF-8"
+unwritten 1 "--skip-bad-lines is of lines that are documents, and here files are" --tokenizer g --skip-bad-lines lines.txt
+unwritten 1 "the file texts.jsonl.gz is compressed; pipe it in: zcat texts.jsonl.gz | weft-tokenize ... /dev/stdin --read json" --tokenizer g texts.jsonl.gz
+gzip <body.jsonl >body.jsonl.gz
+[ "$(zcat body.jsonl.gz | tokens_of /dev/stdin --read json --field body)" = "$a" ] || fault "what the refusal says: $(documents t)"
+
 chat() { printf '%s\n' "$1" >chat.jsonl; }
 chat '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
-refused 1 "special tokens don't say how a chat is written; give --chat FORMAT" --tokenizer g chat.jsonl
-refused 1 "the tokenizer has no token <|im_start|>, which the chat format chatml is written with" --tokenizer g --chat chatml chat.jsonl
-refused 1 "llm.c's files don't say which tokens the loss is on" --tokenizer "$tokenizers/qwen2" --format llmc chat.jsonl
-refused 1 "there is no field text; --field names another; there are: messages" --tokenizer g --field text chat.jsonl
+unwritten 1 "special tokens don't say how a chat is written; give --chat FORMAT" --tokenizer g chat.jsonl
+unwritten 1 "the tokenizer has no token <|im_start|>, which the chat format chatml is written with" --tokenizer g --chat chatml chat.jsonl
+unwritten 1 "llm.c's files don't say which tokens the loss is on" --tokenizer "$tokenizers/qwen2" --format llmc chat.jsonl
+unwritten 1 "there is no field text; --field names another; there are: messages" --tokenizer g --field text chat.jsonl
 ok --tokenizer "$tokenizers/qwen2" --end '<|im_start|>' --out c chat.jsonl
 [ "$(documents c.loss | awk '{ print $NF }')" = 0 ] || fault "the loss is on an end that the chat doesn't have"
 echo '{"text":"a"}' >>chat.jsonl
-refused 1 "the file chat.jsonl, line 2: there is no list messages, nor conversations" --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "the file chat.jsonl, line 2: there is no list messages, nor conversations" --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"messages":[{"role":"user","content":"a"},{"role":"tool","content":"b"}]}'
-refused 1 'line 1: messages[1].role is "tool", and has to be system, user or assistant' --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 'line 1: messages[1].role is "tool", and has to be system, user or assistant' --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"messages":[{"role":"user","content":null}]}'
-refused 1 'line 1: messages[0].content is null, and has to be a string' --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 'line 1: messages[0].content is null, and has to be a string' --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"conversations":[{"from":"human"}]}'
-refused 1 'line 1: there is no field conversations[0].value; there are: from' --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 'line 1: there is no field conversations[0].value; there are: from' --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"messages":[7]}'
-refused 1 'line 1: messages[0] is 7, and has to be an object' --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 'line 1: messages[0] is 7, and has to be an object' --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"messages":[{"role":"assistant","content":"b"}]}'
-refused 1 "line 1: message 1 is the assistant's, and in the chat format llama2 user and assistant take turns" --tokenizer "$tokenizers/llama2" --chat llama2 chat.jsonl
+unwritten 1 "line 1: message 1 is the assistant's, and in the chat format llama2 user and assistant take turns" --tokenizer "$tokenizers/llama2" --chat llama2 chat.jsonl
 chat '{"messages":[{"role":"user","content":"b"}]}'
-refused 1 "only 1 that are empty or without an answer" --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "only 1 that are empty or without an answer" --tokenizer "$tokenizers/qwen2" chat.jsonl
 
-refused 1 "the file lines.txt, line 1: it is text, and the lines before are chats" --tokenizer "$tokenizers/qwen2" chat.jsonl lines.txt
+unwritten 1 "the file lines.txt, line 1: it is text, and the lines before are chats" --tokenizer "$tokenizers/qwen2" chat.jsonl lines.txt
+# --- How chats are written, by the chat template.
+mkdir t
+templated() { cp "$tokenizers/$1/tokenizer.json" t; printf '{"eos_token":null,"chat_template":%s}' "$2" >t/tokenizer_config.json; }
+# known FORMAT TOKENIZER TEMPLATE: tokens are those of --chat FORMAT.
+known() {
+  templated "$2" "$3"
+  ok --tokenizer t --out c chat.jsonl
+  documents c >by_template
+  ok --tokenizer "$tokenizers/$2" --chat "$1" --out c chat.jsonl
+  documents c | diff - by_template >diff || fault "a template of $1: $(cat diff)"
+}
+chat '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
+im="{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
+system() { echo "{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\n$1<|im_end|>\\n' }}{% endif %}$im"; }
+turns="{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}"
+inst="{{ '[INST] ' + message['content'] + ' [/INST]' }}"
+known chatml qwen2 "\"$im\""
+known qwen2 qwen2 "\"$(system 'You are a helpful assistant.')\""
+known qwen2.5 qwen2 "\"$(system 'You are Qwen, created by Alibaba Cloud. You are a helpful assistant.')\""
+known qwen2 qwen2 '[{"name":"tool_use","template":"x"},{"name":"default","template":"'"$(system 'You are a helpful assistant.')"'"}]'
+known llama3 llama3_chat "\"$turns\""
+known llama2 llama2 "\"{{ '<<SYS>>' + system_message }}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}\""
+known mistral llama2 "\"$inst\""
+for other in "qwen2:$(system 'You are a helpful AI assistant named Other.')" "qwen2:$im<think>" "llama3_chat:Cutting Knowledge Date: $turns" "llama2:{{ '[INST]' + message['content'] + '[/INST]' }}" "qwen2:$im$turns" "qwen2:"; do
+  templated "${other%%:*}" "\"${other#*:}\""
+  unwritten 1 "the chat template of t/tokenizer_config.json writes chats in none of the formats that are known here; take the nearest: give" --tokenizer t chat.jsonl
+done
+ok --tokenizer t --chat qwen2 --out c chat.jsonl
+echo "$im" >t/chat_template.jinja  # as transformers writes it since 4.52
+ok --tokenizer t --out c chat.jsonl
+documents c >by_template
+ok --tokenizer t --chat chatml --out c chat.jsonl
+documents c | cmp -s - by_template || fault "a template of its own file: $(cat by_template)"
+
 # What would be learned otherwise is not passed over.
 answers() { ok --tokenizer "$tokenizers/qwen2" --out c chat.jsonl; documents c.loss | awk '{ n = 0; for (i = 2; i <= NF; i++) n += $i > $(i - 1); print n, $(NF - 1) }'; }
 weighed() { chat '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"'"$1"'},{"role":"user","content":"c"},{"role":"assistant","content":"d"'"$2"'}],"tools":[],"system":""}'; }
@@ -194,60 +243,62 @@ cmp -s c.bin both || fault "a weight changes tokens"
 weighed ',"weight":1.0' ',"weight":0.0'
 [ "$(answers)" = "1 0" ] || fault "the second answer weighs nothing: $(documents c.loss)"
 weighed ',"weight":0' ',"weight":0'
-refused 1 "only 1 that are empty or without an answer" --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "only 1 that are empty or without an answer" --tokenizer "$tokenizers/qwen2" chat.jsonl
 weighed "" ',"weight":0.5'
-refused 1 "messages[3].weight is 0.5, and has to be 0, for no loss, or 1" --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "messages[3].weight is 0.5, and has to be 0, for no loss, or 1" --tokenizer "$tokenizers/qwen2" chat.jsonl
 weighed "" ',"weight":"0"'
-refused 1 'messages[3].weight is "0", and has to be 0, for no loss, or 1' --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 'messages[3].weight is "0", and has to be 0, for no loss, or 1' --tokenizer "$tokenizers/qwen2" chat.jsonl
 weighed "" ',"tool_calls":[{"id":"x"}]'
-refused 1 "there is a field messages[3].tool_calls, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "there is a field messages[3].tool_calls, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
 weighed ',"function_call":{"name":"f"}' ""
-refused 1 "there is a field messages[1].function_call, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "there is a field messages[1].function_call, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"messages":[{"role":"user","content":"a","weight":1},{"role":"assistant","content":"b"}]}'
-refused 1 "messages[0].weight is 1, and the loss is on what the assistant says alone" --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "messages[0].weight is 1, and the loss is on what the assistant says alone" --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"tools":[{"type":"function"}],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
-refused 1 "line 1: there is a field tools, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "line 1: there is a field tools, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"system":"s","conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]}'
-refused 1 "line 1: there is a field system, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "line 1: there is a field system, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
 
-refused 2 "required" --tokenizer g
-refused 2 "--format" --tokenizer g --format csv unix.jsonl
-refused 2 "--chat" --tokenizer g --chat claude unix.jsonl
-refused 2 "excludes" --tokenizer g --lines --separator x unix.jsonl
-refused 2 "--threads" --tokenizer g --threads -1 unix.jsonl
-refused 2 "--wrong" --tokenizer g --wrong unix.jsonl
+unwritten 2 "required" --tokenizer g
+unwritten 2 "--format" --tokenizer g --format csv unix.jsonl
+unwritten 2 "--chat" --tokenizer g --chat claude unix.jsonl
+unwritten 2 "excludes" --tokenizer g --lines --separator x unix.jsonl
+unwritten 2 "--threads" --tokenizer g --threads -1 unix.jsonl
+unwritten 2 "--wrong" --tokenizer g --wrong unix.jsonl
 
 # --- An output of before stays where the next one fails, or is stopped.
 ok --tokenizer g --out t unix.jsonl
 cp t.bin before
 timeout 60 "$program" --tokenizer g --out t bad.jsonl 2>err && fault "bad.jsonl is taken"
 cmp -s t.bin before || fault "a failed run changed the output"
-mkfifo pipe
 # has_begun: waits until the program writes.
 has_begun() {
   for _ in {1..600}; do [ -e t.bin.unfinished ] && return; sleep 0.1; done
   fault "it didn't begin"
 }
-"$program" --tokenizer g --out t --read json unix.jsonl pipe 2>stopped &
-own=$!
+piped --read json unix.jsonl pipe
 has_begun
-refused_out 1 "t.bin can't be written: another program is writing it; wait for its end, or give another name" --out=t unix.jsonl
+refused 1 "t.bin can't be written: another program is writing it; wait for its end, or give another name" --tokenizer g --out=t unix.jsonl
 [ -e t.bin.unfinished ] || fault "one that was refused takes another's file away"
 for _ in {1..600}; do kill -TERM $own 2>/dev/null || break; sleep 0.1; done  # before it waits for the pipe, or while
 wait $own
-[ $? = 130 ] || fault "a run that was stopped ends with another number: $(cat stopped)"
-cp stopped err
+[ $? = 130 ] || fault "a run that was stopped ends with another number: $(cat piped)"
+exec 9>&-
+cp piped err
 said "it was asked to stop, and wrote nothing"
 cmp -s t.bin before || fault "a stopped run changed the output"
 [ -z "$(ls ./*.unfinished 2>/dev/null)" ] || fault "left behind: $(ls ./*.unfinished)"
 # A signal that who started it has ignored, as nohup does, is ignored.
-(trap '' HUP TERM; exec "$program" --tokenizer g --out t --read json unix.jsonl pipe 2>err) &
-own=$!
+trap '' HUP TERM
+piped --read json unix.jsonl pipe
+trap - HUP TERM
 has_begun
 kill -HUP $own
 kill -TERM $own
-timeout 60 bash -c "echo '{\"text\":\"b b\"}' >pipe" || fault "nobody reads the pipe"
-wait $own || fault "a signal that is ignored ends it: $(cat err)"
+echo '{"text":"b b"}' >&9
+exec 9>&-
+wait $own || fault "a signal that is ignored ends it: $(cat piped)"
+cp piped err
 said "4 documents, "
 # A disk that doesn't take the index leaves all of an output of before, the loss of its chats with it.
 chat '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'

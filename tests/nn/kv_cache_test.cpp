@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <weft/train/generate_text.hpp>
 #include <weft/weft.hpp>
 
 #include "backend/late_backend.hpp"
@@ -60,7 +61,7 @@ void check(const degrees& ranks, const Config& config) {
     parameter_store<typename S::backend, fp64> store(ctx, model.registry(), config_of<typename S::sharding>());
     model.use(store);
     const dimension_run own = run_of<layout_of<ids>, batch>(ctx, sequences);
-    kv_cache cache(ctx, own.local, 12);
+    kv_cache cache(ctx, own.local, 7);
     std::vector<std::int64_t> at(sequences);  // tokens that each has been given
     const auto part = [&](const std::vector<std::int64_t>& of_all) {
       return std::vector<std::int64_t>(of_all.begin() + own.first, of_all.begin() + own.first + own.local);
@@ -89,6 +90,10 @@ void check(const degrees& ranks, const Config& config) {
     const std::vector<std::int64_t> prompts{5, 1, 3, 0}, each{2, 2, 2, 2}, some{1, 0, 1, 4};
     model.prefill(next(prompts), cache, part(prompts));
     compare(each, model.decode(next(each), cache));
+    cache.reserve<typename S::backend>(12);  // what is kept stays
+    CHECK(cache.capacity() == 12);
+    cache.reserve<typename S::backend>(4);
+    CHECK(cache.capacity() == 12);
     compare(some, model.decode(next(some), cache, part(some)));
     for (std::int64_t i = 0; i < own.local; ++i) CHECK(cache.length(i) == at[std::size_t(own.first + i)]);
     // The first sequence of every rank begins again, beside others that go on.
@@ -184,6 +189,40 @@ TEST_CASE("a text's tokens are read once each, as long as they fit") {
       }
       CHECK(cost(0).first == 0);
     }
+  });
+}
+
+TEST_CASE("of a text that grows by turns the new tokens are read alone") {
+  using S = strategy<mesh<>, fp64>;
+  struct bytes {
+    std::vector<std::int32_t> encode(const std::string& s) const {
+      std::vector<std::int32_t> out;
+      for (const char c : s) out.push_back(static_cast<unsigned char>(c));
+      return out;
+    }
+    std::string decode(const std::vector<std::int32_t>& t) const { return {t.begin(), t.end()}; }
+  };
+  launch<S>({}, [](context& ctx) {
+    counting<S> model(ctx, true);
+    parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<replicated>());
+    model.use(store);
+    kept_text kept;
+    const auto cost = [&](const std::string& prompt) {
+      model.seen = 0;
+      generate_text(model, bytes{}, prompt, {.tokens = 2, .temperature = 0}, nullptr, &kept);
+      return model.seen;
+    };
+    CHECK(cost("prompt") == 7);  // what is written last isn't read
+    CHECK(std::ssize(kept.tokens()) == 7);
+    const std::string so_far(kept.tokens().begin(), kept.tokens().end());
+    CHECK(so_far.starts_with("prompt"));
+    CHECK(cost(so_far + "xy") == 3);
+    CHECK(cost(so_far + "xz") == 2);
+    CHECK(cost("proud") == 3);
+    CHECK(cost("pro") == 2);  // its last token gives the first logits
+    CHECK(cost("other") == 6);
+    CHECK(cost("a longer text") == 24);  // beyond max_seq: twelve tokens anew for each
+    CHECK(cost("a longer one") == 12 + 12);
   });
 }
 

@@ -59,6 +59,8 @@ class decoder : public model_base<S> {
       if (!model().keys_stay(n)) return false;
     return has_cache<M> && n <= model().config().max_seq;
   }
+  /// Whether what a cache keeps is of this model, with its weights of now.
+  bool kept_in(const kv_cache& cache) const { return cache.belongs_to(number_, version()); }
 
   // The parts of a pass, for who runs a stage.
   auto begin_pass(const ids& tokens) {

@@ -33,6 +33,29 @@ class kv_cache {
     lengths_[at(i)] = n;
   }
 
+  /// Makes room for so many positions of each sequence; what is kept stays. Less than there is room for changes
+  /// nothing.
+  template <class Backend>
+  void reserve(std::int64_t positions) {
+    if (positions <= positions_) return;
+    context& ctx = *ctx_.get("a kv_cache");
+    for (layer& l : layers_)
+      for (local_array* a : {&l.keys, &l.values}) {
+        const shape sizes{4, {sequences(), positions, a->shape[2], a->shape[3]}};
+        const local_array larger = ctx.make(a->type, sizes, memory::buffers);
+        const auto before = static_cast<std::int64_t>(a->bytes()) / sequences(), row = before / positions_;
+        for (std::int64_t i = 0; i < sequences(); ++i)
+          if (length(i) > 0)
+            Backend::copy_bytes(ctx.queue<Backend>(), static_cast<const std::byte*>(a->data) + i * before,
+                                static_cast<std::byte*>(larger.data) + i * row * positions,
+                                static_cast<std::size_t>(length(i) * row));
+        *a = larger;
+      }
+    positions_ = positions;
+  }
+
+  /// Whether these are whose keys are kept, as said last.
+  bool belongs_to(std::uint64_t model, std::uint64_t version) const { return model == model_ && version == version_; }
   /// Says whose keys are kept: those of the model of this number, with weights of this version. Throws where they are
   /// another's, or older.
   void belong_to(std::uint64_t model, std::uint64_t version) {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include <weft/train/generate.hpp>
+#include <weft/train/kept_text.hpp>
 
 namespace weft {
 
@@ -25,7 +26,9 @@ using token_list = std::vector<std::int32_t>;
 template <class Model>
 class batch_writer {
  public:
-  batch_writer(Model& model, const std::vector<token_list>& prompts, const sampling& s, const batching& b)
+  /// kept: null, or what is kept of the text with which the one prompt begins.
+  batch_writer(Model& model, const std::vector<token_list>& prompts, const sampling& s, const batching& b,
+               kept_text* kept)
       : model_(model),
         ctx_(model.ctx()),
         settings_(s),
@@ -33,7 +36,10 @@ class batch_writer {
         prompts_(prompts),
         texts_(prompts),
         parts_(shards_of<layout_of<ids>, batch>(ctx_)),
-        cache_(ctx_, std::min(b.at_once, (std::ssize(prompts) + parts_ - 1) / parts_), capacity_for(model, prompts, s)),
+        kept_(kept),
+        cache_(kept ? kept->cache_for(model, capacity_for(model, prompts, s))
+                    : own_cache_.emplace(ctx_, std::min(b.at_once, (std::ssize(prompts) + parts_ - 1) / parts_),
+                                         capacity_for(model, prompts, s))),
         rows_(static_cast<std::size_t>(parts_ * cache_.sequences())) {
     const std::int32_t index = shard_index<layout_of<ids>, batch>(ctx_);
     first_ = index * cache_.sequences();
@@ -50,6 +56,7 @@ class batch_writer {
       }
       write_tokens();
     }
+    if (kept_) kept_->keep(std::span(texts_[0]).subspan(at(rows_[0].begin), at(rows_[0].read)));
     for (std::size_t p = 0; p < texts_.size(); ++p)
       texts_[p].erase(texts_[p].begin(), texts_[p].begin() + std::ssize(prompts_[p]));
     return std::move(texts_);
@@ -72,10 +79,11 @@ class batch_writer {
   }
   const token_list& text(const row& r) const { return texts_[static_cast<std::size_t>(r.prompt)]; }
   std::int64_t unread(const row& r) const { return r.prompt < 0 ? 0 : std::ssize(text(r)) - r.begin - r.read; }
-  void forget(std::size_t at) {
-    rows_[at].read = 0;
-    const std::int64_t own = static_cast<std::int64_t>(at) - first_;
-    if (own >= 0 && own < cache_.sequences()) cache_.truncate(own, 0);
+  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+  void forget(std::size_t i, std::int64_t but = 0) {
+    rows_[i].read = but;
+    const std::int64_t own = static_cast<std::int64_t>(i) - first_;
+    if (own >= 0 && own < cache_.sequences()) cache_.truncate(own, but);
   }
 
   // Gives free rows their next prompts. False where all is written.
@@ -85,7 +93,9 @@ class batch_writer {
       row& r = rows_[i];
       if (r.prompt < 0 && next_ < prompts_.size()) {
         r = {static_cast<std::ptrdiff_t>(next_++)};
-        forget(i);
+        const std::int64_t seen = std::min(std::ssize(text(r)), cache_.capacity());
+        r.begin = std::ssize(text(r)) - seen;
+        forget(i, kept_ ? kept_->begin(std::span(text(r)).last(at(seen))) : 0);
       }
       if (r.prompt < 0) continue;
       any = true;
@@ -182,8 +192,10 @@ class batch_writer {
   const batching& batching_;
   const std::vector<token_list>& prompts_;
   std::vector<token_list> texts_;
-  std::int64_t parts_, first_ = 0;          // ranks that the batch is split over; this rank's first row
-  kv_cache cache_;                          // of this rank's rows
+  std::int64_t parts_, first_ = 0;  // ranks that the batch is split over; this rank's first row
+  kept_text* kept_;
+  std::optional<kv_cache> own_cache_;       // where nothing is kept
+  kv_cache& cache_;                         // of this rank's rows
   std::vector<row> rows_;                   // of all ranks
   std::vector<std::ptrdiff_t> speaks_for_;  // by part of the batch: a rank that has its logits
   std::size_t next_ = 0;                    // prompt

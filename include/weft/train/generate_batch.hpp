@@ -12,12 +12,15 @@ inline std::uint64_t hash_of_stops(const sampling& s) {
   for (const std::string& end : s.stop_strings) hash = hash_bytes(end.data(), end.size(), hash + 1);
   return hash;
 }
+inline std::uint64_t hash_of_kept(const kept_text* kept) {
+  return kept ? hash_bytes(kept->tokens().data(), kept->tokens().size_bytes(), 1) : 0;
+}
 
-/// As generate_tokens; `s.stop_strings` is for whoever has texts.
+/// As generate_tokens; `s.stop_strings` is for whoever has texts. kept: null, or what is kept of the one prompt's.
 template <class Model>
 std::vector<std::vector<std::int32_t>> generate_lists(Model& model,
                                                       const std::vector<std::vector<std::int32_t>>& prompts,
-                                                      const sampling& s, const batching& b) {
+                                                      const sampling& s, const batching& b, kept_text* kept = nullptr) {
   check(s);
   require(b.at_once >= 1 && b.prefill >= 1, "batching writes ", b.at_once, " texts at once, of prompts read ",
           b.prefill, " tokens at a time; both are at least 1");
@@ -44,11 +47,12 @@ std::vector<std::vector<std::int32_t>> generate_lists(Model& model,
                         {"penalty_window", static_cast<double>(s.penalty_window)},
                         {"at_once", static_cast<double>(b.at_once)},
                         {"prefill", static_cast<double>(b.prefill)},
+                        {"a hash of what is kept of a text", static_cast<double>(hash_of_kept(kept) >> 11)},
                         {"a hash of stop_strings", static_cast<double>(hash_of_stops(s) >> 11)},
                         {"the seed", static_cast<double>(s.seed)}});
   if (prompts.empty() || s.tokens == 0) return std::vector<std::vector<std::int32_t>>(prompts.size());
   if constexpr (reads_by_token<Model>)
-    if (model.keeps(model.config().max_seq)) return batch_writer<Model>(model, prompts, s, b).run();
+    if (model.keeps(model.config().max_seq)) return batch_writer<Model>(model, prompts, s, b, kept).run();
   std::vector<std::vector<std::int32_t>> out;
   for (std::size_t p = 0; p < prompts.size(); ++p) {
     auto text = prompts[p];
