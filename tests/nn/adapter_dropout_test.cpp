@@ -15,8 +15,10 @@
 #include <weft/op/reduce.hpp>
 #include <weft/op/to_host.hpp>
 #include <weft/testing/strategy.hpp>
+#include <weft/train/trainer.hpp>
 
 #include "../said_by.hpp"
+#include "../train/small_batches.hpp"
 
 using namespace weft;
 
@@ -363,6 +365,14 @@ TEST_CASE("a model that is one function has numbered passes from its pipeline, o
   const auto one = trained(S(), {});
   check_same(one, trained(S(), {.dp = 2}));
   CHECK(one.losses[2] != doctest::Approx(trained(T(), {}).losses[2]).epsilon(1e-6));
+  launch<S>({.dp = 2}, [](context& ctx) {
+    one_projection<S> model(ctx);
+    trainer t(ctx, model);
+    t.run(weft_test::small_batches{&ctx}, {.steps = 3, .batch = 8, .micro_batches = 2, .seq = 8, .print = false});
+    CHECK(t.state().passes == 6);  // what a checkpoint keeps
+    t.resume({.passes = 9});
+    CHECK(t.state().passes == 9);
+  });
   launch<S>({}, [](context& ctx) {
     one_projection<S> model(ctx);
     parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<replicated>());

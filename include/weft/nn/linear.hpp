@@ -84,9 +84,6 @@ struct linear {
   static constexpr bool adapts = projections::adapts;
   static constexpr double drops = adapts ? detail::adapter_dropout<projections>() : 0;  // of the adapter's input
 
-  static_assert(
-      drops >= 0 && drops < 1,
-      "weft: the dropout of a projections policy is a rate from 0 to below 1: lora<16, 32, std::ratio<5, 100>>");
   static_assert(!Biased || detail::is_dim_of<Cut, Out>,
                 "weft: behind a pending sum each rank would add the bias: add it after the sum, once");
 

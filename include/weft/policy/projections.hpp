@@ -28,7 +28,7 @@ namespace detail {
 template <projections_policy P>
 constexpr double adapter_dropout() {
   if constexpr (requires { P::dropout; })
-    return P::dropout;
+    return double(P::dropout);
   else
     return 0;
 }
