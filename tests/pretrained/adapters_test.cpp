@@ -25,6 +25,9 @@ struct some_adapters : lora<3, 6> {
     return false;
   }
 };
+struct dropping : some_adapters {
+  static constexpr double dropout = 0.05;
+};
 constexpr int steps = 10;
 
 std::string here(const std::string& name) { return weft_test::source_file("pretrained/" + name); }
@@ -158,9 +161,6 @@ TEST_CASE("a merged folder is a model without adapters that computes the same, a
 }
 
 TEST_CASE("dropout's rate is written, another one is read, and merging knows nothing of it") {
-  struct dropping : some_adapters {
-    static constexpr double dropout = 0.05;
-  };
   const weft_test::temporary_folder place;
   const auto merged = [&]<class Form>(Form, const std::string& to) {
     with_model<strategy<mesh<dp>, fp64, Form>>({.dp = 2}, here("adapters"), [&](context& ctx, auto& model, auto& t) {
