@@ -253,7 +253,7 @@ TEST_CASE("on the stages of a pipeline, under schedules that mix micro-batches a
   t.model.layers = 4, t.micro_batches = 4, t.batch = 4;
   equals_one_rank<zero2>({.dp = 2, .pp = 2}, t);
   equals_one_rank<interleaved<2>, checkpoint_full>({.pp = 2}, t);
-  equals_one_rank<zb_h1, checkpoint_selective>({.pp = 2, .tp = 2}, t);
+  equals_one_rank<zb_h1, checkpoint_selective>({.tp = 2, .pp = 2}, t);
   equals_one_rank<zbv, zero1>({.pp = 2}, t);
 }
 TEST_CASE("in a GPT-2 with dropout of its own and one projection for queries, keys and values") {
