@@ -1,4 +1,6 @@
 // A plan is a run: its bytes and calls are those of the run, on every rank.
+#include <ratio>
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -55,6 +57,13 @@ TEST_CASE("plan: stages, sequence parallelism, selective recomputation") {
 TEST_CASE("plan: adapters alone train, by matrices and by element") {
   check_plan<strategy<mesh<dp, tp>, zero2, bf16_mixed, lora<3>>>({.dp = 2, .tp = 2}, {.batch = 8, .micro_batches = 2},
                                                                  by_shape{muon{}, adamw{}});
+}
+
+TEST_CASE("plan: dropout before the adapters, kept, and computed again") {
+  using form = lora<3, 6, std::ratio<1, 10>>;
+  check_plan<strategy<mesh<dp, tp>, zero2, bf16_mixed, form>>({.dp = 2, .tp = 2}, {.batch = 8, .micro_batches = 2});
+  check_plan<strategy<mesh<pp, tp>, bf16_mixed, checkpoint_selective, zb_h1, fused_qkv<form>>>(
+      {.tp = 2, .pp = 2}, {.batch = 8, .micro_batches = 4});
 }
 
 TEST_CASE("plan: queries, keys and values fused") {

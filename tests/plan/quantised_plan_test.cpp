@@ -1,4 +1,6 @@
 // A plan is a run where frozen weights are stored in few bits, too: its bytes and calls are those of the run.
+#include <ratio>
+
 #include <doctest/doctest.h>
 
 #include <weft/plan/training.hpp>
@@ -39,9 +41,9 @@ void check_plan(const degrees& wanted, const training& plan) {
 
 }  // namespace
 
-TEST_CASE("plan: nf4, gathered as bytes, on dp x tp") {
-  check_plan<strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_full, nf4<lora<3>>>>({.dp = 2, .tp = 2},
-                                                                                       {.batch = 8});
+TEST_CASE("plan: nf4, gathered as bytes, and dropout, on dp x tp") {
+  check_plan<strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_full, nf4<lora<3, 6, std::ratio<1, 10>>>>>(
+      {.dp = 2, .tp = 2}, {.batch = 8});
 }
 TEST_CASE("plan: int8, on stages, with micro-batches") {
   check_plan<strategy<mesh<dp, pp>, zero2, bf16_mixed, int8<lora<3>>>>({.dp = 2, .pp = 2},

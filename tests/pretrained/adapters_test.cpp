@@ -25,6 +25,9 @@ struct some_adapters : lora<3, 6> {
     return false;
   }
 };
+struct dropping : some_adapters {
+  static constexpr double dropout = 0.05;
+};
 constexpr int steps = 10;
 
 std::string here(const std::string& name) { return weft_test::source_file("pretrained/" + name); }
@@ -155,6 +158,22 @@ TEST_CASE("a merged folder is a model without adapters that computes the same, a
   });
   CHECK(before == after);
   check_close(before, merged, 1e-12);
+}
+
+TEST_CASE("dropout's rate is written, another one is read, and merging knows nothing of it") {
+  const weft_test::temporary_folder place;
+  const auto merged = [&]<class Form>(Form, const std::string& to) {
+    with_model<strategy<mesh<dp>, fp64, Form>>({.dp = 2}, here("adapters"), [&](context& ctx, auto& model, auto& t) {
+      save_merged(ctx, model, t.store(), place / to, dtype::f64);
+      save_adapters(ctx, model, t.store(), place / "saved", dtype::f64);
+    });
+    return read_file(place / to + "/model.safetensors");
+  };
+  const std::string plain = merged(some_adapters(), "plain");
+  CHECK(read_json(place / "saved/adapter_config.json").at("lora_dropout") == 0.0);
+  CHECK(merged(dropping(), "dropping") == plain);
+  CHECK(read_json(place / "saved/adapter_config.json").at("lora_dropout") == 0.05);
+  with_model<strategy<mesh<dp>, fp64, some_adapters>>({.dp = 2}, place / "saved", [](auto&...) {});
 }
 
 TEST_CASE("adapters that don't fit are refused with what is amiss") {

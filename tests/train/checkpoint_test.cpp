@@ -1,5 +1,6 @@
 // Runs that end and go on: under the same strategy with the same bits, under any other to rounding.
 #include <fstream>
+#include <ratio>
 
 #include <doctest/doctest.h>
 
@@ -88,6 +89,13 @@ TEST_CASE("what one strategy saves, every other goes on from: Muon and AdamW") {
 
 TEST_CASE("a loss scale, and the steps that it took, go on") {
   using S = strategy<mesh<dp>, fp16_mixed, zero2>;
+  const weft_test::temporary_folder here;
+  const auto unbroken = losses<S, adamw>({.dp = 3}, "", 0, here / "c", 3);
+  CHECK(losses<S, adamw>({.dp = 3}, here / "c", 3, "", 0) == std::vector(unbroken.begin() + 3, unbroken.end()));
+}
+
+TEST_CASE("dropout before adapters goes on") {
+  using S = strategy<mesh<dp>, fp64, zero2, lora<2, 4, std::ratio<1, 5>>>;
   const weft_test::temporary_folder here;
   const auto unbroken = losses<S, adamw>({.dp = 3}, "", 0, here / "c", 3);
   CHECK(losses<S, adamw>({.dp = 3}, here / "c", 3, "", 0) == std::vector(unbroken.begin() + 3, unbroken.end()));

@@ -16,6 +16,7 @@ struct checkpointed {
   weft::replay operators;
   weft::tape again;
   std::uint32_t version;  // of the input
+  std::int64_t pass;      // that it runs in, both times
   ref<slot> seen = {};    // where the second run's gradient of the input collects
 
   checkpointed(decltype(call) f, const gradient_work& in, const gradient_work& out, context& ctx, const value& x,
@@ -26,7 +27,8 @@ struct checkpointed {
         input(x),
         operators(keeps, &ctx.records),
         again(&ctx.records),
-        version(x.version()) {}
+        version(x.version()),
+        pass(ctx.pass) {}
 
   // The first run is recorded too, on a tape that is thrown away: it says which values the backward will look at.
   WEFT_LINKED value first_run(context& ctx) {
@@ -76,6 +78,7 @@ struct checkpointed {
             "function again: update weights and write after backward(loss)");
     const value x = recorded_input(ctx);
     again.set_within(node.on());
+    const scoped_value<std::int64_t> same_pass(ctx.pass, pass);
     const recording on(ctx, &again);
     const replay::scope recalling(ctx, operators);
     const value y = call(*this, x);

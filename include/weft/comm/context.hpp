@@ -50,6 +50,7 @@ class context {
   consistency* check = nullptr;                   // null: what ranks hold is not compared
   std::string_view unit{};                        // of the model: the one whose function or gradient is computed
   std::int64_t micro_batch = -1;                  // the one that is computed; -1: none, or not said
+  std::int64_t pass = -1;                         // the recorded one that runs: it numbers dropout's masks; -1: none
   std::uint64_t operators = 0;                    // so many ran in functions that run twice
   std::uint64_t backward = 0;                     // the number of the one that runs; 0: none
   std::uint64_t backwards = 0;                    // so many have begun

@@ -62,10 +62,11 @@ constexpr void require_adapters() {
 template <class Projections>
 std::string adapter_config(const std::set<std::string_view>& modules) {
   const double alpha = Projections::scale * Projections::rank;
-  nlohmann::ordered_json j{{"peft_type", "LORA"},      {"task_type", "CAUSAL_LM"}, {"base_model_name_or_path", nullptr},
-                           {"r", Projections::rank},   {"lora_alpha", alpha},      {"lora_dropout", 0.0},
-                           {"bias", "none"},           {"fan_in_fan_out", false},  {"inference_mode", true},
-                           {"target_modules", modules}};
+  nlohmann::ordered_json j{
+      {"peft_type", "LORA"},      {"task_type", "CAUSAL_LM"}, {"base_model_name_or_path", nullptr},
+      {"r", Projections::rank},   {"lora_alpha", alpha},      {"lora_dropout", adapter_dropout<Projections>()},
+      {"bias", "none"},           {"fan_in_fan_out", false},  {"inference_mode", true},
+      {"target_modules", modules}};
   if (alpha == std::round(alpha)) j["lora_alpha"] = static_cast<std::int64_t>(alpha);
   return j.dump(2) + '\n';
 }
@@ -164,8 +165,9 @@ void save_adapters(context& ctx, Model& model, Store& store, const std::string& 
 }
 
 /// Sets a model's adapters from a folder that peft or save_adapters wrote; each rank reads what it keeps. Moments stay
-/// as they are. All ranks call it, and see the folder. Throws weft::file_error naming what is of another rank or scale,
-/// missing, of another shape, or read by no adapter.
+/// as they are. The file's lora_dropout, a way to train, is passed over: the program's counts. All ranks call it, and
+/// see the folder. Throws weft::file_error naming what is of another rank or scale, missing, of another shape, or read
+/// by no adapter.
 template <class Model, class Store>
 void load_adapters(context& ctx, Model& model, Store& store, const std::string& folder) {
   detail::require_adapters<Model>();

@@ -19,6 +19,15 @@
 
 namespace weft {
 
+namespace detail {
+/// A model's pass, and its number among the recorded ones; -1: it isn't recorded.
+template <class Pass>
+struct numbered_pass {
+  Pass of;
+  std::int64_t number;
+};
+}  // namespace detail
+
 /// Base of a decoder with layers of type Layer, whose tables are its own. The model M gives `pass_for(tokens)`, an
 /// object that is copied where something runs again for its backward, with `embed(tokens)`, `block(layer, h)` and
 /// `head(table, h)`.
@@ -31,6 +40,10 @@ class decoder : public model_base<S> {
 
   /// The virtual stages that this rank has, by chunk.
   const stage_places& stages() const { return stages_; }
+  /// Passes recorded so far: they number the masks of dropout. A run that goes on where another ended sets it to what
+  /// that one had.
+  std::uint64_t recorded_passes() const { return recorded_passes_; }
+  void recorded_passes(std::uint64_t n) { recorded_passes_ = n; }
 
   /// tokens [batch/dp, seq] -> logits [batch/dp, seq, vocab/tp], on every stage. Throws when the sequence is longer
   /// than max_seq, when a token is not in the vocabulary, and when a model of several stages is recorded: that takes a
@@ -65,7 +78,10 @@ class decoder : public model_base<S> {
   // The parts of a pass, for who runs a stage.
   auto begin_pass(const ids& tokens) {
     require_readable(tokens, tokens.template global_extent<seq>());
-    return model().pass_for(tokens);
+    const std::int64_t number = ctx_->tape ? static_cast<std::int64_t>(model().recorded_passes()) : -1;
+    const auto pass = numbered(model().pass_for(tokens), number);
+    if (number >= 0) ++recorded_passes_;
+    return pass;
   }
   /// tokens [batch/dp, seq] -> what a chunk's layers begin with: the embedding, or what the stage before sends from
   /// another rank. [batch/dp, seq, hidden], sequence-parallel [batch/dp, seq/tp, hidden].
@@ -74,20 +90,21 @@ class decoder : public model_base<S> {
     if constexpr (S::mesh::template has<pp>) {
       const stage_place& at = stages_[chunk];
       if (!at.first())
-        return receive<movement::shift, decltype(pass.embed(tokens))>(*ctx_, sizes(tokens, model().config().hidden),
-                                                                      at.index - 1, at.before);
+        return receive<movement::shift, decltype(pass.of.embed(tokens))>(*ctx_, sizes(tokens, model().config().hidden),
+                                                                         at.index - 1, at.before);
     }
     return embed(pass, tokens);
   }
   /// x through a chunk's layers, placed alike.
   template <class Pass, any_tensor X>
   X run_layers(const Pass& pass, X x, int chunk = 0) {
+    const scoped_value<std::int64_t> now(ctx_->pass, pass.number);
     std::size_t n = stages_.layers_before(chunk);
     const std::size_t end = stages_.layers_before(chunk + 1);
     int unit = first_layer_unit_ + static_cast<int>(n);
     for (; n < end; ++n) {
       const Layer& layer = layers_[n];
-      const auto run = [pass, &layer](const auto& h) { return pass.block(layer, h); };
+      const auto run = [of = pass.of, &layer](const auto& h) { return of.block(layer, h); };
       x = in_unit(
           *ctx_, *hooks_, unit++,
           [&](const auto& h) {
@@ -103,12 +120,13 @@ class decoder : public model_base<S> {
   /// On the last virtual stage's rank: logits.
   template <class Pass, any_tensor X>
   auto head(const Pass& pass, const X& x) {
+    const scoped_value<std::int64_t> now(ctx_->pass, pass.number);
     return in_unit(
         *ctx_, *hooks_, head_unit_,
         [&](const auto& h) {
-          if (!tied_) return pass.head(head_, h);
+          if (!tied_) return pass.of.head(head_, h);
           return in_unit(
-              *ctx_, *hooks_, embedding_unit_, [&](const auto& in) { return pass.head(embedding_, in); }, h);
+              *ctx_, *hooks_, embedding_unit_, [&](const auto& in) { return pass.of.head(embedding_, in); }, h);
         },
         x);
   }
@@ -178,12 +196,17 @@ class decoder : public model_base<S> {
       for (parameter_record& r : registry_.units().back().parameters)
         if (!r.adapter) r.freeze();
   }
+  template <class Pass>
+  static detail::numbered_pass<Pass> numbered(Pass pass, std::int64_t number) {
+    return {std::move(pass), number};
+  }
   M& model() { return static_cast<M&>(*this); }
   const M& model() const { return static_cast<const M&>(*this); }
   template <class Pass>
   auto embed(const Pass& pass, const ids& tokens) {
+    const scoped_value<std::int64_t> now(ctx_->pass, pass.number);
     return in_unit(
-        *ctx_, *hooks_, embedding_unit_, [&](const ids& t) { return pass.embed(t); }, tokens);
+        *ctx_, *hooks_, embedding_unit_, [&](const ids& t) { return pass.of.embed(t); }, tokens);
   }
   // Of all data-parallel ranks, for a tensor over these tokens that is `width` wide.
   static shape sizes(const ids& tokens, std::int64_t width) {
@@ -220,7 +243,7 @@ class decoder : public model_base<S> {
     require_readable(tokens, cache.longest());
     require(keeps(cache.longest()), "the model turns the keys of a text of ", cache.longest(),
             " tokens otherwise than those of a shorter one, so none can be kept: read the whole text by model(tokens)");
-    const auto pass = model().pass_for(tokens, &cache);
+    const auto pass = numbered(model().pass_for(tokens, &cache), -1);
     if constexpr (std::is_void_v<decltype(then(pass, through_layers(pass, tokens)))>) {
       then(pass, through_layers(pass, tokens));
       end_pass(cache);
@@ -307,6 +330,7 @@ class decoder : public model_base<S> {
 
   std::uint64_t number_ = next_number();  // no other model's of this type, in whatever place
   stage_places stages_;
+  std::uint64_t recorded_passes_ = 0;
   bool tied_;
   int embedding_unit_ = 0, first_layer_unit_ = 0, head_unit_ = 0;
 

@@ -96,24 +96,20 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
   gpt2(context& ctx, const gpt2_config& wanted) : gpt2(ctx, wanted.resolved(ctx.degree<tp>()), 0) {}
 
   const gpt2_config& config() const { return config_; }
-  /// Passes recorded so far. A run that goes on where another ended sets it to what that one had.
-  std::uint64_t recorded_passes() const { return recorded_passes_; }
-  void recorded_passes(std::uint64_t n) { recorded_passes_ = n; }
 
   /// The forward pass that runs: what it needs beside the weights.
   struct pass {
     const gpt2* model;
-    dropout_pass drop;
     kv_cache* cache;
 
     auto embed(const ids& tokens) const {
       const auto x = leave_block<S>(embedding(tokens, model->embedding_));
       if (cache) return x + model->positions_in(tokens, *cache);
-      return drop(x + model->positions_of(tokens), "embedding");
+      return training_dropout(x + model->positions_of(tokens), model->config_.dropout, "embedding");
     }
     template <any_tensor X>
     auto block(const gpt2_layer<S>& layer, const X& h) const {
-      return layer(h, model->config_.norm_eps, drop, cache);
+      return layer(h, model->config_.norm_eps, model->config_.dropout, cache);
     }
     template <any_tensor Table, any_tensor X>
     auto head(const Table& table, const X& h) const {
@@ -138,9 +134,7 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
     this->add_head(c.vocab, c.hidden, c.init_stddev, [&] { norm_.add_to(registry, ctx, "norm", c.hidden); });
   }
 
-  pass pass_for(const ids&, kv_cache* cache = nullptr) {
-    return {this, this->ctx().tape ? dropout_pass{config_.dropout, recorded_passes_++} : dropout_pass{}, cache};
-  }
+  pass pass_for(const ids&, kv_cache* cache = nullptr) { return {this, cache}; }
 
   /// The positions of a sequence, of which each rank takes its own where the sequence is sharded.
   auto positions_of(const ids& tokens) const {
@@ -163,7 +157,6 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
   gpt2_config config_;
   norm_weight<S, dims<seq, hidden>> positions_;
   layer_norm_weights<S> norm_;
-  std::uint64_t recorded_passes_ = 0;
 };
 
 }  // namespace weft

@@ -7,23 +7,12 @@
 
 #include <weft/nn/query_key_value.hpp>
 #include <weft/nn/tensor_parallel.hpp>
+#include <weft/nn/training_dropout.hpp>
 #include <weft/op/attention.hpp>
-#include <weft/op/dropout.hpp>
 #include <weft/op/elementwise.hpp>
 #include <weft/op/layer_norm.hpp>
 
 namespace weft {
-
-/// Which dropout a forward pass applies: `step` tells passes apart; a rate of 0 is none.
-struct dropout_pass {
-  double rate = 0;
-  std::uint64_t step = 0;
-
-  template <any_tensor X>
-  X operator()(const X& x, std::string_view name) const {
-    return dropout(x, rate, dropout_stream(name, step));
-  }
-};
 
 /// LayerNorm's weight and bias.
 template <class S>
@@ -51,10 +40,10 @@ struct gpt2_layer {
   std::string after_attention, after_mlp;  // names of the dropouts
 
   template <any_tensor X>
-  auto operator()(const X& x, double eps, const dropout_pass& drop, kv_cache* cache = nullptr) const {
-    auto h =
-        x + drop(leave_block<S>(attend(enter_block<S>(attention_norm(x, eps)), cache)) + out_bias, after_attention);
-    return h + drop(leave_block<S>(feed(enter_block<S>(mlp_norm(h, eps)))) + down_bias, after_mlp);
+  auto operator()(const X& x, double eps, double dropout, kv_cache* cache = nullptr) const {
+    auto h = x + training_dropout(leave_block<S>(attend(enter_block<S>(attention_norm(x, eps)), cache)) + out_bias,
+                                  dropout, after_attention);
+    return h + training_dropout(leave_block<S>(feed(enter_block<S>(mlp_norm(h, eps)))) + down_bias, dropout, after_mlp);
   }
 
   /// x [batch, seq, hidden], whole on tp -> [batch, seq, hidden], partial over tp, its bias not yet added. cache: as

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cmath>
+#include <string>
 
 #include <weft/nn/parameters.hpp>
+#include <weft/nn/training_dropout.hpp>
 #include <weft/nn/weight.hpp>
 #include <weft/op/arithmetic.hpp>
 #include <weft/op/contract.hpp>
@@ -46,6 +48,7 @@ template <class... Es>
 struct over_dims<dims<Es...>> : over<tag_of<Es>...> {};
 
 struct no_adapter {};
+struct no_dropout {};
 // Its two factors. Where `in` is sharded, so is the first, whose output's pending sum is then scattered along its
 // width; where `out` is, so is the second.
 template <class S, class Out, class In, class Cut, class Axis, bool Row = is_dim_of<Cut, In>>
@@ -79,6 +82,7 @@ template <class S, class Out, class In, class Cut, bool Biased = false, class Ax
 struct linear {
   using projections = typename S::projections;
   static constexpr bool adapts = projections::adapts;
+  static constexpr double drops = adapts ? detail::adapter_dropout<projections>() : 0;  // of the adapter's input
 
   static_assert(!Biased || detail::is_dim_of<Cut, Out>,
                 "weft: behind a pending sum each rank would add the bias: add it after the sum, once");
@@ -86,12 +90,13 @@ struct linear {
   weft::weight<S, detail::dims_of_both<Out, In>, shard<Cut, Axis>> weight;
   [[no_unique_address]] std::conditional_t<Biased, weft::weight<S, Out, shard<Cut, Axis>>, detail::no_adapter> bias;
   [[no_unique_address]] std::conditional_t<adapts, detail::adapter<S, Out, In, Cut, Axis>, detail::no_adapter> beside;
+  [[no_unique_address]] std::conditional_t<(drops > 0), std::string, detail::no_dropout> place;  // of its dropout
 
   template <any_tensor X>
   auto operator()(const X& x) const {
     auto y = detail::over_dims<In>::contracted(x, weight);
     if constexpr (adapts)
-      if (untyped(beside.a).slot) y = y + contract<adapter_rank>(beside.inner(x) * projections::scale, beside.b);
+      if (untyped(beside.a).slot) y = y + contract<adapter_rank>(beside.inner(seen(x)) * projections::scale, beside.b);
     if constexpr (Biased)
       if (untyped(bias).slot) y = y + bias;  // where it was registered
     return y;
@@ -111,6 +116,7 @@ struct linear {
     if constexpr (adapts) {
       if constexpr (requires { projections::adapts_weight(name); })
         if (!projections::adapts_weight(name)) return;
+      if constexpr (drops > 0) place = name + ".lora_dropout";
       constexpr std::int64_t rank = projections::rank;
       registry
           .add(ctx, beside.a, name + ".lora_a", both({1, {rank}}, in),
@@ -126,6 +132,14 @@ struct linear {
   }
 
  private:
+  // What the adapter reads of x.
+  template <any_tensor X>
+  decltype(auto) seen(const X& x) const {
+    if constexpr (drops > 0)
+      return training_dropout(x, drops, place);
+    else
+      return (x);
+  }
   static shape both(shape first, const shape& second) {
     for (int d = 0; d < second.ndim; ++d) first.push_back(second[d]);
     return first;

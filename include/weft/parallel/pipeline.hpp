@@ -23,7 +23,7 @@ class pipeline {
   using flight = typename all_flights::flight_type;
   static constexpr bool has_stages = types::has_stages;
   static constexpr bool several_chunks = (chunks_of<schedule>) != 1;
-  // Whether the model's recorded passes are numbered, for masks of dropout.
+  // Whether the model counts its recorded passes.
   static constexpr bool counts_passes = requires(Model & m) { m.recorded_passes(m.recorded_passes()); };
 
  public:
@@ -37,9 +37,8 @@ class pipeline {
   /// backward, after which done(m) is called. Every rank reads every micro-batch, once for each of its chunks. Returns
   /// this rank's addends of the loss (see `finished`), in memory until the next call: as `loss_sums` they are read,
   /// which waits for the queue, and nothing else here does. Throws, before it begins, when the schedule doesn't do all
-  /// that such a step takes on every stage, and at its end, when it did something else on this one. Where the model
-  /// numbers its recorded passes, micro-batch m is the one after the m that it begins with, on every stage and in any
-  /// order.
+  /// that such a step takes on every stage, and at its end, when it did something else on this one. Micro-batch m is
+  /// the recorded pass after the m that it begins with, on every stage and in any order.
   template <class Read, class Done>
   loss_place& train(int micro_batches, double seed, Read&& read, Done&& done) {
     require(detail::is_finite(seed) && seed != 0, "the loss is to be multiplied by ", seed,
@@ -52,7 +51,7 @@ class pipeline {
     flights_.forget();  // of a step that ended with an error
     sums_.clear();
     stage_progress so_far[static_cast<std::size_t>(chunks_of<schedule>)];
-    const std::uint64_t passes = passes_before();
+    const std::uint64_t passes = recorded_passes();
     schedule::order(rank(), ranks(), micro_batches, [&](pipeline_action a) {
       using enum pipeline_action::kind;
       const bool known = detail::is_known<schedule>(a, micro_batches);
@@ -63,7 +62,8 @@ class pipeline {
         flight& f = flights_.begin(a.micro_batch, a.chunk);
         auto&& batch = read(a.micro_batch);
         const recording on(ctx_, &f.recorded);
-        next_pass(passes + static_cast<std::uint64_t>(a.micro_batch));
+        recorded_passes(passes + static_cast<std::uint64_t>(a.micro_batch));
+        const scoped_value<std::int64_t> pass(ctx_.pass, static_cast<std::int64_t>(passes) + a.micro_batch);
         stream handed = handed_to(f);
         return pass_forward(batch, a.chunk, handed, &f);
       }
@@ -88,10 +88,25 @@ class pipeline {
     });
     for (int c = 0; c < chunks_of<schedule>; ++c)
       if (const schedule_fault f = detail::left_out(rank(), c, so_far[c], micro_batches)) refuse(f, micro_batches);
-    next_pass(passes + static_cast<std::uint64_t>(micro_batches));
+    recorded_passes(passes + static_cast<std::uint64_t>(micro_batches));
     flights_.land(ctx_.order());
     halfway_ = false;
     return sums_;
+  }
+
+  /// The micro-batches of all steps so far, which number their masks of dropout: what the model says, where it counts
+  /// its recorded passes itself, as a decoder. A run that goes on where another ended sets it to what that one had.
+  std::uint64_t recorded_passes() const {
+    if constexpr (counts_passes)
+      return source_.recorded_passes();
+    else
+      return passes_;
+  }
+  void recorded_passes(std::uint64_t n) {
+    if constexpr (counts_passes)
+      source_.recorded_passes(n);
+    else
+      passes_ = n;
   }
 
   /// The loss alone, nothing recorded: this rank's addends of it.
@@ -129,14 +144,6 @@ class pipeline {
   }
   [[noreturn]] void refuse(const schedule_fault& f, int micro_batches) const {
     detail::fail_of_schedule(schedule::name, f, ranks(), micro_batches, chunks_of<schedule>);
-  }
-
-  std::uint64_t passes_before() {
-    if constexpr (counts_passes) return source_.recorded_passes();
-    return 0;
-  }
-  void next_pass([[maybe_unused]] std::uint64_t number) {
-    if constexpr (counts_passes) source_.recorded_passes(number);
   }
 
   // What the virtual stage before has left for f on this rank; nothing where it is on another, or there is none.
@@ -231,8 +238,9 @@ class pipeline {
   stage_places stages_;
   all_flights flights_;
   loss_place sums_;
-  bool halfway_ = false;  // in a step of several ranks, or in one that ended with an error
-  int checked_ = -1;      // micro-batches of a step that the schedule is known to do whole
+  std::uint64_t passes_ = 0;  // where the model doesn't count them
+  bool halfway_ = false;      // in a step of several ranks, or in one that ended with an error
+  int checked_ = -1;          // micro-batches of a step that the schedule is known to do whole
 };
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <ratio>
 #include <string_view>
 
 #include <weft/core/dtype.hpp>
@@ -11,7 +12,8 @@ namespace weft {
 
 /// `adapts`: whether each projection has an adapter beside its weight, which is then frozen, as is all else but the
 /// adapters. Where it has, `rank` is the adapter's inner width, and `scale` multiplies what it adds; where it has
-/// `adapts_weight(name)` as well, that says of a weight's name ("layers.0.query") whether it has one. `fuses_qkv`:
+/// `dropout` as well, a double from 0 to below 1, so much of an adapter's input is dropped in training; where it has
+/// `adapts_weight(name)`, that says of a weight's name ("layers.0.query") whether it has one. `fuses_qkv`:
 /// whether queries, keys and values are one projection with one weight. Where it has `stored_as`, a weight_format, that
 /// is how weights lie, which are frozen then.
 template <class P>
@@ -21,6 +23,17 @@ concept projections_policy = requires {
   {std::string_view(P::name)};
 };
 
+namespace detail {
+/// The rate of dropout before an adapter.
+template <projections_policy P>
+constexpr double adapter_dropout() {
+  if constexpr (requires { P::dropout; })
+    return double(P::dropout);
+  else
+    return 0;
+}
+}  // namespace detail
+
 /// A weight, and nothing beside it.
 struct dense {
   static constexpr std::string_view name = "dense";
@@ -28,15 +41,19 @@ struct dense {
 };
 
 /// LoRA (Hu et al. 2021): y = W x + Alpha / Rank * B (A x), with W frozen. A is born normal, B zero, so that training
-/// begins where W stands.
-template <int Rank, int Alpha = 2 * Rank>
+/// begins where W stands. Dropout, a std::ratio: in training the adapter's x is dropped at this rate, element by
+/// element and for each projection by itself: `lora<16, 32, std::ratio<5, 100>>`.
+template <int Rank, int Alpha = 2 * Rank, class Dropout = std::ratio<0>>
 struct lora {
   static_assert(Rank >= 1 && Alpha != 0,
                 "weft: lora<rank, alpha> has a rank of at least 1 and an alpha other than 0: lora<16>");
+  static_assert(Dropout::num >= 0 && Dropout::num < Dropout::den,
+                "weft: lora<rank, alpha, dropout> has a rate of dropout from 0 to below 1: std::ratio<5, 100>");
   static constexpr std::string_view name = "lora";
   static constexpr bool adapts = true, fuses_qkv = false;
   static constexpr int rank = Rank;
   static constexpr double scale = double(Alpha) / Rank;
+  static constexpr double dropout = double(Dropout::num) / double(Dropout::den);
 };
 
 /// As Form, with weights that are frozen and stored in 8 bits: `int8<lora<16>>`; `int8<>` for models that aren't

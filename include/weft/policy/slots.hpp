@@ -128,6 +128,16 @@ constexpr bool fits_projections() {
       static_assert(none<wrong_in<!(P::rank >= 1 && P::scale - P::scale == 0 && P::scale != 0), P>>,
                     "weft: a projections policy's rank is at least 1, and its scale a finite number other than 0");
   }
+  if constexpr (has_dropout<P>) {
+    WEFT_DETAIL_CONSTANT("projections policy", dropout, "double dropout = 0.05;");
+    if constexpr (constant_dropout<P>)
+      static_assert(none<wrong_in<!(P::dropout >= 0 && P::dropout < 1), P>>,
+                    "weft: a projections policy's dropout is a rate from 0 to below 1");
+  } else {
+    static_assert(none<wrong_in<names_dropout<P>, P>>,
+                  "weft: this projections policy's dropout is not a number: write static constexpr double dropout = "
+                  "0.05; or leave it out where nothing is dropped");
+  }
   return true;
 }
 

@@ -82,15 +82,13 @@ class trainer {
 
   /// How far training has come, beside what the store holds.
   trainer_state state() const {
-    trainer_state s{updates_, batches_, 0, scale_.value(), scale_.good(), scale_.skipped(), watched_};
-    if constexpr (requires { model_.recorded_passes(); }) s.passes = model_.recorded_passes();
-    return s;
+    return {updates_, batches_, pipeline_.recorded_passes(), scale_.value(), scale_.good(), scale_.skipped(), watched_};
   }
   /// Goes on from there.
   void resume(const trainer_state& s) {
     updates_ = s.updates, batches_ = s.batches, watched_ = s.watched;
     scale_.resume(s.loss_scale, s.good_steps, s.skipped_steps);
-    if constexpr (requires { model_.recorded_passes(s.passes); }) model_.recorded_passes(s.passes);
+    pipeline_.recorded_passes(s.passes);
   }
 
   store_type& store() { return store_; }
@@ -120,7 +118,7 @@ class trainer {
     void gradients(std::int64_t step) override {
       context& ctx = owner_.ctx_;
       const observing looking(ctx, observed_ ? &meter_ : ctx.observer);
-      if constexpr (counts_passes) passes_ = owner_.model_.recorded_passes();
+      passes_ = owner_.pipeline_.recorded_passes();
       owner_.store_.begin_step(plan_.micro_batches);
       used_ = owner_.scale_.value();
       loss_ = &owner_.pipeline_.train(
@@ -174,7 +172,7 @@ class trainer {
       return measured_.gather(owner_.ctx_);
     }
     std::string locate(std::int64_t step) override {
-      if constexpr (counts_passes) owner_.model_.recorded_passes(passes_);  // the masks of the first time
+      owner_.pipeline_.recorded_passes(passes_);  // the masks of the first time
       observe(false);
       fault_finder finder(owner_.ctx_, owner_.model_.registry(), statistics_of<backend>);
       {
@@ -193,9 +191,6 @@ class trainer {
     }
 
    private:
-    // Whether the model's passes are numbered, for masks of dropout.
-    static constexpr bool counts_passes = requires(Model & m) { m.recorded_passes(m.recorded_passes()); };
-
     template <class Read>
     auto read(Read&& next) const {
       const scoped_span reading(owner_.ctx_.spans, "data");
@@ -219,7 +214,7 @@ class trainer {
     measured_parts measured_;
     activation_meter meter_{owner_.ctx_, owner_.model_.registry(), measured_, statistics_of<backend>};
     bool observed_ = false;
-    std::uint64_t passes_ = 0;  // of the model before this step
+    std::uint64_t passes_ = 0;  // recorded before this step
   };
 
   context& ctx_;

@@ -20,7 +20,7 @@ struct watch_state {
 struct trainer_state {
   std::int64_t updates = 0;  // of the weights
   std::int64_t batches = 0;  // that were read
-  std::uint64_t passes = 0;  // that the model recorded: they number the masks of dropout
+  std::uint64_t passes = 0;  // that were recorded: they number the masks of dropout
   double loss_scale = 1;
   int good_steps = 0, skipped_steps = 0;  // under the loss scale
   watch_state watched = {};
