@@ -74,10 +74,6 @@ struct targets_of<M> {
 };
 
 template <class L>
-constexpr bool is_loss = false;
-template <class Sum, class Count>
-constexpr bool is_loss<loss<Sum, Count>> = dims_of<Sum>::ndim == 0 && dims_of<Count>::ndim == 0;
-template <class L>
 constexpr bool pending_alike = true;
 template <class Sum, class Count>
 constexpr bool pending_alike<loss<Sum, Count>> = std::same_as<layout_of<Sum>, layout_of<Count>>;
@@ -107,6 +103,10 @@ struct stage_types {
   using pass = decltype(std::declval<model&>().begin_pass(std::declval<const ids&>()));
   using stream = std::remove_cvref_t<decltype(std::declval<model&>().stage_input(std::declval<const pass&>(),
                                                                                  std::declval<const ids&>(), 0))>;
+  static constexpr bool in_chunks = int(Model::strategy::loss::loss_chunks) > 0;
+  static_assert(!in_chunks || staged,
+                "weft: the strategy takes the loss in chunks, and this model's head can't be told from the rest of it: "
+                "derive it from decoder, or leave chunked_loss out of the strategy");
   using loss = decltype(std::declval<const Loss&>()(
       std::declval<model&>().head(std::declval<const pass&>(), std::declval<const stream&>()),
       std::declval<const typename targets_of<Model>::type&>()));
