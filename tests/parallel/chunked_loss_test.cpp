@@ -52,6 +52,13 @@ TEST_CASE("the last stage of a pipeline, backwards whole and in two parts") {
         {.dp = 2, .tp = 2, .pp = 2}, tied);
   }
 }
+TEST_CASE("several virtual stages a rank, the last on the first rank") {
+  task t{{.batch = 4, .seq = 15, .steps = 1, .micro_batches = 4}};
+  t.model.layers = 4, t.model.tied_embeddings = true;
+  check_equal(train<strategy<mesh<>, fp64>>({}, t),
+              train<strategy<mesh<pp, dp>, fp64, zbv, zero3, chunked_loss<4>>>({.dp = 2, .pp = 2}, t), rounding,
+              rounding);
+}
 TEST_CASE("gpt2, whose passes are numbered for dropout") {
   const weft_test::plan p{.batch = 4, .steps = 1, .micro_batches = 2};
   const auto cleaned = [](auto o) { return weft_test::without_key_biases(std::move(o), rounding); };

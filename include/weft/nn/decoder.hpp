@@ -130,7 +130,7 @@ class decoder {
                   "head(table, h), or leave one of the two out of the strategy");
     using result = std::remove_cvref_t<decltype(objective(head(pass, x), targets))>;
     result out;
-    const auto in_chunks = [&](const table& t, const auto& y) {
+    [[maybe_unused]] const auto in_chunks = [&](const table& t, const auto& y) {
       const auto one = [pass, &t, &objective](const auto& part, const auto& of_part) {
         if constexpr (has_head_input<Pass, X>)
           return objective(pass.logits(t, part), of_part);

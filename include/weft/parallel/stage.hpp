@@ -78,6 +78,16 @@ constexpr bool pending_alike = true;
 template <class Sum, class Count>
 constexpr bool pending_alike<loss<Sum, Count>> = std::same_as<layout_of<Sum>, layout_of<Count>>;
 
+// Whether the decoder M's head and its loss can be taken in chunks, as L, where that is asked for.
+template <bool Asked, class M, class Pass, class Stream, class Targets, class Loss, class L>
+constexpr bool can_be_chunked() {
+  if constexpr (Asked)
+    return std::same_as<L, decltype(std::declval<M&>().head_loss(
+                               std::declval<const Pass&>(), std::declval<const Stream&>(),
+                               std::declval<const Targets&>(), std::declval<const Loss&>()))>;
+  return true;
+}
+
 /// The types that a pipeline of Model computes with, and whether it can.
 template <class Model, class Loss>
 struct stage_types {
@@ -115,6 +125,8 @@ struct stage_types {
   static_assert(pending_alike<loss>,
                 "weft: a loss's sum and count are pending over the same axes, or neither is: all_reduce<axis> both, or "
                 "leave both to the trainer");
+  static_assert(can_be_chunked < in_chunks && staged && is_loss<loss>, model, pass, stream,
+                typename targets_of<Model>::type, Loss, loss > ());
 };
 
 }  // namespace detail
