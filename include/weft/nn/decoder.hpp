@@ -10,11 +10,11 @@
 #include <weft/autograd/checkpoint.hpp>
 #include <weft/comm/consistency.hpp>
 #include <weft/core/finite.hpp>
+#include <weft/nn/head.hpp>
 #include <weft/nn/loss_in_chunks.hpp>
 #include <weft/nn/parameters.hpp>
 #include <weft/nn/stages.hpp>
 #include <weft/nn/weight.hpp>
-#include <weft/op/convert.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/kv_cache.hpp>
 #include <weft/op/require_ids.hpp>
@@ -115,7 +115,7 @@ class decoder {
     return in_unit(
         *ctx_, *hooks_, head_unit_,
         [&](const auto& h) {
-          return with_table([&](const table& t, const auto& in) { return logits_by(pass, t, in); }, h);
+          return with_table([&](const table& t, const auto& in) { return detail::logits_by(pass, t, in); }, h);
         },
         x);
   }
@@ -123,7 +123,7 @@ class decoder {
   /// logits are there a chunk at a time (loss_in_chunks). `objective` outlives the backward.
   template <class Pass, any_tensor X, any_tensor Y, class Loss>
   auto head_loss(const Pass& pass, const X& x, const Y& targets, const Loss& objective) {
-    constexpr bool whole = has_head_input<Pass, X> || shard_axes<layout_of<X>, seq>::size == 0;
+    constexpr bool whole = detail::has_head_input<Pass, X> || shard_axes<layout_of<X>, seq>::size == 0;
     static_assert(whole,
                   "weft: chunked_loss cuts the head's input along seq, which is sharded here (sequence_parallel): give "
                   "the model's pass head_input(h), with norm and enter_block<S>, and logits(table, y) in place of "
@@ -132,7 +132,7 @@ class decoder {
     result out;
     [[maybe_unused]] const auto in_chunks = [&](const table& t, const auto& y) {
       const auto one = [pass, &t, &objective](const auto& part, const auto& of_part) {
-        if constexpr (has_head_input<Pass, X>)
+        if constexpr (detail::has_head_input<Pass, X>)
           return objective(pass.logits(t, part), of_part);
         else
           return objective(pass.head(t, part), of_part);
@@ -145,8 +145,8 @@ class decoder {
       out.sum = in_unit(
           *ctx_, *hooks_, head_unit_,
           [&](const auto& h) {
-            if constexpr (has_head_input<Pass, X>)
-              return with_table(in_chunks, whole_input<Pass>(pass.head_input(h)));
+            if constexpr (detail::has_head_input<Pass, X>)
+              return with_table(in_chunks, detail::promoted_head_input<Pass, table>(pass.head_input(h)));
             else
               return with_table(in_chunks, h);
           },
@@ -226,38 +226,12 @@ class decoder {
     return in_unit(
         *ctx_, *hooks_, embedding_unit_, [&](const ids& t) { return pass.embed(t); }, tokens);
   }
-  template <class Pass, class X>
-  static constexpr bool has_head_input = requires(const Pass& pass, const X& x) {
-    pass.head_input(x);
-  };
-  template <class Pass, any_tensor X>
-  static auto logits_by(const Pass& pass, const table& t, const X& x) {
-    if constexpr (has_head_input<Pass, X>)
-      return pass.logits(t, pass.head_input(x));
-    else
-      return pass.head(t, x);
-  }
   // f(the head's table, x), in its unit.
   template <class F, any_tensor X>
   auto with_table(const F& f, const X& x) {
     if (!tied_) return f(head_, x);
     return in_unit(
         *ctx_, *hooks_, embedding_unit_, [&](const auto& in) { return f(embedding_, in); }, x);
-  }
-  // Promoted over tp before it is cut, so that its gradient's sum over tp is one; but where logits would differ.
-  template <class Pass, any_tensor Y>
-  static auto whole_input(const Y& y) {
-    if constexpr (state_on<layout_of<Y>, tp>.kind == holds::invariant) {
-      using promoted = decltype(convert<replicate<tp>>(y));
-      using logits = decltype(std::declval<const Pass&>().logits(std::declval<const table&>(), y));
-      if constexpr (std::same_as<logits, decltype(std::declval<const Pass&>().logits(std::declval<const table&>(),
-                                                                                     std::declval<const promoted&>()))>)
-        return convert<replicate<tp>>(y);
-      else
-        return y;
-    } else {
-      return y;
-    }
   }
   // Of all data-parallel ranks, for a tensor over these tokens that is `width` wide.
   static shape sizes(const ids& tokens, std::int64_t width) {

@@ -2,6 +2,8 @@
 // that the logits are never all in memory. Invariant: a policy changes memory and time, never a number but by rounding.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <concepts>
 #include <string_view>
 
