@@ -29,4 +29,8 @@ TEST_CASE("sharded, sequence-parallel, recomputed in bf16: a step allocates noth
       {.dp = 2, .tp = 2}, tiny);
 }
 
+TEST_CASE("the loss in chunks: a step allocates nothing") {
+  check_takes_nothing<llama<strategy<mesh<dp>, zero3, bf16_mixed, chunked_loss<3>>>>({.dp = 2}, tiny);
+}
+
 }  // namespace

@@ -240,6 +240,7 @@ TEST_CASE("gradients kept in another type than the value's") {
     same([](const half& a, const half& b) { return swiglu(a, b); }, x, y);
     same([](const half& a) { return swiglu(a, a); }, x);
     same([](const half& a, const half_row& b) { return rms_norm(a, b); }, x, ones<half_row>(ctx, {8}));
+    same([](const half& a) { return slice<hidden>(a, 0, 5) + slice<hidden>(a, 3, 5); }, x);
     same([](const half& a) { return embedding(full<tensor<std::int32_t, dims<seq>>>(*untyped(a).ctx, {2}, 1), a); }, x);
     const auto q = normal<four>(ctx, "q", {1, 4, 2, 8}, 0.5), k = normal<four>(ctx, "k", {1, 4, 2, 8}, 0.5),
                v = normal<four>(ctx, "v", {1, 4, 2, 8}, 0.5);

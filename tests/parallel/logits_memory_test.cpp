@@ -37,7 +37,7 @@ struct gpt2_of {
 };
 
 template <class Of, class S>
-std::vector<double> peaks(const degrees& ranks, std::int64_t words, bool tied) {
+std::vector<double> peaks(const degrees& ranks, std::int64_t words, bool tied, bool trains = true) {
   using M = typename Of::model;
   std::vector<double> out(size_t(ranks.product()), 0);
   launch<S>(ranks, [&](context& ctx) {
@@ -49,31 +49,32 @@ std::vector<double> peaks(const degrees& ranks, std::int64_t words, bool tied) {
     struct token_pair {
       ids tokens, targets;
     };
+    const auto read = [&](int) {
+      const auto x = generate<ids>(ctx, {sequences, length}, [&](std::int64_t i) { return i * 5 % words; });
+      return token_pair{x, x};
+    };
     store.begin_step(micro_batches);
     ctx.memory.reset_peaks();
-    runs.train(
-        micro_batches, 1,
-        [&](int) {
-          const auto x = generate<ids>(ctx, {sequences, length}, [&](std::int64_t i) { return i * 5 % words; });
-          return token_pair{x, x};
-        },
-        [&](int) { store.end_micro_batch(); });
+    if (trains)
+      runs.train(micro_batches, 1, read, [&](int) { store.end_micro_batch(); });
+    else
+      runs.evaluate(micro_batches, read);
     out[size_t(ctx.rank().here())] = double(ctx.memory.ledger().peak[size_t(memory::activations)]);
-    store.finish_gradients();
+    if (trains) store.finish_gradients();
   });
   return out;
 }
 
 // How many arrays [tokens, vocab/tp] of the type that logits have the last stage holds at most.
 template <template <class> class Of, class S>
-void check_once(const degrees& ranks, bool tied) {
-  const auto small = peaks<Of<S>, S>(ranks, few, tied), large = peaks<Of<S>, S>(ranks, more, tied);
-  const double logits =
-      double(size_t(sequences / ranks.dp * length * (more - few) / ranks.tp) * sizeof(typename S::precision::compute));
+void check_once(const degrees& ranks, bool tied, double times = 1, std::int64_t wider = 1) {
+  const auto small = peaks<Of<S>, S>(ranks, few * wider, tied), large = peaks<Of<S>, S>(ranks, more * wider, tied);
+  const double logits = double(size_t(sequences / ranks.dp * length * (more - few) * wider / ranks.tp) *
+                               sizeof(typename S::precision::compute));
   for (size_t r = 0; r < small.size(); ++r) {
     CAPTURE(r);
     const bool last = r / (small.size() / size_t(ranks.pp)) == size_t(ranks.pp - 1);  // pp is the outermost axis
-    CHECK((large[r] - small[r]) / logits == doctest::Approx(last ? 1 : 0).epsilon(0.01));
+    CHECK((large[r] - small[r]) / logits == doctest::Approx(last ? times : 0).epsilon(0.01));
   }
 }
 
@@ -125,6 +126,26 @@ TEST_CASE("the last stage of a pipeline holds the logits once, backwards whole a
   check_once<llama_of, strategy<mesh<pp, tp>, checkpoint_full, sequence_parallel>>({.tp = 2, .pp = 2}, true);
   check_once<llama_of, strategy<mesh<pp>, in_parts>>({.pp = 2}, true);
   check_once<gpt2_of, strategy<mesh<pp, dp>, in_parts, zero3, checkpoint_selective>>({.dp = 2, .pp = 2}, true);
+}
+TEST_CASE("of a loss in chunks the last stage holds one chunk's logits") {
+  using four = chunked_loss<4>;
+  check_once<llama_of, strategy<mesh<>, four>>({}, false, 0.25);
+  check_once<gpt2_of, strategy<mesh<>, bf16_mixed, checkpoint_selective, chunked_loss<1>>>({}, true, 1);
+  check_once<llama_of, strategy<mesh<dp, tp>, zero3, sequence_parallel, checkpoint_full, four>>({.dp = 2, .tp = 2},
+                                                                                                true, 0.25, 8);
+  check_once<llama_of, strategy<mesh<pp>, four>>({.pp = 2}, true, 0.25, 8);
+  // Between the two parts of a backward all gradients of logits wait for the weights' part.
+  check_once<llama_of, strategy<mesh<pp>, in_parts, four>>({.pp = 2}, true, 1);
+}
+TEST_CASE("evaluation holds one chunk's logits too") {
+  using whole = strategy<mesh<>>;
+  using cut = strategy<mesh<>, chunked_loss<4>>;
+  const auto grows = [](auto peaks) { return peaks(8 * more)[0] - peaks(8 * few)[0]; };
+  const double logits = 4 * sequences * length * 8 * (more - few);
+  CHECK(grows([](std::int64_t words) { return peaks<llama_of<whole>, whole>({}, words, false, false); }) / logits ==
+        doctest::Approx(1).epsilon(0.01));
+  CHECK(grows([](std::int64_t words) { return peaks<llama_of<cut>, cut>({}, words, false, false); }) / logits ==
+        doctest::Approx(0.25).epsilon(0.01));
 }
 TEST_CASE("logits with a name are held beside their gradient, unless they are moved into the loss") {
   const auto peak = [](std::int64_t words, bool moves) {

@@ -10,6 +10,8 @@
 #include <weft/autograd/checkpoint.hpp>
 #include <weft/comm/consistency.hpp>
 #include <weft/core/finite.hpp>
+#include <weft/nn/head.hpp>
+#include <weft/nn/loss_in_chunks.hpp>
 #include <weft/nn/model_base.hpp>
 #include <weft/nn/stages.hpp>
 #include <weft/op/create.hpp>
@@ -30,7 +32,7 @@ struct numbered_pass {
 
 /// Base of a decoder with layers of type Layer, whose tables are its own. The model M gives `pass_for(tokens)`, an
 /// object that is copied where something runs again for its backward, with `embed(tokens)`, `block(layer, h)` and
-/// `head(table, h)`.
+/// `head(table, h)`; or, in place of that, `head_input(h)`, which has the sequence whole, and `logits(table, y)` of it.
 template <class S, class M, class Layer>
 class decoder : public model_base<S> {
   using model_base<S>::ctx_, model_base<S>::hooks_;
@@ -124,11 +126,44 @@ class decoder : public model_base<S> {
     return in_unit(
         *ctx_, *hooks_, head_unit_,
         [&](const auto& h) {
-          if (!tied_) return pass.of.head(head_, h);
-          return in_unit(
-              *ctx_, *hooks_, embedding_unit_, [&](const auto& in) { return pass.of.head(embedding_, in); }, h);
+          return with_table([&](const table& t, const auto& in) { return detail::logits_by(pass.of, t, in); }, h);
         },
         x);
+  }
+  /// There too: objective(logits, targets), a loss, in the chunks of the sequence that the strategy says, so that
+  /// logits are there a chunk at a time (loss_in_chunks). `objective` outlives the backward.
+  template <class Pass, any_tensor X, any_tensor Y, class Loss>
+  auto head_loss(const detail::numbered_pass<Pass>& pass, const X& x, const Y& targets, const Loss& objective) {
+    const scoped_value<std::int64_t> now(ctx_->pass, pass.number);
+    constexpr bool whole = detail::has_head_input<Pass, X> || shard_axes<layout_of<X>, seq>::size == 0;
+    static_assert(whole,
+                  "weft: chunked_loss cuts the head's input along seq, which is sharded here (sequence_parallel): give "
+                  "the model's pass head_input(h), with norm and enter_block<S>, and logits(table, y) in place of "
+                  "head(table, h), or leave one of the two out of the strategy");
+    using result = std::remove_cvref_t<decltype(objective(head(pass, x), targets))>;
+    result out;
+    [[maybe_unused]] const auto in_chunks = [&](const table& t, const auto& y) {
+      const auto one = [of = pass.of, &t, &objective](const auto& part, const auto& of_part) {
+        if constexpr (detail::has_head_input<Pass, X>)
+          return objective(of.logits(t, part), of_part);
+        else
+          return objective(of.head(t, part), of_part);
+      };
+      result l = loss_in_chunks<seq>(S::loss::loss_chunks, one, y, targets);
+      out.count = std::move(l.count);
+      return std::move(l.sum);
+    };
+    if constexpr (whole)
+      out.sum = in_unit(
+          *ctx_, *hooks_, head_unit_,
+          [&](const auto& h) {
+            if constexpr (detail::has_head_input<Pass, X>)
+              return with_table(in_chunks, detail::promoted_head_input<Pass, table>(pass.of.head_input(h)));
+            else
+              return with_table(in_chunks, h);
+          },
+          x);
+    return out;
   }
 
  protected:
@@ -207,6 +242,13 @@ class decoder : public model_base<S> {
     const scoped_value<std::int64_t> now(ctx_->pass, pass.number);
     return in_unit(
         *ctx_, *hooks_, embedding_unit_, [&](const ids& t) { return pass.of.embed(t); }, tokens);
+  }
+  // f(the head's table, x), in its unit.
+  template <class F, any_tensor X>
+  auto with_table(const F& f, const X& x) {
+    if (!tied_) return f(head_, x);
+    return in_unit(
+        *ctx_, *hooks_, embedding_unit_, [&](const auto& in) { return f(embedding_, in); }, x);
   }
   // Of all data-parallel ranks, for a tensor over these tokens that is `width` wide.
   static shape sizes(const ids& tokens, std::int64_t width) {

@@ -111,9 +111,13 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
     auto block(const gpt2_layer<S>& layer, const X& h) const {
       return layer(h, model->config_.norm_eps, model->config_.dropout, cache);
     }
+    template <any_tensor X>
+    auto head_input(const X& h) const {
+      return enter_block<S>(model->norm_(h, model->config_.norm_eps));
+    }
     template <any_tensor Table, any_tensor X>
-    auto head(const Table& table, const X& h) const {
-      return contract<hidden>(enter_block<S>(model->norm_(h, model->config_.norm_eps)), table);
+    auto logits(const Table& table, const X& y) const {
+      return contract<hidden>(y, table);
     }
   };
 

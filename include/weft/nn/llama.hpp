@@ -142,9 +142,13 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
     auto block(const llama_layer<S>& layer, const X& h) const {
       return layer(h, positions, model->config_.norm_eps, model->config_.window, cache);
     }
+    template <any_tensor X>
+    auto head_input(const X& h) const {
+      return enter_block<S>(rms_norm(h, model->norm_, model->config_.norm_eps));
+    }
     template <any_tensor Table, any_tensor X>
-    auto head(const Table& table, const X& h) const {
-      return contract<hidden>(enter_block<S>(rms_norm(h, model->norm_, model->config_.norm_eps)), table);
+    auto logits(const Table& table, const X& y) const {
+      return contract<hidden>(y, table);
     }
   };
 

@@ -26,6 +26,13 @@ struct loss {
 template <class Sum, class Count>
 loss(Sum, Count) -> loss<Sum, Count>;  // clang 14 needs to be told
 
+namespace detail {
+template <class L>
+constexpr bool is_loss = false;
+template <class Sum, class Count>
+constexpr bool is_loss<loss<Sum, Count>> = dims_of<Sum>::ndim == 0 && dims_of<Count>::ndim == 0;
+}  // namespace detail
+
 /// label_smoothing: Szegedy et al. 2016, section 7; from 0 (none) to below 1.
 struct cross_entropy_options {
   double label_smoothing = 0;  // share of the target spread evenly over the *global* vocabulary

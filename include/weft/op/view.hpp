@@ -28,13 +28,24 @@ struct slice_operator {
   static value forward(const value& x, int dim, std::int64_t begin, std::int64_t count);
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
+    const slot* const x = node.input(0).get();
+    if (!x) return;
     const local_array& dy = node.output_gradient();
-    local_array dx = ctx.make(dy.type, at.in);
+    std::int64_t packed[max_ndim], there[max_ndim];
+    row_major(dy.shape, packed);
+    row_major(at.in, there);
+    const auto put = [&](const local_array& from, const local_array& whole) {
+      Backend::copy(ctx.queue<Backend>(), at.in.ndim, dy.shape.extent, from, packed, part(whole, at), there);
+    };
+    if (x->has_gradient && x->type == dy.type) {  // the rest of it stays
+      const local_array whole = target<Backend>(ctx, node, 0).to, sum = ctx.make(dy.type, dy.shape);
+      Backend::copy(ctx.queue<Backend>(), at.in.ndim, dy.shape.extent, part(whole, at), there, sum, packed);
+      (x->add_main ? x->add_main : add_converted<Backend, T, T>)(ctx, dy, sum, true);
+      return put(sum, whole);
+    }
+    const local_array dx = ctx.make(dy.type, at.in);
     Backend::zero(ctx.queue<Backend>(), dx);
-    std::int64_t from[max_ndim], to[max_ndim];
-    row_major(dy.shape, from);
-    row_major(at.in, to);
-    Backend::copy(ctx.queue<Backend>(), at.in.ndim, dy.shape.extent, dy, from, part(dx, at), to);
+    put(dy, dx);
     contribute<Backend, T>(ctx, node, 0, dx);
   }
 };

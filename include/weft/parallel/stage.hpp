@@ -74,13 +74,19 @@ struct targets_of<M> {
 };
 
 template <class L>
-constexpr bool is_loss = false;
-template <class Sum, class Count>
-constexpr bool is_loss<loss<Sum, Count>> = dims_of<Sum>::ndim == 0 && dims_of<Count>::ndim == 0;
-template <class L>
 constexpr bool pending_alike = true;
 template <class Sum, class Count>
 constexpr bool pending_alike<loss<Sum, Count>> = std::same_as<layout_of<Sum>, layout_of<Count>>;
+
+// Whether the decoder M's head and its loss can be taken in chunks, as L, where that is asked for.
+template <bool Asked, class M, class Pass, class Stream, class Targets, class Loss, class L>
+constexpr bool can_be_chunked() {
+  if constexpr (Asked)
+    return std::same_as<L, decltype(std::declval<M&>().head_loss(
+                               std::declval<const Pass&>(), std::declval<const Stream&>(),
+                               std::declval<const Targets&>(), std::declval<const Loss&>()))>;
+  return true;
+}
 
 /// The types that a pipeline of Model computes with, and whether it can.
 template <class Model, class Loss>
@@ -107,6 +113,10 @@ struct stage_types {
   using pass = decltype(std::declval<model&>().begin_pass(std::declval<const ids&>()));
   using stream = std::remove_cvref_t<decltype(std::declval<model&>().stage_input(std::declval<const pass&>(),
                                                                                  std::declval<const ids&>(), 0))>;
+  static constexpr bool in_chunks = int(Model::strategy::loss::loss_chunks) > 0;
+  static_assert(!in_chunks || staged,
+                "weft: the strategy takes the loss in chunks, and this model's head can't be told from the rest of it: "
+                "derive it from decoder, or leave chunked_loss out of the strategy");
   using loss = decltype(std::declval<const Loss&>()(
       std::declval<model&>().head(std::declval<const pass&>(), std::declval<const stream&>()),
       std::declval<const typename targets_of<Model>::type&>()));
@@ -115,6 +125,8 @@ struct stage_types {
   static_assert(pending_alike<loss>,
                 "weft: a loss's sum and count are pending over the same axes, or neither is: all_reduce<axis> both, or "
                 "leave both to the trainer");
+  static_assert(can_be_chunked < in_chunks && staged && is_loss<loss>, model, pass, stream,
+                typename targets_of<Model>::type, Loss, loss > ());
 };
 
 }  // namespace detail

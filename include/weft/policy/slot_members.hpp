@@ -5,6 +5,7 @@
 #include <weft/core/queue.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/policy/checkpointing.hpp>
+#include <weft/policy/loss.hpp>
 #include <weft/policy/precision.hpp>
 #include <weft/policy/projections.hpp>
 #include <weft/policy/schedule.hpp>
@@ -24,6 +25,8 @@ template <class P>
 inline constexpr bool is_schedule = schedule_policy<P>;
 template <class P>
 inline constexpr bool is_projections = projections_policy<P>;
+template <class P>
+inline constexpr bool is_loss_policy = loss_policy<P>;
 // A backend is told by its queue.
 template <class P>
 inline constexpr bool is_backend = requires {
@@ -71,6 +74,7 @@ WEFT_DETAIL_HAS_VALUE(prefetch, int)
 WEFT_DETAIL_HAS_VALUE(recomputes, bool)
 WEFT_DETAIL_HAS_VALUE(adapts, bool)
 WEFT_DETAIL_HAS_VALUE(fuses_qkv, bool)
+WEFT_DETAIL_HAS_VALUE(loss_chunks, int)
 WEFT_DETAIL_HAS_VALUE(host_memory, bool)
 WEFT_DETAIL_HAS_VALUE(initial_loss_scale, double)
 WEFT_DETAIL_HAS_VALUE(dropout, double)
@@ -122,6 +126,8 @@ template <class P>
 inline constexpr int like_schedule = names_order<P>;
 template <class P>
 inline constexpr int like_projections = has_adapts<P> + has_fuses_qkv<P>;
+template <class P>
+inline constexpr int like_loss = names_loss_chunks<P>;
 template <class P>
 inline constexpr int like_backend = has_host_memory<P> + has_open<P>;
 template <class P>

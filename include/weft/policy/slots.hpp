@@ -31,7 +31,8 @@ using wrong_in = std::conditional_t<Bad, in_policy<P>, in_policy<>>;
 template <class P>
 constexpr bool refuse_policy() {
   constexpr int sharding = like_sharding<P>, precision = like_precision<P>, checkpointing = like_checkpointing<P>,
-                schedule = like_schedule<P>, projections = like_projections<P>, backend = like_backend<P>;
+                schedule = like_schedule<P>, projections = like_projections<P>, loss = like_loss<P>,
+                backend = like_backend<P>;
   if constexpr (sharding > 0 && sharding >= precision && sharding >= checkpointing) {
     WEFT_DETAIL_ASK("sharding", shards_parameters, "a bool", "static constexpr bool shards_parameters = false;");
     WEFT_DETAIL_ASK("sharding", shards_gradients, "a bool", "static constexpr bool shards_gradients = false;");
@@ -60,12 +61,16 @@ constexpr bool refuse_policy() {
     WEFT_DETAIL_ASK("projections", adapts, "a bool", "static constexpr bool adapts = false;");
     WEFT_DETAIL_ASK("projections", fuses_qkv, "a bool", "static constexpr bool fuses_qkv = false;");
     WEFT_DETAIL_ASK_NAME("projections");
+  } else if constexpr (loss > 0) {
+    WEFT_DETAIL_ASK("loss", loss_chunks, "an int", "static constexpr int loss_chunks = 8;");
+    WEFT_DETAIL_ASK_NAME("loss");
   } else {
     static_assert(none<wrong_in<(backend > 0), P>>,
                   "weft: this backend has no member queue: add using queue = ...; the type that open(...) points to");
     static_assert(none<wrong_in<(backend == 0), P>>,
                   "weft: a type in strategy<mesh<...>, ...> fits no slot: name a sharding, precision, checkpointing, "
-                  "schedule or projections policy, a communicator or a backend; docs/policies/ says what each has");
+                  "schedule, projections or loss policy, a communicator or a backend; docs/policies/ says what each "
+                  "has");
   }
   return true;  // it was said
 }
@@ -76,7 +81,7 @@ template <class P>
 inline constexpr bool is_communicator = false;
 template <class P>
 requires(!is_sharding<P> && !is_precision<P> && !is_checkpointing<P> && !is_schedule<P> && !is_projections<P> &&
-         !is_backend<P> &&
+         !is_loss_policy<P> && !is_backend<P> &&
          !std::same_as<P, sequence_parallel>) inline constexpr bool is_communicator<P> = like_communicator<P> > 0;
 
 // A concept sees a member's type alone, so one that isn't static, or isn't known while compiling, is asked for here.
@@ -142,6 +147,16 @@ constexpr bool fits_projections() {
 }
 
 template <class P>
+constexpr bool fits_loss() {
+  WEFT_DETAIL_CONSTANT("loss policy", loss_chunks, "int loss_chunks = 8;");
+  if constexpr (constant_loss_chunks<P>)
+    static_assert(none<wrong_in<(int(P::loss_chunks) < 0), P>>,
+                  "weft: a loss policy's loss_chunks is how many pieces of the sequence the loss is computed in, at "
+                  "least 1, or 0 for the whole at once");
+  return true;
+}
+
+template <class P>
 constexpr bool fits_backend() {
   static_assert(none<wrong_in<!has_open<P>, P>>,
                 "weft: this backend has no static open(ranks, rank, threads), which makes a rank's queue: "
@@ -168,9 +183,10 @@ constexpr bool fits_a_slot() {
   if constexpr (is_sharding<P>) (void)fits_sharding<P>();
   if constexpr (is_precision<P>) (void)fits_precision<P>();
   if constexpr (is_projections<P>) (void)fits_projections<P>();
+  if constexpr (is_loss_policy<P>) (void)fits_loss<P>();
   if constexpr (is_backend<P>) (void)fits_backend<P>();
   if constexpr (is_sharding<P> || is_precision<P> || is_checkpointing<P> || is_schedule<P> || is_projections<P> ||
-                is_backend<P> || std::same_as<P, sequence_parallel> || is_communicator<P>)
+                is_loss_policy<P> || is_backend<P> || std::same_as<P, sequence_parallel> || is_communicator<P>)
     return true;
   else
     return refuse_policy<P>();

@@ -30,6 +30,7 @@ WEFT_DETAIL_PICK(precision)
 WEFT_DETAIL_PICK(checkpointing)
 WEFT_DETAIL_PICK(schedule)
 WEFT_DETAIL_PICK(projections)
+WEFT_DETAIL_PICK(loss_policy)
 WEFT_DETAIL_PICK(backend)
 WEFT_DETAIL_PICK(communicator)
 #undef WEFT_DETAIL_PICK
@@ -37,7 +38,7 @@ WEFT_DETAIL_PICK(communicator)
 }  // namespace detail
 
 /// `strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_full, threads>`. Defaults: replicated, fp32, checkpoint_none,
-/// one_f_one_b, dense, threads, and cpu_backend (the CUDA one is named as `cuda_backend`).
+/// one_f_one_b, dense, whole_loss, threads, and cpu_backend (the CUDA one is named as `cuda_backend`).
 template <class Mesh, class... Policies>
 struct strategy {
   static_assert(is_mesh<Mesh>, "weft: the first argument of a strategy is its mesh<axis...>");
@@ -52,6 +53,8 @@ struct strategy {
                 "weft: a strategy names two pipeline schedules; keep one");
   static_assert((0 + ... + int(detail::is_projections<Policies>)) <= 1,
                 "weft: a strategy names two projections policies; keep one");
+  static_assert((0 + ... + int(detail::is_loss_policy<Policies>)) <= 1,
+                "weft: a strategy names two loss policies; keep one");
   static_assert((0 + ... + int(detail::is_backend<Policies>)) <= 1, "weft: a strategy names two backends; keep one");
   static_assert((0 + ... + int(detail::is_communicator<Policies>)) <= 1,
                 "weft: a strategy names two communicators; keep one");
@@ -62,6 +65,7 @@ struct strategy {
   using checkpointing = typename detail::pick_checkpointing<checkpoint_none, Policies...>::type;
   using schedule = typename detail::pick_schedule<one_f_one_b, Policies...>::type;
   using projections = typename detail::pick_projections<dense, Policies...>::type;
+  using loss = typename detail::pick_loss_policy<whole_loss, Policies...>::type;
   using backend = typename detail::pick_backend<cpu_backend, Policies...>::type;
   using communicator = typename detail::pick_communicator<threads, Policies...>::type;
   static constexpr bool sequence_parallel = (std::same_as<Policies, weft::sequence_parallel> || ...);

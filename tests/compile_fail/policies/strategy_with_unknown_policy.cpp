@@ -1,4 +1,4 @@
-// expect: weft: a type in strategy<mesh<...>, ...> fits no slot: name a sharding, precision, checkpointing, schedule or projections policy, a communicator or a backend; docs/policies/ says what each has
+// expect: weft: a type in strategy<mesh<...>, ...> fits no slot: name a sharding, precision, checkpointing, schedule, projections or loss policy, a communicator or a backend; docs/policies/ says what each has
 // A type that fits no slot.
 #include <weft/weft.hpp>
 using namespace weft;
