@@ -26,7 +26,7 @@ using numbers = std::vector<double>;
 constexpr std::int64_t rows = 4, length = 6, words = 13;
 
 const llama_config grouped{.layers = 3,
-                           .hidden = 24,
+                           .hidden = 32,
                            .heads = 8,
                            .kv_heads = 4,
                            .head_dim = 4,
@@ -389,9 +389,9 @@ TEST_CASE("configurations of pruned models") {
   };
   CHECK(with(grouped, {2, 4, 2}, 2) == "nothing");
   CHECK(with(grouped, {2, 4, 3}, 2) ==
-        "layer 2 has 3 groups of heads, which don't divide among tp = 2 ranks; choose tp so that they do, or prune "
+        "layer 2's groups of heads, 3, don't divide among tp = 2 ranks; choose tp so that they do, or prune "
         "with .multiple_of = tp");
-  CHECK(with(gpt, {2, 1, 2}, 2).starts_with("layer 1 has 1 groups of heads, which don't divide"));
+  CHECK(with(gpt, {2, 1, 2}, 2).starts_with("layer 1's groups of heads, 1, don't divide"));
   CHECK(with(grouped, {2, 4}, 1) ==
         "layer_groups has 2 numbers, and the model has 3 layers; give one for each layer, or none");
   CHECK(with(grouped, {2, 0, 2}, 1) ==
@@ -404,4 +404,252 @@ TEST_CASE("configurations of pruned models") {
   CHECK(refused({{0}, {2, 1}, {0}}) ==
         "layer 1 is to keep group 1 behind others; its groups are 0 to 3, each said once and in ascending order");
   CHECK(refused({{4}, {1}, {0}}).starts_with("layer 0 is to keep group 4; its groups are 0 to 3"));
+}
+
+TEST_CASE("a pruned model trains: every strategy equals one rank") {
+  testing::training_task task{{.seq = 8, .steps = 3, .micro_batches = 2}, grouped};
+  task.model = pruned(grouped, some);
+  const auto one = testing::train<strategy<mesh<dp, pp, tp>, fp64>>({}, task);
+  CHECK(one.losses[2] < one.losses[0]);
+  std::int64_t counted = 0;
+  for (const auto& entry : one.gradients) counted += std::ssize(entry.second);
+  CHECK(counted == task.model.parameters());
+  CHECK(one.gradients.at("layers.0.out").size() == 32 * 4 * 4);
+  CHECK(one.gradients.at("layers.1.out").size() == 32 * 8 * 4);
+  const auto equal = [&]<class S>(S, const degrees& ranks) {
+    for (const std::string& line : testing::disagreements(one, testing::train<S>(ranks, task), 1e-10, 1e-8))
+      FAIL_CHECK(line);
+  };
+  equal(strategy<mesh<dp, pp, tp>, zero3, fp64, sequence_parallel, checkpoint_full>{}, {.dp = 2, .tp = 2});
+  equal(strategy<mesh<dp, pp, tp>, zero2, fp64>{}, {.dp = 2, .pp = 2});
+  equal(strategy<mesh<dp, pp, tp>, replicated, fp64, checkpoint_selective>{}, {.pp = 2, .tp = 2});
+  const gpt2_config small = pruned(gpt, some);
+  std::int64_t elements = 0;
+  launch<strategy<mesh<>>>({}, [&](context& ctx) {
+    gpt2<strategy<mesh<>>> model(ctx, small);
+    for (const parameter_unit& u : model.registry().units())
+      for (const parameter_record& p : u.parameters) elements += p.global.elements();
+  });
+  CHECK(elements == small.parameters());
+  CHECK(small.parameters() == gpt.parameters() - 4 * (4 * 16 * 4 + 3 * 4));
+}
+
+namespace {
+
+// What a pruned model's checkpoint and folder have after training.
+template <class Model>
+struct trained {
+  Model model;
+  trainer<Model> t;
+  template <class Config>
+  trained(context& ctx, const Config& config) : model(ctx, config), t(ctx, model, adamw{.lr = 1e-2}) {}
+  double run(context& ctx, std::int64_t steps) {
+    const std::int64_t done = t.state().batches;
+    return t.run(texts{&ctx}, {.steps = done + steps, .begin = done, .batch = rows, .seq = length, .print = false})
+        .loss;
+  }
+};
+
+template <template <class> class Model, class Config>
+void comes_back(const Config& whole, const weft_test::temporary_folder& here) {
+  using sharded = strategy<mesh<dp, pp, tp>, zero3>;
+  using one_rank = strategy<mesh<dp, pp, tp>>;
+  const Config config = pruned(whole, some);
+  double expected = 0;
+  launch<sharded>({.dp = 2, .tp = 2}, [&](context& ctx) {
+    trained<Model<sharded>> a(ctx, config), b(ctx, config);
+    a.run(ctx, 2);
+    save_checkpoint(ctx, a.t, here / "state");
+    save_pretrained(ctx, a.model, a.t.store(), here / "folder");
+    const double on = a.run(ctx, 2);
+    load_checkpoint(ctx, b.t, here / "state");
+    CHECK(b.run(ctx, 2) == on);  // the same bits
+    if (ctx.is_first()) expected = on;
+  });
+  const auto read = [](const std::string& folder) {
+    if constexpr (std::same_as<Config, llama_config>)
+      return read_llama_config(folder);
+    else
+      return read_gpt2_config(folder);
+  };
+  CHECK(read(here / "folder").resolved() == config);
+  const std::string written = read_file(here / "folder/model.safetensors");
+  launch<one_rank>({}, [&](context& ctx) {
+    trained<Model<one_rank>> a(ctx, config), b(ctx, read(here / "folder"));
+    load_checkpoint(ctx, a.t, here / "state");
+    load_weights(ctx, b.t.store(), safetensors(here / "folder"), weight_names_of(config));
+    save_pretrained(ctx, a.model, a.t.store(), here / "again");
+    save_pretrained(ctx, b.model, b.t.store(), here / "once more");
+    CHECK(a.run(ctx, 2) == doctest::Approx(expected).epsilon(1e-5));  // fp32, four steps
+  });
+  for (const char* folder : {"again", "once more"}) {
+    CHECK(read_file(here / folder + "/model.safetensors") == written);
+    CHECK(read_file(here / folder + "/config.json") == read_file(here / "folder/config.json"));
+  }
+  launch<sharded>({.dp = 2}, [&](context& ctx) {  // into models of other heads
+    trained<Model<sharded>> a(ctx, whole);
+    const std::string of_state = said_by([&] { load_checkpoint(ctx, a.t, here / "state"); });
+    CHECK(of_state.find("layers.0.query") != std::string::npos);
+    CHECK(of_state.find("these weights are of another configuration") != std::string::npos);
+    const std::string of_folder =
+        said_by([&] { load_weights(ctx, a.t.store(), safetensors(here / "folder"), weight_names_of(config)); });
+    CHECK(of_folder.find("parameter layers.0.query") != std::string::npos);
+    Config other = config;
+    other.layer_groups = {2, 2, 2};
+    trained<Model<sharded>> b(ctx, other);
+    CHECK(said_by([&] { load_checkpoint(ctx, b.t, here / "state"); }).find("layers.1.query") != std::string::npos);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a pruned model is saved and loaded, as a checkpoint and as a folder; others refuse it by name") {
+  const weft_test::temporary_folder here;
+  SUBCASE("llama") {
+    llama_config config = grouped;
+    config.qk_norm = false;
+    comes_back<llama_of>(config, here);
+    const nlohmann::json said = read_json(here / "folder/config.json");
+    CHECK(said.at("model_type") == "weft_pruned_qwen2");
+    CHECK(said.at("architectures") == nlohmann::json{"WeftPrunedQwen2ForCausalLM"});
+    CHECK(said.at("layer_groups") == nlohmann::json{2, 4, 2});
+    const auto refused = [&](const nlohmann::json& more) {
+      nlohmann::json j = said;
+      j.update(more);
+      return said_by([&] { parse_llama_config(j, "f"); });
+    };
+    CHECK(refused({{"model_type", "qwen2"}}).starts_with("the file f has fields that aren't known here: layer_groups"));
+    CHECK(refused({{"layer_groups", nullptr}}) ==
+          "the file f: layer_groups is null, and has to be a list of 3 numbers, the groups of heads in each layer, at "
+          "least 1");
+    for (const nlohmann::json& bad : {nlohmann::json{2, 4}, nlohmann::json{2, 4, 0}, nlohmann::json{2, 4, -1},
+                                      nlohmann::json{2, 4, "2"}, nlohmann::json(2)})
+      CHECK(refused({{"layer_groups", bad}}).starts_with("the file f: layer_groups is " + bad.dump()));
+    CHECK(refused({{"model_type", "weft_pruned_gemma"}})
+              .starts_with("the file f: model_type is \"weft_pruned_gemma\", and has to be llama"));
+    CHECK(said_by([&] { read_gpt2_config(here / "folder"); }).find("model_type is") != std::string::npos);
+  }
+  SUBCASE("gpt2") {
+    comes_back<gpt2_of>(gpt, here);
+    CHECK(read_json(here / "folder/config.json").at("model_type") == "weft_pruned_gpt2");
+    CHECK(said_by([&] { read_llama_config(here / "folder"); }).find("model_type is") != std::string::npos);
+  }
+  SUBCASE("where layers are alike, as an ordinary Llama") {
+    llama_config config = grouped;
+    config.qkv_bias = config.qk_norm = false;
+    const std::string written = write_config(pruned(config, {{0, 1}, {1, 3}, {0, 2}}), dtype::f32);
+    const llama_config read = parse_llama_config(parse_json(written, "f"), "f");
+    CHECK(parse_json(written, "f").at("model_type") == "llama");
+    CHECK((read.heads == 4 && read.kv_heads == 2 && read.head_dim == 4));
+  }
+}
+
+TEST_CASE("a pruned model reads token by token what it reads at once, each layer keeping its own heads") {
+  using S = strategy<mesh<dp, tp>, fp64>;
+  launch<S>({.tp = 2}, [](context& ctx) {
+    const auto check = [&](auto& small) {
+      using ids = typename std::remove_reference_t<decltype(small.model)>::ids;
+      const auto part = [&](std::int64_t first, std::int64_t n) {
+        return generate<ids>(ctx, {2, n}, [=](std::int64_t i) { return (i / n * 5 + (first + i % n) * 3) % words; });
+      };
+      const recording off(ctx, nullptr);
+      const auto all = on_host(all_gather<dp>(all_gather<tp>(small.model(part(0, 5)))));
+      kv_cache cache(ctx, 2, 8);
+      small.model.prefill(part(0, 3), cache);
+      small.model.decode(part(3, 1), cache);
+      const auto last = on_host(all_gather<dp>(all_gather<tp>(small.model.decode(part(4, 1), cache))));
+      for (std::size_t row = 0; row < 2; ++row)
+        for (std::size_t v = 0; v < std::size_t(words); ++v)
+          CHECK(last[row * words + v] == doctest::Approx(all[(row * 5 + 4) * words + v]).epsilon(1e-10).scale(1e-2));
+    };
+    stored<llama<S>> of_llama(ctx, pruned(grouped, some));
+    check(of_llama);
+    stored<gpt2<S>> of_gpt2(ctx, pruned(gpt, some));
+    check(of_gpt2);
+  });
+}
+
+TEST_CASE("weights go from store to store with their bits, between sharding policies and precisions") {
+  using from = strategy<mesh<dp, fsdp, pp, tp>, hybrid, bf16_mixed>;
+  using to = strategy<mesh<dp, fsdp, pp, tp>, hybrid, fp64>;
+  launch<from>(degrees{.pp = 2, .tp = 2}.with<fsdp>(2), [](context& ctx) {
+    llama<from> whole(ctx, grouped);
+    llama<to> small(ctx, pruned(grouped, some));
+    store_of<llama<from>> a(ctx, whole.registry(), config_of<hybrid>());
+    store_of<llama<to>> b(ctx, small.registry(), config_of<hybrid>());
+    const auto with_minus_zero = [](const parameter_record& p) {
+      numbers out = numbers_of(p);
+      for (std::size_t i = 0; i < out.size(); i += 3) out[i] = -0.0;
+      return out;
+    };
+    a.load_parameters(with_minus_zero);
+    copy_pruned(ctx, a, b, some);
+    std::int64_t seen = 0;
+    b.each_parameter([&](const parameter_record& p, auto, auto w) {
+      if (!p.name.ends_with(".key")) return;  // [kv_heads, head_dim, hidden]
+      const std::size_t layer = std::size_t(p.name[7] - '0');
+      parameter_record before = p;
+      before.global[0] = 4;
+      const numbers all = with_minus_zero(before);
+      for (std::int64_t i = 0; i < p.local.elements(); ++i, ++seen) {
+        const std::int64_t g = p.at.global_index(i), size = 4 * 32;
+        const auto group = std::size_t(some[layer][std::size_t(g / size)]);
+        const double wanted = static_cast<float>(all[group * size + std::size_t(g % size)]);  // as masters are kept
+        CHECK(w[i] == wanted);
+        CHECK(std::signbit(w[i]) == std::signbit(wanted));
+      }
+    });
+    CHECK(seen > 0);
+  });
+}
+
+TEST_CASE("weights of 4 bits are copied as the numbers that they stand for") {
+  using S = strategy<mesh<dp, tp>, zero3, bf16_mixed, nf4<lora<2>>>;
+  launch<S>({.dp = 2, .tp = 2}, [](context& ctx) {
+    llama_config config{.layers = 2, .hidden = 64, .heads = 4, .kv_heads = 4, .head_dim = 64, .ffn = 128};
+    config.vocab = words, config.max_seq = 8;
+    const kept_heads kept{{1, 2}, {0, 1, 2, 3}};
+    stored<llama<S>> whole(ctx, config), small(ctx, pruned(config, kept));
+    copy_pruned(ctx, whole.store, small.store, kept);
+    const head_scores before = head_magnitudes(ctx, whole.store), after = head_magnitudes(ctx, small.store);
+    for (std::size_t layer = 0; layer < 2; ++layer)
+      for (std::size_t i = 0; i < kept[layer].size(); ++i)  // quantised once more
+        CHECK(after[layer][i] == doctest::Approx(before[layer][std::size_t(kept[layer][i])]).epsilon(2e-2));
+    CHECK(before[0][1] != doctest::Approx(before[0][0]).epsilon(1e-5));
+    std::map<std::string, numbers> first;
+    whole.store.each_parameter([&](const parameter_record& p, auto, auto w) {
+      if (p.name == "layers.1.down") first[p.name].assign(w.begin(), w.end());
+    });
+    small.store.each_parameter([&](const parameter_record& p, auto, auto w) {
+      if (p.name != "layers.1.down") return;
+      double off = 0;
+      for (std::int64_t i = 0; i < w.size(); ++i) off = std::max(off, std::abs(first[p.name][std::size_t(i)] - w[i]));
+      CHECK(off < 0.02);  // of numbers up to 0.3, in steps of 0.03: a rank's own slice, and no other's
+    });
+  });
+}
+
+TEST_CASE("what isn't the pruned model's is refused by name, and nothing is set") {
+  using S = strategy<mesh<dp, tp>>;
+  launch<S>({.dp = 2}, [](context& ctx) {
+    llama_config shorter = pruned(grouped, some);
+    shorter.layers = 2, shorter.layer_groups = {2, 4};
+    llama_config other = grouped;
+    other.qk_norm = false;
+    stored<llama<S>> whole(ctx, grouped), small(ctx, pruned(grouped, some)), few(ctx, shorter), less(ctx, other);
+    const numbers before = small.logits(ctx);
+    const auto copied = [&](auto& from, auto& to, const kept_heads& kept) {
+      return said_by([&] { copy_pruned(ctx, from.store, to.store, kept); });
+    };
+    CHECK(copied(whole, small, {{0, 3}, {0, 1, 2}, {1, 2}}) ==
+          "parameter layers.1.query of the pruned model has 1024 elements, and 768 of the whole model's are kept: make "
+          "its configuration by pruned(config, kept)");
+    CHECK(copied(whole, few, some)
+              .starts_with("parameter layers.2.attention_norm is one of the whole model's here and none of"));
+    CHECK(copied(less, whole, {{0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}})
+              .starts_with("parameter layers.0.key_norm is one of the pruned model's here and none of"));
+    CHECK(copied(whole, small, {{0}}) == "heads of 1 layers are to be kept, and the model has a layer 1");
+    CHECK(copied(whole, small, {{0, 3}, {0, 1, 2, 4}, {1, 2}}).starts_with("layer 1 is to keep group 4"));
+    CHECK(farthest(small.logits(ctx), before) == 0);
+  });
 }

@@ -60,8 +60,8 @@ WEFT_LINKED void check_layer_groups(const layer_groups& groups, std::int64_t lay
     require(groups[i] >= 1 && groups[i] <= most, "layer ", i, " is to have ", groups[i],
             " groups of heads by layer_groups; each layer has at least 1, and at most those of the whole model, ",
             most);
-    require(groups[i] % tensor_parallel == 0, "layer ", i, " has ", groups[i],
-            " groups of heads, which don't divide among tp = ", tensor_parallel,
+    require(groups[i] % tensor_parallel == 0, "layer ", i, "'s groups of heads, ", groups[i],
+            ", don't divide among tp = ", tensor_parallel,
             " ranks; choose tp so that they do, or prune with .multiple_of = tp");
   }
 }

@@ -140,7 +140,9 @@ void copy_pruned(context& ctx, From& whole, To& to, const kept_heads& kept) {
     std::optional<detail::head_blocks> heads;
     if (of_layer) heads.emplace(p, groups.at(detail::layer_of(p.name)));
     using numbers = detail::taken_numbers<typename From::master>;
-    const bool as_it_is = p.global == target.global && detail::same_place(p.at, target.at);
+    // Where it is stored in few bits every rank reads all of it, for the scales.
+    const bool as_it_is = p.global == target.global && detail::same_place(p.at, target.at) &&
+                          target.stored.format == weight_format::plain;
     std::vector<double> all;
     if (!as_it_is) all = detail::kept_numbers(ctx, p, heads ? &*heads : nullptr, of_layer, weights.data());
     to.load_parameters([&](const parameter_record& other) -> std::optional<numbers> {
