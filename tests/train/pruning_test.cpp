@@ -36,7 +36,7 @@ const llama_config grouped{.layers = 3,
                            .qkv_bias = true,
                            .qk_norm = true};
 const gpt2_config gpt{.layers = 3, .hidden = 16, .heads = 4, .vocab = words, .max_seq = 8, .dropout = 0};
-const kept_heads some{{0, 3}, {0, 1, 2, 3}, {1, 2}};
+const kept_heads some{{0, 1}, {0, 1, 2, 3}, {1, 3}};  // on tp = 2, groups change their rank
 
 // Numbers that depend on a parameter's name and an element's place alone, large enough that every head matters.
 numbers numbers_of(const parameter_record& p) {
@@ -627,6 +627,30 @@ TEST_CASE("weights of 4 bits are copied as the numbers that they stand for") {
       CHECK(off < 0.02);  // of numbers up to 0.3, in steps of 0.03: a rank's own slice, and no other's
     });
   });
+}
+
+TEST_CASE("with check: a whole pruning passes, and a rank with other heads is told") {
+  using S = strategy<mesh<dp, tp>, zero3>;
+  const auto prunes = [](bool others) {
+    return said_by([&] {
+      launch<S>({.dp = 2, .tp = 2},
+                [&](context& ctx) {
+                  stored<llama<S>> whole(ctx, grouped);
+                  const auto scores =
+                      head_gradients(ctx, whole.model, whole.store, texts{&ctx}, {.batches = 1, .batch = 4});
+                  const kept_heads kept = prune_heads(scores, {.fraction = 0.4, .multiple_of = 2});
+                  llama_config config = pruned(grouped, kept);
+                  if (others && ctx.rank() == 3) config.layer_groups = {2, 2, 4};
+                  if (others && ctx.rank() != 3) config.layer_groups = {2, 4, 2};
+                  stored<llama<S>> small(ctx, config);
+                  copy_pruned(ctx, whole.store, small.store, kept);
+                  CHECK(small.logits(ctx).size() == std::size_t(rows * length * words));
+                },
+                {.check = true});
+    });
+  };
+  CHECK(prunes(false) == "nothing");
+  CHECK(prunes(true).find("layer_groups[1]") != std::string::npos);
 }
 
 TEST_CASE("what isn't the pruned model's is refused by name, and nothing is set") {
