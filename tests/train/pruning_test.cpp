@@ -422,7 +422,7 @@ TEST_CASE("a pruned model trains: every strategy equals one rank") {
   };
   equal(strategy<mesh<dp, pp, tp>, zero3, fp64, sequence_parallel, checkpoint_full>{}, {.dp = 2, .tp = 2});
   equal(strategy<mesh<dp, pp, tp>, zero2, fp64>{}, {.dp = 2, .pp = 2});
-  equal(strategy<mesh<dp, pp, tp>, replicated, fp64, checkpoint_selective>{}, {.pp = 2, .tp = 2});
+  equal(strategy<mesh<dp, pp, tp>, replicated, fp64, checkpoint_selective>{}, {.tp = 2, .pp = 2});
   const gpt2_config small = pruned(gpt, some);
   std::int64_t elements = 0;
   launch<strategy<mesh<>>>({}, [&](context& ctx) {
@@ -511,6 +511,8 @@ TEST_CASE("a pruned model is saved and loaded, as a checkpoint and as a folder; 
     comes_back<llama_of>(config, here);
     const nlohmann::json said = read_json(here / "folder/config.json");
     CHECK(said.at("model_type") == "weft_pruned_qwen2");
+    CHECK(unpruned_family("weft_pruned_qwen2") == "qwen2");
+    CHECK(unpruned_family("qwen2") == "qwen2");
     CHECK(said.at("architectures") == nlohmann::json{"WeftPrunedQwen2ForCausalLM"});
     CHECK(said.at("layer_groups") == nlohmann::json{2, 4, 2});
     const auto refused = [&](const nlohmann::json& more) {
@@ -572,7 +574,7 @@ TEST_CASE("a pruned model reads token by token what it reads at once, each layer
 TEST_CASE("weights go from store to store with their bits, between sharding policies and precisions") {
   using from = strategy<mesh<dp, fsdp, pp, tp>, hybrid, bf16_mixed>;
   using to = strategy<mesh<dp, fsdp, pp, tp>, hybrid, fp64>;
-  launch<from>(degrees{.pp = 2, .tp = 2}.with<fsdp>(2), [](context& ctx) {
+  launch<from>(degrees{.tp = 2, .pp = 2}.with<fsdp>(2), [](context& ctx) {
     llama<from> whole(ctx, grouped);
     llama<to> small(ctx, pruned(grouped, some));
     store_of<llama<from>> a(ctx, whole.registry(), config_of<hybrid>());

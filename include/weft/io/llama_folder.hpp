@@ -81,7 +81,7 @@ inline llama_config parse_llama_config(const nlohmann::json& said, const std::st
   json_fields f(said, path);
   const std::string type = f.string("model_type", "llama");
   const bool pruned = detail::is_pruned_type(type);
-  const std::string family = detail::without_pruned(type);
+  const std::string family = unpruned_family(type);
   const bool qwen = family == "qwen2" || family == "qwen3";
   if (family != "llama" && family != "mistral" && !qwen)
     f.fail("model_type", type, "llama, mistral, qwen2 or qwen3 for this model");

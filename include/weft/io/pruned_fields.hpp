@@ -7,15 +7,19 @@
 #include <weft/io/json_fields.hpp>
 #include <weft/nn/layer_groups.hpp>
 
-namespace weft::detail {
+namespace weft {
 
+namespace detail {
 inline constexpr std::string_view pruned_prefix = "weft_pruned_";
-
 inline bool is_pruned_type(const std::string& type) { return type.starts_with(pruned_prefix); }
-/// The family that it was before it was pruned.
-inline std::string without_pruned(const std::string& type) {
-  return is_pruned_type(type) ? type.substr(pruned_prefix.size()) : type;
+}  // namespace detail
+
+/// The family of a config.json's model_type, of a pruned model the one that it was: "llama" of "weft_pruned_llama".
+inline std::string unpruned_family(const std::string& model_type) {
+  return detail::is_pruned_type(model_type) ? model_type.substr(detail::pruned_prefix.size()) : model_type;
 }
+
+namespace detail {
 
 /// Of so many layers. Throws weft::file_error where it is no list of a whole number above 0 for each.
 inline layer_groups read_layer_groups(json_fields& f, std::int64_t layers) {
@@ -42,4 +46,5 @@ inline void write_layer_groups(nlohmann::ordered_json& j, const layer_groups& gr
   j["layer_groups"] = std::vector<std::int64_t>(groups.begin(), groups.end());
 }
 
-}  // namespace weft::detail
+}  // namespace detail
+}  // namespace weft

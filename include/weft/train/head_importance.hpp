@@ -3,6 +3,7 @@
 // numbers.
 #pragma once
 
+#include <weft/comm/agree.hpp>
 #include <weft/nn/prune_heads.hpp>
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/parallel/pipeline.hpp>
