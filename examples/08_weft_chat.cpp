@@ -25,7 +25,8 @@ int complain(const std::string& sentence, int code) {
 
 bool is_gpt2(const std::string& folder) {
   const nlohmann::json config = weft::read_json(folder + "/config.json");
-  return config.is_object() && config.contains("model_type") && config.at("model_type") == "gpt2";
+  if (!config.is_object() || !config.contains("model_type") || !config.at("model_type").is_string()) return false;
+  return weft::unpruned_family(config.at("model_type").get<std::string>()) == "gpt2";
 }
 
 }  // namespace

@@ -32,11 +32,12 @@ asked_model read_model(const std::string& path) {
   const nlohmann::json said = weft::read_json(m.file);
   if (const auto at = said.is_object() ? said.find("model_type") : said.end(); at != said.end() && at->is_string())
     m.family = at->get<std::string>();
-  const bool known = std::find(std::begin(families), std::end(families), m.family) != std::end(families);
+  const std::string family = weft::unpruned_family(m.family);
+  const bool known = std::find(std::begin(families), std::end(families), family) != std::end(families);
   weft::require(known, "the file ", m.file, ": its model_type is ", m.family,
                 ", a model that the library doesn't have; it has llama, mistral, qwen2, qwen3 and gpt2");
   configuration c;
-  if (m.family == "gpt2")
+  if (family == "gpt2")
     c.is = weft::parse_gpt2_config(said, m.file);
   else
     c.is = weft::parse_llama_config(said, m.file);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weft/io/json_fields.hpp>
+#include <weft/io/pruned_fields.hpp>
 #include <weft/io/weight_names.hpp>
 #include <weft/nn/gpt2.hpp>
 
@@ -43,7 +44,8 @@ inline constexpr weight_names gpt2_weight_names{detail::gpt2_lines, detail::gpt2
 /// or of another model than this one.
 inline gpt2_config parse_gpt2_config(const nlohmann::json& said, const std::string& path) {
   json_fields f(said, path);
-  f.only("model_type", "gpt2");
+  const bool pruned = detail::is_pruned_type(f.string("model_type", "gpt2"));
+  f.only("model_type", pruned ? "weft_pruned_gpt2" : "gpt2");
   f.only("activation_function", "gelu_new");
   f.only("add_cross_attention", false);
   f.only("reorder_and_upcast_attn", false);
@@ -66,6 +68,7 @@ inline gpt2_config parse_gpt2_config(const nlohmann::json& said, const std::stri
   if (f.number("embd_pdrop", c.dropout) != c.dropout)
     f.fail("embd_pdrop", *f.find("embd_pdrop"), "what resid_pdrop is: one rate is offered for both");
   c.tied_embeddings = f.flag("tie_word_embeddings", true);
+  if (pruned) c.layer_groups = detail::read_layer_groups(f, c.layers);
   f.finish();
   return c;
 }
@@ -76,25 +79,26 @@ inline gpt2_config read_gpt2_config(const std::string& folder) {
   return parse_gpt2_config(read_json(path), path);
 }
 
-/// config.json of a model whose weights are saved as `type`.
+/// config.json of a model whose weights are saved as `type`; with layer_groups it is one that transformers refuses.
 inline std::string write_config(const gpt2_config& wanted, dtype type) {
   const gpt2_config c = wanted.resolved();
-  const nlohmann::ordered_json j{{"architectures", {"GPT2LMHeadModel"}},
-                                 {"model_type", "gpt2"},
-                                 {"dtype", detail::torch_name(type)},
-                                 {"activation_function", "gelu_new"},
-                                 {"n_embd", c.hidden},
-                                 {"n_inner", c.ffn},
-                                 {"n_layer", c.layers},
-                                 {"n_head", c.heads},
-                                 {"n_positions", c.max_seq},
-                                 {"vocab_size", c.vocab},
-                                 {"layer_norm_epsilon", c.norm_eps},
-                                 {"initializer_range", c.init_stddev},
-                                 {"embd_pdrop", c.dropout},
-                                 {"resid_pdrop", c.dropout},
-                                 {"attn_pdrop", 0.0},
-                                 {"tie_word_embeddings", c.tied_embeddings}};
+  nlohmann::ordered_json j{{"architectures", {"GPT2LMHeadModel"}},
+                           {"model_type", "gpt2"},
+                           {"dtype", detail::torch_name(type)},
+                           {"activation_function", "gelu_new"},
+                           {"n_embd", c.hidden},
+                           {"n_inner", c.ffn},
+                           {"n_layer", c.layers},
+                           {"n_head", c.heads},
+                           {"n_positions", c.max_seq},
+                           {"vocab_size", c.vocab},
+                           {"layer_norm_epsilon", c.norm_eps},
+                           {"initializer_range", c.init_stddev},
+                           {"embd_pdrop", c.dropout},
+                           {"resid_pdrop", c.dropout},
+                           {"attn_pdrop", 0.0},
+                           {"tie_word_embeddings", c.tied_embeddings}};
+  detail::write_layer_groups(j, c.layer_groups);
   return j.dump(2) + '\n';
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <weft/io/json_fields.hpp>
+#include <weft/io/pruned_fields.hpp>
 #include <weft/io/weight_names.hpp>
 #include <weft/nn/llama.hpp>
 
@@ -73,14 +74,17 @@ inline void read_rope(json_fields& f, const std::string& path, llama_config& c) 
 
 }  // namespace detail
 
-/// The model that config.json describes, of the families Llama 2 and 3, Mistral, Qwen 2 and 3 without windows. Throws
-/// weft::file_error naming the field that is missing, unknown here, or of another model than these.
+/// The model that config.json describes, of the families Llama 2 and 3, Mistral, Qwen 2 and 3 without windows, or one
+/// of them that Weft pruned. Throws weft::file_error naming the field that is missing, unknown here, or of another
+/// model than these.
 inline llama_config parse_llama_config(const nlohmann::json& said, const std::string& path) {
   json_fields f(said, path);
-  const std::string family = f.string("model_type", "llama");
+  const std::string type = f.string("model_type", "llama");
+  const bool pruned = detail::is_pruned_type(type);
+  const std::string family = unpruned_family(type);
   const bool qwen = family == "qwen2" || family == "qwen3";
   if (family != "llama" && family != "mistral" && !qwen)
-    f.fail("model_type", family, "llama, mistral, qwen2 or qwen3 for this model");
+    f.fail("model_type", type, "llama, mistral, qwen2 or qwen3 for this model");
   f.only("hidden_act", "silu");
   f.only("attention_bias", false);
   f.only("mlp_bias", false);
@@ -119,6 +123,7 @@ inline llama_config parse_llama_config(const nlohmann::json& said, const std::st
     if (c.window >= c.max_seq) c.window = 0;
   }
   detail::read_rope(f, path, c);
+  if (pruned) c.layer_groups = detail::read_layer_groups(f, c.layers);
   f.finish();
   return c;
 }
@@ -145,8 +150,8 @@ inline nlohmann::ordered_json rope_json(const llama_config& c) {
 
 }  // namespace detail
 
-/// config.json of a model whose weights are saved as `type`, of the family that has what it has. Throws weft::failure
-/// where no family has all of it.
+/// config.json of a model whose weights are saved as `type`, of the family that has what it has; with layer_groups it
+/// is one that transformers refuses. Throws weft::failure where no family has all of it.
 inline std::string write_config(const llama_config& wanted, dtype type) {
   const llama_config c = wanted.resolved();
   require(
@@ -176,6 +181,7 @@ inline std::string write_config(const llama_config& wanted, dtype type) {
                            {"rope_parameters", detail::rope_json(c)}};
   if (!c.qkv_bias) j["head_dim"] = c.head_dim;
   if (c.window > 0) j["sliding_window"] = c.window;
+  detail::write_layer_groups(j, c.layer_groups);
   return j.dump(2) + '\n';
 }
 

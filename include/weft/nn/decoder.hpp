@@ -195,7 +195,8 @@ class decoder : public model_base<S> {
       r.counted = stages_.has_first();
     }
   }
-  /// f(layer, its parameters' prefix) for each layer of this rank, chunk by chunk, in a unit of its own.
+  /// f(layer, its parameters' prefix) for each layer of this rank, chunk by chunk, in a unit of its own; or f(layer,
+  /// prefix, its number among all stages' layers).
   template <class F>
   void each_layer(F&& f) {
     first_layer_unit_ = static_cast<int>(registry_.units().size());
@@ -205,7 +206,10 @@ class decoder : public model_base<S> {
       for (std::int64_t i = stages_[c].begin; i < stages_[c].end; ++i) {
         const std::string number = std::to_string(i);
         registry_.begin_unit("layer " + number);
-        f(layers_[n++], "layers." + number + ".");
+        if constexpr (std::invocable<F&, Layer&, std::string, std::int64_t>)
+          f(layers_[n++], "layers." + number + ".", i);
+        else
+          f(layers_[n++], "layers." + number + ".");
         freeze_all_but_adapters();
       }
     }

@@ -8,6 +8,7 @@
 
 #include <weft/nn/decoder.hpp>
 #include <weft/nn/gpt2_layer.hpp>
+#include <weft/nn/layer_groups.hpp>
 #include <weft/op/embedding.hpp>
 #include <weft/op/view.hpp>
 
@@ -22,6 +23,7 @@ struct gpt2_config {
   std::int64_t vocab = 50257, max_seq = 1024;
   double dropout = 0.1, norm_eps = 1e-5, init_stddev = 0.02;
   bool tied_embeddings = true;
+  weft::layer_groups layer_groups = {};  // heads of each layer that is pruned, of hidden / heads; empty: heads in all
 
   friend bool operator==(const gpt2_config&, const gpt2_config&) = default;
 
@@ -38,17 +40,35 @@ struct gpt2_config {
     if (c.ffn == 0) c.ffn = 4 * c.hidden;
     at_least_one(c.ffn, "ffn");
     const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
-    divides(c.heads, "heads"), divides(c.ffn, "ffn");
+    detail::check_layer_groups(c.layer_groups, c.layers, c.heads, tensor_parallel);
+    if (c.layer_groups.empty()) divides(c.heads, "heads");
+    divides(c.ffn, "ffn");
     return c;
+  }
+
+  /// Heads of each layer.
+  WEFT_LINKED std::vector<std::int64_t> groups_by_layer() const {
+    const gpt2_config c = resolved();
+    return detail::groups_of_layers(c.layer_groups, c.layers, c.heads);
+  }
+
+  /// The configuration with so many in each layer.
+  WEFT_LINKED gpt2_config with_groups(const std::vector<std::int64_t>& groups) const {
+    gpt2_config c = resolved();
+    c.layer_groups = groups;
+    if (std::count(groups.begin(), groups.end(), c.heads) == std::ssize(groups)) c.layer_groups = {};
+    return c.resolved();
   }
 
   /// Parameters of the whole model.
   WEFT_LINKED std::int64_t parameters() const {
     const gpt2_config c = resolved();
-    const std::int64_t attention = 4 * (c.hidden * c.hidden + c.hidden), feed = 2 * c.hidden * c.ffn + c.ffn + c.hidden,
-                       norm = 2 * c.hidden;
-    return c.vocab * c.hidden * (c.tied_embeddings ? 1 : 2) + c.max_seq * c.hidden + norm +
-           c.layers * (attention + feed + 2 * norm);
+    const std::int64_t of_head = c.hidden / c.heads * (4 * c.hidden + 3),
+                       feed = 2 * c.hidden * c.ffn + c.ffn + c.hidden, norm = 2 * c.hidden;
+    std::int64_t heads_of_all = 0;
+    for (const std::int64_t n : groups_by_layer()) heads_of_all += n;
+    return c.vocab * c.hidden * (c.tied_embeddings ? 1 : 2) + c.max_seq * c.hidden + norm + heads_of_all * of_head +
+           c.layers * (c.hidden + feed + 2 * norm);
   }
 };
 
@@ -65,7 +85,9 @@ namespace detail {
                          {"dropout", n(c.dropout)},
                          {"norm_eps", n(c.norm_eps)},
                          {"init_stddev", n(c.init_stddev)},
-                         {"tied_embeddings", n(c.tied_embeddings)}});
+                         {"tied_embeddings", n(c.tied_embeddings)},
+                         {"numbers in layer_groups", n(c.layer_groups.size())}});
+  compare_layer_groups(ctx, "gpt2", c.layer_groups);
 }
 }  // namespace detail
 
@@ -132,8 +154,10 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
     this->add_embedding(c.vocab, c.hidden, c.init_stddev, [&] {
       registry.add(ctx, positions_, "positions", {2, {c.max_seq, c.hidden}}, {c.init_stddev});
     });
-    this->each_layer([&](gpt2_layer<S>& layer, const std::string& prefix) {
-      layer.add_to(registry, ctx, prefix, c.hidden, c.heads, c.ffn, c.init_stddev, out_stddev);
+    const std::vector<std::int64_t> groups = c.groups_by_layer();
+    this->each_layer([&](gpt2_layer<S>& layer, const std::string& prefix, std::int64_t number) {
+      layer.add_to(registry, ctx, prefix, c.hidden, groups[static_cast<std::size_t>(number)], c.hidden / c.heads, c.ffn,
+                   c.init_stddev, out_stddev);
     });
     this->add_head(c.vocab, c.hidden, c.init_stddev, [&] { norm_.add_to(registry, ctx, "norm", c.hidden); });
   }

@@ -60,9 +60,8 @@ struct gpt2_layer {
   }
 
   void add_to(parameter_registry& registry, context& ctx, const std::string& prefix, std::int64_t width,
-              std::int64_t n_heads, std::int64_t inner, double stddev, double out_stddev) {
+              std::int64_t n_heads, std::int64_t size, std::int64_t inner, double stddev, double out_stddev) {
     after_attention = prefix + "attention", after_mlp = prefix + "mlp";
-    const std::int64_t size = width / n_heads;
     const auto bias = [&](auto& w, const char* name, const shape& extents) {
       registry.add(ctx, w, prefix + name, extents, {}).decays = false;
     };

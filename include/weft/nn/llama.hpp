@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <weft/nn/decoder.hpp>
+#include <weft/nn/layer_groups.hpp>
 #include <weft/nn/mlp.hpp>
 #include <weft/nn/rope_scaling.hpp>
 #include <weft/nn/self_attention.hpp>
@@ -27,9 +28,10 @@ struct llama_config {
   weft::rope_scaling rope_scaling = {};  // how positions are stretched beyond what the model was trained on
   double rope_theta = 10000, norm_eps = 1e-5, init_stddev = 0.02;
   bool tied_embeddings = false;
-  bool qkv_bias = false;    // of queries, keys and values, as in Qwen 2
-  bool qk_norm = false;     // RMSNorm of every head's queries and keys, as in Qwen 3
-  std::int64_t window = 0;  // keys that a query sees, up to its own, as in Mistral; 0: all
+  bool qkv_bias = false;                 // of queries, keys and values, as in Qwen 2
+  bool qk_norm = false;                  // RMSNorm of every head's queries and keys, as in Qwen 3
+  std::int64_t window = 0;               // keys that a query sees, up to its own, as in Mistral; 0: all
+  weft::layer_groups layer_groups = {};  // key and value heads of each layer that is pruned; empty: kv_heads in all
 
   friend bool operator==(const llama_config&, const llama_config&) = default;
 
@@ -58,17 +60,40 @@ struct llama_config {
     require(c.rope_scaling.kind != rope_kind::yarn || c.rope_theta > 1,
             "yarn's rope scaling needs a rope_theta above 1, not ", c.rope_theta);
     const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
-    divides(c.heads, "heads"), divides(c.kv_heads, "kv_heads"), divides(c.ffn, "ffn");
+    detail::check_layer_groups(c.layer_groups, c.layers, c.kv_heads, tensor_parallel);
+    if (c.layer_groups.empty()) divides(c.heads, "heads"), divides(c.kv_heads, "kv_heads");
+    divides(c.ffn, "ffn");
+    return c;
+  }
+
+  /// Key and value heads of each layer, with heads / kv_heads query heads each.
+  WEFT_LINKED std::vector<std::int64_t> groups_by_layer() const {
+    const llama_config c = resolved();
+    return detail::groups_of_layers(c.layer_groups, c.layers, c.kv_heads);
+  }
+
+  /// The configuration with so many in each layer. Where all have as many, layers are ordinary ones with fewer heads;
+  /// with qkv_bias layer_groups says so, since Qwen 2's config.json can't.
+  WEFT_LINKED llama_config with_groups(const std::vector<std::int64_t>& groups) const {
+    llama_config c = resolved();
+    c.layer_groups = groups;
+    c = c.resolved();
+    if (groups.empty() || std::count(groups.begin(), groups.end(), groups[0]) < std::ssize(groups)) return c;
+    if (c.qkv_bias && groups[0] < c.kv_heads) return c;
+    c.layer_groups = {};
+    c.heads = c.heads / c.kv_heads * groups[0], c.kv_heads = groups[0];
     return c;
   }
 
   /// Parameters of the whole model.
   WEFT_LINKED std::int64_t parameters() const {
     const llama_config c = resolved();
-    const std::int64_t attention = c.hidden * c.head_dim * 2 * (c.heads + c.kv_heads), feed = 3 * c.hidden * c.ffn;
-    const std::int64_t biases = c.qkv_bias ? c.head_dim * (c.heads + 2 * c.kv_heads) : 0,
+    const std::int64_t group = c.heads / c.kv_heads, feed = 3 * c.hidden * c.ffn,
+                       of_group = c.head_dim * (2 * c.hidden * (group + 1) + (c.qkv_bias ? group + 2 : 0)),
                        norms = 2 * c.hidden + (c.qk_norm ? 2 * c.head_dim : 0);
-    return c.vocab * c.hidden * (c.tied_embeddings ? 1 : 2) + c.hidden + c.layers * (attention + feed + biases + norms);
+    std::int64_t groups = 0;
+    for (const std::int64_t n : groups_by_layer()) groups += n;
+    return c.vocab * c.hidden * (c.tied_embeddings ? 1 : 2) + c.hidden + groups * of_group + c.layers * (feed + norms);
   }
 };
 
@@ -98,7 +123,9 @@ namespace detail {
                          {"rope_scaling.beta_fast", n(c.rope_scaling.beta_fast)},
                          {"rope_scaling.beta_slow", n(c.rope_scaling.beta_slow)},
                          {"rope_scaling.low_freq_factor", n(c.rope_scaling.low_freq_factor)},
-                         {"rope_scaling.high_freq_factor", n(c.rope_scaling.high_freq_factor)}});
+                         {"rope_scaling.high_freq_factor", n(c.rope_scaling.high_freq_factor)},
+                         {"numbers in layer_groups", n(c.layer_groups.size())}});
+  compare_layer_groups(ctx, "llama", c.layer_groups);
 }
 }  // namespace detail
 
@@ -162,11 +189,14 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
     const double out_stddev =
         c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));  // as GPT-2 scales residual outputs
     this->add_embedding(c.vocab, c.hidden, c.init_stddev, [] {});
-    this->each_layer([&](llama_layer<S>& layer, const std::string& prefix) {
+    const std::vector<std::int64_t> groups = c.groups_by_layer();
+    this->each_layer([&](llama_layer<S>& layer, const std::string& prefix, std::int64_t number) {
+      const std::int64_t n_kv_heads = groups[static_cast<std::size_t>(number)],
+                         n_heads = n_kv_heads * (c.heads / c.kv_heads);
       registry.add(ctx, layer.attention_norm, prefix + "attention_norm", {1, {c.hidden}}, {0, 1});
-      layer.attend.add_to(registry, ctx, prefix, c.hidden, c.heads, c.kv_heads, c.head_dim, c.init_stddev, out_stddev);
+      layer.attend.add_to(registry, ctx, prefix, c.hidden, n_heads, n_kv_heads, c.head_dim, c.init_stddev, out_stddev);
       if (c.qk_norm) layer.attend.add_norms_to(registry, ctx, prefix, c.head_dim);
-      if (c.qkv_bias) layer.attend.project.add_biases_to(registry, ctx, prefix, c.heads, c.kv_heads, c.head_dim);
+      if (c.qkv_bias) layer.attend.project.add_biases_to(registry, ctx, prefix, n_heads, n_kv_heads, c.head_dim);
       registry.add(ctx, layer.mlp_norm, prefix + "mlp_norm", {1, {c.hidden}}, {0, 1});
       layer.feed.add_to(registry, ctx, prefix, c.hidden, c.ffn, c.init_stddev, out_stddev);
     });

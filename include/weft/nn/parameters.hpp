@@ -36,7 +36,8 @@ struct stored_form {
 struct parameter_record {
   std::string name;     // unique within the model: initial values are a function of it
   shape global, local;  // extents of the whole; of every rank's slice as its type shards it, padding included
-  placed_slice at;      // where this rank's slice lies in the whole
+  std::span<const dimension_type> dimensions;  // by name, in the tensor's order
+  placed_slice at;                             // where this rank's slice lies in the whole
   initial init;
   bool decays = true;            // weight decay; not for vectors (norms, biases)
   bool trained = true;           // false: frozen, see freeze()
@@ -162,6 +163,7 @@ class parameter_registry {
     parameter_record& r = units_.back().parameters.emplace_back();
     r.name = std::move(name);
     r.global = global;
+    r.dimensions = type.dimensions;
     r.local = detail::local_shape(ctx, type.dimensions, global);
     r.init = init;
     r.decays = global.ndim > 1;

@@ -1,0 +1,203 @@
+// How important the heads of a decoder's layers are, by their weights or by what the loss does without them: the
+// numbers that prune_heads ranks. Invariant: each element counts once, whoever holds it, and every rank gets the same
+// numbers.
+#pragma once
+
+#include <weft/comm/agree.hpp>
+#include <weft/nn/prune_heads.hpp>
+#include <weft/parallel/parameter_store.hpp>
+#include <weft/parallel/pipeline.hpp>
+#include <weft/train/trainer_state.hpp>
+
+namespace weft {
+
+namespace detail {
+
+/// Sums by layer and group, of a rank's own elements until they are finished.
+class group_sums {
+ public:
+  explicit group_sums(context& ctx) : ctx_(ctx) {}
+
+  /// Notes a layer's groups, and adds what f(element of this rank's slice) gives, of a parameter with heads. Copies
+  /// that other ranks have too are one's that is first among them.
+  template <class F>
+  void add(const parameter_record& p, std::int64_t groups, F&& f) {
+    const std::int64_t layer = layer_of(p.name);
+    if (layer >= std::ssize(sums_)) sums_.resize(static_cast<std::size_t>(layer) + 1);
+    std::vector<double>& sums = sums_[static_cast<std::size_t>(layer)];
+    sums.resize(static_cast<std::size_t>(groups));
+    for (const axis_group& g : ctx_.axes())
+      if (g.axis != id_of<pipeline_ends> && !g.cuts(p.sharded, {}) && g.index != 0) return;
+    head_blocks(p, groups).each_run(p, [&](std::int64_t i, std::int64_t, std::int64_t n, std::int64_t group) {
+      double sum = 0;
+      for (std::int64_t k = i; k < i + n; ++k) sum += f(k);
+      sums[static_cast<std::size_t>(group)] += sum;
+    });
+  }
+
+  /// Of all ranks together, the same on each. All ranks call it.
+  head_scores finished() {
+    any_communicator host = ctx_.world.host();
+    std::int64_t sizes[2] = {std::ssize(sums_), 0};
+    for (const auto& layer : sums_) sizes[1] = std::max(sizes[1], std::ssize(layer));
+    host.all_reduce(sizes, sizes, 2, dtype::i64, reduction::max, ctx_.label("layers and heads")).wait();
+    const auto width = static_cast<std::size_t>(sizes[1]);
+    const auto layers = static_cast<std::size_t>(sizes[0]);
+    sums_.resize(layers);
+    std::vector<std::int64_t> groups(layers);
+    std::vector<double> all(layers * width);
+    for (std::size_t i = 0; i < layers; ++i) {
+      groups[i] = std::ssize(sums_[i]);
+      std::copy(sums_[i].begin(), sums_[i].end(), all.begin() + static_cast<std::ptrdiff_t>(i * width));
+    }
+    host.all_reduce(groups.data(), groups.data(), sizes[0], dtype::i64, reduction::max, ctx_.label("heads by layer"))
+        .wait();
+    host.all_reduce(all.data(), all.data(), std::ssize(all), dtype::f64, reduction::sum, ctx_.label("sums by head"))
+        .wait();
+    for (std::size_t i = 0; i < layers; ++i) {
+      const auto from = all.begin() + static_cast<std::ptrdiff_t>(i * width);
+      sums_[i].assign(from, from + groups[i]);
+    }
+    require(
+        layers > 0,
+        "the model has no layers with heads: their parameters are called layers.N.NAME, as a decoder's are, and have "
+        "the dimensions heads or kv_heads");
+    return std::move(sums_);
+  }
+
+ private:
+  context& ctx_;
+  head_scores sums_;
+};
+
+/// Groups by layer, as this rank's parameters say; 0 where they don't.
+template <class Store>
+std::vector<std::int64_t> groups_in(Store& store) {
+  std::vector<std::int64_t> groups;
+  store.load_parameters([&](const parameter_record& p) -> std::optional<std::vector<float>> {
+    const std::int64_t layer = layer_of(p.name), n = groups_by(p);
+    if (layer >= std::ssize(groups)) groups.resize(static_cast<std::size_t>(layer) + 1);
+    if (layer >= 0 && n > 0) groups[static_cast<std::size_t>(layer)] = n;
+    return {};
+  });
+  return groups;
+}
+
+}  // namespace detail
+
+/// By magnitude: the L2 norm of all numbers of a group of heads, its rows of the query, key and value projections and
+/// of their biases and its columns of the output projection, by the master weights. Adapters don't count. The same on
+/// every rank, under any strategy. All ranks call it; cost: each unit is gathered along the store's axis.
+template <class Store>
+head_scores head_magnitudes(context& ctx, Store& store) {
+  const std::vector<std::int64_t> groups = detail::groups_in(store);
+  detail::group_sums squares(ctx);
+  store.each_parameter([&](const parameter_record& p, const auto&, const auto& weights) {
+    const std::int64_t layer = detail::layer_of(p.name);
+    if (layer < 0 || p.adapter || detail::head_blocks(p, 1).dimension < 0) return;
+    const auto* const w = weights.data();
+    squares.add(p, groups[static_cast<std::size_t>(layer)],
+                [w](std::int64_t i) { return static_cast<double>(w[i]) * static_cast<double>(w[i]); });
+  });
+  head_scores scores = squares.finished();
+  for (auto& layer : scores)
+    for (double& s : layer) s = std::sqrt(s);
+  return scores;
+}
+
+/// By gradient: how much the loss changes, to first order, when a group of heads is taken away: |factor * the sum of
+/// weight * gradient over its columns of the output projection layers.N.out|, of the finished gradients in the store.
+/// That is the derivative by a gate on the group's output, where that is 1. factor: from the gradients' sums to those
+/// of the mean loss. All ranks call it, after finish_gradients(); the same on every rank. Throws where an output
+/// projection is frozen, and where there are no gradients. Source: Michel et al. 2019; Molchanov et al. 2019.
+template <class Store>
+head_scores head_gradients(context& ctx, Store& store, double factor) {
+  const std::vector<std::int64_t> groups = detail::groups_in(store);
+  detail::group_sums sums(ctx);
+  std::string frozen;
+  store.each_parameter([&](const parameter_record& p, const auto& gradient, const auto& weights) {
+    const std::int64_t layer = detail::layer_of(p.name);
+    if (layer < 0 || p.name != detail::text("layers.", layer, ".out")) return;
+    if (gradient.empty()) return void(frozen = p.name);
+    const auto* const w = weights.data();
+    const auto* const g = gradient.data();
+    sums.add(p, groups[static_cast<std::size_t>(layer)],
+             [w, g](std::int64_t i) { return static_cast<double>(w[i]) * static_cast<double>(g[i]); });
+  });
+  detail::on_all_or_none(ctx, [&] {
+    require(frozen.empty(), "parameter ", frozen,
+            " is frozen, so it has no gradient to judge heads by: judge them by head_magnitudes, or in a model whose "
+            "output projections train");
+  });
+  head_scores scores = sums.finished();
+  bool some = false;
+  for (auto& layer : scores)
+    for (double& s : layer) some = some || s != 0, s = std::abs(factor * s);
+  require(some, "the gradients of all output projections are 0: run a step's backward first");
+  return scores;
+}
+
+/// The batches that heads are judged by: `batches` of them from the data's batch begin + 1 on, each of `batch`
+/// sequences of `seq` tokens (0: the model's max_seq) over all ranks, in `micro_batches`.
+struct importance_plan {
+  std::int64_t batches = 16, batch = 8, seq = 0;
+  int micro_batches = 1;
+  std::int64_t begin = 0;
+};
+
+/// The mean of head_gradients over batches of data, with the loss's mean over each batch's tokens; nothing is updated.
+/// Smaller batches are nearer to Michel et al., who take the absolute value by example. Dropout applies, as in
+/// training. store: the model's, as a trainer has it. All ranks call it; the same on every rank. Throws weft::failure
+/// where the batch doesn't divide, and where gradients aren't finite (of fp16: under any loss scale).
+template <class Model, class Store, class Data, class Loss = token_cross_entropy>
+head_scores head_gradients(context& ctx, Model& model, Store& store, const Data& data, importance_plan plan = {},
+                           const Loss& objective = {}) {
+  using ids = typename Model::ids;
+  if constexpr (requires { model.config().max_seq; })
+    if (plan.seq == 0) plan.seq = model.config().max_seq;
+  const std::int64_t shares = std::int64_t{plan.micro_batches} * shards_of<layout_of<ids>, batch>(ctx);
+  require(
+      plan.batches >= 1 && plan.seq >= 1 && plan.micro_batches >= 1 && plan.begin >= 0,
+      "heads are judged by at least 1 batch of sequences of at least 1 token in at least 1 micro-batch, from batch 0 "
+      "or a later one on, and not by ",
+      plan.batches, " of ", plan.seq, " in ", plan.micro_batches, " from ", plan.begin);
+  require(plan.batch >= 1 && plan.batch % shares == 0, "a batch of ", plan.batch, " sequences doesn't divide into ",
+          plan.micro_batches, " micro-batches on ", shares / plan.micro_batches,
+          " data-parallel ranks; choose a multiple of ", shares);
+  using strategy = typename Model::strategy;
+  using stages = pipeline<Model, Loss>;
+  stages run(ctx, model, objective);
+  loss_scale scale = detail::initial_scale<typename strategy::precision>();
+  const std::int64_t each = plan.batch / plan.micro_batches;
+  std::uint64_t passes = 0;
+  if constexpr (requires { model.recorded_passes(); }) passes = model.recorded_passes();
+  head_scores scores;
+  for (std::int64_t b = 1; b <= plan.batches;) {
+    store.begin_step(plan.micro_batches);
+    const loss_sums own = run.train(
+        plan.micro_batches, scale.value(),
+        [&](int m) { return data.template train<ids>(plan.begin + b, m * each, each, plan.seq); },
+        [&](int) { store.end_micro_batch(); });
+    store.finish_gradients();
+    const double count = finished<typename stages::loss_tensor>(ctx, own).count;
+    require(count > 0, "batch ", plan.begin + b, " has no targets, so no gradients to judge heads by");
+    if (!detail::is_finite(store.gradient_norm())) {
+      require(!scale.accept(false), "the gradients of batch ", plan.begin + b, " aren't finite");
+      continue;
+    }
+    const head_scores of_batch = head_gradients(ctx, store, 1 / (count * scale.value()));
+    if (scores.empty()) {
+      scores = of_batch;
+    } else {
+      for (std::size_t layer = 0; layer < scores.size(); ++layer)
+        for (std::size_t i = 0; i < scores[layer].size(); ++i) scores[layer][i] += of_batch[layer][i];
+    }
+    ++b;
+  }
+  if constexpr (requires { model.recorded_passes(passes); }) model.recorded_passes(passes);  // a run's masks stay
+  for (auto& layer : scores)
+    for (double& s : layer) s /= static_cast<double>(plan.batches);
+  return scores;
+}
+
+}  // namespace weft
