@@ -63,6 +63,7 @@ judged() {
   awk -v lines=$lines -v file="$(basename "$1")" '
     NR == FNR { if (/^auto call_/) { source[FNR] = $0; ++calls } next }
     {
+      n += !/^In file included from |^ +from /  # how headers include each other is nothing that a call can help
       rest = $0
       while (match(rest, file "[:(][0-9]+")) {
         said[substr(rest, RSTART + length(file) + 1, RLENGTH - length(file) - 1)] = 1
@@ -73,13 +74,13 @@ judged() {
     / error: |^error: | error [A-Z0-9]+: / {
       ++errors
       if (!/weft: /) print "no sentence of Weft: " $0
-      if (FNR - last > lines && last) print "the error before this one takes " FNR - last " lines: " $0
-      last = FNR
+      if (n - last > lines && last) print "the error before this one takes " n - last " lines: " $0
+      last = n
     }
     END {
       for (line in source) if (!(line in said)) print "nothing is said of " source[line]
       if (errors != calls) print errors + 0 " errors for " calls " calls"
-      if (FNR > lines * calls) print FNR " lines for " calls " calls"
+      if (n > lines * calls) print n " lines for " calls " calls"
     }' "$1" "$2"
 }
 

@@ -1,19 +1,13 @@
-// What every decoder has: the token tables, its layers in order, and who owns the weights' memory. Layers are a
-// dimension that a pipeline shards over pp: a virtual stage has its own of them, the first the embedding, the last the
-// head; a rank has one for each chunk that the schedule gives it. Invariant: a unit's weights are resident exactly
-// while it runs; tied embeddings are used in the first unit and, within the last, in the first once more.
+// A decoder's passes: whole sequences, and a text's next tokens with a cache, over the stages that have its units.
+// Invariant: what a pass computes doesn't depend on how the layers lie on stages, nor on what a cache has kept.
 #pragma once
 
 #include <atomic>
 #include <span>
 
-#include <weft/autograd/checkpoint.hpp>
 #include <weft/comm/consistency.hpp>
 #include <weft/core/finite.hpp>
-#include <weft/nn/head.hpp>
-#include <weft/nn/loss_in_chunks.hpp>
-#include <weft/nn/model_base.hpp>
-#include <weft/nn/stages.hpp>
+#include <weft/nn/decoder_units.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/kv_cache.hpp>
 #include <weft/op/require_ids.hpp>
@@ -21,27 +15,17 @@
 
 namespace weft {
 
-namespace detail {
-/// A model's pass, and its number among the recorded ones; -1: it isn't recorded.
-template <class Pass>
-struct numbered_pass {
-  Pass of;
-  std::int64_t number;
-};
-}  // namespace detail
-
 /// Base of a decoder with layers of type Layer, whose tables are its own. The model M gives `pass_for(tokens)`, an
 /// object that is copied where something runs again for its backward, with `embed(tokens)`, `block(layer, h)` and
 /// `head(table, h)`; or, in place of that, `head_input(h)`, which has the sequence whole, and `logits(table, y)` of it.
 template <class S, class M, class Layer>
-class decoder : public model_base<S> {
-  using model_base<S>::ctx_, model_base<S>::hooks_;
+class decoder : public decoder_units<S, Layer> {
+  using units = decoder_units<S, Layer>;
 
  public:
   using ids = token_ids<S>;
+  using units::run_layers, units::head;
 
-  /// The virtual stages that this rank has, by chunk.
-  const stage_places& stages() const { return stages_; }
   /// Passes recorded so far: they number the masks of dropout. A run that goes on where another ended sets it to what
   /// that one had.
   std::uint64_t recorded_passes() const { return recorded_passes_; }
@@ -97,163 +81,18 @@ class decoder : public model_base<S> {
     }
     return embed(pass, tokens);
   }
-  /// x through a chunk's layers, placed alike.
-  template <class Pass, any_tensor X>
-  X run_layers(const Pass& pass, X x, int chunk = 0) {
-    const scoped_value<std::int64_t> now(ctx_->pass, pass.number);
-    std::size_t n = stages_.layers_before(chunk);
-    const std::size_t end = stages_.layers_before(chunk + 1);
-    int unit = first_layer_unit_ + static_cast<int>(n);
-    for (; n < end; ++n) {
-      const Layer& layer = layers_[n];
-      const auto run = [of = pass.of, &layer](const auto& h) { return of.block(layer, h); };
-      x = in_unit(
-          *ctx_, *hooks_, unit++,
-          [&](const auto& h) {
-            if constexpr (S::checkpointing::recomputes)
-              return checkpoint<typename S::checkpointing>(run, h);
-            else
-              return run(h);
-          },
-          x);
-    }
-    return x;
-  }
-  /// On the last virtual stage's rank: logits.
-  template <class Pass, any_tensor X>
-  auto head(const Pass& pass, const X& x) {
-    const scoped_value<std::int64_t> now(ctx_->pass, pass.number);
-    return in_unit(
-        *ctx_, *hooks_, head_unit_,
-        [&](const auto& h) {
-          return with_table([&](const table& t, const auto& in) { return detail::logits_by(pass.of, t, in); }, h);
-        },
-        x);
-  }
-  /// There too: objective(logits, targets), a loss, in the chunks of the sequence that the strategy says, so that
-  /// logits are there a chunk at a time (loss_in_chunks). `objective` outlives the backward.
-  template <class Pass, any_tensor X, any_tensor Y, class Loss>
-  auto head_loss(const detail::numbered_pass<Pass>& pass, const X& x, const Y& targets, const Loss& objective) {
-    const scoped_value<std::int64_t> now(ctx_->pass, pass.number);
-    constexpr bool whole = detail::has_head_input<Pass, X> || shard_axes<layout_of<X>, seq>::size == 0;
-    static_assert(whole,
-                  "weft: chunked_loss cuts the head's input along seq, which is sharded here (sequence_parallel): give "
-                  "the model's pass head_input(h), with norm and enter_block<S>, and logits(table, y) in place of "
-                  "head(table, h), or leave one of the two out of the strategy");
-    using result = std::remove_cvref_t<decltype(objective(head(pass, x), targets))>;
-    result out;
-    [[maybe_unused]] const auto in_chunks = [&](const table& t, const auto& y) {
-      const auto one = [of = pass.of, &t, &objective](const auto& part, const auto& of_part) {
-        if constexpr (detail::has_head_input<Pass, X>)
-          return objective(of.logits(t, part), of_part);
-        else
-          return objective(of.head(t, part), of_part);
-      };
-      result l = loss_in_chunks<seq>(S::loss::loss_chunks, one, y, targets);
-      out.count = std::move(l.count);
-      return std::move(l.sum);
-    };
-    if constexpr (whole)
-      out.sum = in_unit(
-          *ctx_, *hooks_, head_unit_,
-          [&](const auto& h) {
-            if constexpr (detail::has_head_input<Pass, X>)
-              return with_table(in_chunks, detail::promoted_head_input<Pass, table>(pass.of.head_input(h)));
-            else
-              return with_table(in_chunks, h);
-          },
-          x);
-    return out;
-  }
 
  protected:
-  using table = weight<S, dims<vocab, hidden>, shard<vocab, tp>>;
-
-  decoder(context& ctx, std::int64_t layers, bool tied)
-      : model_base<S>(ctx),
-        stages_(stages_of<typename S::schedule>(ctx, layers)),
-        tied_(tied),
-        layers_(stages_.layers_before(stages_.chunks())) {
-    if (ctx.degree<pp>() > 1) registry_.held_by_stages(id_of<pp>);
-  }
-
-  /// Makes the embedding's unit where this rank needs it; `others()` adds what else is in it. Of tied embeddings the
-  /// last stage has a copy of the unit, unless the first is on its rank: it begins with the same numbers, and the
-  /// gradients of both are added up before each step.
-  template <class F>
-  void add_embedding(std::int64_t rows, std::int64_t width, double stddev, F&& others) {
-    const bool copied = tied_ && tables_apart();
-    if (!stages_.has_first() && !(copied && stages_.has_last())) return;
-    registry_.set_chunk(stages_.chunk_at(stages_.has_first() ? 0 : stages_.count() - 1));
-    embedding_unit_ = registry_.begin_unit("embedding");
-    registry_.add(*ctx_, embedding_, "embedding", {2, {rows, width}}, {stddev});
-    others();
-    freeze_all_but_adapters();
-    if (!copied) return;
-    for (parameter_record& r : registry_.units().back().parameters) {
-      r.pending.push_back(id_of<pipeline_ends>);
-      r.counted = stages_.has_first();
-    }
-  }
-  /// f(layer, its parameters' prefix) for each layer of this rank, chunk by chunk, in a unit of its own; or f(layer,
-  /// prefix, its number among all stages' layers).
-  template <class F>
-  void each_layer(F&& f) {
-    first_layer_unit_ = static_cast<int>(registry_.units().size());
-    std::size_t n = 0;
-    for (int c = 0; c < stages_.chunks(); ++c) {
-      registry_.set_chunk(c);
-      for (std::int64_t i = stages_[c].begin; i < stages_[c].end; ++i) {
-        const std::string number = std::to_string(i);
-        registry_.begin_unit("layer " + number);
-        if constexpr (std::invocable<F&, Layer&, std::string, std::int64_t>)
-          f(layers_[n++], "layers." + number + ".", i);
-        else
-          f(layers_[n++], "layers." + number + ".");
-        freeze_all_but_adapters();
-      }
-    }
-  }
-  /// Begins the head's unit where this rank has the last stage; `norms()` adds what comes before its table.
-  template <class F>
-  void add_head(std::int64_t rows, std::int64_t width, double stddev, F&& norms) {
-    if (!stages_.has_last()) return;
-    registry_.set_chunk(stages_.chunk_at(stages_.count() - 1));
-    head_unit_ = registry_.begin_unit("head");
-    norms();
-    if (!tied_) registry_.add(*ctx_, head_, "head", {2, {rows, width}}, {stddev});
-    freeze_all_but_adapters();
-  }
-
-  using model_base<S>::registry_;
-  table embedding_;
+  using units::ctx_, units::registry_, units::stages_, units::embed;
+  decoder(context& ctx, std::int64_t layers, bool tied) : units(ctx, layers, tied) {}
 
  private:
-  // Of the newest unit, where the strategy's projections are adapted.
-  void freeze_all_but_adapters() {
-    if constexpr (S::projections::adapts)
-      for (parameter_record& r : registry_.units().back().parameters)
-        if (!r.adapter) r.freeze();
-  }
   template <class Pass>
   static detail::numbered_pass<Pass> numbered(Pass pass, std::int64_t number) {
     return {std::move(pass), number};
   }
   M& model() { return static_cast<M&>(*this); }
   const M& model() const { return static_cast<const M&>(*this); }
-  template <class Pass>
-  auto embed(const Pass& pass, const ids& tokens) {
-    const scoped_value<std::int64_t> now(ctx_->pass, pass.number);
-    return in_unit(
-        *ctx_, *hooks_, embedding_unit_, [&](const ids& t) { return pass.of.embed(t); }, tokens);
-  }
-  // f(the head's table, x), in its unit.
-  template <class F, any_tensor X>
-  auto with_table(const F& f, const X& x) {
-    if (!tied_) return f(head_, x);
-    return in_unit(
-        *ctx_, *hooks_, embedding_unit_, [&](const auto& in) { return f(embedding_, in); }, x);
-  }
   // Of all data-parallel ranks, for a tensor over these tokens that is `width` wide.
   static shape sizes(const ids& tokens, std::int64_t width) {
     return {3, {tokens.template global_extent<batch>(), tokens.template global_extent<seq>(), width}};
@@ -302,7 +141,7 @@ class decoder : public model_base<S> {
 
   void end_pass(kv_cache& cache) {
     require(
-        cache.layers() > 0 || layers_.empty(),
+        cache.layers() > 0 || this->layers_.empty(),
         "no layer of the model gave its kv_cache to attention: its blocks call attention(q, k, v, {.cache = cache})");
     cache.end_pass();
   }
@@ -358,31 +197,13 @@ class decoder : public model_base<S> {
     return head(pass, x);
   }
 
-  // Whether embedding and head lie on two ranks. Tied ones are summed between the pipeline's ends then.
-  bool tables_apart() const {
-    const int first = stages_.rank_of(0), last = stages_.rank_of(stages_.count() - 1);
-    require(
-        first == last || (std::min(first, last) == 0 && std::max(first, last) == ctx_->template degree<pp>() - 1),
-        "the schedule ", std::string_view(S::schedule::name), " has its first virtual stage on rank ", first,
-        " of pp and its last on rank ", last,
-        ", so embeddings can't be tied: only pp's first and last rank sum theirs; give the model a head of its own");
-    return first != last;
-  }
-
   static std::uint64_t next_number() {
     static std::atomic<std::uint64_t> last{0};
     return ++last;
   }
 
   std::uint64_t number_ = next_number();  // no other model's of this type, in whatever place
-  stage_places stages_;
   std::uint64_t recorded_passes_ = 0;
-  bool tied_;
-  int embedding_unit_ = 0, first_layer_unit_ = 0, head_unit_ = 0;
-
- protected:
-  std::vector<Layer> layers_;
-  table head_;
 };
 
 namespace detail {
