@@ -384,6 +384,8 @@ TEST_CASE("a model that is one function has numbered passes from its pipeline, o
     const scoped_value<std::int64_t> pass(ctx.pass, 1);
     CHECK(weft_test::said_by([&] { model(tokens); }) == "nothing");
     const auto x = full<batch_tensor<S, double, dims<batch, hidden>>>(ctx, {2, 3}, 1.0);
+    const auto kept = training_dropout(x, 0.5, "x");
+    CHECK(local_share_on_host(kept) == local_share_on_host(dropout(x, 0.5, dropout_stream("x", 1))));
     for (const double rate : {-0.1, 1.0, double(NAN)})
       CHECK(weft_test::said_by([&] { training_dropout(x, rate, "x"); }).find("a dropout rate is from 0 to below 1") !=
             std::string::npos);

@@ -171,7 +171,7 @@ class pipeline {
       if (f && !at.first()) f->in = x.requires_grad(&ctx_.records);  // without stages it may be token ids
     x = model_.run_layers(pass, std::move(x), chunk);
     if (at.last()) {
-      loss_type l = loss_at_end(pass, x, batch.targets);
+      loss_type l = types::loss_of(model_, loss_, pass, x, batch.targets);
       sums_.add(l.sum, l.count);
       if (f) f->loss = std::move(l);
     } else if constexpr (has_stages) {
@@ -184,14 +184,6 @@ class pipeline {
       f->sent = std::move(sent);
       f->out = std::move(x);
     }
-  }
-
-  template <class Pass, class Targets>
-  loss_type loss_at_end(const Pass& pass, const stream& x, const Targets& targets) {
-    if constexpr (types::in_chunks && types::staged)
-      return model_.head_loss(pass, x, targets, loss_);
-    else
-      return loss_(model_.head(pass, x), targets);
   }
 
   void begin_backward(flight& f, double seed) {

@@ -125,8 +125,17 @@ struct stage_types {
   static_assert(pending_alike<loss>,
                 "weft: a loss's sum and count are pending over the same axes, or neither is: all_reduce<axis> both, or "
                 "leave both to the trainer");
-  static_assert(can_be_chunked < in_chunks && staged && is_loss<loss>, model, pass, stream,
-                typename targets_of<Model>::type, Loss, loss > ());
+  static constexpr bool chunked = in_chunks && staged && is_loss<loss>;
+  static_assert(can_be_chunked<chunked, model, pass, stream, typename targets_of<Model>::type, Loss, loss>());
+
+  /// Of what the last stage's layers pass on.
+  template <class Targets>
+  static loss loss_of(model& of, const Loss& objective, const pass& p, const stream& x, const Targets& targets) {
+    if constexpr (chunked)
+      return of.head_loss(p, x, targets, objective);
+    else
+      return objective(of.head(p, x), targets);
+  }
 };
 
 }  // namespace detail
