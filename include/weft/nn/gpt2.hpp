@@ -22,6 +22,8 @@ struct gpt2_config {
   std::int64_t vocab = 50257, max_seq = 1024;
   double dropout = 0.1, norm_eps = 1e-5, init_stddev = 0.02;
   bool tied_embeddings = true;
+  /// As llama_config's; behind it positions begin anew as well.
+  std::int64_t document_end = -1;
 
   friend bool operator==(const gpt2_config&, const gpt2_config&) = default;
 
@@ -35,6 +37,7 @@ struct gpt2_config {
     require(c.hidden % c.heads == 0, "hidden ", c.hidden, " doesn't divide by ", c.heads,
             " heads; choose heads that divide hidden");
     require(c.dropout >= 0 && c.dropout < 1, "a dropout rate is from 0 to below 1, not ", c.dropout);
+    detail::check_document_end(c.document_end, c.vocab);
     if (c.ffn == 0) c.ffn = 4 * c.hidden;
     at_least_one(c.ffn, "ffn");
     const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
@@ -65,7 +68,8 @@ namespace detail {
                          {"dropout", n(c.dropout)},
                          {"norm_eps", n(c.norm_eps)},
                          {"init_stddev", n(c.init_stddev)},
-                         {"tied_embeddings", n(c.tied_embeddings)}});
+                         {"tied_embeddings", n(c.tied_embeddings)},
+                         {"document_end", n(c.document_end)}});
 }
 }  // namespace detail
 
@@ -105,15 +109,17 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
     const gpt2* model;
     dropout_pass drop;
     kv_cache* cache;
+    std::optional<ids> documents;  // their starts
 
     auto embed(const ids& tokens) const {
       const auto x = leave_block<S>(embedding(tokens, model->embedding_));
-      if (cache) return x + model->positions_in(tokens, *cache);
+      if (cache) return x + model->positions_at(next_positions(tokens, *cache));
+      if (documents) return drop(x + model->positions_at(document_positions(*documents)), "embedding");
       return drop(x + model->positions_of(tokens), "embedding");
     }
     template <any_tensor X>
     auto block(const gpt2_layer<S>& layer, const X& h) const {
-      return layer(h, model->config_.norm_eps, drop, cache);
+      return layer(h, model->config_.norm_eps, drop, cache, documents ? &*documents : nullptr);
     }
     template <any_tensor Table, any_tensor X>
     auto head(const Table& table, const X& h) const {
@@ -138,8 +144,9 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
     this->add_head(c.vocab, c.hidden, c.init_stddev, [&] { norm_.add_to(registry, ctx, "norm", c.hidden); });
   }
 
-  pass pass_for(const ids&, kv_cache* cache = nullptr) {
-    return {this, this->ctx().tape ? dropout_pass{config_.dropout, recorded_passes_++} : dropout_pass{}, cache};
+  pass pass_for(const ids& tokens, kv_cache* cache = nullptr) {
+    return {this, this->ctx().tape ? dropout_pass{config_.dropout, recorded_passes_++} : dropout_pass{}, cache,
+            base::documents_in(tokens, config_.document_end, cache)};
   }
 
   /// The positions of a sequence, of which each rank takes its own where the sequence is sharded.
@@ -151,9 +158,9 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
       return all;
   }
 
-  /// Those of tokens that stand behind what a cache has.
-  auto positions_in(const ids& tokens, const kv_cache& cache) const {
-    const auto all = embedding(next_positions(tokens, cache), positions_);  // [batch, seq, hidden]
+  /// Those of tokens that don't count from the sequence's first: behind what a cache has, or in documents.
+  auto positions_at(const ids& at) const {
+    const auto all = embedding(at, positions_);  // [batch, seq, hidden]
     if constexpr (S::sequence_parallel)
       return split<seq, tp>(all);
     else
