@@ -59,21 +59,22 @@ struct attention_shape {
   /// [batch, q_len] in the backend's memory: where the document of each query begins. Along a row they never fall.
   const std::int32_t* documents = nullptr;
 
-  /// That of batch entry b, of which kernels ask the functions below.
+  /// That of batch entry b alone, which is its entry 0.
   constexpr attention_shape of_row(std::int64_t b) const {
     attention_shape s = *this;
     if (documents) s.documents += b * q_len;
     return s;
   }
-  /// The keys that query i sees: first_key(i) ... end_key(i) - 1. Its own it sees, whatever `documents` says.
+  /// The keys that query i of batch entry b sees: first_key(i, b) ... end_key(i) - 1. Its own it sees, whatever
+  /// `documents` says.
   constexpr std::int64_t end_key(std::int64_t i) const {
     const std::int64_t end = causal ? i + kv_len - q_len + 1 : kv_len;
     return end < 0 ? 0 : end > kv_len ? kv_len : end;
   }
-  constexpr std::int64_t first_key(std::int64_t i) const {
+  constexpr std::int64_t first_key(std::int64_t i, std::int64_t b = 0) const {
     const std::int64_t first = causal && window > 0 && end_key(i) > window ? end_key(i) - window : 0;
     if (!documents) return first;
-    const std::int64_t begin = documents[i < q_len ? i : q_len - 1], last = end_key(i) - 1;
+    const std::int64_t begin = documents[b * q_len + (i < q_len ? i : q_len - 1)], last = end_key(i) - 1;
     return begin <= first ? first : begin < last ? begin : last;
   }
 };
