@@ -8,11 +8,9 @@
 
 #include <doctest/doctest.h>
 
-#include <weft/plan/training.hpp>
 #include <weft/weft.hpp>
 
 #include "backend/late_backend.hpp"
-#include "plan/run_as_plan.hpp"
 
 namespace {
 using namespace weft;

@@ -57,6 +57,12 @@ TEST_CASE("plan: adapters alone train, by matrices and by element") {
                                                                  by_shape{muon{}, adamw{}});
 }
 
+TEST_CASE("plan: documents apart") {
+  llama_config config = small;
+  config.document_end = 'a';
+  check_plan<strategy<mesh<dp, tp, pp>, zero3, checkpoint_full, sequence_parallel>>(
+      {.dp = 2, .tp = 2, .pp = 2}, {.batch = 8, .micro_batches = 2}, adamw{}, config);
+}
 TEST_CASE("plan: queries, keys and values fused") {
   check_plan<strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_selective, fused_qkv<>>>(
       {.dp = 2, .tp = 2}, {.batch = 8, .micro_batches = 2}, by_shape{muon{}, adamw{}});

@@ -72,10 +72,14 @@ struct attention_shape {
     return end < 0 ? 0 : end > kv_len ? kv_len : end;
   }
   constexpr std::int64_t first_key(std::int64_t i, std::int64_t b = 0) const {
-    const std::int64_t first = causal && window > 0 && end_key(i) > window ? end_key(i) - window : 0;
+    const std::int64_t first = first_in_window(i);
     if (!documents) return first;
     const std::int64_t begin = documents[b * q_len + (i < q_len ? i : q_len - 1)], last = end_key(i) - 1;
     return begin <= first ? first : begin < last ? begin : last;
+  }
+  /// The first whatever its document.
+  constexpr std::int64_t first_in_window(std::int64_t i) const {
+    return causal && window > 0 && end_key(i) > window ? end_key(i) - window : 0;
   }
 };
 

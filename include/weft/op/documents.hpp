@@ -2,11 +2,13 @@
 // Invariant: along a row the beginnings never fall, and none lies behind its own token; attention relies on the first.
 #pragma once
 
+#include <array>
+#include <limits>
+
 #include <weft/autograd/operate.hpp>
 #include <weft/backend/concept.hpp>
 #include <weft/core/anywhere.hpp>
 #include <weft/core/refusal.hpp>
-#include <weft/op/require_ids.hpp>
 
 namespace weft {
 namespace detail {
@@ -93,6 +95,8 @@ Ids document_starts(const Ids& tokens, std::int64_t end) {
                                [end](const std::int32_t* in, std::int32_t* out, std::int64_t length) {
                                  return detail::mark_starts{in, out, length, static_cast<std::int32_t>(end)};
                                });
+  } else {
+    return tokens;
   }
 }
 
@@ -110,6 +114,8 @@ Starts document_positions(const Starts& starts) {
                                [](const std::int32_t* in, std::int32_t* out, std::int64_t length) {
                                  return detail::count_from_starts{in, out, length};
                                });
+  } else {
+    return starts;
   }
 }
 

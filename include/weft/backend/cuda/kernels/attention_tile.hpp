@@ -57,10 +57,11 @@ WEFT_ON_DEVICE inline int64 first_query(const attention_shape& s, int64 begin) {
   const int64 first = s.causal ? begin - (s.kv_len - s.q_len) : 0;
   return first < 0 ? 0 : first;
 }
-WEFT_ON_DEVICE inline int64 end_query(const attention_shape& s, int64 b, int64 end) {
+template <bool Documents>
+WEFT_ON_DEVICE int64 end_query(const attention_shape& s, int64 b, int64 end) {
   int64 last = s.causal && s.window > 0 && s.window < s.kv_len ? end - 1 + s.window - (s.kv_len - s.q_len) : s.q_len;
   if (last > s.q_len) last = s.q_len;
-  return s.documents ? end_of_document(s.documents + b * s.q_len, end - 1, last, end - 1) : last;
+  return Documents ? end_of_document(s.documents + b * s.q_len, end - 1, last, end - 1) : last;
 }
 
 /// f.operator()<N>(row, column) for N neighbours of a tile at a time, shared out among the threads.

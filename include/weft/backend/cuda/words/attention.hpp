@@ -59,7 +59,10 @@ struct attention_words {
     });
     if (done) return;
     attention_gradient<T> from{s, queries, k, v, dout, sums, delta, of_keys::choose_tile(s), packed};
-    start(q, s, of_keys{from, dk, add_dk, dv, add_dv});
+    if (s.documents)
+      start(q, s, attention_keys_backward_kernel<T, true>{from, dk, add_dk, dv, add_dv});
+    else
+      start(q, s, of_keys{from, dk, add_dk, dv, add_dv});
     from.tile = of_queries::choose_tile(s);
     start(q, s, of_queries{from, dq, add_dq});
   }
