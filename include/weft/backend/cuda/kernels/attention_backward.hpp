@@ -84,8 +84,8 @@ struct attention_gradient {
   template <bool Documents, class Block>
   WEFT_ON_DEVICE weight weigh(const Block& block, int64 b, int64 begin, int row, int64 key, A score, A dp,
                               const A* rows) const {
-    const int64 query = begin + row, end = shape.end_key(query);
-    const int64 first = Documents ? shape.first_key(query, b) : shape.first_in_window(query);
+    const int64 query = begin + row, first = Documents ? shape.first_key(query, b) : shape.first_in_window(query),
+                end = shape.end_key(query);
     if (query >= shape.q_len || key < first || key >= end) return {A(0), A(0)};
     const A p = block.exp(score - rows[row] - rows[tile.rows + row]);
     // A key that has all the weight moves nothing, and must not by what dp and delta are rounded by; a NaN stays.

@@ -9,8 +9,9 @@
 
 namespace weft::cuda {
 
-/// attention_shape as the tensor cores' kernels need it, in 32 bits; and where rows of D numbers lie.
-template <int D>
+/// attention_shape as the tensor cores' kernels need it, in 32 bits; and where rows of D numbers lie. Documents:
+/// whether there are any; where there are none, nothing is left of them, since the registers are all in use.
+template <int D, bool Documents = false>
 struct tensor_shape {
   int batch, q_len, kv_len, heads, kv_heads, share;  // share: heads that read one of k and v
   int window;
@@ -41,7 +42,7 @@ struct tensor_shape {
   }
   WEFT_ON_DEVICE int first_key(int b, int i) const {
     const int first = causal && window > 0 && end_key(i) > window ? end_key(i) - window : 0;
-    if (!documents) return first;
+    if constexpr (!Documents) return first;
     const int begin = documents[b * q_len + (i < q_len ? i : q_len - 1)], last = end_key(i) - 1;
     return begin <= first ? first : begin < last ? begin : last;
   }
@@ -53,7 +54,7 @@ struct tensor_shape {
   WEFT_ON_DEVICE int end_query(int b, int end) const {
     int last = causal && window > 0 ? end - 1 + window - (kv_len - q_len) : q_len;
     if (last > q_len) last = q_len;
-    return documents ? end_of_document(documents + b * q_len, end - 1, last, end - 1) : last;
+    return Documents ? end_of_document(documents + b * q_len, end - 1, last, end - 1) : last;
   }
   /// Whether none of so many queries sees any of so many keys, and whether all of them see all.
   WEFT_ON_DEVICE bool sees_none(int b, int query, int queries, int key, int keys) const {
@@ -98,9 +99,10 @@ inline constexpr float log2_e = 1.4426950408889634f;
 
 /// As attention_kernel. All arrays are aligned to 16 bytes; a warp has 16 R queries, and keeps them in registers where
 /// Held.
-template <class T, int D, int R = 2, int Keys = 64, int Warps = 4, int Blocks = 2, bool Held = D == 64>
+template <class T, int D, bool Documents = false, int R = 2, int Keys = 64, int Warps = 4, int Blocks = 2,
+          bool Held = D == 64>
 struct attention_tensor_kernel {
-  tensor_shape<D> shape;
+  tensor_shape<D, Documents> shape;
   const T *q, *k, *v;
   T* out;
   float* sums;
@@ -119,7 +121,7 @@ struct attention_tensor_kernel {
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    const tensor_shape<D>& s = shape;
+    const tensor_shape<D, Documents>& s = shape;
     const int queries = block.warps() * own;
     T* const tile = block.template shared<T>();       // [queries, D]
     T* const stages = tile + queries * rows::stride;  // [2, 2, keys, D]: keys and values, of this tile and the next

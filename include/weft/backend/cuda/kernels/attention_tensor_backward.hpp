@@ -8,9 +8,9 @@
 namespace weft::cuda {
 
 /// What the backward is given. All arrays are aligned to 16 bytes.
-template <class T, int D>
+template <class T, int D, bool Documents = false>
 struct attention_tensor_gradient {
-  tensor_shape<D> shape;
+  tensor_shape<D, Documents> shape;
   const T *q, *k, *v, *dout;
   const float *sums, *delta;  // [2, batch, heads, q_len], [batch, heads, q_len]
 
@@ -64,10 +64,10 @@ struct attention_tensor_gradient {
 };
 
 /// As attention_keys_backward_kernel; a warp has 16 R keys, and takes Step queries of a tile at a time.
-template <class T, int D, int R = D == 64 ? 2 : 1, int Queries = 64, int Step = D == 64 ? 32 : 64,
-          int Warps = D == 64 ? 4 : 8, int Blocks = D == 64 ? 2 : 1>
+template <class T, int D, bool Documents = false, int R = D == 64 ? 2 : 1, int Queries = 64,
+          int Step = D == 64 ? 32 : 64, int Warps = D == 64 ? 4 : 8, int Blocks = D == 64 ? 2 : 1>
 struct attention_tensor_keys_backward_kernel {
-  attention_tensor_gradient<T, D> from;
+  attention_tensor_gradient<T, D, Documents> from;
   T* dk;
   bool add_dk;
   T* dv;
@@ -88,7 +88,7 @@ struct attention_tensor_keys_backward_kernel {
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    const tensor_shape<D>& s = from.shape;
+    const tensor_shape<D, Documents>& s = from.shape;
     const int keys = block.warps() * own;
     T* const tile = block.template shared<T>();        // [2, keys, D]: keys and values
     T* const stages = tile + 2 * keys * rows::stride;  // [2, 2, queries, D]: q and dout, of this tile and the next
@@ -170,10 +170,10 @@ struct attention_tensor_keys_backward_kernel {
 };
 
 /// As attention_queries_backward_kernel; a warp has 16 R queries, and keeps q and dout in registers where Held.
-template <class T, int D, int R = 2, int Keys = D == 64 ? 64 : 32, int Step = 32, int Warps = 4, int Blocks = 2,
-          bool Held = D == 64>
+template <class T, int D, bool Documents = false, int R = 2, int Keys = D == 64 ? 64 : 32, int Step = 32, int Warps = 4,
+          int Blocks = 2, bool Held = D == 64>
 struct attention_tensor_queries_backward_kernel {
-  attention_tensor_gradient<T, D> from;
+  attention_tensor_gradient<T, D, Documents> from;
   T* dq;
   bool add_dq;
 
@@ -191,7 +191,7 @@ struct attention_tensor_queries_backward_kernel {
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    const tensor_shape<D>& s = from.shape;
+    const tensor_shape<D, Documents>& s = from.shape;
     const int queries = block.warps() * own;
     T* const tile = block.template shared<T>();           // [2, queries, D]: q and dout
     T* const stages = tile + 2 * queries * rows::stride;  // [2, 2, keys, D]: keys and values, of this tile and the next
@@ -212,7 +212,7 @@ struct attention_tensor_queries_backward_kernel {
       rows::fetch(block, queries, s.q_len - t.begin, from.q + first, s.q_apart(), tile);
       rows::fetch(block, queries, s.q_len - t.begin, from.dout + first, s.q_apart(), tile + queries * rows::stride);
       block.end_copies();
-      array_of<array_of<typename attention_tensor_gradient<T, D>::kept, 2>, R> kept = {};
+      array_of<array_of<typename attention_tensor_gradient<T, D, Documents>::kept, 2>, R> kept = {};
       WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
         const int row = r * 16 + block.lane() / 4 + i * 8;
         if (row >= t.n) continue;
