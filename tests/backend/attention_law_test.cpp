@@ -34,6 +34,20 @@ struct sees_all : cpu_backend {  // what a window hides too
     cpu_backend::attention(cores, s, rest...);
   }
 };
+struct crosses_borders : cpu_backend {  // of documents
+  template <class... Rest>
+  static void attention(queue& cores, attention_shape s, const Rest&... rest) {
+    s.documents = nullptr;
+    cpu_backend::attention(cores, s, rest...);
+  }
+};
+struct crosses_them_backward : cpu_backend {
+  template <class... Rest>
+  static void attention_backward(queue& cores, attention_shape s, const Rest&... rest) {
+    s.documents = nullptr;
+    cpu_backend::attention_backward(cores, s, rest...);
+  }
+};
 struct turns_from_zero : cpu_backend {  // positions that ignore where the slice begins
   template <class T, class A>
   static void rope(queue& cores, int64_t batch, int64_t seq, int64_t heads, int64_t head_dim, const T* x, const A* c,
@@ -42,13 +56,18 @@ struct turns_from_zero : cpu_backend {  // positions that ignore where the slice
   }
 };
 
-TEST_CASE("a mask without its offset or its window, and positions without theirs, are told") {
+TEST_CASE("a mask without its offset, its window or its documents, and positions without theirs, are told") {
   CHECK_THROWS_WITH_AS(
       (testing::check_attention_kernels<from_the_start, float>()),
       doctest::Contains("the backend's attention of fp32: largest scores, and logs of the sums: element"), failure);
   CHECK_THROWS_WITH_AS(
       (testing::check_attention_kernels<sees_all, float>()),
       doctest::Contains("the backend's attention of fp32: largest scores, and logs of the sums: element"), failure);
+  CHECK_THROWS_WITH_AS(
+      (testing::check_attention_kernels<crosses_borders, float>()),
+      doctest::Contains("the backend's attention of fp32: largest scores, and logs of the sums: element"), failure);
+  CHECK_THROWS_WITH_AS((testing::check_attention_kernels<crosses_them_backward, float>()),
+                       doctest::Contains("the backend's attention of fp32: d"), failure);
   CHECK_THROWS_WITH_AS((testing::check_attention_kernels<turns_from_zero, float>()),
                        doctest::Contains("the backend's rope of fp32: turned: element"), failure);
 }

@@ -66,6 +66,13 @@ TEST_CASE("plan: dropout before the adapters, kept, and computed again") {
       {.tp = 2, .pp = 2}, {.batch = 8, .micro_batches = 4});
 }
 
+TEST_CASE("plan: documents apart") {
+  llama_config config = small;
+  config.document_end = 'a';
+  check_plan<strategy<mesh<dp, tp, pp>, zero3, checkpoint_full, sequence_parallel>>(
+      {.dp = 2, .tp = 2, .pp = 2}, {.batch = 8, .micro_batches = 2}, adamw{}, config);
+}
+
 TEST_CASE("plan: queries, keys and values fused") {
   check_plan<strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_selective, fused_qkv<>>>(
       {.dp = 2, .tp = 2}, {.batch = 8, .micro_batches = 2}, by_shape{muon{}, adamw{}});

@@ -49,19 +49,36 @@ struct strides {
 };
 
 /// Sizes of attention: q and out [batch, q_len, heads, head_dim]; k and v [batch, kv_len, kv_heads, head_dim].
-/// Causal: query i sees keys j <= i + (kv_len - q_len), and of those the last `window` where that isn't 0.
+/// Causal: query i sees keys j <= i + (kv_len - q_len), and of those the last `window` where that isn't 0, and none
+/// before documents[b, i] where that isn't null.
 struct attention_shape {
   std::int64_t batch, q_len, kv_len, heads, kv_heads, head_dim;
   double scale;
   bool causal;
   std::int64_t window = 0;
+  /// [batch, q_len] in the backend's memory: where the document of each query begins. Along a row they never fall.
+  const std::int32_t* documents = nullptr;
 
-  /// The keys that query i sees: first_key(i) ... end_key(i) - 1.
+  /// That of batch entry b alone, which is its entry 0.
+  constexpr attention_shape of_row(std::int64_t b) const {
+    attention_shape s = *this;
+    if (documents) s.documents += b * q_len;
+    return s;
+  }
+  /// The keys that query i of batch entry b sees: first_key(i, b) ... end_key(i) - 1. Its own it sees, whatever
+  /// `documents` says.
   constexpr std::int64_t end_key(std::int64_t i) const {
     const std::int64_t end = causal ? i + kv_len - q_len + 1 : kv_len;
     return end < 0 ? 0 : end > kv_len ? kv_len : end;
   }
-  constexpr std::int64_t first_key(std::int64_t i) const {
+  constexpr std::int64_t first_key(std::int64_t i, std::int64_t b = 0) const {
+    const std::int64_t first = first_in_window(i);
+    if (!documents) return first;
+    const std::int64_t begin = documents[b * q_len + (i < q_len ? i : q_len - 1)], last = end_key(i) - 1;
+    return begin <= first ? first : begin < last ? begin : last;
+  }
+  /// The first whatever its document.
+  constexpr std::int64_t first_in_window(std::int64_t i) const {
     return causal && window > 0 && end_key(i) > window ? end_key(i) - window : 0;
   }
 };

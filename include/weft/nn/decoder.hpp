@@ -3,12 +3,14 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <span>
 
 #include <weft/comm/consistency.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/nn/decoder_units.hpp>
 #include <weft/op/create.hpp>
+#include <weft/op/documents.hpp>
 #include <weft/op/kv_cache.hpp>
 #include <weft/op/require_ids.hpp>
 #include <weft/op/send_receive.hpp>
@@ -85,6 +87,16 @@ class decoder : public decoder_units<S, Layer> {
  protected:
   using units::ctx_, units::registry_, units::stages_, units::embed;
   decoder(context& ctx, std::int64_t layers, bool tied) : units(ctx, layers, tied) {}
+
+  /// Where the documents begin that the token `end` ends: none where that is -1, and with a cache, each sequence of
+  /// which is one document.
+  static std::optional<ids> documents_in(const ids& tokens, std::int64_t end, const kv_cache* cache) {
+    if (end < 0 || cache) return std::nullopt;
+    if constexpr (detail::marks_documents<typename ids::backend>)
+      return document_starts(tokens, end);
+    else
+      fail("document_end is ", end, ", and the backend lacks each_line, the loop that finds documents");
+  }
 
  private:
   template <class Pass>
@@ -220,6 +232,11 @@ inline void check_not_negative(double x, const char* what) {
 inline void check_divides(std::int64_t n, const char* what, int tensor_parallel) {
   require(n % tensor_parallel == 0, n, " ", what, " don't divide among tp = ", tensor_parallel, " ranks; choose tp or ",
           what, " so that they do");
+}
+
+inline void check_document_end(std::int64_t end, std::int64_t vocab) {
+  require(end >= -1 && end < vocab, "document_end is ", end, "; it is one of the vocabulary's ", vocab,
+          " tokens, which count from 0, or -1 for none");
 }
 
 /// A model's configuration is the same on all ranks. ctx.check is not null.

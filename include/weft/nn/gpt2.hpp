@@ -23,6 +23,8 @@ struct gpt2_config {
   std::int64_t vocab = 50257, max_seq = 1024;
   double dropout = 0.1, norm_eps = 1e-5, init_stddev = 0.02;
   bool tied_embeddings = true;
+  /// As llama_config's; behind it positions begin anew as well.
+  std::int64_t document_end = -1;
   weft::layer_groups layer_groups = {};  // heads of each layer that is pruned, of hidden / heads; empty: heads in all
 
   friend bool operator==(const gpt2_config&, const gpt2_config&) = default;
@@ -37,6 +39,7 @@ struct gpt2_config {
     require(c.hidden % c.heads == 0, "hidden ", c.hidden, " doesn't divide by ", c.heads,
             " heads; choose heads that divide hidden");
     require(c.dropout >= 0 && c.dropout < 1, "a dropout rate is from 0 to below 1, not ", c.dropout);
+    detail::check_document_end(c.document_end, c.vocab);
     if (c.ffn == 0) c.ffn = 4 * c.hidden;
     at_least_one(c.ffn, "ffn");
     const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
@@ -86,6 +89,7 @@ namespace detail {
                          {"norm_eps", n(c.norm_eps)},
                          {"init_stddev", n(c.init_stddev)},
                          {"tied_embeddings", n(c.tied_embeddings)},
+                         {"document_end", n(c.document_end)},
                          {"numbers in layer_groups", n(c.layer_groups.size())}});
   compare_layer_groups(ctx, "gpt2", c.layer_groups);
 }
@@ -123,15 +127,19 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
   struct pass {
     const gpt2* model;
     kv_cache* cache;
+    std::optional<ids> documents;  // their starts
 
     auto embed(const ids& tokens) const {
       const auto x = leave_block<S>(embedding(tokens, model->embedding_));
-      if (cache) return x + model->positions_in(tokens, *cache);
-      return training_dropout(x + model->positions_of(tokens), model->config_.dropout, "embedding");
+      if (cache) return x + model->positions_at(next_positions(tokens, *cache));
+      const double rate = model->config_.dropout;
+      if (documents)
+        return training_dropout(x + model->positions_at(document_positions(*documents)), rate, "embedding");
+      return training_dropout(x + model->positions_of(tokens), rate, "embedding");
     }
     template <any_tensor X>
     auto block(const gpt2_layer<S>& layer, const X& h) const {
-      return layer(h, model->config_.norm_eps, model->config_.dropout, cache);
+      return layer(h, model->config_.norm_eps, model->config_.dropout, cache, documents ? &*documents : nullptr);
     }
     template <any_tensor X>
     auto head_input(const X& h) const {
@@ -162,7 +170,9 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
     this->add_head(c.vocab, c.hidden, c.init_stddev, [&] { norm_.add_to(registry, ctx, "norm", c.hidden); });
   }
 
-  pass pass_for(const ids&, kv_cache* cache = nullptr) { return {this, cache}; }
+  pass pass_for(const ids& tokens, kv_cache* cache = nullptr) {
+    return {this, cache, base::documents_in(tokens, config_.document_end, cache)};
+  }
 
   /// The positions of a sequence, of which each rank takes its own where the sequence is sharded.
   auto positions_of(const ids& tokens) const {
@@ -173,9 +183,9 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
       return all;
   }
 
-  /// Those of tokens that stand behind what a cache has.
-  auto positions_in(const ids& tokens, const kv_cache& cache) const {
-    const auto all = embedding(next_positions(tokens, cache), positions_);  // [batch, seq, hidden]
+  /// Those of tokens that don't count from the sequence's first: behind what a cache has, or in documents.
+  auto positions_at(const ids& at) const {
+    const auto all = embedding(at, positions_);  // [batch, seq, hidden]
     if constexpr (S::sequence_parallel)
       return split<seq, tp>(all);
     else

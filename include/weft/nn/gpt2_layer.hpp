@@ -40,18 +40,20 @@ struct gpt2_layer {
   std::string after_attention, after_mlp;  // names of the dropouts
 
   template <any_tensor X>
-  auto operator()(const X& x, double eps, double dropout, kv_cache* cache = nullptr) const {
-    auto h = x + training_dropout(leave_block<S>(attend(enter_block<S>(attention_norm(x, eps)), cache)) + out_bias,
-                                  dropout, after_attention);
+  auto operator()(const X& x, double eps, double dropout, kv_cache* cache = nullptr,
+                  const token_ids<S>* documents = nullptr) const {
+    auto h = x + training_dropout(
+                     leave_block<S>(attend(enter_block<S>(attention_norm(x, eps)), cache, documents)) + out_bias,
+                     dropout, after_attention);
     return h + training_dropout(leave_block<S>(feed(enter_block<S>(mlp_norm(h, eps)))) + down_bias, dropout, after_mlp);
   }
 
   /// x [batch, seq, hidden], whole on tp -> [batch, seq, hidden], partial over tp, its bias not yet added. cache: as
-  /// attention_options.
+  /// attention_options; documents: null, or their starts, at which attention stops.
   template <any_tensor X>
-  auto attend(const X& x, kv_cache* cache = nullptr) const {
+  auto attend(const X& x, kv_cache* cache = nullptr, const token_ids<S>* documents = nullptr) const {
     const auto [q, k, v] = project(x, std::identity(), std::identity());  // each [batch, seq, heads/tp, head_dim]
-    return out(attention(q, k, v, {.cache = cache}));
+    return out(documents ? attention(q, k, v, *documents) : attention(q, k, v, {.cache = cache}));
   }
   /// As attend.
   template <any_tensor X>

@@ -28,9 +28,12 @@ struct llama_config {
   weft::rope_scaling rope_scaling = {};  // how positions are stretched beyond what the model was trained on
   double rope_theta = 10000, norm_eps = 1e-5, init_stddev = 0.02;
   bool tied_embeddings = false;
-  bool qkv_bias = false;                 // of queries, keys and values, as in Qwen 2
-  bool qk_norm = false;                  // RMSNorm of every head's queries and keys, as in Qwen 3
-  std::int64_t window = 0;               // keys that a query sees, up to its own, as in Mistral; 0: all
+  bool qkv_bias = false;    // of queries, keys and values, as in Qwen 2
+  bool qk_norm = false;     // RMSNorm of every head's queries and keys, as in Qwen 3
+  std::int64_t window = 0;  // keys that a query sees, up to its own, as in Mistral; 0: all
+  /// The token that ends a document of several in a sequence: behind it attention sees none of what came before. -1:
+  /// none. It is a setting of training, which no config.json has; a kv_cache takes each sequence for one document.
+  std::int64_t document_end = -1;
   weft::layer_groups layer_groups = {};  // key and value heads of each layer that is pruned; empty: kv_heads in all
 
   friend bool operator==(const llama_config&, const llama_config&) = default;
@@ -56,6 +59,7 @@ struct llama_config {
     if (c.ffn == 0) c.ffn = (c.hidden * 8 / 3 + 63) / 64 * 64;
     at_least_one(c.head_dim, "head_dim"), at_least_one(c.ffn, "ffn");
     require(c.window >= 0, "window is ", c.window, "; it is at least 1, or 0 for all keys");
+    detail::check_document_end(c.document_end, c.vocab);
     c.rope_scaling = c.rope_scaling.resolved(c.max_seq);
     require(c.rope_scaling.kind != rope_kind::yarn || c.rope_theta > 1,
             "yarn's rope scaling needs a rope_theta above 1, not ", c.rope_theta);
@@ -116,6 +120,7 @@ namespace detail {
                          {"qkv_bias", n(c.qkv_bias)},
                          {"qk_norm", n(c.qk_norm)},
                          {"window", n(c.window)},
+                         {"document_end", n(c.document_end)},
                          {"rope_scaling.kind", n(c.rope_scaling.kind)},
                          {"rope_scaling.factor", n(c.rope_scaling.factor)},
                          {"rope_scaling.original_max_seq", n(c.rope_scaling.original_max_seq)},
@@ -138,10 +143,10 @@ struct llama_layer {
   mlp<S> feed;
 
   template <any_tensor X>
-  auto operator()(const X& x, const rope_table& positions, double eps, std::int64_t window,
-                  kv_cache* cache = nullptr) const {
-    auto h =
-        x + leave_block<S>(attend(enter_block<S>(rms_norm(x, attention_norm, eps)), positions, eps, window, cache));
+  auto operator()(const X& x, const rope_table& positions, double eps, std::int64_t window, kv_cache* cache = nullptr,
+                  const token_ids<S>* documents = nullptr) const {
+    auto h = x + leave_block<S>(attend(enter_block<S>(rms_norm(x, attention_norm, eps)), positions, eps, window, cache,
+                                       documents));
     return h + leave_block<S>(feed(enter_block<S>(rms_norm(h, mlp_norm, eps))));
   }
 };
@@ -163,11 +168,13 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
     const llama* model;
     rope_table positions;
     kv_cache* cache;
+    std::optional<ids> documents;  // their starts
 
     auto embed(const ids& tokens) const { return leave_block<S>(embedding(tokens, model->embedding_)); }
     template <any_tensor X>
     auto block(const llama_layer<S>& layer, const X& h) const {
-      return layer(h, positions, model->config_.norm_eps, model->config_.window, cache);
+      return layer(h, positions, model->config_.norm_eps, model->config_.window, cache,
+                   documents ? &*documents : nullptr);
     }
     template <any_tensor X>
     auto head_input(const X& h) const {
@@ -206,7 +213,8 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
   }
 
   pass pass_for(const ids& tokens, kv_cache* cache = nullptr) {
-    return {this, positions_for(cache ? cache->longest() : tokens.template global_extent<seq>()), cache};
+    return {this, positions_for(cache ? cache->longest() : tokens.template global_extent<seq>()), cache,
+            base::documents_in(tokens, config_.document_end, cache)};
   }
   // Whether the keys of a text are turned as before when it has grown to n tokens.
   bool keys_stay(std::int64_t n) const {

@@ -19,17 +19,18 @@ struct self_attention {
   linear<S, dims<hidden>, dims<heads, head_dim>, heads> out;
 
   /// x [batch, seq, hidden], whole on tp -> [batch, seq, hidden], partial over tp. norm_eps: of norms, where they are
-  /// registered; window, cache: as attention_options.
+  /// registered; window, cache: as attention_options; documents: null, or their starts, at which attention stops.
   template <any_tensor X>
   auto operator()(const X& x, const rope_table& positions, double norm_eps, std::int64_t window,
-                  kv_cache* cache = nullptr) const {
+                  kv_cache* cache = nullptr, const token_ids<S>* documents = nullptr) const {
     const auto turned = [&](const auto& norm) {
       return
           [&](const auto& y) { return rope(untyped(norm).slot ? rms_norm(y, norm, norm_eps) : y, positions, cache); };
     };
     // q [batch, seq, heads/tp, head_dim]; k and v [batch, seq, kv_heads/tp, head_dim]
     const auto [q, k, v] = project(x, turned(query_norm), turned(key_norm));
-    return out(attention(q, k, v, {.window = window, .cache = cache}));
+    const attention_options options{.window = window, .cache = cache};
+    return out(documents ? attention(q, k, v, *documents, options) : attention(q, k, v, options));
   }
 
   /// Registers the weights as query_key_value does, and prefix + "out", born normal with these deviations

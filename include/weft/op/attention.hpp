@@ -7,6 +7,7 @@
 #include <weft/backend/concept.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/core/refusal.hpp>
+#include <weft/op/documents.hpp>
 #include <weft/op/kv_cache.hpp>
 #include <weft/op/pair_rule.hpp>
 
@@ -24,9 +25,26 @@ struct attention_options {
 
 namespace detail {
 
+/// Throws where attention can't stop at the borders of documents.
+WEFT_LINKED void require_documents(const value& starts, const value& q, const attention_shape& s,
+                                   const kv_cache* cache) {
+  require(!cache,
+          "attention: with a kv_cache each sequence is one document: leave the starts of documents out, or read the "
+          "whole text without a cache");
+  require(s.causal && s.q_len == s.kv_len,
+          "attention: queries that see their own document are causal and have the "
+          "keys' positions, and here are ",
+          s.q_len, " queries for ", s.kv_len, " keys, causal: ", s.causal ? "yes" : "no");
+  require(starts.whole[0] == q.whole[0] && starts.whole[1] == q.whole[1], "attention: the starts of documents are of ",
+          starts.whole[0], " sequences of ", starts.whole[1], " tokens, and the queries of ", q.whole[0], " of ",
+          q.whole[1], ": document_starts(tokens, end) makes them of the tokens that q is of");
+}
+
 template <class Backend, class T>
 struct attention_operator {
-  static value forward(const value& q, const value& k, const value& v, attention_options options);
+  /// documents: null, or document_starts of these sequences.
+  static value forward(const value& q, const value& k, const value& v, const value* documents,
+                       attention_options options);
   // Sequence by sequence, since each has its own length.
   static value with_cache(const value& q, const value& k, const value& v, attention_shape s, kv_cache& cache) {
     context& ctx = *q.ctx;
@@ -69,7 +87,8 @@ struct attention_operator {
     return s.window > 0 ? std::min(all, static_cast<double>(s.window)) : all;
   }
   static void vjp(context& ctx, tape_node& node) {
-    const auto s = node.template get<attention_shape>();
+    auto s = node.template get<attention_shape>();
+    if (s.documents) s.documents = node.saved(5).template as<const std::int32_t>();
     gradient_target d[3];
     for (int i = 0; i < 3; ++i)  // the kernel writes all three; one that is not wanted goes nowhere
       d[i] = node.input(i) ? separate_target<Backend, T>(ctx, node, i)
@@ -84,7 +103,7 @@ struct attention_operator {
 };
 
 template <class Backend, class T>
-value attention_operator<Backend, T>::forward(const value& q, const value& k, const value& v,
+value attention_operator<Backend, T>::forward(const value& q, const value& k, const value& v, const value* documents,
                                               attention_options options) {
   context& ctx = *q.ctx;
   const shape &sq = q.held().shape, &sk = k.held().shape;
@@ -96,7 +115,8 @@ value attention_operator<Backend, T>::forward(const value& q, const value& k, co
                           sq[3],
                           options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(sq[3])),
                           options.causal,
-                          options.window};
+                          options.window,
+                          documents ? documents->held().template as<const std::int32_t>() : nullptr};
   require(is_finite(s.scale), "attention: scale is ", s.scale,
           "; it is a finite number, and 0 stands for 1 / sqrt(head_dim)");
   require(s.window >= 0 && (s.causal || s.window == 0), "attention: a window of ", s.window,
@@ -111,24 +131,29 @@ value attention_operator<Backend, T>::forward(const value& q, const value& k, co
   require(sk == v.held().shape, "attention: keys and values have different sizes");
   require(sq[0] == sk[0] && sq[3] == sk[3], "attention: queries have ", sq[0], " sequences and heads of width ", sq[3],
           ", keys have ", sk[0], " and ", sk[3], "; both have to agree");
+  if (documents) require_documents(*documents, q, s, options.cache);
   if (options.cache) return with_cache(q, k, v, s, *options.cache);
   local_array sums;
-  return operate_like<T>(
-      q,
-      {"attention", vjp, 4.0 * static_cast<double>(sq.elements()) * keys_of_a_query(s),
-       computed_by(s.scale, s.causal, s.window)},
-      {&q, &k, &v},
-      [&](const local_array& out) {
-        sums = ctx.make(dtype_of<accumulate_t<T>>, {4, {2, s.batch, s.heads, s.q_len}});
-        Backend::attention(ctx.queue<Backend>(), s, q.held().template as<T>(), k.held().template as<T>(),
-                           v.held().template as<T>(), out.template as<T>(), sums.as<accumulate_t<T>>());
-      },
-      [&](tape_node& node, const value& out) {
-        node.set(s);
-        for (const value* x : {&q, &k, &v}) node.save(*x);
-        node.save(out.data), node.save(sums);
-      },
-      {&sums});
+  const auto over = [&](value_list inputs) {
+    return operate_like<T>(
+        q,
+        {"attention", vjp, 4.0 * static_cast<double>(sq.elements()) * keys_of_a_query(s),
+         computed_by(s.scale, s.causal, s.window)},
+        inputs,
+        [&](const local_array& out) {
+          sums = ctx.make(dtype_of<accumulate_t<T>>, {4, {2, s.batch, s.heads, s.q_len}});
+          Backend::attention(ctx.queue<Backend>(), s, q.held().template as<T>(), k.held().template as<T>(),
+                             v.held().template as<T>(), out.template as<T>(), sums.as<accumulate_t<T>>());
+        },
+        [&](tape_node& node, const value& out) {
+          node.set(s);
+          for (const value* x : {&q, &k, &v}) node.save(*x);
+          node.save(out.data), node.save(sums);
+          if (documents) node.save(*documents);
+        },
+        {&sums});
+  };
+  return documents ? over({&q, &k, &v, documents}) : over({&q, &k, &v});
 }
 
 // What q, k and v hold on axis A has to agree: all sharded over batch, or all over heads, or all whole.
@@ -188,9 +213,73 @@ struct first_tag<dims<E, Es...>> {
   using type = tag_of<E>;
 };
 
+// Starts of documents lie as the queries' sequences do, and are whole where those are.
+template <class Q, class Starts, class Batch, class Seq>
+constexpr bool documents_agree() {
+  if constexpr (tells_documents<Seq, Starts>)
+    return std::same_as<typename first_tag<dims_of<Starts>>::type, Batch> &&
+           std::same_as<shard_axes<layout_of<Q>, Batch>, shard_axes<layout_of<Starts>, Batch>>;
+  else
+    return false;
+}
+
 template <class D, class Seq, class Heads, class Width>
 inline constexpr bool in_attention_order =
     D::ndim == 4 && D::template index<Seq> == 1 && D::template index<Heads> == 2 && D::template index<Width> == 3;
+
+/// attention below; documents may be null.
+template <dimension Seq, dimension Heads, dimension Width, dimension Keys, class KvHeads, any_tensor Q, any_tensor K,
+          any_tensor V>
+auto attention_of(const Q& q, const K& k, const V& v, const value* documents, const attention_options& options,
+                  call_site at) {
+  using T = typename Q::element_type;
+  using key_heads = typename detail::key_heads<KvHeads, Heads, K>::type;
+  using q_lacks = lacked<dims_of<Q>, Seq, Heads, Width>;
+  using k_lacks = lacked<dims_of<K>, Keys, key_heads, Width>;
+  using v_lacks = lacked<dims_of<V>, Keys, key_heads, Width>;
+  constexpr bool found = none<q_lacks> && none<k_lacks> && none<v_lacks>;
+  static_assert(
+      none<q_lacks>,
+      "weft: attention(q, k, v) doesn't find its dimensions in q, [batch, seq, heads, head_dim]: name q's own, "
+      "attention<seq, heads, head_dim>(q, k, v), or rename<from, to>(q)");
+  static_assert(
+      !none<q_lacks> || (none<k_lacks> && none<v_lacks>),
+      "weft: attention(q, k, v) doesn't find its dimensions in k or v, [batch, seq, kv_heads, head_dim]: name "
+      "their own, attention<seq, heads, head_dim, keys, kv_heads>(q, k, v), or rename<from, to>(k)");
+  constexpr bool ordered = in_attention_order<dims_of<Q>, Seq, Heads, Width> &&
+                           in_attention_order<dims_of<K>, Keys, key_heads, Width> &&
+                           in_attention_order<dims_of<V>, Keys, key_heads, Width>;
+  static_assert(!found || ordered,
+                "weft: attention(q, k, v) takes q as [batch, seq, heads, head_dim], k and v as [batch, seq, kv_heads, "
+                "head_dim]: permute<batch, seq, heads, head_dim>(x) brings the four dimensions into this order");
+  constexpr bool one_batch = std::same_as<typename first_tag<dims_of<Q>>::type, typename first_tag<dims_of<K>>::type> &&
+                             std::same_as<typename first_tag<dims_of<Q>>::type, typename first_tag<dims_of<V>>::type>;
+  static_assert(
+      !ordered || one_batch,
+      "weft: attention(q, k, v) pairs queries with the keys of their own sequence: the first dimension is the "
+      "same in all three; rename<from, to>(k) it");
+  static_assert(none<integers_in<Q, K, V>>,
+                "weft: attention(q, k, v) takes floating elements: cast<float>(x) the integers");
+  static_assert(!none<integers_in<Q, K, V>> ||
+                    (std::same_as<T, typename K::element_type> && std::same_as<T, typename V::element_type>),
+                "weft: attention(q, k, v) takes one element type; cast<T>(x) the others");
+  static_assert(none<pending_in<layout_of<Q>>> && none<pending_in<layout_of<K>>> && none<pending_in<layout_of<V>>>,
+                "weft: attention of a pending sum is not the sum of the attentions: all_reduce<axis> it first");
+  if constexpr (ordered && one_batch && floating<T> && std::same_as<T, typename K::element_type> &&
+                std::same_as<T, typename V::element_type>) {
+    using rule = attention_rule<Q, K, V, axes_of_all<layout_of<Q>, layout_of<K>, layout_of<V>>>;
+    static_assert(
+        rule::agrees,
+        "weft: attention needs batch or heads sharded alike for queries, keys and values, and the sequence whole: "
+        "all_gather<axis> the sequence or all_to_all<heads, axis> it");
+    if constexpr (rule::agrees) {
+      using result = basic_tensor<T, dims_of<Q>, typename rule::layout, typename Q::backend>;
+      return result(attention_operator<typename Q::backend, T>::forward(
+          promoted<typename rule::layout>(q, "attention", at), promoted<typename rule::layout>(k, "attention", at),
+          promoted<typename rule::layout>(v, "attention", at), documents, options));
+    }
+  }
+}
 
 }  // namespace detail
 
@@ -207,55 +296,27 @@ inline constexpr bool in_attention_order =
 template <dimension Seq = seq, dimension Heads = heads, dimension Width = head_dim, dimension Keys = Seq,
           class KvHeads = void, any_tensor Q, any_tensor K, any_tensor V>
 auto attention(const Q& q, const K& k, const V& v, attention_options options = {}, call_site at = call_site::here()) {
-  using T = typename Q::element_type;
-  using key_heads = typename detail::key_heads<KvHeads, Heads, K>::type;
-  using q_lacks = detail::lacked<dims_of<Q>, Seq, Heads, Width>;
-  using k_lacks = detail::lacked<dims_of<K>, Keys, key_heads, Width>;
-  using v_lacks = detail::lacked<dims_of<V>, Keys, key_heads, Width>;
-  constexpr bool found = detail::none<q_lacks> && detail::none<k_lacks> && detail::none<v_lacks>;
-  static_assert(
-      detail::none<q_lacks>,
-      "weft: attention(q, k, v) doesn't find its dimensions in q, [batch, seq, heads, head_dim]: name q's own, "
-      "attention<seq, heads, head_dim>(q, k, v), or rename<from, to>(q)");
-  static_assert(
-      !detail::none<q_lacks> || (detail::none<k_lacks> && detail::none<v_lacks>),
-      "weft: attention(q, k, v) doesn't find its dimensions in k or v, [batch, seq, kv_heads, head_dim]: name "
-      "their own, attention<seq, heads, head_dim, keys, kv_heads>(q, k, v), or rename<from, to>(k)");
-  constexpr bool ordered = detail::in_attention_order<dims_of<Q>, Seq, Heads, Width> &&
-                           detail::in_attention_order<dims_of<K>, Keys, key_heads, Width> &&
-                           detail::in_attention_order<dims_of<V>, Keys, key_heads, Width>;
-  static_assert(!found || ordered,
-                "weft: attention(q, k, v) takes q as [batch, seq, heads, head_dim], k and v as [batch, seq, kv_heads, "
-                "head_dim]: permute<batch, seq, heads, head_dim>(x) brings the four dimensions into this order");
-  constexpr bool one_batch =
-      std::same_as<typename detail::first_tag<dims_of<Q>>::type, typename detail::first_tag<dims_of<K>>::type> &&
-      std::same_as<typename detail::first_tag<dims_of<Q>>::type, typename detail::first_tag<dims_of<V>>::type>;
-  static_assert(
-      !ordered || one_batch,
-      "weft: attention(q, k, v) pairs queries with the keys of their own sequence: the first dimension is the "
-      "same in all three; rename<from, to>(k) it");
-  static_assert(detail::none<integers_in<Q, K, V>>,
-                "weft: attention(q, k, v) takes floating elements: cast<float>(x) the integers");
-  static_assert(!detail::none<integers_in<Q, K, V>> ||
-                    (std::same_as<T, typename K::element_type> && std::same_as<T, typename V::element_type>),
-                "weft: attention(q, k, v) takes one element type; cast<T>(x) the others");
-  static_assert(detail::none<pending_in<layout_of<Q>>> && detail::none<pending_in<layout_of<K>>> &&
-                    detail::none<pending_in<layout_of<V>>>,
-                "weft: attention of a pending sum is not the sum of the attentions: all_reduce<axis> it first");
-  if constexpr (ordered && one_batch && floating<T> && std::same_as<T, typename K::element_type> &&
-                std::same_as<T, typename V::element_type>) {
-    using rule = detail::attention_rule<Q, K, V, axes_of_all<layout_of<Q>, layout_of<K>, layout_of<V>>>;
-    static_assert(
-        rule::agrees,
-        "weft: attention needs batch or heads sharded alike for queries, keys and values, and the sequence whole: "
-        "all_gather<axis> the sequence or all_to_all<heads, axis> it");
-    if constexpr (rule::agrees) {
-      using result = basic_tensor<T, dims_of<Q>, typename rule::layout, typename Q::backend>;
-      return result(detail::attention_operator<typename Q::backend, T>::forward(
-          detail::promoted<typename rule::layout>(q, "attention", at),
-          detail::promoted<typename rule::layout>(k, "attention", at),
-          detail::promoted<typename rule::layout>(v, "attention", at), options));
-    }
+  return detail::attention_of<Seq, Heads, Width, Keys, KvHeads>(q, k, v, nullptr, options, at);
+}
+/// The same of sequences that hold documents one behind the other: a query sees no key before starts[batch, Seq], the
+/// position at which its document begins (document_starts makes them of tokens). Causal, and q has the keys' own
+/// positions; no cache. What a backend's kernels skip, isn't computed. Placement of starts: batch sharded as q's, the
+/// sequence whole.
+template <dimension Seq = seq, dimension Heads = heads, dimension Width = head_dim, dimension Keys = Seq,
+          class KvHeads = void, any_tensor Q, any_tensor K, any_tensor V, any_tensor Starts>
+auto attention(const Q& q, const K& k, const V& v, const Starts& starts, attention_options options = {},
+               call_site at = call_site::here()) {
+  constexpr bool told = detail::tells_documents<Seq, Starts>;
+  static_assert(told,
+                "weft: attention(q, k, v, starts, {...}) takes a fourth tensor that says where documents begin, int32 "
+                "[batch, seq], the sequence whole: document_starts(tokens, end) makes it");
+  constexpr bool agree = detail::documents_agree<Q, Starts, typename detail::first_tag<dims_of<Q>>::type, Seq>();
+  static_assert(!told || agree,
+                "weft: attention(q, k, v, starts, {...}) takes starts of the sequences that q is of: of the same first "
+                "dimension, sharded over the same axes");
+  if constexpr (agree) {
+    detail::compare_operand<layout_of<Q>>(starts, "attention", at);
+    return detail::attention_of<Seq, Heads, Width, Keys, KvHeads>(q, k, v, &untyped(starts), options, at);
   }
 }
 

@@ -108,7 +108,13 @@ WEFT_DETAIL_OTHER_CALLS(minimum, "minimum(a, b) takes two tensors")
 WEFT_DETAIL_OTHER_CALLS(concat, "concat<dim>(x, y, ...) takes one dimension, which all have, and tensors")
 WEFT_DETAIL_OTHER_CALLS(take, "take<dim>(x, ids) takes one dimension of x, the tensor x and a tensor of int32")
 WEFT_DETAIL_OTHER_CALLS(dropout, "dropout(x, rate, stream) takes a tensor, a rate and a number that seeds the mask")
-WEFT_DETAIL_OTHER_CALLS(attention, "attention(q, k, v, {.causal = true}) takes three tensors, and options in braces")
+WEFT_DETAIL_OTHER_CALLS(
+    attention,
+    "attention(q, k, v, {.causal = true}) takes three tensors, document_starts as a fourth where there are any, and "
+    "options in braces")
+WEFT_DETAIL_OTHER_CALLS(document_starts,
+                        "document_starts(tokens, end) takes a tensor of int32, and the token that ends a document")
+WEFT_DETAIL_OTHER_CALLS(document_positions, "document_positions(starts) takes what document_starts gives")
 WEFT_DETAIL_OTHER_CALLS(swiglu, "swiglu(gate, up) takes two tensors, and no tag")
 WEFT_DETAIL_OTHER_CALLS(rope, "rope(x, table) takes a tensor with the dimensions seq and head_dim, and a rope_table")
 WEFT_DETAIL_OTHER_CALLS(merge, "merge<out, outer, inner>(x) takes three dimensions and one tensor")

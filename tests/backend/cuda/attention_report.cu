@@ -23,7 +23,14 @@ REPORT_TYPE(fp16);
   REPORT(attention_tensor_keys_backward_kernel<T, D>); \
   REPORT(attention_tensor_queries_backward_kernel<T, D>)
 
+#define REPORT_DOCUMENTS(T, D)                               \
+  REPORT(attention_tensor_kernel<T, D, true>);               \
+  REPORT(attention_tensor_keys_backward_kernel<T, D, true>); \
+  REPORT(attention_tensor_queries_backward_kernel<T, D, true>)
+
 REPORT_TENSOR(bf16, 64);
 REPORT_TENSOR(bf16, 128);
 REPORT_TENSOR(fp16, 64);
 REPORT_TENSOR(fp16, 128);
+REPORT_DOCUMENTS(bf16, 64);
+REPORT_DOCUMENTS(bf16, 128);

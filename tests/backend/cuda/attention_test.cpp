@@ -19,6 +19,24 @@ using words = weft::cuda::attention_words<host_queue>;
 int64 q_size(const attention_shape& s) { return s.batch * s.q_len * s.heads * s.head_dim; }
 int64 kv_size(const attention_shape& s) { return s.batch * s.kv_len * s.kv_heads * s.head_dim; }
 
+// s with documents of these lengths, again and again.
+struct in_documents {
+  in_documents(attention_shape sizes, std::vector<int64> lengths) : s(sizes) {
+    for (int64 b = 0; b < s.batch; ++b) {
+      std::size_t next = static_cast<std::size_t>(b);
+      for (int64 begin = 0, n = 0; begin < s.q_len; begin += n) {
+        n = lengths[next++ % lengths.size()];
+        starts.insert(starts.end(), static_cast<std::size_t>(std::min(n, s.q_len - begin)),
+                      static_cast<std::int32_t>(begin));
+      }
+    }
+    s.documents = starts.data();
+  }
+  in_documents(const in_documents&) = delete;
+  attention_shape s;
+  std::vector<std::int32_t> starts;
+};
+
 template <class T>
 struct results {
   std::vector<T> out, dq, dk, dv;
@@ -109,6 +127,8 @@ TEST_CASE_TEMPLATE("attention and its backward are the CPU's", T, float, double,
   attention_alike<T>({1, 140, 140, 1, 1, 8, 0.3, true, 30}, 0, 4, 5);  // whole tiles behind the window
   attention_alike<T>({1, 5, 5, 2, 1, 8, 0.3, true, 1}, 0, 0, 6);       // one key each
   attention_alike<T>({1, 40, 72, 1, 1, 132, 0.08, true}, 0, 3, 7);     // smaller tiles
+  attention_alike<T>(in_documents({2, 70, 70, 2, 1, 8, 0.3, true}, {3, 64, 1}).s, 0, 5, 8);
+  attention_alike<T>(in_documents({1, 150, 150, 1, 1, 8, 0.3, true, 20}, {70, 9, 66}).s, 0, 0, 9);
 }
 
 namespace {
@@ -146,6 +166,8 @@ TEST_CASE_TEMPLATE("attention on tensor cores is the CPU's, as far as rounded we
   tensor_cores_alike<T>({1, 70, 20, 1, 1, 64, 0.12, true}, 1, 4);        // queries that see no key
   tensor_cores_alike<T>({1, 140, 140, 1, 1, 64, 0.12, true, 20}, 4, 5);  // whole tiles behind the window
   tensor_cores_alike<T>({1, 20, 20, 1, 1, 64, 0.12, true, 1}, 0, 6);     // one key each
+  tensor_cores_alike<T>(in_documents({2, 140, 140, 2, 1, 64, 0.12, true}, {3, 64, 1, 70}).s, 0, 7);
+  tensor_cores_alike<T>(in_documents({1, 90, 90, 1, 1, 128, 0.09, true, 20}, {40, 50}).s, 3, 8);
 }
 
 TEST_CASE("on tensor cores the bits don't depend on the order of threads, on their number or on the grid") {
@@ -188,6 +210,18 @@ TEST_CASE("on tensor cores the bits don't depend on the order of threads, on the
     CHECK(same_bits(first.dk, dk));
     CHECK(same_bits(first.dv, dv));
   }
+}
+
+TEST_CASE_TEMPLATE("one document gives the bits of attention that knows of none", T, float, bf16) {
+  const attention_shape s{1, 70, 70, 2, 1, 64, 0.12, true};
+  const in_documents one(s, {70});
+  const auto all = run_attention<T>(s, 0, 0, on_cuda{host_queue(1)}),
+             told = run_attention<T>(one.s, 0, 0, on_cuda{host_queue(2)});
+  CHECK(same_bits(all.out, told.out));
+  CHECK(same_bits(all.sums, told.sums));
+  CHECK(same_bits(all.dq, told.dq));
+  CHECK(same_bits(all.dk, told.dk));
+  CHECK(same_bits(all.dv, told.dv));
 }
 
 TEST_CASE("heads of any width that a block's shared memory can hold, and a sentence for wider ones") {

@@ -62,8 +62,9 @@ void attention(team& workers, const attention_shape& s, const T* q, const T* k, 
     const int64 at = ((b * s.q_len + begin) * s.heads + h) * d, kv = (b * s.kv_len * s.kv_heads + h / share) * d;
     const scratch memory(static_cast<std::size_t>(elements) * sizeof(accumulate_t<T>));
     accumulate_t<T>* const high = sums + (b * s.heads + h) * s.q_len + begin;
-    detail::attention_task(s, begin, left < detail::attention_chunk ? left : detail::attention_chunk, q + at, k + kv,
-                           v + kv, out + at, high, high + s.batch * s.heads * s.q_len, memory.as<accumulate_t<T>>());
+    detail::attention_task(s.of_row(b), begin, left < detail::attention_chunk ? left : detail::attention_chunk, q + at,
+                           k + kv, v + kv, out + at, high, high + s.batch * s.heads * s.q_len,
+                           memory.as<accumulate_t<T>>());
   });
 }
 /// What that call takes of scratch on a team of so many threads.

@@ -45,9 +45,9 @@ void attention_backward(team& workers, const attention_shape& s, const T* q, con
     const int64 at = (b * s.q_len * s.heads + h * share) * d, kv = (b * s.kv_len * s.kv_heads + h) * d;
     const scratch memory(static_cast<std::size_t>(elements) * sizeof(accumulate_t<T>));
     const accumulate_t<T>* const high = sums + (b * s.heads + h * share) * s.q_len;
-    detail::attention_backward_task(s, q + at, k + kv, v + kv, out + at, high, high + s.batch * s.heads * s.q_len,
-                                    dout + at, dq + at, add_dq, dk + kv, add_dk, dv + kv, add_dv,
-                                    memory.as<accumulate_t<T>>());
+    detail::attention_backward_task(s.of_row(b), q + at, k + kv, v + kv, out + at, high,
+                                    high + s.batch * s.heads * s.q_len, dout + at, dq + at, add_dq, dk + kv, add_dk,
+                                    dv + kv, add_dv, memory.as<accumulate_t<T>>());
   });
 }
 /// What that call takes of scratch on a team of so many threads.

@@ -62,8 +62,10 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
           return clamp(visible(i0 + tile_rows - 1 < n ? i0 + tile_rows - 1 : n - 1) - k0, 0, here);
         };
         if (seen_by(rows - tile_rows) == 0) break;
-        if (s.first_key(begin) >= k0 + here) continue;  // behind every row's window
-        for (std::int64_t i0 = 0; i0 < rows; i0 += tile_rows) {
+        std::int64_t seeing = 0;  // rows of tiles before the first that sees nothing here, as do all behind it
+        while (seeing < rows && s.first_key(begin + seeing) < k0 + here) seeing += tile_rows;
+        if (seeing == 0) continue;
+        for (std::int64_t i0 = 0; i0 < seeing; i0 += tile_rows) {
           const std::int64_t seen = seen_by(i0);
           if (seen == 0) continue;
           const std::int64_t seen_tiles = (seen + tile_columns<A> - 1) / tile_columns<A> * tile_columns<A>;
@@ -93,11 +95,11 @@ inline void attention_backward_task(const attention_shape& s, const T* q, const 
         }
         for (std::int64_t j = 0; j < here; j += tile_rows) {
           std::int64_t i0 = 0;  // the first tile of rows that sees key j
-          while (i0 < rows && seen_by(i0) <= j) i0 += tile_rows;
-          if (i0 == rows) break;
+          while (i0 < seeing && seen_by(i0) <= j) i0 += tile_rows;
+          if (i0 == seeing) break;
           const std::int64_t to = (k0 + j) * ld;
-          multiply_rows(d, rows - i0, p + i0 * keys + j, 1, keys, pd + i0 * ld, ld, gv + to, ld, true);
-          multiply_rows(d, rows - i0, ds + i0 * keys + j, 1, keys, pq + i0 * ld, ld, gk + to, ld, true);
+          multiply_rows(d, seeing - i0, p + i0 * keys + j, 1, keys, pd + i0 * ld, ld, gv + to, ld, true);
+          multiply_rows(d, seeing - i0, ds + i0 * keys + j, 1, keys, pq + i0 * ld, ld, gk + to, ld, true);
         }
       }
       for (std::int64_t i = 0; i < n; ++i)

@@ -25,7 +25,8 @@ inline attention_numbers exact_attention(const attention_shape& s, const doubles
       return at(((b * s.kv_len + j) * s.kv_heads + h / (s.heads / s.kv_heads)) * d + c);
     };
     const int64 seen = s.causal ? std::clamp<int64>(i + s.kv_len - s.q_len + 1, 0, s.kv_len) : s.kv_len;
-    const int64 first = s.window > 0 ? std::max<int64>(seen - s.window, 0) : 0;
+    const int64 in_window = s.window > 0 ? std::max<int64>(seen - s.window, 0) : 0;
+    const int64 first = s.documents ? std::max<int64>(in_window, s.documents[b * s.q_len + i]) : in_window;
     doubles p(at(seen)), dp(at(seen));
     double largest = -INFINITY, total = 0, mean = 0;
     for (int64 j = first; j < seen; ++j) {
@@ -63,30 +64,63 @@ constexpr bool rounds_weights() {
     return false;
 }
 
+/// Where the document of each query begins, [batch, q_len]: documents of these lengths, again and again, each row one
+/// further; nothing where there are none.
+inline std::vector<std::int32_t> starts_of(const attention_shape& s, const std::vector<std::int32_t>& lengths) {
+  std::vector<std::int32_t> starts;
+  for (int64 b = 0; !lengths.empty() && b < s.batch; ++b) {
+    std::size_t next = at(b) % lengths.size();
+    for (std::int32_t begin = 0; begin < s.q_len; begin += lengths[next++ % lengths.size()])
+      for (std::int32_t i = begin; i < std::min<int64>(s.q_len, begin + lengths[next % lengths.size()]); ++i)
+        starts.push_back(begin);
+  }
+  return starts;
+}
+
+struct attention_case {
+  attention_shape sizes;
+  std::vector<std::int32_t> documents = {};  // their lengths
+};
+inline std::vector<attention_case> attention_cases() {
+  return {{{1, 1, 1, 1, 1, 1, 1.0, true}},
+          {{2, 7, 7, 3, 3, 5, 0.4, true}},
+          {{1, 70, 70, 4, 2, 16, 0.25, true}},
+          {{1, 130, 200, 2, 1, 40, 0.15, true}},
+          {{2, 65, 31, 2, 2, 33, 0.2, false}},
+          {{1, 40, 17, 2, 1, 8, 0.3, true}},
+          {{1, 3, 290, 6, 3, 20, 0.2, true}},
+          {{1, 300, 300, 4, 2, 16, 0.25, true, 37}},
+          {{2, 7, 7, 2, 1, 8, 0.3, true, 1}},
+          {{1, 9, 11, 2, 1, 8, 0.3, true, std::numeric_limits<int64>::max()}},
+          {{1, 200, 520, 2, 2, 24, 0.2, true, 256}},
+          {{1, 100, 140, 4, 2, 64, 0.12, true, 50}},
+          {{1, 64, 129, 2, 2, 128, 0.09, false}},
+          {{2, 9, 9, 2, 1, 8, 0.3, true}, {1}},
+          {{3, 11, 11, 4, 2, 5, 0.4, true}, {3, 1, 2}},
+          {{1, 300, 300, 2, 1, 16, 0.25, true}, {1, 130, 2, 70, 64}},
+          {{1, 192, 192, 2, 2, 24, 0.2, true}, {64, 128}},
+          {{2, 70, 70, 2, 1, 33, 0.2, true, 20}, {5, 50, 1}},
+          {{2, 140, 140, 2, 1, 64, 0.12, true}, {33, 64, 1, 20}},
+          {{1, 100, 100, 2, 1, 128, 0.09, true, 30}, {7, 60, 40}}};
+}
+
 template <class T, class B>
 void attentions(bench<B>& b) {
   using A = accumulate_t<T>;
   constexpr bool there = attention_kernels<B, T>;
   if (!b.has(there, "attention", dtype_of<T>)) return;
   if constexpr (there)
-    for (const attention_shape& s : {attention_shape{1, 1, 1, 1, 1, 1, 1.0, true},
-                                     {2, 7, 7, 3, 3, 5, 0.4, true},
-                                     {1, 70, 70, 4, 2, 16, 0.25, true},
-                                     {1, 130, 200, 2, 1, 40, 0.15, true},
-                                     {2, 65, 31, 2, 2, 33, 0.2, false},
-                                     {1, 40, 17, 2, 1, 8, 0.3, true},
-                                     {1, 3, 290, 6, 3, 20, 0.2, true},
-                                     {1, 300, 300, 4, 2, 16, 0.25, true, 37},
-                                     {2, 7, 7, 2, 1, 8, 0.3, true, 1},
-                                     {1, 9, 11, 2, 1, 8, 0.3, true, std::numeric_limits<int64>::max()},
-                                     {1, 200, 520, 2, 2, 24, 0.2, true, 256},
-                                     {1, 100, 140, 4, 2, 64, 0.12, true, 50},
-                                     {1, 64, 129, 2, 2, 128, 0.09, false}}) {
+    for (const attention_case& one : attention_cases()) {
+      attention_shape s = one.sizes;
+      const std::vector<std::int32_t> starts = starts_of(s, one.documents);
+      if (!starts.empty()) s.documents = starts.data();
       const int64 queries = s.batch * s.q_len * s.heads * s.head_dim,
                   keys = s.batch * s.kv_len * s.kv_heads * s.head_dim;
       const auto q = numbers<T>(queries, 1), k = numbers<T>(keys, 2), v = numbers<T>(keys, 3),
                  dy = numbers<T>(queries, 4);
       const attention_numbers want = exact_attention(s, widened(q), widened(k), widened(v), widened(dy));
+      const buffer<B, std::int32_t> documents(b, starts);
+      if (!starts.empty()) s.documents = documents.in();
       const buffer<B, T> bq(b, q), bk(b, k), bv(b, v), bdy(b, dy), out(b, queries), rest_q(b, queries), rest_k(b, keys),
           rest_v(b, keys);
       const buffer<B, A> sums(b, static_cast<int64>(2 * want.high.size()));
@@ -135,7 +169,7 @@ void attentions(bench<B>& b) {
       const double norm = rounding<T> + weights + 64 * sum_rounding<T>;
       whole("the output", out.host(), want.out, norm);
       whole("dv", rest_v.host(), want.dv, norm);
-      if (s.kv_len > 1 && s.window != 1)
+      if (s.kv_len > 1 && s.window != 1 && one.documents != std::vector<std::int32_t>{1})
         whole("dk", rest_k.host(), want.dk, 2 * norm);  // of a query that sees one key it is zero
     }
 }

@@ -49,7 +49,7 @@ struct attention_kernel {
       zero_tile(block, t, total);
       for (int i = block.thread(); i < t.rows; i += block.threads()) high[i] = lowest, sum[i] = A(0);
       const int64 end = s.end_key(begin + n - 1);
-      for (int64 k0 = s.first_key(begin) / t.rows * t.rows; k0 < end; k0 += t.rows) {
+      for (int64 k0 = s.first_key(begin, b) / t.rows * t.rows; k0 < end; k0 += t.rows) {
         const int64 here = s.kv_len - k0;
         block.sync();
         load_tile(block, t, here, k + kv + k0 * kv_apart, kv_apart, A(1), keys, packed);
@@ -58,7 +58,8 @@ struct attention_kernel {
           array_of<array_of<A, R>, R> score;
           multiply_cell<R>(block, t, queries, row, keys, column, side, score);
           for (int i = 0; i < R; ++i) {
-            const int64 query = begin + row + i * side, first = s.first_key(query) - k0, last = s.end_key(query) - k0;
+            const int64 query = begin + row + i * side, first = s.first_key(query, b) - k0,
+                        last = s.end_key(query) - k0;
             for (int j = 0; j < R; ++j) {
               const int key = column + j * side;
               p[(row + i * side) * t.square + key] = key >= first && key < last ? score[i][j] : lowest;

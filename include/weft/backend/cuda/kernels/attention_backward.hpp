@@ -80,10 +80,12 @@ struct attention_gradient {
   struct weight {
     A p, ds;  // ds without the scale
   };
-  /// Of query begin + row and one key, from their score and dout v^T.
-  template <class Block>
-  WEFT_ON_DEVICE weight weigh(const Block& block, int64 begin, int row, int64 key, A score, A dp, const A* rows) const {
-    const int64 query = begin + row, first = shape.first_key(query), end = shape.end_key(query);
+  /// Of query begin + row and one key, from their score and dout v^T; of batch entry b.
+  template <bool Documents, class Block>
+  WEFT_ON_DEVICE weight weigh(const Block& block, int64 b, int64 begin, int row, int64 key, A score, A dp,
+                              const A* rows) const {
+    const int64 query = begin + row, first = Documents ? shape.first_key(query, b) : shape.first_in_window(query),
+                end = shape.end_key(query);
     if (query >= shape.q_len || key < first || key >= end) return {A(0), A(0)};
     const A p = block.exp(score - rows[row] - rows[tile.rows + row]);
     // A key that has all the weight moves nothing, and must not by what dp and delta are rounded by; a NaN stays.
@@ -91,8 +93,9 @@ struct attention_gradient {
   }
 };
 
-/// dk (+)= ds^T scale q, dv (+)= p^T dout.
-template <class T>
+/// dk (+)= ds^T scale q, dv (+)= p^T dout. Documents: whether there are any; where there are none, nothing is left of
+/// them, since the registers are all in use.
+template <class T, bool Documents = false>
 struct attention_keys_backward_kernel {
   using A = accumulate_t<T>;
   attention_gradient<T> from;
@@ -130,7 +133,7 @@ struct attention_keys_backward_kernel {
       zero_tile(block, t, sum_k);
       zero_tile(block, t, sum_v);
       const int64 first = first_query(s, k0) / t.rows * t.rows;
-      const int64 end = end_query(s, k0 + t.rows < s.kv_len ? k0 + t.rows : s.kv_len);
+      const int64 end = end_query<Documents>(s, b, k0 + t.rows < s.kv_len ? k0 + t.rows : s.kv_len);
       for (int64 head = h * share; head < (h + 1) * share; ++head)
         for (int64 begin = first; begin < end; begin += t.rows) {
           block.sync();
@@ -142,7 +145,8 @@ struct attention_keys_backward_kernel {
             multiply_cell<R>(block, t, values, row, douts, column, side, dp);
             WEFT_UNROLLED for (int i = 0; i < R; ++i) WEFT_UNROLLED for (int j = 0; j < R; ++j) {
               const int key = row + i * side, query = column + j * side;
-              const auto w = from.weigh(block, begin, query, k0 + key, score[i][j], dp[i][j], of_queries);
+              const auto w =
+                  from.template weigh<Documents>(block, b, begin, query, k0 + key, score[i][j], dp[i][j], of_queries);
               p[key * t.square + query] = w.p;
               ds[key * t.square + query] = w.ds;
             }
@@ -201,7 +205,7 @@ struct attention_queries_backward_kernel {
       from.load_queries(block, b, h, begin, queries, douts, of_queries);
       zero_tile(block, t, sum_q);
       const int64 end = s.end_key(begin + n - 1);
-      for (int64 k0 = s.first_key(begin) / t.rows * t.rows; k0 < end; k0 += t.rows) {
+      for (int64 k0 = s.first_key(begin, b) / t.rows * t.rows; k0 < end; k0 += t.rows) {
         block.sync();
         from.load_keys(block, b, h / (s.heads / s.kv_heads), k0, keys, values);
         block.sync();
@@ -212,7 +216,7 @@ struct attention_queries_backward_kernel {
           WEFT_UNROLLED for (int i = 0; i < R; ++i) WEFT_UNROLLED for (int j = 0; j < R; ++j) {
             const int query = row + i * side, key = column + j * side;
             ds[query * t.square + key] =
-                from.weigh(block, begin, query, k0 + key, score[i][j], dp[i][j], of_queries).ds;
+                from.template weigh<true>(block, b, begin, query, k0 + key, score[i][j], dp[i][j], of_queries).ds;
           }
         });
         block.sync();

@@ -4,17 +4,20 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
+#include <weft/backend/cuda/kernels/attention_tile.hpp>
 #include <weft/backend/cuda/kernels/tensor_tile.hpp>
 
 namespace weft::cuda {
 
-/// attention_shape as the tensor cores' kernels need it, in 32 bits; and where rows of D numbers lie.
-template <int D>
+/// attention_shape as the tensor cores' kernels need it, in 32 bits; and where rows of D numbers lie. Documents:
+/// whether there are any; where there are none, nothing is left of them, since the registers are all in use.
+template <int D, bool Documents = false>
 struct tensor_shape {
   int batch, q_len, kv_len, heads, kv_heads, share;  // share: heads that read one of k and v
   int window;
   float scale;
   bool causal;
+  const std::int32_t* documents;
 
   explicit tensor_shape(const attention_shape& s)
       : batch(static_cast<int>(s.batch)),
@@ -25,35 +28,40 @@ struct tensor_shape {
         share(heads / kv_heads),
         window(s.window < s.kv_len ? static_cast<int>(s.window) : kv_len),
         scale(static_cast<float>(s.scale)),
-        causal(s.causal) {}
+        causal(s.causal),
+        documents(s.documents) {}
   /// Whether 32 bits are enough, and the largest product is the largest score.
   static bool fits(const attention_shape& s) {
     return s.scale > 0 && s.batch * s.heads * s.q_len < 1 << 30 && s.batch * s.heads * s.kv_len < 1 << 30;
   }
 
-  // As in attention_shape.
+  // As in attention_shape, of batch entry b.
   WEFT_ON_DEVICE int end_key(int i) const {
     const int end = causal ? i + kv_len - q_len + 1 : kv_len;
     return end < 0 ? 0 : end > kv_len ? kv_len : end;
   }
-  WEFT_ON_DEVICE int first_key(int i) const {
-    return causal && window > 0 && end_key(i) > window ? end_key(i) - window : 0;
+  WEFT_ON_DEVICE int first_key(int b, int i) const {
+    const int first = causal && window > 0 && end_key(i) > window ? end_key(i) - window : 0;
+    if constexpr (!Documents) return first;
+    const int begin = documents[b * q_len + (i < q_len ? i : q_len - 1)], last = end_key(i) - 1;
+    return begin <= first ? first : begin < last ? begin : last;
   }
   /// The queries that may see a key of [begin, end): first_query ... end_query - 1.
   WEFT_ON_DEVICE int first_query(int begin) const {
     const int first = causal ? begin - (kv_len - q_len) : 0;
     return first < 0 ? 0 : first;
   }
-  WEFT_ON_DEVICE int end_query(int end) const {
-    const int last = causal && window > 0 ? end - 1 + window - (kv_len - q_len) : q_len;
-    return last < q_len ? last : q_len;
+  WEFT_ON_DEVICE int end_query(int b, int end) const {
+    int last = causal && window > 0 ? end - 1 + window - (kv_len - q_len) : q_len;
+    if (last > q_len) last = q_len;
+    return Documents ? end_of_document(documents + b * q_len, end - 1, last, end - 1) : last;
   }
   /// Whether none of so many queries sees any of so many keys, and whether all of them see all.
-  WEFT_ON_DEVICE bool sees_none(int query, int queries, int key, int keys) const {
-    return query >= q_len || key >= end_key(query + queries - 1) || key + keys <= first_key(query);
+  WEFT_ON_DEVICE bool sees_none(int b, int query, int queries, int key, int keys) const {
+    return query >= q_len || key >= end_key(query + queries - 1) || key + keys <= first_key(b, query);
   }
-  WEFT_ON_DEVICE bool sees_all(int query, int queries, int key, int keys) const {
-    return query + queries <= q_len && key + keys <= end_key(query) && key >= first_key(query + queries - 1);
+  WEFT_ON_DEVICE bool sees_all(int b, int query, int queries, int key, int keys) const {
+    return query + queries <= q_len && key + keys <= end_key(query) && key >= first_key(b, query + queries - 1);
   }
 
   /// Tile number `item` of all heads', of whose `queries` queries `own` belong to a warp: n of them, from `mine` on.
@@ -91,9 +99,10 @@ inline constexpr float log2_e = 1.4426950408889634f;
 
 /// As attention_kernel. All arrays are aligned to 16 bytes; a warp has 16 R queries, and keeps them in registers where
 /// Held.
-template <class T, int D, int R = 2, int Keys = 64, int Warps = 4, int Blocks = 2, bool Held = D == 64>
+template <class T, int D, bool Documents = false, int R = 2, int Keys = 64, int Warps = 4, int Blocks = 2,
+          bool Held = D == 64>
 struct attention_tensor_kernel {
-  tensor_shape<D> shape;
+  tensor_shape<D, Documents> shape;
   const T *q, *k, *v;
   T* out;
   float* sums;
@@ -112,7 +121,7 @@ struct attention_tensor_kernel {
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    const tensor_shape<D>& s = shape;
+    const tensor_shape<D, Documents>& s = shape;
     const int queries = block.warps() * own;
     T* const tile = block.template shared<T>();       // [queries, D]
     T* const stages = tile + queries * rows::stride;  // [2, 2, keys, D]: keys and values, of this tile and the next
@@ -131,7 +140,7 @@ struct attention_tensor_kernel {
       rows::fetch(block, queries, s.q_len - t.begin, q + s.query_at(t.b, t.h, t.begin), s.q_apart(), tile);
       block.end_copies();
       progress so_far;
-      int k0 = s.first_key(t.begin) / keys * keys;
+      int k0 = s.first_key(t.b, t.begin) / keys * keys;
       if (k0 < end) fetch(0, k0);
       block.end_copies();
       tensor_rows<R, Held ? D / 16 : 1> held;
@@ -152,9 +161,9 @@ struct attention_tensor_kernel {
         block.end_copies();
         block.template wait_for_copies<1>();
         block.sync();
-        if (!s.sees_none(t.mine, own, k0, keys))
-          see(block, query, stages + stage * 2 * keys * rows::stride, t.mine, k0, s.sees_all(t.mine, own, k0, keys),
-              so_far);
+        if (!s.sees_none(t.b, t.mine, own, k0, keys))
+          see(block, query, stages + stage * 2 * keys * rows::stride, t.b, t.mine, k0,
+              s.sees_all(t.b, t.mine, own, k0, keys), so_far);
         block.sync();
       }
       block.template wait_for_copies<0>();
@@ -188,14 +197,15 @@ struct attention_tensor_kernel {
     WEFT_ON_DEVICE progress() { WEFT_UNROLLED for (int r = 0; r < R; ++r) high[r][0] = high[r][1] = -__builtin_inff(); }
   };
 
-  // Takes a tile of keys, and of values behind them, into what is known of a warp's queries from `mine` on.
+  // Takes a tile of keys, and of values behind them, into what is known of a warp's queries from `mine` on, of batch
+  // entry b.
   template <class Block, class F>
-  WEFT_ON_DEVICE void see(Block& block, const F& query, const T* tile, int mine, int k0, bool all,
+  WEFT_ON_DEVICE void see(Block& block, const F& query, const T* tile, int b, int mine, int k0, bool all,
                           progress& so_far) const {
     auto p = rows::template times_rows<R, keys / 8>(block, query, tile);
     if (!all) WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
         const int of = mine + r * 16 + block.lane() / 4 + i * 8;
-        const int first = shape.first_key(of) - k0, end = shape.end_key(of) - k0;
+        const int first = shape.first_key(b, of) - k0, end = shape.end_key(of) - k0;
         WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j) {
           const int key = n * 8 + block.lane() % 4 * 2 + j;
           if (key < first || key >= end) p.at[r][n][2 * i + j] = -__builtin_inff();

@@ -8,9 +8,9 @@
 namespace weft::cuda {
 
 /// What the backward is given. All arrays are aligned to 16 bytes.
-template <class T, int D>
+template <class T, int D, bool Documents = false>
 struct attention_tensor_gradient {
-  tensor_shape<D> shape;
+  tensor_shape<D, Documents> shape;
   const T *q, *k, *v, *dout;
   const float *sums, *delta;  // [2, batch, heads, q_len], [batch, heads, q_len]
 
@@ -31,17 +31,17 @@ struct attention_tensor_gradient {
     // rounded by; a NaN stays.
     dp = !seen || only || p > 0.99999f ? 0 : p * (dp - of_query.delta);
   }
-  /// The same, with the mask.
+  /// The same, with the mask of batch entry b.
   template <class Block>
-  WEFT_ON_DEVICE void weigh_seen(const Block& block, const kept& of_query, int query, int key, float& product,
+  WEFT_ON_DEVICE void weigh_seen(const Block& block, const kept& of_query, int b, int query, int key, float& product,
                                  float& dp) const {
-    const int first = shape.first_key(query), end = shape.end_key(query);
+    const int first = shape.first_key(b, query), end = shape.end_key(query);
     weigh(block, of_query, query < shape.q_len && key >= first && key < end, end - first == 1, product, dp);
   }
   /// The same for [keys, queries] products, `N` queries from `query` on and 16 R keys from `key` on; kept3 [3, apart]
   /// are high, log_sum and delta of the queries.
   template <int R, int N, class Block>
-  WEFT_ON_DEVICE void weigh_keys(const Block& block, const float* kept3, int apart, int query, int key, bool all,
+  WEFT_ON_DEVICE void weigh_keys(const Block& block, const float* kept3, int apart, int b, int query, int key, bool all,
                                  tensor_sums<R, N>& p, tensor_sums<R, N>& ds) const {
     const auto each = [&]<bool All>() {
       WEFT_UNROLLED for (int n = 0; n < N; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j) {
@@ -52,7 +52,7 @@ struct attention_tensor_gradient {
           if constexpr (All)
             weigh(block, of_query, true, false, product, dp);
           else
-            weigh_seen(block, of_query, query + at, key + r * 16 + block.lane() / 4 + i * 8, product, dp);
+            weigh_seen(block, of_query, b, query + at, key + r * 16 + block.lane() / 4 + i * 8, product, dp);
         }
       }
     };
@@ -64,10 +64,10 @@ struct attention_tensor_gradient {
 };
 
 /// As attention_keys_backward_kernel; a warp has 16 R keys, and takes Step queries of a tile at a time.
-template <class T, int D, int R = D == 64 ? 2 : 1, int Queries = 64, int Step = D == 64 ? 32 : 64,
-          int Warps = D == 64 ? 4 : 8, int Blocks = D == 64 ? 2 : 1>
+template <class T, int D, bool Documents = false, int R = D == 64 ? 2 : 1, int Queries = 64,
+          int Step = D == 64 ? 32 : 64, int Warps = D == 64 ? 4 : 8, int Blocks = D == 64 ? 2 : 1>
 struct attention_tensor_keys_backward_kernel {
-  attention_tensor_gradient<T, D> from;
+  attention_tensor_gradient<T, D, Documents> from;
   T* dk;
   bool add_dk;
   T* dv;
@@ -88,7 +88,7 @@ struct attention_tensor_keys_backward_kernel {
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    const tensor_shape<D>& s = from.shape;
+    const tensor_shape<D, Documents>& s = from.shape;
     const int keys = block.warps() * own;
     T* const tile = block.template shared<T>();        // [2, keys, D]: keys and values
     T* const stages = tile + 2 * keys * rows::stride;  // [2, 2, queries, D]: q and dout, of this tile and the next
@@ -97,7 +97,7 @@ struct attention_tensor_keys_backward_kernel {
          item += static_cast<int>(block.blocks())) {
       const auto of = s.key_tile_of(item, keys, block.warp(), own);
       const int first = s.first_query(of.begin) / queries * queries;
-      const int end = s.end_query(of.begin + keys < s.kv_len ? of.begin + keys : s.kv_len);
+      const int end = s.end_query(of.b, of.begin + keys < s.kv_len ? of.begin + keys : s.kv_len);
       const auto fetch = [&](int stage, int head, int begin) {
         T* const to = stages + stage * 2 * queries * rows::stride;
         const int64 at = s.query_at(of.b, head, begin);
@@ -129,10 +129,11 @@ struct attention_tensor_keys_backward_kernel {
         block.end_copies();
         block.template wait_for_copies<1>();
         block.sync();
-        WEFT_ROLLED for (int step = 0; step < queries; step += Step) if (!s.sees_none(now + step, Step, of.mine, own))
+        WEFT_ROLLED for (int step = 0; step < queries;
+                         step += Step) if (!s.sees_none(of.b, now + step, Step, of.mine, own))
             see(block, my_keys, my_keys + keys * rows::stride, stages + (stage * 2 * queries + step) * rows::stride,
-                kept + stage * 3 * queries + step, now + step, of.mine, s.sees_all(now + step, Step, of.mine, own),
-                sum_k, sum_v);
+                kept + stage * 3 * queries + step, of.b, now + step, of.mine,
+                s.sees_all(of.b, now + step, Step, of.mine, own), sum_k, sum_v);
         block.sync();
       }
       block.template wait_for_copies<0>();
@@ -148,10 +149,10 @@ struct attention_tensor_keys_backward_kernel {
  private:
   using rows = tensor_tile<T, D>;
 
-  // Adds what queries, from `begin` on, give a warp's keys, from `mine` on.
+  // Adds what queries of batch entry b, from `begin` on, give a warp's keys, from `mine` on.
   template <class Block>
   WEFT_ON_DEVICE void see(Block& block, const T* my_keys, const T* my_values, const T* of_queries, const float* kept,
-                          int begin, int mine, bool all, tensor_sums<R, D / 8>& sum_k,
+                          int b, int begin, int mine, bool all, tensor_sums<R, D / 8>& sum_k,
                           tensor_sums<R, D / 8>& sum_v) const {
     const T* const douts = of_queries + queries * rows::stride;
     // [keys, queries]: a column is a query
@@ -159,7 +160,7 @@ struct attention_tensor_keys_backward_kernel {
         block, [&](int r, int i) { return rows::columns_of(block, my_keys + r * 16 * rows::stride, i); }, of_queries);
     auto ds = rows::template times_rows<R, Step / 8>(
         block, [&](int r, int i) { return rows::columns_of(block, my_values + r * 16 * rows::stride, i); }, douts);
-    from.weigh_keys(block, kept, queries, begin, mine, all, p, ds);
+    from.weigh_keys(block, kept, queries, b, begin, mine, all, p, ds);
     const auto weights = rows::rounded(block, p), moves = rows::rounded(block, ds);
     rows::template add_product<Step / 16>(
         block, [&](int r, int i) { return weights.at[r][i]; }, douts, sum_v);
@@ -169,10 +170,10 @@ struct attention_tensor_keys_backward_kernel {
 };
 
 /// As attention_queries_backward_kernel; a warp has 16 R queries, and keeps q and dout in registers where Held.
-template <class T, int D, int R = 2, int Keys = D == 64 ? 64 : 32, int Step = 32, int Warps = 4, int Blocks = 2,
-          bool Held = D == 64>
+template <class T, int D, bool Documents = false, int R = 2, int Keys = D == 64 ? 64 : 32, int Step = 32, int Warps = 4,
+          int Blocks = 2, bool Held = D == 64>
 struct attention_tensor_queries_backward_kernel {
-  attention_tensor_gradient<T, D> from;
+  attention_tensor_gradient<T, D, Documents> from;
   T* dq;
   bool add_dq;
 
@@ -190,7 +191,7 @@ struct attention_tensor_queries_backward_kernel {
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    const tensor_shape<D>& s = from.shape;
+    const tensor_shape<D, Documents>& s = from.shape;
     const int queries = block.warps() * own;
     T* const tile = block.template shared<T>();           // [2, queries, D]: q and dout
     T* const stages = tile + 2 * queries * rows::stride;  // [2, 2, keys, D]: keys and values, of this tile and the next
@@ -211,7 +212,7 @@ struct attention_tensor_queries_backward_kernel {
       rows::fetch(block, queries, s.q_len - t.begin, from.q + first, s.q_apart(), tile);
       rows::fetch(block, queries, s.q_len - t.begin, from.dout + first, s.q_apart(), tile + queries * rows::stride);
       block.end_copies();
-      array_of<array_of<typename attention_tensor_gradient<T, D>::kept, 2>, R> kept = {};
+      array_of<array_of<typename attention_tensor_gradient<T, D, Documents>::kept, 2>, R> kept = {};
       WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
         const int row = r * 16 + block.lane() / 4 + i * 8;
         if (row >= t.n) continue;
@@ -219,7 +220,7 @@ struct attention_tensor_queries_backward_kernel {
         kept[r][i] = from.kept_of(from.sums[at_row], from.sums[s.all_rows() + at_row], from.delta[at_row]);
       }
       tensor_sums<R, D / 8> sum;
-      int k0 = s.first_key(t.begin) / keys * keys;
+      int k0 = s.first_key(t.b, t.begin) / keys * keys;
       if (k0 < end) fetch(0, k0);
       block.end_copies();
       tensor_rows<R, Held ? D / 16 : 1> held_q, held_dout;
@@ -238,7 +239,7 @@ struct attention_tensor_queries_backward_kernel {
         block.sync();
         WEFT_ROLLED for (int step = 0; step < keys; step += Step) {
           const T* const of_keys = stages + (stage * 2 * keys + step) * rows::stride;
-          if (s.sees_none(t.mine, own, k0 + step, Step)) continue;
+          if (s.sees_none(t.b, t.mine, own, k0 + step, Step)) continue;
           auto p = rows::template times_rows<R, Step / 8>(
               block,
               [&](int r, int i) {
@@ -264,11 +265,11 @@ struct attention_tensor_queries_backward_kernel {
               if constexpr (All)
                 from.weigh(block, kept[r][i / 2], true, false, product, dp);
               else
-                from.weigh_seen(block, kept[r][i / 2], t.mine + r * 16 + block.lane() / 4 + i / 2 * 8,
+                from.weigh_seen(block, kept[r][i / 2], t.b, t.mine + r * 16 + block.lane() / 4 + i / 2 * 8,
                                 k0 + step + n * 8 + block.lane() % 4 * 2 + i % 2, product, dp);
             }
           };
-          if (s.sees_all(t.mine, own, k0 + step, Step))
+          if (s.sees_all(t.b, t.mine, own, k0 + step, Step))
             weigh.template operator()<true>();
           else
             weigh.template operator()<false>();

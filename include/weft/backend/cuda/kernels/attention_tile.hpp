@@ -40,15 +40,31 @@ struct attention_tile {
   }
 };
 
-/// The queries that may see a key of [begin, end): first_query ... end_query - 1.
+/// The first query of [from, end) whose document begins behind `key`, or `end`; along a row beginnings never fall.
+template <class Int>
+WEFT_ON_DEVICE Int end_of_document(const std::int32_t* documents, Int from, Int end, Int key) {
+  while (from < end) {
+    const Int middle = from + (end - from) / 2;
+    if (documents[middle] > key)
+      end = middle;
+    else
+      from = middle + 1;
+  }
+  return end;
+}
+/// The queries of batch entry b that may see a key of [begin, end): first_query ... end_query - 1. Documents: whether
+/// there are any.
 WEFT_ON_DEVICE inline int64 first_query(const attention_shape& s, int64 begin) {
   const int64 first = s.causal ? begin - (s.kv_len - s.q_len) : 0;
   return first < 0 ? 0 : first;
 }
-WEFT_ON_DEVICE inline int64 end_query(const attention_shape& s, int64 end) {
+template <bool Documents>
+WEFT_ON_DEVICE int64 end_query(const attention_shape& s, int64 b, int64 end) {
   const int64 last =
       s.causal && s.window > 0 && s.window < s.kv_len ? end - 1 + s.window - (s.kv_len - s.q_len) : s.q_len;
-  return last < s.q_len ? last : s.q_len;
+  const int64 all = last < s.q_len ? last : s.q_len;
+  if constexpr (Documents) return end_of_document(s.documents + b * s.q_len, end - 1, all, end - 1);
+  return all;
 }
 
 /// f.operator()<N>(row, column) for N neighbours of a tile at a time, shared out among the threads.

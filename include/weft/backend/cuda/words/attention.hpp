@@ -26,10 +26,10 @@ struct attention_words {
                         accumulate_t<T>* sums) {
     check(s);
     const bool packed = s.head_dim % pack_size<T> == 0 && aligned_for_packs(queries, k, v, out);
-    const bool done = on_tensor_cores<T>(s, packed, [&]<int D>() {
-      using kernel = attention_tensor_kernel<T, D>;
+    const bool done = on_tensor_cores<T>(s, packed, [&]<int D, bool Documents>() {
+      using kernel = attention_tensor_kernel<T, D, Documents>;
       q.start(std::min(kernel::tiles(s, kernel::threads), most_blocks), kernel::shared_bytes(kernel::threads),
-              kernel{tensor_shape<D>(s), queries, k, v, out, sums});
+              kernel{tensor_shape<D, Documents>(s), queries, k, v, out, sums});
     });
     if (done) return;
     start(q, s, attention_kernel<T>{s, queries, k, v, out, sums, attention_kernel<T>::choose_tile(s), packed});
@@ -49,17 +49,21 @@ struct attention_words {
     const int64 at_once = Queue::block_threads / 8;
     q.start(std::min<int64>((rows + at_once - 1) / at_once, q.resident_blocks()), 0,
             attention_delta_kernel<T>{s.batch, s.q_len, s.heads, s.head_dim, out, dout, delta, packed});
-    const bool done = on_tensor_cores<T>(s, packed, [&]<int D>() {
-      const attention_tensor_gradient<T, D> from{tensor_shape<D>(s), queries, k, v, dout, sums, delta};
+    const bool done = on_tensor_cores<T>(s, packed, [&]<int D, bool Documents>() {
+      const attention_tensor_gradient<T, D, Documents> from{
+          tensor_shape<D, Documents>(s), queries, k, v, dout, sums, delta};
       const auto begin = [&](const auto& kernel) {
         q.start(std::min(kernel.tiles(s, kernel.threads), most_blocks), kernel.shared_bytes(kernel.threads), kernel);
       };
-      begin(attention_tensor_keys_backward_kernel<T, D>{from, dk, add_dk, dv, add_dv});
-      begin(attention_tensor_queries_backward_kernel<T, D>{from, dq, add_dq});
+      begin(attention_tensor_keys_backward_kernel<T, D, Documents>{from, dk, add_dk, dv, add_dv});
+      begin(attention_tensor_queries_backward_kernel<T, D, Documents>{from, dq, add_dq});
     });
     if (done) return;
     attention_gradient<T> from{s, queries, k, v, dout, sums, delta, of_keys::choose_tile(s), packed};
-    start(q, s, of_keys{from, dk, add_dk, dv, add_dv});
+    if (s.documents)
+      start(q, s, attention_keys_backward_kernel<T, true>{from, dk, add_dk, dv, add_dv});
+    else
+      start(q, s, of_keys{from, dk, add_dk, dv, add_dv});
     from.tile = of_queries::choose_tile(s);
     start(q, s, of_queries{from, dq, add_dq});
   }
@@ -67,13 +71,21 @@ struct attention_words {
  private:
   static constexpr int64 most_blocks = 1 << 20;  // where there are more tiles, a block takes several
 
-  /// f<head_dim>() for what the tensor cores' kernels take; false, and nothing done, for other types and sizes.
+  /// f<head_dim, whether there are documents>() for what the tensor cores' kernels take; false, and nothing done, for
+  /// other types and sizes.
   template <class T, class F>
   static bool on_tensor_cores(const attention_shape& s, bool packed, F f) {
     if constexpr (sizeof(T) == 2) {
       packed = packed && tensor_shape<64>::fits(s);
-      if (packed && s.head_dim == 64) return f.template operator()<64>(), true;
-      if (packed && s.head_dim == 128) return f.template operator()<128>(), true;
+      const auto of = [&]<int D>() {
+        if (s.documents)
+          f.template operator()<D, true>();
+        else
+          f.template operator()<D, false>();
+        return true;
+      };
+      if (packed && s.head_dim == 64) return of.template operator()<64>();
+      if (packed && s.head_dim == 128) return of.template operator()<128>();
     }
     return false;
   }
