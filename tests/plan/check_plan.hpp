@@ -1,0 +1,52 @@
+// A plan beside the run that it plans, on every rank: bytes and calls.
+#pragma once
+
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <weft/plan/training.hpp>
+#include <weft/weft.hpp>
+
+#include "plan/run_as_plan.hpp"
+
+namespace weft_test {
+using namespace weft;
+
+inline const llama_config small_llama{
+    .layers = 4, .hidden = 32, .heads = 4, .kv_heads = 2, .ffn = 56, .vocab = 258, .max_seq = 24};
+
+// What a rank of the run itself says, as a plan.
+template <class S, class Optimizer>
+std::vector<rank_plan> run_of(const degrees& wanted, const training& plan, const Optimizer& optimizer,
+                              const llama_config& config) {
+  return run_as_plan<S>(wanted, [&](context& ctx, const auto& begin, const auto& note) {
+    llama<S> model(ctx, config);
+    trainer run(ctx, model, optimizer);
+    if constexpr (requires { S::projections::stored_as; })
+      run.store().load_parameters([](const parameter_record& p) -> std::optional<std::vector<float>> {
+        if (p.stored.format == weight_format::plain) return {};
+        return std::vector<float>(static_cast<std::size_t>(p.global.elements()), 0.01f);
+      });
+    const text_dataset data(ctx, std::make_shared<text_corpus>("words", std::string(400, 'a')), 0);
+    training step = plan;
+    step.steps = 1, step.validation_sequences = 0, step.print = false;
+    run.run(data, step);
+    begin();
+    run.run(data, step);
+    note();
+  });
+}
+
+template <class S, class Optimizer = adamw>
+void check_plan(const degrees& wanted, const training& plan, const Optimizer& optimizer = {},
+                const llama_config& config = small_llama) {
+  const std::vector<rank_plan> runs = run_of<S>(wanted, plan, optimizer, config);
+  for (const rank_plan& run : runs) {
+    const rank_plan planned = plan_training<llama, S>(config, wanted, plan, run.rank, optimizer);
+    CAPTURE(run.rank);
+    CHECK(said_by(planned) == said_by(run));
+  }
+}
+
+}  // namespace weft_test
