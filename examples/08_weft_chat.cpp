@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <weft/io/pruned_fields.hpp>
 #include <weft/io/read_json.hpp>
 
 #include "shared/command_line.hpp"
