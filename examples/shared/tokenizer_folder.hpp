@@ -17,12 +17,13 @@ inline std::string format_of_template(const std::string& jinja) {
   const auto has = [&](const char* words) { return jinja.find(words) != jinja.npos; };
   const bool chatml = has("<|im_start|>"), llama3 = has("<|start_header_id|>"), inst = has("[INST]");
   if (chatml + llama3 + inst != 1 || has("think")) return {};
-  if (llama3) return has("Cutting Knowledge Date") || has("date_string") ? "" : "llama3";
+  if (llama3)
+    return has("Cutting Knowledge Date") || has("date_string") || has("<|start_header_id|>system") ? "" : "llama3";
   if (inst && has("<<SYS>>")) return "llama2";
   if (inst) return has("'[INST] ' + message['content'] + ' [/INST]'") ? "mistral" : "";
   if (has("You are Qwen, created by Alibaba Cloud. You are a helpful assistant.")) return "qwen2.5";
   if (has("You are a helpful assistant.<|im_end|>")) return "qwen2";
-  return has("<|im_start|>system") ? "" : "chatml";
+  return has("<|im_start|>system") || has("bos_token") ? "" : "chatml";
 }
 
 class tokenizer_folder {

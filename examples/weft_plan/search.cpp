@@ -44,7 +44,7 @@ std::int64_t cost_of(const std::vector<work>& all, const asked_model& m, const q
     }
   return sum;
 }
-constexpr std::int64_t most_cost = std::int64_t{1} << 24;  // a minute or two of one core
+constexpr std::int64_t most_cost = std::int64_t{1} << 26;  // five minutes or so of one core
 
 bool fits(const answer& a, const question& q) { return q.memory == 0 || a.takes() <= q.memory; }
 

@@ -264,6 +264,7 @@ void run(const settings& s, const std::atomic<bool>& stop) {
   };
   for (const std::string& path : s.files)
     each_document(s, path, [&](raw_document d) {
+      require(!stop, "it was asked to stop");
       if (!out && !says_what_all_are(d)) return;
       if (!out) begin(d);
       held += d.bytes.size();

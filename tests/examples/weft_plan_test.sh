@@ -112,7 +112,7 @@ answers 0 small --text bf16 --prompt 64 --tokens 1
 refused 1 '--seq is 1000000000000; it is from 1 to 16777216' small --seq 1000000000000
 refused 1 '--tokens is 65537; it is from 1 to 65536' small --tokens 65537
 refused 1 '--micro-batches is 4097; it is from 1 to 4096' small --micro-batches 4097
-refused 1 'so much is asked that planning it would take 16 times as long as a plan may; give --micro-batches' small --batch 1048576
+refused 1 'so much is asked that planning it would take 4 times as long as a plan may; give --micro-batches' small --batch 1048576
 answers 0 small --batch 1048576 --micro-batches 2 --train lora --sharding replicated
 refused 1 '--ranks is 5000; it is from 1 to 4096' small --ranks 5000
 refused 1 '--dp is -1; it is from 1 to 4096' small --dp -1

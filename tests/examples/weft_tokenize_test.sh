@@ -295,6 +295,7 @@ trap - HUP TERM
 has_begun
 kill -HUP $own
 kill -TERM $own
+for _ in {1..600}; do ls -l "/proc/$own/fd" | grep -q '/pipe$' && break; sleep 0.1; done  # else nobody would have what is written
 echo '{"text":"b b"}' >&9
 exec 9>&-
 wait $own || fault "a signal that is ignored ends it: $(cat piped)"

@@ -24,7 +24,9 @@ using sharded = strategy<mesh<dp, tp, pp>, zero3, bf16_mixed>;
 template <class S>
 void save(const std::string& folder, std::int64_t most_bytes, std::uint64_t seed = 1, const degrees& ranks = {}) {
   const auto body = [&](context& ctx) {
-    llama<S> model(ctx, small);
+    llama_config config = small;
+    config.norm_eps = 1e-5 * static_cast<double>(seed);  // another config.json
+    llama<S> model(ctx, config);
     trainer t(ctx, model);
     save_pretrained(ctx, model, t.store(), folder, dtype::f32, most_bytes);
   };
@@ -113,16 +115,18 @@ TEST_CASE("where a file can't be written, what was there stays") {
   const std::string last = *std::prev(names_in(here / "other").end(), 2);  // model-00005-of-00005.safetensors, say
   for (const std::int64_t before : {table_bytes * 100, table_bytes}) {
     save<whole>(folder, before);
-    const std::string old = in_one_file(folder);
+    const std::string old = in_one_file(folder), config = read_file(folder + "/config.json");
     // A folder has the name that one of the new files is written under.
     const std::string taken = folder + "/" + last;  // the other name is taken by those of before, or free
     std::filesystem::create_directory(detail::unfinished(taken));
     const std::string said = said_by([&] { save<sharded>(folder, table_bytes, 2, {.dp = 2}); });
     CHECK(said.find(last + ".unfinished can't be written") != std::string::npos);
     CHECK(in_one_file(folder) == old);
-    std::filesystem::remove(detail::unfinished(taken));
+    CHECK(read_file(folder + "/config.json") == config);
+    CHECK(names_in(folder) == (before == table_bytes ? indexed(folder) : single));
     save<sharded>(folder, table_bytes, 2, {.dp = 2});
     CHECK(in_one_file(folder) != old);
+    CHECK(read_file(folder + "/config.json") != config);
     CHECK(names_in(folder) == indexed(folder));
   }
   write_file(folder + "/model.safetensors.index.json", "{");  // nothing that one could go by: it is replaced

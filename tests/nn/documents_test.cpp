@@ -246,6 +246,31 @@ TEST_CASE("starts that aren't any read no memory but their row's") {
   });
 }
 
+TEST_CASE("a text that is generated is one document, longer than max_seq too") {
+  using S = strategy<mesh<>, fp64>;
+  std::vector<std::int32_t> texts[2];
+  for (const std::int64_t end : {std::int64_t{-1}, end_word})
+    launch<S>({}, [&](context& ctx) {
+      llama_config config = small_llama;
+      config.document_end = end;
+      llama<S> model(ctx, config);
+      parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<replicated>());
+      model.use(store);
+      const std::vector<std::int32_t> prompt{1, 2, static_cast<std::int32_t>(end_word), 3};
+      std::vector<std::int32_t>& out = texts[end >= 0];
+      const no_grad off(ctx);
+      detail::token_reader reader(model, 4);
+      std::vector<std::int32_t> all = prompt;
+      for (int i = 0; i < 2 * length; ++i) {
+        const auto logits = reader.next_logits(all);
+        all.push_back(static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
+        if (i % 5 == 0) all.push_back(static_cast<std::int32_t>(end_word));
+      }
+      out = all;
+    });
+  CHECK(texts[0] == texts[1]);
+}
+
 TEST_CASE("a text that is read token by token is one document") {
   using S = strategy<mesh<>, fp64>;
   std::vector<double> logits[2];

@@ -140,6 +140,22 @@ TEST_CASE("a loss of one's own, a batch that the ranks don't divide, twice, neve
     CHECK(total(loss_in_chunks<seq>(4, squares{}, x, y)).first == doctest::Approx(sum_of_whole).epsilon(1e-14));
   });
 }
+TEST_CASE("dropout on a piece, whose masks would be alike, is refused") {
+  launch<strategy<mesh<>>>({}, [](context& ctx) {
+    auto x = full<tensor<double, dims<batch, seq, hidden>>>(ctx, {2, 6, 4}, 1.0);
+    x.requires_grad();
+    const scoped_value<std::int64_t> pass(ctx.pass, 3);
+    const auto f = [](const auto& part, const auto& of_part) {
+      return squares{}(training_dropout(part, 0.5, "piece"), of_part);
+    };
+    CHECK(weft_test::said_by([&] {
+            (void)loss_in_chunks<seq>(2, f, x, x);
+          }).find("dropout of \"piece\" within a piece of a loss in chunks would draw the same mask in each") == 0);
+    CHECK(!ctx.in_piece);
+    CHECK(weft_test::said_by([&] { (void)training_dropout(x, 0.5, "whole"); }) == "nothing");
+  });
+}
+
 TEST_CASE("nothing to cut by, and two lengths, are refused") {
   launch<strategy<mesh<>>>({}, [](context& ctx) {
     using whole = tensor<double, dims<batch, seq, hidden>>;

@@ -6,6 +6,7 @@
 
 #include <weft/io/token_dataset.hpp>
 #include <weft/train/checkpoint.hpp>
+#include <weft/train/head_importance.hpp>
 #include <weft/weft.hpp>
 
 #include "../said_by.hpp"
@@ -149,5 +150,29 @@ TEST_CASE("a model is refused where no store has its weights") {
       CHECK(model(ids).global_extent<vocab>() == 31);
     }
     CHECK_THROWS_WITH_AS(model(ids), doctest::Contains(none), failure);
+  });
+}
+
+TEST_CASE("heads are judged by token files, batches without a target left out") {
+  const weft_test::temporary_folder here;
+  write_files(here / "t", true, 40);
+  launch<S>({}, [&](context& ctx) {
+    llama<S> model(ctx, {.layers = 2, .hidden = 16, .heads = 4, .ffn = 16, .vocab = 31, .max_seq = 8});
+    trainer t(ctx, model);
+    const token_dataset data(ctx, here / "t", {.held_out = 0});
+    const auto by = [&](std::int64_t begin, std::int64_t batches) {
+      return head_gradients(ctx, model, t.store(), data, {.batches = batches, .batch = 1, .begin = begin});
+    };
+    std::int64_t without = -1;
+    for (std::int64_t step = 1; step <= 30 && without < 0; ++step) {
+      const auto targets = data.train<bigrams::ids>(step, 0, 1, 8, 1).targets;
+      const auto own = targets.local_share();
+      if (std::all_of(own.begin(), own.end(), [](std::int32_t id) { return id < 0; })) without = step;
+    }
+    REQUIRE(without > 0);
+    CHECK(by(0, 30)[1].size() == 4);
+    CHECK(weft_test::said_by([&] { by(without - 1, 1); }).find("has a target, so there are no gradients to judge") !=
+          std::string::npos);
+    CHECK(model.recorded_passes() == 0);
   });
 }

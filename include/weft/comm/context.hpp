@@ -51,6 +51,8 @@ class context {
   std::string_view unit{};                        // of the model: the one whose function or gradient is computed
   std::int64_t micro_batch = -1;                  // the one that is computed; -1: none, or not said
   std::int64_t pass = -1;                         // the recorded one that runs: it numbers dropout's masks; -1: none
+  bool in_piece = false;                          // of a loss in chunks, whose masks would be alike
+  bool one_document = false;                      // a text is generated: no token ends a document in it
   std::uint64_t operators = 0;                    // so many ran in functions that run twice
   std::uint64_t backward = 0;                     // the number of the one that runs; 0: none
   std::uint64_t backwards = 0;                    // so many have begun

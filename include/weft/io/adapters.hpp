@@ -199,7 +199,10 @@ void save_merged(context& ctx, Model& model, Store& store, const std::string& fo
   const weight_names& names = weight_names_of(model.config());
   detail::check_filled_by(ctx, names, store);
   const std::string factors = folder + "/adapters.merging";
-  detail::write_config_to(ctx, model, folder, type);
+  const std::string config = detail::config_text(ctx, model, type);
+  detail::on_all_or_none(ctx, [&] {
+    if (ctx.is_first()) detail::make_folder(folder);
+  });
   detail::write_tensors<typename Store::backend>(ctx, factors,
                                                  detail::outgoing_adapters(ctx, store, names, dtype::f64));
   std::vector<detail::outgoing> all;
@@ -218,7 +221,7 @@ void save_merged(context& ctx, Model& model, Store& store, const std::string& fo
       all.push_back(std::move(o));
     });
   });
-  detail::write_folder<typename Store::backend>(ctx, folder, all, most_bytes);
+  detail::write_folder<typename Store::backend>(ctx, folder, config, all, most_bytes);
   detail::on_all_or_none(ctx, [&] {
     if (ctx.is_first() && std::remove(factors.c_str()) != 0) detail::fail_of_file(factors, "removed", errno);
   });

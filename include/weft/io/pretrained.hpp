@@ -52,15 +52,14 @@ pretrained<gpt2<S>> gpt2_from_pretrained(context& ctx, const std::string& folder
 
 namespace detail {
 
-/// Makes the folder, and config.json in it.
+/// config.json of a model whose weights are saved as `type`, on the first rank.
 template <class Model>
-void write_config_to(context& ctx, const Model& model, const std::string& folder, dtype type) {
+std::string config_text(context& ctx, const Model& model, dtype type) {
+  std::string text;
   on_all_or_none(ctx, [&] {
-    if (!ctx.is_first()) return;
-    const std::string config = write_config(model.config(), type);
-    make_folder(folder);
-    write_file(folder + "/config.json", config);
+    if (ctx.is_first()) text = write_config(model.config(), type);
   });
+  return text;
 }
 
 }  // namespace detail
@@ -73,9 +72,9 @@ void write_config_to(context& ctx, const Model& model, const std::string& folder
 template <class Model, class Store>
 void save_pretrained(context& ctx, const Model& model, Store& store, const std::string& folder,
                      dtype type = dtype_of<typename Store::master>, std::int64_t most_bytes = 50'000'000'000) {
-  detail::write_config_to(ctx, model, folder, type);
-  detail::write_folder<typename Store::backend>(
-      ctx, folder, detail::outgoing_weights(ctx, store, weight_names_of(model.config()), type), most_bytes);
+  const std::string config = detail::config_text(ctx, model, type);
+  const auto all = detail::outgoing_weights(ctx, store, weight_names_of(model.config()), type);
+  detail::write_folder<typename Store::backend>(ctx, folder, config, all, most_bytes);
 }
 
 }  // namespace weft

@@ -15,6 +15,19 @@ struct token_batch {
   Ids tokens, targets;
 };
 
+namespace detail {
+/// Rows [first, first + count) of a step's batch of so many: data's `train` takes these five numbers, or all but how
+/// many the batch has.
+template <any_tensor Ids, class Data>
+auto training_batch(const Data& data, std::int64_t step, std::int64_t first, std::int64_t count, std::int64_t seq,
+                    std::int64_t batch) {
+  if constexpr (requires { data.template train<Ids>(step, first, count, seq, batch); })
+    return data.template train<Ids>(step, first, count, seq, batch);
+  else
+    return data.template train<Ids>(step, first, count, seq);
+}
+}  // namespace detail
+
 /// Sequences of a text file for the trainer, drawn by step and row, the same for any number of ranks; the last part is
 /// held out for validation.
 class text_dataset {

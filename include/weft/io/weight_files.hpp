@@ -1,5 +1,5 @@
 // The files of a folder's weights: model.safetensors, or several with an index. Invariant: who reads the folder finds
-// the weights of before or the new ones, whole.
+// the weights of before or the new ones, whole; their config.json changes with them, by the rename before theirs.
 #pragma once
 
 #include <weft/io/read_json.hpp>
@@ -51,18 +51,27 @@ inline std::vector<std::string> names_of_files(std::int64_t count, bool second) 
   return out;
 }
 
+/// Writes the unfinished file whole.
+inline void write_unfinished(const std::string& path, const std::string& text) {
+  begin_output(path, text, text.size());
+  output_bytes(path).sync();
+}
+
 /// Gives files that are written their names, then the folder to them, and removes those of before. By one rank.
-inline void publish_files(const std::string& folder, const std::vector<std::string>& names,
+inline void publish_files(const std::string& folder, const std::string& config, const std::vector<std::string>& names,
                           const std::vector<safetensors_header>& headers) {
+  write_unfinished(folder + "/config.json", config);
   const std::string one = folder + "/model.safetensors", index = index_of(folder);
   std::set<std::string> before = indexed_files(folder);
   const auto remove = [](const std::string& path) {
     if (std::remove(path.c_str()) != 0 && errno != ENOENT) fail_of_file(path, "removed", errno);
   };
-  for (const std::string& name : names) finish_output(folder + '/' + name);
   if (names.size() == 1) {  // which goes before an index
+    finish_output(folder + "/config.json");
+    finish_output(one);
     remove(index);
   } else {
+    for (const std::string& name : names) finish_output(folder + '/' + name);
     nlohmann::json map = nlohmann::json::object();
     std::uint64_t bytes = 0;
     for (std::size_t f = 0; f < names.size(); ++f) {
@@ -71,8 +80,8 @@ inline void publish_files(const std::string& folder, const std::vector<std::stri
     }
     const std::string text =
         nlohmann::json{{"metadata", {{"total_size", bytes}}}, {"weight_map", std::move(map)}}.dump(1) + '\n';
-    begin_output(index, text, text.size());
-    output_bytes(index).sync();
+    write_unfinished(index, text);
+    finish_output(folder + "/config.json");
     finish_output(index);
     remove(one);
   }
@@ -82,16 +91,18 @@ inline void publish_files(const std::string& folder, const std::vector<std::stri
   sync_folder_of(one);
 }
 
-/// Writes a folder's weights in files of at most so many bytes; what was there before is replaced when all are whole.
-/// All ranks call it, and all see the folder, which is there.
+/// Writes config.json and a folder's weights in files of at most so many bytes; what was there before is replaced when
+/// all are whole. All ranks call it, and all see the folder. config: its text, on the first rank.
 template <class Backend>
-void write_folder(context& ctx, const std::string& folder, const std::vector<outgoing>& all, std::int64_t most_bytes) {
+void write_folder(context& ctx, const std::string& folder, const std::string& config, const std::vector<outgoing>& all,
+                  std::int64_t most_bytes) {
   require(most_bytes >= 1, "files of at most ", most_bytes, " bytes hold nothing: most_bytes is 1 or more");
   std::vector<safetensors_header> headers;
   std::int64_t says[2] = {};  // how many files, and whether under the second name
   safetensors_header tensors = all_tensors(ctx, all);
   on_all_or_none(ctx, [&] {
     if (!ctx.is_first()) return;
+    make_folder(folder);
     headers = cut_by_bytes(std::move(tensors), static_cast<std::uint64_t>(most_bytes), folder);
     says[0] = static_cast<std::int64_t>(headers.size());
     for (const std::string& name : indexed_files(folder)) says[1] |= name.starts_with("model-");
@@ -100,13 +111,20 @@ void write_folder(context& ctx, const std::string& folder, const std::vector<out
   const std::vector<std::string> names = names_of_files(says[0], says[1] != 0);
   std::vector<std::string> paths;
   for (const std::string& name : names) paths.push_back(folder + '/' + name);
-  const auto files = fill_files<Backend>(ctx, paths, headers, all);
-  on_all_or_none(ctx, [&] {
-    for (const auto& file : files) file->sync();
-  });
-  on_all_or_none(ctx, [&] {
-    if (ctx.is_first()) publish_files(folder, names, headers);
-  });
+  try {
+    const auto files = fill_files<Backend>(ctx, paths, headers, all);
+    on_all_or_none(ctx, [&] {
+      for (const auto& file : files) file->sync();
+    });
+    on_all_or_none(ctx, [&] {
+      if (ctx.is_first()) publish_files(folder, config, names, headers);
+    });
+  } catch (const failure&) {  // on all ranks; what was begun takes no space
+    paths.push_back(folder + "/config.json");
+    if (ctx.is_first())
+      for (const std::string& path : paths) std::remove(unfinished(path).c_str());
+    throw;
+  }
 }
 
 }  // namespace weft::detail

@@ -88,10 +88,10 @@ class decoder : public decoder_units<S, Layer> {
   using units::ctx_, units::registry_, units::stages_, units::embed;
   decoder(context& ctx, std::int64_t layers, bool tied) : units(ctx, layers, tied) {}
 
-  /// Where the documents begin that the token `end` ends: none where that is -1, and with a cache, each sequence of
-  /// which is one document.
+  /// Where the documents begin that the token `end` ends: none where that is -1, and where a text is generated, which
+  /// is one document.
   static std::optional<ids> documents_in(const ids& tokens, std::int64_t end, const kv_cache* cache) {
-    if (end < 0 || cache) return std::nullopt;
+    if (end < 0 || cache || untyped(tokens).ctx->one_document) return std::nullopt;
     if constexpr (detail::marks_documents<typename ids::backend>)
       return document_starts(tokens, end);
     else

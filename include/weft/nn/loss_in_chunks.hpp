@@ -29,6 +29,7 @@ struct loss_piece : checkpointed {
   using sum = decltype(Loss::sum);
   static value run(checkpointed& self, const value& x) {
     auto& piece = static_cast<loss_piece&>(self);
+    const scoped_value<bool> now(x.ctx->in_piece, true);
     Loss l = piece.f(X(x), piece.to);
     if (Loss* const out = std::exchange(piece.first, nullptr)) out->count = detach(l.count);
     return untyped(l.sum);
@@ -78,7 +79,8 @@ constexpr bool can_be_cut() {
 /// and each piece runs again when its gradient is due, so that what f makes (logits) is there for one piece at a time.
 /// Keeps x. D is whole on every rank in both; of fewer elements than chunks each is a piece. f is copied for each
 /// piece, and does the same both times, as of checkpoint(f, x); its sum has to be one over D's elements, each by
-/// itself. Cost: f's forward twice. Throws where x and targets have different extents along D.
+/// itself. Nothing random: a piece's masks would be alike, so training_dropout is refused in it. Cost: f's forward
+/// twice. Throws where x and targets have different extents along D.
 ///
 ///   loss_in_chunks<seq>(8, [&w](const auto& h, const auto& t) { return cross_entropy(contract<hidden>(h, w), t); }, x,
 ///                       targets)

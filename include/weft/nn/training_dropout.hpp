@@ -18,6 +18,10 @@ X training_dropout(const X& x, double rate, std::string_view place) {
   require(rate >= 0 && rate < 1, "a dropout rate is from 0 to below 1, not ", rate);
   if (rate == 0 || !ctx.tape) return x;
   require(
+      !ctx.in_piece, "dropout of \"", place,
+      "\" within a piece of a loss in chunks would draw the same mask in each: have it before the cut, in the pass's "
+      "head_input, or take the loss at once (whole_loss)");
+  require(
       ctx.pass >= 0, "dropout of \"", place,
       "\" draws by the number of the recorded pass, and nobody said it: train by a trainer or a pipeline, derive the "
       "model from decoder, or write const scoped_value<std::int64_t> pass(ctx.pass, n); around the forward, with "

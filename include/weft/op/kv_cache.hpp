@@ -39,7 +39,8 @@ class kv_cache {
   void reserve(std::int64_t positions) {
     if (positions <= positions_) return;
     context& ctx = *ctx_.get("a kv_cache");
-    for (layer& l : layers_)
+    std::vector<layer> all = layers_;  // these stay where there is no memory for larger ones
+    for (layer& l : all)
       for (local_array* a : {&l.keys, &l.values}) {
         const shape sizes{4, {sequences(), positions, a->shape[2], a->shape[3]}};
         const local_array larger = ctx.make(a->type, sizes, memory::buffers);
@@ -51,6 +52,7 @@ class kv_cache {
                                 static_cast<std::size_t>(length(i) * row));
         *a = larger;
       }
+    layers_ = std::move(all);
     positions_ = positions;
   }
 

@@ -53,6 +53,7 @@ class token_reader {
       }
     cache_.reset();
     const std::int64_t seen = std::min<std::int64_t>(model_.config().max_seq, n);
+    const scoped_value<bool> one(ctx_.one_document, true);  // as a cache has it
     return last(model_(ids_of(text.data() + (n - seen), seen)));
   }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <weft/comm/agree.hpp>
+#include <weft/io/text_dataset.hpp>
 #include <weft/nn/prune_heads.hpp>
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/parallel/pipeline.hpp>
@@ -145,10 +146,30 @@ struct importance_plan {
   std::int64_t begin = 0;
 };
 
-/// The mean of head_gradients over batches of data, with the loss's mean over each batch's tokens; nothing is updated.
-/// Smaller batches are nearer to Michel et al., who take the absolute value by example. Dropout applies, as in
-/// training. store: the model's, as a trainer has it. All ranks call it; the same on every rank. Throws weft::failure
-/// where the batch doesn't divide, and where gradients aren't finite (of fp16: under any loss scale).
+namespace detail {
+/// The number of a model's recorded passes stays what it was, so that a run's masks do.
+template <class Model>
+class kept_passes {
+ public:
+  explicit kept_passes(Model& model) : model_(model) {
+    if constexpr (requires { model.recorded_passes(); }) passes_ = model.recorded_passes();
+  }
+  ~kept_passes() {
+    if constexpr (requires(Model & m, std::uint64_t n) { m.recorded_passes(n); }) model_.recorded_passes(passes_);
+  }
+  kept_passes(const kept_passes&) = delete;
+  kept_passes& operator=(const kept_passes&) = delete;
+
+ private:
+  Model& model_;
+  std::uint64_t passes_ = 0;
+};
+}  // namespace detail
+
+/// The mean of head_gradients over batches of data that have targets, with the loss's mean over each batch's tokens;
+/// nothing is updated. Smaller batches are nearer to Michel et al., who take the absolute value by example. Dropout
+/// applies, as in training. store: the model's, as a trainer has it. All ranks call it; the same on every rank. Throws
+/// weft::failure where the batch doesn't divide, and where gradients aren't finite (of fp16: under any loss scale).
 template <class Model, class Store, class Data, class Loss = token_cross_entropy>
 head_scores head_gradients(context& ctx, Model& model, Store& store, const Data& data, importance_plan plan = {},
                            const Loss& objective = {}) {
@@ -169,18 +190,21 @@ head_scores head_gradients(context& ctx, Model& model, Store& store, const Data&
   stages run(ctx, model, objective);
   loss_scale scale = detail::initial_scale<typename strategy::precision>();
   const std::int64_t each = plan.batch / plan.micro_batches;
-  std::uint64_t passes = 0;
-  if constexpr (requires { model.recorded_passes(); }) passes = model.recorded_passes();
+  const detail::kept_passes<Model> passes(model);
   head_scores scores;
+  std::int64_t judged = 0;
   for (std::int64_t b = 1; b <= plan.batches;) {
     store.begin_step(plan.micro_batches);
     const loss_sums own = run.train(
         plan.micro_batches, scale.value(),
-        [&](int m) { return data.template train<ids>(plan.begin + b, m * each, each, plan.seq); },
+        [&](int m) { return detail::training_batch<ids>(data, plan.begin + b, m * each, each, plan.seq, plan.batch); },
         [&](int) { store.end_micro_batch(); });
     store.finish_gradients();
     const double count = finished<typename stages::loss_tensor>(ctx, own).count;
-    require(count > 0, "batch ", plan.begin + b, " has no targets, so no gradients to judge heads by");
+    if (count == 0) {  // as of a chat's window without an answer
+      ++b;
+      continue;
+    }
     if (!detail::is_finite(store.gradient_norm())) {
       require(!scale.accept(false), "the gradients of batch ", plan.begin + b, " aren't finite");
       continue;
@@ -192,11 +216,12 @@ head_scores head_gradients(context& ctx, Model& model, Store& store, const Data&
       for (std::size_t layer = 0; layer < scores.size(); ++layer)
         for (std::size_t i = 0; i < scores[layer].size(); ++i) scores[layer][i] += of_batch[layer][i];
     }
-    ++b;
+    ++b, ++judged;
   }
-  if constexpr (requires { model.recorded_passes(passes); }) model.recorded_passes(passes);  // a run's masks stay
+  require(judged > 0, "no token of the ", plan.batches, " batches from batch ", plan.begin + 1,
+          " on has a target, so there are no gradients to judge heads by");
   for (auto& layer : scores)
-    for (double& s : layer) s /= static_cast<double>(plan.batches);
+    for (double& s : layer) s /= static_cast<double>(judged);
   return scores;
 }
 

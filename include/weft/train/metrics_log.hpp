@@ -65,7 +65,7 @@ class metrics_log {
   }
   /// Sequences of so many tokens were asked for, and there are none.
   WEFT_LINKED void no_validation(std::int64_t seq) {
-    line("no validation loss: what is held out has no sequence of " + std::to_string(seq) + " tokens");
+    line("no validation loss: what is held out has no sequence of " + std::to_string(seq) + " tokens with a target");
   }
 
  private:

@@ -90,7 +90,9 @@ class step_guard {
                                    " steps before it, down to ", scale, ": no scale mends that");
     }
     const char* const advice = learns ? "lower the learning rate, lengthen the warm-up or check the data"
-                                      : "check the data, or have such steps skipped (on_non_finite: skip)";
+                               : settings_.on_non_finite == non_finite::stop
+                                   ? "check the data, or have such steps skipped (on_non_finite: skip)"
+                                   : "check the data";
     require(settings_.on_non_finite != non_finite::stop, r.not_finite, "; training stops there: ", advice);
     const int most = settings_.most_in_a_row;
     require(most == 0 || was_.in_a_row < most, r.not_finite, "; the ", was_.in_a_row,

@@ -122,7 +122,12 @@ class trainer {
       owner_.store_.begin_step(plan_.micro_batches);
       used_ = owner_.scale_.value();
       loss_ = &owner_.pipeline_.train(
-          plan_.micro_batches, used_, [&](int m) { return read([&] { return batch_of(before_ + step, m * each_); }); },
+          plan_.micro_batches, used_,
+          [&](int m) {
+            return read([&] {
+              return detail::training_batch<ids>(data_, before_ + step, m * each_, each_, plan_.seq, plan_.batch);
+            });
+          },
           [&](int) { owner_.store_.end_micro_batch(); });
       const scoped_span finish(ctx.spans, "finish gradients");
       owner_.store_.finish_gradients();
@@ -167,7 +172,7 @@ class trainer {
       measured_.clear();
     }
     std::vector<unit_statistics> statistics() override {
-      const double scale = 1 / loss_sums(*loss_).count / used_;
+      const double count = loss_sums(*loss_).count, scale = count > 0 ? 1 / count / used_ : 0;
       detail::measure_stored(owner_.ctx_, owner_.store_, scale, measured_, statistics_of<backend>);
       return measured_.gather(owner_.ctx_);
     }
@@ -195,13 +200,6 @@ class trainer {
     auto read(Read&& next) const {
       const scoped_span reading(owner_.ctx_.spans, "data");
       return next();
-    }
-    // Its next micro-batch from this sequence on.
-    auto batch_of(std::int64_t step, std::int64_t first) const {
-      if constexpr (requires { data_.template train<ids>(step, first, each_, plan_.seq, plan_.batch); })
-        return data_.template train<ids>(step, first, each_, plan_.seq, plan_.batch);
-      else
-        return data_.template train<ids>(step, first, each_, plan_.seq);
     }
     using loss_tensor = typename pipeline<Model, Loss>::loss_tensor;
 
