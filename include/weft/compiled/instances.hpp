@@ -38,7 +38,7 @@
                                                            const dropout_operator<cpu_backend, T>::attributes&);       \
   INSTANCE value rope_operator<cpu_backend, T>::forward(const value&, const rope_table&, const dimension_run&,         \
                                                         kv_cache*);                                                    \
-  INSTANCE value attention_operator<cpu_backend, T>::forward(const value&, const value&, const value&,                 \
+  INSTANCE value attention_operator<cpu_backend, T>::forward(const value&, const value&, const value&, const value*,   \
                                                              attention_options);                                       \
   INSTANCE value embedding_operator<cpu_backend, T>::forward(const value&, const value&, const dimension_run&,         \
                                                              const shape&);                                            \
