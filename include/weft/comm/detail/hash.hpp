@@ -33,7 +33,7 @@ WEFT_LINKED std::uint64_t hash_bytes(const void* from, std::size_t bytes, std::u
     }
   }
   std::uint64_t tail[4] = {};
-  std::memcpy(tail, at, left);
+  if (left > 0) std::memcpy(tail, at, left);  // of nothing there may be no address
   std::uint64_t all = mix(bytes);
   for (int i = 0; i < 4; ++i) all = mix(all ^ mix((lane[i] ^ tail[i]) * odd[i]));
   return all;
