@@ -28,16 +28,16 @@ endfunction()
 # communicators the laws judge one.
 set(thread_units "^(comm|tensor)/|^backend/(team|late_law|memory_law)_|^(laws|train)/late_|^parallel/(eight_ranks|ended_launch|labels|launch|schedule_faults|started_ranks|step_on_queue)_")
 # Operators, autograd, files, stores and pipelines, and of the rest every second unit, but for those that count bytes or compare
-# numbers alone.
+# numbers alone, and of the largest, whose parts have tests here of their own.
 set(address_units "^(autograd|io|laws|op|tensor)/|^parallel/(buckets|ended_launch|pipeline|split_units|store_states|units|virtual_stages)_")
-set(not_address_units "^(allocation|golden|matrix|plan)/|^comm/laws_|/[a-z]+_memory_")
+set(not_address_units "^(allocation|golden|matrix|plan|pretrained)/|^comm/laws_|^train/cuda_on_host_|/[a-z]+_memory_")
 # What depends most on the code that g++ makes: kernels, communicators, numbers beside PyTorch's, whole models among them; and of the
 # rest, which clang compiles, every eighth unit, but of those that train models, the longest to compile, few. laws/ranks: other units
 # of its folder call it. Of nn and consistency those that train many models are left to clang, too.
 set(release_units "^(backend|comm|core|golden|optim|policy|tensor)/|^laws/ranks_|^parallel/(gpt2|launch)_|^train/overflow_")
-set(not_release_units "^(consistency|matrix|plan|pretrained)/|^parallel/|^train/|^nn/(fused_qkv|kv_cache)_")
+set(not_release_units "^(consistency|matrix|plan|pretrained)/|^parallel/|^train/|^nn/(adapter_dropout|documents|fused_qkv|kv_cache)_")
 # Minutes of nvcc for what is skipped where there is no GPU; mlp stays, whose program nvcc has to take.
-set(gpu_units "^train/cuda_|/(laws|ranks)_test[.]cu$")
+set(gpu_units "^train/cuda_|/(formulas|laws|ranks)_test[.]cu$")
 
 if(WEFT_SANITIZE MATCHES "thread")
   weft_choose_units(cpp_tests "${cpp_tests}" "${thread_units}" "^comm/laws_" 0)
