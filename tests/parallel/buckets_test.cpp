@@ -22,7 +22,39 @@ struct zero3_vectors_kept : zero3 {
   static constexpr bool keeps_vectors = true;
 };
 
+// How many elements each of its kernels was given.
+struct noted : sgd {
+  std::vector<std::int64_t>* given;
+  template <class Share>
+  void update(const Share& s, const kernel_step& step) const {
+    given->push_back(s.count);
+    sgd::update(s, step);
+  }
+};
+
 }  // namespace
+
+TEST_CASE("an optimizer's kernel takes neighbouring parameters together, where both decay or neither does") {
+  using sizes = std::vector<std::int64_t>;
+  const auto given = [](const auto& freeze, numbers* out = nullptr) {
+    sizes all;
+    const numbers trained =
+        train_by_hand<banked<replicated>>({}, noted{{.lr = 0.5, .weight_decay = 0.1}, &all}, freeze);
+    if (out) *out = trained;
+    return all;
+  };
+  const auto three = [](const sizes& once) {
+    sizes all;
+    for (int step = 0; step < 3; ++step) all.insert(all.end(), once.begin(), once.end());
+    return all;
+  };
+  constexpr std::int64_t table = 256 * 32, bank = 6 * 32, gain = 32;
+  numbers together;
+  CHECK(given(nothing{}, &together) == three({table + bank, gain, table}));
+  CHECK(given([](const parameter_record& p) { return p.name == "gain"; }) == three({table + bank + table}));
+  CHECK(given([](const parameter_record& p) { return p.name == "bank"; }) == three({table, gain, table}));
+  CHECK(worst(together, train_by_hand<banked<zero3>>(four, sgd{.lr = 0.5, .weight_decay = 0.1})) < 1e-12);
+}
 
 TEST_CASE("weights that differ along the storage's axis are stored where they are, under every sharding policy") {
   const numbers one = train_by_hand<banked<replicated>>({}, plain);

@@ -86,7 +86,8 @@ struct parameter_share {
 };
 
 /// The same for an optimizer that is made of the backend's kernels and so runs on every backend: arrays of `count`
-/// elements in the backend's memory. `second` is null where it keeps one moment, `first` where none.
+/// elements in the backend's memory, of neighbouring parameters that are alike in `decays`, with zeros between them.
+/// `second` is null where it keeps one moment, `first` where none.
 template <class Backend, class Precision>
 struct kernel_share {
   using backend = Backend;

@@ -105,6 +105,17 @@ struct flat_bucket {
   }
   flat_range everything() const { return {0, size}; }
   flat_range share() const { return {size / parts * index, size / parts * (index + 1)}; }
+  /// Calls f(its first region, range) for each run of neighbouring regions that are alike(first, other), with what of
+  /// `within` it has, the zeros between regions too: what is done to elements takes one kernel a run.
+  template <class Alike, class F>
+  void each_run(flat_range within, Alike&& alike, F&& f) const {
+    for (std::size_t first = 0, end; first < regions.size(); first = end) {
+      for (end = first + 1; end < regions.size() && alike(regions[first], regions[end]);) ++end;
+      const flat_region &a = regions[first], &z = regions[end - 1];
+      const flat_range part{std::max(within.begin, a.begin), std::min(within.end, z.begin + z.count)};
+      if (part.size() > 0) f(a, part);
+    }
+  }
   /// What this rank keeps: its share, or everything.
   flat_range kept(bool sharded) const { return sharded ? share() : everything(); }
 };

@@ -73,11 +73,16 @@ class parameter_store final : public detail::unit_store {
   kernel_number squared_norm() {
     gradients_.require_finished("gradient_norm()");
     norm_parts_.clear();
-    weights_.each_region([&](std::size_t i, std::size_t b, bucket& s, const flat_region& r) {
-      if (!in_norm(s, r)) return;
-      const flat_range part = s.updated.overlap(r);
-      const gradient* const g = gradients_.at(i, b, part).template as<gradient>();
-      norm_parts_.add(part.size(), g, r.parameter->sharded, s.storage());
+    weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
+      if (!s.key().trained) return;
+      const auto alike = [](const flat_region& a, const flat_region& b) {
+        return a.parameter->counted == b.parameter->counted && a.parameter->sharded == b.parameter->sharded;
+      };
+      s.flat.each_run(s.updated, alike, [&](const flat_region& r, flat_range part) {
+        if (!r.parameter->counted) return;
+        const gradient* const g = gradients_.at(i, b, part).template as<gradient>();
+        norm_parts_.add(part.size(), g, r.parameter->sharded, s.storage());
+      });
     });
     return norm_parts_.total();
   }
@@ -88,9 +93,7 @@ class parameter_store final : public detail::unit_store {
     detail::require_moments(config_, adamw::moments);
     begin_update([&] { detail::compare_numbers(ctx_, step, factor_of(step)); });
     weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
-      updater(i, b, s, step.grad_scale).elements([&](const auto& share, const flat_region&) {
-        adamw::update(share, step);
-      });
+      updater(i, b, s, step.grad_scale).elements([&](const auto& share) { adamw::update(share, step); });
     });
   }
   /// The same by another optimizer, for which the store was made: config_of<policy, optimizer>(). One of a user's own

@@ -43,21 +43,28 @@ struct bucket_update {
 
   /// f(kernel_share, region) for what this rank updates of every parameter; frozen ones have nothing of that.
   template <class F>
+  void parameters(F&& f) {
+    update([&] {
+      for (const flat_region& r : s.flat.regions)
+        if (const flat_range part = s.updated.overlap(r); part.size() > 0) f(share_of(r, part), r);
+    });
+  }
+  /// f(kernel_share) for the same elements, those of neighbouring parameters together where both decay or neither does.
+  template <class F>
   void elements(F&& f) {
-    if (!s.key().trained) return;
-    s.gathering.wait(ctx.order());
-    for (const flat_region& r : s.flat.regions) {
-      ++r.live->version;
-      if (const flat_range part = s.updated.overlap(r); part.size() > 0) f(share_of(r, part), r);
-    }
-    s.publish(unit);
+    update([&] {
+      const auto alike = [](const flat_region& a, const flat_region& b) {
+        return a.parameter->decays == b.parameter->decays;
+      };
+      s.flat.each_run(s.updated, alike, [&](const flat_region& r, flat_range part) { f(share_of(r, part)); });
+    });
   }
 
   /// By an optimizer whose grain is the element.
   template <class Rule>
   void by_rule(const Rule& rule, const auto& step) {
     if constexpr (kernel_optimizer<Rule>) {
-      elements([&](const auto& share, const flat_region&) { rule.update(share, step); });
+      elements([&](const auto& share) { rule.update(share, step); });
     } else {
       constexpr bool takes_share =
           requires(const Rule& r, parameter_share<master, gradient>& x, const optimizer_step& t) {
@@ -71,7 +78,7 @@ struct bucket_update {
       static_assert(Backend::host_memory,
                     "weft: an optimizer of one's own updates its share on the host, and this backend's weights are not "
                     "there: take adamw, sgd or by_shape{muon{}, adamw{}}, or cpu_backend");
-      elements([&](const auto& share, const flat_region& r) {
+      parameters([&](const auto& share, const flat_region& r) {
         const auto n = static_cast<std::size_t>(share.count);
         const auto kept = [&](master* a) { return a ? std::span<master>(a, n) : std::span<master>(); };
         const moment_spans<master> moments(kept(share.first), kept(share.second), Rule::moments);
@@ -98,7 +105,7 @@ struct bucket_update {
       s.group->comm.all_gather(own.data, all.data, own.bytes(), collective_label{"directions", {}, unit})
           .wait(ctx.order());
     }
-    elements([&](const auto& share, const flat_region& r) {
+    parameters([&](const auto& share, const flat_region& r) {
       const parameter_record& p = *r.parameter;
       const local_array x(all.template as<master>() + r.begin, dtype_of<master>, p.local);
       const matrix_sizes sizes =
@@ -110,6 +117,14 @@ struct bucket_update {
   }
 
  private:
+  template <class F>
+  void update(F&& f) {
+    if (!s.key().trained) return;
+    s.gathering.wait(ctx.order());
+    for (const flat_region& r : s.flat.regions) ++r.live->version;
+    f();
+    s.publish(unit);
+  }
   kernel_share<Backend, Precision> share_of(const flat_region& r, flat_range part) const {
     const std::int64_t o = part.begin - s.updated.begin;
     const auto kept = [&](const local_array& a) { return a ? a.template as<master>() + o : nullptr; };
