@@ -3,9 +3,9 @@
 // and moves nothing else.
 #pragma once
 
-#include <weft/comm/compare.hpp>
 #include <weft/optim/optimizer.hpp>
 #include <weft/parallel/unit_store.hpp>
+#include <weft/tensor/compare.hpp>
 
 namespace weft::detail {
 
