@@ -4,7 +4,7 @@
 #include <functional>
 
 #include <weft/io/text_corpus.hpp>
-#include <weft/tensor/arena.hpp>
+#include <weft/memory/arena.hpp>
 
 #include "settings.hpp"
 

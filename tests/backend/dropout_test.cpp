@@ -1,7 +1,7 @@
 // How much dropout drops, and what it refuses. Its mask, element by element: training_law_test.cpp.
 #include <weft/backend/cpu/dropout.hpp>
 #include <weft/core/error.hpp>
-#include <weft/tensor/random.hpp>
+#include <weft/core/random.hpp>
 
 #include "kernel_testing.hpp"
 

@@ -1,7 +1,7 @@
 // What kernels say they take of scratch is what they take, over drawn sizes, strides, threads and instruction sets.
 #include <doctest/doctest.h>
 
-#include <weft/tensor/random.hpp>
+#include <weft/core/random.hpp>
 #include <weft/weft.hpp>
 
 #include "sample.hpp"

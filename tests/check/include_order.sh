@@ -2,7 +2,7 @@
 # include_order.sh [REPOSITORY]: the walls of the house. For every header under include/weft it requires:
 #   - it includes only its own folder and folders before it in `order` (weft.hpp and weft.cuh may include all);
 #   - a .hpp never includes a .cuh;  - what it includes exists;
-#   - it declares, without defining it, only what its own folder and those before it define, but for `upward`;
+#   - it declares, without defining it, only what its own folder and those before it define;
 #   - it has #pragma once (a .inl, text to be included several times, needs none);
 #   - it has at most 400 lines, in autograd/, comm/, parallel/ and train/ 250;
 #   - heavy standard headers stay in the last two folders;
@@ -10,9 +10,7 @@
 #   - a header that includes no other of the library includes core/requirements.hpp, if it is there.
 # Prints one line per fault, as file:line: sentence, and exits with 1 if there is one.
 set -euo pipefail
-order='core policy tensor comm backend autograd op nn optim parallel io train compiled plan testing'
-# The defaults of a strategy and of a tensor, and what a value's context keeps for later folders.
-upward='threads cpu_backend context tape recording replay unit_observer'
+order='core memory comm backend policy tensor autograd op nn optim parallel io train compiled plan testing'
 heavy='iostream ranges format regex'
 heavy_from='io'
 max_lines=400
@@ -31,7 +29,7 @@ fi
 
 xargs -d '\n' grep -HE '^(class|struct) (\[\[[a-z_:]+\]\] )?[a-z0-9_]+( final)?( : .*)? \{' <"$list" |
   sed -E 's/^([^:]*):(class|struct) (\[\[[a-z_:]+\]\] )?([a-z0-9_]+).*/\4 \1/' >"$defined" || true
-xargs -d '\n' awk -v order="$order" -v upward="$upward" -v defined="$defined" -v heavy="$heavy" -v heavy_from="$heavy_from" -v max_lines="$max_lines" \
+xargs -d '\n' awk -v order="$order" -v defined="$defined" -v heavy="$heavy" -v heavy_from="$heavy_from" -v max_lines="$max_lines" \
   -v short="$short" -v short_lines="$short_lines" '
   function fault(line, sentence) { print file ":" line ": " sentence; faults++ }
   function folder_of(path) {  # include/weft/op/x.hpp -> op; include/weft/weft.hpp -> ""
@@ -66,7 +64,6 @@ xargs -d '\n' awk -v order="$order" -v upward="$upward" -v defined="$defined" -v
   BEGIN {
     first = "include/weft/core/requirements.hpp"
     n = split(order, name, " "); for (i = 1; i <= n; i++) place[name[i]] = i
-    n = split(upward, name, " "); for (i = 1; i <= n; i++) may[name[i]] = 1
     while ((getline text < defined) > 0) { split(text, name, " "); by[name[1]] = name[2] }
     n = split(heavy, name, " "); for (i = 1; i <= n; i++) is_heavy[name[i]] = 1
   }
@@ -76,7 +73,7 @@ xargs -d '\n' awk -v order="$order" -v upward="$upward" -v defined="$defined" -v
   /^[^\/]*"[^"]*`/ { fault(FNR, "a backtick in a sentence, for which nvcc prints a question mark: write a quote") }
   /^(class|struct) [a-z0-9_]+;/ {
     text = $2; sub(/;.*/, "", text)
-    if (!umbrella && (text in by) && !(text in may) && place[folder_of(by[text])] > place[here])
+    if (!umbrella && (text in by) && place[folder_of(by[text])] > place[here])
       fault(FNR, "it declares " text ", which " by[text] " defines, in a folder after " here "/ in the order")
   }
   /^[ \t]*#[ \t]*pragma[ \t]+once/ { once = 1 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,10 +41,17 @@ std::string run(const weft_test::misuse<World>& m, std::uint64_t seed) {
   return "nothing";
 }
 
-// The programs of the catalogue in which a rank is stuck, or the others; how many they were.
+// How many timings of each wrong program are tried: 50 where all is asked for.
+int timings() { return weft_test::everything() ? 50 : 1; }
+
+// The programs of the catalogue in which a rank is stuck, or the others; how many they were. Says how long the slowest
+// took, from launch to its error; no test judges by that.
 template <class World, class Then>
 std::size_t each_misuse(bool stuck, int seeds, Then&& then) {
+  using clock = std::chrono::steady_clock;
   std::size_t tried = 0;
+  clock::duration longest{};
+  std::string slowest;
   for (const auto& m : weft_test::misuses<World>()) {
     if (m.stuck != stuck) continue;
     ++tried;
@@ -53,7 +59,10 @@ std::size_t each_misuse(bool stuck, int seeds, Then&& then) {
       CAPTURE(std::string(m.name));
       CAPTURE(seed);
       bare::wrong = 0;
+      const auto begin = clock::now();
       const std::string said = run(m, std::uint64_t(seed));
+      if (const auto took = clock::now() - begin; took > longest)
+        longest = took, slowest = std::string(m.name) + ", timing " + std::to_string(seed);
       CAPTURE(said);
       for (const std::string& part : m.says) {
         CAPTURE(part);
@@ -62,20 +71,20 @@ std::size_t each_misuse(bool stuck, int seeds, Then&& then) {
       then();
     }
   }
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(longest).count();
+  MESSAGE(tried << " wrong programs, " << seeds << " timings of each: the slowest was told after " << ms << " ms ("
+                << slowest << ")");
   return tried;
 }
 
 }  // namespace
 
 TEST_CASE("every wrong program of the catalogue ends by itself and is named, on all ranks in one sentence") {
-  // WEFT_CHECKED_SEEDS: of how many timings each is tried
-  const char* const asked = std::getenv("WEFT_CHECKED_SEEDS");
-  const int seeds = asked ? std::atoi(asked) : weft_test::everything() ? 3 : 1;
   const auto on_all_ranks = [] {
     CHECK(bare::wrong == 0);
     CHECK(bare::sentences() == 1);
   };
-  CHECK(each_misuse<C>(false, seeds, on_all_ranks) >= 20);
+  CHECK(each_misuse<C>(false, timings(), on_all_ranks) >= 20);
   CHECK(each_misuse<checked<bare, impatient>>(true, 1, on_all_ranks) == 2);
 }
 
@@ -212,7 +221,7 @@ TEST_CASE("calls have one fingerprint where they agree, and only there") {
 }
 
 TEST_CASE("the same words come over threads, which compare calls themselves") {
-  CHECK(each_misuse<checked<threads>>(false, 1, [] {}) >= 20);
+  CHECK(each_misuse<checked<threads>>(false, timings(), [] {}) >= 20);
   CHECK(each_misuse<checked<threads, impatient>>(true, 1, [] {}) == 2);
 }
 

@@ -1,4 +1,5 @@
 // Numbers that no type can see, in training: what a parameter store and a trainer take to be the same on every rank.
+#include <algorithm>
 #include <vector>
 
 #include <weft/train/trainer.hpp>
@@ -79,6 +80,34 @@ TEST_CASE("training, kind 2: a norm's weight has drifted along tp, where it is s
                         }),
             "check: the optimizer's step takes the weight layers.0.attention_norm to be the same on every rank along "
             "tp, and it is not: at [0] rank ");
+}
+TEST_CASE("training, kind 2, of weights in few bits: scales have drifted, along axes that cut what they are of") {
+  const auto scaled = []<class S>(S, auto drifts) {
+    return [=](context& ctx) {
+      llama<S> model(ctx, tiny);
+      parameter_store<cpu_backend, typename S::precision> store(ctx, model.registry(),
+                                                                config_of<typename S::sharding>());
+      model.use(store);
+      store.load_quantised([&](const stored_parameter& p) {
+        for (const local_array& x : {p.codes, p.levels})
+          if (x) std::fill_n(x.as<std::uint8_t>(), x.elements(), std::uint8_t{3});
+        std::fill_n(p.scales.as<float>(), p.scales.elements(), 0.25f);
+        if (p.record.name == "layers.1.down" && drifts(ctx)) p.scales.as<float>()[1] = 0.5f;
+        return true;
+      });
+      store.each_parameter([](const parameter_record&, const auto&, const auto&) {});
+    };
+  };
+  const std::string scales = " takes the scales of layers.1.down to be the same on every rank along ";
+  const auto never = [](context&) { return false; };
+  using stored_in_shares = strategy<mesh<dp, tp>, zero3, nf4<lora<2>>>;
+  passes<stored_in_shares>({.dp = 3}, scaled(stored_in_shares{}, never));
+  caught<stored_in_shares>({.dp = 3}, scaled(stored_in_shares{}, [](context& ctx) { return ctx.index<dp>() == 1; }),
+                           "check: each_parameter" + scales + "dp, and it is not: at [1] ranks 0, 2 have 0.25");
+  using cut_by_type = strategy<mesh<dp, tp>, replicated, int8<lora<2>>>;
+  passes<cut_by_type>({.dp = 2, .tp = 2}, scaled(cut_by_type{}, never));
+  caught<cut_by_type>({.dp = 2, .tp = 2}, scaled(cut_by_type{}, [](context& ctx) { return ctx.index<tp>() == 1; }),
+                      "check: each_parameter" + scales + "tp, and it is not: at [1] rank 0 has 0.25");
 }
 TEST_CASE("training, kind 3: a learning rate of each rank's own") {
   using S = strategy<mesh<dp, tp>, zero3>;

@@ -22,6 +22,14 @@ for page in "${pages[@]}"; do
 done
 [ "$count" -ge 20 ] || fault "found $count links only; have their form changed?"
 
+# A policy of one's own that a page shows is short: less than 100 lines, and there is one of each kind.
+own=0
+for target in $(for page in "${pages[@]}"; do links "$page"; done | grep '^tests/.*\.hpp$' | sort -u); do
+  own=$((own + 1))
+  [ "$(wc -l <"$target")" -lt 100 ] || fault "$target: 100 lines or more, of which a page says that it is short"
+done
+[ "$own" -ge 4 ] || fault "pages link to $own policies of one's own, where a backend, a communicator, an optimizer and a schedule are meant"
+
 reached=" docs/README.md "
 todo=(docs/README.md)
 while [ ${#todo[@]} -gt 0 ]; do

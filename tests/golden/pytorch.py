@@ -16,7 +16,7 @@ torch.set_num_threads(1)
 SHARED = dict(eps=1e-5, stddev=0.25, steps=10, warmup=3, floor=0.1, lr=1e-2, beta1=0.9, beta2=0.95, adam_eps=1e-8, decay=0.1)
 
 
-# Weights: the numbers of include/weft/tensor/random.hpp.
+# Weights: the numbers of include/weft/core/random.hpp.
 
 def stream_of(name):
     h = 0xCBF29CE484222325

@@ -76,7 +76,7 @@ W made(context& ctx, const shape& sizes, F&& f) {
   else
     return generate<W>(ctx, {sizes[0], sizes[1], sizes[2]}, f);
 }
-// The weights after `steps` steps, as a global array; of gradients as the reference's.
+// The weights after `steps` steps, as a global array; of gradients as the reference's, with NaN in their padding.
 template <class W, class O>
 matrix stepped(const shape& sizes, const O& o, int steps, const degrees& ranks = {}) {
   matrix out(static_cast<std::size_t>(sizes.elements()), NAN);
@@ -85,7 +85,12 @@ matrix stepped(const shape& sizes, const O& o, int steps, const degrees& ranks =
     auto w = made<W>(ctx, sizes, [](std::int64_t i) { return number(9, i); });
     optimizer_state state;
     for (int t = 1; t <= steps; ++t) {
-      const auto g = made<W>(ctx, sizes, [&](std::int64_t i) { return number(static_cast<std::uint64_t>(t), i); });
+      auto g = made<W>(ctx, sizes, [&](std::int64_t i) { return number(static_cast<std::uint64_t>(t), i); });
+      g.write_local_share([&](auto numbers) {  // padding holds anything
+        detail::each_element(detail::placed(g), [&](std::int64_t i, std::int64_t global) {
+          if (global < 0) numbers[static_cast<std::size_t>(i)] = NAN;
+        });
+      });
       optimizer_update(w, g, state, o);
     }
     const auto share = local_share_on_host(w);
@@ -177,7 +182,7 @@ TEST_CASE("a matrix for each head, wherever its dimensions stand") {
   }
 }
 
-TEST_CASE("sharded over tp, by rows, columns or heads, evenly or not, a step is one rank's") {
+TEST_CASE("sharded over tp, by rows, columns or heads, evenly or not, a step is one rank's, with NaN in the padding") {
   const muon o{.lr = 0.1};
   const auto on = [&]<class W>(W, const shape& sizes, const degrees& ranks) { return stepped<W>(sizes, o, 2, ranks); };
   using whole = tensor<double, dims<ffn, hidden>>;

@@ -1,7 +1,5 @@
 // Policies of one's own, written against the concepts alone, train as the library's do.
-#include <chrono>
-#include <thread>
-
+#include "comm/unsteady.hpp"
 #include "parallel/equals_serial.hpp"
 #include "policy/weights_last.hpp"
 
@@ -30,35 +28,8 @@ struct keeps_attention {  // a checkpointing: attention's output is kept, and wh
     return c.name == "attention" || c.flops > 1000.0 * double(c.kept_bytes);
   }
 };
+using weft_test::unsteady;      // a communicator
 using weft_test::weights_last;  // a schedule
-// A communicator over any other: every operation begins and ends at another time than it would.
-template <communicator_policy C>
-class unsteady : public comm_operations<unsteady<C>> {
- public:
-  unsteady(C under, std::uint32_t seed) : under_(under), state_(seed) {}
-  int rank() const { return under_.rank(); }
-  int size() const { return under_.size(); }
-  request post(const comm_call& call) {
-    wait();
-    return under_.post(call);
-  }
-  unsteady split(int color, int key, const char* name) { return {under_.split(color, key, name), state_ + 1}; }
-  template <class F>
-  static void launch(int ranks, F&& f) {
-    C::launch(ranks, [&](C& world) {
-      unsteady own(world, static_cast<std::uint32_t>(world.rank()));
-      f(own);
-    });
-  }
-
- private:
-  void wait() {
-    state_ = state_ * 1664525u + 1013904223u;
-    std::this_thread::sleep_for(std::chrono::microseconds(state_ >> 25));
-  }
-  C under_;
-  std::uint32_t state_;
-};
 
 template <class Sharding>
 struct of {

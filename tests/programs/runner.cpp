@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include <weft/comm/threads.hpp>
+#include <weft/core/random.hpp>
 #include <weft/parallel/launch.hpp>
-#include <weft/tensor/random.hpp>
 
 #include "trial.hpp"
 

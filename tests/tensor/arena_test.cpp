@@ -5,8 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include <weft/tensor/arena.hpp>
-#include <weft/tensor/random.hpp>
+#include <weft/core/random.hpp>
+#include <weft/memory/arena.hpp>
 
 #include "sample.hpp"
 

@@ -2,7 +2,7 @@
 // doesn't destroy an argument that is taken by value, if x's type doesn't depend on the template's.
 #include <doctest/doctest.h>
 
-#include <weft/tensor/arena.hpp>
+#include <weft/memory/arena.hpp>
 #include <weft/tensor/value.hpp>
 
 namespace {

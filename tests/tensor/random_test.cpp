@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <weft/tensor/random.hpp>
+#include <weft/core/random.hpp>
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include <weft/tensor/record_pool.hpp>
+#include <weft/memory/record_pool.hpp>
 #include <weft/tensor/value.hpp>
 
 namespace {

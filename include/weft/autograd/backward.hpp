@@ -3,8 +3,8 @@
 #pragma once
 
 #include <weft/autograd/record.hpp>
-#include <weft/comm/compare.hpp>
 #include <weft/core/refusal.hpp>
+#include <weft/tensor/compare.hpp>
 
 namespace weft {
 namespace detail {

@@ -15,9 +15,9 @@
 // else may still read is never written over.
 #pragma once
 
-#include <weft/autograd/tape_node.hpp>
-#include <weft/comm/context.hpp>
 #include <weft/core/function_ref.hpp>
+#include <weft/tensor/context.hpp>
+#include <weft/tensor/tape_node.hpp>
 
 namespace weft::detail {
 

@@ -4,7 +4,8 @@
 
 #include <span>
 
-#include <weft/autograd/tape.hpp>
+#include <weft/autograd/gradients.hpp>
+#include <weft/tensor/tape.hpp>
 
 namespace weft {
 namespace detail {

@@ -4,7 +4,7 @@
 
 #include <weft/core/finite.hpp>
 #include <weft/core/queue.hpp>
-#include <weft/tensor/local_array.hpp>
+#include <weft/memory/local_array.hpp>
 
 namespace weft {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
-#include <weft/tensor/random.hpp>
+#include <weft/core/random.hpp>
 
 namespace weft::detail {
 

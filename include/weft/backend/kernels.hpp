@@ -8,7 +8,7 @@
 #include <memory>
 
 #include <weft/backend/quantised.hpp>
-#include <weft/tensor/random.hpp>
+#include <weft/core/random.hpp>
 
 namespace weft {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "weft/comm/concept.hpp"
-#include "weft/tensor/random.hpp"
+#include "weft/core/random.hpp"
 
 namespace weft {
 

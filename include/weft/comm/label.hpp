@@ -30,7 +30,7 @@ struct collective_label {
   std::string_view unit{};    // of the model: "layer 3"
   std::int64_t number = -1;   // of the micro-batch, from 0; -1: of none
   call_site at{};             // where the program asks for it; no line: the library does by itself
-  bool checks = false;        // compares what ranks hold, for the operation that `what` names (comm/consistency.hpp)
+  bool checks = false;        // compares what ranks hold, for the operation that `what` names (tensor/consistency.hpp)
 
   friend bool operator==(const collective_label& a, const collective_label& b) {
     return a.number == b.number && a.at.line == b.at.line && a.checks == b.checks && same(a.what, b.what) &&

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <weft/tensor/arena.hpp>
+#include <weft/memory/arena.hpp>
 
 namespace weft {
 

@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-#include <weft/tensor/arena.hpp>
+#include <weft/memory/arena.hpp>
 
 namespace weft {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include <weft/comm/local_run.hpp>
 #include <weft/op/to_host.hpp>
+#include <weft/tensor/local_run.hpp>
 
 namespace weft {
 namespace detail {

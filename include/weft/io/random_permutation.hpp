@@ -6,7 +6,7 @@
 #include <bit>
 
 #include <weft/core/error.hpp>
-#include <weft/tensor/random.hpp>
+#include <weft/core/random.hpp>
 
 namespace weft::detail {
 

@@ -4,11 +4,11 @@
 
 #include <functional>
 
-#include <weft/comm/agree.hpp>
-#include <weft/comm/gather_text.hpp>
 #include <weft/io/output_file.hpp>
 #include <weft/io/weight_names.hpp>
 #include <weft/parallel/flat_bucket.hpp>
+#include <weft/tensor/agree.hpp>
+#include <weft/tensor/gather_text.hpp>
 
 namespace weft {
 

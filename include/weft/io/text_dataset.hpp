@@ -2,10 +2,10 @@
 // every sharding and every number of micro-batches, and a rank makes only its own rows.
 #pragma once
 
-#include <weft/comm/context.hpp>
+#include <weft/core/random.hpp>
 #include <weft/io/text_corpus.hpp>
 #include <weft/op/create.hpp>
-#include <weft/tensor/random.hpp>
+#include <weft/tensor/context.hpp>
 
 namespace weft {
 

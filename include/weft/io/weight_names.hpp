@@ -8,10 +8,10 @@
 #include <set>
 #include <span>
 
-#include <weft/comm/agree.hpp>
-#include <weft/comm/gather_text.hpp>
 #include <weft/io/quantised_parts.hpp>
 #include <weft/nn/parameters.hpp>
+#include <weft/tensor/agree.hpp>
+#include <weft/tensor/gather_text.hpp>
 
 namespace weft {
 

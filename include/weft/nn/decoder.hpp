@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 
-#include <weft/comm/consistency.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/nn/decoder_units.hpp>
 #include <weft/op/create.hpp>
@@ -14,6 +13,7 @@
 #include <weft/op/kv_cache.hpp>
 #include <weft/op/require_ids.hpp>
 #include <weft/op/send_receive.hpp>
+#include <weft/tensor/consistency.hpp>
 
 namespace weft {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <weft/comm/consistency.hpp>
+#include <weft/tensor/consistency.hpp>
 
 namespace weft {
 

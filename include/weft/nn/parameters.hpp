@@ -10,11 +10,11 @@
 #include <vector>
 
 #include <weft/backend/quantised.hpp>
-#include <weft/comm/local_run.hpp>
 #include <weft/core/lifetime.hpp>
 #include <weft/nn/matrix_form.hpp>
 #include <weft/nn/unit.hpp>
 #include <weft/op/placed.hpp>
+#include <weft/tensor/local_run.hpp>
 
 namespace weft {
 

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include <weft/comm/context.hpp>
 #include <weft/core/tags.hpp>
 #include <weft/policy/check_schedule.hpp>
+#include <weft/tensor/context.hpp>
 
 namespace weft {
 

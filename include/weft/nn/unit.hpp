@@ -3,8 +3,8 @@
 #pragma once
 
 #include <weft/autograd/record.hpp>
-#include <weft/nn/unit_observer.hpp>
 #include <weft/op/placed.hpp>
+#include <weft/tensor/unit_observer.hpp>
 
 namespace weft {
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <weft/autograd/record.hpp>
-#include <weft/comm/compare.hpp>
 #include <weft/op/placed.hpp>
+#include <weft/tensor/compare.hpp>
 
 namespace weft::detail {
 

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <weft/autograd/operate.hpp>
-#include <weft/comm/local_run.hpp>
 #include <weft/core/conversion.hpp>
 #include <weft/op/agree.hpp>
 #include <weft/op/move.hpp>
+#include <weft/tensor/local_run.hpp>
 
 namespace weft::detail {
 

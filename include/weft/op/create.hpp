@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include <weft/autograd/replay.hpp>
-#include <weft/comm/local_run.hpp>
 #include <weft/core/finite.hpp>
+#include <weft/core/random.hpp>
 #include <weft/op/placed.hpp>
-#include <weft/tensor/random.hpp>
+#include <weft/tensor/local_run.hpp>
+#include <weft/tensor/replay.hpp>
 
 namespace weft {
 namespace detail {

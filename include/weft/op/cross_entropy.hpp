@@ -6,9 +6,9 @@
 #include <tuple>
 
 #include <weft/backend/concept.hpp>
-#include <weft/comm/local_run.hpp>
 #include <weft/op/pair_rule.hpp>
 #include <weft/op/require_ids.hpp>
+#include <weft/tensor/local_run.hpp>
 
 namespace weft {
 

@@ -7,10 +7,10 @@
 #include <tuple>
 #include <utility>
 
-#include <weft/autograd/recording.hpp>
 #include <weft/op/custom_call.hpp>
 #include <weft/op/custom_struct.hpp>
 #include <weft/op/formula_numbers.hpp>
+#include <weft/tensor/recording.hpp>
 
 namespace weft {
 namespace detail {

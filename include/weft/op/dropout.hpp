@@ -7,9 +7,9 @@
 
 #include <weft/autograd/operate.hpp>
 #include <weft/backend/concept.hpp>
+#include <weft/core/random.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/op/placed.hpp>
-#include <weft/tensor/random.hpp>
 
 namespace weft {
 namespace detail {

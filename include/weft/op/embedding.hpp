@@ -5,9 +5,9 @@
 #include <limits>
 
 #include <weft/backend/concept.hpp>
-#include <weft/comm/local_run.hpp>
 #include <weft/op/pair_rule.hpp>
 #include <weft/op/require_ids.hpp>
+#include <weft/tensor/local_run.hpp>
 
 namespace weft {
 namespace detail {

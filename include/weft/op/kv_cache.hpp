@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include <weft/comm/context.hpp>
+#include <weft/tensor/context.hpp>
 
 namespace weft {
 

@@ -2,8 +2,8 @@
 // order.
 #pragma once
 
-#include <weft/comm/context.hpp>
 #include <weft/core/conversion.hpp>
+#include <weft/tensor/context.hpp>
 
 namespace weft::detail {
 

@@ -7,8 +7,8 @@
 
 #include <weft/backend/concept.hpp>
 #include <weft/backend/default.hpp>
-#include <weft/comm/local_run.hpp>
 #include <weft/op/tag_checks.hpp>
+#include <weft/tensor/local_run.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft::detail {

@@ -2,8 +2,8 @@
 // two stand apart from the conversions: nothing but a count of shifts tells where a slice is.
 #pragma once
 
-#include <weft/comm/local_run.hpp>
 #include <weft/op/convert.hpp>
+#include <weft/tensor/local_run.hpp>
 
 namespace weft {
 namespace detail {

@@ -5,10 +5,10 @@
 
 #include <weft/autograd/operate.hpp>
 #include <weft/backend/concept.hpp>
-#include <weft/comm/local_run.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/op/kv_cache.hpp>
 #include <weft/op/placed.hpp>
+#include <weft/tensor/local_run.hpp>
 
 namespace weft {
 

@@ -4,9 +4,9 @@
 #pragma once
 
 #include <weft/autograd/record.hpp>
-#include <weft/comm/local_run.hpp>
 #include <weft/core/conversion.hpp>
 #include <weft/op/create.hpp>
+#include <weft/tensor/local_run.hpp>
 
 namespace weft {
 

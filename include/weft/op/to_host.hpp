@@ -5,8 +5,8 @@
 #include <vector>
 
 #include <weft/backend/default.hpp>
-#include <weft/comm/consistency.hpp>
 #include <weft/core/refusal.hpp>
+#include <weft/tensor/consistency.hpp>
 
 namespace weft {
 namespace detail {

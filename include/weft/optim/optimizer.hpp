@@ -11,9 +11,9 @@
 #include <string_view>
 
 #include <weft/backend/concept.hpp>
-#include <weft/comm/consistency.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/core/refusal.hpp>
+#include <weft/tensor/consistency.hpp>
 
 namespace weft {
 

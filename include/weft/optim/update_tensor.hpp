@@ -2,9 +2,9 @@
 // pending, and a weight's state is used for no other.
 #pragma once
 
-#include <weft/comm/compare.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/optim/on_whole_matrices.hpp>
+#include <weft/tensor/compare.hpp>
 
 namespace weft {
 

@@ -1,11 +1,11 @@
 // What a parameter store's step takes to be the same on every rank: weights and finished gradients, along the axes over
-// which they are neither sharded nor stored in shares, and the step's numbers. Invariant: it reads what each rank keeps
-// and moves nothing else.
+// which they are neither sharded nor stored in shares; scales of weights in few bits, along all; and the step's
+// numbers. Invariant: it reads what each rank keeps and moves nothing else.
 #pragma once
 
-#include <weft/comm/compare.hpp>
 #include <weft/optim/optimizer.hpp>
 #include <weft/parallel/unit_store.hpp>
+#include <weft/tensor/compare.hpp>
 
 namespace weft::detail {
 
@@ -41,9 +41,11 @@ namespace weft::detail {
                                              local_array (*view)(context&, const local_array&,
                                                                  std::vector<std::byte>&)) {
   struct part {
-    stored_parameter of;
+    std::string_view of;
     const char* what;
     local_array numbers;
+    const parameter_record* cut;  // along its axes and those of its storage; null: whole on every rank
+    axis_set storage;
   };
   std::vector<part> kept;
   std::vector<std::uint64_t> hashes;
@@ -51,11 +53,13 @@ namespace weft::detail {
   const auto hash = [&](const local_array& x) { return hash_of(view(ctx, x, staged), x.shape, x.shape); };
   store.each_stored([&](const stored_parameter& p) {
     const auto add = [&](const char* what, const local_array& x) {
-      if (x) kept.push_back({p, what, x}), hashes.push_back(hash(x));
+      if (x) kept.push_back({p.record.name, what, x, &p.record, p.storage}), hashes.push_back(hash(x));
     };
     add("the weight ", p.weight), add("the codes of ", p.codes), add("the levels of ", p.levels);
-    add("the scales of ", p.scales);
     if (gradients) add("the gradient of ", p.gradient);
+  });
+  store.each_scales([&](const parameter_record& p, const local_array& x) {
+    kept.push_back({p.name, "the scales of ", x, nullptr, {}}), hashes.push_back(hash(x));
   });
   std::vector<std::uint64_t> compared;
   std::vector<std::size_t> which;
@@ -63,8 +67,7 @@ namespace weft::detail {
     compared.clear();
     which.clear();
     for (std::size_t i = 0; i < hashes.size(); ++i) {
-      const stored_parameter& p = kept[i].of;
-      if (along.cuts(p.record.sharded, p.storage)) continue;
+      if (kept[i].cut && along.cuts(kept[i].cut->sharded, kept[i].storage)) continue;
       compared.push_back(hashes[i]);
       which.push_back(i);
     }
@@ -72,7 +75,7 @@ namespace weft::detail {
     ctx.check->compare_all(along, {operation, "weights"}, compared, [&](std::size_t i, auto&& report) {
       const part& p = kept[which[i]];
       const local_array x = view(ctx, p.numbers, staged);
-      report(text(p.what, p.of.record.name), x, x.shape);
+      report(text(p.what, p.of), x, x.shape);
     });
   });
 }

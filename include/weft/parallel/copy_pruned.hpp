@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include <weft/comm/agree.hpp>
 #include <weft/nn/prune_heads.hpp>
+#include <weft/tensor/agree.hpp>
 
 namespace weft {
 

@@ -7,8 +7,8 @@
 
 #include <weft/core/anywhere.hpp>
 #include <weft/core/refusal.hpp>
-#include <weft/nn/unit_observer.hpp>
 #include <weft/op/placed.hpp>
+#include <weft/tensor/unit_observer.hpp>
 
 namespace weft {
 

@@ -7,13 +7,13 @@
 #include <memory>
 #include <string>
 
-#include <weft/autograd/tape.hpp>
 #include <weft/backend/cpu.hpp>
-#include <weft/comm/consistency.hpp>
 #include <weft/comm/threads.hpp>
 #include <weft/core/exact_math.hpp>
 #include <weft/parallel/launch_options.hpp>
 #include <weft/policy/strategy.hpp>
+#include <weft/tensor/consistency.hpp>
+#include <weft/tensor/tape.hpp>
 
 namespace weft {
 namespace detail {

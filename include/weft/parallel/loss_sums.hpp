@@ -3,7 +3,7 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
-#include <weft/comm/context.hpp>
+#include <weft/tensor/context.hpp>
 
 namespace weft {
 

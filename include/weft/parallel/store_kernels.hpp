@@ -4,10 +4,10 @@
 #pragma once
 
 #include <weft/autograd/gradients.hpp>
+#include <weft/core/random.hpp>
 #include <weft/nn/parameters.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/placed.hpp>
-#include <weft/tensor/random.hpp>
 
 namespace weft::detail {
 

@@ -136,6 +136,8 @@ struct stored_bucket {
     return p;
   }
 
+  /// Of a region in few bits: whole on every rank, whatever of it this one keeps.
+  const local_array& scales_of(const flat_region& r) const { return quantised.scales[region_number(r)]; }
   /// Says that what stored() shows of a region in few bits was written.
   void was_given(const flat_region& r) { quantised.given[region_number(r)] = true; }
 

@@ -44,6 +44,12 @@ class unit_store : public unit_hooks {
       f(s.stored(static_cast<int>(i), r, part, s.key().trained ? gradients_.at(i, b, part) : local_array()));
     });
   }
+  /// Calls f(parameter, scales) for every parameter that is stored in few bits.
+  WEFT_LINKED void each_scales(function_ref<void(const parameter_record&, const local_array&)> f) {
+    weights_.each_region([&](std::size_t, std::size_t, stored_bucket& s, const flat_region& r) {
+      if (s.quantised) f(*r.parameter, s.scales_of(r));
+    });
+  }
   /// The types of what it keeps.
   const store_kernels& types() const { return kernels_; }
 

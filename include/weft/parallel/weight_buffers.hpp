@@ -3,7 +3,7 @@
 // Invariant: all ranks gather the same units in the same order; a unit in use is never evicted.
 #pragma once
 
-#include <weft/comm/context.hpp>
+#include <weft/tensor/context.hpp>
 
 namespace weft {
 

@@ -8,13 +8,12 @@
 
 #include <weft/core/lifetime.hpp>
 #include <weft/core/tags.hpp>
-#include <weft/tensor/local_array.hpp>
-#include <weft/tensor/record_pool.hpp>
+#include <weft/memory/local_array.hpp>
+#include <weft/memory/record_pool.hpp>
 
 namespace weft {
 
 class context;
-class tape;
 
 /// Shared ownership by a counter inside the object, whose end() the last owner calls; a rank's thread only.
 template <class T>
@@ -177,7 +176,7 @@ class context_ref {
     life_ = std::exchange(other.life_, {});
     return *this;
   }
-  context_ref(context* of);  // comm/context.hpp
+  context_ref(context* of);  // tensor/context.hpp
 
   context& operator*() const { return *get(); }
   context* operator->() const { return get(); }

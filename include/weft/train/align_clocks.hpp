@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include <weft/comm/context.hpp>
+#include <weft/tensor/context.hpp>
 
 namespace weft::detail {
 

@@ -8,14 +8,14 @@
 #include <string>
 #include <string_view>
 
-#include <weft/autograd/tape.hpp>
-#include <weft/comm/local_run.hpp>
+#include <weft/core/random.hpp>
 #include <weft/op/convert.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/kv_cache.hpp>
 #include <weft/op/to_host.hpp>
 #include <weft/op/view.hpp>
-#include <weft/tensor/random.hpp>
+#include <weft/tensor/local_run.hpp>
+#include <weft/tensor/tape.hpp>
 #include <weft/train/sampling.hpp>
 
 namespace weft {

@@ -1,7 +1,7 @@
 // Texts of many prompts at once. Invariant: all ranks have all of them, whatever the sharding.
 #pragma once
 
-#include <weft/comm/consistency.hpp>
+#include <weft/tensor/consistency.hpp>
 #include <weft/train/batch_writer.hpp>
 
 namespace weft {

@@ -3,11 +3,11 @@
 // numbers.
 #pragma once
 
-#include <weft/comm/agree.hpp>
 #include <weft/io/text_dataset.hpp>
 #include <weft/nn/prune_heads.hpp>
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/parallel/pipeline.hpp>
+#include <weft/tensor/agree.hpp>
 #include <weft/train/trainer_state.hpp>
 
 namespace weft {

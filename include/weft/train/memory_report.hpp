@@ -1,9 +1,9 @@
 // memory.json: the ledger of every rank, by category, and what kernels keep for scratch.
 #pragma once
 
-#include <weft/comm/gather_text.hpp>
 #include <weft/io/file.hpp>
 #include <weft/io/json.hpp>
+#include <weft/tensor/gather_text.hpp>
 
 namespace weft::detail {
 

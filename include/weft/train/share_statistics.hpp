@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include <weft/backend/concept.hpp>
-#include <weft/comm/context.hpp>
+#include <weft/tensor/context.hpp>
 
 namespace weft {
 

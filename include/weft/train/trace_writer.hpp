@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include <weft/comm/gather_text.hpp>
 #include <weft/comm/trace_log.hpp>
 #include <weft/io/file.hpp>
 #include <weft/io/json.hpp>
+#include <weft/tensor/gather_text.hpp>
 #include <weft/train/align_clocks.hpp>
 #include <weft/train/training.hpp>
 

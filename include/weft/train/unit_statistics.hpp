@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <weft/backend/concept.hpp>
-#include <weft/comm/gather_text.hpp>
 #include <weft/io/json.hpp>
+#include <weft/tensor/gather_text.hpp>
 
 namespace weft {
 

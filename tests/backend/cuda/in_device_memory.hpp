@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <weft/comm/threads.hpp>
-#include <weft/tensor/arena.hpp>
+#include <weft/memory/arena.hpp>
 
 namespace weft_test {
 

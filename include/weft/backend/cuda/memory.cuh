@@ -5,7 +5,7 @@
 #include <memory>
 
 #include <weft/backend/cuda/error.cuh>
-#include <weft/tensor/arena.hpp>
+#include <weft/memory/arena.hpp>
 
 namespace weft::cuda {
 

@@ -6,7 +6,7 @@
 
 #include <weft/backend/cuda/kernel.hpp>
 #include <weft/backend/cuda/matmul_layout.hpp>
-#include <weft/tensor/local_array.hpp>
+#include <weft/memory/local_array.hpp>
 
 namespace weft::cuda {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "weft/core/error.hpp"
-#include "weft/tensor/local_array.hpp"
+#include "weft/memory/local_array.hpp"
 
 namespace weft::detail {
 

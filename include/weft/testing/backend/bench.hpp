@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <weft/backend/kernels.hpp>
-#include <weft/tensor/random.hpp>
+#include <weft/core/random.hpp>
 
 namespace weft::testing {
 

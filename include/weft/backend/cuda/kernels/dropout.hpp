@@ -4,7 +4,7 @@
 
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cuda/kernel.hpp>
-#include <weft/tensor/random.hpp>
+#include <weft/core/random.hpp>
 
 namespace weft::cuda {
 

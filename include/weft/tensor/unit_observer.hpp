@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <weft/backend/concept.hpp>
-#include <weft/comm/context.hpp>
+#include <weft/tensor/context.hpp>
 
 namespace weft {
 

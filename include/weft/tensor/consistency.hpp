@@ -8,8 +8,8 @@
 #include <bit>
 #include <initializer_list>
 
-#include <weft/comm/context.hpp>
 #include <weft/comm/detail/difference.hpp>
+#include <weft/tensor/context.hpp>
 
 namespace weft {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <weft/core/dtype.hpp>
-#include <weft/tensor/arena.hpp>
+#include <weft/memory/arena.hpp>
 
 namespace weft {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include <weft/comm/context.hpp>
 #include <weft/comm/detail/hash.hpp>
+#include <weft/tensor/context.hpp>
 
 namespace weft::detail {
 

@@ -2,7 +2,7 @@
 // nothing is called unless the context checks.
 #pragma once
 
-#include <weft/comm/consistency.hpp>
+#include <weft/tensor/consistency.hpp>
 
 namespace weft::detail {
 

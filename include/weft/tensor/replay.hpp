@@ -3,8 +3,8 @@
 // in the second run is one whose output nobody there looks at, except operators that are left out themselves.
 #pragma once
 
-#include <weft/autograd/same_twice.hpp>
 #include <weft/policy/checkpointing.hpp>
+#include <weft/tensor/same_twice.hpp>
 
 namespace weft {
 

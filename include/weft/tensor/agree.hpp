@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include <weft/comm/context.hpp>
+#include <weft/tensor/context.hpp>
 
 namespace weft::detail {
 

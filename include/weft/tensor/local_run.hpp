@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include <weft/comm/context.hpp>
+#include <weft/tensor/context.hpp>
 
 namespace weft {
 
