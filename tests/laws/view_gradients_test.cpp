@@ -52,8 +52,8 @@ TEST_CASE("repeat: linear, the dimension whole, first or last, once or several t
   gradients<real<x3, shard<batch, dp>, shard<hidden, tp>>>("others sharded, unevenly", thrice);
   gradients<real<x3, replicate<tp>>>("the first, then the last",
                                      [](const auto& x) { return repeat<hidden>(repeat<batch>(x, 2), 2); });
-  gradients<real<x3, shard<hidden, tp>>>(
-      "copies on ranks of their own", [](const auto& x) { return all_to_all<seq, tp>(repeat<seq>(x, 2)); });
+  gradients<real<x3, shard<hidden, tp>>>("copies on ranks of their own",
+                                         [](const auto& x) { return all_to_all<seq, tp>(repeat<seq>(x, 2)); });
   gradients<real<x3, shard<hidden, tp>>>("once, and beside x",
                                          [](const auto& x) { return repeat<seq>(x, 1) * x + repeat<seq>(x, 1); });
 }

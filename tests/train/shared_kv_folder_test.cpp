@@ -1,6 +1,6 @@
 // A model whose ranks share key and value heads, taken elsewhere: texts, checkpoints and importance of heads are those
 // of one rank, which has whole heads.
-#include <mutex>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -97,23 +97,24 @@ TEST_CASE("texts are those of one rank, token for token") {
 }
 
 TEST_CASE("a cache keeps the heads that the rank's queries read, and no others") {
+  using S = strategy<mesh<tp>, fp64, shared_kv<>>;
   const auto kept = [](const degrees& ranks, std::int64_t kv_heads) {
-    std::int64_t bytes = 0;
-    launch<many>(ranks, [&](context& ctx) {
-      llama<many> model(ctx, with(kv_heads));
-      parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<zero3>());
+    std::size_t bytes = 0;
+    launch<S>(ranks, [&](context& ctx) {
+      llama<S> model(ctx, with(kv_heads));
+      parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<replicated>());
       model.use(store);
-      using ids = typename llama<many>::ids;
-      const auto held = [&] { return ctx.memory.current[static_cast<std::size_t>(memory::buffers)]; };
+      const auto held = [&] { return ctx.memory.ledger().current[static_cast<std::size_t>(memory::buffers)]; };
+      const auto x = generate<typename llama<S>::ids>(ctx, {1, 4}, [](std::int64_t i) { return i; });
+      model.prefill(x, *std::make_unique<kv_cache>(ctx, 1, 16));  // what the first pass makes for all
+      const std::size_t before = held();
       kv_cache cache(ctx, 1, 16);
-      const auto x = generate<ids>(ctx, {1, 4}, [](std::int64_t i) { return i; });
       model.prefill(x, cache);
-      (void)held;
-      if (ctx.is_first()) bytes = cache.bytes();
+      if (ctx.is_first()) bytes = held() - before;
     });
     return bytes;
   };
-  const std::int64_t whole = kept({}, 2);
+  const std::size_t whole = kept({}, 2);
   CHECK(whole == 2 * 2 * 16 * 2 * 4 * 8);  // layers, keys and values, positions, heads, their width, bytes
   CHECK(kept({.tp = 2}, 2) == whole / 2);
   CHECK(kept({.tp = 4}, 2) == whole / 2);  // one head each
