@@ -90,7 +90,7 @@ struct fused_qkv : Form {
 };
 
 /// As Form, for models with fewer key and value heads than tp has ranks: a rank computes its part of every head's
-/// width, and is sent the heads whole that its queries read. `shared_kv<>`, `shared_kv<lora<16>>`.
+/// width, and is sent those heads whole that its queries read. `shared_kv<>`, `shared_kv<lora<16>>`.
 template <projections_policy Form = dense>
 struct shared_kv : Form {
   static constexpr std::string_view name = "shared_kv";
