@@ -137,6 +137,7 @@ ONE(scale_, "scale(x, c)", scale(x, 2.0))
 ONE(sum_, "sum<hidden>(x)", sum<hidden>(x))
 ONE(mean_, "mean<hidden>(x)", mean<hidden>(x))
 ONE(slice_, "slice<hidden>(x, ...)", slice<hidden>(x, 0, 1))
+ONE(repeat_, "repeat<hidden>(x, ...)", repeat<hidden>(x, 2))
 ONE(permute_, "permute<hidden, batch>(x)", permute<hidden, batch>(x))
 ONE(rename_, "rename<hidden, ffn>(x)", rename<hidden, ffn>(x))
 ONE(cast_, "cast<double>(x)", cast<double>(x))
@@ -276,7 +277,7 @@ using one_operand =
               ops::sigmoid_, ops::relu_, ops::silu_, ops::gelu_, ops::gelu_exact_, ops::formula_, ops::linear_formula_,
               ops::greater_, ops::plus_number_, ops::minus_number_, ops::over_number_, ops::number_over_, ops::rowwise_,
               ops::max_, ops::argmax_, ops::detach_, ops::softmax_, ops::scale_, ops::sum_, ops::mean_, ops::slice_,
-              ops::permute_, ops::rename_, ops::cast_, ops::dropout_>;
+              ops::repeat_, ops::permute_, ops::rename_, ops::cast_, ops::dropout_>;
 using rotary = operators<ops::rope_>;
 using merging = operators<ops::merge_>;
 using conversions =

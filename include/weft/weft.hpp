@@ -31,6 +31,7 @@
 #include <weft/op/merge.hpp>
 #include <weft/op/other_calls.hpp>
 #include <weft/op/reduce.hpp>
+#include <weft/op/repeat.hpp>
 #include <weft/op/ring.hpp>
 #include <weft/op/rms_norm.hpp>
 #include <weft/op/rope.hpp>

@@ -1,8 +1,9 @@
-// Finite differences for slice, permute, rename, merge and cast, and for the embedding.
+// Finite differences for slice, permute, rename, merge, repeat and cast, and for the embedding.
 #include <doctest/doctest.h>
 
 #include <weft/op/embedding.hpp>
 #include <weft/op/merge.hpp>
+#include <weft/op/repeat.hpp>
 #include <weft/op/view.hpp>
 
 #include "gradients.hpp"
@@ -43,6 +44,18 @@ TEST_CASE("merge: linear, the outer dimension sharded or not, over one axis or t
   gradients<real<x4, shard<heads, tp, dp>>>("an inner one of one element goes away, whatever the shares",
                                             [](const auto& x) { return merge<heads, heads, head_dim>(x); },
                                             {.base = {{head_dim{}, 1}}});
+}
+
+TEST_CASE("repeat: linear, the dimension whole, first or last, once or several times") {
+  const auto thrice = [](const auto& x) { return repeat<seq>(x, 3); };
+  gradients<real<x3, shard<batch, dp>, partial<tp>>>("pending", thrice);
+  gradients<real<x3, shard<batch, dp>, shard<hidden, tp>>>("others sharded, unevenly", thrice);
+  gradients<real<x3, replicate<tp>>>("the first, then the last",
+                                     [](const auto& x) { return repeat<hidden>(repeat<batch>(x, 2), 2); });
+  gradients<real<x3, shard<hidden, tp>>>("copies on ranks of their own",
+                                         [](const auto& x) { return all_to_all<seq, tp>(repeat<seq>(x, 2)); });
+  gradients<real<x3, shard<hidden, tp>>>("once, and beside x",
+                                         [](const auto& x) { return repeat<seq>(x, 1) * x + repeat<seq>(x, 1); });
 }
 
 TEST_CASE("cast carries the gradient back through the other type") {

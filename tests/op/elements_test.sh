@@ -25,6 +25,7 @@ scale(x, number)|2 * X
 x + number|X + 1
 sum(x)|sum(X)
 mean(x)|mean<hidden>(X)
+repeat<dim>(x, times)|repeat<hidden>(X, 2)
 a + b|X + X
 a - b|X - X
 a * b|X * X

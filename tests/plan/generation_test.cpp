@@ -43,6 +43,9 @@ TEST_CASE("plan of a text: tensor parallelism, whole and along the sequence") {
   check_text<llama, strategy<mesh<dp, tp>, bf16_mixed>>({.tp = 2}, bytes);
   check_text<llama, strategy<mesh<dp, tp>, sequence_parallel>>({.tp = 2}, bytes);
 }
+TEST_CASE("plan of a text: more ranks along tp than key and value heads") {
+  check_text<llama, strategy<mesh<dp, tp>, zero3, bf16_mixed, shared_kv<>>>({.tp = 4}, bytes);
+}
 TEST_CASE("plan of a text: weights gathered unit by unit") {
   check_text<llama, strategy<mesh<dp, tp>, zero3>>({.dp = 2, .tp = 2}, bytes);
 }

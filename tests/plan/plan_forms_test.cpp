@@ -30,6 +30,13 @@ TEST_CASE("plan: queries, keys and values fused") {
       {.dp = 2, .tp = 2}, {.batch = 8, .micro_batches = 2}, by_shape{muon{}, adamw{}});
 }
 
+TEST_CASE("plan: key and value heads shared by more ranks than they are") {
+  check_plan<strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_selective, sequence_parallel, shared_kv<>>>(
+      {.dp = 2, .tp = 4}, {.batch = 8, .micro_batches = 2});
+  check_plan<strategy<mesh<pp, tp>, bf16_mixed, zb_h1, shared_kv<lora<3>>>>({.tp = 4, .pp = 2},
+                                                                            {.batch = 8, .micro_batches = 4});
+}
+
 namespace {
 std::int64_t calls_along(std::string_view axis, const rank_plan& p) {
   std::int64_t calls = 0;

@@ -136,6 +136,10 @@ void check_family(const std::string& name) {
   SUBCASE("zero3, sequence parallel, dp 2 x tp 2") {
     check(right, computed<in_float, Family>({.dp = 2, .tp = 2}, folder, saved), 1e-5);
   }
+  SUBCASE("tp 4, which may be more than key and value heads") {
+    using shared = strategy<mesh<dp, tp, pp>, fp64, zero1, shared_kv<>>;
+    check(right, computed<shared, Family>({.tp = 4}, folder, saved), 1e-10);
+  }
   if (std::filesystem::exists(original)) CHECK(read_file(saved) == read_file(original));
 }
 

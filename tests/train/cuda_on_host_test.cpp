@@ -39,3 +39,8 @@ TEST_CASE("the kernels of CUDA: text token by token, on two ranks of one device"
   bold.kv_heads = 2, bold.init_stddev = 0.3;
   check_text_beside_cpu<lazy_cuda_backend>({.tp = 2}, bold, 4);
 }
+
+TEST_CASE("the kernels of CUDA: a Llama whose ranks share its key and value head" * doctest::skip(sanitized)) {
+  check_ranks_beside_cpu<lazy_cuda_backend, llama, mesh<dp, tp>, zero3, bf16_mixed, shared_kv<>>(
+      {.dp = 2, .tp = 2}, tiny_llama, of_16_bits);
+}

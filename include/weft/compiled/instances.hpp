@@ -14,6 +14,7 @@
 #include <weft/op/embedding.hpp>
 #include <weft/op/layer_norm.hpp>
 #include <weft/op/merge.hpp>
+#include <weft/op/repeat.hpp>
 #include <weft/op/rms_norm.hpp>
 #include <weft/op/rope.hpp>
 #include <weft/op/softmax.hpp>
@@ -46,6 +47,7 @@
                                                                 const vocab_axes&, const dimension_run&, std::int64_t, \
                                                                 double, call_site, value&, value&);                    \
   INSTANCE value merge_operator<cpu_backend, T>::forward(const value&, int);                                           \
+  INSTANCE value repeat_operator<cpu_backend, T>::forward(const value&, int, std::int64_t);                            \
   INSTANCE value slice_operator<cpu_backend, T>::forward(const value&, int, std::int64_t, std::int64_t);               \
   INSTANCE value permute_operator<cpu_backend, T>::forward(const value&,                                               \
                                                            permute_operator<cpu_backend, T>::attributes);              \

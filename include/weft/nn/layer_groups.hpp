@@ -50,8 +50,9 @@ class layer_groups {
 namespace detail {
 
 /// Throws where a model of so many layers, with `most` groups of heads in each that isn't pruned, can't have these.
+/// shared: 0, or where ranks share key and value heads the query heads of a group, which tp then divides in a layer.
 WEFT_LINKED void check_layer_groups(const layer_groups& groups, std::int64_t layers, std::int64_t most,
-                                    int tensor_parallel) {
+                                    int tensor_parallel, std::int64_t shared = 0) {
   if (groups.empty()) return;
   const auto said = static_cast<std::int64_t>(groups.size());
   require(said == layers, "layer_groups has ", said, " numbers, and the model has ", layers,
@@ -60,7 +61,10 @@ WEFT_LINKED void check_layer_groups(const layer_groups& groups, std::int64_t lay
     require(groups[i] >= 1 && groups[i] <= most, "layer ", i, " is to have ", groups[i],
             " groups of heads by layer_groups; each layer has at least 1, and at most those of the whole model, ",
             most);
-    require(groups[i] % tensor_parallel == 0, "layer ", i, "'s groups of heads, ", groups[i],
+    require(shared == 0 || groups[i] * shared % tensor_parallel == 0, "layer ", i, "'s query heads, ",
+            groups[i] * shared, " in ", groups[i], " groups, don't divide among tp = ", tensor_parallel,
+            " ranks; choose tp so that they do, or prune other numbers of groups");
+    require(shared > 0 || groups[i] % tensor_parallel == 0, "layer ", i, "'s groups of heads, ", groups[i],
             ", don't divide among tp = ", tensor_parallel,
             " ranks; choose tp so that they do, or prune with .multiple_of = tp");
   }

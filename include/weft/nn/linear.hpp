@@ -11,6 +11,7 @@
 #include <weft/op/arithmetic.hpp>
 #include <weft/op/contract.hpp>
 #include <weft/op/convert.hpp>
+#include <weft/op/elementwise.hpp>
 
 namespace weft {
 

@@ -38,8 +38,9 @@ struct llama_config {
 
   friend bool operator==(const llama_config&, const llama_config&) = default;
 
-  /// The configuration with every 0 filled in, checked against the degrees. Throws weft::failure with the way out.
-  WEFT_LINKED llama_config resolved(int tensor_parallel = 1) const {
+  /// The configuration with every 0 filled in, checked against the degrees. shares_kv: whether ranks share key and
+  /// value heads, as under shared_kv<>. Throws weft::failure with the way out.
+  WEFT_LINKED llama_config resolved(int tensor_parallel = 1, bool shares_kv = false) const {
     llama_config c = *this;
     const auto at_least_one = detail::check_at_least_one;
     at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
@@ -64,8 +65,13 @@ struct llama_config {
     require(c.rope_scaling.kind != rope_kind::yarn || c.rope_theta > 1,
             "yarn's rope scaling needs a rope_theta above 1, not ", c.rope_theta);
     const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
-    detail::check_layer_groups(c.layer_groups, c.layers, c.kv_heads, tensor_parallel);
-    if (c.layer_groups.empty()) divides(c.heads, "heads"), divides(c.kv_heads, "kv_heads");
+    detail::check_layer_groups(c.layer_groups, c.layers, c.kv_heads, tensor_parallel,
+                               shares_kv ? c.heads / c.kv_heads : 0);
+    if (c.layer_groups.empty()) divides(c.heads, "heads");
+    require(shares_kv || !c.layer_groups.empty() || c.kv_heads % tensor_parallel == 0, c.kv_heads,
+            " kv_heads don't divide among tp = ", tensor_parallel,
+            " ranks; choose tp or kv_heads so that they do, or a strategy with shared_kv<>, under which the ranks "
+            "share every head");
     divides(c.ffn, "ffn");
     return c;
   }
@@ -159,7 +165,8 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
   using compute = typename S::precision::compute;
   using ids = typename base::ids;
 
-  llama(context& ctx, const llama_config& wanted) : llama(ctx, wanted.resolved(ctx.degree<tp>()), 0) {}
+  llama(context& ctx, const llama_config& wanted)
+      : llama(ctx, wanted.resolved(ctx.degree<tp>(), self_attention<S>::shares_kv), 0) {}
 
   const llama_config& config() const { return config_; }
 

@@ -13,6 +13,9 @@ namespace weft {
 /// 3.
 template <class S>
 struct self_attention {
+  /// Whether ranks along tp share key and value heads.
+  static constexpr bool shares_kv = query_key_value<S>::shares_kv;
+
   query_key_value<S> project;
   weight<S, dims<head_dim>, replicate<tp>> query_norm,
       key_norm;  // registered where a model has them, one for all heads

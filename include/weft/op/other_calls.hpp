@@ -118,6 +118,7 @@ WEFT_DETAIL_OTHER_CALLS(document_positions, "document_positions(starts) takes wh
 WEFT_DETAIL_OTHER_CALLS(swiglu, "swiglu(gate, up) takes two tensors, and no tag")
 WEFT_DETAIL_OTHER_CALLS(rope, "rope(x, table) takes a tensor with the dimensions seq and head_dim, and a rope_table")
 WEFT_DETAIL_OTHER_CALLS(merge, "merge<out, outer, inner>(x) takes three dimensions and one tensor")
+WEFT_DETAIL_OTHER_CALLS(repeat, "repeat<dim>(x, times) takes one dimension, a tensor and a number")
 WEFT_DETAIL_OTHER_CALLS(item, "item(x) takes one tensor of no dimensions: item(sum(x))")
 WEFT_DETAIL_OTHER_CALLS(backward,
                         "backward(loss) takes one tensor of no dimensions: backward(sum(x)), or backward(l.sum) "

@@ -15,7 +15,8 @@ namespace weft {
 /// `dropout` as well, a double from 0 to below 1, so much of an adapter's input is dropped in training; where it has
 /// `adapts_weight(name)`, that says of a weight's name ("layers.0.query") whether it has one. `fuses_qkv`:
 /// whether queries, keys and values are one projection with one weight. Where it has `stored_as`, a weight_format, that
-/// is how weights lie, which are frozen then.
+/// is how weights lie, which are frozen then. Where it has `shares_kv`, a bool that is true, ranks along tp share the
+/// work of every key and value head, so that there may be fewer heads than ranks.
 template <class P>
 concept projections_policy = requires {
   {bool(P::adapts)};
@@ -31,6 +32,17 @@ constexpr double adapter_dropout() {
     return double(P::dropout);
   else
     return 0;
+}
+}  // namespace detail
+
+namespace detail {
+/// Whether each rank along tp computes a part of every key and value head.
+template <projections_policy P>
+constexpr bool shares_kv() {
+  if constexpr (requires { P::shares_kv; })
+    return bool(P::shares_kv);
+  else
+    return false;
 }
 }  // namespace detail
 
@@ -75,6 +87,14 @@ template <projections_policy Form = dense>
 struct fused_qkv : Form {
   static constexpr std::string_view name = "fused_qkv";
   static constexpr bool fuses_qkv = true;
+};
+
+/// As Form, for models with fewer key and value heads than tp has ranks: a rank computes its part of every head's
+/// width, and is sent those heads whole that its queries read. `shared_kv<>`, `shared_kv<lora<16>>`.
+template <projections_policy Form = dense>
+struct shared_kv : Form {
+  static constexpr std::string_view name = "shared_kv";
+  static constexpr bool shares_kv = true;
 };
 
 }  // namespace weft

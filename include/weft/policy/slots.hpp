@@ -143,6 +143,17 @@ constexpr bool fits_projections() {
                   "weft: this projections policy's dropout is not a number: write static constexpr double dropout = "
                   "0.05; or leave it out where nothing is dropped");
   }
+  if constexpr (has_shares_kv<P>) {
+    WEFT_DETAIL_CONSTANT("projections policy", shares_kv, "bool shares_kv = true;");
+    if constexpr (constant_shares_kv<P>)
+      static_assert(none<wrong_in<bool(P::shares_kv) && bool(P::fuses_qkv), P>>,
+                    "weft: this projections policy fuses keys and values with queries, which lie by whole heads, and "
+                    "shares them by their width: leave out fused_qkv or shared_kv");
+  } else {
+    static_assert(none<wrong_in<names_shares_kv<P>, P>>,
+                  "weft: this projections policy's shares_kv is not a bool: write static constexpr bool shares_kv = "
+                  "true; or leave it out where each rank has whole heads");
+  }
   return true;
 }
 

@@ -11,6 +11,8 @@
 // expect 9: sharding policy's prefetch is not an int: write static constexpr int prefetch = 0;
 // expect 10: backend's queue lacks runs_behind, enqueue(f) or synchronize()
 // expect 11: backend's queue runs behind its host, so the host can't read tensors at any time
+// expect 12: projections policy's shares_kv is not a bool: write static constexpr bool shares_kv = true;
+// expect 13: projections policy's shares_kv is not a static constant: write static constexpr bool shares_kv = true;
 // A member that is there, but is of another kind than the slot takes.
 #include <weft/policy/strategy.hpp>
 using namespace weft;
@@ -76,6 +78,14 @@ struct mine {
   static queue* open(int, int, int) { return nullptr; }
   static constexpr bool host_memory = true;
   static int memory() { return 0; }
+};
+#elif WRONG == 12
+struct mine : dense {
+  static constexpr std::string_view shares_kv = "yes";
+};
+#elif WRONG == 13
+struct mine : dense {
+  bool shares_kv = true;
 };
 #elif WRONG == 9
 struct mine : zero3 {

@@ -3,6 +3,7 @@
 // expect 2: weft: a sharding policy stores along axes that split its batch
 // expect 3: weft: a policy that shards gradients also shards the optimizer's state
 // expect 4: weft: a precision's initial_loss_scale is a number from 2^-24 to 2^24; leave it out where nothing is scaled
+// expect 5: weft: this projections policy fuses keys and values with queries, which lie by whole heads, and shares them
 // What makes no sense is said where the strategy is written, not where its first model is.
 #include <weft/policy/strategy.hpp>
 using namespace weft;
@@ -24,6 +25,8 @@ struct mine : zero2 {
 struct mine : fp16_mixed {
   static constexpr double initial_loss_scale = -3;
 };
+#elif WRONG == 5
+using mine = shared_kv<fused_qkv<> >;
 #endif
 #else
 struct mine : zero3 {
