@@ -104,6 +104,11 @@ TEST_CASE("training, kind 2, of weights in few bits: scales have drifted, along 
   passes<stored_in_shares>({.dp = 3}, scaled(stored_in_shares{}, never));
   caught<stored_in_shares>({.dp = 3}, scaled(stored_in_shares{}, [](context& ctx) { return ctx.index<dp>() == 1; }),
                            "check: each_parameter" + scales + "dp, and it is not: at [1] ranks 0, 2 have 0.25");
+  using along_two_axes = strategy<mesh<dp, fsdp, tp>, hybrid, nf4<lora<2>>>;
+  passes<along_two_axes>(degrees{.dp = 2}.with<fsdp>(2), scaled(along_two_axes{}, never));
+  caught<along_two_axes>(degrees{.dp = 2}.with<fsdp>(2),
+                         scaled(along_two_axes{}, [](context& ctx) { return ctx.index<fsdp>() == 1; }),
+                         "check: each_parameter" + scales + "fsdp, and it is not: at [1] rank 0 has 0.25");
   using cut_by_type = strategy<mesh<dp, tp>, replicated, int8<lora<2>>>;
   passes<cut_by_type>({.dp = 2, .tp = 2}, scaled(cut_by_type{}, never));
   caught<cut_by_type>({.dp = 2, .tp = 2}, scaled(cut_by_type{}, [](context& ctx) { return ctx.index<tp>() == 1; }),

@@ -26,7 +26,7 @@ class decoder : public decoder_units<S, Layer> {
 
  public:
   using ids = token_ids<S>;
-  using units::run_layers, units::head;
+  using units::ctx, units::registry, units::run_layers, units::head;
 
   /// Passes recorded so far: they number the masks of dropout. A run that goes on where another ended sets it to what
   /// that one had.
@@ -66,7 +66,7 @@ class decoder : public decoder_units<S, Layer> {
   // The parts of a pass, for who runs a stage.
   auto begin_pass(const ids& tokens) {
     require_readable(tokens, tokens.template global_extent<seq>());
-    const std::int64_t number = ctx_->tape ? static_cast<std::int64_t>(model().recorded_passes()) : -1;
+    const std::int64_t number = ctx().tape ? static_cast<std::int64_t>(model().recorded_passes()) : -1;
     const auto pass = numbered(model().pass_for(tokens), number);
     if (number >= 0) ++recorded_passes_;
     return pass;
@@ -78,14 +78,14 @@ class decoder : public decoder_units<S, Layer> {
     if constexpr (S::mesh::template has<pp>) {
       const stage_place& at = stages_[chunk];
       if (!at.first())
-        return receive<movement::shift, decltype(pass.of.embed(tokens))>(*ctx_, sizes(tokens, model().config().hidden),
+        return receive<movement::shift, decltype(pass.of.embed(tokens))>(ctx(), sizes(tokens, model().config().hidden),
                                                                          at.index - 1, at.before);
     }
     return embed(pass, tokens);
   }
 
  protected:
-  using units::ctx_, units::registry_, units::stages_, units::embed;
+  using units::stages_, units::embed;
   decoder(context& ctx, std::int64_t layers, bool tied) : units(ctx, layers, tied) {}
 
   /// Where the documents begin that the token `end` ends: none where that is -1, and where a text is generated, which
@@ -127,7 +127,7 @@ class decoder : public decoder_units<S, Layer> {
     static_assert(has_cache<M>,
                   "weft: the model reads no cache: its pass_for(tokens, cache) gives a pass whose attention(q, k, v, "
                   "{.cache = cache}) and rope(x, table, cache) take it (docs/own_model.md)");
-    const no_grad off(*ctx_);
+    const no_grad off(ctx());
     std::vector<std::int64_t> all;
     if (given.empty()) {
       all.assign(static_cast<std::size_t>(cache.sequences()), tokens.template global_extent<seq>());
@@ -136,7 +136,7 @@ class decoder : public decoder_units<S, Layer> {
     cache.belong_to(number_, version());
     cache.begin_pass(given);
     const shape& own = untyped(tokens).held().shape;
-    detail::require_of_cache("decode", *ctx_, cache, own[0], own[1]);
+    detail::require_of_cache("decode", ctx(), cache, own[0], own[1]);
     require_readable(tokens, cache.longest());
     require(keeps(cache.longest()), "the model turns the keys of a text of ", cache.longest(),
             " tokens otherwise than those of a shorter one, so none can be kept: read the whole text by model(tokens)");
@@ -160,7 +160,7 @@ class decoder : public decoder_units<S, Layer> {
   // Changes when a weight does.
   std::uint64_t version() const {
     std::uint64_t sum = 0;
-    for (const parameter_unit& u : registry_.units())
+    for (const parameter_unit& u : registry().units())
       for (const parameter_record& p : u.parameters) sum += p.live->version;
     return sum;
   }
@@ -169,14 +169,14 @@ class decoder : public decoder_units<S, Layer> {
   template <class Pass>
   auto through_layers(const Pass& pass, const ids& tokens) {
     if constexpr (S::mesh::template has<pp>)
-      if (ctx_->template degree<pp>() > 1) return over_stages(pass, tokens);
+      if (ctx().template degree<pp>() > 1) return over_stages(pass, tokens);
     auto x = embed(pass, tokens);
     for (int v = 0; v < stages_.count(); ++v) x = run_layers(pass, std::move(x), stages_.chunk_at(v));
     return x;
   }
   template <class Pass>
   auto over_stages(const Pass& pass, const ids& tokens) {
-    require(ctx_->tape == nullptr, "the model's layers lie on ", stages_.count(),
+    require(ctx().tape == nullptr, "the model's layers lie on ", stages_.count(),
             " pipeline stages, which take turns in training: use a trainer or weft::pipeline, or call it while nothing "
             "is recorded");
     decltype(embed(pass, tokens)) x;
@@ -186,7 +186,7 @@ class decoder : public decoder_units<S, Layer> {
       const stage_place& at = stages_[c];
       if (at.first() || at.before != at.rank) x = stage_input(pass, tokens, c);
       x = run_layers(pass, std::move(x), c);
-      if (!at.last() && at.after != at.rank) send<movement::shift>(x, at.index, at.after).wait(ctx_->order());
+      if (!at.last() && at.after != at.rank) send<movement::shift>(x, at.index, at.after).wait(ctx().order());
     }
     return x;
   }
@@ -195,15 +195,16 @@ class decoder : public decoder_units<S, Layer> {
   auto logits(const Pass& pass, const X& x) {
     using result = decltype(head(pass, x));
     if constexpr (S::mesh::template has<pp>)
-      if (ctx_->template degree<pp>() > 1) {
+      if (ctx().template degree<pp>() > 1) {
         const shape all{3,
                         {x.template global_extent<batch>(), x.template global_extent<seq>(), model().config().vocab}};
-        result y = stages_.has_last() ? head(pass, x) : detail::empty_tensor<result>(*ctx_, all);
-        ctx_->along(id_of<pp>)
+        result y = stages_.has_last() ? head(pass, x) : detail::empty_tensor<result>(ctx(), all);
+        ctx()
+            .along(id_of<pp>)
             .comm
             .broadcast(untyped(y).data.data, untyped(y).data.bytes(), stages_.rank_of(stages_.count() - 1),
-                       ctx_->label("logits"))
-            .wait(ctx_->order());
+                       ctx().label("logits"))
+            .wait(ctx().order());
         return y;
       }
     return head(pass, x);

@@ -27,6 +27,7 @@ template <class S, class Layer>
 class decoder_units : public model_base<S> {
  public:
   using ids = token_ids<S>;
+  using model_base<S>::ctx, model_base<S>::registry;
 
   /// The virtual stages that this rank has, by chunk.
   const stage_places& stages() const { return stages_; }
@@ -34,15 +35,15 @@ class decoder_units : public model_base<S> {
   /// x through a chunk's layers, placed alike.
   template <class Pass, any_tensor X>
   X run_layers(const Pass& pass, X x, int chunk = 0) {
-    const scoped_value<std::int64_t> now(ctx_->pass, pass.number);
+    const scoped_value<std::int64_t> now(ctx().pass, pass.number);
     std::size_t n = stages_.layers_before(chunk);
     const std::size_t end = stages_.layers_before(chunk + 1);
     int unit = first_layer_unit_ + static_cast<int>(n);
     for (; n < end; ++n) {
       const Layer& layer = layers_[n];
       const auto run = [of = pass.of, &layer](const auto& h) { return of.block(layer, h); };
-      x = in_unit(
-          *ctx_, *hooks_, unit++,
+      x = run_unit(
+          unit++,
           [&](const auto& h) {
             if constexpr (S::checkpointing::recomputes)
               return checkpoint<typename S::checkpointing>(run, h);
@@ -56,9 +57,9 @@ class decoder_units : public model_base<S> {
   /// On the last virtual stage's rank: logits.
   template <class Pass, any_tensor X>
   auto head(const Pass& pass, const X& x) {
-    const scoped_value<std::int64_t> now(ctx_->pass, pass.number);
-    return in_unit(
-        *ctx_, *hooks_, head_unit_,
+    const scoped_value<std::int64_t> now(ctx().pass, pass.number);
+    return run_unit(
+        head_unit_,
         [&](const auto& h) {
           return with_table([&](const table& t, const auto& in) { return detail::logits_by(pass.of, t, in); }, h);
         },
@@ -68,7 +69,7 @@ class decoder_units : public model_base<S> {
   /// logits are there a chunk at a time (loss_in_chunks). `objective` outlives the backward.
   template <class Pass, any_tensor X, any_tensor Y, class Loss>
   auto head_loss(const detail::numbered_pass<Pass>& pass, const X& x, const Y& targets, const Loss& objective) {
-    const scoped_value<std::int64_t> now(ctx_->pass, pass.number);
+    const scoped_value<std::int64_t> now(ctx().pass, pass.number);
     constexpr bool whole = detail::has_head_input<Pass, X> || shard_axes<layout_of<X>, seq>::size == 0;
     static_assert(whole,
                   "weft: chunked_loss cuts the head's input along seq, which is sharded here (sequence_parallel): give "
@@ -88,8 +89,8 @@ class decoder_units : public model_base<S> {
       return std::move(l.sum);
     };
     if constexpr (whole)
-      out.sum = in_unit(
-          *ctx_, *hooks_, head_unit_,
+      out.sum = run_unit(
+          head_unit_,
           [&](const auto& h) {
             if constexpr (detail::has_head_input<Pass, X>)
               return with_table(in_chunks, detail::promoted_head_input<Pass, table>(pass.of.head_input(h)));
@@ -108,7 +109,7 @@ class decoder_units : public model_base<S> {
         stages_(stages_of<typename S::schedule>(ctx, layers)),
         layers_(stages_.layers_before(stages_.chunks())),
         tied_(tied) {
-    if (ctx.degree<pp>() > 1) registry_.held_by_stages(id_of<pp>);
+    if (ctx.degree<pp>() > 1) registry().held_by_stages(id_of<pp>);
   }
 
   /// Makes the embedding's unit where this rank needs it; `others()` adds what else is in it. Of tied embeddings the
@@ -118,13 +119,13 @@ class decoder_units : public model_base<S> {
   void add_embedding(std::int64_t rows, std::int64_t width, double stddev, F&& others) {
     const bool copied = tied_ && tables_apart();
     if (!stages_.has_first() && !(copied && stages_.has_last())) return;
-    registry_.set_chunk(stages_.chunk_at(stages_.has_first() ? 0 : stages_.count() - 1));
-    embedding_unit_ = registry_.begin_unit("embedding");
-    registry_.add(*ctx_, embedding_, "embedding", {2, {rows, width}}, {stddev});
+    registry().set_chunk(stages_.chunk_at(stages_.has_first() ? 0 : stages_.count() - 1));
+    embedding_unit_ = registry().begin_unit("embedding");
+    registry().add(ctx(), embedding_, "embedding", {2, {rows, width}}, {stddev});
     others();
     freeze_all_but_adapters();
     if (!copied) return;
-    for (parameter_record& r : registry_.units().back().parameters) {
+    for (parameter_record& r : registry().units().back().parameters) {
       r.pending.push_back(id_of<pipeline_ends>);
       r.counted = stages_.has_first();
     }
@@ -133,13 +134,13 @@ class decoder_units : public model_base<S> {
   /// prefix, its number among all stages' layers).
   template <class F>
   void each_layer(F&& f) {
-    first_layer_unit_ = static_cast<int>(registry_.units().size());
+    first_layer_unit_ = static_cast<int>(registry().units().size());
     std::size_t n = 0;
     for (int c = 0; c < stages_.chunks(); ++c) {
-      registry_.set_chunk(c);
+      registry().set_chunk(c);
       for (std::int64_t i = stages_[c].begin; i < stages_[c].end; ++i) {
         const std::string number = std::to_string(i);
-        registry_.begin_unit("layer " + number);
+        registry().begin_unit("layer " + number);
         if constexpr (std::invocable<F&, Layer&, std::string, std::int64_t>)
           f(layers_[n++], "layers." + number + ".", i);
         else
@@ -152,21 +153,21 @@ class decoder_units : public model_base<S> {
   template <class F>
   void add_head(std::int64_t rows, std::int64_t width, double stddev, F&& norms) {
     if (!stages_.has_last()) return;
-    registry_.set_chunk(stages_.chunk_at(stages_.count() - 1));
-    head_unit_ = registry_.begin_unit("head");
+    registry().set_chunk(stages_.chunk_at(stages_.count() - 1));
+    head_unit_ = registry().begin_unit("head");
     norms();
-    if (!tied_) registry_.add(*ctx_, head_, "head", {2, {rows, width}}, {stddev});
+    if (!tied_) registry().add(ctx(), head_, "head", {2, {rows, width}}, {stddev});
     freeze_all_but_adapters();
   }
 
   /// On the first virtual stage's rank.
   template <class Pass>
   auto embed(const Pass& pass, const ids& tokens) {
-    const scoped_value<std::int64_t> now(ctx_->pass, pass.number);
-    return in_unit(
-        *ctx_, *hooks_, embedding_unit_, [&](const ids& t) { return pass.of.embed(t); }, tokens);
+    const scoped_value<std::int64_t> now(ctx().pass, pass.number);
+    return run_unit(
+        embedding_unit_, [&](const ids& t) { return pass.of.embed(t); }, tokens);
   }
-  using model_base<S>::ctx_, model_base<S>::hooks_, model_base<S>::registry_;
+  using model_base<S>::run_unit;
   stage_places stages_;
   table embedding_, head_;
   std::vector<Layer> layers_;
@@ -175,21 +176,21 @@ class decoder_units : public model_base<S> {
   // Of the newest unit, where the strategy's projections are adapted.
   void freeze_all_but_adapters() {
     if constexpr (S::projections::adapts)
-      for (parameter_record& r : registry_.units().back().parameters)
+      for (parameter_record& r : registry().units().back().parameters)
         if (!r.adapter) r.freeze();
   }
   // f(the head's table, x), in its unit.
   template <class F, any_tensor X>
   auto with_table(const F& f, const X& x) {
     if (!tied_) return f(head_, x);
-    return in_unit(
-        *ctx_, *hooks_, embedding_unit_, [&](const auto& in) { return f(embedding_, in); }, x);
+    return run_unit(
+        embedding_unit_, [&](const auto& in) { return f(embedding_, in); }, x);
   }
   // Whether embedding and head lie on two ranks. Tied ones are summed between the pipeline's ends then.
   bool tables_apart() const {
     const int first = stages_.rank_of(0), last = stages_.rank_of(stages_.count() - 1);
     require(
-        first == last || (std::min(first, last) == 0 && std::max(first, last) == ctx_->template degree<pp>() - 1),
+        first == last || (std::min(first, last) == 0 && std::max(first, last) == ctx().template degree<pp>() - 1),
         "the schedule ", std::string_view(S::schedule::name), " has its first virtual stage on rank ", first,
         " of pp and its last on rank ", last,
         ", so embeddings can't be tied: only pp's first and last rank sum theirs; give the model a head of its own");

@@ -157,7 +157,7 @@ class gpt2 : public decoder<S, gpt2<S>, gpt2_layer<S>> {
   gpt2(context& ctx, const gpt2_config& c, int) : base(ctx, c.layers, c.tied_embeddings), config_(c) {
     if (ctx.check) [[unlikely]]
       detail::compare_configuration(ctx, c);
-    parameter_registry& registry = this->registry_;
+    parameter_registry& registry = this->registry();
     const double out_stddev = c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));
     this->add_embedding(c.vocab, c.hidden, c.init_stddev, [&] {
       registry.add(ctx, positions_, "positions", {2, {c.max_seq, c.hidden}}, {c.init_stddev});

@@ -199,7 +199,7 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
   llama(context& ctx, const llama_config& c, int) : base(ctx, c.layers, c.tied_embeddings), config_(c) {
     if (ctx.check) [[unlikely]]
       detail::compare_configuration(ctx, c);
-    parameter_registry& registry = this->registry_;
+    parameter_registry& registry = this->registry();
     const double out_stddev =
         c.init_stddev / std::sqrt(2.0 * static_cast<double>(c.layers));  // as GPT-2 scales residual outputs
     this->add_embedding(c.vocab, c.hidden, c.init_stddev, [] {});

@@ -55,6 +55,7 @@ class model_base {
     return *hooks_;
   }
 
+ private:
   context* ctx_;
   parameter_registry registry_;
   unit_hooks* hooks_ = nullptr;

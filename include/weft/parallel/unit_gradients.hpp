@@ -60,7 +60,7 @@ class unit_gradients {
       g.unit = -1;
     }
     each_bucket([&](bucket& b) { b.begin_step(ctx_.order()); });
-    behind_ = nullptr;
+    others_follow_ = nullptr;
     ++step_;
     failures_ = ctx_.failed_backwards.size();
     micro_batches_ = remaining_ = micro_batches;
@@ -167,8 +167,8 @@ class unit_gradients {
       u.posted = true;
       for (bucket& b : u.buckets)
         if (b.trained() && !b.sharded()) b.post_reduction(ctx_);
-      if (behind_) sum_along_others(*behind_);
-      behind_ = u.whole == 0 ? &u : nullptr;
+      if (others_follow_) sum_along_others(*others_follow_);
+      others_follow_ = u.whole == 0 ? &u : nullptr;
     }
     for (bucket& b : u.buckets) b.point_away();
   }
@@ -232,7 +232,9 @@ class unit_gradients {
   std::vector<unit_sums> units_;
   whole_gradient whole_[2];
   unsigned turn_ = 0;
-  unit_sums* behind_ = nullptr;  // whose sums, of a unit without sharded gradients, were the last to be begun
+  // The unit, without sharded gradients, whose sums along its storage were begun last: those along other axes follow at
+  // the next unit's. Null: none.
+  unit_sums* others_follow_ = nullptr;
   std::uint64_t step_ = 0;
   int micro_batches_ = 0, remaining_ = 0;
   std::size_t failures_ = 0;  // backwards of this rank's that had ended with an error before the step
