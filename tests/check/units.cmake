@@ -35,7 +35,7 @@ set(not_address_units "^(allocation|golden|matrix|plan|pretrained)/|^comm/laws_|
 # rest, which clang compiles, every eighth unit, but of those that train models, the longest to compile, few. laws/ranks: other units
 # of its folder call it. Of nn and consistency those that train many models are left to clang, too.
 set(release_units "^(backend|comm|core|golden|optim|policy|tensor)/|^laws/ranks_|^parallel/(gpt2|launch)_|^train/overflow_")
-set(not_release_units "^(consistency|matrix|plan|pretrained)/|^parallel/|^train/|^nn/(adapter_dropout|documents|fused_qkv|kv_cache)_")
+set(not_release_units "^(consistency|matrix|plan|pretrained)/|^parallel/|^train/|^nn/(adapter_dropout|documents|fused_qkv|kv_cache|shared_kv)_")
 # Minutes of nvcc for what is skipped where there is no GPU; mlp stays, whose program nvcc has to take.
 set(gpu_units "^train/cuda_|/(formulas|laws|ranks)_test[.]cu$")
 

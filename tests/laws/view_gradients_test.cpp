@@ -50,6 +50,8 @@ TEST_CASE("repeat: linear, the dimension whole, first or last, once or several t
   const auto thrice = [](const auto& x) { return repeat<seq>(x, 3); };
   gradients<real<x3, shard<batch, dp>, partial<tp>>>("pending", thrice);
   gradients<real<x3, shard<batch, dp>, shard<hidden, tp>>>("others sharded, unevenly", thrice);
+  gradients<real<x3, shard<hidden, dp, tp>>>("twice of one",
+                                             [](const auto& x) { return repeat<seq>(x, 2) * repeat<seq>(x, 2); });
   gradients<real<x3, replicate<tp>>>("the first, then the last",
                                      [](const auto& x) { return repeat<hidden>(repeat<batch>(x, 2), 2); });
   gradients<real<x3, shard<hidden, tp>>>("copies on ranks of their own",

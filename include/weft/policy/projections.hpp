@@ -33,9 +33,6 @@ constexpr double adapter_dropout() {
   else
     return 0;
 }
-}  // namespace detail
-
-namespace detail {
 /// Whether each rank along tp computes a part of every key and value head.
 template <projections_policy P>
 constexpr bool shares_kv() {

@@ -1,4 +1,4 @@
-// expect: weft: a
+// expect: weft:
 // expect 1: weft: a sharding policy's prefetch is how many units are gathered ahead, at least 0
 // expect 2: weft: a sharding policy stores along axes that split its batch
 // expect 3: weft: a policy that shards gradients also shards the optimizer's state
