@@ -7,6 +7,7 @@
 
 #include <weft/io/pruned_fields.hpp>
 #include <weft/io/read_json.hpp>
+#include <weft/train/generation_config.hpp>
 
 #include "shared/command_line.hpp"
 #include "weft_chat/settings.hpp"
@@ -35,7 +36,11 @@ bool is_gpt2(const std::string& folder) {
 int main(int argc, char** argv) {
   weft_chat::settings s;
   s.sample.tokens = 512;
-  CLI::App app("Answers lines by a model of a folder: config.json, safetensors files and tokenizer.json.", "weft-chat");
+  const weft::sampling defaults = s.sample;
+  CLI::App app(
+      "Answers lines by a model of a folder: config.json, safetensors files and tokenizer.json. What "
+      "generation_config.json there says of answers holds in place of the values in brackets.",
+      "weft-chat");
   app.get_formatter()->column_width(30);
   app.option_defaults()->always_capture_default();
   app.add_option("FOLDER", s.folder, "the model's")->required();
@@ -67,6 +72,9 @@ int main(int argc, char** argv) {
   asked.sa_handler = [](int) { stop = true; };  // and what waits for a line doesn't go on waiting
   ::sigaction(SIGINT, &asked, nullptr);
   try {
+    const weft::generation_config said = weft::read_generation_config(s.folder, defaults);
+    s.sample = said.sample, s.end_tokens = said.end_tokens;
+    app.parse(examples::words_of(argc, argv));  // again: what is given goes before
     weft::check(s.sample);
     is_gpt2(s.folder) ? weft_chat::talk_to_gpt2(s, stop) : weft_chat::talk_to_llama(s, stop);
   } catch (const std::exception& e) {

@@ -4,7 +4,6 @@
     bench/compare/adapters.sh [--rounds N] [--forms fp32 bf16 int8 nf4] [--threads 1 2] [--seq N] [--batch N]
 """
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -12,8 +11,9 @@ import sys
 import time
 from pathlib import Path
 
+from side import MALLOC, Side
+
 here = Path(__file__).parent
-MALLOC = dict(MALLOC_MMAP_THRESHOLD_="4294967296", MALLOC_TRIM_THRESHOLD_="8589934592", MALLOC_TOP_PAD_="67108864")  # as in compare.py
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--adapters", required=True, help="the compiled adapters.cpp")
 parser.add_argument("--work", required=True, help="a folder for the model that bitsandbytes loads")
@@ -25,41 +25,20 @@ parser.add_argument("--batch", type=int, default=4)
 o = parser.parse_args()
 
 
-class Side:
-    """A process that waits while others work."""
-
-    def __init__(self, name, command, env=None):
-        self.name, self.seconds = name, []
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=os.environ | dict(OMP_WAIT_POLICY="passive") | (env or {}))
-        self.base = self.read("ready")["base_kb"]
-
-    def read(self, key):
-        while line := self.process.stdout.readline():
-            if key in (answer := json.loads(line)):
-                return answer
-        raise RuntimeError(f"{self.name} ended: what it said stands above")
-
-    def step(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        answer = self.read("seconds")
-        self.above_start = (answer["peak_kb"] - self.base) / 1024
-        return answer["seconds"]
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
+def started(name, command, env=None):
+    side = Side(name, [command], dict(OMP_WAIT_POLICY="passive") | (env or {}))
+    side.wait_ready()
+    return side
 
 
 def sides(form, threads):
     sizes = [str(threads), str(o.seq), str(o.batch)]
-    yield Side("weft", [o.adapters, form, *sizes])
+    yield started("weft", [o.adapters, form, *sizes])
     for setup in ["adapters-fp32"] if form == "fp32" else ["adapters-fp32", "adapters-bf16"]:
         command = [sys.executable, str(here / "peft_step.py"), form, setup, *sizes, f"{o.work}/llama-110M"]
         for env in (None, MALLOC):
             try:
-                yield Side(setup + ("+malloc" if env else ""), command, env)
+                yield started(setup + ("+malloc" if env else ""), command, env)
             except RuntimeError as e:
                 print(f"    {e}", flush=True)
 

@@ -5,7 +5,6 @@
 fp32, bf16, int8 or nf4; adapters-fp32 as peft makes them beside 16-bit weights, adapters-bf16 in the weights' own type. FOLDER: of a model,
 which is made where it isn't there, for bitsandbytes quantises while it loads.
 """
-import json
 import os
 import sys
 import time
@@ -15,16 +14,7 @@ import torch
 import transformers as hf
 from peft import LoraConfig, get_peft_model
 
-
-def status(name):
-    for line in open("/proc/self/status"):
-        if line.startswith(name):
-            return int(line.split()[1])
-
-
-def say(**what):
-    print(json.dumps(what), flush=True)
-
+from says import say, status
 
 form, setup, threads, seq, batch, folder = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6]), sys.argv[6]
 hf.logging.set_verbosity_error()

@@ -3,12 +3,7 @@
 # PyTorch and transformers from PyPI (5.5 GB) and the compiled text.cpp. PYTHON: one that has them already.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-work=build/compare
-mkdir -p "$work"
-python=${PYTHON:-"$work/venv/bin/python"}
-if ! "$python" -c 'import torch, transformers' 2>/dev/null; then
-  [ -x "$python" ] || python3 -m venv "$work/venv"
-  "$python" -m pip install -q "${TORCH:-torch}" numpy transformers
-fi
+source bench/compare/python.sh
+needs numpy transformers
 "${CXX:-g++}" -std=c++20 -O2 -Iinclude bench/compare/text.cpp -o "$work/text" -pthread
 exec "$python" bench/compare/text.py --text "$work/text" "$@"

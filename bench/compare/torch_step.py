@@ -6,7 +6,6 @@ setup: "eager" or "compile", for bf16 with "-autocast" (weights in fp32) or "-ma
 With `rank` and `port` it is one of two processes joined by gloo and DistributedDataParallel. `device cuda` is for a GPU, on which
 "compile-graphs" replays what it compiled as CUDA graphs; memory is then the GPU's, as far as PyTorch has it.
 """
-import json
 import math
 import os
 import sys
@@ -16,15 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-
-def status(name):
-    for line in open("/proc/self/status"):
-        if line.startswith(name):
-            return int(line.split()[1])
-
-
-def say(**what):
-    print(json.dumps(what), flush=True)
+from says import say, status
 
 
 def rotate(x, cos, sin):  # x [batch, heads, seq, head_dim], half-split

@@ -2,6 +2,7 @@
 // the answer fits into what the model reads at once, or consists of the last message alone.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -12,14 +13,15 @@
 
 namespace weft_chat {
 
-/// A tokenizer of texts that have their special tokens written out. The token that ends all texts says nothing.
+/// A tokenizer of texts that have their special tokens written out. The tokens that end all texts say nothing.
 struct words_of_chats {
   const weft::tokenizer& words;
   bool special;  // whether a text gets those that its template has
   std::vector<std::int32_t> encode(const std::string& text) const { return words.encode(text, special); }
-  std::int32_t end;  // of a text; -1: none
+  std::vector<std::int32_t> ends;  // of a text
+  bool is_end(std::int32_t token) const { return std::find(ends.begin(), ends.end(), token) != ends.end(); }
   std::string decode(std::vector<std::int32_t> tokens) const {
-    std::erase(tokens, end);
+    std::erase_if(tokens, [&](std::int32_t token) { return is_end(token); });
     return words.decode(tokens);
   }
   std::int64_t size() const { return words.end_of_ids(); }
@@ -27,13 +29,16 @@ struct words_of_chats {
 
 class conversation {
  public:
-  /// format: of a chat, or "none". limit: how many tokens the model reads at once.
+  /// format: of a chat, or "none". end_tokens: that end a text, beside tokenizer_config.json's. limit: how many tokens
+  /// the model reads at once.
   conversation(const examples::tokenizer_folder& of, const std::string& format, const std::string& system,
-               std::int64_t limit)
-      : words_{of.words(), format == "none", of.words().id_of(of.end_of_text())}, format_(format), limit_(limit) {
-    weft::require(of.end_of_text().empty() || words_.end >= 0, "the file ", of.folder(),
-                  "/tokenizer_config.json has the eos_token ", of.end_of_text(),
-                  ", which tokenizer.json beside it doesn't have: they aren't of one model");
+               const std::vector<std::int32_t>& end_tokens, std::int64_t limit)
+      : words_{of.words(), format == "none", end_tokens}, format_(format), limit_(limit) {
+    if (!of.end_of_text().empty()) {
+      words_.ends.push_back(of.words().id_of(of.end_of_text()));
+      weft::require(words_.ends.back() >= 0, "the file ", of.folder(), "/tokenizer_config.json has the eos_token ",
+                    of.end_of_text(), ", which tokenizer.json beside it doesn't have: they aren't of one model");
+    }
     if (!system.empty()) said_.push_back({"system", system});
     first_ = said_.size();
   }
@@ -58,8 +63,6 @@ class conversation {
     if (is_chat()) said_.push_back({"assistant", text});
   }
 
-  /// The token that ends every text, by tokenizer_config.json; -1: it names none.
-  std::int32_t end_of_text() const { return words_.end; }
   /// The token that ends an answer; -1: none does.
   std::int32_t end_of_answer() const {
     if (!is_chat()) return -1;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include <weft/train/sampling.hpp>
 
@@ -15,6 +16,7 @@ struct settings {
   std::string system;            // the first message; empty: none
   int threads = 0;               // 0: one for each core
   weft::sampling sample;
+  std::vector<std::int32_t> end_tokens;  // each ends an answer, beside those of the chat format and the tokenizer
 };
 
 /// A conversation on stdin and stdout with a model of these families, until stdin ends or `stop` is true while a line

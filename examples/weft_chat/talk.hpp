@@ -24,10 +24,13 @@ void answer_lines(Model& model, const settings& s, std::atomic<bool>& stop) {
   const std::int64_t vocab = model.config().vocab, limit = model.config().max_seq;
   weft::require(words.end_of_ids() <= vocab, "the tokenizer of ", s.folder, " has tokens up to ",
                 words.end_of_ids() - 1, ", and the model knows those below ", vocab, ": they aren't of one model");
-  conversation talk(of, s.chat == "none" ? s.chat : of.chat_format(s.chat), s.system, limit);
+  for (const std::int32_t end : s.end_tokens)
+    weft::require(end < vocab, "the file ", s.folder, "/generation_config.json has the eos_token_id ", end,
+                  ", and the model knows those below ", vocab, ": they aren't of one model");
+  conversation talk(of, s.chat == "none" ? s.chat : of.chat_format(s.chat), s.system, s.end_tokens, limit);
   weft::sampling sample = s.sample;
   sample.end_token = talk.end_of_answer();
-  sample.ends = [end = talk.end_of_text()](std::span<const std::int32_t> written) { return written.back() == end; };
+  sample.ends = [&](std::span<const std::int32_t> written) { return talk.words().is_end(written.back()); };
   sample.stop = &stop;
 
   std::fprintf(stderr,

@@ -51,6 +51,40 @@ refused 1 'the chat template of configured/tokenizer_config.json writes chats in
 echo '{"eos_token":"no such"}' >configured/tokenizer_config.json
 refused 1 "configured/tokenizer_config.json has the eos_token no such, which tokenizer.json beside it doesn't have" configured
 
+# What generation_config.json says: tokens that end answers, and how they are drawn; options go before it.
+rm -rf configured
+cp -r model configured
+# by SETTINGS OPTIONS...: the first line's answer with them, in `out`.
+by() {
+  echo "$1" >configured/generation_config.json
+  shift
+  head -n 1 "$references/lines.txt" | chat configured --weights fp32 --system 'Be brief.' "$@" || fault "$* ends with $?: $(cat err)"
+}
+same() { [ "$(cat out)" = "$1" ] || fault "$2: $(cat out)"; }
+paren=$(grep -oE '"\)": *[0-9]+' model/tokenizer.json | grep -oE '[0-9]+')
+by '{"do_sample": false, "max_new_tokens": 12}'
+same "$first" 'by do_sample false'
+by "{\"eos_token_id\": $paren, \"do_sample\": false, \"max_new_tokens\": 12}"
+same "${first%%)*}" 'by an eos_token_id'
+by "{\"eos_token_id\": [0, $paren], \"do_sample\": false, \"max_new_tokens\": 12}"
+same "${first%%)*}" 'by two eos_token_ids'
+by '{"do_sample": true, "temperature": 5, "max_new_tokens": 12}'
+[ "$(cat out)" != "$first" ] || fault 'a temperature of 5 draws the likeliest'
+by '{"do_sample": true, "temperature": 5, "top_k": 1, "max_new_tokens": 12}'
+same "$first" 'by top_k 1'
+by '{"do_sample": true, "temperature": 5, "max_new_tokens": 3}' --temperature 0 --tokens 12
+same "$first" 'options before the file'
+by '{"do_sample": false, "repetition_penalty": 1000, "max_new_tokens": 12}'
+[ "$(cat out)" != "$first" ] || fault 'a repetition_penalty changes nothing'
+by '{"do_sample": false, "repetition_penalty": 1000, "max_new_tokens": 12}' --repetition-penalty 1
+same "$first" 'the option before a penalty'
+echo '{"temperature": 0.6}' >configured/generation_config.json
+refused 1 'configured/generation_config.json: temperature is 0.6, and has to be used, by do_sample true, or not there' configured
+echo '{"num_beam": 1}' >configured/generation_config.json
+refused 1 "configured/generation_config.json has fields that aren't known here: num_beam; texts that" configured
+echo '{"eos_token_id": 422}' >configured/generation_config.json
+refused 1 'configured/generation_config.json has the eos_token_id 422, and the model knows those below 422' configured
+
 # The model reads 512 tokens at once.
 yes 'once upon a time there was a rank that had a slice of a tensor' | head -n 12 >long.txt
 chat model --temperature 0 --tokens 100 <long.txt || fault "a long chat ends with $?: $(cat err)"

@@ -104,6 +104,15 @@ TEST_CASE("llm.c's files") {
   CHECK(said_by([&] { token_file(here / "l.bin"); }).find("fewer than llm.c's header") != std::string::npos);
 }
 
+TEST_CASE("an llm.c file's tokens are counted in 31 bits") {
+  constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
+  CHECK(detail::llmc_tokens("f", most - 5, 5) == most);
+  const char* const said = "llm.c's file f holds at most 2^31 - 1 tokens; write several, or Megatron's pair";
+  CHECK(said_by([] { detail::llmc_tokens("f", most - 5, 6); }) == said);
+  CHECK(said_by([] { detail::llmc_tokens("f", most, 1); }) == said);
+  CHECK(said_by([] { detail::llmc_tokens("f", 0, ~std::size_t{0}); }) == said);
+}
+
 TEST_CASE("what a writer of llm.c's writes is laid out as llm.c's, and read back") {
   const weft_test::temporary_folder here;
   for (const std::int64_t vocab : {65536, 128256}) {

@@ -134,3 +134,76 @@ TEST_CASE("where a file can't be written, what was there stays") {
   CHECK(in_one_file(folder).size() > 10);
   CHECK(said_by([&] { save<whole>(folder, 0); }) == "files of at most 0 bytes hold nothing: most_bytes is 1 or more");
 }
+
+TEST_CASE("what a run left that died before it had removed the files of before goes with the next save") {
+  const weft_test::temporary_folder here;
+  const std::string folder = here / "model", old = here / "old";
+  using std::filesystem::copy_options;
+  const auto left_behind = [&](std::uint64_t seed) {  // files that no index names any more
+    save<whole>(folder, table_bytes * static_cast<std::int64_t>(seed), seed);
+    std::filesystem::remove_all(old);
+    std::filesystem::copy(folder, old);
+  };
+  const auto put_back = [&] {  // of those that a run would have removed last
+    std::size_t files = 0;
+    for (const std::string& name : names_in(old))
+      if (detail::is_shard_name(name))
+        files += !std::filesystem::exists(folder + '/' + name),
+            std::filesystem::copy(old + '/' + name, folder, copy_options::skip_existing);
+    CHECK(files > 2);
+  };
+  // One file or several after several, more or fewer of them.
+  const std::int64_t one = table_bytes * 100, most[] = {table_bytes, table_bytes * 2, one};
+  for (const std::int64_t second : most)
+    for (const std::int64_t third : most) {
+      CAPTURE(second);
+      CAPTURE(third);
+      left_behind(1);
+      save<sharded>(folder, second, 2, {.dp = 2});
+      put_back();
+      write_file(folder + "/weights-00001-of-00077.safetensors.unfinished", "a part");
+      write_file(folder + "/model-1-of-2.safetensors", "not the model's");
+      save<whole>(here / "beside", one, 2);
+      CHECK(in_one_file(folder) == in_one_file(here / "beside"));  // what stayed is passed over
+      save<sharded>(folder, third, 3, {.dp = 2});
+      auto files = third == one ? single : indexed(folder);
+      files.insert("model-1-of-2.safetensors");
+      CHECK(names_in(folder) == files);
+      save<whole>(here / "beside", one, 3);
+      CHECK(in_one_file(folder) == in_one_file(here / "beside"));
+    }
+}
+
+TEST_CASE("which files are shards is told by the whole name") {
+  for (const auto& names : {detail::names_of_files(2, false), detail::names_of_files(1234567, true)})
+    for (const std::string& name : {names.front(), names.back(), names.front() + ".unfinished"})
+      CHECK(detail::is_shard_name(name));
+  for (const char* name : {"model.safetensors", "model-00001-of-00002", "model-0001-of-00002.safetensors",
+                           "model-00001-of-0002.safetensors", "my-model-00001-of-00002.safetensors", "model-00001",
+                           "model-00001-of-00002.safetensors.index.json", "model-00001of00002.safetensors", "",
+                           "model-00001-of-00002-of-00003.safetensors", "weights.safetensors", "00001-of-00002"})
+    CHECK_FALSE(detail::is_shard_name(name));
+}
+
+TEST_CASE("a file that can't take its name leaves what was there") {
+  const weft_test::temporary_folder here;
+  const std::string folder = here / "model";
+  save<whole>(here / "other", table_bytes, 3);
+  const std::string last = *std::prev(names_in(here / "other").end(), 2);
+  for (const std::int64_t before : {table_bytes * 100, table_bytes}) {
+    std::filesystem::remove_all(folder);
+    save<whole>(folder, before);
+    const std::string old = in_one_file(folder), config = read_file(folder + "/config.json");
+    // After the others have theirs.
+    const std::string taken = folder + '/' + (before == table_bytes ? "weights" + last.substr(5) : last);
+    std::filesystem::create_directories(taken + "/full");
+    const std::string said = said_by([&] { save<sharded>(folder, table_bytes, 2, {.dp = 2}); });
+    CHECK(said.find(taken + " can't be written: ") != std::string::npos);
+    CHECK(in_one_file(folder) == old);
+    CHECK(read_file(folder + "/config.json") == config);
+    std::filesystem::remove_all(taken);
+    save<sharded>(folder, table_bytes, 2, {.dp = 2});
+    CHECK(in_one_file(folder) != old);
+    CHECK(names_in(folder) == indexed(folder));
+  }
+}

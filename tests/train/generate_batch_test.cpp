@@ -1,11 +1,13 @@
 // Many texts at once: each is the one that its prompt has alone, whatever is written beside it, on whatever ranks.
 #include <atomic>
 #include <limits>
+#include <mutex>
 
 #include <doctest/doctest.h>
 
 #include <weft/weft.hpp>
 
+#include "../said_by.hpp"
 #include "sample.hpp"
 
 namespace {
@@ -147,4 +149,39 @@ TEST_CASE("prompts that can't be continued are named, and ranks with other promp
                  {.check = true});
   };
   CHECK_THROWS_WITH_AS(differ(), doctest::Contains("generate"), failure);
+}
+
+TEST_CASE("where one rank's text overflows, every rank says so") {
+  const std::string sentence = "a token is chosen by logits whose largest is ";  // a NaN of either sign
+  const auto check = [&]<class S>(const degrees& ranks) {
+    int said = 0;  // by ranks
+    std::mutex one;
+    launch<S>(ranks, [&](context& ctx) {
+      llama<S> model(ctx, small);
+      parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<typename S::sharding>());
+      model.use(store);
+      store.load_parameters([&](const parameter_record& p) {  // of the token b alone
+        std::vector<double> numbers(static_cast<std::size_t>(p.global.elements()), 0.1);
+        if (p.name == "embedding")
+          std::fill_n(numbers.begin() + 'b' * p.global[1], p.global[1], std::numeric_limits<double>::infinity());
+        return numbers;
+      });
+      const auto count = [&](auto&& write) {
+        const bool right = weft_test::said_by(write).starts_with(sentence);
+        const std::lock_guard<std::mutex> alone(one);
+        said += right;
+      };
+      const sampling s{.tokens = 3, .temperature = 0};
+      count([&] { generate(model, {"a", "b", "a"}, s, {.at_once = 1}); });
+      count([&] { generate(model, {"b"}, s); });
+      CHECK(generate(model, {"a"}, s).front().size() == 3);  // ranks go on together
+      count([&] { generate(model, "b", s); });
+      CHECK(generate(model, "a", s).size() == 3);
+    });
+    CHECK(said == 3 * static_cast<int>(ranks.product()));
+  };
+  check.operator()<on<>>({});
+  check.operator()<on<zero3>>({.dp = 3});
+  check.operator()<on<>>({.dp = 2, .tp = 3});
+  check.operator()<on<>>({.dp = 2, .pp = 2});
 }

@@ -12,9 +12,9 @@
 
 namespace weft {
 
-/// Names a stream of random numbers: the FNV-1a hash of a tensor's name.
-constexpr std::uint64_t stream_of(std::string_view name) {
-  std::uint64_t h = 0xcbf29ce484222325u;
+/// Names a stream of random numbers: the FNV-1a hash of a tensor's name. `before`: the stream of what stands before it.
+constexpr std::uint64_t stream_of(std::string_view name, std::uint64_t before = 0xcbf29ce484222325u) {
+  std::uint64_t h = before;
   for (char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return h;
 }

@@ -69,14 +69,14 @@ class json_fields {
                                   said.dump(-1, ' ', false, replace::replace).substr(0, 200), ", and has to be ",
                                   wanted));
   }
-  /// Throws weft::file_error naming the members that nobody asked for.
-  void finish() const {
+  /// Throws weft::file_error naming the members that nobody asked for, and what it would mean to go on.
+  void finish(const char* without = "a model read without them might be another one") const {
     std::string unknown;
     for (const auto& [name, said] : all_.items())
       if (!asked_.contains(name)) (unknown += unknown.empty() ? "" : ", ") += full(name);
     if (!unknown.empty())
-      throw file_error(detail::text("the file ", path_, " has fields that aren't known here: ", unknown,
-                                    "; a model read without them might be another one"));
+      throw file_error(
+          detail::text("the file ", path_, " has fields that aren't known here: ", unknown, "; ", without));
   }
 
  private:

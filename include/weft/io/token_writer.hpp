@@ -103,6 +103,14 @@ inline void put_tokens(growing_file& to, const std::vector<std::int32_t>& docume
   to.put(bytes);
 }
 
+/// How many tokens an llm.c file has with so many more, which its header says in 32 bits.
+inline std::int64_t llmc_tokens(const std::string& path, std::int64_t tokens, std::size_t more) {
+  constexpr std::int64_t most = 0x7FFFFFFF;
+  require(more <= static_cast<std::size_t>(most - tokens), "llm.c's file ", path,
+          " holds at most 2^31 - 1 tokens; write several, or Megatron's pair");
+  return tokens + static_cast<std::int64_t>(more);
+}
+
 }  // namespace detail
 
 /// Writes Megatron's pair, document by document.
@@ -182,9 +190,7 @@ class llmc_writer {
   /// when the disk doesn't take it.
   void add(const std::vector<std::int32_t>& document) {
     detail::require_tokens(document, vocab_);
-    const std::int64_t all = tokens_ + static_cast<std::int64_t>(document.size());
-    require(all <= 0x7FFFFFFF, "llm.c's file ", data_.path(),
-            " holds at most 2^31 - 1 tokens; write several, or Megatron's pair");
+    const std::int64_t all = detail::llmc_tokens(data_.path(), tokens_, document.size());
     detail::put_tokens(data_, document, narrow_);
     tokens_ = all;
   }

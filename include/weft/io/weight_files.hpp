@@ -51,18 +51,39 @@ inline std::vector<std::string> names_of_files(std::int64_t count, bool second) 
   return out;
 }
 
+/// Whether names_of_files() may have given a file this name, finished or not.
+inline bool is_shard_name(std::string_view name) {
+  const auto word = [&](std::string_view w) { return name.starts_with(w) && (name.remove_prefix(w.size()), true); };
+  const auto number = [&] {
+    const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+    return name.remove_prefix(digits), digits >= 5;
+  };
+  return (word("model-") || word("weights-")) && number() && word("-of-") && number() && word(".safetensors") &&
+         (name.empty() || name == ".unfinished");
+}
+
+/// The files in a folder that have such names: its index's, and what runs left that died while they wrote.
+inline std::set<std::string> shards_in(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (std::string name = entry.path().filename().string(); is_shard_name(name) && entry.is_regular_file())
+      names.insert(std::move(name));
+  return names;
+}
+
 /// Writes the unfinished file whole.
 inline void write_unfinished(const std::string& path, const std::string& text) {
   begin_output(path, text, text.size());
   output_bytes(path).sync();
 }
 
-/// Gives files that are written their names, then the folder to them, and removes those of before. By one rank.
+/// Gives files that are written their names, then the folder to them, and removes those of before, and what is left of
+/// runs that died before they did. By one rank.
 inline void publish_files(const std::string& folder, const std::string& config, const std::vector<std::string>& names,
                           const std::vector<safetensors_header>& headers) {
   write_unfinished(folder + "/config.json", config);
   const std::string one = folder + "/model.safetensors", index = index_of(folder);
-  std::set<std::string> before = indexed_files(folder);
+  const std::set<std::string> before = indexed_files(folder);
   const auto remove = [](const std::string& path) {
     if (std::remove(path.c_str()) != 0 && errno != ENOENT) fail_of_file(path, "removed", errno);
   };
@@ -85,9 +106,11 @@ inline void publish_files(const std::string& folder, const std::string& config, 
     finish_output(index);
     remove(one);
   }
-  for (const std::string& name : names) before.erase(name);
+  std::set<std::string> old = shards_in(folder);
   for (const std::string& name : before)
-    if (name.find('/') == name.npos && name.ends_with(".safetensors")) remove(folder + '/' + name);
+    if (name.find('/') == name.npos && name.ends_with(".safetensors")) old.insert(name);
+  for (const std::string& name : names) old.erase(name);
+  for (const std::string& name : old) remove(folder + '/' + name);
   sync_folder_of(one);
 }
 

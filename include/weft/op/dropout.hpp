@@ -45,9 +45,11 @@ value dropout_operator<Backend, T>::forward(const value& x, const attributes& at
 
 }  // namespace detail
 
-/// The stream of one use of dropout: of a name within the model, at one step (whatever the caller counts).
+/// The stream of one use of dropout: of a name within the model, at one step (whatever the caller counts). It isn't the
+/// stream of a tensor of that name, whose initial values and whose masks would depend on each other.
 constexpr std::uint64_t dropout_stream(std::string_view name, std::uint64_t step) {
-  return stream_of(name) ^ (step * 0x9E3779B97F4A7C15u);
+  constexpr std::string_view before("dropout\0", 8);  // a byte that no tensor's name has
+  return stream_of(name, stream_of(before)) ^ (step * 0x9E3779B97F4A7C15u);
 }
 
 /// x / (1 - rate) with probability 1 - rate, else 0: element by element, as the context's seed, `stream` and the

@@ -8,6 +8,16 @@
 
 namespace weft::detail {
 
+/// Throws on every rank what rank `first` has to say. All ranks call it.
+[[noreturn]] inline void fail_as(context& ctx, int first, std::string said) {
+  any_communicator host = ctx.world.host();
+  auto bytes = static_cast<std::int64_t>(said.size());
+  host.broadcast(&bytes, sizeof bytes, first, {"length of a text"}).wait();
+  said.resize(static_cast<std::size_t>(bytes));
+  if (bytes > 0) host.broadcast(said.data(), bytes, first, {"text"}).wait();
+  throw failure(said);
+}
+
 /// Runs f on every rank; where it throws weft::failure on any, all throw what it said on the first of those. All ranks
 /// call it, and f calls no collective.
 template <class F>
@@ -22,16 +32,9 @@ void on_all_or_none(context& ctx, F&& f) {
     failed = ctx.rank().here();
   }
   if (ctx.size() == 1) return;
-  any_communicator host = ctx.world.host();
   failed = -failed;
-  host.all_reduce(&failed, &failed, 1, dtype::i64, reduction::max, {"the rank that failed"}).wait();
-  const int first = static_cast<int>(-failed);
-  if (first == ctx.size()) return;
-  auto bytes = static_cast<std::int64_t>(said.size());
-  host.broadcast(&bytes, sizeof bytes, first, {"length of a text"}).wait();
-  said.resize(static_cast<std::size_t>(bytes));
-  if (bytes > 0) host.broadcast(said.data(), bytes, first, {"text"}).wait();
-  throw failure(said);
+  ctx.world.host().all_reduce(&failed, &failed, 1, dtype::i64, reduction::max, {"the rank that failed"}).wait();
+  if (const int first = static_cast<int>(-failed); first < ctx.size()) fail_as(ctx, first, said);
 }
 
 }  // namespace weft::detail

@@ -150,17 +150,23 @@ class batch_writer {
     const std::int64_t each = cache_.sequences(), vocab = model_.config().vocab;
     token_list mine(static_cast<std::size_t>(each + 1), -1),
         all(mine.size() * static_cast<std::size_t>(ctx_.size().here()));
+    std::string said;
     for (std::int64_t i = 0; i < each; ++i) {
       const row& r = rows_[static_cast<std::size_t>(first_ + i)];
       if (r.prompt < 0) continue;
       const auto p = static_cast<std::size_t>(r.prompt);
       const auto n = static_cast<std::uint64_t>(std::ssize(texts_[p]) - std::ssize(prompts_[p]));
-      mine[static_cast<std::size_t>(i)] =
-          choose_token({logits.begin() + i * vocab, logits.begin() + (i + 1) * vocab}, texts_[p], settings_,
-                       static_cast<double>(draws_of(settings_, p).uniform(n)));
+      const auto choose = [&] {
+        return choose_token({logits.begin() + i * vocab, logits.begin() + (i + 1) * vocab}, texts_[p], settings_,
+                            static_cast<double>(draws_of(settings_, p).uniform(n)));
+      };
+      if ((mine[at(i)] = choose_or_say(choose, said)) == failed_choice) break;
     }
     mine.back() = settings_.stop && *settings_.stop ? 1 : 0;  // the first rank's counts
+    if (!said.empty()) mine.back() = failed_choice;           // and any rank's
     gather(mine.data(), all.data(), each + 1);
+    for (std::int64_t r = 0; r < ctx_.size().here(); ++r)
+      if (all[at(r * (each + 1) + each)] == failed_choice) fail_as(ctx_, static_cast<int>(r), said);
     stopped_ = all[static_cast<std::size_t>(each)] == 1;
     if (stopped_) return;
     for (std::size_t i = 0; i < rows_.size(); ++i) {

@@ -14,6 +14,7 @@
 #include <weft/op/kv_cache.hpp>
 #include <weft/op/to_host.hpp>
 #include <weft/op/view.hpp>
+#include <weft/tensor/agree.hpp>
 #include <weft/tensor/local_run.hpp>
 #include <weft/tensor/tape.hpp>
 #include <weft/train/sampling.hpp>
@@ -79,8 +80,22 @@ class token_reader {
   std::optional<kv_cache> cache_;
 };
 
+/// What chooses a token may fail on the rank that has the logits, and has to on all: what it said goes into `said`, and
+/// the place of the token tells the others so.
+inline constexpr std::int32_t failed_choice = -2;
+template <class F>
+std::int32_t choose_or_say(const F& choose, std::string& said) {
+  try {
+    return choose();
+  } catch (const failure& e) {
+    said = e.what();
+    return failed_choice;
+  }
+}
+
 /// Adds `count` tokens to a text: the first rank takes choose(logits, i) for the i-th, and all have it; -1 ends it
-/// sooner. All ranks call it. Cost: a forward pass of each token, once; beyond what token_reader keeps, one of all.
+/// sooner. All ranks call it, and where choose fails, all throw what it said. Cost: a forward pass of each token, once;
+/// beyond what token_reader keeps, one of all.
 template <class Model, class Choose>
 void continue_tokens(Model& model, std::vector<std::int32_t>& text, std::int64_t count, Choose&& choose) {
   context& ctx = model.ctx();
@@ -91,8 +106,10 @@ void continue_tokens(Model& model, std::vector<std::int32_t>& text, std::int64_t
   for (std::int64_t i = 0; i < count; ++i) {
     const auto logits = reader.next_logits(text);
     std::int32_t token = 0;
-    if (ctx.is_first()) token = choose(logits, i);
+    std::string said;
+    if (ctx.is_first()) token = choose_or_say([&] { return choose(logits, i); }, said);
     ctx.world.host().broadcast(&token, sizeof token, 0, {"next token"}).wait();
+    if (token == failed_choice) fail_as(ctx, 0, said);
     if (token < 0) return;
     text.push_back(token);
   }
