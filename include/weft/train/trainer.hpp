@@ -112,17 +112,22 @@ class trainer {
           data_(data),
           plan_(plan),
           each_(plan.batch / plan.micro_batches),
-          before_(owner.batches_ - plan.begin) {}
+          before_(owner.batches_ - plan.begin) {
+      owner.decided_.forget();
+    }
 
     std::int64_t steps_before() const override { return owner_.updates_; }
+    bool runs_ahead() const override { return decided_type::reads_late && detail::of_kernels<Optimizer>; }
+    int under_way() const override { return unread_; }
     void gradients(std::int64_t step) override {
       context& ctx = owner_.ctx_;
       const observing looking(ctx, observed_ ? &meter_ : ctx.observer);
-      passes_ = owner_.pipeline_.recorded_passes();
+      loss_scale scale = owner_.scale_;
+      if (unread_ > 0) scale.accept(true);  // else this step isn't taken
+      now_ = {step, owner_.pipeline_.recorded_passes(), scale.value()};
       owner_.store_.begin_step(plan_.micro_batches);
-      used_ = owner_.scale_.value();
       loss_ = &owner_.pipeline_.train(
-          plan_.micro_batches, used_,
+          plan_.micro_batches, now_.loss_scale,
           [&](int m) {
             return read([&] {
               return detail::training_batch<ids>(data_, before_ + step, m * each_, each_, plan_.seq, plan_.batch);
@@ -131,21 +136,31 @@ class trainer {
           [&](int) { owner_.store_.end_micro_batch(); });
       const scoped_span finish(ctx.spans, "finish gradients");
       owner_.store_.finish_gradients();
-      owner_.batches_ = before_ + step;
+      if (unread_ == 0) owner_.batches_ = before_ + step;
       loss_->template finish<loss_tensor>();
     }
     void update(const step_rule& rule) override {
       {
         const scoped_span norm(owner_.ctx_.spans, "gradient norm");
-        owner_.decided_.decide(loss_->in_memory(), owner_.store_.squared_norm(), rule.clip_norm, used_);
+        owner_.decided_.decide(loss_->in_memory(), owner_.store_.squared_norm(), rule.clip_norm, now_.loss_scale);
       }
       const scoped_span update(owner_.ctx_.spans, "optimizer");
       owner_.store_.update(owner_.optimizer_, {rule.number, rule.lr, owner_.decided_.grad_scale()});
+      owner_.decided_.fetch();
+      (unread_++ == 0 ? read_ : behind_) = now_;
     }
     step_outcome outcome() override {
       const detail::step_numbers is = owner_.decided_.read();
       const bool taken = !detail::is_nan(is.grad_scale);
       owner_.updates_ += taken;
+      owner_.batches_ = before_ + read_.step;
+      last_ = read_;
+      if (--unread_ > 0) read_ = behind_;
+      if (unread_ > 0 && !taken) {
+        owner_.pipeline_.recorded_passes(behind_.passes);
+        owner_.decided_.forget();
+        unread_ = 0;
+      }
       return {{is.loss, is.count}, is.gradient_norm, taken};
     }
     double loss_scale() const override { return owner_.scale_.value(); }
@@ -172,17 +187,16 @@ class trainer {
       measured_.clear();
     }
     std::vector<unit_statistics> statistics() override {
-      const double count = loss_sums(*loss_).count, scale = count > 0 ? 1 / count / used_ : 0;
+      const double count = loss_sums(*loss_).count, scale = count > 0 ? 1 / count / now_.loss_scale : 0;
       detail::measure_stored(owner_.ctx_, owner_.store_, scale, measured_, statistics_of<backend>);
       return measured_.gather(owner_.ctx_);
     }
-    std::string locate(std::int64_t step) override {
-      owner_.pipeline_.recorded_passes(passes_);  // the masks of the first time
+    std::string locate(std::int64_t) override {
       observe(false);
       fault_finder finder(owner_.ctx_, owner_.model_.registry(), statistics_of<backend>);
       {
         const observing looking(owner_.ctx_, &finder);
-        gradients(step);
+        again();
       }
       std::string where = finder.conclusion();
       if (where.empty()) where = detail::fault_in_sums(owner_.ctx_, owner_.store_, statistics_of<backend>);
@@ -192,10 +206,22 @@ class trainer {
                  : "though every gradient is finite: their squares are too large";
     }
     zeroed_elements zero_not_finite() override {
+      if (now_.step != last_.step) again();
       return detail::zero_not_finite(owner_.ctx_, owner_.store_, detail::zero_kernel<store_type>);
     }
 
    private:
+    using decided_type = detail::decided_step<backend>;
+    struct given_step {
+      std::int64_t step = 0;
+      std::uint64_t passes = 0;  // recorded before it
+      double loss_scale = 1;
+    };
+    // The gradients of the last step that was heard of, with its masks.
+    void again() {
+      owner_.pipeline_.recorded_passes(last_.passes);
+      gradients(last_.step);
+    }
     template <class Read>
     auto read(Read&& next) const {
       const scoped_span reading(owner_.ctx_.spans, "data");
@@ -207,12 +233,14 @@ class trainer {
     const Data& data_;
     const training& plan_;
     std::int64_t each_, before_;  // sequences of a micro-batch; batches of the runs before
-    double used_ = 1;             // the loss scale of the gradients in the store
+    given_step now_;              // whose gradients are in the store
+    given_step read_, behind_;    // whose outcomes are unread
+    given_step last_;             // whose outcome was read last
+    int unread_ = 0;
     typename pipeline<Model, Loss>::loss_place* loss_ = nullptr;  // theirs
     measured_parts measured_;
     activation_meter meter_{owner_.ctx_, owner_.model_.registry(), measured_, statistics_of<backend>};
     bool observed_ = false;
-    std::uint64_t passes_ = 0;  // recorded before this step
   };
 
   context& ctx_;
