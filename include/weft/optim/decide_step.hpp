@@ -42,14 +42,15 @@ struct decide_step {
   }
 };
 
+/// Whether the host can read a step's numbers without waiting for what it gave since.
+template <class Backend>
+inline constexpr bool reads_late = Backend::queue::runs_behind&& landing_queue<typename Backend::queue>;
+
 /// Steps' numbers where their kernels have them. At most two steps' are to be read: the second was given before the
 /// host knew of the first, and isn't taken unless that was.
 template <class Backend>
 class decided_step {
  public:
-  /// Whether the host can read a step's numbers without waiting for what it gave since.
-  static constexpr bool reads_late = Backend::queue::runs_behind && landing_queue<typename Backend::queue>;
-
   explicit decided_step(context& ctx) : ctx_(ctx), kept_(ctx.make(dtype::f64, {1, {8}}, memory::buffers)) {}
 
   /// Gives the queue decide_step. loss: the sum, then the count; squared_norm lies in memory too.
@@ -64,7 +65,7 @@ class decided_step {
   kernel_number grad_scale() const { return kernel_number::in_memory(&numbers(newest_)->grad_scale); }
   /// Sends the newest step's numbers on their way to the host, which then waits for what was given so far alone.
   void fetch() {
-    if constexpr (reads_late) {
+    if constexpr (reads_late<Backend>) {
       if (!landings_[newest_])
         landings_[newest_] = std::make_unique<typename Backend::queue::landing>(queue(), sizeof(step_numbers));
       landings_[newest_]->fetch(numbers(newest_));
@@ -75,7 +76,7 @@ class decided_step {
   step_numbers read() {
     const int slot = unread_ == 2 ? 1 - newest_ : newest_;
     unread_ -= unread_ > 0;
-    if constexpr (reads_late)
+    if constexpr (reads_late<Backend>)
       if (fetched_[slot]) return *static_cast<const step_numbers*>(landings_[slot]->wait());
     double all[4] = {};
     read_numbers<Backend>(queue(), &numbers(slot)->loss, all, 4);
@@ -100,7 +101,7 @@ class decided_step {
 
   context& ctx_;
   local_array kept_;
-  typename place<typename Backend::queue, reads_late>::type landings_[2];
+  typename place<typename Backend::queue, reads_late<Backend>>::type landings_[2];
   int newest_ = 0, unread_ = 0;
   bool fetched_[2] = {};
 };

@@ -7,6 +7,7 @@
 #include <weft/optim/decide_step.hpp>
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/parallel/pipeline.hpp>
+#include <weft/train/given_steps.hpp>
 #include <weft/train/loop.hpp>
 #include <weft/train/store_monitor.hpp>
 #include <weft/train/trainer_state.hpp>
@@ -76,6 +77,7 @@ class trainer {
       if (plan.seq == 0) plan.seq = model_.config().max_seq;
     }
     check(plan, shards_of<layout_of<ids>, batch>(ctx_));
+    decided_.forget();
     run_of<Data> work(*this, data, plan);
     return train_loop(ctx_, work, plan, optimizer_.lr);
   }
@@ -112,22 +114,20 @@ class trainer {
           data_(data),
           plan_(plan),
           each_(plan.batch / plan.micro_batches),
-          before_(owner.batches_ - plan.begin) {
-      owner.decided_.forget();
-    }
+          before_(owner.batches_ - plan.begin) {}
 
     std::int64_t steps_before() const override { return owner_.updates_; }
-    bool runs_ahead() const override { return decided_type::reads_late && detail::of_kernels<Optimizer>; }
-    int under_way() const override { return unread_; }
+    bool runs_ahead() const override { return detail::reads_late<backend> && detail::of_kernels<Optimizer>; }
+    int under_way() const override { return given_.unread(); }
     void gradients(std::int64_t step) override {
       context& ctx = owner_.ctx_;
       const observing looking(ctx, observed_ ? &meter_ : ctx.observer);
-      loss_scale scale = owner_.scale_;
-      if (unread_ > 0) scale.accept(true);  // else this step isn't taken
-      now_ = {step, owner_.pipeline_.recorded_passes(), scale.value()};
+      auto scale = owner_.scale_;
+      if (given_.unread() > 0) scale.accept(true);  // else this step isn't taken
+      given_.now = {step, owner_.pipeline_.recorded_passes(), scale.value()};
       owner_.store_.begin_step(plan_.micro_batches);
       loss_ = &owner_.pipeline_.train(
-          plan_.micro_batches, now_.loss_scale,
+          plan_.micro_batches, scale.value(),
           [&](int m) {
             return read([&] {
               return detail::training_batch<ids>(data_, before_ + step, m * each_, each_, plan_.seq, plan_.batch);
@@ -136,31 +136,28 @@ class trainer {
           [&](int) { owner_.store_.end_micro_batch(); });
       const scoped_span finish(ctx.spans, "finish gradients");
       owner_.store_.finish_gradients();
-      if (unread_ == 0) owner_.batches_ = before_ + step;
+      if (given_.unread() == 0) owner_.batches_ = before_ + step;
       loss_->template finish<loss_tensor>();
     }
     void update(const step_rule& rule) override {
       {
         const scoped_span norm(owner_.ctx_.spans, "gradient norm");
-        owner_.decided_.decide(loss_->in_memory(), owner_.store_.squared_norm(), rule.clip_norm, now_.loss_scale);
+        owner_.decided_.decide(loss_->in_memory(), owner_.store_.squared_norm(), rule.clip_norm, given_.now.loss_scale);
       }
       const scoped_span update(owner_.ctx_.spans, "optimizer");
       owner_.store_.update(owner_.optimizer_, {rule.number, rule.lr, owner_.decided_.grad_scale()});
       owner_.decided_.fetch();
-      (unread_++ == 0 ? read_ : behind_) = now_;
+      given_.given();
     }
     step_outcome outcome() override {
       const detail::step_numbers is = owner_.decided_.read();
       const bool taken = !detail::is_nan(is.grad_scale);
       owner_.updates_ += taken;
-      owner_.batches_ = before_ + read_.step;
-      last_ = read_;
-      if (--unread_ > 0) read_ = behind_;
-      if (unread_ > 0 && !taken) {
-        owner_.pipeline_.recorded_passes(behind_.passes);
+      if (given_.heard(taken)) {
+        owner_.pipeline_.recorded_passes(given_.forgotten().passes);
         owner_.decided_.forget();
-        unread_ = 0;
       }
+      owner_.batches_ = before_ + given_.last.step;
       return {{is.loss, is.count}, is.gradient_norm, taken};
     }
     double loss_scale() const override { return owner_.scale_.value(); }
@@ -187,40 +184,27 @@ class trainer {
       measured_.clear();
     }
     std::vector<unit_statistics> statistics() override {
-      const double count = loss_sums(*loss_).count, scale = count > 0 ? 1 / count / now_.loss_scale : 0;
+      const double count = loss_sums(*loss_).count, scale = count > 0 ? 1 / count / given_.now.loss_scale : 0;
       detail::measure_stored(owner_.ctx_, owner_.store_, scale, measured_, statistics_of<backend>);
       return measured_.gather(owner_.ctx_);
     }
     std::string locate(std::int64_t) override {
       observe(false);
       fault_finder finder(owner_.ctx_, owner_.model_.registry(), statistics_of<backend>);
-      {
-        const observing looking(owner_.ctx_, &finder);
-        again();
-      }
-      std::string where = finder.conclusion();
-      if (where.empty()) where = detail::fault_in_sums(owner_.ctx_, owner_.store_, statistics_of<backend>);
-      if (!where.empty()) return where;
-      return detail::is_finite(owner_.store_.gradient_norm())
-                 ? "not seen again when the step was computed once more"
-                 : "though every gradient is finite: their squares are too large";
+      again(&finder);
+      return detail::conclusion_of(finder, owner_.ctx_, owner_.store_, statistics_of<backend>);
     }
     zeroed_elements zero_not_finite() override {
-      if (now_.step != last_.step) again();
+      if (given_.now.step != given_.last.step) again(owner_.ctx_.observer);
       return detail::zero_not_finite(owner_.ctx_, owner_.store_, detail::zero_kernel<store_type>);
     }
 
    private:
-    using decided_type = detail::decided_step<backend>;
-    struct given_step {
-      std::int64_t step = 0;
-      std::uint64_t passes = 0;  // recorded before it
-      double loss_scale = 1;
-    };
-    // The gradients of the last step that was heard of, with its masks.
-    void again() {
-      owner_.pipeline_.recorded_passes(last_.passes);
-      gradients(last_.step);
+    // Gives the gradients of the last step that was heard of once more, with the masks of the first time.
+    void again(unit_observer* who) {
+      const observing looking(owner_.ctx_, who);
+      owner_.pipeline_.recorded_passes(given_.last.passes);
+      gradients(given_.last.step);
     }
     template <class Read>
     auto read(Read&& next) const {
@@ -233,10 +217,7 @@ class trainer {
     const Data& data_;
     const training& plan_;
     std::int64_t each_, before_;  // sequences of a micro-batch; batches of the runs before
-    given_step now_;              // whose gradients are in the store
-    given_step read_, behind_;    // whose outcomes are unread
-    given_step last_;             // whose outcome was read last
-    int unread_ = 0;
+    detail::given_steps given_;
     typename pipeline<Model, Loss>::loss_place* loss_ = nullptr;  // theirs
     measured_parts measured_;
     activation_meter meter_{owner_.ctx_, owner_.model_.registry(), measured_, statistics_of<backend>};
