@@ -1,7 +1,7 @@
 // The CPU's kernels behind a queue that lags as far as can be: a thread that runs what it was given, in order, once the
-// host waits for it and not before. So whatever the host reads or writes beside the queue is seen. It counts how often
-// the host waits. Invariant: a kernel has its arguments by value, and memory that the host has freed is used again by
-// later kernels only.
+// host waits for it and not before, and no more than it waits for. So whatever the host reads or writes beside the
+// queue is seen. It counts how often the host waits, and what it leaves to come. Invariant: a kernel has its arguments
+// by value, and memory that the host has freed is used again by later kernels only.
 #pragma once
 
 #include <array>
@@ -43,19 +43,37 @@ class late_queue {
       given_.push_back([this, f]() mutable { f(cores_); });
     else
       given_.push_back(f);
+    ++all_;
     most_ = std::max(most_, given_.size());
   }
-  void synchronize() {
-    std::unique_lock lock(mutex_);
-    waits_ += !given_.empty();
-    go_ = true;
-    wake_.notify_all();
-    done_.wait(lock, [&] { return !go_; });
-    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
-  }
+  void synchronize() { wait_for(all()); }
+
+  /// Numbers that are on their way to the host.
+  class landing {
+   public:
+    landing(late_queue& q, std::size_t bytes) : queue_(q), bytes_(std::make_shared<std::vector<std::byte>>(bytes)) {}
+    void fetch(const void* from) {
+      queue_.enqueue([from, to = bytes_] {
+        const auto* const at = static_cast<const std::byte*>(from);
+        std::copy(at, at + to->size(), to->begin());
+      });
+      number_ = queue_.all();
+    }
+    const void* wait() {
+      queue_.wait_for(number_);
+      return bytes_->data();
+    }
+
+   private:
+    late_queue& queue_;
+    std::shared_ptr<std::vector<std::byte>> bytes_;
+    std::uint64_t number_ = 0;
+  };
 
   /// How often the host waited for something that was to come.
   long waits() const { return waits_; }
+  /// How many kernels each of these waits left to come.
+  const std::vector<std::size_t>& left() const { return left_; }
   /// How many kernels were to come at once, at most.
   std::size_t most() const { return most_; }
   std::size_t to_come() {
@@ -64,11 +82,28 @@ class late_queue {
   }
 
  private:
+  std::uint64_t all() {
+    const std::lock_guard lock(mutex_);
+    return all_;
+  }
+  // For the first `number` of all that was ever given.
+  void wait_for(std::uint64_t number) {
+    std::unique_lock lock(mutex_);
+    if (all_ - given_.size() < number) {
+      ++waits_;
+      left_.push_back(static_cast<std::size_t>(all_ - number));
+    }
+    until_ = number;
+    go_ = true;
+    wake_.notify_all();
+    done_.wait(lock, [&] { return !go_; });
+    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+  }
   void run() {
     std::unique_lock lock(mutex_);
     for (;;) {
       wake_.wait(lock, [&] { return go_; });
-      while (!given_.empty()) {
+      while (!given_.empty() && (ended_ || all_ - given_.size() < until_)) {
         const std::function<void()> next = std::move(given_.front());
         given_.pop_front();
         lock.unlock();
@@ -92,7 +127,9 @@ class late_queue {
   std::deque<std::function<void()>> given_;
   std::exception_ptr thrown_;
   bool go_ = false, ended_ = false;
+  std::uint64_t all_ = 0, until_ = 0;  // given ever, and to run by now
   long waits_ = 0;
+  std::vector<std::size_t> left_;
   std::size_t most_ = 0;
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
 // The CUDA backend, for a strategy to name. Invariant: a queue is one stream of one device; a call returns when its
-// work is queued, except those that touch the host's memory.
+// work is queued, except those that read device memory or upload much.
 #pragma once
 
 #include <weft/backend/cuda/backend.hpp>

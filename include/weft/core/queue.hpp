@@ -21,4 +21,15 @@ concept ordered_queue = requires(Q& q, void (*f)()) {
   q.synchronize();
 };
 
+/// One whose host can ask for a few numbers and wait for them later, while it gives more: `landing l(q, bytes)` for as
+/// long as the queue is there, `l.fetch(from)` gives q the copy of what lies at `from` by then, and `l.wait()` returns
+/// where it is on the host, once it is there: valid until the next fetch. It waits for nothing that was given behind
+/// that, and throws what failed before it. The end of a landing is the end of its copies.
+template <class Q>
+concept landing_queue = ordered_queue<Q> && requires(Q& q, typename Q::landing& l, const void* from) {
+  typename Q::landing;
+  l.fetch(from);
+  { l.wait() } -> std::convertible_to<const void*>;
+};
+
 }  // namespace weft

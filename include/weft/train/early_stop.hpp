@@ -34,6 +34,7 @@ class early_stop final : public training_callback {
     if (waited_ < rule_.validations) return {};
     return "the held-out loss hasn't fallen since step " + std::to_string(best_step_);
   }
+  bool may_come_late(std::int64_t) override { return waited_ < rule_.validations; }  // a validation waits anyway
 
  private:
   rule rule_;

@@ -97,6 +97,7 @@ class keep_checkpoints final : public training_callback {
     tell_failure([&] { begin(); });
     return {};
   }
+  bool may_come_late(std::int64_t) override { return !under_way_ && (now() + 1) % rule_.every != 0; }
   void after_run(const training_result&) override {
     if (begun_ != now()) tell_failure([&] { finish(); });
     if (!under_way_ && saved_ != now()) begin();

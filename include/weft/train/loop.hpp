@@ -1,5 +1,6 @@
-// The training loop, erased: it knows of steps and numbers, not of models. Compiled once, not once a strategy.
-// Invariant: every rank takes the same decisions, since all that it decides on is the same number on every rank.
+// The training loop, erased: it knows of steps and numbers, not of models. Compiled once, not once a strategy. It gives
+// the queue a step before it asks what became of the one before, where nobody has to know at once. Invariant: every
+// rank takes the same decisions, since all that it decides on is the same number on every rank.
 #pragma once
 
 #include <chrono>
@@ -48,6 +49,14 @@ WEFT_LINKED void write_result(const training_result& r, const std::string& path)
   write_file(path, w.member("seconds", r.seconds).end_object().text() + '\n');
 }
 
+/// A step on its way to its end.
+struct step_to_judge {
+  step_report report;
+  step_rule rule = {};
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  step_end end = {};
+};
+
 WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const training& plan, double lr) {
   using clock = std::chrono::steady_clock;
   check(plan);
@@ -78,44 +87,94 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
     for (training_callback* c : plan.callbacks) c->after_validation(step, result.validation_loss);
   };
   std::int64_t updates = work.steps_before();
-  const auto start = clock::now();
-  for (std::int64_t step = plan.begin + 1; step <= plan.steps; ++step) {
-    const auto begin = clock::now();
-    tracer.before(step);
-    step_report r{.step = step, .steps = plan.steps};
-    {
-      const scoped_span whole(ctx.spans, "step", step);
-      const bool watched = watch.every > 0 && step % watch.every == 0;
-      work.observe(watched);
-      work.gradients(step);
-      r.lr = lr * (plan.own_schedule ? plan.own_schedule(step - 1, plan.steps) : plan.schedule(step - 1, plan.steps));
-      require(is_finite(r.lr) && r.lr >= 0, "the learning rate of step ", step, " is ", r.lr,
-              "; own_schedule has to return a finite number, at least 0");
-      if (watched) result.lost_files += write_statistics(statistics, step, work.statistics());
-      const step_rule rule{updates + 1, r.lr, plan.clip_norm};
-      work.update(rule);
-      guard.judge(r, rule);  // here the host waits, for a step that has been given to the queue as a whole
-      updates += !r.skipped;
-    }
+  const auto give = [&](step_to_judge& now) {
+    step_report& r = now.report;
+    const bool watched = watch.every > 0 && r.step % watch.every == 0;
+    work.observe(watched);
+    work.gradients(r.step);
+    r.lr = lr * (plan.own_schedule ? plan.own_schedule(r.step - 1, plan.steps) : plan.schedule(r.step - 1, plan.steps));
+    require(is_finite(r.lr) && r.lr >= 0, "the learning rate of step ", r.step, " is ", r.lr,
+            "; own_schedule has to return a finite number, at least 0");
+    if (watched) result.lost_files += write_statistics(statistics, r.step, work.statistics());
+    now.rule = {updates + work.under_way() + 1, r.lr, plan.clip_norm};
+    work.update(now.rule);
+  };
+  const auto judge = [&](step_to_judge& now) {  // here the host waits, for a step that it has given as a whole
+    guard.judge(now.report, now.rule);
+    updates += !now.report.skipped;
+  };
+  const auto tell = [&](step_to_judge& now) {
+    step_report& r = now.report;
     result.skipped += r.skipped, result.spikes += r.spike, result.zeroed += r.zeroed.total;
     result.not_finite += !r.not_finite.empty();
-    const step_end end = end_step(ctx, plan.stop);
-    result.steps = step - plan.begin, result.last_step = step;
-    result.stopped = end.stop && step < plan.steps;
-    r.peak_bytes = end.peak_bytes;
-    r.milliseconds = std::chrono::duration<double, std::milli>(clock::now() - begin).count();
+    result.steps = r.step - plan.begin, result.last_step = r.step;
+    r.peak_bytes = now.end.peak_bytes;
+    r.milliseconds = std::chrono::duration<double, std::milli>(clock::now() - now.begin).count();
     if (out) out->step(r);
-    if (step == plan.begin + 1) result.first_loss = r.loss;
+    if (result.steps == 1) result.first_loss = r.loss;
     result.loss = r.loss;
+  };
+  const auto call_back = [&](const step_report& r) {
+    for (training_callback* c : plan.callbacks)
+      if (const std::string why = c->after_step(r); result.ended.empty()) result.ended = why;
+  };
+  const auto validates = [&](std::int64_t step) {
+    return step == plan.steps || (plan.validate_every > 0 && step % plan.validate_every == 0);
+  };
+  // Whether the next step may be given before what this one came to is known.
+  const auto may_wait = [&](std::int64_t step) {
+    if (!work.runs_ahead() || !guard.calm() || !result.ended.empty() || validates(step) ||
+        (watch.every > 0 && (step + 1) % watch.every == 0))
+      return false;
+    for (training_callback* c : plan.callbacks)
+      if (!c->may_come_late(step)) return false;
+    return true;
+  };
+  const auto start = clock::now();
+  std::optional<step_to_judge> before;  // given, and nothing is known of it yet
+  for (std::int64_t step = plan.begin + 1; step <= plan.steps; ++step) {
+    step_to_judge now{.report = {.step = step, .steps = plan.steps}};
+    tracer.before(step);
+    bool waits = false;
+    {
+      const scoped_span whole(ctx.spans, "step", step);
+      try {
+        give(now);
+      } catch (...) {  // perhaps on this rank alone: what is told of the step before is what asks no other rank
+        if (before && guard.judge_good(before->report)) tell(*before), call_back(before->report);
+        throw;
+      }
+      if (before) {
+        judge(*before);
+        const bool in_vain = work.under_way() == 0;  // it wasn't taken, so this one was on other terms
+        if (in_vain) before->end = end_step(ctx, plan.stop);
+        tell(*before), call_back(before->report);
+        before.reset();
+        now.begin = clock::now();
+        if (in_vain) give(now);
+      }
+      waits = may_wait(step);
+      if (!waits) judge(now);
+    }
+    now.end = end_step(ctx, plan.stop);
+    if (waits) {
+      if (now.end.stop == 0) {
+        tracer.after(step);
+        before = std::move(now);
+        continue;
+      }
+      judge(now);
+    }
+    result.stopped = now.end.stop && step < plan.steps;
+    tell(now);
     const bool last = step == plan.steps;
     if (last) result.ended = "its last step is done";
     if (result.stopped) result.ended = "it was asked to stop";
-    if (!result.stopped && (last || (plan.validate_every > 0 && step % plan.validate_every == 0))) validate(step);
-    for (training_callback* c : plan.callbacks)
-      if (const std::string why = c->after_step(r); result.ended.empty()) result.ended = why;
+    if (!result.stopped && validates(step)) validate(step);
+    call_back(now.report);
     if (!result.stopped) tracer.after(step);
     if (result.ended.empty()) continue;
-    if (out && !last) out->last_line(r);
+    if (out && !last) out->last_line(now.report);
     break;
   }
   for (training_callback* c : plan.callbacks) c->after_run(result);

@@ -1,6 +1,6 @@
 // The guard: what becomes of a step whose numbers are not finite, or that has no target, by the settings of
-// `monitoring`. It looks once the step has been given to the queue, whose kernels have then left the weights as they
-// were (optim/decide_step.hpp). Invariant: it decides on numbers that every rank has alike.
+// `monitoring`. It looks once the step has been given to the queue, and perhaps the next one, whose kernels have then
+// left the weights as they were (optim/decide_step.hpp). Invariant: it decides on numbers that every rank has alike.
 #pragma once
 
 #include <weft/train/loss_spikes.hpp>
@@ -57,27 +57,38 @@ class step_guard {
   /// Fills in what became of a step that was given an update by `rule`: `r` comes back with its tokens, loss, norm,
   /// spike, and whether it was skipped. Where gradients that are not finite are to become zero, it is given another.
   /// Throws weft::failure naming the step when the settings say so.
-  WEFT_LINKED void judge(step_report& r, const step_rule& rule) {
-    step_outcome o = work_.outcome();
-    const bool learns = o.loss.count > 0;
+  void judge(step_report& r, const step_rule& rule) {
+    if (const step_outcome o = work_.outcome(); !good(r, o)) mend(r, rule, o);
+  }
+  /// The same where nobody can do anything about a bad step any more: false for one.
+  bool judge_good(step_report& r) { return good(r, work_.outcome()); }
+  /// Whether the last step that it judged was good, so that the next is expected to be.
+  bool calm() const { return was_.in_a_row == 0 && was_.overflows == 0; }
+
+ private:
+  WEFT_LINKED bool good(step_report& r, const step_outcome& o) {
     r.tokens = static_cast<std::int64_t>(o.loss.count);
     r.loss = o.loss.sum / o.loss.count;
     r.gradient_norm = o.gradient_norm;
     r.spike = spikes_.saw(r.loss);
     was_.losses = spikes_.history();
     r.skipped = !o.taken;
+    if (!o.taken) return false;
+    if (may_overflow()) work_.accept(true);
+    was_.in_a_row = was_.overflows = 0;
+    return true;
+  }
+  bool may_overflow() const { return settings_.most_overflows == 0 || was_.overflows < settings_.most_overflows; }
+
+  WEFT_LINKED void mend(step_report& r, const step_rule& rule, step_outcome o) {
+    const bool learns = o.loss.count > 0;
     const bool scored = learns && detail::is_finite(r.loss), finite = detail::is_finite(r.gradient_norm);
-    const bool may_overflow = settings_.most_overflows == 0 || was_.overflows < settings_.most_overflows;
-    if (scored && may_overflow && !work_.accept(finite)) {
+    if (scored && may_overflow() && !work_.accept(finite)) {
       ++was_.overflows;
       return;
     }
-    if (scored && finite) {
-      require(o.taken, "the gradients of step ", r.step, ", whose norm is ", r.gradient_norm,
-              ", can't be divided by its ", o.loss.count, " tokens; check the loss's count");
-      was_.in_a_row = was_.overflows = 0;
-      return;
-    }
+    require(!scored || !finite, "the gradients of step ", r.step, ", whose norm is ", r.gradient_norm,
+            ", can't be divided by its ", o.loss.count, " tokens; check the loss's count");
     if (!learns)
       r.not_finite = detail::text("no token of step ", r.step, " has a target, so there is nothing to learn from");
     else
@@ -106,8 +117,6 @@ class step_guard {
       r.skipped = !o.taken;
     }
   }
-
- private:
   WEFT_LINKED std::string sentence(const char* what, double number, std::int64_t step) {
     const std::string where = settings_.locate ? work_.locate(step) : "";
     return std::string(what) + " of step " + std::to_string(step) + " is " +

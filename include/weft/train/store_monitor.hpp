@@ -77,4 +77,14 @@ WEFT_LINKED std::string fault_in_sums(context& ctx, unit_store& store, statistic
       "first seen in the gradient of " + name + " when it was summed over micro-batches and ranks");
 }
 
+/// What the finder saw of a step that it looked at, with the sums that the store has of it, as a clause.
+template <class Store>
+std::string conclusion_of(const fault_finder& finder, context& ctx, Store& store, statistics_function of) {
+  std::string where = finder.conclusion();
+  if (where.empty()) where = fault_in_sums(ctx, store, of);
+  if (!where.empty()) return where;
+  return is_finite(store.gradient_norm()) ? "not seen again when the step was computed once more"
+                                          : "though every gradient is finite: their squares are too large";
+}
+
 }  // namespace weft::detail

@@ -36,8 +36,14 @@ class trainable {
   virtual void gradients(std::int64_t step) = 0;
   /// Gives it their norm, and the update of the weights, which is taken if what decides it is finite (see decide_step).
   virtual void update(const step_rule& rule) = 0;
-  /// What became of the last update. It is the one call of a step that waits for the queue.
+  /// What became of the oldest update of which that wasn't asked: once for each. It is the one call of a step that
+  /// waits for the queue. Where that update wasn't taken and another was given behind it, that one isn't taken either,
+  /// and is as if it hadn't been given.
   virtual step_outcome outcome() = 0;
+  /// Whether a step may be given before outcome() of the one before it.
+  virtual bool runs_ahead() const { return false; }
+  /// Updates whose outcome is still to be asked for.
+  virtual int under_way() const { return 0; }
   /// Tells a loss scale whether gradients were finite. False: they may be under a lower one, which the next step has.
   virtual bool accept(bool finite) = 0;
   /// What the next loss is multiplied by.
@@ -58,7 +64,7 @@ class trainable {
   /// Computes the gradients of `step` again and says where its first number that is not finite is seen, in a clause
   /// that is the same on every rank. Empty when that can't be said.
   virtual std::string locate(std::int64_t /*step*/) { return {}; }
-  /// Sets gradient elements that are not finite to zero.
+  /// Sets gradient elements of the step of the last outcome() that are not finite to zero.
   virtual zeroed_elements zero_not_finite() { return {}; }
 
  private:

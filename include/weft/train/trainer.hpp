@@ -7,6 +7,7 @@
 #include <weft/optim/decide_step.hpp>
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/parallel/pipeline.hpp>
+#include <weft/train/given_steps.hpp>
 #include <weft/train/loop.hpp>
 #include <weft/train/store_monitor.hpp>
 #include <weft/train/trainer_state.hpp>
@@ -76,6 +77,7 @@ class trainer {
       if (plan.seq == 0) plan.seq = model_.config().max_seq;
     }
     check(plan, shards_of<layout_of<ids>, batch>(ctx_));
+    decided_.forget();
     run_of<Data> work(*this, data, plan);
     return train_loop(ctx_, work, plan, optimizer_.lr);
   }
@@ -115,14 +117,17 @@ class trainer {
           before_(owner.batches_ - plan.begin) {}
 
     std::int64_t steps_before() const override { return owner_.updates_; }
+    bool runs_ahead() const override { return detail::reads_late<backend> && detail::of_kernels<Optimizer>; }
+    int under_way() const override { return given_.unread(); }
     void gradients(std::int64_t step) override {
       context& ctx = owner_.ctx_;
       const observing looking(ctx, observed_ ? &meter_ : ctx.observer);
-      passes_ = owner_.pipeline_.recorded_passes();
+      auto scale = owner_.scale_;
+      if (given_.unread() > 0) scale.accept(true);  // else this step isn't taken
+      given_.now = {step, owner_.pipeline_.recorded_passes(), scale.value()};
       owner_.store_.begin_step(plan_.micro_batches);
-      used_ = owner_.scale_.value();
       loss_ = &owner_.pipeline_.train(
-          plan_.micro_batches, used_,
+          plan_.micro_batches, scale.value(),
           [&](int m) {
             return read([&] {
               return detail::training_batch<ids>(data_, before_ + step, m * each_, each_, plan_.seq, plan_.batch);
@@ -131,21 +136,28 @@ class trainer {
           [&](int) { owner_.store_.end_micro_batch(); });
       const scoped_span finish(ctx.spans, "finish gradients");
       owner_.store_.finish_gradients();
-      owner_.batches_ = before_ + step;
+      if (given_.unread() == 0) owner_.batches_ = before_ + step;
       loss_->template finish<loss_tensor>();
     }
     void update(const step_rule& rule) override {
       {
         const scoped_span norm(owner_.ctx_.spans, "gradient norm");
-        owner_.decided_.decide(loss_->in_memory(), owner_.store_.squared_norm(), rule.clip_norm, used_);
+        owner_.decided_.decide(loss_->in_memory(), owner_.store_.squared_norm(), rule.clip_norm, given_.now.loss_scale);
       }
       const scoped_span update(owner_.ctx_.spans, "optimizer");
       owner_.store_.update(owner_.optimizer_, {rule.number, rule.lr, owner_.decided_.grad_scale()});
+      owner_.decided_.fetch();
+      given_.given();
     }
     step_outcome outcome() override {
       const detail::step_numbers is = owner_.decided_.read();
       const bool taken = !detail::is_nan(is.grad_scale);
       owner_.updates_ += taken;
+      if (given_.heard(taken)) {
+        owner_.pipeline_.recorded_passes(given_.forgotten().passes);
+        owner_.decided_.forget();
+      }
+      owner_.batches_ = before_ + given_.last.step;
       return {{is.loss, is.count}, is.gradient_norm, taken};
     }
     double loss_scale() const override { return owner_.scale_.value(); }
@@ -172,30 +184,28 @@ class trainer {
       measured_.clear();
     }
     std::vector<unit_statistics> statistics() override {
-      const double count = loss_sums(*loss_).count, scale = count > 0 ? 1 / count / used_ : 0;
+      const double count = loss_sums(*loss_).count, scale = count > 0 ? 1 / count / given_.now.loss_scale : 0;
       detail::measure_stored(owner_.ctx_, owner_.store_, scale, measured_, statistics_of<backend>);
       return measured_.gather(owner_.ctx_);
     }
-    std::string locate(std::int64_t step) override {
-      owner_.pipeline_.recorded_passes(passes_);  // the masks of the first time
+    std::string locate(std::int64_t) override {
       observe(false);
       fault_finder finder(owner_.ctx_, owner_.model_.registry(), statistics_of<backend>);
-      {
-        const observing looking(owner_.ctx_, &finder);
-        gradients(step);
-      }
-      std::string where = finder.conclusion();
-      if (where.empty()) where = detail::fault_in_sums(owner_.ctx_, owner_.store_, statistics_of<backend>);
-      if (!where.empty()) return where;
-      return detail::is_finite(owner_.store_.gradient_norm())
-                 ? "not seen again when the step was computed once more"
-                 : "though every gradient is finite: their squares are too large";
+      again(&finder);
+      return detail::conclusion_of(finder, owner_.ctx_, owner_.store_, statistics_of<backend>);
     }
     zeroed_elements zero_not_finite() override {
+      if (given_.now.step != given_.last.step) again(owner_.ctx_.observer);
       return detail::zero_not_finite(owner_.ctx_, owner_.store_, detail::zero_kernel<store_type>);
     }
 
    private:
+    // Gives the gradients of the last step that was heard of once more, with the masks of the first time.
+    void again(unit_observer* who) {
+      const observing looking(owner_.ctx_, who);
+      owner_.pipeline_.recorded_passes(given_.last.passes);
+      gradients(given_.last.step);
+    }
     template <class Read>
     auto read(Read&& next) const {
       const scoped_span reading(owner_.ctx_.spans, "data");
@@ -207,12 +217,11 @@ class trainer {
     const Data& data_;
     const training& plan_;
     std::int64_t each_, before_;  // sequences of a micro-batch; batches of the runs before
-    double used_ = 1;             // the loss scale of the gradients in the store
+    detail::given_steps given_;
     typename pipeline<Model, Loss>::loss_place* loss_ = nullptr;  // theirs
     measured_parts measured_;
     activation_meter meter_{owner_.ctx_, owner_.model_.registry(), measured_, statistics_of<backend>};
     bool observed_ = false;
-    std::uint64_t passes_ = 0;  // recorded before this step
   };
 
   context& ctx_;

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 
+#include <weft/backend/cuda/staging.hpp>
 #include <weft/backend/cuda/stream_mover.hpp>
 
 #include "host_queue.hpp"
@@ -151,10 +152,18 @@ class lazy_queue {
     give([=] { std::memset(to, 0, bytes); });
   }
   void upload(const void* from, void* to, std::size_t bytes) {
-    give([=] { std::memcpy(to, from, bytes); });
+    if (!uploads_.upload(*this, from, to, bytes)) download(from, to, bytes);
+  }
+  void download(const void* from, void* to, std::size_t bytes) {
+    copy_pinned(from, to, bytes);
     synchronize();
   }
-  void download(const void* from, void* to, std::size_t bytes) { upload(from, to, bytes); }
+  using pinned = std::unique_ptr<std::byte[]>;
+  static pinned pinned_memory(std::size_t bytes) { return std::make_unique<std::byte[]>(bytes); }
+  void copy_pinned(const void* from, void* to, std::size_t bytes) {
+    give([=] { std::memcpy(to, from, bytes); });
+  }
+  using landing = weft::cuda::landing<lazy_queue>;
   template <class F>
   void enqueue(F f) {
     give([held = std::make_shared<F>(std::move(f))] { (*held)(); });
@@ -179,7 +188,11 @@ class lazy_queue {
     return std::make_unique<weft::cuda::stream_mover<lazy_queue>>(*this, members);
   }
 
-  int waits = 0;  // of the host
+  int waits = 0;  // of the host, for all that was given
+  std::uint64_t to_come() const {
+    const std::lock_guard lock(work_->mutex);
+    return work_->all - work_->run;
+  }
 
  private:
   void give(std::function<void()> next) {
@@ -191,6 +204,7 @@ class lazy_queue {
   std::shared_ptr<host_queue> on_host_;
   std::shared_ptr<work> work_ = std::make_shared<work>();
   std::deque<std::unique_ptr<std::byte[]>> scratch_;
+  weft::cuda::staged_uploads<event, pinned> uploads_;
 };
 
 struct lazy_cuda_backend : weft::cuda::device_kernels<lazy_queue> {

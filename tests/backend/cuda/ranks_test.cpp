@@ -173,3 +173,67 @@ TEST_CASE("a communicator of the host's memory is refused on a device, but for o
       said_by([] { launch<strategy<mesh<dp>, lazy_cuda_backend, on_host_only>>({.dp = 2}, [](context&) {}); });
   CHECK(said.find("communicator moves data in the host's memory") != std::string::npos);
 }
+
+TEST_CASE(
+    "uploads go through a ring: the host waits for none, and the first of it is used again once it has been copied") {
+  using ring = weft::cuda::staged_uploads<lazy_queue::event, lazy_queue::pinned>;
+  lazy_queue q;
+  constexpr int count = 3 * int(ring::places) + 1;
+  std::vector<std::unique_ptr<device_floats>> all;
+  float own[2000];
+  for (int i = 0; i < count; ++i) {
+    const auto n = static_cast<std::int64_t>(i % 3 == 2 ? 2000 : 1 + i);  // some places have to grow
+    all.push_back(std::make_unique<device_floats>(n));
+    std::fill_n(own, n, float(i + 1));
+    const auto to_come = q.to_come();
+    q.upload(own, all.back()->data, all.back()->bytes);
+    std::fill_n(own, n, -1.f);
+    CHECK(q.to_come() == (i < int(ring::places) ? to_come + 1 : ring::places));
+  }
+  CHECK(q.waits == 0);
+  q.upload(own, all[0]->data, 0);
+  CHECK(q.to_come() == ring::places);
+  q.synchronize();
+  for (int i = 0; i < count; ++i) {
+    CAPTURE(i);
+    const device_floats& x = *all[static_cast<std::size_t>(i)];
+    CHECK(x.data[0] == float(i + 1));
+    CHECK(x.data[x.bytes / sizeof(float) - 1] == float(i + 1));
+  }
+}
+
+TEST_CASE("what is too large for the ring is waited for, and a ring that ends has been copied") {
+  constexpr std::size_t most = weft::cuda::staged_uploads<lazy_queue::event, lazy_queue::pinned>::most;
+  const auto n = static_cast<std::int64_t>(most / sizeof(float));
+  device_floats fits(n), large(n + 1), small(1);
+  std::vector<float> own(static_cast<std::size_t>(n) + 1, 2.f);
+  {
+    lazy_queue q;
+    q.upload(own.data(), fits.data, fits.bytes);
+    CHECK(q.waits == 0);
+    q.upload(own.data(), large.data, large.bytes);
+    CHECK(q.waits == 1);
+    own[0] = 5;
+    q.upload(own.data(), small.data, small.bytes);
+    CHECK(q.to_come() == 1);
+  }
+  CHECK(fits.data[n - 1] == 2);
+  CHECK(large.data[n] == 2);
+  CHECK(small.data[0] == 5);
+}
+
+TEST_CASE("what is on its way to the host is waited for, and nothing behind it") {
+  lazy_queue q;
+  device_floats x(2);
+  lazy_queue::landing here(q, x.bytes);
+  kernel(q, x, [](float) { return 3.f; });
+  here.fetch(x.data);
+  kernel(q, x, [](float) { return 4.f; });
+  CHECK(static_cast<const float*>(here.wait())[1] == 3);
+  CHECK(q.to_come() == 1);
+  CHECK(q.waits == 0);
+  CHECK(static_cast<const float*>(here.wait())[0] == 3);
+  here.fetch(x.data);
+  CHECK(static_cast<const float*>(here.wait())[0] == 4);
+  here.fetch(x.data);  // ends before it is waited for
+}

@@ -16,7 +16,8 @@ struct no_kernel {
   WEFT_ON_DEVICE void operator()(Block&) const {}
 };
 
-/// What a queue of kernels offers. Everything given to it runs in that order; `upload`, `download` return when done.
+/// What a queue of kernels offers. Everything given to it runs in that order; `upload` returns when the host
+/// may write over its own, `download` when it is done.
 template <class Q>
 concept kernel_queue = requires(Q& q, const void* from, void* to, std::size_t bytes, const no_kernel& kernel) {
   { Q::block_threads } -> std::convertible_to<int>;       // threads of every block

@@ -1,11 +1,12 @@
 // The queue of the CUDA backend: a stream of one device, with what its kernels need.
-// Invariant: work of one stream runs in the order it was given; only synchronize(), scratch() and copies from or to the
-// host wait.
+// Invariant: work of one stream runs in the order it was given; only synchronize(), scratch(), copies to the host and
+// large ones from it wait.
 #pragma once
 
 #include <weft/backend/cuda/blas.cuh>
 #include <weft/backend/cuda/device_block.cuh>
 #include <weft/backend/cuda/event.cuh>
+#include <weft/backend/cuda/staging.hpp>
 #include <weft/backend/cuda/stream_mover.hpp>
 
 namespace weft::cuda {
@@ -13,6 +14,9 @@ namespace detail {
 
 struct destroy_stream {
   void operator()(cudaStream_t s) const { cudaStreamDestroy(s); }
+};
+struct free_pinned {
+  void operator()(void* memory) const { cudaFreeHost(memory); }
 };
 /// Makes the device the thread's before anything is made on it.
 struct on_device {
@@ -70,8 +74,9 @@ class stream {
   void zero(void* to, std::size_t bytes) {
     if (bytes) check(cudaMemsetAsync(to, 0, bytes, stream_.get()), "cudaMemsetAsync");
   }
-  /// From the host's memory; returns when the copy is done.
+  /// From the host's memory; returns when the host may write over it: at once for up to 1 MiB, which is staged.
   void upload(const void* host, void* to, std::size_t bytes) {
+    if (uploads_.upload(*this, host, to, bytes)) return;
     copy(host, to, bytes, cudaMemcpyHostToDevice);
     synchronize();
   }
@@ -80,6 +85,18 @@ class stream {
     copy(from, host, bytes, cudaMemcpyDeviceToHost);
     synchronize();
   }
+
+  /// Memory of the host's that copies needn't wait for, or null when there is none left.
+  using pinned = std::unique_ptr<void, detail::free_pinned>;
+  static pinned pinned_memory(std::size_t bytes) {
+    void* memory = nullptr;
+    if (cudaMallocHost(&memory, bytes) == cudaSuccess) return pinned(memory);
+    cudaGetLastError();
+    return {};
+  }
+  /// Between such memory and the device's; returns at once.
+  void copy_pinned(const void* from, void* to, std::size_t bytes) { copy(from, to, bytes, cudaMemcpyDefault); }
+  using landing = cuda::landing<stream>;
 
   /// f() on a thread of the driver's, once all work given so far is done; f itself gives no work and throws nothing.
   template <class F>
@@ -124,6 +141,7 @@ class stream {
   std::unique_ptr<cuda::blas> blas_;
   device_pointer scratch_;
   std::size_t scratch_bytes_ = 0;
+  staged_uploads<event, pinned> uploads_;
 };
 
 }  // namespace weft::cuda

@@ -1,0 +1,97 @@
+// Copies between the host and a device that the host doesn't wait for: they go through memory that the device can read
+// by itself. Plain C++ over any queue that has events. Invariant: such memory is written to, or freed, only once the
+// last copy from it or to it is done.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include <weft/core/error.hpp>
+
+namespace weft::cuda {
+
+/// Uploads of up to `most` bytes, each through the next of a ring of `places`. Event and Pinned: the queue's. A place's
+/// memory is taken when it is first used, and again where a larger upload comes to it; it ends with the ring.
+template <class Event, class Pinned>
+class staged_uploads {
+ public:
+  static constexpr std::size_t places = 16, most = std::size_t{1} << 20;
+
+  staged_uploads() = default;
+  staged_uploads(const staged_uploads&) = delete;
+  staged_uploads& operator=(const staged_uploads&) = delete;
+
+  /// Gives q the copy; the host may write over its own at once. False, and nothing done, for what is too large or where
+  /// there is no memory. Waits where as many uploads before it as there are places are still to come: for the first of
+  /// them.
+  template <class Queue>
+  bool upload(Queue& q, const void* host, void* to, std::size_t bytes) {
+    if (bytes > most) return false;
+    if (bytes == 0) return true;
+    if (ring_.empty()) ring_ = std::vector<place>(places);
+    place& p = ring_[next_];
+    if (p.used) p.done.synchronize();
+    p.used = false;
+    if (p.bytes < bytes) {
+      p.memory = {}, p.bytes = 0;
+      std::size_t room = 4096;
+      while (room < bytes) room *= 2;
+      if (!(p.memory = Queue::pinned_memory(room))) return false;
+      p.bytes = room;
+    }
+    next_ = (next_ + 1) % places;
+    std::memcpy(p.memory.get(), host, bytes);
+    p.used = true;
+    q.copy_pinned(p.memory.get(), to, bytes);
+    q.record(p.done);
+    return true;
+  }
+
+ private:
+  struct place {
+    Pinned memory{};
+    std::size_t bytes = 0;
+    Event done;
+    bool used = false;  // by a copy that may be under way
+  };
+  std::vector<place> ring_;
+  std::size_t next_ = 0;
+};
+
+/// A few bytes on their way to the host (see core/queue.hpp).
+template <class Queue>
+class landing {
+ public:
+  landing(Queue& q, std::size_t bytes) : queue_(q), bytes_(bytes), memory_(Queue::pinned_memory(bytes)) {
+    require(static_cast<bool>(memory_), "there is no memory of the host's that the device can write to: ", bytes,
+            " bytes were asked for");
+  }
+  landing(const landing&) = delete;
+  landing& operator=(const landing&) = delete;
+  ~landing() {
+    try {
+      if (used_) arrived_.synchronize();
+    } catch (...) {  // the device has failed, and was heard of elsewhere
+    }
+  }
+
+  void fetch(const void* from) {
+    used_ = true;
+    queue_.copy_pinned(from, memory_.get(), bytes_);
+    queue_.record(arrived_);
+  }
+  const void* wait() {
+    arrived_.synchronize();
+    return memory_.get();
+  }
+
+ private:
+  Queue& queue_;
+  std::size_t bytes_;
+  typename Queue::pinned memory_;
+  typename Queue::event arrived_;
+  bool used_ = false;
+};
+
+}  // namespace weft::cuda
