@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include <weft/core/requirements.hpp>
+
 namespace weft::detail {
 
 /// What a step's gradients are computed with.
