@@ -195,7 +195,7 @@ class trainer {
       return detail::conclusion_of(finder, owner_.ctx_, owner_.store_, statistics_of<backend>);
     }
     zeroed_elements zero_not_finite() override {
-      if (given_.now.step != given_.last.step) again(owner_.ctx_.observer);
+      if (given_.now.updated) again(owner_.ctx_.observer);
       return detail::zero_not_finite(owner_.ctx_, owner_.store_, detail::zero_kernel<store_type>);
     }
 
