@@ -136,7 +136,6 @@ class trainer {
           [&](int) { owner_.store_.end_micro_batch(); });
       const scoped_span finish(ctx.spans, "finish gradients");
       owner_.store_.finish_gradients();
-      if (given_.unread() == 0) owner_.batches_ = before_ + step;
       loss_->template finish<loss_tensor>();
     }
     void update(const step_rule& rule) override {
