@@ -277,7 +277,8 @@ std::string with_checkpoints() {
                 early_stop stop({.validations = 9});
                 keep_checkpoints saves(ctx, t, {.folder = folder / (again ? "rest" : "all"), .every = 4, .keep = 9});
                 training plan = steps(10);
-                plan.begin = again ? 4 : 0, plan.batch = 8, plan.print = false, plan.callbacks = {&saves, &stop};
+                plan.begin = again ? 4 : 0, plan.batch = 8, plan.micro_batches = 2, plan.print = false,
+                plan.callbacks = {&saves, &stop};
                 const training_result r = t.run(text_dataset(ctx, rhyme()), plan);
                 std::string mine = detail::text(std::bit_cast<std::int64_t>(r.loss), ' ', t.state().batches, ' ',
                                                 t.state().loss_scale, ' ', t.state().skipped_steps, '\n');
