@@ -14,6 +14,7 @@ struct given_step {
   std::int64_t step = 0;
   std::uint64_t passes = 0;  // recorded before it
   double loss_scale = 1;
+  bool updated = false;  // so that the gradients are used up
 };
 
 class given_steps {
@@ -23,7 +24,10 @@ class given_steps {
 
   int unread() const { return unread_; }
   /// The update by `now` was given.
-  void given() { (unread_++ == 0 ? first_ : second_) = now; }
+  void given() {
+    now.updated = true;
+    (unread_++ == 0 ? first_ : second_) = now;
+  }
   /// The first that was given is `last` from now on. True where another was given behind one that wasn't taken: it is
   /// forgotten, and is what `forgotten()` says.
   bool heard(bool taken) {

@@ -35,7 +35,8 @@ struct step_end {
 };
 WEFT_LINKED step_end end_step(context& ctx, const std::atomic<bool>* stop) {
   std::int64_t both[2] = {static_cast<std::int64_t>(ctx.memory.ledger().peak_total), stop && *stop};
-  ctx.world.host().all_reduce(both, both, 2, dtype::i64, reduction::max, {"peak memory"}).wait();
+  if (ctx.size() > 1)  // else a queue would be waited for
+    ctx.world.host().all_reduce(both, both, 2, dtype::i64, reduction::max, {"peak memory"}).wait();
   return {both[0], both[1]};
 }
 
@@ -147,7 +148,8 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
       if (before) {
         judge(*before);
         const bool in_vain = work.under_way() == 0;  // it wasn't taken, so this one was on other terms
-        if (in_vain) before->end = end_step(ctx, plan.stop);
+        const bool looked = watch.locate || watch.on_non_finite == non_finite::zero;  // which takes memory
+        if (in_vain && looked && !before->report.not_finite.empty()) before->end = end_step(ctx, plan.stop);
         tell(*before), call_back(before->report);
         before.reset();
         now.begin = clock::now();

@@ -136,7 +136,6 @@ class trainer {
           [&](int) { owner_.store_.end_micro_batch(); });
       const scoped_span finish(ctx.spans, "finish gradients");
       owner_.store_.finish_gradients();
-      if (given_.unread() == 0) owner_.batches_ = before_ + step;
       loss_->template finish<loss_tensor>();
     }
     void update(const step_rule& rule) override {
@@ -195,7 +194,7 @@ class trainer {
       return detail::conclusion_of(finder, owner_.ctx_, owner_.store_, statistics_of<backend>);
     }
     zeroed_elements zero_not_finite() override {
-      if (given_.now.step != given_.last.step) again(owner_.ctx_.observer);
+      if (given_.now.updated) again(owner_.ctx_.observer);
       return detail::zero_not_finite(owner_.ctx_, owner_.store_, detail::zero_kernel<store_type>);
     }
 
