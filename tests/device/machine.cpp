@@ -167,7 +167,7 @@ std::uint8_t* machine::memory_for(warp_view& v, space in, std::uint64_t address,
            address - reinterpret_cast<std::uint64_t>(base) + size <= all;
   };
   const std::uint64_t of_thread = v.code->local_bytes;
-  if (of_thread && in != space::global && in != space::parameter &&
+  if (of_thread && in != space::global &&
       within(v.in->local.data() + static_cast<std::size_t>(v.own->number * lanes + lane) * of_thread, of_thread))
     return reinterpret_cast<std::uint8_t*>(address);
   if (in != space::local && !(how & writes) && within(v.parameters, v.code->parameter_bytes))
@@ -191,7 +191,7 @@ std::uint8_t* machine::memory_for(warp_view& v, space in, std::uint64_t address,
   }
   const std::uint64_t at = address - t->base;
   judge_order(v, *t, at, bytes, lane, how, true);
-  if (how & reads)
+  if ((how & reads) && !set_.padding)
     if (const void* const hole = std::memchr(t->written.data() + at, 0, size))
       v.report(lane, 5,
                "global memory is read before it was written: byte " +

@@ -83,6 +83,9 @@ struct settings {
   int blocks_at_once = 2;
   std::uint32_t most_shared = 227 * 1024;
   std::size_t most_findings = 20;
+  // Tensors have padding, which nobody writes and whole arrays carry along: reading global memory that wasn't written
+  // is no fault then. Its bytes are ones, NaN for all floating types.
+  bool padding = false;
 };
 
 struct launch_shape {
@@ -145,6 +148,7 @@ class machine : public variable_memory {
   std::uint8_t* memory_for(warp_view& v, space in, std::uint64_t address, int bytes, int lane, unsigned access);
 
   void find_fault(const std::string& sentence);
+  bool has_padding() const { return set_.padding; }
   const std::vector<std::string>& findings() const { return findings_; }
   std::uint64_t launches() const { return launches_; }
   std::uint64_t instructions() const { return instructions_; }

@@ -124,14 +124,19 @@ class ptx_unit {
   std::string text_;
   variable_memory& memory_;
   std::map<std::string, body, std::less<>> bodies_;
+  std::map<std::string, std::string_view, std::less<>> functions_;
   std::map<std::string, std::unique_ptr<kernel>, std::less<>> kernels_;
   std::map<std::string, variable, std::less<>> variables_;
   std::map<int, std::string> files_;
 };
 
-/// Reads a kernel from its parameters' parenthesis on.
-kernel read_kernel(const std::string& name, std::string_view text,
-                   const std::map<std::string, variable, std::less<>>& variables);
+/// What a kernel's text may name: variables of its unit, and functions, each from its .func on.
+struct unit_names {
+  const std::map<std::string, variable, std::less<>>& variables;
+  const std::map<std::string, std::string_view, std::less<>>& functions;
+};
+/// Reads a kernel from its parameters' parenthesis on. What it calls becomes a part of it.
+kernel read_kernel(const std::string& name, std::string_view text, const unit_names& known);
 
 /// Decodes `words`, an opcode at its points, into `in`, whose operands are there already. False: not known.
 bool decode(instruction& in, const std::vector<std::string_view>& words);

@@ -14,7 +14,8 @@ using variables = std::map<std::string, variable, std::less<>>;
 
 class kernel_reader {
  public:
-  kernel_reader(const std::string& name, std::string_view text, const variables& known) : from_(text), known_(known) {
+  kernel_reader(const std::string& name, std::string_view text, const unit_names& known)
+      : from_(text), known_(known.variables), functions_(known.functions) {
     made_.name = name;
   }
   kernel read() {
@@ -83,14 +84,14 @@ class kernel_reader {
     const std::string_view w = from_.word();
     if (w == ".reg") return registers();
     if (w == ".loc") return read_place();
-    if (w == ".local") return variable_of_thread();
+    if (w == ".local" || w == ".param") return variable_of_thread();
     if (w == ".shared") {
       const declaration d = read_declaration(from_);
       own_shared_[d.name] = {space::shared, d.align, d.bytes, false, {}, 0};
       from_.until(";");
       return;
     }
-    if (w == ".pragma" || w == ".param" || w == ".branchtargets") return static_cast<void>(from_.until(";"));
+    if (w == ".pragma" || w == ".branchtargets") return static_cast<void>(from_.until(";"));
     if (!w.empty() && w[0] != '.' && from_.eat(':')) {
       labels_[{scopes_.back().number, std::string(w)}] = static_cast<int>(made_.code.size());
       return;
@@ -166,16 +167,58 @@ class kernel_reader {
       op.remove_prefix(dot + 1);
     }
     const std::string_view rest = trimmed(text.substr(end));
-    if (parts[0] == "bra") {
+    if (parts[0] == "call" && in.predicate < 0) return call(rest);
+    if (parts[0] == "bra" || (parts[0] == "ret" && depth_ > 0)) {
       in.goes = flow::branch;
       std::vector<int> inside;
       for (const scope& s : scopes_) inside.push_back(s.number);
-      jumps_.push_back({made_.code.size(), std::string(rest), inside});
+      jumps_.push_back({made_.code.size(), parts[0] == "bra" ? std::string(rest) : "return", inside});
     } else {
       for (const std::string_view o : listed(rest)) in.operands.push_back(read_operand(o));
       if (!decode(in, parts)) throw refused("the device on the host doesn't know '" + in.text + "', in " + made_.name);
     }
     made_.code.push_back(std::move(in));
+  }
+
+  // call (returned), function, (given...): reads the function here, with its parameters where the caller's are.
+  void call(std::string_view rest) {
+    std::vector<std::string_view> slots;
+    std::string name;
+    for (const std::string_view part : listed(rest))
+      if (part[0] == '(')
+        for (const std::string_view slot : listed(part.substr(1, part.size() - 2))) slots.push_back(slot);
+      else
+        name = part;
+    const auto function = functions_.find(name);
+    if (function == functions_.end() || depth_ > 8)
+      throw refused("the device on the host can't call " + name + ", in " + made_.name);
+    words inner(function->second);
+    std::size_t given = 0;
+    const auto bind = [&] {
+      if (!inner.eat('(')) return;
+      while (!inner.eat(')')) {
+        inner.word();  // .param
+        const declaration d = read_declaration(inner);
+        if (given == slots.size()) throw refused("PTX: " + name + " is given too little");
+        const auto slot = locals_.find(slots[given++]);
+        if (slot == locals_.end()) throw refused("PTX: " + name + " is given what isn't declared");
+        locals_[d.name] = local{slot->second.at};
+        inner.eat(',');
+      }
+    };
+    bind();  // what it returns
+    inner.word();
+    bind();
+    inner.until("{");
+    const std::size_t outside = scopes_.size();
+    std::swap(from_, inner);
+    scopes_.push_back({next_scope_++, {}});
+    const int own = scopes_.back().number;
+    ++depth_;
+    while (scopes_.size() > outside) statement();
+    --depth_;
+    std::swap(from_, inner);
+    labels_[{own, "return"}] = static_cast<int>(made_.code.size());
   }
 
   const held* find_register(std::string_view name) const {
@@ -290,6 +333,8 @@ class kernel_reader {
 
   words from_;
   const variables& known_;
+  const std::map<std::string, std::string_view, std::less<>>& functions_;
+  int depth_ = 0;  // of calls
   kernel made_;
   std::vector<scope> scopes_;
   int next_scope_ = 0;
@@ -304,7 +349,7 @@ class kernel_reader {
 
 }  // namespace
 
-kernel read_kernel(const std::string& name, std::string_view text, const variables& known) {
+kernel read_kernel(const std::string& name, std::string_view text, const unit_names& known) {
   return kernel_reader(name, text, known).read();
 }
 

@@ -99,9 +99,16 @@ void ptx_unit::read_outside(std::string_view text) {
       while (from.peek() != '{' && !from.done()) from.until(")\n");
       from.braces();
       bodies_[name] = {from.from(begins), line};
-    } else if (w == ".func") {  // one that is called is refused where the call stands
-      if (from.until("{;"); from.from(from.position() - 1) == "{")
-        from.go_back(from.position() - 1, from.line()), from.braces();
+    } else if (w == ".func") {
+      const std::size_t begins = from.position();
+      if (from.peek() == '(') from.until(")");  // what it returns
+      const std::string name(from.word());
+      from.until("{;");
+      if (from.from(from.position() - 1) == "{") {
+        from.go_back(from.position() - 1, from.line());
+        from.braces();
+        functions_[name] = from.from(begins);
+      }
     } else if (w == ".section") {
       from.until("{");
       from.go_back(from.position() - 1, from.line());
@@ -150,7 +157,7 @@ const kernel& ptx_unit::find(const std::string& name) {
   if (const auto made = kernels_.find(name); made != kernels_.end()) return *made->second;
   const auto at = bodies_.find(name);
   if (at == bodies_.end()) throw refused("the program has no PTX of the kernel " + name);
-  auto made = std::make_unique<kernel>(read_kernel(name, at->second.text, variables_));
+  auto made = std::make_unique<kernel>(read_kernel(name, at->second.text, {variables_, functions_}));
   return *(kernels_[name] = std::move(made));
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# run.sh FOLDER [COMMAND...]: runs a program of nvcc's on the device on the host, whose libcudart.so.13 and libcublasLt.so.13 lie in
+# run.sh FOLDER [[--padding] COMMAND...]: runs a program of nvcc's on the device on the host, whose libcudart.so.13 and libcublasLt.so.13 lie in
 # FOLDER. It passes if the program does, and the device ran something and found nothing wrong. WEFT_DEVICE_SEED (1) draws whose turn it is.
+# --padding: global memory that nobody wrote may be read (machine.hpp, settings).
 set -euo pipefail
 if [ $# -lt 2 ]; then
   echo "skipped: there is no nvcc here, whose code would be run"
@@ -8,6 +9,10 @@ if [ $# -lt 2 ]; then
 fi
 folder=$1
 shift
+if [ "$1" = --padding ]; then
+  export WEFT_DEVICE_PADDING=1
+  shift
+fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0

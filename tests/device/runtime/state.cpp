@@ -10,6 +10,7 @@ namespace {
 settings asked_for() {
   settings s;
   if (const char* const seed = std::getenv("WEFT_DEVICE_SEED")) s.seed = std::strtoull(seed, nullptr, 10);
+  s.padding = std::getenv("WEFT_DEVICE_PADDING") != nullptr;
   return s;
 }
 
