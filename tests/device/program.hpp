@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -112,6 +113,8 @@ class ptx_unit {
   const kernel& find(const std::string& name);
   std::vector<std::string> names() const;
   const std::string& file(int number) const;
+  /// Is given each kernel once, before it runs: tests of tests change them.
+  std::function<void(kernel&)> change;
 
  private:
   struct body {

@@ -158,6 +158,7 @@ const kernel& ptx_unit::find(const std::string& name) {
   const auto at = bodies_.find(name);
   if (at == bodies_.end()) throw refused("the program has no PTX of the kernel " + name);
   auto made = std::make_unique<kernel>(read_kernel(name, at->second.text, {variables_, functions_}));
+  if (change) change(*made);
   return *(kernels_[name] = std::move(made));
 }
 

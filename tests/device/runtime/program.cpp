@@ -112,6 +112,7 @@ void** __cudaRegisterFatBinary(void* wrapper) {
   units();
   try {
     units().push_back(std::make_unique<ptx_unit>(ptx_in(static_cast<wrapped*>(wrapper)->data), s.gpu));
+    units().back()->change = [&s](kernel& k) { s.left_out.look(k); };
   } catch (const refused& e) {
     s.gpu.find_fault(e.what());
     return nullptr;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../machine.hpp"
+#include "mutant.hpp"
 #include "streams.hpp"
 
 namespace device {
@@ -13,6 +14,7 @@ struct state {
   std::mutex lock;
   machine gpu;
   streams work;
+  mutant left_out;
 };
 /// Of libcudart.so.13.
 state& the_device();
