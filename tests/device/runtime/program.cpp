@@ -94,6 +94,7 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments
     } catch (const refused& e) {
       s.gpu.find_fault(e.what());
     }
+    s.left_out.end_if(!s.gpu.findings().empty());
   });
   return cudaSuccess;
 }
