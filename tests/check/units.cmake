@@ -37,7 +37,9 @@ set(not_address_units "^(allocation|golden|matrix|plan|pretrained)/|^comm/laws_|
 set(release_units "^(backend|comm|core|golden|optim|policy|tensor)/|^laws/ranks_|^parallel/(gpt2|launch)_|^train/overflow_")
 set(not_release_units "^(consistency|matrix|plan|pretrained)/|^parallel/|^train/|^nn/(adapter_dropout|documents|fused_qkv|kv_cache|shared_kv)_")
 # Minutes of nvcc for what is skipped where there is no GPU; mlp stays, whose program nvcc has to take.
-set(gpu_units "^train/cuda_|/(formulas|laws|ranks)_test[.]cu$")
+set(gpu_units "^train/cuda_|/(laws|ranks)_test[.]cu$")
+# What nvcc made of these is run on the device on the host, where there is time for no more; others are run where all is asked for.
+set(units_without_gpu "^backend/cuda/(mlp|formulas)_test[.]cu$")
 
 if(WEFT_SANITIZE MATCHES "thread")
   weft_choose_units(cpp_tests "${cpp_tests}" "${thread_units}" "^comm/laws_" 0)

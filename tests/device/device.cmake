@@ -1,0 +1,40 @@
+# The device on the host: an interpreter of PTX, and over it a libcudart.so.13 and a libcublasLt.so.13, with which the tests that need a
+# GPU run the code that nvcc made of them without one.
+file(GLOB device_sources CONFIGURE_DEPENDS "${here}/device/*.cpp")
+list(FILTER device_sources EXCLUDE REGEX "_test[.]cpp$")
+add_library(weft_device OBJECT ${device_sources})
+target_link_libraries(weft_device PRIVATE weft_build)
+set_target_properties(weft_device PROPERTIES POSITION_INDEPENDENT_CODE ON)
+# Where all else is compiled without optimisation too: it interprets. Registers hold one type after another. Products and sums are
+# fused where PTX says so.
+target_compile_options(weft_device PRIVATE -O2 -fno-strict-aliasing -ffp-contract=off)
+
+# LIBRARY NAME SOURCE...: a shared library that a program takes for the toolkit's.
+function(weft_device_runtime library name)
+  add_library(${library} SHARED ${ARGN})
+  target_link_libraries(${library} PRIVATE weft_build)
+  target_include_directories(${library} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_compile_options(${library} PRIVATE -O2 -ffp-contract=off)
+  target_link_options(${library} PRIVATE "-Wl,-soname,lib${name}.so.13" "-Wl,--version-script=${here}/device/runtime/${name}.map")
+  set_target_properties(${library} PROPERTIES PREFIX lib OUTPUT_NAME ${name} SUFFIX .so.13 NO_SONAME ON
+    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/device_runtime" LINK_DEPENDS "${here}/device/runtime/${name}.map")
+endfunction()
+
+if(WEFT_HAS_CUDA)
+  set(of_runtime "${here}/device/runtime")
+  weft_device_runtime(weft_device_cudart cudart
+    ${of_runtime}/state.cpp ${of_runtime}/program.cpp ${of_runtime}/cudart.cpp $<TARGET_OBJECTS:weft_device>)
+  target_link_libraries(weft_device_cudart PRIVATE Threads::Threads)
+  weft_device_runtime(weft_device_cublaslt cublasLt ${of_runtime}/cublaslt.cpp)
+  target_link_libraries(weft_device_cublaslt PRIVATE weft_device_cudart)
+endif()
+
+# Adds a test that runs a program, which needs a GPU, on the device on the host.
+function(weft_test_on_device name)
+  add_test(NAME ${name} COMMAND bash "${here}/device/run.sh" "${CMAKE_CURRENT_BINARY_DIR}/device_runtime" ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${time_limit} SKIP_RETURN_CODE 77 LABELS run
+    ENVIRONMENT "WEFT_SOURCE_DIR=${PROJECT_SOURCE_DIR}" FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+endfunction()
+if(NOT WEFT_HAS_CUDA AND NOT WEFT_SANITIZE AND NOT WEFT_TEST_PART MATCHES "^units")
+  weft_test_on_device(device/compiled)  # says that it is skipped
+endif()

@@ -1,0 +1,172 @@
+// The device: its memory, which knows the bytes that were written and who touched them last, and the blocks that run.
+// Invariant: every access of a kernel goes through `memory_for`, which says what is wrong with it before it happens; a
+// wrong one touches memory of nobody's.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "program.hpp"
+
+namespace device {
+
+/// Who wrote and read a place last: a thread's number, which no other launch has, and its warp's clock then.
+struct touched {
+  std::uint32_t writer = 0, written = 0, reader = 0, read = 0;
+  bool by_atomic = false;
+};
+
+/// Bytes in a row, what of them was written, and, for each grain, who touched it. A grain is as small as an access was.
+struct tracked {
+  std::uint64_t base = 0, bytes = 0;
+  std::vector<std::uint8_t> written;  // 1 for each byte that has a value
+  std::vector<touched> touches;       // made by the first access
+  int grain = 2;                      // log2 of its bytes
+  bool watched = true;                // false: parameters and local memory, which only one thread sees
+
+  bool has(std::uint64_t at, std::uint64_t count) const { return at >= base && at - base + count <= bytes; }
+  void refine(std::uint64_t size);
+};
+
+/// A group of lanes at one instruction.
+struct lane_group {
+  int at = 0;
+  std::uint32_t mask = 0;
+  bool waits = false;  // for the other lanes of its warp
+};
+struct late_copy {  // cp.async
+  int lane = 0, group = 0, at = 0;
+  std::uint64_t to = 0, from = 0;
+  int bytes = 0, read = 0;
+};
+struct warp {
+  int number = 0;
+  std::uint32_t live = 0, born = 0;  // lanes that haven't ended, and that ever were
+  std::vector<lane_group> groups;
+  std::vector<std::uint64_t> registers;  // [register][lane], each as wide as it is
+  int barrier = -1;                      // that it waits at
+  std::vector<std::uint32_t> seen;       // the clock of each warp of the block that it is behind
+  std::vector<late_copy> copies;
+  int copy_group[lanes] = {};
+};
+struct barrier {
+  std::vector<int> waiting;
+  std::uint32_t arrived = 0, expected = 0;  // warps
+  std::vector<std::uint32_t> seen;
+  std::uint32_t count = 0, any = 0, all = 1;  // of bar.red
+};
+struct extent {
+  std::uint32_t x = 1, y = 1, z = 1;
+  std::uint64_t count() const { return std::uint64_t{x} * y * z; }
+};
+struct block {
+  extent index;
+  std::uint64_t number = 0;
+  std::vector<warp> warps;
+  tracked shared;
+  std::vector<std::uint8_t> shared_bytes, local;
+  std::map<int, barrier> barriers;
+};
+
+/// Addresses of shared memory, where a pointer doesn't say which memory it means.
+inline constexpr std::uint64_t shared_window = 0x7fa0000000000000ull, window_bits = ~std::uint64_t{0} << 52;
+
+struct settings {
+  std::uint64_t seed = 1;  // draws whose turn it is
+  int blocks_at_once = 2;
+  std::uint32_t most_shared = 227 * 1024;
+  std::size_t most_findings = 20;
+  // Tensors have padding, which nobody writes and whole arrays carry along: reading global memory that wasn't written
+  // is no fault then. Its bytes are ones, NaN for all floating types.
+  bool padding = false;
+};
+
+struct launch_shape {
+  extent grid, block;
+  std::uint32_t dynamic_shared = 0;
+};
+
+class machine;
+
+/// What an instruction sees: a warp of a block of a launch, and which of its lanes run.
+struct warp_view {
+  machine* device;
+  ptx_unit* unit;
+  const kernel* code;
+  block* in;
+  warp* own;
+  launch_shape shape;
+  std::uint8_t* parameters;
+  std::uint32_t first_thread;  // of the launch
+  std::uint32_t mask = 0;
+  int at = 0;
+
+  const extent& in_block() const { return in->index; }
+  /// Says once for each instruction and kind of fault what is wrong there.
+  void report(int lane, int fault, const std::string& sentence);
+};
+
+enum access : unsigned {
+  reads = 1,
+  writes = 2,
+  atomic = 4,
+  unfinished = 8
+};  // the last: a copy that may land any time
+
+class machine : public variable_memory {
+ public:
+  explicit machine(settings s = {}) : set_(s) {}
+  machine(const machine&) = delete;
+  machine& operator=(const machine&) = delete;
+  ~machine() override;
+
+  /// Memory that nobody has written. Null for more than there is.
+  void* allocate(std::size_t bytes);
+  /// False where nothing was allocated there.
+  bool release(void* at);
+  std::uint64_t hold(const variable& v) override;
+
+  /// Runs all blocks of a kernel. Faults become findings.
+  void launch(ptx_unit& unit, const kernel& code, const launch_shape& shape, const void* parameters);
+
+  /// The allocation that has this address, or null.
+  tracked* find(std::uint64_t address);
+  bool inside(const void* at, std::size_t bytes);
+  bool all_written(const void* at, std::size_t bytes);
+  void mark_written(const void* at, std::size_t bytes);
+  /// What of the one is written is written of the other.
+  void copy_marks(const void* from, const void* to, std::size_t bytes);
+
+  /// The memory of one lane's access, or, where that is wrong, memory of nobody's.
+  std::uint8_t* memory_for(warp_view& v, space in, std::uint64_t address, int bytes, int lane, unsigned access);
+
+  void find_fault(const std::string& sentence);
+  bool has_padding() const { return set_.padding; }
+  const std::vector<std::string>& findings() const { return findings_; }
+  std::uint64_t launches() const { return launches_; }
+  std::uint64_t instructions() const { return instructions_; }
+
+ private:
+  friend struct warp_view;
+  friend class block_run;
+  std::uint8_t* wrong();
+  void judge_order(warp_view& v, tracked& t, std::uint64_t at, int bytes, int lane, unsigned access, bool global);
+
+  settings set_;
+  std::map<std::uint64_t, tracked> allocations_;
+  tracked* last_ = nullptr;
+  std::vector<std::unique_ptr<std::uint8_t[]>> variables_;
+  std::set<std::pair<const instruction*, int>> said_;
+  std::vector<std::string> findings_;
+  std::uint64_t launches_ = 0, instructions_ = 0, next_thread_ = 1;
+  std::mt19937_64 draw_;
+};
+
+}  // namespace device

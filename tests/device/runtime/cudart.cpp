@@ -1,0 +1,177 @@
+// The calls of the CUDA run-time that the library makes: memory, copies, streams, events. Invariant: what isn't here
+// doesn't link or load, by its name; a copy of what isn't device memory is a finding.
+#include <cuda_runtime_api.h>
+
+#include <cstring>
+#include <utility>
+
+#include "error.hpp"
+#include "state.hpp"
+
+using namespace device;
+
+// A point in a stream.
+struct CUevent_st {
+  const void* stream = nullptr;
+  std::uint64_t number = 0;
+  bool asked = false;  // once: it may well not have happened yet
+};
+
+// Its address is its name.
+struct CUstream_st {};
+
+namespace {
+
+void require_inside(const void* at, std::size_t bytes, const char* call) {
+  if (!the_device().gpu.inside(at, bytes))
+    the_device().gpu.find_fault(std::string(call) + ": " + std::to_string(bytes) +
+                                " bytes aren't within one allocation of the device");
+}
+void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind how) {
+  machine& gpu = the_device().gpu;
+  const std::size_t before = gpu.findings().size();
+  if (how != cudaMemcpyDeviceToHost) require_inside(to, bytes, "cudaMemcpy, to");
+  if (how != cudaMemcpyHostToDevice) require_inside(from, bytes, "cudaMemcpy, from");
+  if (gpu.findings().size() > before) return;
+  std::memmove(to, from, bytes);
+  if (how == cudaMemcpyHostToDevice) gpu.mark_written(to, bytes);
+  if (how == cudaMemcpyDeviceToDevice) gpu.copy_marks(from, to, bytes);
+  if (how == cudaMemcpyDeviceToHost && !gpu.has_padding() && !gpu.all_written(from, bytes))
+    gpu.find_fault("cudaMemcpy: the host is given " + std::to_string(bytes) + " bytes, not all of which were written");
+}
+cudaError_t copy_later(void* to, const void* from, std::size_t bytes, cudaMemcpyKind how, cudaStream_t on) {
+  if (how != cudaMemcpyHostToDevice && how != cudaMemcpyDeviceToHost && how != cudaMemcpyDeviceToDevice)
+    return remembered(cudaErrorInvalidMemcpyDirection);
+  if (bytes) the_device().work.give(on, [=](held_lock&) { copy(to, from, bytes, how); });
+  return cudaSuccess;
+}
+void fill_later(void* at, int value, std::size_t bytes, cudaStream_t on) {
+  the_device().work.give(on, [=](held_lock&) {
+    if (bytes == 0) return;
+    require_inside(at, bytes, "cudaMemset");
+    if (!the_device().gpu.inside(at, bytes)) return;
+    std::memset(at, value, bytes);
+    the_device().gpu.mark_written(at, bytes);
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
+cudaError_t cudaSetDevice(int number) { return number == 0 ? cudaSuccess : remembered(cudaErrorInvalidDevice); }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
+  if (what != cudaDevAttrMultiProcessorCount) return remembered(cudaErrorInvalidValue);
+  *value = 4;
+  return cudaSuccess;
+}
+cudaError_t cudaGetLastError() { return std::exchange(last_error(), cudaSuccess); }
+const char* cudaGetErrorString(cudaError_t e) {
+  switch (e) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInvalidDeviceFunction:
+      return "invalid device function";
+    case cudaErrorLaunchOutOfResources:
+      return "too many resources requested for launch";
+    case cudaErrorInvalidMemcpyDirection:
+      return "invalid copy direction for memcpy";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorNotReady:
+      return "device not ready";
+    default:
+      return "an error that the device on the host doesn't know";
+  }
+}
+
+cudaError_t cudaMalloc(void** at, std::size_t bytes) {
+  held_lock held(the_device().lock);
+  *at = bytes ? the_device().gpu.allocate(bytes) : nullptr;
+  return *at || !bytes ? cudaSuccess : remembered(cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFree(void* at) {  // waits for the whole device
+  held_lock held(the_device().lock);
+  if (!at) return cudaSuccess;
+  the_device().work.finish_all(held);
+  return the_device().gpu.release(at) ? cudaSuccess : remembered(cudaErrorInvalidValue);
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind how, cudaStream_t on) {
+  held_lock held(the_device().lock);
+  return copy_later(to, from, bytes, how, on);
+}
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind how) {
+  held_lock held(the_device().lock);
+  const cudaError_t status = copy_later(to, from, bytes, how, nullptr);
+  the_device().work.finish(held, nullptr);
+  return status;
+}
+cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t on) {
+  held_lock held(the_device().lock);
+  fill_later(at, value, bytes, on);
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void* at, int value, std::size_t bytes) { return cudaMemsetAsync(at, value, bytes, nullptr); }
+
+// Streams that wait for the default one aren't there: the library makes none.
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* made, unsigned flags) {
+  if (flags != cudaStreamNonBlocking) return remembered(cudaErrorInvalidValue);
+  *made = new CUstream_st;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  held_lock held(the_device().lock);
+  the_device().work.finish(held, stream);
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  held_lock held(the_device().lock);
+  the_device().work.finish(held, stream);
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  held_lock held(the_device().lock);
+  the_device().work.finish_all(held);
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t f, void* given) {
+  held_lock held(the_device().lock);
+  the_device().work.give_host(the_device().lock, stream, [=] { f(given); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* made, unsigned) { return *made = new CUevent_st, cudaSuccess; }
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  held_lock held(the_device().lock);
+  *event = {stream, the_device().work.given(stream), false};
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  held_lock held(the_device().lock);
+  the_device().work.give(stream, [at = *event](held_lock& h) { the_device().work.finish(h, at.stream, at.number); });
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  held_lock held(the_device().lock);
+  the_device().work.finish(held, event->stream, event->number);
+  return cudaSuccess;
+}
+// Who asks again and again is answered in the end.
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  held_lock held(the_device().lock);
+  if (the_device().work.done(event->stream, event->number)) return cudaSuccess;
+  if (!std::exchange(event->asked, true)) return remembered(cudaErrorNotReady);
+  the_device().work.finish(held, event->stream, event->number);
+  return cudaSuccess;
+}
+
+}  // extern "C"
