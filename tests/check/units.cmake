@@ -38,7 +38,7 @@ set(release_units "^(backend|comm|core|golden|optim|policy|tensor)/|^laws/ranks_
 set(not_release_units "^(consistency|matrix|plan|pretrained)/|^parallel/|^train/|^nn/(adapter_dropout|documents|fused_qkv|kv_cache|shared_kv)_")
 # Minutes of nvcc for what is skipped where there is no GPU; mlp stays, whose program nvcc has to take.
 set(gpu_units "^train/cuda_|/(laws|ranks)_test[.]cu$")
-# What nvcc made of these is run on the device on the host, where there is time for no more; others are run where all is asked for.
+# Of what is run on the device on the host those of a second.
 set(units_without_gpu "^backend/cuda/(mlp|formulas)_test[.]cu$")
 
 if(WEFT_SANITIZE MATCHES "thread")

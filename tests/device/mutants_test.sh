@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Whether the device on the host notices what its users would leave out: each barrier, and each wait for copies, of the kernels that these
-# programs launch is left out, one at a time; then the program has to fail, or the device to find something. survivors.txt has those
+# Whether the device on the host notices what its users would leave out: each barrier, and each wait for copies, of the kernels that the
+# laws of norms launch is left out, one at a time; then the program has to fail, or the device to find something. survivors.txt has those
 # that don't, each with its reason; one that isn't there fails this test, as does one there that is noticed now. Only with --all.
 set -euo pipefail
 tests=$WEFT_BINARY_DIR/tests
@@ -13,6 +13,7 @@ if ! [ -e "$tests/device_runtime/libcudart.so.13" ]; then
   exit 77
 fi
 here=$WEFT_SOURCE_DIR/tests/device
+program=${WEFT_DEVICE_PROGRAM:-$tests/test_backend_cuda}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 left=0 noticed=0 bad=0
@@ -38,7 +39,6 @@ judge() {
   done <"$work/waits"
 }
 
-judge "$tests/test_backend_cuda" "--source-file=*/tests/backend/cuda/mlp_test.cu"
-judge "$tests/test_backend_cuda" "--source-file=*/tests/backend/cuda/laws_test.cu" "--test-case=*attention*"
+judge "$program" "--test-case=laws of RMSNorm and LayerNorm<weft::bf16>"
 echo "$left waits left out, $noticed noticed"
 [ "$noticed" -gt 0 ] && exit $bad
