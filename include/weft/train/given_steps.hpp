@@ -2,10 +2,10 @@
 // they are heard of in their order, and the second is forgotten where the first wasn't taken.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <cstdint>
 #include <utility>
-
-#include <weft/core/requirements.hpp>
 
 namespace weft::detail {
 
