@@ -162,6 +162,7 @@ TEST_CASE("what a run left that died before it had removed the files of before g
       save<sharded>(folder, second, 2, {.dp = 2});
       put_back();
       write_file(folder + "/weights-00001-of-00077.safetensors.unfinished", "a part");
+      write_file(folder + "/model.safetensors.unfinished", "a part");
       write_file(folder + "/model-1-of-2.safetensors", "not the model's");
       save<whole>(here / "beside", one, 2);
       CHECK(in_one_file(folder) == in_one_file(here / "beside"));  // what stayed is passed over

@@ -26,6 +26,8 @@ TEST_CASE("repeat: the copies of an element together") {
     CHECK(repeat<heads>(x, 1).local_share().data() == x.local_share().data());
     CHECK_THROWS_WITH_AS(repeat<heads>(x, 0), "repeat of dimension heads: 0 times; an element is there at least once",
                          failure);
+    for (const std::int64_t times : {std::int64_t{1} << 54, std::int64_t{1} << 61, INT64_MAX})
+      CHECK_THROWS_WITH_AS(repeat<heads>(x, times), doctest::Contains("elements is more than 2^58 elements"), failure);
   });
 }
 

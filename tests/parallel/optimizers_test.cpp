@@ -41,3 +41,21 @@ TEST_CASE("an optimizer that depends on who stores what is found") {
   CHECK_THROWS_WITH_AS(testing::check_optimizer(normalized_by_share{}), doctest::Contains("zero1: loss of step 2"),
                        failure);
 }
+
+TEST_CASE("SGD updates much in pieces: every element once, and no more made beside it than a piece") {
+  constexpr std::int64_t piece = std::int64_t{1} << 22, n = 2 * piece + 5;
+  launch<strategy<mesh<>>>({}, [](context& ctx) {
+    auto w = generate<tensor<float, dims<hidden>>>(ctx, {n}, [](std::int64_t i) { return float(i % 7); });
+    const auto g = generate<tensor<float, dims<hidden>>>(ctx, {n}, [](std::int64_t i) { return float(i % 5); });
+    optimizer_state state;
+    const auto peak = [&] { return ctx.memory.ledger().peak[static_cast<std::size_t>(memory::buffers)]; };
+    const std::size_t before = peak();
+    for (int step = 0; step < 2; ++step) optimizer_update(w, g, state, sgd{.lr = 0.5, .momentum = 0.5});
+    CHECK(peak() <= before + std::size_t(piece) * sizeof(float));
+    const auto now = on_host(w);
+    std::int64_t wrong = 0;  // velocities g and 1.5 g, small integers and halves of them, which float has exactly
+    for (std::int64_t i = 0; i < n; ++i)
+      wrong += now[static_cast<std::size_t>(i)] != float(i % 7) - 0.5f * 2.5f * float(i % 5);
+    CHECK(wrong == 0);
+  });
+}

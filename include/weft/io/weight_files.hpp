@@ -51,8 +51,10 @@ inline std::vector<std::string> names_of_files(std::int64_t count, bool second) 
   return out;
 }
 
-/// Whether names_of_files() may have given a file this name, finished or not.
+/// Whether names_of_files() may have given one of several files this name, finished or not, or the only one,
+/// unfinished.
 inline bool is_shard_name(std::string_view name) {
+  if (name == "model.safetensors.unfinished") return true;
   const auto word = [&](std::string_view w) { return name.starts_with(w) && (name.remove_prefix(w.size()), true); };
   const auto number = [&] {
     const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
@@ -62,7 +64,8 @@ inline bool is_shard_name(std::string_view name) {
          (name.empty() || name == ".unfinished");
 }
 
-/// The files in a folder that have such names: its index's, and what runs left that died while they wrote.
+/// The files in a folder that have such names: its index's, and what runs left that died while they wrote, one whole
+/// file too.
 inline std::set<std::string> shards_in(const std::string& folder) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder))

@@ -86,7 +86,7 @@ class decoder : public decoder_units<S, Layer> {
 
  protected:
   using units::stages_, units::embed;
-  decoder(context& ctx, std::int64_t layers, bool tied) : units(ctx, layers, tied) {}
+  decoder(context& c, std::int64_t layers, bool tied) : units(c, layers, tied) {}
 
   /// Where the documents begin that the token `end` ends: none where that is -1, and where a text is generated, which
   /// is one document.

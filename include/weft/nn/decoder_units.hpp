@@ -104,12 +104,12 @@ class decoder_units : public model_base<S> {
  protected:
   using table = weight<S, dims<vocab, hidden>, shard<vocab, tp>>;
 
-  decoder_units(context& ctx, std::int64_t layers, bool tied)
-      : model_base<S>(ctx),
-        stages_(stages_of<typename S::schedule>(ctx, layers)),
+  decoder_units(context& c, std::int64_t layers, bool tied)
+      : model_base<S>(c),
+        stages_(stages_of<typename S::schedule>(c, layers)),
         layers_(stages_.layers_before(stages_.chunks())),
         tied_(tied) {
-    if (ctx.degree<pp>() > 1) registry().held_by_stages(id_of<pp>);
+    if (c.degree<pp>() > 1) registry().held_by_stages(id_of<pp>);
   }
 
   /// Makes the embedding's unit where this rank needs it; `others()` adds what else is in it. Of tied embeddings the

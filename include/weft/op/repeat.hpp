@@ -3,6 +3,7 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
+#include <weft/op/create.hpp>
 #include <weft/op/view.hpp>
 
 namespace weft {
@@ -55,7 +56,8 @@ value repeat_operator<Backend, T>::forward(const value& x, int dim, std::int64_t
 
 /// Every element along D `times` times, its copies together: y[..., i, ...] = x[..., i / times, ...]. Placement: any,
 /// pending sums too, but D whole on every rank. Gradient: the sum over the copies. Where times is 1, y is x. Throws
-/// weft::failure where times is below 1. Cost: a copy; of the gradient, an operation an element of y.
+/// weft::failure where times is below 1, and above 2^58 elements. Cost: a copy; of the gradient, an operation an
+/// element of y.
 template <dimension D, any_tensor X>
 auto repeat(const X& x, std::int64_t times) {
   using lacks = detail::lacked<dims_of<X>, D>;
@@ -70,6 +72,8 @@ auto repeat(const X& x, std::int64_t times) {
     using result = basic_tensor<typename X::element_type, typename detail::without_static<in, D>::type, layout_of<X>,
                                 typename X::backend>;
     require(times >= 1, "repeat of dimension ", D::name, ": ", times, " times; an element is there at least once");
+    require(times <= detail::most_elements / untyped(x).whole.elements(), "repeat of dimension ", D::name, ": ", times,
+            " times a tensor of ", untyped(x).whole.elements(), " elements is more than 2^58 elements");
     if (times == 1) return result(untyped(x));
     return result(detail::repeat_operator<typename X::backend, typename X::element_type>::forward(
         untyped(x), in::template index<D>, times));

@@ -106,6 +106,12 @@ struct kernel_share {
   kernel_number grad_scale = {};  // the step's: where that leaves outputs as they are, so do accumulate and move
 
   typename Backend::queue& queue() const { return ctx.template queue<Backend>(); }
+  /// `n` of its elements, from element `from` on.
+  kernel_share part(std::int64_t from, std::int64_t n) const {
+    const auto behind = [from](auto* a) { return a ? a + from : nullptr; };
+    return {ctx,       decays, n, behind(weight), behind(gradient), behind(first), behind(second), behind(working),
+            grad_scale};
+  }
   /// out = factor * gradient, in the master's type.
   void scaled_gradient(const kernel_number& factor, master* out) const {
     Backend::convert(queue(), count, gradient, out, false);

@@ -2,6 +2,8 @@
 // the backend's kernels alone, so it runs wherever they do.
 #pragma once
 
+#include <algorithm>
+
 #include <weft/optim/update_tensor.hpp>
 
 namespace weft {
@@ -23,8 +25,16 @@ struct sgd {
     return {{"lr", lr}, {"momentum", momentum}, {"weight_decay", weight_decay}, {"nesterov", double(nesterov)}};
   }
 
+  /// In pieces of 2^22 elements, which are what is made for a while beside what a store keeps.
   template <class Share>
   void update(const Share& s, const kernel_step& step) const {
+    constexpr std::int64_t piece = std::int64_t{1} << 22;
+    for (std::int64_t at = 0; at < s.count; at += piece) update_piece(s.part(at, std::min(piece, s.count - at)), step);
+  }
+
+ private:
+  template <class Share>
+  void update_piece(const Share& s, const kernel_step& step) const {
     using master = typename Share::master;
     const local_array moved = s.ctx.make(dtype_of<master>, shape{1, {s.count}}, memory::buffers);
     auto* direction = moved.template as<master>();

@@ -37,7 +37,7 @@ struct add_squares {
 
 }  // namespace detail
 
-/// Squares are added parameter by parameter, then finished together, in the backend's memory.
+/// Squares are added by runs of parameters that are cut alike, then finished together, in the backend's memory.
 template <class Backend>
 class gradient_norm_parts {
  public:
@@ -68,8 +68,8 @@ class gradient_norm_parts {
     Backend::zero(queue(), numbers_);
   }
 
-  /// Adds the squares of n elements that this rank has of one parameter. `sharded`: the axes its type is sharded over;
-  /// `stored_over`: those over which its storage is.
+  /// Adds the squares of n elements that this rank has of parameters cut alike. `sharded`: the axes over which their
+  /// types are; `stored_over`: those over which its storage is.
   template <class T>
   void add(std::int64_t n, const T* x, const std::vector<axis_id>& sharded, const axis_set& stored_over) {
     Backend::sum_of_squares(queue(), n, x, squares() + key_of(sharded, stored_over), true);

@@ -75,8 +75,8 @@ class parameter_store final : public detail::unit_store {
     norm_parts_.clear();
     weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
       if (!s.key().trained) return;
-      const auto alike = [](const flat_region& a, const flat_region& b) {
-        return a.parameter->counted == b.parameter->counted && a.parameter->sharded == b.parameter->sharded;
+      const auto alike = [](const flat_region& x, const flat_region& y) {
+        return x.parameter->counted == y.parameter->counted && x.parameter->sharded == y.parameter->sharded;
       };
       s.flat.each_run(s.updated, alike, [&](const flat_region& r, flat_range part) {
         if (!r.parameter->counted) return;

@@ -3,6 +3,7 @@
 // Forward, an operator calls record(name, output, vjp, inputs...): it gives the output its slot, and returns an entry
 // in which the operator saves what its vjp reads, or null where nothing wants a gradient. Backward, entries are taken
 // from the end: an entry's vjp finds its output's gradient finished, since all that used the output came later, and
+// adds to its inputs' slots by what autograd/gradients.hpp offers. A tape is of one rank and one thread; a tape within
 // another is that of a function that is computed again. An entry lives as long as what was made of it can be
 // backpropagated: a forward whose result is gone is forgotten when the next one is recorded. Invariant: a value's slot
 // says on which recording it was made; what is emptied takes another number, so that nobody takes a value of before for
