@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <weft/op/to_host.hpp>
 #include <weft/optim/muon.hpp>
 #include <weft/optim/sgd.hpp>
 #include <weft/testing/optimizer.hpp>
