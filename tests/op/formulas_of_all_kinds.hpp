@@ -88,7 +88,7 @@ std::vector<double> numbers_of_formulas(long* waits = nullptr) {
               const auto l = sum(square(some)) + sum(max<hidden>(y));
               backward(l);
               const auto largest = argmax<hidden>(y);
-              if constexpr (requires { queue.to_come(); }) {
+              if constexpr (requires { queue.waits(); }) {
                 CHECK(queue.waits() == 0);
                 CHECK(queue.to_come() > 30);
               }
@@ -97,7 +97,7 @@ std::vector<double> numbers_of_formulas(long* waits = nullptr) {
               };
               out.push_back(static_cast<double>(item(l)));
               note(y), note(some), note(largest), note(x.grad()), note(b.grad());
-              if constexpr (requires { queue.to_come(); })
+              if constexpr (requires { queue.waits(); })
                 if (waits) *waits = queue.waits();
             },
             {.check = false});
