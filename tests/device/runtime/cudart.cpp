@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "error.hpp"
@@ -27,9 +28,23 @@ void require_inside(const void* at, std::size_t bytes, const char* call) {
     the_device().gpu.find_fault(std::string(call) + ": " + std::to_string(bytes) +
                                 " bytes aren't within one allocation of the device");
 }
+bool is_pinned(const void* at, std::size_t bytes) {
+  const auto& all = the_device().pinned;
+  const auto* const first = static_cast<const std::byte*>(at);
+  auto of = all.upper_bound(first);
+  if (of == all.begin()) return false;
+  --of;
+  return first + bytes <= of->first + of->second;
+}
+// Which way cudaMemcpyDefault is: what isn't the device's has to be pinned still, when its turn comes.
+cudaMemcpyKind way(const void* to, const void* from, std::size_t bytes) {
+  const bool is_read = is_pinned(from, bytes), is_written = is_pinned(to, bytes);
+  return is_read == is_written ? cudaMemcpyDeviceToDevice : is_read ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+}
 void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind how) {
   machine& gpu = the_device().gpu;
   const std::size_t before = gpu.findings().size();
+  if (how == cudaMemcpyDefault) how = way(to, from, bytes);
   if (how != cudaMemcpyDeviceToHost) require_inside(to, bytes, "cudaMemcpy, to");
   if (how != cudaMemcpyHostToDevice) require_inside(from, bytes, "cudaMemcpy, from");
   if (gpu.findings().size() > before) return;
@@ -40,7 +55,8 @@ void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind how) {
     gpu.find_fault("cudaMemcpy: the host is given " + std::to_string(bytes) + " bytes, not all of which were written");
 }
 cudaError_t copy_later(void* to, const void* from, std::size_t bytes, cudaMemcpyKind how, cudaStream_t on) {
-  if (how != cudaMemcpyHostToDevice && how != cudaMemcpyDeviceToHost && how != cudaMemcpyDeviceToDevice)
+  if (how != cudaMemcpyHostToDevice && how != cudaMemcpyDeviceToHost && how != cudaMemcpyDeviceToDevice &&
+      how != cudaMemcpyDefault)
     return remembered(cudaErrorInvalidMemcpyDirection);
   if (bytes) the_device().work.give(on, [=](held_lock&) { copy(to, from, bytes, how); });
   return cudaSuccess;
@@ -102,6 +118,20 @@ cudaError_t cudaFree(void* at) {  // waits for the whole device
   if (!at) return cudaSuccess;
   the_device().work.finish_all(held);
   return the_device().gpu.release(at) ? cudaSuccess : remembered(cudaErrorInvalidValue);
+}
+// Freeing it waits for nothing: a copy that comes later isn't within any memory.
+cudaError_t cudaMallocHost(void** at, std::size_t bytes) {
+  held_lock held(the_device().lock);
+  *at = bytes ? ::operator new(bytes, std::nothrow) : nullptr;
+  if (*at) the_device().pinned[static_cast<const std::byte*>(*at)] = bytes;
+  return *at || !bytes ? cudaSuccess : remembered(cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFreeHost(void* at) {
+  held_lock held(the_device().lock);
+  if (!at) return cudaSuccess;
+  if (!the_device().pinned.erase(static_cast<const std::byte*>(at))) return remembered(cudaErrorInvalidValue);
+  ::operator delete(at);
+  return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind how, cudaStream_t on) {
   held_lock held(the_device().lock);

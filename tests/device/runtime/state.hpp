@@ -2,6 +2,9 @@
 // touches the device holds the lock.
 #pragma once
 
+#include <cstddef>
+#include <map>
+
 #include "../machine.hpp"
 #include "mutant.hpp"
 #include "streams.hpp"
@@ -14,6 +17,7 @@ struct state {
   std::mutex lock;
   machine gpu;
   streams work;
+  std::map<const std::byte*, std::size_t> pinned;  // the host's memory that copies needn't wait for, and its sizes
   mutant left_out;
 };
 /// Of libcudart.so.13.
