@@ -76,18 +76,9 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
   (ctx.spans ? *ctx.spans : tracer.log()).units = work.unit_names();
 
   training_result result;
-  const auto validate = [&](std::int64_t step) {
-    const scoped_span whole(ctx.spans, "validation");
-    const loss_sums s = work.validate();
-    if (s.count == 0) {
-      if (out && plan.validation_sequences > 0) out->no_validation(plan.seq);
-      return;
-    }
-    result.validation_loss = s.sum / s.count;
-    if (out) out->validation(step, result.validation_loss);
-    for (training_callback* c : plan.callbacks) c->after_validation(step, result.validation_loss);
-  };
   std::int64_t updates = work.steps_before();
+  // Those that take the same come first: g++ numbers lambdas through a function, and clang those of a type, and a
+  // program of one may link a library of the other.
   const auto give = [&](step_to_judge& now) {
     step_report& r = now.report;
     const bool watched = watch.every > 0 && r.step % watch.every == 0;
@@ -114,6 +105,17 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
     if (out) out->step(r);
     if (result.steps == 1) result.first_loss = r.loss;
     result.loss = r.loss;
+  };
+  const auto validate = [&](std::int64_t step) {
+    const scoped_span whole(ctx.spans, "validation");
+    const loss_sums s = work.validate();
+    if (s.count == 0) {
+      if (out && plan.validation_sequences > 0) out->no_validation(plan.seq);
+      return;
+    }
+    result.validation_loss = s.sum / s.count;
+    if (out) out->validation(step, result.validation_loss);
+    for (training_callback* c : plan.callbacks) c->after_validation(step, result.validation_loss);
   };
   const auto call_back = [&](const step_report& r) {
     for (training_callback* c : plan.callbacks)
