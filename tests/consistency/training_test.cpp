@@ -108,11 +108,11 @@ TEST_CASE("training, kind 2, of weights in few bits: scales have drifted, along 
   passes<along_two_axes>(degrees{.dp = 2}.with<fsdp>(2), scaled(along_two_axes{}, never));
   caught<along_two_axes>(degrees{.dp = 2}.with<fsdp>(2),
                          scaled(along_two_axes{}, [](context& ctx) { return ctx.index<fsdp>() == 1; }),
-                         "check: each_parameter" + scales + "fsdp, and it is not: at [1] rank 0 has 0.25");
+                         "check: each_parameter" + scales + "fsdp, and it is not: at [1] rank ");
   using cut_by_type = strategy<mesh<dp, tp>, replicated, int8<lora<2>>>;
   passes<cut_by_type>({.dp = 2, .tp = 2}, scaled(cut_by_type{}, never));
   caught<cut_by_type>({.dp = 2, .tp = 2}, scaled(cut_by_type{}, [](context& ctx) { return ctx.index<tp>() == 1; }),
-                      "check: each_parameter" + scales + "tp, and it is not: at [1] rank 0 has 0.25");
+                      "check: each_parameter" + scales + "tp, and it is not: at [1] rank ");
 }
 TEST_CASE("training, kind 3: a learning rate of each rank's own") {
   using S = strategy<mesh<dp, tp>, zero3>;
