@@ -23,6 +23,13 @@ if grep -qF " $("$CXX" --version | sed -n '1s/[^ ]* //p')" bench/compile_time/ba
   refuses 'its budget is 60 s' "125.00 900000 $PWD/tests/core/rule_test.cpp"
 fi
 
+# A build whose test units all come from the compiler cache logs others, or nothing: there is nothing to judge.
+for logged in "9.00 500000 $PWD/tests/main.cpp" ''; do
+  printf '%s' "$logged" >"$made"
+  $run --log "$made" --check | grep -q '^note: .* the compiler cache answered for all of them$' ||
+    { echo "a log without a test unit is not passed over"; exit 1; }
+done
+
 log="$WEFT_BINARY_DIR/compile_times.txt"
 if [ -f "$log" ]; then
   $run --log "$log" --check
