@@ -118,9 +118,10 @@ class training_callback {
   virtual void after_validation(std::int64_t /*step*/, double /*loss*/) {}
   /// After a step, and its validation where it has one. Returns why the run is to end with it, or nothing.
   virtual std::string after_step(const step_report&) { return {}; }
-  /// Whether after_step(step) may come once the next step was given to the device, which then needn't wait for it: it
-  /// looks at its report alone, calls no collectives, and ends no run (a reason that it returns ends it a step later).
-  /// Asked on every rank when that step was given; state() of a trainer is of the step before it.
+  /// Whether after_step(step) may come once the next step was given to the device, which then needn't wait for it. True
+  /// of one that looks at its report alone, calls no collectives, and ends no run (a reason that it returns ends it a
+  /// step later). Asked on every rank, which answer alike, after `step` was given; a trainer's state() is then of the
+  /// step before it.
   virtual bool may_come_late(std::int64_t /*step*/) { return false; }
   /// When the run has ended, otherwise than by an exception.
   virtual void after_run(const training_result&) {}

@@ -7,6 +7,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -26,8 +27,9 @@ class pretended_memory {
   static void require_inside(const void* at, std::size_t bytes) {
     const std::lock_guard lock(mutex());
     const std::byte* const first = static_cast<const std::byte*>(at);
-    auto chunk = chunks().upper_bound(first);
-    weft::require(chunk != chunks().begin() && first + bytes <= (--chunk)->first + chunk->second,
+    const auto behind = chunks().upper_bound(first);
+    const auto chunk = behind == chunks().begin() ? behind : std::prev(behind);
+    weft::require(chunk != behind && first + bytes <= chunk->first + chunk->second,
                   "a device copies what isn't in its memory");
   }
 
