@@ -139,7 +139,8 @@ seen run(const degrees& ranks, const Config& config, const Optimizer& optimizer,
                              detail::text('\n', s.updates, ' ', s.batches, ' ', s.passes, ' ', s.loss_scale, ' ',
                                           s.good_steps, ' ', s.skipped_steps, ' ', s.watched.losses.mean, ' ',
                                           s.watched.in_a_row, ' ', s.watched.overflows, '\n');
-                if (!error.empty() && ctx.size() > 1) return;  // gradients of ranks that failed are of no step
+                if (!error.empty() && (ctx.size() > 1 || w.fails != 0))
+                  return;  // gradients that were begun are of no step
                 t.store().each_parameter([&](const parameter_record&, auto, auto weight) {
                   for (const auto x : weight)
                     bits[static_cast<std::size_t>(ctx.rank().here())].push_back(
@@ -226,6 +227,13 @@ TEST_CASE("a step ahead: one without a target, and one whose data can't be read"
   const seen gone = same<llama, mesh<dp>>({}, tiny, {.plan = steps(5), .fails = 4});
   CHECK(gone.text.find("the data of step 4 is gone") != std::string::npos);
   CHECK(gone.text.find("\"step\":3") != std::string::npos);  // its line was written first
+  // Behind a bad step: that is skipped and told, or is what ends the run.
+  for (const non_finite what : {non_finite::skip, non_finite::zero, non_finite::stop}) {
+    const seen both =
+        same<llama, mesh<dp>>({}, tiny, {.plan = steps(5, {.on_non_finite = what}), .bad = {3}, .fails = 4});
+    CHECK(both.text.find(what == non_finite::stop ? "the gradient norm of step 3" : "the data of step 4") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("a step ahead: validations, statistics of the units, an end by a callback or when asked, drain it") {

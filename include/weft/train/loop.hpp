@@ -143,8 +143,11 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
       const scoped_span whole(ctx.spans, "step", step);
       try {
         give(now);
-      } catch (...) {  // perhaps on this rank alone: what is told of the step before is what asks no other rank
-        if (before && guard.judge_good(before->report)) tell(*before), call_back(before->report);
+      } catch (...) {
+        // Perhaps on this rank alone: of several, what is told of the step before is what asks no other rank. Where
+        // that step fails too, its failure is told, as it would have been had it been asked first.
+        if (before && ctx.size() == 1) judge(*before), tell(*before), call_back(before->report);
+        if (before && ctx.size() > 1 && guard.judge_good(before->report)) tell(*before), call_back(before->report);
         throw;
       }
       if (before) {
