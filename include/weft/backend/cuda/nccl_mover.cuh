@@ -50,18 +50,19 @@ class nccl_mover final : public device_mover {
   }
   void precede(std::size_t place, const queue_ref& by) override {
     job_.require_sound();
-    auto& own = by.as<stream>();
+    stream& own = by.as<stream>();
     for (int m = 0; m < size(); ++m)
-      if (seat(m).gpu == own.device()) own.wait(*moved_[spot(place, m)]);
+      if (seat(m).gpu == own.device() && moved_[spot(place, m)]) own.wait(*moved_[spot(place, m)]);
   }
+  // An operation in the host's memory stands in a place too, which may have no events yet.
   bool done(std::size_t place) override {
     job_.require_sound();
     bool all = true;
-    each([&](int m) { all = all && moved_[spot(place, m)]->happened(); });
+    each_moved(place, [&](event& e) { all = all && e.happened(); });
     return all;
   }
   void finish(std::size_t place) override {
-    each([&](int m) { moved_[spot(place, m)]->synchronize(); });
+    each_moved(place, [](event& e) { e.synchronize(); });
     job_.require_sound();
   }
 
@@ -74,6 +75,12 @@ class nccl_mover final : public device_mover {
   template <class F>
   void each(const F& f) const {
     for (int m = 0; m < size(); ++m) f(m);
+  }
+  template <class F>
+  void each_moved(std::size_t place, const F& f) const {
+    each([&](int m) {
+      if (event* const e = moved_[spot(place, m)].get()) f(*e);
+    });
   }
   bool is_own(const comm_call& call) const { return call.pairs() && rank(0) == rank(1); }
   /// Afterwards nothing that was given touches a member's arrays, as far as its GPU still works.
