@@ -36,7 +36,8 @@ struct affine {
   float* out;
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    for (std::int64_t i = block.index() * block.threads() + block.thread(); i < n; i += block.blocks() * block.threads())
+    for (std::int64_t i = block.index() * block.threads() + block.thread(); i < n;
+         i += block.blocks() * block.threads())
       out[i] = a * in[i] + b;
   }
 };
@@ -125,8 +126,9 @@ TEST_CASE("nccl: each rank has a GPU of its own, and operations run between the 
 TEST_CASE("nccl: where there are fewer GPUs than ranks, a sentence says so") {
   const int gpus = cuda::device_count();
   const auto said = said_by([&] { nccl::launch(gpus + 1, [](nccl&) {}); });
-  CHECK(said == weft::detail::text("nccl::launch(", gpus + 1, ", f) gives every rank a GPU of its own, and this machine has ", gpus,
-                     "; launch at most so many ranks, or take the communicator threads, whose ranks share GPU 0."));
+  CHECK(said == weft::detail::text(
+                    "nccl::launch(", gpus + 1, ", f) gives every rank a GPU of its own, and this machine has ", gpus,
+                    "; launch at most so many ranks, or take the communicator threads, whose ranks share GPU 0."));
   CHECK(said_by([&] { nccl::launch(0, [](nccl&) {}); }) == "nccl::launch takes 1 rank or more, not 0.");
 }
 

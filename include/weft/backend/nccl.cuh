@@ -1,8 +1,9 @@
 // The communicator over NCCL: ranks are threads of one process, each with a GPU of its own.
 //
 // The ranks meet on the host, as those of `threads` do: there calls are compared, sends find their recvs by tag, and
-// who waits in vain is told. Once all members of an operation have called it, it is given to NCCL for all of them in one
-// group call. So what NCCL can't find by itself, ranks that call different things or never come, never reaches a GPU.
+// who waits in vain is told. Once all members of an operation have called it, it is given to NCCL for all of them in
+// one group call. So what NCCL can't find by itself, ranks that call different things or never come, never reaches a
+// GPU.
 //
 // Invariant: what moves between GPUs is NCCL's; what lies in the host's memory never goes there.
 #pragma once

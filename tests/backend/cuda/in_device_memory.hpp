@@ -1,5 +1,6 @@
-// Ranks that are threads, of any communicator of such, whose every operation is done in a device's memory: what it reads is brought there, what it
-// writes is fetched. So the laws of communicators, which know the host's memory alone, are laws of the device's too.
+// Ranks that are threads, of any communicator of such, whose every operation is done in a device's memory: what it
+// reads is brought there, what it writes is fetched. So the laws of communicators, which know the host's memory alone,
+// are laws of the device's too.
 #pragma once
 
 #include <algorithm>
@@ -135,8 +136,7 @@ class in_device_memory : public weft::comm_operations<in_device_memory<Backend, 
     std::vector<bool> free;
   };
 
-  in_device_memory(Inner inner, std::shared_ptr<one_rank> rank)
-      : inner_(std::move(inner)), rank_(std::move(rank)) {}
+  in_device_memory(Inner inner, std::shared_ptr<one_rank> rank) : inner_(std::move(inner)), rank_(std::move(rank)) {}
 
   Inner inner_;
   std::shared_ptr<one_rank> rank_;

@@ -214,7 +214,8 @@ void run(held_lock& held, const std::shared_ptr<bool>& aborted, const std::vecto
 met& meeting_of(clique& in, ncclComm_t c, const nccl_call& call) {
   const std::pair<int, int> pair =
       call.word == nccl_word::send ? std::pair(c->rank, call.peer) : std::pair(call.peer, c->rank);
-  const std::uint64_t number = call.pairs() ? c->in_pair[{call.word == nccl_word::send, call.peer}]++ : c->collectives++;
+  const std::uint64_t number =
+      call.pairs() ? c->in_pair[{call.word == nccl_word::send, call.peer}]++ : c->collectives++;
   met& m = call.pairs() ? in.pairs[pair][number] : in.collectives[number];
   if (!m) {
     m = std::make_shared<meeting>();
@@ -236,9 +237,11 @@ void commit(held_lock& held, ncclComm_t c, const std::vector<nccl_call>& calls) 
   for (const nccl_call& call : calls) {
     meetings.push_back(meeting_of(*c->in, c, call));
     if (call.on != calls[0].on) refuse("a group call puts operations of one communicator on several streams");
-    if (device_of(call.on) != c->device)
+    if (device_of(call.on) != c->device) {
+      meetings.back()->done = true;  // it moves nothing
       refuse(std::string(call.name()) + " of rank " + std::to_string(c->rank) + ", which is on device " +
              std::to_string(c->device) + ", is given to a stream of device " + std::to_string(device_of(call.on)));
+    }
   }
   streams& work = the_device().work;
   const std::uint64_t number =
@@ -246,8 +249,9 @@ void commit(held_lock& held, ncclComm_t c, const std::vector<nccl_call>& calls) 
   bool at_once = false;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     meeting& m = *meetings[i];
-    const std::size_t place =
-        calls[i].word == nccl_word::send ? 0 : calls[i].word == nccl_word::receive ? 1 : static_cast<std::size_t>(c->rank);
+    const std::size_t place = calls[i].word == nccl_word::send      ? 0
+                              : calls[i].word == nccl_word::receive ? 1
+                                                                    : static_cast<std::size_t>(c->rank);
     const meeting::member own{c->rank, c->device, calls[i], number};
     for (const auto& other : m.members)
       if (other && !other->call.agrees(calls[i]) && !m.done) {
@@ -263,7 +267,9 @@ void commit(held_lock& held, ncclComm_t c, const std::vector<nccl_call>& calls) 
   changed().notify_all();
   bool whole = true;
   for (const met& m : meetings) whole = whole && m->complete() && !m->stuck;
-  if (at_once && whole) work.finish(held, calls[0].on, number);
+  if (!at_once || !whole) return;
+  for (const met& m : meetings)
+    for (const auto& member : m->members) work.finish(held, member->call.on, member->number);
 }
 
 ncclResult_t end_group(held_lock& held) {
@@ -314,9 +320,14 @@ int weft_nccl_live() {
 
 ncclResult_t ncclGetVersion(int* version) { return *version = NCCL_VERSION_CODE, ncclSuccess; }
 const char* ncclGetErrorString(ncclResult_t status) {
-  constexpr const char* words[] = {"no error",         "unhandled cuda error", "unhandled system error",
-                                   "internal error",   "invalid argument",     "invalid usage",
-                                   "remote process exited or there was a network error", "NCCL operation in progress"};
+  constexpr const char* words[] = {"no error",
+                                   "unhandled cuda error",
+                                   "unhandled system error",
+                                   "internal error",
+                                   "invalid argument",
+                                   "invalid usage",
+                                   "remote process exited or there was a network error",
+                                   "NCCL operation in progress"};
   return status >= 0 && status < ncclNumResults ? words[status] : "unknown result code";
 }
 const char* ncclGetLastError(ncclComm_t) {
@@ -401,7 +412,9 @@ ncclResult_t ncclCommUserRank(const ncclComm_t c, int* rank) { return *rank = c-
 ncclResult_t ncclCommFinalize(ncclComm_t c) {
   held_lock held(the_device().lock);
   for (const met& m : c->open)
-    if (!m->complete()) refuse("a communicator ends, and an operation of its rank " + std::to_string(c->rank) + " was never called by all");
+    if (!m->complete())
+      refuse("a communicator ends, and an operation of its rank " + std::to_string(c->rank) +
+             " was never called by all");
   return begin(
       held, c, [] { return true; }, [](held_lock&) {});
 }

@@ -1,6 +1,6 @@
-// What an operation of NCCL does with the data of its ranks, by plain loops. Invariant: an operation promises no more than
-// NCCL does: sums are added from a rank that is drawn, 16-bit floats are rounded at every step, and a maximum or minimum
-// of floats loses a NaN.
+// What an operation of NCCL does with the data of its ranks, by plain loops. Invariant: an operation promises no more
+// than NCCL does: sums are added from a rank that is drawn, 16-bit floats are rounded at every step, and a maximum or
+// minimum of floats loses a NaN.
 #pragma once
 
 #include <nccl.h>

@@ -220,7 +220,7 @@ class nccl_mover final : public device_mover {
   nccl_job& job_;
   nccl_group& group_;
   std::vector<int> members_;
-  std::vector<comm_call> calls_;                         // by place and member, as are these
+  std::vector<comm_call> calls_;                        // by place and member, as are these
   std::vector<std::unique_ptr<event>> called_, moved_;  // made by the member's thread, on its GPU
 };
 
