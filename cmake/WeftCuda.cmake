@@ -1,6 +1,7 @@
 # Sets WEFT_HAS_CUDA and defines weft::cuda: weft::weft plus the CUDA run-time and cuBLASLt. Never the driver library
-# (libcuda): a program linked to it wouldn't start on a machine without a GPU.
+# (libcuda): a program linked to it wouldn't start on a machine without a GPU. Where NCCL is found, too: WEFT_HAS_NCCL and weft::nccl.
 set(WEFT_HAS_CUDA OFF)
+set(WEFT_HAS_NCCL OFF)
 if(NOT WEFT_CUDA STREQUAL "OFF")
   find_program(WEFT_NVCC nvcc HINTS ENV CUDACXX PATHS /usr/local/cuda/bin)
   mark_as_advanced(WEFT_NVCC)
@@ -18,4 +19,11 @@ endif()
 
 if(WEFT_HAS_CUDA)
   include(WeftCudaTarget)
+  include(WeftNcclTarget)
+  if(TARGET weft::nccl)
+    set(WEFT_HAS_NCCL ON)
+    message(STATUS "weft: NCCL found: ${WEFT_NCCL_LIBRARY}")
+  else()
+    message(STATUS "weft: no NCCL (Debian: libnccl-dev; or NCCL_ROOT): nothing that needs it is built")
+  endif()
 endif()

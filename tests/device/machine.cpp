@@ -35,12 +35,12 @@ machine::~machine() {
   for (const auto& [at, t] : allocations_) free_bytes(at);
 }
 
-void* machine::allocate(std::size_t bytes) {
+void* machine::allocate(std::size_t bytes, int device) {
   void* const at = ::operator new (bytes + 2 * apart, std::align_val_t{apart}, std::nothrow);
   if (!at) return nullptr;
   std::memset(at, 0xff, bytes);
   tracked t;
-  t.base = reinterpret_cast<std::uint64_t>(at), t.bytes = bytes;
+  t.base = reinterpret_cast<std::uint64_t>(at), t.bytes = bytes, t.device = device;
   t.written.assign(bytes, 0);
   allocations_[t.base] = std::move(t);
   last_ = nullptr;
@@ -190,6 +190,10 @@ std::uint8_t* machine::memory_for(warp_view& v, space in, std::uint64_t address,
     return wrong();
   }
   const std::uint64_t at = address - t->base;
+  if (t->device >= 0 && t->device != runs_on)
+    v.report(lane, 6,
+             "a kernel on device " + number(static_cast<std::uint64_t>(runs_on)) + " touches memory of device " +
+                 number(static_cast<std::uint64_t>(t->device)));
   judge_order(v, *t, at, bytes, lane, how, true);
   if ((how & reads) && !set_.padding)
     if (const void* const hole = std::memchr(t->written.data() + at, 0, size))

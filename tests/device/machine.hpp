@@ -11,6 +11,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "program.hpp"
@@ -30,6 +31,7 @@ struct tracked {
   std::vector<touched> touches;       // made by the first access
   int grain = 2;                      // log2 of its bytes
   bool watched = true;                // false: parameters and local memory, which only one thread sees
+  int device = -1;                    // whose it is; -1: each device has one, as of a program's variables
 
   bool has(std::uint64_t at, std::uint64_t count) const { return at >= base && at - base + count <= bytes; }
   void refine(std::uint64_t size);
@@ -127,14 +129,16 @@ class machine : public variable_memory {
   machine& operator=(const machine&) = delete;
   ~machine() override;
 
-  /// Memory that nobody has written. Null for more than there is.
-  void* allocate(std::size_t bytes);
+  /// Memory that nobody has written, of a device. Null for more than there is.
+  void* allocate(std::size_t bytes, int device = -1);
   /// False where nothing was allocated there.
   bool release(void* at);
   std::uint64_t hold(const variable& v) override;
 
   /// Runs all blocks of a kernel. Faults become findings.
   void launch(ptx_unit& unit, const kernel& code, const launch_shape& shape, const void* parameters);
+  /// Of several devices, the one whose kernels run: no other's memory is theirs.
+  int runs_on = 0;
 
   /// The allocation that has this address, or null.
   tracked* find(std::uint64_t address);
@@ -150,6 +154,8 @@ class machine : public variable_memory {
   void find_fault(const std::string& sentence);
   bool has_padding() const { return set_.padding; }
   const std::vector<std::string>& findings() const { return findings_; }
+  /// And forgets them: for tests that plant what is found.
+  std::vector<std::string> take_findings() { return std::exchange(findings_, {}); }
   std::uint64_t launches() const { return launches_; }
   std::uint64_t instructions() const { return instructions_; }
 

@@ -8,9 +8,10 @@
 namespace weft {
 
 struct cuda_backend : cuda::device_kernels<cuda::stream> {
-  /// The queue of one rank, on GPU 0, which ranks of one process share. Throws weft::failure where there is none.
+  /// The queue of one rank, on GPU 0, which ranks of one process share, or on that which the communicator gave this
+  /// thread (backend/nccl.cuh). Throws weft::failure where there is none.
   static std::shared_ptr<queue> open(int /*ranks*/, int /*rank*/, int /*threads*/) {
-    return std::make_shared<queue>(0);
+    return std::make_shared<queue>(cuda::gpu_of_thread);
   }
   /// Where its tensors live, and whether the host may read them there.
   static constexpr bool host_memory = false;

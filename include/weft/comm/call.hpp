@@ -55,7 +55,8 @@ struct comm_call {
   const std::int64_t* send_bytes = nullptr;  // of all_to_allv: for each rank
   const std::int64_t* recv_bytes = nullptr;  // from each rank
   collective_label label{};
-  queue_ref queue{};  // behind which it is ordered; only where the communicator takes it
+  queue_ref queue{};              // behind which it is ordered; only where the communicator takes it
+  mover_maker* movers = nullptr;  // who moves what lies on a device; null: the queue says it
 
   bool is(comm_operation which) const { return operation == which; }
   bool computes() const { return is(comm_operation::all_reduce) || is(comm_operation::reduce_scatter); }

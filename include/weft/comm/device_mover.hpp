@@ -6,6 +6,7 @@
 #include <weft/core/requirements.hpp>
 
 #include <cstddef>
+#include <memory>
 
 namespace weft {
 
@@ -31,6 +32,18 @@ class device_mover {
   virtual bool done(std::size_t place) = 0;
   /// Returns when it has.
   virtual void finish(std::size_t place) = 0;
+};
+
+/// What makes the movers of a group in place of the queue, for a communicator over threads that moves data by other
+/// means. One for each rank of the group.
+class mover_maker {
+ public:
+  /// For the operations that are like this call of its rank's: those of the group, or those of a pair of ranks, of
+  /// which the sender is member 0. Who calls first makes it, for all `members`.
+  virtual std::unique_ptr<device_mover> mover(const comm_call& call, int members) = 0;
+
+ protected:
+  ~mover_maker() = default;
 };
 
 }  // namespace weft

@@ -41,6 +41,11 @@ class queue_ref {
   bool moves_data() const { return at_ && does_->mover; }
   /// What does so for a group of so many members (comm/device_mover.hpp).
   std::unique_ptr<device_mover> mover(int members) const { return does_->mover(at_, members); }
+  /// Whether it is a Q.
+  template <class Q>
+  bool is() const {
+    return does_ == &functions_of<Q>;
+  }
   /// The queue itself, for a communicator of its backend's.
   template <class Q>
   Q& as() const {

@@ -1,5 +1,6 @@
-// Ranks that are threads, whose every operation is done in a device's memory: what it reads is brought there, what it
-// writes is fetched. So the laws of communicators, which know the host's memory alone, are laws of the device's too.
+// Ranks that are threads, of any communicator of such, whose every operation is done in a device's memory: what it
+// reads is brought there, what it writes is fetched. So the laws of communicators, which know the host's memory alone,
+// are laws of the device's too.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +15,10 @@
 namespace weft_test {
 
 /// Backend: whose queue and memory.
-template <class Backend>
-class in_device_memory : public weft::comm_operations<in_device_memory<Backend>> {
+template <class Backend, class Inner = weft::threads>
+class in_device_memory : public weft::comm_operations<in_device_memory<Backend, Inner>> {
  public:
+  static constexpr bool reduces_in_rank_order = weft::reduces_in_rank_order<Inner>;
   int rank() const { return inner_.rank(); }
   int size() const { return inner_.size(); }
 
@@ -25,7 +27,7 @@ class in_device_memory : public weft::comm_operations<in_device_memory<Backend>>
 
   template <class F>
   static void launch(int ranks, F&& f) {
-    weft::threads::launch(ranks, [&](weft::threads& inner) {
+    Inner::launch(ranks, [&](Inner& inner) {
       in_device_memory world(inner, std::make_shared<one_rank>(inner.size(), inner.rank()));
       f(world);
     });
@@ -47,7 +49,7 @@ class in_device_memory : public weft::comm_operations<in_device_memory<Backend>>
   struct one_rank final : weft::completion {
     one_rank(int ranks, int rank) : queue(Backend::open(ranks, rank, 1)), memory(Backend::memory()) {}
 
-    weft::request post(weft::threads& group, weft::comm_call call) {
+    weft::request post(Inner& group, weft::comm_call call) {
       stretch in{const_cast<std::byte*>(static_cast<const std::byte*>(call.in)), call.input_bytes(group.size())};
       stretch out{static_cast<std::byte*>(call.out), call.output_bytes(group.size())};
       stretch both = out;
@@ -134,10 +136,9 @@ class in_device_memory : public weft::comm_operations<in_device_memory<Backend>>
     std::vector<bool> free;
   };
 
-  in_device_memory(weft::threads inner, std::shared_ptr<one_rank> rank)
-      : inner_(std::move(inner)), rank_(std::move(rank)) {}
+  in_device_memory(Inner inner, std::shared_ptr<one_rank> rank) : inner_(std::move(inner)), rank_(std::move(rank)) {}
 
-  weft::threads inner_;
+  Inner inner_;
   std::shared_ptr<one_rank> rank_;
 };
 

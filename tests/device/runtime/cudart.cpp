@@ -13,21 +13,22 @@ using namespace device;
 
 // A point in a stream.
 struct CUevent_st {
+  int device = 0;
   const void* stream = nullptr;
   std::uint64_t number = 0;
   bool asked = false;  // once: it may well not have happened yet
 };
 
 // Its address is its name.
-struct CUstream_st {};
+struct CUstream_st {
+  int device;
+};
+int device::device_of(const void* stream) {
+  return stream ? static_cast<const CUstream_st*>(stream)->device : chosen_device();
+}
 
 namespace {
 
-void require_inside(const void* at, std::size_t bytes, const char* call) {
-  if (!the_device().gpu.inside(at, bytes))
-    the_device().gpu.find_fault(std::string(call) + ": " + std::to_string(bytes) +
-                                " bytes aren't within one allocation of the device");
-}
 bool is_pinned(const void* at, std::size_t bytes) {
   const auto& all = the_device().pinned;
   const auto* const first = static_cast<const std::byte*>(at);
@@ -41,13 +42,12 @@ cudaMemcpyKind way(const void* to, const void* from, std::size_t bytes) {
   const bool is_read = is_pinned(from, bytes), is_written = is_pinned(to, bytes);
   return is_read == is_written ? cudaMemcpyDeviceToDevice : is_read ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
 }
-void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind how) {
+void copy(int device, void* to, const void* from, std::size_t bytes, cudaMemcpyKind how) {
   machine& gpu = the_device().gpu;
-  const std::size_t before = gpu.findings().size();
   if (how == cudaMemcpyDefault) how = way(to, from, bytes);
-  if (how != cudaMemcpyDeviceToHost) require_inside(to, bytes, "cudaMemcpy, to");
-  if (how != cudaMemcpyHostToDevice) require_inside(from, bytes, "cudaMemcpy, from");
-  if (gpu.findings().size() > before) return;
+  const bool to_fits = how == cudaMemcpyDeviceToHost || require_inside(device, to, bytes, "cudaMemcpy, to");
+  const bool from_fits = how == cudaMemcpyHostToDevice || require_inside(device, from, bytes, "cudaMemcpy, from");
+  if (!to_fits || !from_fits) return;
   std::memmove(to, from, bytes);
   if (how == cudaMemcpyHostToDevice) gpu.mark_written(to, bytes);
   if (how == cudaMemcpyDeviceToDevice) gpu.copy_marks(from, to, bytes);
@@ -58,14 +58,12 @@ cudaError_t copy_later(void* to, const void* from, std::size_t bytes, cudaMemcpy
   if (how != cudaMemcpyHostToDevice && how != cudaMemcpyDeviceToHost && how != cudaMemcpyDeviceToDevice &&
       how != cudaMemcpyDefault)
     return remembered(cudaErrorInvalidMemcpyDirection);
-  if (bytes) the_device().work.give(on, [=](held_lock&) { copy(to, from, bytes, how); });
+  if (bytes) the_device().work.give(on, [=, d = device_of(on)](held_lock&) { copy(d, to, from, bytes, how); });
   return cudaSuccess;
 }
 void fill_later(void* at, int value, std::size_t bytes, cudaStream_t on) {
-  the_device().work.give(on, [=](held_lock&) {
-    if (bytes == 0) return;
-    require_inside(at, bytes, "cudaMemset");
-    if (!the_device().gpu.inside(at, bytes)) return;
+  the_device().work.give(on, [=, d = device_of(on)](held_lock&) {
+    if (bytes == 0 || !require_inside(d, at, bytes, "cudaMemset")) return;
     std::memset(at, value, bytes);
     the_device().gpu.mark_written(at, bytes);
   });
@@ -75,8 +73,12 @@ void fill_later(void* at, int value, std::size_t bytes, cudaStream_t on) {
 
 extern "C" {
 
-cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
-cudaError_t cudaSetDevice(int number) { return number == 0 ? cudaSuccess : remembered(cudaErrorInvalidDevice); }
+cudaError_t cudaGetDeviceCount(int* count) { return *count = the_device().devices, cudaSuccess; }
+cudaError_t cudaSetDevice(int number) {
+  if (number < 0 || number >= the_device().devices) return remembered(cudaErrorInvalidDevice);
+  return chosen_device() = number, cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* number) { return *number = chosen_device(), cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
   if (what != cudaDevAttrMultiProcessorCount) return remembered(cudaErrorInvalidValue);
   *value = 1;  // few blocks, so that each has several rows or tiles to go through
@@ -101,6 +103,8 @@ const char* cudaGetErrorString(cudaError_t e) {
       return "invalid copy direction for memcpy";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
     case cudaErrorNotReady:
       return "device not ready";
     default:
@@ -110,7 +114,7 @@ const char* cudaGetErrorString(cudaError_t e) {
 
 cudaError_t cudaMalloc(void** at, std::size_t bytes) {
   held_lock held(the_device().lock);
-  *at = bytes ? the_device().gpu.allocate(bytes) : nullptr;
+  *at = bytes ? the_device().gpu.allocate(bytes, chosen_device()) : nullptr;
   return *at || !bytes ? cudaSuccess : remembered(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void* at) {  // waits for the whole device
@@ -153,7 +157,7 @@ cudaError_t cudaMemset(void* at, int value, std::size_t bytes) { return cudaMems
 // Streams that wait for the default one aren't there: the library makes none.
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* made, unsigned flags) {
   if (flags != cudaStreamNonBlocking) return remembered(cudaErrorInvalidValue);
-  *made = new CUstream_st;
+  *made = new CUstream_st{chosen_device()};
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -178,11 +182,14 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t f, void* given)
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* made, unsigned) { return *made = new CUevent_st, cudaSuccess; }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* made, unsigned) {
+  return *made = new CUevent_st{chosen_device()}, cudaSuccess;
+}
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   held_lock held(the_device().lock);
-  *event = {stream, the_device().work.given(stream), false};
+  if (event->device != device_of(stream)) return remembered(cudaErrorInvalidResourceHandle);
+  *event = {event->device, stream, the_device().work.given(stream), false};
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {

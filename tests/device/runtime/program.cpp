@@ -78,6 +78,7 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments
     s.gpu.find_fault(e.what());
     return remembered(cudaErrorInvalidDeviceFunction);
   }
+  if (device_of(on) != chosen_device()) return remembered(cudaErrorInvalidResourceHandle);
   const launch_shape shape{{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, static_cast<std::uint32_t>(shared)};
   const std::uint64_t threads = shape.block.count();
   if (!shape.grid.count() || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || !threads || threads > 1024 ||
@@ -88,7 +89,8 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments
   std::vector<std::uint8_t> bytes(code->parameter_bytes + 1);
   for (std::size_t i = 0; i < code->parameters.size(); ++i)
     std::memcpy(bytes.data() + code->parameters[i].at, arguments[i], code->parameters[i].bytes);
-  s.work.give(on, [&s, unit = at->second.unit, code, shape, bytes = std::move(bytes)](held_lock&) {
+  s.work.give(on, [&s, unit = at->second.unit, code, shape, bytes = std::move(bytes), d = device_of(on)](held_lock&) {
+    s.gpu.runs_on = d;
     try {
       s.gpu.launch(*unit, *code, shape, bytes.data());
     } catch (const refused& e) {

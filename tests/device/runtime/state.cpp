@@ -14,9 +14,14 @@ settings asked_for() {
   return s;
 }
 
+int asked_devices() {
+  const char* const count = std::getenv("WEFT_DEVICE_COUNT");
+  return count ? std::atoi(count) : 1;
+}
+
 }  // namespace
 
-state::state() : gpu(asked_for()) {}
+state::state() : gpu(asked_for()), devices(asked_devices()) {}
 state::~state() {
   {
     held_lock held(lock);
@@ -34,6 +39,22 @@ state::~state() {
 state& the_device() {
   static state one;
   return one;
+}
+int& chosen_device() {
+  thread_local int chosen = 0;
+  return chosen;
+}
+bool require_inside(int device, const void* at, std::size_t bytes, const std::string& call) {
+  machine& gpu = the_device().gpu;
+  const auto say = [&](const std::string& what) {
+    gpu.find_fault(call + ": " + std::to_string(bytes) + " bytes " + what);
+    return false;
+  };
+  if (!gpu.inside(at, bytes)) return say("aren't within one allocation of the device");
+  const tracked* const of = gpu.find(reinterpret_cast<std::uint64_t>(at));
+  if (of && of->device >= 0 && of->device != device)
+    return say("of device " + std::to_string(of->device) + " are touched on device " + std::to_string(device));
+  return true;
 }
 
 }  // namespace device

@@ -1,9 +1,10 @@
-// What the run-time library and cuBLASLt share: one device, its streams, and the lock around both. Invariant: whoever
-// touches the device holds the lock.
+// What the run-time library, cuBLASLt and NCCL share: the devices, which are as many as WEFT_DEVICE_COUNT says (one),
+// their streams, and the lock around all. Invariant: whoever touches a device holds the lock.
 #pragma once
 
 #include <cstddef>
 #include <map>
+#include <string>
 
 #include "../machine.hpp"
 #include "mutant.hpp"
@@ -19,8 +20,15 @@ struct state {
   streams work;
   std::map<const std::byte*, std::size_t> pinned;  // the host's memory that copies needn't wait for, and its sizes
   mutant left_out;
+  int devices;  // how many there are
 };
 /// Of libcudart.so.13.
 state& the_device();
+/// Which the calling thread has chosen.
+int& chosen_device();
+/// Of a stream; of the default one, the thread's.
+int device_of(const void* stream);
+/// Whether these bytes lie within one allocation of the device; else a finding.
+bool require_inside(int device, const void* at, std::size_t bytes, const std::string& call);
 
 }  // namespace device

@@ -45,4 +45,22 @@ inline void use_device(int device) {
   check(cudaSetDevice(device), "cudaSetDevice");
 }
 
+/// On which GPU a rank's queue is opened by this thread.
+inline thread_local int gpu_of_thread = 0;
+
+/// Another device as this thread's, for a while.
+class scoped_device {
+ public:
+  explicit scoped_device(int device) {
+    check(cudaGetDevice(&before_), "cudaGetDevice");
+    use_device(device);
+  }
+  ~scoped_device() { cudaSetDevice(before_); }
+  scoped_device(const scoped_device&) = delete;
+  scoped_device& operator=(const scoped_device&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
 }  // namespace weft::cuda

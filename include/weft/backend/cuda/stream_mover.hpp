@@ -109,7 +109,7 @@ class stream_mover final : public device_mover {
     const int ranks = static_cast<int>(members_);
     const std::int64_t n = calls[0].count;
     const bool scattered = calls[0].is(comm_operation::reduce_scatter);
-    fold_kernel<T> kernel{n, ranks, calls[0].how, scattered, !scattered || n % pack_size<T> == 0, {}, {}};
+    fold_kernel<T> kernel{n, ranks, ranks, calls[0].how, scattered, !scattered || n % pack_size<T> == 0, {}, {}};
     for (int r = 0; r < ranks; ++r) {
       kernel.in[r] = static_cast<const T*>(calls[r].in), kernel.out[r] = static_cast<T*>(calls[r].out);
       kernel.packed = kernel.packed && aligned_for_packs(kernel.in[r], kernel.out[r]);

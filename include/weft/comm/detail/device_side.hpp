@@ -17,7 +17,7 @@ class device_side {
     device_mover* mover = mover_.load(std::memory_order_acquire);
     if (!mover) {
       const std::lock_guard lock(making);
-      if (!held_) held_ = call.queue.mover(members);
+      if (!held_) held_ = call.movers ? call.movers->mover(call, members) : call.queue.mover(members);
       mover_.store(mover = held_.get(), std::memory_order_release);
     }
     mover->called(place, m, call);

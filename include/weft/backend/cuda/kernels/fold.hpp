@@ -10,13 +10,13 @@ namespace weft::cuda {
 /// Ranks that may share a device.
 inline constexpr int most_ranks = 64;
 
-/// out[k][i] = fold over r of in[r][i] for every k, n elements; `scattered`: out[k][i] = fold over r of in[r][k n + i].
-/// An output may be the part of an input that is folded into it.
-/// Bytes: (ranks + 1) n elements each rank. One thread reads and writes an element.
+/// out[k][i] = fold over r of in[r][i] for every k < outputs, n elements; `scattered`: out[k][i] = fold over r of
+/// in[r][k n + i]. An output may be the part of an input that is folded into it.
+/// Bytes: (ranks + 1) n elements each output; unscattered, (ranks + outputs) n. One thread reads and writes an element.
 template <class T>
 struct fold_kernel {
   int64 n;
-  int ranks;
+  int ranks, outputs;
   reduction how;
   bool scattered, packed;
   array_of<const T*, most_ranks> in;
@@ -24,7 +24,7 @@ struct fold_kernel {
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    for (int row = 0; row < (scattered ? ranks : 1); ++row)
+    for (int row = 0; row < (scattered ? outputs : 1); ++row)
       for_packs_of_grid<pack_size<T>>(block, n, packed, [&]<int N>(int64 i) {
         pack<wide, N> sum = read<N>(block, in[0] + row * n + i);
         for (int r = 1; r < ranks; ++r) {
@@ -41,7 +41,7 @@ struct fold_kernel {
         if (scattered)
           block.store(out[row] + i, folded);
         else
-          for (int r = 0; r < ranks; ++r) block.store(out[r] + i, folded);
+          for (int r = 0; r < outputs; ++r) block.store(out[r] + i, folded);
       });
   }
 

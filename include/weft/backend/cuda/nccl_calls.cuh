@@ -1,0 +1,72 @@
+// What the communicator over NCCL takes from NCCL's own header: its types, and its errors as weft::failure.
+// Invariant: a call that NCCL goes on with behind its caller has ended where `wait_until_ready` has returned.
+#pragma once
+
+#include <weft/core/requirements.hpp>
+
+#if !__has_include(<nccl.h>)
+#error "weft: weft/backend/nccl.cuh needs NCCL's nccl.h: link weft::nccl, or name its folder (Debian: libnccl-dev)"
+#endif
+
+#include <nccl.h>
+
+#include <weft/backend/cuda/error.cuh>
+#include <weft/comm/call.hpp>
+#include <weft/comm/detail/pause.hpp>
+
+namespace weft::cuda {
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_nccl(ncclResult_t status, const char* call, ncclComm_t of) {
+  const char* const last = ncclGetLastError(of);
+  fail(call, " failed: ", ncclGetErrorString(status), " (NCCL error ", static_cast<int>(status), ")",
+       last && *last ? ": " : "", last ? last : "", "; NCCL_DEBUG=INFO has it say more");
+}
+/// `of`: the communicator whose words say more; may be null.
+inline void check(ncclResult_t status, const char* call, ncclComm_t of = nullptr) {
+  if (status != ncclSuccess && status != ncclInProgress) fail_nccl(status, call, of);
+}
+
+/// Waits until NCCL has done with what `of` was asked for. `gives_up()` says whether it never will; then false.
+template <class GivesUp>
+bool wait_until_ready(ncclComm_t of, const char* call, const GivesUp& gives_up) {
+  weft::detail::pause between;
+  for (;;) {
+    ncclResult_t state = ncclSuccess;
+    check(ncclCommGetAsyncError(of, &state), "ncclCommGetAsyncError", of);
+    check(state, call, of);
+    if (state == ncclSuccess) return true;
+    if (gives_up()) return false;
+    between.after(false);
+  }
+}
+
+/// Not blocking: whoever waits can give up.
+inline ncclConfig_t nccl_config() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  return config;
+}
+
+inline ncclDataType_t nccl_type(dtype type) {
+  switch (type) {
+    case dtype::f64:
+      return ncclFloat64;
+    case dtype::f32:
+      return ncclFloat32;
+    case dtype::bf16:
+      return ncclBfloat16;
+    case dtype::f16:
+      return ncclFloat16;
+    case dtype::i64:
+      return ncclInt64;
+    case dtype::i32:
+      return ncclInt32;
+    default:
+      return ncclUint8;
+  }
+}
+inline ncclRedOp_t nccl_reduction(reduction how) {
+  return how == reduction::sum ? ncclSum : how == reduction::max ? ncclMax : ncclMin;
+}
+
+}  // namespace weft::cuda

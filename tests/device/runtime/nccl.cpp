@@ -1,0 +1,470 @@
+// NCCL for ranks that are threads over the devices on the host, in a strict reading of its documentation. An operation
+// begins as late as its streams' waits permit, or, drawn by the seed, as soon as all ranks have called it; a
+// communicator that doesn't block answers ncclInProgress a drawn number of times, and only then are its operations on
+// their streams. Invariant: ranks that call different operations, and arrays that aren't the device's, are findings.
+#include <nccl.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nccl_data.hpp"
+#include "state.hpp"
+
+using namespace device;
+
+namespace {
+
+std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t x = a * 0x9e3779b97f4a7c15ull + b + 0x632be59bd9b4e019ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+std::uint64_t seed() {
+  const char* const given = std::getenv("WEFT_DEVICE_SEED");
+  return given ? std::strtoull(given, nullptr, 10) : 1;
+}
+
+// One operation: of all ranks, or of a sender and a receiver.
+struct meeting {
+  struct member {
+    int rank = 0, device = 0;
+    nccl_call call;
+    std::uint64_t number = 0;  // of its piece in its stream
+  };
+  std::vector<std::optional<member>> members;
+  std::uint64_t drawn = 0;
+  bool stuck = false;  // it never ends: NCCL failed, or a rank's communicator was aborted
+  bool done = false;
+
+  bool complete() const {
+    for (const auto& m : members)
+      if (!m) return false;
+    return true;
+  }
+};
+using met = std::shared_ptr<meeting>;
+
+struct clique {
+  explicit clique(int size) : members(static_cast<std::size_t>(size)), devices(members.size(), -1) {}
+  std::vector<ncclComm_t> members;  // null: has ended
+  std::vector<int> devices;         // -1: has still to come
+  std::map<std::uint64_t, met> collectives;
+  std::map<std::pair<int, int>, std::map<std::uint64_t, met>> pairs;  // by sender and receiver
+  struct choice {
+    int color = 0, key = 0;
+    ncclComm_t made = nullptr;
+    bool given = false;
+  };
+  std::map<std::uint64_t, std::vector<choice>> splits;
+  int ranks() const { return static_cast<int>(members.size()); }
+  bool is_whole() const {
+    for (const int d : devices)
+      if (d < 0) return false;
+    return true;
+  }
+  std::uint64_t draw(std::uint64_t number) const {
+    std::uint64_t x = mixed(seed(), number);
+    for (const int d : devices) x = mixed(x, static_cast<std::uint64_t>(d));
+    return x;
+  }
+};
+
+}  // namespace
+
+struct ncclComm {
+  std::shared_ptr<clique> in;
+  int rank = 0, device = 0;
+  bool blocks = true;
+  std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
+  ncclResult_t state = ncclSuccess;
+  std::function<bool()> may_go_on;
+  std::function<void(held_lock&)> then;
+  int answers = 0;  // how often it still says ncclInProgress
+  std::uint64_t collectives = 0, splits = 0, asked = 0;
+  std::map<std::pair<int, int>, std::uint64_t> in_pair;
+  std::vector<met> open;
+};
+
+namespace {
+
+std::condition_variable& changed() {
+  static std::condition_variable one;
+  return one;
+}
+int& fails_after() {
+  static int collectives = -1;
+  return collectives;
+}
+int& live() {
+  static int communicators = 0;
+  return communicators;
+}
+std::string& last_words() {
+  static std::string words;
+  return words;
+}
+ncclResult_t refuse(const std::string& sentence) {
+  the_device().gpu.find_fault("nccl: " + sentence);
+  return ncclInvalidUsage;
+}
+struct group_call {
+  int depth = 0;
+  std::vector<std::pair<ncclComm_t, nccl_call>> calls;
+};
+group_call& own_group() {
+  thread_local group_call one;
+  return one;
+}
+
+// Lets a communicator do what it was asked for: now where it blocks, else behind its caller's back.
+ncclResult_t begin(held_lock& held, ncclComm_t c, std::function<bool()> may, std::function<void(held_lock&)> then) {
+  if (c->state == ncclInProgress)
+    return refuse("rank " + std::to_string(c->rank) + " calls it while its last call is in progress");
+  if (c->state != ncclSuccess) return c->state;
+  if (c->blocks) {
+    changed().wait(held, may);
+    then(held);
+    return c->state;
+  }
+  c->answers = static_cast<int>(mixed(c->in->draw(++c->asked), static_cast<std::uint64_t>(c->rank)) % 4);
+  if (c->answers == 0 && may()) return then(held), c->state;
+  c->state = ncclInProgress, c->may_go_on = std::move(may), c->then = std::move(then);
+  return ncclInProgress;
+}
+
+// ---- operations ----
+
+void move_data(meeting& m) {
+  const int ranks = static_cast<int>(m.members.size());
+  machine& gpu = the_device().gpu;
+  for (const auto& member : m.members) {
+    const nccl_call& c = member->call;
+    const int of = c.pairs() ? 1 : ranks;
+    const bool reads = c.reads(of) > 0 && !(c.word == nccl_word::broadcast && member->rank != c.peer);
+    if (reads && !require_inside(member->device, c.in, c.reads(of), c.name())) return;
+    if (c.writes(of) > 0 && !require_inside(member->device, c.out, c.writes(of), c.name())) return;
+    if (reads && !gpu.has_padding() && !gpu.all_written(c.in, c.reads(of)))
+      return gpu.find_fault(std::string(c.name()) + ": it reads what nobody wrote");
+  }
+  // All is read before anything is written: outputs may be inputs.
+  const nccl_call& first = m.members[0]->call;
+  const std::size_t bytes = first.bytes();
+  const auto in = [&](int r) { return static_cast<const std::byte*>(m.members[static_cast<std::size_t>(r)]->call.in); };
+  std::vector<std::vector<std::byte>> outs;
+  const auto part = [&](const std::byte* from, std::size_t size) { return std::vector<std::byte>(from, from + size); };
+  const auto fold = [&](std::size_t at) {
+    std::vector<const std::byte*> all;
+    for (int r = 0; r < ranks; ++r) all.push_back(in(r) + at);
+    std::vector<std::byte> out(bytes);
+    nccl_fold(all, m.drawn % static_cast<std::uint64_t>(ranks), out.data(), first.count, first.type, first.how);
+    return out;
+  };
+  std::vector<std::byte> all;
+  switch (first.word) {
+    case nccl_word::all_reduce:
+      outs.assign(m.members.size(), fold(0));
+      break;
+    case nccl_word::reduce_scatter:
+      for (int r = 0; r < ranks; ++r) outs.push_back(fold(static_cast<std::size_t>(r) * bytes));
+      break;
+    case nccl_word::all_gather:
+      for (int r = 0; r < ranks; ++r) all.insert(all.end(), in(r), in(r) + bytes);
+      outs.assign(m.members.size(), all);
+      break;
+    case nccl_word::broadcast:
+      outs.assign(m.members.size(), part(in(first.peer), bytes));
+      break;
+    case nccl_word::send:
+    case nccl_word::receive:
+      outs = {{}, part(in(0), bytes)};
+      break;
+  }
+  for (std::size_t r = 0; r < outs.size(); ++r) {
+    void* const to = m.members[r]->call.out;
+    if (outs[r].empty()) continue;
+    std::memcpy(to, outs[r].data(), outs[r].size());
+    gpu.mark_written(to, outs[r].size());
+  }
+}
+
+// A stream has come to a group of operations: they end when the other ranks' streams have come there too.
+void run(held_lock& held, const std::shared_ptr<bool>& aborted, const std::vector<met>& meetings) {
+  for (const met& m : meetings) {
+    changed().wait(held, [&] { return *aborted || m->done || (m->complete() && !m->stuck); });
+    if (*aborted) return;
+    for (std::size_t k = 0; k < m->members.size() && !m->done; ++k)
+      the_device().work.finish(held, m->members[k]->call.on, m->members[k]->number - 1);
+  }
+  for (const met& m : meetings) {
+    if (*aborted) return;
+    if (std::exchange(m->done, true)) continue;
+    move_data(*m);
+  }
+}
+
+met& meeting_of(clique& in, ncclComm_t c, const nccl_call& call) {
+  const std::pair<int, int> pair =
+      call.word == nccl_word::send ? std::pair(c->rank, call.peer) : std::pair(call.peer, c->rank);
+  const std::uint64_t number =
+      call.pairs() ? c->in_pair[{call.word == nccl_word::send, call.peer}]++ : c->collectives++;
+  met& m = call.pairs() ? in.pairs[pair][number] : in.collectives[number];
+  if (!m) {
+    m = std::make_shared<meeting>();
+    m->members.resize(call.pairs() ? 2 : in.members.size());
+    m->drawn = in.draw(number);
+    if (fails_after() >= 0 && fails_after()-- == 0) {
+      m->stuck = true;
+      for (ncclComm_t member : in.members)
+        if (member) member->state = ncclRemoteError;
+      last_words() = "the stand-in's planned failure";
+    }
+  }
+  return m;
+}
+
+// Puts a communicator's calls of one group on their stream.
+void commit(held_lock& held, ncclComm_t c, const std::vector<nccl_call>& calls) {
+  std::vector<met> meetings;
+  for (const nccl_call& call : calls) {
+    meetings.push_back(meeting_of(*c->in, c, call));
+    if (call.on != calls[0].on) refuse("a group call puts operations of one communicator on several streams");
+    if (device_of(call.on) != c->device) {
+      meetings.back()->done = true;  // it moves nothing
+      refuse(std::string(call.name()) + " of rank " + std::to_string(c->rank) + ", which is on device " +
+             std::to_string(c->device) + ", is given to a stream of device " + std::to_string(device_of(call.on)));
+    }
+  }
+  streams& work = the_device().work;
+  const std::uint64_t number =
+      work.give(calls[0].on, [aborted = c->aborted, meetings](held_lock& h) { run(h, aborted, meetings); });
+  bool at_once = false;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    meeting& m = *meetings[i];
+    const std::size_t place = calls[i].word == nccl_word::send      ? 0
+                              : calls[i].word == nccl_word::receive ? 1
+                                                                    : static_cast<std::size_t>(c->rank);
+    const meeting::member own{c->rank, c->device, calls[i], number};
+    for (const auto& other : m.members)
+      if (other && !other->call.agrees(calls[i]) && !m.done) {
+        refuse("ranks of one communicator disagree: rank " + std::to_string(other->rank) + " calls " +
+               other->call.text() + ", and rank " + std::to_string(c->rank) + " " + calls[i].text());
+        m.done = true;
+      }
+    m.members[place] = own;
+    at_once = at_once || (m.complete() && !m.stuck && m.drawn >> 40 & 1);
+    c->open.push_back(meetings[i]);
+  }
+  std::erase_if(c->open, [](const met& m) { return m->done; });
+  changed().notify_all();
+  bool whole = true;
+  for (const met& m : meetings) whole = whole && m->complete() && !m->stuck;
+  if (!at_once || !whole) return;
+  for (const met& m : meetings)
+    for (const auto& member : m->members) work.finish(held, member->call.on, member->number);
+}
+
+ncclResult_t end_group(held_lock& held) {
+  std::vector<std::pair<ncclComm_t, std::vector<nccl_call>>> by;
+  for (auto& [c, call] : std::exchange(own_group().calls, {})) {
+    auto at = by.begin();
+    while (at != by.end() && at->first != c) ++at;
+    if (at == by.end()) at = by.insert(at, {c, {}});
+    at->second.push_back(call);
+  }
+  ncclResult_t worst = ncclSuccess;
+  for (auto& [c, calls] : by) {
+    const ncclResult_t got = begin(
+        held, c, [] { return true; }, [c = c, calls = calls](held_lock& h) { commit(h, c, calls); });
+    if (got != ncclSuccess && (worst == ncclSuccess || worst == ncclInProgress)) worst = got;
+  }
+  return worst;
+}
+ncclResult_t call(ncclComm_t c, const nccl_call& what) {
+  held_lock held(the_device().lock);
+  if (what.peer < 0 || what.peer >= c->in->ranks()) return refuse("there is no such peer");
+  own_group().calls.emplace_back(c, what);
+  return own_group().depth > 0 ? ncclSuccess : end_group(held);
+}
+
+ncclComm_t make(const ncclConfig_t* config) {
+  ncclComm_t const c = new ncclComm;
+  c->device = chosen_device();
+  c->blocks = !config || config->blocking == NCCL_CONFIG_UNDEF_INT || config->blocking != 0;
+  ++live();
+  return c;
+}
+
+}  // namespace
+
+extern "C" {
+
+// For tests: the operation that begins after so many others never ends, and its communicator reports an error.
+void weft_nccl_fail_after(int operations) {
+  held_lock held(the_device().lock);
+  fails_after() = operations;
+}
+// For tests: communicators that are neither destroyed nor aborted.
+int weft_nccl_live() {
+  held_lock held(the_device().lock);
+  return live();
+}
+
+ncclResult_t ncclGetVersion(int* version) { return *version = NCCL_VERSION_CODE, ncclSuccess; }
+const char* ncclGetErrorString(ncclResult_t status) {
+  constexpr const char* words[] = {"no error",
+                                   "unhandled cuda error",
+                                   "unhandled system error",
+                                   "internal error",
+                                   "invalid argument",
+                                   "invalid usage",
+                                   "remote process exited or there was a network error",
+                                   "NCCL operation in progress"};
+  return status >= 0 && status < ncclNumResults ? words[status] : "unknown result code";
+}
+const char* ncclGetLastError(ncclComm_t) {
+  thread_local std::string words;
+  held_lock held(the_device().lock);
+  return (words = last_words()).c_str();
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  held_lock held(the_device().lock);
+  static std::uint64_t made = 0;
+  *id = {};
+  std::memcpy(id->internal, &++made, sizeof made);
+  return ncclSuccess;
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  held_lock held(the_device().lock);
+  static std::map<std::uint64_t, std::shared_ptr<clique>> all;
+  std::uint64_t number;
+  std::memcpy(&number, id.internal, sizeof number);
+  std::shared_ptr<clique>& in = all[number];
+  if (!in) in = std::make_shared<clique>(ranks);
+  if (in->ranks() != ranks || rank < 0 || rank >= ranks || in->devices[static_cast<std::size_t>(rank)] >= 0)
+    return refuse("rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " joins a communicator of " +
+                  std::to_string(in->ranks()) + " that has no such place");
+  for (const int d : in->devices)
+    if (d == chosen_device()) return refuse("two ranks of one communicator are on device " + std::to_string(d));
+  ncclComm_t const c = *comm = make(config);
+  c->in = in, c->rank = rank;
+  in->members[static_cast<std::size_t>(rank)] = c;
+  in->devices[static_cast<std::size_t>(rank)] = c->device;
+  changed().notify_all();
+  return begin(
+      held, c, [in = c->in] { return in->is_whole(); }, [](held_lock&) {});
+}
+ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* made, ncclConfig_t* config) {
+  held_lock held(the_device().lock);
+  *made = nullptr;
+  if (color < 0 && color != NCCL_SPLIT_NOCOLOR) return refuse("ncclCommSplit takes no color below 0");
+  if (parent->device != chosen_device()) return refuse("ncclCommSplit is called on another device than its rank's");
+  auto& choices = parent->in->splits[parent->splits++];
+  choices.resize(parent->in->members.size());
+  ncclComm_t const c = color == NCCL_SPLIT_NOCOLOR ? nullptr : make(config);
+  choices[static_cast<std::size_t>(parent->rank)] = {color, key, c, true};
+  bool whole = true;
+  for (const auto& choice : choices) whole = whole && choice.given;
+  if (whole)  // each color's ranks by (key, rank)
+    for (std::size_t r = 0; r < choices.size(); ++r) {
+      if (!choices[r].made || choices[r].made->in) continue;
+      std::map<std::pair<int, std::size_t>, ncclComm_t> order;
+      for (std::size_t k = 0; k < choices.size(); ++k)
+        if (choices[k].color == choices[r].color) order[{choices[k].key, k}] = choices[k].made;
+      const auto in = std::make_shared<clique>(static_cast<int>(order.size()));
+      for (int rank = 0; const auto& [place, member] : order) {
+        in->members[static_cast<std::size_t>(rank)] = member;
+        in->devices[static_cast<std::size_t>(rank)] = member->device;
+        member->in = in, member->rank = rank++;
+      }
+    }
+  changed().notify_all();
+  const std::size_t number = parent->splits - 1;
+  return begin(
+      held, parent,
+      [in = parent->in, number] {
+        bool all = true;
+        for (const auto& choice : in->splits[number]) all = all && choice.given;
+        return all;
+      },
+      [made, c](held_lock&) { *made = c; });
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t* state) {
+  held_lock held(the_device().lock);
+  if (c->state == ncclInProgress && c->may_go_on() && c->answers-- <= 0) {
+    c->state = ncclSuccess;
+    std::exchange(c->then, nullptr)(held);
+  }
+  *state = c->state;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommCount(const ncclComm_t c, int* count) { return *count = c->in->ranks(), ncclSuccess; }
+ncclResult_t ncclCommUserRank(const ncclComm_t c, int* rank) { return *rank = c->rank, ncclSuccess; }
+ncclResult_t ncclCommFinalize(ncclComm_t c) {
+  held_lock held(the_device().lock);
+  for (const met& m : c->open)
+    if (!m->complete())
+      refuse("a communicator ends, and an operation of its rank " + std::to_string(c->rank) +
+             " was never called by all");
+  return begin(
+      held, c, [] { return true; }, [](held_lock&) {});
+}
+ncclResult_t ncclCommDestroy(ncclComm_t c) {
+  held_lock held(the_device().lock);
+  if (c->state == ncclInProgress) refuse("a communicator is destroyed while its last call is in progress");
+  if (c->in) c->in->members[static_cast<std::size_t>(c->rank)] = nullptr;
+  delete c;
+  --live();
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t c) {
+  held_lock held(the_device().lock);
+  *c->aborted = true;
+  for (const met& m : c->open) m->stuck = true;
+  if (c->in) c->in->members[static_cast<std::size_t>(c->rank)] = nullptr;
+  delete c;
+  --live();
+  changed().notify_all();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() { return ++own_group().depth, ncclSuccess; }
+ncclResult_t ncclGroupEnd() {
+  held_lock held(the_device().lock);
+  if (own_group().depth == 0) return refuse("ncclGroupEnd without ncclGroupStart");
+  return --own_group().depth > 0 ? ncclSuccess : end_group(held);
+}
+
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t how,
+                           ncclComm_t c, cudaStream_t on) {
+  return call(c, {nccl_word::all_reduce, in, out, count, type, how, 0, on});
+}
+ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t how,
+                               ncclComm_t c, cudaStream_t on) {
+  return call(c, {nccl_word::reduce_scatter, in, out, count, type, how, 0, on});
+}
+ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t c,
+                           cudaStream_t on) {
+  return call(c, {nccl_word::all_gather, in, out, count, type, ncclSum, 0, on});
+}
+ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root, ncclComm_t c,
+                           cudaStream_t on) {
+  return call(c, {nccl_word::broadcast, in, out, count, type, ncclSum, root, on});
+}
+ncclResult_t ncclSend(const void* in, std::size_t count, ncclDataType_t type, int peer, ncclComm_t c, cudaStream_t on) {
+  return call(c, {nccl_word::send, in, nullptr, count, type, ncclSum, peer, on});
+}
+ncclResult_t ncclRecv(void* out, std::size_t count, ncclDataType_t type, int peer, ncclComm_t c, cudaStream_t on) {
+  return call(c, {nccl_word::receive, nullptr, out, count, type, ncclSum, peer, on});
+}
+
+}  // extern "C"

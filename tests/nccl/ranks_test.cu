@@ -1,0 +1,207 @@
+// Ranks over NCCL: operations between kernels, what is refused, ranks and NCCL that fail. Needs a GPU for each of three
+// ranks; what plans a failure of NCCL's needs the one that stands in for it (device/runtime/nccl.cpp).
+#include <dlfcn.h>
+
+#include <doctest/doctest.h>
+
+#include <weft/backend/nccl.cuh>
+#include <weft/comm/any.hpp>
+#include <weft/parallel/launch.hpp>
+#include <weft/testing/watchdog.hpp>
+
+#include "../said_by.hpp"
+
+using namespace weft;
+using namespace weft_test;
+using weft::testing::watchdog;
+
+namespace {
+
+// A function of the stand-in's; null where NCCL is NVIDIA's.
+template <class F>
+F* of_stand_in(const char* name) {
+  return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
+}
+bool enough(int gpus) {
+  if (cuda::device_count() >= gpus) return true;
+  MESSAGE("skipped: this machine has ", cuda::device_count(), " GPUs, not ", gpus);
+  return false;
+}
+
+// out[i] = a in[i] + b
+struct affine {
+  std::int64_t n;
+  float a, b;
+  const float* in;
+  float* out;
+  template <class Block>
+  WEFT_ON_DEVICE void operator()(Block& block) const {
+    for (std::int64_t i = block.index() * block.threads() + block.thread(); i < n;
+         i += block.blocks() * block.threads())
+      out[i] = a * in[i] + b;
+  }
+};
+
+// n floats on a rank's GPU, each `first`.
+struct floats {
+  floats(cuda::stream& on, std::int64_t count, float first)
+      : q(on), n(count), memory(cuda::allocate(static_cast<std::size_t>(count) * 4)) {
+    const std::vector<float> all(static_cast<std::size_t>(n), first);
+    q.upload(all.data(), data(), all.size() * 4);
+  }
+  float* data() { return static_cast<float*>(memory.get()); }
+  void set(float a, float b) { q.start(1, 0, affine{n, a, b, data(), data()}); }
+  std::vector<float> all() {
+    std::vector<float> out(static_cast<std::size_t>(n));
+    q.download(data(), out.data(), out.size() * 4);
+    return out;
+  }
+  cuda::stream& q;
+  std::int64_t n;
+  cuda::device_pointer memory;
+};
+
+// f(communicator behind the rank's queue, the queue) on each rank.
+template <class F>
+void on_ranks(int ranks, const F& f) {
+  nccl::launch(ranks, [&](nccl& world) {
+    const auto q = cuda_backend::open(world.size(), world.rank(), 1);
+    any_communicator all = any_communicator(world).behind(queue_ref(*q));
+    f(all, *q);
+  });
+}
+void all_ended() {
+  if (auto* const live = of_stand_in<int()>("weft_nccl_live")) CHECK(live() == 0);
+}
+
+}  // namespace
+
+TEST_CASE("nccl: each rank has a GPU of its own, and operations run between the kernels before and behind them") {
+  if (!enough(3)) return;
+  const watchdog guard("operations over NCCL", 300);
+  std::vector<int> gpus(3, -1);
+  on_ranks(3, [&](any_communicator& all, cuda::stream& q) {
+    const int r = all.rank();
+    gpus[static_cast<std::size_t>(r)] = q.device();
+    const queue_ref order(q);
+    const float own = float(r);
+    floats x(q, 100, own), y(q, 100, 0), z(q, 300, 0), left(q, 100, 0), alone(q, 100, 0);
+    any_communicator ends = all.split(r == 1 ? -7 : 3, -r, "ends");  // ranks 2 and 0; 1 alone
+    x.set(1, 1);
+    all.all_reduce(x.data(), y.data(), 100, dtype::f32, reduction::sum).wait(order);  // 6
+    y.set(2, own);
+    request sent = all.send(y.data(), 400, (r + 1) % 3, 3);
+    request received = all.recv(left.data(), 400, (r + 2) % 3, 3);
+    request summed = ends.all_reduce(y.data(), alone.data(), 100, dtype::f32, reduction::max);
+    summed.wait(order), received.wait(order), sent.wait(order);
+    x.set(0, 10 * own);
+    all.all_gather(x.data(), z.data(), 400).wait(order);
+    x.set(0, -1);  // an input may be used again by a kernel
+    std::int64_t mine = 1, ranks = 0;
+    all.host().all_reduce(&mine, &ranks, 1, dtype::i64, reduction::sum).wait();
+    CHECK(ranks == 3);
+    all.barrier().wait();
+    CHECK(y.all()[99] == 12 + own);
+    CHECK(left.all()[7] == 12 + float((r + 2) % 3));
+    CHECK(alone.all()[1] == (r == 1 ? 13 : 14));
+    CHECK(z.all() == [] {
+      std::vector<float> want(300, 0);
+      for (std::size_t i = 100; i < 300; ++i) want[i] = i < 200 ? 10 : 20;
+      return want;
+    }());
+    CHECK(x.all()[0] == -1);
+    const collective_label nothing;
+    float* const self = left.data();
+    request to_self = all.send(x.data(), 400, r, 1, nothing), from_self = all.recv(self, 400, r, 1, nothing);
+    to_self.wait(order), from_self.wait(order);
+    CHECK(left.all()[50] == -1);
+  });
+  CHECK(gpus == std::vector{0, 1, 2});
+  int now = -1;
+  cuda::check(cudaGetDevice(&now), "cudaGetDevice");
+  CHECK(now == 0);  // rank 0 was on this thread
+  all_ended();
+}
+
+TEST_CASE("nccl: where there are fewer GPUs than ranks, a sentence says so") {
+  const int gpus = cuda::device_count();
+  const auto said = said_by([&] { nccl::launch(gpus + 1, [](nccl&) {}); });
+  CHECK(said == weft::detail::text(
+                    "nccl::launch(", gpus + 1, ", f) gives every rank a GPU of its own, and this machine has ", gpus,
+                    "; launch at most so many ranks, or take the communicator threads, whose ranks share GPU 0."));
+  CHECK(said_by([&] { nccl::launch(0, [](nccl&) {}); }) == "nccl::launch takes 1 rank or more, not 0.");
+}
+
+TEST_CASE("nccl: ranks that call different collectives, never come or throw end with the sentences of threads") {
+  if (!enough(3)) return;
+  const watchdog guard("misuses over NCCL", 300);
+  const auto said = said_by([] {
+    on_ranks(2, [](any_communicator& all, cuda::stream& q) {
+      floats x(q, 64, 1);
+      all.all_reduce(x.data(), x.data(), all.rank() == 0 ? 64 : 32, dtype::f32, reduction::sum).wait(queue_ref(q));
+    });
+  });
+  CHECK(said.find("rank 0 calls all_reduce(64 fp32, sum) of a device's memory; rank 1 calls all_reduce(32") !=
+        std::string::npos);
+  const auto alone = said_by([] {
+    on_ranks(3, [](any_communicator& all, cuda::stream& q) {
+      floats x(q, 64, 1);
+      if (all.rank() != 1) all.broadcast(x.data(), 256, 0).wait(queue_ref(q));
+    });
+  });
+  CHECK(alone.find("No rank can go on:") != std::string::npos);
+  CHECK(alone.find("which still has to be called by rank 1") != std::string::npos);
+  const auto thrown = said_by([] {
+    on_ranks(3, [](any_communicator& all, cuda::stream& q) {
+      floats x(q, 64, 1), y(q, 64, 1);
+      request first = all.all_reduce(x.data(), y.data(), 64, dtype::f32, reduction::sum);
+      require(all.rank() != 1, "the disk is full");
+      all.all_reduce(y.data(), x.data(), 64, dtype::f32, reduction::sum).wait(queue_ref(q));
+    });
+  });
+  CHECK(thrown == "the disk is full");
+  const auto before = said_by([] {
+    nccl::launch(3, [](nccl& world) {
+      require(world.rank() != 2, "the disk is full");
+      world.split(0, 0, "never");
+    });
+  });
+  CHECK(before == "the disk is full");
+  all_ended();
+}
+
+TEST_CASE("nccl: an error that NCCL reports by itself ends all ranks, also those that wait for their GPU") {
+  auto* const fail_after = of_stand_in<void(int)>("weft_nccl_fail_after");
+  if (!fail_after || !enough(3)) return;
+  const watchdog guard("a failure of NCCL's", 300);
+  for (const int after : {0, 5})
+    for (const bool blocks : {false, true}) {
+      CAPTURE(after);
+      CAPTURE(blocks);
+      fail_after(after);
+      const auto said = said_by([&] {
+        on_ranks(3, [&](any_communicator& all, cuda::stream& q) {
+          floats x(q, 64, 1);
+          for (int i = 0; i < 8; ++i) {
+            request r = all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::sum);
+            blocks ? r.wait() : r.wait(queue_ref(q));
+          }
+          q.synchronize();
+        });
+      });
+      CHECK(said.find("remote process exited or there was a network error (NCCL error 6)") != std::string::npos);
+      all_ended();
+    }
+}
+
+TEST_CASE("nccl: a launch on the CPU moves the host's memory, and a strategy takes one rank too") {
+  if (!enough(1)) return;
+  launch<strategy<mesh<dp>, cuda_backend, nccl>>({}, [](context& ctx) { CHECK(ctx.size().here() == 1); });
+  if (!enough(2)) return;
+  launch<strategy<mesh<dp>, nccl>>({.dp = 2}, [](context& ctx) {
+    float mine = float(ctx.rank().here()) + 1, sum = 0;
+    ctx.world.all_reduce(&mine, &sum, 1, dtype::f32, reduction::sum).wait();
+    CHECK(sum == 3);
+  });
+  all_ended();
+}
