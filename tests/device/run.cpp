@@ -209,7 +209,9 @@ class block_run {
         v_.report(std::countr_zero(mask & ~needed), 53, "a lane takes part that the lanes' mask doesn't name");
     }
     if (needed & ~w.live) {
-      v_.report(std::countr_zero(mask), 52, "it names lanes that have ended, or never were");
+      v_.report(
+          std::countr_zero(mask), 52,
+          needed & w.born & ~w.live ? "it names lanes that have ended" : "it names lanes that the block doesn't have");
       needed &= w.live;
     }
     return (needed & ~mask) == 0;
