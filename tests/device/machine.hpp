@@ -11,6 +11,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "program.hpp"
@@ -150,6 +151,8 @@ class machine : public variable_memory {
   void find_fault(const std::string& sentence);
   bool has_padding() const { return set_.padding; }
   const std::vector<std::string>& findings() const { return findings_; }
+  /// And forgets them: for tests that plant what is found.
+  std::vector<std::string> take_findings() { return std::exchange(findings_, {}); }
   std::uint64_t launches() const { return launches_; }
   std::uint64_t instructions() const { return instructions_; }
 
