@@ -18,7 +18,7 @@ struct state {
   machine gpu;
   streams work;
   std::map<const std::byte*, std::size_t> pinned;  // the host's memory that copies needn't wait for, and its sizes
-  mutant left_out;
+  mutant changed;
 };
 /// Of libcudart.so.13.
 state& the_device();
