@@ -107,7 +107,9 @@ TEST_CASE_TEMPLATE("laws of attention", T, FOUR_TYPES) {
 
 TEST_CASE_TEMPLATE("laws of attention, several tiles to a block", T, FOUR_TYPES) {
   obeys<on_two_blocks>([](auto& b) {
-    law::attentions<T>(b, {{{1, 140, 140, 2, 2, 64, 0.12, true, 50}},
+    // Tiles of keys enough that their places in shared memory are used again; queries that see none between others.
+    law::attentions<T>(b, {{{1, 140, 200, 2, 2, 64, 0.12, true}},
+                           {{1, 270, 10, 2, 1, 64, 0.2, true}},
                            {{1, 140, 140, 2, 2, 128, 0.09, true}, {33, 64, 1, 42}},
                            {{1, 70, 70, 4, 2, 16, 0.25, true}, {20, 50}}});
   });

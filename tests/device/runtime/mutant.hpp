@@ -27,7 +27,7 @@ class mutant {
       if (!(is_wait && meant("wait", waits++, k, unit, in)) && !(is_guard && meant("guard", guards++, k, unit, in)))
         continue;
       in.goes = flow::plain;
-      in.run = [](warp_view&, const instruction&) {};
+      in.run = [](warp_view&, const instruction&) { mattered_ = true; };
     }
   }
   /// A kernel was changed, and that was found: nothing more is asked.
@@ -37,6 +37,7 @@ class mutant {
     std::_Exit(97);
   }
   void tell() const {
+    if (!asked_.empty() && !mattered_) std::fprintf(stderr, "idle: nobody would have gone there\n");
     if (lists_)
       for (const std::string& one : all_) std::fprintf(stderr, "mutant: %s\n", one.c_str());
   }
@@ -70,6 +71,7 @@ class mutant {
   const std::string asked_ = variable("WEFT_DEVICE_MUTANT");
   const bool lists_ = !variable("WEFT_DEVICE_MUTANTS").empty();
   std::vector<std::string> all_;
+  inline static bool mattered_ = false;  // a lane came to what was left out, and would have waited or branched
 };
 
 }  // namespace device
