@@ -5,6 +5,44 @@
 namespace device {
 namespace {
 
+struct op_high {  // the upper half of a product
+  template <std::integral T>
+  static T of(T a, T b) {
+    if constexpr (sizeof(T) == 8) {
+      __extension__ using wide = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
+      return static_cast<T>((static_cast<wide>(a) * static_cast<wide>(b)) >> 64);
+    } else {
+      return static_cast<T>((std::int64_t{a} * std::int64_t{b}) >> (8 * sizeof(T)));
+    }
+  }
+};
+struct op_divide {
+  template <class T>
+  static T of(T a, T b) {
+    if constexpr (std::integral<T>) {
+      if (b == 0) return static_cast<T>(-1);
+      if (std::is_signed_v<T> && b == static_cast<T>(-1)) return op_subtract::of(T(0), a);
+      return static_cast<T>(a / b);
+    } else {
+      return a / b;
+    }
+  }
+};
+struct op_remainder {
+  template <std::integral T>
+  static T of(T a, T b) {
+    if (b == 0) return a;
+    if (std::is_signed_v<T> && b == static_cast<T>(-1)) return 0;
+    return static_cast<T>(a % b);
+  }
+};
+struct op_copysign {  // the sign of the first, the size of the second
+  template <std::floating_point T>
+  static T of(T a, T b) {
+    return std::copysign(b, a);
+  }
+};
+
 template <class T, class Op>
 void binary(warp_view& v, const instruction& in) {
   if constexpr (std::floating_point<T>) {

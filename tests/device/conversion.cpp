@@ -5,6 +5,11 @@
 namespace device {
 namespace {
 
+template <std::floating_point T>
+T to_integer(T x, std::uint8_t how) {
+  return how == to_zero ? std::trunc(x) : how == down ? std::floor(x) : how == up ? std::ceil(x) : std::nearbyint(x);
+}
+
 template <class To, class From>
 To converted(From x, const instruction& in) {
   if constexpr (std::integral<To> && std::integral<From>) {

@@ -26,8 +26,8 @@ bool decode(instruction& in, const opcode& words) {
     if (w == "aligned") in.aligned = true;
   }
   for (const auto family :
-       {decode_arithmetic, decode_functions, decode_bits, decode_comparison, decode_conversion, decode_move,
-        decode_memory, decode_atomic, decode_warp, decode_tensor, decode_copy, decode_flow})
+       {decode_arithmetic, decode_halves, decode_functions, decode_bits, decode_comparison, decode_conversion,
+        decode_move, decode_memory, decode_atomic, decode_warp, decode_tensor, decode_copy, decode_flow})
     if (family(in, words)) return true;
   return false;
 }

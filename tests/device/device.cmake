@@ -20,21 +20,39 @@ function(weft_device_runtime library name)
     LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/device_runtime" LINK_DEPENDS "${here}/device/runtime/${name}.map")
 endfunction()
 
-if(WEFT_HAS_CUDA)
+# Why there is no such device; empty: there is one.
+set(device_lacks "")
+if(NOT WEFT_HAS_CUDA)
+  set(device_lacks "there is no nvcc here, whose code would be run")
+elseif(CUDAToolkit_VERSION_MAJOR LESS 13)
+  set(device_lacks "the device on the host stands for the libraries of CUDA 13, and this nvcc is of CUDA ${CUDAToolkit_VERSION}")
+endif()
+
+# Adds a test that runs a program, which needs a GPU, on the device on the host.
+function(weft_test_on_device name)
+  set(arguments "${CMAKE_CURRENT_BINARY_DIR}/device_runtime" ${ARGN})
+  if(device_lacks)
+    set(arguments --skipped "${device_lacks}")
+  endif()
+  add_test(NAME ${name} COMMAND bash "${here}/device/run.sh" ${arguments})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${time_limit} SKIP_RETURN_CODE 77 LABELS run
+    ENVIRONMENT "WEFT_SOURCE_DIR=${PROJECT_SOURCE_DIR}" FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+endfunction()
+
+if(NOT device_lacks)
   set(of_runtime "${here}/device/runtime")
   weft_device_runtime(weft_device_cudart cudart
     ${of_runtime}/state.cpp ${of_runtime}/program.cpp ${of_runtime}/cudart.cpp $<TARGET_OBJECTS:weft_device>)
   target_link_libraries(weft_device_cudart PRIVATE Threads::Threads)
   weft_device_runtime(weft_device_cublaslt cublasLt ${of_runtime}/cublaslt.cpp)
   target_link_libraries(weft_device_cublaslt PRIVATE weft_device_cudart)
-endif()
 
-# Adds a test that runs a program, which needs a GPU, on the device on the host.
-function(weft_test_on_device name)
-  add_test(NAME ${name} COMMAND bash "${here}/device/run.sh" "${CMAKE_CURRENT_BINARY_DIR}/device_runtime" ${ARGN})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${time_limit} SKIP_RETURN_CODE 77 LABELS run
-    ENVIRONMENT "WEFT_SOURCE_DIR=${PROJECT_SOURCE_DIR}" FAIL_REGULAR_EXPRESSION "test cases: +0 ")
-endfunction()
-if(NOT WEFT_HAS_CUDA AND NOT WEFT_SANITIZE AND NOT WEFT_TEST_PART MATCHES "^units")
+  # What it is told stands in CUDA's headers, so it isn't one of the folder's other tests.
+  add_executable(test_device_cublaslt "${here}/device/cublaslt_test.cpp")
+  target_include_directories(test_device_cublaslt SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  target_link_libraries(test_device_cublaslt PRIVATE weft_doctest_main weft_build weft_device_cublaslt weft_device_cudart Threads::Threads)
+  add_test(NAME device/cublaslt COMMAND test_device_cublaslt)
+  set_tests_properties(device/cublaslt PROPERTIES TIMEOUT ${time_limit} LABELS run FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+elseif(NOT WEFT_SANITIZE AND NOT WEFT_TEST_PART MATCHES "^units")
   weft_test_on_device(device/compiled)  # says that it is skipped
 endif()

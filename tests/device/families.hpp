@@ -13,6 +13,7 @@ using opcode = std::vector<std::string_view>;
 
 /// Each sets in.run and in.goes and answers true, or leaves it.
 bool decode_arithmetic(instruction& in, const opcode& words);
+bool decode_halves(instruction& in, const opcode& words);
 bool decode_functions(instruction& in, const opcode& words);
 bool decode_bits(instruction& in, const opcode& words);
 bool decode_comparison(instruction& in, const opcode& words);

@@ -28,12 +28,6 @@ inline bool has_lane(std::uint32_t mask, int lane) { return mask >> lane & 1; }
 inline std::uint8_t* register_at(warp_view& v, std::uint32_t at) {
   return reinterpret_cast<std::uint8_t*>(v.own->registers.data()) + at;
 }
-template <class T>
-T from_bits(std::uint64_t bits) {
-  T out;
-  std::memcpy(&out, &bits, sizeof(T));
-  return out;
-}
 
 /// An operand's 32 values. Registers of T's width are read where they are.
 struct source {

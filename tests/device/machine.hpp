@@ -85,6 +85,7 @@ struct settings {
   int blocks_at_once = 2;
   std::uint32_t most_shared = 227 * 1024;
   std::size_t most_findings = 20;
+  std::uint64_t most_instructions = ~std::uint64_t{0};  // of warps; a program that runs more of them never ends
   // Tensors have padding, which nobody writes and whole arrays carry along: reading global memory that wasn't written
   // is no fault then. Its bytes are ones, NaN for all floating types.
   bool padding = false;
@@ -156,6 +157,8 @@ class machine : public variable_memory {
   const std::vector<std::string>& findings() const { return findings_; }
   /// And forgets them: for tests that plant what is found.
   std::vector<std::string> take_findings() { return std::exchange(findings_, {}); }
+  /// Whether the last finding is that it ran more instructions than it may.
+  bool never_ends() const { return instructions_ > set_.most_instructions; }
   std::uint64_t launches() const { return launches_; }
   std::uint64_t instructions() const { return instructions_; }
 

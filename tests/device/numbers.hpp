@@ -1,4 +1,4 @@
-// Numbers of 16 bits, and arithmetic that has to be the device's to the bit: rounding, minima, division by nothing.
+// Numbers of 16 bits, and what several families of opcodes compute alike, to the device's bit: rounding, sums, minima.
 // Written from the documentation of PTX, and from nothing of the library that it is to judge.
 // Invariant: each result is rounded once.
 #pragma once
@@ -71,10 +71,6 @@ class rounded {
   int old_;
   bool changes_;
 };
-template <std::floating_point T>
-T to_integer(T x, std::uint8_t how) {
-  return how == to_zero ? std::trunc(x) : how == down ? std::floor(x) : how == up ? std::ceil(x) : std::nearbyint(x);
-}
 /// Into [0, 1]; NaN becomes 0.
 template <class T>
 T saturated(T x) {
@@ -113,37 +109,6 @@ struct op_multiply {
       return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
     else
       return a * b;
-  }
-};
-struct op_high {  // the upper half of a product
-  template <std::integral T>
-  static T of(T a, T b) {
-    if constexpr (sizeof(T) == 8) {
-      __extension__ using wide = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
-      return static_cast<T>((static_cast<wide>(a) * static_cast<wide>(b)) >> 64);
-    } else {
-      return static_cast<T>((std::int64_t{a} * std::int64_t{b}) >> (8 * sizeof(T)));
-    }
-  }
-};
-struct op_divide {
-  template <class T>
-  static T of(T a, T b) {
-    if constexpr (std::integral<T>) {
-      if (b == 0) return static_cast<T>(-1);
-      if (std::is_signed_v<T> && b == static_cast<T>(-1)) return op_subtract::of(T(0), a);
-      return static_cast<T>(a / b);
-    } else {
-      return a / b;
-    }
-  }
-};
-struct op_remainder {
-  template <std::integral T>
-  static T of(T a, T b) {
-    if (b == 0) return a;
-    if (std::is_signed_v<T> && b == static_cast<T>(-1)) return 0;
-    return static_cast<T>(a % b);
   }
 };
 /// Of a number and NaN the number; -0 is less than 0.
@@ -194,12 +159,6 @@ struct op_xor {
   template <std::integral T>
   static T of(T a, T b) {
     return static_cast<T>(a ^ b);
-  }
-};
-struct op_copysign {  // the sign of the first, the size of the second
-  template <std::floating_point T>
-  static T of(T a, T b) {
-    return std::copysign(b, a);
   }
 };
 

@@ -218,6 +218,58 @@ TEST_CASE("conversions round once and stay within their type") {
       [&](float a, float) { return nearest_of(a, 10, -14, 65504.0f); });
 }
 
+TEST_CASE("arithmetic of 16 bits rounds once, one number or two at a time") {
+  const auto of = [](bool bf16, auto with) {
+    const std::string type = bf16 ? "bf16" : "f16";
+    const auto nearest = [=](long double x) {
+      if (!std::isfinite(x) || x == 0) return static_cast<float>(x);
+      const int step = std::max(std::ilogb(x), bf16 ? -126 : -14) - (bf16 ? 7 : 10);
+      const long double rounded = std::ldexp(std::nearbyint(std::ldexp(x, -step)), step);
+      return std::fabs(rounded) > (bf16 ? 0x1.fep127L : 65504.0L)
+                 ? std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(x))
+                 : static_cast<float>(rounded);
+    };
+    // Both are numbers of 16 bits first; then once alone, and once as the upper one of a pair whose lower one is b op
+    // b.
+    const auto one = [&](const std::string& name, const std::string& more, auto want) {
+      const auto judge = [=](float a, float b) {
+        return nearest(want(static_cast<long double>(nearest(a)), static_cast<long double>(nearest(b))));
+      };
+      const std::string given = "cvt.rn." + type + ".f32 %rs1, %f10;\ncvt.rn." + type + ".f32 %rs2, %f11;\n";
+      const std::string third = more.empty() ? "" : ", %rs1", both = more.empty() ? "" : ", %r13";
+      const std::string last = "cvt.f32." + type + " %f12, %rs3;" + from_f12;
+      check<float, float>(given + name + "." + type + " %rs3, %rs1, %rs2" + third + ";\n" + last, judge);
+      const std::string pairs = given + "mov.b32 %r13, {%rs2, %rs1};\nmov.b32 %r14, {%rs2, %rs2};\n" + name + "." +
+                                type + "x2 %r15, %r13, %r14" + both + ";\n";
+      check<float, float>(pairs + "mov.b32 {%rs4, %rs3}, %r15;\n" + last, judge);
+      check<float, float>(pairs + "mov.b32 {%rs3, %rs4}, %r15;\n" + last, [=](float, float b) { return judge(b, b); });
+    };
+    with(one);
+  };
+  using wide = long double;
+  for (const bool bf16 : {false, true})
+    of(bf16, [](auto one) {
+      one("add.rn", "", [](wide a, wide b) { return a + b; });
+      one("sub", "", [](wide a, wide b) { return a - b; });
+      one("mul.rn", "", [](wide a, wide b) { return a * b; });
+      one("mul.sat", "", [](wide a, wide b) { return a * b > 0 ? std::min(a * b, wide{1}) : wide{0}; });
+      one("fma.rn", "a", [](wide a, wide b) { return a * b + a; });
+      one("min", "", [](wide a, wide b) { return a == 0 && b == 0 ? (std::signbit(a) ? a : b) : std::fmin(a, b); });
+      one("max.NaN", "", [](wide a, wide b) {
+        return std::isnan(a) || std::isnan(b) ? a + b : a == 0 && b == 0 ? (std::signbit(a) ? b : a) : std::fmax(a, b);
+      });
+    });
+  // A little below the middle of two neighbours, by less than a double has room for.
+  check<float, float>(
+      "mov.f32 %f1, 0f40E00000;\nmov.f32 %f2, 0f42140000;\nmov.f32 %f3, 0f97800000;\n"  // 7 * 37 - 2^-80
+      "cvt.rn.bf16.f32 %rs1, %f1;\ncvt.rn.bf16.f32 %rs2, %f2;\ncvt.rn.bf16.f32 %rs3, %f3;\n"
+      "fma.rn.bf16 %rs4, %rs1, %rs2, %rs3;\ncvt.f32.bf16 %f12, %rs4;" +
+          from_f12,
+      [](float, float) { return 258.0f; });
+  check<u32, u32>("neg.f16x2 %r12, %r10;\nabs.bf16x2 %r12, %r12;" + from_r12,
+                  [](u32 a, u32) { return a & 0x7fff7fffu; });
+}
+
 TEST_CASE("functions that a device approximates are exact to the host's last bit") {
   check<float, float>("ex2.approx.f32 %f12, %f10;" + from_f12, [](float a, float) { return std::exp2(a); });
   check<float, float>("ex2.approx.ftz.f32 %f12, %f10;" + from_f12, [](float a, float) {

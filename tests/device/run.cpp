@@ -18,6 +18,11 @@ class block_run {
     std::vector<std::unique_ptr<block>> running;
     std::uint64_t next = 0;
     while (next < all || !running.empty()) {
+      if (machine_.never_ends()) {
+        machine_.find_fault(v_.code->name + " never ends: more than " +
+                            std::to_string(machine_.set_.most_instructions) + " instructions of warps ran");
+        return;
+      }
       while (next < all && running.size() < static_cast<std::size_t>(machine_.set_.blocks_at_once))
         running.push_back(begin(next++));
       for (const auto& b : running) turn(*b);
@@ -209,7 +214,9 @@ class block_run {
         v_.report(std::countr_zero(mask & ~needed), 53, "a lane takes part that the lanes' mask doesn't name");
     }
     if (needed & ~w.live) {
-      v_.report(std::countr_zero(mask), 52, "it names lanes that have ended, or never were");
+      v_.report(
+          std::countr_zero(mask), 52,
+          needed & w.born & ~w.live ? "it names lanes that have ended" : "it names lanes that the block doesn't have");
       needed &= w.live;
     }
     return (needed & ~mask) == 0;

@@ -1,24 +1,28 @@
 #!/usr/bin/env bash
-# run.sh FOLDER [[--padding] COMMAND...]: runs a program of nvcc's on the device on the host, whose libcudart.so.13 and libcublasLt.so.13 (and
-# libnccl.so.2) lie in FOLDER; WEFT_DEVICE_COUNT (1) says how many devices there are. It passes if the program does, and the device ran something and found nothing wrong. WEFT_DEVICE_SEED (1) draws whose turn it is.
-# --padding: global memory that nobody wrote may be read (machine.hpp, settings).
+# run.sh FOLDER [--padding] COMMAND...: runs a program of nvcc's on the device on the host, whose libcudart.so.13 and libcublasLt.so.13 (and
+# libnccl.so.2) lie in FOLDER; WEFT_DEVICE_COUNT (1) says how many devices there are. It passes if the program does, and the device ran
+# something and found nothing wrong. WEFT_DEVICE_SEED (1) draws whose turn it is.
+# --padding: global memory that nobody wrote may be read (machine.hpp, settings). run.sh --skipped SENTENCE: says that and is skipped.
 set -euo pipefail
-if [ $# -lt 2 ]; then
-  echo "skipped: there is no nvcc here, whose code would be run"
+if [ "$1" = --skipped ]; then
+  echo "skipped: $2"
   exit 77
 fi
-folder=$1
+folder=$(realpath "$1")
 shift
 if [ "$1" = --padding ]; then
   export WEFT_DEVICE_PADDING=1
   shift
 fi
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+work=$(mktemp -d /tmp/weft_device.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+ln -s "$folder" "$work/device"  # LD_PRELOAD is cut at spaces and colons, which the folder's name may have
+log=$work/log
 status=0
 # Loaded first, they stand for the toolkit's, wherever the program would look for those.
-nccl=$folder/libnccl.so.2  # where NCCL's header was found
-env LD_PRELOAD="$folder/libcudart.so.13 $folder/libcublasLt.so.13$([ ! -e "$nccl" ] || echo " $nccl")" WEFT_DEVICE_SEED="${WEFT_DEVICE_SEED:-1}" "$@" 2>"$log" || status=$?
+stand_ins="$work/device/libcudart.so.13 $work/device/libcublasLt.so.13"
+[ ! -e "$folder/libnccl.so.2" ] || stand_ins+=" $work/device/libnccl.so.2"  # where NCCL's header was found
+env LD_PRELOAD="$stand_ins" WEFT_DEVICE_SEED="${WEFT_DEVICE_SEED:-1}" "$@" 2>"$log" || status=$?
 cat "$log"
 if ! grep -Eq '^device on the host: [1-9][0-9]* launches, [1-9][0-9]* instructions of warps, 0 findings$' "$log"; then
   echo "the device on the host ran nothing, or found something wrong"

@@ -1,81 +1,48 @@
 #include "special.hpp"
 
-#include <map>
+#include <algorithm>
 
 #include "machine.hpp"
 
 namespace device {
+namespace {
+
+std::uint32_t thread_of(const warp_view& v, int lane) {
+  return static_cast<std::uint32_t>(v.own->number * lanes + lane);
+}
+std::uint32_t bit_of(int lane) { return 1u << lane; }
+
+struct named {
+  std::string_view name;
+  std::uint32_t (*value)(const warp_view&, int lane);
+};
+constexpr named all[] = {
+    {"%tid.x", [](const warp_view& v, int l) { return thread_of(v, l) % v.shape.block.x; }},
+    {"%tid.y", [](const warp_view& v, int l) { return thread_of(v, l) / v.shape.block.x % v.shape.block.y; }},
+    {"%tid.z", [](const warp_view& v, int l) { return thread_of(v, l) / v.shape.block.x / v.shape.block.y; }},
+    {"%ntid.x", [](const warp_view& v, int) { return v.shape.block.x; }},
+    {"%ntid.y", [](const warp_view& v, int) { return v.shape.block.y; }},
+    {"%ntid.z", [](const warp_view& v, int) { return v.shape.block.z; }},
+    {"%ctaid.x", [](const warp_view& v, int) { return v.in->index.x; }},
+    {"%ctaid.y", [](const warp_view& v, int) { return v.in->index.y; }},
+    {"%ctaid.z", [](const warp_view& v, int) { return v.in->index.z; }},
+    {"%nctaid.x", [](const warp_view& v, int) { return v.shape.grid.x; }},
+    {"%nctaid.y", [](const warp_view& v, int) { return v.shape.grid.y; }},
+    {"%nctaid.z", [](const warp_view& v, int) { return v.shape.grid.z; }},
+    {"%laneid", [](const warp_view&, int l) { return static_cast<std::uint32_t>(l); }},
+    {"%warpid", [](const warp_view& v, int) { return static_cast<std::uint32_t>(v.own->number); }},
+    {"%lanemask_eq", [](const warp_view&, int l) { return bit_of(l); }},
+    {"%lanemask_lt", [](const warp_view&, int l) { return bit_of(l) - 1; }},
+    {"%lanemask_le", [](const warp_view&, int l) { return bit_of(l) | (bit_of(l) - 1); }},
+    {"%lanemask_gt", [](const warp_view&, int l) { return ~(bit_of(l) | (bit_of(l) - 1)); }},
+    {"%lanemask_ge", [](const warp_view&, int l) { return ~(bit_of(l) - 1); }}};
+
+}  // namespace
 
 int special_called(std::string_view name) {
-  using s = special;
-  static const std::map<std::string_view, s> known{{"%tid.x", s::thread_x},
-                                                   {"%tid.y", s::thread_y},
-                                                   {"%tid.z", s::thread_z},
-                                                   {"%ntid.x", s::threads_x},
-                                                   {"%ntid.y", s::threads_y},
-                                                   {"%ntid.z", s::threads_z},
-                                                   {"%ctaid.x", s::block_x},
-                                                   {"%ctaid.y", s::block_y},
-                                                   {"%ctaid.z", s::block_z},
-                                                   {"%nctaid.x", s::blocks_x},
-                                                   {"%nctaid.y", s::blocks_y},
-                                                   {"%nctaid.z", s::blocks_z},
-                                                   {"%laneid", s::lane},
-                                                   {"%warpid", s::warp},
-                                                   {"%lanemask_eq", s::lane_bit},
-                                                   {"%lanemask_lt", s::lanes_below},
-                                                   {"%lanemask_le", s::lanes_up_to},
-                                                   {"%lanemask_gt", s::lanes_above},
-                                                   {"%lanemask_ge", s::lanes_from}};
-  const auto at = known.find(name);
-  return at == known.end() ? -1 : static_cast<int>(at->second);
+  const named* const at = std::find_if(std::begin(all), std::end(all), [&](const named& n) { return n.name == name; });
+  return at == std::end(all) ? -1 : static_cast<int>(at - all);
 }
-
-std::uint32_t special_value(const warp_view& v, std::uint32_t which, int lane) {
-  const extent &threads = v.shape.block, &blocks = v.shape.grid, &block = v.in->index;
-  const auto thread = static_cast<std::uint32_t>(v.own->number * lanes + lane);
-  const std::uint32_t bit = 1u << lane;
-  switch (static_cast<special>(which)) {
-    case special::thread_x:
-      return thread % threads.x;
-    case special::thread_y:
-      return thread / threads.x % threads.y;
-    case special::thread_z:
-      return thread / threads.x / threads.y;
-    case special::threads_x:
-      return threads.x;
-    case special::threads_y:
-      return threads.y;
-    case special::threads_z:
-      return threads.z;
-    case special::block_x:
-      return block.x;
-    case special::block_y:
-      return block.y;
-    case special::block_z:
-      return block.z;
-    case special::blocks_x:
-      return blocks.x;
-    case special::blocks_y:
-      return blocks.y;
-    case special::blocks_z:
-      return blocks.z;
-    case special::lane:
-      return static_cast<std::uint32_t>(lane);
-    case special::warp:
-      return static_cast<std::uint32_t>(v.own->number);
-    case special::lane_bit:
-      return bit;
-    case special::lanes_below:
-      return bit - 1;
-    case special::lanes_up_to:
-      return bit | (bit - 1);
-    case special::lanes_above:
-      return ~(bit | (bit - 1));
-    case special::lanes_from:
-      return ~(bit - 1);
-  }
-  return 0;
-}
+std::uint32_t special_value(const warp_view& v, std::uint32_t which, int lane) { return all[which].value(v, lane); }
 
 }  // namespace device

@@ -3,6 +3,8 @@
 // differs from run to run.
 #pragma nv_diag_suppress 445  // of a lambda whose template parameter is named and not deduced
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include <weft/backend/cuda.cuh>
@@ -14,11 +16,25 @@ using weft::bf16, weft::fp16, weft::unary;
 using B = weft::cuda_backend;
 namespace law = weft::testing::detail::kernels;
 
+// Two blocks at most, so that each has several tiles to go through: else that takes more tiles than a law has.
+struct two_blocks : weft::cuda::stream {
+  using stream::stream;
+  template <class Kernel>
+  void start(std::int64_t blocks, std::size_t shared_bytes, const Kernel& kernel) {
+    stream::start(std::min<std::int64_t>(blocks, 2), shared_bytes, kernel);
+  }
+};
+struct on_two_blocks : weft::cuda::memory_words<two_blocks>, weft::cuda::attention_words<two_blocks> {
+  using queue = two_blocks;
+  static std::shared_ptr<queue> open(int, int, int) { return std::make_shared<queue>(0); }
+  static weft::memory_source memory() { return weft::cuda::device_memory(); }
+};
+
 /// f(bench) on a queue of its own. A kernel that is wrong, or isn't there, is one failed check.
-template <class F>
+template <class Backend = B, class F>
 void obeys(F f) {
   try {
-    law::bench<B> b(1);
+    law::bench<Backend> b(1);
     f(b);
     for (const std::string& kernel : b.report.lacking) FAIL_CHECK("there is no " << kernel);
   } catch (const weft::failure& e) {
@@ -87,6 +103,16 @@ TEST_CASE_TEMPLATE("laws of cross-entropy's parts", T, FOUR_TYPES) {
 
 TEST_CASE_TEMPLATE("laws of attention", T, FOUR_TYPES) {
   obeys([](auto& b) { law::attentions<T>(b); });
+}
+
+TEST_CASE_TEMPLATE("laws of attention, several tiles to a block", T, FOUR_TYPES) {
+  obeys<on_two_blocks>([](auto& b) {
+    // Tiles of keys enough that their places in shared memory are used again; queries that see none between others.
+    law::attentions<T>(b, {{{1, 140, 200, 2, 2, 64, 0.12, true}},
+                           {{1, 270, 10, 2, 1, 64, 0.2, true}},
+                           {{1, 140, 140, 2, 2, 128, 0.09, true}, {33, 64, 1, 42}},
+                           {{1, 70, 70, 4, 2, 16, 0.25, true}, {20, 50}}});
+  });
 }
 
 TEST_CASE_TEMPLATE("laws of rotary positions", T, FOUR_TYPES) {

@@ -22,6 +22,7 @@ struct layout {
   std::int64_t leading;
   std::int32_t batch = 1;
   std::int64_t stride = 0;  // from one matrix to the next, in elements
+  friend bool operator==(const layout&, const layout&) = default;
 };
 struct preference {
   std::uint64_t workspace = 0;
@@ -86,10 +87,12 @@ struct problem {
     for (const layout* l : {&a, &b, &c, &out})
       if (l->rows == 0 || l->columns == 0 || l->leading < static_cast<std::int64_t>(l->rows))
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (out.batch > 1 &&
-        out.stride < out.leading * static_cast<std::int64_t>(out.columns - 1) + static_cast<std::int64_t>(out.rows) &&
-        out.leading < out.stride * (out.batch - 1) + static_cast<std::int64_t>(out.rows))
-      return CUBLAS_STATUS_INVALID_VALUE;  // outputs that overlap
+    // One output behind the other, or each column's parts of all outputs behind each other.
+    const auto rows_of_out = static_cast<std::int64_t>(out.rows),
+               columns_of_out = static_cast<std::int64_t>(out.columns);
+    const bool whole = out.stride >= out.leading * (columns_of_out - 1) + rows_of_out;
+    const bool by_columns = out.stride >= rows_of_out && out.leading >= out.stride * (out.batch - 1) + rows_of_out;
+    if (out.batch > 1 && !whole && !by_columns) return CUBLAS_STATUS_INVALID_VALUE;
     const bool wide = d.computes == CUBLAS_COMPUTE_64F;
     if (d.scale != (wide ? CUDA_R_64F : CUDA_R_32F) || a.of != b.of || c.of != out.of)
       return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -266,15 +269,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
                               const cublasLtMatmulAlgo_t* by, void* workspace, std::size_t workspace_bytes,
                               cudaStream_t on) {
   const problem what{of(d), of(la), of(lb), of(lc), of(lout)};
-  if (const cublasStatus_t s = what.judged(); s != CUBLAS_STATUS_SUCCESS) return s;
   algorithm chosen;
   if (!by) return CUBLAS_STATUS_INVALID_VALUE;
   std::memcpy(&chosen, by, sizeof chosen);
-  if (chosen.problem != what.hash()) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (chosen.problem != what.hash()) return CUBLAS_STATUS_NOT_SUPPORTED;  // the same was judged when it was chosen
   const void* const all[4] = {a, b, c, out};
   for (int i = 0; i < 4; ++i)
     if (reinterpret_cast<std::uintptr_t>(all[i]) % chosen.alignment[i]) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (c == out && std::memcmp(&what.c, &what.out, sizeof(layout)) != 0) return CUBLAS_STATUS_INVALID_VALUE;
+  if (c == out && what.c != what.out) return CUBLAS_STATUS_INVALID_VALUE;
   state& s = the_device();
   held_lock held(s.lock);
   if (chosen.workspace && (workspace_bytes < chosen.workspace || reinterpret_cast<std::uintptr_t>(workspace) % 16 ||

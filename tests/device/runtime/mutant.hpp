@@ -1,5 +1,7 @@
-// One wait of one kernel left out, to see whether the checks notice (mutants_test.sh). WEFT_DEVICE_LEAVE_OUT=KERNEL:N
-// takes the Nth, from 0; with WEFT_DEVICE_WAITS set a program ends with how many each kernel that it launched has.
+// One small thing wrong in one kernel, to see whether the checks notice (mutants_test.sh). Two kinds: `wait`, a barrier
+// or a wait for copies is left out; `guard`, what stands behind a comparison of two whole numbers runs whatever that
+// says: a branch over it is never taken. WEFT_DEVICE_MUTANT="KIND KERNEL:N" makes the Nth, from 0; with
+// WEFT_DEVICE_MUTANTS set a program ends with all that there are in the kernels that it launched.
 // Invariant: without these variables no kernel is changed.
 #pragma once
 
@@ -12,39 +14,64 @@ namespace device {
 
 class mutant {
  public:
-  mutant() {
-    if (const char* const asked = std::getenv("WEFT_DEVICE_LEAVE_OUT")) {
-      const std::string text = asked;
-      const std::size_t colon = text.rfind(':');
-      kernel_ = text.substr(0, colon), number_ = std::atoi(text.c_str() + colon + 1);
-    }
-  }
-  void look(kernel& k) {
-    int count = 0;
-    for (instruction& in : k.code) {
-      if (!in.text.starts_with("bar.") && !in.text.starts_with("barrier.") && !in.text.starts_with("cp.async.wait"))
+  void look(kernel& k, const ptx_unit& unit) {
+    int waits = 0, guards = 0;
+    std::map<std::uint32_t, bool> compares;  // which predicates the last comparison of two registers was for
+    for (std::size_t i = 0; i < k.code.size(); ++i) {
+      instruction& in = k.code[i];
+      if (in.text.starts_with("setp.")) compares[in.operands[0].at] = orders_registers(in);
+      const bool is_wait =
+          in.text.starts_with("bar.") || in.text.starts_with("barrier.") || in.text.starts_with("cp.async.wait");
+      const bool is_guard = in.goes == flow::branch && in.predicate >= 0 && in.target > static_cast<int>(i) + 1 &&
+                            compares[static_cast<std::uint32_t>(in.predicate)];
+      if (!(is_wait && meant("wait", waits++, k, unit, in)) && !(is_guard && meant("guard", guards++, k, unit, in)))
         continue;
-      if (k.name == kernel_ && count == number_) {
-        in.goes = flow::plain;
-        in.run = [](warp_view&, const instruction&) {};
-      }
-      ++count;
+      in.goes = flow::plain;
+      in.run = [](warp_view&, const instruction&) { mattered_ = true; };
     }
-    waits_[k.name] = count;
   }
-  /// A changed kernel was noticed: nothing more is asked.
-  void end_if(bool noticed) const {
-    if (noticed && number_ >= 0) std::_Exit(97);
+  /// A kernel was changed, and that was found: nothing more is asked.
+  void end_if_found(const machine& gpu) const {
+    if (asked_.empty() || gpu.findings().empty()) return;
+    std::fprintf(stderr, "%s: %s\n", gpu.never_ends() ? "never ends" : "found", gpu.findings().front().c_str());
+    std::_Exit(97);
   }
   void tell() const {
-    if (std::getenv("WEFT_DEVICE_WAITS"))
-      for (const auto& [name, count] : waits_) std::fprintf(stderr, "waits: %d %s\n", count, name.c_str());
+    if (!asked_.empty() && !mattered_) std::fprintf(stderr, "idle: nobody would have gone there\n");
+    if (lists_)
+      for (const std::string& one : all_) std::fprintf(stderr, "mutant: %s\n", one.c_str());
   }
 
  private:
-  std::string kernel_;
-  int number_ = -1;
-  std::map<std::string, int> waits_;
+  // Notes it; whether it is the one to make.
+  bool meant(const char* is, int number, const kernel& k, const ptx_unit& unit, const instruction& in) {
+    const std::string name = std::string(is) + " " + k.name + ":" + std::to_string(number);
+    if (lists_) {
+      std::string line = in.text;
+      for (int p = in.place; p >= 0; p = k.places[static_cast<std::size_t>(p)].called_from) {
+        const place& at = k.places[static_cast<std::size_t>(p)];
+        const std::string& file = unit.file(at.file);
+        line += " " + file.substr(file.rfind('/') + 1) + ":" + std::to_string(at.line);
+      }
+      all_.push_back(name + " " + line);
+    }
+    return name == asked_;
+  }
+  // Whether it is < or a relation like it, of two registers.
+  static bool orders_registers(const instruction& in) {
+    const auto is_register = [](const operand& o) { return o.is == operand::form::in_register; };
+    return in.of.is != kind::floating && !in.text.starts_with("setp.eq") && !in.text.starts_with("setp.ne") &&
+           is_register(in.operands[0]) && is_register(in.operands[1]) && is_register(in.operands[2]);
+  }
+
+  static std::string variable(const char* name) {
+    const char* const value = std::getenv(name);
+    return value ? value : "";
+  }
+  const std::string asked_ = variable("WEFT_DEVICE_MUTANT");
+  const bool lists_ = !variable("WEFT_DEVICE_MUTANTS").empty();
+  std::vector<std::string> all_;
+  inline static bool mattered_ = false;  // a lane came to what was left out, and would have waited or branched
 };
 
 }  // namespace device

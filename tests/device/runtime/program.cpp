@@ -96,7 +96,7 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments
     } catch (const refused& e) {
       s.gpu.find_fault(e.what());
     }
-    s.left_out.end_if(!s.gpu.findings().empty());
+    s.changed.end_if_found(s.gpu);
   });
   return cudaSuccess;
 }
@@ -115,7 +115,7 @@ void** __cudaRegisterFatBinary(void* wrapper) {
   units();
   try {
     units().push_back(std::make_unique<ptx_unit>(ptx_in(static_cast<wrapped*>(wrapper)->data), s.gpu));
-    units().back()->change = [&s](kernel& k) { s.left_out.look(k); };
+    units().back()->change = [&s, unit = units().back().get()](kernel& k) { s.changed.look(k, *unit); };
   } catch (const refused& e) {
     s.gpu.find_fault(e.what());
     return nullptr;

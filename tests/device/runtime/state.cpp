@@ -10,6 +10,8 @@ namespace {
 settings asked_for() {
   settings s;
   if (const char* const seed = std::getenv("WEFT_DEVICE_SEED")) s.seed = std::strtoull(seed, nullptr, 10);
+  if (const char* const most = std::getenv("WEFT_DEVICE_INSTRUCTIONS"))
+    s.most_instructions = std::strtoull(most, nullptr, 10);
   s.padding = std::getenv("WEFT_DEVICE_PADDING") != nullptr;
   return s;
 }
@@ -32,7 +34,7 @@ state::~state() {
   std::fprintf(stderr, "device on the host: %llu launches, %llu instructions of warps, %zu findings\n",
                static_cast<unsigned long long>(gpu.launches()), static_cast<unsigned long long>(gpu.instructions()),
                gpu.findings().size());
-  left_out.tell();
+  changed.tell();
   for (const std::string& finding : gpu.findings()) std::fprintf(stderr, "finding: %s\n", finding.c_str());
   if (!gpu.findings().empty()) std::_Exit(97);
 }

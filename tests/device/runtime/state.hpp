@@ -19,7 +19,7 @@ struct state {
   machine gpu;
   streams work;
   std::map<const std::byte*, std::size_t> pinned;  // the host's memory that copies needn't wait for, and its sizes
-  mutant left_out;
+  mutant changed;
   int devices;  // how many there are
 };
 /// Of libcudart.so.13.

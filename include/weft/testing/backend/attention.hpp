@@ -105,12 +105,12 @@ inline std::vector<attention_case> attention_cases() {
 }
 
 template <class T, class B>
-void attentions(bench<B>& b) {
+void attentions(bench<B>& b, const std::vector<attention_case>& cases = attention_cases()) {
   using A = accumulate_t<T>;
   constexpr bool there = attention_kernels<B, T>;
   if (!b.has(there, "attention", dtype_of<T>)) return;
   if constexpr (there)
-    for (const attention_case& one : attention_cases()) {
+    for (const attention_case& one : cases) {
       attention_shape s = one.sizes;
       const std::vector<std::int32_t> starts = starts_of(s, one.documents);
       if (!starts.empty()) s.documents = starts.data();
