@@ -68,7 +68,7 @@ for preset in $presets; do
   dir="build/$preset"
   echo "== $preset: configure and build ($jobs at a time)"
   part=()
-  if [ "$preset" = release ]; then part=(-DWEFT_TEST_PART=rest -DWEFT_BUILD_BENCH=$all -DWEFT_TEST_PRECOMPILED=$([ -n "$changed" ] && echo OFF || echo ON)); fi
+  if [ "$preset" = release ]; then part=(-DWEFT_TEST_PART=rest -DWEFT_BUILD_BENCH=$all); fi
   if [ "$preset" = units ] && [[ $presets = *asan* ]] && [ $all = OFF ]; then part=('-DWEFT_TEST_PART=units beside asan'); fi
   if ! cmake --preset "$preset" -DWEFT_TEST_ALL=$all "${part[@]}" >build/configure.log 2>&1; then
     cat build/configure.log

@@ -30,45 +30,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   weft_precompile(units "${CMAKE_CXX_COMPILER}" "#include <weft/weft.hpp>\n#include <doctest/doctest.h>\n#include <thread>\n" ${flags})
 endif()
 
-# g++ has neither the object nor instances in the header, but doesn't read it again for each unit: a third of the time. What a unit includes is
-# then not noted beside it, so this is for who builds all units (run.sh), and not for who changes headers or asks what a change reaches.
-option(WEFT_TEST_PRECOMPILED "g++'s units of the tests begin with a precompiled header: for a build of all of them" OFF)
-if(WEFT_TEST_PRECOMPILED AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT WEFT_SANITIZE AND NOT WEFT_TEST_ALL)
-  set(header "${CMAKE_CURRENT_BINARY_DIR}/precompiled/units/all.hpp")
-  set(gch "${header}.gch")
-  file(CONFIGURE OUTPUT "${header}" CONTENT "#include <weft/weft.hpp>\n#include <doctest/doctest.h>\n#include <thread>\n" @ONLY)
-  separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_RELEASE}")
-  list(APPEND flags -Og -std=c++20 -Wall -Wextra -DWEFT_COMPILED -I "${PROJECT_SOURCE_DIR}/include")  # as the units' own flags
-  if(NOT WEFT_DOCTEST_DIR IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
-    list(APPEND flags -isystem "${WEFT_DOCTEST_DIR}")
-  endif()
-  add_custom_command(OUTPUT "${gch}" "${gch}.sum"
-    COMMAND ${CMAKE_CXX_COMPILER} ${flags} -x c++-header "${header}" -o "${gch}" -MD -MT "${gch}" -MF "${gch}.d"
-    COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/check/text_sum.sh" "${gch}.sum" ${CMAKE_CXX_COMPILER} ${flags} -x c++-header "${header}"
-    DEPENDS "${header}" DEPFILE "${gch}.d" VERBATIM
-    COMMENT "Precompiling <weft/weft.hpp> for units")
-  add_custom_target(weft_precompiled_gnu_units DEPENDS "${gch}")
-endif()
-
-# weft_own_macros(OUT UNIT): whether a unit defines macros.
-function(weft_own_macros out source)
-  file(STRINGS "${source}" own_macros REGEX "^ *# *define")
-  set(${out} "${own_macros}" PARENT_SCOPE)
-endfunction()
-
 # weft_precompiled(TARGET UNIT...): these units of TARGET begin with the precompiled header.
 function(weft_precompiled target)
-  if(TARGET weft_precompiled_gnu_units AND NOT target MATCHES "^test_golden$|_cuda$")  # golden's are compiled in place
-    add_dependencies(${target} weft_precompiled_gnu_units)
-    set(header "${CMAKE_CURRENT_BINARY_DIR}/precompiled/units/all.hpp")
-    foreach(source IN LISTS ARGN)
-      weft_own_macros(own_macros "${source}")
-      if(NOT own_macros)
-        set_property(SOURCE "${source}" APPEND PROPERTY OBJECT_DEPENDS "${header}.gch")
-        set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS -Winvalid-pch -include "${header}")
-      endif()
-    endforeach()
-  endif()
   if(NOT TARGET weft_precompiled_units)
     return()
   endif()
@@ -77,7 +40,7 @@ function(weft_precompiled target)
   target_link_libraries(${target} PRIVATE "${pch}.o")
   target_link_options(${target} PRIVATE -Wl,--gc-sections)  # all inline functions are in it, and one calls what libstdc++ doesn't export
   foreach(source IN LISTS ARGN)
-    weft_own_macros(own_macros "${source}")
+    file(STRINGS "${source}" own_macros REGEX "^ *# *define")
     if(own_macros)
       continue()
     endif()
