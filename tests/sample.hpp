@@ -20,6 +20,15 @@ inline constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feat
 inline constexpr bool sanitized = false;
 #endif
 
+/// Whether it is AddressSanitizer: what no address can decide, others judge.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool addresses_sanitized = true;
+#elif defined(__clang__)
+inline constexpr bool addresses_sanitized = __has_feature(address_sanitizer);
+#else
+inline constexpr bool addresses_sanitized = false;
+#endif
+
 /// The divisor: 1 unless WEFT_TEST_SAMPLE says more. As a loop's stride it visits every n-th case.
 inline int sample_stride() {
   const char* text = std::getenv("WEFT_TEST_SAMPLE");

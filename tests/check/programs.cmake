@@ -13,4 +13,8 @@ if(WEFT_CLANGXX)
   add_dependencies(weft_programs weft_compiled weft_precompiled_programs)
   list(APPEND for_programs "WEFT_PCH=${CMAKE_CURRENT_BINARY_DIR}/precompiled/programs/all.hpp.pch" "WEFT_PCH_CXX=${WEFT_CLANGXX}"
     "WEFT_COMPILED_LIBRARY=$<TARGET_FILE:weft_compiled>")
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # whose library these programs link
+    add_test(NAME check/lambda_names COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/check/lambda_names.sh" $<TARGET_FILE:weft_compiled>
+      "${CMAKE_CURRENT_BINARY_DIR}/precompiled/programs/all.hpp.pch.o")
+  endif()
 endif()

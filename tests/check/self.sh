@@ -271,5 +271,22 @@ accepts runs
 echo 'page.md|true|it is gone' >"$work/repo/tests/docs/not_run.txt"
 refuses "names a block that isn't there: true" runs
 
+# --- lambda_names.sh, of a function whose lambdas that take an int stand first, and of one where another stands between.
+if command -v g++ >/dev/null && command -v clang++ >/dev/null; then
+  lambdas() { # EXPRESSION: `named` over what g++ and clang make of it
+    echo "template <class F> [[gnu::noinline]] int call(F f) { return f(1); }
+      inline int function() { return $1; }
+      int use() { return function(); }" >"$work/lambdas.cpp"
+    g++ -std=c++20 -O1 -c "$work/lambdas.cpp" -o "$work/by_gxx.o" && clang++ -std=c++20 -c "$work/lambdas.cpp" -o "$work/by_clang.o"
+  }
+  named() { bash "$check/lambda_names.sh" "$work/by_gxx.o" "$work/by_clang.o"; }
+  one='call([](int x) { return x; })' two='call([](int x) { return x + 2; })' three='call([](int x) { return x + 3; })'
+  other='call([](long x) { return int(x); })'
+  lambdas "$one + $two + $three + $other"
+  accepts named
+  lambdas "$one + $other + $two + $three"
+  refuses 'function()::{lambda(int)#3} is another lambda to g++ than to clang' named
+fi
+
 echo "$failures failures"
 [ "$failures" = 0 ]

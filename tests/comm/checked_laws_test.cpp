@@ -36,6 +36,7 @@ struct late {
 }  // namespace
 
 TEST_CASE("no false alarm where ranks are late, and where what they tell each other is") {
-  testing::check_communicator<faulty<checked<bare>, late>>(some_ranks);
+  // What ranks own, and for how long, AddressSanitizer sees in the second form as well.
+  if constexpr (!weft_test::addresses_sanitized) testing::check_communicator<faulty<checked<bare>, late>>(some_ranks);
   testing::check_communicator<checked<faulty<threads, late>>>(some_ranks);
 }

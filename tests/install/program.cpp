@@ -1,4 +1,4 @@
-// What every consumer project builds: two ranks, each with a slice of eight ones; together they count to eight.
+// What find_package's consumer builds: two ranks, each with a slice of eight ones; together they count to eight.
 #include <atomic>
 
 #include <weft/weft.hpp>
