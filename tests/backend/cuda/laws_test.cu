@@ -4,6 +4,8 @@
 #pragma nv_diag_suppress 445  // of a lambda whose template parameter is named and not deduced
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -107,11 +109,15 @@ TEST_CASE_TEMPLATE("laws of attention", T, FOUR_TYPES) {
 
 TEST_CASE_TEMPLATE("laws of attention, several tiles to a block", T, FOUR_TYPES) {
   obeys<on_two_blocks>([](auto& b) {
-    // Tiles of keys enough that their places in shared memory are used again; queries that see none between others.
-    law::attentions<T>(b, {{{1, 140, 200, 2, 2, 64, 0.12, true}},
-                           {{1, 270, 10, 2, 1, 64, 0.2, true}},
-                           {{1, 140, 140, 2, 2, 128, 0.09, true}, {33, 64, 1, 42}},
-                           {{1, 70, 70, 4, 2, 16, 0.25, true}, {20, 50}}});
+    std::vector<law::attention_case> cases{{{1, 70, 70, 4, 2, 16, 0.25, true}, {20, 50}}};
+    // Of tensor cores: tiles of keys enough that their places in shared memory are used again; queries that see none
+    // between others.
+    if (sizeof(T) == 2)
+      cases = {{{1, 140, 200, 2, 2, 64, 0.12, true}},
+               {{1, 270, 10, 2, 1, 64, 0.2, true}},
+               {{1, 200, 200, 2, 2, 128, 0.09, true}, {150, 1, 49}},
+               cases[0]};
+    law::attentions<T>(b, cases);
   });
 }
 
