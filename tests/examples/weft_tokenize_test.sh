@@ -219,7 +219,9 @@ ok --tokenizer "$tokenizers/qwen2" --end '<|im_start|>' --out c chat.jsonl
 echo '{"text":"a"}' >>chat.jsonl
 unwritten 1 "the file chat.jsonl, line 2: there is no list messages, nor conversations" --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"messages":[{"role":"user","content":"a"},{"role":"tool","content":"b"}]}'
-unwritten 1 'line 1: messages[1].role is "tool", and has to be system, user or assistant' --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "line 1: message 2 is a tool's, which the chat format chatml doesn't write; qwen2.5 does" --tokenizer "$tokenizers/qwen2" chat.jsonl
+chat '{"messages":[{"role":"user","content":"a"},{"role":"function","content":"b"}]}'
+unwritten 1 'line 1: messages[1].role is "function", and has to be system, user, assistant or tool' --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"messages":[{"role":"user","content":null}]}'
 unwritten 1 'line 1: messages[0].content is null, and has to be a string' --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"conversations":[{"from":"human"}]}'
@@ -284,13 +286,28 @@ unwritten 1 "messages[3].weight is 0.5, and has to be 0, for no loss, or 1" --to
 weighed "" ',"weight":"0"'
 unwritten 1 'messages[3].weight is "0", and has to be 0, for no loss, or 1' --tokenizer "$tokenizers/qwen2" chat.jsonl
 weighed "" ',"tool_calls":[{"id":"x"}]'
-unwritten 1 "there is a field messages[3].tool_calls, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "line 1: messages[3].tool_calls: call 1 has to be an object with a name and arguments" --tokenizer "$tokenizers/qwen2" --chat qwen2.5 chat.jsonl
+weighed "" ',"tool_calls":[{"name":"f","arguments":{}}]'
+unwritten 1 "line 1: message 4 calls a tool, which the chat format chatml doesn't write; qwen2.5 does" --tokenizer "$tokenizers/qwen2" chat.jsonl
 weighed ',"function_call":{"name":"f"}' ""
 unwritten 1 "there is a field messages[1].function_call, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"messages":[{"role":"user","content":"a","weight":1},{"role":"assistant","content":"b"}]}'
 unwritten 1 "messages[0].weight is 1, and the loss is on what the assistant says alone" --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"tools":[{"type":"function"}],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
-unwritten 1 "line 1: there is a field tools, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "line 1: there are tools, which the chat format chatml doesn't write; qwen2.5 does" --tokenizer "$tokenizers/qwen2" chat.jsonl
+chat '{"tools":[7],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
+unwritten 1 "line 1: tools: tool 1 has to be an object" --tokenizer "$tokenizers/qwen2" --chat qwen2.5 chat.jsonl
+# Members keep their order, arguments may be a string of JSON, and the loss is on calls and answers alone.
+chat '{"tools":[{"name":"f","d":1.50}],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"z\":1,\"b\":[\"x\"]}"}}]},{"role":"tool","tool_call_id":"1","content":"4"},{"role":"assistant","content":"b"}]}'
+ok --tokenizer "$tokenizers/qwen2" --chat qwen2.5 --out c chat.jsonl
+documents c >with_tools
+called='<tool_call>\n{"name": "f", "arguments": {"z": 1, "b": ["x"]}}\n</tool_call><|im_end|>'
+printf '<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>\n{"name": "f", "d": 1.5}\n</tools>\n\nFor each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call><|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n'"$called"'\n<|im_start|>user\n<tool_response>\n4\n</tool_response><|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n' >written.txt
+ok --tokenizer "$tokenizers/qwen2" --no-end --out w written.txt
+documents w | cmp -s - with_tools || fault "tools: $(cat with_tools), not $(documents w)"
+printf "$called"'b<|im_end|>' >learned.txt
+ok --tokenizer "$tokenizers/qwen2" --no-end --out w learned.txt
+[ "$(documents c.loss | tr ' ' '\n' | grep -c 1)" = "$(documents w | wc -w)" ] || fault "the loss of calls: $(documents c.loss)"
 chat '{"system":"s","conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]}'
 unwritten 1 "line 1: there is a field system, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
 
