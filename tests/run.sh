@@ -44,6 +44,7 @@ need /usr/include/CLI/CLI.hpp libcli11-dev
 need /usr/include/nlohmann/json.hpp nlohmann-json3-dev
 need /usr/include/oniguruma.h libonig-dev
 need /usr/include/utf8proc.h libutf8proc-dev
+need /usr/include/zlib.h zlib1g-dev
 need /usr/include/benchmark/benchmark.h libbenchmark-dev
 need make make
 need /usr/lib/python3/dist-packages/clang/cindex.py python3-clang-14

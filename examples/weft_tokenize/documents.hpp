@@ -6,6 +6,7 @@
 #include <weft/io/tokenizer.hpp>
 
 #include "lines.hpp"
+#include "tools.hpp"
 
 namespace weft_tokenize {
 
@@ -62,6 +63,7 @@ inline std::string chat_field(const nlohmann::json& object) {
 struct chat_of_line {
   std::vector<weft::chat_message> messages;
   std::vector<bool> learned;
+  std::vector<std::string> tools;
 };
 
 /// Throws where an object has a field of these that says something: no chat format here writes it.
@@ -85,11 +87,29 @@ inline bool is_learned(const raw_document& d, const nlohmann::json& message, con
   return *at == 1;
 }
 
+/// f(what an object has under a name), where that says something; what f says is wrong, with its place.
+template <class F>
+void take_field(const raw_document& d, const nlohmann::json& object, const std::string& within, const char* name,
+                F&& take) {
+  const auto at = object.find(name);
+  if (at == object.end() || at->is_null() || at->empty() || *at == "") return;
+  try {
+    take();
+  } catch (const weft::failure& e) {
+    fail_of_line(d, within, name, ": ", e.what());
+  }
+}
+
 inline chat_of_line chat_in(const raw_document& d, const nlohmann::json& object) {
   const std::string name = chat_field(object);
   if (name.empty()) fail_of_line(d, "there is no list messages, nor conversations, as the lines before have");
-  refuse_fields(d, object, "", {"tools", "functions", "system"});
+  refuse_fields(d, object, "", {"functions", "system"});
   chat_of_line out;
+  nlohmann::ordered_json ordered;  // members as they stand, which is read where tools are
+  const auto in_order = [&]() -> const nlohmann::ordered_json& {
+    return ordered.is_null() ? ordered = nlohmann::ordered_json::parse(d.bytes) : ordered;
+  };
+  take_field(d, object, "", "tools", [&] { out.tools = tools_of(in_order().at("tools")); });
   for (const nlohmann::json& m : object.at(name)) {
     const std::string within = name + '[' + std::to_string(out.messages.size()) + "].";
     if (!m.is_object())
@@ -98,13 +118,18 @@ inline chat_of_line chat_in(const raw_document& d, const nlohmann::json& object)
     std::string role = string_in(d, m, shared ? "from" : "role", within);
     if (role == "human") role = "user";
     if (role == "gpt") role = "assistant";
-    if (role != "system" && role != "user" && role != "assistant")
+    if (role != "system" && role != "user" && role != "assistant" && (shared || role != "tool"))
       fail_of_line(d, within, shared ? "from" : "role", " is ", shown(role), ", and has to be ",
-                   shared ? "system, human or gpt" : "system, user or assistant");
-    refuse_fields(d, m, within, {"tool_calls", "function_call"});
+                   shared ? "system, human or gpt" : "system, user, assistant or tool");
+    refuse_fields(d, m, within, {"function_call"});
+    std::vector<weft::chat_tool_call> calls;
+    const std::size_t number = out.messages.size();
+    take_field(d, m, within, "tool_calls", [&] { calls = calls_of(in_order().at(name).at(number).at("tool_calls")); });
     const bool learned = is_learned(d, m, role, within);
     if (role == "assistant") out.learned.push_back(learned);
-    out.messages.push_back({role, string_in(d, m, shared ? "value" : "content", within)});
+    const char* const content = shared ? "value" : "content";
+    const bool silent = !calls.empty() && (!m.contains(content) || m.at(content).is_null());
+    out.messages.push_back({role, silent ? "" : string_in(d, m, content, within), std::move(calls)});
   }
   return out;
 }
@@ -149,7 +174,7 @@ struct encoding {
  private:
   void encode_chat(const raw_document& d, const chat_of_line& said, tokens_of_document& out) const {
     if (said.messages.empty()) return;
-    const weft::chat_text all = with_place(d, [&] { return weft::write_chat(chat, said.messages); });
+    const weft::chat_text all = with_place(d, [&] { return weft::write_chat(chat, said.messages, said.tools); });
     out.bytes = all.text.size();
     std::vector<std::size_t> places, before;
     for (std::size_t a = 0; a < all.answers.size(); ++a)

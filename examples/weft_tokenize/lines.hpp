@@ -2,14 +2,32 @@
 // than one document and a block.
 #pragma once
 
+#include <filesystem>
+#include <optional>
+
 #include <weft/io/file.hpp>
 #include <weft/io/json.hpp>
 
+#include "gzip.hpp"
+
 namespace weft_tokenize {
+
+/// What a file's name ends with, in small letters: ".jsonl".
+inline std::string ending_of(const std::filesystem::path& path) {
+  std::string ending = path.extension().string();
+  for (char& c : ending)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return ending;
+}
 
 class line_reader {
  public:
-  explicit line_reader(std::string path) : path_(std::move(path)), file_(weft::open_file(path_, "rb")) {}
+  explicit line_reader(std::string path) : path_(std::move(path)) {
+    if (ending_of(path_) == ".gz")
+      packed_.emplace(path_);
+    else
+      file_ = weft::open_file(path_, "rb");
+  }
 
   /// Sets `line` to the next line, with its end, "\n", where it has one. False where there is none.
   bool next(std::string& line) {
@@ -36,6 +54,10 @@ class line_reader {
 
   bool fill() {
     block_.resize(std::size_t{1} << 20), at_ = 0;
+    if (packed_) {
+      block_.resize(packed_->read(block_.data(), block_.size(), number_ + 1));
+      return !block_.empty();
+    }
     errno = 0;
     block_.resize(std::fread(block_.data(), 1, block_.size(), file_.get()));
     const int why = errno;
@@ -44,7 +66,8 @@ class line_reader {
   }
 
   std::string path_;
-  weft::owned_file file_;
+  std::optional<gzip_reader> packed_;  // one of the two
+  weft::owned_file file_{nullptr, &std::fclose};
   std::string block_;
   std::size_t at_ = 0;
   long long number_ = 0;

@@ -85,9 +85,8 @@ class outputs {
 };
 
 bool is_json(const settings& s, const std::string& path) {
-  std::string ending = std::filesystem::path(path).extension().string();
-  for (char& c : ending)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  std::string ending = ending_of(path);
+  if (ending == ".gz") ending = ending_of(std::filesystem::path(path).stem());
   const bool named = ending == ".jsonl" || ending == ".json" || ending == ".ndjson";
   return s.read == "json" || (s.read == "auto" && named);
 }
@@ -108,8 +107,10 @@ void check(const settings& s) {
   for (const std::string& file : s.files)
     for (const auto& [ending, tool] :
          {std::pair(".gz", "zcat"), {".zst", "zstdcat"}, {".xz", "xzcat"}, {".bz2", "bzcat"}})
-      require(!file.ends_with(ending), "the file ", file, " is compressed; pipe it in: ", tool, " ", file,
-              " | weft-tokenize ... /dev/stdin --read ", s.read == "auto" ? "json, or --read text" : s.read);
+      require(ending_of(file) != ending || (reads_gzip && ending == std::string_view(".gz")), "the file ", file,
+              " is compressed", ending == std::string_view(".gz") ? ", and this was built without zlib" : "",
+              "; pipe it in: ", tool, " ", file, " | weft-tokenize ... /dev/stdin --read ",
+              s.read == "auto" ? "json, or --read text" : s.read);
   require(!s.out.ends_with('/'), "--out ", s.out, " names a folder; give what the files' names begin with, ", s.out,
           "texts for example");
   for (const std::string& file : s.files)

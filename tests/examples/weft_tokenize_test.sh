@@ -169,9 +169,44 @@ said "there is no document with text in list.jsonl; 1 bad lines were left out"
 timeout 60 "$program" --tokenizer g --out t --skip-bad-lines unix.jsonl bytes.txt 2>err && fault "a file that is no text is left out as a line"
 said "the file bytes.txt, line 2: its byte 4 is no UTF-8"
 unwritten 1 "--skip-bad-lines is of lines that are documents, and here files are" --tokenizer g --skip-bad-lines lines.txt
-unwritten 1 "the file texts.jsonl.gz is compressed; pipe it in: zcat texts.jsonl.gz | weft-tokenize ... /dev/stdin --read json" --tokenizer g texts.jsonl.gz
+unwritten 1 "the file texts.jsonl.zst is compressed; pipe it in: zstdcat texts.jsonl.zst | weft-tokenize ... /dev/stdin --read json" --tokenizer g texts.jsonl.zst
+
+# --- What gzip wrote.
 gzip <body.jsonl >body.jsonl.gz
-[ "$(zcat body.jsonl.gz | tokens_of /dev/stdin --read json --field body)" = "$a" ] || fault "what the refusal says: $(documents t)"
+[ "$(zcat body.jsonl.gz | tokens_of /dev/stdin --read json --field body)" = "$a" ] || fault "what a refusal says: $(documents t)"
+if "$program" --tokenizer g --no-end --field body --out t body.jsonl.gz 2>err; then
+  [ "$(documents t)" = "$a" ] || fault "packed JSON: $(documents t)"
+  tokens_of lines.txt --lines >by_lines
+  gzip -c lines.txt >lines.txt.GZ
+  tokens_of lines.txt.GZ --lines | cmp -s - by_lines || fault "packed lines: $(documents t)"
+  # Several parts, as `cat` and block compression make them, one of them empty.
+  { gzip <unix.jsonl; echo | gzip; : | gzip; gzip <both.jsonl; } >parts.jsonl.gz
+  { cat unix.jsonl; echo; cat both.jsonl; } >parts.jsonl
+  tokens_of parts.jsonl --field text >whole
+  tokens_of parts.jsonl.gz --field text | cmp -s - whole || fault "several parts: $(documents t)"
+  # Longer than the blocks that are read, packed and unpacked. What is wrong has the line's number in the text.
+  { for _ in 1 2; do echo '{"text":"a","skip":"'"$(head -c 600000 /dev/urandom | base64 -w0)"'"}'; done; echo '{"text":7}'; } | gzip -1 >long.jsonl.gz
+  unwritten 1 "the file long.jsonl.gz, line 3: text is 7, and has to be a string" --tokenizer g long.jsonl.gz
+  : | gzip >none.jsonl.gz
+  unwritten 1 "there is no document with text in none.jsonl.gz" --tokenizer g none.jsonl.gz
+  # Cut off in the header, in the data, in the checksum; after the end of a part; nothing at all.
+  size=$(wc -c <parts.jsonl.gz)
+  for kept in 0 5 40 $((size - 1)) $((size - 8)); do
+    head -c "$kept" parts.jsonl.gz >cut.jsonl.gz
+    unwritten 1 ", byte $kept of it as it lies there: its compressed data end too early; it was cut off" --tokenizer g --field text cut.jsonl.gz
+  done
+  cp parts.jsonl.gz changed.jsonl.gz
+  printf '\377' | dd of=changed.jsonl.gz bs=1 seek=$((size - 6)) conv=notrunc 2>dd  # the checksum
+  unwritten 1 "the file changed.jsonl.gz, line " --tokenizer g --field text changed.jsonl.gz
+  said "its compressed data aren't sound: incorrect data check; it was changed, or isn't gzip's"
+  cp unix.jsonl plain.jsonl.gz
+  unwritten 1 "the file plain.jsonl.gz, line 1, byte 2 of it as it lies there: its compressed data aren't sound: incorrect header check" --tokenizer g plain.jsonl.gz
+  { cat parts.jsonl.gz; echo more; } >more.jsonl.gz
+  unwritten 1 "its compressed data aren't sound: incorrect header check" --tokenizer g --field text more.jsonl.gz
+  unwritten 1 "gone.jsonl.gz can't be read: No such file" --tokenizer g gone.jsonl.gz
+else
+  unwritten 1 "the file body.jsonl.gz is compressed, and this was built without zlib; pipe it in: zcat body.jsonl.gz | weft-tokenize" --tokenizer g body.jsonl.gz
+fi
 
 chat() { printf '%s\n' "$1" >chat.jsonl; }
 chat '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
@@ -184,7 +219,9 @@ ok --tokenizer "$tokenizers/qwen2" --end '<|im_start|>' --out c chat.jsonl
 echo '{"text":"a"}' >>chat.jsonl
 unwritten 1 "the file chat.jsonl, line 2: there is no list messages, nor conversations" --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"messages":[{"role":"user","content":"a"},{"role":"tool","content":"b"}]}'
-unwritten 1 'line 1: messages[1].role is "tool", and has to be system, user or assistant' --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "line 1: message 2 is a tool's, which the chat format chatml doesn't write; qwen2.5 does" --tokenizer "$tokenizers/qwen2" chat.jsonl
+chat '{"messages":[{"role":"user","content":"a"},{"role":"function","content":"b"}]}'
+unwritten 1 'line 1: messages[1].role is "function", and has to be system, user, assistant or tool' --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"messages":[{"role":"user","content":null}]}'
 unwritten 1 'line 1: messages[0].content is null, and has to be a string' --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"conversations":[{"from":"human"}]}'
@@ -249,13 +286,28 @@ unwritten 1 "messages[3].weight is 0.5, and has to be 0, for no loss, or 1" --to
 weighed "" ',"weight":"0"'
 unwritten 1 'messages[3].weight is "0", and has to be 0, for no loss, or 1' --tokenizer "$tokenizers/qwen2" chat.jsonl
 weighed "" ',"tool_calls":[{"id":"x"}]'
-unwritten 1 "there is a field messages[3].tool_calls, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "line 1: messages[3].tool_calls: call 1 has to be an object with a name and arguments" --tokenizer "$tokenizers/qwen2" --chat qwen2.5 chat.jsonl
+weighed "" ',"tool_calls":[{"name":"f","arguments":{}}]'
+unwritten 1 "line 1: message 4 calls a tool, which the chat format chatml doesn't write; qwen2.5 does" --tokenizer "$tokenizers/qwen2" chat.jsonl
 weighed ',"function_call":{"name":"f"}' ""
 unwritten 1 "there is a field messages[1].function_call, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"messages":[{"role":"user","content":"a","weight":1},{"role":"assistant","content":"b"}]}'
 unwritten 1 "messages[0].weight is 1, and the loss is on what the assistant says alone" --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"tools":[{"type":"function"}],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
-unwritten 1 "line 1: there is a field tools, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
+unwritten 1 "line 1: there are tools, which the chat format chatml doesn't write; qwen2.5 does" --tokenizer "$tokenizers/qwen2" chat.jsonl
+chat '{"tools":[7],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
+unwritten 1 "line 1: tools: tool 1 has to be an object" --tokenizer "$tokenizers/qwen2" --chat qwen2.5 chat.jsonl
+# Members keep their order, arguments may be a string of JSON, and the loss is on calls and answers alone.
+chat '{"tools":[{"name":"f","d":1.50}],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"z\":1,\"b\":[\"x\"]}"}}]},{"role":"tool","tool_call_id":"1","content":"4"},{"role":"assistant","content":"b"}]}'
+ok --tokenizer "$tokenizers/qwen2" --chat qwen2.5 --out c chat.jsonl
+documents c >with_tools
+called='<tool_call>\n{"name": "f", "arguments": {"z": 1, "b": ["x"]}}\n</tool_call><|im_end|>'
+printf '<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>\n{"name": "f", "d": 1.5}\n</tools>\n\nFor each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call><|im_end|>\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n'"$called"'\n<|im_start|>user\n<tool_response>\n4\n</tool_response><|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n' >written.txt
+ok --tokenizer "$tokenizers/qwen2" --no-end --out w written.txt
+documents w | cmp -s - with_tools || fault "tools: $(cat with_tools), not $(documents w)"
+printf "$called"'b<|im_end|>' >learned.txt
+ok --tokenizer "$tokenizers/qwen2" --no-end --out w learned.txt
+[ "$(documents c.loss | tr ' ' '\n' | grep -c 1)" = "$(documents w | wc -w)" ] || fault "the loss of calls: $(documents c.loss)"
 chat '{"system":"s","conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]}'
 unwritten 1 "line 1: there is a field system, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
 

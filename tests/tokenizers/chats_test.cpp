@@ -5,6 +5,7 @@
 #include <weft/io/chat_format.hpp>
 #include <weft/io/tokenizer.hpp>
 
+#include "../../examples/weft_tokenize/tools.hpp"
 #include "../said_by.hpp"
 #include "../source_folder.hpp"
 
@@ -21,15 +22,21 @@ std::string said_of(const std::string& format, const std::vector<chat_message>& 
 
 TEST_CASE("a chat's text, its tokens and the assistant's are those of transformers") {
   int across = 0;  // answers whose first token begins before them
-  const nlohmann::json all = read_json(weft_test::source_file("tokenizers/chats.json"));
-  CHECK(all.size() == 84);
-  for (const nlohmann::json& one : all) {
+  int called = 0;
+  const auto all = nlohmann::ordered_json::parse(read_file(weft_test::source_file("tokenizers/chats.json")));
+  CHECK(all.size() == 98);
+  for (const nlohmann::ordered_json& one : all) {
     std::vector<chat_message> chat;
-    for (const nlohmann::json& m : one.at("messages")) chat.push_back({m.at("role"), m.at("content")});
-    const chat_text made = write_chat(one.at("format").get<std::string>(), chat);
+    for (const nlohmann::ordered_json& m : one.at("messages")) {
+      chat.push_back({m.at("role"), m.at("content")});
+      if (m.contains("tool_calls")) chat.back().tool_calls = weft_tokenize::calls_of(m.at("tool_calls")), ++called;
+    }
+    std::vector<std::string> tools;
+    if (one.contains("tools")) tools = weft_tokenize::tools_of(one.at("tools"));
+    const chat_text made = write_chat(one.at("format").get<std::string>(), chat, tools);
     CAPTURE(made.text);
     REQUIRE(made.text == one.at("text").get<std::string>());
-    const std::string folder = one.at("tokenizer");
+    const auto folder = one.at("tokenizer").get<std::string>();
     const tokenizer words(weft_test::source_file("tokenizers/" + folder) + "/tokenizer.json");
     std::vector<std::size_t> places, before;
     for (const auto& [begin, behind] : made.answers) places.insert(places.end(), {begin, behind});
@@ -44,6 +51,30 @@ TEST_CASE("a chat's text, its tokens and the assistant's are those of transforme
     CHECK(loss == one.at("loss").get<std::vector<int>>());
   }
   CHECK(across > 3);
+  CHECK(called > 10);
+}
+
+TEST_CASE("JSON is written as Python writes it") {
+  const auto written = [](const char* text) { return weft_tokenize::python_json(nlohmann::ordered_json::parse(text)); };
+  // By json.dumps(json.loads(text), ensure_ascii=False).
+  CHECK(written("[1.0,-0.0,1e15,1E16,123456789012345680.0,0.0001,0.00001,5e-324,1.5,9223372036854775807,-0]") ==
+        "[1.0, -0.0, 1000000000000000.0, 1e+16, 1.2345678901234568e+17, 0.0001, 1e-05, 5e-324, 1.5, "
+        "9223372036854775807, 0]");
+  CHECK(written(R"({"z":null,"a":{"b":[],"c":[{}]},"t":"\u00e9\u007f\/\b\f\u0001\"\ud83d\ude00"})") ==
+        "{\"z\": null, \"a\": {\"b\": [], \"c\": [{}]}, \"t\": "
+        "\"\xC3\xA9\x7F/\\b\\f\\u0001\\\"\xF0\x9F\x98\x80\"}");
+  CHECK(said_by([&] { written("[123456789012345678901234567890]"); }).find("which 64 bits don't hold whole") !=
+        std::string::npos);
+  CHECK(said_by([&] { written((std::string(200, '[') + std::string(200, ']')).c_str()); }).find("100 deep") !=
+        std::string::npos);
+  const auto calls = [](const char* text) { return weft_tokenize::calls_of(nlohmann::ordered_json::parse(text)); };
+  CHECK(calls(R"([{"name":"f","arguments":"{\"b\":1,\"a\":2}"}])")[0].arguments == "{\"b\": 1, \"a\": 2}");
+  CHECK(said_by([&] { calls(R"([{"name":"f","arguments":"{b"}])"); }) ==
+        "a call's arguments are a string that isn't JSON");
+  CHECK(said_by([&] { calls(R"([{"name":"f","arguments":[1]}])"); }).find("have to be an object") != std::string::npos);
+  CHECK(said_by([&] { calls(R"([{"function":{"name":"f"}}])"); }) ==
+        "call 1 has to be an object with a name and arguments");
+  CHECK(said_by([&] { calls(R"({"name":"f"})"); }) == "it has to be a list of calls");
 }
 
 TEST_CASE("an answer is what the assistant says, and what ends its turn") {
@@ -102,8 +133,21 @@ TEST_CASE("a regular expression that Oniguruma gives up on is told, and not take
 
 TEST_CASE("chats that a format has no text for") {
   CHECK(said_of("chatml", {}) == "a chat has no messages");
-  CHECK(said_of("chatml", {{"tool", "4"}}) ==
-        "message 1 has the role tool, and it has to be system, user or assistant");
+  CHECK(said_of("chatml", {{"other", "4"}}) ==
+        "message 1 has the role other, and it has to be system, user or assistant");
+  CHECK(said_of("qwen2.5", {{"other", "4"}}).find("it has to be system, user or assistant, or tool") !=
+        std::string::npos);
+  for (const std::string format : {"chatml", "qwen2", "llama3", "llama2", "mistral"}) {
+    CHECK(said_of(format, {{"user", "4"}, {"tool", "4"}}) ==
+          "message 2 is a tool's, which the chat format " + format +
+              " doesn't write; qwen2.5 does, or write what it says into the messages");
+    CHECK(said_of(format, {{"assistant", "", {{"f", "{}"}}}})
+              .find("message 1 calls a tool, which the chat format " + format) == 0);
+    CHECK(said_by([&] {
+            write_chat(format, {{"user", "4"}}, {"{}"});
+          }).find("there are tools, which the chat format " + format + " doesn't write") == 0);
+  }
+  CHECK(said_of("qwen2.5", {{"user", "4", {{"f", "{}"}}}}).find("message 1 is the user's, and calls a tool") == 0);
   CHECK(said_of("chat", {{"user", "4"}}).find("there is no chat format called chat; there are chatml, qwen2") == 0);
   CHECK(said_of("llama3", {{"assistant", "4"}, {"assistant", "5"}}) == "nothing");
   CHECK(said_of("llama2", {{"system", "4"}, {"assistant", "5"}}) ==

@@ -47,6 +47,37 @@ PUBLISHED = {
                 "{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}"),
 }
 
+# Qwen 2.5's whole template, and the same with marks, which have to stand behind the new line that a turn begins with.
+QWEN25_TOOLS = r"""{%- if tools %}
+    {{- '<|im_start|>system\n' }}
+    {%- if messages[0]['role'] == 'system' %}{{- messages[0]['content'] }}
+    {%- else %}{{- 'You are Qwen, created by Alibaba Cloud. You are a helpful assistant.' }}{%- endif %}
+    {{- "\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>" }}
+    {%- for tool in tools %}{{- "\n" }}{{- tool | tojson }}{%- endfor %}
+    {{- "\n</tools>\n\nFor each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call><|im_end|>\n" }}
+{%- else %}
+    {%- if messages[0]['role'] == 'system' %}{{- '<|im_start|>system\n' + messages[0]['content'] + '<|im_end|>\n' }}
+    {%- else %}{{- '<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n' }}{%- endif %}
+{%- endif %}
+{%- for message in messages %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) or (message.role == "assistant" and not message.tool_calls) %}
+        {{- '<|im_start|>' + message.role + '\n' }}{%- if message.role == "assistant" %}@{{- message.content + '<|im_end|>' }}${%- else %}{{- message.content + '<|im_end|>' }}{%- endif %}{{- '\n' }}
+    {%- elif message.role == "assistant" %}
+        #
+    {%- elif message.role == "tool" %}
+        {%- if (loop.index0 == 0) or (messages[loop.index0 - 1].role != "tool") %}{{- '<|im_start|>user' }}{%- endif %}
+        {{- '\n<tool_response>\n' }}{{- message.content }}{{- '\n</tool_response>' }}
+        {%- if loop.last or (messages[loop.index0 + 1].role != "tool") %}{{- '<|im_end|>\n' }}{%- endif %}
+    {%- endif %}
+{%- endfor %}"""
+CALLS = r"""{%- for tool_call in message.tool_calls %}{%- if tool_call.function is defined %}{%- set tool_call = tool_call.function %}{%- endif %}
+    {{- '?<tool_call>\n{"name": "' }}{{- tool_call.name }}{{- '", "arguments": ' }}{{- tool_call.arguments | tojson }}{{- '}\n</tool_call>' }}
+{%- endfor %}"""
+PUBLISHED_CALLS = (r"{{- '<|im_start|>' + message.role }}{%- if message.content %}{{- '\n' + message.content }}{%- endif %}" + CALLS.replace("?", r"\n") +
+                   r"{{- '<|im_end|>\n' }}")
+MARKED_CALLS = (r"{{- '<|im_start|>' + message.role + '\n' }}@{%- if message.content %}{{- message.content + '\n' }}{%- endif %}" +
+                CALLS.replace("?", "").replace("{%- endfor %}", r"{{- '\n' if not loop.last }}{%- endfor %}") + r"{{- '<|im_end|>' }}${{- '\n' }}")
+
 said = Tokenizer.from_file(str(HERE / "llama3" / "tokenizer.json"))
 said.add_special_tokens(["<|start_header_id|>", "<|end_header_id|>"])
 (HERE / "llama3_chat").mkdir(exist_ok=True)
@@ -81,5 +112,27 @@ for name, (folder, marked) in PUBLISHED.items():
         assert made["input_ids"] == t(text, add_special_tokens=False)["input_ids"]
         out.append(dict(format=name, tokenizer=folder, messages=messages, text=text, tokens=made["input_ids"],
                         loss=made["assistant_masks"]))
+ARGUMENTS = [{}, {"z": 1, "a": "été \"x\"\n\x1f/"}, {"n": [1.0, 0.1, -3, 1e16, 1e-5, 123456.789, 1e17, True, None, []], "m": {"b": {}, "a": " "}}]
+TOOLS = [{"type": "function", "function": {"name": "f", "description": "Why? <é>", "parameters": {"type": "object", "properties": {"z": {"type": "number"},
+          "a": {"type": "string"}}, "required": ["z"]}}}, {"name": "g", "x": 0.5}]
+t = PreTrainedTokenizerFast(tokenizer_file=str(HERE / "qwen2" / "tokenizer.json"), eos_token="<|im_end|>")
+plain = QWEN25_TOOLS.replace("@", "").replace("$", "").replace("#\n", PUBLISHED_CALLS + "\n")
+marked = QWEN25_TOOLS.replace("#\n", MARKED_CALLS + "\n").replace("@", "{%- generation %}").replace("$", "{%- endgeneration %}")
+for i in range(14):
+    messages = chat(random.random() < 0.4)
+    for m in [m for m in messages if m["role"] == "assistant" and random.random() < 0.7]:
+        at, calls = messages.index(m), random.randrange(1, 4)
+        called = dict(role="assistant", content=content() if random.random() < 0.5 else "")
+        called["tool_calls"] = [dict(type="function", function=dict(name=random.choice("fg"), arguments=random.choice(ARGUMENTS))) for _ in range(calls)]
+        messages[at:at] = [called] + [dict(role="tool", content=content()) for _ in range(calls)]
+    if i == 0:
+        messages = [dict(role="tool", content="4")] + messages
+    tools = random.choice([None, TOOLS, TOOLS[1:]])
+    text = t.apply_chat_template(messages, tools=tools, chat_template=plain, tokenize=False)
+    assert text == t.apply_chat_template(messages, tools=tools, chat_template=marked.replace("{%- generation %}", "").replace("{%- endgeneration %}", ""), tokenize=False)
+    made = t.apply_chat_template(messages, tools=tools, chat_template=marked, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+    assert made["input_ids"] == t(text, add_special_tokens=False)["input_ids"]
+    out.append(dict(format="qwen2.5", tokenizer="qwen2", messages=messages, **(dict(tools=tools) if tools else {}), text=text, tokens=made["input_ids"],
+                    loss=made["assistant_masks"]))
 (HERE / "chats.json").write_text("[\n" + ",\n".join(json.dumps(o, separators=(",", ":")) for o in out) + "\n]\n")
 print(len(out), "chats")

@@ -12,9 +12,15 @@
 
 namespace weft {
 
+/// What an assistant calls. arguments: JSON as Python's json.dumps(ensure_ascii=False) writes it.
+struct chat_tool_call {
+  std::string name, arguments;
+};
+
 struct chat_message {
-  std::string role;  // system, user or assistant
+  std::string role;  // system, user or assistant; in qwen2.5 also tool, which says what a call gave
   std::string content;
+  std::vector<chat_tool_call> tool_calls = {};  // of an assistant, in qwen2.5
 };
 
 /// A chat's text, and which bytes of it are the assistant's: first and behind the last of each answer.
@@ -57,11 +63,58 @@ inline std::string_view stripped(std::string_view s) {
 
 }  // namespace detail
 
-/// Throws weft::failure for a format that isn't known, a role that it has none of, and an order of roles that the
-/// format's template refuses.
-inline chat_text write_chat(std::string_view format, const std::vector<chat_message>& chat) {
+namespace detail {
+
+// Qwen 2.5's template: tools stand in the system message, calls in the assistant's turn, what they gave in the user's.
+inline chat_text write_qwen25(const std::vector<chat_message>& chat, const std::vector<std::string>& tools) {
+  const bool own = chat[0].role == "system";
+  chat_text out;
+  out.text = "<|im_start|>system\n" +
+             (own ? chat[0].content : "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.");
+  if (!tools.empty()) {
+    out.text +=
+        "\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with "
+        "function signatures within <tools></tools> XML tags:\n<tools>";
+    for (const std::string& t : tools) out.text += "\n" + t;
+    out.text +=
+        "\n</tools>\n\nFor each function call, return a json object with function name and arguments within "
+        "<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": "
+        "<args-json-object>}\n</tool_call>";
+  }
+  out.text += "<|im_end|>\n";
+  for (std::size_t i = own; i < chat.size(); ++i) {
+    const chat_message& m = chat[i];
+    if (m.role == "tool") {
+      if (i == 0 || chat[i - 1].role != "tool") out.text += "<|im_start|>user";
+      out.text += "\n<tool_response>\n" + m.content + "\n</tool_response>";
+      if (i + 1 == chat.size() || chat[i + 1].role != "tool") out.text += "<|im_end|>\n";
+      continue;
+    }
+    out.text += "<|im_start|>" + m.role;
+    const std::size_t begin = out.text.size() + 1;  // behind the new line
+    if (m.tool_calls.empty() || !m.content.empty()) out.text += "\n" + m.content;
+    for (const chat_tool_call& call : m.tool_calls)
+      out.text +=
+          "\n<tool_call>\n{\"name\": \"" + call.name + "\", \"arguments\": " + call.arguments + "}\n</tool_call>";
+    out.text += "<|im_end|>";
+    if (m.role == "assistant") out.answers.emplace_back(begin, out.text.size());
+    out.text += "\n";
+  }
+  return out;
+}
+
+}  // namespace detail
+
+/// tools: those that may be called, in qwen2.5, each as JSON in the form of a call's arguments. Throws weft::failure
+/// for a format that isn't known, a role or tools that it has none of, and an order of roles that the format's template
+/// refuses.
+inline chat_text write_chat(std::string_view format, const std::vector<chat_message>& chat,
+                            const std::vector<std::string>& tools = {}) {
   chat_text out;
   require(!chat.empty(), "a chat has no messages");
+  const bool calls = format == "qwen2.5";
+  require(calls || tools.empty(), "there are tools, which the chat format ", format,
+          " doesn't write; qwen2.5 does, or write what they say into the messages");
   const auto answer = [&](std::string_view text) {
     out.answers.emplace_back(out.text.size(), out.text.size() + text.size());
     out.text += text;
@@ -69,15 +122,21 @@ inline chat_text write_chat(std::string_view format, const std::vector<chat_mess
   const auto add = [&](const chat_message& m, std::string_view text) {
     m.role == "assistant" ? answer(text) : void(out.text += text);
   };
-  for (std::size_t i = 0; i < chat.size(); ++i)
-    require(chat[i].role == "system" || chat[i].role == "user" || chat[i].role == "assistant", "message ", i + 1,
-            " has the role ", chat[i].role, ", and it has to be system, user or assistant");
+  for (std::size_t i = 0; i < chat.size(); ++i) {
+    const chat_message& m = chat[i];
+    require(calls || (m.role != "tool" && m.tool_calls.empty()), "message ", i + 1,
+            m.role == "tool" ? " is a tool's" : " calls a tool", ", which the chat format ", format,
+            " doesn't write; qwen2.5 does, or write what it says into the messages");
+    require(m.role == "system" || m.role == "user" || m.role == "assistant" || m.role == "tool", "message ", i + 1,
+            " has the role ", m.role, ", and it has to be system, user or assistant", calls ? ", or tool" : "");
+    require(m.tool_calls.empty() || m.role == "assistant", "message ", i + 1, " is the ", m.role,
+            "'s, and calls a tool; the assistant's alone do");
+  }
+  if (calls) return detail::write_qwen25(chat, tools);
 
-  if (format == "chatml" || format == "qwen2" || format == "qwen2.5") {
-    if (format != "chatml" && chat[0].role != "system")
-      out.text = std::string("<|im_start|>system\n") +
-                 (format == "qwen2" ? "" : "You are Qwen, created by Alibaba Cloud. ") +
-                 "You are a helpful assistant.<|im_end|>\n";
+  if (format == "chatml" || format == "qwen2") {
+    if (format == "qwen2" && chat[0].role != "system")
+      out.text = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n";
     for (const chat_message& m : chat) {
       out.text += "<|im_start|>" + m.role + "\n";
       add(m, m.content + "<|im_end|>");

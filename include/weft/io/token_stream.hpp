@@ -1,9 +1,9 @@
 // The documents of a token file, one behind the other, as one row of tokens, of which targets that the loss leaves out
-// are negative. Invariant: a token's place is the same for every process, and nothing is held but the file's own index.
+// are negative. Invariant: a token's place is the same for every process, and nothing is held but the file's own index
+// and a few sums over it.
 #pragma once
 
-#include <mutex>
-
+#include <weft/io/sparse_sums.hpp>
 #include <weft/io/token_file.hpp>
 
 namespace weft::detail {
@@ -38,23 +38,24 @@ class token_stream {
     return has_behind ? behind : place;
   }
 
-  /// Sets `out` to `count` tokens from `begin` on.
+  /// Appends `count` tokens from `begin` on to `out`.
   void tokens(std::int64_t begin, std::int64_t count, std::vector<std::int32_t>& out) const {
     read(file_, begin, count, out, [&](std::int64_t) { return end_; });
   }
   /// The same as targets: -1 where the loss leaves one out. An end that was put in counts as its document's last does.
   void targets(std::int64_t begin, std::int64_t count, std::vector<std::int32_t>& out) const {
+    const std::size_t before = out.size();
     tokens(begin, count, out);
     if (!loss_) return;
     std::vector<std::int32_t> counts;
     read(*loss_, begin, count, counts, [&](std::int64_t d) { return last_of(*loss_, d); });
-    for (std::size_t i = 0; i < out.size(); ++i)
-      if (counts[i] == 0) out[i] = -1;
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      if (counts[i] == 0) out[before + i] = -1;
   }
 
- private:
+  /// Where a document begins, and behind the last.
   std::int64_t begin_of(std::int64_t d) const { return file_.tokens_before(d) + (adds_end_ ? d : 0); }
-  // The last document that begins at `place` or before it.
+  /// The last document that begins at `place` or before it.
   std::int64_t document_at(std::int64_t place) const {
     std::int64_t first = 0, behind = file_.documents();
     while (behind - first > 1) {
@@ -63,6 +64,11 @@ class token_stream {
     }
     return first;
   }
+
+  /// Sums over its documents in the orders that ranks read them in.
+  const recent_sums& orders() const { return orders_; }
+
+ private:
   static std::int32_t last_of(const token_file& f, std::int64_t d) {
     std::vector<std::int32_t> one;
     if (f.length(d) > 0) f.read(d, f.length(d) - 1, 1, one);
@@ -72,7 +78,6 @@ class token_stream {
   template <class End>
   void read(const token_file& from, std::int64_t begin, std::int64_t count, std::vector<std::int32_t>& out,
             End&& end) const {
-    out.clear();
     for (std::int64_t d = document_at(begin); count > 0; ++d) {
       const std::int64_t first = begin - begin_of(d), n = std::min(count, from.length(d) - first);
       if (n > 0) from.read(d, first, n, out), begin += n, count -= n;
@@ -114,6 +119,7 @@ class token_stream {
   std::unique_ptr<token_file> loss_;
   std::int32_t end_;
   bool adds_end_ = false;
+  recent_sums orders_;
 };
 
 /// Opens a file, or hands out what another rank of this process has opened and still holds.

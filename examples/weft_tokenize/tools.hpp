@@ -1,0 +1,88 @@
+// Tools and their calls in a chat's line, and JSON as a chat template's tojson writes it. Invariant: what Python would
+// write otherwise than this is refused.
+#pragma once
+
+#include <charconv>
+
+#include <weft/io/chat_format.hpp>
+#include <weft/io/read_json.hpp>
+
+namespace weft_tokenize {
+
+/// A float as Python's repr writes it.
+inline std::string python_float(double x) {
+  char all[64];
+  const auto written = [&](std::chars_format f) { return std::string(all, std::to_chars(all, all + 64, x, f).ptr); };
+  const std::string e = written(std::chars_format::scientific);
+  const int exponent = std::atoi(e.c_str() + e.find('e') + 1);
+  if (exponent < -4 || exponent >= 16) return e;
+  const std::string fixed = written(std::chars_format::fixed);
+  return fixed.find('.') == fixed.npos ? fixed + ".0" : fixed;
+}
+
+/// As json.dumps(ensure_ascii=False). Throws weft::failure where a whole number may have been one of more than 64 bits,
+/// and where values lie more than 100 deep.
+inline std::string python_json(const nlohmann::ordered_json& j, int depth = 0) {
+  weft::require(depth < 100, "tools and calls whose JSON is more than 100 deep");
+  std::string out;
+  const auto next = [&] { out += out.size() > 1 ? ", " : ""; };
+  if (j.is_object()) {
+    out = "{";
+    for (const auto& [key, value] : j.items()) {
+      next();
+      out += python_json(key, depth + 1) + ": " + python_json(value, depth + 1);
+    }
+    return out + "}";
+  }
+  if (j.is_array()) {
+    out = "[";
+    for (const auto& value : j) next(), out += python_json(value, depth + 1);
+    return out + "]";
+  }
+  if (j.is_number_float()) {
+    const auto x = j.get<double>();
+    weft::require(x < 0x1p63 && x >= -0x1p63, "the number ", x, " of a tool or a call, which 64 bits don't hold whole");
+    return python_float(x);
+  }
+  return j.dump();
+}
+
+/// The arguments of a call: an object, or a string of JSON that is one, as OpenAI's interface has it.
+inline std::string arguments_of(const nlohmann::ordered_json& said) {
+  nlohmann::ordered_json parsed;
+  if (said.is_string()) {
+    const auto& text = said.get_ref<const std::string&>();
+    weft::require(nlohmann::json::accept(text), "a call's arguments are a string that isn't JSON");
+    parsed = nlohmann::ordered_json::parse(text);
+  }
+  const nlohmann::ordered_json& object = said.is_string() ? parsed : said;
+  weft::require(object.is_object(), "a call's arguments have to be an object, {...}, or a string of one");
+  return python_json(object);
+}
+
+/// The calls of an assistant's message: objects with name and arguments, or with a `function` of these.
+inline std::vector<weft::chat_tool_call> calls_of(const nlohmann::ordered_json& said) {
+  weft::require(said.is_array(), "it has to be a list of calls");
+  std::vector<weft::chat_tool_call> out;
+  for (const auto& one : said) {
+    const bool within = one.is_object() && one.contains("function");
+    const nlohmann::ordered_json& call = within ? one.at("function") : one;
+    weft::require(
+        call.is_object() && call.contains("name") && call.at("name").is_string() && call.contains("arguments"), "call ",
+        out.size() + 1, " has to be an object with a name and arguments");
+    out.push_back({call.at("name").get<std::string>(), arguments_of(call.at("arguments"))});
+  }
+  return out;
+}
+
+inline std::vector<std::string> tools_of(const nlohmann::ordered_json& said) {
+  std::vector<std::string> out;
+  weft::require(said.is_array(), "it has to be a list of tools");
+  for (const auto& one : said) {
+    weft::require(one.is_object(), "tool ", out.size() + 1, " has to be an object");
+    out.push_back(python_json(one));
+  }
+  return out;
+}
+
+}  // namespace weft_tokenize
