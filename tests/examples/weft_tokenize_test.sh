@@ -182,8 +182,8 @@ if "$program" --tokenizer g --no-end --field body --out t body.jsonl.gz 2>err; t
   # Several parts, as `cat` and block compression make them, one of them empty.
   { gzip <unix.jsonl; echo | gzip; : | gzip; gzip <both.jsonl; } >parts.jsonl.gz
   { cat unix.jsonl; echo; cat both.jsonl; } >parts.jsonl
-  tokens_of parts.jsonl --field text >whole
-  tokens_of parts.jsonl.gz --field text | cmp -s - whole || fault "several parts: $(documents t)"
+  tokens_of parts.jsonl --field text >of_parts
+  tokens_of parts.jsonl.gz --field text | cmp -s - of_parts || fault "several parts: $(documents t)"
   # Longer than the blocks that are read, packed and unpacked. What is wrong has the line's number in the text.
   { for _ in 1 2; do echo '{"text":"a","skip":"'"$(head -c 600000 /dev/urandom | base64 -w0)"'"}'; done; echo '{"text":7}'; } | gzip -1 >long.jsonl.gz
   unwritten 1 "the file long.jsonl.gz, line 3: text is 7, and has to be a string" --tokenizer g long.jsonl.gz
