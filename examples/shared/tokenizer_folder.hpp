@@ -21,7 +21,8 @@ inline std::string format_of_template(const std::string& jinja) {
     return has("Cutting Knowledge Date") || has("date_string") || has("<|start_header_id|>system") ? "" : "llama3";
   if (inst && has("<<SYS>>")) return "llama2";
   if (inst) return has("'[INST] ' + message['content'] + ' [/INST]'") ? "mistral" : "";
-  if (has("You are Qwen, created by Alibaba Cloud. You are a helpful assistant.")) return "qwen2.5";
+  if (has("You are Qwen, created by Alibaba Cloud. You are a helpful assistant."))
+    return has("{{\\\"name\\\"") ? "" : "qwen2.5";  // some tell of calls in doubled braces
   if (has("You are a helpful assistant.<|im_end|>")) return "qwen2";
   return has("<|im_start|>system") || has("bos_token") ? "" : "chatml";
 }

@@ -2,6 +2,8 @@
 // off, or that their checksum doesn't fit, are an error before the file's end is told.
 #pragma once
 
+#include <algorithm>
+
 #include <weft/io/file.hpp>
 
 #ifdef WEFT_ZLIB
@@ -22,18 +24,19 @@ class gzip_reader {
   gzip_reader(const gzip_reader&) = delete;
   gzip_reader& operator=(const gzip_reader&) = delete;
 
-  /// Up to `n` bytes more; 0 at the end. `line`: which is being read, for errors.
+  /// Up to `n` bytes more; 0 at the end. `line`: of the first of them, for errors.
   std::size_t read(char* to, std::size_t n, long long line) {
+    const auto now = [&] { return line + std::count(to, to + (n - zlib_.avail_out), '\n'); };
     zlib_.next_out = reinterpret_cast<Bytef*>(to), zlib_.avail_out = static_cast<uInt>(n);
     while (zlib_.avail_out > 0) {
       const bool more = zlib_.avail_in > 0 || fill();
       if (!more && between_ && begin_ > 0) break;
-      if (!more) fail(line, "its compressed data end too early; it was cut off: fetch or write it again");
+      if (!more) fail(now(), "its compressed data end too early; it was cut off: fetch or write it again");
       if (std::exchange(between_, false)) ::inflateReset(&zlib_);  // several parts may lie one behind the other
       const int said = ::inflate(&zlib_, Z_NO_FLUSH);
       if (said == Z_MEM_ERROR) throw std::bad_alloc();
       if (said != Z_OK && said != Z_STREAM_END)
-        fail(line, "its compressed data aren't sound", zlib_.msg ? std::string(": ") + zlib_.msg : "",
+        fail(now(), "its compressed data aren't sound", zlib_.msg ? std::string(": ") + zlib_.msg : "",
              "; it was changed, or isn't gzip's: fetch or write it again");
       between_ = said == Z_STREAM_END;
     }

@@ -105,6 +105,9 @@ void check(const settings& s) {
       "--skip-bad-lines is of lines that are documents, and here files are; leave it out, or give --lines or --read "
       "json");
   for (const std::string& file : s.files)
+    require(ending_of(file) != ".gz" || ending_of(std::filesystem::path(file).stem()) != ".tar", "the file ", file,
+            " is an archive of files; unpack it: tar -xzf ", file);
+  for (const std::string& file : s.files)
     for (const auto& [ending, tool] :
          {std::pair(".gz", "zcat"), {".zst", "zstdcat"}, {".xz", "xzcat"}, {".bz2", "bzcat"}})
       require(ending_of(file) != ending || (reads_gzip && ending == std::string_view(".gz")), "the file ", file,

@@ -41,7 +41,7 @@ inline std::string python_json(const nlohmann::ordered_json& j, int depth = 0) {
   }
   if (j.is_number_float()) {
     const auto x = j.get<double>();
-    weft::require(x < 0x1p63 && x >= -0x1p63, "the number ", x, " of a tool or a call, which 64 bits don't hold whole");
+    weft::require(x < 0x1p63 && x > -0x1p63, "the number ", x, " of a tool or a call, which 64 bits don't hold whole");
     return python_float(x);
   }
   return j.dump();

@@ -195,6 +195,8 @@ if "$program" --tokenizer g --no-end --field body --out t body.jsonl.gz 2>err; t
     head -c "$kept" parts.jsonl.gz >cut.jsonl.gz
     unwritten 1 ", byte $kept of it as it lies there: its compressed data end too early; it was cut off" --tokenizer g --field text cut.jsonl.gz
   done
+  seq 2000 | sed 's/.*/{"text":"a"}/' | gzip | head -c -20 >cut.jsonl.gz
+  unwritten 1 "the file cut.jsonl.gz, line $(($(zcat cut.jsonl.gz 2>zcat | wc -l) + 1)), byte " --tokenizer g cut.jsonl.gz
   cp parts.jsonl.gz changed.jsonl.gz
   printf '\377' | dd of=changed.jsonl.gz bs=1 seek=$((size - 6)) conv=notrunc 2>dd  # the checksum
   unwritten 1 "the file changed.jsonl.gz, line " --tokenizer g --field text changed.jsonl.gz
@@ -204,6 +206,7 @@ if "$program" --tokenizer g --no-end --field body --out t body.jsonl.gz 2>err; t
   { cat parts.jsonl.gz; echo more; } >more.jsonl.gz
   unwritten 1 "its compressed data aren't sound: incorrect header check" --tokenizer g --field text more.jsonl.gz
   unwritten 1 "gone.jsonl.gz can't be read: No such file" --tokenizer g gone.jsonl.gz
+  unwritten 1 "the file texts.tar.gz is an archive of files; unpack it: tar -xzf texts.tar.gz" --tokenizer g texts.tar.gz
 else
   unwritten 1 "the file body.jsonl.gz is compressed, and this was built without zlib; pipe it in: zcat body.jsonl.gz | weft-tokenize" --tokenizer g body.jsonl.gz
 fi
@@ -297,6 +300,8 @@ chat '{"tools":[{"type":"function"}],"messages":[{"role":"user","content":"a"},{
 unwritten 1 "line 1: there are tools, which the chat format chatml doesn't write; qwen2.5 does" --tokenizer "$tokenizers/qwen2" chat.jsonl
 chat '{"tools":[7],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
 unwritten 1 "line 1: tools: tool 1 has to be an object" --tokenizer "$tokenizers/qwen2" --chat qwen2.5 chat.jsonl
+chat '{"tools":[{"d":-9223372036854775809}],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}'
+unwritten 1 "which 64 bits don't hold whole" --tokenizer "$tokenizers/qwen2" --chat qwen2.5 chat.jsonl
 # Members keep their order, arguments may be a string of JSON, and the loss is on calls and answers alone.
 chat '{"tools":[{"name":"f","d":1.50}],"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"z\":1,\"b\":[\"x\"]}"}}]},{"role":"tool","tool_call_id":"1","content":"4"},{"role":"assistant","content":"b"}]}'
 ok --tokenizer "$tokenizers/qwen2" --chat qwen2.5 --out c chat.jsonl

@@ -228,12 +228,13 @@ TEST_CASE("a step ahead: one without a target, and one whose data can't be read"
   CHECK(gone.text.find("the data of step 4 is gone") != std::string::npos);
   CHECK(gone.text.find("\"step\":3") != std::string::npos);  // its line was written first
   // Behind a bad step: that is skipped and told, or is what ends the run.
-  for (const non_finite what : {non_finite::skip, non_finite::zero, non_finite::stop}) {
-    const seen both =
-        same<llama, mesh<dp>>({}, tiny, {.plan = steps(5, {.on_non_finite = what}), .bad = {3}, .fails = 4});
-    CHECK(both.text.find(what == non_finite::stop ? "the gradient norm of step 3" : "the data of step 4") !=
-          std::string::npos);
-  }
+  for (const bool locate : {true, false})
+    for (const non_finite what : {non_finite::skip, non_finite::zero, non_finite::stop}) {
+      const seen both = same<llama, mesh<dp>>(
+          {}, tiny, {.plan = steps(5, {.on_non_finite = what, .locate = locate}), .bad = {3}, .fails = 4});
+      CHECK(both.text.find(what == non_finite::stop ? "the gradient norm of step 3" : "the data of step 4") !=
+            std::string::npos);
+    }
 }
 
 TEST_CASE("a step ahead: validations, statistics of the units, an end by a callback or when asked, drain it") {

@@ -113,8 +113,10 @@ inline chat_text write_chat(std::string_view format, const std::vector<chat_mess
   chat_text out;
   require(!chat.empty(), "a chat has no messages");
   const bool calls = format == "qwen2.5";
-  require(calls || tools.empty(), "there are tools, which the chat format ", format,
-          " doesn't write; qwen2.5 does, or write what they say into the messages");
+  require(
+      calls || tools.empty(), "there are tools, which the chat format ", format,
+      " doesn't write; qwen2.5 does, with a system message of its own where a chat has none; or write what they say "
+      "into the messages");
   const auto answer = [&](std::string_view text) {
     out.answers.emplace_back(out.text.size(), out.text.size() + text.size());
     out.text += text;

@@ -86,7 +86,9 @@ class document_rows {
   }
 
  private:
-  std::int64_t rows_of(std::int64_t d) const { return (documents_[d].size + length_ - 2) / length_; }
+  std::int64_t rows_of(std::int64_t d) const {
+    return (std::max<std::int64_t>(documents_[d].size, 1) + length_ - 2) / length_;
+  }
 
   documents_within documents_;
   std::int64_t length_;

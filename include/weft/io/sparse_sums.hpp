@@ -67,7 +67,7 @@ class recent_sums {
     key of;
     std::shared_ptr<const sparse_sums> sums;
   };
-  static constexpr std::size_t most = 4;
+  static constexpr std::size_t most = 16;  // files that are named twice, and ranks in other epochs of a small one
   mutable std::mutex guard_;
   mutable std::vector<held> held_;  // the last one used first
 };

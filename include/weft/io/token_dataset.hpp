@@ -14,7 +14,7 @@
 namespace weft {
 
 /// A token file among others. weight: how often it is drawn, beside the others' weights; shares are kept in steps of
-/// 2^-31. 0 for all: by their tokens.
+/// 2^-31. 0 for all: by their tokens, or by their sequences where a sequence holds one document.
 struct weighted_tokens {
   std::string path;  // as token_file takes it
   double weight = 0;
@@ -56,8 +56,8 @@ class token_dataset {
     });
     training_files_ = parts_.size();
     if (!own) add(settings.validation, settings.end_token, [](const detail::token_stream&) { return 0; });
-    if (!own) blend_of([&](const part& p) { return !is_trained(p); });  // weights that are none are told now
-    shares_ = blend_of([&](const part& p) { return is_trained(p); });
+    if (!own) blend_of([&](const part& p) { return is_trained(p) ? 0 : p.weight; });  // wrong weights are told now
+    shares_ = blend_of([&](const part& p) { return is_trained(p) ? p.weight : 0; });
   }
 
   std::int64_t training_tokens() const {
@@ -86,8 +86,11 @@ class token_dataset {
     for (const part& p : parts_)
       require(!is_trained(p) || sequences_of(p.training(), length) > 0, "the file ", p.stream->path(), " has ", p.split,
               " tokens to train on, ", too_few(length), "; give a longer file, a smaller held_out or a smaller seq");
+    const auto shares =
+        packed_ ? shares_
+                : blend_of([&](const part& p) { return is_trained(p) ? share_of(p, p.training(), length) : 0; });
     return rows<Ids>(count, length, [&](std::int64_t row) {
-      const auto at = shares_->at((step - 1) * batch + first + row);
+      const auto at = shares->at((step - 1) * batch + first + row);
       const part& p = parts_[at.part];
       const std::int64_t all = sequences_of(p.training(), length), epoch = at.number / all;
       const philox key = key_of("training windows", at.part, epoch);
@@ -108,7 +111,9 @@ class token_dataset {
     const part& last = parts_.back();
     require(can_validate(length), "the file ", last.stream->path(), " has ", last.held_out(),
             " tokens for validation, ", too_few(length), "; give a longer file, a larger held_out or a smaller seq");
-    const auto shares = blend_of([&](const part& p) { return sequences_of(p.validation(), length) > 0; });
+    const auto shares = blend_of([&](const part& p) {
+      return sequences_of(p.validation(), length) > 0 ? share_of(p, p.validation(), length) : 0;
+    });
     return rows<Ids>(count, length, [&](std::int64_t row) {
       const auto at = shares->at(first + row);
       const part& p = parts_[at.part];
@@ -123,6 +128,7 @@ class token_dataset {
     std::shared_ptr<const detail::token_stream> stream;
     std::int64_t split;  // tokens to train on; those behind are held out
     double weight;
+    bool weighted;  // by whoever named it
     std::int64_t held_out() const { return stream->size() - split; }
     struct range {
       const part* of;
@@ -152,7 +158,7 @@ class token_dataset {
               " beside others; give each a weight above 0, or none any");
       auto stream = detail::open_token_stream(f.path, end_token);
       const std::int64_t split = split_of(*stream), drawn_of = split > 0 ? split : stream->size();
-      parts_.push_back({std::move(stream), split, weighted ? f.weight : static_cast<double>(drawn_of)});
+      parts_.push_back({std::move(stream), split, weighted ? f.weight : static_cast<double>(drawn_of), weighted});
     }
   }
   bool is_trained(const part& p) const { return static_cast<std::size_t>(&p - parts_.data()) < training_files_; }
@@ -175,10 +181,14 @@ class token_dataset {
     return packed_ ? detail::text("fewer than a sequence of ", length, " and the token after it")
                    : "and no document of two";
   }
+  // How often a part is drawn: where documents are rows they have other numbers of tokens.
+  double share_of(const part& p, const part::range& r, std::int64_t length) const {
+    return packed_ || p.weighted ? p.weight : static_cast<double>(sequences_of(r, length));
+  }
   template <class F>
-  std::shared_ptr<const detail::blend> blend_of(F&& takes_part) const {
+  std::shared_ptr<const detail::blend> blend_of(F&& weight_of) const {
     std::vector<double> weights;
-    for (const part& p : parts_) weights.push_back(takes_part(p) ? p.weight : 0);
+    for (const part& p : parts_) weights.push_back(weight_of(p));
     if (std::accumulate(weights.begin(), weights.end(), 0.0) == 0) weights[0] = 1;  // files without a token
     return std::make_shared<const detail::blend>(weights);
   }

@@ -194,7 +194,8 @@ class trainer {
       return detail::conclusion_of(finder, owner_.ctx_, owner_.store_, statistics_of<backend>);
     }
     zeroed_elements zero_not_finite() override {
-      if (given_.now.updated) again(owner_.ctx_.observer);
+      // Used up, or those of a step that was begun behind it.
+      if (given_.now.updated || given_.now.step != given_.last.step) again(owner_.ctx_.observer);
       return detail::zero_not_finite(owner_.ctx_, owner_.store_, detail::zero_kernel<store_type>);
     }
 
