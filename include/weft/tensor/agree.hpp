@@ -19,7 +19,7 @@ namespace weft::detail {
 }
 
 /// What the exception that is caught says, in a catch block; never nothing.
-WEFT_LINKED std::string said_by_what_is_caught() {
+[[gnu::cold]] inline std::string said_by_what_is_caught() {
   try {
     throw;
   } catch (const std::exception& e) {
