@@ -72,8 +72,6 @@ inline void read_rope(json_fields& f, const std::string& path, llama_config& c) 
   r.finish();
 }
 
-}  // namespace detail
-
 /// window and window_from of the Qwen families: transformers has a window only where use_sliding_window is true, and
 /// then in the layers that layer_types names, or without it in those from max_window_layers on.
 inline void read_qwen_window(json_fields& f, llama_config& c) {
@@ -98,6 +96,8 @@ inline void read_qwen_window(json_fields& f, llama_config& c) {
   }
   if (used && window > 0 && window < c.max_seq && from < c.layers) c.window = window, c.window_from = from;
 }
+
+}  // namespace detail
 
 /// The model that config.json describes, of the families Llama 2 and 3, Mistral, Qwen 2 and 3, or one of them that Weft
 /// pruned. Throws weft::file_error naming the field that is missing, unknown here, or of another
