@@ -33,7 +33,7 @@ TEST_CASE("the numbers are those of bitsandbytes, in a store of numbers and of i
 }
 TEST_CASE("in nf4, what is a whole tensor keeps its codes, and queries, keys and values are quantised again") {
   const read_back right = read<exact<dense, zero3>, gpt2>({}, folder_of("gpt2_nf4")),
-                  found = read<exact<nf4<>, zero3>, gpt2>({.tp = 2}, folder_of("gpt2_nf4"));
+                  found = read<exact<nf4<>, zero3>, gpt2>({.dp = 2}, folder_of("gpt2_nf4"));
   for (const auto& entry : right.weights) {
     CAPTURE(entry.first);
     const std::vector<float>& other = found.weights.at(entry.first);
@@ -60,7 +60,7 @@ TEST_CASE("int8 is written as bitsandbytes wrote it, byte for byte; nf4's parts 
   CHECK((read_file(here / "saved/model.safetensors") == read_file(folder_of("gpt2_int8") + "/model.safetensors")));
   CHECK(read_json(here / "saved/config.json").at("quantization_config").at("load_in_8bit") == true);
   using Few = exact<nf4<>, zero3>;
-  launch<Few>({.tp = 2}, [&](context& ctx) {
+  launch<Few>({.dp = 2}, [&](context& ctx) {
     auto p = gpt2_from_pretrained<Few>(ctx, folder_of("gpt2_nf4"));
     const std::string said =
         weft_test::said_by([&] { save_quantised(ctx, p.model, p.store, here / "few", dtype::f32); });
