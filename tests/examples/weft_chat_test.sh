@@ -78,8 +78,9 @@ by '{"do_sample": false, "repetition_penalty": 1000, "max_new_tokens": 12}'
 [ "$(cat out)" != "$first" ] || fault 'a repetition_penalty changes nothing'
 by '{"do_sample": false, "repetition_penalty": 1000, "max_new_tokens": 12}' --repetition-penalty 1
 same "$first" 'the option before a penalty'
-echo '{"temperature": 0.6}' >configured/generation_config.json
-refused 1 'configured/generation_config.json: temperature is 0.6, and has to be used, by do_sample true, or not there' configured
+by '{"do_sample": false, "temperature": 0.6, "max_new_tokens": 12}'
+same "$first" 'a temperature that is passed over'
+[ "$(grep -c 'says temperature, and do_sample' err)" = 1 ] || fault "a temperature that is passed over says: $(cat err)"
 echo '{"num_beam": 1}' >configured/generation_config.json
 refused 1 "configured/generation_config.json has fields that aren't known here: num_beam; texts that" configured
 echo '{"eos_token_id": 422}' >configured/generation_config.json

@@ -61,6 +61,55 @@ TEST_CASE("fields are read, and what isn't said is what transformers takes") {
   CHECK(g == gpt2_config{.layers = 3, .hidden = 24, .heads = 4, .vocab = 99, .max_seq = 64});
 }
 
+TEST_CASE(
+    "windows of Qwen's layers are read as transformers reads them, and what it has no order for here is refused") {
+  for (const char* const family : {"qwen2", "qwen3"}) {
+    const auto windows = [&](const nlohmann::json& more) {
+      const llama_config c = parse_llama_config(with(llama_json(family), more), "f");
+      return std::pair(c.window, c.window_from);
+    };
+    const auto layers = [](const char* first, const char* second, const char* third) {
+      const auto type = [](const char* word) { return std::string(word) + "_attention"; };
+      return nlohmann::json{type(first), type(second), type(third)};
+    };
+    using both = std::pair<std::int64_t, std::int64_t>;
+    const both none(0, 0);
+    CHECK(windows({{"sliding_window", 5}, {"max_window_layers", 1}}) == none);  // use_sliding_window is false
+    nlohmann::json used{{"use_sliding_window", true}, {"sliding_window", 5}};
+    CHECK(windows(used) == none);  // from layer 28 on
+    CHECK(windows(with(used, {{"max_window_layers", 0}})) == both(5, 0));
+    CHECK(windows(with(used, {{"max_window_layers", 2}})) == both(5, 2));
+    CHECK(windows(with(used, {{"max_window_layers", 3}})) == none);
+    CHECK(windows(with(used, {{"max_window_layers", 1}, {"sliding_window", nullptr}})) == none);
+    CHECK(windows(with(used, {{"max_window_layers", 1}, {"sliding_window", 64}})) == none);  // as long as its texts
+    CHECK(windows({{"use_sliding_window", true}, {"max_window_layers", 1}}) == none);        // 4096
+    CHECK(windows({{"layer_types", layers("full", "full", "full")}}) == none);
+    CHECK(windows(with(used, {{"layer_types", layers("full", "sliding", "sliding")}})) == both(5, 1));
+    CHECK(windows(with(used, {{"layer_types", layers("sliding", "sliding", "sliding")}, {"max_window_layers", 2}})) ==
+          both(5, 0));
+    const auto refuses = [&](const nlohmann::json& more, const std::string& why) {
+      CHECK(refused(more, family).find("the file f: " + why) == 0);
+    };
+    const auto types = [](const nlohmann::json& list) { return "layer_types is " + list.dump() + ", and has to be "; };
+    const auto mixed = layers("sliding", "full", "sliding"), other = layers("full", "full", "linear"),
+               last = layers("full", "full", "sliding");
+    refuses(with(used, {{"layer_types", mixed}}), types(mixed) + "full_attention for all layers, or for the first of");
+    refuses(with(used, {{"layer_types", other}}), types(other) + "full_attention for all layers, or for the first of");
+    refuses(with(used, {{"layer_types", {"full_attention"}}}), types({"full_attention"}) + "a list for 3 layers");
+    refuses(with(used, {{"layer_types", 3}}), types(3) + "a list for 3 layers");
+    refuses({{"layer_types", last}}, types(last) + "full_attention for all layers, or use_sliding_window true");
+    refuses(with(used, {{"layer_types", last}, {"sliding_window", nullptr}}),
+            types(last) + "full_attention for all layers, or use_sliding_window true");
+    refuses(with(used, {{"max_window_layers", -1}}), "max_window_layers is -1, and has to be 0 or more");
+    refuses(with(used, {{"sliding_window", -1}}), "sliding_window is -1, and has to be 0 or more");
+  }
+  for (const std::int64_t from : {-1, 2})
+    CHECK(said_by([&] {
+            llama_config{.layers = 2, .window = 3, .window_from = from}.resolved();
+          }).find("window_from is " + std::to_string(from) + ", with a window of 3 in 2 layers") == 0);
+  CHECK(said_by([] { llama_config{.window_from = 1}.resolved(); }).find("window_from is 1, with a window of 0") == 0);
+}
+
 TEST_CASE("scalings of positions are read in their old form and in their new one") {
   const nlohmann::json llama3{{"rope_type", "llama3"},
                               {"factor", 8},
@@ -111,10 +160,6 @@ TEST_CASE("fields that are missing, unknown, of the wrong type, or of another mo
         "the file f: model_type is \"mixtral\", and has to be llama, mistral, qwen2 or qwen3 for this model");
   CHECK(refused({{"tie_word_embeddings", 1}}, "llama") ==
         "the file f: tie_word_embeddings is 1, and has to be true or false");
-  CHECK(refused({{"use_sliding_window", true}}, "qwen2") ==
-        "the file f: use_sliding_window is true, and has to be false: the library's model has nothing else");
-  CHECK(refused({{"layer_types", {"full_attention", "sliding_attention"}}}, "qwen3")
-            .find("has to be full_attention for every layer") != std::string::npos);
   CHECK(refused(nlohmann::json::array()) == "the file f is no object of JSON, { ... }");
   CHECK(said_by([] {
           parse_gpt2_config(with(gpt2_json(), {{"embd_pdrop", 0.2}}), "f");
@@ -149,10 +194,16 @@ TEST_CASE("what is written is read as the same model, from a folder too") {
   c.qk_norm = c.tied_embeddings = true;
   same(c);
   c.window = 7;
-  CHECK(said_by([&] { write_config(c, dtype::f32); }).find("two of qkv_bias, qk_norm and window") != std::string::npos);
-  c.qk_norm = false;
   same(c);
-  c.window = 0, c.qkv_bias = true;
+  c.window_from = 2;
+  same(c);
+  c.qk_norm = false;
+  CHECK(said_by([&] { write_config(c, dtype::f32); }).find("only Qwen 2 and 3") != std::string::npos);
+  c.window_from = 0;
+  same(c);
+  c.qkv_bias = c.qk_norm = true;
+  CHECK(said_by([&] { write_config(c, dtype::f32); }).find("both qkv_bias and qk_norm") != std::string::npos);
+  c.qk_norm = false, c.window_from = 1;
   CHECK(said_by([&] { write_config(c, dtype::f32); }).find("Qwen 2 has heads of hidden / heads features, 6") !=
         std::string::npos);
   c.head_dim = 6;

@@ -208,3 +208,33 @@ TEST_CASE("a file that can't take its name leaves what was there") {
     CHECK(names_in(folder) == indexed(folder));
   }
 }
+
+TEST_CASE("a file of before that can't be removed is said, and that the new weights are whole") {
+  const weft_test::temporary_folder here;
+  const std::string folder = here / "model";
+  const std::int64_t one = table_bytes * 100;
+  save<whole>(here / "other", one, 2);
+  const std::string wanted = in_one_file(here / "other");
+  const auto after = [&](const std::string& stays, std::int64_t most) {
+    std::filesystem::create_directories(folder + '/' + stays + "/full");  // as what isn't empty does
+    const std::string said = said_by([&] { save<sharded>(folder, most, 2, {.dp = 2}); });
+    CHECK(said.find("the new weights in " + folder + " are whole, and are read") == 0);
+    CHECK(said.find("the file " + folder + '/' + stays + " can't be removed: ") != std::string::npos);
+    return said;
+  };
+  save<whole>(folder, table_bytes);
+  write_file(folder + "/model.safetensors.index.json",
+             R"({"weight_map": {"a": "b.safetensors", "c": "d.safetensors"}})");
+  write_file(folder + "/d.safetensors", "");
+  CHECK(after("b.safetensors", one).find("of those of before the file") != std::string::npos);
+  CHECK(in_one_file(folder) == wanted);
+  CHECK(names_in(folder) == std::set<std::string>{"b.safetensors", "config.json", "model.safetensors"});
+  std::filesystem::remove_all(folder);
+  after("model.safetensors.index.json", one);
+  CHECK(in_one_file(folder) == wanted);
+  std::filesystem::remove_all(folder);
+  CHECK(after("model.safetensors", table_bytes).find("once a file of before is gone: the file") != std::string::npos);
+  std::filesystem::remove_all(folder + "/model.safetensors");
+  CHECK(in_one_file(folder) == wanted);
+  CHECK(names_in(folder) == indexed(folder));
+}

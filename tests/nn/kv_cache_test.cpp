@@ -123,7 +123,7 @@ TEST_CASE("on a queue that runs behind its host") {
 }
 TEST_CASE("with a window, norms of queries and keys, biases and stretched positions too") {
   llama_config other = small;
-  other.window = 3, other.qk_norm = other.qkv_bias = other.tied_embeddings = true;
+  other.window = 3, other.window_from = 1, other.qk_norm = other.qkv_bias = other.tied_embeddings = true;
   other.rope_scaling = {.kind = rope_kind::yarn, .factor = 4, .original_max_seq = 8};
   check<llama, on<>>({}, other);
   check<llama, on<>>({.tp = 2}, other);

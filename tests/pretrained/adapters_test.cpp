@@ -132,6 +132,9 @@ TEST_CASE("adapters of peft: logits, gradients, losses, merged weights, and the 
     check_against_peft<strategy<mesh<dp, tp, pp>, fp32, zero3, sequence_parallel, some_adapters>>({.dp = 2, .tp = 2},
                                                                                                   1e-5);
   }
+  SUBCASE("tp 4, more than key and value heads") {
+    check_against_peft<strategy<mesh<dp, tp, pp>, fp64, zero3, shared_kv<some_adapters>>>({.tp = 4}, 1e-10);
+  }
 }
 
 TEST_CASE("a merged folder is a model without adapters that computes the same, and the adapters' own stays") {

@@ -190,5 +190,6 @@ TEST_CASE("Llama 2") { check_family<llama_family>("llama2"); }
 TEST_CASE("Llama 3: grouped queries, stretched positions, tied embeddings") { check_family<llama_family>("llama3"); }
 TEST_CASE("Mistral: a sliding window") { check_family<llama_family>("mistral"); }
 TEST_CASE("Qwen 2: biases; a folder of several files") { check_family<llama_family>("qwen2"); }
+TEST_CASE("Qwen 2 with a window in its second layer") { check_family<llama_family>("qwen2_window"); }
 TEST_CASE("Qwen 3: normalised queries and keys") { check_family<llama_family>("qwen3"); }
 TEST_CASE("GPT-2: weights by columns, three in one") { check_family<gpt2_family>("gpt2"); }

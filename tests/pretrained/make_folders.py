@@ -2,7 +2,7 @@
 """Writes the folders beside this script: small models of transformers with random weights, as save_pretrained leaves them,
 and in expected.json what transformers computes with them in float64.
 
-    python3 make_folders.py        (needs torch and transformers; the tests don't)
+    python3 make_folders.py [FAMILY...]        (needs torch and transformers; the tests don't)
 
 Per family: logits, every gradient of the first step, and the losses and gradient norms of ten AdamW steps. Gradients go by
 Weft's names, joined as its weights lie: [out, in], and GPT-2's, which lie by columns, turned round.
@@ -13,6 +13,7 @@ import json
 import math
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import torch
@@ -39,6 +40,8 @@ FAMILIES = {
     "llama3": (hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA, rope_parameters=LLAMA3, tie_word_embeddings=True), torch.bfloat16, {}),
     "mistral": (hf.MistralForCausalLM, hf.MistralConfig(**LLAMA, head_dim=4, sliding_window=3), torch.bfloat16, {}),
     "qwen2": (hf.Qwen2ForCausalLM, hf.Qwen2Config(**LLAMA), torch.bfloat16, dict(max_shard_size="1KB")),
+    "qwen2_window": (hf.Qwen2ForCausalLM, hf.Qwen2Config(**LLAMA, use_sliding_window=True, sliding_window=3, max_window_layers=1),
+                     torch.bfloat16, {}),
     "qwen3": (hf.Qwen3ForCausalLM, hf.Qwen3Config(**LLAMA, head_dim=4), torch.bfloat16, {}),
     "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config(**GPT2), torch.float16, {}),
 }
@@ -83,7 +86,8 @@ def rounded(x):
     return [float(f"{v:.12g}") for v in x]
 
 
-for family, (make, config, stored, how) in FAMILIES.items():
+for family in sys.argv[1:] or FAMILIES:
+    make, config, stored, how = FAMILIES[family]
     torch.manual_seed(len(family))
     model = make(config).eval()
     with torch.no_grad():

@@ -1,80 +1,22 @@
 // Folders that bitsandbytes quantised: the numbers that it makes of them again, bit by bit, whether the store keeps the
 // codes or numbers; logits; what is written from them; and what is refused. make_quantised.py made the folders.
-#include <algorithm>
+#include "quantised.hpp"
+
 #include <cstring>
-#include <map>
-#include <mutex>
 
 #include <doctest/doctest.h>
 
 #include <weft/io/adapters.hpp>
-#include <weft/weft.hpp>
+#include <weft/io/save_quantised.hpp>
 
 #include "../said_by.hpp"
-#include "../source_folder.hpp"
 #include "../temporary.hpp"
-#include "batches.hpp"
 
 using namespace weft;
+using weft_test::check_bits, weft_test::check_logits, weft_test::folder_of, weft_test::read, weft_test::read_back;
 
 namespace {
 
-std::string folder_of(const std::string& name) { return weft_test::source_file("pretrained/" + name); }
-
-std::string hash_of(const std::vector<float>& x) {
-  std::uint64_t h = 0xcbf29ce484222325u;
-  const auto* bytes = reinterpret_cast<const unsigned char*>(x.data());
-  for (std::size_t i = 0; i < x.size() * sizeof(float); ++i) h = (h ^ bytes[i]) * 0x100000001b3u;
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(h));
-  return text;
-}
-
-struct read_back {
-  std::map<std::string, std::vector<float>> weights;  // by tensor
-  std::vector<double> logits;
-};
-
-// A folder's model under the strategy S. Every rank's numbers are put in their places.
-template <class S>
-read_back read(const degrees& ranks, const std::string& folder) {
-  read_back out;
-  std::mutex lock;
-  launch<S>(ranks, [&](context& ctx) {
-    auto p = llama_from_pretrained<S>(ctx, folder);
-    p.store.each_parameter([&](const parameter_record& r, auto, auto w) {
-      const std::lock_guard guard(lock);
-      auto& all = out.weights[detail::parts_of(llama_weight_names, r).front().tensor];
-      all.resize(static_cast<std::size_t>(r.global.elements()));
-      for (std::int64_t i = 0; i < r.local.elements(); ++i)
-        if (const std::int64_t at = r.at.global_index(i); at >= 0)
-          all[static_cast<std::size_t>(at)] = static_cast<float>(w[i]);
-    });
-    const weft_test::folder_batches data{&ctx};
-    const recording off(ctx, nullptr);
-    const auto tokens =
-        data.template train<token_ids<S>>(1, 0, weft_test::folder_rows, weft_test::folder_length).tokens;
-    const auto logits = on_host(all_gather<dp>(all_gather<tp>(p.model(tokens))));
-    const std::lock_guard guard(lock);
-    if (ctx.is_first()) out.logits.assign(logits.begin(), logits.end());
-  });
-  return out;
-}
-
-void check_bits(const read_back& found, const std::string& folder) {
-  const nlohmann::json right = read_json(folder_of(folder) + "/expected.json");
-  for (const auto& entry : right.at("hashes").items()) {
-    CAPTURE(entry.key());
-    CHECK(hash_of(found.weights.at(entry.key())) == entry.value().get<std::string>());
-  }
-}
-void check_logits(const read_back& found, const std::string& folder, double most) {
-  const auto right = read_json(folder_of(folder) + "/expected.json").at("logits").get<std::vector<double>>();
-  REQUIRE(found.logits.size() == right.size());
-  double worst = 0;
-  for (std::size_t i = 0; i < right.size(); ++i) worst = std::max(worst, std::abs(found.logits[i] - right[i]));
-  CHECK(worst <= most);
-}
 template <class S>
 void check(const degrees& ranks, const std::string& folder) {
   CAPTURE(folder);
@@ -129,6 +71,96 @@ TEST_CASE("saved, weights are the numbers that the codes stand for") {
   });
   check_bits(read<exact<dense>>({}, here / "saved"), "nf4");
   check_bits(read<exact<dense>>({}, here / "merged"), "nf4");
+}
+
+namespace {
+
+template <class S>
+void write_codes(const degrees& ranks, const std::string& from, const std::string& to, dtype type = dtype::f32,
+                 std::int64_t most_bytes = 1 << 30) {
+  launch<S>(ranks, [&](context& ctx) {
+    auto p = llama_from_pretrained<S>(ctx, from);
+    save_quantised(ctx, p.model, p.store, to, type, most_bytes);
+  });
+}
+// Saved under S, a folder has the bytes that transformers and bitsandbytes wrote.
+template <class S>
+void check_written(const degrees& ranks, const std::string& folder) {
+  CAPTURE(folder);
+  const weft_test::temporary_folder here;
+  write_codes<S>(ranks, folder_of(folder), here / "saved");
+  CHECK((read_file(here / "saved/model.safetensors") == read_file(folder_of(folder) + "/model.safetensors")));
+  const nlohmann::json config = read_json(here / "saved/config.json"),
+                       right = read_json(folder_of(folder) + "/config.json");
+  for (const auto& [key, value] : config.at("quantization_config").items())
+    CHECK(right.at("quantization_config").at(key) == value);
+  check_bits(read<exact<dense>>({}, here / "saved"), folder);
+}
+
+}  // namespace
+
+TEST_CASE("saved as codes, a folder is what bitsandbytes wrote, byte for byte") {
+  check_written<exact<nf4<>>>({}, "nf4");
+  check_written<exact<nf4<lora<2>>, zero3>>({.dp = 2, .tp = 2}, "nf4");
+  check_written<exact<nf4<>, zero3>>({.dp = 3}, "nf4");
+  check_written<exact<int8<>>>({.tp = 2}, "int8");
+  check_written<exact<int8<>, zero3>>({.dp = 2, .tp = 2}, "int8");
+  check_written<exact<nf4<shared_kv<>>, zero3>>({.tp = 2}, "nf4");
+}
+TEST_CASE("what was quantised here is written so too, in several files and beside bf16") {
+  const weft_test::temporary_folder here;
+  using S = exact<nf4<>, zero3>;
+  write_codes<S>({.dp = 2, .tp = 2}, folder_of("nf4_single"), here / "one", dtype::bf16);
+  write_codes<S>({}, folder_of("nf4_single"), here / "many", dtype::bf16, 5000);
+  const safetensors one(here / "one"), many(here / "many");
+  CHECK(std::filesystem::exists(here / "many/model.safetensors.index.json"));
+  REQUIRE(one.tensors().size() == many.tensors().size());
+  for (const auto& [name, t] : one.tensors()) {
+    const mapped_tensor* const other = many.find(name);
+    REQUIRE(other);
+    CHECK(std::string(t.data, t.entry->end - t.entry->begin) ==
+          std::string(other->data, other->entry->end - other->entry->begin));
+  }
+  const mapped_tensor& state = *one.find("model.layers.0.mlp.down_proj.weight.quant_state.bitsandbytes__nf4");
+  CHECK(std::string(state.data).find("\"dtype\": \"bfloat16\", \"shape\": [64, 128]") != std::string::npos);
+  CHECK(read_json(here / "one/config.json").at("quantization_config").at("bnb_4bit_compute_dtype") == "bfloat16");
+  const read_back again = read<S>({.tp = 2}, here / "one"), first = read<S>({}, folder_of("nf4_single"));
+  for (const auto& entry : first.weights)
+    if (entry.first.find("_proj") != std::string::npos) CHECK((again.weights.at(entry.first) == entry.second));
+}
+TEST_CASE("numbers of Python") {
+  CHECK(detail::python_number(0.2632114887237549) == "0.2632114887237549");
+  CHECK(detail::python_number(0) == "0.0");
+  CHECK(detail::python_number(3) == "3.0");
+  CHECK(detail::python_number(0.0001) == "0.0001");
+  CHECK(detail::python_number(2.5e-05) == "2.5e-05");
+  CHECK(detail::python_number(1e16) == "1e+16");
+}
+TEST_CASE("codes that files have no place for aren't saved, nor beside numbers of f64") {
+  static constexpr weight_name lines[] = {{"layers.#.query", "q.#.weight", 1, false, 0, 2},
+                                          {"layers.#.key", "k.#", 1},
+                                          {"layers.#.value", "v.#.weight", 2}};
+  const weight_names names{lines};
+  launch<exact<nf4<>>>({}, [&](context& ctx) {
+    auto p = llama_from_pretrained<exact<nf4<>>>(ctx, folder_of("nf4"));
+    CHECK(weft_test::said_by([&] {
+            save_quantised(ctx, p.model, p.store, "nowhere", dtype::f64);
+          }).find("are f32, bf16 or f16, not fp64") != std::string::npos);
+    int refused = 0;
+    for (const parameter_unit& u : p.model.registry().units())
+      for (const parameter_record& r : u.parameters) {
+        std::string tensor;
+        if (!detail::named(names, r.name, tensor)) continue;
+        const auto said =
+            weft_test::said_by([&] { detail::require_tensor_of_codes(r, detail::parts_of(names, r, true).front()); });
+        const char* const why =
+            r.name.ends_with("query") ? "is a part of the tensor \"q.0.weight\"" : "has no row of 64 for each output";
+        CHECK(said.find("parameter " + r.name + " is stored as nf4, and ") == 0);
+        CHECK(said.find(why) != std::string::npos);
+        ++refused;
+      }
+    CHECK(refused == 3);
+  });
 }
 
 namespace {
@@ -220,6 +252,7 @@ TEST_CASE("a run without numbers is refused each time, can't be saved, and can b
     };
     for (int i = 0; i < 3; ++i) refuses(run), refuses(forward);
     refuses([&] { save_pretrained(ctx, model, t.store(), here / "saved"); });
+    refuses([&] { save_quantised(ctx, model, t.store(), here / "saved", dtype::f32); });
     load_weights(ctx, t.store(), safetensors(folder_of("nf4")), llama_weight_names);
     forward();
     run();

@@ -133,3 +133,64 @@ TEST_CASE("a text's end by its tokens, of one text, of many, and of bytes") {
     CHECK(said([&] { generate_text(model, pairs{}, "", {}); }).find("a prompt has no tokens") != std::string::npos);
   });
 }
+
+namespace {
+
+struct own_kind {};  // no std::exception
+
+// What each of four ranks says of write(model, throwing), and that all of them go on afterwards.
+template <class Write>
+std::vector<std::string> said_on_four(Write write) {
+  using S = strategy<mesh<dp, tp>, fp64, zero3>;
+  std::vector<std::string> said(4);
+  launch<S>({.dp = 2, .tp = 2}, [&](context& ctx) {
+    llama<S> model(
+        ctx, {.layers = 2, .hidden = 24, .heads = 4, .kv_heads = 2, .vocab = 64, .max_seq = 64, .init_stddev = 0.3});
+    parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<zero3>());
+    model.use(store);
+    said[static_cast<std::size_t>(ctx.rank().here())] = weft_test::said_by([&] { write(model); });
+    CHECK(generate_tokens(model, {{1}, {2}, {3}}, {.tokens = 3}).size() == 3);
+  });
+  return said;
+}
+const std::vector<std::string> all_say(const char* what) { return std::vector<std::string>(4, what); }
+
+}  // namespace
+
+TEST_CASE("where a callback throws, all ranks throw what it says: at first, midway, at the last token, behind it") {
+  for (const int at : {0, 4, 11}) {
+    const auto throwing = [at] {
+      return batching{.at_once = 1, .on_token = [at, n = 0](std::size_t, std::int32_t) mutable {
+                        if (n++ == at) throw std::runtime_error("the page is full");
+                      }};
+    };
+    CHECK(said_on_four([&](auto& model) {
+            generate_tokens(model, {{1, 2}, {3}, {7, 9, 11}}, {.tokens = 4, .temperature = 1}, throwing());
+          }) == all_say("the page is full"));
+  }
+  std::string told;
+  for (const std::size_t at : {std::size_t{1}, std::size_t{5}}) {
+    CHECK(said_on_four([&](auto& model) {
+            std::size_t pieces = 0;
+            generate_text(model, pairs{}, "once", {.tokens = 9, .temperature = 1}, [&](std::string_view piece) {
+              if (++pieces == at) throw std::range_error(at == 5 ? "at last" : "");
+              told = piece;
+            });
+          }) ==
+          all_say(at == 5 ? "at last" : "what was thrown says nothing: it is no std::exception, or its text is empty"));
+  }
+  CHECK(told.size() == 1);
+  CHECK(said_on_four([](auto& model) {
+          generate_tokens(model, {{1}}, {.tokens = 4}, {.on_token = [](auto, auto) { throw own_kind(); }});
+        }) == all_say("what was thrown says nothing: it is no std::exception, or its text is empty"));
+}
+TEST_CASE("a rank alone throws what its callback threw") {
+  launch<one_rank>({}, [](context& ctx) {
+    llama<one_rank> model(ctx, {.layers = 1, .hidden = 24, .heads = 4, .vocab = 64, .max_seq = 64});
+    parameter_store<cpu_backend, fp64> store(ctx, model.registry(), config_of<replicated>());
+    model.use(store);
+    CHECK_THROWS_AS(generate_tokens(model, {{1}}, {.tokens = 2}, {.on_token = [](auto, auto) { throw own_kind(); }}),
+                    own_kind);
+    CHECK_THROWS_AS(generate_text(model, pairs{}, "once", {.tokens = 3}, [](auto) { throw own_kind(); }), own_kind);
+  });
+}

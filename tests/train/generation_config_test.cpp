@@ -1,4 +1,7 @@
 // generation_config.json of Hugging Face's folders: what is read, what isn't said, and which fields are refused.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <fstream>
 #include <limits>
 
@@ -70,15 +73,50 @@ TEST_CASE("what isn't said is the caller's, and transformers' where draws are as
   CHECK(likeliest.top_k == 4);
 }
 
+TEST_CASE("draws without do_sample are passed over, as transformers does, and so is max_length") {
+  const sampling mine{.temperature = 0.3, .top_k = 4, .top_p = 0.5, .min_p = 0.1};
+  for (const char* field : {"temperature", "top_k", "top_p", "min_p"}) {
+    const generation_config unsaid = read({{field, 0.25}}, mine),
+                            off = read({{field, 0.25}, {"do_sample", false}}, mine);
+    CHECK(unsaid.passed_over == std::vector<std::string>{field});
+    CHECK(off.passed_over == unsaid.passed_over);
+    CHECK(unsaid.sample.temperature == 0.3);
+    CHECK(off.sample.temperature == 0);
+    for (const sampling& s : {unsaid.sample, off.sample}) {
+      CHECK(s.top_k == 4);
+      CHECK(s.top_p == 0.5);
+      CHECK(s.min_p == 0.1);
+    }
+    CHECK(read({{field, 1}, {"do_sample", true}}).passed_over.empty());
+    CHECK(refused({{field, "x"}}) == "the file f: " + std::string(field) + " is \"x\", and has to be a number");
+  }
+  CHECK(read({{"temperature", 0}, {"top_k", 50}, {"top_p", 1}, {"min_p", 0}}).passed_over.empty());
+  CHECK(read({{"max_length", 20}}).passed_over == std::vector<std::string>{"max_length"});
+  CHECK(read({{"max_length", 20}, {"max_new_tokens", 5}}).passed_over.empty());
+}
+
+TEST_CASE("what is passed over is said on stderr, once for all ranks and readings") {
+  const weft_test::temporary_folder folder;
+  write_file(folder / "generation_config.json", R"({"temperature": 0.6, "top_p": 0.9, "max_length": 4096})");
+  std::fflush(stderr);
+  const int kept = ::dup(2);
+  const std::string path = folder / "stderr";
+  const int to = ::open(path.c_str(), O_CREAT | O_WRONLY, 0600);
+  ::dup2(to, 2);
+  for (int i = 0; i < 3; ++i) read_generation_config(folder.path());
+  ::dup2(kept, 2);
+  ::close(kept), ::close(to);
+  const std::string file = "weft: the file " + (folder / "generation_config.json");
+  CHECK(
+      read_file(path) ==
+      file + " says temperature, top_p, and do_sample isn't true: passed over, as by transformers\n" + file +
+          " says max_length, of prompt and text together: passed over; max_new_tokens would say how long a text is\n");
+}
+
 TEST_CASE("what is unknown, has no meaning or contradicts is refused") {
   CHECK(refused({{"tempreature", 1}, {"beam", 2}}) ==
         "the file f has fields that aren't known here: beam, tempreature; texts that are written without them might be "
         "others");
-  for (const char* field : {"temperature", "top_k", "top_p", "min_p"})
-    for (const nlohmann::json& draws :
-         {nlohmann::json{{field, 0.25}}, nlohmann::json{{field, 0.25}, {"do_sample", false}}})
-      CHECK(refused(draws) ==
-            "the file f: " + std::string(field) + " is 0.25, and has to be used, by do_sample true, or not there");
   CHECK(refused({{"num_beams", 4}}) == "the file f: num_beams is 4, and has to be 1: texts are chosen without it");
   CHECK(refused({{"num_beams", 1}, {"guidance_scale", 1.0}, {"remove_invalid_values", false}}) == "nothing");
   CHECK(refused({{"do_sample", true}, {"temperature", 0}}) ==

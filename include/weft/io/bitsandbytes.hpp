@@ -32,6 +32,15 @@ struct bitsandbytes_tensor {
 inline constexpr std::string_view nf4_state = ".quant_state.bitsandbytes__nf4",
                                   fp4_state = ".quant_state.bitsandbytes__fp4";
 
+/// quantization_config of a config.json: each tensor says what it is. Throws where it is another's than bitsandbytes'.
+inline void read_quantization(json_fields& f, const std::string& path) {
+  const nlohmann::json* const few = f.find("quantization_config");
+  if (!few) return;
+  json_fields q(*few, path, "quantization_config");
+  if (q.string("quant_method", "") != "bitsandbytes")
+    q.fail("quant_method", *few, "\"bitsandbytes\": other weights in few bits aren't read");
+}
+
 /// The tensor of scales beside an int8 weight.
 inline std::string scales_beside(std::string_view tensor) {
   const std::size_t dot = tensor.rfind('.');

@@ -9,7 +9,7 @@
 namespace weft {
 
 namespace detail {
-// Matrices lie by columns (Conv1D), and queries, keys and values in one.
+// Matrices lie by columns (Conv1D), but by rows where bitsandbytes has quantised them; queries, keys and values in one.
 inline constexpr weight_name gpt2_lines[] = {
     {"embedding", "transformer.wte.weight", 1},
     {"positions", "transformer.wpe.weight", 1},
@@ -51,6 +51,7 @@ inline gpt2_config parse_gpt2_config(const nlohmann::json& said, const std::stri
   f.only("reorder_and_upcast_attn", false);
   f.only("scale_attn_by_inverse_layer_idx", false);
   f.only("scale_attn_weights", true);
+  detail::read_quantization(f, path);
   f.ignore({"architectures", "bos_token_id", "eos_token_id", "pad_token_id", "dtype", "torch_dtype", "use_cache",
             "transformers_version", "_name_or_path", "attn_pdrop", "n_ctx", "summary_activation",
             "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",

@@ -32,6 +32,8 @@ class json_fields {
     return at == all_.end() || at->is_null() ? nullptr : &*at;
   }
   bool has(const std::string& name) { return find(name) != nullptr; }
+  /// Whether it is there, as null.
+  bool says_null(const std::string& name) { return all_.contains(name) && !has(name); }
   /// Known, and of no consequence here.
   void ignore(std::initializer_list<const char*> names) { asked_.insert(names.begin(), names.end()); }
 

@@ -72,10 +72,35 @@ inline void read_rope(json_fields& f, const std::string& path, llama_config& c) 
   r.finish();
 }
 
+/// window and window_from of the Qwen families: transformers has a window only where use_sliding_window is true, and
+/// then in the layers that layer_types names, or without it in those from max_window_layers on.
+inline void read_qwen_window(json_fields& f, llama_config& c) {
+  const bool used = f.flag("use_sliding_window", false);
+  const std::int64_t window = f.whole_number("sliding_window", f.says_null("sliding_window") ? 0 : 4096);
+  std::int64_t from = f.whole_number("max_window_layers", 28);
+  if (used && window < 0) f.fail("sliding_window", window, "0 or more");
+  if (used && from < 0) f.fail("max_window_layers", from, "0 or more");
+  if (const nlohmann::json* const types = f.find("layer_types")) {
+    const bool lists = types->is_array() && static_cast<std::int64_t>(types->size()) == c.layers;
+    if (!lists) f.fail("layer_types", *types, text("a list for ", c.layers, " layers"));
+    from = 0;
+    for (const nlohmann::json& t : *types) from += t == "full_attention";
+    for (std::int64_t i = 0; i < c.layers; ++i) {
+      const nlohmann::json& t = (*types)[static_cast<std::size_t>(i)];
+      if (t != (i < from ? "full_attention" : "sliding_attention"))
+        f.fail("layer_types", *types,
+               "full_attention for all layers, or for the first of them and sliding_attention for the others");
+    }
+    if (from < c.layers && (!used || window == 0))
+      f.fail("layer_types", *types, "full_attention for all layers, or use_sliding_window true with a sliding_window");
+  }
+  if (used && window > 0 && window < c.max_seq && from < c.layers) c.window = window, c.window_from = from;
+}
+
 }  // namespace detail
 
-/// The model that config.json describes, of the families Llama 2 and 3, Mistral, Qwen 2 and 3 without windows, or one
-/// of them that Weft pruned. Throws weft::file_error naming the field that is missing, unknown here, or of another
+/// The model that config.json describes, of the families Llama 2 and 3, Mistral, Qwen 2 and 3, or one of them that Weft
+/// pruned. Throws weft::file_error naming the field that is missing, unknown here, or of another
 /// model than these.
 inline llama_config parse_llama_config(const nlohmann::json& said, const std::string& path) {
   json_fields f(said, path);
@@ -90,20 +115,9 @@ inline llama_config parse_llama_config(const nlohmann::json& said, const std::st
   f.only("mlp_bias", false);
   f.only("pretraining_tp", 1);
   f.only("attention_dropout", 0);
-  if (const nlohmann::json* const few = f.find("quantization_config")) {
-    json_fields q(*few, path, "quantization_config");  // each tensor says what it is
-    if (q.string("quant_method", "") != "bitsandbytes")
-      q.fail("quant_method", *few, "\"bitsandbytes\": other weights in few bits aren't read");
-  }
+  detail::read_quantization(f, path);
   f.ignore({"architectures", "bos_token_id", "eos_token_id", "pad_token_id", "dtype", "torch_dtype", "use_cache",
             "transformers_version", "_name_or_path"});
-  if (qwen) {
-    f.only("use_sliding_window", false);
-    f.ignore({"sliding_window", "max_window_layers"});  // of windows that aren't used
-    if (const nlohmann::json* const types = f.find("layer_types"))
-      for (const nlohmann::json& t : *types)
-        if (t != "full_attention") f.fail("layer_types", *types, "full_attention for every layer");
-  }
   llama_config c;
   c.qkv_bias = family == "qwen2";
   c.qk_norm = family == "qwen3";
@@ -122,6 +136,7 @@ inline llama_config parse_llama_config(const nlohmann::json& said, const std::st
     c.window = f.whole_number("sliding_window", said.contains("sliding_window") ? 0 : 4096);
     if (c.window >= c.max_seq) c.window = 0;
   }
+  if (qwen) detail::read_qwen_window(f, c);
   detail::read_rope(f, path, c);
   if (pruned) c.layer_groups = detail::read_layer_groups(f, c.layers);
   f.finish();
@@ -154,9 +169,13 @@ inline nlohmann::ordered_json rope_json(const llama_config& c) {
 /// is one that transformers refuses. Throws weft::failure where no family has all of it.
 inline std::string write_config(const llama_config& wanted, dtype type) {
   const llama_config c = wanted.resolved();
-  require(
-      c.qkv_bias + c.qk_norm + (c.window > 0) <= 1,
-      "no family of transformers has two of qkv_bias, qk_norm and window, so the model's config.json can't be written");
+  require(!c.qkv_bias || !c.qk_norm,
+          "no family of transformers has both qkv_bias and qk_norm, so the model's config.json can't be written");
+  const bool qwen = c.qkv_bias || c.qk_norm;
+  require(qwen || c.window_from == 0,
+          "of transformers' families only Qwen 2 and 3, which have qkv_bias or qk_norm, have layers without a window "
+          "before those with one, and window_from is ",
+          c.window_from, ", so the model's config.json can't be written");
   const char* const family = c.qkv_bias ? "qwen2" : c.qk_norm ? "qwen3" : c.window > 0 ? "mistral" : "llama";
   const char* const architecture = c.qkv_bias     ? "Qwen2ForCausalLM"
                                    : c.qk_norm    ? "Qwen3ForCausalLM"
@@ -181,6 +200,7 @@ inline std::string write_config(const llama_config& wanted, dtype type) {
                            {"rope_parameters", detail::rope_json(c)}};
   if (!c.qkv_bias) j["head_dim"] = c.head_dim;
   if (c.window > 0) j["sliding_window"] = c.window;
+  if (c.window > 0 && qwen) j["use_sliding_window"] = true, j["max_window_layers"] = c.window_from;
   detail::write_layer_groups(j, c.layer_groups);
   return j.dump(2) + '\n';
 }

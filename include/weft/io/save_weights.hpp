@@ -22,14 +22,15 @@ inline bool writes(const context& ctx, const stored_parameter& p) {
   return true;
 }
 
-inline const safetensors_type& safetensors_type_of(dtype type) {
+inline const safetensors_type& safetensors_type_of(dtype type, bool signed_bytes = false) {
   for (const safetensors_type& t : safetensors_types)
-    if (t.type == type) return t;
+    if (signed_bytes ? t.name == "I8" : t.type == type) return t;
   throw failure(text("a safetensors file has no numbers of ", name_of(type)));
 }
 
 /// Numbers that a rank writes: elements begin ... of its slice `at` of a parameter, as `type`. `change`: what is done
-/// with their copy before. `quantised`: in place of numbers, codes that stand for them.
+/// with their copy before. `quantised`: in place of numbers, codes that stand for them. `of_host`: the same, what the
+/// host has. `signed_bytes`: what u8 holds is called I8 in files.
 struct outgoing {
   local_array numbers;
   placed_slice at;
@@ -39,8 +40,13 @@ struct outgoing {
   std::function<void(double*)> change = nullptr;
   quantised_slice quantised = {};
   std::int64_t scales = 0;  // of quantised
+  std::vector<float> of_host = {};
+  bool signed_bytes = false;
 
-  std::int64_t count() const { return numbers ? numbers.elements() : quantised.count; }
+  std::int64_t count() const {
+    return numbers ? numbers.elements() : of_host.empty() ? quantised.count : static_cast<std::int64_t>(of_host.size());
+  }
+  const safetensors_type& file_type() const { return safetensors_type_of(type, signed_bytes); }
 };
 
 /// The weights of a stored parameter, to be written as `type`.
@@ -57,7 +63,7 @@ inline safetensors_header all_tensors(context& ctx, const std::vector<outgoing>&
   for (const outgoing& o : all)
     for (const tensor_part& p : o.parts) {
       for (const std::int64_t n : p.tensor_shape) own += std::to_string(n) + ' ';
-      own += static_cast<char>('a' + static_cast<int>(o.type));
+      own += static_cast<char>('a' + (&o.file_type() - safetensors_types));
       own += std::to_string(p.tensor.size()) + ' ' + p.tensor;
     }
   std::map<std::string, safetensors_entry> tensors;
@@ -68,7 +74,7 @@ inline safetensors_header all_tensors(context& ctx, const std::vector<outgoing>&
         end = of_rank.find(' ', at);
         e.shape.push_back(std::stoull(of_rank.substr(at, end - at)));
       }
-      e.type = &safetensors_type_of(static_cast<dtype>(of_rank[at] - 'a'));
+      e.type = &safetensors_types[of_rank[at] - 'a'];
       const std::size_t name = of_rank.find(' ', at) + 1, length = std::stoull(of_rank.substr(at + 1, name - at - 2));
       e.name = of_rank.substr(name, length);
       at = name + length;
@@ -110,6 +116,7 @@ void staged(context& ctx, const outgoing& o, F&& f) {
     o.change(changed.data());
     f(static_cast<const double*>(changed.data()));
   };
+  if (!o.of_host.empty()) return give(o.of_host);
   if (!o.numbers) return give(decoded<Backend>(ctx, o));
   visit_stored(o.numbers.type,
                [&]<class T>(T) { give(on_the_host<Backend>(ctx, o.numbers.as<const T>(), o.numbers.elements())); });

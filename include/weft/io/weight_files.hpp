@@ -80,20 +80,33 @@ inline void write_unfinished(const std::string& path, const std::string& text) {
   output_bytes(path).sync();
 }
 
+/// Removes a folder's files of before, as many as go; the first's reason where one doesn't, else nothing. `names`: of
+/// files that are new.
+inline std::string remove_old_files(const std::string& folder, std::set<std::string> old,
+                                    const std::vector<std::string>& names) {
+  for (const std::string& name : names) old.erase(name);
+  std::string said;
+  for (const std::string& name : old) {
+    const std::string path = folder + '/' + name;
+    if (std::remove(path.c_str()) != 0 && errno != ENOENT && said.empty())
+      said = text("the file ", path, " can't be removed: ", std::strerror(errno));
+  }
+  return said;
+}
+
 /// Gives files that are written their names, then the folder to them, and removes those of before, and what is left of
-/// runs that died before they did. By one rank.
+/// runs that died before they did. By one rank. Throws weft::file_error where one of these can't be removed, which says
+/// that the new weights are whole, and whether they are what is read.
 inline void publish_files(const std::string& folder, const std::string& config, const std::vector<std::string>& names,
                           const std::vector<safetensors_header>& headers) {
   write_unfinished(folder + "/config.json", config);
   const std::string one = folder + "/model.safetensors", index = index_of(folder);
   const std::set<std::string> before = indexed_files(folder);
-  const auto remove = [](const std::string& path) {
-    if (std::remove(path.c_str()) != 0 && errno != ENOENT) fail_of_file(path, "removed", errno);
-  };
+  std::string first;        // to be removed: what names the old weights
   if (names.size() == 1) {  // which goes before an index
     finish_output(folder + "/config.json");
     finish_output(one);
-    remove(index);
+    first = "model.safetensors.index.json";
   } else {
     for (const std::string& name : names) finish_output(folder + '/' + name);
     nlohmann::json map = nlohmann::json::object();
@@ -107,14 +120,19 @@ inline void publish_files(const std::string& folder, const std::string& config, 
     write_unfinished(index, text);
     finish_output(folder + "/config.json");
     finish_output(index);
-    remove(one);
+    first = "model.safetensors";
   }
+  const std::string hiding = remove_old_files(folder, {first}, {});
   std::set<std::string> old = shards_in(folder);
   for (const std::string& name : before)
     if (name.find('/') == name.npos && name.ends_with(".safetensors")) old.insert(name);
-  for (const std::string& name : names) old.erase(name);
-  for (const std::string& name : old) remove(folder + '/' + name);
+  const std::string left = remove_old_files(folder, old, names);
   sync_folder_of(one);
+  if (hiding.empty() && left.empty()) return;
+  const bool hidden = !hiding.empty() && names.size() > 1;  // one file is read before an index
+  throw file_error(text("the new weights in ", folder, " are whole, ",
+                        hidden ? "and are read once a file of before is gone: " : "and are read; of those of before ",
+                        hiding.empty() ? left : hiding, "; remove it"));
 }
 
 /// Writes config.json and a folder's weights in files of at most so many bytes; what was there before is replaced when

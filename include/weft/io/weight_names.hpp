@@ -110,15 +110,18 @@ inline void check_line(const weight_name& n, std::string_view tensor, const para
   require(n.columns >= 0 && n.columns <= p.global.ndim, line(), ": ", n.columns,
           " of its dimensions make the tensor's last, and it has ", p.global.ndim);
 }
-/// Where a parameter lies in the files of a family. Throws weft::file_error where the family has no line for it.
-inline std::vector<tensor_part> parts_of(const weight_names& names, const parameter_record& p) {
+/// Where a parameter lies in the files of a family. `few_bits`: in a tensor of these, which bitsandbytes has by rows of
+/// the output, whatever the family's own order is. Throws weft::file_error where the family has no line for it.
+inline std::vector<tensor_part> parts_of(const weight_names& names, const parameter_record& p, bool few_bits = false) {
   std::string tensor;
   const weight_name* const line = named(names, p.name, tensor);
   if (!line)
     throw file_error(
         text("parameter ", p.name, " has no tensor in such files: its family's names have no line for it"));
   check_line(*line, tensor, p);
-  return {part_of(*line, std::move(tensor), p.global)};
+  weight_name as = *line;
+  as.transposed = as.transposed && !few_bits;
+  return {part_of(as, std::move(tensor), p.global)};
 }
 
 /// Throws on all ranks unless the parameters, of which each rank tells its own by `each`, fill their tensors, each part
@@ -206,6 +209,11 @@ void load_weights(context& ctx, Store& store, const safetensors& files, const we
     for (tensor_part& part : parts)
       if (!files.find(part.tensor) && part.tensor.starts_with(names.prefix))
         if (const std::string trunk = part.tensor.substr(names.prefix.size()); files.find(trunk)) part.tensor = trunk;
+    if (const mapped_tensor* const found = files.find(parts.front().tensor); found && found->entry->type->bits == 8) {
+      std::string tensor = std::move(parts.front().tensor);
+      parts = detail::parts_of(names, p, true);
+      parts.front().tensor = std::move(tensor);
+    }
     return parts;
   };
   const auto numbers_of = [&](const parameter_record& p) {

@@ -28,9 +28,10 @@ struct llama_config {
   weft::rope_scaling rope_scaling = {};  // how positions are stretched beyond what the model was trained on
   double rope_theta = 10000, norm_eps = 1e-5, init_stddev = 0.02;
   bool tied_embeddings = false;
-  bool qkv_bias = false;    // of queries, keys and values, as in Qwen 2
-  bool qk_norm = false;     // RMSNorm of every head's queries and keys, as in Qwen 3
-  std::int64_t window = 0;  // keys that a query sees, up to its own, as in Mistral; 0: all
+  bool qkv_bias = false;         // of queries, keys and values, as in Qwen 2
+  bool qk_norm = false;          // RMSNorm of every head's queries and keys, as in Qwen 3
+  std::int64_t window = 0;       // keys that a query sees, up to its own, as in Mistral; 0: all
+  std::int64_t window_from = 0;  // the first layer, from 0, with that window: those before see all keys, as in Qwen
   /// The token that ends a document of several in a sequence: behind it attention sees none of what came before. -1:
   /// none. It is a setting of training, which no config.json has; a kv_cache takes each sequence for one document.
   std::int64_t document_end = -1;
@@ -60,6 +61,9 @@ struct llama_config {
     if (c.ffn == 0) c.ffn = (c.hidden * 8 / 3 + 63) / 64 * 64;
     at_least_one(c.head_dim, "head_dim"), at_least_one(c.ffn, "ffn");
     require(c.window >= 0, "window is ", c.window, "; it is at least 1, or 0 for all keys");
+    require(c.window_from >= 0 && (c.window > 0 ? c.window_from < c.layers : c.window_from == 0), "window_from is ",
+            c.window_from, ", with a window of ", c.window, " in ", c.layers,
+            " layers; it is the number of one of them, or 0 where no window is");
     detail::check_document_end(c.document_end, c.vocab);
     c.rope_scaling = c.rope_scaling.resolved(c.max_seq);
     require(c.rope_scaling.kind != rope_kind::yarn || c.rope_theta > 1,
@@ -126,6 +130,7 @@ namespace detail {
                          {"qkv_bias", n(c.qkv_bias)},
                          {"qk_norm", n(c.qk_norm)},
                          {"window", n(c.window)},
+                         {"window_from", n(c.window_from)},
                          {"document_end", n(c.document_end)},
                          {"rope_scaling.kind", n(c.rope_scaling.kind)},
                          {"rope_scaling.factor", n(c.rope_scaling.factor)},
@@ -147,9 +152,10 @@ struct llama_layer {
   norm_weight<S, dims<hidden>> attention_norm, mlp_norm;
   self_attention<S> attend;
   mlp<S> feed;
+  std::int64_t window = 0;  // of this layer
 
   template <any_tensor X>
-  auto operator()(const X& x, const rope_table& positions, double eps, std::int64_t window, kv_cache* cache = nullptr,
+  auto operator()(const X& x, const rope_table& positions, double eps, kv_cache* cache = nullptr,
                   const token_ids<S>* documents = nullptr) const {
     auto h = x + leave_block<S>(attend(enter_block<S>(rms_norm(x, attention_norm, eps)), positions, eps, window, cache,
                                        documents));
@@ -180,8 +186,7 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
     auto embed(const ids& tokens) const { return leave_block<S>(embedding(tokens, model->embedding_)); }
     template <any_tensor X>
     auto block(const llama_layer<S>& layer, const X& h) const {
-      return layer(h, positions, model->config_.norm_eps, model->config_.window, cache,
-                   documents ? &*documents : nullptr);
+      return layer(h, positions, model->config_.norm_eps, cache, documents ? &*documents : nullptr);
     }
     template <any_tensor X>
     auto head_input(const X& h) const {
@@ -207,6 +212,7 @@ class llama : public decoder<S, llama<S>, llama_layer<S>> {
     this->each_layer([&](llama_layer<S>& layer, const std::string& prefix, std::int64_t number) {
       const std::int64_t n_kv_heads = groups[static_cast<std::size_t>(number)],
                          n_heads = n_kv_heads * (c.heads / c.kv_heads);
+      layer.window = number < c.window_from ? 0 : c.window;
       registry.add(ctx, layer.attention_norm, prefix + "attention_norm", {1, {c.hidden}}, {0, 1});
       layer.attend.add_to(registry, ctx, prefix, c.hidden, n_heads, n_kv_heads, c.head_dim, c.init_stddev, out_stddev);
       if (c.qk_norm) layer.attend.add_norms_to(registry, ctx, prefix, c.head_dim);

@@ -14,7 +14,8 @@ namespace weft {
 struct batching {
   std::int64_t at_once = 8;    // on each data-parallel rank; where one has ended, the next prompt takes its place
   std::int64_t prefill = 256;  // a prompt is read in passes of at most so many tokens
-  // Called on the first rank for each token as it is chosen: the prompt's number, the token.
+  // Called on the first rank for each token as it is chosen: the prompt's number, the token. Where it throws, all ranks
+  // throw weft::failure with what that says (a rank alone what it threw).
   std::function<void(std::size_t, std::int32_t)> on_token = {};
 };
 
@@ -56,6 +57,7 @@ class batch_writer {
       }
       write_tokens();
     }
+    fail_where_said(ctx_, said_);
     if (kept_) kept_->keep(std::span(texts_[0]).subspan(at(rows_[0].begin), at(rows_[0].read)));
     for (std::size_t p = 0; p < texts_.size(); ++p)
       texts_[p].erase(texts_[p].begin(), texts_[p].begin() + std::ssize(prompts_[p]));
@@ -150,8 +152,7 @@ class batch_writer {
     const std::int64_t each = cache_.sequences(), vocab = model_.config().vocab;
     token_list mine(static_cast<std::size_t>(each + 1), -1),
         all(mine.size() * static_cast<std::size_t>(ctx_.size().here()));
-    std::string said;
-    for (std::int64_t i = 0; i < each; ++i) {
+    for (std::int64_t i = 0; i < each && said_.empty(); ++i) {
       const row& r = rows_[static_cast<std::size_t>(first_ + i)];
       if (r.prompt < 0) continue;
       const auto p = static_cast<std::size_t>(r.prompt);
@@ -160,13 +161,13 @@ class batch_writer {
         return choose_token({logits.begin() + i * vocab, logits.begin() + (i + 1) * vocab}, texts_[p], settings_,
                             static_cast<double>(draws_of(settings_, p).uniform(n)));
       };
-      if ((mine[at(i)] = choose_or_say(choose, said)) == failed_choice) break;
+      mine[at(i)] = choose_or_say(ctx_, choose, said_);
     }
     mine.back() = settings_.stop && *settings_.stop ? 1 : 0;  // the first rank's counts
-    if (!said.empty()) mine.back() = failed_choice;           // and any rank's
+    if (!said_.empty()) mine.back() = failed_choice;          // and any rank's
     gather(mine.data(), all.data(), each + 1);
     for (std::int64_t r = 0; r < ctx_.size().here(); ++r)
-      if (all[at(r * (each + 1) + each)] == failed_choice) fail_as(ctx_, static_cast<int>(r), said);
+      if (all[at(r * (each + 1) + each)] == failed_choice) fail_as(ctx_, static_cast<int>(r), said_);
     stopped_ = all[static_cast<std::size_t>(each)] == 1;
     if (stopped_) return;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -182,7 +183,8 @@ class batch_writer {
     const bool ends = token == settings_.end_token;
     if (!ends) {
       texts_[p].push_back(token);
-      if (batching_.on_token && ctx_.is_first()) batching_.on_token(p, token);
+      if (batching_.on_token && ctx_.is_first() && said_.empty())
+        run_or_say(ctx_, said_, [&] { batching_.on_token(p, token); });
     }
     const auto written = std::span<const std::int32_t>(texts_[p]).subspan(prompts_[p].size());
     if (ends || std::ssize(written) == settings_.tokens || (!written.empty() && ended(settings_, written)))
@@ -206,6 +208,7 @@ class batch_writer {
   std::vector<std::ptrdiff_t> speaks_for_;  // by part of the batch: a rank that has its logits
   std::size_t next_ = 0;                    // prompt
   bool stopped_ = false;
+  std::string said_;  // by what failed on this rank: the others are told with the next tokens, or at the end
 };
 
 }  // namespace detail

@@ -84,13 +84,10 @@ class token_reader {
 /// the place of the token tells the others so.
 inline constexpr std::int32_t failed_choice = -2;
 template <class F>
-std::int32_t choose_or_say(const F& choose, std::string& said) {
-  try {
-    return choose();
-  } catch (const failure& e) {
-    said = e.what();
-    return failed_choice;
-  }
+std::int32_t choose_or_say(const context& ctx, const F& choose, std::string& said) {
+  std::int32_t token = failed_choice;
+  run_or_say(ctx, said, [&] { token = choose(); });
+  return token;
 }
 
 /// Adds `count` tokens to a text: the first rank takes choose(logits, i) for the i-th, and all have it; -1 ends it
@@ -107,7 +104,9 @@ void continue_tokens(Model& model, std::vector<std::int32_t>& text, std::int64_t
     const auto logits = reader.next_logits(text);
     std::int32_t token = 0;
     std::string said;
-    if (ctx.is_first()) token = choose_or_say([&] { return choose(logits, i); }, said);
+    if (ctx.is_first())
+      token = choose_or_say(
+          ctx, [&] { return choose(logits, i); }, said);
     ctx.world.host().broadcast(&token, sizeof token, 0, {"next token"}).wait();
     if (token == failed_choice) fail_as(ctx, 0, said);
     if (token < 0) return;

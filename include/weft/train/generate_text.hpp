@@ -86,9 +86,10 @@ class growing_text {
 /// Continues a prompt by s.tokens tokens, fewer where one of s.stop_strings, s.ends, s.end_token or s.stop ends it;
 /// neither the prompt nor what ends it is returned. words: a tokenizer, which has encode(text) and decode(tokens); a
 /// token beyond its size(), where it has one, says nothing. told(piece): called on the first rank as the text grows,
-/// with each new piece of it. kept: of a text that grows by turns, what the last one read isn't read again where the
-/// prompt begins alike. All ranks call it with the same prompt, settings and tokenizer, and have the text. Cost: as
-/// generate_tokens, and the text so far is decoded for each token.
+/// with each new piece of it; what it throws ends all ranks, as batching::on_token's does. kept: of a text that grows
+/// by turns, what the last one read isn't read again where the prompt begins alike. All ranks call it with the same
+/// prompt, settings and tokenizer, and have the text. Cost: as generate_tokens, and the text so far is decoded for each
+/// token.
 template <class Model, class Tokenizer>
 std::string generate_text(Model& model, const Tokenizer& words, const std::string& prompt, const sampling& s = {},
                           const std::function<void(std::string_view)>& told = nullptr, kept_text* kept = nullptr) {
@@ -111,7 +112,9 @@ std::string generate_text(Model& model, const Tokenizer& words, const std::strin
     };
   const std::vector<std::int32_t> written =
       detail::generate_lists(model, {given}, detail::with_stops(s, text_of), one, kept).front();
-  if (told && model.ctx().is_first()) tell(text.grow(text_of(written), true));
+  detail::on_all_or_none(model.ctx(), [&] {
+    if (told && model.ctx().is_first()) tell(text.grow(text_of(written), true));
+  });
   detail::growing_text reply(s.stop_strings);  // as it was told, on every rank
   for (std::size_t n = 1; n <= written.size(); ++n)
     reply.grow(text_of(std::span(written).first(n)), n == written.size());

@@ -1,9 +1,11 @@
 // How a folder's generation_config.json says that texts are chosen. Invariant: a field of it is read, known to be of no
-// consequence, or an error; what it doesn't say is what transformers takes.
+// consequence, said to be passed over, or an error; what it doesn't say is what transformers takes.
 #pragma once
 
 #include <filesystem>
 #include <limits>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@ namespace weft {
 struct generation_config {
   sampling sample;
   std::vector<std::int32_t> end_tokens = {};
+  std::vector<std::string> passed_over = {};  // fields that ask for something, and have no effect
 };
 
 namespace detail {
@@ -52,14 +55,14 @@ double number_that(json_fields& f, const char* name, double otherwise, Fits fits
   return x;
 }
 
-inline void read_draws(json_fields& f, sampling& s) {
+inline void read_draws(json_fields& f, generation_config& c) {
+  sampling& s = c.sample;
   const bool sampled = f.flag("do_sample", false);
-  if (!sampled) {  // what nobody looks at is there by mistake, here or in do_sample
-    const auto is_off = [&](const char* name, double unsaid, double off) {
-      number_that(
-          f, name, off, [&](double x) { return x == unsaid || x == off; }, "used, by do_sample true, or not there");
+  if (!sampled) {  // nobody looks at the others, as in transformers
+    const auto pass_over = [&](const char* name, double unsaid, double off) {
+      if (const double x = f.number(name, off); x != unsaid && x != off) c.passed_over.push_back(name);
     };
-    is_off("temperature", 1, 0), is_off("top_k", 50, 0), is_off("top_p", 1, 1), is_off("min_p", 0, 0);
+    pass_over("temperature", 1, 0), pass_over("top_k", 50, 0), pass_over("top_p", 1, 1), pass_over("min_p", 0, 0);
     if (f.has("do_sample")) s.temperature = 0;
     return;
   }
@@ -74,22 +77,32 @@ inline void read_draws(json_fields& f, sampling& s) {
       f, "min_p", 0, [](double x) { return x >= 0 && x <= 1; }, "0 (off) to 1");
 }
 
+/// A line on stderr, once in a program: a file is read by every rank.
+inline void say_once(const std::string& line) {
+  static std::mutex lock;
+  static std::set<std::string> said;
+  const std::lock_guard guard(lock);
+  if (said.insert(line).second) std::fprintf(stderr, "weft: %s\n", line.c_str());
+}
+
 }  // namespace detail
 
 /// What generation_config.json says, and `otherwise` where it says nothing. With do_sample true what it leaves out of
 /// temperature, top_k, top_p and min_p is 1, 50, 1 and 0, as in transformers; with false the likeliest token is taken;
-/// without it `otherwise` says how tokens are drawn. repetition_penalty looks at the whole text. Throws
-/// weft::file_error naming a field that isn't known here, has no meaning, or asks for what there isn't: beams,
-/// penalties and filters beyond those of `sampling`, and draws whose do_sample isn't true.
+/// without it `otherwise` says how tokens are drawn. repetition_penalty looks at the whole text. Passed over are draws
+/// whose do_sample isn't true, as in transformers, and max_length where there is no max_new_tokens: a text's length is
+/// that of what is written. Throws weft::file_error naming a field that isn't known here, has no meaning, or asks for
+/// what there isn't: beams, penalties and filters beyond those of `sampling`.
 inline generation_config parse_generation_config(const nlohmann::json& said, const std::string& path,
                                                  const sampling& otherwise = {}) {
   json_fields f(said, path);
   generation_config c{otherwise};
   c.end_tokens = detail::end_tokens_in(f);
   if (f.has("stop_strings")) c.sample.stop_strings = detail::stop_strings_in(f);
-  detail::read_draws(f, c.sample);
+  detail::read_draws(f, c);
   c.sample.tokens = f.whole_number("max_new_tokens", otherwise.tokens);
   if (c.sample.tokens < 0) f.fail("max_new_tokens", c.sample.tokens, "0 or more");
+  if (f.has("max_length") && !f.has("max_new_tokens")) c.passed_over.push_back("max_length");
   if (f.has("repetition_penalty")) {
     c.sample.repetition_penalty = detail::number_that(
         f, "repetition_penalty", 1, [](double x) { return x > 0; }, "above 0, and 1 turns it off");
@@ -115,18 +128,29 @@ inline generation_config parse_generation_config(const nlohmann::json& said, con
     if (const nlohmann::json* const value = f.find(name); value && *value != off)
       f.fail(name, *value, off.dump() + ": texts are chosen without it");
   f.ignore({"_commit_hash", "_from_model_config", "bos_token_id", "cache_implementation", "early_stopping",
-            "length_penalty", "max_length", "output_attentions", "output_hidden_states", "output_logits",
-            "output_scores", "pad_token_id", "renormalize_logits", "return_dict_in_generate", "transformers_version",
-            "use_cache"});
+            "length_penalty", "output_attentions", "output_hidden_states", "output_logits", "output_scores",
+            "pad_token_id", "renormalize_logits", "return_dict_in_generate", "transformers_version", "use_cache"});
   f.finish("texts that are written without them might be others");
   return c;
 }
 
-/// Of the folder's generation_config.json; `otherwise` where there is none.
+/// Of the folder's generation_config.json; `otherwise` where there is none. What is passed over is said on stderr, once
+/// in a program.
 inline generation_config read_generation_config(const std::string& folder, const sampling& otherwise = {}) {
   const std::string path = folder + "/generation_config.json";
   if (!std::filesystem::exists(path)) return {otherwise};
-  return parse_generation_config(read_json(path), path, otherwise);
+  generation_config c = parse_generation_config(read_json(path), path, otherwise);
+  std::string draws;
+  for (const std::string& name : c.passed_over)
+    if (name != "max_length") draws += (draws.empty() ? "" : ", ") + name;
+  if (!draws.empty())
+    detail::say_once("the file " + path + " says " + draws +
+                     ", and do_sample isn't true: passed over, as by transformers");
+  if (!c.passed_over.empty() && c.passed_over.back() == "max_length")
+    detail::say_once("the file " + path +
+                     " says max_length, of prompt and text together: passed over; max_new_tokens "
+                     "would say how long a text is");
+  return c;
 }
 
 }  // namespace weft
