@@ -2,6 +2,8 @@
 // is found is what all sums would say; where sizes are a function of a key, so is the list.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
