@@ -58,7 +58,7 @@ TEST_CASE("heads that ranks don't divide, nor the other way round, and a width t
   six.model.heads = 12;
   same_as_one_rank<S>(six, {{.tp = 2}, {.tp = 4}});
   same_as_one_rank<S>(with(1, 2), {{.tp = 4}});  // ranks that have padding only
-  testing::training_task three = with(3);  // each of three heads on all four ranks; four heads on three ranks
+  testing::training_task three = with(3);        // each of three heads on all four ranks; four heads on three ranks
   three.model.heads = 12;
   same_as_one_rank<S>(three, {{.tp = 4}});
   three.model.kv_heads = 4;
