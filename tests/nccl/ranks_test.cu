@@ -195,7 +195,7 @@ TEST_CASE("nccl: an error that NCCL reports by itself ends all ranks, also those
     }
 }
 
-TEST_CASE("nccl: an error that comes late ends who waits for a GPU with memory to make, and who has returned") {
+TEST_CASE("nccl: an error that comes late ends who waits for a GPU, also to make memory there") {
   auto* const fail_after = of_stand_in<void(int, int)>("weft_nccl_fail_after");
   if (!fail_after || !enough(3)) return;
   const watchdog guard("a late failure of NCCL's", 300);

@@ -257,7 +257,11 @@ TEST_CASE("what is wrong is found") {
     for (int i = 0; i < 20 && got != ncclInvalidUsage; ++i) {  // some run at once
       t.together([](int, place& p) { must(sum(p)); });
       must(cudaSetDevice(0));
-      bool outstanding = cudaStreamQuery(t.of[0]->stream) != cudaSuccess;
+      cudaEvent_t e;
+      must(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+      must(cudaEventRecord(e, t.of[0]->stream));
+      const bool outstanding = cudaEventQuery(e) != cudaSuccess;
+      must(cudaEventDestroy(e));
       if (outstanding) got = ncclCommSplit(t.of[0]->comm, 0, 0, &made[0], nullptr);
       t.end();
     }
@@ -269,7 +273,10 @@ TEST_CASE("what is wrong is found") {
       must(ncclCommSplit(t.of[r]->comm, 0, r, &made[r], nullptr));
     }
     t.settle();
-    for (ncclComm_t c : made) REQUIRE(c), ncclCommAbort(c);
+    for (ncclComm_t c : made) {
+      REQUIRE(c);
+      ncclCommAbort(c);
+    }
     CHECK(found() == "");
   }
   SUBCASE("a second thread that asks a communicator which is in progress for the first") {
