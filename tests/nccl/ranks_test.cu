@@ -281,6 +281,24 @@ TEST_CASE("nccl: a queue on another GPU waits for all of an operation") {
   });
 }
 
+TEST_CASE("nccl: an operation behind a queue of another GPU is refused") {
+  if (!enough(3)) return;
+  const auto said = said_by([] {
+    nccl::launch(2, [](nccl& world) {
+      const int gpu = world.rank() + 1;
+      const cuda::scoped_device elsewhere(gpu);
+      cuda::stream q(gpu);
+      any_communicator all = any_communicator(world).behind(queue_ref(q));
+      floats x(q, 16, 1);
+      if (world.rank() == 1) all.all_reduce(x.data(), x.data(), 16, dtype::f32, reduction::sum).wait(queue_ref(q));
+    });
+  });
+  CHECK(said ==
+        "rank 1 of a group over nccl is on GPU 1, and calls an operation behind a queue of GPU 2; open the queue with "
+        "cuda_backend::open on the rank");
+  all_ended();
+}
+
 TEST_CASE("nccl: a launch on the CPU moves the host's memory, and a strategy takes one rank too") {
   if (!enough(1)) return;
   launch<strategy<mesh<dp>, cuda_backend, nccl>>({}, [](context& ctx) { CHECK(ctx.size().here() == 1); });

@@ -38,7 +38,7 @@ struct nccl_group {
 
 /// The last operation of NCCL on each GPU, of all launches of this process. NCCL wants operations of several
 /// communicators on one GPU to run one after the other, in the same order on all GPUs: two that wait for each other's
-/// place there would never end.
+/// place there would never end. (From 2.26 on it sees to that itself where NCCL_LAUNCH_ORDER_IMPLICIT is 1.)
 struct nccl_order {
   static nccl_order& of_process() {
     static nccl_order& one = *new nccl_order;  // CUDA may end before what is static

@@ -36,6 +36,10 @@ class nccl_mover final : public device_mover {
 
   void called(std::size_t place, int m, const comm_call& call) override {
     job_.require_sound();
+    const int gpu = call.queue.as<stream>().device();
+    require(gpu == seat(m).gpu, "rank ", rank(m), " of a group over nccl is on GPU ", seat(m).gpu,
+            ", and calls an operation behind a queue of GPU ", gpu,
+            "; open the queue with cuda_backend::open on the rank");
     const std::size_t at = spot(place, m);
     calls_[at] = call;
     call.queue.as<stream>().record(*called_[at]);
