@@ -1,5 +1,6 @@
 // Ranks over NCCL: operations between kernels, what is refused, ranks and NCCL that fail. Needs a GPU for each of three
 // ranks; what plans a failure of NCCL's needs the one that stands in for it (device/runtime/nccl.cpp).
+#include <atomic>
 #include <dlfcn.h>
 
 #include <doctest/doctest.h>
@@ -171,14 +172,14 @@ TEST_CASE("nccl: ranks that call different collectives, never come or throw end 
 }
 
 TEST_CASE("nccl: an error that NCCL reports by itself ends all ranks, also those that wait for their GPU") {
-  auto* const fail_after = of_stand_in<void(int)>("weft_nccl_fail_after");
+  auto* const fail_after = of_stand_in<void(int, int)>("weft_nccl_fail_after");
   if (!fail_after || !enough(3)) return;
   const watchdog guard("a failure of NCCL's", 300);
   for (const int after : {0, 5})
     for (const bool blocks : {false, true}) {
       CAPTURE(after);
       CAPTURE(blocks);
-      fail_after(after);
+      fail_after(after, 0);
       const auto said = said_by([&] {
         on_ranks(3, [&](any_communicator& all, cuda::stream& q) {
           floats x(q, 64, 1);
@@ -192,6 +193,110 @@ TEST_CASE("nccl: an error that NCCL reports by itself ends all ranks, also those
       CHECK(said.find("remote process exited or there was a network error (NCCL error 6)") != std::string::npos);
       all_ended();
     }
+}
+
+TEST_CASE("nccl: an error that comes late ends who waits for a GPU, also to make memory there") {
+  auto* const fail_after = of_stand_in<void(int, int)>("weft_nccl_fail_after");
+  if (!fail_after || !enough(3)) return;
+  const watchdog guard("a late failure of NCCL's", 300);
+  for (const bool folds : {true, false}) {
+    CAPTURE(folds);
+    fail_after(0, 8);
+    const auto said = said_by([&] {
+      on_ranks(3, [&](any_communicator& all, cuda::stream& q) {
+        floats x(q, 64, 1);
+        request sum = all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::sum);
+        if (folds) all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::max).wait(queue_ref(q));
+        sum.wait(queue_ref(q));
+        q.synchronize();
+        all.barrier().wait();
+      });
+    });
+    CHECK(said.find("remote process exited or there was a network error (NCCL error 6)") != std::string::npos);
+    all_ended();
+  }
+}
+
+TEST_CASE("nccl: a split that NCCL fails ends all ranks with its words, and no communicator is left") {
+  auto* const fail_split = of_stand_in<void()>("weft_nccl_fail_split");
+  if (!fail_split || !enough(3)) return;
+  const watchdog guard("a split that fails", 300);
+  fail_split();
+  std::atomic<int> ended{0};
+  const auto said = said_by([&] {
+    nccl::launch(3, [&](nccl& world) {
+      try {
+        world.split(0, world.rank(), "never");
+      } catch (...) {
+        ++ended;
+        throw;
+      }
+    });
+  });
+  CHECK(said.find("ncclCommSplit failed: remote process exited or there was a network error") != std::string::npos);
+  CHECK(ended == 3);
+  all_ended();
+}
+
+TEST_CASE("nccl: a launch inside a rank is on that rank's GPU, and one of several ranks on GPU 0") {
+  if (!enough(3)) return;
+  const auto device = [] {
+    int now = -1;
+    cuda::check(cudaGetDevice(&now), "cudaGetDevice");
+    return now;
+  };
+  nccl::launch(3, [&](nccl& world) {
+    const int own = world.rank();
+    const auto q = cuda_backend::open(world.size(), own, 1);
+    CHECK(q->device() == own);
+    threads::launch(1, [&](threads&) { CHECK(cuda_backend::open(1, 0, 1)->device() == own); });
+    threads::launch(3, [&](threads& inner) {
+      const auto shared = cuda_backend::open(inner.size(), inner.rank(), 1);
+      CHECK(shared->device() == 0);
+      CHECK(device() == 0);
+    });
+    CHECK(device() == own);
+    floats x(*q, 16, 2);
+    x.set(2, 0);
+    CHECK(x.all()[15] == 4);
+  });
+}
+
+TEST_CASE("nccl: a queue on another GPU waits for all of an operation") {
+  if (!enough(3)) return;
+  on_ranks(2, [](any_communicator& all, cuda::stream& q) {
+    floats x(q, 16, 1), y(q, 16, 0);
+    request sum = all.all_reduce(x.data(), y.data(), 16, dtype::f32, reduction::sum);
+    {
+      const cuda::scoped_device elsewhere(2);
+      cuda::stream other(2);
+      sum.wait(queue_ref(other));
+      other.synchronize();
+    }
+    std::vector<float> got(16);
+    cuda::stream second(q.device());  // waits for nothing by itself
+    second.download(y.data(), got.data(), 64);
+    CHECK(got[3] == 2);
+    q.synchronize();
+  });
+}
+
+TEST_CASE("nccl: an operation behind a queue of another GPU is refused") {
+  if (!enough(3)) return;
+  const auto said = said_by([] {
+    nccl::launch(2, [](nccl& world) {
+      const int gpu = world.rank() + 1;
+      const cuda::scoped_device elsewhere(gpu);
+      cuda::stream q(gpu);
+      any_communicator all = any_communicator(world).behind(queue_ref(q));
+      floats x(q, 16, 1);
+      if (world.rank() == 1) all.all_reduce(x.data(), x.data(), 16, dtype::f32, reduction::sum).wait(queue_ref(q));
+    });
+  });
+  CHECK(said ==
+        "rank 1 of a group over nccl is on GPU 1, and calls an operation behind a queue of GPU 2; open the queue with "
+        "cuda_backend::open on the rank");
+  all_ended();
 }
 
 TEST_CASE("nccl: a launch on the CPU moves the host's memory, and a strategy takes one rank too") {

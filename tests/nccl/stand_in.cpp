@@ -2,10 +2,12 @@
 // finds what is wrong. Two devices; this thread drives both, as NCCL's group calls allow.
 #include <nccl.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -226,6 +228,83 @@ TEST_CASE("what is wrong is found") {
     must(ncclCommFinalize(t.of[0]->comm));
     has(found(), "an operation of its rank 0 was never called by all");
     ready(t.of[0]->comm);
+  }
+  SUBCASE("operations of two communicators on one device that no wait puts in order") {
+    two first, second;
+    for (int i = 0; i < 8; ++i) {  // some of the first run at once
+      first.together([](int, place& p) { must(sum(p)); });
+      second.together([](int, place& p) { must(sum(p)); });
+      second.end(), first.end();
+    }
+    has(found(), "ncclAllReduce runs on device 0 before an operation that was given earlier");
+    first.together([](int, place& p) { must(sum(p)); });
+    for (int r = 0; r < 2; ++r) {
+      cudaEvent_t e;
+      must(cudaSetDevice(r));
+      must(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+      must(cudaEventRecord(e, first.of[r]->stream));
+      must(cudaStreamWaitEvent(second.of[r]->stream, e, 0));
+      must(cudaEventDestroy(e));
+    }
+    second.together([](int, place& p) { must(sum(p)); });
+    second.end();
+    CHECK(found() == "");
+  }
+  SUBCASE("a split while operations on the parent are outstanding") {
+    two t;
+    ncclResult_t got = ncclSuccess;
+    ncclComm_t made[2] = {};
+    for (int i = 0; i < 20 && got != ncclInvalidUsage; ++i) {  // some run at once
+      t.together([](int, place& p) { must(sum(p)); });
+      must(cudaSetDevice(0));
+      cudaEvent_t e;
+      must(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+      must(cudaEventRecord(e, t.of[0]->stream));
+      const bool outstanding = cudaEventQuery(e) != cudaSuccess;
+      must(cudaEventDestroy(e));
+      if (outstanding) got = ncclCommSplit(t.of[0]->comm, 0, 0, &made[0], nullptr);
+      t.end();
+    }
+    cudaGetLastError();
+    CHECK(got == ncclInvalidUsage);
+    has(found(), "ncclCommSplit is called while operations on the parent are outstanding");
+    for (int r = 0; r < 2; ++r) {
+      must(cudaSetDevice(r));
+      must(ncclCommSplit(t.of[r]->comm, 0, r, &made[r], nullptr));
+    }
+    t.settle();
+    for (ncclComm_t c : made) {
+      REQUIRE(c);
+      ncclCommAbort(c);
+    }
+    CHECK(found() == "");
+  }
+  SUBCASE("a second thread that asks a communicator which is in progress for the first") {
+    two t;
+    for (bool seen = false; !seen;) {
+      seen = sum(*t.of[0]) == ncclInProgress;
+      if (seen)
+        std::thread([&] {
+          ncclResult_t state = ncclSuccess;
+          must(ncclCommGetAsyncError(t.of[0]->comm, &state));
+        }).join();
+      ready(t.of[0]->comm);
+    }
+    has(found(), "a thread uses rank 0's communicator, which is in progress for another");
+  }
+  SUBCASE("two threads that ask one communicator at once") {
+    two t;
+    std::atomic<bool> over{false};
+    std::thread other([&] {
+      ncclResult_t state = ncclSuccess;
+      while (!over) must(ncclCommGetAsyncError(t.of[0]->comm, &state));
+    });
+    std::string all;
+    while ((all = found()).empty()) ready(t.of[0]->comm);
+    over = true;
+    other.join();
+    has(all, "two threads use rank 0's communicator at once");
+    found();
   }
   SUBCASE("two ranks on one device") {
     ncclUniqueId id;

@@ -8,10 +8,16 @@
 namespace weft {
 
 struct cuda_backend : cuda::device_kernels<cuda::stream> {
-  /// The queue of one rank, on GPU 0, which ranks of one process share, or on that which the communicator gave this
-  /// thread (backend/nccl.cuh). Throws weft::failure where there is none.
-  static std::shared_ptr<queue> open(int /*ranks*/, int /*rank*/, int /*threads*/) {
-    return std::make_shared<queue>(cuda::gpu_of_thread);
+  /// The queue of one rank: on GPU 0, which ranks of one process share, or on that which the communicator gave this
+  /// thread (backend/nccl.cuh). There, a launch of one rank stays on its GPU, and ranks of a launch that share one are
+  /// all on GPU 0; what ends with the queue, on its thread. Throws weft::failure where there is none.
+  static std::shared_ptr<queue> open(int ranks, int rank, int /*threads*/) {
+    const int own = cuda::gpu_of_thread;  // of nccl's ranks r it is r
+    if (ranks == 1 || rank == own || own == 0) return std::make_shared<queue>(own);
+    return {new queue(0), [own](queue* q) {
+              delete q;
+              cudaSetDevice(own);
+            }};
   }
   /// Where its tensors live, and whether the host may read them there.
   static constexpr bool host_memory = false;

@@ -48,17 +48,18 @@ class nccl : public comm_operations<nccl> {
     boot_.all_gather(&color, colors.data(), sizeof color).wait();
     int first = 0;  // of the ranks of this color: NCCL takes no color below 0
     while (colors[static_cast<std::size_t>(first)] != color) ++first;
-    const threads boot = boot_.split(color, key, name);
     cuda::nccl_job& job = seat_->job;
-    ncclComm_t const parent = seat_->group.at(rank()).comm;
+    cuda::nccl_seat& parent = seat_->group.at(rank());
+    parent.queue->synchronize();  // all ranks are here: a communicator is split with nothing of its own outstanding
+    const threads boot = boot_.split(color, key, name);
     const nccl made(boot, job, [&](cuda::nccl_group& made) {
-      if (!parent) return true;
+      if (size() == 1) return true;
       ncclConfig_t config = cuda::nccl_config();
-      return job.make(made, boot.rank(), "ncclCommSplit", parent, [&](ncclComm_t* comm) {
-        return ncclCommSplit(parent, boot.size() > 1 ? first : NCCL_SPLIT_NOCOLOR, boot.rank(), comm, &config);
+      return job.make(made, boot.rank(), "ncclCommSplit", &parent, [&](ncclComm_t* comm) {
+        return ncclCommSplit(parent.comm, boot.size() > 1 ? first : NCCL_SPLIT_NOCOLOR, boot.rank(), comm, &config);
       });
     });
-    boot_.barrier().wait();  // while a communicator is split it takes no operations
+    boot_.barrier().wait();  // while it is split it takes no operations
     return made;
   }
 
@@ -109,6 +110,7 @@ class nccl : public comm_operations<nccl> {
     own.queue = std::make_unique<cuda::stream>(own.gpu);
     const bool made = make(*group);
     boot_.barrier().wait();  // whoever comes last to an operation gives it for all; where a rank failed, this throws
+    job.require_sound();
     require(made, "NCCL made no communicator");
   }
   static nccl first(const threads& world, cuda::nccl_job& job) {

@@ -1,7 +1,8 @@
 // NCCL for ranks that are threads over the devices on the host, in a strict reading of its documentation. An operation
 // begins as late as its streams' waits permit, or, drawn by the seed, as soon as all ranks have called it; a
 // communicator that doesn't block answers ncclInProgress a drawn number of times, and only then are its operations on
-// their streams. Invariant: ranks that call different operations, and arrays that aren't the device's, are findings.
+// their streams. Invariant: ranks that call different operations, arrays that aren't the device's, operations on one
+// device that no wait puts in order, and threads that use one communicator at once are findings.
 #include <nccl.h>
 
 #include <condition_variable>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,6 +41,7 @@ struct meeting {
     int rank = 0, device = 0;
     nccl_call call;
     std::uint64_t number = 0;  // of its piece in its stream
+    std::uint64_t given = 0;   // how many groups of calls its device was given before
   };
   std::vector<std::optional<member>> members;
   std::uint64_t drawn = 0;
@@ -64,7 +67,16 @@ struct clique {
     ncclComm_t made = nullptr;
     bool given = false;
   };
-  std::map<std::uint64_t, std::vector<choice>> splits;
+  struct split {
+    std::vector<choice> choices;
+    bool fails = false;  // on rank 0, which is told, and never ends on the others
+    bool is_whole() const {
+      for (const choice& c : choices)
+        if (!c.given) return false;
+      return !choices.empty();
+    }
+  };
+  std::map<std::uint64_t, split> splits;
   int ranks() const { return static_cast<int>(members.size()); }
   bool is_whole() const {
     for (const int d : devices)
@@ -87,8 +99,11 @@ struct ncclComm {
   std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
   ncclResult_t state = ncclSuccess;
   std::function<bool()> may_go_on;
-  std::function<void(held_lock&)> then;
-  int answers = 0;  // how often it still says ncclInProgress
+  std::function<void(held_lock&)> then, on_abort;
+  int answers = 0;           // how often it still says ncclInProgress
+  std::thread::id asked_by;  // what it is in progress with
+  std::thread::id inside{};  // who is in a call of it
+  int fails_in = -1;         // after so many more looks it reports an error
   std::uint64_t collectives = 0, splits = 0, asked = 0;
   std::map<std::pair<int, int>, std::uint64_t> in_pair;
   std::vector<met> open;
@@ -100,9 +115,18 @@ std::condition_variable& changed() {
   static std::condition_variable one;
   return one;
 }
-int& fails_after() {
-  static int collectives = -1;
-  return collectives;
+struct planned {
+  int operations = -1, looks = 0;
+  bool split = false;
+};
+planned& failure() {
+  static planned one;
+  return one;
+}
+// What each device was given, and isn't done, by when.
+std::map<int, std::vector<std::pair<std::uint64_t, met>>>& given() {
+  static std::map<int, std::vector<std::pair<std::uint64_t, met>>> by_device;
+  return by_device;
 }
 int& live() {
   static int communicators = 0;
@@ -115,6 +139,43 @@ std::string& last_words() {
 ncclResult_t refuse(const std::string& sentence) {
   the_device().gpu.find_fault("nccl: " + sentence);
   return ncclInvalidUsage;
+}
+// This thread is in a call of a communicator, which takes a moment; no other shall be, nor while it is in progress for
+// another one.
+class user {
+ public:
+  user(held_lock& held, ncclComm_t c) : c_(c), before_(c->inside) {
+    const auto self = std::this_thread::get_id();
+    if (before_ != std::thread::id{} && before_ != self)
+      refuse("two threads use rank " + std::to_string(c->rank) + "'s communicator at once");
+    else if (c->state == ncclInProgress && c->asked_by != self)
+      refuse("a thread uses rank " + std::to_string(c->rank) + "'s communicator, which is in progress for another");
+    c->inside = self;
+    static unsigned calls = 0;
+    const bool long_one = ++calls % 16 == 0;  // a yield may cost a busy machine's slice
+    held.unlock();
+    if (long_one) std::this_thread::yield();
+    held.lock();
+  }
+  ~user() {
+    c_->inside = before_ == std::this_thread::get_id() ? before_ : std::thread::id{};
+    changed().notify_all();
+  }
+  user(const user&) = delete;
+  user& operator=(const user&) = delete;
+
+ private:
+  ncclComm_t c_;
+  std::thread::id before_;
+};
+// The last thing of a communicator: whoever is in a call of it leaves first.
+void end(held_lock& held, ncclComm_t c) {
+  if (c->inside != std::thread::id{})
+    refuse("rank " + std::to_string(c->rank) + "'s communicator is ended while a thread uses it");
+  changed().wait(held, [&] { return c->inside == std::thread::id{}; });
+  if (c->in) c->in->members[static_cast<std::size_t>(c->rank)] = nullptr;
+  delete c;
+  --live();
 }
 struct group_call {
   int depth = 0;
@@ -137,6 +198,7 @@ ncclResult_t begin(held_lock& held, ncclComm_t c, std::function<bool()> may, std
   }
   c->answers = static_cast<int>(mixed(c->in->draw(++c->asked), static_cast<std::uint64_t>(c->rank)) % 4);
   if (c->answers == 0 && may()) return then(held), c->state;
+  c->asked_by = std::this_thread::get_id();
   c->state = ncclInProgress, c->may_go_on = std::move(may), c->then = std::move(then);
   return ncclInProgress;
 }
@@ -207,6 +269,14 @@ void run(held_lock& held, const std::shared_ptr<bool>& aborted, const std::vecto
   for (const met& m : meetings) {
     if (*aborted) return;
     if (std::exchange(m->done, true)) continue;
+    for (const auto& member : m->members) {
+      auto& all = given()[member->device];
+      for (const auto& [number, other] : all)
+        if (number < member->given && !other->done && !other->stuck)
+          refuse(std::string(member->call.name()) + " runs on device " + std::to_string(member->device) +
+                 " before an operation that was given earlier: no wait of their streams puts them in order");
+      std::erase_if(all, [](const auto& one) { return one.second->done || one.second->stuck; });
+    }
     move_data(*m);
   }
 }
@@ -221,10 +291,10 @@ met& meeting_of(clique& in, ncclComm_t c, const nccl_call& call) {
     m = std::make_shared<meeting>();
     m->members.resize(call.pairs() ? 2 : in.members.size());
     m->drawn = in.draw(number);
-    if (fails_after() >= 0 && fails_after()-- == 0) {
+    if (failure().operations >= 0 && failure().operations-- == 0) {
       m->stuck = true;
       for (ncclComm_t member : in.members)
-        if (member) member->state = ncclRemoteError;
+        if (member) member->fails_in = failure().looks;
       last_words() = "the stand-in's planned failure";
     }
   }
@@ -247,12 +317,15 @@ void commit(held_lock& held, ncclComm_t c, const std::vector<nccl_call>& calls) 
   const std::uint64_t number =
       work.give(calls[0].on, [aborted = c->aborted, meetings](held_lock& h) { run(h, aborted, meetings); });
   bool at_once = false;
+  static std::uint64_t groups = 0;
+  ++groups;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     meeting& m = *meetings[i];
     const std::size_t place = calls[i].word == nccl_word::send      ? 0
                               : calls[i].word == nccl_word::receive ? 1
                                                                     : static_cast<std::size_t>(c->rank);
-    const meeting::member own{c->rank, c->device, calls[i], number};
+    const meeting::member own{c->rank, c->device, calls[i], number, groups};
+    given()[c->device].emplace_back(groups, meetings[i]);
     for (const auto& other : m.members)
       if (other && !other->call.agrees(calls[i]) && !m.done) {
         refuse("ranks of one communicator disagree: rank " + std::to_string(other->rank) + " calls " +
@@ -307,10 +380,16 @@ ncclComm_t make(const ncclConfig_t* config) {
 
 extern "C" {
 
-// For tests: the operation that begins after so many others never ends, and its communicator reports an error.
-void weft_nccl_fail_after(int operations) {
+// For tests: the operation that begins after so many others never ends, and its communicator reports an error, to
+// whoever asks it after so many others.
+void weft_nccl_fail_after(int operations, int looks) {
   held_lock held(the_device().lock);
-  fails_after() = operations;
+  failure().operations = operations, failure().looks = looks;
+}
+// For tests: the next split never ends, and rank 0 is told.
+void weft_nccl_fail_split() {
+  held_lock held(the_device().lock);
+  failure().split = true;
 }
 // For tests: communicators that are neither destroyed nor aborted.
 int weft_nccl_live() {
@@ -368,13 +447,17 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* ma
   *made = nullptr;
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) return refuse("ncclCommSplit takes no color below 0");
   if (parent->device != chosen_device()) return refuse("ncclCommSplit is called on another device than its rank's");
-  auto& choices = parent->in->splits[parent->splits++];
+  for (const met& m : parent->open)
+    if (!m->done) return refuse("ncclCommSplit is called while operations on the parent are outstanding");
+  const user alone(held, parent);
+  const std::uint64_t number = parent->splits++;
+  clique::split& split = parent->in->splits[number];
+  auto& choices = split.choices;
+  if (choices.empty()) split.fails = std::exchange(failure().split, false);
   choices.resize(parent->in->members.size());
   ncclComm_t const c = color == NCCL_SPLIT_NOCOLOR ? nullptr : make(config);
   choices[static_cast<std::size_t>(parent->rank)] = {color, key, c, true};
-  bool whole = true;
-  for (const auto& choice : choices) whole = whole && choice.given;
-  if (whole)  // each color's ranks by (key, rank)
+  if (split.is_whole())  // each color's ranks by (key, rank)
     for (std::size_t r = 0; r < choices.size(); ++r) {
       if (!choices[r].made || choices[r].made->in) continue;
       std::map<std::pair<int, std::size_t>, ncclComm_t> order;
@@ -388,22 +471,29 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* ma
       }
     }
   changed().notify_all();
-  const std::size_t number = parent->splits - 1;
-  return begin(
+  const ncclResult_t got = begin(
       held, parent,
-      [in = parent->in, number] {
-        bool all = true;
-        for (const auto& choice : in->splits[number]) all = all && choice.given;
-        return all;
+      [in = parent->in, number, rank = parent->rank] {
+        const clique::split& all = in->splits[number];
+        return all.is_whole() && (!all.fails || rank == 0);
       },
-      [made, c](held_lock&) { *made = c; });
+      [made, c, parent, fails = split.fails](held_lock&) {
+        *made = c;
+        if (!fails) return;
+        parent->state = ncclRemoteError;
+        last_words() = "the stand-in's planned failure";
+      });
+  if (got == ncclInProgress) parent->on_abort = parent->then;  // it is stored where the split is aborted, too
+  return got;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t* state) {
   held_lock held(the_device().lock);
+  const user alone(held, c);
   if (c->state == ncclInProgress && c->may_go_on() && c->answers-- <= 0) {
-    c->state = ncclSuccess;
+    c->state = ncclSuccess, c->on_abort = nullptr;
     std::exchange(c->then, nullptr)(held);
   }
+  if (c->fails_in >= 0 && c->fails_in-- == 0) c->state = ncclRemoteError;
   *state = c->state;
   return ncclSuccess;
 }
@@ -421,18 +511,15 @@ ncclResult_t ncclCommFinalize(ncclComm_t c) {
 ncclResult_t ncclCommDestroy(ncclComm_t c) {
   held_lock held(the_device().lock);
   if (c->state == ncclInProgress) refuse("a communicator is destroyed while its last call is in progress");
-  if (c->in) c->in->members[static_cast<std::size_t>(c->rank)] = nullptr;
-  delete c;
-  --live();
+  end(held, c);
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t c) {
   held_lock held(the_device().lock);
   *c->aborted = true;
   for (const met& m : c->open) m->stuck = true;
-  if (c->in) c->in->members[static_cast<std::size_t>(c->rank)] = nullptr;
-  delete c;
-  --live();
+  if (c->on_abort) c->on_abort(held);
+  end(held, c);
   changed().notify_all();
   return ncclSuccess;
 }

@@ -10,6 +10,10 @@
 
 #include <nccl.h>
 
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 18, 0)
+#error "weft: weft/backend/nccl.cuh needs NCCL 2.18 or later, and the nccl.h that was found is older"
+#endif
+
 #include <weft/backend/cuda/error.cuh>
 #include <weft/comm/call.hpp>
 #include <weft/comm/detail/pause.hpp>
@@ -26,18 +30,17 @@ inline void check(ncclResult_t status, const char* call, ncclComm_t of = nullptr
   if (status != ncclSuccess && status != ncclInProgress) fail_nccl(status, call, of);
 }
 
-/// Waits until NCCL has done with what `of` was asked for. `gives_up()` says whether it never will; then false.
-template <class GivesUp>
-bool wait_until_ready(ncclComm_t of, const char* call, const GivesUp& gives_up) {
-  weft::detail::pause between;
-  for (;;) {
-    ncclResult_t state = ncclSuccess;
-    check(ncclCommGetAsyncError(of, &state), "ncclCommGetAsyncError", of);
-    check(state, call, of);
-    if (state == ncclSuccess) return true;
-    if (gives_up()) return false;
-    between.after(false);
-  }
+/// Whether NCCL has done with what `of` was asked for. Asking isn't reading alone: one thread at a time may.
+inline bool is_ready(ncclComm_t of, const char* call) {
+  ncclResult_t state = ncclSuccess;
+  check(ncclCommGetAsyncError(of, &state), "ncclCommGetAsyncError", of);
+  check(state, call, of);
+  return state == ncclSuccess;
+}
+/// Waits until it has; between two looks, looks(), which throws where it never will.
+template <class Looks>
+void wait_until_ready(ncclComm_t of, const char* call, const Looks& looks) {
+  for (weft::detail::pause between; !is_ready(of, call); between.after(false)) looks();
 }
 
 /// Not blocking: whoever waits can give up.

@@ -1,10 +1,11 @@
 // What ranks on GPUs of their own send each other, as NCCL's operations on streams of the group's own, tied to the
 // ranks' streams by events. Invariant: an operation is given for all its members at once, when all have called it and
-// agree: none waits on a GPU for a rank that never comes.
+// agree, and runs on each GPU after the one given before: none waits there for a rank that never comes.
 #pragma once
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,21 +27,36 @@ class nccl_mover final : public device_mover {
     calls_.resize(places * members_.size());
     called_.resize(calls_.size());
     moved_.resize(calls_.size());
+    each([&](int m) {  // an event is of one GPU
+      const scoped_device here(seat(m).gpu);
+      for (std::size_t place = 0; place < places; ++place)
+        called_[spot(place, m)].emplace(), moved_[spot(place, m)].emplace();
+    });
   }
 
   void called(std::size_t place, int m, const comm_call& call) override {
     job_.require_sound();
+    const int gpu = call.queue.as<stream>().device();
+    require(gpu == seat(m).gpu, "rank ", rank(m), " of a group over nccl is on GPU ", seat(m).gpu,
+            ", and calls an operation behind a queue of GPU ", gpu,
+            "; open the queue with cuda_backend::open on the rank");
     const std::size_t at = spot(place, m);
     calls_[at] = call;
-    if (!called_[at]) called_[at] = std::make_unique<event>(), moved_[at] = std::make_unique<event>();
     call.queue.as<stream>().record(*called_[at]);
   }
   void move(std::size_t place) override {
+    const comm_call* const calls = &calls_[spot(place, 0)];
     try {
-      job_.issue([&] {
-        const comm_call* const calls = &calls_[spot(place, 0)];
+      if (folds(calls[0])) reserve(calls[0]);
+      job_.issue([&](nccl_order& order) {
         each([&](int m) { queue(m).wait(*called_[spot(place, m)]); });
-        group_.size() == 1 || is_own(calls[0]) ? copy_alone(calls[0], calls[size() - 1]) : give(place, calls);
+        if (group_.size() == 1 || is_own(calls[0])) {
+          copy_alone(calls[0], calls[size() - 1]);
+        } else {
+          each([&](int m) { queue(m).wait(order.last(seat(m).gpu)); });
+          give(place, calls);
+          each([&](int m) { queue(m).record(order.last(seat(m).gpu)); });
+        }
         each([&](int m) { queue(m).record(*moved_[spot(place, m)]); });
       });
     } catch (...) {
@@ -51,18 +67,21 @@ class nccl_mover final : public device_mover {
   void precede(std::size_t place, const queue_ref& by) override {
     job_.require_sound();
     stream& own = by.as<stream>();
-    for (int m = 0; m < size(); ++m)
-      if (seat(m).gpu == own.device() && moved_[spot(place, m)]) own.wait(*moved_[spot(place, m)]);
+    bool here = false;  // a member's: all that matters to its GPU
+    each([&](int m) { here = here || seat(m).gpu == own.device(); });
+    each([&](int m) {
+      if (!here || seat(m).gpu == own.device()) own.wait(*moved_[spot(place, m)]);
+    });
   }
-  // An operation in the host's memory stands in a place too, which may have no events yet.
+  // An operation in the host's memory stands in a place too: its events never happened yet, or are of long ago.
   bool done(std::size_t place) override {
     job_.require_sound();
     bool all = true;
-    each_moved(place, [&](event& e) { all = all && e.happened(); });
+    each([&](int m) { all = all && moved_[spot(place, m)]->happened(); });
     return all;
   }
   void finish(std::size_t place) override {
-    each_moved(place, [](event& e) { e.synchronize(); });
+    each([&](int m) { moved_[spot(place, m)]->synchronize(); });
     job_.require_sound();
   }
 
@@ -75,12 +94,6 @@ class nccl_mover final : public device_mover {
   template <class F>
   void each(const F& f) const {
     for (int m = 0; m < size(); ++m) f(m);
-  }
-  template <class F>
-  void each_moved(std::size_t place, const F& f) const {
-    each([&](int m) {
-      if (event* const e = moved_[spot(place, m)].get()) f(*e);
-    });
   }
   bool is_own(const comm_call& call) const { return call.pairs() && rank(0) == rank(1); }
   /// Afterwards nothing that was given touches a member's arrays, as far as its GPU still works.
@@ -112,7 +125,7 @@ class nccl_mover final : public device_mover {
       throw;
     }
     check(ncclGroupEnd(), "ncclGroupEnd", seat(0).comm);
-    each([&](int m) { wait_until_ready(seat(m).comm, "ncclGroupEnd", [] { return false; }); });
+    each([&](int m) { wait_until_ready(seat(m).comm, "ncclGroupEnd", [&] { job_.look(); }); });
   }
   // To and from member m, in a group call.
   void send(int m, const void* data, int64 bytes, int peer) {
@@ -138,8 +151,7 @@ class nccl_mover final : public device_mover {
     if (first.is(comm_operation::barrier))
       return each([&](int m) { each([&](int other) { queue(m).wait(*called_[spot(place, other)]); }); });
     if (nothing) return;
-    if (first.computes() && first.how != reduction::sum && is_float(first.type))
-      return visit_dtype(first.type, [&]<class T>() { fold<T>(calls); });
+    if (folds(first)) return visit_dtype(first.type, [&]<class T>() { fold<T>(calls); });
     together([&](int m) {
       const comm_call& c = calls[m];
       ncclComm_t const comm = seat(m).comm;
@@ -181,19 +193,32 @@ class nccl_mover final : public device_mover {
   static bool is_float(dtype type) {
     return type == dtype::f64 || type == dtype::f32 || type == dtype::bf16 || type == dtype::f16;
   }
+  bool folds(const comm_call& call) const {
+    return size() > 1 && call.count > 0 && call.computes() && call.how != reduction::sum && is_float(call.type);
+  }
+  /// How many elements of each rank are folded at a time.
+  template <class T>
+  int64 piece(const comm_call& call) const {
+    constexpr int64 width = sizeof(T);
+    return std::min(call.count, std::max<int64>(fold_bytes / (size() * width) / pack_size<T> * pack_size<T>, 1));
+  }
+  /// The memory for that, which may wait for the GPUs.
+  void reserve(const comm_call& call) {
+    visit_dtype(call.type, [&]<class T>() {
+      each([&](int m) {
+        const scoped_device here(seat(m).gpu);
+        queue(m).scratch(static_cast<std::size_t>(piece<T>(call) * size()) * sizeof(T));
+      });
+    });
+  }
   /// In the order of ranks, on each GPU: a piece of every rank's part is brought there, then folded.
   template <class T>
   void fold(const comm_call* calls) {
     const int ranks = size();
-    const int64 n = calls[0].count, width = sizeof(T);
+    const int64 n = calls[0].count, width = sizeof(T), most = piece<T>(calls[0]);
     const bool scattered = calls[0].is(comm_operation::reduce_scatter);
-    const int64 most = std::max<int64>(fold_bytes / (ranks * width) / pack_size<T> * pack_size<T>, 1);
     std::vector<std::byte*> parts;
-    each([&](int m) {
-      const scoped_device here(seat(m).gpu);
-      parts.push_back(
-          static_cast<std::byte*>(queue(m).scratch(static_cast<std::size_t>(std::min(n, most) * ranks * width))));
-    });
+    each([&](int m) { parts.push_back(static_cast<std::byte*>(queue(m).scratch(0))); });  // reserved
     for (int64 begin = 0; begin < n; begin += most) {
       const int64 count = std::min(most, n - begin), bytes = count * width;
       together([&](int m) {
@@ -220,8 +245,8 @@ class nccl_mover final : public device_mover {
   nccl_job& job_;
   nccl_group& group_;
   std::vector<int> members_;
-  std::vector<comm_call> calls_;                        // by place and member, as are these
-  std::vector<std::unique_ptr<event>> called_, moved_;  // made by the member's thread, on its GPU
+  std::vector<comm_call> calls_;                      // by place and member, as are these
+  std::vector<std::optional<event>> called_, moved_;  // on the member's GPU
 };
 
 }  // namespace weft::cuda
