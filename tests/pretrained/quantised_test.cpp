@@ -106,6 +106,7 @@ TEST_CASE("saved as codes, a folder is what bitsandbytes wrote, byte for byte") 
   check_written<exact<int8<>>>({.tp = 2}, "int8");
   check_written<exact<int8<>, zero3>>({.dp = 2, .tp = 2}, "int8");
   check_written<exact<nf4<shared_kv<>>, zero3>>({.tp = 2}, "nf4");
+  check_written<exact<int8<shared_kv<>>, zero3>>({.tp = 4}, "int8");  // more ranks than key and value heads
 }
 TEST_CASE("what was quantised here is written so too, in several files and beside bf16") {
   const weft_test::temporary_folder here;
@@ -122,7 +123,8 @@ TEST_CASE("what was quantised here is written so too, in several files and besid
           std::string(other->data, other->entry->end - other->entry->begin));
   }
   const mapped_tensor& state = *one.find("model.layers.0.mlp.down_proj.weight.quant_state.bitsandbytes__nf4");
-  CHECK(std::string(state.data).find("\"dtype\": \"bfloat16\", \"shape\": [64, 128]") != std::string::npos);
+  CHECK(std::string(state.data, state.entry->end - state.entry->begin)
+            .find("\"dtype\": \"bfloat16\", \"shape\": [64, 128]") != std::string::npos);
   CHECK(read_json(here / "one/config.json").at("quantization_config").at("bnb_4bit_compute_dtype") == "bfloat16");
   const read_back again = read<S>({.tp = 2}, here / "one"), first = read<S>({}, folder_of("nf4_single"));
   for (const auto& entry : first.weights)

@@ -163,7 +163,7 @@ void write_folder(context& ctx, const std::string& folder, const std::string& co
     on_all_or_none(ctx, [&] {
       if (ctx.is_first()) publish_files(folder, config, names, headers);
     });
-  } catch (const failure&) {  // on all ranks; what was begun takes no space
+  } catch (...) {  // on all ranks; what was begun takes no space
     paths.push_back(folder + "/config.json");
     if (ctx.is_first())
       for (const std::string& path : paths) std::remove(unfinished(path).c_str());

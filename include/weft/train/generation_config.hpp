@@ -77,7 +77,7 @@ inline void read_draws(json_fields& f, generation_config& c) {
       f, "min_p", 0, [](double x) { return x >= 0 && x <= 1; }, "0 (off) to 1");
 }
 
-/// A line on stderr, once in a program: a file is read by every rank.
+/// A line on stderr, once in a process: a file is read by every rank of it.
 inline void say_once(const std::string& line) {
   static std::mutex lock;
   static std::set<std::string> said;
