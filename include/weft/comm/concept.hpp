@@ -60,8 +60,8 @@ concept communicator_policy = communicator<C> && requires(void (*f)(C&)) {
 };
 
 /// Whether C adds floats in the order of ranks, those of 16 bits in float and rounded once. So it has to, unless it
-/// says `static constexpr bool reduces_in_rank_order = false`: then it adds in an order of its own. An all_reduce has to
-/// give every rank the same bits in either case, by promise or by how it works (docs/policies/communicator.md).
+/// says `static constexpr bool reduces_in_rank_order = false`: then it adds in an order of its own. An all_reduce has
+/// to give every rank the same bits in either case, by promise or by how it works (docs/policies/communicator.md).
 template <class C>
 inline constexpr bool reduces_in_rank_order = [] {
   if constexpr (requires { C::reduces_in_rank_order; }) return bool(C::reduces_in_rank_order);
