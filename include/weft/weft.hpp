@@ -46,6 +46,7 @@
 #include <weft/op/view.hpp>
 #include <weft/optim/adamw.hpp>
 #include <weft/optim/muon.hpp>
+#include <weft/optim/one_owner.hpp>
 #include <weft/optim/schedule.hpp>
 #include <weft/optim/sgd.hpp>
 #include <weft/parallel/launch.hpp>

@@ -85,7 +85,7 @@ TEST_CASE("every wrong program of the catalogue ends by itself and is named, on 
     CHECK(bare::sentences() == 1);
   };
   CHECK(each_misuse<C>(false, timings(), on_all_ranks) >= 20);
-  CHECK(each_misuse<checked<bare, impatient>>(true, 1, on_all_ranks) == 2);
+  CHECK(each_misuse<checked<bare, impatient>>(true, timings(), on_all_ranks) == 2);
 }
 
 namespace {
@@ -222,7 +222,7 @@ TEST_CASE("calls have one fingerprint where they agree, and only there") {
 
 TEST_CASE("the same words come over threads, which compare calls themselves") {
   CHECK(each_misuse<checked<threads>>(false, timings(), [] {}) >= 20);
-  CHECK(each_misuse<checked<threads, impatient>>(true, 1, [] {}) == 2);
+  CHECK(each_misuse<checked<threads, impatient>>(true, timings(), [] {}) == 2);
 }
 
 TEST_CASE("a launch has the sentence of the rank that gave up a request, whichever rank ends first") {

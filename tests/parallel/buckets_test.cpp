@@ -1,6 +1,11 @@
 // What differs from parameter to parameter within a unit: frozen or trained, stored over another axis or none, updated
 // as matrices or element by element. In double, on one rank and on several.
+#include <map>
+#include <mutex>
+#include <string>
+
 #include <weft/optim/muon.hpp>
+#include <weft/optim/one_owner.hpp>
 #include <weft/optim/sgd.hpp>
 
 #include "banked_model.hpp"
@@ -177,6 +182,45 @@ TEST_CASE("by_shape keeps the moments that each optimizer has") {
   const O shapes{muon{.lr = 0.05}, adamw{.lr = 0.01}};
   const numbers one = train_by_hand<small<replicated>>({}, shapes, nothing{}, after);
   CHECK(worst(one, train_by_hand<small<zero3>>(four, shapes, nothing{}, after)) < 1e-9);
+}
+
+TEST_CASE("one_owner: a matrix lies whole on one rank, nothing is gathered for it, and the bits are the same") {
+  const muon matrices{.lr = 0.05};
+  const adamw others{.lr = 0.01};
+  for (const int dp : {1, 2, 3, 4}) {
+    trace_log cut_log(dp), whole_log(dp);
+    std::mutex lock;
+    std::map<std::string, int> owners;
+    const auto after = [&](context&, auto& store) {
+      std::int64_t held = 0;
+      store.each_stored([&](const stored_parameter& p) {
+        if (!p.record.form.matrices) return;
+        CHECK((p.count == 0 || p.count == p.record.local.elements()));
+        CHECK(p.first.elements() == p.count);
+        held += p.count;
+        const std::lock_guard guard(lock);
+        owners[p.record.name] += p.count > 0;
+      });
+      CHECK(held <= (dp == 1 ? 3 : dp == 2 ? 2 : 1) * 32 * 64);  // of three matrices
+    };
+    const degrees ranks{.dp = dp};
+    const numbers cut = train_by_hand<small<zero2>>(ranks, by_shape{matrices, others}, nothing{}, nothing{}, &cut_log),
+                  whole = train_by_hand<small<zero2>>(ranks, by_shape{one_owner{matrices}, others}, nothing{}, after,
+                                                      &whole_log);
+    CHECK(whole == cut);
+    CHECK(owners.size() == 3);
+    for (const auto& entry : owners) {
+      CAPTURE(entry.first);
+      CHECK(entry.second == 1);
+    }
+    const auto gathered = [](const trace_log& log) {
+      int calls = 0;
+      for (const trace_event& e : log.events(0)) calls += e.label == "directions of block";
+      return calls;
+    };
+    CHECK(gathered(cut_log) == (dp > 1 ? 3 : 0));  // one a step
+    CHECK(gathered(whole_log) == 0);
+  }
 }
 
 TEST_CASE("a pipeline's first stage may have nothing to train") {

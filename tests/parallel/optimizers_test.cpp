@@ -5,6 +5,7 @@
 
 #include <weft/op/to_host.hpp>
 #include <weft/optim/muon.hpp>
+#include <weft/optim/one_owner.hpp>
 #include <weft/optim/sgd.hpp>
 #include <weft/testing/optimizer.hpp>
 
@@ -31,6 +32,9 @@ struct normalized_by_share {
 
 TEST_CASE("by_shape<muon, adamw>: every sharding policy and tp equal one rank") {
   testing::check_optimizer(by_shape{muon{.lr = 0.02}, adamw{.lr = 0.01}});
+}
+TEST_CASE("by_shape<one_owner<muon>, adamw>: every sharding policy and tp equal one rank") {
+  testing::check_optimizer(by_shape{one_owner{muon{.lr = 0.02}}, adamw{.lr = 0.01}});
 }
 TEST_CASE("sgd: every sharding policy and tp equal one rank") {
   testing::check_optimizer(sgd{.lr = 0.5, .momentum = 0.8, .weight_decay = 0.01, .nesterov = true});

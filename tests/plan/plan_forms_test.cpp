@@ -27,7 +27,7 @@ TEST_CASE("plan: documents apart") {
 
 TEST_CASE("plan: queries, keys and values fused") {
   check_plan<strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_selective, fused_qkv<>>>(
-      {.dp = 2, .tp = 2}, {.batch = 8, .micro_batches = 2}, by_shape{muon{}, adamw{}});
+      {.dp = 2, .tp = 2}, {.batch = 8, .micro_batches = 2}, by_shape{one_owner{muon{}}, adamw{}});
 }
 
 TEST_CASE("plan: key and value heads shared by more ranks than they are") {

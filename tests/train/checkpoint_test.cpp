@@ -45,6 +45,16 @@ std::vector<double> losses(const degrees& ranks, const std::string& load, int be
   return out;
 }
 
+// Muon with an owner for each matrix: its checkpoints are Muon's.
+template <class Optimizer>
+struct with_owners {
+  using type = Optimizer;
+};
+template <class Others>
+struct with_owners<by_shape<muon, Others>> {
+  using type = by_shape<one_owner<muon>, Others>;
+};
+
 struct way {
   const char* name;
   degrees ranks;
@@ -58,7 +68,9 @@ std::vector<way> ways() {
           {"dp 3", {.dp = 3}, losses<plain, Optimizer>},
           {"tp 2 x pp 2", {.tp = 2, .pp = 2}, losses<plain, Optimizer>},
           {"zero1, dp 3", {.dp = 3}, losses<strategy<mesh<dp, tp, pp>, fp64, zero1>, Optimizer>},
-          {"zero3, dp 3 x tp 2", {.dp = 3, .tp = 2}, losses<strategy<mesh<dp, tp, pp>, fp64, zero3>, Optimizer>}};
+          {"zero3, dp 3 x tp 2",
+           {.dp = 3, .tp = 2},
+           losses<strategy<mesh<dp, tp, pp>, fp64, zero3>, typename with_owners<Optimizer>::type>}};
 }
 
 template <class Optimizer>

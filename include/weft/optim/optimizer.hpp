@@ -198,6 +198,7 @@ struct by_shape {
   double lr = others.lr > 0 ? others.lr : matrices.lr;
 
   static constexpr int matrix_moments = Matrices::moments, moments = Others::moments;
+  static constexpr bool whole_shares = requires { requires Matrices::whole_shares; };  // one_owner
 
   std::vector<named_number> numbers() const {
     std::vector<named_number> out{{"lr", lr}};

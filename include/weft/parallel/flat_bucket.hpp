@@ -1,8 +1,10 @@
 // A unit's parameters by what becomes of them: each bucket is one flat buffer, padded so that every rank along the axis
-// of its storage has an equal share. Invariant: parameters lie in the order of their registration, each starting at a
-// multiple of 16 elements (of 64 where they are stored in few bits); what differs from parameter to parameter is the
-// bucket's key, and nothing else is.
+// of its storage has an equal share. Invariant: parameters lie in the order of their registration (within a share where
+// shares are whole), each starting at a multiple of 16 elements (of 64 where they are stored in few bits); what differs
+// from parameter to parameter is the bucket's key, and nothing else is.
 #pragma once
+
+#include <numeric>
 
 #include <weft/nn/parameters.hpp>
 #include <weft/op/create.hpp>
@@ -35,6 +37,7 @@ struct bucket_key {
   bool matrices = false;  // updated as whole matrices
   weight_format format = weight_format::plain;
   bool shards_parameters = false, shards_gradients = false, shards_optimizer = false;
+  bool whole_shares = false;  // each rank's share is of whole parameters
 
   friend bool operator==(const bucket_key&, const bucket_key&) = default;
 };
@@ -79,6 +82,7 @@ WEFT_LINKED bucket_key key_of(const context& ctx, const parameter_record& p, con
   key.shards_parameters = config.shards_parameters && !(config.keeps_vectors && p.global.ndim == 1);
   key.shards_gradients = p.trained && config.shards_gradients;
   key.shards_optimizer = p.trained && config.shards_optimizer;
+  key.whole_shares = key.matrices && key.shards_optimizer && config.whole_shares;
   return key;
 }
 
@@ -94,12 +98,15 @@ struct flat_bucket {
 
   /// Each region begins at a multiple of so many elements, and each share.
   std::int64_t alignment() const { return key.format == weight_format::plain ? 16 : quantised_slice::block; }
+  std::int64_t aligned(std::int64_t n) const { return (n + alignment() - 1) / alignment() * alignment(); }
   void add(parameter_record& p) {
     const std::int64_t n = p.local.elements();
     regions.push_back({&p, size, n, p.slot, p.live});
-    size += (n + alignment() - 1) / alignment() * alignment();
+    size += aligned(n);
   }
-  void pad() {
+  /// All regions are there: the shares become equal.
+  WEFT_LINKED void pad() {
+    if (key.whole_shares) return give_out_whole();
     const std::int64_t whole = alignment() * parts;
     size = (size + whole - 1) / whole * whole;
   }
@@ -118,6 +125,30 @@ struct flat_bucket {
   }
   /// What this rank keeps: its share, or everything.
   flat_range kept(bool sharded) const { return sharded ? share() : everything(); }
+
+ private:
+  // The largest region first, each to the share that holds least; alike on every rank, since their sizes are.
+  WEFT_LINKED void give_out_whole() {
+    std::vector<std::size_t> largest(regions.size()), owner(regions.size());
+    std::iota(largest.begin(), largest.end(), std::size_t{0});
+    std::stable_sort(largest.begin(), largest.end(),
+                     [&](std::size_t a, std::size_t b) { return regions[a].count > regions[b].count; });
+    std::vector<std::int64_t> held(static_cast<std::size_t>(parts));
+    for (const std::size_t r : largest) {
+      const auto least = std::min_element(held.begin(), held.end());
+      owner[r] = static_cast<std::size_t>(least - held.begin());
+      *least += aligned(regions[r].count);
+    }
+    const std::int64_t share = *std::max_element(held.begin(), held.end());
+    for (std::size_t part = 0; part < held.size(); ++part) held[part] = static_cast<std::int64_t>(part) * share;
+    for (std::size_t r = 0; r < regions.size(); ++r) {
+      regions[r].begin = held[owner[r]];
+      held[owner[r]] += aligned(regions[r].count);
+    }
+    std::stable_sort(regions.begin(), regions.end(),
+                     [](const flat_region& a, const flat_region& b) { return a.begin < b.begin; });
+    size = share * parts;
+  }
 };
 
 /// What one rank keeps of a parameter: its elements, or its share of them along the axes `storage` (none: all).

@@ -16,6 +16,7 @@ struct store_config {
   int moments = 2;
   bool by_shape = false;
   int matrix_moments = 0;
+  bool whole_shares = false;  // of matrices: no rank's share of the optimizer's state cuts through a parameter
 };
 
 /// The config of P, for an optimizer O: adamw where none is named. Refuses a policy that shards parameters but not
@@ -34,6 +35,7 @@ constexpr store_config config_of() {
   if constexpr (requires { O::matrix_moments; }) {
     out.by_shape = true;
     out.matrix_moments = int(O::matrix_moments);
+    if constexpr (requires { O::whole_shares; }) out.whole_shares = bool(O::whole_shares);
   }
   out.moments = int(O::moments);
   return out;

@@ -90,8 +90,9 @@ struct bucket_update {
     }
   }
 
-  /// By one whose grain is the whole matrix. Where the optimizer's state is sharded, the directions of a bucket are
-  /// gathered, and a rank works on those matrices of which it stores a part (Moonlight, Liu et al. 2025).
+  /// By one whose grain is the whole matrix. Where shares of the optimizer's state cut through matrices, the directions
+  /// of a bucket are gathered, and a rank works on those matrices of which it stores a part (Moonlight, Liu et al.
+  /// 2025).
   template <class Rule>
   void matrices(const Rule& rule, const auto& step) {
     const local_array own = ctx.make(dtype_of<master>, shape{1, {s.updated.size()}}, memory::buffers);
@@ -100,19 +101,21 @@ struct bucket_update {
       if (const flat_range part = s.updated.overlap(r); part.size() > 0)
         rule.direction(share_of(r, part), own.template as<master>() + (part.begin - s.updated.begin), step);
     local_array all = own;
-    if (s.key().shards_optimizer) {
+    std::int64_t first = s.updated.begin;  // of all
+    if (s.key().shards_optimizer && !s.key().whole_shares) {
+      first = 0;
       all = ctx.make(dtype_of<master>, shape{1, {s.flat.size}}, memory::buffers);
       s.group->comm.all_gather(own.data, all.data, own.bytes(), collective_label{"directions", {}, unit})
           .wait(ctx.order());
     }
     parameters([&](const auto& share, const flat_region& r) {
       const parameter_record& p = *r.parameter;
-      const local_array x(all.template as<master>() + r.begin, dtype_of<master>, p.local);
+      const local_array x(all.template as<master>() + (r.begin - first), dtype_of<master>, p.local);
       const matrix_sizes sizes =
           on_whole_matrices<Backend, master>(ctx, p.at, p.form, x, [&](const auto& whole) { rule.change(whole); });
       const flat_range part = s.updated.overlap(r);
-      rule.update(share, static_cast<const master*>(all.template as<master>() + part.begin), sizes.rows, sizes.columns,
-                  step);
+      rule.update(share, static_cast<const master*>(all.template as<master>() + (part.begin - first)), sizes.rows,
+                  sizes.columns, step);
     });
   }
 
