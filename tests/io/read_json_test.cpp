@@ -28,7 +28,17 @@ TEST_CASE("what isn't JSON is refused at its byte, and a name said twice by its 
   CHECK(refused("\"\xFF\"").starts_with("the file f isn't JSON from its byte 2 on"));
   CHECK(refused("[1e999]") == "the file f has a number in its JSON that no 64-bit number holds");
   CHECK(refused("{\"a\": {\"b\": 1, \"c\": 2, \"b\": 3}}") == "the file f names \"b\" twice in one object of its JSON");
-  CHECK(refused(std::string(100000, '[')).starts_with("the file f isn't JSON"));
+  const auto nested = [](int depth) {
+    return std::string(std::size_t(depth), '[') + std::string(std::size_t(depth), ']');
+  };
+  CHECK(refused(nested(json_depth)) == "not refused");
+  const std::string deep =
+      "the file f has more than 128 objects and arrays within each other in its JSON; no model's file has";
+  CHECK(refused(nested(json_depth + 1)) == deep);
+  CHECK(refused(nested(1'000'000)) == deep);
+  std::string objects;
+  for (int i = 0; i < 200; ++i) objects += "{\"a\": [";
+  CHECK(refused(objects) == deep);
 }
 
 TEST_CASE("a file is read whole, and named where it can't be") {

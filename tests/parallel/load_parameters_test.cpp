@@ -1,4 +1,6 @@
 // Weights that are read into a store are those that operators use at once, under every sharding policy and precision.
+#include <atomic>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -89,6 +91,52 @@ TEST_CASE("loaded weights are used at once") {
     check<strategy<mesh<pp, dp>, zero1>>({.dp = 2, .pp = 2}, tied, expected, 1e-5);
     check<strategy<mesh<dp, fsdp>, hybrid>>(degrees{.dp = 2}.with<fsdp>(2), tied, expected, 1e-5);
   }
+}
+
+namespace {
+// Counts the initial values that ranks draw.
+struct counted : cpu_backend {
+  static inline std::atomic<std::int64_t> drawn{0};
+  template <class T>
+  static void normal(queue& cores, const placed_slice& at, std::int64_t first, std::int64_t count, double mean,
+                     double deviation, const philox& numbers, T* y) {
+    drawn += count;
+    cpu_backend::normal(cores, at, first, count, mean, deviation, numbers, y);
+  }
+};
+}  // namespace
+
+TEST_CASE("initial weights are drawn when something is read, once, and never of what was loaded before") {
+  using S = strategy<mesh<dp>, zero2, bf16_mixed, counted>;
+  const auto drawn_by = [](auto&& f) {
+    counted::drawn = 0;
+    f();
+    return counted::drawn.load();
+  };
+  launch<S>({.dp = 1}, [&](context& ctx) {
+    llama<S> model(ctx, small);
+    std::int64_t all = 0, table = 0;
+    std::optional<parameter_store<counted, bf16_mixed>> store;
+    CHECK(drawn_by([&] { store.emplace(ctx, model.registry(), config_of<zero2>()); }) == 0);
+    const auto given = [&](const parameter_record& p) -> std::optional<std::vector<float>> {
+      all += p.global.elements();
+      if (p.name != "embedding") return {};
+      table += p.global.elements();
+      return numbers_of(p);
+    };
+    CHECK(drawn_by([&] { store->load_parameters(given); }) == 0);
+    REQUIRE(table > 0);
+    const auto look = [&] {
+      store->each_parameter([&](const parameter_record& p, auto, auto w) {
+        if (p.name == "embedding") CHECK(w[5] == numbers_of(p)[5]);
+        if (p.global.ndim > 1) CHECK(w[0] != 0);
+      });
+    };
+    CHECK(drawn_by(look) == all - table);  // of one rank, whose weights are its masters, rounded
+    CHECK(drawn_by(look) == 0);
+    CHECK(drawn_by([&] { store->load_parameters(numbers_of); }) == 0);
+    CHECK(drawn_by([&] { store->begin_step(1); }) == 0);
+  });
 }
 
 TEST_CASE("numbers that don't fit a parameter are refused by its name") {

@@ -14,16 +14,17 @@ void initial_values(const placed_slice& at, std::int64_t first, std::int64_t cou
                     const philox& numbers, T* y) {
   std::uint64_t counter = ~std::uint64_t{0};  // whose four normals are known: neighbours share them
   std::array<float, 4> four{};
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t place = at.global_index(first + i);
-    double x = place < 0 ? 0 : mean;
-    if (place >= 0 && deviation != 0) {
-      const auto index = static_cast<std::uint64_t>(place);
-      if (index / 4 != counter) four = numbers.normals(counter = index / 4);
-      x += deviation * static_cast<double>(four[index % 4]);
+  at.runs(first, count, [&](std::int64_t i, std::int64_t place, std::int64_t n) {
+    for (std::int64_t k = 0; k < n; ++k) {
+      double x = place < 0 ? 0 : mean;
+      if (place >= 0 && deviation != 0) {
+        const auto index = static_cast<std::uint64_t>(place + k);
+        if (index / 4 != counter) four = numbers.normals(counter = index / 4);
+        x += deviation * static_cast<double>(four[index % 4]);
+      }
+      y[i + k] = static_cast<T>(static_cast<accumulate_t<T>>(x));
     }
-    y[i] = static_cast<T>(static_cast<accumulate_t<T>>(x));
-  }
+  });
 }
 
 }  // namespace weft::detail

@@ -1,5 +1,5 @@
-// Reading JSON, by nlohmann/json. Invariant: what is read has no key twice and no byte that isn't UTF-8, and every
-// error names the file.
+// Reading JSON, by nlohmann/json. Invariant: what is read has no key twice, no byte that isn't UTF-8 and no
+// nesting that a stack can't walk, and every error names the file.
 #pragma once
 
 #include <set>
@@ -13,12 +13,18 @@
 
 namespace weft {
 
+/// How many objects and arrays may lie within each other: what is read is walked by functions that call themselves.
+inline constexpr int json_depth = 128;
+
 /// The value that `text` is. `from` names its file in errors. Throws weft::file_error where it isn't JSON (RFC 8259),
-/// has more than one value, or names a member of an object twice.
+/// has more than one value, names a member of an object twice, or nests deeper than json_depth.
 inline nlohmann::json parse_json(std::string_view text, const std::string& from) {
   std::vector<std::set<std::string>> names;  // of the objects that are open just now, the outermost first
-  const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& read) {
+  const auto watch = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& read) {
     using is = nlohmann::json::parse_event_t;
+    if ((event == is::object_start || event == is::array_start) && depth >= json_depth)
+      throw file_error(detail::text("the file ", from, " has more than ", json_depth,
+                                    " objects and arrays within each other in its JSON; no model's file has"));
     if (event == is::object_start) names.emplace_back();
     if (event == is::object_end) names.pop_back();
     if (event == is::key && !names.back().insert(read.get<std::string>()).second)

@@ -55,7 +55,7 @@ void each_run(const std::vector<tensor_part>& parts, const placed_slice& at, std
 /// n numbers from `from` on, every stride-th, which may lie at any address.
 template <class From, class Through, class T>
 void read_numbers(const char* from, std::int64_t stride, std::int64_t n, T* to) {
-  if constexpr (std::is_same_v<From, T> && std::is_same_v<Through, T>)
+  if constexpr (std::is_same_v<From, T> && (std::is_same_v<Through, T> || sizeof(Through) > sizeof(T)))
     if (stride == 1) return void(std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T)));
   for (std::int64_t i = 0; i < n; ++i) {
     From number;

@@ -36,10 +36,11 @@ class parameter_store final : public detail::unit_store {
   using gradient = typename Precision::gradient;
   using master = typename Precision::master;
 
-  /// Allocates everything that lasts and fills in the initial weights, each rank its own. The registry has to outlive
-  /// it. Throws when a trained parameter's gradient isn't pending over the data axis, since that is the sum that is
-  /// finished here, and the ranks along it don't hold different parts of it (experts, say, which are then stored where
-  /// they are); when the model has a store already, and when it is whole on each stage of a pipeline.
+  /// Allocates everything that lasts. Initial weights are drawn when something is first read, by each rank its own:
+  /// what was loaded before that isn't drawn. The registry has to outlive it. Throws when a trained parameter's
+  /// gradient isn't pending over the data axis, since that is the sum that is finished here, and the ranks along it
+  /// don't hold different parts of it (experts, say, which are then stored where they are); when the model has a store
+  /// already, and when it is whole on each stage of a pipeline.
   parameter_store(context& ctx, parameter_registry& registry, store_config config)
       : unit_store(ctx, kernels(), detail::without_a_store(ctx, registry), config), config_(config) {
     weights_.each_bucket([&](std::size_t i, std::size_t, bucket& s) {
@@ -116,6 +117,7 @@ class parameter_store final : public detail::unit_store {
     gradients_.require_finished("each_parameter()");
     if (ctx_.check) [[unlikely]]
       detail::compare_store(ctx_, *this, "each_parameter", false, detail::host_view<Backend>);
+    weights_.draw();
     weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
       const std::string_view unit = weights_.name(i);
       std::vector<std::byte> copies[2];  // on the host

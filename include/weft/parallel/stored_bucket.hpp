@@ -1,5 +1,6 @@
 // What one rank keeps of a bucket's weights: those that operators read, the optimizer's copy, and its moments.
-// Invariant: where weights and master weights are the same numbers, they are the same memory.
+// Invariants: where weights and master weights are the same numbers, they are the same memory; initial values are drawn
+// before anything is read, and never of what was loaded before that.
 #pragma once
 
 #include <weft/parallel/quantised_bucket.hpp>
@@ -17,6 +18,7 @@ struct stored_bucket {
   local_array weights{}, master_weights{}, first{}, second{};
   quantised_bucket quantised{};  // then weights are bytes
   request gathering{};
+  std::vector<bool> undrawn{};  // by region: neither drawn nor loaded; empty: none
 
   const bucket_key& key() const { return flat.key; }
   /// A frozen bucket's weights are only those that operators read.
@@ -30,7 +32,7 @@ struct stored_bucket {
   /// What this rank updates of a region, or, frozen, keeps.
   flat_range part_of(const flat_region& r) const { return (key().trained ? updated : weight_range).overlap(r); }
 
-  /// Everything that lasts, with initial weights.
+  /// Everything that lasts; draw() fills in the initial weights.
   WEFT_LINKED void allocate(context& ctx, int moments) {
     group = flat.group;
     weight_range = flat.kept(key().shards_parameters);
@@ -41,21 +43,23 @@ struct stored_bucket {
       weights = make(quantised.share_bytes(), dtype::u8, memory::parameters);
       return kernels->zero(ctx, weights);
     }
+    undrawn.assign(flat.regions.size(), true);
     const std::int64_t n = updated.size();
     if (key().trained) {
       master_weights = make(n, kernels->master, shares_master() ? memory::parameters : memory::optimizer);
       if (moments > 0) first = make(n, kernels->master, memory::optimizer);
       if (moments > 1) second = make(n, kernels->master, memory::optimizer);
-      for (const local_array* moment : {&first, &second})
-        if (*moment) kernels->zero(ctx, *moment);
-      initialise(ctx, updated, master_weights);
-      if (shares_master()) return void(weights = master_weights);
+      if (shares_master()) weights = master_weights;
     }
-    weights = make(weight_range.size(), kernels->compute, memory::parameters);
-    if (key().trained && weight_range.begin == updated.begin && weight_range.end == updated.end)
-      kernels->convert(ctx, master_weights, weights, false);
-    else
-      initialise(ctx, weight_range, weights);
+    if (!weights) weights = make(weight_range.size(), kernels->compute, memory::parameters);
+    for (const local_array* numbers : {&master_weights, &first, &second})
+      if (*numbers) kernels->zero(ctx, *numbers);
+    if (!shares_master()) kernels->zero(ctx, weights);
+  }
+  /// Initial weights of what wasn't loaded: a function of global indices, so that each rank makes just what it holds.
+  void draw(context& ctx) {
+    if (!undrawn.empty()) [[unlikely]]
+      draw_all(ctx);
   }
 
   /// What operators see of `part`, which was updated; empty where that is the master weights themselves.
@@ -149,18 +153,36 @@ struct stored_bucket {
     if (quantised) return quantised.load<Backend>(ctx, r, region_number(r), numbers, weights.as<std::byte>());
     if (key().trained) load_region<Backend>(ctx, r, updated, numbers, master_weights.as<master>());
     if (!shares_master()) load_region<Backend, compute, master>(ctx, r, weight_range, numbers, weights.as<compute>());
+    if (!undrawn.empty()) undrawn[region_number(r)] = false;
   }
 
  private:
   std::size_t region_number(const flat_region& r) const { return static_cast<std::size_t>(&r - flat.regions.data()); }
-  /// Initial values of the flat elements in `range`: a function of global indices, so that each rank makes just what it
-  /// holds. Padding, of a parameter and between parameters, is zero.
-  WEFT_LINKED void initialise(context& ctx, flat_range range, const local_array& out) const {
-    kernels->zero(ctx, out);
-    for (const flat_region& r : flat.regions)
-      if (const flat_range part = range.overlap(r); part.size() > 0)
-        kernels->initialise(ctx, *r.parameter, part.begin - r.begin,
-                            seen(out, part.begin - range.begin, {1, {part.size()}}));
+  [[gnu::cold]] WEFT_LINKED void draw_all(context& ctx) {
+    const bool same = key().trained && weight_range.begin == updated.begin && weight_range.end == updated.end;
+    for (std::size_t k = 0; k < undrawn.size(); ++k) {
+      if (!undrawn[k]) continue;
+      const flat_region& r = flat.regions[k];
+      const local_array own = drawn(ctx, r, updated, master_weights);
+      if (shares_master() || weight_range.overlap(r).size() == 0) continue;
+      if (same)
+        kernels->convert(ctx, own, region_in(weights, r, weight_range), false);
+      else
+        drawn(ctx, r, weight_range, weights);
+    }
+    undrawn.clear();
+  }
+  static local_array region_in(const local_array& all, const flat_region& r, flat_range range) {
+    const flat_range part = range.overlap(r);
+    return seen(all, part.begin - range.begin, {1, {part.size()}});
+  }
+  /// What `all`, which has the flat elements in `range`, has of a region, with its initial values.
+  WEFT_LINKED local_array drawn(context& ctx, const flat_region& r, flat_range range, const local_array& all) const {
+    const flat_range part = range.overlap(r);
+    if (part.size() == 0) return {};
+    const local_array own = region_in(all, r, range);
+    kernels->initialise(ctx, *r.parameter, part.begin - r.begin, own);
+    return own;
   }
 };
 

@@ -14,7 +14,7 @@ class unit_weights final : public weight_source, unit_gatherer {
  public:
   using bucket = detail::stored_bucket;
 
-  /// Allocates everything that lasts and fills in the initial weights, each rank its own.
+  /// Allocates everything that lasts. Initial weights are drawn when they are first needed, by each rank its own.
   unit_weights(context& ctx, const detail::store_kernels& kernels, parameter_registry& registry,
                const store_config& config)
       : ctx_(ctx), order_(ctx.order()), prefetch_(config.prefetch), units_(registry.units().size()), gathered_(*this) {
@@ -53,8 +53,10 @@ class unit_weights final : public weight_source, unit_gatherer {
     unit_state& u = at(unit);
     if (u.users == 0) require_given(u);
     if (u.users++ > 0) return;
-    for (bucket& s : u.buckets)
+    for (bucket& s : u.buckets) {
+      s.draw(ctx_);
       if (!s.key().shards_parameters) s.gathering.wait(order_);
+    }
     u.whole = u.gathered > 0 ? &gathered_.acquire(unit) : nullptr;
     const local_array* numbers = u.decoded > 0 ? &decoded_.acquire(unit) : nullptr;
     for (bucket& s : u.buckets)
@@ -86,6 +88,7 @@ class unit_weights final : public weight_source, unit_gatherer {
   /// where weights that are stored in few bits have no numbers yet.
   WEFT_LINKED void begin_step() {
     for (const unit_state& u : units_) require_given(u);
+    draw();
     each_region([](std::size_t, std::size_t, bucket&, const flat_region& r) {
       require(r.slot->references > 2, "parameter ", r.parameter->name,
               " has no tensor any more: the one that was registered was assigned to, or has ended; its numbers are set "
@@ -93,6 +96,10 @@ class unit_weights final : public weight_source, unit_gatherer {
     });
     for (int u = 0; u < static_cast<int>(units_.size()); ++u)
       while (at(u).users > 0) release(u);
+  }
+  /// Initial weights of all that wasn't loaded.
+  void draw() {
+    each_bucket([&](std::size_t, std::size_t, bucket& s) { s.draw(ctx_); });
   }
   /// Forgets what is gathered: the shares are about to change.
   void invalidate() { gathered_.invalidate(), decoded_.invalidate(); }
@@ -135,8 +142,11 @@ class unit_weights final : public weight_source, unit_gatherer {
   static std::int64_t round_up(std::int64_t bytes) { return (bytes + 31) / 32 * 32; }
   unit_state& at(int unit) { return units_[static_cast<std::size_t>(unit)]; }
   void start_gathering(int unit, const local_array& whole) override {
-    for (bucket& s : at(unit).buckets)
-      if (s.key().shards_parameters) s.gather_into(whole, at(unit).name);
+    for (bucket& s : at(unit).buckets) {
+      if (!s.key().shards_parameters) continue;
+      s.draw(ctx_);
+      s.gather_into(whole, at(unit).name);
+    }
   }
   void wait_gathering(int unit) override {
     for (bucket& s : at(unit).buckets)

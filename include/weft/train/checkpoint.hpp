@@ -121,7 +121,7 @@ template <class Store>
 checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const trainer_state& state,
                                          const std::string& optimizer, const std::string& folder) {
   on_all_or_none(
-      ctx, [&] { store.each_stored([](const stored_parameter& p) { require_numbers(p.record, p.has_numbers); }); });
+      ctx, [&] { store.each_place([](const stored_parameter& p) { require_numbers(p.record, p.has_numbers); }); });
   const std::string making = unfinished(folder);
   namespace fs = std::filesystem;
   on_all_or_none(ctx, [&] {
@@ -162,7 +162,7 @@ trainer_state load_checkpoint_of(context& ctx, Store& store, const std::string& 
   on_all_or_none(ctx, [&] {  // nothing is set before everything is known to be there
     state = read_manifest(folder + "/manifest.json", optimizer, ctx.seed);
     files.emplace(folder + "/state.safetensors");
-    store.each_stored([&](const stored_parameter& p) {
+    store.each_place([&](const stored_parameter& p) {
       require_format(*files, p.record, folder);
       each_quantised_part(p, [&](const char* kind, const local_array& part, const placed_slice& at, std::int64_t) {
         quantised_part(*files, kind, p.record, at, part.type);

@@ -8,9 +8,11 @@ namespace weft::cpu {
 
 /// y[i] = mean + deviation * the standard normal number at the global index of a slice's element first + i.
 template <class T>
-void normal(team&, const placed_slice& at, int64 first, int64 count, double mean, double deviation,
+void normal(team& workers, const placed_slice& at, int64 first, int64 count, double mean, double deviation,
             const philox& numbers, T* y) {
-  weft::detail::initial_values(at, first, count, mean, deviation, numbers, y);
+  detail::for_blocks(workers, count, detail::block_elements, [&](int64 begin, int64 end) {
+    weft::detail::initial_values(at, first + begin, end - begin, mean, deviation, numbers, y + begin);
+  });
 }
 
 }  // namespace weft::cpu
