@@ -14,7 +14,10 @@ namespace {
 
 void* take(std::size_t bytes, std::size_t alignment) {
   using weft_test::heap_counter;
-  if (heap_counter::on.load(std::memory_order_relaxed)) heap_counter::taken.fetch_add(1, std::memory_order_relaxed);
+  if (heap_counter::on.load(std::memory_order_relaxed)) {
+    heap_counter::taken.fetch_add(1, std::memory_order_relaxed);
+    heap_counter::bytes.fetch_add(static_cast<long>(bytes), std::memory_order_relaxed);
+  }
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
   void* at = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ ? std::malloc(bytes ? bytes : 1)
                                                            : std::aligned_alloc(alignment, whole);
@@ -83,6 +86,9 @@ TEST_CASE("the counter sees every form of new, on every thread, while it is on")
   CHECK(counted([] { look_at(std::make_unique<wide[]>(3).get()); }) == 1);
   const long thread_alone = counted([] { std::thread([] {}).join(); });
   CHECK(counted([] { std::thread([] { look_at(std::vector<int>(100).data()); }).join(); }) == thread_alone + 1);
+  weft_test::heap_counter::bytes = 0;
+  CHECK(counted([] { look_at(std::vector<char>(100).data()), look_at(std::vector<char>(50).data()); }) == 2);
+  CHECK(weft_test::heap_counter::bytes == 150);
   CHECK(counted([] {}) == 0);
   look_at(std::vector<int>(100).data());  // counted by nobody
   CHECK(weft_test::heap_counter::taken == 0);

@@ -118,8 +118,15 @@ void staged(context& ctx, const outgoing& o, F&& f) {
   };
   if (!o.of_host.empty()) return give(o.of_host);
   if (!o.numbers) return give(decoded<Backend>(ctx, o));
-  visit_stored(o.numbers.type,
-               [&]<class T>(T) { give(on_the_host<Backend>(ctx, o.numbers.as<const T>(), o.numbers.elements())); });
+  visit_stored(o.numbers.type, [&]<class T>(T) {
+    const T* const numbers = o.numbers.as<const T>();
+    if constexpr (Backend::host_memory)
+      if (!o.change) {
+        if constexpr (Backend::queue::runs_behind) ctx.queue<Backend>().synchronize();
+        return f(numbers);
+      }
+    give(on_the_host<Backend>(ctx, numbers, o.numbers.elements()));
+  });
 }
 
 /// Makes the unfinished files, and puts them into their memory: the disk has them when every rank has synced what comes
