@@ -157,6 +157,11 @@ struct placed_slice {
 
   /// Whether every index of a dimension lies here.
   constexpr bool is_whole(int d) const { return local[d] == global[d] && valid[d] == global[d]; }
+  constexpr bool has_padding() const {
+    for (int d = 0; d < ndim; ++d)
+      if (valid[d] != local[d]) return true;
+    return false;
+  }
   /// The row-major index in the whole of the slice's element i, or -1 where that is padding.
   constexpr std::int64_t global_index(std::int64_t i) const {
     std::int64_t at[max_ndim] = {};

@@ -35,6 +35,16 @@ class descriptor {
   int file_;
 };
 
+/// Writes all of the bytes at `offset` of a file that is open.
+inline void write_at(int file, const std::string& name, std::string_view bytes, std::size_t offset) {
+  for (std::size_t done = 0; done < bytes.size();) {
+    const auto n = ::pwrite(file, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_of_file(name, "written", errno);
+    done += static_cast<std::size_t>(n);
+  }
+}
+
 /// Makes the unfinished file, with these bytes at its beginning and so many in all. By one rank.
 inline void begin_output(const std::string& path, std::string_view beginning, std::uint64_t size) {
   const std::string name = unfinished(path);
@@ -42,12 +52,7 @@ inline void begin_output(const std::string& path, std::string_view beginning, st
   if (const int why = ::posix_fallocate(file, 0, static_cast<off_t>(std::max<std::uint64_t>(size, 1))); why != 0)
     fail_of_file(name, "written", why);
   if (size == 0 && ::ftruncate(file, 0) != 0) fail_of_file(name, "written", errno);
-  for (std::size_t done = 0; done < beginning.size();) {
-    const auto n = ::pwrite(file, beginning.data() + done, beginning.size() - done, static_cast<off_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_of_file(name, "written", errno);
-    done += static_cast<std::size_t>(n);
-  }
+  write_at(file, name, beginning, 0);
 }
 
 /// The bytes of an unfinished file, to be written to. By any rank.
@@ -70,6 +75,8 @@ class output_bytes {
 
   char* data() const { return data_; }
   std::size_t size() const { return size_; }
+  /// The same as bytes that are copied to data() + offset; for many at once it takes less time.
+  void write(std::size_t offset, std::string_view bytes) const { write_at(file_, name_, bytes, offset); }
   /// Waits until the disk has what this rank wrote.
   void sync() {
     if ((data_ && ::msync(data_, size_, MS_SYNC) != 0) || ::fsync(file_) != 0) fail_of_file(name_, "written", errno);

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include <weft/io/output_file.hpp>
+#include <weft/io/run_writer.hpp>
 #include <weft/io/weight_names.hpp>
 #include <weft/parallel/flat_bucket.hpp>
 #include <weft/tensor/agree.hpp>
@@ -146,23 +146,37 @@ std::vector<std::unique_ptr<output_bytes>> fill_files(context& ctx, const std::v
   });
   std::vector<std::unique_ptr<output_bytes>> files;
   on_all_or_none(ctx, [&] {
-    std::map<std::string, char*> places;
+    struct place {
+      const output_bytes* file;
+      std::size_t offset;
+    };
+    std::map<std::string, place> places;
     for (const std::string& path : paths) {
       const output_bytes& file = *files.emplace_back(std::make_unique<output_bytes>(path));
       const safetensors_header at = read_safetensors_header({file.data(), file.size()}, unfinished(path));
-      for (const safetensors_entry& e : at.tensors) places[e.name] = file.data() + at.bytes + e.begin;
+      for (const safetensors_entry& e : at.tensors) places[e.name] = {&file, at.bytes + e.begin};
     }
+    run_writer runs;
     for (const outgoing& o : all)
       staged<Backend>(ctx, o, [&]<class T>(const T* numbers) {
         const auto run = [&](std::size_t k, std::int64_t element, std::int64_t stride, std::int64_t n,
                              std::int64_t from) {
-          char* const to = places.at(o.parts[k].tensor);
+          const place& to = places.at(o.parts[k].tensor);
           visit_stored(o.type, [&]<class To>(To) {
-            write_numbers<To>(numbers + from, stride, n, to + element * static_cast<std::int64_t>(sizeof(To)));
+            const std::size_t offset = to.offset + static_cast<std::size_t>(element) * sizeof(To);
+            if (stride != 1) return write_numbers<To>(numbers + from, stride, n, to.file->data() + offset);
+            constexpr auto most = static_cast<std::int64_t>(run_writer::most / sizeof(To));
+            for (std::int64_t done = 0; done < n; done += most) {
+              const std::int64_t piece = std::min(most, n - done);
+              const auto bytes = static_cast<std::size_t>(piece) * sizeof(To);
+              write_numbers<To>(numbers + from + done, 1, piece,
+                                runs.next(*to.file, offset + static_cast<std::size_t>(done) * sizeof(To), bytes));
+            }
           });
         };
         each_run(o.parts, o.at, o.begin, o.count(), run);
       });
+    runs.finish();
   });
   return files;
 }

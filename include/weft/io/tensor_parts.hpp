@@ -131,7 +131,7 @@ class mapped_numbers {
   /// Writes elements begin ... begin + count - 1 of a rank's slice to out, each rounded to Through first. Padding is 0.
   template <class Through, class T>
   void read(const placed_slice& at, std::int64_t begin, std::int64_t count, T* out) const {
-    std::fill(out, out + count, T{});
+    if (at.has_padding()) std::fill(out, out + count, T{});
     detail::each_run(parts_, at, begin, count,
                      [&](std::size_t part, std::int64_t element, std::int64_t stride, std::int64_t n, std::int64_t to) {
                        const numbers& from = sources_[part];

@@ -16,6 +16,10 @@
 #include <utility>
 #include <vector>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include <weft/core/error.hpp>
 
 namespace weft {
@@ -39,7 +43,11 @@ class memory_place {
 struct memory_source {
   // Null where there is no more. Not std::aligned_alloc, which Windows lacks.
   void* (*allocate)(std::size_t bytes) = [](std::size_t bytes) {
-    return ::operator new (bytes, std::align_val_t{4096}, std::nothrow);
+    void* const chunk = ::operator new (bytes, std::align_val_t{4096}, std::nothrow);
+#ifdef __linux__
+    if (chunk && bytes >= (std::size_t{4} << 20)) ::madvise(chunk, bytes, MADV_HUGEPAGE);
+#endif
+    return chunk;
   };
   void (*release)(void* chunk) = [](void* chunk) { ::operator delete (chunk, std::align_val_t{4096}); };
   std::shared_ptr<memory_place> place = {};  // in place of the two, if there is one

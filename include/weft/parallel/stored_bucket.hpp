@@ -52,9 +52,10 @@ struct stored_bucket {
       if (shares_master()) weights = master_weights;
     }
     if (!weights) weights = make(weight_range.size(), kernels->compute, memory::parameters);
-    for (const local_array* numbers : {&master_weights, &first, &second})
-      if (*numbers) kernels->zero(ctx, *numbers);
-    if (!shares_master()) kernels->zero(ctx, weights);
+    for (const local_array* moment : {&first, &second})
+      if (*moment) kernels->zero(ctx, *moment);
+    if (key().trained) clear_between(ctx, updated, master_weights);
+    if (!shares_master()) clear_between(ctx, weight_range, weights);
   }
   /// Initial weights of what wasn't loaded: a function of global indices, so that each rank makes just what it holds.
   void draw(context& ctx) {
@@ -171,6 +172,18 @@ struct stored_bucket {
         drawn(ctx, r, weight_range, weights);
     }
     undrawn.clear();
+  }
+  /// Makes what lies between regions zero, of an array of the flat elements in `range`: nobody else writes there.
+  WEFT_LINKED void clear_between(context& ctx, flat_range range, const local_array& all) const {
+    std::int64_t done = range.begin;
+    const auto clear = [&](std::int64_t end) {
+      if (done < end) kernels->zero(ctx, seen(all, done - range.begin, {1, {end - done}}));
+    };
+    for (const flat_region& r : flat.regions) {
+      clear(std::min(r.begin, range.end));
+      done = std::max(done, r.begin + r.count);
+    }
+    clear(range.end);
   }
   static local_array region_in(const local_array& all, const flat_region& r, flat_range range) {
     const flat_range part = range.overlap(r);
