@@ -46,6 +46,9 @@ TEST_CASE("plan of a text: tensor parallelism, whole and along the sequence") {
 TEST_CASE("plan of a text: more ranks along tp than key and value heads") {
   check_text<llama, strategy<mesh<dp, tp>, zero3, bf16_mixed, shared_kv<>>>({.tp = 4}, bytes);
 }
+TEST_CASE("plan of a text: the same from weights in 8 bits, on stages") {
+  check_text<llama, strategy<mesh<pp, dp, tp>, bf16_mixed, int8<shared_kv<>>>>({.tp = 4, .pp = 2}, bytes);
+}
 TEST_CASE("plan of a text: weights gathered unit by unit") {
   check_text<llama, strategy<mesh<dp, tp>, zero3>>({.dp = 2, .tp = 2}, bytes);
 }
