@@ -20,6 +20,11 @@ void check_text(const degrees& wanted, const Config& config) {
     Model<S> model(ctx, config);
     model.registry().freeze([](const parameter_record&) { return true; });
     parameter_store<cpu_backend, typename S::precision> store(ctx, model.registry(), config_of<typename S::sharding>());
+    if constexpr (requires { S::projections::stored_as; })
+      store.load_parameters([](const parameter_record& p) -> std::optional<std::vector<float>> {
+        if (p.stored.format == weight_format::plain) return {};
+        return std::vector<float>(static_cast<std::size_t>(p.global.elements()), 0.01f);
+      });
     model.use(store);
     begin();
     const std::string text = generate(model, "a few", {.tokens = length.tokens});
