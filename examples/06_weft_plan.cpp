@@ -46,8 +46,7 @@ int main(int argc, char** argv) {
   app.add_option("--checkpointing", checkpointing,
                  "none, selective (what is cheap to recompute), full (each layer), by commas [all]");
   app.add_option("--loss", loss,
-                 "whole, chunked (logits of an eighth of a sequence at a time, recomputed: replicated and zero3), by "
-                 "commas [whole]");
+                 "whole, chunked (an eighth of a sequence at a time; under replicated, zero3), by commas [whole]");
 
   app.option_defaults()->group("Step");
   app.add_option("--batch", q.batch, "sequences a step, over all ranks; 0: one a rank");

@@ -2,6 +2,7 @@
 #include "strategies.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 
 namespace weft_plan {
 
@@ -41,11 +42,10 @@ std::vector<way> joined(std::initializer_list<std::vector<way>> parts) {
 }  // namespace
 
 const std::vector<way>& ways_of(const asked_model& m, int tp) {
-  static const std::vector<way> of_gpt2 = joined({gpt2_ways(), gpt2_lora_ways(), gpt2_int8_ways(), gpt2_nf4_ways()}),
-                                of_llama =
-                                    joined({llama_ways(), llama_lora_ways(), llama_int8_ways(), llama_nf4_ways()}),
-                                sharing = joined({llama_shared_kv_ways(), llama_shared_kv_lora_ways(),
-                                                  llama_shared_kv_int8_ways(), llama_shared_kv_nf4_ways()});
+  static const auto of_gpt2 = joined({gpt2_ways(), gpt2_lora_ways(), gpt2_int8_ways(), gpt2_nf4_ways()});
+  static const auto of_llama = joined({llama_ways(), llama_lora_ways(), llama_int8_ways(), llama_nf4_ways()});
+  static const auto sharing = joined(
+      {llama_shared_kv_ways(), llama_shared_kv_lora_ways(), llama_shared_kv_int8_ways(), llama_shared_kv_nf4_ways()});
   const auto divides = [tp](std::int64_t heads) { return heads % tp == 0; };
   if (!std::all_of(m.kv_heads.begin(), m.kv_heads.end(), divides)) return sharing;
   return m.kv_heads.empty() ? of_gpt2 : of_llama;

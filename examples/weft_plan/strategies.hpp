@@ -1,6 +1,6 @@
 // The strategies that the program holds, each by the names of its parts, with the functions that plan it. A form costs
-// the compiler four seconds, another sharding, checkpointing or loss of it a tenth of that. Invariant: what is planned is the
-// strategy that type() says.
+// the compiler four seconds, another sharding, checkpointing or loss of it a tenth of that. Invariant: what is planned
+// is the strategy that type() says.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@
 
 namespace weft_plan {
 
-/// Whether a rank along tp has key and value heads of its own, or shares all of them.
+/// Whether a rank along tp has key and value heads of its own, or shares all of them: its projections' form.
 struct own_heads {
   static constexpr bool shared = false;
   template <class Form>
@@ -27,7 +27,6 @@ struct ways_with {
   template <class Sharding, class... Policies>
   using strategy = weft::strategy<weft::mesh<weft::pp, weft::dp, weft::tp>, Sharding, weft::bf16_mixed, Policies...>;
   using base = typename Heads::template form<weft::dense>;
-  using chunks = weft::chunked_loss<8>;
   using adapted = typename Heads::template form<weft::lora<16>>;
 
   template <class S>
@@ -59,8 +58,9 @@ struct ways_with {
       add.template operator()<Sharding, weft::checkpoint_full, Loss>();
     };
     (with.template operator()<Shardings, weft::whole_loss>(), ...);
-    with.template operator()<weft::replicated, chunks>();
-    with.template operator()<weft::zero3, chunks>();
+    // Of what takes most and what takes least: the compiler's time.
+    with.template operator()<weft::replicated, weft::chunked_loss<8>>();
+    with.template operator()<weft::zero3, weft::chunked_loss<8>>();
   }
   template <class Form>
   void write(const task& t) {

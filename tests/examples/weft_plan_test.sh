@@ -87,6 +87,15 @@ sed 's/"num_key_value_heads": 2/"num_key_value_heads": 1/' small/config.json >on
 answers 0 one_head.json --tp 2
 [ "$(grep -c '^  first: .*shared_kv<' out)" = 7 ] || fault "one head on two ranks: $(cat out)"
 
+# Of a pruned model the layer with fewest heads decides.
+sed 's/"llama"/"weft_pruned_llama"/; s/true}/true, "layer_groups": [2, 1, 2, 1]}/' small/config.json >pruned.json
+answers 0 pruned.json --tp 2 --text bf16
+grep -qF '  first: strategy<mesh<pp, dp, tp>, replicated, bf16_mixed, shared_kv<>>' out || fault "a pruned Llama: $(cat out)"
+refused 1 "layer 1's query heads, 2 in 1 groups, don't divide among tp = 4 ranks" pruned.json --tp 4
+sed 's/"gpt2"/"weft_pruned_gpt2"/; s/512}/512, "layer_groups": [4, 2, 2, 4]}/' gpt2/config.json >pruned.json
+answers 0 pruned.json --tp 2 --text bf16
+grep -qF '  first: strategy<mesh<pp, dp, tp>, replicated, bf16_mixed>' out || fault "a pruned GPT-2: $(cat out)"
+
 # The loss in chunks takes less where logits are what takes most, and is advised where it makes the model fit.
 sed 's/"vocab_size": 512/"vocab_size": 65536/; s/"max_position_embeddings": 64/"max_position_embeddings": 512/' small/config.json >many_words.json
 few=(many_words.json --train all --sharding replicated --checkpointing full --dp 2)
