@@ -1,6 +1,6 @@
 // weft-plan: what a rank would hold and send, for a model that is a config.json and devices that needn't be there. The
-// strategies are template arguments; the program holds thirty-six of each family (weft_plan/ways.hpp) and plans those
-// that were asked about. Errors: one sentence on stderr; exit code 2 for options that aren't there or want a
+// strategies are template arguments; the program holds sixty of each family (weft_plan/ways.hpp), and plans those that
+// were asked about. Errors: one sentence on stderr; exit code 2 for options that aren't there or want a
 // number, 3 where nothing fits, 1 for the rest.
 #include <cstdio>
 
@@ -18,7 +18,7 @@ using namespace weft_plan;
 int main(int argc, char** argv) {
   const auto complain = [](const std::string& sentence) { std::fprintf(stderr, "weft-plan: %s\n", sentence.c_str()); };
   question q;
-  std::string model, train, text, sharding, checkpointing, memory;
+  std::string model, train, text, sharding, checkpointing, loss, memory;
   bool json = false, whole = false;
 
   CLI::App app(
@@ -45,6 +45,8 @@ int main(int argc, char** argv) {
   app.add_option("--sharding", sharding, "replicated, zero1, zero2, zero3, by commas [all]");
   app.add_option("--checkpointing", checkpointing,
                  "none, selective (what is cheap to recompute), full (each layer), by commas [all]");
+  app.add_option("--loss", loss,
+                 "whole, chunked (an eighth of a sequence at a time; under replicated, zero3), by commas [whole]");
 
   app.option_defaults()->group("Step");
   app.add_option("--batch", q.batch, "sequences a step, over all ranks; 0: one a rank");
@@ -76,6 +78,7 @@ int main(int argc, char** argv) {
     if (!text.empty()) q.text = read_list("--text", text, {"bf16", "int8", "nf4"});
     if (!sharding.empty()) q.sharding = read_list("--sharding", sharding, sharding_names());
     if (!checkpointing.empty()) q.checkpointing = read_list("--checkpointing", checkpointing, checkpointing_names());
+    if (!loss.empty()) q.loss = read_list("--loss", loss, loss_names());
     const asked_model m = read_model(model);
     resolve(q, m);
     std::vector<answers> all;

@@ -5,8 +5,9 @@
 
 namespace weft_plan {
 
-/// More ranks, up to 16 times as many, each with as many sequences, under zero3 and full recomputation; a shorter
-/// sequence, or prompt, of down to 256 tokens, under the strategy that takes least as it is. Empty where neither helps.
+/// The loss in chunks, under the strategy that takes least as it is; more ranks, up to 16 times as many, each with as
+/// many sequences, under zero3 and full recomputation; a shorter sequence, or prompt, of down to 256 tokens, under that
+/// strategy too. Empty where none helps.
 std::vector<advice> advice_for(const answers&, const asked_model&, const question&);
 
 }  // namespace weft_plan

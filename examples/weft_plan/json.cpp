@@ -8,7 +8,7 @@ namespace {
 
 void write_way(weft::json_writer& w, const answer& a) {
   w.member("sharding", a.by->sharding);
-  if (a.by->does->trains) w.member("checkpointing", a.by->checkpointing);
+  if (a.by->does->trains) w.member("checkpointing", a.by->checkpointing).member("loss", a.by->loss);
   w.member("strategy", a.by->type(a.degrees));
   w.member("dp", a.degrees.dp).member("tp", a.degrees.tp).member("pp", a.degrees.pp);
 }

@@ -49,6 +49,7 @@ asked_model read_model(const std::string& path) {
                       " tokens; a plan has up to ", std::int64_t{1} << 24);
         m.parameters = of.parameters();  // refuses sizes that don't fit together
         m.layers = of.layers, m.hidden = of.hidden, m.positions = of.max_seq;
+        if constexpr (requires { of.kv_heads; }) m.kv_heads = of.groups_by_layer();
       },
       c.is);
   m.config = std::make_shared<const configuration>(c);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace weft_plan {
 
@@ -13,7 +14,8 @@ struct configuration;  // configuration.hpp: most files need none of what it inc
 struct asked_model {
   std::string file, family;  // config.json's path, and its model_type
   std::int64_t parameters = 0, layers = 0, hidden = 0;
-  std::int64_t positions = 0;  // the most tokens of a sequence
+  std::int64_t positions = 0;          // the most tokens of a sequence
+  std::vector<std::int64_t> kv_heads;  // of each layer, key and value heads; empty: as many as query heads
   std::shared_ptr<const configuration> config;
 };
 

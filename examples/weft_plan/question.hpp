@@ -13,6 +13,7 @@ namespace weft_plan {
 struct question {
   // Words of these lists are names of the strategies' parts (strategies.hpp). Empty: all.
   std::vector<std::string> train, text, sharding, checkpointing;
+  std::vector<std::string> loss{"whole"};
   int ranks = 0, dp = 0, tp = 0, pp = 0;  // 0: what the others leave open
   std::int64_t batch = 0, seq = 0;        // of a step
   int micro_batches = 0;                  // 0: so many that a rank has one sequence at a time

@@ -24,10 +24,10 @@ bool asked(const question& q, const way& w, const weft::degrees& d) {
   // On one data-parallel rank there is nothing to shard, and in a text nothing to recompute.
   const bool same_as_replicated = d.dp == 1 && w.sharding != "replicated" && q.sharding.empty();
   return asked(q.sharding, w.sharding) && !same_as_replicated &&
-         (!w.does->trains || asked(q.checkpointing, w.checkpointing));
+         (!w.does->trains || (asked(q.checkpointing, w.checkpointing) && asked(q.loss, w.loss)));
 }
 
-/// Ways that differ in recomputation alone, under the same degrees.
+/// Ways that differ in recomputation of layers alone, under the same degrees.
 struct work {
   std::vector<const way*> ways;
   weft::degrees degrees;
@@ -107,10 +107,11 @@ answer plan_one(const way& by, const asked_model& m, const question& q, const we
 std::vector<answers> search(const asked_model& m, const question& q, const progress& tell) {
   std::vector<work> all;
   for (const weft::degrees& d : degrees_of(q, m))
-    for (const way& w : ways_of(m)) {
+    for (const way& w : ways_of(m, d.tp)) {
       if (!asked(q, *w.does) || !asked(q, w, d)) continue;
       const auto same = [&](const work& other) {
-        return other.degrees == d && other.ways[0]->does == w.does && other.ways[0]->sharding == w.sharding;
+        const way& first = *other.ways[0];
+        return other.degrees == d && first.does == w.does && first.sharding == w.sharding && first.loss == w.loss;
       };
       const auto at = std::find_if(all.begin(), all.end(), same);
       if (at == all.end())
@@ -146,7 +147,9 @@ std::vector<answers> search(const asked_model& m, const question& q, const progr
     const auto size = [](const answer& a) {
       return std::tuple(a.takes(), a.largest().memory.peak_total, a.receives());
     };
-    const auto key = [](const answer& a) { return std::tuple(a.degrees.pp, a.receives(), a.recomputes(), a.takes()); };
+    const auto key = [](const answer& a) {
+      return std::tuple(a.degrees.pp, a.receives(), a.recomputes(), a.chunked(), a.takes());
+    };
     const auto before = [&](const answer& a, const answer& b) {
       const bool fits_a = fits(a, q), fits_b = fits(b, q);
       if (fits_a != fits_b) return fits_a;
@@ -163,7 +166,7 @@ std::vector<answers> search(const asked_model& m, const question& q, const progr
 bool is_worse_than_one_of(const answer& a, const std::vector<const answer*>& before) {
   return std::any_of(before.begin(), before.end(), [&](const answer* b) {
     return b->takes() <= a.takes() && b->receives() <= a.receives() && b->recomputes() <= a.recomputes() &&
-           b->degrees.pp <= a.degrees.pp;
+           b->chunked() <= a.chunked() && b->degrees.pp <= a.degrees.pp;
   });
 }
 

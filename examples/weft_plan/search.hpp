@@ -21,8 +21,10 @@ struct answer {
   std::size_t takes() const { return largest().memory.reserved; }
   /// Bytes that a rank receives from others, on the stage that receives most; they are of a step, or of a text.
   std::uint64_t receives() const;
-  /// 0: nothing is computed again; 1: what is cheap; 2: every layer.
+  /// 0: nothing of the layers is computed again; 1: what is cheap; 2: every layer.
   int recomputes() const;
+  /// Whether the head is computed again, a piece of the sequence at a time (chunked_loss).
+  bool chunked() const { return by->loss == "chunked"; }
 };
 
 /// A change to the question under which something fits, and what that takes.
@@ -48,12 +50,12 @@ std::vector<weft::degrees> degrees_of(const question&, const asked_model&);
 /// One answer; what can't be is refused in it.
 answer plan_one(const way&, const asked_model&, const question&, const weft::degrees&);
 /// Every task that was asked about. The best come first: those that fit, of these those of fewer stages, since stages
-/// wait for each other, then those that receive least, then those that recompute least; those that don't fit, and all
-/// where there is no limit, by what they take. Where there is a limit and the question doesn't ask for all rows, a
-/// strategy that fits isn't planned again with more recomputation.
+/// wait for each other, then those that receive least, then those that recompute least of the layers, then those that
+/// don't recompute the head; those that don't fit, and all where there is no limit, by what they take. Where there is a
+/// limit and the question doesn't ask for all rows, a strategy that fits isn't planned again with more recomputation.
 std::vector<answers> search(const asked_model&, const question&, const progress& = {});
-/// Whether nobody can want `a` beside those before it: one of them takes, receives and recomputes no more, and has no
-/// more stages, which wait for each other.
+/// Whether nobody can want `a` beside those before it: one of them takes, receives and recomputes no more, of layers
+/// and of the head, and has no more stages, which wait for each other.
 bool is_worse_than_one_of(const answer& a, const std::vector<const answer*>& before);
 
 }  // namespace weft_plan

@@ -52,19 +52,23 @@ const column columns[] = {{"weights", weft::memory::parameters, false},
                           {"activ.", weft::memory::activations, false},
                           {"buffers", weft::memory::buffers, false}};
 
-std::string head(const task& t, const unit& in) {
-  std::string out = digits("  %-10s", "sharding") + (t.trains ? "  recompute" : "") + "   dp  tp  pp";
+bool shows_loss(const task& t, const question& q) { return t.trains && q.loss != std::vector<std::string>{"whole"}; }
+
+std::string head(const task& t, const question& q, const unit& in) {
+  std::string out = digits("  %-10s", "sharding") + (t.trains ? "  recompute" : "");
+  out += std::string(shows_loss(t, q) ? "  loss   " : "") + "   dp  tp  pp";
   out += digits(" %9s %9s", (std::string("takes ") + in.name).c_str(), "holds");
   for (const column& c : columns)
     if (t.trains || !c.of_training) out += digits(" %9s", c.name);
   return out + "  receives\n";
 }
 
-std::string row(const answer& a, const unit& in) {
+std::string row(const answer& a, const question& q, const unit& in) {
   const weft::rank_plan& p = a.largest();
   const auto& d = a.degrees;
   std::string out = digits("  %-10s", a.by->sharding.c_str());
   if (a.by->does->trains) out += digits("  %-9s", a.by->checkpointing.c_str());
+  if (shows_loss(*a.by->does, q)) out += digits("  %-7s", a.by->loss.c_str());
   out += digits(" %4d %3d %3d %9s %9s", d.dp, d.tp, d.pp, in(a.takes()).c_str(), in(p.memory.peak_total).c_str());
   for (const column& c : columns)
     if (a.by->does->trains || !c.of_training)
@@ -109,6 +113,7 @@ std::string help_of(const answers& of) {
     const auto& d = one.then.degrees;
     out += "  would fit: " + one.change + ", at " + bytes_text(one.then.takes()) + " under " + one.then.by->sharding;
     if (of.of->trains) out += " with recomputation " + one.then.by->checkpointing;
+    if (one.then.chunked()) out += " and the loss in chunks";
     out += digits(", dp %d, tp %d, pp %d\n", d.dp, d.tp, d.pp);
   }
   return out.empty() ? "  neither up to 16 times the ranks nor shorter sequences make it fit\n" : out;
@@ -137,9 +142,11 @@ std::string asked(const std::vector<answers>& all, const asked_model& m, const q
 std::string tables_of(const std::vector<answers>& all, const asked_model& m, const question& q, bool whole) {
   std::string out = asked(all, m, q);
   std::size_t planned = 0;
+  bool shares = false;
   std::vector<std::string> refused;
   for (const answers& of : all) {
     planned += of.planned.size();
+    for (const answer& a : of.planned) shares |= a.by->shares_kv;
     for (const answer& a : of.refused)
       if (std::find(refused.begin(), refused.end(), a.refused) == refused.end()) refused.push_back(a.refused);
   }
@@ -150,13 +157,14 @@ std::string tables_of(const std::vector<answers>& all, const asked_model& m, con
     std::size_t most = 0;
     for (const answer* a : rows) most = std::max({most, a->takes(), static_cast<std::size_t>(a->receives())});
     const unit in(most);
-    out += head(*of.of, in);
-    for (const answer* a : rows) out += row(*a, in);
+    out += head(*of.of, q, in);
+    for (const answer* a : rows) out += row(*a, q, in);
     out += program_of(*rows[0], q);
     if (of.fit == 0) out += help_of(of);
     if (whole || planned == 1)
       for (const weft::rank_plan& p : rows[0]->stages) out += weft::table_of(p);
   }
+  if (shares) out += "\nwhere tp doesn't divide the key and value heads, its ranks share them: shared_kv<>\n";
   if (!refused.empty()) out += "\nleft out:\n";
   for (const std::string& why : refused) out += "  " + why + '\n';
   return out +

@@ -1,5 +1,5 @@
-// The strategies of one family, a template: llama.cpp and gpt2.cpp make them. Invariant: names come from the policies
-// themselves.
+// The strategies of one family, a template: llama*.cpp and gpt2*.cpp make them, some each. Invariant: names come from
+// the policies themselves.
 #pragma once
 
 #include <weft/plan/generation.hpp>
@@ -10,10 +10,24 @@
 
 namespace weft_plan {
 
-template <template <class> class Model, class Config>
+/// Whether a rank along tp has key and value heads of its own, or shares all of them: its projections' form.
+struct own_heads {
+  static constexpr bool shared = false;
+  template <class Form>
+  using form = Form;
+};
+struct shared_heads {
+  static constexpr bool shared = true;
+  template <class Form>
+  using form = weft::shared_kv<Form>;
+};
+
+template <template <class> class Model, class Config, class Heads = own_heads>
 struct ways_with {
   template <class Sharding, class... Policies>
   using strategy = weft::strategy<weft::mesh<weft::pp, weft::dp, weft::tp>, Sharding, weft::bf16_mixed, Policies...>;
+  using base = typename Heads::template form<weft::dense>;
+  using adapted = typename Heads::template form<weft::lora<16>>;
 
   template <class S>
   static std::vector<weft::rank_plan> training(const asked_model& m, const question& q, const weft::degrees& d) {
@@ -33,35 +47,51 @@ struct ways_with {
 
   template <class Form, class... Shardings>
   void train(const task& t) {
-    const auto add = [&]<class Sharding, class Checkpointing>() {
-      using S = strategy<Sharding, Checkpointing, weft::sequence_parallel, Form>;
-      all.push_back({&t, std::string(Sharding::name), std::string(Checkpointing::name), training<S>});
+    const auto add = [&]<class Sharding, class Checkpointing, class Loss>() {
+      using S = strategy<Sharding, Checkpointing, Loss, weft::sequence_parallel, Form>;
+      all.push_back({&t, Heads::shared, std::string(Sharding::name), std::string(Checkpointing::name),
+                     std::string(Loss::name), training<S>});
     };
-    const auto with = [&]<class Sharding>() {
-      add.template operator()<Sharding, weft::checkpoint_none>();
-      add.template operator()<Sharding, weft::checkpoint_selective>();
-      add.template operator()<Sharding, weft::checkpoint_full>();
+    const auto with = [&]<class Sharding, class Loss>() {
+      add.template operator()<Sharding, weft::checkpoint_none, Loss>();
+      add.template operator()<Sharding, weft::checkpoint_selective, Loss>();
+      add.template operator()<Sharding, weft::checkpoint_full, Loss>();
     };
-    (with.template operator()<Shardings>(), ...);
+    (with.template operator()<Shardings, weft::whole_loss>(), ...);
+    // Of what takes most and what takes least: the compiler's time.
+    with.template operator()<weft::replicated, weft::chunked_loss<8>>();
+    with.template operator()<weft::zero3, weft::chunked_loss<8>>();
   }
   template <class Form>
   void write(const task& t) {
-    all.push_back({&t, "replicated", "none", text<strategy<weft::replicated, Form>>});
-    all.push_back({&t, "zero3", "none", text<strategy<weft::zero3, Form>>});
+    all.push_back({&t, Heads::shared, "replicated", "none", "whole", text<strategy<weft::replicated, Form>>});
+    all.push_back({&t, Heads::shared, "zero3", "none", "whole", text<strategy<weft::zero3, Form>>});
   }
 
-  static std::vector<way> made() {
-    using namespace weft;
+  /// Training of all weights, and text.
+  static std::vector<way> of_weights() {
     ways_with w;
     const auto& t = tasks();
-    w.template train<dense, replicated, zero1, zero2, zero3>(t[0]);
-    // Where adapters alone are trained, gradients and the optimizer's state are not what takes memory.
-    w.template train<lora<16>, replicated, zero3>(t[1]);
-    w.template train<int8<lora<16>>, replicated, zero3>(t[2]);
-    w.template train<nf4<lora<16>>, replicated, zero3>(t[3]);
-    w.template write<dense>(t[4]);
-    w.template write<int8<>>(t[5]);
-    w.template write<nf4<>>(t[6]);
+    w.template train<base, weft::replicated, weft::zero1, weft::zero2, weft::zero3>(t[0]);
+    w.template write<base>(t[4]);
+    w.template write<weft::int8<base>>(t[5]);
+    w.template write<weft::nf4<base>>(t[6]);
+    return w.all;
+  }
+  /// Training of adapters, where gradients and the optimizer's state are not what takes memory.
+  static std::vector<way> of_lora() {
+    ways_with w;
+    w.template train<adapted, weft::replicated, weft::zero3>(tasks()[1]);
+    return w.all;
+  }
+  static std::vector<way> of_int8() {
+    ways_with w;
+    w.template train<weft::int8<adapted>, weft::replicated, weft::zero3>(tasks()[2]);
+    return w.all;
+  }
+  static std::vector<way> of_nf4() {
+    ways_with w;
+    w.template train<weft::nf4<adapted>, weft::replicated, weft::zero3>(tasks()[3]);
     return w.all;
   }
 

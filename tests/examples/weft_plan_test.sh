@@ -27,16 +27,16 @@ JSON
 without_scratch() { sed 's/"scratch":[0-9]*,//g' "$1"; }
 bash "$source/check/program.sh" numbers quick -I "$WEFT_SOURCE_DIR/include" "$source/examples/weft_plan/numbers.cpp" >log 2>&1 || { cat log; exit 1; }
 ./numbers small gpt2 >lines || fault "numbers: $(cat lines)"
-[ "$(wc -l <lines)" = 8 ] || fault "numbers printed $(wc -l <lines) lines"
+[ "$(wc -l <lines)" = 13 ] || fault "numbers printed $(wc -l <lines) lines"
 for folder in small gpt2; do
-  answers 0 $folder --ranks 4 --seq 32 --prompt 24 --tokens 8 --json
+  answers 0 $folder --ranks 4 --seq 32 --prompt 24 --tokens 8 --loss whole,chunked --json
   without_scratch out >$folder.json
   grep -o '"task".*"pp":[0-9]*,' $folder.json | sort | uniq -d >twice
   [ ! -s twice ] || fault "$folder: planned twice: $(head -n 2 twice)"
 done
 while IFS=$'\t' read -r strategy stages; do
   folder=small
-  case $strategy in *sequence_parallel\>* | *'replicated, bf16_mixed, int8<>'*) folder=gpt2 ;; esac
+  case $strategy in *sequence_parallel\>* | *'sequence_parallel, chunked_loss<8>>'* | *'replicated, bf16_mixed, int8<>'*) folder=gpt2 ;; esac
   grep -F -- "$strategy," $folder.json >found || fault "$folder: $strategy is not in its JSON"
   grep -qF -- "\"stages\":[$stages]}" found || fault "$folder: $strategy is planned otherwise: $(cut -c1-600 found) and not $stages"
 done < <(without_scratch lines)
@@ -75,13 +75,56 @@ sed -n 's/.*{"task":"\([a-z]*\)","what":"\([a-z0-9]*\)",.*"pp":\([0-9]*\),.*"fit
 awk '{ now = $1 " " $2 } now == last && ($3 < stages || $3 == stages && $4 < received) { print "after " $0; bad = 1 }
   { last = now; stages = $3; received = $4 } END { exit bad }' order || fault 'the answers are in another order'
 
+# More ranks along tp than key and value heads: all that is planned of them shares the heads, and nothing else does.
+for tp in 2 4; do
+  answers 0 small --tp $tp --loss whole,chunked --checkpointing none --json
+  [ "$(grep -c '"strategy":' out)" = 11 ] || fault "--tp $tp: $(grep -c '"strategy":' out) strategies"
+  [ "$(grep -c 'shared_kv<' out)" = $((tp == 4 ? 11 : 0)) ] || fault "--tp $tp: $(grep -c 'shared_kv<' out) strategies share heads"
+done
+answers 0 gpt2 --tp 4
+! grep -q shared_kv out || fault "GPT-2 shares heads: $(cat out)"
+sed 's/"num_key_value_heads": 2/"num_key_value_heads": 1/' small/config.json >one_head.json
+answers 0 one_head.json --tp 2
+[ "$(grep -c '^  first: .*shared_kv<' out)" = 7 ] || fault "one head on two ranks: $(cat out)"
+
+# Of a pruned model the layer with fewest heads decides.
+sed 's/"llama"/"weft_pruned_llama"/; s/true}/true, "layer_groups": [2, 1, 2, 1]}/' small/config.json >pruned.json
+answers 0 pruned.json --tp 2 --text bf16
+grep -qF '  first: strategy<mesh<pp, dp, tp>, replicated, bf16_mixed, shared_kv<>>' out || fault "a pruned Llama: $(cat out)"
+refused 1 "layer 1's query heads, 2 in 1 groups, don't divide among tp = 4 ranks" pruned.json --tp 4
+sed 's/"gpt2"/"weft_pruned_gpt2"/; s/512}/512, "layer_groups": [4, 2, 2, 4]}/' gpt2/config.json >pruned.json
+answers 0 pruned.json --tp 2 --text bf16
+grep -qF '  first: strategy<mesh<pp, dp, tp>, replicated, bf16_mixed>' out || fault "a pruned GPT-2: $(cat out)"
+
+# The loss in chunks takes less where logits are what takes most, and is advised where it makes the model fit.
+sed 's/"vocab_size": 512/"vocab_size": 65536/; s/"max_position_embeddings": 64/"max_position_embeddings": 512/' small/config.json >many_words.json
+few=(many_words.json --train all --sharding replicated --checkpointing full --dp 2)
+answers 0 "${few[@]}" --loss whole --json
+whole=$(takes)
+answers 0 "${few[@]}" --loss chunked --json
+chunked=$(takes)
+logits=$((512 * 65536 * 2))
+# 7 of 8 parts are gone; the device is asked for 8 MiB at a time.
+[ $((whole - chunked)) -ge $((logits * 7 / 8 - (8 << 20))) ] || fault "$whole bytes whole, $chunked in chunks; the logits have $logits"
+answers 0 "${few[@]}" --loss whole,chunked --rows 0
+[ "$(grep -cE '^  replicated  full       (whole|chunked) ' out)" = 2 ] || fault "the loss isn't told apart: $(cat out)"
+answers 3 "${few[@]}" --memory "${chunked}B" --json
+grep -qF '"change":"--loss chunked"' out || fault "the loss in chunks isn't advised: $(tail -n 5 out)"
+answers 3 "${few[@]}" --memory "${chunked}B"
+grep -q '^  would fit: --loss chunked, at .* MiB under replicated with recomputation full and the loss in chunks, dp 2, tp 1, pp 1$' out || fault "no advice: $(cat out)"
+answers 0 "${few[@]}" --memory "${chunked}B" --loss chunked
+answers 3 "${few[@]}" --memory "$((chunked - 1))B" --json
+! grep -qF '"change":"--loss chunked"' out || fault "what doesn't fit is advised: $(tail -n 5 out)"
+answers 0 small --text bf16 --loss chunked
+[ "$(grep -c '^  first: strategy<.*replicated, bf16_mixed>$' out)" = 1 ] || fault "a text's loss: $(cat out)"
+
 # Every family; what its sizes don't allow is left out, and why.
 for folder in llama2 llama3 mistral qwen2 qwen3 gpt2 int8 nf4; do
   answers 0 "$source/pretrained/$folder" --ranks 4
   [ "$(grep -c '^  first: strategy<' out)" = 7 ] || fault "$folder: $(cat out)"
 done
 answers 0 "$source/pretrained/llama3/config.json" --ranks 4
-grep -q "^  2 kv_heads don't divide among tp = 4 ranks; choose tp or kv_heads so that they do, or a strategy with shared_kv<>, under which the ranks share every head$" out || fault "what is left out: $(tail -n 8 out)"
+grep -q "^where tp doesn't divide the key and value heads, its ranks share them: shared_kv<>$" out || fault "that heads are shared isn't said: $(tail -n 8 out)"
 grep -q '^  parameter layers.0.query is stored as nf4' out || fault "what is left out of nf4: $(tail -n 8 out)"
 answers 0 small --train nf4 --table --pp 2
 [ "$(grep -c '^rank [0-9] of 2 (pp [01] of 2)' out)" = 2 ] || fault "--table: $(cat out)"
@@ -93,7 +136,6 @@ refused 1 'has adapters alone, no config.json' "$source/pretrained/adapters"
 refused 1 'the degrees that are given take 2 ranks, which doesn'"'"'t divide 3; change --dp, --tp, --pp or --ranks' small --ranks 3 --dp 2
 refused 1 'the degrees that are given take 2 ranks, not 4' small --ranks 4 --dp 2 --tp 1 --pp 1
 refused 1 "4 heads don't divide among tp = 3 ranks" small --tp 3
-refused 1 "2 kv_heads don't divide among tp = 4 ranks" small --tp 4
 refused 1 "4 layers don't fill 5 pipeline stages" small --pp 5
 refused 1 "a batch of 6 sequences doesn't divide among dp = 4 ranks; choose a --batch" small --dp 4 --batch 6 --train all
 refused 1 "a batch of 8 sequences doesn't divide into 3 micro-batches" small --dp 4 --batch 8 --micro-batches 3 --train all
@@ -104,7 +146,9 @@ refused 1 "no choice of --train called 'qlora'; there are, the nearest first: lo
 refused 1 "no choice of --text called 'fp32'" small --text bf16,fp32
 refused 1 "no choice of --sharding called 'zero4'; there are, the nearest first: zero1, zero2, zero3, replicated" small --sharding zero4
 refused 1 "no choice of --checkpointing called 'all'" small --checkpointing all
+refused 1 "no choice of --loss called 'cut'; there are, the nearest first: " small --loss cut
 refused 1 'there is no strategy here of what was asked' small --train lora --sharding zero1
+refused 1 'there is no strategy here of what was asked' small --train all --sharding zero1 --loss chunked
 refused 1 'small/config.json takes sequences of 1 to 64 tokens' small --seq 65
 refused 1 '--prompt is 65; the model of small/config.json reads 1 to 64 tokens' small --prompt 65
 answers 0 small --text bf16 --prompt 64 --tokens 1
@@ -138,7 +182,7 @@ sed 's/"num_attention_heads": 4/"num_attention_heads": 3/; s/"num_key_value_head
 refused 1 "hidden 128 doesn't divide by 3 heads" wrong
 
 "$program" --help >out 2>err || fault '--help fails'
-for option in train text memory ranks dp tp pp threads sharding checkpointing batch micro-batches seq prompt tokens rows table json version; do
+for option in train text memory ranks dp tp pp threads sharding checkpointing loss batch micro-batches seq prompt tokens rows table json version; do
   grep -qF -- "--$option" out || fault "--help does not show --$option"
 done
 answers 0 --version

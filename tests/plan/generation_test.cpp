@@ -20,6 +20,11 @@ void check_text(const degrees& wanted, const Config& config) {
     Model<S> model(ctx, config);
     model.registry().freeze([](const parameter_record&) { return true; });
     parameter_store<cpu_backend, typename S::precision> store(ctx, model.registry(), config_of<typename S::sharding>());
+    if constexpr (requires { S::projections::stored_as; })
+      store.load_parameters([](const parameter_record& p) -> std::optional<std::vector<float>> {
+        if (p.stored.format == weight_format::plain) return {};
+        return std::vector<float>(static_cast<std::size_t>(p.global.elements()), 0.01f);
+      });
     model.use(store);
     begin();
     const std::string text = generate(model, "a few", {.tokens = length.tokens});
@@ -45,6 +50,9 @@ TEST_CASE("plan of a text: tensor parallelism, whole and along the sequence") {
 }
 TEST_CASE("plan of a text: more ranks along tp than key and value heads") {
   check_text<llama, strategy<mesh<dp, tp>, zero3, bf16_mixed, shared_kv<>>>({.tp = 4}, bytes);
+}
+TEST_CASE("plan of a text: the same from weights in 8 bits, on stages") {
+  check_text<llama, strategy<mesh<pp, dp, tp>, bf16_mixed, int8<shared_kv<>>>>({.tp = 4, .pp = 2}, bytes);
 }
 TEST_CASE("plan of a text: weights gathered unit by unit") {
   check_text<llama, strategy<mesh<dp, tp>, zero3>>({.dp = 2, .tp = 2}, bytes);

@@ -14,6 +14,12 @@ TEST_CASE("plan: nf4, gathered as bytes, and dropout, on dp x tp") {
   check_plan<strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_full, nf4<lora<3, 6, std::ratio<1, 10>>>>>(
       {.dp = 2, .tp = 2}, {.batch = 8}, adamw{}, wider);
 }
+TEST_CASE("plan: nf4 and adapters, key and value heads shared, and the loss in chunks") {
+  llama_config four_ways = wider;  // nf4 has blocks of 64 elements of a row, each on one rank
+  four_ways.head_dim = 64, four_ways.ffn = 256;
+  check_plan<strategy<mesh<pp, dp, tp>, zero3, bf16_mixed, checkpoint_full, sequence_parallel, chunked_loss<8>,
+                      nf4<shared_kv<lora<16>>>>>({.dp = 2, .tp = 4}, {.batch = 8}, adamw{}, four_ways);
+}
 TEST_CASE("plan: int8, on stages, with micro-batches") {
   check_plan<strategy<mesh<dp, pp>, zero2, bf16_mixed, int8<lora<3>>>>(
       {.dp = 2, .pp = 2}, {.batch = 8, .micro_batches = 2}, adamw{}, wider);

@@ -55,6 +55,17 @@ int main(int, char** argv) {
       "zero3, bf16_mixed, checkpoint_full, nf4<lora<16>>", l, {.dp = 4});
   train<gpt2, strategy<axes, zero3, bf16_mixed, checkpoint_selective, sequence_parallel>>(
       "zero3, bf16_mixed, checkpoint_selective, sequence_parallel", g, {.dp = 2, .tp = 2});
+  // Four ranks share two key and value heads.
+  train<llama, strategy<axes, replicated, bf16_mixed, sequence_parallel, chunked_loss<8>, shared_kv<>>>(
+      "replicated, bf16_mixed, sequence_parallel, chunked_loss<8>, shared_kv<>", l, {.tp = 4});
+  train<llama, strategy<axes, replicated, bf16_mixed, checkpoint_full, sequence_parallel, int8<shared_kv<lora<16>>>>>(
+      "replicated, bf16_mixed, checkpoint_full, sequence_parallel, int8<shared_kv<lora<16>>>", l, {.tp = 4});
+  train<llama, strategy<axes, zero3, bf16_mixed, checkpoint_selective, chunked_loss<8>, lora<16>>>(
+      "zero3, bf16_mixed, checkpoint_selective, chunked_loss<8>, lora<16>", l, {.dp = 2, .pp = 2});
+  train<gpt2, strategy<axes, replicated, bf16_mixed, sequence_parallel, chunked_loss<8>>>(
+      "replicated, bf16_mixed, sequence_parallel, chunked_loss<8>", g, {.tp = 4});
+  write<llama, strategy<axes, replicated, bf16_mixed, int8<shared_kv<>>>>("replicated, bf16_mixed, int8<shared_kv<>>",
+                                                                          l, {.tp = 4});
   write<llama, strategy<axes, zero3, bf16_mixed, nf4<>>>("zero3, bf16_mixed, nf4<>", l, {.dp = 4});
   write<llama, strategy<axes, replicated, bf16_mixed>>("replicated, bf16_mixed", l, {.tp = 2, .pp = 2});
   write<gpt2, strategy<axes, replicated, bf16_mixed, int8<>>>("replicated, bf16_mixed, int8<>", g, {.tp = 4});

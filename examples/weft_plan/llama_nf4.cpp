@@ -1,0 +1,8 @@
+// Training adapters of Llama, Mistral and Qwen, beside weights in 4 bits.
+#include <weft/nn/llama.hpp>
+
+#include "ways.hpp"
+
+std::vector<weft_plan::way> weft_plan::llama_nf4_ways() {
+  return weft_plan::ways_with<weft::llama, weft::llama_config>::of_nf4();
+}

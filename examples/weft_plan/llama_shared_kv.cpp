@@ -1,0 +1,9 @@
+// Training all weights of Llama, Mistral and Qwen on more ranks than divide their key and value heads, and text from
+// them.
+#include <weft/nn/llama.hpp>
+
+#include "ways.hpp"
+
+std::vector<weft_plan::way> weft_plan::llama_shared_kv_ways() {
+  return weft_plan::ways_with<weft::llama, weft::llama_config, weft_plan::shared_heads>::of_weights();
+}

@@ -1,0 +1,8 @@
+// Training adapters of Llama, Mistral and Qwen on more ranks than divide their key and value heads.
+#include <weft/nn/llama.hpp>
+
+#include "ways.hpp"
+
+std::vector<weft_plan::way> weft_plan::llama_shared_kv_lora_ways() {
+  return weft_plan::ways_with<weft::llama, weft::llama_config, weft_plan::shared_heads>::of_lora();
+}
