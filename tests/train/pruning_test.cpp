@@ -188,7 +188,7 @@ TEST_CASE("what isn't the pruned model's is refused by name, and nothing is set"
               .starts_with("parameter layers.2.attention_norm is one of the whole model's here and none of"));
     CHECK(copied(less, whole, {{0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}})
               .starts_with("parameter layers.0.key_norm is one of the pruned model's here and none of"));
-    CHECK(copied(whole, small, {{0}}) == "heads of 1 layers are to be kept, and the model has a layer 1");
+    CHECK(copied(whole, small, {{0}}) == "heads of 1 layers are to be kept, and the model has 3");
     CHECK(copied(whole, small, {{0, 3}, {0, 1, 2, 4}, {1, 2}}).starts_with("layer 1 is to keep group 4"));
     CHECK(farthest(small.logits(ctx), before) == 0);
   });
