@@ -86,8 +86,8 @@ std::vector<std::int64_t> groups_here(Store& store) {
   std::vector<std::int64_t> groups;
   store.load_parameters([&](const parameter_record& p) -> std::optional<std::vector<float>> {
     const std::int64_t layer = layer_of(p.name), n = heads_in(p);
-    if (layer < 0 || n == 0) return {};
     if (layer >= std::ssize(groups)) groups.resize(static_cast<std::size_t>(layer) + 1);
+    if (layer < 0 || n == 0) return {};
     std::int64_t& fewest = groups[static_cast<std::size_t>(layer)];
     fewest = fewest == 0 ? n : std::min(fewest, n);
     return {};
@@ -95,13 +95,15 @@ std::vector<std::int64_t> groups_here(Store& store) {
   return groups;
 }
 
-/// The same of all ranks' layers, up to the last that has heads. All ranks call it.
+/// The same of the layers of all ranks. All ranks call it.
 inline std::vector<std::int64_t> groups_of_all(context& ctx, std::vector<std::int64_t> groups) {
   any_communicator host = ctx.world.host();
   auto layers = std::ssize(groups);
-  host.all_reduce(&layers, &layers, 1, dtype::i64, reduction::max, ctx.label("layers with heads")).wait();
+  host.all_reduce(&layers, &layers, 1, dtype::i64, reduction::max, ctx.label("layers")).wait();
   groups.resize(static_cast<std::size_t>(layers));
-  host.all_reduce(groups.data(), groups.data(), layers, dtype::i64, reduction::max, ctx.label("heads by layer")).wait();
+  if (layers > 0)
+    host.all_reduce(groups.data(), groups.data(), layers, dtype::i64, reduction::max, ctx.label("heads by layer"))
+        .wait();
   return groups;
 }
 
@@ -197,8 +199,7 @@ inline void check_kept(const std::vector<std::int64_t>& kept, std::int64_t layer
             ", each said once and in ascending order");
 }
 /// Of a whole model, with so many in each layer.
-inline void check_kept(const kept_heads& kept, std::vector<std::int64_t> groups) {
-  while (groups.size() < kept.size() && kept[groups.size()].empty()) groups.push_back(0);  // layers without heads
+inline void check_kept(const kept_heads& kept, const std::vector<std::int64_t>& groups) {
   require(kept.size() == groups.size(), "heads of ", kept.size(), " layers are to be kept, and the model has ",
           groups.size());
   for (std::size_t layer = 0; layer < kept.size(); ++layer)
