@@ -160,7 +160,7 @@ TEST_CASE("what can't be judged in a model of one's own is said") {
     const std::vector<std::int64_t> all{0, 1, 2, 3};
     CHECK(copied({all, {}, all, {}}) == "nothing");
     CHECK(copied({all, {0}, all, {}}) ==
-          "layer 1 is to keep 1 groups of heads, and has none: its line in what is kept is empty");
+          "layer 1 is to keep groups of heads, and has none: its line in what is kept is empty");
     CHECK(copied({all, {}, {}, {}}) == "layer 2 is to keep no group of heads; each keeps at least 1");
     CHECK(copied({all, {}, all, {}, {}}) == "heads of 5 layers are to be kept, and the model has 4");
     CHECK(copied({all, {}, all}) == "heads of 3 layers are to be kept, and the model has 4");
