@@ -17,11 +17,11 @@ inline const llama_config small_llama{
     .layers = 4, .hidden = 32, .heads = 4, .kv_heads = 2, .ffn = 56, .vocab = 258, .max_seq = 24};
 
 // What a rank of the run itself says, as a plan.
-template <class S, class Optimizer>
+template <class S, template <class> class Model, class Optimizer, class Config>
 std::vector<rank_plan> run_of(const degrees& wanted, const training& plan, const Optimizer& optimizer,
-                              const llama_config& config) {
+                              const Config& config) {
   return run_as_plan<S>(wanted, [&](context& ctx, const auto& begin, const auto& note) {
-    llama<S> model(ctx, config);
+    Model<S> model(ctx, config);
     trainer run(ctx, model, optimizer);
     if constexpr (requires { S::projections::stored_as; })
       run.store().load_parameters([](const parameter_record& p) -> std::optional<std::vector<float>> {
@@ -38,12 +38,12 @@ std::vector<rank_plan> run_of(const degrees& wanted, const training& plan, const
   });
 }
 
-template <class S, class Optimizer = adamw>
+template <class S, template <class> class Model = llama, class Optimizer = adamw, class Config = llama_config>
 void check_plan(const degrees& wanted, const training& plan, const Optimizer& optimizer = {},
-                const llama_config& config = small_llama) {
-  const std::vector<rank_plan> runs = run_of<S>(wanted, plan, optimizer, config);
+                const Config& config = small_llama) {
+  const std::vector<rank_plan> runs = run_of<S, Model>(wanted, plan, optimizer, config);
   for (const rank_plan& run : runs) {
-    const rank_plan planned = plan_training<llama, S>(config, wanted, plan, run.rank, optimizer);
+    const rank_plan planned = plan_training<Model, S>(config, wanted, plan, run.rank, optimizer);
     CAPTURE(run.rank);
     CHECK(said_by(planned) == said_by(run));
   }

@@ -56,6 +56,9 @@ TEST_CASE("plan of a text: the same from weights in 8 bits, on stages") {
 }
 TEST_CASE("plan of a text: weights gathered unit by unit") {
   check_text<llama, strategy<mesh<dp, tp>, zero3>>({.dp = 2, .tp = 2}, bytes);
+  llama_config pruned = bytes;  // a cache has other numbers of heads in each layer
+  pruned.heads = 8, pruned.kv_heads = 4, pruned.layer_groups = {2, 4, 2, 4};
+  check_text<llama, strategy<mesh<dp, tp>, zero3>>({.dp = 2, .tp = 2}, pruned);
 }
 TEST_CASE("plan of a text: stages in turn") {
   check_text<llama, strategy<mesh<pp, dp>, zero3, bf16_mixed>>({.dp = 2, .pp = 2}, bytes);

@@ -25,9 +25,13 @@ TEST_CASE("plan: documents apart") {
       {.dp = 2, .tp = 2, .pp = 2}, {.batch = 8, .micro_batches = 2}, adamw{}, config);
 }
 
-TEST_CASE("plan: queries, keys and values fused") {
-  check_plan<strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_selective, fused_qkv<>>>(
-      {.dp = 2, .tp = 2}, {.batch = 8, .micro_batches = 2}, by_shape{one_owner{muon{}}, adamw{}});
+TEST_CASE("plan: queries, keys and values fused, of pruned heads too") {
+  using S = strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_selective, fused_qkv<>>;
+  const training plan{.batch = 8, .micro_batches = 2};
+  check_plan<S>({.dp = 2, .tp = 2}, plan, by_shape{one_owner{muon{}}, adamw{}});
+  llama_config pruned = small_llama;
+  pruned.heads = 8, pruned.kv_heads = 4, pruned.layer_groups = {2, 4, 4, 2};
+  check_plan<S>({.dp = 2, .tp = 2}, plan, by_shape{one_owner{muon{}}, adamw{}}, pruned);
 }
 
 TEST_CASE("plan: key and value heads shared by more ranks than they are") {

@@ -108,7 +108,7 @@ TEST_CASE("importance by magnitude and by gradient: against its definition, and 
 }
 
 TEST_CASE("importance where it can't be had is refused") {
-  using S = strategy<mesh<dp>, zero2>;
+  using S = strategy<mesh<dp, pp, tp>, zero2, fp64>;
   launch<S>({.dp = 2}, [](context& ctx) {
     stored<llama<S>> whole(ctx, grouped);
     CHECK(said_by([&] { head_gradients(ctx, whole.store, 1); }) ==
@@ -126,8 +126,16 @@ TEST_CASE("importance where it can't be had is refused") {
       return out;
     });
     CHECK(judged({.batches = 2, .batch = 4, .seq = 4}) == "the gradients of batch 1 aren't finite");
+    whole.store.load_parameters([](const parameter_record& p) {
+      numbers out = numbers_of(p);
+      if (p.name == "layers.1.key") out[7] = NAN;  // of the first group
+      return out;
+    });
+    const head_scores with_nan = head_magnitudes(ctx, whole.store);
+    CHECK(said_by([&] { prune_heads(with_nan, {.count = 1}); }) ==
+          "the score of layer 1's group 0 is nan; scores are finite numbers");
   });
-  using adapted = strategy<mesh<dp>, lora<2>>;
+  using adapted = strategy<mesh<dp, pp, tp>, fp64, lora<2>>;
   launch<adapted>({.dp = 2}, [](context& ctx) {
     stored<llama<adapted>> whole(ctx, grouped);
     CHECK(said_by([&] {
@@ -165,6 +173,9 @@ TEST_CASE("which heads stay: the least important go, each layer keeps some") {
   CHECK(prune_heads(scores, {.count = 2, .relative_to_layer = true}) == kept_heads{{0, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}});
   CHECK(prune_heads({{1, 1, 1}, {1, 1, 1}}, {.count = 3}) == kept_heads{{2}, {1, 2}});  // of equals the first
   CHECK(prune_heads({{3, 1}, {2, 0, 1}}, {.count = 2}) == kept_heads{{0}, {0, 2}});     // one was pruned before
+  // Layers without attention have no scores.
+  CHECK(prune_heads({{3, 1}, {}, {2, 4}}, {.count = 1}) == kept_heads{{0}, {}, {0, 1}});
+  CHECK(prune_heads({{3, 1}, {}, {2, 4}}, {.fraction = 0.5, .alike = true}) == kept_heads{{0}, {}, {1}});
 
   const auto refused = [&](const prune_plan& plan) { return said_by([&] { prune_heads(scores, plan); }); };
   CHECK(refused({}) ==
@@ -186,11 +197,15 @@ TEST_CASE("which heads stay: the least important go, each layer keeps some") {
   CHECK(said_by([] {
           prune_heads({{1, NAN}}, {.count = 1});
         }) == "the score of layer 0's group 1 is nan; scores are finite numbers");
+  CHECK(said_by([] {
+          prune_heads({{}, {3, 1}, {}}, {.count = 2});
+        }) == "2 groups of heads are to go, and at most 1 can, since each of the 1 layers keeps at least 1");
+  CHECK(said_by([] { prune_heads({{}, {}}, {.count = 1}); }) == "prune_heads is given no layer's scores");
   CHECK(said_by([] { prune_heads({}, {.count = 1}); }) == "prune_heads is given no layer's scores");
 }
 
 TEST_CASE("with check: a whole pruning passes, and a rank with other heads is told") {
-  using S = strategy<mesh<dp, tp>, zero3>;
+  using S = strategy<mesh<dp, pp, tp>, zero3, fp64>;
   const auto prunes = [](bool others) {
     return said_by([&] {
       launch<S>({.dp = 2, .tp = 2},

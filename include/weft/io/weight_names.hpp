@@ -8,7 +8,7 @@
 #include <set>
 #include <span>
 
-#include <weft/io/quantised_parts.hpp>
+#include <weft/io/pruned_parts.hpp>
 #include <weft/nn/parameters.hpp>
 #include <weft/tensor/agree.hpp>
 #include <weft/tensor/gather_text.hpp>
@@ -110,9 +110,10 @@ inline void check_line(const weight_name& n, std::string_view tensor, const para
   require(n.columns >= 0 && n.columns <= p.global.ndim, line(), ": ", n.columns,
           " of its dimensions make the tensor's last, and it has ", p.global.ndim);
 }
-/// Where a parameter lies in the files of a family. `few_bits`: in a tensor of these, which bitsandbytes has by rows of
-/// the output, whatever the family's own order is. Throws weft::file_error where the family has no line for it.
-inline std::vector<tensor_part> parts_of(const weight_names& names, const parameter_record& p, bool few_bits = false) {
+/// Where a parameter, of these extents, lies in the files of a family. `few_bits`: in a tensor of these, which
+/// bitsandbytes has by rows of the output, whatever the family's own order is. Throws weft::file_error where the family
+/// has no line for it.
+inline tensor_part part_in(const weight_names& names, const parameter_record& p, const shape& global, bool few_bits) {
   std::string tensor;
   const weight_name* const line = named(names, p.name, tensor);
   if (!line)
@@ -121,7 +122,23 @@ inline std::vector<tensor_part> parts_of(const weight_names& names, const parame
   check_line(*line, tensor, p);
   weight_name as = *line;
   as.transposed = as.transposed && !few_bits;
-  return {part_of(as, std::move(tensor), p.global)};
+  return part_of(as, std::move(tensor), global);
+}
+/// The same of a parameter as it is.
+inline std::vector<tensor_part> parts_of(const weight_names& names, const parameter_record& p, bool few_bits = false) {
+  return {part_in(names, p, p.global, few_bits)};
+}
+/// The same in files that are there, which may have it in few bits, or be of a trunk alone.
+inline tensor_part part_in(const safetensors& files, const weight_names& names, const parameter_record& p,
+                           const shape& global) {
+  tensor_part part = part_in(names, p, global, false);
+  std::string tensor = part.tensor;
+  if (!files.find(tensor) && tensor.starts_with(names.prefix))
+    if (std::string trunk = tensor.substr(names.prefix.size()); files.find(trunk)) tensor = std::move(trunk);
+  if (const mapped_tensor* const found = files.find(tensor); found && found->entry->type->bits == 8)
+    part = part_in(names, p, global, true);
+  part.tensor = std::move(tensor);
+  return part;
 }
 
 /// Throws on all ranks unless the parameters, of which each rank tells its own by `each`, fill their tensors, each part
@@ -194,6 +211,46 @@ inline void check_all_read(const safetensors& files, const weight_names& names, 
         text("the weights have tensors that the model doesn't read, so it is of another configuration: ", others));
 }
 
+/// Sets all weights of a store from files. parts_of(parameter): where it lies in them, at least one part;
+/// explain(parameter) may say better what it is that the files don't have so.
+template <class Store, class PartsOf, class Explain>
+void load_by(context& ctx, Store& store, const safetensors& files, const weight_names& names, const PartsOf& parts_of,
+             const Explain& explain) {
+  std::string read;
+  const auto numbers_of = [&](const parameter_record& p) {
+    return mapped_numbers(files, p.name, p.global, parts_of(p));
+  };
+  on_all_or_none(ctx, [&] {  // nothing is set before everything is known to be there
+    store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
+      if (p.adapter) return {};
+      try {
+        numbers_of(p);
+      } catch (const file_error&) {
+        explain(p);
+        throw;
+      }
+      read += parts_of(p).front().tensor + '\n';
+      return {};
+    });
+  });
+  const std::vector<std::string> of_ranks = gather_text(ctx, read);
+  on_all_or_none(ctx, [&] {
+    if (ctx.is_first()) check_all_read(files, names, of_ranks);
+  });
+  on_all_or_none(ctx, [&] {
+    store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
+      if (p.adapter || codes_for(files, parts_of(p).front(), p)) return {};
+      return numbers_of(p);
+    });
+    store.load_quantised([&](const stored_parameter& p) {
+      const tensor_part part = parts_of(p.record).front();
+      const auto few = codes_for(files, part, p.record);
+      if (few) load_codes<typename Store::backend>(ctx, files, part.tensor, *few, p);
+      return few != nullptr;
+    });
+  });
+}
+
 }  // namespace detail
 
 /// Sets all weights of a parameter store from files, by a family's names; each rank reads what it keeps. Moments stay
@@ -203,46 +260,37 @@ inline void check_all_read(const safetensors& files, const weight_names& names, 
 /// another shape, or read by no parameter, and then leaves the weights as they were.
 template <class Store>
 void load_weights(context& ctx, Store& store, const safetensors& files, const weight_names& names) {
-  std::string read;
+  const auto part_in = [&](const parameter_record& p, const shape& global) {
+    return detail::part_in(files, names, p, global);
+  };
+  detail::load_by(
+      ctx, store, files, names, [&](const parameter_record& p) { return std::vector{part_in(p, p.global)}; },
+      [&](const parameter_record& p) {
+        detail::refuse_more_heads(files, p, "load_pruned takes those that this model keeps",
+                                  [&](const shape& global) { return part_in(p, global); });
+      });
+}
+
+/// The same of a pruned model's store from the files of the whole model, of this configuration: of tensors with heads
+/// each rank reads those of the groups that are kept. So the whole model is never in memory. The pruned model's own is
+/// pruned(whole, kept). Throws as load_weights does, and where these can't be kept of the whole model.
+template <class Store, class Config>
+void load_pruned(context& ctx, Store& store, const safetensors& files, const weight_names& names, const Config& whole,
+                 const kept_heads& kept) {
+  const std::vector<std::int64_t> groups = whole.groups_by_layer();
+  detail::check_kept(kept, groups);
   const auto parts_of = [&](const parameter_record& p) {
-    auto parts = detail::parts_of(names, p);
-    for (tensor_part& part : parts)
-      if (!files.find(part.tensor) && part.tensor.starts_with(names.prefix))
-        if (const std::string trunk = part.tensor.substr(names.prefix.size()); files.find(trunk)) part.tensor = trunk;
-    if (const mapped_tensor* const found = files.find(parts.front().tensor); found && found->entry->type->bits == 8) {
-      std::string tensor = std::move(parts.front().tensor);
-      parts = detail::parts_of(names, p, true);
-      parts.front().tensor = std::move(tensor);
-    }
-    return parts;
+    const std::int64_t layer = detail::layer_of(p.name), n = detail::heads_in(p);
+    if (layer < 0 || n == 0 || layer >= std::ssize(kept))
+      return std::vector{detail::part_in(files, names, p, p.global)};
+    const auto& of_layer = kept[static_cast<std::size_t>(layer)];
+    require(!of_layer.empty() && n % std::ssize(of_layer) == 0, "parameter ", p.name, " has ", n,
+            " heads, and its layer keeps ", of_layer.size(),
+            " groups of heads: make the pruned model's configuration by pruned(whole, kept)");
+    const shape all = detail::with_heads(p, n / std::ssize(of_layer) * groups[static_cast<std::size_t>(layer)]);
+    return detail::kept_parts(detail::part_in(files, names, p, all), p, of_layer);
   };
-  const auto numbers_of = [&](const parameter_record& p) {
-    return mapped_numbers(files, p.name, p.global, parts_of(p));
-  };
-  detail::on_all_or_none(ctx, [&] {  // nothing is set before everything is known to be there
-    store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
-      if (p.adapter) return {};
-      numbers_of(p);
-      for (const tensor_part& part : parts_of(p)) read += part.tensor + '\n';
-      return {};
-    });
-  });
-  const std::vector<std::string> of_ranks = detail::gather_text(ctx, read);
-  detail::on_all_or_none(ctx, [&] {
-    if (ctx.is_first()) detail::check_all_read(files, names, of_ranks);
-  });
-  detail::on_all_or_none(ctx, [&] {
-    store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
-      if (p.adapter || detail::codes_for(files, parts_of(p).front(), p)) return {};
-      return numbers_of(p);
-    });
-    store.load_quantised([&](const stored_parameter& p) {
-      const tensor_part part = parts_of(p.record).front();
-      const auto few = detail::codes_for(files, part, p.record);
-      if (few) detail::load_codes<typename Store::backend>(ctx, files, part.tensor, *few, p);
-      return few != nullptr;
-    });
-  });
+  detail::load_by(ctx, store, files, names, parts_of, [](const parameter_record&) {});
 }
 
 }  // namespace weft

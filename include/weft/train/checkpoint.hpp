@@ -6,6 +6,7 @@
 #include <future>
 
 #include <weft/io/json_fields.hpp>
+#include <weft/io/pruned_parts.hpp>
 #include <weft/io/save_weights.hpp>
 #include <weft/train/checkpoint_tensors.hpp>
 #include <weft/train/trainer.hpp>
@@ -167,6 +168,11 @@ trainer_state load_checkpoint_of(context& ctx, Store& store, const std::string& 
       each_quantised_part(p, [&](const char* kind, const local_array& part, const placed_slice& at, std::int64_t) {
         quantised_part(*files, kind, p.record, at, part.type);
       });
+      if (!p.is_quantised())
+        refuse_more_heads(
+            *files, p.record,
+            "load the checkpoint into the whole model's trainer, and take over what is kept by copy_pruned",
+            [&](const shape& global) { return own_tensor("weights/" + p.record.name, global); });
       if (!p.is_quantised()) numbers("weights/", p.record);
       if (p.first) numbers("first/", p.record);
       if (p.second) numbers("second/", p.record);

@@ -17,72 +17,45 @@ namespace detail {
 /// Sums by layer and group, of a rank's own elements until they are finished.
 class group_sums {
  public:
-  explicit group_sums(context& ctx) : ctx_(ctx) {}
+  /// Of a model whose layers have so many groups.
+  group_sums(context& ctx, const std::vector<std::int64_t>& groups) : ctx_(ctx) {
+    for (const std::int64_t n : groups) sums_.emplace_back(static_cast<std::size_t>(n));
+  }
 
-  /// Notes a layer's groups, and adds what f(element of this rank's slice) gives, of a parameter with heads. Copies
-  /// that other ranks have too are one's that is first among them.
+  /// Adds what f(element of this rank's slice) gives, of a parameter with heads. Copies that other ranks have too are
+  /// one's that is first among them.
   template <class F>
-  void add(const parameter_record& p, std::int64_t groups, F&& f) {
-    const std::int64_t layer = layer_of(p.name);
-    if (layer >= std::ssize(sums_)) sums_.resize(static_cast<std::size_t>(layer) + 1);
-    std::vector<double>& sums = sums_[static_cast<std::size_t>(layer)];
-    sums.resize(static_cast<std::size_t>(groups));
+  void add(const parameter_record& p, F&& f) {
+    added_ = 1;
     for (const axis_group& g : ctx_.axes())
       if (g.axis != id_of<pipeline_ends> && !g.cuts(p.sharded, {}) && g.index != 0) return;
-    head_blocks(p, groups).each_run(p, [&](std::int64_t i, std::int64_t, std::int64_t n, std::int64_t group) {
+    std::vector<double>& sums = sums_[static_cast<std::size_t>(layer_of(p.name))];
+    const auto run = [&](std::int64_t i, std::int64_t, std::int64_t n, std::int64_t group) {
       double sum = 0;
       for (std::int64_t k = i; k < i + n; ++k) sum += f(k);
       sums[static_cast<std::size_t>(group)] += sum;
-    });
+    };
+    head_blocks(p, std::ssize(sums)).each_run(p, run);
   }
 
-  /// Of all ranks together, the same on each. All ranks call it.
-  head_scores finished() {
-    any_communicator host = ctx_.world.host();
-    std::int64_t sizes[2] = {std::ssize(sums_), 0};
-    for (const auto& layer : sums_) sizes[1] = std::max(sizes[1], std::ssize(layer));
-    host.all_reduce(sizes, sizes, 2, dtype::i64, reduction::max, ctx_.label("layers and heads")).wait();
-    const auto width = static_cast<std::size_t>(sizes[1]);
-    const auto layers = static_cast<std::size_t>(sizes[0]);
-    sums_.resize(layers);
-    std::vector<std::int64_t> groups(layers);
-    std::vector<double> all(layers * width);
-    for (std::size_t i = 0; i < layers; ++i) {
-      groups[i] = std::ssize(sums_[i]);
-      std::copy(sums_[i].begin(), sums_[i].end(), all.begin() + static_cast<std::ptrdiff_t>(i * width));
-    }
-    host.all_reduce(groups.data(), groups.data(), sizes[0], dtype::i64, reduction::max, ctx_.label("heads by layer"))
+  /// Of all ranks together, the same on each. All ranks call it. none: what to throw where nothing was added.
+  head_scores finished(const char* none) {
+    std::vector<double> all{added_};
+    for (const auto& layer : sums_) all.insert(all.end(), layer.begin(), layer.end());
+    ctx_.world.host()
+        .all_reduce(all.data(), all.data(), std::ssize(all), dtype::f64, reduction::sum, ctx_.label("sums by head"))
         .wait();
-    host.all_reduce(all.data(), all.data(), std::ssize(all), dtype::f64, reduction::sum, ctx_.label("sums by head"))
-        .wait();
-    for (std::size_t i = 0; i < layers; ++i) {
-      const auto from = all.begin() + static_cast<std::ptrdiff_t>(i * width);
-      sums_[i].assign(from, from + groups[i]);
-    }
-    require(
-        layers > 0,
-        "the model has no layers with heads: their parameters are called layers.N.NAME, as a decoder's are, and have "
-        "the dimensions heads or kv_heads");
+    require(all[0] > 0, none);
+    auto from = all.begin() + 1;
+    for (auto& layer : sums_) std::copy_n(from, layer.size(), layer.begin()), from += std::ssize(layer);
     return std::move(sums_);
   }
 
  private:
   context& ctx_;
   head_scores sums_;
+  double added_ = 0;
 };
-
-/// Groups by layer, as this rank's parameters say; 0 where they don't.
-template <class Store>
-std::vector<std::int64_t> groups_in(Store& store) {
-  std::vector<std::int64_t> groups;
-  store.load_parameters([&](const parameter_record& p) -> std::optional<std::vector<float>> {
-    const std::int64_t layer = layer_of(p.name), n = groups_by(p);
-    if (layer >= std::ssize(groups)) groups.resize(static_cast<std::size_t>(layer) + 1);
-    if (layer >= 0 && n > 0) groups[static_cast<std::size_t>(layer)] = n;
-    return {};
-  });
-  return groups;
-}
 
 }  // namespace detail
 
@@ -91,16 +64,16 @@ std::vector<std::int64_t> groups_in(Store& store) {
 /// every rank, under any strategy. All ranks call it; cost: each unit is gathered along the store's axis.
 template <class Store>
 head_scores head_magnitudes(context& ctx, Store& store) {
-  const std::vector<std::int64_t> groups = detail::groups_in(store);
-  detail::group_sums squares(ctx);
+  detail::group_sums squares(ctx, detail::groups_of_all(ctx, detail::groups_here(store)));
   store.each_parameter([&](const parameter_record& p, const auto&, const auto& weights) {
     const std::int64_t layer = detail::layer_of(p.name);
-    if (layer < 0 || p.adapter || detail::head_blocks(p, 1).dimension < 0) return;
+    if (layer < 0 || p.adapter || detail::heads_in(p) == 0) return;
     const auto* const w = weights.data();
-    squares.add(p, groups[static_cast<std::size_t>(layer)],
-                [w](std::int64_t i) { return static_cast<double>(w[i]) * static_cast<double>(w[i]); });
+    squares.add(p, [w](std::int64_t i) { return static_cast<double>(w[i]) * static_cast<double>(w[i]); });
   });
-  head_scores scores = squares.finished();
+  head_scores scores = squares.finished(
+      "the model has no layers with heads: their parameters are called layers.N.NAME, as a decoder's are, and have the "
+      "dimensions heads or kv_heads");
   for (auto& layer : scores)
     for (double& s : layer) s = std::sqrt(s);
   return scores;
@@ -113,24 +86,24 @@ head_scores head_magnitudes(context& ctx, Store& store) {
 /// projection is frozen, and where there are no gradients. Source: Michel et al. 2019; Molchanov et al. 2019.
 template <class Store>
 head_scores head_gradients(context& ctx, Store& store, double factor) {
-  const std::vector<std::int64_t> groups = detail::groups_in(store);
-  detail::group_sums sums(ctx);
+  detail::group_sums sums(ctx, detail::groups_of_all(ctx, detail::groups_here(store)));
   std::string frozen;
   store.each_parameter([&](const parameter_record& p, const auto& gradient, const auto& weights) {
     const std::int64_t layer = detail::layer_of(p.name);
-    if (layer < 0 || p.name != detail::text("layers.", layer, ".out")) return;
+    if (layer < 0 || p.name != detail::text("layers.", layer, ".out") || detail::heads_in(p) == 0) return;
     if (gradient.empty()) return void(frozen = p.name);
     const auto* const w = weights.data();
     const auto* const g = gradient.data();
-    sums.add(p, groups[static_cast<std::size_t>(layer)],
-             [w, g](std::int64_t i) { return static_cast<double>(w[i]) * static_cast<double>(g[i]); });
+    sums.add(p, [w, g](std::int64_t i) { return static_cast<double>(w[i]) * static_cast<double>(g[i]); });
   });
   detail::on_all_or_none(ctx, [&] {
     require(frozen.empty(), "parameter ", frozen,
             " is frozen, so it has no gradient to judge heads by: judge them by head_magnitudes, or in a model whose "
             "output projections train");
   });
-  head_scores scores = sums.finished();
+  head_scores scores = sums.finished(
+      "the model has no output projection of heads, which is called layers.N.out and has the dimension heads: give a "
+      "model of your own that name, or judge its heads by head_magnitudes");
   bool some = false;
   for (auto& layer : scores)
     for (double& s : layer) some = some || s != 0, s = std::abs(factor * s);
