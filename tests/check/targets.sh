@@ -8,7 +8,7 @@ for folder in ${2//|/ }; do
   case $folder in
     compile_fail | snippets) found=$(grep -xE 'precompiled_(clang|g)__' <<<"$known" || true) ;;
     pages) found=$(grep -x weft_programs <<<"$known" || true) ;;
-    header) found=$(grep -xE 'headers_twice|cuda_headers_together' <<<"$known" || true) ;;
+    header) found=$(grep -xE 'headers_twice|cuda_headers' <<<"$known" || true) ;;
     *) found=$(grep -xE "test_$folder(_cuda)?" <<<"$known" || true) ;;
   esac
   [ -n "$found" ] || found=all

@@ -9,7 +9,8 @@
 # Prints each of them with its source's path, and a last line `N programs: N equal, N refused by the compiler, N by an
 # error, N wrong, N unlike`. Ends with 1 where one is wrong. --save: keeps the sources of those that are wrong or unlike.
 # --sources: the files program_N.cpp of a folder instead, N from --first on. --folder: works there, with what an earlier
-# run of the same sources has built there.
+# run of the same sources has built there. By CXX, or, in a run of the tests that doesn't ask for all, as their other programs are
+# compiled (check/program.sh, `quick`): in a third of the time.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 seed=1 first=1 count=2100 sources= folder= save=
@@ -33,14 +34,19 @@ if [ -z "$folder" ]; then
 fi
 mkdir -p "$folder"
 flags=(-std=c++20 -O0 -w -I "$here/../../include" -I "$here")
+libraries=()
 limit=(timeout 300)
+if [ -n "${WEFT_PCH:-}" ] && [ "${WEFT_TEST_ALL:-}" != yes ]; then
+  compiler=("$WEFT_PCH_CXX") libraries=("$WEFT_PCH.o" "$WEFT_COMPILED_LIBRARY" -Wl,--gc-sections)
+  flags+=(-pthread -DWEFT_CHECK=0 -DWEFT_COMPILED -include-pch "$WEFT_PCH" -fpch-instantiate-templates -fpch-codegen)
+fi
 
 # made FILE COMMAND...: by the command, unless it is there already.
 made() { [ -e "$1" ] || "${@:2}"; }
 made "$folder/generate" "${compiler[@]}" -std=c++20 -O0 -w "$here/generate.cpp" -o "$folder/generate"
 made "$folder/runner.o" "${compiler[@]}" "${flags[@]}" -c "$here/runner.cpp" -o "$folder/runner.o"
 made "$folder/trial.hpp" cp "$here/trial.hpp" "$folder/trial.hpp"
-made "$folder/trial.hpp.gch" "${compiler[@]}" "${flags[@]}" -x c++-header "$folder/trial.hpp" -o "$folder/trial.hpp.gch"
+[ ${#libraries[@]} != 0 ] || made "$folder/trial.hpp.gch" "${compiler[@]}" "${flags[@]}" -x c++-header "$folder/trial.hpp" -o "$folder/trial.hpp.gch"
 flags+=(-include "$folder/trial.hpp")
 
 equal=0 by_compiler=0 by_error=0 wrong=0 unlike=0
@@ -83,7 +89,7 @@ build() {
     echo '}; }'
   } >"$folder/unit.cpp"
   "${compiler[@]}" "${flags[@]}" -c "$folder/unit.cpp" -o "$folder/unit.o" >"$folder/unit.out" 2>&1 &&
-    "${compiler[@]}" "$folder/unit.o" "$folder/runner.o" -o "$folder/unit" -pthread
+    "${compiler[@]}" "$folder/unit.o" "$folder/runner.o" "${libraries[@]}" -o "$folder/unit" -pthread
 }
 
 # judge: runs the unit, on from the next program where one doesn't come back.

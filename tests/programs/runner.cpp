@@ -33,16 +33,18 @@ void results::add(context& ctx, const std::string& name, const placed_slice& at,
   const std::lock_guard lock(one_at_a_time_);
   entry& e = all[name];
   e.numbers.resize(static_cast<std::size_t>(whole));
-  const auto [place, first] = e.of.try_emplace(part);
+  const auto begun = e.of.try_emplace(part);
+  const bool first = begun.second;
   detail::each_element(at, [&](std::int64_t local, std::int64_t global) {
     if (global < 0) return;
     const double x = share[static_cast<std::size_t>(local)];
     numbers.push_back(x);
     if (first) e.numbers[static_cast<std::size_t>(global)] += x;
   });
-  if (first) place->second = numbers;
+  std::vector<double>& before = begun.first->second;
+  if (first) before = numbers;
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (!(place->second[i] == numbers[i]) && !std::isnan(numbers[i]))
+    if (!(before[i] == numbers[i]) && !std::isnan(numbers[i]))
       throw std::runtime_error(name + " differs between ranks that should hold the same");
 }
 
@@ -58,10 +60,12 @@ constexpr degrees meshes[] = {{.dp = 2, .tp = 1}, {.dp = 1, .tp = 2}, {.dp = 2, 
                               {.dp = 1, .tp = 4}, {.dp = 3, .tp = 2}, {.dp = 2, .tp = 3}};
 
 void run(const program& p, const degrees& on, double step, results& out) {
-  launch<strategy<mesh<dp, tp>, threads>>(on, [&](context& ctx) {
-    trial t(ctx, out, step);
-    p.run(t);
-  });
+  launch<strategy<mesh<dp, tp>, threads>>(on,
+                                          [&](context& ctx) {
+                                            trial t(ctx, out, step);
+                                            p.run(t);
+                                          },
+                                          {.check = true});
 }
 
 struct finding {
