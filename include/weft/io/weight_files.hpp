@@ -152,9 +152,11 @@ void write_folder(context& ctx, const std::string& folder, const std::string& co
     for (const std::string& name : indexed_files(folder)) says[1] |= name.starts_with("model-");
   });
   ctx.world.host().all_reduce(says, says, 2, dtype::i64, reduction::max, {"files of weights"}).wait();
-  const std::vector<std::string> names = names_of_files(says[0], says[1] != 0);
-  std::vector<std::string> paths;
-  for (const std::string& name : names) paths.push_back(folder + '/' + name);
+  std::vector<std::string> names, paths;
+  on_all_or_none(ctx, [&] {
+    names = names_of_files(says[0], says[1] != 0);
+    for (const std::string& name : names) paths.push_back(folder + '/' + name);
+  });
   try {
     const auto files = fill_files<Backend>(ctx, paths, headers, all);
     on_all_or_none(ctx, [&] {
