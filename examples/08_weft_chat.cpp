@@ -26,7 +26,7 @@ int complain(const std::string& sentence, int code) {
 }
 
 bool is_gpt2(const std::string& folder) {
-  const nlohmann::json config = weft::read_json(folder + "/config.json");
+  const nlohmann::json config = weft::read_config_json(folder);
   if (!config.is_object() || !config.contains("model_type") || !config.at("model_type").is_string()) return false;
   return weft::unpruned_family(config.at("model_type").get<std::string>()) == "gpt2";
 }

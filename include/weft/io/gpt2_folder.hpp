@@ -1,6 +1,7 @@
 // GPT-2 models in Hugging Face's folders: config.json and the names of weights. Invariant: as in llama_folder.hpp.
 #pragma once
 
+#include <weft/io/config_beside.hpp>
 #include <weft/io/json_fields.hpp>
 #include <weft/io/pruned_fields.hpp>
 #include <weft/io/weight_names.hpp>
@@ -76,8 +77,7 @@ inline gpt2_config parse_gpt2_config(const nlohmann::json& said, const std::stri
 
 /// Of the folder's config.json.
 inline gpt2_config read_gpt2_config(const std::string& folder) {
-  const std::string path = folder + "/config.json";
-  return parse_gpt2_config(read_json(path), path);
+  return parse_gpt2_config(read_config_json(folder), folder + "/config.json");
 }
 
 /// config.json of a model whose weights are saved as `type`; with layer_groups it is one that transformers refuses.

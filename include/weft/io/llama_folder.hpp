@@ -2,6 +2,7 @@
 // is read, known to be of no consequence, or an error.
 #pragma once
 
+#include <weft/io/config_beside.hpp>
 #include <weft/io/json_fields.hpp>
 #include <weft/io/pruned_fields.hpp>
 #include <weft/io/weight_names.hpp>
@@ -145,8 +146,7 @@ inline llama_config parse_llama_config(const nlohmann::json& said, const std::st
 
 /// Of the folder's config.json.
 inline llama_config read_llama_config(const std::string& folder) {
-  const std::string path = folder + "/config.json";
-  return parse_llama_config(read_json(path), path);
+  return parse_llama_config(read_config_json(folder), folder + "/config.json");
 }
 
 namespace detail {
