@@ -1,8 +1,9 @@
 // The files of a folder's weights: model.safetensors, or several with an index. Invariant: who reads the folder finds
-// the weights of before or the new ones, whole; their config.json changes with them, by the rename before theirs.
+// the weights of before or the new ones, whole; config.json and what is taken along change with them, by the renames
+// before theirs.
 #pragma once
 
-#include <weft/io/read_json.hpp>
+#include <weft/io/folder_texts.hpp>
 #include <weft/io/save_weights.hpp>
 
 namespace weft::detail {
@@ -97,14 +98,20 @@ inline std::string remove_old_files(const std::string& folder, std::set<std::str
 /// Gives files that are written their names, then the folder to them, and removes those of before, and what is left of
 /// runs that died before they did. By one rank. Throws weft::file_error where one of these can't be removed, which says
 /// that the new weights are whole, and whether they are what is read.
-inline void publish_files(const std::string& folder, const std::string& config, const std::vector<std::string>& names,
+inline void publish_files(const std::string& folder, const folder_texts& texts, const std::vector<std::string>& names,
                           const std::vector<safetensors_header>& headers) {
-  write_unfinished(folder + "/config.json", config);
+  for (const auto& [name, content] : texts.files) {
+    if (name.starts_with(more_templates)) make_folder(folder + '/' + more_templates);
+    write_unfinished(folder + '/' + name, content);
+  }
+  const auto finish_texts = [&] {
+    for (const auto& [name, content] : texts.files) finish_output(folder + '/' + name);
+  };
   const std::string one = folder + "/model.safetensors", index = index_of(folder);
   const std::set<std::string> before = indexed_files(folder);
   std::string first;        // to be removed: what names the old weights
   if (names.size() == 1) {  // which goes before an index
-    finish_output(folder + "/config.json");
+    finish_texts();
     finish_output(one);
     first = "model.safetensors.index.json";
   } else {
@@ -118,7 +125,7 @@ inline void publish_files(const std::string& folder, const std::string& config, 
     const std::string text =
         nlohmann::json{{"metadata", {{"total_size", bytes}}}, {"weight_map", std::move(map)}}.dump(1) + '\n';
     write_unfinished(index, text);
-    finish_output(folder + "/config.json");
+    finish_texts();
     finish_output(index);
     first = "model.safetensors";
   }
@@ -126,6 +133,9 @@ inline void publish_files(const std::string& folder, const std::string& config, 
   std::set<std::string> old = shards_in(folder);
   for (const std::string& name : before)
     if (name.find('/') == name.npos && name.ends_with(".safetensors")) old.insert(name);
+  if (texts.with_tokenizer)
+    for (const std::string& name : taken_files(folder))
+      if (!texts.files.contains(name)) old.insert(name);
   const std::string left = remove_old_files(folder, old, names);
   sync_folder_of(one);
   if (hiding.empty() && left.empty()) return;
@@ -135,10 +145,10 @@ inline void publish_files(const std::string& folder, const std::string& config, 
                         hiding.empty() ? left : hiding, "; remove it"));
 }
 
-/// Writes config.json and a folder's weights in files of at most so many bytes; what was there before is replaced when
-/// all are whole. All ranks call it, and all see the folder. config: its text, on the first rank.
+/// Writes a folder's texts and its weights in files of at most so many bytes; what was there before is replaced when
+/// all are whole. All ranks call it, and all see the folder. texts: on the first rank.
 template <class Backend>
-void write_folder(context& ctx, const std::string& folder, const std::string& config, const std::vector<outgoing>& all,
+void write_folder(context& ctx, const std::string& folder, const folder_texts& texts, const std::vector<outgoing>& all,
                   std::int64_t most_bytes) {
   require(most_bytes >= 1, "files of at most ", most_bytes, " bytes hold nothing: most_bytes is 1 or more");
   std::vector<safetensors_header> headers;
@@ -161,10 +171,10 @@ void write_folder(context& ctx, const std::string& folder, const std::string& co
       for (const auto& file : files) file->sync();
     });
     on_all_or_none(ctx, [&] {
-      if (ctx.is_first()) publish_files(folder, config, names, headers);
+      if (ctx.is_first()) publish_files(folder, texts, names, headers);
     });
   } catch (...) {  // on all ranks; what was begun takes no space
-    paths.push_back(folder + "/config.json");
+    for (const auto& [name, content] : texts.files) paths.push_back(folder + '/' + name);
     if (ctx.is_first())
       for (const std::string& path : paths) std::remove(unfinished(path).c_str());
     throw;
