@@ -25,6 +25,8 @@ class json_fields {
 
   json_fields(nlohmann::json&&, std::string, std::string = {}) = delete;  // it would be gone
 
+  const std::string& path() const { return path_; }
+
   /// The member, or null.
   const nlohmann::json* find(const std::string& name) {
     asked_.insert(name);

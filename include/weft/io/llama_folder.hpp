@@ -38,8 +38,8 @@ inline constexpr weight_names llama_weight_names{detail::llama_lines, detail::ll
 namespace detail {
 
 /// What an object `within` of a config.json says of positions.
-inline void read_rope_object(json_fields& f, const std::string& path, const std::string& within, llama_config& c) {
-  json_fields r(*f.find(within), path, within);
+inline void read_rope_object(json_fields& f, const std::string& within, llama_config& c) {
+  json_fields r(*f.find(within), f.path(), within);
   const double theta = r.number("rope_theta", c.rope_theta);
   if (f.has("rope_theta") && theta != c.rope_theta)
     r.fail("rope_theta", theta, "the field rope_theta's value, or not there");
@@ -77,21 +77,27 @@ inline void read_rope_object(json_fields& f, const std::string& path, const std:
   r.finish();
 }
 
-/// rope_parameters (from transformers 5 on), or rope_theta and rope_scaling, or both, which say the same.
-inline void read_rope(json_fields& f, const std::string& path, llama_config& c) {
+}  // namespace detail
+
+/// Sets rope_theta, rope_scaling and, where that is dynamic, max_seq, which has to be set before, by what a config.json
+/// says: rope_parameters (from transformers 5 on), or rope_theta and rope_scaling, or both. Throws weft::file_error
+/// where these don't say the same, or what isn't offered.
+inline void read_rope_fields(json_fields& f, llama_config& c) {
   c.rope_theta = f.number("rope_theta", 10000);
   f.only("rope_interleaved", false);
   f.only("partial_rotary_factor", 1);
   const llama_config before = c;
-  if (f.has("rope_parameters")) read_rope_object(f, path, "rope_parameters", c);
+  const bool both = f.has("rope_parameters") && f.has("rope_scaling");
+  if (f.has("rope_parameters")) detail::read_rope_object(f, "rope_parameters", c);
   if (!f.has("rope_scaling")) return;
   llama_config old = before;
-  if (f.has("rope_parameters")) old.rope_theta = c.rope_theta;
-  read_rope_object(f, path, "rope_scaling", old);
-  if (f.has("rope_parameters") && old != c)
-    f.fail("rope_scaling", *f.find("rope_scaling"), "what rope_parameters say, or not there");
+  if (both) old.rope_theta = c.rope_theta;
+  detail::read_rope_object(f, "rope_scaling", old);
+  if (both && old != c) f.fail("rope_scaling", *f.find("rope_scaling"), "what rope_parameters say, or not there");
   c = old;
 }
+
+namespace detail {
 
 /// window and window_from of the Qwen families: transformers has a window only where use_sliding_window is true, and
 /// then in the layers that layer_types names, or without it in those from max_window_layers on.
@@ -153,7 +159,7 @@ inline llama_config parse_llama_config(const nlohmann::json& said, const std::st
   c.norm_eps = f.number("rms_norm_eps", 1e-6);
   c.init_stddev = f.number("initializer_range", 0.02);
   c.tied_embeddings = f.flag("tie_word_embeddings", false);
-  detail::read_rope(f, path, c);
+  read_rope_fields(f, c);
   if (family == "mistral") {  // of which transformers takes 4096 where nothing is said
     c.window = f.whole_number("sliding_window", said.contains("sliding_window") ? 0 : 4096);
     if (c.window >= c.max_seq) c.window = 0;

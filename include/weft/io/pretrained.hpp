@@ -17,13 +17,17 @@ class pretrained {
   using strategy = typename Model::strategy;
   using store_type = parameter_store<typename strategy::backend, typename strategy::precision>;
 
-  /// Throws weft::file_error as load_weights does.
+  /// By the names of the configuration's family. Throws weft::file_error as load_weights does.
   template <class Config>
   pretrained(context& ctx, const Config& config, const std::string& from)
+      : pretrained(ctx, config, from, weight_names_of(config)) {}
+  /// By another family's names.
+  template <class Config>
+  pretrained(context& ctx, const Config& config, const std::string& from, const weight_names& names)
       : folder(from),
         model(ctx, config),
         store(ctx, frozen(model.registry()), config_of<typename strategy::sharding>()) {
-    load_weights(ctx, store, safetensors(from), weight_names_of(config));
+    load_weights(ctx, store, safetensors(from), names);
     model.use(store);
   }
   pretrained(const pretrained&) = delete;
