@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# program.sh PROGRAM COMPILER [FLAG | SOURCE]...: compiles a test's own program, each source through ccache where the build found it
+# program.sh PROGRAM COMPILER [FLAG | SOURCE | -lLIBRARY]...: compiles a test's own program, each source through ccache where the build found it
 # (WEFT_CCACHE): what one run compiled, the next, and another checkout, finds.
 # COMPILER `quick`: whatever is quickest, for what has to run and no more: clang without optimisation behind the precompiled header of
 # precompiled.cmake (WEFT_PCH, of which its compiler is WEFT_PCH_CXX), with the library of weft::compiled (WEFT_COMPILED_LIBRARY), as the build
@@ -18,7 +18,7 @@ if [ "$compiler" = quick ]; then
   fi
 fi
 for word; do
-  case $word in *.cpp | *.c) ;; *) flags+=("$word") ;; esac
+  case $word in *.cpp | *.c) ;; -l*) libraries+=("$word") ;; *) flags+=("$word") ;; esac
 done
 for word; do
   case $word in

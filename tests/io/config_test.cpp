@@ -134,6 +134,109 @@ TEST_CASE("scalings of positions are read in their old form and in their new one
   CHECK(refused({{"rope_theta", 2}, {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 3}}}}, "llama") ==
         "the file f: rope_parameters.rope_theta is 3.0, and has to be the field rope_theta's value, or not there");
   CHECK(refused({{"rope_scaling", 3}}, "llama") == "the file f: rope_scaling is no object of JSON, { ... }");
+
+  // Both forms at once, as they are written for old and new readers: the same, or refused.
+  const auto both = [&](nlohmann::json before, nlohmann::json now) {
+    return with(llama_json(), {{"rope_theta", 5e5}, {"rope_scaling", before}, {"rope_parameters", now}});
+  };
+  const nlohmann::json now = with(llama3, {{"rope_theta", 5e5}});
+  CHECK(parse_llama_config(both(llama3, now), "f") == old);
+  CHECK(parse_llama_config(both(now, now), "f") == old);
+  CHECK(parse_llama_config(both(nullptr, now), "f") == old);
+  CHECK(
+      refused(both(with(llama3, {{"factor", 4}}), now)).find("and has to be what rope_parameters say, or not there") !=
+      std::string::npos);
+  CHECK(refused(with(llama_json(), {{"rope_scaling", with(llama3, {{"rope_theta", 3}})}, {"rope_parameters", now}}))
+            .find("has to be what rope_parameters say") != std::string::npos);
+}
+
+TEST_CASE(
+    "dynamic scaling begins beyond max_position_embeddings, as in transformers, and reaches as far as its factor") {
+  const nlohmann::json dynamic{{"type", "dynamic"}, {"factor", 2.5}};
+  const llama_config c = parse_llama_config(with(llama_json(), {{"rope_scaling", dynamic}}), "f");
+  CHECK(c.rope_scaling == rope_scaling{.kind = rope_kind::dynamic, .factor = 2.5, .original_max_seq = 64});
+  CHECK(c.max_seq == 160);
+  CHECK(parse_llama_config(with(llama_json("mistral"), {{"rope_scaling", dynamic}, {"sliding_window", 100}}), "f")
+            .window == 100);
+  const nlohmann::json written = nlohmann::json::parse(write_config(c, dtype::f32));
+  CHECK(written.at("max_position_embeddings") == 64);
+  CHECK(parse_llama_config(written, "f").resolved() == c.resolved());
+  CHECK(parse_llama_config(
+            with(llama_json(), {{"rope_scaling", with(dynamic, {{"original_max_position_embeddings", 64}})}}), "f") ==
+        c);
+  CHECK(
+      refused({{"rope_scaling", with(dynamic, {{"original_max_position_embeddings", 32}})}}, "llama") ==
+      "the file f: rope_scaling.original_max_position_embeddings is 32, and has to be max_position_embeddings, 64, or "
+      "not there: transformers looks at that alone");
+}
+
+TEST_CASE("positions are written for readers of both forms, and no token that begins or ends a text") {
+  llama_config c{.max_seq = 64, .rope_theta = 5e5};
+  nlohmann::json plain = nlohmann::json::parse(write_config(c, dtype::f32));
+  CHECK(plain.at("rope_theta") == 5e5);
+  CHECK(plain.at("rope_scaling").is_null());
+  CHECK(plain.at("rope_parameters") == nlohmann::json{{"rope_type", "default"}, {"rope_theta", 5e5}});
+  for (const char* const name : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    CHECK(plain.at(name).is_null());
+    CHECK(nlohmann::json::parse(write_config(gpt2_config{}, dtype::f32)).at(name).is_null());
+  }
+  c.rope_scaling = {.kind = rope_kind::linear, .factor = 2};
+  plain = nlohmann::json::parse(write_config(c, dtype::f32));
+  CHECK(plain.at("rope_scaling") == nlohmann::json{{"rope_type", "linear"}, {"factor", 2.0}});
+  CHECK(plain.at("rope_parameters") == nlohmann::json{{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 5e5}});
+}
+
+// A published model's fields, and all that transformers writes where it is asked for the defaults too.
+TEST_CASE("fields that say nothing of what a model computes are passed over, and refused where they say another") {
+  const llama_config c = parse_llama_config(llama_json(), "f");
+  const nlohmann::json smollm{{"_name_or_path", "./checkpoints"},
+                              {"architectures", {"LlamaForCausalLM"}},
+                              {"attention_bias", false},
+                              {"attention_dropout", 0.0},
+                              {"bos_token_id", 1},
+                              {"eos_token_id", {2, 7}},
+                              {"pad_token_id", 2},
+                              {"initializer_range", 0.02},
+                              {"is_llama_config", true},
+                              {"mlp_bias", false},
+                              {"pretraining_tp", 2},
+                              {"rope_interleaved", false},
+                              {"rope_scaling", nullptr},
+                              {"rope_theta", 10000},
+                              {"tie_word_embeddings", false},
+                              {"torch_dtype", "bfloat16"},
+                              {"transformers.js_config", {{"kv_cache_dtype", {{"fp16", "float16"}}}}},
+                              {"transformers_version", "4.42.3"},
+                              {"use_cache", true},
+                              {"unsloth_version", "2025.1"},
+                              {"quantization_config", nullptr},
+                              {"some_new_thing", nullptr}};
+  CHECK(parse_llama_config(with(llama_json(), smollm), "f") == c);
+  const nlohmann::json all{{"is_encoder_decoder", false},
+                           {"add_cross_attention", false},
+                           {"pruned_heads", nlohmann::json::object()},
+                           {"chunk_size_feed_forward", 0},
+                           {"id2label", {{"0", "LABEL_0"}}},
+                           {"output_attentions", false},
+                           {"return_dict", true},
+                           {"do_sample", false},
+                           {"max_length", 4096},
+                           {"temperature", 0.7},
+                           {"tokenizer_class", "LlamaTokenizer"},
+                           {"gradient_checkpointing", false}};
+  CHECK(parse_llama_config(with(llama_json(), all), "f") == c);
+  CHECK(parse_gpt2_config(with(gpt2_json(), all), "f") == parse_gpt2_config(gpt2_json(), "f"));
+  const auto refuses = [](const nlohmann::json& more, const std::string& why) {
+    CHECK(refused(more, "llama") == "the file f: " + why + ": the library's model has nothing else");
+  };
+  refuses({{"rope_interleaved", true}}, "rope_interleaved is true, and has to be false");
+  refuses({{"partial_rotary_factor", 0.5}}, "partial_rotary_factor is 0.5, and has to be 1");
+  refuses({{"rope_parameters", {{"partial_rotary_factor", 0.5}}}},
+          "rope_parameters.partial_rotary_factor is 0.5, and has to be 1");
+  refuses({{"mlp_bias", true}}, "mlp_bias is true, and has to be false");
+  refuses({{"is_encoder_decoder", true}}, "is_encoder_decoder is true, and has to be false");
+  refuses({{"pruned_heads", {{"1", {0}}}}}, "pruned_heads is {\"1\":[0]}, and has to be {}");
+  refuses({{"use_mrope", true}}, "use_mrope is true, and has to be false");
 }
 
 TEST_CASE("fields that are missing, unknown, of the wrong type, or of another model are named") {
@@ -188,6 +291,7 @@ TEST_CASE("what is written is read as the same model, from a folder too") {
     c.rope_scaling = {.kind = kind, .factor = 4, .original_max_seq = 16, .beta_slow = 2, .low_freq_factor = 1.5};
     if (kind != rope_kind::yarn) c.rope_scaling.beta_slow = 1;
     if (kind != rope_kind::llama3) c.rope_scaling.low_freq_factor = 1;
+    if (kind == rope_kind::linear) c.rope_scaling.original_max_seq = 0;  // of no consequence, and not written
     same(c);
   }
   c.rope_scaling = {};

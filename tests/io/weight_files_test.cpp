@@ -1,4 +1,5 @@
-// A folder's weights in several files: the same numbers under any strategy, and never a mixture of old and new.
+// A folder's weights in several files: the same numbers under any strategy, and never a mixture of old and new; and the
+// tokenizer of another folder beside them.
 #include <filesystem>
 
 #include <doctest/doctest.h>
@@ -22,13 +23,14 @@ using sharded = strategy<mesh<dp, tp, pp>, zero3, bf16_mixed>;
 
 // Saves a model whose weights are drawn from this seed.
 template <class S>
-void save(const std::string& folder, std::int64_t most_bytes, std::uint64_t seed = 1, const degrees& ranks = {}) {
+void save(const std::string& folder, std::int64_t most_bytes, std::uint64_t seed = 1, const degrees& ranks = {},
+          const std::string& like = {}) {
   const auto body = [&](context& ctx) {
     llama_config config = small;
     config.norm_eps = 1e-5 * static_cast<double>(seed);  // another config.json
     llama<S> model(ctx, config);
     trainer t(ctx, model);
-    save_pretrained(ctx, model, t.store(), folder, dtype::f32, most_bytes);
+    save_pretrained(ctx, model, t.store(), folder, dtype::f32, {.like = like, .most_bytes = most_bytes});
   };
   launch<S>(ranks, body, {.seed = seed});
 }
@@ -237,4 +239,120 @@ TEST_CASE("a file of before that can't be removed is said, and that the new weig
   std::filesystem::remove_all(folder + "/model.safetensors");
   CHECK(in_one_file(folder) == wanted);
   CHECK(names_in(folder) == indexed(folder));
+}
+
+namespace {
+
+// A model's folder but for weights, with every kind of file that is taken along.
+void make_original(const std::string& folder) {
+  std::filesystem::create_directories(folder + "/additional_chat_templates");
+  for (const char* const name :
+       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+        "merges.txt", "tokenizer.model", "tokenizer.model.v3", "chat_template.jinja", "generation_config.json",
+        "additional_chat_templates/tools.jinja"})
+    write_file(folder + '/' + name, std::string("a\0\r\n\xFF ", 6) + name);
+  for (const char* const name : {"README.md", "tokenizer.json.unfinished", "model.bin"})
+    write_file(folder + '/' + name, "not taken");
+  write_file(folder + "/config.json", R"({"vocab_size": 90, "bos_token_id": 7, "eos_token_id": [8, 9]})");
+}
+std::set<std::string> taken_from(const std::string& folder) {
+  auto names = names_in(folder);
+  for (const char* const other : {"README.md", "tokenizer.json.unfinished", "model.bin"}) names.erase(other);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a tokenizer, chat templates and settings of generation are taken along, byte by byte, with the tokens' numbers") {
+  const weft_test::temporary_folder here;
+  const std::string original = here / "original", folder = here / "model";
+  make_original(original);
+  const auto check_taken = [&](const std::set<std::string>& weights) {
+    auto names = taken_from(original);
+    names.insert(weights.begin(), weights.end());
+    CHECK(names_in(folder) == names);
+    for (const std::string& name : detail::taken_files(original))
+      CHECK(read_file(folder + '/' + name) == read_file(original + '/' + name));
+    CHECK(detail::taken_files(folder).size() == 11);
+    const nlohmann::json config = read_json(folder + "/config.json");
+    CHECK(config.at("bos_token_id") == 7);
+    CHECK(config.at("eos_token_id") == nlohmann::json{8, 9});
+    CHECK_FALSE(config.contains("pad_token_id"));  // transformers takes what it takes there
+    CHECK(config.at("vocab_size") == small.vocab);
+  };
+  save<whole>(folder, table_bytes * 100, 1, {}, original);
+  check_taken(single);
+  const std::string one = in_one_file(folder);
+  save<sharded>(folder, table_bytes, 2, {.dp = 2, .tp = 2}, original);
+  check_taken(indexed(folder));
+  CHECK(in_one_file(folder) != one);
+  // Saved without, what lies there stays, but for what config.json says.
+  write_file(folder + "/chat_template.jinja", "of the user's");
+  save<whole>(folder, table_bytes * 100);
+  CHECK(detail::taken_files(folder).size() == 11);
+  CHECK(read_file(folder + "/chat_template.jinja") == "of the user's");
+  CHECK(read_json(folder + "/config.json").at("eos_token_id").is_null());
+  // Of another tokenizer nothing is left.
+  for (const char* const name : {"vocab.json", "merges.txt", "chat_template.jinja"})
+    std::filesystem::remove(original + '/' + name);
+  std::filesystem::remove_all(original + "/additional_chat_templates");
+  save<sharded>(folder, table_bytes * 100, 1, {.dp = 2}, original);
+  CHECK(detail::taken_files(folder) == detail::taken_files(original));
+  CHECK(detail::taken_files(folder).size() == 7);
+  // Like itself: it stays as it is.
+  save<whole>(folder, table_bytes * 100, 3, {}, folder);
+  CHECK(detail::taken_files(folder) == detail::taken_files(original));
+  CHECK(read_file(folder + "/tokenizer.model") == read_file(original + "/tokenizer.model"));
+  CHECK(read_json(folder + "/config.json").at("eos_token_id") == nlohmann::json{8, 9});
+  // A tokenizer alone says nothing of numbers.
+  std::filesystem::remove(original + "/config.json");
+  save<whole>(folder, table_bytes * 100, 3, {}, original);
+  CHECK(read_json(folder + "/config.json").at("eos_token_id").is_null());
+}
+
+TEST_CASE("where nothing can be taken along, or not all, what was there stays") {
+  const weft_test::temporary_folder here;
+  const std::string original = here / "original", folder = here / "model";
+  save<whole>(folder, table_bytes * 100);
+  const std::string old = in_one_file(folder), config = read_file(folder + "/config.json");
+  const auto refused = [&](const std::string& like) {
+    const std::string said = said_by([&] { save<sharded>(folder, table_bytes, 2, {.dp = 2}, like); });
+    CHECK(names_in(folder) == single);
+    CHECK(in_one_file(folder) == old);
+    CHECK(read_file(folder + "/config.json") == config);
+    return said;
+  };
+  CHECK(refused(original) == "the folder " + original +
+                                 ", whose tokenizer is to be taken along, isn't there; give a model's folder as "
+                                 "`like`, or leave it out");
+  std::filesystem::create_directory(original);
+  write_file(original + "/README.md", "");
+  CHECK(refused(original).find("has neither a tokenizer's files nor config.json, so there is nothing") !=
+        std::string::npos);
+  make_original(original);
+  const auto says = [&](const char* fields) { write_file(original + "/config.json", fields); };
+  says(R"({"vocab_size": 100})");
+  CHECK(refused(original) ==
+        "the file " + original +
+            "/config.json: vocab_size is 100, and has to be 99 at most, as the model that is saved like it has it: its "
+            "tokenizer is of another model; give that model's folder");
+  says(R"({"eos_token_id": ["</s>"]})");
+  CHECK(refused(original).find("eos_token_id is [\"</s>\"], and has to be a token's number, or a list of them") !=
+        std::string::npos);
+  says("{");
+  CHECK(refused(original).find("isn't JSON from its byte 2 on") != std::string::npos);
+  says("{}");
+  std::filesystem::create_symlink(here / "gone", original + "/vocab.txt");
+  CHECK(refused(original).find("vocab.txt can't be read: No such file") != std::string::npos);
+  std::filesystem::remove(original + "/vocab.txt");
+  // A folder has the name that one of them is written under.
+  std::filesystem::create_directory(folder + "/vocab.json.unfinished");
+  CHECK(said_by([&] {
+          save<sharded>(folder, table_bytes, 2, {.dp = 2}, original);
+        }).find("vocab.json.unfinished can't be written") != std::string::npos);
+  CHECK(in_one_file(folder) == old);
+  for (const std::string& name : names_in(folder)) CHECK_FALSE(name.ends_with(".unfinished"));
+  save<sharded>(folder, table_bytes * 100, 2, {.dp = 2}, original);
+  CHECK(in_one_file(folder) != old);
 }

@@ -151,7 +151,7 @@ TEST_CASE("a merged folder is a model without adapters that computes the same, a
   };
   with_model<S>({.dp = 2, .tp = 2}, here("adapters"), [&](context& ctx, llama<S>& model, auto& t) {
     auto first = logits_of(ctx, model);
-    save_merged(ctx, model, t.store(), place / "merged", dtype::f64);
+    save_merged(ctx, model, t.store(), place / "merged", dtype::f64, {.like = here("llama3")});
     auto second = logits_of(ctx, model);
     if (ctx.is_first()) before = first, after = second;
   });
@@ -160,6 +160,7 @@ TEST_CASE("a merged folder is a model without adapters that computes the same, a
     merged = logits_of(ctx, p.model);
   });
   CHECK(before == after);
+  CHECK(read_json(place / "merged/config.json").at("eos_token_id") == 2);
   check_close(before, merged, 1e-12);
 }
 

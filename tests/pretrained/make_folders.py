@@ -44,6 +44,9 @@ FAMILIES = {
                      torch.bfloat16, {}),
     "qwen3": (hf.Qwen3ForCausalLM, hf.Qwen3Config(**LLAMA, head_dim=4), torch.bfloat16, {}),
     "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config(**GPT2), torch.float16, {}),
+    # docs/hugging_face.md reads it by a table of its own.
+    "phi3": (hf.Phi3ForCausalLM, hf.Phi3Config(**LLAMA | dict(num_key_value_heads=4), sliding_window=3, bos_token_id=1, eos_token_id=2,
+                                               pad_token_id=0), torch.bfloat16, {}),
 }
 NAMES = [(r"^(model|transformer)\.", ""), (r"^embed_tokens\.weight|^wte\.weight", "embedding"), (r"^wpe\.weight", "positions"),
          (r"^lm_head\.weight", "head"), (r"^h\.", "layers."), (r"^norm\.weight", "norm"), (r"^ln_f\.", "norm."),
@@ -55,13 +58,16 @@ NAMES = [(r"^(model|transformer)\.", ""), (r"^embed_tokens\.weight|^wte\.weight"
 
 
 def weft_names(name, of_mlp):
-    """The parameter, or the three, that a tensor is."""
+    """The parameter, or the two or three, that a tensor is."""
     for pattern, to in NAMES + [(r"\bc_proj", "down" if of_mlp else "out")]:
         name = re.sub(pattern, to, name)
     norm = "norm" in name
     if not norm:
         name = re.sub(r"\.weight$", "", re.sub(r"\.bias$", "_bias", name))
-    return [name.replace("c_attn", n) for n in ("query", "key", "value")] if "c_attn" in name else [name]
+    for joined, parts in (("c_attn", ("query", "key", "value")), ("qkv_proj", ("query", "key", "value")), ("gate_up", ("gate", "up"))):
+        if joined in name:
+            return [name.replace(joined, n) for n in parts]
+    return [name]
 
 
 def gradients(model, family):

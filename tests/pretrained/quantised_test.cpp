@@ -80,7 +80,7 @@ void write_codes(const degrees& ranks, const std::string& from, const std::strin
                  std::int64_t most_bytes = 1 << 30) {
   launch<S>(ranks, [&](context& ctx) {
     auto p = llama_from_pretrained<S>(ctx, from);
-    save_quantised(ctx, p.model, p.store, to, type, most_bytes);
+    save_quantised(ctx, p.model, p.store, to, type, {.like = p.folder, .most_bytes = most_bytes});
   });
 }
 // Saved under S, a folder has the bytes that transformers and bitsandbytes wrote.
@@ -94,6 +94,7 @@ void check_written(const degrees& ranks, const std::string& folder) {
                        right = read_json(folder_of(folder) + "/config.json");
   for (const auto& [key, value] : config.at("quantization_config").items())
     CHECK(right.at("quantization_config").at(key) == value);
+  for (const char* const name : token_id_fields) CHECK(config.at(name) == right.at(name));
   check_bits(read<exact<dense>>({}, here / "saved"), folder);
 }
 

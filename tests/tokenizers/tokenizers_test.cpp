@@ -83,6 +83,26 @@ TEST_CASE("tokens have names and numbers") {
   CHECK_THROWS_WITH_AS(t.decode({5, 420}), "token 420 is not of the vocabulary, which has 420 tokens", failure);
 }
 
+// The numbers of tests/tokenizers/peer: what the package computes.
+TEST_CASE("characters that Unicode has had since its version 10 are left alone by normal forms, as by tokenizers") {
+  const int composed = UTF8PROC_COMPOSE, compatible = UTF8PROC_COMPOSE | UTF8PROC_COMPAT;
+  const auto form = [](const char8_t* text, int options) {
+    return detail::unicode_form(reinterpret_cast<const char*>(text), options);
+  };
+  const auto is = [](const char8_t* text) { return std::string(reinterpret_cast<const char*>(text)); };
+  CHECK(form(u8"e\u0301\uFB01", composed) == is(u8"\u00E9\uFB01"));
+  CHECK(form(u8"e\u0301\uFB01", compatible) == is(u8"\u00E9fi"));
+  CHECK(form(u8"e\u0301\u32FFe\u0301", compatible) == is(u8"\u00E9\u32FF\u00E9"));  // an era's name of 2019
+  CHECK(form(u8"\u32FF", compatible) == is(u8"\u32FF"));
+  CHECK(form(u8"a\u0345\u0315\u0301", composed) == is(u8"\u00E1\u0315\u0345"));   // marks in their order
+  CHECK(form(u8"a\u0345\u0898\u0301", composed) == is(u8"a\u0345\u0898\u0301"));  // one of 2021: none moves
+  CHECK(form(u8"\U00011935\U00011930", composed) == is(u8"\U00011935\U00011930"));
+  CHECK(form(u8"\U00011938", UTF8PROC_DECOMPOSE) == is(u8"\U00011938"));
+  CHECK(form(u8"", composed).empty());
+  const std::string broken = is(u8"e\u0301\u32FF") + "\xFF";
+  CHECK(detail::unicode_form(broken, compatible) == broken);
+}
+
 TEST_CASE("bytes that are no UTF-8 are encoded too, and come back from tokens of bytes") {
   const tokenizer t(folder_of("gpt2") + "/tokenizer.json");
   CHECK(t.decode(t.encode("a\xFFz\xC3")) == "a\xEF\xBF\xBDz\xEF\xBF\xBD");

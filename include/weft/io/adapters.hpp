@@ -220,12 +220,12 @@ void load_adapters(context& ctx, Model& model, Store& store, const std::string& 
 /// stays as it is. Memory: the adapters are gathered through a file in the folder, which is removed.
 template <class Model, class Store>
 void save_merged(context& ctx, Model& model, Store& store, const std::string& folder, dtype type = dtype::f32,
-                 std::int64_t most_bytes = 50'000'000'000) {
+                 const folder_settings& how = {}) {
   detail::require_adapters<Model>();
   const weight_names& names = weight_names_of(model.config());
   detail::check_filled_by(ctx, names, store);
   const std::string factors = folder + "/adapters.merging";
-  const std::string config = detail::config_text(ctx, model, type);
+  const detail::folder_texts texts = detail::texts_of(ctx, model, type, how.like);
   detail::on_all_or_none(ctx, [&] {
     if (ctx.is_first()) detail::make_folder(folder);
   });
@@ -247,7 +247,7 @@ void save_merged(context& ctx, Model& model, Store& store, const std::string& fo
       all.push_back(std::move(o));
     });
   });
-  detail::write_folder<typename Store::backend>(ctx, folder, config, all, most_bytes);
+  detail::write_folder<typename Store::backend>(ctx, folder, texts, all, how.most_bytes);
   detail::on_all_or_none(ctx, [&] {
     if (ctx.is_first() && std::remove(factors.c_str()) != 0) detail::fail_of_file(factors, "removed", errno);
   });

@@ -1,8 +1,8 @@
 // GPT-2 models in Hugging Face's folders: config.json and the names of weights. Invariant: as in llama_folder.hpp.
 #pragma once
 
+#include <weft/io/common_fields.hpp>
 #include <weft/io/config_beside.hpp>
-#include <weft/io/json_fields.hpp>
 #include <weft/io/pruned_fields.hpp>
 #include <weft/io/weight_names.hpp>
 #include <weft/nn/gpt2.hpp>
@@ -48,15 +48,13 @@ inline gpt2_config parse_gpt2_config(const nlohmann::json& said, const std::stri
   const bool pruned = detail::is_pruned_type(f.string("model_type", "gpt2"));
   f.only("model_type", pruned ? "weft_pruned_gpt2" : "gpt2");
   f.only("activation_function", "gelu_new");
-  f.only("add_cross_attention", false);
   f.only("reorder_and_upcast_attn", false);
   f.only("scale_attn_by_inverse_layer_idx", false);
   f.only("scale_attn_weights", true);
   detail::read_quantization(f, path);
-  f.ignore({"architectures", "bos_token_id", "eos_token_id", "pad_token_id", "dtype", "torch_dtype", "use_cache",
-            "transformers_version", "_name_or_path", "attn_pdrop", "n_ctx", "summary_activation",
-            "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
-            "task_specific_params"});
+  read_common_fields(f);
+  f.ignore({"attn_pdrop", "n_ctx", "output_past", "summary_activation", "summary_first_dropout",
+            "summary_proj_to_labels", "summary_type", "summary_use_proj"});
   gpt2_config c;
   c.layers = f.whole_number("n_layer");
   c.hidden = f.whole_number("n_embd");
@@ -99,6 +97,7 @@ inline std::string write_config(const gpt2_config& wanted, dtype type) {
                            {"resid_pdrop", c.dropout},
                            {"attn_pdrop", 0.0},
                            {"tie_word_embeddings", c.tied_embeddings}};
+  write_no_token_ids(j);
   detail::write_layer_groups(j, c.layer_groups);
   return j.dump(2) + '\n';
 }

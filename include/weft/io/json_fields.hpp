@@ -25,6 +25,8 @@ class json_fields {
 
   json_fields(nlohmann::json&&, std::string, std::string = {}) = delete;  // it would be gone
 
+  const std::string& path() const { return path_; }
+
   /// The member, or null.
   const nlohmann::json* find(const std::string& name) {
     asked_.insert(name);
@@ -75,7 +77,7 @@ class json_fields {
   void finish(const char* without = "a model read without them might be another one") const {
     std::string unknown;
     for (const auto& [name, said] : all_.items())
-      if (!asked_.contains(name)) (unknown += unknown.empty() ? "" : ", ") += full(name);
+      if (!asked_.contains(name) && !said.is_null()) (unknown += unknown.empty() ? "" : ", ") += full(name);
     if (!unknown.empty())
       throw file_error(
           detail::text("the file ", path_, " has fields that aren't known here: ", unknown, "; ", without));

@@ -2,8 +2,8 @@
 // is read, known to be of no consequence, or an error.
 #pragma once
 
+#include <weft/io/common_fields.hpp>
 #include <weft/io/config_beside.hpp>
-#include <weft/io/json_fields.hpp>
 #include <weft/io/pruned_fields.hpp>
 #include <weft/io/weight_names.hpp>
 #include <weft/nn/llama.hpp>
@@ -38,21 +38,16 @@ inline constexpr weight_names llama_weight_names{detail::llama_lines, detail::ll
 
 namespace detail {
 
-/// rope_parameters (from transformers 5 on), or rope_theta and rope_scaling.
-inline void read_rope(json_fields& f, const std::string& path, llama_config& c) {
-  c.rope_theta = f.number("rope_theta", 10000);
-  const bool has_new = f.has("rope_parameters"), has_old = f.has("rope_scaling");
-  const nlohmann::json* const said = has_new ? f.find("rope_parameters") : f.find("rope_scaling");
-  if (!said) return;
-  if (has_new && has_old && *f.find("rope_scaling") != *said)
-    f.fail("rope_scaling", *f.find("rope_scaling"), "what rope_parameters say, or not there");
-  json_fields r(*said, path, has_new ? "rope_parameters" : "rope_scaling");
+/// What an object `within` of a config.json says of positions.
+inline void read_rope_object(json_fields& f, const std::string& within, llama_config& c) {
+  json_fields r(*f.find(within), f.path(), within);
   const double theta = r.number("rope_theta", c.rope_theta);
   if (f.has("rope_theta") && theta != c.rope_theta)
     r.fail("rope_theta", theta, "the field rope_theta's value, or not there");
   c.rope_theta = theta;
   const std::string kind = r.string("rope_type", r.string("type", "default"));
   if (r.string("type", kind) != kind) r.fail("type", *r.find("type"), "what rope_type says, or not there");
+  r.only("partial_rotary_factor", 1);
   rope_scaling& s = c.rope_scaling;
   if (kind == "default") return r.finish();
   const std::pair<const char*, rope_kind> kinds[] = {{"linear", rope_kind::linear},
@@ -64,14 +59,46 @@ inline void read_rope(json_fields& f, const std::string& path, llama_config& c) 
   if (s.kind == rope_kind::none) r.fail("rope_type", kind, "default, linear, dynamic, yarn or llama3");
   s.factor = r.number("factor");
   s.original_max_seq = r.whole_number("original_max_position_embeddings", 0);
+  if (s.kind == rope_kind::dynamic) {  // transformers stretches beyond max_position_embeddings
+    if (s.original_max_seq != 0 && s.original_max_seq != c.max_seq)
+      r.fail("original_max_position_embeddings", s.original_max_seq,
+             text("max_position_embeddings, ", c.max_seq, ", or not there: transformers looks at that alone"));
+    s.original_max_seq = c.max_seq;
+    const double longest = s.factor * static_cast<double>(c.max_seq);
+    if (longest < 1e15) c.max_seq = static_cast<std::int64_t>(std::llround(longest));
+  }
   if (s.kind == rope_kind::yarn) {
     s.attention_factor = r.number("attention_factor", 0);
     s.beta_fast = r.number("beta_fast", 32), s.beta_slow = r.number("beta_slow", 1);
+    r.only("truncate", true);
+    r.ignore({"finetuned"});
   }
   if (s.kind == rope_kind::llama3)
     s.low_freq_factor = r.number("low_freq_factor"), s.high_freq_factor = r.number("high_freq_factor");
   r.finish();
 }
+
+}  // namespace detail
+
+/// Sets rope_theta, rope_scaling and, where that is dynamic, max_seq, which has to be set before, by what a config.json
+/// says: rope_parameters (from transformers 5 on), or rope_theta and rope_scaling, or both. Throws weft::file_error
+/// where these don't say the same, or what isn't offered.
+inline void read_rope_fields(json_fields& f, llama_config& c) {
+  c.rope_theta = f.number("rope_theta", 10000);
+  f.only("rope_interleaved", false);
+  f.only("partial_rotary_factor", 1);
+  const llama_config before = c;
+  const bool both = f.has("rope_parameters") && f.has("rope_scaling");
+  if (f.has("rope_parameters")) detail::read_rope_object(f, "rope_parameters", c);
+  if (!f.has("rope_scaling")) return;
+  llama_config old = before;
+  if (both) old.rope_theta = c.rope_theta;
+  detail::read_rope_object(f, "rope_scaling", old);
+  if (both && old != c) f.fail("rope_scaling", *f.find("rope_scaling"), "what rope_parameters say, or not there");
+  c = old;
+}
+
+namespace detail {
 
 /// window and window_from of the Qwen families: transformers has a window only where use_sliding_window is true, and
 /// then in the layers that layer_types names, or without it in those from max_window_layers on.
@@ -114,11 +141,11 @@ inline llama_config parse_llama_config(const nlohmann::json& said, const std::st
   f.only("hidden_act", "silu");
   f.only("attention_bias", false);
   f.only("mlp_bias", false);
-  f.only("pretraining_tp", 1);
   f.only("attention_dropout", 0);
+  f.only("use_mrope", false);
   detail::read_quantization(f, path);
-  f.ignore({"architectures", "bos_token_id", "eos_token_id", "pad_token_id", "dtype", "torch_dtype", "use_cache",
-            "transformers_version", "_name_or_path"});
+  read_common_fields(f);
+  f.ignore({"pretraining_tp", "max_sequence_length", "is_llama_config", "transformers.js_config"});
   llama_config c;
   c.qkv_bias = family == "qwen2";
   c.qk_norm = family == "qwen3";
@@ -133,12 +160,12 @@ inline llama_config parse_llama_config(const nlohmann::json& said, const std::st
   c.norm_eps = f.number("rms_norm_eps", 1e-6);
   c.init_stddev = f.number("initializer_range", 0.02);
   c.tied_embeddings = f.flag("tie_word_embeddings", false);
+  read_rope_fields(f, c);
   if (family == "mistral") {  // of which transformers takes 4096 where nothing is said
     c.window = f.whole_number("sliding_window", said.contains("sliding_window") ? 0 : 4096);
     if (c.window >= c.max_seq) c.window = 0;
   }
   if (qwen) detail::read_qwen_window(f, c);
-  detail::read_rope(f, path, c);
   if (pruned) c.layer_groups = detail::read_layer_groups(f, c.layers);
   f.finish();
   return c;
@@ -151,12 +178,14 @@ inline llama_config read_llama_config(const std::string& folder) {
 
 namespace detail {
 
-inline nlohmann::ordered_json rope_json(const llama_config& c) {
-  const rope_scaling& s = c.rope_scaling;
+/// What transformers before 5 calls rope_scaling: without rope_theta.
+inline nlohmann::ordered_json rope_json(const rope_scaling& s) {
   const char* const kinds[] = {"default", "linear", "dynamic", "yarn", "llama3"};
-  nlohmann::ordered_json r{{"rope_type", kinds[static_cast<int>(s.kind)]}, {"rope_theta", c.rope_theta}};
+  nlohmann::ordered_json r{{"rope_type", kinds[static_cast<int>(s.kind)]}};
   if (s.kind == rope_kind::none) return r;
-  r["factor"] = s.factor, r["original_max_position_embeddings"] = s.original_max_seq;
+  r["factor"] = s.factor;
+  if (s.kind == rope_kind::yarn || s.kind == rope_kind::llama3)
+    r["original_max_position_embeddings"] = s.original_max_seq;
   if (s.kind == rope_kind::yarn)
     r["attention_factor"] = s.attention_factor, r["beta_fast"] = s.beta_fast, r["beta_slow"] = s.beta_slow;
   if (s.kind == rope_kind::llama3) r["low_freq_factor"] = s.low_freq_factor, r["high_freq_factor"] = s.high_freq_factor;
@@ -183,6 +212,10 @@ inline std::string write_config(const llama_config& wanted, dtype type) {
                                                   : "LlamaForCausalLM";
   require(!c.qkv_bias || c.head_dim * c.heads == c.hidden, "Qwen 2 has heads of hidden / heads features, ",
           c.hidden / c.heads, ", and the model's have ", c.head_dim, ", so its config.json can't be written");
+  const bool dynamic = c.rope_scaling.kind == rope_kind::dynamic, stretched = c.rope_scaling.kind != rope_kind::none;
+  const nlohmann::ordered_json old_rope = detail::rope_json(c.rope_scaling);
+  nlohmann::ordered_json rope = old_rope;
+  rope["rope_theta"] = c.rope_theta;
   nlohmann::ordered_json j{{"architectures", {architecture}},
                            {"model_type", family},
                            {"dtype", detail::torch_name(type)},
@@ -193,11 +226,14 @@ inline std::string write_config(const llama_config& wanted, dtype type) {
                            {"num_attention_heads", c.heads},
                            {"num_key_value_heads", c.kv_heads},
                            {"vocab_size", c.vocab},
-                           {"max_position_embeddings", c.max_seq},
+                           {"max_position_embeddings", dynamic ? c.rope_scaling.original_max_seq : c.max_seq},
                            {"rms_norm_eps", c.norm_eps},
                            {"initializer_range", c.init_stddev},
                            {"tie_word_embeddings", c.tied_embeddings},
-                           {"rope_parameters", detail::rope_json(c)}};
+                           {"rope_parameters", std::move(rope)},
+                           {"rope_theta", c.rope_theta},  // transformers before 5 reads these two
+                           {"rope_scaling", stretched ? old_rope : nullptr}};
+  write_no_token_ids(j);
   if (!c.qkv_bias) j["head_dim"] = c.head_dim;
   if (c.window > 0) j["sliding_window"] = c.window;
   if (c.window > 0 && qwen) j["use_sliding_window"] = true, j["max_window_layers"] = c.window_from;

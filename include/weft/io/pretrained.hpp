@@ -10,23 +10,30 @@
 namespace weft {
 
 /// A model with a folder's weights, to be asked: no gradients, no optimizer. Its weights are stored as the strategy's
-/// sharding policy says.
+/// sharding policy says. Saved with `{.like = folder}`, it takes the folder's tokenizer along.
 template <class Model>
 class pretrained {
  public:
   using strategy = typename Model::strategy;
   using store_type = parameter_store<typename strategy::backend, typename strategy::precision>;
 
-  /// Throws weft::file_error as load_weights does.
+  /// By the names of the configuration's family. Throws weft::file_error as load_weights does.
   template <class Config>
-  pretrained(context& ctx, const Config& config, const std::string& folder)
-      : model(ctx, config), store(ctx, frozen(model.registry()), config_of<typename strategy::sharding>()) {
-    load_weights(ctx, store, safetensors(folder), weight_names_of(config));
+  pretrained(context& ctx, const Config& config, const std::string& from)
+      : pretrained(ctx, config, from, weight_names_of(config)) {}
+  /// By another family's names.
+  template <class Config>
+  pretrained(context& ctx, const Config& config, const std::string& from, const weight_names& names)
+      : folder(from),
+        model(ctx, config),
+        store(ctx, frozen(model.registry()), config_of<typename strategy::sharding>()) {
+    load_weights(ctx, store, safetensors(from), names);
     model.use(store);
   }
   pretrained(const pretrained&) = delete;
   pretrained& operator=(const pretrained&) = delete;
 
+  std::string folder;
   Model model;
   store_type store;
 
@@ -52,29 +59,31 @@ pretrained<gpt2<S>> gpt2_from_pretrained(context& ctx, const std::string& folder
 
 namespace detail {
 
-/// config.json of a model whose weights are saved as `type`, on the first rank.
+/// What a model's folder has beside weights that are saved as `type`, on the first rank.
 template <class Model>
-std::string config_text(context& ctx, const Model& model, dtype type) {
-  std::string text;
+folder_texts texts_of(context& ctx, const Model& model, dtype type, const std::string& like) {
+  folder_texts texts;
   on_all_or_none(ctx, [&] {
-    if (ctx.is_first()) text = write_config(model.config(), type);
+    if (!ctx.is_first()) return;
+    texts.config() = write_config(model.config(), type);
+    if (!like.empty()) take_texts(like, texts);
   });
-  return text;
+  return texts;
 }
 
 }  // namespace detail
 
 /// Writes a model's config.json and weights to a folder, which is made where it isn't there, with weights as `type`;
 /// without it as the store keeps master weights. They lie in model.safetensors, or where that would have more than
-/// `most_bytes`, in several files with model.safetensors.index.json. All ranks call it, and see the folder. Throws
-/// weft::failure on all of them when something can't be written on any; the weights that were there are replaced when
-/// the new ones are whole.
+/// `how.most_bytes`, in several files with model.safetensors.index.json; the tokenizer of `how.like` lies beside them.
+/// All ranks call it, and see the folder. Throws weft::failure on all of them when something can't be written on any;
+/// the weights that were there are replaced when the new ones are whole.
 template <class Model, class Store>
 void save_pretrained(context& ctx, const Model& model, Store& store, const std::string& folder,
-                     dtype type = dtype_of<typename Store::master>, std::int64_t most_bytes = 50'000'000'000) {
-  const std::string config = detail::config_text(ctx, model, type);
+                     dtype type = dtype_of<typename Store::master>, const folder_settings& how = {}) {
+  const detail::folder_texts texts = detail::texts_of(ctx, model, type, how.like);
   const auto all = detail::outgoing_weights(ctx, store, weight_names_of(model.config()), type);
-  detail::write_folder<typename Store::backend>(ctx, folder, config, all, most_bytes);
+  detail::write_folder<typename Store::backend>(ctx, folder, texts, all, how.most_bytes);
 }
 
 }  // namespace weft

@@ -123,9 +123,8 @@ constexpr weight_format stored_format() {
   return weight_format::plain;
 }
 
-/// config.json that says so, of one that doesn't; of none none.
-inline std::string with_quantization(const std::string& config, weight_format format, dtype type) {
-  if (config.empty()) return config;
+/// Makes config.json say so.
+inline void add_quantization(std::string& config, weight_format format, dtype type) {
   const bool few = format == weight_format::nf4;
   auto j = nlohmann::ordered_json::parse(config);
   nlohmann::ordered_json& q = j["quantization_config"];
@@ -135,7 +134,7 @@ inline std::string with_quantization(const std::string& config, weight_format fo
               {"bnb_4bit_use_double_quant", true},
               {"bnb_4bit_quant_storage", "uint8"},
               {"bnb_4bit_compute_dtype", torch_name(type)}});
-  return j.dump(2) + '\n';
+  config = j.dump(2) + '\n';
 }
 
 }  // namespace detail
@@ -146,15 +145,16 @@ inline std::string with_quantization(const std::string& config, weight_format fo
 /// it (save_adapters).
 template <class Model, class Store>
 void save_quantised(context& ctx, const Model& model, Store& store, const std::string& folder, dtype type,
-                    std::int64_t most_bytes = 50'000'000'000) {
+                    const folder_settings& how = {}) {
   using projections = typename Model::strategy::projections;
   constexpr weight_format format = detail::stored_format<projections>();
   static_assert(format != weight_format::plain,
                 "weft: this model has no weights in few bits: its strategy needs nf4<> or int8<>; its numbers are "
                 "written by save_pretrained");
-  const std::string config = detail::with_quantization(detail::config_text(ctx, model, type), format, type);
+  detail::folder_texts texts = detail::texts_of(ctx, model, type, how.like);
+  if (ctx.is_first()) detail::add_quantization(texts.config(), format, type);
   const auto all = detail::outgoing_codes(ctx, store, weight_names_of(model.config()), type);
-  detail::write_folder<typename Store::backend>(ctx, folder, config, all, most_bytes);
+  detail::write_folder<typename Store::backend>(ctx, folder, texts, all, how.most_bytes);
 }
 
 }  // namespace weft

@@ -1,9 +1,10 @@
 // The files of a folder's weights: model.safetensors, or several with an index. Invariant: who reads the folder finds
-// the model of before or the new one, whole, or, for a moment in which its config.json becomes another, none.
+// the model of before or the new one, whole, or, for a moment in which its config.json becomes another, none; what is
+// taken along changes with it.
 #pragma once
 
 #include <weft/io/config_beside.hpp>
-#include <weft/io/read_json.hpp>
+#include <weft/io/folder_texts.hpp>
 #include <weft/io/save_weights.hpp>
 
 namespace weft::detail {
@@ -109,14 +110,25 @@ inline void clear_after_failure(const context& ctx, const model_files& files,
 /// Gives files that are written their names, then the folder to them, and removes those of before, and what is left of
 /// runs that died before they did. By one rank. Throws weft::file_error where one of these can't be removed, which says
 /// that the new weights are whole, and whether they are what is read.
-inline void publish_files(const std::string& folder, const std::string& config, const std::vector<std::string>& names,
+inline void publish_files(const std::string& folder, const folder_texts& texts, const std::vector<std::string>& names,
                           const std::vector<safetensors_header>& headers) {
   const model_files m = files_of_model(folder);
+  const std::string& config = texts.files.at("config.json");
+  for (const auto& [name, content] : texts.files) {
+    if (name.starts_with(more_templates)) make_folder(folder + '/' + more_templates);
+    write_unfinished(folder + '/' + name, content);
+  }
+  const auto finish_others = [&] {
+    for (const auto& [name, content] : texts.files)
+      if (name != "config.json") finish_output(folder + '/' + name);
+  };
   const std::set<std::string> before = indexed_files(folder);
   std::string first;        // to be removed: what names the old weights
   if (names.size() == 1) {  // which goes before an index
-    write_unfinished(m.config, config);
-    change_together(m, config, [&](bool) { finish_output(m.one); });
+    change_together(m, config, [&](bool) {
+      finish_others();
+      finish_output(m.one);
+    });
     first = "model.safetensors.index.json";
   } else {
     for (const std::string& name : names) finish_output(folder + '/' + name);
@@ -129,8 +141,8 @@ inline void publish_files(const std::string& folder, const std::string& config, 
     const std::string text =
         nlohmann::json{{"metadata", {{"total_size", bytes}}}, {"weight_map", std::move(map)}}.dump(1) + '\n';
     write_unfinished(m.index, text);
-    write_unfinished(m.config, config);
     change_together(m, config, [&](bool changes) {
+      finish_others();
       if (changes && is_there(m.one)) {  // it goes before an index
         if (std::rename(m.one.c_str(), set_aside(m.one).c_str()) != 0) fail_of_file(m.one, "written", errno);
         sync_folder_of(m.one);
@@ -144,6 +156,9 @@ inline void publish_files(const std::string& folder, const std::string& config, 
   for (const std::string& path : {m.config, m.one}) old.insert(set_aside(path).substr(folder.size() + 1));
   for (const std::string& name : before)
     if (name.find('/') == name.npos && name.ends_with(".safetensors")) old.insert(name);
+  if (texts.with_tokenizer)
+    for (const std::string& name : taken_files(folder))
+      if (!texts.files.contains(name)) old.insert(name);
   const std::string left = remove_old_files(folder, old, names);
   sync_folder_of(m.one);
   if (hiding.empty() && left.empty()) return;
@@ -153,10 +168,10 @@ inline void publish_files(const std::string& folder, const std::string& config, 
                         hiding.empty() ? left : hiding, "; remove it"));
 }
 
-/// Writes config.json and a folder's weights in files of at most so many bytes; what was there before is replaced when
-/// all are whole. All ranks call it, and all see the folder. config: its text, on the first rank.
+/// Writes a folder's texts and its weights in files of at most so many bytes; what was there before is replaced when
+/// all are whole. All ranks call it, and all see the folder. texts: on the first rank.
 template <class Backend>
-void write_folder(context& ctx, const std::string& folder, const std::string& config, const std::vector<outgoing>& all,
+void write_folder(context& ctx, const std::string& folder, const folder_texts& texts, const std::vector<outgoing>& all,
                   std::int64_t most_bytes) {
   require(most_bytes >= 1, "files of at most ", most_bytes, " bytes hold nothing: most_bytes is 1 or more");
   std::vector<safetensors_header> headers;
@@ -182,9 +197,11 @@ void write_folder(context& ctx, const std::string& folder, const std::string& co
       for (const auto& file : files) file->sync();
     });
     on_all_or_none(ctx, [&] {
-      if (ctx.is_first()) publish_files(folder, config, names, headers);
+      if (ctx.is_first()) publish_files(folder, texts, names, headers);
     });
   } catch (...) {  // on all ranks; what was begun takes no space
+    for (const auto& [name, content] : texts.files)
+      if (name != "config.json") paths.push_back(folder + '/' + name);
     clear_after_failure(ctx, files_of_model(folder), paths);
     throw;
   }

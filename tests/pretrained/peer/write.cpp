@@ -53,7 +53,7 @@ void write_few(const std::string& name, const Config& config, dtype type, std::i
   write_plain<Model>(name + "/plain", config);
   launch<S>(four, [&](context& ctx) {
     pretrained<Model<S>> p(ctx, config, name + "/plain");  // quantised as it is loaded
-    save_quantised(ctx, p.model, p.store, name + "/few", type, most_bytes);
+    save_quantised(ctx, p.model, p.store, name + "/few", type, {.most_bytes = most_bytes});
   });
   launch<S>(four, [&](context& ctx) {
     pretrained<Model<S>> p(ctx, config, name + "/few");  // what isn't in few bits is rounded to `type` there
