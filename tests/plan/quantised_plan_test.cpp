@@ -8,6 +8,10 @@ using namespace weft_test;
 namespace {
 const llama_config wider{
     .layers = 4, .hidden = 64, .heads = 4, .kv_heads = 2, .head_dim = 32, .ffn = 128, .vocab = 258, .max_seq = 24};
+struct on_queries_and_values : lora<3> {
+  static constexpr std::string_view name = "on_queries_and_values";
+  static bool adapts_weight(std::string_view w) { return w.ends_with("query") || w.ends_with("value"); }
+};
 }  // namespace
 
 TEST_CASE("plan: nf4, gathered as bytes, and dropout, on dp x tp") {
@@ -23,4 +27,10 @@ TEST_CASE("plan: nf4 and adapters, key and value heads shared, and the loss in c
 TEST_CASE("plan: int8, on stages, with micro-batches") {
   check_plan<strategy<mesh<dp, pp>, zero2, bf16_mixed, int8<lora<3>>>>(
       {.dp = 2, .pp = 2}, {.batch = 8, .micro_batches = 2}, adamw{}, wider);
+}
+TEST_CASE("plan: some projections alone have adapters, and the others' inputs aren't kept") {
+  check_plan<strategy<mesh<dp>, zero3, bf16_mixed, checkpoint_selective, nf4<on_queries_and_values>>>(
+      {.dp = 2}, {.batch = 8, .micro_batches = 2}, adamw{}, wider);
+  check_plan<strategy<mesh<dp, pp>, bf16_mixed, zb_h1, on_queries_and_values>>(
+      {.pp = 2}, {.batch = 8, .micro_batches = 4}, adamw{}, wider);
 }

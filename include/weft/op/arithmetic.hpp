@@ -106,7 +106,8 @@ value binary_operator<Backend, T>::forward(const value& a, const value& b, binar
       {&a, &b}, [&](const local_array& y) { pair(ctx, f, at, a.held(), 0, b.held(), 1, y); },
       [&](tape_node& node) {
         node.set(at);
-        if (f == binary::multiply || f == binary::divide) node.save(a), node.save(b);
+        if (f == binary::multiply) node.save_for(1, a), node.save_for(0, b);
+        if (f == binary::divide) node.save_for(1, a), node.save(b);
       });
 }
 

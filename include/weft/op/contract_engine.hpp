@@ -219,7 +219,7 @@ value contraction<Backend, T>::forward(const value& a, const value& b, const con
       [&](const local_array& c) {
         run<T>(ctx, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.template as<T>(), false);
       },
-      [&](tape_node& node) { node.set(at), node.save(a), node.save(b); });
+      [&](tape_node& node) { node.set(at), node.save_for(1, a), node.save_for(0, b); });
 }
 
 }  // namespace weft::detail

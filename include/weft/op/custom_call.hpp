@@ -54,10 +54,12 @@ struct custom_call {
     node.input(0)->has_gradient = true;
   }
 
-  /// What the backward gave for input i, of those of floating elements. Throws where it has other extents.
+  /// What the backward gave for input i, of those of floating elements; nothing, where nobody wants it, will do. Throws
+  /// where it has other extents.
   template <class Backend>
   void give(context& ctx, tape_node& node, std::size_t i, const value& g) {
     operand& x = inputs[i];
+    if (!g.ctx && !node.ever_wants(static_cast<int>(i))) return;
     x.gradient = g.held();
     for (int d = 0; d < x.whole.ndim; ++d)
       require(g.whole[d] == x.whole[d], name, ": gradient ", i, " of its vjp has ", g.whole[d],

@@ -3,6 +3,7 @@
 // of its input, or the program doesn't compile; so a collective that a backward lacks is found while compiling.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <tuple>
 #include <utility>
@@ -42,12 +43,16 @@ struct custom_function<F, tag_list<Xs...>, tag_list<Ys...>, tag_list<Ks...>> : c
     }
     return typename Y::gradient_type(lent_to_vjp(ctx, y.whole, dy));
   }
+  template <class K>
+  static K lent(context& ctx, const shape& whole, const local_array& data) {
+    return data ? K(lent_to_vjp(ctx, whole, data)) : K();
+  }
   static void run(context& ctx, custom_call& call, tape_node& node) {
     auto& self = static_cast<custom_function&>(call);
     [&]<std::size_t... I, std::size_t... J, std::size_t... K>(std::index_sequence<I...>, std::index_sequence<J...>,
                                                               std::index_sequence<K...>) {
       const auto given = self.f.vjp(gradient<Ys>(ctx, self.of_outputs[J])...,
-                                    Ks(lent_to_vjp(ctx, self.of_kept[K], node.saved(static_cast<int>(K))))...);
+                                    lent<Ks>(ctx, self.of_kept[K], node.saved(static_cast<int>(K)))...);
       const auto& all = custom_gradients<std::remove_cv_t<decltype(given)>, tag_list<Xs...>>::all(given);
       ((self.of_inputs[I].by = by<Xs, std::remove_cvref_t<decltype(std::get<I>(all))>>,
         self.template give<typename Xs::backend>(ctx, node, I, untyped(std::get<I>(all)))),
@@ -57,10 +62,9 @@ struct custom_function<F, tag_list<Xs...>, tag_list<Ys...>, tag_list<Ks...>> : c
   }
 };
 
-inline bool wants_gradient(std::span<const value* const> inputs) {
-  for (const value* x : inputs)
-    if (x->slot && !x->slot->frozen) return true;
-  return false;
+inline bool wants_gradient(const value& x) { return x.slot && !x.slot->frozen; }
+inline bool any_wants_gradient(std::span<const value* const> inputs) {
+  return std::any_of(inputs.begin(), inputs.end(), [](const value* x) { return wants_gradient(*x); });
 }
 
 /// What forward made, as tensors of their own, recorded as one function.
@@ -83,7 +87,7 @@ auto custom_outputs(const F& f, const R& r, const Xs&... xs) {
                 ctx.replay->called(std::string_view(F::name).data(), *made[0], reads,
                                    reinterpret_cast<std::uintptr_t>(&same_type<F>));  // in one process
               }
-              if (!ctx.tape || !wants_gradient(operands)) return;
+              if (!ctx.tape || !any_wants_gradient(operands)) return;
               using function = custom_function<F, typename floating_tensors<Xs...>::type,
                                                typename floating_tensors<Ys...>::type, tag_list<Ks...>>;
               const auto call = std::allocate_shared<function>(pool_allocator<function>(&ctx.records), f);
@@ -113,6 +117,19 @@ auto custom_outputs(const F& f, const R& r, const Xs&... xs) {
 
 }  // namespace detail
 
+/// In forward of a custom_gradient: whether a gradient of its input x is asked for. It isn't for a frozen weight, nor
+/// for what was computed from none that asks for one. What vjp reads for that gradient alone needn't be kept then: X()
+/// stands in its place, and vjp may give back an empty gradient of x.
+template <any_tensor X>
+bool wants_gradient(const X& x) {
+  return detail::wants_gradient(untyped(x));
+}
+/// In vjp: whether forward kept x, or X() in its place, which can't be read.
+template <any_tensor X>
+bool was_kept(const X& x) {
+  return bool(untyped(x).ctx);
+}
+
 /// A function of tensors with a backward of its own: f.forward(x, ...), recorded as one entry whose backward is f.vjp.
 ///
 ///   struct gate {
@@ -132,10 +149,10 @@ auto custom_outputs(const F& f, const R& r, const Xs&... xs) {
 /// forward gives back a tensor, or a std::tuple of several, which the call gives back; alone, or in a std::pair with
 /// the tensors that vjp reads, inputs and outputs among them if they are named. vjp takes the gradient of each output
 /// of floating elements, zeros of one that nobody used, and then what was kept; it gives back the gradient of the one
-/// floating input, or a std::tuple of theirs. Both run with nothing recorded. Shape: as forward says; a gradient's as
-/// its input's, which is checked when it runs. Placement: as forward says; a gradient is X::gradient_type, which is
-/// checked when it compiles. f's members are numbers. Throws weft::failure for gradients of other extents, and where
-/// what was kept was written to since.
+/// floating input, or a std::tuple of theirs; one that nobody wants (wants_gradient) may be empty. Both run with
+/// nothing recorded. Shape: as forward says; a gradient's as its input's, which is checked when it runs. Placement: as
+/// forward says; a gradient is X::gradient_type, which is checked when it compiles. f's members are numbers. Throws
+/// weft::failure for gradients of other extents, and where what was kept was written to since.
 template <class F, any_tensor... Xs>
 requires(sizeof...(Xs) > 0) auto custom_gradient(const F& f, const Xs&... xs) {
   if constexpr (detail::custom_forward<F, Xs...>::ok) {

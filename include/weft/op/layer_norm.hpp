@@ -63,7 +63,9 @@ value layer_norm_operator<Backend, T>::forward(const value& x, const value& weig
                             weight.held().template as<T>(), bias.held().template as<T>(), y.template as<T>(),
                             mean.as<double>(), rstd.as<A>());
       },
-      [&](tape_node& node) { node.set(valid), node.save(x), node.save(weight), node.save(mean), node.save(rstd); },
+      [&](tape_node& node) {
+        node.set(valid), node.save(x), node.save_for(0, weight), node.save(mean), node.save(rstd);
+      },
       {&mean, &rstd});
 }
 

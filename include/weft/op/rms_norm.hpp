@@ -52,7 +52,7 @@ value rms_norm_operator<Backend, T>::forward(const value& x, const value& weight
         Backend::rms_norm(x.ctx->queue<Backend>(), rows, width, eps, x.held().template as<T>(),
                           weight.held().template as<T>(), y.template as<T>(), rstd.as<accumulate_t<T>>());
       },
-      [&](tape_node& node) { node.set(valid), node.save(x), node.save(weight), node.save(rstd); }, {&rstd});
+      [&](tape_node& node) { node.set(valid), node.save(x), node.save_for(0, weight), node.save(rstd); }, {&rstd});
 }
 
 }  // namespace detail

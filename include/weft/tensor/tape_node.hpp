@@ -74,6 +74,14 @@ class tape_node {
     saved_.push_back({v.data, v.slot ? v.slot->live : ref<weight_place>(), v.version()});
   }
   [[gnu::noinline]] void save(const local_array& a) { saved_.push_back({a, {}, a.buffer.version()}); }
+  /// What is read for input i's gradient alone: its place stays empty where nobody wants that, now or later. Inputs are
+  /// there already.
+  void save_for(int i, const value& v) {
+    if (ever_wants(i))
+      save(v);
+    else
+      saved_.push_back({});
+  }
   int saved_count() const { return saved_.count; }
   /// Of a vjp that has read all that it will, whichever parts are to come.
   void forget_saved() { saved_ = {}; }
@@ -88,6 +96,11 @@ class tape_node {
     const ref<slot>& s = inputs_.at(i);
     const bool left_out = part_ != backward_part::all && s && s->of_weights != (part_ == backward_part::weights);
     return left_out || (s && s->frozen) ? none : s;
+  }
+  /// Whether input i wants its gradient in any part of a backward.
+  bool ever_wants(int i) const {
+    const slot* s = inputs_.at(i).get();
+    return s && !s->frozen;
   }
   /// Whether input i wants its gradient in the second part of a backward whose first this is.
   bool wants_later(int i) const {
