@@ -115,6 +115,9 @@ grep -q '^  would fit: --loss chunked, at .* MiB under replicated with recomputa
 answers 0 "${few[@]}" --memory "${chunked}B" --loss chunked
 answers 3 "${few[@]}" --memory "$((chunked - 1))B" --json
 ! grep -qF '"change":"--loss chunked"' out || fault "what doesn't fit is advised: $(tail -n 5 out)"
+# Where there is a limit, each loss has the least recomputation that fits.
+answers 0 many_words.json --train all --sharding replicated --dp 2 --loss whole,chunked --memory 100GiB --json
+[ "$(grep -c '"task".*"checkpointing":"none"' out)" = 2 ] && [ "$(grep -c '"task"' out)" = 2 ] || fault "what fits of each loss: $(cut -c1-200 out)"
 answers 0 small --text bf16 --loss chunked
 [ "$(grep -c '^  first: strategy<.*replicated, bf16_mixed>$' out)" = 1 ] || fault "a text's loss: $(cat out)"
 
