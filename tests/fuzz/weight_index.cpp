@@ -30,9 +30,9 @@ const std::string& folder() {
 }  // namespace
 
 std::vector<std::string> weft_fuzz::seeds() {
-  return {
-      R"({"metadata":{"total_size":3},"weight_map":{"a":"one.safetensors","b":"two.safetensors","c":"two.safetensors"}})",
-      R"({"weight_map":{"a":"one.safetensors","b":"one.safetensors"}})", R"({"weight_map":{}})"};
+  return {R"({"metadata":{"total_size":3},"weight_map":{"a":"one.safetensors","b":"two.safetensors",)"
+          R"("c":"two.safetensors"}})",
+          R"({"weight_map":{"a":"one.safetensors","b":"one.safetensors"}})", R"({"weight_map":{}})"};
 }
 std::string weft_fuzz::mutated(std::string input, random_numbers& random) { return mutated_json(input, random); }
 
