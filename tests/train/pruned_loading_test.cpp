@@ -103,6 +103,11 @@ TEST_CASE("a llama's folder: refused by a pruned one, which reads what stays by 
   reads_what_stays<sharded, llama_of>({.dp = 2, .tp = 2}, here / "whole", config, some);
   reads_what_stays<sharded, llama_of>({.dp = 2, .pp = 2}, here / "whole", config, {{3}, {0, 2}, {0}});
 
+  SUBCASE("of a folder that is pruned already, once more") {
+    write_whole<sharded, llama_of>(pruned(config, some), here / "once");
+    const llama_config once = read_llama_config(here / "once");
+    reads_what_stays<sharded, llama_of>({.dp = 2}, here / "once", once, {{1}, {0, 3}, {0}});
+  }
   SUBCASE("one group of one head stays") {
     const kept_heads last{{3}, {0}, {2}};
     llama_config plain = grouped;
