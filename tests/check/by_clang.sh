@@ -5,5 +5,8 @@ set -euo pipefail
 clang=$1 header=$2
 shift 2
 launcher=()
-while [ "$1" != -- ]; do launcher+=("$1") && shift; done
+while [ "$1" != -- ]; do
+  [ -z "$1" ] || launcher+=("$1")  # a build without a cache has none
+  shift
+done
 exec "${launcher[@]}" "$clang" "${@:3}" -O0 -DWEFT_CHECK=0 -pthread -include-pch "$header" -fpch-instantiate-templates -fpch-codegen

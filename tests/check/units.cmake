@@ -34,8 +34,8 @@ set(not_address_units "^(allocation|golden|matrix|plan|pretrained)/|^comm/laws_|
 # What depends most on the code that g++ makes: kernels, communicators, numbers beside PyTorch's, whole models among them; and of the
 # rest, which clang compiles, every eighth unit, but of those that train models, the longest to compile, few. laws/ranks: other units
 # of its folder call it. Of nn and consistency those that train many models are left to clang, too.
-set(release_units "^(backend|comm|core|golden|optim|policy|tensor)/|^laws/ranks_|^parallel/(gpt2|launch)_|^train/overflow_")
-set(not_release_units "^(consistency|matrix|plan|pretrained)/|^parallel/|^train/|^nn/(adapter_dropout|documents|fused_qkv|kv_cache|shared_kv)_")
+set(release_units "^(backend|comm|core|golden|optim|policy|tensor)/|^laws/ranks_|^op/hard_numbers_|^parallel/(gpt2|launch)_|^train/overflow_")
+set(not_release_units "^(consistency|matrix|plan|pretrained)/|^parallel/|^train/|^nn/(adapter_dropout|documents|fused_qkv|kv_cache|quantised|shared_kv)_")
 # Minutes of nvcc for what is skipped where there is no GPU; mlp stays, whose program nvcc has to take.
 set(gpu_units "^train/cuda_|/(laws|ranks)_test[.]cu$")
 # Of what is run on the device on the host those of a second.
@@ -52,7 +52,11 @@ elseif(WEFT_TEST_PART STREQUAL "rest")
 elseif(WEFT_TEST_PART MATCHES "^units")
   # `rest` has those that are slow without optimisation.
   set(all "${cpp_tests}")
-  weft_choose_units(cpp_tests "${all}" "." "^(backend|comm)/" 0)
+  set(left "^(backend|comm)/")
+  if(WEFT_TEST_COMPILED)  # whose kernels' errors are judged where it is made
+    string(APPEND left "|^golden/errors_")
+  endif()
+  weft_choose_units(cpp_tests "${all}" "." "${left}" 0)
   if(WEFT_TEST_PART STREQUAL "units beside asan")
     # What AddressSanitizer takes isn't compiled twice, but for what it takes a sample of.
     weft_choose_units(sanitized "${all}" "${address_units}" "${not_address_units}" 2)

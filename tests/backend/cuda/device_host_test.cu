@@ -3,7 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include <weft/weft.cuh>
+#include <weft/backend/cuda.cuh>
+#include <weft/parallel/launch.hpp>
 
 using namespace weft;
 
