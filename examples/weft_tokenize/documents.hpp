@@ -105,9 +105,9 @@ inline chat_of_line chat_in(const raw_document& d, const nlohmann::json& object)
   if (name.empty()) fail_of_line(d, "there is no list messages, nor conversations, as the lines before have");
   refuse_fields(d, object, "", {"functions", "system"});
   chat_of_line out;
-  nlohmann::ordered_json ordered;  // members as they stand, which is read where tools are
-  const auto in_order = [&]() -> const nlohmann::ordered_json& {
-    return ordered.is_null() ? ordered = nlohmann::ordered_json::parse(d.bytes) : ordered;
+  ordered_json ordered;  // members as they stand, which is read where tools are
+  const auto in_order = [&]() -> const ordered_json& {
+    return ordered.is_null() ? ordered = ordered_json::parse(d.bytes) : ordered;
   };
   take_field(d, object, "", "tools", [&] { out.tools = tools_of(in_order().at("tools")); });
   for (const nlohmann::json& m : object.at(name)) {

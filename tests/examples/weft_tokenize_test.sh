@@ -205,6 +205,14 @@ if "$program" --tokenizer g --no-end --field body --out t body.jsonl.gz 2>err; t
   unwritten 1 "the file plain.jsonl.gz, line 1, byte 2 of it as it lies there: its compressed data aren't sound: incorrect header check" --tokenizer g plain.jsonl.gz
   { cat parts.jsonl.gz; echo more; } >more.jsonl.gz
   unwritten 1 "its compressed data aren't sound: incorrect header check" --tokenizer g --field text more.jsonl.gz
+  { cat parts.jsonl.gz; head -c 700000 /dev/zero; } >zeros.jsonl.gz  # as on tapes: gzip passes them over
+  tokens_of zeros.jsonl.gz --field text | cmp -s - of_parts || fault "zeros behind the parts: $(documents t)"
+  { cat parts.jsonl.gz; printf '\0'; } >zeros.jsonl.gz
+  tokens_of zeros.jsonl.gz --field text | cmp -s - of_parts || fault "a zero behind the parts: $(documents t)"
+  { cat parts.jsonl.gz; head -c 700 /dev/zero; gzip <unix.jsonl; } >zeros.jsonl.gz
+  unwritten 1 "byte $((size + 700)) of it as it lies there: behind its compressed data stand zeros, and then other bytes" --tokenizer g --field text zeros.jsonl.gz
+  head -c 700 /dev/zero >zeros.jsonl.gz
+  unwritten 1 "its compressed data aren't sound: incorrect header check" --tokenizer g --field text zeros.jsonl.gz
   unwritten 1 "gone.jsonl.gz can't be read: No such file" --tokenizer g gone.jsonl.gz
   unwritten 1 "the file texts.tar.gz is an archive of files; unpack it: tar -xzf texts.tar.gz" --tokenizer g texts.tar.gz
 else
@@ -313,6 +321,10 @@ documents w | cmp -s - with_tools || fault "tools: $(cat with_tools), not $(docu
 printf "$called"'b<|im_end|>' >learned.txt
 ok --tokenizer "$tokenizers/qwen2" --no-end --out w learned.txt
 [ "$(documents c.loss | tr ' ' '\n' | grep -c 1)" = "$(documents w | wc -w)" ] || fault "the loss of calls: $(documents c.loss)"
+# A tool of very many members: each is found among the others at once.
+chat "{\"tools\":[{$(seq 60000 | sed 's/.*/"&":&/' | paste -sd,)}],\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]}"
+"$program" --tokenizer "$tokenizers/qwen2" --chat qwen2.5 --out many chat.jsonl >out 2>&1 || fault "many members: $(cat out)"
+grep -q '^1 documents, ' out || fault "many members: $(cat out)"
 chat '{"system":"s","conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]}'
 unwritten 1 "line 1: there is a field system, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
 
