@@ -67,8 +67,9 @@ inline std::string python_json(const ordered_json& j, int depth = 0) {
   return j.dump();
 }
 
-/// The arguments of a call: an object, or a string of JSON that is one, as OpenAI's interface has it.
-inline std::string arguments_of(const ordered_json& said) {
+/// The arguments of a call: an object, or a string of JSON that is one, as OpenAI's interface has it. `as_it_stands`:
+/// such a string is written as it is, not as the object in it.
+inline std::string arguments_of(const ordered_json& said, bool as_it_stands = false) {
   ordered_json parsed;
   if (said.is_string()) {
     const auto& text = said.get_ref<const std::string&>();
@@ -77,11 +78,11 @@ inline std::string arguments_of(const ordered_json& said) {
   }
   const ordered_json& object = said.is_string() ? parsed : said;
   weft::require(object.is_object(), "a call's arguments have to be an object, {...}, or a string of one");
-  return python_json(object);
+  return as_it_stands && said.is_string() ? said.get<std::string>() : python_json(object);
 }
 
 /// The calls of an assistant's message: objects with name and arguments, or with a `function` of these.
-inline std::vector<weft::chat_tool_call> calls_of(const ordered_json& said) {
+inline std::vector<weft::chat_tool_call> calls_of(const ordered_json& said, bool as_it_stands = false) {
   weft::require(said.is_array(), "it has to be a list of calls");
   std::vector<weft::chat_tool_call> out;
   for (const auto& one : said) {
@@ -90,7 +91,7 @@ inline std::vector<weft::chat_tool_call> calls_of(const ordered_json& said) {
     weft::require(
         call.is_object() && call.contains("name") && call.at("name").is_string() && call.contains("arguments"), "call ",
         out.size() + 1, " has to be an object with a name and arguments");
-    out.push_back({call.at("name").get<std::string>(), arguments_of(call.at("arguments"))});
+    out.push_back({call.at("name").get<std::string>(), arguments_of(call.at("arguments"), as_it_stands)});
   }
   return out;
 }
