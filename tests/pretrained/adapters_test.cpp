@@ -164,6 +164,37 @@ TEST_CASE("a merged folder is a model without adapters that computes the same, a
   check_close(before, merged, 1e-12);
 }
 
+TEST_CASE("merging leaves the biases beside adapted weights as they are") {
+  using S = strategy<mesh<dp, tp>, fp64, zero3, some_adapters>;
+  using dense_one = strategy<mesh<>, fp64>;
+  const weft_test::temporary_folder place;
+  std::vector<double> right, merged;
+  const auto logits_of = [](context& ctx, auto& model) {
+    const recording off(ctx, nullptr);
+    using ids = typename std::remove_reference_t<decltype(model)>::ids;
+    const auto y = on_host(
+        all_gather<dp>(all_gather<tp>(model(weft_test::folder_batches{&ctx}.template train<ids>(1, 0, 4, 6).tokens))));
+    return std::vector<double>(y.begin(), y.end());
+  };
+  launch<S>({.dp = 2, .tp = 2}, [&](context& ctx) {
+    pretrained<llama<S>> p(ctx, read_llama_config(here("qwen2")), here("qwen2"));  // adapters are beside queries
+    p.store.load_parameters([](const parameter_record& r) -> std::optional<std::vector<double>> {
+      if (!r.adapter) return {};
+      std::vector<double> numbers(static_cast<std::size_t>(r.global.elements()));
+      for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.1 * static_cast<double>(i % 7) - 0.3;
+      return numbers;
+    });
+    auto y = logits_of(ctx, p.model);
+    save_merged(ctx, p.model, p.store, place / "merged", dtype::f64);
+    if (ctx.is_first()) right = std::move(y);
+  });
+  launch<dense_one>({}, [&](context& ctx) {
+    auto p = llama_from_pretrained<dense_one>(ctx, place / "merged");
+    merged = logits_of(ctx, p.model);
+  });
+  check_close(right, merged, 1e-12);
+}
+
 TEST_CASE("dropout's rate is written, another one is read, and merging knows nothing of it") {
   const weft_test::temporary_folder place;
   const auto merged = [&]<class Form>(Form, const std::string& to) {

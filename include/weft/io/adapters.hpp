@@ -2,6 +2,7 @@
 // changes what is written and not the store, so there is nothing to undo.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -58,14 +59,14 @@ constexpr void require_adapters() {
                 "weft: this model has no adapters: its strategy needs lora<rank, alpha>");
 }
 
-/// adapter_config.json of adapters beside these modules.
+/// adapter_config.json of adapters beside these modules. by_columns: their weights lie so, as GPT-2's.
 template <class Projections>
-std::string adapter_config(const std::set<std::string_view>& modules) {
+std::string adapter_config(const std::set<std::string_view>& modules, bool by_columns) {
   const double alpha = Projections::scale * Projections::rank;
   nlohmann::ordered_json j{
-      {"peft_type", "LORA"},      {"task_type", "CAUSAL_LM"}, {"base_model_name_or_path", nullptr},
-      {"r", Projections::rank},   {"lora_alpha", alpha},      {"lora_dropout", adapter_dropout<Projections>()},
-      {"bias", "none"},           {"fan_in_fan_out", false},  {"inference_mode", true},
+      {"peft_type", "LORA"},      {"task_type", "CAUSAL_LM"},     {"base_model_name_or_path", nullptr},
+      {"r", Projections::rank},   {"lora_alpha", alpha},          {"lora_dropout", adapter_dropout<Projections>()},
+      {"bias", "none"},           {"fan_in_fan_out", by_columns}, {"inference_mode", true},
       {"target_modules", modules}};
   if (alpha == std::round(alpha)) j["lora_alpha"] = static_cast<std::int64_t>(alpha);
   return j.dump(2) + '\n';
@@ -184,7 +185,8 @@ void save_adapters(context& ctx, Model& model, Store& store, const std::string& 
     if (!ctx.is_first()) return;
     detail::make_folder(folder);
     detail::clear_left(files);
-    config = detail::adapter_config<typename Model::strategy::projections>(detail::all_lines(of_ranks));
+    config = detail::adapter_config<typename Model::strategy::projections>(
+        detail::all_lines(of_ranks), std::ranges::any_of(names.lines, &weight_name::transposed));
   });
   detail::write_adapters<typename Store::backend>(ctx, files, config, all);
 }
@@ -240,7 +242,7 @@ void save_merged(context& ctx, Model& model, Store& store, const std::string& fo
       std::string tensor;
       detail::named(names, p.record.name, tensor);
       const std::string module = tensor.substr(0, tensor.rfind('.'));
-      if (files->find(detail::factor_name(module, true)))
+      if (tensor.ends_with(".weight") && files->find(detail::factor_name(module, true)))  // and not its bias
         o.change = [files, merge = detail::merging(*files, module, Model::strategy::projections::scale),
                     record = &p.record, begin = p.begin,
                     count = p.count](double* numbers) { merge(*record, begin, count, numbers); };

@@ -1,41 +1,22 @@
 // What transformers is given to read: models whose weights were quantised here, as folders, and beside each the logits
 // of those weights in double. `write` makes, here, for each case NAME: NAME/plain, the numbers; NAME/few, the codes;
 // NAME/adapters, where it has some; NAME/logits, one a line.
-#include <cstdio>
 #include <string>
 
 #include <weft/io/adapters.hpp>
 #include <weft/io/save_quantised.hpp>
 #include <weft/weft.hpp>
 
+#include "numbers.hpp"
+
 using namespace weft;
+using namespace peer;
 
 namespace {
 
 template <class... Words>
 using exact = strategy<mesh<dp, tp>, fp64, Words...>;
 constexpr degrees four{.dp = 2, .tp = 2};
-constexpr std::int64_t rows = 4, length = 16, vocabulary = 96;
-
-// transformers asks for the same tokens (read.py).
-template <class S>
-token_ids<S> tokens(context& ctx) {
-  return generate<token_ids<S>>(ctx, {rows, length},
-                                [](std::int64_t i) { return (31 + i * i * 5 + i * 3) % vocabulary; });
-}
-
-// A parameter's numbers: far from 0 and from each other, as wide as bf16 has them.
-std::vector<double> numbers_of(const parameter_record& p) {
-  std::vector<double> all(static_cast<std::size_t>(p.global.elements()));
-  const double width = p.global.ndim > 1 ? 0.6 : 1, middle = p.name.find("norm") != p.name.npos ? 1 : 0;
-  std::uint64_t x = 0;
-  for (const char c : p.name) x = x * 131 + static_cast<unsigned char>(c);
-  for (double& y : all) {
-    x = x * 6364136223846793005u + 1442695040888963407u;
-    y = middle + width * (static_cast<double>(x >> 56) / 256 - 0.5);  // 8 bits
-  }
-  return all;
-}
 
 template <template <class> class Model, class Config>
 void write_plain(const std::string& folder, const Config& config) {
@@ -62,13 +43,7 @@ void write_few(const std::string& name, const Config& config, dtype type, std::i
           [](const parameter_record& r) { return r.adapter ? std::optional(numbers_of(r)) : std::nullopt; });
       save_adapters(ctx, p.model, p.store, name + "/adapters");
     }
-    const recording off(ctx, nullptr);
-    const auto logits = on_host(all_gather<dp>(all_gather<tp>(p.model(tokens<S>(ctx)))));
-    if (!ctx.is_first()) return;
-    std::string text;
-    char line[40];
-    for (const double x : logits) text.append(line, std::size_t(std::snprintf(line, sizeof line, "%.17g\n", x)));
-    write_file(name + "/logits", text);
+    write_logits<S>(ctx, p.model, name + "/logits");
   });
 }
 
