@@ -6,7 +6,7 @@ set -euo pipefail
 here="${WEFT_SOURCE_DIR:-$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"${CC:-gcc}" -shared -fPIC -O1 "$here/tests/train/killed/shim.c" -o "$work/shim.so" -ldl
+"${CC:-gcc}" -shared -fPIC -O1 "$here/tests/io/killed/shim.c" -o "$work/shim.so" -ldl
 bash "$here/tests/check/program.sh" "$work/program" quick -I"$here/include" "$here/tests/io/killed/program.cpp"
 cd "$work"
 mkdir before

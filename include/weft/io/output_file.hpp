@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include <weft/io/mapped_file.hpp>
 
@@ -17,6 +18,16 @@ inline void make_folder(const std::string& path) {
   std::error_code why;
   std::filesystem::create_directories(path, why);
   if (why) fail_of_file(path, "written", why.value());
+}
+
+/// What lies in a folder. Throws weft::file_error naming it, where it can't be read.
+inline std::vector<std::filesystem::path> entries_of(const std::string& folder) {
+  std::vector<std::filesystem::path> out;
+  std::error_code why;
+  std::filesystem::directory_iterator entry(folder, why);
+  for (; !why && entry != std::filesystem::directory_iterator(); entry.increment(why)) out.push_back(entry->path());
+  if (why) fail_of_file(folder, "read", why.value());
+  return out;
 }
 
 /// An open file, by number.

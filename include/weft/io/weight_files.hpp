@@ -70,8 +70,10 @@ inline bool is_shard_name(std::string_view name) {
 /// file too.
 inline std::set<std::string> shards_in(const std::string& folder) {
   std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (std::string name = entry.path().filename().string(); is_shard_name(name) && entry.is_regular_file())
+  std::error_code none;
+  for (const std::filesystem::path& entry : entries_of(folder))
+    if (std::string name = entry.filename().string();
+        is_shard_name(name) && std::filesystem::is_regular_file(entry, none))
       names.insert(std::move(name));
   return names;
 }

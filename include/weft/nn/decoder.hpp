@@ -221,8 +221,10 @@ class decoder : public decoder_units<S, Layer> {
 
 namespace detail {
 
-inline void check_at_least_one(std::int64_t n, const char* what) {
+/// A model's size. Some of them are multiplied before memory is asked for: 64 bits hold the product of two.
+inline void check_size(std::int64_t n, const char* what) {
   require(n >= 1, what, " is ", n, "; it has to be at least 1");
+  require(n <= std::int64_t{1} << 30, what, " is ", n, "; it has to be at most 2^30");
 }
 inline void check_positive(double x, const char* what) {
   require(is_finite(x) && x > 0, what, " is ", x, "; it has to be a finite number above 0");

@@ -32,16 +32,16 @@ struct gpt2_config {
   /// The configuration with every 0 filled in, checked against the degrees. Throws weft::failure with the way out.
   WEFT_LINKED gpt2_config resolved(int tensor_parallel = 1) const {
     gpt2_config c = *this;
-    const auto at_least_one = detail::check_at_least_one;
-    at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
-    at_least_one(c.vocab, "vocab"), at_least_one(c.max_seq, "max_seq");
+    const auto size = detail::check_size;
+    size(c.layers, "layers"), size(c.hidden, "hidden"), size(c.heads, "heads");
+    size(c.vocab, "vocab"), size(c.max_seq, "max_seq");
     detail::check_positive(c.norm_eps, "norm_eps"), detail::check_not_negative(c.init_stddev, "init_stddev");
     require(c.hidden % c.heads == 0, "hidden ", c.hidden, " doesn't divide by ", c.heads,
             " heads; choose heads that divide hidden");
     require(c.dropout >= 0 && c.dropout < 1, "a dropout rate is from 0 to below 1, not ", c.dropout);
     detail::check_document_end(c.document_end, c.vocab);
     if (c.ffn == 0) c.ffn = 4 * c.hidden;
-    at_least_one(c.ffn, "ffn");
+    size(c.ffn, "ffn");
     const auto divides = [&](std::int64_t n, const char* what) { detail::check_divides(n, what, tensor_parallel); };
     detail::check_layer_groups(c.layer_groups, c.layers, c.heads, tensor_parallel);
     if (c.layer_groups.empty()) divides(c.heads, "heads");

@@ -43,9 +43,9 @@ struct llama_config {
   /// value heads, as under shared_kv<>. Throws weft::failure with the way out.
   WEFT_LINKED llama_config resolved(int tensor_parallel = 1, bool shares_kv = false) const {
     llama_config c = *this;
-    const auto at_least_one = detail::check_at_least_one;
-    at_least_one(c.layers, "layers"), at_least_one(c.hidden, "hidden"), at_least_one(c.heads, "heads");
-    at_least_one(c.vocab, "vocab"), at_least_one(c.max_seq, "max_seq");
+    const auto size = detail::check_size;
+    size(c.layers, "layers"), size(c.hidden, "hidden"), size(c.heads, "heads");
+    size(c.vocab, "vocab"), size(c.max_seq, "max_seq");
     detail::check_positive(c.rope_theta, "rope_theta"), detail::check_positive(c.norm_eps, "norm_eps");
     detail::check_not_negative(c.init_stddev, "init_stddev");
     if (c.kv_heads == 0) c.kv_heads = c.heads;
@@ -59,7 +59,7 @@ struct llama_config {
     require(c.head_dim % 2 == 0, "head_dim ", c.head_dim,
             " is odd; rotary positions turn pairs, so choose an even one");
     if (c.ffn == 0) c.ffn = (c.hidden * 8 / 3 + 63) / 64 * 64;
-    at_least_one(c.head_dim, "head_dim"), at_least_one(c.ffn, "ffn");
+    size(c.head_dim, "head_dim"), size(c.ffn, "ffn");
     require(c.window >= 0, "window is ", c.window, "; it is at least 1, or 0 for all keys");
     require(c.window_from >= 0 && (c.window > 0 ? c.window_from < c.layers : c.window_from == 0), "window_from is ",
             c.window_from, ", with a window of ", c.window, " in ", c.layers,

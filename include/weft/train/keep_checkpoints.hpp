@@ -35,12 +35,13 @@ inline std::string checkpoint_name(std::int64_t step) {
 inline std::map<std::int64_t, std::string> checkpoints_in(const std::string& folder) {
   std::map<std::int64_t, std::string> found;
   std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
-    const std::string name = entry.path().filename().string();
+  if (!std::filesystem::exists(folder, none)) return found;
+  for (const std::filesystem::path& entry : entries_of(folder)) {
+    const std::string name = entry.filename().string();
     if (!name.starts_with("step-") || name.size() > 5 + 18) continue;
     if (name.find_first_not_of("0123456789", 5) != name.npos || name.size() == 5) continue;
-    if (!std::filesystem::exists(entry.path() / "manifest.json", none)) continue;  // somebody's, or half removed
-    found[std::stoll(name.substr(5))] = entry.path().string();
+    if (!std::filesystem::exists(entry / "manifest.json", none)) continue;  // somebody's, or half removed
+    found[std::stoll(name.substr(5))] = entry.string();
   }
   return found;
 }
@@ -74,9 +75,9 @@ inline void make_checkpoint_folder(const std::string& folder, std::int64_t step)
           checkpoint_name(found.empty() ? 0 : found.rbegin()->first), ", and this run has only come to step ", step,
           "; load that checkpoint, remove it, or write this run's to another folder");
   std::error_code why;
-  for (const auto& entry : fs::directory_iterator(folder, why)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("step-") && name.ends_with(".unfinished")) fs::remove_all(entry.path(), why);
+  for (const fs::path& entry : entries_of(folder)) {
+    const std::string name = entry.filename().string();
+    if (name.starts_with("step-") && name.ends_with(".unfinished")) fs::remove_all(entry, why);
   }
 }
 

@@ -119,7 +119,7 @@ inline token_step read_decoder(const nlohmann::json& said, const std::string& pa
   } else if (type == "Metaspace") {
     f.ignore({"split"});
     const bool drops = f.string("prepend_scheme", f.flag("add_prefix_space", true) ? "always" : "never") != "never";
-    out = [mark = f.string("replacement", "\u2581"), drops](std::vector<std::string> tokens) {
+    out = [mark = read_mark(f), drops](std::vector<std::string> tokens) {
       for (std::size_t i = 0; i < tokens.size(); ++i) {
         std::string spaced;
         for (std::string_view t = tokens[i]; !t.empty();) {

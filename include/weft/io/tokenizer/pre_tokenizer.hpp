@@ -72,7 +72,7 @@ inline cutting_step cut_at(const std::string& expression, const std::string& pat
 }
 
 inline cutting_step read_metaspace(json_fields& f, const std::string& path) {
-  const std::string mark = f.string("replacement", "\u2581");
+  const std::string mark = read_mark(f);
   const std::string scheme = f.string("prepend_scheme", f.flag("add_prefix_space", true) ? "always" : "never");
   if (scheme != "always" && scheme != "never" && scheme != "first")
     f.fail("prepend_scheme", scheme, "always, never or first");

@@ -25,6 +25,13 @@ inline pattern read_pattern(json_fields& f, const std::string& name, const std::
   return {escaped, path};
 }
 
+/// The character that stands for a space in Metaspace's pieces.
+inline std::string read_mark(json_fields& f) {
+  const std::string mark = f.string("replacement", "\u2581");
+  if (mark.empty() || character_length(mark) != mark.size()) f.fail("replacement", mark, "one character");
+  return mark;
+}
+
 [[noreturn]] inline void fail_of_step(const std::string& path, const std::string& what, const std::string& type) {
   throw file_error(text("the file ", path, " has a ", what, " of type ", type, ", which isn't offered here"));
 }
