@@ -6,8 +6,8 @@ set -euo pipefail
 here="${WEFT_SOURCE_DIR:-$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"${CC:-gcc}" -shared -fPIC -O1 "$here/tests/io/killed/shim.c" -o "$work/shim.so" -ldl
-bash "$here/tests/check/program.sh" "$work/program" quick -I"$here/include" "$here/tests/io/killed/program.cpp"
+"${CC:-gcc}" -shared -fPIC -O1 "$here/tests/train/killed/shim.c" -o "$work/shim.so" -ldl
+bash "$here/tests/check/program.sh" "$work/program" quick -I"$here/include" "$here/tests/io/killed/program.cpp" -ldl
 cd "$work"
 mkdir before
 ./program save before/one 1 one
@@ -15,20 +15,20 @@ mkdir before
 ./program save before/adapters 1 adapters
 fault() { echo "FAULT: from $from to $to, $how at call $at of $calls: $*"; ls folder; cat said; exit 1; }
 again() { rm -rf folder && cp -r "before/$from" folder; }
-step=7 first=0 told=0 points=0  # every seventh call, of each way another; all of them where all is asked for
+step=19 first=0 told=0 points=0  # every 19th call, of each way another; all of them where all is asked for
 [ "${WEFT_TEST_ALL:-}" != yes ] || step=1
 for way in 'one one' 'one many' 'many one' 'many many' 'adapters adapters'; do
   read -r from to <<<"$way"
   again
-  LD_PRELOAD=./shim.so WEFT_SHIM_COUNT=count ./program save folder 2 "$to"
+  LD_PRELOAD=./shim.so COUNT=count ./program save folder 2 "$to"
   calls=$(cat count) whole=0
   [ "$calls" -ge 12 ] && [ "$(./program read folder "$to")" = 2 ] || { echo "FAULT: $way: $calls calls"; exit 1; }
-  for how in kill fail; do
+  for how in kill broken; do
     first=$((first % step + 1))
     for at in $(seq $first $step $((calls + 1))); do
       again
       points=$((points + 1)) code=0
-      LD_PRELOAD=./shim.so WEFT_SHIM_AT=$at WEFT_SHIM_HOW=$how ./program save folder 2 "$to" >said 2>&1 || code=$?
+      LD_PRELOAD=./shim.so AT=$at HOW=$how ./program save folder 2 "$to" >said 2>&1 || code=$?
       found=$(./program read folder "$to" 2>&1) || true
       if [[ $found == *" isn't there, since a save was killed"*"; save the model there again, or rename "* ]]; then
         [ $how = kill ] || fault "it isn't whole: $found"

@@ -2,6 +2,8 @@
 // means don't, so nothing is divided before the last rank and the last micro-batch are in.
 #pragma once
 
+#include <string>
+
 #include <weft/backend/concept.hpp>
 #include <weft/tensor/context.hpp>
 
@@ -10,6 +12,12 @@ namespace weft {
 /// The sum of the losses of tokens, in nats, and how many tokens; double, whatever the loss was computed in.
 struct loss_sums {
   double sum = 0, count = 0;
+};
+
+/// A metric over all held-out tokens: its sum by its count; NaN where nothing was counted.
+struct metric_value {
+  std::string name;
+  double value = 0;
 };
 
 namespace detail {

@@ -29,6 +29,8 @@ class pipeline {
  public:
   using loss_tensor = decltype(loss_type::sum);
   using loss_place = queued_loss<typename loss_tensor::backend>;
+  using logits = typename types::logits;
+  using targets = typename types::targets;
 
   pipeline(context& ctx, Model& model, const Loss& objective = {})
       : ctx_(ctx), source_(model), model_(model), loss_(objective), stages_(places()), sums_(ctx) {}
@@ -65,7 +67,7 @@ class pipeline {
         recorded_passes(passes + static_cast<std::uint64_t>(a.micro_batch));
         const scoped_value<std::int64_t> pass(ctx_.pass, static_cast<std::int64_t>(passes) + a.micro_batch);
         stream handed = handed_to(f);
-        return pass_forward(batch, a.chunk, handed, &f);
+        return pass_forward(batch, a.chunk, handed, &f, loss_);
       }
       flight& f = flights_.find(a.micro_batch, a.chunk);
       const recording on(ctx_, &f.recorded);
@@ -97,10 +99,8 @@ class pipeline {
   /// The micro-batches of all steps so far, which number their masks of dropout: what the model says, where it counts
   /// its recorded passes itself, as a decoder. A run that goes on where another ended sets it to what that one had.
   std::uint64_t recorded_passes() const {
-    if constexpr (counts_passes)
-      return source_.recorded_passes();
-    else
-      return passes_;
+    if constexpr (counts_passes) return source_.recorded_passes();
+    return passes_;
   }
   void recorded_passes(std::uint64_t n) {
     if constexpr (counts_passes)
@@ -109,9 +109,10 @@ class pipeline {
       passes_ = n;
   }
 
-  /// The loss alone, nothing recorded: this rank's addends of it.
-  template <class Read>
-  loss_place& evaluate(int micro_batches, Read&& read) {
+  const Loss& objective() const { return loss_; }
+  /// The loss alone, nothing recorded: this rank's addends of it. by: another callable that gives back such a loss.
+  template <class Read, class Objective = Loss>
+  loss_place& evaluate(int micro_batches, Read&& read, const Objective& by) {
     const no_grad off(ctx_);
     sums_.clear();
     for (int m = 0; m < micro_batches; ++m) {
@@ -119,17 +120,19 @@ class pipeline {
       auto&& batch = read(m);
       stream handed;
       for (int v = 0; v < stages_.count(); ++v)
-        if (const int chunk = stages_.chunk_at(v); chunk >= 0) pass_forward(batch, chunk, handed, nullptr);
+        if (const int chunk = stages_.chunk_at(v); chunk >= 0) pass_forward(batch, chunk, handed, nullptr, by);
     }
     return sums_;
+  }
+  template <class Read>
+  loss_place& evaluate(int micro_batches, Read&& read) {
+    return evaluate(micro_batches, read, loss_);
   }
 
  private:
   stage_places places() const {
-    if constexpr (types::staged)
-      return source_.stages();
-    else
-      return {};
+    if constexpr (types::staged) return source_.stages();
+    return {};
   }
   int rank() const { return stages_[0].rank; }
   int ranks() const { return stages_.count() / chunks_of<schedule>; }
@@ -160,8 +163,8 @@ class pipeline {
 
   // A chunk's part of a forward pass, of `handed` where the stage before is on this rank; what its backward takes is
   // left in f, where there is to be one, and otherwise in `handed` what the next stage on this rank takes.
-  template <class Batch>
-  void pass_forward(const Batch& batch, int chunk, stream& handed, flight* f) {
+  template <class Batch, class Objective>
+  void pass_forward(const Batch& batch, int chunk, stream& handed, flight* f, const Objective& objective) {
     const scoped_span forward(ctx_.spans, "forward");
     const stage_place& at = stages_[chunk];
     const auto pass = model_.begin_pass(batch.tokens);
@@ -171,7 +174,7 @@ class pipeline {
       if (f && !at.first()) f->in = x.requires_grad(&ctx_.records);  // without stages it may be token ids
     x = model_.run_layers(pass, std::move(x), chunk);
     if (at.last()) {
-      loss_type l = types::loss_of(model_, loss_, pass, x, batch.targets);
+      loss_type l = types::loss_of(model_, objective, pass, x, batch.targets);
       sums_.add(l.sum, l.count);
       if (f) f->loss = std::move(l);
     } else if constexpr (has_stages) {

@@ -117,9 +117,12 @@ struct stage_types {
   static_assert(!in_chunks || staged,
                 "weft: the strategy takes the loss in chunks, and this model's head can't be told from the rest of it: "
                 "derive it from decoder, or leave chunked_loss out of the strategy");
+  using logits = std::remove_cvref_t<decltype(std::declval<model&>().head(std::declval<const pass&>(),
+                                                                          std::declval<const stream&>()))>;
+  using targets = typename targets_of<Model>::type;
   using loss = decltype(std::declval<const Loss&>()(
       std::declval<model&>().head(std::declval<const pass&>(), std::declval<const stream&>()),
-      std::declval<const typename targets_of<Model>::type&>()));
+      std::declval<const targets&>()));
   static_assert(is_loss<loss>,
                 "weft: a loss returns loss{sum, count}: two scalars, of the losses of tokens and of how many they are");
   static_assert(pending_alike<loss>,
@@ -129,8 +132,8 @@ struct stage_types {
   static_assert(can_be_chunked<chunked, model, pass, stream, typename targets_of<Model>::type, Loss, loss>());
 
   /// Of what the last stage's layers pass on.
-  template <class Targets>
-  static loss loss_of(model& of, const Loss& objective, const pass& p, const stream& x, const Targets& targets) {
+  template <class Objective, class Targets>
+  static loss loss_of(model& of, const Objective& objective, const pass& p, const stream& x, const Targets& targets) {
     if constexpr (chunked)
       return of.head_loss(p, x, targets, objective);
     else

@@ -47,6 +47,11 @@ WEFT_LINKED void write_result(const training_result& r, const std::string& path)
   w.member("skipped", r.skipped);
   w.member("first_loss", r.first_loss).member("loss", r.loss);
   if (r.validation_loss >= 0) w.member("validation_loss", r.validation_loss);
+  if (!r.metrics.empty()) {
+    w.key("metrics").begin_object();
+    for (const metric_value& m : r.metrics) w.member(m.name, m.value);
+    w.end_object();
+  }
   write_file(path, w.member("seconds", r.seconds).end_object().text() + '\n');
 }
 
@@ -114,8 +119,12 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
       return;
     }
     result.validation_loss = s.sum / s.count;
-    if (out) out->validation(step, result.validation_loss);
-    for (training_callback* c : plan.callbacks) c->after_validation(step, result.validation_loss);
+    result.metrics = work.metrics();
+    if (out) out->validation(step, result.validation_loss, result.metrics);
+    for (training_callback* c : plan.callbacks) {
+      c->after_validation(step, result.validation_loss);
+      if (!result.metrics.empty()) c->after_metrics(step, result.metrics);
+    }
   };
   const auto call_back = [&](const step_report& r) {
     for (training_callback* c : plan.callbacks)

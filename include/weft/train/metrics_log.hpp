@@ -56,11 +56,20 @@ class metrics_log {
   void last_line(const step_report& r) {
     if (std::exchange(left_out_, false)) line(step_line(r));
   }
-  WEFT_LINKED void validation(std::int64_t step, double loss) {
+  WEFT_LINKED void validation(std::int64_t step, double loss, const std::vector<metric_value>& metrics) {
     json_writer w;
-    record(w.begin_object().member("step", step).member("validation_loss", loss).end_object());
-    char text[64];
-    std::snprintf(text, sizeof text, "validation loss %.4f", loss);
+    w.begin_object().member("step", step).member("validation_loss", loss);
+    char number[32];
+    std::snprintf(number, sizeof number, "%.4f", loss);
+    std::string text = std::string("validation loss ") + number;
+    if (!metrics.empty()) w.key("metrics").begin_object();
+    for (const metric_value& m : metrics) {
+      w.member(m.name, m.value);
+      std::snprintf(number, sizeof number, " %.4f", m.value);
+      text += ", " + m.name + number;
+    }
+    if (!metrics.empty()) w.end_object();
+    record(w.end_object());
     line(text);
   }
   /// Sequences of so many tokens were asked for, and there are none.

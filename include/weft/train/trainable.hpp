@@ -26,6 +26,15 @@ struct step_outcome {
   bool taken = false;        // its loss, its norm and what its gradients were multiplied by are finite
 };
 
+namespace detail {
+/// What a trainer asks of a model's type at least.
+template <class M>
+concept trainable_model = requires {
+  typename M::strategy;
+  typename M::ids;
+};
+}  // namespace detail
+
 /// Steps count from 1.
 class trainable {
  public:
@@ -50,6 +59,8 @@ class trainable {
   virtual double loss_scale() const { return 1; }
   /// Global sums over the held-out sequences; a count of 0 where there are none.
   virtual loss_sums validate() = 0;
+  /// What the last validate() measured beside the loss, over all ranks.
+  virtual std::vector<metric_value> metrics() { return {}; }
   virtual std::vector<std::string> unit_names() const = 0;
   /// What the guard remembers of the steps before.
   virtual watch_state& watched() { return watched_; }

@@ -5,6 +5,7 @@
 
 #include <weft/io/text_dataset.hpp>
 #include <weft/optim/decide_step.hpp>
+#include <weft/parallel/metrics.hpp>
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/parallel/pipeline.hpp>
 #include <weft/train/given_steps.hpp>
@@ -14,21 +15,14 @@
 
 namespace weft {
 
-namespace detail {
-template <class M>
-concept trainable_model = requires {
-  typename M::strategy;
-  typename M::ids;
-};
-}  // namespace detail
-
 /// A model that a trainer takes: `using strategy`, `using ids`, logits from `model(ids)`, its parameters in registry(),
 /// use(unit_hooks&) and release(); where its targets are of another type than its inputs, `using targets`. Data: as
 /// text_dataset, `train<ids>(step, first, count, seq)`, or with the batch behind it, `validation<ids>(first, count,
 /// seq)` and `can_validate(seq)`.
 /// An optimizer and a loss of one's own: `trainer(ctx, model, my_optimizer{...}, my_loss{...})`, an optimizer_policy
-/// and a callable as token_cross_entropy; they work under every sharding policy (examples/05_own_training.cpp).
-template <class Model, class Optimizer = adamw, class Loss = token_cross_entropy>
+/// and a callable as token_cross_entropy; they work under every sharding policy (examples/05_own_training.cpp). Behind
+/// them metrics of held-out text: metric_list{token_accuracy{}, ...}.
+template <class Model, class Optimizer = adamw, class Loss = token_cross_entropy, class Metrics = metric_list<>>
 class trainer {
   static_assert(!matrix_optimizer<Optimizer>,
                 "weft: this optimizer takes whole matrices, and a model has tables and vectors too: "
@@ -45,12 +39,14 @@ class trainer {
 
   /// Allocates and initialises the parameters, each rank its own. The weights live as long as the trainer does; the
   /// model has to outlive it.
-  trainer(context& ctx, Model& model, const Optimizer& optimizer = {}, const Loss& objective = {})
+  trainer(context& ctx, Model& model, const Optimizer& optimizer = {}, const Loss& objective = {},
+          const Metrics& metrics = {})
       : ctx_(ctx),
         model_(model),
         optimizer_(optimizer),
         decided_(ctx),
         pipeline_(ctx, model, objective),
+        metrics_(ctx, metrics),
         store_(ctx, model.registry(), config_of<typename strategy::sharding, Optimizer>()),
         lives_(model.registry().watched()) {
     if constexpr (requires { check(optimizer); }) check(optimizer);
@@ -165,12 +161,13 @@ class trainer {
     loss_sums validate() override {
       if (plan_.validation_sequences <= 0 || !data_.can_validate(plan_.seq)) return {};
       const auto passes = static_cast<int>((plan_.validation_sequences + each_ - 1) / each_);
-      auto& sums = owner_.pipeline_.evaluate(passes, [&](int m) {
+      auto& sums = owner_.metrics_.evaluate(owner_.pipeline_, passes, [&](int m) {
         return read([&] { return data_.template validation<ids>(m * each_, each_, plan_.seq); });
       });
       sums.template finish<loss_tensor>();
       return sums;
     }
+    std::vector<metric_value> metrics() override { return owner_.metrics_.finish(); }
     watch_state& watched() override { return owner_.watched_; }
     std::vector<std::string> unit_names() const override {
       std::vector<std::string> names;
@@ -229,6 +226,7 @@ class trainer {
   Optimizer optimizer_;
   detail::decided_step<backend> decided_;
   pipeline<Model, Loss> pipeline_;
+  detail::metric_sums<Metrics, pipeline<Model, Loss>> metrics_;
   store_type store_;
   watch lives_;  // the model
   const bool trains_ = some_stage_trains();
@@ -237,14 +235,14 @@ class trainer {
   watch_state watched_;
 };
 
-template <class Model, class Optimizer, class Loss>
-requires(!detail::trainable_model<Model>) class trainer<Model, Optimizer, Loss> {
+template <class Model, class Optimizer, class Loss, class Metrics>
+requires(!detail::trainable_model<Model>) class trainer<Model, Optimizer, Loss, Metrics> {
   static_assert(
       detail::trainable_model<Model>,
       "weft: a trainer's model says 'using strategy = S;' and 'using ids = token_ids<S>;', the type of what it reads");
 
  public:
-  trainer(context&, Model&, const Optimizer& = {}, const Loss& = {}) {}
+  trainer(context&, Model&, const Optimizer& = {}, const Loss& = {}, const Metrics& = {}) {}
 };
 
 }  // namespace weft

@@ -104,6 +104,7 @@ struct training_result {
   std::int64_t zeroed = 0;              // gradient elements set to zero in them
   double first_loss = 0, loss = 0;      // of the first and of the last step
   double validation_loss = -1;          // mean over the held-out tokens; -1: none was taken
+  std::vector<metric_value> metrics = {};  // of the same tokens: a trainer's metric_list
   double seconds = 0;
   int lost_files = 0;  // of the run's folder: those that the disk didn't take; on the first rank alone
 };
@@ -116,6 +117,8 @@ class training_callback {
   virtual ~training_callback() = default;
   /// After a validation: the mean loss over the held-out tokens.
   virtual void after_validation(std::int64_t /*step*/, double /*loss*/) {}
+  /// Right behind it, where the trainer has metrics: those of the same tokens, in its list's order.
+  virtual void after_metrics(std::int64_t /*step*/, const std::vector<metric_value>& /*metrics*/) {}
   /// After a step, and its validation where it has one. Returns why the run is to end with it, or nothing.
   virtual std::string after_step(const step_report&) { return {}; }
   /// Whether after_step(step) may come once the next step was given to the device, which then needn't wait for it. True
