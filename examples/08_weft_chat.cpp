@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <weft/io/config_beside.hpp>
 #include <weft/io/pruned_fields.hpp>
 #include <weft/io/read_json.hpp>
 #include <weft/train/generation_config.hpp>

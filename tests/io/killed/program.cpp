@@ -55,7 +55,7 @@ void read(const std::string& folder) {
     auto p = llama_from_pretrained<S>(ctx, folder);
     int seed = 0;
     p.store.each_parameter([&](const parameter_record&, auto, auto w) {
-      require(seed == 0 || seed == w[0], "weights of ", seed, " and of ", w[0]);
+      require(seed == 0 || seed == static_cast<int>(w[0]), "weights of ", seed, " and of ", w[0]);
       seed = static_cast<int>(w[0]);
     });
     require(p.model.config() == config_of(seed).resolved(), "weights of ", seed, " under another configuration");
