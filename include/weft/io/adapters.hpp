@@ -151,6 +151,8 @@ void save_adapters(context& ctx, Model& model, Store& store, const std::string& 
   detail::require_adapters<Model>();
   const weight_names& names = weight_names_of(model.config());
   const std::vector<detail::outgoing> all = detail::outgoing_adapters(ctx, store, names, type);
+  const bool by_columns =
+      std::any_of(names.lines.begin(), names.lines.end(), [](const weight_name& l) { return l.transposed; });
   std::string modules;
   for (const parameter_unit& u : model.registry().units())
     for (const parameter_record& p : u.parameters)
@@ -160,8 +162,7 @@ void save_adapters(context& ctx, Model& model, Store& store, const std::string& 
     if (!ctx.is_first()) return;
     detail::make_folder(folder);
     write_file(folder + "/adapter_config.json",
-               detail::adapter_config<typename Model::strategy::projections>(
-                   detail::all_lines(of_ranks), std::ranges::any_of(names.lines, &weight_name::transposed)));
+               detail::adapter_config<typename Model::strategy::projections>(detail::all_lines(of_ranks), by_columns));
   });
   detail::write_tensors<typename Store::backend>(ctx, folder + "/adapter_model.safetensors", all);
 }
