@@ -174,6 +174,8 @@ void save_adapters(context& ctx, Model& model, Store& store, const std::string& 
   detail::require_adapters<Model>();
   const weight_names& names = weight_names_of(model.config());
   const std::vector<detail::outgoing> all = detail::outgoing_adapters(ctx, store, names, type);
+  const bool by_columns =
+      std::any_of(names.lines.begin(), names.lines.end(), [](const weight_name& l) { return l.transposed; });
   std::string modules;
   for (const parameter_unit& u : model.registry().units())
     for (const parameter_record& p : u.parameters)
@@ -184,9 +186,14 @@ void save_adapters(context& ctx, Model& model, Store& store, const std::string& 
   detail::on_all_or_none(ctx, [&] {
     if (!ctx.is_first()) return;
     detail::make_folder(folder);
+<<<<<<< HEAD
     detail::clear_left(files);
     config = detail::adapter_config<typename Model::strategy::projections>(
         detail::all_lines(of_ranks), std::ranges::any_of(names.lines, &weight_name::transposed));
+=======
+    write_file(folder + "/adapter_config.json",
+               detail::adapter_config<typename Model::strategy::projections>(detail::all_lines(of_ranks), by_columns));
+>>>>>>> h-folder
   });
   detail::write_adapters<typename Store::backend>(ctx, files, config, all);
 }
