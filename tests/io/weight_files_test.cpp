@@ -325,11 +325,7 @@ TEST_CASE("where nothing can be taken along, or not all, what was there stays") 
   };
   CHECK(refused(original) == "the folder " + original +
                                  ", whose tokenizer is to be taken along, isn't there; give a model's folder as "
-<<<<<<< HEAD
-                                 "'like', or leave it out");
-=======
                                  "\"like\", or leave it out");
->>>>>>> h-folder
   std::filesystem::create_directory(original);
   write_file(original + "/README.md", "");
   CHECK(refused(original).find("has neither a tokenizer's files nor config.json, so there is nothing") !=

@@ -186,14 +186,8 @@ void save_adapters(context& ctx, Model& model, Store& store, const std::string& 
   detail::on_all_or_none(ctx, [&] {
     if (!ctx.is_first()) return;
     detail::make_folder(folder);
-<<<<<<< HEAD
     detail::clear_left(files);
-    config = detail::adapter_config<typename Model::strategy::projections>(
-        detail::all_lines(of_ranks), std::ranges::any_of(names.lines, &weight_name::transposed));
-=======
-    write_file(folder + "/adapter_config.json",
-               detail::adapter_config<typename Model::strategy::projections>(detail::all_lines(of_ranks), by_columns));
->>>>>>> h-folder
+    config = detail::adapter_config<typename Model::strategy::projections>(detail::all_lines(of_ranks), by_columns);
   });
   detail::write_adapters<typename Store::backend>(ctx, files, config, all);
 }

@@ -95,22 +95,14 @@ inline void take_texts(const std::string& like, folder_texts& to) {
   if (!std::filesystem::is_directory(like, none))
     throw file_error(text("the folder ", like,
                           ", whose tokenizer is to be taken along, isn't there; give a model's "
-<<<<<<< HEAD
-                          "folder as 'like', or leave it out"));
-=======
                           "folder as \"like\", or leave it out"));
->>>>>>> h-folder
   const std::set<std::string> names = taken_files(like);
   const std::string config = like + "/config.json";
   const bool has_config = std::filesystem::exists(config, none);
   if (names.empty() && !has_config)
     throw file_error(text("the folder ", like,
                           " has neither a tokenizer's files nor config.json, so there is nothing "
-<<<<<<< HEAD
-                          "to take along; give a model's folder as 'like', or leave it out"));
-=======
                           "to take along; give a model's folder as \"like\", or leave it out"));
->>>>>>> h-folder
   if (has_config) take_token_ids(config, to.config());
   for (const std::string& name : names) to.files[name] = read_file(like + '/' + name, std::size_t{1} << 30);
   to.with_tokenizer = true;
