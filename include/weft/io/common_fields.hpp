@@ -82,9 +82,13 @@ inline void read_common_fields(json_fields& f) {
             "cross_attention_hidden_size"});
 }
 
+namespace detail {
+
 /// Makes a config.json say that there are no such tokens: where it says nothing, transformers takes its family's.
 inline void write_no_token_ids(nlohmann::ordered_json& config) {
   for (const char* name : token_id_fields) config[name] = nullptr;
 }
+
+}  // namespace detail
 
 }  // namespace weft

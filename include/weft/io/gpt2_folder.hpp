@@ -97,7 +97,7 @@ inline std::string write_config(const gpt2_config& wanted, dtype type) {
                            {"resid_pdrop", c.dropout},
                            {"attn_pdrop", 0.0},
                            {"tie_word_embeddings", c.tied_embeddings}};
-  write_no_token_ids(j);
+  detail::write_no_token_ids(j);
   detail::write_layer_groups(j, c.layer_groups);
   return j.dump(2) + '\n';
 }

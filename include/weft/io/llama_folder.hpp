@@ -233,7 +233,7 @@ inline std::string write_config(const llama_config& wanted, dtype type) {
                            {"rope_parameters", std::move(rope)},
                            {"rope_theta", c.rope_theta},  // transformers before 5 reads these two
                            {"rope_scaling", stretched ? old_rope : nullptr}};
-  write_no_token_ids(j);
+  detail::write_no_token_ids(j);
   if (!c.qkv_bias) j["head_dim"] = c.head_dim;
   if (c.window > 0) j["sliding_window"] = c.window;
   if (c.window > 0 && qwen) j["use_sliding_window"] = true, j["max_window_layers"] = c.window_from;
