@@ -17,6 +17,7 @@ std::string config_of(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;
   const std::string file = path + (path.back() == '/' ? "" : "/") + "config.json";
+  if (!weft::detail::renames_left(weft::detail::files_of_model(path)).empty()) weft::read_config_json(path);  // throws
   weft::require(fs::exists(file, ignored) || !fs::exists(path + "/adapter_config.json", ignored), "the folder ", path,
                 " has adapters alone, no config.json; name the folder of the model that they were trained beside");
   weft::require(fs::exists(file, ignored), "the folder ", path,

@@ -44,7 +44,7 @@ std::vector<std::string> weft_fuzz::seeds() {
                             R"("num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,"vocab_size":99,)"
                             R"("max_position_embeddings":64,"layer_groups":[1,2],)";
   for (const char* rope : {R"({"rope_type":"linear","factor":2.0})",
-                           R"({"rope_type":"dynamic","factor":2.0,"original_max_position_embeddings":32})",
+                           R"({"rope_type":"dynamic","factor":2.0,"original_max_position_embeddings":64})",
                            R"({"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":16,"beta_fast":16,)"
                            R"("beta_slow":2,"attention_factor":1.5})",
                            R"({"rope_type":"llama3","factor":8.0,"original_max_position_embeddings":32,)"

@@ -45,5 +45,5 @@ for parser in "${parsers[@]}"; do
   make "$parser.libfuzzer" "$parser" mutator -fsanitize=fuzzer
   mkdir "$parser.corpus"
   ./"$parser" --write "$parser.corpus"
-  ./"$parser.libfuzzer" -runs=20000 -verbosity=0 "$parser.corpus" 2>errors || { tail -n 60 errors; echo "FAULT: $parser under libFuzzer"; exit 1; }
+  ./"$parser.libfuzzer" -runs=20000 -seed=1 -verbosity=0 -artifact_prefix="${KEEP:-/tmp}/" "$parser.corpus" 2>errors || { tail -n 60 errors; echo "FAULT: $parser under libFuzzer"; exit 1; }
 done

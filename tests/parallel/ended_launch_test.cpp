@@ -245,6 +245,7 @@ TEST_CASE("a store's step, a rope table and a no_grad outlive no launch") {
     says("begin_step", ended, [&] { store->begin_step(1); });
     says("load_parameters", ended, [&] { store->load_parameters([](const auto&) { return std::vector<float>(4); }); });
     says("each_stored", ended, [&] { store->each_stored([](const auto&) {}); });
+    says("a unit's forward", ended, [&] { store->before_forward(0, false); });  // which has no weights yet
     says("gradient_norm", ended, [&] { store->gradient_norm(); });
   };
   refuses();

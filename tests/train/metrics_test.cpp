@@ -143,6 +143,8 @@ TEST_CASE("accuracy is the share of targets that have the largest logit") {
       // Of five tokens: the third, of two equal ones the first, the last, and one that doesn't count.
       const std::vector<float> numbers{0, 1, 3, 2, 0, /**/ 5, 1, 1, 1, 5, /**/ -3, -4, -3, -2, -1, /**/ 9, 0, 0, 0, 0};
       const auto x = from_global<logits>(ctx, {1, 4, 5}, numbers);
+      const auto largest = local_share_on_host(predicted_tokens(x));
+      CHECK(std::vector<int>(largest.begin(), largest.end()) == std::vector{2, 0, 4, 0});
       const auto right = [&](std::vector<std::int32_t> targets) {
         const auto t = from_global<token_ids<S>>(ctx, {1, 4}, targets);
         const auto [sum, count] = token_accuracy{}(x, t);

@@ -123,7 +123,13 @@ class mapped_numbers {
   mapped_numbers(const safetensors& files, const std::string& parameter, const shape& global,
                  std::vector<tensor_part> parts, bool bytes = false)
       : global_(global), parts_(std::move(parts)) {
-    for (const tensor_part& p : parts_) sources_.push_back(source(files, parameter, p, bytes));
+    std::int64_t filled = 0;
+    for (const tensor_part& p : parts_) {
+      sources_.push_back(source(files, parameter, p, bytes));
+      filled += p.extent.elements();
+    }
+    require(filled == global.elements(), "the tensors that parameter ", parameter, " is read from fill ", filled,
+            " of its ", global.elements(), " elements: its parts are boxes that fill it, each number in one of them");
   }
 
   std::int64_t size() const { return global_.elements(); }

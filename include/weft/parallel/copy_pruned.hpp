@@ -128,8 +128,8 @@ std::vector<std::int64_t> kept_numbers(context& ctx, const parameter_record& p, 
 /// adapters', the groups that each layer keeps, all others as they are. Sharding policies and precisions may be two;
 /// the layers lie on the same stages, and projections are of one policy. Adapters that only the pruned model has stay
 /// as they were born. Moments aren't touched. All ranks call it. Throws weft::failure on all of them, before anything
-/// is set, naming the parameter that isn't there or is of another size. Memory beside the stores: one parameter at a
-/// time, its whole where heads went.
+/// is set, naming the parameter that isn't there or is of another size; and where a number can't be stored in few bits.
+/// Memory beside the stores: one parameter at a time, its whole where heads went.
 template <class From, class To>
 void copy_pruned(context& ctx, From& whole, To& to, const kept_heads& kept) {
   std::map<std::string, const parameter_record*, std::less<>> wanted;

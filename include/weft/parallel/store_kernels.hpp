@@ -18,8 +18,8 @@ struct store_kernels {
   void (*copy)(context&, const local_array& from, const local_array& to);  // of one type and size
   /// to (+)= from, between compute and master, and between gradient and reduce.
   void (*convert)(context&, const local_array& from, const local_array& to, bool add);
-  /// Initial values of elements of a parameter's slice, from number `first` on; in compute or master.
-  void (*initialise)(context&, const parameter_record&, std::int64_t first, const local_array& to);
+  /// Initial values by a seed of elements of a parameter's slice, from number `first` on; in compute or master.
+  void (*initialise)(context&, std::uint64_t seed, const parameter_record&, std::int64_t first, const local_array& to);
   local_array (*with_zero_padding)(context&, const local_array&, const shape& valid);
   void (*keep_gradient)(slot&);  // a parameter's, in its type
 };
@@ -42,10 +42,11 @@ struct kernels_of_store {
     if (are(dtype_of<master>, dtype_of<compute>)) return add_converted<Backend, compute, master>(ctx, from, to, add);
     add_converted<Backend, master, compute>(ctx, from, to, add);
   }
-  static void initialise(context& ctx, const parameter_record& p, std::int64_t first, const local_array& to) {
+  static void initialise(context& ctx, std::uint64_t seed, const parameter_record& p, std::int64_t first,
+                         const local_array& to) {
     const auto normal = [&](auto* out) {
       Backend::normal(ctx.queue<Backend>(), p.at, first, to.elements(), p.init.constant, p.init.stddev,
-                      philox{ctx.seed, stream_of(p.name)}, out);
+                      philox{seed, stream_of(p.name)}, out);
     };
     to.type == dtype_of<master> ? normal(to.template as<master>()) : normal(to.template as<compute>());
   }

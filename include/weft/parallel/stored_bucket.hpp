@@ -19,6 +19,7 @@ struct stored_bucket {
   quantised_bucket quantised{};  // then weights are bytes
   request gathering{};
   std::vector<bool> undrawn{};  // by region: neither drawn nor loaded; empty: none
+  std::uint64_t seed = 0;       // the context's when the store was made
 
   const bucket_key& key() const { return flat.key; }
   /// A frozen bucket's weights are only those that operators read.
@@ -44,6 +45,7 @@ struct stored_bucket {
       return kernels->zero(ctx, weights);
     }
     undrawn.assign(flat.regions.size(), true);
+    seed = ctx.seed;
     const std::int64_t n = updated.size();
     if (key().trained) {
       master_weights = make(n, kernels->master, shares_master() ? memory::parameters : memory::optimizer);
@@ -58,9 +60,9 @@ struct stored_bucket {
     if (!shares_master()) clear_between(ctx, weight_range, weights);
   }
   /// Initial weights of what wasn't loaded: a function of global indices, so that each rank makes just what it holds.
-  void draw(context& ctx) {
+  void draw(const context_ref& rank) {
     if (!undrawn.empty()) [[unlikely]]
-      draw_all(ctx);
+      draw_all(*rank.get("a parameter store"));
   }
 
   /// What operators see of `part`, which was updated; empty where that is the master weights themselves.
@@ -194,7 +196,7 @@ struct stored_bucket {
     const flat_range part = range.overlap(r);
     if (part.size() == 0) return {};
     const local_array own = region_in(all, r, range);
-    kernels->initialise(ctx, *r.parameter, part.begin - r.begin, own);
+    kernels->initialise(ctx, seed, *r.parameter, part.begin - r.begin, own);
     return own;
   }
 };

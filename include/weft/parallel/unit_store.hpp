@@ -37,10 +37,12 @@ class unit_store : public unit_hooks {
 
   /// What parameter_store says of it.
   WEFT_LINKED void each_stored(function_ref<void(const stored_parameter&)> f) {
+    gradients_.require_finished("each_stored()");
     weights_.draw();
     each_place(f);
   }
-  /// The same before initial weights are drawn: for what asks which parameters there are, or writes them all.
+  /// The same before initial weights are drawn, for what asks which parameters there are: their numbers may be none
+  /// yet.
   WEFT_LINKED void each_place(function_ref<void(const stored_parameter&)> f) {
     gradients_.require_finished("each_stored()");
     weights_.each_region([&](std::size_t i, std::size_t b, stored_bucket& s, const flat_region& r) {

@@ -51,12 +51,13 @@ class unit_weights final : public weight_source, unit_gatherer {
   /// From here to release() the unit's weights can be read; uses lie within one another.
   WEFT_LINKED void acquire(int unit) {
     unit_state& u = at(unit);
-    if (u.users == 0) require_given(u);
-    if (u.users++ > 0) return;
-    for (bucket& s : u.buckets) {
-      s.draw(ctx_);
-      if (!s.key().shards_parameters) s.gathering.wait(order_);
+    if (u.users == 0) {
+      require_given(u);
+      for (bucket& s : u.buckets) s.draw(rank_);
     }
+    if (u.users++ > 0) return;
+    for (bucket& s : u.buckets)
+      if (!s.key().shards_parameters) s.gathering.wait(order_);
     u.whole = u.gathered > 0 ? &gathered_.acquire(unit) : nullptr;
     const local_array* numbers = u.decoded > 0 ? &decoded_.acquire(unit) : nullptr;
     for (bucket& s : u.buckets)
@@ -99,7 +100,7 @@ class unit_weights final : public weight_source, unit_gatherer {
   }
   /// Initial weights of all that wasn't loaded.
   void draw() {
-    each_bucket([&](std::size_t, std::size_t, bucket& s) { s.draw(ctx_); });
+    each_bucket([&](std::size_t, std::size_t, bucket& s) { s.draw(rank_); });
   }
   /// Forgets what is gathered: the shares are about to change.
   void invalidate() { gathered_.invalidate(), decoded_.invalidate(); }
@@ -144,7 +145,7 @@ class unit_weights final : public weight_source, unit_gatherer {
   void start_gathering(int unit, const local_array& whole) override {
     for (bucket& s : at(unit).buckets) {
       if (!s.key().shards_parameters) continue;
-      s.draw(ctx_);
+      s.draw(rank_);
       s.gather_into(whole, at(unit).name);
     }
   }
@@ -173,6 +174,7 @@ class unit_weights final : public weight_source, unit_gatherer {
   }
 
   context& ctx_;
+  context_ref rank_{&ctx_};
   queue_ref order_;  // of the rank's kernels
   int prefetch_;
   std::vector<unit_state> units_;
