@@ -83,16 +83,10 @@ inline void read_common_fields(json_fields& f) {
 }
 
 namespace detail {
-<<<<<<< HEAD
-=======
-
->>>>>>> h-folder
 /// Makes a config.json say that there are no such tokens: where it says nothing, transformers takes its family's.
 inline void write_no_token_ids(nlohmann::ordered_json& config) {
   for (const char* name : token_id_fields) config[name] = nullptr;
 }
-}  // namespace detail
-
 }  // namespace detail
 
 }  // namespace weft
