@@ -4,6 +4,7 @@
 
 #include <array>
 #include <filesystem>
+#include <regex>
 
 #include <weft/io/json_fields.hpp>
 #include <weft/io/pretrained.hpp>
@@ -94,6 +95,29 @@ void check_adapter_config(const std::string& path) {
   f.finish();
 }
 
+/// Throws where a file's target_modules, a list of endings or a pattern of whole names, leave out a module beside which
+/// the program has an adapter. (Modules that it has none for are found by their tensors.)
+inline void check_target_modules(const std::string& path, const nlohmann::json& said, const std::string& module) {
+  const auto at = said.find("target_modules");
+  if (at == said.end() || at->is_null() || *at == "all-linear") return;
+  bool known = false;
+  if (at->is_array()) {
+    std::vector<std::string> targets;
+    for (const nlohmann::json& one : *at)
+      if (one.is_string()) targets.push_back(one.get<std::string>());
+    known = is_targeted(targets, module);
+  } else if (at->is_string()) {
+    try {
+      known = std::regex_match(module, std::regex(at->get<std::string>()));
+    } catch (const std::regex_error&) {  // of a pattern that Python alone reads; the tensors tell
+      return;
+    }
+  }
+  if (!known)
+    throw file_error(text(path, ": target_modules is ", at->dump(), ", and the program has an adapter beside ", module,
+                          ", which isn't among them: let its projections policy's target_modules name the same"));
+}
+
 /// This rank's part of every adapter.
 template <class Store>
 std::vector<outgoing> outgoing_adapters(context& ctx, Store& store, const weight_names& names, dtype type) {
@@ -175,11 +199,15 @@ void load_adapters(context& ctx, Model& model, Store& store, const std::string& 
   std::optional<safetensors> files;
   std::string read;
   detail::on_all_or_none(ctx, [&] {
-    detail::check_adapter_config<typename Model::strategy::projections>(folder + "/adapter_config.json");
+    const std::string config = folder + "/adapter_config.json";
+    detail::check_adapter_config<typename Model::strategy::projections>(config);
+    const nlohmann::json said = read_json(config);
     files.emplace(folder + "/adapter_model.safetensors");
     store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
       if (!p.adapter) return {};
-      const tensor_part part = detail::adapter_tensor(detail::adapter_name_of(names, p), p.global);
+      const detail::adapter_name name = detail::adapter_name_of(names, p);
+      detail::check_target_modules(config, said, name.module);
+      const tensor_part part = detail::adapter_tensor(name, p.global);
       read += part.tensor + '\n';
       return mapped_numbers(*files, p.name, p.global, {part});
     });
@@ -201,6 +229,7 @@ void save_merged(context& ctx, Model& model, Store& store, const std::string& fo
   const std::string factors = folder + "/adapters.merging";
   const std::string config = detail::config_text(ctx, model, type);
   detail::on_all_or_none(ctx, [&] {
+    store.each_stored([](const stored_parameter& p) { detail::require_unmerged(p.record, "save_merged()"); });
     if (ctx.is_first()) detail::make_folder(folder);
   });
   detail::write_tensors<typename Store::backend>(ctx, factors,

@@ -86,6 +86,7 @@ class unit_weights final : public weight_source, unit_gatherer {
   /// where weights that are stored in few bits have no numbers yet.
   WEFT_LINKED void begin_step() {
     for (const unit_state& u : units_) require_given(u);
+    require_unmerged("a step");
     each_region([](std::size_t, std::size_t, bucket&, const flat_region& r) {
       require(r.slot->references > 2, "parameter ", r.parameter->name,
               " has no tensor any more: the one that was registered was assigned to, or has ended; its numbers are set "
@@ -93,6 +94,11 @@ class unit_weights final : public weight_source, unit_gatherer {
     });
     for (int u = 0; u < static_cast<int>(units_.size()); ++u)
       while (at(u).users > 0) release(u);
+  }
+  /// Throws while adapters are merged into weights.
+  WEFT_LINKED void require_unmerged(const char* what) {
+    each_region(
+        [&](std::size_t, std::size_t, bucket&, const flat_region& r) { detail::require_unmerged(*r.parameter, what); });
   }
   /// Forgets what is gathered: the shares are about to change.
   void invalidate() { gathered_.invalidate(), decoded_.invalidate(); }

@@ -120,8 +120,12 @@ namespace detail {
 template <class Store>
 checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const trainer_state& state,
                                          const std::string& optimizer, const std::string& folder) {
-  on_all_or_none(
-      ctx, [&] { store.each_stored([](const stored_parameter& p) { require_numbers(p.record, p.has_numbers); }); });
+  on_all_or_none(ctx, [&] {
+    store.each_stored([](const stored_parameter& p) {
+      require_numbers(p.record, p.has_numbers);
+      require_unmerged(p.record, "a checkpoint");
+    });
+  });
   const std::string making = unfinished(folder);
   namespace fs = std::filesystem;
   on_all_or_none(ctx, [&] {
