@@ -25,6 +25,10 @@ struct some_adapters : lora<3, 6> {
     return false;
   }
 };
+// The same, said as peft says it.
+struct listed_adapters : lora<3, 6> {
+  static constexpr std::string_view target_modules[] = {"query", "value", "out", "layers.0.down", "layers.1.down"};
+};
 struct dropping : some_adapters {
   static constexpr double dropout = 0.05;
 };
@@ -238,5 +242,39 @@ TEST_CASE("adapters that don't fit are refused with what is amiss") {
                        doctest::Contains("down_proj.lora_A"), failure);
   using U = strategy<mesh<dp>, fp64, lora<3, 6>>;
   CHECK_THROWS_WITH_AS(with_model<U>({.dp = 2}, here("adapters"), [](auto&...) {}),
-                       doctest::Contains("parameter layers.0.key.lora_a is read from tensor"), failure);
+                       doctest::Contains("target_modules is [\"o_proj\",\"q_proj\",\"down_proj\",\"v_proj\"], and the "
+                                         "program has an adapter beside model.layers.0.self_attn.k_proj"),
+                       failure);
+}
+
+TEST_CASE("weights with adapters by their names' endings, and a file's target_modules as a pattern") {
+  CHECK(detail::has_adapter<listed_adapters>("layers.0.query"));
+  CHECK(detail::has_adapter<listed_adapters>("query"));
+  CHECK(!detail::has_adapter<listed_adapters>("layers.0.my_query"));
+  CHECK(!detail::has_adapter<listed_adapters>("layers.0.key"));
+  CHECK(!detail::has_adapter<listed_adapters>("layers.10.down"));
+  CHECK(detail::has_adapter<listed_adapters>("layers.0.down"));
+  using S = strategy<mesh<dp>, fp64, listed_adapters>;
+  const weft_test::temporary_folder place;
+  const auto with_targets = [&](const char* name, const nlohmann::json& targets) {
+    const std::string to = place / name;
+    std::filesystem::copy(here("adapters"), to);
+    nlohmann::json config = read_json(to + "/adapter_config.json");
+    config["target_modules"] = targets;
+    write_file(to + "/adapter_config.json", config.dump());
+    return to;
+  };
+  const auto loaded = [](const std::string& folder) { with_model<S>({.dp = 2}, folder, [](auto&...) {}); };
+  loaded(with_targets("pattern", "model\\.layers\\.\\d+\\.(self_attn\\.[qvo]_proj|mlp\\.down_proj)"));
+  loaded(with_targets("all", "all-linear"));
+  loaded(with_targets("python", "(?P<n>.*)_proj"));  // a pattern that is Python's alone
+  CHECK_THROWS_WITH_AS(loaded(with_targets("fewer", ".*[qv]_proj")),
+                       doctest::Contains("and the program has an adapter beside model.layers.0.self_attn.o_proj"),
+                       failure);
+  // What is written names every module whole, which peft reads as endings.
+  with_model<S>({.dp = 2}, here("adapters"), [&](context& ctx, auto& model, auto& t) {
+    save_adapters(ctx, model, t.store(), place / "saved", dtype::f64);
+  });
+  loaded(place / "saved");
+  CHECK(read_file(place / "saved/adapter_model.safetensors") == read_file(here("adapters/adapter_model.safetensors")));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <regex>
 
 #include <weft/io/json_fields.hpp>
 #include <weft/io/pretrained.hpp>
@@ -118,6 +119,29 @@ void write_adapters(context& ctx, const model_files& files, const std::string& c
   }
 }
 
+/// Throws where a file's target_modules, a list of endings or a pattern of whole names, leave out a module beside which
+/// the program has an adapter. (Modules that it has none for are found by their tensors.)
+inline void check_target_modules(const std::string& path, const nlohmann::json& said, const std::string& module) {
+  const auto at = said.find("target_modules");
+  if (at == said.end() || at->is_null() || *at == "all-linear") return;
+  bool known = false;
+  if (at->is_array()) {
+    std::vector<std::string> targets;
+    for (const nlohmann::json& one : *at)
+      if (one.is_string()) targets.push_back(one.get<std::string>());
+    known = is_targeted(targets, module);
+  } else if (at->is_string()) {
+    try {
+      known = std::regex_match(module, std::regex(at->get<std::string>()));
+    } catch (const std::regex_error&) {  // of a pattern that Python alone reads; the tensors tell
+      return;
+    }
+  }
+  if (!known)
+    throw file_error(text(path, ": target_modules is ", at->dump(), ", and the program has an adapter beside ", module,
+                          ", which isn't among them: let its projections policy's target_modules name the same"));
+}
+
 /// This rank's part of every adapter.
 template <class Store>
 std::vector<outgoing> outgoing_adapters(context& ctx, Store& store, const weight_names& names, dtype type) {
@@ -205,10 +229,13 @@ void load_adapters(context& ctx, Model& model, Store& store, const std::string& 
   detail::on_all_or_none(ctx, [&] {
     const detail::model_files at = detail::files_of_adapters(folder);
     detail::check_adapter_config<typename Model::strategy::projections>(at);
+    const nlohmann::json said = detail::read_config(at);
     files.emplace(at.one);
     store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
       if (!p.adapter) return {};
-      const tensor_part part = detail::adapter_tensor(detail::adapter_name_of(names, p), p.global);
+      const detail::adapter_name name = detail::adapter_name_of(names, p);
+      detail::check_target_modules(at.config, said, name.module);
+      const tensor_part part = detail::adapter_tensor(name, p.global);
       read += part.tensor + '\n';
       return mapped_numbers(*files, p.name, p.global, {part});
     });
@@ -230,6 +257,7 @@ void save_merged(context& ctx, Model& model, Store& store, const std::string& fo
   const std::string factors = folder + "/adapters.merging";
   const detail::folder_texts texts = detail::texts_of(ctx, model, type, how.like);
   detail::on_all_or_none(ctx, [&] {
+    store.each_stored([](const stored_parameter& p) { detail::require_unmerged(p.record, "save_merged()"); });
     if (ctx.is_first()) detail::make_folder(folder);
   });
   detail::write_tensors<typename Store::backend>(ctx, factors,

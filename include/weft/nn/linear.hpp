@@ -97,7 +97,8 @@ struct linear {
   auto operator()(const X& x) const {
     auto y = detail::over_dims<In>::contracted(x, weight);
     if constexpr (adapts)
-      if (untyped(beside.a).slot) y = y + contract<adapter_rank>(beside.inner(seen(x)) * projections::scale, beside.b);
+      if (untyped(beside.a).slot && !untyped(beside.a).slot->live->merged)
+        y = y + contract<adapter_rank>(beside.inner(seen(x)) * projections::scale, beside.b);
     if constexpr (Biased)
       if (untyped(bias).slot) y = y + bias;  // where it was registered
     return y;
@@ -115,8 +116,7 @@ struct linear {
                          S::backend::dequantise(c.queue<typename S::backend>(), q, to.as<T>());
                        }};
     if constexpr (adapts) {
-      if constexpr (requires { projections::adapts_weight(name); })
-        if (!projections::adapts_weight(name)) return;
+      if (!detail::has_adapter<projections>(name)) return;
       if constexpr (drops > 0) place = name + ".lora_dropout";
       constexpr std::int64_t rank = projections::rank;
       registry

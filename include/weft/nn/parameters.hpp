@@ -69,6 +69,11 @@ struct parameter_unit {
 };
 
 namespace detail {
+/// Throws while an adapter is merged into the weight beside it.
+inline void require_unmerged(const parameter_record& p, const char* what) {
+  require(!p.live->merged, what, " while parameter ", p.name,
+          " is merged into the weight beside it: call unmerge() of the merged_adapters before, or let it end");
+}
 /// What a registry has to know of a weight's type.
 struct parameter_type {
   dtype element;

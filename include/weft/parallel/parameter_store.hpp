@@ -145,6 +145,7 @@ class parameter_store final : public detail::unit_store {
   void load_parameters(F&& f) {
     gradients_.require_finished("load_parameters()");
     detail::require_running_once(ctx_, "load_parameters()");
+    weights_.require_unmerged("load_parameters()");
     weights_.invalidate();
     weights_.each_region([&](std::size_t, std::size_t, bucket& s, const flat_region& r) {
       s.gathering.wait(ctx_.order());
@@ -166,6 +167,7 @@ class parameter_store final : public detail::unit_store {
   void load_quantised(F&& f) {
     gradients_.require_finished("load_quantised()");
     detail::require_running_once(ctx_, "load_quantised()");
+    weights_.require_unmerged("load_quantised()");
     weights_.invalidate();
     weights_.each_region([&](std::size_t i, std::size_t, bucket& s, const flat_region& r) {
       if (!s.quantised || !f(s.stored(static_cast<int>(i), r, s.part_of(r), {}))) return;

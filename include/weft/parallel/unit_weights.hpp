@@ -89,6 +89,7 @@ class unit_weights final : public weight_source, unit_gatherer {
   /// where weights that are stored in few bits have no numbers yet.
   WEFT_LINKED void begin_step() {
     for (const unit_state& u : units_) require_given(u);
+    require_unmerged("a step");
     draw();
     each_region([](std::size_t, std::size_t, bucket&, const flat_region& r) {
       require(r.slot->references > 2, "parameter ", r.parameter->name,
@@ -101,6 +102,11 @@ class unit_weights final : public weight_source, unit_gatherer {
   /// Initial weights of all that wasn't loaded.
   void draw() {
     each_bucket([&](std::size_t, std::size_t, bucket& s) { s.draw(rank_); });
+  }
+  /// Throws while adapters are merged into weights.
+  WEFT_LINKED void require_unmerged(const char* what) {
+    each_region(
+        [&](std::size_t, std::size_t, bucket&, const flat_region& r) { detail::require_unmerged(*r.parameter, what); });
   }
   /// Forgets what is gathered: the shares are about to change.
   void invalidate() { gathered_.invalidate(), decoded_.invalidate(); }

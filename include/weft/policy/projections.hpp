@@ -13,7 +13,8 @@ namespace weft {
 /// `adapts`: whether each projection has an adapter beside its weight, which is then frozen, as is all else but the
 /// adapters. Where it has, `rank` is the adapter's inner width, and `scale` multiplies what it adds; where it has
 /// `dropout` as well, a double from 0 to below 1, so much of an adapter's input is dropped in training; where it has
-/// `adapts_weight(name)`, that says of a weight's name ("layers.0.query") whether it has one. `fuses_qkv`:
+/// `target_modules`, an array of std::string_view, weights that are called so or end so behind a dot have one ("query":
+/// "layers.0.query"); where it has `adapts_weight(name)`, that says it of a weight's name. `fuses_qkv`:
 /// whether queries, keys and values are one projection with one weight. Where it has `stored_as`, a weight_format, that
 /// is how weights lie, which are frozen then. Where it has `shares_kv`, a bool that is true, ranks along tp share the
 /// work of every key and value head, so that there may be fewer heads than ranks.
@@ -32,6 +33,29 @@ constexpr double adapter_dropout() {
     return double(P::dropout);
   else
     return 0;
+}
+/// Whether a name is one of the targets, or ends in "." and one, as peft reads a list of target_modules.
+template <class Targets>
+constexpr bool is_targeted(const Targets& targets, std::string_view name) {
+  for (const std::string_view target : targets)
+    if (name.ends_with(target) && (name.size() == target.size() || name[name.size() - target.size() - 1] == '.'))
+      return true;
+  return false;
+}
+/// Whether P, which adapts, has an adapter beside the weight of this name.
+template <projections_policy P>
+bool has_adapter(std::string_view name) {
+  constexpr bool asked = requires { P::adapts_weight(name); }
+  , listed = requires { P::target_modules; };
+  static_assert(!asked || !listed,
+                "weft: a projections policy names the weights with adapters by target_modules or by "
+                "adapts_weight(name), not by both");
+  if constexpr (asked)
+    return P::adapts_weight(name);
+  else if constexpr (listed)
+    return is_targeted(P::target_modules, name);
+  else
+    return true;
 }
 /// Whether each rank along tp computes a part of every key and value head.
 template <projections_policy P>

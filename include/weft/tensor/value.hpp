@@ -64,6 +64,7 @@ struct weight_place {
   weight_source* source = nullptr;
   int unit = -1;
   std::uint32_t version = 0;  // how often the value was replaced: gathering it doesn't
+  bool merged = false;        // an adapter's, which the weight beside it has in it
   std::string name;
 
   void end() { delete this; }

@@ -103,7 +103,10 @@ checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const train
   std::string making, numbers;
   std::vector<outgoing> all;
   on_all_or_none(ctx, [&] {
-    store.each_stored([](const stored_parameter& p) { require_numbers(p.record, p.has_numbers); });
+    store.each_stored([](const stored_parameter& p) {
+      require_numbers(p.record, p.has_numbers);
+      require_unmerged(p.record, "a checkpoint");
+    });
     all = outgoing_state(ctx, store);
     making = unfinished(folder), numbers = making + "/state.safetensors";
   });
