@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   app.add_option("--out", s.out, "what the output's names begin with")->required();
   app.add_option("--field", s.field, "the text's, in an object");
   app.add_option("--chat", s.chat,
-                 "chatml, qwen2, qwen2.5, llama3, llama2, mistral; auto: by the chat template, or tokens");
+                 "chatml, qwen2, qwen2.5, qwen3, llama3, llama2, mistral; auto: by the chat template, or tokens");
   app.add_option("--end", s.end, "token behind each document [the tokenizer's; none behind a chat]");
   app.add_flag("--no-end", s.no_end, "no token behind a document");
   app.add_option("--format", s.format, "megatron or llmc");
@@ -44,7 +44,8 @@ int main(int argc, char** argv) {
                "leave out lines that are no document, say which the first are and how many");
   app.add_option("--threads", s.threads, "that encode; 0: as many as cores");
   app.set_version_flag("--version", "weft-tokenize of Weft " WEFT_VERSION, "print the version, and stop");
-  app.get_option("--chat")->check(CLI::IsMember({"auto", "chatml", "qwen2", "qwen2.5", "llama3", "llama2", "mistral"}));
+  app.get_option("--chat")->check(
+      CLI::IsMember({"auto", "chatml", "qwen2", "qwen2.5", "qwen3", "llama3", "llama2", "mistral"}));
   app.get_option("--format")->check(CLI::IsMember({"megatron", "llmc"}));
   app.get_option("--read")->check(CLI::IsMember({"auto", "json", "text"}));
   app.get_option("--threads")->check(CLI::Range(0, 1024));

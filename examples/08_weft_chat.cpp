@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <weft/io/config_beside.hpp>
 #include <weft/io/pruned_fields.hpp>
 #include <weft/io/read_json.hpp>
 #include <weft/train/generation_config.hpp>
@@ -26,7 +27,7 @@ int complain(const std::string& sentence, int code) {
 }
 
 bool is_gpt2(const std::string& folder) {
-  const nlohmann::json config = weft::read_json(folder + "/config.json");
+  const nlohmann::json config = weft::read_config_json(folder);
   if (!config.is_object() || !config.contains("model_type") || !config.at("model_type").is_string()) return false;
   return weft::unpruned_family(config.at("model_type").get<std::string>()) == "gpt2";
 }
@@ -45,9 +46,9 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.add_option("FOLDER", s.folder, "the model's")->required();
   app.add_option("--weights", s.weights, "fp32, bf16, int8, nf4: the type to compute in, or bf16 with few bits stored");
-  app.add_option(
-      "--chat", s.chat,
-      "chatml, qwen2, qwen2.5, llama3, llama2, mistral; auto: by the chat template, or tokens; none: continue lines");
+  app.add_option("--chat", s.chat,
+                 "chatml, qwen2, qwen2.5, qwen3, llama3, llama2, mistral; auto: by the chat template, or tokens; none: "
+                 "continue lines");
   app.add_option("--system", s.system, "message before all others");
   app.add_option("--tokens", s.sample.tokens, "of an answer, at most");
   app.add_option("--temperature", s.sample.temperature, "0: always the likeliest token");
@@ -60,7 +61,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "weft-chat of Weft " WEFT_VERSION, "print the version, and stop");
   app.get_option("--weights")->check(CLI::IsMember({"fp32", "bf16", "int8", "nf4"}));
   app.get_option("--chat")->check(
-      CLI::IsMember({"auto", "none", "chatml", "qwen2", "qwen2.5", "llama3", "llama2", "mistral"}));
+      CLI::IsMember({"auto", "none", "chatml", "qwen2", "qwen2.5", "qwen3", "llama3", "llama2", "mistral"}));
   app.get_option("--threads")->check(CLI::Range(0, 1024));
   examples::check_values(app, "--system");
   try {

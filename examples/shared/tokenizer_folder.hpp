@@ -16,7 +16,13 @@ namespace examples {
 inline std::string format_of_template(const std::string& jinja) {
   const auto has = [&](const char* words) { return jinja.find(words) != jinja.npos; };
   const bool chatml = has("<|im_start|>"), llama3 = has("<|start_header_id|>"), inst = has("[INST]");
-  if (chatml + llama3 + inst != 1 || has("think")) return {};
+  if (chatml + llama3 + inst != 1) return {};
+  if (chatml &&
+      has("not(message.content.startswith('<tool_response>') and message.content.endswith('</tool_response>'))") &&
+      has("loop.last or (not loop.last and reasoning_content)") && has("'<think>\\n\\n</think>\\n\\n'") &&
+      has("{%- if '</think>' in content %}"))
+    return "qwen3";  // others with thoughts write something otherwise
+  if (has("think")) return {};
   if (llama3)
     return has("Cutting Knowledge Date") || has("date_string") || has("<|start_header_id|>system") ? "" : "llama3";
   if (inst && has("<<SYS>>")) return "llama2";
@@ -68,7 +74,7 @@ class tokenizer_folder {
  private:
   std::string config() const { return folder_ + "/tokenizer_config.json"; }
   std::string by_itself() const {
-    constexpr const char* formats = "give --chat FORMAT: chatml, qwen2, qwen2.5, llama3, llama2 or mistral";
+    constexpr const char* formats = "give --chat FORMAT: chatml, qwen2, qwen2.5, qwen3, llama3, llama2 or mistral";
     std::string jinja = template_, path = template_of_;
     if (const std::string alone = folder_ + "/chat_template.jinja"; std::filesystem::exists(alone)) {
       path = alone;

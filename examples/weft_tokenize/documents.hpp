@@ -100,14 +100,15 @@ void take_field(const raw_document& d, const nlohmann::json& object, const std::
   }
 }
 
-inline chat_of_line chat_in(const raw_document& d, const nlohmann::json& object) {
+/// strings_stand: a call's arguments that are a string are written as they are.
+inline chat_of_line chat_in(const raw_document& d, const nlohmann::json& object, bool strings_stand) {
   const std::string name = chat_field(object);
   if (name.empty()) fail_of_line(d, "there is no list messages, nor conversations, as the lines before have");
   refuse_fields(d, object, "", {"functions", "system"});
   chat_of_line out;
-  nlohmann::ordered_json ordered;  // members as they stand, which is read where tools are
-  const auto in_order = [&]() -> const nlohmann::ordered_json& {
-    return ordered.is_null() ? ordered = nlohmann::ordered_json::parse(d.bytes) : ordered;
+  ordered_json ordered;  // members as they stand, which is read where tools are
+  const auto in_order = [&]() -> const ordered_json& {
+    return ordered.is_null() ? ordered = ordered_json::parse(d.bytes) : ordered;
   };
   take_field(d, object, "", "tools", [&] { out.tools = tools_of(in_order().at("tools")); });
   for (const nlohmann::json& m : object.at(name)) {
@@ -121,10 +122,11 @@ inline chat_of_line chat_in(const raw_document& d, const nlohmann::json& object)
     if (role != "system" && role != "user" && role != "assistant" && (shared || role != "tool"))
       fail_of_line(d, within, shared ? "from" : "role", " is ", shown(role), ", and has to be ",
                    shared ? "system, human or gpt" : "system, user, assistant or tool");
-    refuse_fields(d, m, within, {"function_call"});
+    refuse_fields(d, m, within, {"function_call", "reasoning_content"});
     std::vector<weft::chat_tool_call> calls;
     const std::size_t number = out.messages.size();
-    take_field(d, m, within, "tool_calls", [&] { calls = calls_of(in_order().at(name).at(number).at("tool_calls")); });
+    take_field(d, m, within, "tool_calls",
+               [&] { calls = calls_of(in_order().at(name).at(number).at("tool_calls"), strings_stand); });
     const bool learned = is_learned(d, m, role, within);
     if (role == "assistant") out.learned.push_back(learned);
     const char* const content = shared ? "value" : "content";
@@ -155,7 +157,7 @@ struct encoding {
     tokens_of_document out;
     if (!d.json && field.empty()) fail_of_line(d, "it is text, and the lines before are chats");
     if (d.json && field.empty()) {
-      encode_chat(d, chat_in(d, parsed(d)), out);
+      encode_chat(d, chat_in(d, parsed(d), chat == "qwen3"), out);
     } else {
       if (d.json)
         d.bytes = std::string(string_in(d, parsed(d), field));

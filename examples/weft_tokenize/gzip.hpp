@@ -31,14 +31,18 @@ class gzip_reader {
     while (zlib_.avail_out > 0) {
       const bool more = zlib_.avail_in > 0 || fill();
       if (!more && between_ && begin_ > 0) break;
+      if (more && between_ && parts_ > 0 && skip_zeros()) continue;  // to the end, as gzip passes them over
       if (!more) fail(now(), "its compressed data end too early; it was cut off: fetch or write it again");
+      if (padded_)
+        fail(now(), "behind its compressed data stand zeros, and then other bytes; it was changed, or written over a ",
+             "longer file: fetch or write it again");
       if (std::exchange(between_, false)) ::inflateReset(&zlib_);  // several parts may lie one behind the other
       const int said = ::inflate(&zlib_, Z_NO_FLUSH);
       if (said == Z_MEM_ERROR) throw std::bad_alloc();
       if (said != Z_OK && said != Z_STREAM_END)
         fail(now(), "its compressed data aren't sound", zlib_.msg ? std::string(": ") + zlib_.msg : "",
              "; it was changed, or isn't gzip's: fetch or write it again");
-      between_ = said == Z_STREAM_END;
+      between_ = said == Z_STREAM_END, parts_ += between_;
     }
     return n - zlib_.avail_out;
   }
@@ -54,6 +58,13 @@ class gzip_reader {
     zlib_.next_in = reinterpret_cast<Bytef*>(block_.data()), zlib_.avail_in = static_cast<uInt>(block_.size());
     return !block_.empty();
   }
+  // Whether zeros stand here, which are the rest of this block; what may follow them is zeros.
+  bool skip_zeros() {
+    const std::size_t before = zlib_.avail_in;
+    while (zlib_.avail_in > 0 && *zlib_.next_in == 0) ++zlib_.next_in, --zlib_.avail_in;
+    padded_ = padded_ || zlib_.avail_in < before;
+    return padded_ && zlib_.avail_in == 0;
+  }
   template <class... Parts>
   [[noreturn]] void fail(long long line, const Parts&... parts) const {
     throw weft::file_error(weft::detail::text("the file ", path_, ", line ", line, ", byte ",
@@ -66,6 +77,8 @@ class gzip_reader {
   std::string block_;
   std::size_t begin_ = 0;  // of the block in the file
   bool between_ = true;    // no part has begun, or one has ended
+  std::size_t parts_ = 0;  // that have ended
+  bool padded_ = false;    // zeros stand behind the last
   z_stream zlib_{};
 };
 #else

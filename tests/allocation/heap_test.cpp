@@ -1,4 +1,4 @@
-// The operators that count, and that they do. Everything else in this folder relies on it.
+// The operators that count and fail, and that they do. Everything else in this folder relies on it.
 #include "allocation/heap.hpp"
 
 #include <cstdlib>
@@ -15,6 +15,8 @@ namespace {
 void* take(std::size_t bytes, std::size_t alignment) {
   using weft_test::heap_counter;
   if (heap_counter::on.load(std::memory_order_relaxed)) heap_counter::taken.fetch_add(1, std::memory_order_relaxed);
+  using weft_test::heap_failure;
+  if (heap_failure::left > 0 && bytes >= heap_failure::least && --heap_failure::left == 0) throw std::bad_alloc();
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
   void* at = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ ? std::malloc(bytes ? bytes : 1)
                                                            : std::aligned_alloc(alignment, whole);
@@ -86,6 +88,16 @@ TEST_CASE("the counter sees every form of new, on every thread, while it is on")
   CHECK(counted([] {}) == 0);
   look_at(std::vector<int>(100).data());  // counted by nobody
   CHECK(weft_test::heap_counter::taken == 0);
+}
+
+TEST_CASE("one allocation fails, of the thread that asked for it, and of no fewer bytes") {
+  weft_test::heap_failure::least = 100, weft_test::heap_failure::left = 2;
+  look_at(std::vector<char>(99).data());
+  look_at(std::vector<char>(100).data());
+  std::thread([] { look_at(std::vector<char>(100).data()); }).join();
+  CHECK_THROWS_AS(look_at(std::vector<char>(100).data()), std::bad_alloc);
+  look_at(std::vector<char>(100).data());
+  CHECK(weft_test::heap_failure::left == 0);
 }
 
 }  // namespace

@@ -205,6 +205,14 @@ if "$program" --tokenizer g --no-end --field body --out t body.jsonl.gz 2>err; t
   unwritten 1 "the file plain.jsonl.gz, line 1, byte 2 of it as it lies there: its compressed data aren't sound: incorrect header check" --tokenizer g plain.jsonl.gz
   { cat parts.jsonl.gz; echo more; } >more.jsonl.gz
   unwritten 1 "its compressed data aren't sound: incorrect header check" --tokenizer g --field text more.jsonl.gz
+  { cat parts.jsonl.gz; head -c 700000 /dev/zero; } >zeros.jsonl.gz  # as on tapes: gzip passes them over
+  tokens_of zeros.jsonl.gz --field text | cmp -s - of_parts || fault "zeros behind the parts: $(documents t)"
+  { cat parts.jsonl.gz; printf '\0'; } >zeros.jsonl.gz
+  tokens_of zeros.jsonl.gz --field text | cmp -s - of_parts || fault "a zero behind the parts: $(documents t)"
+  { cat parts.jsonl.gz; head -c 700 /dev/zero; gzip <unix.jsonl; } >zeros.jsonl.gz
+  unwritten 1 "byte $((size + 700)) of it as it lies there: behind its compressed data stand zeros, and then other bytes" --tokenizer g --field text zeros.jsonl.gz
+  head -c 700 /dev/zero >zeros.jsonl.gz
+  unwritten 1 "its compressed data aren't sound: incorrect header check" --tokenizer g --field text zeros.jsonl.gz
   unwritten 1 "gone.jsonl.gz can't be read: No such file" --tokenizer g gone.jsonl.gz
   unwritten 1 "the file texts.tar.gz is an archive of files; unpack it: tar -xzf texts.tar.gz" --tokenizer g texts.tar.gz
 else
@@ -260,6 +268,15 @@ known qwen2 qwen2 '[{"name":"tool_use","template":"x"},{"name":"default","templa
 known llama3 llama3_chat "\"$turns\""
 known llama2 llama2 "\"{{ '<<SYS>>' + system_message }}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}\""
 known mistral llama2 "\"$inst\""
+templated qwen2 null
+cp "$tokenizers/qwen3.jinja" t/chat_template.jinja
+ok --tokenizer t --out c chat.jsonl
+documents c >by_template
+ok --tokenizer "$tokenizers/qwen2" --chat qwen3 --out c chat.jsonl
+documents c | diff - by_template >diff || fault "a template of qwen3: $(cat diff)"
+sed "s/loop.last or (not loop.last and reasoning_content)/loop.last/" "$tokenizers/qwen3.jinja" >t/chat_template.jinja
+unwritten 1 "writes chats in none of the formats that are known here" --tokenizer t chat.jsonl
+rm t/chat_template.jinja
 for other in "qwen2:$(system 'You are a helpful AI assistant named Other.')" "qwen2:$im<think>" "llama3_chat:Cutting Knowledge Date: $turns" "llama2:{{ '[INST]' + message['content'] + '[/INST]' }}" "qwen2:$im$turns" "qwen2:"; do
   templated "${other%%:*}" "\"${other#*:}\""
   unwritten 1 "the chat template of t/tokenizer_config.json writes chats in none of the formats that are known here; take the nearest: give" --tokenizer t chat.jsonl
@@ -313,6 +330,19 @@ documents w | cmp -s - with_tools || fault "tools: $(cat with_tools), not $(docu
 printf "$called"'b<|im_end|>' >learned.txt
 ok --tokenizer "$tokenizers/qwen2" --no-end --out w learned.txt
 [ "$(documents c.loss | tr ' ' '\n' | grep -c 1)" = "$(documents w | wc -w)" ] || fault "the loss of calls: $(documents c.loss)"
+# A tool of very many members: each is found among the others at once.
+chat "{\"tools\":[{$(seq 60000 | sed 's/.*/"&":&/' | paste -sd,)}],\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]}"
+"$program" --tokenizer "$tokenizers/qwen2" --chat qwen2.5 --out many chat.jsonl >out 2>&1 || fault "many members: $(cat out)"
+grep -q '^1 documents, ' out || fault "many members: $(cat out)"
+# In qwen3 arguments that are a string stand as they are.
+chat '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"<think>\nb\n</think>\n\n","tool_calls":[{"name":"f","arguments":"{\"z\":1}"}]},{"role":"tool","content":"4"},{"role":"assistant","content":"<think>d</think>e"}]}'
+ok --tokenizer "$tokenizers/qwen2" --chat qwen3 --out c chat.jsonl
+documents c >with_tools
+printf '<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<think>\nb\n</think>\n\n<tool_call>\n{"name": "f", "arguments": {"z":1}}\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\n4\n</tool_response><|im_end|>\n<|im_start|>assistant\n<think>\nd\n</think>\n\ne<|im_end|>\n' >written.txt
+ok --tokenizer "$tokenizers/qwen2" --no-end --out w written.txt
+documents w | cmp -s - with_tools || fault "tools of qwen3: $(cat with_tools), not $(documents w)"
+chat '{"messages":[{"role":"user","content":"a"},{"role":"assistant","reasoning_content":"d","content":"e"}]}'
+unwritten 1 "there is a field messages[1].reasoning_content, which no chat format here writes; write what it says into the messages" --tokenizer "$tokenizers/qwen2" --chat qwen3 chat.jsonl
 chat '{"system":"s","conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]}'
 unwritten 1 "line 1: there is a field system, which no chat format here writes" --tokenizer "$tokenizers/qwen2" chat.jsonl
 

@@ -23,11 +23,11 @@ std::string said_of(const std::string& format, const std::vector<chat_message>& 
 TEST_CASE("a chat's text, its tokens and the assistant's are those of transformers") {
   int across = 0;  // answers whose first token begins before them
   int called = 0;
-  const auto all = nlohmann::ordered_json::parse(read_file(weft_test::source_file("tokenizers/chats.json")));
-  CHECK(all.size() == 98);
-  for (const nlohmann::ordered_json& one : all) {
+  const auto all = weft_tokenize::ordered_json::parse(read_file(weft_test::source_file("tokenizers/chats.json")));
+  CHECK(all.size() == 138);
+  for (const weft_tokenize::ordered_json& one : all) {
     std::vector<chat_message> chat;
-    for (const nlohmann::ordered_json& m : one.at("messages")) {
+    for (const weft_tokenize::ordered_json& m : one.at("messages")) {
       chat.push_back({m.at("role"), m.at("content")});
       if (m.contains("tool_calls")) chat.back().tool_calls = weft_tokenize::calls_of(m.at("tool_calls")), ++called;
     }
@@ -54,8 +54,42 @@ TEST_CASE("a chat's text, its tokens and the assistant's are those of transforme
   CHECK(called > 10);
 }
 
+namespace {
+
+// A name that counts how often two of them are compared.
+struct counted_name {
+  static inline long compared = 0;
+  int number;
+  friend bool operator==(const counted_name& a, const counted_name& b) { return ++compared, a.number == b.number; }
+  friend bool operator<(const counted_name& a, const counted_name& b) { return ++compared, a.number < b.number; }
+};
+
+}  // namespace
+
+TEST_CASE("an object's members keep their order, and reading them takes no square of their number") {
+  weft_tokenize::members_in_order<counted_name, int> all;
+  const int n = 20000;
+  for (int i = 0; i < n; ++i) all[{i * 7919 % n}] = i;  // each name once
+  CHECK(all.size() == n);
+  CHECK(counted_name::compared < 40L * n);  // a search among 20000 compares 15 times, and a little more
+  for (int i = 0; i < n; ++i) CHECK_UNARY(all[{i * 7919 % n}] == i);
+  for (int i = 0; i < n; ++i) CHECK_UNARY((all.begin()[i].first.number == i * 7919 % n && all.begin()[i].second == i));
+  CHECK(all.size() == n);
+  std::string text = "{";
+  for (int i = 0; i < n; ++i) text += (i ? ", \"" : "\"") + std::to_string(i * 7919 % n) + "\": " + std::to_string(i);
+  text += "}";
+  const auto read = weft_tokenize::ordered_json::parse(text);
+  CHECK(weft_tokenize::python_json(read) == text);
+  const auto copy = read;  // finds its own
+  CHECK(copy.at("7919") == 1);
+  CHECK(weft_tokenize::python_json(weft_tokenize::ordered_json::parse(R"({"b":{"z":1,"a":2},"a":[]})")) ==
+        R"({"b": {"z": 1, "a": 2}, "a": []})");
+}
+
 TEST_CASE("JSON is written as Python writes it") {
-  const auto written = [](const char* text) { return weft_tokenize::python_json(nlohmann::ordered_json::parse(text)); };
+  const auto written = [](const char* text) {
+    return weft_tokenize::python_json(weft_tokenize::ordered_json::parse(text));
+  };
   // By json.dumps(json.loads(text), ensure_ascii=False).
   CHECK(written("[1.0,-0.0,1e15,1E16,123456789012345680.0,0.0001,0.00001,5e-324,1.5,9223372036854775807,-0]") ==
         "[1.0, -0.0, 1000000000000000.0, 1e+16, 1.2345678901234568e+17, 0.0001, 1e-05, 5e-324, 1.5, "
@@ -67,7 +101,7 @@ TEST_CASE("JSON is written as Python writes it") {
         std::string::npos);
   CHECK(said_by([&] { written((std::string(200, '[') + std::string(200, ']')).c_str()); }).find("100 deep") !=
         std::string::npos);
-  const auto calls = [](const char* text) { return weft_tokenize::calls_of(nlohmann::ordered_json::parse(text)); };
+  const auto calls = [](const char* text) { return weft_tokenize::calls_of(weft_tokenize::ordered_json::parse(text)); };
   CHECK(calls(R"([{"name":"f","arguments":"{\"b\":1,\"a\":2}"}])")[0].arguments == "{\"b\": 1, \"a\": 2}");
   CHECK(said_by([&] { calls(R"([{"name":"f","arguments":"{b"}])"); }) ==
         "a call's arguments are a string that isn't JSON");
@@ -140,7 +174,7 @@ TEST_CASE("chats that a format has no text for") {
   for (const std::string format : {"chatml", "qwen2", "llama3", "llama2", "mistral"}) {
     CHECK(said_of(format, {{"user", "4"}, {"tool", "4"}}) ==
           "message 2 is a tool's, which the chat format " + format +
-              " doesn't write; qwen2.5 does, or write what it says into the messages");
+              " doesn't write; qwen2.5 does, and qwen3, or write what it says into the messages");
     CHECK(said_of(format, {{"assistant", "", {{"f", "{}"}}}})
               .find("message 1 calls a tool, which the chat format " + format) == 0);
     CHECK(said_by([&] {

@@ -134,5 +134,34 @@ for i in range(14):
     assert made["input_ids"] == t(text, add_special_tokens=False)["input_ids"]
     out.append(dict(format="qwen2.5", tokenizer="qwen2", messages=messages, **(dict(tools=tools) if tools else {}), text=text, tokens=made["input_ids"],
                     loss=made["assistant_masks"]))
+# Qwen 3's, as its tokenizer_config.json has it, and the same with marks.
+plain = (HERE / "qwen3.jinja").read_text()
+turn, end = "        {%- if loop.index0 > ns.last_query_index %}\n", "        {{- '<|im_end|>\\n' }}\n    {%- elif message.role == \"tool\" %}"
+assert plain.count(turn) == plain.count(end) == 1 and plain.count("{{- '<|im_start|>' + message.role + '\\n") == 4
+head, body = plain.split(turn)
+body, tail = body.split(end)
+body = body.replace("'<|im_start|>' + message.role + '\\n<think>", "'<think>").replace("'<|im_start|>' + message.role + '\\n' + ", "")
+body = body.replace("loop.last or (not loop.last and", "is_last or (not is_last and")
+marked = (head + "{%- set is_last = loop.last %}{%- set late = loop.index0 > ns.last_query_index %}{{- '<|im_start|>assistant\\n' }}{%- generation %}"
+          "{%- if late %}\n" + body + "{{- '<|im_end|>' }}{%- endgeneration %}{{- '\\n' }}{%- elif message.role == \"tool\" %}" + tail)
+WORDS += ["<think>", "</think>", "</think>\n\n", "<think>\n", "<tool_response>", "</tool_response>"]
+for i in range(40):
+    messages = chat(random.random() < 0.4)
+    for m in [m for m in messages if m["role"] == "assistant" and random.random() < 0.6]:
+        at, calls = messages.index(m), random.randrange(1, 4)
+        called = dict(role="assistant", content=content() if random.random() < 0.5 else "")
+        called["tool_calls"] = [dict(type="function", function=dict(name=random.choice("fg"), arguments=random.choice(ARGUMENTS))) for _ in range(calls)]
+        messages[at:at] = [called] + [dict(role="tool", content=content()) for _ in range(calls)]
+    if random.random() < 0.3:
+        messages = [m for m in messages if m["role"] != "user" or random.random() < 0.5] or messages
+    if random.random() < 0.3:
+        messages[-1]["content"] = "<tool_response>" + content() + "</tool_response>"
+    tools = random.choice([None, TOOLS, TOOLS[1:]])
+    text = t.apply_chat_template(messages, tools=tools, chat_template=plain, tokenize=False)
+    assert text == t.apply_chat_template(messages, tools=tools, chat_template=marked.replace("{%- generation %}", "").replace("{%- endgeneration %}", ""), tokenize=False)
+    made = t.apply_chat_template(messages, tools=tools, chat_template=marked, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+    assert made["input_ids"] == t(text, add_special_tokens=False)["input_ids"]
+    out.append(dict(format="qwen3", tokenizer="qwen2", messages=messages, **(dict(tools=tools) if tools else {}), text=text, tokens=made["input_ids"],
+                    loss=made["assistant_masks"]))
 (HERE / "chats.json").write_text("[\n" + ",\n".join(json.dumps(o, separators=(",", ":")) for o in out) + "\n]\n")
 print(len(out), "chats")

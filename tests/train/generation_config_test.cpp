@@ -10,6 +10,7 @@
 #include <weft/train/generation_config.hpp>
 
 #include "../said_by.hpp"
+#include "../said_on_stderr.hpp"
 #include "../temporary.hpp"
 
 using namespace weft;
@@ -98,17 +99,12 @@ TEST_CASE("draws without do_sample are passed over, as transformers does, and so
 TEST_CASE("what is passed over is said on stderr, once for all ranks and readings") {
   const weft_test::temporary_folder folder;
   write_file(folder / "generation_config.json", R"({"temperature": 0.6, "top_p": 0.9, "max_length": 4096})");
-  std::fflush(stderr);
-  const int kept = ::dup(2);
-  const std::string path = folder / "stderr";
-  const int to = ::open(path.c_str(), O_CREAT | O_WRONLY, 0600);
-  ::dup2(to, 2);
-  for (int i = 0; i < 3; ++i) read_generation_config(folder.path());
-  ::dup2(kept, 2);
-  ::close(kept), ::close(to);
+  const std::string said = weft_test::said_on_stderr([&] {
+    for (int i = 0; i < 3; ++i) read_generation_config(folder.path());
+  });
   const std::string file = "weft: the file " + (folder / "generation_config.json");
   CHECK(
-      read_file(path) ==
+      said ==
       file + " says temperature, top_p, and do_sample isn't true: passed over, as by transformers\n" + file +
           " says max_length, of prompt and text together: passed over; max_new_tokens would say how long a text is\n");
 }

@@ -74,9 +74,9 @@ std::string adapter_config(const std::set<std::string_view>& modules, bool by_co
 
 /// Throws unless a file describes adapters of this policy.
 template <class Projections>
-void check_adapter_config(const std::string& path) {
-  const nlohmann::json said = read_json(path);
-  json_fields f(said, path);
+void check_adapter_config(const model_files& files) {
+  const nlohmann::json said = read_config(files);
+  json_fields f(said, files.config);
   f.only("peft_type", "LORA"), f.only("bias", "none");
   f.only("r", Projections::rank);
   const double alpha = f.number("lora_alpha"), rank = Projections::rank;
@@ -93,6 +93,29 @@ void check_adapter_config(const std::string& path) {
     if (value.is_null() || value == false || ((value.is_object() || value.is_array()) && value.empty()))
       f.ignore({name.c_str()});
   f.finish();
+}
+
+inline model_files files_of_adapters(const std::string& folder) {
+  return {folder + "/adapter_config.json", folder + "/adapter_model.safetensors", ""};
+}
+
+/// Writes adapters and their configuration, its text on the first rank. All ranks call it.
+template <class Backend>
+void write_adapters(context& ctx, const model_files& files, const std::string& config,
+                    const std::vector<outgoing>& all) {
+  try {
+    const auto bytes = fill_tensors<Backend>(ctx, files.one, all);
+    on_all_or_none(ctx, [&] { bytes->sync(); });
+    on_all_or_none(ctx, [&] {
+      if (!ctx.is_first()) return;
+      write_unfinished(files.config, config);
+      change_together(files, config, [&](bool) { finish_output(files.one); });
+      clear_left(files);
+    });
+  } catch (...) {  // on all ranks
+    clear_after_failure(ctx, files);
+    throw;
+  }
 }
 
 /// This rank's part of every adapter.
@@ -158,13 +181,15 @@ void save_adapters(context& ctx, Model& model, Store& store, const std::string& 
     for (const parameter_record& p : u.parameters)
       if (p.adapter) modules += detail::adapter_name_of(names, p).module + '\n';
   const std::vector<std::string> of_ranks = detail::gather_text(ctx, modules);
+  const detail::model_files files = detail::files_of_adapters(folder);
+  std::string config;
   detail::on_all_or_none(ctx, [&] {
     if (!ctx.is_first()) return;
     detail::make_folder(folder);
-    write_file(folder + "/adapter_config.json",
-               detail::adapter_config<typename Model::strategy::projections>(detail::all_lines(of_ranks), by_columns));
+    detail::clear_left(files);
+    config = detail::adapter_config<typename Model::strategy::projections>(detail::all_lines(of_ranks), by_columns);
   });
-  detail::write_tensors<typename Store::backend>(ctx, folder + "/adapter_model.safetensors", all);
+  detail::write_adapters<typename Store::backend>(ctx, files, config, all);
 }
 
 /// Sets a model's adapters from a folder that peft or save_adapters wrote; each rank reads what it keeps. Moments stay
@@ -178,8 +203,9 @@ void load_adapters(context& ctx, Model& model, Store& store, const std::string& 
   std::optional<safetensors> files;
   std::string read;
   detail::on_all_or_none(ctx, [&] {
-    detail::check_adapter_config<typename Model::strategy::projections>(folder + "/adapter_config.json");
-    files.emplace(folder + "/adapter_model.safetensors");
+    const detail::model_files at = detail::files_of_adapters(folder);
+    detail::check_adapter_config<typename Model::strategy::projections>(at);
+    files.emplace(at.one);
     store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
       if (!p.adapter) return {};
       const tensor_part part = detail::adapter_tensor(detail::adapter_name_of(names, p), p.global);

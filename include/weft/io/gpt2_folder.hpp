@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weft/io/common_fields.hpp>
+#include <weft/io/config_beside.hpp>
 #include <weft/io/pruned_fields.hpp>
 #include <weft/io/weight_names.hpp>
 #include <weft/nn/gpt2.hpp>
@@ -74,8 +75,7 @@ inline gpt2_config parse_gpt2_config(const nlohmann::json& said, const std::stri
 
 /// Of the folder's config.json.
 inline gpt2_config read_gpt2_config(const std::string& folder) {
-  const std::string path = folder + "/config.json";
-  return parse_gpt2_config(read_json(path), path);
+  return parse_gpt2_config(read_config_json(folder), folder + "/config.json");
 }
 
 /// config.json of a model whose weights are saved as `type`; with layer_groups it is one that transformers refuses.

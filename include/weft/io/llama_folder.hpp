@@ -3,6 +3,7 @@
 #pragma once
 
 #include <weft/io/common_fields.hpp>
+#include <weft/io/config_beside.hpp>
 #include <weft/io/pruned_fields.hpp>
 #include <weft/io/weight_names.hpp>
 #include <weft/nn/llama.hpp>
@@ -172,8 +173,7 @@ inline llama_config parse_llama_config(const nlohmann::json& said, const std::st
 
 /// Of the folder's config.json.
 inline llama_config read_llama_config(const std::string& folder) {
-  const std::string path = folder + "/config.json";
-  return parse_llama_config(read_json(path), path);
+  return parse_llama_config(read_config_json(folder), folder + "/config.json");
 }
 
 namespace detail {

@@ -199,7 +199,11 @@ inline std::string write_safetensors_header(safetensors_header& header, const st
     return (out += out.back() == '{' ? "" : ",") += string(name) += ':';
   };
   out += '{';
-  if (!header.metadata.empty()) member(detail::metadata_name) += nlohmann::json(header.metadata).dump();
+  if (!header.metadata.empty()) {
+    member(detail::metadata_name) += '{';
+    for (const auto& [name, said] : header.metadata) member(name) += string(said);
+    out += '}';
+  }
   std::uint64_t end = 0;
   for (safetensors_entry& e : tensors) {
     if (!names.insert(e.name).second)

@@ -57,31 +57,38 @@ inline outgoing outgoing_weights(const stored_parameter& p, dtype type, std::vec
   return o;
 }
 
-/// The tensors that all ranks' numbers lie in, on the first rank. Of each its sizes, its type, its name.
+/// The tensors that all ranks' numbers lie in, on the first rank. Of each its sizes, its type, its name. All ranks call
+/// it.
 inline safetensors_header all_tensors(context& ctx, const std::vector<outgoing>& all) {
   std::string own;
-  for (const outgoing& o : all)
-    for (const tensor_part& p : o.parts) {
-      for (const std::int64_t n : p.tensor_shape) own += std::to_string(n) + ' ';
-      own += static_cast<char>('a' + (&o.file_type() - safetensors_types));
-      own += std::to_string(p.tensor.size()) + ' ' + p.tensor;
-    }
-  std::map<std::string, safetensors_entry> tensors;
-  for (const std::string& of_rank : gather_text(ctx, own))
-    for (std::size_t at = 0; at < of_rank.size();) {
-      safetensors_entry e;
-      for (std::size_t end = 0; of_rank[at] >= '0' && of_rank[at] <= '9'; at = end + 1) {
-        end = of_rank.find(' ', at);
-        e.shape.push_back(std::stoull(of_rank.substr(at, end - at)));
+  on_all_or_none(ctx, [&] {
+    for (const outgoing& o : all)
+      for (const tensor_part& p : o.parts) {
+        for (const std::int64_t n : p.tensor_shape) own += std::to_string(n) + ' ';
+        own += static_cast<char>('a' + (&o.file_type() - safetensors_types));
+        own += std::to_string(p.tensor.size()) + ' ' + p.tensor;
       }
-      e.type = &safetensors_types[of_rank[at] - 'a'];
-      const std::size_t name = of_rank.find(' ', at) + 1, length = std::stoull(of_rank.substr(at + 1, name - at - 2));
-      e.name = of_rank.substr(name, length);
-      at = name + length;
-      tensors.emplace(e.name, e);
-    }
-  safetensors_header header{0, {}, {{"format", "pt"}}};
-  for (auto& [name, e] : tensors) header.tensors.push_back(std::move(e));
+  });
+  const std::vector<std::string> of_ranks = gather_text(ctx, own);
+  safetensors_header header;
+  on_all_or_none(ctx, [&] {
+    std::map<std::string, safetensors_entry> tensors;
+    for (const std::string& of_rank : of_ranks)
+      for (std::size_t at = 0; at < of_rank.size();) {
+        safetensors_entry e;
+        for (std::size_t end = 0; of_rank[at] >= '0' && of_rank[at] <= '9'; at = end + 1) {
+          end = of_rank.find(' ', at);
+          e.shape.push_back(std::stoull(of_rank.substr(at, end - at)));
+        }
+        e.type = &safetensors_types[of_rank[at] - 'a'];
+        const std::size_t name = of_rank.find(' ', at) + 1, length = std::stoull(of_rank.substr(at + 1, name - at - 2));
+        e.name = of_rank.substr(name, length);
+        at = name + length;
+        tensors.emplace(e.name, e);
+      }
+    header = {0, {}, {{"format", "pt"}}};
+    for (auto& [name, e] : tensors) header.tensors.push_back(std::move(e));
+  });
   return header;
 }
 
@@ -163,8 +170,11 @@ std::vector<std::unique_ptr<output_bytes>> fill_files(context& ctx, const std::v
 /// The same with one file.
 template <class Backend>
 std::unique_ptr<output_bytes> fill_tensors(context& ctx, const std::string& path, const std::vector<outgoing>& all) {
-  std::vector<safetensors_header> headers{all_tensors(ctx, all)};
-  return std::move(fill_files<Backend>(ctx, {path}, headers, all).front());
+  safetensors_header tensors = all_tensors(ctx, all);
+  std::vector<safetensors_header> headers;
+  std::vector<std::string> paths;
+  on_all_or_none(ctx, [&] { headers.push_back(std::move(tensors)), paths.push_back(path); });
+  return std::move(fill_files<Backend>(ctx, paths, headers, all).front());
 }
 
 /// Writes them to a file that is there once it is whole. All ranks call it, and all see the file's folder.

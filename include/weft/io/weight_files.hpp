@@ -1,15 +1,16 @@
 // The files of a folder's weights: model.safetensors, or several with an index. Invariant: who reads the folder finds
-// the weights of before or the new ones, whole; config.json and what is taken along change with them, by the renames
-// before theirs.
+// the model of before or the new one, whole, or, for a moment in which its config.json becomes another, none. What is
+// taken along changes in that moment, by the renames before the weights'.
 #pragma once
 
+#include <weft/io/config_beside.hpp>
 #include <weft/io/folder_texts.hpp>
 #include <weft/io/save_weights.hpp>
 
 namespace weft::detail {
 
 /// The index of a folder whose weights lie in several files.
-inline std::string index_of(const std::string& folder) { return folder + "/model.safetensors.index.json"; }
+inline std::string index_of(const std::string& folder) { return files_of_model(folder).index; }
 
 /// Tensors by files of at most so many bytes, but for one that has more by itself.
 inline std::vector<safetensors_header> cut_by_bytes(safetensors_header all, std::uint64_t most,
@@ -95,24 +96,40 @@ inline std::string remove_old_files(const std::string& folder, std::set<std::str
   return said;
 }
 
+/// Makes a model whole again, and removes what was begun of these files, after a save that failed. The first rank does.
+inline void clear_after_failure(const context& ctx, const model_files& files,
+                                const std::vector<std::string>& begun = {}) {
+  if (!ctx.is_first()) return;
+  try {
+    clear_left(files);
+    for (const std::string& path : begun) std::remove(unfinished(path).c_str());
+  } catch (const std::exception&) {  // who reads the folder is told what to rename
+  }
+}
+
 /// Gives files that are written their names, then the folder to them, and removes those of before, and what is left of
 /// runs that died before they did. By one rank. Throws weft::file_error where one of these can't be removed, which says
 /// that the new weights are whole, and whether they are what is read.
 inline void publish_files(const std::string& folder, const folder_texts& texts, const std::vector<std::string>& names,
                           const std::vector<safetensors_header>& headers) {
+  const model_files m = files_of_model(folder);
+  const std::string& config = texts.files.at("config.json");
   for (const auto& [name, content] : texts.files) {
     if (name.starts_with(more_templates)) make_folder(folder + '/' + more_templates);
-    write_unfinished(folder + '/' + name, content);
+    if (&content != &config) write_unfinished(folder + '/' + name, content);
   }
   const auto finish_texts = [&] {
-    for (const auto& [name, content] : texts.files) finish_output(folder + '/' + name);
+    for (const auto& [name, content] : texts.files)
+      if (&content != &config) finish_output(folder + '/' + name);
   };
-  const std::string one = folder + "/model.safetensors", index = index_of(folder);
   const std::set<std::string> before = indexed_files(folder);
   std::string first;        // to be removed: what names the old weights
   if (names.size() == 1) {  // which goes before an index
-    finish_texts();
-    finish_output(one);
+    write_unfinished(m.config, config);
+    change_together(m, config, [&](bool) {
+      finish_texts();
+      finish_output(m.one);
+    });
     first = "model.safetensors.index.json";
   } else {
     for (const std::string& name : names) finish_output(folder + '/' + name);
@@ -124,20 +141,28 @@ inline void publish_files(const std::string& folder, const folder_texts& texts, 
     }
     const std::string text =
         nlohmann::json{{"metadata", {{"total_size", bytes}}}, {"weight_map", std::move(map)}}.dump(1) + '\n';
-    write_unfinished(index, text);
-    finish_texts();
-    finish_output(index);
+    write_unfinished(m.index, text);
+    write_unfinished(m.config, config);
+    change_together(m, config, [&](bool changes) {
+      if (changes && is_there(m.one)) {  // it goes before an index
+        if (std::rename(m.one.c_str(), set_aside(m.one).c_str()) != 0) fail_of_file(m.one, "written", errno);
+        sync_folder_of(m.one);
+      }
+      finish_texts();
+      finish_output(m.index);
+    });
     first = "model.safetensors";
   }
   const std::string hiding = remove_old_files(folder, {first}, {});
   std::set<std::string> old = shards_in(folder);
+  for (const std::string& path : {m.config, m.one}) old.insert(set_aside(path).substr(folder.size() + 1));
   for (const std::string& name : before)
     if (name.find('/') == name.npos && name.ends_with(".safetensors")) old.insert(name);
   if (texts.with_tokenizer)
     for (const std::string& name : taken_files(folder))
       if (!texts.files.contains(name)) old.insert(name);
   const std::string left = remove_old_files(folder, old, names);
-  sync_folder_of(one);
+  sync_folder_of(m.one);
   if (hiding.empty() && left.empty()) return;
   const bool hidden = !hiding.empty() && names.size() > 1;  // one file is read before an index
   throw file_error(text("the new weights in ", folder, " are whole, ",
@@ -157,14 +182,17 @@ void write_folder(context& ctx, const std::string& folder, const folder_texts& t
   on_all_or_none(ctx, [&] {
     if (!ctx.is_first()) return;
     make_folder(folder);
+    clear_left(files_of_model(folder));
     headers = cut_by_bytes(std::move(tensors), static_cast<std::uint64_t>(most_bytes), folder);
     says[0] = static_cast<std::int64_t>(headers.size());
     for (const std::string& name : indexed_files(folder)) says[1] |= name.starts_with("model-");
   });
   ctx.world.host().all_reduce(says, says, 2, dtype::i64, reduction::max, {"files of weights"}).wait();
-  const std::vector<std::string> names = names_of_files(says[0], says[1] != 0);
-  std::vector<std::string> paths;
-  for (const std::string& name : names) paths.push_back(folder + '/' + name);
+  std::vector<std::string> names, paths;
+  on_all_or_none(ctx, [&] {
+    names = names_of_files(says[0], says[1] != 0);
+    for (const std::string& name : names) paths.push_back(folder + '/' + name);
+  });
   try {
     const auto files = fill_files<Backend>(ctx, paths, headers, all);
     on_all_or_none(ctx, [&] {
@@ -175,8 +203,7 @@ void write_folder(context& ctx, const std::string& folder, const folder_texts& t
     });
   } catch (...) {  // on all ranks; what was begun takes no space
     for (const auto& [name, content] : texts.files) paths.push_back(folder + '/' + name);
-    if (ctx.is_first())
-      for (const std::string& path : paths) std::remove(unfinished(path).c_str());
+    clear_after_failure(ctx, files_of_model(folder), paths);
     throw;
   }
 }

@@ -2,11 +2,18 @@
 // same.
 #pragma once
 
+#include <new>
 #include <string>
 
 #include <weft/tensor/context.hpp>
 
 namespace weft::detail {
+
+/// What every rank throws, with the same text: one that catches it goes on together with the others.
+class failure_of_all final : public failure {
+ public:
+  using failure::failure;
+};
 
 /// Throws on every rank what rank `first` has to say. All ranks call it.
 [[noreturn]] inline void fail_as(context& ctx, int first, std::string said) {
@@ -15,13 +22,15 @@ namespace weft::detail {
   host.broadcast(&bytes, sizeof bytes, first, {"length of a text"}).wait();
   said.resize(static_cast<std::size_t>(bytes));
   if (bytes > 0) host.broadcast(said.data(), bytes, first, {"text"}).wait();
-  throw failure(said);
+  throw failure_of_all(said);
 }
 
 /// What the exception that is caught says, in a catch block; never nothing.
 [[gnu::cold]] inline std::string said_by_what_is_caught() {
   try {
     throw;
+  } catch (const std::bad_alloc&) {
+    return "out of memory";  // short enough to take none
   } catch (const std::exception& e) {
     if (*e.what() != '\0') return e.what();
   } catch (...) {
@@ -51,7 +60,7 @@ inline void fail_where_said(context& ctx, const std::string& said) {
   if (const int first = static_cast<int>(-failed); first < ctx.size()) fail_as(ctx, first, said);
 }
 
-/// Runs f on every rank; where it throws on any, all throw weft::failure with what it said on the first of those (a
+/// Runs f on every rank; where it throws on any, all throw failure_of_all with what it said on the first of those (a
 /// rank alone what f threw). All ranks call it, and f calls no collective.
 template <class F>
 void on_all_or_none(context& ctx, F&& f) {

@@ -4,9 +4,10 @@
 
 #include <chrono>
 #include <future>
+#include <optional>
 
-#include <weft/io/json_fields.hpp>
 #include <weft/io/save_weights.hpp>
+#include <weft/train/checkpoint_manifest.hpp>
 #include <weft/train/checkpoint_tensors.hpp>
 #include <weft/train/trainer.hpp>
 
@@ -14,60 +15,13 @@ namespace weft {
 
 namespace detail {
 
-inline void write_manifest(const std::string& path, const trainer_state& s, const std::string& optimizer,
-                           std::uint64_t seed) {
-  const nlohmann::ordered_json said{{"version", 1},
-                                    {"optimizer", optimizer},
-                                    {"updates", s.updates},
-                                    {"batches", s.batches},
-                                    {"passes", s.passes},
-                                    {"loss_scale", s.loss_scale},
-                                    {"good_steps", s.good_steps},
-                                    {"skipped_steps", s.skipped_steps},
-                                    {"losses_mean", s.watched.losses.mean},
-                                    {"losses_variance", s.watched.losses.variance},
-                                    {"losses_seen", s.watched.losses.seen},
-                                    {"bad_in_a_row", s.watched.in_a_row},
-                                    {"overflows_in_a_row", s.watched.overflows},
-                                    {"seed", seed}};
-  const std::string content = said.dump(2) + '\n';
-  begin_output(path, content, content.size());
-  output_bytes(path).sync();
-  finish_output(path);
-}
-inline trainer_state read_manifest(const std::string& path, const std::string& optimizer, std::uint64_t seed) {
-  const nlohmann::json said = read_json(path);
-  json_fields f(said, path);
-  f.only("version", 1);
-  if (const std::string wrote = f.string("optimizer", optimizer); wrote != optimizer)
-    f.fail("optimizer", wrote,
-           "\"" + optimizer +
-               "\", this trainer's: moments of one optimizer mean nothing to another. Go on with the one that wrote "
-               "it, or "
-               "begin anew from its weights alone, by save_weights and load_weights");
-  const auto count = [&](const char* name, std::int64_t most = std::int64_t{1} << 62) {
-    const std::int64_t n = f.whole_number(name);
-    if (n < 0 || n > most) f.fail(name, n, text("a whole number from 0 to ", most));
-    return n;
-  };
-  const auto small_count = [&](const char* name) { return static_cast<int>(count(name, 1 << 30)); };
-  trainer_state s;
-  s.updates = count("updates"), s.batches = count("batches");
-  s.passes = static_cast<std::uint64_t>(count("passes"));
-  s.loss_scale = f.number("loss_scale");
-  if (!(s.loss_scale >= loss_scale::lowest && s.loss_scale <= loss_scale::highest))
-    f.fail("loss_scale", s.loss_scale, "a number from 2^-24 to 2^24");
-  s.good_steps = small_count("good_steps");
-  s.skipped_steps = small_count("skipped_steps");
-  s.watched.losses = {f.number("losses_mean"), f.number("losses_variance"), count("losses_seen")};
-  s.watched.in_a_row = small_count("bad_in_a_row");
-  s.watched.overflows = small_count("overflows_in_a_row");
-  const nlohmann::json* const seeded = f.find("seed");
-  if (!seeded || *seeded != seed)
-    f.fail("seed", seeded ? *seeded : nlohmann::json(),
-           std::to_string(seed) + ", the seed of this launch, for the same masks and batches");
-  f.finish();
-  return s;
+/// Removes what there is of a checkpoint that failed. The first rank does.
+inline void remove_unfinished(const context& ctx, const std::string& making) {
+  try {
+    std::error_code none;
+    if (ctx.is_first()) std::filesystem::remove_all(making, none);
+  } catch (const std::bad_alloc&) {  // the next save of this name does, or the next run
+  }
 }
 
 }  // namespace detail
@@ -80,6 +34,7 @@ class checkpoint_under_way {
                        std::unique_ptr<detail::output_bytes> numbers)
       : ctx_(&ctx),
         folder_(folder),
+        making_(detail::unfinished(folder)),
         state_(state),
         optimizer_(std::move(optimizer)),
         numbers_(std::move(numbers)),
@@ -91,24 +46,28 @@ class checkpoint_under_way {
   }
 
   /// Waits for the disk; then the folder has its name. All ranks call it. Throws weft::failure on all of them when
-  /// something can't be written on any.
+  /// something can't be written on any; what was written takes no space then.
   void finish() {
     context& ctx = *ctx_;
-    const std::string making = detail::unfinished(folder_);
-    detail::on_all_or_none(ctx, [&] { synced_.get(); });
-    detail::on_all_or_none(ctx, [&] {
-      if (!ctx.is_first()) return;
-      detail::finish_output(making + "/state.safetensors");
-      detail::write_manifest(making + "/manifest.json", state_, optimizer_, ctx.seed);
-      if (std::rename(making.c_str(), folder_.c_str()) != 0) detail::fail_of_file(folder_, "written", errno);
-      detail::sync_folder_of(folder_);
-    });
+    try {
+      detail::on_all_or_none(ctx, [&] { synced_.get(); });
+      detail::on_all_or_none(ctx, [&] {
+        if (!ctx.is_first()) return;
+        detail::finish_output(making_ + "/state.safetensors");
+        detail::write_manifest(making_ + "/manifest.json", state_, optimizer_, ctx.seed);
+        if (std::rename(making_.c_str(), folder_.c_str()) != 0) detail::fail_of_file(folder_, "written", errno);
+        detail::sync_folder_of(folder_);
+      });
+    } catch (...) {
+      detail::remove_unfinished(ctx, making_);
+      throw;
+    }
     numbers_.reset();
   }
 
  private:
   context* ctx_;
-  std::string folder_;
+  std::string folder_, making_;
   trainer_state state_;
   std::string optimizer_;
   std::unique_ptr<detail::output_bytes> numbers_;
@@ -117,21 +76,9 @@ class checkpoint_under_way {
 
 namespace detail {
 
+/// What this rank writes of a store's weights and moments, as they are kept.
 template <class Store>
-checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const trainer_state& state,
-                                         const std::string& optimizer, const std::string& folder) {
-  on_all_or_none(
-      ctx, [&] { store.each_stored([](const stored_parameter& p) { require_numbers(p.record, p.has_numbers); }); });
-  const std::string making = unfinished(folder);
-  namespace fs = std::filesystem;
-  on_all_or_none(ctx, [&] {
-    if (!ctx.is_first()) return;
-    std::error_code why;
-    require(!fs::exists(folder, why), "the folder ", folder,
-            " is there already; save the checkpoint under another name");
-    fs::remove_all(making, why);  // of a run that ended while it wrote
-    make_folder(making);
-  });
+std::vector<outgoing> outgoing_state(const context& ctx, Store& store) {
   std::vector<outgoing> all;
   store.each_stored([&](const stored_parameter& p) {
     if (!writes(ctx, p)) return;
@@ -146,8 +93,37 @@ checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const train
         all.push_back({part, at, begin, part.type, {flat_tensor(kind + p.record.name, whole_of(at))}});
     });
   });
-  using backend = typename Store::backend;
-  return {ctx, folder, state, optimizer, fill_tensors<backend>(ctx, making + "/state.safetensors", all)};
+  return all;
+}
+
+template <class Store>
+checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const trainer_state& state,
+                                         const std::string& optimizer, const std::string& folder) {
+  std::string making, numbers;
+  std::vector<outgoing> all;
+  on_all_or_none(ctx, [&] {
+    store.each_stored([](const stored_parameter& p) { require_numbers(p.record, p.has_numbers); });
+    all = outgoing_state(ctx, store);
+    making = unfinished(folder), numbers = making + "/state.safetensors";
+  });
+  namespace fs = std::filesystem;
+  on_all_or_none(ctx, [&] {
+    if (!ctx.is_first()) return;
+    std::error_code why;
+    require(!fs::exists(folder, why), "the folder ", folder,
+            " is there already; save the checkpoint under another name");
+    fs::remove_all(making, why);  // of a run that ended while it wrote
+    make_folder(making);
+  });
+  std::optional<checkpoint_under_way> made;
+  try {
+    auto file = fill_tensors<typename Store::backend>(ctx, numbers, all);
+    on_all_or_none(ctx, [&] { made.emplace(ctx, folder, state, optimizer, std::move(file)); });
+  } catch (...) {
+    remove_unfinished(ctx, making);
+    throw;
+  }
+  return std::move(*made);
 }
 
 /// The state beside the store.
@@ -208,7 +184,9 @@ trainer_state load_checkpoint_of(context& ctx, Store& store, const std::string& 
 /// go on. See save_checkpoint.
 template <class Trainer>
 checkpoint_under_way begin_checkpoint(context& ctx, Trainer& t, const std::string& folder) {
-  return detail::begin_checkpoint_of(ctx, t.store(), t.state(), detail::optimizer_text(t.optimizer()), folder);
+  std::string optimizer;
+  detail::on_all_or_none(ctx, [&] { optimizer = detail::optimizer_text(t.optimizer()); });
+  return detail::begin_checkpoint_of(ctx, t.store(), t.state(), optimizer, folder);
 }
 
 /// Writes a trainer's state to a folder: state.safetensors, with weights and moments as they are kept, by the

@@ -52,6 +52,19 @@ inline void remove_checkpoint(const std::string& path) {
   if (!gone) std::filesystem::remove_all(unfinished(path), gone);
 }
 
+/// Removes a run's checkpoints but those that the rule keeps; on stderr what is in the way. By one rank, when it has
+/// written a new one.
+inline void remove_old_checkpoints(const checkpoint_rule& rule) {
+  try {
+    auto all = checkpoints_in(rule.folder);
+    for (int i = 0; i < rule.keep && !all.empty(); ++i) all.erase(std::prev(all.end()));
+    for (const auto& [step, path] : all)
+      if (rule.keep_every == 0 || step % rule.keep_every != 0) remove_checkpoint(path);
+  } catch (const std::exception& e) {  // the new one is whole
+    std::fprintf(stderr, "weft: checkpoints of before stay until the next one: %s\n", e.what());
+  }
+}
+
 /// Makes the folder of a run that has come to `step`, and takes away what a killed run left half written.
 inline void make_checkpoint_folder(const std::string& folder, std::int64_t step) {
   namespace fs = std::filesystem;
@@ -113,7 +126,9 @@ class keep_checkpoints final : public training_callback {
   }
   void begin() {
     begun_ = now();
-    under_way_.emplace(begin_checkpoint(ctx_, trainer_, rule_.folder + '/' + detail::checkpoint_name(begun_)));
+    std::string path;
+    detail::on_all_or_none(ctx_, [&] { path = rule_.folder + '/' + detail::checkpoint_name(begun_); });
+    under_way_.emplace(begin_checkpoint(ctx_, trainer_, path));
   }
   void finish() {
     if (!under_way_) return;
@@ -121,20 +136,23 @@ class keep_checkpoints final : public training_callback {
     under_way_.reset();
     done.finish();
     saved_ = begun_;
-    if (!ctx_.is_first()) return;
-    auto all = detail::checkpoints_in(rule_.folder);
-    for (int i = 0; i < rule_.keep && !all.empty(); ++i) all.erase(std::prev(all.end()));
-    for (const auto& [step, path] : all)
-      if (rule_.keep_every == 0 || step % rule_.keep_every != 0) detail::remove_checkpoint(path);
+    if (ctx_.is_first()) detail::remove_old_checkpoints(rule_);
   }
+  /// What fails on all ranks alike, as all of a save does, is told once; what this one alone throws ends the run.
   template <class F>
   void tell_failure(F&& save) {
     try {
       save();
-    } catch (const failure& e) {
-      if (ctx_.is_first())
-        std::fprintf(stderr, "weft: after step %lld no checkpoint: %s\n", static_cast<long long>(now()), e.what());
+    } catch (const detail::failure_of_all& e) {
+      tell(e.what());
+    } catch (...) {
+      if (ctx_.size() > 1) throw;
+      tell(detail::said_by_what_is_caught().c_str());
     }
+  }
+  void tell(const char* why) const {
+    if (ctx_.is_first())
+      std::fprintf(stderr, "weft: after step %lld no checkpoint: %s\n", static_cast<long long>(now()), why);
   }
 
   context& ctx_;

@@ -72,6 +72,11 @@ int rename(const char *from, const char *to) {
   MAY_FAIL(ENOSPC, -1)
   return real(from, to);
 }
+int remove(const char *name) {
+  REAL(remove);
+  MAY_FAIL(EIO, -1)
+  return real(name);
+}
 int mkdir(const char *name, mode_t mode) {
   REAL(mkdir);
   MAY_FAIL(ENOSPC, -1)
