@@ -30,7 +30,7 @@ void save(const std::string& folder, const std::string& files) {
     if (files == "adapters")
       save_adapters(ctx, model, t.store(), folder);
     else
-      save_pretrained(ctx, model, t.store(), folder, dtype::f32, files == "one" ? 1 << 30 : 600);
+      save_pretrained(ctx, model, t.store(), folder, dtype::f32, {.most_bytes = files == "one" ? 1 << 30 : 600});
   });
 }
 
