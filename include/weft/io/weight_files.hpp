@@ -149,7 +149,6 @@ inline void publish_files(const std::string& folder, const folder_texts& texts, 
         if (std::rename(m.one.c_str(), set_aside(m.one).c_str()) != 0) fail_of_file(m.one, "written", errno);
         sync_folder_of(m.one);
       }
-      finish_texts();
       finish_output(m.index);
     });
     first = "model.safetensors";
