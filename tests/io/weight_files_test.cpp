@@ -352,7 +352,49 @@ TEST_CASE("where nothing can be taken along, or not all, what was there stays") 
           save<sharded>(folder, table_bytes, 2, {.dp = 2}, original);
         }).find("vocab.json.unfinished can't be written") != std::string::npos);
   CHECK(in_one_file(folder) == old);
+  CHECK(std::filesystem::remove(folder + "/vocab.json.unfinished"));  // which is no save's
   for (const std::string& name : names_in(folder)) CHECK_FALSE(name.ends_with(".unfinished"));
+  // Or the name of one of them, behind others: none of the tokenizer of before has gone.
+  write_file(folder + "/added_tokens.json", "of before");
+  std::filesystem::create_directories(folder + "/vocab.json/full");
+  for (const std::int64_t most : {table_bytes * 100, table_bytes}) {
+    CHECK(said_by([&] { save<sharded>(folder, most, 2, {.dp = 2}, original); }) ==
+          "the file " + folder + "/vocab.json can't be written: Is a directory; give a regular file");
+    CHECK(in_one_file(folder) == old);
+    CHECK(read_file(folder + "/added_tokens.json") == "of before");
+    CHECK(read_file(folder + "/config.json") == config);
+    for (const std::string& name : names_in(folder)) CHECK_FALSE(name.ends_with(".unfinished"));
+  }
+  std::filesystem::remove_all(folder + "/vocab.json");
   save<sharded>(folder, table_bytes * 100, 2, {.dp = 2}, original);
   CHECK(in_one_file(folder) != old);
+}
+
+TEST_CASE("several files into a folder without config.json: where the save fails, it is as it was") {
+  const weft_test::temporary_folder here;
+  const std::string folder = here / "model", original = here / "original";
+  make_original(original);
+  const auto fails = [&] {
+    std::filesystem::create_directory(folder + "/vocab.json.unfinished");  // written before config.json
+    CHECK(said_by([&] {
+            save<sharded>(folder, table_bytes, 2, {.dp = 2}, original);
+          }).find("vocab.json.unfinished can't be written") != std::string::npos);
+    std::filesystem::remove(folder + "/vocab.json.unfinished");
+    CHECK_FALSE(detail::is_there(folder + "/config.json"));
+    CHECK_FALSE(detail::is_there(folder + "/model.safetensors.index.json"));
+    CHECK(detail::taken_files(folder).empty());
+    for (const std::string& name : names_in(folder)) CHECK_FALSE(name.ends_with(".unfinished"));
+  };
+  std::filesystem::create_directory(folder);
+  fails();
+  // Weights that have no configuration never get the new one: they have another name before it is there.
+  save<whole>(here / "other", table_bytes * 100);
+  std::filesystem::copy(here / "other/model.safetensors", folder + "/model.safetensors");
+  fails();
+  CHECK(read_file(folder + "/model.safetensors") == read_file(here / "other/model.safetensors"));
+  save<sharded>(folder, table_bytes, 2, {.dp = 2}, original);
+  CHECK_FALSE(detail::is_there(folder + "/model.safetensors"));
+  CHECK_FALSE(detail::is_there(folder + "/model.safetensors.before"));
+  save<whole>(here / "beside", table_bytes, 2);
+  CHECK(in_one_file(folder) == in_one_file(here / "beside"));
 }

@@ -109,7 +109,7 @@ void write_adapters(context& ctx, const model_files& files, const std::string& c
     on_all_or_none(ctx, [&] {
       if (!ctx.is_first()) return;
       write_unfinished(files.config, config);
-      change_together(files, config, [&](bool) { finish_output(files.one); });
+      change_together(files, config, {}, [&] { finish_output(files.one); });
       clear_left(files);
     });
   } catch (...) {  // on all ranks

@@ -2,13 +2,12 @@
 // generation, taken from another folder. Invariant: what is taken along has the bytes that it had.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <filesystem>
 #include <map>
 #include <set>
 
 #include <weft/io/common_fields.hpp>
+#include <weft/io/taken_files.hpp>
 
 namespace weft {
 
@@ -23,38 +22,6 @@ struct folder_settings {
 };
 
 namespace detail {
-
-inline constexpr std::array taken_names{"tokenizer.json",
-                                        "tokenizer_config.json",
-                                        "special_tokens_map.json",
-                                        "added_tokens.json",
-                                        "vocab.json",
-                                        "vocab.txt",
-                                        "merges.txt",
-                                        "tekken.json",
-                                        "generation_config.json",
-                                        "tiktoken.model"};
-inline constexpr std::array taken_beginnings{"tokenizer.model", "chat_template."};  // .v3, .jinja, ...
-inline constexpr const char* more_templates = "additional_chat_templates";          // a folder
-
-/// The files in a folder that belong to its tokenizer or to generation; of those of its own folder "FOLDER/NAME".
-inline std::set<std::string> taken_files(const std::string& folder) {
-  namespace fs = std::filesystem;
-  std::set<std::string> names;
-  std::error_code why, none;  // none: where there is no such folder
-  const fs::directory_iterator all(folder, why);
-  if (why) fail_of_file(folder, "read", why.value());
-  for (const fs::directory_entry& entry : all) {
-    const std::string name = entry.path().filename().string();
-    bool taken = std::find(taken_names.begin(), taken_names.end(), name) != taken_names.end();
-    for (const char* beginning : taken_beginnings) taken = taken || name.starts_with(beginning);
-    if (taken && !name.ends_with(".unfinished") && !entry.is_directory()) names.insert(name);
-  }
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder + '/' + more_templates, none))
-    if (entry.path().extension() == ".jinja" && !entry.is_directory())
-      names.insert(more_templates + ('/' + entry.path().filename().string()));
-  return names;
-}
 
 /// A folder's files of text, by their names in it.
 struct folder_texts {
