@@ -398,3 +398,40 @@ TEST_CASE("several files into a folder without config.json: where the save fails
   save<whole>(here / "beside", table_bytes, 2);
   CHECK(in_one_file(folder) == in_one_file(here / "beside"));
 }
+
+TEST_CASE("a folder that a killed save left gives no tokenizer until it is whole, but to itself") {
+  const weft_test::temporary_folder here;
+  const std::string folder = here / "model", original = here / "original", config = folder + "/config.json";
+  make_original(original);
+  const auto renamed = [&](const std::string& from, const std::string& to) {
+    std::filesystem::rename(folder + '/' + from, folder + '/' + to);
+  };
+  const auto refused = [&](const std::string& renames) {
+    CHECK(said_by([&] { save<whole>(here / "other", table_bytes * 100, 2, {}, folder); }) ==
+          "the file " + config + " isn't there, since a save was killed while it changed the model's files; save the " +
+              "model there again, or rename " + renames);
+    CHECK_FALSE(detail::is_there(here / "other"));
+    save<sharded>(folder, table_bytes * 100, 2, {.dp = 2}, folder);
+    CHECK(read_json(config).at("eos_token_id") == nlohmann::json{8, 9});
+    CHECK(detail::taken_files(folder) == detail::taken_files(original));
+    for (const std::string& name : names_in(folder)) CHECK_FALSE(name.ends_with(".unfinished"));
+  };
+  save<whole>(folder, table_bytes * 100, 1, {}, original);
+  renamed("config.json", "config.json.before");  // killed before its weights had their name
+  write_file(folder + "/model.safetensors.unfinished", "");
+  write_file(folder + "/config.json.unfinished", "{}");
+  write_file(folder + "/vocab.json.unfinished", "of others");
+  refused(config + ".before to " + config);
+  CHECK(read_file(folder + "/vocab.json") == read_file(original + "/vocab.json"));
+  const std::string tools = folder + "/additional_chat_templates/tools.jinja", words = folder + "/vocab.json";
+  renamed("config.json", "config.json.unfinished");  // and behind
+  renamed("vocab.json", "vocab.json.unfinished");
+  renamed("additional_chat_templates/tools.jinja", "additional_chat_templates/tools.jinja.unfinished");
+  refused(tools + ".unfinished to " + tools + " and " + words + ".unfinished to " + words + " and " + config +
+          ".unfinished to " + config);
+  // Before its weights had their name: they go with the next save, which has no tokenizer.
+  for (const std::string& path : {tools, words}) write_file(path + ".unfinished", "a part");
+  save<whole>(folder, table_bytes * 100);
+  CHECK(names_in(folder).contains("vocab.json"));
+  for (const std::string& path : {tools, words}) CHECK_FALSE(detail::is_there(path + ".unfinished"));
+}

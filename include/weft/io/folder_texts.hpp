@@ -7,7 +7,7 @@
 #include <set>
 
 #include <weft/io/common_fields.hpp>
-#include <weft/io/taken_files.hpp>
+#include <weft/io/config_beside.hpp>
 
 namespace weft {
 
@@ -32,9 +32,9 @@ struct folder_texts {
 };
 
 /// Makes a config.json say of tokens what that of another folder says, which may say nothing.
-inline void take_token_ids(const std::string& path, std::string& config) {
-  const nlohmann::json said = read_json(path);
-  json_fields f(said, path);
+inline void take_token_ids(const model_files& like, std::string& config) {
+  const nlohmann::json said = read_config(like);
+  json_fields f(said, like.config);
   auto own = nlohmann::ordered_json::parse(config);
   const std::int64_t tokens = f.whole_number("vocab_size", 0), rows = own.at("vocab_size").get<std::int64_t>();
   if (tokens > rows)
@@ -55,8 +55,8 @@ inline void take_token_ids(const std::string& path, std::string& config) {
   config = own.dump(2) + '\n';
 }
 
-/// Adds what is taken from the folder 'like'. Throws weft::file_error where it is no folder, has nothing of this, or
-/// belongs to a model of more tokens.
+/// Adds what is taken from the folder 'like'. Throws weft::file_error where it is no folder, has nothing of this,
+/// belongs to a model of more tokens, or isn't whole since a save was killed.
 inline void take_texts(const std::string& like, folder_texts& to) {
   std::error_code none;
   if (!std::filesystem::is_directory(like, none))
@@ -64,13 +64,13 @@ inline void take_texts(const std::string& like, folder_texts& to) {
                           ", whose tokenizer is to be taken along, isn't there; give a model's "
                           "folder as \"like\", or leave it out"));
   const std::set<std::string> names = taken_files(like);
-  const std::string config = like + "/config.json";
-  const bool has_config = std::filesystem::exists(config, none);
+  const model_files files = files_of_model(like);
+  const bool has_config = is_there(files.config) || !renames_left(files).empty();  // then read_config() throws
   if (names.empty() && !has_config)
     throw file_error(text("the folder ", like,
                           " has neither a tokenizer's files nor config.json, so there is nothing "
                           "to take along; give a model's folder as \"like\", or leave it out"));
-  if (has_config) take_token_ids(config, to.config());
+  if (has_config) take_token_ids(files, to.config());
   for (const std::string& name : names) to.files[name] = read_file(like + '/' + name, std::size_t{1} << 30);
   to.with_tokenizer = true;
 }
