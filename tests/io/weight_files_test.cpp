@@ -352,7 +352,86 @@ TEST_CASE("where nothing can be taken along, or not all, what was there stays") 
           save<sharded>(folder, table_bytes, 2, {.dp = 2}, original);
         }).find("vocab.json.unfinished can't be written") != std::string::npos);
   CHECK(in_one_file(folder) == old);
+  CHECK(std::filesystem::remove(folder + "/vocab.json.unfinished"));  // which is no save's
   for (const std::string& name : names_in(folder)) CHECK_FALSE(name.ends_with(".unfinished"));
+  // Or the name of one of them, behind others: none of the tokenizer of before has gone.
+  write_file(folder + "/added_tokens.json", "of before");
+  std::filesystem::create_directories(folder + "/vocab.json/full");
+  for (const std::int64_t most : {table_bytes * 100, table_bytes}) {
+    CHECK(said_by([&] { save<sharded>(folder, most, 2, {.dp = 2}, original); }) ==
+          "the file " + folder + "/vocab.json can't be written: Is a directory; give a regular file");
+    CHECK(in_one_file(folder) == old);
+    CHECK(read_file(folder + "/added_tokens.json") == "of before");
+    CHECK(read_file(folder + "/config.json") == config);
+    for (const std::string& name : names_in(folder)) CHECK_FALSE(name.ends_with(".unfinished"));
+  }
+  std::filesystem::remove_all(folder + "/vocab.json");
   save<sharded>(folder, table_bytes * 100, 2, {.dp = 2}, original);
   CHECK(in_one_file(folder) != old);
+}
+
+TEST_CASE("several files into a folder without config.json: where the save fails, it is as it was") {
+  const weft_test::temporary_folder here;
+  const std::string folder = here / "model", original = here / "original";
+  make_original(original);
+  const auto fails = [&] {
+    std::filesystem::create_directory(folder + "/vocab.json.unfinished");  // written before config.json
+    CHECK(said_by([&] {
+            save<sharded>(folder, table_bytes, 2, {.dp = 2}, original);
+          }).find("vocab.json.unfinished can't be written") != std::string::npos);
+    std::filesystem::remove(folder + "/vocab.json.unfinished");
+    CHECK_FALSE(detail::is_there(folder + "/config.json"));
+    CHECK_FALSE(detail::is_there(folder + "/model.safetensors.index.json"));
+    CHECK(detail::taken_files(folder).empty());
+    for (const std::string& name : names_in(folder)) CHECK_FALSE(name.ends_with(".unfinished"));
+  };
+  std::filesystem::create_directory(folder);
+  fails();
+  // Weights that have no configuration never get the new one: they have another name before it is there.
+  save<whole>(here / "other", table_bytes * 100);
+  std::filesystem::copy(here / "other/model.safetensors", folder + "/model.safetensors");
+  fails();
+  CHECK(read_file(folder + "/model.safetensors") == read_file(here / "other/model.safetensors"));
+  save<sharded>(folder, table_bytes, 2, {.dp = 2}, original);
+  CHECK_FALSE(detail::is_there(folder + "/model.safetensors"));
+  CHECK_FALSE(detail::is_there(folder + "/model.safetensors.before"));
+  save<whole>(here / "beside", table_bytes, 2);
+  CHECK(in_one_file(folder) == in_one_file(here / "beside"));
+}
+
+TEST_CASE("a folder that a killed save left gives no tokenizer until it is whole, but to itself") {
+  const weft_test::temporary_folder here;
+  const std::string folder = here / "model", original = here / "original", config = folder + "/config.json";
+  make_original(original);
+  const auto renamed = [&](const std::string& from, const std::string& to) {
+    std::filesystem::rename(folder + '/' + from, folder + '/' + to);
+  };
+  const auto refused = [&](const std::string& renames) {
+    CHECK(said_by([&] { save<whole>(here / "other", table_bytes * 100, 2, {}, folder); }) ==
+          "the file " + config + " isn't there, since a save was killed while it changed the model's files; save the " +
+              "model there again, or rename " + renames);
+    CHECK_FALSE(detail::is_there(here / "other"));
+    save<sharded>(folder, table_bytes * 100, 2, {.dp = 2}, folder);
+    CHECK(read_json(config).at("eos_token_id") == nlohmann::json{8, 9});
+    CHECK(detail::taken_files(folder) == detail::taken_files(original));
+    for (const std::string& name : names_in(folder)) CHECK_FALSE(name.ends_with(".unfinished"));
+  };
+  save<whole>(folder, table_bytes * 100, 1, {}, original);
+  renamed("config.json", "config.json.before");  // killed before its weights had their name
+  write_file(folder + "/model.safetensors.unfinished", "");
+  write_file(folder + "/config.json.unfinished", "{}");
+  write_file(folder + "/vocab.json.unfinished", "of others");
+  refused(config + ".before to " + config);
+  CHECK(read_file(folder + "/vocab.json") == read_file(original + "/vocab.json"));
+  const std::string tools = folder + "/additional_chat_templates/tools.jinja", words = folder + "/vocab.json";
+  renamed("config.json", "config.json.unfinished");  // and behind
+  renamed("vocab.json", "vocab.json.unfinished");
+  renamed("additional_chat_templates/tools.jinja", "additional_chat_templates/tools.jinja.unfinished");
+  refused(tools + ".unfinished to " + tools + " and " + words + ".unfinished to " + words + " and " + config +
+          ".unfinished to " + config);
+  // Before its weights had their name: they go with the next save, which has no tokenizer.
+  for (const std::string& path : {tools, words}) write_file(path + ".unfinished", "a part");
+  save<whole>(folder, table_bytes * 100);
+  CHECK(names_in(folder).contains("vocab.json"));
+  for (const std::string& path : {tools, words}) CHECK_FALSE(detail::is_there(path + ".unfinished"));
 }

@@ -9,6 +9,7 @@
 #include <weft/io/adapters.hpp>
 #include <weft/weft.hpp>
 
+#include "../said_by.hpp"
 #include "../source_folder.hpp"
 #include "../temporary.hpp"
 #include "batches.hpp"
@@ -166,6 +167,21 @@ TEST_CASE("a merged folder is a model without adapters that computes the same, a
   CHECK(before == after);
   CHECK(read_json(place / "merged/config.json").at("eos_token_id") == 2);
   check_close(before, merged, 1e-12);
+}
+
+TEST_CASE("where a merged folder can't be written, no adapters are left in it") {
+  const weft_test::temporary_folder place;
+  for (const char* const taken : {"/model.safetensors", "/adapters.merging"}) {
+    const std::string folder = place / "merged";
+    std::filesystem::create_directories(folder + taken + "/full");
+    CHECK(weft_test::said_by([&] {
+            with_model<strategy<mesh<dp>, fp64, some_adapters>>(
+                {.dp = 2}, here("adapters"),
+                [&](context& ctx, auto& model, auto& t) { save_merged(ctx, model, t.store(), folder, dtype::f64); });
+          }).find(folder + taken + " can't be written: ") != std::string::npos);
+    std::filesystem::remove_all(folder + taken);
+    CHECK(std::filesystem::is_empty(folder));
+  }
 }
 
 TEST_CASE("merging leaves the biases beside adapted weights as they are") {

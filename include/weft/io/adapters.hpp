@@ -110,7 +110,7 @@ void write_adapters(context& ctx, const model_files& files, const std::string& c
     on_all_or_none(ctx, [&] {
       if (!ctx.is_first()) return;
       write_unfinished(files.config, config);
-      change_together(files, config, [&](bool) { finish_output(files.one); });
+      change_together(files, config, {}, [&] { finish_output(files.one); });
       clear_left(files);
     });
   } catch (...) {  // on all ranks
@@ -254,31 +254,37 @@ void save_merged(context& ctx, Model& model, Store& store, const std::string& fo
   detail::require_adapters<Model>();
   const weight_names& names = weight_names_of(model.config());
   detail::check_filled_by(ctx, names, store);
-  const std::string factors = folder + "/adapters.merging";
-  const detail::folder_texts texts = detail::texts_of(ctx, model, type, how.like);
+  const std::string factors = folder + "/adapters.merging", begun = detail::unfinished(factors);
+  const detail::folder_texts texts = detail::texts_of(ctx, model, type, folder, how.like);
   detail::on_all_or_none(ctx, [&] {
     store.each_stored([](const stored_parameter& p) { detail::require_unmerged(p.record, "save_merged()"); });
     if (ctx.is_first()) detail::make_folder(folder);
   });
-  detail::write_tensors<typename Store::backend>(ctx, factors,
-                                                 detail::outgoing_adapters(ctx, store, names, dtype::f64));
-  std::vector<detail::outgoing> all;
-  detail::on_all_or_none(ctx, [&] {
-    const auto files = std::make_shared<const safetensors>(factors);
-    store.each_stored([&](const stored_parameter& p) {
-      if (!detail::writes(ctx, p) || p.record.adapter) return;
-      detail::outgoing o = detail::outgoing_weights(p, type, detail::parts_of(names, p.record));
-      std::string tensor;
-      detail::named(names, p.record.name, tensor);
-      const std::string module = tensor.substr(0, tensor.rfind('.'));
-      if (tensor.ends_with(".weight") && files->find(detail::factor_name(module, true)))  // and not its bias
-        o.change = [files, merge = detail::merging(*files, module, Model::strategy::projections::scale),
-                    record = &p.record, begin = p.begin,
-                    count = p.count](double* numbers) { merge(*record, begin, count, numbers); };
-      all.push_back(std::move(o));
+  try {
+    detail::write_tensors<typename Store::backend>(ctx, factors,
+                                                   detail::outgoing_adapters(ctx, store, names, dtype::f64));
+    std::vector<detail::outgoing> all;
+    detail::on_all_or_none(ctx, [&] {
+      const auto files = std::make_shared<const safetensors>(factors);
+      store.each_stored([&](const stored_parameter& p) {
+        if (!detail::writes(ctx, p) || p.record.adapter) return;
+        detail::outgoing o = detail::outgoing_weights(p, type, detail::parts_of(names, p.record));
+        std::string tensor;
+        detail::named(names, p.record.name, tensor);
+        const std::string module = tensor.substr(0, tensor.rfind('.'));
+        if (tensor.ends_with(".weight") && files->find(detail::factor_name(module, true)))  // and not its bias
+          o.change = [files, merge = detail::merging(*files, module, Model::strategy::projections::scale),
+                      record = &p.record, begin = p.begin,
+                      count = p.count](double* numbers) { merge(*record, begin, count, numbers); };
+        all.push_back(std::move(o));
+      });
     });
-  });
-  detail::write_folder<typename Store::backend>(ctx, folder, texts, all, how.most_bytes);
+    detail::write_folder<typename Store::backend>(ctx, folder, texts, all, how.most_bytes);
+  } catch (...) {  // on all ranks
+    if (ctx.is_first())
+      for (const std::string* path : {&factors, &begun}) std::remove(path->c_str());
+    throw;
+  }
   detail::on_all_or_none(ctx, [&] {
     if (ctx.is_first() && std::remove(factors.c_str()) != 0) detail::fail_of_file(factors, "removed", errno);
   });

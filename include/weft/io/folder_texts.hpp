@@ -2,13 +2,12 @@
 // generation, taken from another folder. Invariant: what is taken along has the bytes that it had.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <filesystem>
 #include <map>
 #include <set>
 
 #include <weft/io/common_fields.hpp>
+#include <weft/io/config_beside.hpp>
 
 namespace weft {
 
@@ -24,38 +23,6 @@ struct folder_settings {
 
 namespace detail {
 
-inline constexpr std::array taken_names{"tokenizer.json",
-                                        "tokenizer_config.json",
-                                        "special_tokens_map.json",
-                                        "added_tokens.json",
-                                        "vocab.json",
-                                        "vocab.txt",
-                                        "merges.txt",
-                                        "tekken.json",
-                                        "generation_config.json",
-                                        "tiktoken.model"};
-inline constexpr std::array taken_beginnings{"tokenizer.model", "chat_template."};  // .v3, .jinja, ...
-inline constexpr const char* more_templates = "additional_chat_templates";          // a folder
-
-/// The files in a folder that belong to its tokenizer or to generation; of those of its own folder "FOLDER/NAME".
-inline std::set<std::string> taken_files(const std::string& folder) {
-  namespace fs = std::filesystem;
-  std::set<std::string> names;
-  std::error_code why, none;  // none: where there is no such folder
-  const fs::directory_iterator all(folder, why);
-  if (why) fail_of_file(folder, "read", why.value());
-  for (const fs::directory_entry& entry : all) {
-    const std::string name = entry.path().filename().string();
-    bool taken = std::find(taken_names.begin(), taken_names.end(), name) != taken_names.end();
-    for (const char* beginning : taken_beginnings) taken = taken || name.starts_with(beginning);
-    if (taken && !name.ends_with(".unfinished") && !entry.is_directory()) names.insert(name);
-  }
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder + '/' + more_templates, none))
-    if (entry.path().extension() == ".jinja" && !entry.is_directory())
-      names.insert(more_templates + ('/' + entry.path().filename().string()));
-  return names;
-}
-
 /// A folder's files of text, by their names in it.
 struct folder_texts {
   std::map<std::string, std::string> files;
@@ -65,9 +32,9 @@ struct folder_texts {
 };
 
 /// Makes a config.json say of tokens what that of another folder says, which may say nothing.
-inline void take_token_ids(const std::string& path, std::string& config) {
-  const nlohmann::json said = read_json(path);
-  json_fields f(said, path);
+inline void take_token_ids(const model_files& like, std::string& config) {
+  const nlohmann::json said = read_config(like);
+  json_fields f(said, like.config);
   auto own = nlohmann::ordered_json::parse(config);
   const std::int64_t tokens = f.whole_number("vocab_size", 0), rows = own.at("vocab_size").get<std::int64_t>();
   if (tokens > rows)
@@ -88,8 +55,8 @@ inline void take_token_ids(const std::string& path, std::string& config) {
   config = own.dump(2) + '\n';
 }
 
-/// Adds what is taken from the folder 'like'. Throws weft::file_error where it is no folder, has nothing of this, or
-/// belongs to a model of more tokens.
+/// Adds what is taken from the folder 'like'. Throws weft::file_error where it is no folder, has nothing of this,
+/// belongs to a model of more tokens, or isn't whole since a save was killed.
 inline void take_texts(const std::string& like, folder_texts& to) {
   std::error_code none;
   if (!std::filesystem::is_directory(like, none))
@@ -97,13 +64,13 @@ inline void take_texts(const std::string& like, folder_texts& to) {
                           ", whose tokenizer is to be taken along, isn't there; give a model's "
                           "folder as \"like\", or leave it out"));
   const std::set<std::string> names = taken_files(like);
-  const std::string config = like + "/config.json";
-  const bool has_config = std::filesystem::exists(config, none);
+  const model_files files = files_of_model(like);
+  const bool has_config = is_there(files.config) || !renames_left(files).empty();  // then read_config() throws
   if (names.empty() && !has_config)
     throw file_error(text("the folder ", like,
                           " has neither a tokenizer's files nor config.json, so there is nothing "
                           "to take along; give a model's folder as \"like\", or leave it out"));
-  if (has_config) take_token_ids(config, to.config());
+  if (has_config) take_token_ids(files, to.config());
   for (const std::string& name : names) to.files[name] = read_file(like + '/' + name, std::size_t{1} << 30);
   to.with_tokenizer = true;
 }

@@ -100,6 +100,12 @@ class output_bytes {
   std::size_t size_ = 0;
 };
 
+/// Writes the unfinished file whole. By one rank.
+inline void write_unfinished(const std::string& path, const std::string& text) {
+  begin_output(path, text, text.size());
+  output_bytes(path).sync();
+}
+
 /// Waits until a folder's names are on the disk.
 inline void sync_folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');

@@ -59,14 +59,19 @@ pretrained<gpt2<S>> gpt2_from_pretrained(context& ctx, const std::string& folder
 
 namespace detail {
 
-/// What a model's folder has beside weights that are saved as `type`, on the first rank.
+/// What a model's folder has beside weights that are saved as `type`, on the first rank. Where the folder is like
+/// itself, it is made whole before.
 template <class Model>
-folder_texts texts_of(context& ctx, const Model& model, dtype type, const std::string& like) {
+folder_texts texts_of(context& ctx, const Model& model, dtype type, const std::string& folder,
+                      const std::string& like) {
   folder_texts texts;
   on_all_or_none(ctx, [&] {
     if (!ctx.is_first()) return;
     texts.config() = write_config(model.config(), type);
-    if (!like.empty()) take_texts(like, texts);
+    if (like.empty()) return;
+    std::error_code none;
+    if (std::filesystem::equivalent(like, folder, none)) clear_left(files_of_model(folder));
+    take_texts(like, texts);
   });
   return texts;
 }
@@ -81,7 +86,7 @@ folder_texts texts_of(context& ctx, const Model& model, dtype type, const std::s
 template <class Model, class Store>
 void save_pretrained(context& ctx, const Model& model, Store& store, const std::string& folder,
                      dtype type = dtype_of<typename Store::master>, const folder_settings& how = {}) {
-  const detail::folder_texts texts = detail::texts_of(ctx, model, type, how.like);
+  const detail::folder_texts texts = detail::texts_of(ctx, model, type, folder, how.like);
   const auto all = detail::outgoing_weights(ctx, store, weight_names_of(model.config()), type);
   detail::write_folder<typename Store::backend>(ctx, folder, texts, all, how.most_bytes);
 }

@@ -151,8 +151,10 @@ void save_quantised(context& ctx, const Model& model, Store& store, const std::s
   static_assert(format != weight_format::plain,
                 "weft: this model has no weights in few bits: its strategy needs nf4<> or int8<>; its numbers are "
                 "written by save_pretrained");
-  detail::folder_texts texts = detail::texts_of(ctx, model, type, how.like);
-  if (ctx.is_first()) detail::add_quantization(texts.config(), format, type);
+  detail::folder_texts texts = detail::texts_of(ctx, model, type, folder, how.like);
+  detail::on_all_or_none(ctx, [&] {
+    if (ctx.is_first()) detail::add_quantization(texts.config(), format, type);
+  });
   const auto all = detail::outgoing_codes(ctx, store, weight_names_of(model.config()), type);
   detail::write_folder<typename Store::backend>(ctx, folder, texts, all, how.most_bytes);
 }

@@ -78,12 +78,6 @@ inline std::set<std::string> shards_in(const std::string& folder) {
   return names;
 }
 
-/// Writes the unfinished file whole.
-inline void write_unfinished(const std::string& path, const std::string& text) {
-  begin_output(path, text, text.size());
-  output_bytes(path).sync();
-}
-
 /// Removes a folder's files of before, as many as go; the first's reason where one doesn't, else nothing. `names`: of
 /// files that are new.
 inline std::string remove_old_files(const std::string& folder, std::set<std::string> old,
@@ -116,23 +110,15 @@ inline void publish_files(const std::string& folder, const folder_texts& texts, 
                           const std::vector<safetensors_header>& headers) {
   const model_files m = files_of_model(folder);
   const std::string& config = texts.files.at("config.json");
-  for (const auto& [name, content] : texts.files) {
-    if (name.starts_with(more_templates)) make_folder(folder + '/' + more_templates);
-    write_unfinished(folder + '/' + name, content);
-  }
-  const auto finish_others = [&] {
-    for (const auto& [name, content] : texts.files)
-      if (name != "config.json") finish_output(folder + '/' + name);
-  };
+  std::map<std::string, std::string> others;  // by path
+  for (const auto& [name, content] : texts.files)
+    if (name != "config.json") others.emplace(folder + '/' + name, content);
+  std::error_code none;
+  for (const auto& [path, content] : others)  // which would keep its name when the weights have theirs
+    if (std::filesystem::is_directory(path, none)) fail_of_file(path, "written", EISDIR);
   const std::set<std::string> before = indexed_files(folder);
-  std::string first;        // to be removed: what names the old weights
-  if (names.size() == 1) {  // which goes before an index
-    change_together(m, config, [&](bool) {
-      finish_others();
-      finish_output(m.one);
-    });
-    first = "model.safetensors.index.json";
-  } else {
+  const bool several = names.size() > 1;
+  if (several) {
     for (const std::string& name : names) finish_output(folder + '/' + name);
     nlohmann::json map = nlohmann::json::object();
     std::uint64_t bytes = 0;
@@ -143,17 +129,19 @@ inline void publish_files(const std::string& folder, const folder_texts& texts, 
     const std::string text =
         nlohmann::json{{"metadata", {{"total_size", bytes}}}, {"weight_map", std::move(map)}}.dump(1) + '\n';
     write_unfinished(m.index, text);
-    change_together(m, config, [&](bool changes) {
-      finish_others();
-      if (changes && is_there(m.one)) {  // it goes before an index
-        if (std::rename(m.one.c_str(), set_aside(m.one).c_str()) != 0) fail_of_file(m.one, "written", errno);
-        sync_folder_of(m.one);
-      }
-      finish_output(m.index);
-    });
-    first = "model.safetensors";
   }
-  const std::string hiding = remove_old_files(folder, {first}, {});
+  for (const auto& [path, content] : others) {  // after what says that the weights have no names yet
+    if (path.starts_with(folder + '/' + more_templates)) make_folder(folder + '/' + more_templates);
+    write_unfinished(path, content);
+  }
+  write_unfinished(m.config, config);
+  change_together(m, config, others, [&] {
+    if (several && !is_there(m.config) && std::filesystem::is_regular_file(m.one, none))
+      put_aside(m.one);  // it goes before an index
+    finish_output(several ? m.index : m.one);
+  });
+  const std::string hiding =  // what names the old weights
+      remove_old_files(folder, {several ? "model.safetensors" : "model.safetensors.index.json"}, {});
   std::set<std::string> old = shards_in(folder);
   for (const std::string& path : {m.config, m.one}) old.insert(set_aside(path).substr(folder.size() + 1));
   for (const std::string& name : before)
@@ -164,7 +152,7 @@ inline void publish_files(const std::string& folder, const folder_texts& texts, 
   const std::string left = remove_old_files(folder, old, names);
   sync_folder_of(m.one);
   if (hiding.empty() && left.empty()) return;
-  const bool hidden = !hiding.empty() && names.size() > 1;  // one file is read before an index
+  const bool hidden = !hiding.empty() && several;  // one file is read before an index
   throw file_error(text("the new weights in ", folder, " are whole, ",
                         hidden ? "and are read once a file of before is gone: " : "and are read; of those of before ",
                         hiding.empty() ? left : hiding, "; remove it"));
@@ -193,6 +181,7 @@ void write_folder(context& ctx, const std::string& folder, const folder_texts& t
     names = names_of_files(says[0], says[1] != 0);
     for (const std::string& name : names) paths.push_back(folder + '/' + name);
   });
+  const model_files m = files_of_model(folder);
   try {
     const auto files = fill_files<Backend>(ctx, paths, headers, all);
     on_all_or_none(ctx, [&] {
@@ -202,9 +191,7 @@ void write_folder(context& ctx, const std::string& folder, const folder_texts& t
       if (ctx.is_first()) publish_files(folder, texts, names, headers);
     });
   } catch (...) {  // on all ranks; what was begun takes no space
-    for (const auto& [name, content] : texts.files)
-      if (name != "config.json") paths.push_back(folder + '/' + name);
-    clear_after_failure(ctx, files_of_model(folder), paths);
+    clear_after_failure(ctx, m, paths);
     throw;
   }
 }

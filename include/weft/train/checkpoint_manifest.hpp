@@ -27,8 +27,7 @@ inline void write_manifest(const std::string& path, const trainer_state& s, cons
   w.member("losses_seen", s.watched.losses.seen);
   w.member("bad_in_a_row", s.watched.in_a_row).member("overflows_in_a_row", s.watched.overflows);
   const std::string content = w.member("seed", seed).end_object().text() + '\n';
-  begin_output(path, content, content.size());
-  output_bytes(path).sync();
+  write_unfinished(path, content);
   finish_output(path);
 }
 inline trainer_state read_manifest(const std::string& path, const std::string& optimizer, std::uint64_t seed) {

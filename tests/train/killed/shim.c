@@ -63,7 +63,6 @@ CALL('s', FILE *, NULL, fopen64, (const char *name, const char *mode), (name, mo
 CALL('w', size_t, 0, fwrite, (const void *from, size_t size, size_t n, FILE *file), (from, size, n, file))
 CALL('w', int, EOF, fflush, (FILE * file), (file))
 CALL('c', int, 0, fclose, (FILE * file), (file))
-CALL('o', size_t, 0, fread, (void *to, size_t size, size_t n, FILE *file), (to, size, n, file))
 CALL('o', ssize_t, -1, read, (int file, void *to, size_t n), (file, to, n))
 CALL('o', ssize_t, -1, pread, (int file, void *to, size_t n, off_t from), (file, to, n, from))
 CALL('s', int, -1, ftruncate, (int file, off_t n), (file, n))
@@ -96,6 +95,17 @@ CALL('o', DIR *, NULL, fdopendir, (int file), (file))
 CALL('o', struct dirent *, NULL, readdir, (DIR * folder), (folder))
 CALL('c', int, 0, closedir, (DIR * folder), (folder))
 
+static FILE *unread; /* what ferror is asked about next */
+size_t fread(void *to, size_t size, size_t n, FILE *file) {
+  REAL(fread);
+  return turn('o') ? unread = file, REFUSED(0) : real(to, size, n, file);
+}
+int ferror(FILE *file) {
+  REAL(ferror);
+  if (file != unread) return real(file);
+  unread = NULL;
+  return 1;
+}
 int posix_fallocate(int file, off_t begin, off_t n) {
   REAL(posix_fallocate);
   return turn('s') ? REFUSED(errno) : real(file, begin, n);
