@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include <weft/io/file.hpp>
+#include <weft/io/output_file.hpp>
 
 namespace weft::detail {
 
@@ -30,23 +30,23 @@ inline constexpr const char* more_templates = "additional_chat_templates";      
 inline std::set<std::string> taken_files(const std::string& folder, std::string_view ending = "") {
   namespace fs = std::filesystem;
   std::set<std::string> names;
-  std::error_code why, none;  // none: where there is no such folder
-  const auto named = [&](const fs::directory_entry& entry) {
-    std::string name = entry.path().filename().string();
-    if (!name.ends_with(ending) || entry.is_directory(none)) return std::string();
+  std::error_code none;
+  const auto named = [&](const fs::path& path) {
+    std::string name = path.filename().string();
+    if (!name.ends_with(ending) || fs::is_directory(path, none)) return std::string();
     name.resize(name.size() - ending.size());
     return name;
   };
-  const fs::directory_iterator all(folder, why);
-  if (why) fail_of_file(folder, "read", why.value());
-  for (const fs::directory_entry& entry : all) {
-    const std::string name = named(entry);
+  for (const fs::path& path : entries_of(folder)) {
+    const std::string name = named(path);
     bool taken = std::find(taken_names.begin(), taken_names.end(), name) != taken_names.end();
     for (const char* beginning : taken_beginnings) taken = taken || name.starts_with(beginning);
     if (taken && !name.ends_with(".unfinished")) names.insert(name);
   }
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder + '/' + more_templates, none))
-    if (const std::string name = named(entry); name.ends_with(".jinja")) names.insert(more_templates + ('/' + name));
+  const std::string more = folder + '/' + more_templates;
+  if (!fs::is_directory(more, none)) return names;
+  for (const fs::path& path : entries_of(more))
+    if (const std::string name = named(path); name.ends_with(".jinja")) names.insert(more_templates + ('/' + name));
   return names;
 }
 
