@@ -167,7 +167,8 @@ requires(sizeof...(Ms) > 0) class metric_sums<metric_list<Ms...>, Pipeline> {
       each([&](const auto& metric, queued& of) {
         of.template finish<decltype(metric(std::declval<const Logits&>(), std::declval<const Targets&>()).sum)>();
         const loss_sums all = of;
-        out.push_back({std::string(std::string_view(metric.name)), all.sum / all.count});
+        const metric_value told{std::string(std::string_view(metric.name)), all.sum / all.count};
+        out.push_back(told);
       });
     return out;
   }
