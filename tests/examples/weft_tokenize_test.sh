@@ -133,7 +133,7 @@ unwritten 1 'has no token "<|no|>", which is to end a document' --tokenizer g --
 unwritten 1 "has no tokenizer_config.json with an eos_token; give --end TOKEN, or --no-end" --tokenizer "$tokenizers/qwen2" unix.jsonl
 head -c 1000000 /dev/zero | tr '\0' '[' >deep
 { printf '{"text":' && cat deep && tr '[' ']' <deep && echo '}'; } >deep.jsonl
-unwritten 1 'the file deep.jsonl, line 1: text is a list, and has to be a string' --tokenizer g deep.jsonl
+unwritten 1 'the file deep.jsonl, line 1, has more than 128 objects and arrays within each other in its JSON' --tokenizer g deep.jsonl
 unwritten 1 "--lines is of texts, and there are only files of JSON" --tokenizer g --lines unix.jsonl
 unwritten 1 "--separator is of texts, and there are only files of JSON" --tokenizer g --separator x lines.txt --read json
 unwritten 1 "--field is of JSON's objects, and there are only texts" --tokenizer g --field text lines.txt
