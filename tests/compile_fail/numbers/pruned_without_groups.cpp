@@ -4,7 +4,8 @@ using namespace weft;
 
 struct own_config {
   std::vector<std::int64_t> heads_of{8, 8};
-#ifndef WRONG
+#ifdef WRONG
+#else
   std::vector<std::int64_t> groups_by_layer() const { return heads_of; }
   own_config with_groups(const std::vector<std::int64_t>& groups) const { return {groups}; }
 #endif
