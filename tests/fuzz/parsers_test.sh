@@ -16,12 +16,17 @@ flags=(-std=c++20 -O1 -g1 -pthread "-I$here/include" -fsanitize=address,undefine
 cd "$work"
 read -r -a parsers <<<"${PARSERS:-safetensors weight_index config tokenizer tokens}"
 
-make() {  # PROGRAM TARGET SOURCE FLAG...
-  local program=$1 target=$2 source=$3
-  shift 3
-  local libraries=()
-  [ "$target" != tokenizer ] || libraries=(-lonig -lutf8proc)
-  bash "$here/tests/check/program.sh" "$program" "$compiler" "${flags[@]}" "$@" "$here/tests/fuzz/$target.cpp" "$here/tests/fuzz/$source.cpp" "${libraries[@]}"
+# PROGRAM SOURCE... [-- FLAG...]: linked with the sanitizers, which check/program.sh doesn't do.
+make() {
+  local program=$1 objects=() sources=()
+  shift
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do sources+=("$1") && shift; done
+  [ $# = 0 ] || shift
+  for source in "${sources[@]}"; do
+    objects+=("$program.$source.o")
+    ${WEFT_CCACHE:-} "$compiler" "${flags[@]}" "$@" -c "$here/tests/fuzz/$source.cpp" -o "$program.$source.o"
+  done
+  "$compiler" "${flags[@]}" "$@" "${objects[@]}" -o "$program" -lonig -lutf8proc
 }
 
 for parser in "${parsers[@]}"; do
@@ -42,8 +47,9 @@ done
 echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' >empty.cpp
 "$compiler" -fsanitize=fuzzer empty.cpp -o empty 2>/dev/null || { echo "no libFuzzer here"; exit 0; }
 for parser in "${parsers[@]}"; do
-  make "$parser.libfuzzer" "$parser" mutator -fsanitize=fuzzer
+  make "$parser.libfuzzer" "$parser" mutator -- -fsanitize=fuzzer
   mkdir "$parser.corpus"
   ./"$parser" --write "$parser.corpus"
-  ./"$parser.libfuzzer" -runs=20000 -seed=1 -verbosity=0 -artifact_prefix="${KEEP:-/tmp}/" "$parser.corpus" 2>errors || { tail -n 60 errors; echo "FAULT: $parser under libFuzzer"; exit 1; }
+  ./"$parser.libfuzzer" -runs=20000 -seed=1 -verbosity=0 -artifact_prefix="${KEEP:-/tmp}/" "$parser.corpus" 2>errors ||
+    { tail -n 60 errors; echo "FAULT: $parser under libFuzzer"; exit 1; }
 done

@@ -316,3 +316,12 @@ TEST_CASE("what is written is read as the same model, from a folder too") {
       .layers = 2, .hidden = 24, .heads = 4, .vocab = 99, .max_seq = 64, .dropout = 0.25, .tied_embeddings = false};
   CHECK(parse_gpt2_config(nlohmann::json::parse(write_config(g, dtype::f32)), "f").resolved() == g.resolved());
 }
+
+TEST_CASE("sizes whose products 64 bits don't hold are refused") {
+  const std::int64_t huge = std::int64_t{1} << 62;
+  const auto said = [](const auto& config) { return said_by([&] { config.resolved(); }); };
+  CHECK(said(parse_gpt2_config(with(gpt2_json(), {{"n_embd", huge}}), "f")) ==
+        "hidden is 4611686018427387904; it has to be at most 2^30");
+  CHECK(said(parse_llama_config(with(llama_json(), {{"hidden_size", huge}, {"intermediate_size", 0}}), "f")) ==
+        "hidden is 4611686018427387904; it has to be at most 2^30");
+}

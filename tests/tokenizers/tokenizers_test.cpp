@@ -140,6 +140,10 @@ TEST_CASE("what isn't known or isn't sound is refused by its name") {
                 std::string(id) + "]}}}}");
     CHECK(said.find("special_tokens is " + std::string(id) + ", and has to be a token's id") != std::string::npos);
   }
+  for (const char* part : {"decoder", "pre_tokenizer"})
+    for (const char* mark : {"", "ab"})
+      CHECK(refused(nlohmann::json{{part, {{"type", "Metaspace"}, {"replacement", mark}}}}.dump()) ==
+            "the file f: " + std::string(part) + ".replacement is \"" + mark + "\", and has to be one character");
   CHECK(refused(R"({"truncation":{"max_length":3}})").starts_with("the file f: truncation is "));
   CHECK(refused(R"({"new":1})").starts_with("the file f has fields that aren't known here: new"));
 }
