@@ -9,7 +9,7 @@ program=$1 compiler=$2
 shift 2
 objects=$(mktemp -d)
 trap 'rm -rf "$objects"' EXIT
-flags=() linked=() made=() libraries=()
+flags=() made=() libraries=()
 if [ "$compiler" = quick ]; then
   compiler=${CXX:-g++} flags=(-std=c++20 -O0 -DWEFT_CHECK=0 -pthread)
   if [ -n "${WEFT_PCH:-}" ]; then
@@ -18,7 +18,7 @@ if [ "$compiler" = quick ]; then
   fi
 fi
 for word; do
-  case $word in *.cpp | *.c) ;; -l*) libraries+=("$word") ;; -fsanitize=*) flags+=("$word") linked+=("$word") ;; *) flags+=("$word") ;; esac
+  case $word in *.cpp | *.c) ;; -l*) libraries+=("$word") ;; *) flags+=("$word") ;; esac
 done
 for word; do
   case $word in
@@ -28,4 +28,4 @@ for word; do
       ;;
   esac
 done
-"$compiler" -pthread "${linked[@]}" "${made[@]}" "${libraries[@]}" -o "$program"
+"$compiler" -pthread "${made[@]}" "${libraries[@]}" -o "$program"
