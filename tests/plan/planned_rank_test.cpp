@@ -47,7 +47,7 @@ TEST_CASE("plan: what it refuses") {
   CHECK_THROWS_WITH_AS((plan_training<llama, S>(small, {.dp = 2}, {.batch = 2, .seq = -3})),
                        doctest::Contains("seq is -3; a sequence has at least 1 token"), failure);
   llama_config huge = small;
-  huge.vocab = std::int64_t{1} << 60;
+  huge.vocab = huge.hidden = std::int64_t{1} << 30;
   CHECK_THROWS_WITH_AS((plan_training<llama, S>(huge, {}, {.batch = 1})), doctest::Contains("at most 2^58 elements"),
                        failure);
   CHECK_THROWS_WITH_AS(launch<planned<S>>({.dp = 2}, [](context&) {}),
