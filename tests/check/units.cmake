@@ -33,9 +33,9 @@ set(address_units "^(autograd|io|laws|op|tensor)/|^parallel/(buckets|ended_launc
 set(not_address_units "^(allocation|golden|matrix|plan|pretrained)/|^comm/laws_|^train/(cuda_on_host|resumed)_|/[a-z]+_memory_")
 # What depends most on the code that g++ makes: kernels, communicators, numbers beside PyTorch's, whole models among them; and of the
 # rest, which clang compiles, every eighth unit, but of those that train models, the longest to compile, few. laws/ranks: other units
-# of its folder call it. Of nn and consistency those that train many models are left to clang, too.
+# of its folder call it. Of io, nn and consistency those that train many models are left to clang, too.
 set(release_units "^(backend|comm|core|golden|optim|policy|tensor)/|^laws/ranks_|^op/hard_numbers_|^parallel/(gpt2|launch)_|^train/overflow_")
-set(not_release_units "^(consistency|matrix|plan|pretrained)/|^parallel/|^train/|^nn/(adapter_dropout|documents|fused_qkv|kv_cache|quantised|shared_kv)_")
+set(not_release_units "^(consistency|matrix|plan|pretrained)/|^parallel/|^train/|^io/weights_|^nn/(adapter_dropout|documents|fused_qkv|kv_cache|quantised|shared_kv)_")
 # Minutes of nvcc for what is skipped where there is no GPU; mlp stays, whose program nvcc has to take.
 set(gpu_units "^train/cuda_|/(laws|ranks)_test[.]cu$")
 # Of what is run on the device on the host those of a second.

@@ -195,10 +195,6 @@ if [ -e /dev/full ]; then
   grep -qF "can't be written: No space left on device" err || fault "/dev/full: $(cat err)"
 fi
 
-# Installed beside the headers.
-cmake --install "$WEFT_BINARY_DIR" --prefix "$here/prefix" >log 2>&1 || fault "cmake --install: $(cat log)"
-[ "$("$here/prefix/bin/weft-plan" --version)" = "weft-plan of Weft $version" ] || fault "it isn't installed as bin/weft-plan"
-
 # The page's commands print what it shows.
 shown=0
 while IFS= read -r command; do

@@ -398,5 +398,9 @@ said "can't be written: File too large"
 for file in c.bin c.idx c.loss.bin c.loss.idx; do cmp -s $file whole/$file || fault "a failed run changed $file"; done
 [ -z "$(ls ./*.unfinished 2>/dev/null)" ] || fault "left behind: $(ls ./*.unfinished)"
 
+# Installed beside the headers.
+cmake --install "$WEFT_BINARY_DIR" --prefix "$here/prefix" >log 2>&1 || fault "cmake --install: $(cat log)"
+[ "$("$here/prefix/bin/weft-tokenize" --version)" = "weft-tokenize of Weft $version" ] || fault "it isn't installed as bin/weft-tokenize"
+
 echo "$faults faults"
 [ $faults = 0 ]
