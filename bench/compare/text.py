@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times text from a GPT-2 of 124M parameters with random weights: Weft's generate_tokens beside transformers' generate, greedy, in turns.
+"""Times text from a GPT-2 of 124M parameters with random weights, greedy, in turns: Weft's generate_tokens, transformers' generate, and
+llama.cpp through llama-cpp-python, where that and gguf are installed.
 
     bench/compare/text.sh [--rounds N] [--precisions fp32 bf16] [--threads 1 2] [--texts 1 8] [--prompt N] [--tokens N]
 """
@@ -23,10 +24,18 @@ os.environ["OMP_WAIT_POLICY"] = "passive"  # idle threads of one side take no co
 import torch
 import transformers as hf
 
+try:
+    import llama_cpp_side
+    third = f"llama-cpp-python {llama_cpp_side.lib.__version__}"
+except ImportError as e:
+    llama_cpp_side = None
+    third = f"no llama.cpp ({e})"
+
 cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
 print(f"{cpu}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}, PyTorch {torch.__version__}, "
-      f"transformers {hf.__version__}, {o.rounds} rounds; {o.tokens} tokens behind {o.prompt}")
-print("\n| precision | threads | texts at once | Weft tok/s | transformers tok/s | ratio of medians | ratio of best |\n|---|---|---|---|---|---|---|")
+      f"transformers {hf.__version__}, {third}, {o.rounds} rounds; {o.tokens} tokens behind {o.prompt}")
+print("\n| precision | threads | texts at once | Weft tok/s | transformers tok/s | ratio of medians | ratio of best | "
+      "llama.cpp tok/s | ratio of medians | ratio of best |\n|---|---|---|---|---|---|---|---|---|---|")
 for precision in o.precisions:
     kind = torch.float32 if precision == "fp32" else torch.bfloat16
     model = hf.GPT2LMHeadModel(hf.GPT2Config()).to(kind).eval()
@@ -51,13 +60,31 @@ for precision in o.precisions:
                 weft.stdin.flush()
                 return float(weft.stdout.readline())
 
+            def others():
+                begin = time.perf_counter()
+                out = cpp.generate(prompt.tolist(), o.tokens)
+                assert len(out[0]) == o.tokens
+                return time.perf_counter() - begin
+
             assert weft.stdout.readline() == "ready\n"
-            ours(), theirs()
-            a, b = [], []
+            sides = {ours: [], theirs: []}
+            if llama_cpp_side:
+                cpp = llama_cpp_side.LlamaCpp(model, precision == "bf16", threads, texts, o.prompt + o.tokens)
+                sides[others] = []
+                if precision == "fp32":  # the same numbers: the same tokens
+                    same = model.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=False, min_new_tokens=8, max_new_tokens=8, pad_token_id=0)
+                    assert cpp.generate(prompt.tolist(), 8) == same[:, o.prompt:].tolist(), "llama.cpp writes other tokens"
+            for side in sides:
+                side()
             for turn in range(o.rounds):
-                for side, times in ((ours, a), (theirs, b)) if turn % 2 == 0 else ((theirs, b), (ours, a)):
-                    times.append(side())
+                for side in list(sides) if turn % 2 == 0 else list(sides)[::-1]:
+                    sides[side].append(side())
             weft.stdin.close()
             weft.wait()
             speed = lambda times: o.tokens * texts / statistics.median(times)
-            print(f"| {precision} | {threads} | {texts} | {speed(a):.1f} | {speed(b):.1f} | {speed(a) / speed(b):.2f} | {min(b) / min(a):.2f} |", flush=True)
+            a, row = sides[ours], f"| {precision} | {threads} | {texts} | {speed(sides[ours]):.1f} |"
+            for b in list(sides.values())[1:]:
+                row += f" {speed(b):.1f} | {speed(a) / speed(b):.2f} | {min(b) / min(a):.2f} |"
+            print(row if llama_cpp_side else row + " | | |", flush=True)
+            if llama_cpp_side:
+                cpp.end()
