@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,11 +25,14 @@ std::map<std::string, std::vector<double>> whole_adapters(context& ctx, const pa
   store.each_stored([&](const stored_parameter& p) {
     if (!p.record.adapter || !writes(ctx, p)) return;  // one rank has an element for all
     std::vector<std::byte> copy;
-    const auto* const from = host_view<backend>(ctx, p.weight, copy).template as<const typename Store::master>();
+    const local_array seen = host_view<backend>(ctx, p.weight, copy);
     auto& to = all[p.record.name];
-    for (std::int64_t i = 0; i < p.count; ++i)
-      if (const std::int64_t at = p.record.at.global_index(p.begin + i); at >= 0)
-        to[static_cast<std::size_t>(at)] = static_cast<double>(from[i]);
+    visit_floating(seen.type, [&]<class T>(T) {  // where adapters are frozen too, the compute type
+      const auto* const from = seen.template as<const T>();
+      for (std::int64_t i = 0; i < p.count; ++i)
+        if (const std::int64_t at = p.record.at.global_index(p.begin + i); at >= 0)
+          to[static_cast<std::size_t>(at)] = static_cast<double>(from[i]);
+    });
   });
   for (const axis_group& g : ctx.axes())
     if (g.degree > 1 && g.axis != id_of<pp> && g.axis != id_of<pipeline_ends>)
@@ -88,15 +92,27 @@ struct merged_numbers {
 /// weight + scale * B A, computed in double and rounded once to the compute type, and multiplies by no adapter. After
 /// it the weights have their bits of before. All ranks make it, and take it back; the store outlives it. Nothing is
 /// trained, loaded or checkpointed meanwhile; what is saved of weights is merged. Throws weft::failure on all ranks for
-/// weights in few bits and weights that are trained, and then nothing was merged. Memory: on the host, what this rank
+/// weights in few bits, weights that are trained and a store of another model; then, as where a rank has no memory for
+/// it, nothing is merged. Memory: on the host, what this rank
 /// stores of the weights with adapters once more, and the adapters whole.
 template <class Model, class Store>
 class merged_adapters {
  public:
   merged_adapters(context& ctx, Model& model, Store& store) : model_(model), store_(store) {
     detail::require_adapters<Model>();
-    detail::on_all_or_none(
-        ctx, [&] { each_pair([](const parameter_record& w, const parameter_record& a, auto&) { check(w, a); }); });
+    detail::on_all_or_none(ctx, [&] {
+      each_pair([](const parameter_record& w, const parameter_record& a, auto&) { check(w, a); });
+      std::set<const parameter_record*> stored;
+      store.load_parameters([&](const parameter_record& p) -> std::optional<detail::merged_numbers<number>> {
+        stored.insert(&p);
+        return {};
+      });
+      each_pair([&](const parameter_record& w, auto&, auto&) {
+        require(stored.contains(&w), "parameter ", w.name,
+                " isn't in the store that it is to be merged in, which is another model's: give this model's, "
+                "trainer.store() say");
+      });
+    });
     const auto factors = detail::whole_adapters(ctx, model.registry(), store);
     std::map<std::string, const parameter_record*> beside;
     each_pair([&](parameter_record& w, parameter_record& a, parameter_record&) { beside[w.name] = &a; });
@@ -107,11 +123,16 @@ class merged_adapters {
       const auto* const from = seen.template as<const number>();
       before_[p.record.name] = {p.begin, std::vector<number>(from, from + p.count)};
     });
-    load([&](const parameter_record& p, detail::merged_numbers<number>& numbers) {
-      const std::string a = beside.at(p.name)->name;
-      numbers.a = factors.at(a), numbers.b = factors.at(p.name + ".lora_b");
-      numbers.rank = Model::strategy::projections::rank, numbers.scale = Model::strategy::projections::scale;
-    });
+    try {
+      load([&](const parameter_record& p, detail::merged_numbers<number>& numbers) {
+        const std::string a = beside.at(p.name)->name;
+        numbers.a = factors.at(a), numbers.b = factors.at(p.name + ".lora_b");
+        numbers.rank = Model::strategy::projections::rank, numbers.scale = Model::strategy::projections::scale;
+      });
+    } catch (...) {
+      restore();
+      throw;
+    }
     say(true);
   }
   ~merged_adapters() {
@@ -129,7 +150,7 @@ class merged_adapters {
     if (!merged_) return;
     say(false);
     try {
-      load([](const parameter_record&, auto&) {});
+      restore();
     } catch (...) {
       say(true);
       throw;
@@ -175,6 +196,9 @@ class merged_adapters {
       change(p, numbers);
       return numbers;
     });
+  }
+  void restore() {
+    load([](const parameter_record&, auto&) {});
   }
   void say(bool merged) {
     each_pair(
