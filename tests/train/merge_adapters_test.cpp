@@ -158,8 +158,18 @@ TEST_CASE("in a model that is only asked, whose adapters are frozen too, merged 
     give_adapters(store);
     const double adapted = loss_of(ctx, model, store);
     CHECK(std::abs(adapted - without) > 2e-3);
+    const auto versions = [&] {
+      std::map<std::string, std::uint32_t> all;
+      for (const parameter_unit& u : model.registry().units())
+        for (const parameter_record& p : u.parameters) all[p.name] = p.live->version;
+      return all;
+    };
+    const auto before = versions();
     const merged_adapters merged(ctx, model, store);
     CHECK(loss_of(ctx, model, store) == doctest::Approx(adapted).epsilon(1e-4));
+    // Whatever of them a rank stores.
+    for (const auto& [name, version] : versions())
+      CHECK((version != before.at(name)) == before.contains(name + ".lora_a"));
   });
 }
 

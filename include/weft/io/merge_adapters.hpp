@@ -115,7 +115,10 @@ class merged_adapters {
     });
     const auto factors = detail::whole_adapters(ctx, model.registry(), store);
     std::map<std::string, const parameter_record*> beside;
-    each_pair([&](parameter_record& w, parameter_record& a, parameter_record&) { beside[w.name] = &a; });
+    each_pair([&](parameter_record& w, parameter_record& a, parameter_record&) {
+      beside[w.name] = &a;
+      before_[w.name];  // where a rank stores nothing of it, what reads it is to know of the change all the same
+    });
     store.each_stored([&](const stored_parameter& p) {
       if (!beside.contains(p.record.name)) return;
       std::vector<std::byte> copy;
@@ -163,7 +166,7 @@ class merged_adapters {
   using number = typename Model::strategy::precision::compute;
   using backend = typename Store::backend;
   struct bits {
-    std::int64_t begin;
+    std::int64_t begin = 0;
     std::vector<number> own;
   };
 
