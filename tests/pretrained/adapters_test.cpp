@@ -249,6 +249,8 @@ TEST_CASE("adapters that don't fit are refused with what is amiss") {
   refused(copy("scale", [](auto& c) { c["lora_alpha"] = 3; }), "the program has to be lora<3, 3>");
   refused(copy("dora", [](auto& c) { c["use_dora"] = true; }), "fields that aren't known here: use_dora");
   refused(copy("bias", [](auto& c) { c["bias"] = "all"; }), "bias is \"all\"");
+  refused(copy("pissa", [](auto& c) { c["init_lora_weights"] = "pissa_niter_4"; }),
+          "init_lora_weights is \"pissa_niter_4\", and has to be true, false, gaussian, eva or orthogonal");
   refused(place / "none", "adapter_config.json can't be read");
   struct fewer : lora<3, 6> {
     static bool adapts_weight(std::string_view name) { return name.ends_with(".query"); }
@@ -256,6 +258,12 @@ TEST_CASE("adapters that don't fit are refused with what is amiss") {
   using T = strategy<mesh<dp>, fp64, fewer>;
   CHECK_THROWS_WITH_AS(with_model<T>({.dp = 2}, here("adapters"), [](auto&...) {}),
                        doctest::Contains("down_proj.lora_A"), failure);
+  with_model<T>({.dp = 2}, "", [](context& ctx, auto& model, auto& t) {  // and its own stay as they were
+    CHECK(!weft_test::said_by([&] { load_adapters(ctx, model, t.store(), here("adapters")); }).empty());
+    t.store().each_parameter([](const parameter_record& p, auto, auto w) {
+      if (p.name.ends_with(".lora_b")) CHECK(std::all_of(w.begin(), w.end(), [](double x) { return x == 0; }));
+    });
+  });
   using U = strategy<mesh<dp>, fp64, lora<3, 6>>;
   CHECK_THROWS_WITH_AS(with_model<U>({.dp = 2}, here("adapters"), [](auto&...) {}),
                        doctest::Contains("target_modules is [\"o_proj\",\"q_proj\",\"down_proj\",\"v_proj\"], and the "

@@ -87,9 +87,15 @@ void check_adapter_config(const model_files& files) {
         "lora_alpha", alpha,
         text(Projections::scale * rank, ", as this program's lora<rank, alpha> has it, or the program has to be lora<",
              rank, ", ", scale * rank, ">"));
+  if (const nlohmann::json* const born = f.find("init_lora_weights");
+      born && !born->is_boolean() && *born != "gaussian" && *born != "eva" && *born != "orthogonal")
+    f.fail("init_lora_weights", *born,
+           "true, false, gaussian, eva or orthogonal: others change the model's weights as well, beside which adapters "
+           "mean something else; save them in peft by save_pretrained(folder, "
+           "path_initial_model_for_weight_conversion=...)");
   f.ignore({"task_type", "base_model_name_or_path", "lora_dropout", "inference_mode", "target_modules", "auto_mapping",
-            "init_lora_weights", "revision", "peft_version", "fan_in_fan_out", "layers_to_transform", "layers_pattern",
-            "exclude_modules", "megatron_core", "ensure_weight_tying", "qalora_group_size", "runtime_config"});
+            "revision", "peft_version", "fan_in_fan_out", "layers_to_transform", "layers_pattern", "exclude_modules",
+            "megatron_core", "ensure_weight_tying", "qalora_group_size", "runtime_config"});
   for (const auto& [name, value] : said.items())  // what peft has beside is off
     if (value.is_null() || value == false || ((value.is_object() || value.is_array()) && value.empty()))
       f.ignore({name.c_str()});
@@ -219,14 +225,18 @@ void save_adapters(context& ctx, Model& model, Store& store, const std::string& 
 /// Sets a model's adapters from a folder that peft or save_adapters wrote; each rank reads what it keeps. Moments stay
 /// as they are. The file's lora_dropout, a way to train, is passed over: the program's counts. All ranks call it, and
 /// see the folder. Throws weft::file_error naming what is of another rank or scale, missing, of another shape, or read
-/// by no adapter.
+/// by no adapter, and then leaves the adapters as they were.
 template <class Model, class Store>
 void load_adapters(context& ctx, Model& model, Store& store, const std::string& folder) {
   detail::require_adapters<Model>();
   const weight_names& names = weight_names_of(model.config());
   std::optional<safetensors> files;
   std::string read;
-  detail::on_all_or_none(ctx, [&] {
+  const auto numbers_of = [&](const parameter_record& p) {
+    const detail::adapter_name name = detail::adapter_name_of(names, p);
+    return mapped_numbers(*files, p.name, p.global, {detail::adapter_tensor(name, p.global)});
+  };
+  detail::on_all_or_none(ctx, [&] {  // nothing is set before everything is known to be there
     const detail::model_files at = detail::files_of_adapters(folder);
     detail::check_adapter_config<typename Model::strategy::projections>(at);
     const nlohmann::json said = detail::read_config(at);
@@ -235,14 +245,20 @@ void load_adapters(context& ctx, Model& model, Store& store, const std::string& 
       if (!p.adapter) return {};
       const detail::adapter_name name = detail::adapter_name_of(names, p);
       detail::check_target_modules(at.config, said, name.module);
-      const tensor_part part = detail::adapter_tensor(name, p.global);
-      read += part.tensor + '\n';
-      return mapped_numbers(*files, p.name, p.global, {part});
+      numbers_of(p);
+      read += name.tensor() + '\n';
+      return {};
     });
   });
   const std::vector<std::string> of_ranks = detail::gather_text(ctx, read);
   detail::on_all_or_none(ctx, [&] {
     if (ctx.is_first()) detail::check_all_read(*files, {}, of_ranks);
+  });
+  detail::on_all_or_none(ctx, [&] {
+    store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
+      if (!p.adapter) return {};
+      return numbers_of(p);
+    });
   });
 }
 
