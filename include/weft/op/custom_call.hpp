@@ -55,11 +55,15 @@ struct custom_call {
   }
 
   /// What the backward gave for input i, of those of floating elements; nothing, where nobody wants it, will do. Throws
-  /// where it has other extents.
+  /// where somebody does, and where it has other extents.
   template <class Backend>
   void give(context& ctx, tape_node& node, std::size_t i, const value& g) {
     operand& x = inputs[i];
-    if (!g.ctx && !node.ever_wants(static_cast<int>(i))) return;
+    if (!g.ctx) {
+      require(!node.ever_wants(static_cast<int>(i)), name, ": gradient ", i,
+              " of its vjp is empty, and its input wants one (wants_gradient)");
+      return;
+    }
     x.gradient = g.held();
     for (int d = 0; d < x.whole.ndim; ++d)
       require(g.whole[d] == x.whole[d], name, ": gradient ", i, " of its vjp has ", g.whole[d],
