@@ -117,7 +117,7 @@ TEST_CASE("what a function with a backward of its own didn't keep it can't read,
     const auto y = custom_gradient(reads_what_is_not_kept{}, x, w);
     CHECK(weft_test::said_by([&] { backward(sum(y)); }).find("a tensor that was never made is used") == 0);
     const auto again = custom_gradient(gives_nothing{}, x, w);
-    CHECK(weft_test::said_by([&] { backward(sum(again)); }).find("a tensor that was never made is used") == 0);
+    CHECK(weft_test::said_by([&] { backward(sum(again)); }).find("gives_nothing: gradient 0 of its vjp is empty") == 0);
   });
 }
 
