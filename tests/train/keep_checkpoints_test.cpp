@@ -167,6 +167,7 @@ TEST_CASE("a checkpoint holds the state at which it was begun, whatever the run 
     CHECK(!std::filesystem::exists(folder));
     saves.finish();
     CHECK(saves.is_synced());
+    CHECK_THROWS_WITH_AS(saves.finish(), doctest::Contains("c was finished before"), failure);
     step();
     load_checkpoint(ctx, t, folder);
     CHECK(t.state().batches == 1);

@@ -47,9 +47,10 @@ class checkpoint_under_way {
   }
 
   /// Waits for the disk; then the folder has its name. All ranks call it. Throws weft::failure on all of them when
-  /// something can't be written on any; what was written takes no space then.
+  /// something can't be written on any; what was written takes no space then. Throws when it is called again.
   void finish() {
     context& ctx = *ctx_;
+    require(synced_.valid(), "the checkpoint ", folder_, " was finished before, or failed; begin another one");
     try {
       detail::on_all_or_none(ctx, [&] { synced_.get(); });
       detail::on_all_or_none(ctx, [&] {
