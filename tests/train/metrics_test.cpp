@@ -156,6 +156,20 @@ TEST_CASE("accuracy is the share of targets that have the largest logit") {
   }
 }
 
+TEST_CASE("two metrics of one name are refused") {
+  struct measured {
+    using logits = tensor<float, dims<batch, seq, vocab>, shard<batch, dp>, shard<vocab, tp>>;
+    using targets = token_ids<strategy<mesh<dp, tp>>>;
+    using loss_place = queued_loss<cpu_backend>;
+  };
+  launch<strategy<mesh<dp, tp>>>({.dp = 2}, [](context& ctx) {
+    const metric_list twice{token_accuracy{}, token_accuracy{}};
+    CHECK(weft_test::said_by([&] {
+            detail::metric_sums<metric_list<token_accuracy, token_accuracy>, measured>(ctx, twice);
+          }) == "two metrics are called \"accuracy\", and logs tell them by their names: give each another one");
+  });
+}
+
 TEST_CASE("metrics are in the run's files, beside the held-out loss") {
   const told one = run<with<replicated>>({});
   const std::size_t at = one.log.find("\"validation_loss\"");

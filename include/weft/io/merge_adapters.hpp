@@ -63,7 +63,10 @@ struct merged_numbers {
     };
     const T* const from = own.data() + (first - begin);
     if (a.empty()) {
-      for (std::int64_t i = 0; i < count; ++i) out[i] = round(static_cast<double>(from[i]));
+      if constexpr (std::is_same_v<T, Out>)
+        std::copy_n(from, count, out);  // bits of a NaN too
+      else
+        for (std::int64_t i = 0; i < count; ++i) out[i] = round(static_cast<double>(from[i]));
       return;
     }
     const std::int64_t inputs = static_cast<std::int64_t>(a.size()) / rank;

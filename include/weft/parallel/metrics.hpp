@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -29,9 +30,9 @@ struct named_metric {
 template <class F>
 named_metric(const char*, F) -> named_metric<F>;
 
-/// What a trainer measures when it validates: `metric_list{token_accuracy{}, my_metric{}}`. Each has a `name`, which is
-/// the same on every rank, and is called with a micro-batch's logits and targets as a loss is, nothing recorded; it
-/// gives back loss{sum, count}, two scalars that are pending over the same axes.
+/// What a trainer measures when it validates: `metric_list{token_accuracy{}, my_metric{}}`. Each has a `name` of its
+/// own, the same on every rank, and is called with a micro-batch's logits and targets as a loss is, nothing recorded;
+/// it gives back loss{sum, count}, two scalars that are pending over the same axes.
 template <class... Ms>
 struct metric_list {
   static constexpr std::size_t count = sizeof...(Ms);
@@ -146,7 +147,14 @@ requires(sizeof...(Ms) > 0) class metric_sums<metric_list<Ms...>, Pipeline> {
 
  public:
   metric_sums(context& ctx, const metric_list<Ms...>& metrics)
-      : metrics_(metrics.each), sums_{(static_cast<void>(sizeof(Ms)), queued(ctx))...} {}
+      : metrics_(metrics.each), sums_{(static_cast<void>(sizeof(Ms)), queued(ctx))...} {
+    std::set<std::string> names;
+    if constexpr (right)
+      each([&](const auto& metric, queued&) {
+        require(names.emplace(std::string_view(metric.name)).second, "two metrics are called \"",
+                std::string_view(metric.name), "\", and logs tell them by their names: give each another one");
+      });
+  }
 
   template <class Read>
   auto& evaluate(Pipeline& p, int micro_batches, Read&& read) {
