@@ -79,6 +79,13 @@ TEST_CASE("a projection with an adapter is W x + alpha / rank * B A x, and only 
         }
         CHECK(y[row * 4 + o] == doctest::Approx(wanted).epsilon(1e-12));
       }
+    // A factor that was assigned to is what was given.
+    project.beside.a = full<std::remove_cvref_t<decltype(project.beside.a)>>(ctx, {2, 3}, 1).requires_grad();
+    store.before_forward(0, false);
+    const auto z = on_host(all_gather<tp>(all_gather<dp>(project(x))));
+    store.after_forward(0);
+    const double sum_of_x = -2 - 1 + 0;
+    CHECK(z[0] == doctest::Approx(w[0] * -2 + w[1] * -1 + 1.5 * (b[0] + b[1]) * sum_of_x).epsilon(1e-12));
   });
 }
 

@@ -97,7 +97,7 @@ struct linear {
   auto operator()(const X& x) const {
     auto y = detail::over_dims<In>::contracted(x, weight);
     if constexpr (adapts)
-      if (untyped(beside.a).slot && !untyped(beside.a).slot->live->merged)
+      if (untyped(beside.a).slot && !is_merged())
         y = y + contract<adapter_rank>(beside.inner(seen(x)) * projections::scale, beside.b);
     if constexpr (Biased)
       if (untyped(bias).slot) y = y + bias;  // where it was registered
@@ -140,6 +140,10 @@ struct linear {
       return training_dropout(x, drops, place);
     else
       return (x);
+  }
+  bool is_merged() const {
+    const ref<weight_place>& of = untyped(beside.a).slot->live;  // none: it was assigned to, which the next step says
+    return of && of->merged;
   }
   static shape both(shape first, const shape& second) {
     for (int d = 0; d < second.ndim; ++d) first.push_back(second[d]);
