@@ -214,16 +214,21 @@ void load_region(context& ctx, const flat_region& r, flat_range range, const Num
   const flat_range part = range.overlap(r);
   if (part.size() == 0) return;
   const local_array to(out + (part.begin - range.begin), dtype_of<T>, {1, {part.size()}});
+  // Asked here, since nvcc's front end doesn't take the question in the lambda.
+  constexpr bool reads = requires(const placed_slice& at, T* written) {
+    numbers.template read<Through>(at, 0, 0, written);
+  };
   write_by_host<Backend, T>(ctx, to, [&](T* written) {
-    if constexpr (requires { numbers.template read<Through>(r.parameter->at, 0, 0, written); })
-      return numbers.template read<Through>(r.parameter->at, part.begin - r.begin, part.size(), written);
-    else
+    if constexpr (reads) {
+      numbers.template read<Through>(r.parameter->at, part.begin - r.begin, part.size(), written);
+    } else {
       for (std::int64_t i = part.begin; i < part.end; ++i) {
         const std::int64_t at = r.parameter->at.global_index(i - r.begin);
         const double number = at < 0 ? 0 : static_cast<double>(numbers.data()[at]);
         const auto rounded = static_cast<Through>(static_cast<accumulate_t<Through>>(number));
         written[i - part.begin] = static_cast<T>(static_cast<accumulate_t<T>>(rounded));
       }
+    }
   });
 }
 
