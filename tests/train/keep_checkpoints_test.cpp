@@ -164,6 +164,8 @@ TEST_CASE("a checkpoint holds the state at which it was begun, whatever the run 
     step();
     checkpoint_under_way saves = begin_checkpoint(ctx, t, folder);
     const double second = step();
+    CHECK_THROWS_WITH_AS(begin_checkpoint(ctx, t, folder), doctest::Contains("is being written by a save that isn't"),
+                         failure);
     CHECK(!std::filesystem::exists(folder));
     saves.finish();
     CHECK(saves.is_synced());

@@ -3,6 +3,8 @@
 // written.
 #pragma once
 
+#include <sys/file.h>
+
 #include <filesystem>
 #include <vector>
 
@@ -70,6 +72,7 @@ inline void begin_output(const std::string& path, std::string_view beginning, st
 class output_bytes {
  public:
   explicit output_bytes(const std::string& path) : name_(unfinished(path)), file_(name_, O_RDWR, "written") {
+    ::flock(file_, LOCK_SH | LOCK_NB);  // told by is_being_written(); where files can't be locked, nothing is
     struct stat is {};
     if (::fstat(file_, &is) != 0) fail_of_file(name_, "written", errno);
     size_ = static_cast<std::size_t>(is.st_size);
@@ -99,6 +102,14 @@ class output_bytes {
   char* data_ = nullptr;
   std::size_t size_ = 0;
 };
+
+/// Whether somebody has the unfinished file's bytes yet, and it isn't what a run left that died.
+inline bool is_being_written(const std::string& path) {
+  std::error_code none;
+  if (!std::filesystem::exists(unfinished(path), none)) return false;
+  const descriptor file(unfinished(path), O_RDONLY, "read");
+  return ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
 
 /// Writes the unfinished file whole. By one rank.
 inline void write_unfinished(const std::string& path, const std::string& text) {

@@ -117,6 +117,8 @@ checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const train
     std::error_code why;
     require(!fs::exists(folder, why), "the folder ", folder,
             " is there already; save the checkpoint under another name");
+    require(!is_being_written(numbers), "the folder ", folder,
+            " is being written by a save that isn't finished: finish() it first, or save under another name");
     fs::remove_all(making, why);  // of a run that ended while it wrote
     make_folder(making);
   });
@@ -191,7 +193,7 @@ trainer_state load_checkpoint_of(context& ctx, Store& store, const std::string& 
 }  // namespace detail
 
 /// Copies a trainer's state to the memory of a folder's files, and returns while the disk still takes it: the run may
-/// go on. See save_checkpoint.
+/// go on. See save_checkpoint. Throws where another save of this folder isn't finished.
 template <class Trainer>
 checkpoint_under_way begin_checkpoint(context& ctx, Trainer& t, const std::string& folder) {
   std::string optimizer;
