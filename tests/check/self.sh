@@ -288,5 +288,19 @@ if command -v g++ >/dev/null && command -v clang++ >/dev/null; then
   refuses 'function()::{lambda(int)#3} is another lambda to g++ than to clang' named
 fi
 
+# --- peer_python.sh: what isn't there is skipped, with 77, and so by the tests that ask; all else is a failure.
+peer_test() {  # CODE SENTENCE SETTING...
+  local code=0 output
+  output=$(env -u WEFT_TEST_ALL PYTHON=none "${@:3}" bash "$check/../tokenizers/peer_test.sh" 2>/dev/null) || code=$?
+  [ "$code" = "$1" ] && grep -qF -- "$2" <<<"$output" && return
+  echo "tokenizers/peer_test.sh under ${*:3} ends with $code and says: $output"
+  failures=$((failures + 1))
+}
+mkdir -p "$work/no_list/tests/check"
+cp "$check/peer_python.sh" "$work/no_list/tests/check/"
+peer_test 77 'skipped: none lacks some of tokenizers' XDG_CACHE_HOME="$work/cache"
+peer_test 1 "can't be made" XDG_CACHE_HOME="$check/self.sh"
+peer_test 2 "can't be read" WEFT_SOURCE_DIR="$work/no_list"
+
 echo "$failures failures"
 [ "$failures" = 0 ]

@@ -3,7 +3,7 @@
 # texts are those of the package tokenizers.
 set -euo pipefail
 here="${WEFT_SOURCE_DIR:-$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")}/tests"
-python=$(bash "$here/check/peer_python.sh" "$here/tokenizers/peer/packages.txt" --no-deps) || { echo "$python"; exit 77; }
+python=$(bash "$here/check/peer_python.sh" "$here/tokenizers/peer/packages.txt" --no-deps) || { status=$?; echo "$python"; exit $status; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bash "$here/check/program.sh" "$work/tokens" "${CXX:-g++}" -std=c++20 -O2 -pthread -I"$here/../include" "$here/tokenizers/peer/tokens.cpp" \
