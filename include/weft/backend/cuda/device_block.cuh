@@ -131,6 +131,15 @@ class device_block {
     using word = typename detail::word<N * sizeof(T)>::type;
     *reinterpret_cast<word*>(to) = std::bit_cast<word>(from);
   }
+  /// 16 bytes into global memory in one request: in PTX's own words, for where nvcc takes such a store apart, down to
+  /// the elements, as counting shows.
+  template <class T, int N>
+  __device__ static void store_whole(T* to, const pack<T, N>& from) {
+    const uint4 bits = std::bit_cast<uint4>(from);
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(bits.x),
+                 "r"(bits.y), "r"(bits.z), "r"(bits.w)
+                 : "memory");
+  }
 
   template <class T>
   __device__ static accumulate_t<T> widen(T x) {

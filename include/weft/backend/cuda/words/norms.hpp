@@ -55,7 +55,7 @@ struct norm_words {
     const int64 blocks = blocks_for_parts(g);
     A* parts = dweight ? static_cast<A*>(q.scratch(static_cast<std::size_t>(blocks * width) * sizeof(A))) : nullptr;
     if (g.warps > 0)
-      q.start(blocks, tile_bytes<A>(width),
+      q.start(blocks, norm_tile_backward_kernel<T, false>::shared_bytes(width, block_warps),
               norm_tile_backward_kernel<T, false>{g, x, weight, nullptr, rstd, dy, dx, add_dx, parts, nullptr});
     else
       q.start(blocks, warp_scratch<Queue, A>,
@@ -85,7 +85,7 @@ struct norm_words {
     A* const parts = static_cast<A*>(q.scratch(static_cast<std::size_t>(2 * each) * sizeof(A)));
     A *const of_weight = dweight ? parts : nullptr, *const of_bias = dbias ? parts + each : nullptr;
     if (g.warps > 0)
-      q.start(blocks, tile_bytes<A>(width),
+      q.start(blocks, norm_tile_backward_kernel<T, true>::shared_bytes(width, block_warps),
               norm_tile_backward_kernel<T, true>{g, x, weight, mean, rstd, dy, dx, add_dx, of_weight, of_bias});
     else
       q.start(blocks, warp_scratch<Queue, A>,
@@ -116,10 +116,6 @@ struct norm_words {
   template <class Kernel>
   static void start_tiles(queue& q, const row_groups& g, const Kernel& kernel) {
     block_for_each(q, blocks_of(g), warp_scratch<Queue, double>, kernel);
-  }
-  template <class A>
-  static std::size_t tile_bytes(int64 width) {
-    return static_cast<std::size_t>(block_warps + width) * sizeof(A);
   }
   template <class A, class G>
   static void add_parts(queue& q, int64 count, int64 width, const A* parts, G* out, bool add) {
