@@ -3,13 +3,13 @@
 python=${PYTHON:-python3}
 nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 
-# The folders of libcudart and libcublasLt: the toolkit's, and those of the packages that PyTorch brings along. They are given to the
+# The folders of libcudart, libcublasLt and libnccl: the toolkit's, and those of the packages that PyTorch brings along. They are given to the
 # compiled programs alone: PyTorch finds its own.
 cuda_libraries() {
   local folder
   for folder in "$(dirname "$nvcc")"/../lib64 /usr/local/cuda*/lib64 \
     $("$python" -c 'import glob, sysconfig; print(*glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib"))' 2>/dev/null); do
-    compgen -G "$folder/libcu*.so*" >/dev/null && printf '%s:' "$folder"
+    { compgen -G "$folder/libcu*.so*" || compgen -G "$folder/libnccl.so*"; } >/dev/null && printf '%s:' "$folder"
   done
   printf '%s' "${LD_LIBRARY_PATH:-}"
 }

@@ -18,6 +18,7 @@ void atomic_operation(warp_view& v, const instruction& in) {
   const reading<T> by(v, in.operands[memory + 1]);
   static const operand none;
   writing<T> to(v, in.choice ? none : in.operands[0]);
+  v.device->count(in.in, at.of, v.mask, sizeof(T), reads | writes);
   each_lane(v.mask, [&](int l) {
     std::uint8_t* const place = v.device->memory_for(v, in.in, at.of[l], sizeof(T), l, reads | writes | atomic);
     T old;
@@ -32,6 +33,7 @@ void compare_and_swap(warp_view& v, const instruction& in) {
   const lane_addresses at(v, in.operands[1]);
   const reading<T> expected(v, in.operands[2]), wanted(v, in.operands[3]);
   writing<T> to(v, in.operands[0]);
+  v.device->count(in.in, at.of, v.mask, sizeof(T), reads | writes);
   each_lane(v.mask, [&](int l) {
     std::uint8_t* const place = v.device->memory_for(v, in.in, at.of[l], sizeof(T), l, reads | writes | atomic);
     T old;

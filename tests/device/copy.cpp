@@ -22,6 +22,10 @@ void begin(warp_view& v, const instruction& in) {
   static const operand none;
   const bool partly = in.operands.size() > 3;
   const reading<std::uint32_t> read(v, partly ? in.operands[3] : none);
+  std::uint32_t reading_lanes = 0;
+  each_lane(v.mask, [&](int l) { reading_lanes |= partly && read[l] == 0 ? 0 : 1u << l; });
+  v.device->count(space::global, from.of, reading_lanes, bytes, reads);
+  v.device->count(space::shared, to.of, v.mask, bytes, writes);
   each_lane(v.mask, [&](int l) {
     late_copy c{l, v.own->copy_group[l], v.at, to.of[l], from.of[l], bytes, bytes};
     if (partly) c.read = static_cast<int>(std::min(read[l], static_cast<std::uint32_t>(bytes)));

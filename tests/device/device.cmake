@@ -53,6 +53,10 @@ if(NOT device_lacks)
   target_link_libraries(test_device_cublaslt PRIVATE weft_doctest_main weft_build weft_device_cublaslt weft_device_cudart Threads::Threads)
   add_test(NAME device/cublaslt COMMAND test_device_cublaslt)
   set_tests_properties(device/cublaslt PROPERTIES TIMEOUT ${time_limit} LABELS run FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+  # The kernels that docs/cuda.md goes through; own_kernel_test.sh counts what they ask for.
+  add_executable(example_own_kernel "${PROJECT_SOURCE_DIR}/examples/own_kernel/product.cu")
+  target_link_libraries(example_own_kernel PRIVATE weft_build weft::cuda)
+  target_compile_options(example_own_kernel PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;--no-compress>)
 elseif(NOT WEFT_SANITIZE AND NOT WEFT_TEST_PART MATCHES "^units")
   weft_test_on_device(device/compiled)  # says that it is skipped
 endif()

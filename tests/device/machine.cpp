@@ -205,6 +205,15 @@ std::uint8_t* machine::memory_for(warp_view& v, space in, std::uint64_t address,
   return reinterpret_cast<std::uint8_t*>(address);
 }
 
+void machine::count_request(space in, const std::uint64_t* at, std::uint32_t mask, int bytes, unsigned access) {
+  const std::uint64_t first = at[std::countr_zero(mask)];
+  if (in == space::generic && (first & window_bits) == (shared_window & window_bits)) in = space::shared;
+  if (in == space::shared) return count_wavefronts(counted_->shared, at, mask, bytes);
+  if (in != space::global && !(in == space::generic && find(first))) return;  // parameters and a thread's own
+  if (access & reads) count_sectors(counted_->loads, at, mask, bytes);
+  if (access & writes) count_sectors(counted_->stores, at, mask, bytes);
+}
+
 void machine::find_fault(const std::string& sentence) {
   if (findings_.size() < set_.most_findings) findings_.push_back(sentence);
 }

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "counts.hpp"
 #include "program.hpp"
 
 namespace device {
@@ -89,6 +90,7 @@ struct settings {
   // Tensors have padding, which nobody writes and whole arrays carry along: reading global memory that wasn't written
   // is no fault then. Its bytes are ones, NaN for all floating types.
   bool padding = false;
+  bool counts = false;  // whether kernels' requests are counted, which takes time
 };
 
 struct launch_shape {
@@ -152,6 +154,16 @@ class machine : public variable_memory {
   /// The memory of one lane's access, or, where that is wrong, memory of nobody's.
   std::uint8_t* memory_for(warp_view& v, space in, std::uint64_t address, int bytes, int lane, unsigned access);
 
+  /// Counts one request of the lanes of `mask`, if any and if that is asked for: `bytes` from at[lane] on.
+  void count(space in, const std::uint64_t* at, std::uint32_t mask, int bytes, unsigned access) {
+    if (counted_ && mask) count_request(in, at, mask, bytes, access);
+  }
+  void count_product() {
+    if (counted_) ++counted_->products;
+  }
+  /// Of each kernel that ran, by its name.
+  const std::map<std::string, kernel_counts>& counts() const { return counts_; }
+
   void find_fault(const std::string& sentence);
   bool has_padding() const { return set_.padding; }
   const std::vector<std::string>& findings() const { return findings_; }
@@ -166,6 +178,7 @@ class machine : public variable_memory {
   friend struct warp_view;
   friend class block_run;
   std::uint8_t* wrong();
+  void count_request(space in, const std::uint64_t* at, std::uint32_t mask, int bytes, unsigned access);
   void judge_order(warp_view& v, tracked& t, std::uint64_t at, int bytes, int lane, unsigned access, bool global);
 
   settings set_;
@@ -176,6 +189,8 @@ class machine : public variable_memory {
   std::vector<std::string> findings_;
   std::uint64_t launches_ = 0, instructions_ = 0, next_thread_ = 1;
   std::mt19937_64 draw_;
+  std::map<std::string, kernel_counts> counts_;
+  kernel_counts* counted_ = nullptr;  // of the kernel that runs
 };
 
 }  // namespace device

@@ -14,6 +14,7 @@ void load(warp_view& v, const instruction& in) {
   const lane_addresses at(v, in.operands[1]);
   const std::uint8_t* from[lanes];
   const int bytes = static_cast<int>(sizeof(T)) * in.vector;
+  v.device->count(in.in, at.of, v.mask, bytes, reads);
   each_lane(v.mask, [&](int l) { from[l] = v.device->memory_for(v, in.in, at.of[l], bytes, l, reads); });
   for (int i = 0; i < in.vector; ++i) {
     writing<T> to(v, part(in, 0, i));
@@ -29,6 +30,7 @@ void store(warp_view& v, const instruction& in) {
   const lane_addresses at(v, in.operands[0]);
   std::uint8_t* to[lanes];
   const int bytes = static_cast<int>(sizeof(T)) * in.vector;
+  v.device->count(in.in, at.of, v.mask, bytes, writes);
   each_lane(v.mask, [&](int l) { to[l] = v.device->memory_for(v, in.in, at.of[l], bytes, l, writes); });
   for (int i = 0; i < in.vector; ++i) {
     const reading<T> from(v, part(in, 1, i));

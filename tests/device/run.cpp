@@ -282,9 +282,12 @@ void machine::launch(ptx_unit& unit, const kernel& code, const launch_shape& sha
   }
   ++launches_;
   draw_.seed(set_.seed * 0x9e3779b97f4a7c15ull + launches_);
+  const std::uint64_t before = instructions_;
+  if (set_.counts) counted_ = &counts_[code.name], ++counted_->launches;
   block_run(*this, {this, &unit, &code, nullptr, nullptr, shape, reinterpret_cast<std::uint8_t*>(given.data()),
                     static_cast<std::uint32_t>(next_thread_), 0, 0})
       .run();
+  if (set_.counts) counted_->instructions += instructions_ - before;
   next_thread_ += threads;
 }
 

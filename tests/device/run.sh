@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# run.sh FOLDER [--padding] COMMAND...: runs a program of nvcc's on the device on the host, whose libcudart.so.13 and libcublasLt.so.13 (and
+# run.sh FOLDER [--padding] [--counts] COMMAND...: runs a program of nvcc's on the device on the host, whose libcudart.so.13 and libcublasLt.so.13 (and
 # libnccl.so.2) lie in FOLDER; WEFT_DEVICE_COUNT (1) says how many devices there are. It passes if the program does, and the device ran
 # something and found nothing wrong. WEFT_DEVICE_SEED (1) draws whose turn it is.
-# --padding: global memory that nobody wrote may be read (machine.hpp, settings). run.sh --skipped SENTENCE: says that and is skipped.
+# --padding: global memory that nobody wrote may be read (machine.hpp, settings). --counts: it ends with a table of what each kernel asked of
+# memory (counts.hpp). run.sh --skipped SENTENCE: says that and is skipped.
 set -euo pipefail
 if [ "$1" = --skipped ]; then
   echo "skipped: $2"
@@ -10,10 +11,14 @@ if [ "$1" = --skipped ]; then
 fi
 folder=$(realpath "$1")
 shift
-if [ "$1" = --padding ]; then
-  export WEFT_DEVICE_PADDING=1
+while :; do
+  case $1 in
+    --padding) export WEFT_DEVICE_PADDING=1 ;;
+    --counts) export WEFT_DEVICE_COUNTS=1 ;;
+    *) break ;;
+  esac
   shift
-fi
+done
 work=$(mktemp -d /tmp/weft_device.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 ln -s "$folder" "$work/device"  # LD_PRELOAD is cut at spaces and colons, which the folder's name may have

@@ -16,6 +16,7 @@ float element(std::uint32_t pair, int which) {
 // rows g and g + 8, columns 2 t. Each with its neighbour.
 template <class T>
 void multiply(warp_view& v, const instruction& in) {
+  v.device->count_product();
   float a[16][16], b[16][8];
   double c[16][8];
   const auto parts = [&](std::size_t which, auto take) {
@@ -47,6 +48,7 @@ template <bool Transposed>
 void load_matrices(warp_view& v, const instruction& in) {
   const lane_addresses at(v, in.operands[1]);
   const int count = static_cast<int>(in.operands[0].all.size());
+  v.device->count(in.in, at.of, count == 4 ? all_lanes : (1u << 8 * count) - 1, 16, reads);
   const std::uint8_t* row[lanes];
   for (int l = 0; l < 8 * count; ++l) row[l] = v.device->memory_for(v, in.in, at.of[l], 16, l, reads);
   for (int m = 0; m < count; ++m) {

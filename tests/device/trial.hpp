@@ -10,7 +10,8 @@
 namespace device_test {
 
 struct trial {
-  explicit trial(const std::string& text, std::uint64_t seed = 1) : gpu(seeded(seed)), unit(text, gpu) {}
+  explicit trial(const std::string& text, std::uint64_t seed = 1) : trial(text, seeded(seed)) {}
+  trial(const std::string& text, const device::settings& s) : gpu(s), unit(text, gpu) {}
   static device::settings seeded(std::uint64_t seed) {
     device::settings s;
     s.seed = seed;

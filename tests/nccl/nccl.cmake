@@ -25,10 +25,16 @@ if(TARGET weft_device_cudart)
 endif()
 
 file(GLOB nccl_tests CONFIGURE_DEPENDS RELATIVE "${here}" "nccl/*_test.cu")
+set(devices 4)
+if(WEFT_TEST_ALL)
+  set(devices 8)  # of which one training takes all: a minute
+elseif(WEFT_TEST_PART STREQUAL "rest" AND NOT gpus)
+  list(FILTER nccl_tests EXCLUDE REGEX "/training_fp32_")  # a minute of nvcc for what differs in its numbers alone
+endif()
 set(units_without_gpu "^nccl/")
-set(units_with_padding "^nccl/(laws|training)_")
+set(units_with_padding "^nccl/(laws|training|training_fp32)_test[.]cu$")
 weft_test_folder(nccl test_nccl_cuda "weft_build;weft::nccl;${CMAKE_DL_LIBS}" ${nccl_tests})
 foreach(source IN LISTS nccl_tests)
   string(REGEX REPLACE "_test[.]cu$" ".cu.without_gpu" name "${source}")
-  set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "WEFT_DEVICE_COUNT=4")
+  set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "WEFT_DEVICE_COUNT=${devices}")
 endforeach()

@@ -66,6 +66,8 @@ TEST_CASE("the kernels of CUDA: a run gives each step before it knows of the one
                 const int before = queue.waits;
                 const training_result r = t.run(text_dataset(ctx, rhyme()), plan);
                 CHECK(queue.waits == before);
+                CHECK(ctx.memory.ledger().pinned.value() == queue.pinned_bytes());
+                CHECK(queue.pinned_bytes() >= 4 * 4096);  // of uploaded batches
                 CHECK(r.skipped > 0);
                 CHECK(r.skipped < 7);
                 std::vector<std::uint64_t> own{std::bit_cast<std::uint64_t>(r.loss)};

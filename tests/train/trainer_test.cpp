@@ -202,6 +202,7 @@ TEST_CASE("a run leaves its files: every step's line, every rank's memory, the t
     CHECK(at_peak == ctx.at("peak"));
     CHECK(ctx.at("categories").at("optimizer").at("current") > 0);
     CHECK(ctx.at("scratch") > 0);  // of matrix products
+    CHECK(ctx.at("pinned").is_null());
   }
 }
 

@@ -62,6 +62,7 @@ struct memory_ledger {
   std::size_t reserved = 0;                              // taken from the system
   int chunks = 0;                                        // times the system was asked
   std::optional<std::size_t> scratch{};                  // what kernels keep beside that; none: their queue doesn't say
+  std::optional<std::size_t> pinned{};  // the host's page-locked memory that copies to and from a device go through
 };
 
 class arena {
@@ -181,12 +182,15 @@ class arena {
 
   const memory_ledger& ledger() const {
     if (scratch_of_) ledger_.scratch = scratch_of_(queue_);
+    if (pinned_of_) ledger_.pinned = pinned_of_(queue_);
     return ledger_;
   }
   /// Says whose kernels work on its tensors: the ledger's `scratch` is bytes(queue) from now on.
   void read_scratch(const void* queue, std::optional<std::size_t> (*bytes)(const void* queue)) {
     queue_ = queue, scratch_of_ = bytes;
   }
+  /// The same of `pinned`, of the same queue.
+  void read_pinned(const void* queue, std::size_t (*bytes)(const void* queue)) { queue_ = queue, pinned_of_ = bytes; }
   /// Whether its memory is the host's; false: a device's, or a source's of one's own.
   bool on_host() const { return source_.allocate == memory_source{}.allocate; }
   /// How often memory was allocated.
@@ -285,6 +289,7 @@ class arena {
   mutable memory_ledger ledger_;
   const void* queue_ = nullptr;
   std::optional<std::size_t> (*scratch_of_)(const void*) = nullptr;
+  std::size_t (*pinned_of_)(const void*) = nullptr;
   std::uint64_t made_ = 0;
 };
 

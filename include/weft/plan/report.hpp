@@ -80,7 +80,7 @@ namespace detail {
     w.key(at.name).begin_object().member("rank", at.rank).member("size", at.size).end_object();
   w.end_object().member("peak", p.memory.peak_total).member("peak_in", p.peak_in);
   w.member("reserved", p.memory.reserved);
-  detail::write_scratch(w, p.memory);
+  detail::write_bytes(w, "scratch", p.memory.scratch);
   detail::write_categories(w, p.memory);
   w.key("collectives").begin_array();
   for (const trace_total& t : p.collectives) {

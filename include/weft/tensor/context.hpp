@@ -116,6 +116,9 @@ class context {
       memory.read_scratch(queue.get(), [](const void* q) -> std::optional<std::size_t> {
         return static_cast<const typename Backend::queue*>(q)->scratch_bytes();
       });
+    if constexpr (requires { queue->pinned_bytes(); })
+      memory.read_pinned(queue.get(),
+                         [](const void* q) { return static_cast<const typename Backend::queue*>(q)->pinned_bytes(); });
     queue_ = std::move(queue);
     queue_of_ = &detail::backend_id<Backend>;
   }

@@ -1,4 +1,5 @@
-// memory.json: the ledger of every rank, by category, and what kernels keep for scratch.
+// memory.json: the ledger of every rank, by category, and what lies beside the arena: kernels' scratch, and
+// page-locked memory of the host's.
 #pragma once
 
 #include <weft/io/file.hpp>
@@ -20,11 +21,11 @@ WEFT_LINKED void write_categories(json_writer& w, const memory_ledger& ledger) {
   w.end_object();
 }
 
-/// A member "scratch": what kernels keep beside the arena, or null.
-WEFT_LINKED void write_scratch(json_writer& w, const memory_ledger& ledger) {
-  w.key("scratch");
-  if (ledger.scratch)
-    w.value(*ledger.scratch);
+/// A member "scratch", what kernels keep beside the arena, and the like: null where the queue doesn't say.
+WEFT_LINKED void write_bytes(json_writer& w, const char* name, const std::optional<std::size_t>& bytes) {
+  w.key(name);
+  if (bytes)
+    w.value(*bytes);
   else
     w.raw("null");
 }
@@ -35,7 +36,8 @@ WEFT_LINKED std::string memory_json(int rank, const memory_ledger& ledger, std::
   json_writer w;
   w.begin_object().member("rank", rank).member("current", ledger.total).member("peak", ledger.peak_total);
   w.member("reserved", ledger.reserved);
-  write_scratch(w, ledger);
+  write_bytes(w, "scratch", ledger.scratch);
+  write_bytes(w, "pinned", ledger.pinned);
   w.member("optimizer_elsewhere", elsewhere);
   write_categories(w, ledger);
   return w.end_object().text();

@@ -51,3 +51,13 @@ TEST_CASE("an error names the call and what CUDA says") {
           cuda::check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul");
         }).find("cublasLtMatmul failed: ") == 0);
 }
+
+TEST_CASE("a kernel that can't be started is named, with its grid") {
+  const auto why = [](cudaError_t status) {
+    return sentence_of([&] { cuda::detail::check_launch<cuda::fill_kernel<bf16>>(status, 12, 300000); });
+  };
+  CHECK(why(cudaSuccess) == "");
+  CHECK(why(cudaErrorInvalidValue) ==
+        "launching fill_kernel<bf16> with 12 blocks of 256 threads and 300000 bytes of shared memory each failed: "
+        "invalid argument (CUDA error 1)");
+}

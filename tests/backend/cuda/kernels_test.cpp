@@ -123,6 +123,16 @@ void rms_norm_alike(int64 rows, int64 width, int threads, int64 blocks, std::uin
   CHECK(same_bits(parts, with));
 }
 
+// Notes how many blocks each kernel is started with.
+struct noting_queue : testing::host_queue {
+  template <class Kernel>
+  void start(int64 blocks, std::size_t shared_bytes, const Kernel& kernel) {
+    grids.push_back(blocks);
+    host_queue::start(blocks, shared_bytes, kernel);
+  }
+  std::vector<int64> grids;
+};
+
 }  // namespace
 
 TEST_CASE_TEMPLATE("swiglu and its backward are the CPU's", T, float, double, bf16, fp16) {
@@ -143,6 +153,29 @@ TEST_CASE_TEMPLATE("rms_norm and its backward are the CPU's", T, float, double, 
   rms_norm_alike<T>(5, 64, 32, 2, 3);
   rms_norm_alike<T>(4, 264, 96, 4, 4);
   rms_norm_alike<T>(4, 261, 64, 3, 5);
+}
+
+TEST_CASE("a norm's backward starts no block that has no row") {
+  using words = cuda::norm_words<noting_queue>;
+  static_assert(noting_queue::block_threads == 64);
+  const auto blocks = [](int64 rows, int64 width) {
+    const auto x = numbers<bf16>(rows * width, 1), w = numbers<bf16>(width, 2);
+    std::vector<bf16> dx(x.size());
+    std::vector<float> rstd(static_cast<std::size_t>(rows), 1), dw(static_cast<std::size_t>(width)), db = dw;
+    const std::vector<double> mean(rstd.size());
+    noting_queue q;
+    words::rms_norm_backward(q, rows, width, x.data(), w.data(), rstd.data(), x.data(), dx.data(), false, dw.data(),
+                             false);
+    words::layer_norm_backward(q, rows, width, x.data(), w.data(), mean.data(), rstd.data(), x.data(), dx.data(), false,
+                               dw.data(), false, db.data(), false);
+    CHECK(q.grids.at(0) == q.grids.at(2));  // behind the first: its weight's parts added up
+    return q.grids[0];
+  };
+  CHECK(blocks(41, 64) == 21);    // a warp has a row, a block two
+  CHECK(blocks(41, 1032) == 41);  // both warps share one
+  CHECK(blocks(41, 61) == 41);    // not in packs: a block has one
+  CHECK(blocks(600, 64) == 256);  // each part is another to be added up
+  CHECK(blocks(513, 61) == 256);
 }
 
 TEST_CASE("rms_norm's bits don't depend on the order of threads") {

@@ -57,7 +57,7 @@ class pretended_memory {
   }
 };
 
-class lazy_queue {
+class lazy_queue : public weft::cuda::pinned_count {
   // What was given and has still to run; others run it too, up to what they wait for.
   struct work {
     void run_until(std::uint64_t number) {

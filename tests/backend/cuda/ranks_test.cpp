@@ -209,13 +209,27 @@ TEST_CASE("what is too large for the ring is waited for, and a ring that ends ha
   std::vector<float> own(static_cast<std::size_t>(n) + 1, 2.f);
   {
     lazy_queue q;
+    CHECK(q.pinned_bytes() == 0);
     q.upload(own.data(), fits.data, fits.bytes);
     CHECK(q.waits == 0);
+    CHECK(q.pinned_bytes() == most);
     q.upload(own.data(), large.data, large.bytes);
     CHECK(q.waits == 1);
+    CHECK(q.pinned_bytes() == most);  // it isn't staged
     own[0] = 5;
     q.upload(own.data(), small.data, small.bytes);
     CHECK(q.to_come() == 1);
+    CHECK(q.pinned_bytes() == most + 4096);  // the least that a place takes
+    const std::size_t held = q.pinned_bytes();
+    {
+      const lazy_queue::landing here(q, 24);
+      CHECK(q.pinned_bytes() == held + 24);
+    }
+    CHECK(q.pinned_bytes() == held);
+    using ring = weft::cuda::staged_uploads<lazy_queue::event, lazy_queue::pinned>;
+    for (std::size_t i = 2; i < ring::places + 2; ++i) q.upload(own.data(), fits.data, i < ring::places ? 4 : 8192);
+    CHECK(q.pinned_bytes() ==
+          most + (ring::places - 2) * 4096 + 8192);  // a small place is taken anew, a large one isn't
   }
   CHECK(fits.data[n - 1] == 2);
   CHECK(large.data[n] == 2);

@@ -13,6 +13,7 @@ settings asked_for() {
   if (const char* const most = std::getenv("WEFT_DEVICE_INSTRUCTIONS"))
     s.most_instructions = std::strtoull(most, nullptr, 10);
   s.padding = std::getenv("WEFT_DEVICE_PADDING") != nullptr;
+  s.counts = std::getenv("WEFT_DEVICE_COUNTS") != nullptr;
   return s;
 }
 
@@ -31,6 +32,7 @@ state::~state() {
   }
   std::cout.flush();
   std::fflush(nullptr);
+  if (!gpu.counts().empty()) std::fprintf(stderr, "%s", table_of(gpu.counts()).c_str());
   std::fprintf(stderr, "device on the host: %llu launches, %llu instructions of warps, %zu findings\n",
                static_cast<unsigned long long>(gpu.launches()), static_cast<unsigned long long>(gpu.instructions()),
                gpu.findings().size());

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <bit>
+#include <string>
+#include <string_view>
 
 #include <weft/backend/cuda/error.cuh>
 #include <weft/backend/cuda/kernel.hpp>
@@ -129,6 +131,15 @@ class device_block {
     using word = typename detail::word<N * sizeof(T)>::type;
     *reinterpret_cast<word*>(to) = std::bit_cast<word>(from);
   }
+  /// 16 bytes into global memory in one request: in PTX's own words, for where nvcc takes such a store apart, down to
+  /// the elements, as counting shows.
+  template <class T, int N>
+  __device__ static void store_whole(T* to, const pack<T, N>& from) {
+    const uint4 bits = std::bit_cast<uint4>(from);
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(bits.x),
+                 "r"(bits.y), "r"(bits.z), "r"(bits.w)
+                 : "memory");
+  }
 
   template <class T>
   __device__ static accumulate_t<T> widen(T x) {
@@ -226,16 +237,43 @@ __global__ void __launch_bounds__(threads_of<Kernel>(), blocks_at_once<Kernel>()
   kernel(block);
 }
 
-/// Starts a kernel on a stream and returns. Throws weft::failure when it can't be started.
+namespace detail {
+
+/// Says which kernel it was. `signature`: what a compiler calls a function whose one template argument is the kernel's
+/// type.
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_launch(cudaError_t status, const char* signature, int64 blocks,
+                                                               int threads, std::size_t shared_bytes) {
+  std::string name = signature;
+  for (const std::string_view before : {"Kernel = ", "Kernel="})  // as g++ and nvcc put it
+    if (const auto at = name.find(before); at != std::string::npos) name.erase(0, at + before.size());
+  if (const auto end = name.find_first_of(";]"); end != std::string::npos) name.erase(end);
+  for (const std::string_view place : {"weft::cuda::", "weft::"})
+    for (auto at = name.find(place); at != std::string::npos; at = name.find(place)) name.erase(at, place.size());
+  const std::string call = weft::detail::text("launching ", name, " with ", blocks, " blocks of ", threads,
+                                              " threads and ", shared_bytes, " bytes of shared memory each");
+  check(status, call.c_str());
+  fail(call, " failed");
+}
+template <class Kernel>
+void check_launch(cudaError_t status, int64 blocks, std::size_t shared_bytes) {
+  if (status != cudaSuccess) [[unlikely]]
+    fail_launch(status, __PRETTY_FUNCTION__, blocks, threads_of<Kernel>(), shared_bytes);
+}
+
+}  // namespace detail
+
+/// Starts a kernel on a stream and returns. Throws weft::failure when it can't be started: the message names the kernel
+/// and its grid.
 template <class Kernel>
 void launch(cudaStream_t on, int64 blocks, std::size_t shared_bytes, const Kernel& kernel) {
   if (blocks <= 0) return;
   if (shared_bytes > 48 * 1024)  // more than a kernel may have unasked
-    check(cudaFuncSetAttribute(run_on_device<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shared_bytes)),
-          "a kernel's shared memory");
+    detail::check_launch<Kernel>(
+        cudaFuncSetAttribute(run_on_device<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shared_bytes)),
+        blocks, shared_bytes);
   run_on_device<<<static_cast<unsigned>(blocks), threads_of<Kernel>(), shared_bytes, on>>>(kernel);
-  check(cudaGetLastError(), "launching a kernel");
+  detail::check_launch<Kernel>(cudaGetLastError(), blocks, shared_bytes);
 }
 
 }  // namespace weft::cuda

@@ -134,6 +134,12 @@ class host_block {
     check_alignment<N>(to);
     std::memcpy(static_cast<void*>(to), &from, sizeof(from));
   }
+  /// The same of 16 bytes, which a GPU stores in one request.
+  template <class T, int N>
+  void store_whole(T* to, const pack<T, N>& from) const {
+    static_assert(sizeof(from) == 16);
+    store(to, from);
+  }
 
   template <class T>
   static accumulate_t<T> widen(T x) {

@@ -11,6 +11,18 @@
 
 namespace weft::cuda {
 
+/// How much of such memory a queue has: a base of the queue's. It belongs to the queue's rank.
+class pinned_count {
+ public:
+  /// Bytes of the host's memory, page-locked, that the queue's uploads and landings hold now.
+  std::size_t pinned_bytes() const { return bytes_; }
+  /// That `more` were taken, and `less` given back.
+  void count_pinned(std::size_t more, std::size_t less) { bytes_ = bytes_ + more - less; }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
 /// Uploads of up to `most` bytes, each through the next of a ring of `places`. Event and Pinned: the queue's. A place's
 /// memory is taken when it is first used, and again where a larger upload comes to it; it ends with the ring.
 template <class Event, class Pinned>
@@ -34,11 +46,13 @@ class staged_uploads {
     if (p.used) p.done.synchronize();
     p.used = false;
     if (p.bytes < bytes) {
+      q.count_pinned(0, p.bytes);
       p.memory = {}, p.bytes = 0;
       std::size_t room = 4096;
       while (room < bytes) room *= 2;
       if (!(p.memory = Queue::pinned_memory(room))) return false;
       p.bytes = room;
+      q.count_pinned(room, 0);
     }
     next_ = (next_ + 1) % places;
     std::memcpy(p.memory.get(), host, bytes);
@@ -66,6 +80,7 @@ class landing {
   landing(Queue& q, std::size_t bytes) : queue_(q), bytes_(bytes), memory_(Queue::pinned_memory(bytes)) {
     require(static_cast<bool>(memory_), "there is no memory of the host's that the device can write to: ", bytes,
             " bytes were asked for");
+    queue_.count_pinned(bytes, 0);
   }
   landing(const landing&) = delete;
   landing& operator=(const landing&) = delete;
@@ -74,6 +89,7 @@ class landing {
       if (used_) arrived_.synchronize();
     } catch (...) {  // the device has failed, and was heard of elsewhere
     }
+    queue_.count_pinned(0, bytes_);
   }
 
   void fetch(const void* from) {

@@ -26,7 +26,7 @@ struct on_device {
 
 }  // namespace detail
 
-class stream {
+class stream : public pinned_count {
  public:
   static constexpr int block_threads = cuda::block_threads;
   static constexpr bool runs_behind = true;

@@ -284,7 +284,9 @@ struct attention_tensor_queries_backward_kernel {
       rows::store(
           block, sum, [&](int, int) { return s.scale; }, at.n, dq + s.query_at(at.b, at.h, at.mine), s.q_apart(),
           add_dq);
-      if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries)) block.sync();
+      // Where no key was seen, the loop's barrier doesn't stand between what was read of the queries and the next tile.
+      if constexpr (Held)
+        if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries)) block.sync();
     }
   }
 

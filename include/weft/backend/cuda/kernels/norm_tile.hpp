@@ -60,7 +60,7 @@ struct norm_tile_kernel {
         if constexpr (Centred) b = block.template load<pack_size<T>>(bias + i);
         WEFT_UNROLLED for (int k = 0; k < pack_size<T>; ++k) out.at[k] =
             block.template narrow<T>(centred(in.at[c].at[k]) * r * block.widen(w.at[k]) + block.widen(b.at[k]));
-        block.store(y + row * groups.width + i, out);
+        block.store_whole(y + row * groups.width + i, out);
       }
       if (place.thread != 0) continue;
       if (Centred && mean) mean[row] = m;
@@ -70,7 +70,7 @@ struct norm_tile_kernel {
 };
 
 /// The gradients: dx (+)=, and each block's sums over its rows of dy * u, and of dy where Centred, in parts
-/// [blocks, width] each. Each output may be null, and weight where dx is. Shared memory: an A a column, and one a warp.
+/// [blocks, width] each. Each output may be null, and weight where dx is. Shared memory: shared_bytes.
 template <class T, bool Centred>
 struct norm_tile_backward_kernel {
   using A = accumulate_t<T>;
@@ -83,6 +83,10 @@ struct norm_tile_backward_kernel {
   bool add_dx;
   A *weight_parts, *bias_parts;
 
+  /// An A a warp, and those of the columns' sums.
+  static std::size_t shared_bytes(int64 width, int warps) {
+    return static_cast<std::size_t>(warps + width + width / 32 + 1) * sizeof(A);
+  }
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
     constexpr int P = pack_size<T>;
@@ -145,6 +149,9 @@ struct norm_tile_backward_kernel {
  private:
   using column_sums = array_of<array_of<A, pack_size<T>>, row_tile<T>::chunks>;
 
+  // Where a column's sum lies: a word further on behind every 32, so that lanes, who have neighbours each, are in banks
+  // of their own. Those of a pack stay neighbours.
+  static WEFT_ON_DEVICE int64 spot(int64 column) { return column + (column >> 5); }
   // The groups' sums, group after group, into the block's part.
   template <class Block>
   WEFT_ON_DEVICE void join_groups(Block& block, const row_place& place, const column_sums& sums, A* parts) const {
@@ -153,13 +160,13 @@ struct norm_tile_backward_kernel {
       if (g == place.group) WEFT_UNROLLED for (int c = 0; c < row_tile<T>::chunks; ++c) {
           const int64 i = place.template column<T>(c);
           if (i >= groups.width) continue;
-          WEFT_UNROLLED for (int k = 0; k < pack_size<T>; ++k) all[i + k] =
-              g == 0 ? sums[c][k] : all[i + k] + sums[c][k];
+          A* const own = all + spot(i);
+          WEFT_UNROLLED for (int k = 0; k < pack_size<T>; ++k) own[k] = g == 0 ? sums[c][k] : own[k] + sums[c][k];
         }
       block.sync();
     }
     for (int64 i = block.thread(); i < groups.width; i += block.threads())
-      parts[block.index() * groups.width + i] = all[i];
+      parts[block.index() * groups.width + i] = all[spot(i)];
     block.sync();
   }
 };

@@ -30,8 +30,14 @@ struct rope_kernel {
         old_a = block.template load<N>(static_cast<const T*>(y) + low);
         old_b = block.template load<N>(static_cast<const T*>(y) + high);
       }
-      for (int k = 0; k < N; ++k) {
-        const A c = cos[angle + k], s = sin[angle + k] * direction;
+      constexpr int together = N < pack_size<A> ? N : pack_size<A>;
+      array_of<pack<A, together>, N / together> of_cos, of_sin;
+      WEFT_UNROLLED for (int p = 0; p < N / together; ++p) {
+        of_cos[p] = block.template load<together>(cos + angle + p * together);
+        of_sin[p] = block.template load<together>(sin + angle + p * together);
+      }
+      WEFT_UNROLLED for (int k = 0; k < N; ++k) {
+        const A c = of_cos[k / together].at[k % together], s = of_sin[k / together].at[k % together] * direction;
         const A u = block.widen(a.at[k]), v = block.widen(b.at[k]);
         const A turned_u = u * c - v * s, turned_v = v * c + u * s;
         out_a.at[k] = block.template narrow<T>(add ? block.widen(old_a.at[k]) + turned_u : turned_u);

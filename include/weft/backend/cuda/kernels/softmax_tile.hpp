@@ -36,7 +36,7 @@ struct softmax_tile_kernel {
         if (i >= groups.width) continue;
         pack<T, P> out;
         WEFT_UNROLLED for (int k = 0; k < P; ++k) out.at[k] = block.template narrow<T>(exps[c][k] / sum);
-        block.store(y + row * groups.width + i, out);
+        block.store_whole(y + row * groups.width + i, out);
       }
     }
   }

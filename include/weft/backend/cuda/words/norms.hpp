@@ -1,5 +1,5 @@
 // The words of rows: softmax, RMSNorm, LayerNorm, forward and backward. Invariant: a sum over rows is made of the parts
-// of a fixed number of blocks, in order.
+// of blocks whose number the rows' shape decides, in order.
 #pragma once
 
 #include <weft/backend/cuda/kernels/layer_norm.hpp>
@@ -50,11 +50,12 @@ struct norm_words {
                                 const accumulate_t<T>* rstd, const T* dy, T* dx, bool add_dx, G* dweight,
                                 bool add_dweight) {
     using A = accumulate_t<T>;
-    const int64 blocks = std::min<int64>(rows, part_blocks);
-    A* parts = dweight ? static_cast<A*>(q.scratch(static_cast<std::size_t>(blocks * width) * sizeof(A))) : nullptr;
     const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, weight, dy, dx);
-    if (const row_groups g = groups_of<T>(rows, width, packed); g.warps > 0)
-      q.start(blocks, tile_bytes<A>(width),
+    const row_groups g = groups_of<T>(rows, width, packed);
+    const int64 blocks = blocks_for_parts(g);
+    A* parts = dweight ? static_cast<A*>(q.scratch(static_cast<std::size_t>(blocks * width) * sizeof(A))) : nullptr;
+    if (g.warps > 0)
+      q.start(blocks, norm_tile_backward_kernel<T, false>::shared_bytes(width, block_warps),
               norm_tile_backward_kernel<T, false>{g, x, weight, nullptr, rstd, dy, dx, add_dx, parts, nullptr});
     else
       q.start(blocks, warp_scratch<Queue, A>,
@@ -78,12 +79,13 @@ struct norm_words {
                                   const double* mean, const accumulate_t<T>* rstd, const T* dy, T* dx, bool add_dx,
                                   G* dweight, bool add_dweight, G* dbias, bool add_dbias) {
     using A = accumulate_t<T>;
-    const int64 blocks = std::min<int64>(rows, part_blocks), each = blocks * width;
+    const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, weight, dy, dx);
+    const row_groups g = groups_of<T>(rows, width, packed);
+    const int64 blocks = blocks_for_parts(g), each = blocks * width;
     A* const parts = static_cast<A*>(q.scratch(static_cast<std::size_t>(2 * each) * sizeof(A)));
     A *const of_weight = dweight ? parts : nullptr, *const of_bias = dbias ? parts + each : nullptr;
-    const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, weight, dy, dx);
-    if (const row_groups g = groups_of<T>(rows, width, packed); g.warps > 0)
-      q.start(blocks, tile_bytes<A>(width),
+    if (g.warps > 0)
+      q.start(blocks, norm_tile_backward_kernel<T, true>::shared_bytes(width, block_warps),
               norm_tile_backward_kernel<T, true>{g, x, weight, mean, rstd, dy, dx, add_dx, of_weight, of_bias});
     else
       q.start(blocks, warp_scratch<Queue, A>,
@@ -104,14 +106,16 @@ struct norm_words {
       if (width <= int64{warps} * warp_size * row_tile<T>::chunks * pack_size<T>) return {rows, width, warps};
     return {rows, width, 0};
   }
+  // Blocks that have all rows once; a block without a group takes a row at a time.
+  static int64 blocks_of(const row_groups& g) {
+    const int64 at_once = g.warps > 0 ? block_warps / g.warps : 1;
+    return (g.rows + at_once - 1) / at_once;
+  }
+  // Of those that each make a part of a sum over the rows.
+  static int64 blocks_for_parts(const row_groups& g) { return std::min<int64>(blocks_of(g), part_blocks); }
   template <class Kernel>
   static void start_tiles(queue& q, const row_groups& g, const Kernel& kernel) {
-    const int64 at_once = block_warps / g.warps;
-    block_for_each(q, (g.rows + at_once - 1) / at_once, warp_scratch<Queue, double>, kernel);
-  }
-  template <class A>
-  static std::size_t tile_bytes(int64 width) {
-    return static_cast<std::size_t>(block_warps + width) * sizeof(A);
+    block_for_each(q, blocks_of(g), warp_scratch<Queue, double>, kernel);
   }
   template <class A, class G>
   static void add_parts(queue& q, int64 count, int64 width, const A* parts, G* out, bool add) {

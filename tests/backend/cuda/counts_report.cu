@@ -1,0 +1,95 @@
+// The words of the CUDA backend, each once in bf16 at sizes that its fast kernels take, for the device on the host to
+// count what they ask of memory (counts_test.sh).
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include <weft/backend/cuda.cuh>
+
+namespace {
+
+using std::int64_t;
+using weft::bf16;
+using words = weft::cuda_backend;
+
+class memory {
+ public:
+  explicit memory(weft::cuda::stream& q) : q_(q) {}
+  /// n numbers between -1 and 1, or from 0 below `ids`.
+  template <class T>
+  T* make(int64_t n, int ids = 0) {
+    std::vector<T> numbers;
+    for (int64_t i = 0; i < n; ++i) {
+      seed_ = seed_ * 1664525u + 1013904223u;
+      if constexpr (std::is_integral_v<T>)
+        numbers.push_back(static_cast<T>((seed_ >> 8) % static_cast<unsigned>(ids)));
+      else
+        numbers.push_back(static_cast<T>(static_cast<float>(seed_ >> 24) / 128 - 1));
+    }
+    const std::size_t bytes = numbers.size() * sizeof(T);
+    all_.emplace_back(weft::cuda::allocate(bytes));
+    q_.upload(numbers.data(), all_.back().get(), bytes);
+    return static_cast<T*>(all_.back().get());
+  }
+
+ private:
+  weft::cuda::stream& q_;
+  unsigned seed_ = 1;
+  std::vector<weft::cuda::device_pointer> all_;
+};
+
+}  // namespace
+
+int main() {
+  const auto queue = words::open(1, 0, 1);
+  weft::cuda::stream& q = *queue;
+  memory m(q);
+  const int64_t rows = 64, width = 1024, all = rows * width;
+  bf16 *const x = m.make<bf16>(all), *const y = m.make<bf16>(all), *const dy = m.make<bf16>(all),
+              *const dx = m.make<bf16>(all), *const w = m.make<bf16>(width), *const bias = m.make<bf16>(width);
+  float *const rstd = m.make<float>(rows), *const dw = m.make<float>(width), *const db = m.make<float>(width);
+  double* const mean = m.make<double>(rows);
+  words::rms_norm(q, rows, width, 1e-5, x, w, y, rstd);
+  words::rms_norm_backward(q, rows, width, x, w, rstd, dy, dx, false, dw, false);
+  words::layer_norm(q, rows, width, 1e-5, x, w, bias, y, mean, rstd);
+  words::layer_norm_backward(q, rows, width, x, w, mean, rstd, dy, dx, false, dw, false, db, false);
+  words::softmax(q, rows, width, int64_t{1}, x, y);
+  words::softmax_backward(q, rows, width, int64_t{1}, y, dy, dx, false);
+  words::swiglu(q, all, x, dy, y);
+  words::swiglu_backward(q, all, x, y, dy, dx, false, y, false);
+  float *const cos = m.make<float>(rows * 64), *const sin = m.make<float>(rows * 64);
+  words::rope(q, int64_t{1}, rows, width / 128, int64_t{128}, x, cos, sin, int64_t{0}, false, y, false);
+  words::dropout(q, {0.1, 1, 2}, {2, {rows, width}, {rows, width}, {0, 0}, {rows, width}}, x, y, false);
+  float *const master = m.make<float>(all), *const first = m.make<float>(all), *const g = m.make<float>(all);
+  words::convert(q, all, x, master, false);
+  words::adamw(q, {1e-3, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05, 1}, all, master, first, m.make<float>(all), g, y);
+  words::sum_of_squares(q, all, g, mean, false);
+
+  const int64_t vocab = 4096, tokens = all / 2 / vocab * 2;
+  const auto* const targets = m.make<std::int32_t>(rows, static_cast<int>(vocab));
+  float *const high = m.make<float>(rows), *const exps = m.make<float>(rows), *const logit = m.make<float>(rows),
+               *const log_sum = m.make<float>(rows), *const loss = m.make<float>(2);
+  words::row_max(q, tokens, vocab, x, high, vocab);
+  words::row_sums(q, tokens, vocab, x, int64_t{0}, targets, high, exps, logit, static_cast<float*>(nullptr), vocab);
+  words::row_loss(q, tokens, targets, high, exps, logit, static_cast<const float*>(nullptr), 0.0, vocab, log_sum, loss,
+                  loss + 1);
+  words::cross_entropy_backward(q, tokens, vocab, x, int64_t{0}, targets, high, log_sum, exps, 0.0, vocab, dx, vocab);
+  const auto* const ids = m.make<std::int32_t>(rows, 64);
+  words::embedding(q, rows, width, ids, int64_t{0}, rows, x, y);
+  words::embedding_backward(q, rows, width, ids, int64_t{0}, rows, dy, master, false);
+
+  const auto attention = [&](int64_t d) {
+    const int64_t seq = 128, heads = 2, size = seq * heads * d;
+    const weft::attention_shape shape{1, seq, seq, heads, heads, d, 1 / std::sqrt(static_cast<double>(d)), true};
+    const auto make = [&] { return m.make<bf16>(size); };
+    bf16 *const queries = make(), *const keys = make(), *const values = make(), *const dout = make(),
+                *const out = make(), *const dq = make(), *const dk = make(), *const dv = make();
+    float* const sums = m.make<float>(2 * heads * seq);
+    words::attention(q, shape, queries, keys, values, out, sums);
+    words::attention_backward(q, shape, queries, keys, values, out, sums, dout, dq, false, dk, false, dv, false);
+  };
+  attention(32);  // not on the tensor cores
+  attention(64);
+  attention(128);
+  q.synchronize();
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# What the CUDA kernels ask of memory, counted on the device on the host: sectors and wavefronts are at most 1.1 and 1.2 times the least
+# that the bytes of each request could take, but for what stands below with its reason. Where all is asked for: a minute of nvcc.
+set -euo pipefail
+tests=$WEFT_BINARY_DIR/tests
+nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+if ! [ -e "$tests/device_runtime/libcudart.so.13" ]; then
+  echo "skipped: there is no nvcc of CUDA 13 here, whose code would be run"
+  exit 77
+elif [ "${WEFT_TEST_ALL:-}" != yes ]; then
+  echo "skipped: it is run where all is asked for (tests/run.sh --all)"
+  exit 77
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+libraries=$(realpath "$(dirname "$nvcc")/../lib64" 2>/dev/null || realpath "$(dirname "$nvcc")/../lib")
+"$nvcc" -std=c++20 --expt-relaxed-constexpr --extended-lambda -diag-suppress=3001 -arch=sm_90 -lineinfo --no-compress -cudart shared \
+  -I "$WEFT_SOURCE_DIR/include" -o "$work/program" "$WEFT_SOURCE_DIR/tests/backend/cuda/counts_report.cu" \
+  -L "$libraries" -Xlinker "-rpath=$libraries" -lcublasLt
+bash "$WEFT_SOURCE_DIR/tests/device/run.sh" "$tests/device_runtime" --counts "$work/program" >"$work/said" 2>&1 || { cat "$work/said"; exit 1; }
+cat "$work/said"
+awk -F'|' '
+  # KERNEL LOADED STORED WAVEFRONTS: the most, over the least.
+  function may(kernel, loaded, stored, wavefronts) { most[kernel] = loaded " " stored " " wavefronts }
+  function over(part, limit, what,    two) {
+    split(part, two, "/")
+    if (two[1] + 0 > limit * (two[2] + 0) * 1.0001) {
+      print name ": " what " are " two[1] "/" two[2] ", more than " limit " times the least"
+      faults++
+    }
+  }
+  BEGIN {
+    may("rope_kernel", 1.4, 1.1, 1.2)                     # a lane reads 32 bytes of angles in two requests
+    may("attention_delta_kernel", 1.1, 2.1, 1.2)          # a warp writes four numbers
+    may("attention_tensor", 1.1, 2.3, 1.2)                # the lanes of a row have 16 bytes of it at a time
+    # in arithmetic of single numbers, where the tensor cores have no kernel: cells of a tile lie rows apart
+    may("attention_kernel", 1.1, 1.1, 2.8); may("attention_keys", 1.1, 1.1, 2.9); may("attention_queries", 1.1, 1.1, 2.9)
+    may("row_max_kernel", 1.1, 1.1, 3.1)                  # few numbers: what warps have of a row is joined by lanes of all
+    may("row_sums_kernel", 1.1, 1.1, 3.1)
+    may("row_loss_kernel", 1.1, 1.1, 3.5)
+    may("squares_kernel", 1.1, 1.1, 3.5)
+    may("sum_squares_kernel", 1.1, 1.1, 3.5)
+    may("sort_tile_kernel", 1.1, 1.1, 2.1)                # 8 bytes of keys, which it exchanges at distances of a power of two
+  }
+  / sectors loaded / { next }
+  NF == 9 && $3 + 0 > 0 {
+    name = $2; gsub(/ /, "", name); kernels++
+    limits = "1.1 1.1 1.2"
+    for (kernel in most) if (index(name, kernel) == 1) limits = most[kernel]
+    split(limits, limit, " ")
+    over($6, limit[1], "sectors loaded"); over($7, limit[2], "sectors stored"); over($8, limit[3], "wavefronts")
+  }
+  END {
+    print kernels " kernels, " faults + 0 " faults"
+    if (kernels < 30) { print "there should be at least 30 of them"; faults++ }
+    exit faults > 0
+  }' "$work/said"

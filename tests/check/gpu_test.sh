@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# What tests/gpu.sh builds, runs and counts, with programs that stand for the compiled ones, CMake and the driver's: the ranks over NCCL
+# belong to it where NCCL was found, and a part that fails fails the whole.
+set -euo pipefail
+root=${WEFT_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/tree/tests" "$work/tree/bench/cuda" "$work/bin" "$work/nvidia/nccl/lib"
+cp "$root/tests/gpu.sh" "$work/tree/tests"
+cp "$root/bench/cuda/programs.sh" "$work/tree/bench/cuda"
+export PATH=$work/bin:$PATH PYTHON=$work/bin/python
+program() { cat >"$1" && chmod +x "$1"; }
+program "$work/bin/nvidia-smi" <<<$'#!/bin/sh\ncase $1 in *=compute_cap) echo 9.0 ;; *) echo a card ;; esac'
+program "$work/bin/python" <<<$'#!/bin/sh\necho "$NCCL_FOLDER"'
+touch "$work/nvidia/nccl/lib/libnccl.so.2"
+# A build whose programs say which they are, where their libraries are looked for, and that PASSED cases pass and FAILED fail. TARGETS: what
+# CMake knows.
+program "$work/bin/cmake" <<'MAKER'
+#!/bin/bash
+case "$*" in
+  *--preset*) exit ;;
+  *help) printf '%s: phony\n' $TARGETS; exit ;;
+esac
+mkdir -p build/cuda/tests
+all=$*
+for target in ${all##*--target }; do
+  cat >"build/cuda/tests/$target" <<'TEST'
+#!/bin/bash
+echo "this is $(basename "$0"), libraries in $LD_LIBRARY_PATH"
+failed=0
+[ "$(basename "$0")" != "${FAILS:-}" ] || failed=1
+echo "[doctest] test cases: $((2 + failed)) | 2 passed | $failed failed | 0 skipped"
+exit $failed
+TEST
+  chmod +x "build/cuda/tests/$target"
+done
+MAKER
+
+faults=0
+# says STATUS SENTENCE COMMAND...
+says() {
+  local status=0
+  "${@:3}" >"$work/said" 2>&1 </dev/null || status=$?
+  if [ "$status" != "$1" ] || ! grep -qF -- "$2" "$work/said"; then
+    echo "exit code $status, not $1, or it doesn't say '$2': ${*:3}"
+    cat "$work/said"
+    faults=$((faults + 1))
+  fi
+}
+# has SENTENCE FILE...: which the last one left.
+has() {
+  cat "${@:2}" | grep -qF -- "$1" && return
+  echo "'$1' isn't in ${*:2}:" && cat "${@:2}"
+  faults=$((faults + 1))
+}
+gpu() { rm -rf "$work/tree/build" && env "$@" "$work/tree/tests/gpu.sh" --only tests; }
+backend="test_backend_cuda test_train_cuda"
+
+says 0 "7 passed, 0 failed" gpu TARGETS="$backend test_nccl_cuda" NCCL_FOLDER="$work/nvidia/nccl/lib"
+has "this is test_nccl_cuda" "$work/said"
+has "this is test_nccl_cuda" "$work"/tree/build/gpu-*.txt  # the report
+grep "this is test_nccl_cuda" "$work/said" >"$work/line" || true
+has "$work/nvidia/nccl/lib:" "$work/line"  # the folder of a package that has NCCL alone
+says 1 "7 passed, 1 failed" gpu TARGETS="$backend test_nccl_cuda" NCCL_FOLDER= FAILS=test_nccl_cuda
+says 0 "5 passed, 0 failed" gpu TARGETS="$backend" NCCL_FOLDER=
+has "test_nccl_cuda: left out" "$work/said"
+exit $((faults > 0))

@@ -1,0 +1,36 @@
+// What a kernel asks of memory and of the tensor cores, counted by the rules by which a device of sm_80 to sm_90 serves
+// a warp. Invariant: what is counted follows from addresses alone, so every run with the same arguments gives the same.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "program.hpp"
+
+namespace device {
+
+/// Of requests, one for each instruction of a warp that touches memory: what they took, and the least that so many
+/// different bytes could take.
+struct served {
+  std::uint64_t requests = 0, took = 0, least = 0;
+  std::uint64_t bytes = 0;  // that the lanes asked for, those of several lanes once
+};
+
+struct kernel_counts {
+  std::uint64_t launches = 0, instructions = 0;  // of warps
+  std::uint64_t products = 0;                    // instructions of the tensor cores
+  served loads, stores;                          // of global memory, in sectors of 32 bytes
+  served shared;  // in wavefronts: in each, every one of the 32 banks gives or takes a word of 4 bytes
+};
+
+/// Sectors of 32 bytes that the lanes of `mask` touch, each with `bytes` from at[lane] on.
+void count_sectors(served& in, const std::uint64_t* at, std::uint32_t mask, int bytes);
+/// Wavefronts: of up to 4 bytes a lane all lanes come together, of 8 half of them, of 16 a quarter. Lanes that want one
+/// word share it; words of one bank come one after another.
+void count_wavefronts(served& in, const std::uint64_t* at, std::uint32_t mask, int bytes);
+
+/// A table of all kernels, by name, as docs/cuda.md has it.
+std::string table_of(const std::map<std::string, kernel_counts>& kernels);
+
+}  // namespace device
