@@ -57,7 +57,7 @@ void make_base() {
   });
 }
 
-std::string checkpoint(std::int64_t step) { return "checkpoint-" + std::to_string(step); }
+std::string saved_at(std::int64_t step) { return "checkpoint-" + std::to_string(step); }
 
 void tune(int ranks, std::int64_t from, std::int64_t to) {
   launch<few_bits>({.dp = ranks}, [&](context& ctx) {
@@ -66,7 +66,7 @@ void tune(int ranks, std::int64_t from, std::int64_t to) {
     if (from == 0)
       load_weights(ctx, t.store(), safetensors("base"), llama_weight_names);  // quantised here
     else
-      load_checkpoint(ctx, t, checkpoint(from));  // the same codes, the adapters and their moments
+      load_checkpoint(ctx, t, saved_at(from));  // the same codes, the adapters and their moments
     say(ctx, "held out, before it", loss_on(ctx, model, "held_out.txt"));
     const auto constant = [](std::int64_t, std::int64_t) { return 1.0; };  // so that both parts are one run
     t.run(text_dataset(ctx, "prose.txt", 0), {.steps = to,
@@ -76,7 +76,7 @@ void tune(int ranks, std::int64_t from, std::int64_t to) {
                                               .validation_sequences = 0,
                                               .print_every = 20});
     say(ctx, "held out, after it", loss_on(ctx, model, "held_out.txt"));
-    save_checkpoint(ctx, t, checkpoint(to));
+    save_checkpoint(ctx, t, saved_at(to));
   });
 }
 
@@ -84,7 +84,7 @@ void take_away(std::int64_t step) {
   launch<few_bits>({}, [&](context& ctx) {
     llama<few_bits> model(ctx, read_llama_config("base"));
     trainer t(ctx, model, adamw{});
-    load_checkpoint(ctx, t, checkpoint(step));
+    load_checkpoint(ctx, t, saved_at(step));
     save_adapters(ctx, model, t.store(), "adapters");
     save_merged(ctx, model, t.store(), "tuned", dtype::f32, {.like = "base"});
   });
