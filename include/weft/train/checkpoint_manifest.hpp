@@ -38,7 +38,7 @@ inline std::string saved_text(const trainer_state& s, std::uint64_t seed) {
 
 /// tensors: the file's with the numbers, as it lies there.
 inline void write_manifest(const std::string& path, const checkpoint_manifest& m, const safetensors_header& tensors) {
-  json_writer w(3);
+  json_writer w(4);
   const trainer_state& s = m.state;
   const auto real = [&](const char* name, double x) { w.key(name).raw(exact_text(x)); };
   w.begin_object().member("version", 2);
