@@ -295,7 +295,8 @@ TEST_CASE("a checkpoint of the first version, whose manifest names no files, is 
 
 TEST_CASE("a checkpoint of any strategy becomes a folder, and the folder a checkpoint, without a trainer") {
   const weft_test::temporary_folder here;
-  for (const way& w : ways<adamw>()) {
+  const std::vector<way> all = ways<adamw>();
+  for (const way& w : all) {
     const std::string name = w.name, checkpoint = here / (name + " saved"), folder = here / (name + " folder");
     CAPTURE(name);
     w.run(w.ranks, "", 2, checkpoint, 3);
@@ -308,6 +309,9 @@ TEST_CASE("a checkpoint of any strategy becomes a folder, and the folder a check
     pretrained_to_checkpoint(folder, again);
     CHECK(bytes == saved_after<strategy<mesh<dp, tp, pp>, fp64, zero3>, sgd>({.dp = 3, .tp = 2}, again,
                                                                              here / (name + " by another"), 77));
+    if (&w == &all.back())  // on stages too
+      CHECK(bytes == saved_after<strategy<mesh<dp, tp, pp>, fp64>, adamw>({.tp = 2, .pp = 2}, again,
+                                                                          here / (name + " on stages"), 78));
     CHECK(said_by([&] { pretrained_to_checkpoint(folder, again); }).find("is there already") != std::string::npos);
     CHECK(!std::filesystem::exists(detail::unfinished(again)));
   }
