@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <weft/io/adapters.hpp>
 #include <weft/train/convert_checkpoint.hpp>
 #include <weft/weft.hpp>
 
