@@ -227,6 +227,34 @@ for signal in INT TERM HUP; do
   [ "$(grep -c '"loss":' "after-$signal/metrics.jsonl")" = 2 ] || fault '--resume does more steps than are left'
 done
 
+# A second one ends the program at once: here while it writes the checkpoint that the first asked for, by a signal that it sends itself when it
+# takes that file's space. What is half written isn't counted, and the run goes on from the checkpoint before.
+cat >second.c <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+int posix_fallocate(int file, off_t begin, off_t size) {
+  struct sigaction is;
+  if (sigaction(SIGTERM, NULL, &is) == 0 && is.sa_handler == SIG_DFL) raise(SIGTERM); /* a first one was taken */
+  return ((int (*)(int, off_t, off_t))dlsym(RTLD_NEXT, "posix_fallocate"))(file, begin, size);
+}
+END
+if ! ldd "$program" | grep -qE 'lib[at]san' && "${CC:-gcc}" -shared -fPIC second.c -o second.so -ldl; then
+  LD_PRELOAD=$here/second.so begun twice 1000000 --save-every 2 --keep 1000000
+  kill -TERM $running
+  wait $running
+  code=$?
+  [ $code = 143 ] || fault "a second SIGTERM ends it with $code: $(cat err)"
+  [ ! -s err ] && ! grep -q 'nats a byte' <(tail -n +4 out) && [ ! -e twice/result.json ] || fault "a second SIGTERM lets it report: $(cat out err)"
+  [ "$(ls -d twice/checkpoints/*.unfinished | wc -l)" = 1 ] && [ ! -e twice/checkpoints/*.unfinished/manifest.json ] ||
+    fault "a second SIGTERM leaves $(ls twice/checkpoints/*)"
+  last=$(ls twice/checkpoints | grep -v unfinished | tail -n 1)
+  last=$((10#${last#step-}))
+  "$program" --resume twice --steps $((last + 1)) --out after-twice >out 2>err || fault "after a second SIGTERM --resume fails: $(cat err)"
+  grep -q "^step *$((last + 1))/" out || fault "after a second SIGTERM --resume prints: $(cat out)"
+fi
+
 # One while the sample is made ends that.
 begun_sampling() { # FOLDER: starts a run there and waits until it makes its sample, which never ends
   sample=1000000000 begun "$1" 6

@@ -1,10 +1,11 @@
-// Runs that end and go on: under the same strategy with the same bits, under any other to rounding.
+// Runs that end and go on: under the same strategy with the same bits, under any other to rounding; and checkpoints
+// that become folders of Hugging Face's, and these checkpoints.
 #include <fstream>
 #include <ratio>
 
 #include <doctest/doctest.h>
 
-#include <weft/train/checkpoint.hpp>
+#include <weft/train/convert_checkpoint.hpp>
 #include <weft/weft.hpp>
 
 #include "../said_by.hpp"
@@ -163,6 +164,159 @@ TEST_CASE("a checkpoint that doesn't fit is refused with what is amiss") {
   });
 }
 
+namespace {
+
+// The weights' bytes that a trainer of one rank saves which has loaded this checkpoint.
+template <class S, class Optimizer>
+std::string saved_after(const degrees& ranks, const std::string& checkpoint, const std::string& folder,
+                        std::uint64_t seed = launch_options{}.seed) {
+  launch<S>(ranks,
+            [&](context& ctx) {
+              gpt2<S> model(ctx, small);
+              trainer t(ctx, model, Optimizer{});
+              load_checkpoint(ctx, t, checkpoint);
+              save_pretrained(ctx, model, t.store(), folder);
+            },
+            {.seed = seed});
+  return read_file(folder + "/model.safetensors");
+}
+
+// A checkpoint of each of two steps, and a copy of one that a test changes.
+struct two_checkpoints {
+  weft_test::temporary_folder here;
+  std::string third = here / "step 3", fourth = here / "step 4", changed = here / "changed";
+  using S = strategy<mesh<dp>, fp64>;
+  two_checkpoints() {
+    losses<S, adamw>({}, "", 0, third, 3);
+    losses<S, adamw>({}, "", 0, fourth, 4);
+  }
+  template <class F>
+  std::string after(F&& change) const {  // what is said of the copy
+    std::filesystem::remove_all(changed);
+    std::filesystem::copy(third, changed);
+    change(changed);
+    const std::string converted = said_by([&] { checkpoint_to_pretrained(changed, here / "out"); });
+    const std::string loaded = said_by([&] {
+      launch<S>({.dp = 2}, [&](context& ctx) {
+        gpt2<S> model(ctx, small);
+        trainer t(ctx, model);
+        load_checkpoint(ctx, t, changed);
+      });
+    });
+    CHECK(converted == loaded);
+    return loaded;
+  }
+  template <class F>
+  std::string with_manifest(F&& change) const {
+    return after([&](const std::string& folder) {
+      nlohmann::json manifest = read_json(folder + "/manifest.json");
+      change(manifest);
+      write_file(folder + "/manifest.json", manifest.dump());
+    });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a manifest names its file and every tensor's place there, and what isn't so is refused") {
+  const two_checkpoints two;
+  const auto has = [](const std::string& said, const char* what) {
+    CAPTURE(said);
+    CHECK(said.find(what) != said.npos);
+  };
+  const nlohmann::json manifest = read_json(two.third + "/manifest.json");
+  const nlohmann::json& file = manifest.at("files").at("state.safetensors");
+  const std::string bytes = read_file(two.third + "/state.safetensors");
+  const safetensors numbers(two.third + "/state.safetensors");
+  CHECK(file.at("tensors").size() == numbers.tensors().size());
+  for (const auto& [name, at] : file.at("tensors").items()) {  // by the manifest alone
+    const auto begin = at.at("bytes").at(0).get<std::size_t>(), end = at.at("bytes").at(1).get<std::size_t>();
+    const mapped_tensor* const t = numbers.find(name);
+    REQUIRE(t);
+    CHECK(bytes.substr(begin, end - begin) == std::string_view(t->data, t->entry->end - t->entry->begin));
+    CHECK(at.at("dtype") == "F64");
+  }
+  CHECK(file.at("tensors").at("first/layers.3.up").at("shape") == nlohmann::json({96, 24}));
+
+  CHECK(two.after([](const std::string&) {}) == "nothing");
+  const auto rm = [&](const char* name) {
+    return two.after([&](const std::string& f) { std::filesystem::remove(f + '/' + name); });
+  };
+  has(rm("state.safetensors"), "changed lacks the file state.safetensors, which holds");
+  has(rm("manifest.json"), "changed/manifest.json can't be read");
+  const auto exchanged = [&](const char* name) {
+    return two.after([&](const std::string& f) {
+      std::filesystem::copy_file(two.fourth + '/' + name, f + '/' + name,
+                                 std::filesystem::copy_options::overwrite_existing);
+    });
+  };
+  has(exchanged("state.safetensors"), "changed/state.safetensors was saved at batch 4, update 4, seed");
+  has(exchanged("manifest.json"), "changed/state.safetensors was saved at batch 3, update 3, seed");
+  using json = nlohmann::json;
+  const auto tensors = [](json& m) -> json& { return m.at("files").at("state.safetensors").at("tensors"); };
+  has(two.with_manifest([&](json& m) { tensors(m).erase("second/layers.0.up"); }),
+      "has tensor \"second/layers.0.up\" as {\"bytes\":[");
+  has(two.with_manifest([&](json& m) { tensors(m)["second/other"] = tensors(m)["second/layers.0.up"]; }),
+      "has no tensor \"second/other\", which manifest.json beside it names");
+  has(two.with_manifest([&](json& m) {
+    tensors(m)["weights/layers.0.up"]["shape"] = {24, 96};
+  }),
+      "has tensor \"weights/layers.0.up\" as {\"bytes\":[");
+  has(two.with_manifest([&](json& m) { tensors(m)["weights/layers.0.up"]["bytes"][0] = 0; }),
+      "has tensor \"weights/layers.0.up\" as {\"bytes\":[");
+  has(two.with_manifest([&](json& m) { tensors(m) = 3; }), "files.state.safetensors.tensors is 3, and has to be");
+  has(two.with_manifest([&](json& m) { m["files"]["more.safetensors"] = 3; }),
+      "has fields that aren't known here: files.more.safetensors");
+  has(two.with_manifest([&](json& m) { m["files"] = json::array(); }), "manifest.json: files is no object of JSON");
+  has(two.with_manifest([&](json& m) { m.erase("files"); }), "files is null, and has to be what the checkpoint's");
+  has(two.with_manifest([&](json& m) { m["version"] = 3; }), "version is 3, and has to be 2");
+}
+
+TEST_CASE("a checkpoint of the first version, whose manifest names no files, is read") {
+  const two_checkpoints two;
+  const auto first = [](nlohmann::json& m) {
+    m["version"] = 1;
+    m.erase("files"), m.erase("model");
+  };
+  std::filesystem::copy(two.third, two.changed);
+  nlohmann::json manifest = read_json(two.changed + "/manifest.json");
+  first(manifest);
+  write_file(two.changed + "/manifest.json", manifest.dump());
+  CHECK(losses<two_checkpoints::S, adamw>({}, two.changed, 3, "", 0) ==
+        losses<two_checkpoints::S, adamw>({}, two.third, 3, "", 0));
+  // It doesn't say of which model it is: a folder like it does.
+  const std::string said = said_by([&] { checkpoint_to_pretrained(two.changed, two.here / "out"); });
+  CHECK(said.find("changed/manifest.json doesn't say of which model the checkpoint is; give a folder of that model") !=
+        said.npos);
+  checkpoint_to_pretrained(two.third, two.here / "like");
+  checkpoint_to_pretrained(two.changed, two.here / "out", dtype::f32, {.like = two.here / "like"});
+  CHECK(read_file(two.here / "out/model.safetensors") == read_file(two.here / "like/model.safetensors"));
+}
+
+TEST_CASE("a checkpoint of any strategy becomes a folder, and the folder a checkpoint, without a trainer") {
+  const weft_test::temporary_folder here;
+  const std::vector<way> all = ways<adamw>();
+  for (const way& w : all) {
+    const std::string name = w.name, checkpoint = here / (name + " saved"), folder = here / (name + " folder");
+    CAPTURE(name);
+    w.run(w.ranks, "", 2, checkpoint, 3);
+    checkpoint_to_pretrained(checkpoint, folder, dtype::f64);
+    const std::string bytes = read_file(folder + "/model.safetensors");
+    CHECK(bytes == saved_after<strategy<mesh<dp, tp, pp>, fp64>, adamw>({}, checkpoint, here / (name + " by trainer")));
+    CHECK(read_file(folder + "/config.json") == read_file(here / (name + " by trainer/config.json")));
+    // A run of another seed, optimizer and strategy begins with it.
+    const std::string again = here / (name + " again");
+    pretrained_to_checkpoint(folder, again);
+    CHECK(bytes == saved_after<strategy<mesh<dp, tp, pp>, fp64, zero3>, sgd>({.dp = 3, .tp = 2}, again,
+                                                                             here / (name + " by another"), 77));
+    if (&w == &all.back())  // on stages too
+      CHECK(bytes == saved_after<strategy<mesh<dp, tp, pp>, fp64>, adamw>({.tp = 2, .pp = 2}, again,
+                                                                          here / (name + " on stages"), 78));
+    CHECK(said_by([&] { pretrained_to_checkpoint(folder, again); }).find("is there already") != std::string::npos);
+    CHECK(!std::filesystem::exists(detail::unfinished(again)));
+  }
+}
+
 TEST_CASE("a checkpoint that lacks a part leaves the trainer as it was") {
   using S = strategy<mesh<dp>, fp64>;
   const weft_test::temporary_folder here;
@@ -182,7 +336,9 @@ TEST_CASE("a checkpoint that lacks a part leaves the trainer as it was") {
     };
     through("second", [&](auto& store) {
       store.load_parameters([](const parameter_record&) { return std::vector<double>(4, 7); });
-      detail::begin_checkpoint_of(ctx, store, {}, "one", here / "c").finish();
+      detail::checkpoint_manifest manifest;
+      manifest.optimizer = "one", manifest.seed = ctx.seed;
+      detail::begin_checkpoint_of(ctx, store, std::move(manifest), here / "c").finish();
     });
     through("another", [&](auto& store) {
       CHECK(said_by([&] {

@@ -1,12 +1,13 @@
 // Checkpoints of runs whose frozen weights are stored in few bits: codes, levels and scales go through the folder as
-// they are, from any mesh to any other.
+// they are, from any mesh to any other; and become numbers in a folder of Hugging Face's, with adapters merged.
 #include <cmath>
 #include <map>
 #include <mutex>
 
 #include <doctest/doctest.h>
 
-#include <weft/train/checkpoint.hpp>
+#include <weft/io/adapters.hpp>
+#include <weft/train/convert_checkpoint.hpp>
 #include <weft/weft.hpp>
 
 #include "../said_by.hpp"
@@ -55,7 +56,9 @@ run trained(const degrees& ranks, const std::string& load, int begin, const std:
                                              .validation_sequences = 0,
                                              .print = false});
       if (ctx.is_first()) out.losses.push_back(r.loss);
-      if (step == 1 && !save.empty()) save_checkpoint(ctx, t, save);
+      if (step != 1 || save.empty()) continue;
+      save_checkpoint(ctx, t, save);
+      save_merged(ctx, model, t.store(), save + " merged", dtype::f64);
     }
     t.store().each_parameter([&](const parameter_record& p, auto, auto w) {
       const std::lock_guard guard(lock);
@@ -66,6 +69,28 @@ run trained(const degrees& ranks, const std::string& load, int begin, const std:
     });
   });
   return out;
+}
+
+// Whether converting a checkpoint gives what its trainer merged, up to the last bit of a product and sum that the
+// compiler may fuse.
+void check_converted(const std::string& checkpoint) {
+  checkpoint_to_pretrained(checkpoint, checkpoint + " converted", dtype::f64);
+  const safetensors merged(checkpoint + " merged"), converted(checkpoint + " converted");
+  REQUIRE(merged.tensors().size() == converted.tensors().size());
+  int numbers = 0, others = 0;
+  for (const auto& [name, one] : merged.tensors()) {
+    const mapped_tensor* const other = converted.find(name);
+    REQUIRE(other);
+    REQUIRE(other->entry->shape == one.entry->shape);
+    for (std::uint64_t at = 0; at < one.entry->end - one.entry->begin; at += sizeof(double), ++numbers) {
+      double a, b;
+      std::memcpy(&a, one.data + at, sizeof a), std::memcpy(&b, other->data + at, sizeof b);
+      others += !(std::abs(a - b) <= 1e-15);
+    }
+  }
+  CHECK(others == 0);
+  CHECK(numbers > 50'000);
+  CHECK(read_file(checkpoint + " merged/config.json") == read_file(checkpoint + " converted/config.json"));
 }
 
 template <template <class> class Few>
@@ -84,6 +109,7 @@ void check_pairs() {
   const weft_test::temporary_folder here;
   std::vector<run> unbroken;
   for (const way& w : ways) unbroken.push_back(w.go(w.ranks, "", 0, here / w.name));
+  for (const way& w : ways) check_converted(here / w.name);
   for (const way& from : ways)
     for (std::size_t to = 0; to < std::size(ways); ++to) {
       const std::string saved = from.name, resumed = ways[to].name;
@@ -138,6 +164,26 @@ TEST_CASE("a checkpoint of another format is refused, and so is a run without nu
   });
   CHECK(refused == 1);
   CHECK(!std::filesystem::exists(here / "part"));
+  // Numbers without an optimizer are stored in few bits by the trainer that begins with them.
+  checkpoint_to_pretrained(here / "few", here / "folder");
+  pretrained_to_checkpoint(here / "folder", here / "beginning");
+  CHECK(said_by([&] { trained<few>({}, here / "beginning", 2, ""); }) == "nothing");
+  const auto with = [&](auto&& change) {  // the manifest of "few"
+    nlohmann::json manifest = read_json(here / "few/manifest.json");
+    change(manifest);
+    write_file(here / "few/manifest.json", manifest.dump());
+    return said_by([&] { checkpoint_to_pretrained(here / "few", here / "folder"); });
+  };
+  CHECK(with([](auto& m) { m["model"]["num_hidden_layers"] = 1; }).find("has weights of parameter \"layers.1.") !=
+        std::string::npos);
+  CHECK(with([](auto& m) {
+          m["model"]["num_hidden_layers"] = 2, m["model"]["intermediate_size"] = 64;
+        }).find("has parameter layers.0.gate in few bits, and not 2048 bytes as tensor codes/layers.0.gate") !=
+        std::string::npos);
+  CHECK(with([](auto& m) {
+          m["model"]["intermediate_size"] = 128, m.erase("adapters");
+        }).find("has adapters beside weights, layers.0.query.lora_a for one, and its manifest.json doesn't say") !=
+        std::string::npos);
   const std::string none = said_by([] {
     launch<few>({}, [](context& ctx) {
       llama<few> model(ctx, small);

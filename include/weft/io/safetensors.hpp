@@ -15,7 +15,8 @@ namespace weft {
 struct mapped_tensor {
   const safetensors_entry* entry = nullptr;
   const char* data = nullptr;
-  const std::string* path = nullptr;  // of its file
+  const std::string* path = nullptr;           // of its file
+  const safetensors_header* header = nullptr;  // of its file
 };
 
 /// Tensors by name. Source: https://github.com/huggingface/safetensors.
@@ -57,7 +58,8 @@ class safetensors {
   void open(const std::string& path, Wanted&& wanted) {
     const file& f = files_.emplace_back(path);
     for (const safetensors_entry& e : f.header.tensors)
-      if (wanted(e.name)) by_name_[e.name] = {&e, f.bytes.bytes().data() + f.header.bytes + e.begin, &f.bytes.path()};
+      if (wanted(e.name))
+        by_name_[e.name] = {&e, f.bytes.bytes().data() + f.header.bytes + e.begin, &f.bytes.path(), &f.header};
   }
   void open(const std::string& path) {
     open(path, [](const std::string&) { return true; });

@@ -30,7 +30,8 @@ inline const safetensors_type& safetensors_type_of(dtype type, bool signed_bytes
 
 /// Numbers that a rank writes: elements begin ... of its slice `at` of a parameter, as `type`. `change`: what is done
 /// with their copy before. `quantised`: in place of numbers, codes that stand for them. `of_host`: the same, what the
-/// host has. `signed_bytes`: what u8 holds is called I8 in files.
+/// host has. `made`: the same, so many that `make` writes when they are written. `signed_bytes`: what u8 holds is
+/// called I8 in files.
 struct outgoing {
   local_array numbers;
   placed_slice at;
@@ -42,8 +43,11 @@ struct outgoing {
   std::int64_t scales = 0;  // of quantised
   std::vector<float> of_host = {};
   bool signed_bytes = false;
+  std::int64_t made = 0;
+  std::function<void(double*)> make = nullptr;
 
   std::int64_t count() const {
+    if (make) return made;
     return numbers ? numbers.elements() : of_host.empty() ? quantised.count : static_cast<std::int64_t>(of_host.size());
   }
   const safetensors_type& file_type() const { return safetensors_type_of(type, signed_bytes); }
@@ -123,6 +127,11 @@ void staged(context& ctx, const outgoing& o, F&& f) {
     o.change(changed.data());
     f(static_cast<const double*>(changed.data()));
   };
+  if (o.make) {
+    std::vector<double> numbers(static_cast<std::size_t>(o.made));
+    o.make(numbers.data());
+    return f(static_cast<const double*>(numbers.data()));
+  }
   if (!o.of_host.empty()) return give(o.of_host);
   if (!o.numbers) return give(decoded<Backend>(ctx, o));
   visit_stored(o.numbers.type, [&]<class T>(T) {
@@ -188,13 +197,17 @@ std::vector<std::unique_ptr<output_bytes>> fill_files(context& ctx, const std::v
   return files;
 }
 
-/// The same with one file.
+/// The same with one file. metadata: what its header says beside the format; the first rank's counts.
 template <class Backend>
-std::unique_ptr<output_bytes> fill_tensors(context& ctx, const std::string& path, const std::vector<outgoing>& all) {
+std::unique_ptr<output_bytes> fill_tensors(context& ctx, const std::string& path, const std::vector<outgoing>& all,
+                                           std::map<std::string, std::string> metadata = {}) {
   safetensors_header tensors = all_tensors(ctx, all);
   std::vector<safetensors_header> headers;
   std::vector<std::string> paths;
-  on_all_or_none(ctx, [&] { headers.push_back(std::move(tensors)), paths.push_back(path); });
+  on_all_or_none(ctx, [&] {
+    tensors.metadata.merge(metadata);
+    headers.push_back(std::move(tensors)), paths.push_back(path);
+  });
   return std::move(fill_files<Backend>(ctx, paths, headers, all).front());
 }
 

@@ -1,16 +1,15 @@
-// A run's state in a folder, and going on from it under the same strategy or another. Invariant: a checkpoint has its
-// name once it is whole; until then the one before is there.
+// A run's state in a folder; load_checkpoint.hpp goes on from it. Invariant: a checkpoint has its name once it is
+// whole; until then the one before is there.
 #pragma once
 
 #include <chrono>
 #include <future>
 #include <optional>
 
-#include <weft/io/pruned_parts.hpp>
+#include <weft/io/gpt2_folder.hpp>
+#include <weft/io/llama_folder.hpp>
 #include <weft/io/save_weights.hpp>
-#include <weft/train/checkpoint_manifest.hpp>
-#include <weft/train/checkpoint_tensors.hpp>
-#include <weft/train/trainer.hpp>
+#include <weft/train/load_checkpoint.hpp>
 
 namespace weft {
 
@@ -31,13 +30,12 @@ inline void remove_unfinished(const context& ctx, const std::string& making) {
 /// get it from begin_checkpoint, and finish it.
 class checkpoint_under_way {
  public:
-  checkpoint_under_way(context& ctx, const std::string& folder, const trainer_state& state, std::string optimizer,
+  checkpoint_under_way(context& ctx, const std::string& folder, detail::checkpoint_manifest manifest,
                        std::unique_ptr<detail::output_bytes> numbers)
       : ctx_(&ctx),
         folder_(folder),
         making_(detail::unfinished(folder)),
-        state_(state),
-        optimizer_(std::move(optimizer)),
+        manifest_(std::move(manifest)),
         numbers_(std::move(numbers)),
         synced_(std::async(std::launch::async, [file = numbers_.get()] { file->sync(); })) {}
 
@@ -55,8 +53,10 @@ class checkpoint_under_way {
       detail::on_all_or_none(ctx, [&] { synced_.get(); });
       detail::on_all_or_none(ctx, [&] {
         if (!ctx.is_first()) return;
-        detail::finish_output(making_ + "/state.safetensors");
-        detail::write_manifest(making_ + "/manifest.json", state_, optimizer_, ctx.seed);
+        const std::string path = making_ + '/' + detail::numbers_file;
+        const safetensors_header tensors = read_safetensors_header({numbers_->data(), numbers_->size()}, path);
+        detail::finish_output(path);
+        detail::write_manifest(making_ + "/manifest.json", manifest_, tensors);
         if (std::rename(making_.c_str(), folder_.c_str()) != 0) detail::fail_of_file(folder_, "written", errno);
         detail::sync_folder_of(folder_);
       });
@@ -70,8 +70,7 @@ class checkpoint_under_way {
  private:
   context* ctx_;
   std::string folder_, making_;
-  trainer_state state_;
-  std::string optimizer_;
+  detail::checkpoint_manifest manifest_;
   std::unique_ptr<detail::output_bytes> numbers_;
   std::future<void> synced_;  // destroyed first: it waits
 };
@@ -98,21 +97,16 @@ std::vector<outgoing> outgoing_state(const context& ctx, Store& store) {
   return all;
 }
 
-template <class Store>
-checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const trainer_state& state,
-                                         const std::string& optimizer, const std::string& folder) {
+/// Makes the folder's files, and puts what all ranks write into their memory.
+template <class Backend>
+checkpoint_under_way begin_files(context& ctx, checkpoint_manifest manifest, const std::string& folder,
+                                 const std::vector<outgoing>& all) {
   std::string making, numbers;
-  std::vector<outgoing> all;
-  on_all_or_none(ctx, [&] {
-    store.each_stored([](const stored_parameter& p) {
-      require_numbers(p.record, p.has_numbers);
-      require_unmerged(p.record, "a checkpoint");
-    });
-    all = outgoing_state(ctx, store);
-    making = unfinished(folder), numbers = making + "/state.safetensors";
-  });
+  std::map<std::string, std::string> metadata;
   namespace fs = std::filesystem;
   on_all_or_none(ctx, [&] {
+    making = unfinished(folder), numbers = making + '/' + numbers_file;
+    metadata[saved_key] = manifest.saved;
     if (!ctx.is_first()) return;
     std::error_code why;
     require(!fs::exists(folder, why), "the folder ", folder,
@@ -124,8 +118,8 @@ checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const train
   });
   std::optional<checkpoint_under_way> made;
   try {
-    auto file = fill_tensors<typename Store::backend>(ctx, numbers, all);
-    on_all_or_none(ctx, [&] { made.emplace(ctx, folder, state, optimizer, std::move(file)); });
+    auto file = fill_tensors<Backend>(ctx, numbers, all, std::move(metadata));
+    on_all_or_none(ctx, [&] { made.emplace(ctx, folder, std::move(manifest), std::move(file)); });
   } catch (...) {
     remove_unfinished(ctx, making);
     throw;
@@ -133,61 +127,30 @@ checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, const train
   return std::move(*made);
 }
 
-/// The state beside the store.
 template <class Store>
-trainer_state load_checkpoint_of(context& ctx, Store& store, const std::string& optimizer, const std::string& folder) {
-  using backend = typename Store::backend;
-  trainer_state state;
-  std::optional<safetensors> files;
-  const auto numbers = [&](const char* kind, const parameter_record& p) {
-    return mapped_numbers(*files, p.name, p.global, {own_tensor(kind + p.name, p.global)});
-  };
-  on_all_or_none(ctx, [&] {  // nothing is set before everything is known to be there
-    state = read_manifest(folder + "/manifest.json", optimizer, ctx.seed);
-    files.emplace(folder + "/state.safetensors");
-    store.each_place([&](const stored_parameter& p) {
-      require_format(*files, p.record, folder);
-      each_quantised_part(p, [&](const char* kind, const local_array& part, const placed_slice& at, std::int64_t) {
-        quantised_part(*files, kind, p.record, at, part.type);
-      });
-      if (!p.is_quantised())
-        refuse_more_heads(
-            *files, p.record,
-            "load the checkpoint into the whole model's trainer, and take over what is kept by copy_pruned",
-            [&](const shape& global) { return own_tensor("weights/" + p.record.name, global); });
-      if (!p.is_quantised()) numbers("weights/", p.record);
-      if (p.first) numbers("first/", p.record);
-      if (p.second) numbers("second/", p.record);
-    });
-  });
+checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, checkpoint_manifest manifest,
+                                         const std::string& folder) {
+  std::vector<outgoing> all;
   on_all_or_none(ctx, [&] {
-    store.load_parameters([&](const parameter_record& p) -> std::optional<mapped_numbers> {
-      if (p.stored.format != weight_format::plain) return {};
-      return numbers("weights/", p);
+    store.each_stored([](const stored_parameter& p) {
+      require_numbers(p.record, p.has_numbers);
+      require_unmerged(p.record, "a checkpoint");
     });
-    store.load_quantised([&](const stored_parameter& p) {
-      each_quantised_part(p, [&](const char* kind, const local_array& part, const placed_slice& at,
-                                 std::int64_t begin) {
-        const mapped_numbers from = quantised_part(*files, kind, p.record, at, part.type);
-        visit_stored(part.type, [&]<class T>(T) {
-          write_by_host<backend, T>(ctx, part, [&](T* to) { from.template read<T>(at, begin, part.elements(), to); });
-        });
-      });
-      return true;
-    });
-    store.each_stored([&](const stored_parameter& p) {
-      const auto set = [&](const char* kind, const local_array& moment) {
-        if (!moment) return;
-        const mapped_numbers from = numbers(kind, p.record);
-        visit_floating(moment.type, [&]<class T>(T) {
-          write_by_host<backend, T>(ctx, moment,
-                                    [&](T* to) { from.template read<T>(p.record.at, p.begin, moment.elements(), to); });
-        });
-      };
-      set("first/", p.first), set("second/", p.second);
-    });
+    all = outgoing_state(ctx, store);
   });
-  return state;
+  return begin_files<typename Store::backend>(ctx, std::move(manifest), folder, all);
+}
+
+/// The configuration of a model of Hugging Face's families, as these write it; of others nothing.
+template <class Model>
+std::string config_of_family(const Model& model, dtype type) {
+  if constexpr (requires { write_config(model.config(), type); }) {
+    try {
+      return write_config(model.config(), type);
+    } catch (const failure&) {  // no family has all that it has
+    }
+  }
+  return {};
 }
 
 }  // namespace detail
@@ -196,26 +159,24 @@ trainer_state load_checkpoint_of(context& ctx, Store& store, const std::string& 
 /// go on. See save_checkpoint. Throws where another save of this folder isn't finished.
 template <class Trainer>
 checkpoint_under_way begin_checkpoint(context& ctx, Trainer& t, const std::string& folder) {
-  std::string optimizer;
-  detail::on_all_or_none(ctx, [&] { optimizer = detail::optimizer_text(t.optimizer()); });
-  return detail::begin_checkpoint_of(ctx, t.store(), t.state(), optimizer, folder);
+  using strategy = typename Trainer::strategy;
+  detail::checkpoint_manifest manifest;
+  detail::on_all_or_none(ctx, [&] {
+    manifest = {t.state(), detail::optimizer_text(t.optimizer()), ctx.seed,
+                detail::config_of_family(t.model(), dtype_of<typename Trainer::store_type::master>)};
+    manifest.saved = detail::saved_text(manifest.state, manifest.seed);
+    if constexpr (strategy::projections::adapts) manifest.adapters = strategy::projections::scale;
+  });
+  return detail::begin_checkpoint_of(ctx, t.store(), std::move(manifest), folder);
 }
 
 /// Writes a trainer's state to a folder: state.safetensors, with weights and moments as they are kept, by the
-/// parameters' names and global extents, and manifest.json. The folder is made; one of this name must not be there. All
+/// parameters' names and global extents, and last manifest.json, which says what is where in that file, and all that is
+/// a number or a text. The folder is made; one of this name must not be there. All
 /// ranks call it, and see the folder. Throws weft::failure on all of them when something can't be written on any.
 template <class Trainer>
 void save_checkpoint(context& ctx, Trainer& t, const std::string& folder) {
   begin_checkpoint(ctx, t, folder).finish();
-}
-
-/// Sets a trainer's state from a checkpoint of the same model and optimizer, under whatever strategy and number of
-/// ranks it was written. All ranks call it, and see the folder; each reads what it keeps. Throws weft::file_error
-/// naming what is missing, of another size or another optimizer's, and then leaves the trainer as it was. Under the
-/// same strategy the run goes on with the same bits.
-template <class Trainer>
-void load_checkpoint(context& ctx, Trainer& t, const std::string& folder) {
-  t.resume(detail::load_checkpoint_of(ctx, t.store(), detail::optimizer_text(t.optimizer()), folder));
 }
 
 }  // namespace weft

@@ -84,9 +84,9 @@ constexpr gpt2_config small{.layers = 1, .hidden = 8, .heads = 2, .vocab = 31, .
 
 // f(ctx, model, trainer) on four ranks, from a checkpoint where one is given.
 template <class F>
-void on_ranks(const std::string& from, F&& f) {
+void on_ranks(const std::string& from, F&& f, const gpt2_config& config = small) {
   launch<S>({.dp = 4}, [&](context& ctx) {
-    gpt2<S> model(ctx, small);
+    gpt2<S> model(ctx, config);
     trainer t(ctx, model);
     if (!from.empty()) load_checkpoint(ctx, t, from);
     f(ctx, model, t);
@@ -169,19 +169,26 @@ void rename_as_told(const std::string& error) {
   for (std::string from, to, between; words >> from >> between >> to; words >> between) fs::rename(from, to);
 }
 
-// A folder of Hugging Face's that is written over; before and behind in files of at most so many bytes.
+// A folder of Hugging Face's that is written over by a model of another configuration; before and behind in files of at
+// most so many bytes.
 scenario folder_over(const char* name, std::int64_t before, std::int64_t behind) {
   const auto save = [](const std::string& room, std::int64_t steps, std::int64_t most, dtype type) {
-    on_ranks("", [&](context& ctx, auto& model, auto& t) {
+    gpt2_config config = small;
+    config.norm_eps = static_cast<double>(steps) * 1e-5;
+    const auto trained = [&](context& ctx, auto& model, auto& t) {
       train(ctx, t, steps);
       begin_counting(ctx);
       save_pretrained(ctx, model, t.store(), room + "/f", type, {.most_bytes = most});
-    });
+    };
+    on_ranks("", trained, config);
   };
   return {name, [=](const std::string& room) { save(room, 1, before, dtype::bf16); },
           [=](const std::string& room) { save(room, 2, behind, dtype::f32); },
           [](const std::string& room) {
-            std::uint64_t all = 1469598103934665603u;  // FNV-1a of all weights
+            std::uint64_t all = 1469598103934665603u;  // FNV-1a of all weights, and of the configuration
+            const auto add = [&](double x) {
+              all = (all ^ std::bit_cast<std::uint32_t>(static_cast<float>(x))) * 1099511628211u;
+            };
             try {
               read_config_json(room + "/f");
             } catch (const file_error& e) {
@@ -190,9 +197,9 @@ scenario folder_over(const char* name, std::int64_t before, std::int64_t behind)
             launch<strategy<mesh<>>>({}, [&](context& ctx) {
               auto read = gpt2_from_pretrained<strategy<mesh<>>>(ctx, room + "/f");
               read.store.each_parameter([&](const parameter_record&, const auto&, const auto& numbers) {
-                for (const auto x : numbers)
-                  all = (all ^ std::bit_cast<std::uint32_t>(static_cast<float>(x))) * 1099511628211u;
+                for (const auto x : numbers) add(x);
               });
+              add(read.model.config().norm_eps);
             });
             return std::to_string(all);
           }};
@@ -291,7 +298,7 @@ void run(const scenario& s, const std::string& work, int stride) {
 
 int main(int count, char** arguments) {
   const std::vector<std::string> given(arguments + 1, arguments + count);
-  const std::int64_t one = 1 << 30, several = 1200;
+  const std::int64_t one = 1 << 30, several = 2000;
   try {
     for (const scenario& s :
          {one_checkpoint(), kept_checkpoints(), folder_over("several files over one", one, several),
