@@ -4,7 +4,7 @@
 # scratch folder that begins with links to this repository's files:
 #   - a ```sh run block has to end with 0;
 #   - a ```cpp block is run in a process of its own and must not throw, abort or last longer than two minutes; the number behind
-#     `.steps = ` is taken to be 2, unless a ```text printed block follows;
+#     `.steps = ` or `.steps = done + ` is taken to be 2, unless a ```text printed block follows;
 #   - each line of a ```text printed block has to be a line of what the block before it printed;
 #   - a ```cpp throws block has to end with a weft::failure, or another std::exception, that says what the ```text block behind it
 #     does; line breaks and the places of a source (page.md:12) don't count.
@@ -64,7 +64,7 @@ source="$work/page.cpp"
     echo "#line $(($(cat "$block.line") + 1)) \"$short\""
     # A function other than main has to say what it returns, also at its end, which is the block's.
     sed -E -e '/^#include/s/.*//' -e 's/^int main\(/int program(/' -e "$([ $form = program ] && echo '$s/^\}$/return 0;}/')" "$block.code" |
-      if [ -e "$block.printed" ]; then cat; else sed -E 's/\.steps = [0-9]+/.steps = 2/g'; fi
+      if [ -e "$block.printed" ]; then cat; else sed -E 's/\.steps = (done \+ )?[0-9]+/.steps = \12/g'; fi
     [ $form = body ] && [ -e "$block.ranks" ] && echo '});'
     [ $form = body ] && echo '}'
     echo '}'
