@@ -151,7 +151,8 @@ TEST_CASE("folders of checkpoints that don't fit are refused, and nothing in the
 
 TEST_CASE("a checkpoint holds the state at which it was begun, whatever the run does until it is finished") {
   const weft_test::temporary_folder here;
-  const std::string folder = here / "c";
+  std::filesystem::create_directory(here / "saves");
+  const std::string folder = here / "saves/step-00000001";
   launch<S>({.dp = 2}, [&](context& ctx) {
     gpt2<S> model(ctx, small);
     trainer t(ctx, model);
@@ -166,10 +167,13 @@ TEST_CASE("a checkpoint holds the state at which it was begun, whatever the run 
     const double second = step();
     CHECK_THROWS_WITH_AS(begin_checkpoint(ctx, t, folder), doctest::Contains("is being written by a save that isn't"),
                          failure);
+    CHECK_THROWS_WITH_AS(keep_checkpoints(ctx, t, {.folder = here / "saves"}),
+                         doctest::Contains("is where another run writes its checkpoints, step-00000001.unfinished now"),
+                         failure);
     CHECK(!std::filesystem::exists(folder));
     saves.finish();
     CHECK(saves.is_synced());
-    CHECK_THROWS_WITH_AS(saves.finish(), doctest::Contains("c was finished before"), failure);
+    CHECK_THROWS_WITH_AS(saves.finish(), doctest::Contains("step-00000001 was finished before"), failure);
     step();
     load_checkpoint(ctx, t, folder);
     CHECK(t.state().batches == 1);

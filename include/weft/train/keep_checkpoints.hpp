@@ -66,7 +66,8 @@ inline void remove_old_checkpoints(const checkpoint_rule& rule) {
   }
 }
 
-/// Makes the folder of a run that has come to `step`, and takes away what a killed run left half written.
+/// Makes the folder of a run that has come to `step`, and takes away what a killed run left half written. Throws where
+/// another one is writing.
 inline void make_checkpoint_folder(const std::string& folder, std::int64_t step) {
   namespace fs = std::filesystem;
   make_folder(folder);
@@ -77,7 +78,10 @@ inline void make_checkpoint_folder(const std::string& folder, std::int64_t step)
   std::error_code why;
   for (const fs::path& entry : entries_of(folder)) {
     const std::string name = entry.filename().string();
-    if (name.starts_with("step-") && name.ends_with(".unfinished")) fs::remove_all(entry, why);
+    if (!name.starts_with("step-") || !name.ends_with(".unfinished")) continue;
+    require(!is_being_written(entry.string() + '/' + numbers_file), "the folder ", folder,
+            " is where another run writes its checkpoints, ", name, " now; write this run's to another folder");
+    fs::remove_all(entry, why);
   }
 }
 
