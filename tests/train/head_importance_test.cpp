@@ -171,6 +171,11 @@ TEST_CASE("which heads stay: the least important go, each layer keeps some") {
   CHECK(prune_heads(scores, {.count = 6, .multiple_of = 2}) == kept_heads{{0, 2}, {2, 3}, {0, 1}});
   // By their share of the layer's norm: 1 / 6.8, 0.1 / 0.55, 2 / 6.8, ...
   CHECK(prune_heads(scores, {.count = 2, .relative_to_layer = true}) == kept_heads{{0, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}});
+  // Extreme scores: 0.55 of the norm and 0.32; means of 1.7e308 and 1.5e308.
+  CHECK(prune_heads({{2e200, 3e200}, {1e-200, 3e-200}}, {.count = 1, .relative_to_layer = true}) ==
+        kept_heads{{0, 1}, {1}});
+  CHECK(prune_heads({{1.7e308, 1.7e308, 1.7e308, 1.7e308}, {1.5e308, 1.5e308, 1.5e308, 1.5e308}},
+                    {.count = 2, .multiple_of = 2}) == kept_heads{{0, 1, 2, 3}, {2, 3}});
   CHECK(prune_heads({{1, 1, 1}, {1, 1, 1}}, {.count = 3}) == kept_heads{{2}, {1, 2}});  // of equals the first
   CHECK(prune_heads({{3, 1}, {2, 0, 1}}, {.count = 2}) == kept_heads{{0}, {0, 2}});     // one was pruned before
   // Layers without attention have no scores.

@@ -71,8 +71,10 @@ inline kept_heads prune_heads(const head_scores& scores, const prune_plan& plan)
     const std::vector<double>& all = scores[layer];
     if (all.empty()) continue;
     ++layers;
-    double squares = 0;
-    for (const double s : all) squares += s * s;
+    double largest = 0, squares = 0;  // of the others over the largest, which don't overflow
+    for (const double s : all) largest = std::max(largest, std::abs(s));
+    if (!plan.relative_to_layer || largest == 0) largest = 1;
+    for (const double s : all) squares += s / largest * (s / largest);
     const double norm = plan.relative_to_layer && squares > 0 ? std::sqrt(squares) : 1;
     for (std::int64_t i = 0; i < std::ssize(all); ++i) order[layer].push_back(i);
     std::stable_sort(order[layer].begin(), order[layer].end(), [&](std::int64_t a, std::int64_t b) {
@@ -81,8 +83,9 @@ inline kept_heads prune_heads(const head_scores& scores, const prune_plan& plan)
     const auto step = static_cast<std::size_t>(at_once);
     for (std::size_t begin = 0; begin + step < all.size(); begin += step) {
       double sum = 0;
-      for (std::size_t i = begin; i < begin + step; ++i) sum += all[static_cast<std::size_t>(order[layer][i])];
-      candidates.push_back({sum / norm / static_cast<double>(at_once), layer, begin});
+      for (std::size_t i = begin; i < begin + step; ++i)
+        sum += all[static_cast<std::size_t>(order[layer][i])] / largest / static_cast<double>(at_once);
+      candidates.push_back({sum / norm, layer, begin});
     }
     const std::int64_t most = std::ssize(all) - at_once;
     least = least < 0 ? most : std::min(least, most);
