@@ -35,14 +35,10 @@ struct ways_with {
     return weft::plan_stages<Model, S>(std::get<Config>(m.config->is), d, step, weft::adamw{},
                                        {.threads_per_rank = q.threads});
   }
-  // Stages are outermost in the mesh.
   template <class S>
   static std::vector<weft::rank_plan> text(const asked_model& m, const question& q, const weft::degrees& d) {
-    std::vector<weft::rank_plan> out;
-    for (int stage = 0; stage < d.pp; ++stage)
-      out.push_back(weft::plan_generation<Model, S>(std::get<Config>(m.config->is), d, {q.prompt, q.tokens},
-                                                    stage * d.dp * d.tp, {.threads_per_rank = q.threads}));
-    return out;
+    return weft::plan_generation_stages<Model, S>(std::get<Config>(m.config->is), d, {q.prompt, q.tokens},
+                                                  {.threads_per_rank = q.threads});
   }
 
   template <class Form, class... Shardings>

@@ -60,8 +60,23 @@ TEST_CASE("plan of a text: weights gathered unit by unit") {
   pruned.heads = 8, pruned.kv_heads = 4, pruned.layer_groups = {2, 4, 2, 4};
   check_text<llama, strategy<mesh<dp, tp>, zero3>>({.dp = 2, .tp = 2}, pruned);
 }
-TEST_CASE("plan of a text: stages in turn") {
-  check_text<llama, strategy<mesh<pp, dp>, zero3, bf16_mixed>>({.dp = 2, .pp = 2}, bytes);
+TEST_CASE("plan of a text: stages in turn, and one rank of each") {
+  using S = strategy<mesh<pp, dp>, zero3, bf16_mixed>;
+  const degrees wanted{.dp = 2, .pp = 2};
+  check_text<llama, S>(wanted, bytes);
+  const text_length length{.prompt = 5, .tokens = 3};
+  const std::vector<rank_plan> stages = plan_generation_stages<llama, S>(bytes, wanted, length);
+  REQUIRE(stages.size() == 2);
+  for (int rank = 0; rank < 4; ++rank) {
+    const rank_plan one = plan_generation<llama, S>(bytes, wanted, length, rank);
+    const rank_plan& of_stage = stages[std::size_t(rank / 2)];
+    CAPTURE(rank);
+    CHECK(of_stage.rank == rank / 2 * 2);
+    CHECK(one.memory.peak == of_stage.memory.peak);
+    CHECK(one.peak_in == of_stage.peak_in);
+  }
+  CHECK(stages[0].memory.peak != stages[1].memory.peak);
+  CHECK_THROWS_WITH_AS((plan_generation_stages<llama, S>(bytes, {.tp = 2}, length)), doctest::Contains("tp"), failure);
 }
 
 TEST_CASE("plan of a text: any vocabulary, what it has none of, and what it refuses") {

@@ -46,4 +46,14 @@ rank_plan plan_generation(const Config& config, const degrees& wanted, const tex
   return out;
 }
 
+/// The same of one rank of each stage of the pipeline, the first of its stage; the others of a stage hold as much.
+template <template <class> class Model, class S, class Config>
+std::vector<rank_plan> plan_generation_stages(const Config& config, const degrees& wanted, const text_length& text,
+                                              const launch_options& options = {}) {
+  std::vector<rank_plan> out;
+  for (const int rank : detail::first_of_each_stage<typename S::mesh>(wanted))
+    out.push_back(plan_generation<Model, S>(config, wanted, text, rank, options));
+  return out;
+}
+
 }  // namespace weft

@@ -49,6 +49,21 @@ inline void add_places(std::vector<planned_place>& places, const axis_set& store
   });
 }
 
+// The others of a stage hold and move as much. Where the mesh has no stages, rank 0 alone.
+template <class Mesh>
+std::vector<int> first_of_each_stage(const degrees& wanted) {
+  check_degrees<Mesh>(wanted);
+  std::vector<int> out;
+  const int ranks = static_cast<int>(wanted.product());
+  for (int rank = 0; rank < ranks && static_cast<int>(out.size()) < wanted.pp; ++rank) {
+    int stage = 0;
+    for (const planned_place& at : places_of(wanted, rank, ranks, Mesh{}))
+      if (at.name == pp::name) stage = at.rank;
+    if (stage == static_cast<int>(out.size())) out.push_back(rank);
+  }
+  return out;
+}
+
 }  // namespace detail
 
 /// Rank `rank` of a mesh with these degrees, alone in this process. What a real run does with a launch's context is

@@ -6,14 +6,6 @@
 
 namespace weft {
 
-namespace detail {
-inline int stage_of(const std::vector<planned_place>& places) {
-  for (const planned_place& at : places)
-    if (at.name == pp::name) return at.rank;
-  return 0;
-}
-}  // namespace detail
-
 /// What rank `rank` of a training run holds and moves: its memory from the start to the end of a second step, and that
 /// step's collectives. Model<S> is made of (context&, config), as llama and gpt2 are; `plan` says the batch, the
 /// optimizer what is kept, and `options` the threads of a rank. Batches are of text, as text_dataset's. Validation,
@@ -42,12 +34,9 @@ rank_plan plan_training(const Config& config, const degrees& wanted, training pl
 template <template <class> class Model, class S, class Config, any_optimizer Optimizer = adamw>
 std::vector<rank_plan> plan_stages(const Config& config, const degrees& wanted, const training& plan,
                                    const Optimizer& optimizer = {}, const launch_options& options = {}) {
-  detail::check_degrees<typename S::mesh>(wanted);
   std::vector<rank_plan> out;
-  const int ranks = static_cast<int>(wanted.product());
-  for (int rank = 0; rank < ranks && static_cast<int>(out.size()) < wanted.pp; ++rank)
-    if (detail::stage_of(detail::places_of(wanted, rank, ranks, typename S::mesh{})) == static_cast<int>(out.size()))
-      out.push_back(plan_training<Model, S>(config, wanted, plan, rank, optimizer, options));
+  for (const int rank : detail::first_of_each_stage<typename S::mesh>(wanted))
+    out.push_back(plan_training<Model, S>(config, wanted, plan, rank, optimizer, options));
   return out;
 }
 
