@@ -207,7 +207,8 @@ struct verdict {
   deviation off;
   std::string refusal;  // the library's sentence, where the cell is not legal
   bool good = false;
-  std::vector<rank_use> used;  // by rank, in the second step; by the run's plan too. Empty where the cell is not legal
+  // By rank, in the second step: what the run took, and what its plan says. Empty where the cell is not legal.
+  std::vector<rank_use> used, planned;
 };
 
 /// Whether two runs have the same bits.
@@ -233,12 +234,12 @@ verdict run_cell(const degrees& mesh) {
     out.good = out.legal && out.off.within(tolerance_of<P>);
     trained without = train<Model>(mesh, rows, false);
     if (!same(without, parallel)) out.good = false, out.refusal = "check changes numbers";
-    const std::vector<rank_use> planned = plan<Planned, typename Model::strategy>(mesh, rows);
-    for (std::size_t r = 0; r < planned.size(); ++r)
-      if (planned[r].report != without.second[r].report)
-        out.good = false,
-        out.refusal = "the plan says " + planned[r].report + ", and the run " + without.second[r].report;
     out.used = std::move(without.second);
+    out.planned = plan<Planned, typename Model::strategy>(mesh, rows);
+    for (std::size_t r = 0; r < out.planned.size(); ++r)
+      if (out.planned[r].report != out.used[r].report)
+        out.good = false,
+        out.refusal = "the plan says " + out.planned[r].report + ", and the run " + out.used[r].report;
   } catch (const failure& e) {
     out.refusal = e.what();
     out.good = !out.legal;

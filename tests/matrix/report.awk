@@ -1,4 +1,4 @@
-# Cells, as sweep prints them, to docs/matrix.md. Exits with 1 if a cell is wrong or missing.
+# Cells, as sweep prints them, to docs/matrix.md; and to the file `record` the memory and traffic of each. Exits with 1 if a cell is wrong or missing.
 # Shown with their memory and traffic: one model and precision, on these meshes.
 BEGIN {
   FS = "|"
@@ -7,18 +7,24 @@ BEGIN {
 }
 function kib(of, at) { return at in of ? sprintf("%.1f", of[at] / 1024) : "" }
 function max(a, b) { return a + 0 > b + 0 ? a : b }
+function distance(a, b) { return a > b ? a - b : b - a }
 function once(list, value) { if (!((list, value) in seen)) { seen[list, value] = 1; order[list, ++count[list]] = value } }
 $1 == "cells" { expected += $2; next }
 $1 == "together" { next }
 $1 == "tolerance" { allowed[$2] = $3 "|" $4 "|" $5; next }
-NF == 15 {
+NF == 17 {
   ++cells; ++verdicts[$8]
   unit = $1 "|" $2; row = $3 "|" $4 "|" $5
   once("unit", unit); once("row", row); once("precision", $2); once("mesh", $6); ranks[$6] = $7
   ++tally[row, unit, $8]; ++by_mesh[$6, $8]
   if ($8 == "same") { loss[$2] = max(loss[$2], $9); first[$2] = max(first[$2], $10); last[$2] = max(last[$2], $11) }
-  if ($8 == "refused") { once("sentence", $15); ++said[$15] }
+  if ($8 == "refused") { once("sentence", $17); ++said[$17] }
   if ($8 == "same") { peak[row, unit, $6] = $12; activations[row, unit, $6] = $13; received[row, unit, $6] = $14 }
+  if ($8 == "same") {
+    ++compared[unit]; compared_ranks[unit] += $7
+    peaks[unit] += $12; planned_peaks[unit] += $15; receipts[unit] += $14; planned_receipts[unit] += $16
+    apart[unit] = max(apart[unit], distance($12, $15)); receipts_apart[unit] = max(receipts_apart[unit], distance($14, $16))
+  }
   if ($8 == "WRONG") wrong[++wrongs] = $0
 }
 END {
@@ -83,6 +89,30 @@ END {
     }
     print ""
   }
+
+  print "\n## Plan and run\n"
+  print "What the plan of each of these cells says beside what its ledger and its trace then said: the sums over cells, in MiB, of what the fullest rank"
+  print "holds and of what a rank receives in a step, and the largest difference in any cell, in bytes. [matrix_cells.txt](matrix_cells.txt) has every cell's.\n"
+  print "| model | precision | cells | ranks | planned to hold | held | apart | planned to receive | received | apart |\n|---|---|---|---|---|---|---|---|---|---|"
+  for (u = 1; u <= count["unit"]; ++u) {
+    unit = order["unit", u]; split(unit, part, "|")
+    printf "| %s | %s | %d | %d | %.3f | %.3f | %d | %.3f | %.3f | %d |\n", part[1], part[2], compared[unit], compared_ranks[unit],
+      planned_peaks[unit] / 1048576, peaks[unit] / 1048576, apart[unit],
+      planned_receipts[unit] / 1048576, receipts[unit] / 1048576, receipts_apart[unit]
+  }
+  print "# Memory and traffic of every cell that trains: model, precision, sharding, checkpointing, what is between the blocks; then for each mesh, in" > record
+  print "# bytes, the most that a rank holds in a step / of activations / what a rank receives from others, the mean over ranks. By tests/matrix/run.sh." > record
+  for (u = 1; u <= count["unit"]; ++u)
+    for (r = 1; r <= count["row"]; ++r) {
+      row = order["row", r]; unit = order["unit", u]; line = unit " " row
+      gsub(/\|/, " ", line); printf "%s:", line > record
+      for (m = 1; m <= count["mesh"]; ++m) {
+        mesh = order["mesh", m]; at = row SUBSEP unit SUBSEP mesh; name = mesh
+        gsub(/ /, "-", name)
+        if (at in peak) printf " %s=%d/%d/%d", name, peak[at], activations[at], received[at] > record
+      }
+      print "" > record
+    }
 
   print "\n## Meshes\n\n| ranks | meshes, and the cells on each that equal one rank |\n|---|---|"
   for (n = 1; n <= 8; ++n) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tests/matrix/run.sh: trains every cell of the matrix (axes.hpp), compares each with one rank, and writes docs/matrix.md. A program
+# tests/matrix/run.sh: trains every cell of the matrix (axes.hpp), compares each with one rank, and writes docs/matrix.md and docs/matrix_cells.txt. A program
 # a model and precision, compiled and run in build/matrix; JOBS=n of them at a time (default 1). What an interrupted run has
 # done is not done again, as long as no source has changed. Ends with an error if any cell is wrong or missing.
 set -euo pipefail
@@ -22,9 +22,9 @@ unit() {
   fi
   touch "$name.cells"
   # What an interruption cut off is done again: a line, and the cells that belong together with it.
-  awk -F'|' '$1 == "together" { n = $2 } NF < 15 && /^(cells|together|tolerance)\|/
-    NF == 15 { held = held $0 "\n"; if (++got % n == 0) { printf "%s", held; held = "" } }' "$name.cells" >"$name.kept" && mv "$name.kept" "$name.cells"
-  from=$(awk -F'|' 'NF == 15' "$name.cells" | wc -l)
+  awk -F'|' '$1 == "together" { n = $2 } NF < 17 && /^(cells|together|tolerance)\|/
+    NF == 17 { held = held $0 "\n"; if (++got % n == 0) { printf "%s", held; held = "" } }' "$name.cells" >"$name.kept" && mv "$name.kept" "$name.cells"
+  from=$(awk -F'|' 'NF == 17' "$name.cells" | wc -l)
   if [ "$from" = 0 ]; then
     timeout 7200 "$name" >"$name.cells" || true
   else
@@ -49,7 +49,7 @@ for program in tests/compile_fail/policies/strategy_*.cpp tests/compile_fail/pol
   printf '%s|%s\n' "$wrong" "$said"
 done >$out/refused_by_compiler
 
-cat $out/*-*.cells | awk -v compiler="$("$compiler" --version | head -n 1)" -v date="$(date -u +%F)" -v refused=$out/refused_by_compiler \
+cat $out/*-*.cells | awk -v compiler="$("$compiler" --version | head -n 1)" -v date="$(date -u +%F)" -v refused=$out/refused_by_compiler -v record=$out/matrix_cells.txt \
   -f tests/matrix/report.awk >$out/matrix.md || { cat $out/matrix.md; exit 1; }
-cp $out/matrix.md docs/matrix.md
+cp $out/matrix.md $out/matrix_cells.txt docs
 sed -n '/^\*\*/p' docs/matrix.md

@@ -1,10 +1,10 @@
 // sweep [FROM]: every cell of one model and one precision (WEFT_MATRIX_MODEL, WEFT_MATRIX_PRECISION), a line each:
 //   model|precision|sharding|checkpointing|between|mesh|ranks|same, refused or
-//   WRONG|loss|first|last|peak|activations|received|sentence
+//   WRONG|loss|first|last|peak|activations|received|planned peak|planned received|sentence
 // peak, activations: bytes of the rank that holds most; received: from other ranks, bytes a step, the mean over the
-// ranks. Cells that differ in their checkpointing alone follow one another. FROM leaves out so many cells, all of a
-// configuration or none, which an interrupted run has done already. First come `cells|` and their number, `together|`
-// and how many make a configuration, and `tolerance|precision|loss|first|last`.
+// ranks; planned: the same by the run's plan. Cells that differ in their checkpointing alone follow one another. FROM
+// leaves out so many cells, all of a configuration or none, which an interrupted run has done already. First come
+// `cells|` and their number, `together|` and how many make a configuration, and `tolerance|precision|loss|first|last`.
 #include "sweep.hpp"
 
 #include <cstdio>
@@ -15,22 +15,31 @@
 
 namespace {
 
-void print(const matrix::entry& e, const weft::degrees& mesh, const matrix::verdict& v) {
+struct cell_use {
   std::size_t peak = 0, activations = 0;
   double received = 0;
-  for (const matrix::rank_use& rank : v.used) {
-    peak = std::max(peak, rank.peak);
-    activations = std::max(activations, rank.activations);
-    received += static_cast<double>(rank.received) / static_cast<double>(v.used.size());
+};
+cell_use over(const std::vector<matrix::rank_use>& ranks) {
+  cell_use out;
+  for (const matrix::rank_use& rank : ranks) {
+    out.peak = std::max(out.peak, rank.peak);
+    out.activations = std::max(out.activations, rank.activations);
+    out.received += static_cast<double>(rank.received) / static_cast<double>(ranks.size());
   }
-  std::printf("%s|%s|%s|%s|%s|%s|%d|%s|%.3g|%.3g|%.3g|%zu|%zu|%.0f|%s\n", WEFT_MATRIX_NAME(WEFT_MATRIX_MODEL),
+  return out;
+}
+
+void print(const matrix::entry& e, const weft::degrees& mesh, const matrix::verdict& v) {
+  const cell_use run = over(v.used), planned = over(v.planned);
+  std::printf("%s|%s|%s|%s|%s|%s|%d|%s|%.3g|%.3g|%.3g|%zu|%zu|%.0f|%zu|%.0f|%s\n", WEFT_MATRIX_NAME(WEFT_MATRIX_MODEL),
               WEFT_MATRIX_NAME(WEFT_MATRIX_PRECISION), std::string(e.sharding).c_str(),
               std::string(e.checkpointing).c_str(), e.sequence_parallel ? "sharded" : "whole",
               matrix::name_of(mesh).c_str(), static_cast<int>(mesh.product()),
               !v.good   ? "WRONG"
               : v.legal ? "same"
                         : "refused",
-              v.off.loss, v.off.first, v.off.last, peak, activations, received, v.refusal.c_str());
+              v.off.loss, v.off.first, v.off.last, run.peak, run.activations, run.received, planned.peak,
+              planned.received, v.refusal.c_str());
 }
 
 }  // namespace
