@@ -71,11 +71,11 @@ TEST_CASE("a gradient that isn't summed, a local mask, no weight decay, a short 
   CHECK_THROWS_WITH_AS((testing::check_training_kernels<coupled, float>()),
                        doctest::Contains("the backend's adamw of fp32: master weights: element"), failure);
   CHECK_THROWS_WITH_AS((testing::check_training_kernels<stops_early, float>()),
-                       doctest::Contains("each_row of fp64: it doesn't call f once for each element"), failure);
+                       doctest::Contains("each_row of int32: it doesn't call f once for each element"), failure);
   CHECK_THROWS_WITH_AS((testing::check_training_kernels<takes_every_step, float>()),
                        doctest::Contains("the backend's adamw of fp32: first moment: element"), failure);
   CHECK_THROWS_WITH_AS((testing::check_training_kernels<does_it_twice, float>()),
-                       doctest::Contains("once of fp64: it doesn't call f once, in the queue's order"), failure);
+                       doctest::Contains("once of int32: it doesn't call f once, in the queue's order"), failure);
 }
 
 }  // namespace

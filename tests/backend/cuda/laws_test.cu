@@ -134,6 +134,10 @@ TEST_CASE_TEMPLATE("laws of embedding, dropout and AdamW", T, FOUR_TYPES) {
   if constexpr (sizeof(T) == 2) obeys([](auto& b) { law::adamw_steps<A, A, T>(b); });
 }
 
+TEST_CASE("laws of what a formula brings") {
+  obeys([](auto& b) { law::loops(b); });
+}
+
 TEST_CASE("all laws, twice, give the same bits") {
   const auto all = [] { return weft::testing::check_backend<B, FOUR_TYPES>().require_complete().digest; };
   CHECK(all() == all());
