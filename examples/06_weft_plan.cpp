@@ -65,12 +65,7 @@ int main(int argc, char** argv) {
   app.add_flag("--json", json, "all that was planned as JSON, in bytes");
   app.set_version_flag("--version", "weft-plan of Weft " WEFT_VERSION, "print the version, and stop");
 
-  examples::check_values(app);
-  try {
-    app.parse(examples::words_of(argc, argv));
-  } catch (const CLI::ParseError& e) {
-    return examples::exit_of(app, e, complain);
-  }
+  if (const std::optional<int> ends = examples::parse(app, argc, argv, complain)) return *ends;
   try {
     weft::require(!model.empty(), "there is no model to plan; name a folder that has a config.json, or such a file");
     if (!memory.empty()) q.memory = read_bytes(memory);

@@ -51,12 +51,7 @@ int main(int argc, char** argv) {
   app.get_option("--threads")->check(CLI::Range(0, 1024));
   app.get_option("--no-end")->excludes("--end");
   app.get_option("--lines")->excludes("--separator");
-  examples::check_values(app, "--separator");
-  try {
-    app.parse(examples::words_of(argc, argv));
-  } catch (const CLI::ParseError& e) {
-    return examples::exit_of(app, e, complain);
-  }
+  if (const std::optional<int> ends = examples::parse(app, argc, argv, complain, "--separator")) return *ends;
   s.field_given = app.count("--field") > 0, s.has_separator = app.count("--separator") > 0;
   struct sigaction asked {};
   asked.sa_handler = [](int) { stop = true; };  // and what waits for input doesn't go on waiting

@@ -63,12 +63,9 @@ int main(int argc, char** argv) {
   app.get_option("--chat")->check(
       CLI::IsMember({"auto", "none", "chatml", "qwen2", "qwen2.5", "qwen3", "llama3", "llama2", "mistral"}));
   app.get_option("--threads")->check(CLI::Range(0, 1024));
-  examples::check_values(app, "--system");
-  try {
-    app.parse(examples::words_of(argc, argv));
-  } catch (const CLI::ParseError& e) {
-    return examples::exit_of(app, e, [](const std::string& sentence) { complain(sentence, 2); });
-  }
+  if (const std::optional<int> ends = examples::parse(
+          app, argc, argv, [](const std::string& sentence) { complain(sentence, 2); }, "--system"))
+    return *ends;
   struct sigaction asked {};
   asked.sa_handler = [](int) { stop = true; };  // and what waits for a line doesn't go on waiting
   ::sigaction(SIGINT, &asked, nullptr);

@@ -57,12 +57,7 @@ int main(int argc, char** argv) {
   const std::map<std::string, weft::dtype> dtypes{
       {"fp64", weft::dtype::f64}, {"fp32", weft::dtype::f32}, {"bf16", weft::dtype::bf16}, {"fp16", weft::dtype::f16}};
   types->check(CLI::IsMember(dtypes));
-  examples::check_values(app);
-  try {
-    app.parse(examples::words_of(argc, argv));
-  } catch (const CLI::ParseError& e) {
-    return examples::exit_of(app, e, complain);
-  }
+  if (const std::optional<int> ends = examples::parse(app, argc, argv, complain)) return *ends;
   try {
     const std::string checkpoint = checkpoint_of(from);
     if (!checkpoint.empty()) {

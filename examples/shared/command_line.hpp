@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,19 @@ inline int exit_of(const CLI::App& app, const CLI::ParseError& e,
         return said(option->get_name() + " is given " + std::to_string(option->count()) + " times; leave it at one");
   }
   return said(std::string(e.what()) + "; --help lists the options");
+}
+
+/// Checks and reads a program's arguments. Returns its exit code where it is to end at once.
+inline std::optional<int> parse(CLI::App& app, int argc, char** argv,
+                                const std::function<void(const std::string&)>& complain,
+                                const std::string& may_be_empty = {}) {
+  check_values(app, may_be_empty);
+  try {
+    app.parse(words_of(argc, argv));
+  } catch (const CLI::ParseError& e) {
+    return exit_of(app, e, complain);
+  }
+  return {};
 }
 
 }  // namespace examples
