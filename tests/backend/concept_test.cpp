@@ -20,6 +20,10 @@ struct without_sums_in_float : cpu_backend {  // a gradient in T alone
   static void embedding_backward(queue&, std::int64_t, std::int64_t, const std::int32_t*, std::int64_t, std::int64_t,
                                  const T*, T*, bool) {}
 };
+struct without_few_bits : cpu_backend {
+  template <class... Args>
+  static void dequantise(queue&, const Args&...) = delete;
+};
 struct without_memory : cpu_backend {
   static void memory() = delete;
 };
@@ -33,6 +37,9 @@ TEST_CASE("a backend has all kernels of a type, or lacks those that a concept na
   CHECK(!embedding_kernels<without_sums_in_float, bf16, float>);
   CHECK(backend_for<without_sums_in_float, float>);
   CHECK(!backend_for<without_sums_in_float, bf16>);
+  CHECK(!dequantise_kernel<without_few_bits, bf16>);
+  CHECK(adamw_kernel<without_few_bits, bf16>);
+  CHECK(!backend_for<without_few_bits, bf16>);
   CHECK(!backend_with_queue<without_memory>);
 }
 

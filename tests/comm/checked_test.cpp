@@ -204,6 +204,7 @@ TEST_CASE("calls have one fingerprint where they agree, and only there") {
   with([](comm_call& c) { c.label.tensor = "[batch]"; });
   with([](comm_call& c) { c.label.unit = "[batch]"; });
   with([](comm_call& c) { c.label.number = 3; });
+  with([](comm_call& c) { c.label.kind = label_kind::gradient; });
   with([](comm_call& c) { c.label.at = {"a.cpp", 1}; });
   with([](comm_call& c) { c.label.at = {"b.cpp", 1}; });
   with([](comm_call& c) { c.label.at = {"a.cpp", 2}; });

@@ -17,6 +17,7 @@ namespace {
 using weft::call_site;
 using weft::collective_label;
 using weft::dtype;
+using weft::label_kind;
 using weft::reduction;
 using weft::threads;
 
@@ -44,8 +45,12 @@ TEST_CASE("a label as text") {
   CHECK(text_of(collective_label{"weights", {}, "layer 3"}) == "weights of layer 3");
   CHECK(text_of(collective_label{"", weft::dims_text<weft::dims<weft::batch, weft::hidden>>(), "layer 3"}) ==
         "[batch, hidden] in layer 3");
-  CHECK(text_of(collective_label{"gradient of", "[batch]", "layer 3", 2, {"src/model.cpp", 7}}) ==
-        "gradient of [batch] in layer 3, micro-batch 2 (model.cpp:7)");
+  CHECK(text_of(collective_label{"all_reduce", "[batch]", "layer 3", 2, {"src/model.cpp", 7}}) ==
+        "all_reduce of [batch] in layer 3, micro-batch 2 (model.cpp:7)");
+  CHECK(text_of(collective_label{"contract", "[batch]", {}, -1, {}, label_kind::gradient}) ==
+        "contract's gradient of [batch]");
+  CHECK(text_of(collective_label{"contract", "[batch]", {}, -1, {}, label_kind::check}) ==
+        "contract's check of [batch]");
   CHECK(weft::dims_text<weft::dims<>>() == "[]");
   CHECK(weft::dims_text<weft::dims<weft::extent<weft::ffn, 8>>>() == "[ffn]");
   const call_site here = asked_at();
@@ -58,6 +63,7 @@ TEST_CASE("labels are equal by what they say, not by where they lie") {
   const collective_label label{"weights", {}, "layer 3", 1, {"a.cpp", 2}};
   CHECK(label == collective_label{"weights", {}, layer, 1, {"a.cpp", 2}});
   CHECK_FALSE(label == collective_label{"gradients", {}, "layer 3", 1, {"a.cpp", 2}});
+  CHECK_FALSE(label == collective_label{"weights", {}, "layer 3", 1, {"a.cpp", 2}, label_kind::gradient});
   CHECK_FALSE(label == collective_label{"weights", "[batch]", "layer 3", 1, {"a.cpp", 2}});
   CHECK_FALSE(label == collective_label{"weights", {}, "layer 4", 1, {"a.cpp", 2}});
   CHECK_FALSE(label == collective_label{"weights", {}, "layer 3", 0, {"a.cpp", 2}});

@@ -1,5 +1,6 @@
 // Ranks whose programs differ where sizes agree: what each collective is for differs, so it ends in one sentence that
 // names both, and never adds one tensor to another.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -84,13 +85,14 @@ TEST_CASE("bug: two all-reduces of one type, swapped on one rank, give each the 
   });
   const auto at = [&](int rank, int offset) {
     return "rank " + std::to_string(rank) +
-           " calls all_reduce(8 fp32, sum) for [batch, hidden] (labels_test.cpp:" + std::to_string(line + offset) + ")";
+           " calls all_reduce(8 fp32, sum) for all_reduce of [batch, hidden] (labels_test.cpp:" +
+           std::to_string(line + offset) + ")";
   };
   CHECK(text == "The ranks of group 'tp' disagree on their collective number 0: " + at(0, 4) + "; " + at(1, 7) +
                     ". Every rank of a group has to call the same collectives in the same order.");
 }
 
-TEST_CASE("every conversion says what it moves and where the program asks for it") {
+TEST_CASE("every conversion says what the program calls it, what it moves and where it is asked for") {
   const auto differs = [](auto call) {
     return message_of<tp_only>({.tp = 2}, [&](context& ctx) {
       // the same line on both ranks, so that only the dimensions differ
@@ -99,20 +101,21 @@ TEST_CASE("every conversion says what it moves and where the program asks for it
         call(ctx, rename<hidden, seq>(normal<tensor<float, dims<batch, hidden>>>(ctx, "a", {4, 4})));
     });
   };
-  const auto check = [&](const char* operation, auto call) {
+  const auto check = [&](const char* operation, const std::string& called, auto call) {
     const std::string text = differs(call);
     check_contains(text, std::string(" calls ") + operation);  // of a send and a recv, either rank may be named first
-    check_contains(text, " for [batch, hidden] (labels_test.cpp:");
-    check_contains(text, " for [batch, seq] (labels_test.cpp:");
+    check_contains(text, " for " + called + " of [batch, hidden] (labels_test.cpp:");
+    check_contains(text, " for " + called + " of [batch, seq] (labels_test.cpp:");
   };
-  check("all_reduce(", [](context&, auto x) { all_reduce<tp>(convert<partial<tp>>(x)); });
-  check("all_gather(", [](context&, auto x) { all_gather<tp>(split<batch, tp>(x)); });
-  check("all_gather(", [](context&, auto x) { convert<invariant<tp>>(split<batch, tp>(x)); });
-  check("reduce_scatter(", [](context&, auto x) { reduce_scatter<batch, tp>(convert<partial<tp>>(x)); });
-  check("send(", [](context&, auto x) { shift<tp>(split<batch, tp>(x)); });
+  check("all_reduce(", "all_reduce", [](context&, auto x) { all_reduce<tp>(convert<partial<tp>>(x)); });
+  check("all_gather(", "all_gather", [](context&, auto x) { all_gather<tp>(split<batch, tp>(x)); });
+  check("all_gather(", "convert", [](context&, auto x) { convert<invariant<tp>>(split<batch, tp>(x)); });
+  check("reduce_scatter(", "reduce_scatter",
+        [](context&, auto x) { reduce_scatter<batch, tp>(convert<partial<tp>>(x)); });
+  check("send(", "shift", [](context&, auto x) { shift<tp>(split<batch, tp>(x)); });
 }
 
-TEST_CASE("ranks that differ in a backward say whose gradient it is") {
+TEST_CASE("ranks that differ in a backward say whose gradient it is, and of which operator's input") {
   const std::string text = message_of<tp_only>({.tp = 2}, [](context& ctx) {
     auto x = normal<tensor<float, dims<batch, hidden>>>(ctx, "x", {4, 4}).requires_grad();
     const auto w = normal<tensor<float, dims<hidden, ffn>, shard<ffn, tp>>>(ctx, "w", {4, 4});
@@ -120,8 +123,9 @@ TEST_CASE("ranks that differ in a backward say whose gradient it is") {
     if (ctx.index<tp>() == 0) backward(loss);
     if (ctx.index<tp>() == 1) all_reduce<tp>(convert<partial<tp>>(x));
   });
-  check_contains(text, "rank 0 calls all_reduce(16 fp32, sum) for gradient of [batch, hidden]");
-  check_contains(text, "rank 1 calls all_reduce(16 fp32, sum) for [batch, hidden] (labels_test.cpp:");
+  check_contains(text,
+                 "rank 0 calls all_reduce(16 fp32, sum) for contract's gradient of [batch, hidden] (labels_test.cpp:");
+  check_contains(text, "rank 1 calls all_reduce(16 fp32, sum) for all_reduce of [batch, hidden] (labels_test.cpp:");
 }
 
 TEST_CASE("bug: ranks that run different layers add one layer's gradients to another's") {
@@ -164,10 +168,55 @@ TEST_CASE("a conversion says in which unit it is, forward and backward") {
     for (const trace_event& e : log.events(rank))
       if (e.axis == "tp") said.push_back(e.operation + (' ' + e.label));
     REQUIRE(said.size() == 3);
-    check_contains(said[0], "all_gather [batch, ffn] in layer 7 (labels_test.cpp:");
-    check_contains(said[1], "reduce_scatter gradient of [batch, ffn] in layer 7 (labels_test.cpp:");
-    check_contains(said[2], "all_reduce gradient of [batch, hidden] in layer 7 (labels_test.cpp:");
+    check_contains(said[0], "all_gather convert of [batch, ffn] in layer 7 (labels_test.cpp:");
+    check_contains(said[1], "reduce_scatter convert's gradient of [batch, ffn] in layer 7 (labels_test.cpp:");
+    check_contains(said[2], "all_reduce contract's gradient of [batch, hidden] in layer 7 (labels_test.cpp:");
   }
+}
+
+TEST_CASE("what a store moves says where the program calls it, and nothing where a backward has asked") {
+  using S = strategy<mesh<dp, fsdp>, hybrid>;
+  trace_log log(4);
+  std::vector<std::string> wanted, said;
+  launch<S>(degrees{.dp = 2}.with<fsdp>(2),
+            [&](context& ctx) {
+              const bool first = ctx.is_first();
+              const auto next_line = [&](const std::string& what, call_site at = call_site::here()) {
+                if (first) wanted.push_back(what + " (labels_test.cpp:" + std::to_string(at.line + 1) + ")");
+              };
+              parameter_registry registry;
+              weight<S, dims<hidden>> w;
+              registry.begin_unit("layer 0");
+              registry.add(ctx, w, "w", {1, {40}}, {0, 1});
+              next_line("axes of the gradient norm");
+              parameter_store<cpu_backend, fp32> store(ctx, registry, config_of<zero1, adamw>());
+              store.begin_step(1);
+              using x_type = tensor<float, dims<batch, hidden>, shard<batch, dp, fsdp>>;
+              const auto loss = sum(in_unit(
+                  ctx, store, 0, [&](const x_type& h) -> x_type { return h * w; }, ones<x_type>(ctx, {4, 40})));
+              backward(loss);
+              if (first) wanted.push_back("gradients of layer 0");
+              store.end_micro_batch();
+              next_line("pending gradients of all units");
+              store.finish_gradients();
+              next_line("gradient norm");
+              store.gradient_norm();
+              next_line("loss");
+              const loss_sums all = finished<decltype(loss)>(ctx, {loss.local_share()[0], 1});
+              if (first) wanted.push_back(wanted.back());  // along both axes
+              CHECK(all.count == 4);
+              next_line("weights of layer 0");
+              store.step(adamw{}.at(1, 0.1, 1.0));
+              const auto read = [](const auto&...) {};
+              next_line("master weights of layer 0");
+              store.each_parameter(read);
+            },
+            {.trace = &log, .check = false});
+  for (const trace_event& e : log.events(0)) said.push_back(e.label);
+  said.erase(std::remove_if(said.begin(), said.end(),
+                            [](const std::string& s) { return s.starts_with("gradients of layer 0 ("); }),
+             said.end());  // of each_parameter
+  CHECK(said == wanted);
 }
 
 TEST_CASE("what stages hand on says which micro-batch it is of") {

@@ -183,7 +183,8 @@ concept normal_kernel = requires(detail::kernel_words<B, T> k, const placed_slic
   B::normal(k.queue, slice, k.n, k.n, k.eps, k.eps, numbers, k.y);
 };
 /// dequantise(queue, slice, y): y[i] = what the slice's codes stand for, 0 in padding. int8: (code * scale) * (1 /
-/// 127); nf4: value of the code * (level * factor + offset); each operation in float and rounded.
+/// 127); nf4: value of the code * (level * factor + offset); each operation in float and rounded. linear asks for it
+/// where the strategy stores projections in few bits, for the compute type.
 template <class B, class T>
 concept dequantise_kernel = requires(detail::kernel_words<B, T> k, const quantised_slice& slice) {
   B::dequantise(k.queue, slice, k.y);
@@ -214,6 +215,7 @@ concept backend_for = backend_with_queue<B> && memory_kernels<B> && conversion_k
     statistics_kernels<B, T> && softmax_kernels<B, T> && rms_norm_kernels<B, T> &&
     rms_norm_kernels<B, T, accumulate_t<T>> && layer_norm_kernels<B, T> && layer_norm_kernels<B, T, accumulate_t<T>> &&
     cross_entropy_kernels<B, T> && attention_kernels<B, T> && rope_kernel<B, T> && embedding_kernels<B, T> &&
-    embedding_kernels<B, T, accumulate_t<T>> && dropout_kernel<B, T> && normal_kernel<B, T> && adamw_kernel<B, T>;
+    embedding_kernels<B, T, accumulate_t<T>> && dropout_kernel<B, T> && normal_kernel<B, T> &&
+    dequantise_kernel<B, T> && adamw_kernel<B, T>;
 
 }  // namespace weft

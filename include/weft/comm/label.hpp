@@ -1,5 +1,5 @@
-// What a collective is for: the tensor, the unit of the model, the micro-batch, and the line of the program that asks
-// for it. Errors and traces say it. Invariant: it owns nothing; what it names lives until the collective is complete.
+// What a collective is for: who asks for it, the tensor, the unit of the model, the micro-batch, and the line of the
+// program. Errors and traces say it. Invariant: it owns nothing; what it names lives until the collective is complete.
 #pragma once
 
 #include <array>
@@ -23,17 +23,21 @@ struct call_site {
   }
 };
 
+/// What a collective moves of the tensor that its label names: its numbers, those of its gradient, or what ranks
+/// compare of it (tensor/consistency.hpp).
+enum class label_kind : std::uint8_t { numbers, gradient, check };
+
 /// Two ranks' calls of one collective must have equal labels; an empty label equals only an empty one.
 struct collective_label {
-  const char* what = "";      // "weights", "gradient of"; or nothing, where the tensor says it all
+  const char* what = "";      // the operation that asks, "all_reduce"; or what is moved, "weights"
   std::string_view tensor{};  // its dimensions, "[batch, seq, hidden]", or its name
   std::string_view unit{};    // of the model: "layer 3"
   std::int64_t number = -1;   // of the micro-batch, from 0; -1: of none
   call_site at{};             // where the program asks for it; no line: the library does by itself
-  bool checks = false;        // compares what ranks hold, for the operation that `what` names (tensor/consistency.hpp)
+  label_kind kind = label_kind::numbers;
 
   friend bool operator==(const collective_label& a, const collective_label& b) {
-    return a.number == b.number && a.at.line == b.at.line && a.checks == b.checks && same(a.what, b.what) &&
+    return a.number == b.number && a.at.line == b.at.line && a.kind == b.kind && same(a.what, b.what) &&
            same(a.tensor, b.tensor) && same(a.unit, b.unit) && same(a.at.file, b.at.file);
   }
 
@@ -50,8 +54,8 @@ struct collective_label {
   const std::string_view path = at.file;
   return detail::text(path.substr(path.find_last_of("/\\") + 1), ":", at.line);
 }
-/// "gradient of [batch, seq, hidden] in layer 3, micro-batch 2 (model.cpp:34)", "contract's check of [batch, hidden]";
-/// empty for an empty label.
+/// "all_reduce of [batch, seq, hidden] in layer 3, micro-batch 2 (model.cpp:34)", "contract's gradient of [batch,
+/// hidden]", "contract's check of [batch, hidden]", "weights of layer 3"; empty for an empty label.
 [[gnu::cold]] WEFT_LINKED std::string text_of(const collective_label& label) {
   std::string out;
   const auto add = [&](std::string_view between, std::string_view part) {
@@ -60,8 +64,8 @@ struct collective_label {
     out += part;
   };
   add("", label.what);
-  if (label.checks) add("'s ", "check of");
-  add(" ", label.tensor);
+  if (label.kind != label_kind::numbers) add("'s ", label.kind == label_kind::check ? "check" : "gradient");
+  add(" of ", label.tensor);
   add(label.tensor.empty() ? " of " : " in ", label.unit);
   if (label.number >= 0) add(", ", detail::text("micro-batch ", label.number));
   if (label.at.line > 0) add(" ", detail::text("(", text_of(label.at), ")"));

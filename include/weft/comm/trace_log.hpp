@@ -30,7 +30,7 @@ struct trace_event {
   double begin_us = 0;  // microseconds since the log was made: the call
   double wait_us = -1;  // when wait was called; -1 if it was not
   double end_us = -1;   // when wait returned, or test said true; -1 if neither did
-  std::string at = {};  // the line of the program that asks for it, "model.cpp:34"; empty: the library does by itself
+  std::string at = {};  // the line that asks for it, "model.cpp:34"; empty: the trainer or a unit's use does by itself
 };
 
 /// Sums over the events of one operation on one axis.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include <weft/backend/kernels.hpp>
 #include <weft/nn/parameters.hpp>
 #include <weft/nn/training_dropout.hpp>
 #include <weft/nn/weight.hpp>
@@ -36,11 +37,19 @@ inline constexpr bool is_dim_of = false;
 template <class D, class... Es>
 inline constexpr bool is_dim_of<D, dims<Es...>> = (std::same_as<D, tag_of<Es>> || ...);
 
+/// Whether B can read what projections P are stored in, as numbers of T: always, where that is what they are trained
+/// in.
+template <class P, class B, class T>
+inline constexpr bool reads_stored = true;
+template <class P, class B, class T>
+requires requires { P::stored_as; }
+inline constexpr bool reads_stored<P, B, T> = dequantise_kernel<B, T>;
+
 template <class... Is>
 struct over {
   template <any_tensor X, any_tensor W>
-  static auto contracted(const X& x, const W& w) {
-    return contract<Is...>(x, w);
+  static auto contracted(const X& x, const W& w, call_site at) {
+    return contract<Is...>(x, w, at);
   }
 };
 template <class Dims>
@@ -58,8 +67,8 @@ struct adapter {
   weight<S, dims_of_both<Out, dims<adapter_rank>>, shard<adapter_rank, Axis>> b;
 
   template <any_tensor X>
-  auto inner(const X& x) const {
-    return reduce_scatter<adapter_rank, Axis>(over_dims<In>::contracted(x, a));
+  auto inner(const X& x, call_site at) const {
+    return reduce_scatter<adapter_rank, Axis>(over_dims<In>::contracted(x, a, at), at);
   }
 };
 template <class S, class Out, class In, class Cut, class Axis>
@@ -68,8 +77,8 @@ struct adapter<S, Out, In, Cut, Axis, false> {
   weight<S, dims_of_both<Out, dims<adapter_rank>>, shard<Cut, Axis>> b;
 
   template <any_tensor X>
-  auto inner(const X& x) const {
-    return over_dims<In>::contracted(x, a);
+  auto inner(const X& x, call_site at) const {
+    return over_dims<In>::contracted(x, a, at);
   }
 };
 
@@ -85,6 +94,13 @@ struct linear {
   static constexpr bool adapts = projections::adapts;
   static constexpr double drops = adapts ? detail::adapter_dropout<projections>() : 0;  // of the adapter's input
 
+  static constexpr bool readable =
+      detail::reads_stored<projections, typename S::backend, typename S::precision::compute>;
+  static_assert(
+      readable,
+      "weft: the strategy stores projections in few bits, and its backend has no kernel that makes numbers of "
+      "them: give it dequantise(queue, slice, y) for the compute type (dequantise_kernel), or leave int8 and "
+      "nf4 out");
   static_assert(!Biased || detail::is_dim_of<Cut, Out>,
                 "weft: behind a pending sum each rank would add the bias: add it after the sum, once");
 
@@ -94,11 +110,11 @@ struct linear {
   [[no_unique_address]] std::conditional_t<(drops > 0), std::string, detail::no_dropout> place;  // of its dropout
 
   template <any_tensor X>
-  auto operator()(const X& x) const {
-    auto y = detail::over_dims<In>::contracted(x, weight);
+  auto operator()(const X& x, call_site at = call_site::here()) const {
+    auto y = detail::over_dims<In>::contracted(x, weight, at);
     if constexpr (adapts)
       if (untyped(beside.a).slot && !is_merged())
-        y = y + contract<adapter_rank>(beside.inner(seen(x)) * projections::scale, beside.b);
+        y = y + contract<adapter_rank>(beside.inner(seen(x), at) * projections::scale, beside.b, at);
     if constexpr (Biased)
       if (untyped(bias).slot) y = y + bias;  // where it was registered
     return y;
@@ -109,7 +125,7 @@ struct linear {
   void add_to(parameter_registry& registry, context& ctx, const std::string& name, const shape& out, const shape& in,
               double stddev) {
     parameter_record& record = registry.add(ctx, weight, name, both(out, in), {stddev});
-    if constexpr (requires { projections::stored_as; })
+    if constexpr (readable && requires { projections::stored_as; })
       record.stored = {projections::stored_as, in.elements(),
                        [](context& c, const quantised_slice& q, const local_array& to) {
                          using T = typename S::precision::compute;

@@ -56,7 +56,7 @@ concept one_axis_placement = requires {
 };
 
 template <class P, any_tensor X>
-auto converted(const X& x, call_site at) {
+auto converted(const X& x, const char* operation, call_site at) {
   using to = target_placement<P>;
   using A = typename to::axis;
   constexpr on_axis from = state_on<layout_of<X>, A>;
@@ -93,7 +93,7 @@ auto converted(const X& x, call_site at) {
     using Backend = typename X::backend;
     using engine = conversion<Backend>;
     constexpr auto vjp = engine::template vjp<typename X::element_type>;
-    const asked_for by{dims_text<dims_of<X>>(), at};
+    const asked_for by{operation, dims_text<dims_of<X>>(), at};
     if constexpr (is_whole(from))
       compare_converted<A>(x,
                            to::kind == holds::shard     ? "split"
@@ -123,7 +123,7 @@ auto convert(const X& x, call_site at = call_site::here()) {
                 "weft: convert<placement>(x) names a placement over one axis: shard<dim, axis>, replicate<axis>, "
                 "partial<axis> or invariant<axis>");
   // A tensor whose type was refused is no value for clang, which would say more about that.
-  if constexpr (detail::one_axis_placement<P> && any_tensor<X>) return detail::converted<P>(x, at);
+  if constexpr (detail::one_axis_placement<P> && any_tensor<X>) return detail::converted<P>(x, "convert", at);
 }
 
 /// Finishes the pending sum over A: `partial -> invariant`. Backward: nothing moves.
@@ -141,7 +141,8 @@ auto all_reduce(const X& x, call_site at = call_site::here()) {
   static_assert(detail::none<pending_elsewhere<layout_of<X>, A>>,
                 "weft: all_reduce<axis>(x) names another axis than x's sum is pending over: name that of this "
                 "pending_sum_over<axis>");
-  if constexpr (state_on<layout_of<X>, A>.kind == holds::partial) return convert<invariant<A>>(x, at);
+  if constexpr (state_on<layout_of<X>, A>.kind == holds::partial)
+    return detail::converted<invariant<A>>(x, "all_reduce", at);
 }
 
 /// Collects the slices along A on every rank: `shard -> replicate`. Backward: reduce-scatter.
@@ -155,7 +156,7 @@ auto all_gather(const X& x, call_site at = call_site::here()) {
   static_assert(detail::none<pending>,
                 "weft: all_gather<axis>(x) collects slices, and x's sum is pending over that axis: all_reduce<axis>(x) "
                 "finishes it, convert<replicate<axis>>(x) too");
-  if constexpr (kind == holds::shard) return convert<replicate<A>>(x, at);
+  if constexpr (kind == holds::shard) return detail::converted<replicate<A>>(x, "all_gather", at);
 }
 
 /// Finishes the pending sum over A and keeps this rank's slice of D: `partial -> shard`. Backward: all-gather.
@@ -167,7 +168,8 @@ auto reduce_scatter(const X& x, call_site at = call_site::here()) {
   static_assert(detail::none<pending_elsewhere<layout_of<X>, A>>,
                 "weft: reduce_scatter<dim, axis>(x) names another axis than x's sum is pending over: name that of this "
                 "pending_sum_over<axis>");
-  if constexpr (state_on<layout_of<X>, A>.kind == holds::partial) return convert<shard<D, A>>(x, at);
+  if constexpr (state_on<layout_of<X>, A>.kind == holds::partial)
+    return detail::converted<shard<D, A>>(x, "reduce_scatter", at);
 }
 
 /// Keeps this rank's slice of D of a whole value: `invariant -> shard` or `replicate -> shard`. No communication
@@ -181,7 +183,8 @@ auto split(const X& x, call_site at = call_site::here()) {
                 "weft: split<dim, axis>(x) takes its slice from a value that is whole on that axis; reduce_scatter a "
                 "partial one, "
                 "all_to_all a sharded one");
-  if constexpr (kind == holds::invariant || kind == holds::replicate) return convert<shard<D, A>>(x, at);
+  if constexpr (kind == holds::invariant || kind == holds::replicate)
+    return detail::converted<shard<D, A>>(x, "split", at);
 }
 
 /// Shards D over A instead of the dimension sharded there now: `shard<d1> -> shard<D>`. Backward: all-to-all.
@@ -192,7 +195,7 @@ auto all_to_all(const X& x, call_site at = call_site::here()) {
   static_assert(along_another,
                 "weft: all_to_all<dim, axis>(x) needs x sharded over that axis along another dimension: split<dim, "
                 "axis>(x) shards what is whole, reduce_scatter<dim, axis>(x) what is pending");
-  if constexpr (along_another) return convert<shard<D, A>>(x, at);
+  if constexpr (along_another) return detail::converted<shard<D, A>>(x, "all_to_all", at);
 }
 
 }  // namespace weft

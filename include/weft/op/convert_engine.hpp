@@ -11,8 +11,9 @@
 
 namespace weft::detail {
 
-/// What a conversion's collectives are for: a tensor's dimensions, and the line that asks.
+/// What a conversion's collectives are for: the operation that asks for it, a tensor's dimensions, and the line.
 struct asked_for {
+  const char* operation;
   std::string_view tensor;
   call_site at;
 };
@@ -47,7 +48,7 @@ value conversion<Backend>::forward(const value& x, axis_id axis, const movers& m
   context& ctx = *x.ctx;
   axis_group& group = ctx.along(axis);
   if (group.degree == 1) return same(x, axis, by, vjp);
-  const collective_label label = ctx.label("", by.tensor, by.at);
+  const collective_label label = ctx.label(by.operation, by.tensor, by.at);
   value y{x.ctx, x.whole, {}, {}};
   if (moves.what == movement::none ||
       moves.what == movement::keep_first) {  // where nothing is computed nothing is remembered
@@ -100,7 +101,7 @@ void conversion<Backend>::vjp(context& ctx, tape_node& node) {
   const auto a = node.get<conversion_attributes>();
   const local_array& dy = node.output_gradient();
   if (!a.back) return contribute<Backend, T>(ctx, node, 0, dy);
-  const collective_label label = ctx.label("gradient of", a.by.tensor, a.by.at);
+  const collective_label label = ctx.label(a.by.operation, a.by.tensor, a.by.at, label_kind::gradient);
   contribute<Backend, T>(ctx, node, 0, a.back(ctx, ctx.along(a.axis), dy, a.to, a.from, label));
 }
 

@@ -191,7 +191,8 @@ value promoted(const X& x, const char* operation = "an operator", call_site at =
   if constexpr (promoted_axes<Out, X>.empty())
     return untyped(x);
   else
-    return promoted_over<typename X::backend>(promoted_axes<Out, X>, untyped(x), {dims_text<dims_of<X>>(), at},
+    return promoted_over<typename X::backend>(promoted_axes<Out, X>, untyped(x),
+                                              {operation, dims_text<dims_of<X>>(), at},
                                               conversion<typename X::backend>::template vjp<typename X::element_type>);
 }
 

@@ -44,7 +44,8 @@ X shift(const X& x, call_site at = call_site::here()) {
           " elements, which ", all.ranks,
           " ranks don't divide, so their slices can't change places; choose an extent or degrees that divide");
   return X(engine::forward(untyped(x), id_of<A>, detail::movers_of<Backend, movement::shift, movement::shift_back>(),
-                           {}, {}, {dims_text<dims_of<X>>(), at}, engine::template vjp<typename X::element_type>));
+                           {}, {}, {"shift", dims_text<dims_of<X>>(), at},
+                           engine::template vjp<typename X::element_type>));
 }
 
 /// Calls f(slice, owner) with the slice of every rank along A, each rank beginning with its own: `owner` is the index

@@ -47,7 +47,7 @@ inline axis_group& neighbours(context& ctx, axis_id axis, int step, const char* 
 // The neighbour says the same: of which unit the slice is, only one of them knows.
 template <movement Way, any_tensor X>
 collective_label send_label(const context& ctx) {
-  return {Way == movement::shift ? "shift of" : "shift back of", dims_text<dims_of<X>>(), {}, ctx.micro_batch};
+  return {Way == movement::shift ? "shift" : "shift back", dims_text<dims_of<X>>(), {}, ctx.micro_batch};
 }
 
 /// x's slice to the rank `to` of the axis's group, and one from `from`; checked by who calls.

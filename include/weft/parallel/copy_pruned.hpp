@@ -145,20 +145,22 @@ void copy_pruned(context& ctx, From& whole, To& to, const kept_heads& kept) {
   });
   const std::vector<std::int64_t> groups = detail::groups_of_all(ctx, detail::groups_here(whole));
   detail::on_all_or_none(ctx, [&] { detail::check_taken(given, wanted, groups, kept); });
-  whole.each_parameter([&](const parameter_record& p, const auto&, const auto& weights) {
-    const parameter_record& target = *wanted.at(p.name);
-    const detail::taken_heads heads(p, groups, kept);
-    using numbers = detail::taken_numbers<typename From::master>;
-    // Where it is stored in few bits every rank reads all of it, for the scales.
-    const bool as_it_is = p.global == target.global && detail::same_place(p.at, target.at) &&
-                          target.stored.format == weight_format::plain;
-    std::vector<std::int64_t> all;
-    if (!as_it_is) all = detail::kept_numbers(ctx, p, heads, weights.data());
-    to.load_parameters([&](const parameter_record& other) -> std::optional<numbers> {
-      if (&other != &target) return {};
-      return numbers{as_it_is ? weights.data() : nullptr, all, other.global.elements()};
-    });
-  });
+  whole.each_parameter(
+      [&](const parameter_record& p, const auto&, const auto& weights) {
+        const parameter_record& target = *wanted.at(p.name);
+        const detail::taken_heads heads(p, groups, kept);
+        using numbers = detail::taken_numbers<typename From::master>;
+        // Where it is stored in few bits every rank reads all of it, for the scales.
+        const bool as_it_is = p.global == target.global && detail::same_place(p.at, target.at) &&
+                              target.stored.format == weight_format::plain;
+        std::vector<std::int64_t> all;
+        if (!as_it_is) all = detail::kept_numbers(ctx, p, heads, weights.data());
+        to.load_parameters([&](const parameter_record& other) -> std::optional<numbers> {
+          if (&other != &target) return {};
+          return numbers{as_it_is ? weights.data() : nullptr, all, other.global.elements()};
+        });
+      },
+      {});
 }
 
 }  // namespace weft

@@ -91,7 +91,7 @@ WEFT_LINKED bucket_key key_of(const context& ctx, const parameter_record& p, con
 /// A bucket's regions, and the share of each rank along the axes of its storage. Sizes are in elements.
 struct flat_bucket {
   bucket_key key;
-  axis_group* group = nullptr;  // of its storage; null: one rank
+  axis_group* group = nullptr;  // of its storage; of one rank where that is no axis
   std::vector<flat_region> regions;
   std::int64_t size = 0;  // padded
   int parts = 1, index = 0;
@@ -196,10 +196,8 @@ WEFT_LINKED std::vector<flat_bucket> buckets_of(context& ctx, parameter_unit& un
     if (at == out.end()) {
       at = out.emplace(out.end());
       at->key = key;
-      if (!key.storage.empty()) {
-        at->group = &ctx.along(key.storage);
-        at->parts = at->group->degree, at->index = at->group->index;
-      }
+      at->group = &ctx.along(key.storage);
+      at->parts = at->group->degree, at->index = at->group->index;
     }
     at->add(p);
   }

@@ -11,7 +11,7 @@ struct gradient_bucket {
   const store_kernels* kernels = nullptr;
   const flat_bucket* flat = nullptr;
   std::string_view unit{};
-  axis_group* group = nullptr;  // of its storage; null: one rank
+  axis_group* group = nullptr;  // of its storage
   flat_range stored{}, updated{};
   std::int64_t offset = 0;  // within a unit's whole gradient, where gradients are sharded
   local_array sums{};
@@ -89,7 +89,7 @@ struct gradient_bucket {
   /// Whole: summed on every rank, or each share only on the rank that will update it.
   WEFT_LINKED void post_reduction(context& ctx) {
     fill_gaps(ctx, sums);
-    if (!group) return;
+    if (group->degree == 1) return;
     staging = in_reduce_type(ctx, *kernels, sums);
     const collective_label label{"gradients", {}, unit};
     reduction =
@@ -181,8 +181,9 @@ void each_pending(const std::vector<unit_sums>& units, axis_id axis, F&& f) {
 }
 
 /// Finishes the sums of those parameters that are pending on an axis along which their bucket isn't summed as a whole
-/// (norms under sequence parallelism): all of them in one all-reduce an axis.
-WEFT_LINKED void finish_other_axes(context& ctx, const store_kernels& kernels, const std::vector<unit_sums>& units) {
+/// (norms under sequence parallelism): all of them in one all-reduce an axis. asked: where the program asks for it.
+WEFT_LINKED void finish_other_axes(context& ctx, const store_kernels& kernels, const std::vector<unit_sums>& units,
+                                   call_site asked) {
   for (const axis_group& along : ctx.axes()) {
     axis_group& group = ctx.along(along.axis);
     if (group.degree == 1) continue;
@@ -194,7 +195,8 @@ WEFT_LINKED void finish_other_axes(context& ctx, const store_kernels& kernels, c
     each_pending(units, along.axis, [&](const local_array& g) { kernels.copy(ctx, g, next(g)); });
     const local_array travels = gradient_bucket::in_reduce_type(ctx, kernels, joined);
     group.comm
-        .all_reduce(travels.data, travels.data, n, kernels.reduce, reduction::sum, {"pending gradients of all units"})
+        .all_reduce(travels.data, travels.data, n, kernels.reduce, reduction::sum,
+                    collective_label{"pending gradients of all units", {}, {}, -1, asked})
         .wait(ctx.order());
     if (travels.data != joined.data) kernels.convert(ctx, travels, joined, false);
     at = 0;

@@ -48,14 +48,15 @@ class gradient_norm_parts {
     axes_ |= key_of(sharded, stored_over);
   }
   /// All ranks find out which axes take part, since a stage knows its own parameters only. Once, before the first norm.
-  /// Cost: an all-reduce of a number an axis, for which the host waits.
-  void agree() {
+  /// Cost: an all-reduce of a number an axis, for which the host waits. at: where the program asks; here and below.
+  void agree(call_site at = {}) {
     if (ctx_.size() == 1) return;
     std::vector<double> used;
     for (std::size_t bit = 1; used.size() < ctx_.axes().size(); bit *= 2) used.push_back(axes_ & bit ? 1 : 0);
     const auto n = static_cast<std::int64_t>(used.size());
     ctx_.world.host()
-        .all_reduce(used.data(), used.data(), n, dtype::f64, reduction::max, ctx_.label("axes of the gradient norm"))
+        .all_reduce(used.data(), used.data(), n, dtype::f64, reduction::max,
+                    ctx_.label("axes of the gradient norm", {}, at))
         .wait();
     axes_ = 0;
     for (std::size_t i = 0; i < used.size(); ++i) axes_ |= std::size_t(used[i] > 0) << i;
@@ -78,7 +79,7 @@ class gradient_norm_parts {
   /// Sum over all parameters, each finished over its axes; it lies in memory until clear(). The same on every rank.
   /// Ranks of different stages may have added different parameters, or none; those of one stage, the same ones. Cost:
   /// an all-reduce of 2^axes numbers for each axis that any rank's parameter is sharded over.
-  kernel_number total() {
+  kernel_number total(call_site at = {}) {
     double* const sums = squares() + sets_;
     std::size_t bit = 1;
     for (const axis_group& g : ctx_.axes()) {
@@ -86,7 +87,7 @@ class gradient_norm_parts {
         ctx_.along(g.axis)
             .comm
             .all_reduce(squares(), sums, static_cast<std::int64_t>(sets_), dtype::f64, reduction::sum,
-                        {"gradient norm"})
+                        collective_label{"gradient norm", {}, {}, -1, at})
             .wait(ctx_.order());
         Backend::once(queue(), detail::take_sums{sets_, bit, sums, squares()});
       }

@@ -35,13 +35,15 @@ void each_axis_of_loss(F&& sum_over) {
 }  // namespace detail
 
 /// Finishes this rank's sums over the axes that the loss's type L says they are pending on, and over the stages of a
-/// pipeline, of which the last alone has any. All ranks call it.
+/// pipeline, of which the last alone has any. All ranks call it, on one line.
 template <any_tensor L>
-loss_sums finished(context& ctx, loss_sums s) {
+loss_sums finished(context& ctx, loss_sums s, call_site at = call_site::here()) {
   double two[2] = {s.sum, s.count};
   detail::each_axis_of_loss<L>([&](axis_id axis) {
     if (axis_group& g = ctx.along(axis); g.degree > 1)
-      g.comm.host().all_reduce(two, two, 2, dtype::f64, reduction::sum, {"loss"}).wait();
+      g.comm.host()
+          .all_reduce(two, two, 2, dtype::f64, reduction::sum, collective_label{"loss", {}, {}, -1, at})
+          .wait();
   });
   return {two[0], two[1]};
 }
@@ -65,10 +67,11 @@ class queued_loss {
   }
   /// As finished<L>, in place.
   template <any_tensor L>
-  void finish() {
+  void finish(call_site at = call_site::here()) {
     detail::each_axis_of_loss<L>([&](axis_id axis) {
       if (axis_group& g = ctx_.along(axis); g.degree > 1)
-        g.comm.all_reduce(two_.data, two_.data, 2, dtype::f64, reduction::sum, {"loss"}).wait(ctx_.order());
+        g.comm.all_reduce(two_.data, two_.data, 2, dtype::f64, reduction::sum, collective_label{"loss", {}, {}, -1, at})
+            .wait(ctx_.order());
     });
   }
   /// The sum, then the count.

@@ -173,7 +173,7 @@ requires(sizeof...(Ms) > 0) class metric_sums<metric_list<Ms...>, Pipeline> {
     std::vector<metric_value> out;
     if constexpr (right)
       each([&](const auto& metric, queued& of) {
-        of.template finish<decltype(metric(std::declval<const Logits&>(), std::declval<const Targets&>()).sum)>();
+        of.template finish<decltype(metric(std::declval<const Logits&>(), std::declval<const Targets&>()).sum)>({});
         const loss_sums all = of;
         const metric_value told{std::string(std::string_view(metric.name)), all.sum / all.count};
         out.push_back(told);

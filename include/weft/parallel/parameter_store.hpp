@@ -27,6 +27,8 @@ WEFT_LINKED parameter_registry& without_a_store(context& ctx, parameter_registry
 
 }  // namespace detail
 
+/// What it moves names the line that called the member function which asks for it, so all ranks call that on one line.
+/// Weights that a unit's use gathers, and gradients that its backward sends off, are asked for by no line.
 /// Source: ZeRO (Rajbhandari et al. 2020), FSDP (Zhao et al. 2023), and for the two reused buffers YaFSDP.
 template <class Backend, class Precision>
 class parameter_store final : public detail::unit_store {
@@ -41,7 +43,7 @@ class parameter_store final : public detail::unit_store {
   /// gradient isn't pending over the data axis, since that is the sum that is finished here, and the ranks along it
   /// don't hold different parts of it (experts, say, which are then stored where they are); when the model has a store
   /// already, and when it is whole on each stage of a pipeline.
-  parameter_store(context& ctx, parameter_registry& registry, store_config config)
+  parameter_store(context& ctx, parameter_registry& registry, store_config config, call_site at = call_site::here())
       : unit_store(ctx, kernels(), detail::without_a_store(ctx, registry), config), config_(config) {
     weights_.each_bucket([&](std::size_t i, std::size_t, bucket& s) {
       gradients_.add(static_cast<int>(i), s.flat, weights_.name(i), s.flat.kept(s.key().shards_gradients), s.updated);
@@ -50,7 +52,7 @@ class parameter_store final : public detail::unit_store {
     weights_.each_region([&](std::size_t, std::size_t, bucket& s, const flat_region& r) {
       if (in_norm(s, r)) norm_parts_.expect(r.parameter->sharded, s.storage());
     });
-    norm_parts_.agree();
+    norm_parts_.agree(at);
   }
   parameter_store(const parameter_store&) = delete;
   parameter_store& operator=(const parameter_store&) = delete;
@@ -65,13 +67,15 @@ class parameter_store final : public detail::unit_store {
 
   /// Waits for every reduction. Afterwards each rank holds finished sums for what it stores. Throws when a micro-batch
   /// of the step is still to come, and when it was called before: what is finished would be summed again.
-  void finish_gradients() { gradients_.finish(); }
+  void finish_gradients(call_site at = call_site::here()) { gradients_.finish(at); }
 
   /// The norm of all gradients, each element counted once: which sums cross which axis follows from the parameters'
   /// types. Waits for the queue. Throws before finish_gradients().
-  double gradient_norm() { return std::sqrt(detail::number_on_host<Backend>(queue(), squared_norm())); }
+  double gradient_norm(call_site at = call_site::here()) {
+    return std::sqrt(detail::number_on_host<Backend>(queue(), squared_norm(at)));
+  }
   /// The square of that, where kernels read it; until the next call of either.
-  kernel_number squared_norm() {
+  kernel_number squared_norm(call_site at = call_site::here()) {
     gradients_.require_finished("gradient_norm()");
     norm_parts_.clear();
     weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
@@ -85,26 +89,26 @@ class parameter_store final : public detail::unit_store {
         norm_parts_.add(part.size(), g, r.parameter->sharded, s.storage());
       });
     });
-    return norm_parts_.total();
+    return norm_parts_.total(at);
   }
 
   /// Updates master weights and what operators see of them by AdamW, weight decay for matrices alone; it uses the
   /// step's gradients up. Throws before finish_gradients(), again after it, and where the store is for other moments.
-  void step(const adamw_step& step) {
+  void step(const adamw_step& step, call_site at = call_site::here()) {
     detail::require_moments(config_, adamw::moments);
     begin_update([&] { detail::compare_numbers(ctx_, step, factor_of(step)); });
     weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
-      updater(i, b, s, step.grad_scale).elements([&](const auto& share) { adamw::update(share, step); });
+      updater(i, b, s, step.grad_scale, at).elements([&](const auto& share) { adamw::update(share, step); });
     });
   }
   /// The same by another optimizer, for which the store was made: config_of<policy, optimizer>(). One of a user's own
   /// updates its share on the host (optimizer_policy); those of the library run on every backend, `by_shape` too.
   template <any_optimizer Optimizer>
-  void update(const Optimizer& rule, const kernel_step& step) {
+  void update(const Optimizer& rule, const kernel_step& step, call_site at = call_site::here()) {
     if constexpr (std::is_same_v<Optimizer, adamw>)
-      this->step(rule.at(step.number, step.lr, step.grad_scale));
+      this->step(rule.at(step.number, step.lr, step.grad_scale), at);
     else
-      update_by(rule, step);
+      update_by(rule, step, at);
   }
 
   /// Calls f(record, gradient, weights) for every parameter, gathered along the data axis: its gradient and master
@@ -113,7 +117,7 @@ class parameter_store final : public detail::unit_store {
   /// are copies on the host, which end with the call. For tests and monitors: it moves whole units. Throws between
   /// begin_step() and finish_gradients().
   template <class F>
-  void each_parameter(F&& f) {
+  void each_parameter(F&& f, call_site at = call_site::here()) {
     gradients_.require_finished("each_parameter()");
     if (ctx_.check) [[unlikely]]
       detail::compare_store(ctx_, *this, "each_parameter", false, detail::host_view<Backend>);
@@ -121,10 +125,10 @@ class parameter_store final : public detail::unit_store {
     weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
       const std::string_view unit = weights_.name(i);
       std::vector<std::byte> copies[2];  // on the host
-      const collective_label label{"master weights", {}, unit};
+      const collective_label label{"master weights", {}, unit, -1, at};
       local_array gradients, weights;
       if (s.key().trained) {
-        gradients = s.gathered(ctx_, gradients_.at(i, b, s.updated), {"gradients", {}, unit});
+        gradients = s.gathered(ctx_, gradients_.at(i, b, s.updated), {"gradients", {}, unit, -1, at});
         weights = s.gathered(ctx_, s.master_weights, label);
       } else {
         weights = s.in_master_type(ctx_, s.numbers(ctx_, label));
@@ -187,7 +191,7 @@ class parameter_store final : public detail::unit_store {
   auto& queue() const { return gradients_.rank().template queue<Backend>(); }
   static bool in_norm(const bucket& s, const flat_region& r) { return r.parameter->counted && s.key().trained; }
   template <class Optimizer>
-  void update_by(const Optimizer& rule, const kernel_step& step) {
+  void update_by(const Optimizer& rule, const kernel_step& step, call_site at) {
     constexpr bool shaped = detail::is_by_shape<Optimizer>;
     if constexpr (requires { check(rule); }) check(rule);
     detail::require_step("the optimizer", step);
@@ -202,7 +206,7 @@ class parameter_store final : public detail::unit_store {
     });
     detail::give_step<Backend, Optimizer>(ctx_, step, [&](const auto& given) {
       weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
-        auto one = updater(i, b, s, given.grad_scale);
+        auto one = updater(i, b, s, given.grad_scale, at);
         if constexpr (!shaped)
           one.by_rule(rule, given);
         else if (s.key().matrices)
@@ -221,9 +225,9 @@ class parameter_store final : public detail::unit_store {
     }
     weights_.invalidate();
   }
-  auto updater(std::size_t i, std::size_t b, bucket& s, const kernel_number& grad_scale) {
+  auto updater(std::size_t i, std::size_t b, bucket& s, const kernel_number& grad_scale, call_site at) {
     gradient* const own = s.key().trained ? gradients_.at(i, b, s.updated).template as<gradient>() : nullptr;
-    return detail::bucket_update<Backend, Precision>{ctx_, s, weights_.name(i), own, grad_scale};
+    return detail::bucket_update<Backend, Precision>{ctx_, s, weights_.name(i), own, grad_scale, at};
   }
 
   store_config config_;

@@ -71,10 +71,11 @@ struct stored_bucket {
     return seen(weights, part.begin - weight_range.begin, {1, {part.size()}});
   }
   /// The new weights are on their way to who reads them, awaited by the unit's next use.
-  WEFT_LINKED void publish(std::string_view unit) {
+  WEFT_LINKED void publish(std::string_view unit, call_site at) {
     if (!key().shards_optimizer || key().shards_parameters) return;
     const local_array own = seen(weights, updated.begin, {1, {updated.size()}});
-    gathering = group->comm.all_gather(own.data, weights.data, own.bytes(), collective_label{"weights", {}, unit});
+    gathering =
+        group->comm.all_gather(own.data, weights.data, own.bytes(), collective_label{"weights", {}, unit, -1, at});
   }
   /// The whole bucket is on its way into its place in `unit_buffer`.
   WEFT_LINKED void gather_into(const local_array& unit_buffer, std::string_view unit) {

@@ -35,7 +35,7 @@ class unit_gradients {
     kernels_.zero(ctx_, b.sums);
     b.find_others(ctx_);
     if (b.sharded()) b.offset = std::exchange(u.whole, u.whole + flat.size);
-    u.travels = u.travels || !b.others.empty() || (b.group && !b.sharded());
+    u.travels = u.travels || !b.others.empty() || (b.group->degree > 1 && !b.sharded());
     for (const flat_region& r : flat.regions) kernels_.keep_gradient(*r.slot);
   }
   /// After the last bucket.
@@ -81,8 +81,8 @@ class unit_gradients {
             "and tell begin_step() how many micro-batches have one");
     --remaining_;
   }
-  /// Waits for every sum. Afterwards this rank has the finished ones of what it stores.
-  WEFT_LINKED void finish() {
+  /// Waits for every sum. Afterwards this rank has the finished ones of what it stores. at: where the program asks.
+  WEFT_LINKED void finish(call_site at) {
     detail::require_running_once(rank(), "finish_gradients()");
     require(!failed(),
             "the step's backward ended with an error, so its gradients are in part: call begin_step() and compute it "
@@ -103,7 +103,7 @@ class unit_gradients {
         }
       }
     for (bool more = true; std::exchange(more, false);) each_bucket([&](bucket& b) { more |= b.post_other(ctx_); });
-    detail::finish_other_axes(ctx_, kernels_, units_);
+    detail::finish_other_axes(ctx_, kernels_, units_, at);
     now_ = phase::finished;
   }
   /// The rank whose gradients they are. Throws after its launch has ended, and on another rank's thread.

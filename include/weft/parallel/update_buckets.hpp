@@ -40,6 +40,7 @@ struct bucket_update {
   std::string_view unit;
   gradient* gradients;       // of what this rank updates
   kernel_number grad_scale;  // the step's
+  call_site at;              // where the program asks for it
 
   /// f(kernel_share, region) for what this rank updates of every parameter; frozen ones have nothing of that.
   template <class F>
@@ -105,7 +106,7 @@ struct bucket_update {
     if (s.key().shards_optimizer && !s.key().whole_shares) {
       first = 0;
       all = ctx.make(dtype_of<master>, shape{1, {s.flat.size}}, memory::buffers);
-      s.group->comm.all_gather(own.data, all.data, own.bytes(), collective_label{"directions", {}, unit})
+      s.group->comm.all_gather(own.data, all.data, own.bytes(), collective_label{"directions", {}, unit, -1, at})
           .wait(ctx.order());
     }
     parameters([&](const auto& share, const flat_region& r) {
@@ -126,7 +127,7 @@ struct bucket_update {
     s.gathering.wait(ctx.order());
     for (const flat_region& r : s.flat.regions) ++r.live->version;
     f();
-    s.publish(unit);
+    s.publish(unit, at);
   }
   kernel_share<Backend, Precision> share_of(const flat_region& r, flat_range part) const {
     const std::int64_t o = part.begin - s.updated.begin;

@@ -52,13 +52,13 @@ template <class Backend>
   local_array numbers;
   std::uint64_t hash = 0;
   for (int i = 0; i < axes.count; ++i) {
-    axis_group* along = ctx.check->axis(axes.at[i]);
-    if (!along) continue;
+    axis_group& along = ctx.along(axes.at[i]);
+    if (!ctx.check->compares_along(along)) continue;
     if (!numbers) {
       numbers = host_view<Backend>(ctx, x.held(), staged);
       hash = hash_of(numbers, valid, x.whole);
     }
-    ctx.check->compare(*along, what, hash, numbers, valid);
+    ctx.check->compare(along, what, hash, numbers, valid);
   }
 }
 

@@ -32,12 +32,11 @@ class consistency {
   template <class F>
   void each_axis(F&& f) {
     for (const axis_group& g : ctx_.axes())
-      if (axis_group* group = axis(g.axis)) f(*group);
+      if (compares_along(g)) f(ctx_.along(g.axis));
   }
-  /// Such an axis; null if it isn't one.
-  axis_group* axis(axis_id id) {
-    axis_group& group = ctx_.along(id);
-    return id == id_of<pp> || id == id_of<pipeline_ends> || group.degree == 1 ? nullptr : &group;
+  /// Whether it is such an axis's.
+  static bool compares_along(const axis_group& g) {
+    return g.degree > 1 && g.axis != id_of<pp> && g.axis != id_of<pipeline_ends>;
   }
 
   /// x is the same along an axis: the first `valid` elements of each dimension, in the host's memory. hash: hash_of it.
@@ -137,7 +136,7 @@ class consistency {
   };
 
   collective_label label(const compared_value& what) const {
-    return {what.operation, what.tensor, ctx_.unit, ctx_.micro_batch, what.at, true};
+    return {what.operation, what.tensor, ctx_.unit, ctx_.micro_batch, what.at, label_kind::check};
   }
   [[gnu::cold]] void gather(any_communicator& comm, std::string_view along, const compared_value& what,
                             const std::uint64_t* words, std::size_t count) {

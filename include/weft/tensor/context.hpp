@@ -63,8 +63,9 @@ class context {
   bool is_first() const { return rank() == 0; }
 
   /// The label of a collective that this unit and micro-batch ask for.
-  collective_label label(const char* what, std::string_view tensor = {}, call_site at = {}) const {
-    return {what, tensor, unit, micro_batch, at};
+  collective_label label(const char* what, std::string_view tensor = {}, call_site at = {},
+                         label_kind kind = label_kind::numbers) const {
+    return {what, tensor, unit, micro_batch, at, kind};
   }
 
   template <mesh_axis A>

@@ -165,7 +165,7 @@ class trial {
     place_ = out_.data();
     const std::byte* in = in_.data();
     const auto purpose = static_cast<std::int64_t>(choice_.seed % 1000);
-    const collective_label label{"a trial's", "numbers", "the laws", purpose};
+    const collective_label label{"a trial", "numbers", "the laws", purpose};
     if (choice_.in_place && choice_.what == kind::all_reduce) place_ = in_.data();
     if (choice_.in_place && choice_.what == kind::reduce_scatter) place_ = in_.data() + rank_ * n * width;
     if (choice_.in_place && choice_.what == kind::all_gather) {

@@ -65,12 +65,14 @@ class group_sums {
 template <class Store>
 head_scores head_magnitudes(context& ctx, Store& store) {
   detail::group_sums squares(ctx, detail::groups_of_all(ctx, detail::groups_here(store)));
-  store.each_parameter([&](const parameter_record& p, const auto&, const auto& weights) {
-    const std::int64_t layer = detail::layer_of(p.name);
-    if (layer < 0 || p.adapter || detail::heads_in(p) == 0) return;
-    const auto* const w = weights.data();
-    squares.add(p, [w](std::int64_t i) { return static_cast<double>(w[i]) * static_cast<double>(w[i]); });
-  });
+  store.each_parameter(
+      [&](const parameter_record& p, const auto&, const auto& weights) {
+        const std::int64_t layer = detail::layer_of(p.name);
+        if (layer < 0 || p.adapter || detail::heads_in(p) == 0) return;
+        const auto* const w = weights.data();
+        squares.add(p, [w](std::int64_t i) { return static_cast<double>(w[i]) * static_cast<double>(w[i]); });
+      },
+      {});
   head_scores scores = squares.finished(
       "the model has no layers with heads: their parameters are called layers.N.NAME, as a decoder's are, and have the "
       "dimensions heads or kv_heads");
@@ -88,14 +90,16 @@ template <class Store>
 head_scores head_gradients(context& ctx, Store& store, double factor) {
   detail::group_sums sums(ctx, detail::groups_of_all(ctx, detail::groups_here(store)));
   std::string frozen;
-  store.each_parameter([&](const parameter_record& p, const auto& gradient, const auto& weights) {
-    const std::int64_t layer = detail::layer_of(p.name);
-    if (layer < 0 || p.name != detail::text("layers.", layer, ".out") || detail::heads_in(p) == 0) return;
-    if (gradient.empty()) return void(frozen = p.name);
-    const auto* const w = weights.data();
-    const auto* const g = gradient.data();
-    sums.add(p, [w, g](std::int64_t i) { return static_cast<double>(w[i]) * static_cast<double>(g[i]); });
-  });
+  store.each_parameter(
+      [&](const parameter_record& p, const auto& gradient, const auto& weights) {
+        const std::int64_t layer = detail::layer_of(p.name);
+        if (layer < 0 || p.name != detail::text("layers.", layer, ".out") || detail::heads_in(p) == 0) return;
+        if (gradient.empty()) return void(frozen = p.name);
+        const auto* const w = weights.data();
+        const auto* const g = gradient.data();
+        sums.add(p, [w, g](std::int64_t i) { return static_cast<double>(w[i]) * static_cast<double>(g[i]); });
+      },
+      {});
   detail::on_all_or_none(ctx, [&] {
     require(frozen.empty(), "parameter ", frozen,
             " is frozen, so it has no gradient to judge heads by: judge them by head_magnitudes, or in a model whose "
@@ -172,13 +176,13 @@ head_scores head_gradients(context& ctx, Model& model, Store& store, const Data&
         plan.micro_batches, scale.value(),
         [&](int m) { return detail::training_batch<ids>(data, plan.begin + b, m * each, each, plan.seq, plan.batch); },
         [&](int) { store.end_micro_batch(); });
-    store.finish_gradients();
-    const double count = finished<typename stages::loss_tensor>(ctx, own).count;
+    store.finish_gradients({});
+    const double count = finished<typename stages::loss_tensor>(ctx, own, {}).count;
     if (count == 0) {  // as of a chat's window without an answer
       ++b;
       continue;
     }
-    if (!detail::is_finite(store.gradient_norm())) {
+    if (!detail::is_finite(store.gradient_norm({}))) {
       require(!scale.accept(false), "the gradients of batch ", plan.begin + b, " aren't finite");
       continue;
     }

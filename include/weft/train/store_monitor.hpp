@@ -83,8 +83,8 @@ std::string conclusion_of(const fault_finder& finder, context& ctx, Store& store
   std::string where = finder.conclusion();
   if (where.empty()) where = fault_in_sums(ctx, store, of);
   if (!where.empty()) return where;
-  return is_finite(store.gradient_norm()) ? "not seen again when the step was computed once more"
-                                          : "though every gradient is finite: their squares are too large";
+  return is_finite(store.gradient_norm({})) ? "not seen again when the step was computed once more"
+                                            : "though every gradient is finite: their squares are too large";
 }
 
 }  // namespace weft::detail

@@ -47,7 +47,7 @@ class trainer {
         decided_(ctx),
         pipeline_(ctx, model, objective),
         metrics_(ctx, metrics),
-        store_(ctx, model.registry(), config_of<typename strategy::sharding, Optimizer>()),
+        store_(ctx, model.registry(), config_of<typename strategy::sharding, Optimizer>(), {}),
         lives_(model.registry().watched()) {
     if constexpr (requires { check(optimizer); }) check(optimizer);
     model.use(store_);
@@ -131,16 +131,17 @@ class trainer {
           },
           [&](int) { owner_.store_.end_micro_batch(); });
       const scoped_span finish(ctx.spans, "finish gradients");
-      owner_.store_.finish_gradients();
-      loss_->template finish<loss_tensor>();
+      owner_.store_.finish_gradients({});
+      loss_->template finish<loss_tensor>({});
     }
     void update(const step_rule& rule) override {
       {
         const scoped_span norm(owner_.ctx_.spans, "gradient norm");
-        owner_.decided_.decide(loss_->in_memory(), owner_.store_.squared_norm(), rule.clip_norm, given_.now.loss_scale);
+        owner_.decided_.decide(loss_->in_memory(), owner_.store_.squared_norm({}), rule.clip_norm,
+                               given_.now.loss_scale);
       }
       const scoped_span update(owner_.ctx_.spans, "optimizer");
-      owner_.store_.update(owner_.optimizer_, {rule.number, rule.lr, owner_.decided_.grad_scale()});
+      owner_.store_.update(owner_.optimizer_, {rule.number, rule.lr, owner_.decided_.grad_scale()}, {});
       owner_.decided_.fetch();
       given_.given();
     }
@@ -164,7 +165,7 @@ class trainer {
       auto& sums = owner_.metrics_.evaluate(owner_.pipeline_, passes, [&](int m) {
         return read([&] { return data_.template validation<ids>(m * each_, each_, plan_.seq); });
       });
-      sums.template finish<loss_tensor>();
+      sums.template finish<loss_tensor>({});
       return sums;
     }
     std::vector<metric_value> metrics() override { return owner_.metrics_.finish(); }

@@ -114,7 +114,8 @@ inline std::uint64_t fingerprint(const comm_call& call) {
                                   call.pairs() ? 0 : call.peer,
                                   call.tag,
                                   label.number,
-                                  label.at.line};
+                                  label.at.line,
+                                  static_cast<int>(label.kind)};
   std::uint64_t print = hash_bytes(numbers, sizeof numbers, 1);
   for (const std::string_view part :
        {std::string_view(label.what), label.tensor, label.unit, std::string_view(label.at.file)})
