@@ -37,13 +37,12 @@ inline constexpr bool is_dim_of = false;
 template <class D, class... Es>
 inline constexpr bool is_dim_of<D, dims<Es...>> = (std::same_as<D, tag_of<Es>> || ...);
 
-/// Whether B can read what projections P are stored in, as numbers of T: always, where that is what they are trained
-/// in.
-template <class P, class B, class T>
-inline constexpr bool reads_stored = true;
-template <class P, class B, class T>
+/// Whether projections P are stored in few bits.
+template <class P>
+inline constexpr bool in_few_bits = false;
+template <class P>
 requires requires { P::stored_as; }
-inline constexpr bool reads_stored<P, B, T> = dequantise_kernel<B, T>;
+inline constexpr bool in_few_bits<P> = P::stored_as != weight_format::plain;
 
 template <class... Is>
 struct over {
@@ -94,8 +93,9 @@ struct linear {
   static constexpr bool adapts = projections::adapts;
   static constexpr double drops = adapts ? detail::adapter_dropout<projections>() : 0;  // of the adapter's input
 
+  static constexpr bool in_few_bits = detail::in_few_bits<projections>;
   static constexpr bool readable =
-      detail::reads_stored<projections, typename S::backend, typename S::precision::compute>;
+      !in_few_bits || dequantise_kernel<typename S::backend, typename S::precision::compute>;
   static_assert(
       readable,
       "weft: the strategy stores projections in few bits, and its backend has no kernel that makes numbers of "
@@ -125,7 +125,7 @@ struct linear {
   void add_to(parameter_registry& registry, context& ctx, const std::string& name, const shape& out, const shape& in,
               double stddev) {
     parameter_record& record = registry.add(ctx, weight, name, both(out, in), {stddev});
-    if constexpr (readable && requires { projections::stored_as; })
+    if constexpr (in_few_bits && readable)
       record.stored = {projections::stored_as, in.elements(),
                        [](context& c, const quantised_slice& q, const local_array& to) {
                          using T = typename S::precision::compute;
