@@ -108,6 +108,7 @@ TEST_CASE("every conversion says what the program calls it, what it moves and wh
     check_contains(text, " for " + called + " of [batch, seq] (labels_test.cpp:");
   };
   check("all_reduce(", "all_reduce", [](context&, auto x) { all_reduce<tp>(convert<partial<tp>>(x)); });
+  check("all_reduce(", "all_reduce", [](context&, auto x) { leave_block<tp_only>(convert<partial<tp>>(x)); });
   check("all_gather(", "all_gather", [](context&, auto x) { all_gather<tp>(split<batch, tp>(x)); });
   check("all_gather(", "convert", [](context&, auto x) { convert<invariant<tp>>(split<batch, tp>(x)); });
   check("reduce_scatter(", "reduce_scatter",
@@ -117,9 +118,10 @@ TEST_CASE("every conversion says what the program calls it, what it moves and wh
 
 TEST_CASE("ranks that differ in a backward say whose gradient it is, and of which operator's input") {
   const std::string text = message_of<tp_only>({.tp = 2}, [](context& ctx) {
-    auto x = normal<tensor<float, dims<batch, hidden>>>(ctx, "x", {4, 4}).requires_grad();
-    const auto w = normal<tensor<float, dims<hidden, ffn>, shard<ffn, tp>>>(ctx, "w", {4, 4});
-    const auto loss = all_reduce<tp>(sum(contract<hidden>(x, w)));
+    auto x = normal<tensor<float, dims<batch, hidden>, shard<batch, dp>>>(ctx, "x", {4, 4}).requires_grad();
+    using up_type = linear<tp_only, dims<ffn>, dims<hidden>, ffn>;
+    const up_type up{normal<weight<tp_only, dims<ffn, hidden>, shard<ffn, tp>>>(ctx, "w", {4, 4}), {}, {}, {}};
+    const auto loss = all_reduce<tp>(sum(up(x)));
     if (ctx.index<tp>() == 0) backward(loss);
     if (ctx.index<tp>() == 1) all_reduce<tp>(convert<partial<tp>>(x));
   });
