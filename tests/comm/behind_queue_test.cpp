@@ -240,6 +240,27 @@ TEST_CASE("where the communicator inside takes the queue, decorators have the qu
   });
 }
 
+TEST_CASE("a launch's trace leaves the host's messages behind the queue, if that calls the communicator") {
+  const watchdog guard("traced messages of the host", 300);
+  trace_log log(2);
+  threads::launch(2, [&](threads& world) {
+    lazy_queue q;
+    any_communicator all =
+        any_communicator(traced<any_communicator>(any_communicator(world), log)).behind(queue_ref(q));
+    any_communicator host = all.host();
+    std::vector<float> x(10, 1);
+    kernel(q, x, [](float e) { return e + 1; });
+    std::int64_t mine = 1, ranks = 0;
+    request r = host.all_reduce(&mine, &ranks, 1, dtype::i64, reduction::sum);
+    CHECK(q.waits == 0);
+    CHECK(log.events(world.rank()).empty());
+    r.wait();
+    CHECK(ranks == 2);
+    CHECK(x[9] == 2);
+    CHECK(log.events(world.rank()).size() == 1);
+  });
+}
+
 TEST_CASE("a test of what is behind a queue waits for nothing, and says when it is complete") {
   const watchdog guard("tests behind a queue", 300);
   threads::launch(2, [](threads& world) {
@@ -282,6 +303,5 @@ TEST_CASE("an operation that an exception leaves behind a queue touches no buffe
                                            CHECK(q.given.empty());
                                          }
                                        }),
-                       "rank 0 left a collective of group 'world' by an exception.",
-                       failure);
+                       "rank 0 left a collective of group 'world' by an exception.", failure);
 }

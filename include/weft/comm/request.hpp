@@ -81,9 +81,8 @@ class [[nodiscard("wait() for the operation to finish")]] request {
   }
 
   /// The same for what the queue is given from now on: outputs are there for kernels, and buffers may be used again by
-  /// kernels. The queue waits, not the host: the host at most until all ranks have called the operation. As wait(): on
-  /// a queue that doesn't run behind, or that isn't the one which the operation is ordered behind; and where it was
-  /// posted straight to a communicator that knows no queue (completion_without_queue).
+  /// kernels. The queue waits, not the host: the host at most until all ranks have called the operation. As wait() on a
+  /// queue that doesn't run behind, and where the operation isn't ordered behind this queue (any_communicator::behind).
   void wait(const queue_ref& queue) {
     if (completion* source = std::exchange(source_, nullptr)) source->make_wait(ticket_, queue);
   }

@@ -74,7 +74,7 @@ class trace_recorder final : public completion {
     request inner = close(ticket);
     const std::size_t event = open_[ticket].event;
     events[event].wait_us = now();
-    events[event].queue_waits = std::this_thread::get_id() != thread;
+    events[event].queue_waits = thread != std::thread::id() && thread != std::this_thread::get_id();
     inner.wait();
     events[event].end_us = now();
   }
@@ -119,7 +119,7 @@ class trace_recorder final : public completion {
 
   std::vector<trace_event> events;
   bool paused = false;
-  std::thread::id thread;  // the rank's; where another waits, that is its queue's
+  std::thread::id thread;  // the rank's, where that is known; another that waits is its queue's
 
  private:
   struct open_request {
