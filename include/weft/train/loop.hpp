@@ -1,7 +1,7 @@
 // The training loop, erased: it knows of steps and numbers, not of models. Compiled once, not once a strategy. It gives
 // the queue a step before it asks what became of the one before, where nobody has to know at once. Invariant: every
-// rank takes the same decisions, since all that it decides on is the same number on every rank, and the host waits,
-// for its queue or for other ranks, nowhere but where a step is judged.
+// rank takes the same decisions, since all that it decides on is the same number on every rank; and it waits, for its
+// queue or for other ranks, nowhere but where it judges a step, validates, or takes statistics of the units.
 #pragma once
 
 #include <chrono>
