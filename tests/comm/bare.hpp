@@ -116,7 +116,7 @@ class bare : public comm_operations<bare> {
     comm_call call;
     std::vector<bytes> came;  // from each rank
   };
-  struct one_rank final : completion {
+  struct one_rank final : completion_without_queue {
     explicit one_rank(boxes* shared) : all(shared) {}
 
     request post(const group& in, counts& numbers, const comm_call& call) {

@@ -43,15 +43,16 @@ class any_communicator : public comm_operations<any_communicator> {
     out.waits_ = queue.runs_behind() && !takes_queue(queue) ? std::make_shared<detail::behind_queue>(queue) : nullptr;
     return out;
   }
-  /// The same ranks, for small messages in the host's memory: what C's own host() gives; else C itself, where it takes
-  /// the queue, or C after what is enqueued.
+  /// The same ranks, for small messages in the host's memory: C, or what its own host() gives; at once where C takes
+  /// the queue, else behind it, since the queue calls C. It outlives its requests.
   any_communicator host() const {
     any_communicator out(*this);
-    if (held_->give_host(out)) return out;
-    if (waits_)
-      out.on_host_ = true;
-    else
+    if (held_->give_host(out)) {
+      if (waits_) out = out.behind(queue_);
+    } else if (!waits_) {
       out.queue_ = {};
+    }
+    out.on_host_ = true;
     return out;
   }
   any_communicator split(int color, int key, const char* name) {
@@ -80,10 +81,7 @@ class any_communicator : public comm_operations<any_communicator> {
   };
 
   [[gnu::cold]] WEFT_LINKED request post_behind(const comm_call& call) {
-    if (on_host_) {
-      queue_.synchronize();
-      return held_->post(call);
-    }
+    if (on_host_ && size_ == 1 && !call.pairs()) return detail::copy_alone(call);  // no kernel has a part in it
     if (waits_) return waits_->post(held_, call);
     comm_call ordered = call;
     ordered.queue = queue_;
@@ -94,7 +92,7 @@ class any_communicator : public comm_operations<any_communicator> {
   int rank_, size_;
   queue_ref queue_;
   std::shared_ptr<detail::behind_queue> waits_;  // where there is a queue that held_ doesn't take
-  bool on_host_ = false;
+  bool on_host_ = false;                         // messages are in the host's memory
 };
 
 }  // namespace weft

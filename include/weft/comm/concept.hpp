@@ -53,7 +53,8 @@ concept communicator = std::copy_constructible<C> && std::derived_from<C, comm_o
 /// The communicator policy: a communicator that also starts its ranks. `C::launch(ranks, f)` runs `f(C& world)` on
 /// every rank and returns when all are done. A rank that throws ends all ranks; its error is rethrown to the caller,
 /// once. With launch_options.check a strategy's communicator that has `C::launch_checked(ranks, f)` is launched by
-/// that: one over which ranks that call different things would hang has it call checked<C>::launch (comm/checked.hpp).
+/// that: one over which ranks that call different things would hang has it call checked<C>::launch (comm/checked.hpp),
+/// and one that wraps another hands that on.
 template <class C>
 concept communicator_policy = communicator<C> && requires(void (*f)(C&)) {
   C::launch(1, f);
@@ -73,6 +74,16 @@ template <class... C>
 struct in_communicator {};
 
 namespace detail {
+
+struct any_rank_function {
+  template <class C>
+  void operator()(C&) const {}
+};
+/// Whether C has a launch that compares its ranks' calls, which one that wraps it then has too.
+template <class C>
+concept launches_checked = requires(any_rank_function f) {
+  C::launch_checked(1, f);
+};
 
 /// Whether c orders its operations behind the queue that a call names.
 template <class C>

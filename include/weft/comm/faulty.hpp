@@ -13,8 +13,11 @@
 
 namespace weft {
 
-/// What happens to one rank. Operations are counted from 0 over all its groups, splits not.
+/// What happens to one rank. Operations are counted from 0 over all its groups, splits not. Which of them stops and
+/// which is changed is said here, not drawn.
 struct planned_faults {
+  /// Of Philox numbers, by the rank's number and the operation's: they draw how long the rank sleeps before each
+  /// operation, of late_us, and which bit is flipped, of all that the operation has received. Nothing else.
   std::uint64_t seed = 1;
   double late_us = 0;          // before each operation the rank sleeps up to so long
   std::int64_t stops_at = -1;  // throws in place of this operation; -1: never
@@ -46,30 +49,39 @@ class fault_state final : public completion {
     if (plan_.flips_at < 0 || number < plan_.flips_at || bytes == 0) return start();
     plan_.flips_at = -1;
     inner_ = start();
-    byte_ = static_cast<unsigned char*>(out) + word / 8 % static_cast<std::uint64_t>(bytes);
-    bit_ = static_cast<unsigned char>(1u << word % 8);
+    flip_.byte = static_cast<unsigned char*>(out) + word / 8 % static_cast<std::uint64_t>(bytes);
+    flip_.bit = static_cast<unsigned char>(1u << word % 8);
     return {*this, 0};
   }
 
   void wait(std::uint64_t) override {
     inner_.wait();
-    *byte_ ^= bit_;
+    flip_.run();
+  }
+  void make_wait(std::uint64_t, const queue_ref& queue) override {
+    inner_.wait(queue);
+    queue.runs_behind() ? queue.enqueue(std::make_shared<flip>(flip_)) : flip_.run();
   }
   bool test(std::uint64_t) override {
     if (!inner_.test()) return false;
-    *byte_ ^= bit_;
+    flip_.run();
     return true;
   }
-  void abandon(std::uint64_t) noexcept override { const request dropped = std::move(inner_); }
+  void abandon(std::uint64_t) noexcept override { inner_.abandon(); }
 
  private:
+  struct flip final : queued_work {
+    void run() override { *byte ^= bit; }
+    unsigned char* byte = nullptr;
+    unsigned char bit = 0;
+  };
+
   planned_faults plan_;
   int rank_;
   philox numbers_;
   std::int64_t count_ = 0;
   request inner_;
-  unsigned char* byte_ = nullptr;
-  unsigned char bit_ = 0;
+  flip flip_;
 };
 
 }  // namespace detail
@@ -110,6 +122,14 @@ class faulty : public comm_operations<faulty<C, Faults>> {
   static void launch(int ranks, F&& f) {
     C::launch(ranks, [&](C& inner) {
       faulty world(inner);
+      f(world);
+    });
+  }
+  /// As C::launch_checked, where it has one: C's calls are compared.
+  template <class F>
+  static void launch_checked(int ranks, F&& f) requires detail::launches_checked<C> {
+    C::launch_checked(ranks, [&](auto& inner) {
+      faulty<std::remove_cvref_t<decltype(inner)>, Faults> world(inner);
       f(world);
     });
   }

@@ -63,6 +63,16 @@ class pacer final : public completion {
     o.stamped.wait();
     Clock::wait_until(o.stamp + o.cost);
   }
+  void make_wait(std::uint64_t ticket, const queue_ref& queue) override {
+    operation& o = *open_[ticket];
+    const giving_back place{*this, ticket};
+    o.data.wait(queue);
+    o.stamped.wait();  // until all ranks have posted it, which says when it completes
+    if (queue.runs_behind())
+      queue.enqueue(std::make_shared<until>(o.stamp + o.cost));
+    else
+      Clock::wait_until(o.stamp + o.cost);
+  }
   bool test(std::uint64_t ticket) override {
     operation& o = *open_[ticket];
     if (!o.data.test() || !o.stamped.test() || !Clock::reached(o.stamp + o.cost)) return false;
@@ -71,13 +81,19 @@ class pacer final : public completion {
   }
   void abandon(std::uint64_t ticket) noexcept override {
     const giving_back place{*this, ticket};
-    const request data = std::move(open_[ticket]->data), stamped = std::move(open_[ticket]->stamped);
+    open_[ticket]->data.abandon();
+    open_[ticket]->stamped.abandon();
   }
 
  private:
   struct operation {
     request data, stamped;
     std::int64_t stamp = 0, cost = 0;  // nanoseconds
+  };
+  struct until final : queued_work {
+    explicit until(std::int64_t at) : moment(at) {}
+    void run() override { Clock::wait_until(moment); }
+    const std::int64_t moment;
   };
   struct giving_back {
     pacer& to;
@@ -97,7 +113,8 @@ class pacer final : public completion {
 /// and recv, and as long takes a send. Operations don't slow each other down. `Links::of(name)`, static, is the
 /// link_speed of the group "tp", "world" or another of more than one rank. Beside every operation goes another, of the
 /// moment at which it was posted, by a clock that the ranks share; so half as many may be under way as C takes. Where a
-/// rank fails, those that wait for a link end when their operation would have.
+/// rank fails, those that wait for a link end when their operation would have. wait(queue) has the queue wait for the
+/// moment, by the clock of the thread that runs it; the host waits until all ranks have posted the operation.
 /// `Clock`: wall_clock, by which whoever waits sleeps; under virtual_clock nobody does, and a program that doesn't ask
 /// whether something is complete takes the same time on every run and machine.
 template <communicator C, class Links, class Clock = wall_clock>
@@ -141,6 +158,15 @@ class paced : public comm_operations<paced<C, Links, Clock>> {
     C::launch(ranks, [&](C& inner) {
       Clock::begin();
       paced world(inner);
+      f(world);
+    });
+  }
+  /// As C::launch_checked, where it has one: C's calls are compared.
+  template <class F>
+  static void launch_checked(int ranks, F&& f) requires detail::launches_checked<C> {
+    C::launch_checked(ranks, [&](auto& inner) {
+      Clock::begin();
+      paced<std::remove_cvref_t<decltype(inner)>, Links, Clock> world(inner);
       f(world);
     });
   }

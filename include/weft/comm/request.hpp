@@ -23,8 +23,9 @@ class completion {
  public:
   /// Returns once the operation is complete; throws when it can't complete. Called at most once a ticket.
   virtual void wait(std::uint64_t ticket) = 0;
-  /// The queue goes on only once the operation is complete; the host need not wait. By default it does.
-  virtual void make_wait(std::uint64_t ticket, const queue_ref& /*queue*/) { wait(ticket); }
+  /// What the queue is given from now on runs only once the operation is complete. The host waits for no more than that
+  /// all ranks have called it; on a queue that doesn't run behind, as wait(). Called at most once a ticket.
+  virtual void make_wait(std::uint64_t ticket, const queue_ref& queue) = 0;
   /// Moves the operation on without blocking; true once it is complete.
   virtual bool test(std::uint64_t ticket) = 0;
   /// The owner is unwinding from an exception: afterwards nobody touches the operation's buffers.
@@ -32,6 +33,17 @@ class completion {
 
  protected:
   ~completion() = default;
+};
+
+/// That of a communicator which knows no queue: its rank's own thread moves its operations on, and nobody else may. So
+/// wait(queue) is wait(), and blocks who calls it. Behind a queue that is the queue itself, never the host: it posts
+/// such a communicator's operations and waits for them when their turn comes (any_communicator::behind).
+class completion_without_queue : public completion {
+ public:
+  void make_wait(std::uint64_t ticket, const queue_ref& /*queue*/) final { wait(ticket); }
+
+ protected:
+  ~completion_without_queue() = default;
 };
 
 /// One asynchronous operation. Until wait() returns (or test() says true) its buffers must live, its inputs stay
@@ -68,8 +80,9 @@ class [[nodiscard("wait() for the operation to finish")]] request {
     if (completion* source = std::exchange(source_, nullptr)) source->wait(ticket_);
   }
 
-  /// The same for what the queue is given from now on, without blocking the host where the communicator can: outputs
-  /// are there for kernels, and buffers may be used again by kernels. On a queue that doesn't run behind, as wait().
+  /// The same for what the queue is given from now on: outputs are there for kernels, and buffers may be used again by
+  /// kernels. The queue waits, not the host: the host at most until all ranks have called the operation. As wait() on a
+  /// queue that doesn't run behind, and where the operation isn't ordered behind this queue (any_communicator::behind).
   void wait(const queue_ref& queue) {
     if (completion* source = std::exchange(source_, nullptr)) source->make_wait(ticket_, queue);
   }
@@ -83,7 +96,8 @@ class [[nodiscard("wait() for the operation to finish")]] request {
   }
 
   /// Gives the operation up, as a communicator that is made of another does where ranks fail: nobody touches its
-  /// buffers afterwards. All ranks end, unless it was complete.
+  /// buffers afterwards, for which it may have to wait until a queue has come to it. All ranks end, unless it was
+  /// complete.
   void abandon() noexcept {
     if (completion* source = std::exchange(source_, nullptr)) source->abandon(ticket_);
   }

@@ -13,7 +13,7 @@ namespace detail {
 
 /// Sends and receives of a rank to itself with one tag, matched in order; a ticket is 2·index for a send, 2·index + 1
 /// for a recv.
-class mailbox final : public completion {
+class mailbox final : public completion_without_queue {
  public:
   WEFT_LINKED request post(const comm_call& call) {
     const bool receives = call.is(comm_operation::recv);

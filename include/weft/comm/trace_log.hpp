@@ -1,12 +1,15 @@
 // What a run's collectives were: per rank, in the order of their calls, with bytes and times.
-// Invariant: a rank's events are written by that rank alone; read others' only when their ranks are done.
+// Invariant: a rank's events are written by that rank alone (where its queue calls the communicator, by that); read
+// others' only when their ranks are done.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,8 +32,9 @@ struct trace_event {
   std::int64_t wire_bytes = 0;
   double begin_us = 0;  // microseconds since the log was made: the call
   double wait_us = -1;  // when wait was called; -1 if it was not
-  double end_us = -1;   // when wait returned, or test said true; -1 if neither did
+  double end_us = -1;   // when wait returned, test said true, or the queue went on past it; -1 if nothing of that was
   std::string at = {};  // the line that asks for it, "model.cpp:34"; empty: the trainer or a unit's use does by itself
+  bool queue_waits = false;  // from wait_us to end_us the rank's queue waited, not the host
 };
 
 /// Sums over the events of one operation on one axis.
@@ -41,7 +45,8 @@ struct trace_total {
 
 namespace detail {
 
-/// One rank's part of a log: its events, and the requests that have to tell when they end.
+/// One rank's part of a log: its events, and the requests that have to tell when they end. When a queue went on past an
+/// operation, the queue notes, and who reads the events learns.
 class trace_recorder final : public completion {
  public:
   explicit trace_recorder(std::chrono::steady_clock::time_point origin) : origin_(origin) {}
@@ -51,6 +56,7 @@ class trace_recorder final : public completion {
   request record(const char* operation, const std::string& axis, const collective_label& label, std::int64_t bytes,
                  std::int64_t wire_bytes, const Start& start) {
     if (paused) return start();
+    learn();
     const std::size_t index = events.size();
     events.push_back({operation, axis, text_of(label), bytes, wire_bytes, now(), -1, -1, text_of(label.at)});
     if (free_.empty()) {
@@ -68,8 +74,20 @@ class trace_recorder final : public completion {
     request inner = close(ticket);
     const std::size_t event = open_[ticket].event;
     events[event].wait_us = now();
+    events[event].queue_waits = thread != std::thread::id() && thread != std::this_thread::get_id();
     inner.wait();
     events[event].end_us = now();
+  }
+  WEFT_LINKED void make_wait(std::uint64_t ticket, const queue_ref& queue) override {
+    if (!queue.runs_behind()) return wait(ticket);
+    request inner = close(ticket);
+    trace_event& event = events[open_[ticket].event];
+    event.wait_us = now();
+    event.queue_waits = true;
+    inner.wait(queue);
+    auto noted = std::make_shared<passing>(*this);
+    queue.enqueue(noted);
+    passings_.push_back({open_[ticket].event, std::move(noted)});
   }
   WEFT_LINKED bool test(std::uint64_t ticket) override {
     request inner = close(ticket);
@@ -81,12 +99,27 @@ class trace_recorder final : public completion {
     events[open_[ticket].event].end_us = now();
     return true;
   }
-  void abandon(std::uint64_t ticket) noexcept override { const request dropped = close(ticket); }
+  void abandon(std::uint64_t ticket) noexcept override { close(ticket).abandon(); }
 
   bool idle() const { return free_.size() == open_.size(); }
+  void clear() {
+    events.clear();
+    passings_.clear();
+  }
+  /// When the queue went on past the operations that it has come to, in their order.
+  WEFT_LINKED void learn() {
+    std::size_t known = 0;
+    for (; known < passings_.size(); ++known) {
+      const double at = passings_[known].noted->at_us;
+      if (at < 0) break;
+      events[passings_[known].event].end_us = at;
+    }
+    passings_.erase(passings_.begin(), passings_.begin() + static_cast<std::ptrdiff_t>(known));
+  }
 
   std::vector<trace_event> events;
   bool paused = false;
+  std::thread::id thread;  // the rank's, where that is known; another that waits is its queue's
 
  private:
   struct open_request {
@@ -94,17 +127,30 @@ class trace_recorder final : public completion {
     std::size_t event = 0;
   };
 
+  struct passing final : queued_work {
+    explicit passing(const trace_recorder& by) : origin(by.origin_) {}
+    void run() override { at_us = since(origin); }
+    const std::chrono::steady_clock::time_point origin;
+    std::atomic<double> at_us{-1};
+  };
+  struct noted_passing {
+    std::size_t event;
+    std::shared_ptr<passing> noted;
+  };
+
   request close(std::uint64_t ticket) {
     free_.push_back(ticket);  // has room: `record` took the place from here
     return std::move(open_[ticket].inner);
   }
-  double now() const {
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - origin_).count();
+  static double since(std::chrono::steady_clock::time_point origin) {
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - origin).count();
   }
+  double now() const { return since(origin_); }
 
   std::chrono::steady_clock::time_point origin_;
   std::vector<open_request> open_;
   std::vector<std::size_t> free_;
+  std::vector<noted_passing> passings_;  // whose moment isn't known, in the queue's order
 };
 
 }  // namespace detail
@@ -118,7 +164,11 @@ class trace_log {
   }
 
   int ranks() const { return static_cast<int>(ranks_.size()); }
-  const std::vector<trace_event>& events(int rank) const { return at(rank).events; }
+  /// To be called by that rank; by others once it is done, one at a time. What a queue has yet to come to has no end.
+  const std::vector<trace_event>& events(int rank) const {
+    at(rank).learn();
+    return at(rank).events;
+  }
 
   /// Stops or resumes recording what a rank calls from now on; to be called by that rank.
   void pause(int rank, bool paused = true) { at(rank).paused = paused; }
@@ -128,7 +178,7 @@ class trace_log {
   /// Forgets a rank's events, to be called by that rank; nothing may be outstanding.
   void clear(int rank) {
     require(at(rank).idle(), "Rank ", rank, " clears its trace while a request is outstanding; wait for it first.");
-    at(rank).events.clear();
+    at(rank).clear();
   }
 
   /// One rank's sums, in the order in which each (operation, axis) first occurs; of its events from number `first` on.

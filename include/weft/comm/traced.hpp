@@ -57,6 +57,15 @@ class traced : public comm_operations<traced<C>> {
       f(world);
     });
   }
+  /// As C::launch_checked, where it has one: C's calls are compared, and those of them recorded that this rank makes.
+  template <class F>
+  static void launch_checked(int ranks, F&& f) requires detail::launches_checked<C> {
+    trace_log log(ranks);
+    C::launch_checked(ranks, [&](auto& inner) {
+      traced<std::remove_cvref_t<decltype(inner)>> world(inner, log);
+      f(world);
+    });
+  }
 
  private:
   template <communicator>
@@ -66,7 +75,9 @@ class traced : public comm_operations<traced<C>> {
         log_(&log),
         recorder_(&log.recorder(world_rank)),
         world_rank_(world_rank),
-        axis_(std::move(axis)) {}
+        axis_(std::move(axis)) {
+    recorder_->thread = std::this_thread::get_id();
+  }
 
   /// What trace_event says it is.
   std::int64_t wire_bytes(const comm_call& call) const {

@@ -1,6 +1,7 @@
 // The training loop, erased: it knows of steps and numbers, not of models. Compiled once, not once a strategy. It gives
 // the queue a step before it asks what became of the one before, where nobody has to know at once. Invariant: every
-// rank takes the same decisions, since all that it decides on is the same number on every rank.
+// rank takes the same decisions, since all that it decides on is the same number on every rank; and it waits, for its
+// queue or for other ranks, nowhere but where it judges a step, validates, or takes statistics of the units.
 #pragma once
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <weft/optim/decide_step.hpp>
 #include <weft/train/memory_report.hpp>
 #include <weft/train/metrics_log.hpp>
+#include <weft/train/step_end.hpp>
 #include <weft/train/step_guard.hpp>
 #include <weft/train/trace_writer.hpp>
 
@@ -28,18 +30,6 @@ WEFT_LINKED int write_statistics(std::optional<json_lines>& file, std::int64_t s
   return 1;
 }
 
-/// What ranks tell each other when a step ends.
-struct step_end {
-  std::int64_t peak_bytes;  // of the rank that held most
-  std::int64_t stop;        // 1: some rank was asked to stop
-};
-WEFT_LINKED step_end end_step(context& ctx, const std::atomic<bool>* stop) {
-  std::int64_t both[2] = {static_cast<std::int64_t>(ctx.memory.ledger().peak_total), stop && *stop};
-  if (ctx.size() > 1)  // else a queue would be waited for
-    ctx.world.host().all_reduce(both, both, 2, dtype::i64, reduction::max, {"peak memory"}).wait();
-  return {both[0], both[1]};
-}
-
 /// result.json: why and how a run ended.
 WEFT_LINKED void write_result(const training_result& r, const std::string& path) {
   json_writer w(1);
@@ -55,7 +45,8 @@ WEFT_LINKED void write_result(const training_result& r, const std::string& path)
   write_file(path, w.member("seconds", r.seconds).end_object().text() + '\n');
 }
 
-/// A step on its way to its end.
+/// A step on its way to its end: given (its kernels are the queue's), ended (what this rank tells others of it is
+/// posted), judged (the host has waited for both, and knows what became of it), told (to the log and the callbacks).
 struct step_to_judge {
   step_report report;
   step_rule rule = {};
@@ -63,6 +54,12 @@ struct step_to_judge {
   step_end end = {};
 };
 
+/// Invariant: steps are judged and told in their order, each once, and at most two are given and not judged: the
+/// newest, and `before` it the one whose judgement may come late, which has ended. A turn of the loop gives the newest,
+/// then judges and tells the one before; where that one wasn't taken, the newest wasn't either, and is given again. A
+/// turn ends with its step ended, and judged and told too unless may_wait(); so nothing is under way where a
+/// validation, a callback that has to know, or the end of the run follows. A run that several ranks are asked to stop
+/// ends with the step that is given when they hear of it: the one whose end said so, or the one behind that.
 WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const training& plan, double lr) {
   using clock = std::chrono::steady_clock;
   check(plan);
@@ -81,6 +78,7 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
   (ctx.spans ? *ctx.spans : tracer.log()).units = work.unit_names();
 
   training_result result;
+  any_communicator to_all = ctx.world.host();
   std::int64_t updates = work.steps_before();
   // Those that take the same come first: g++ numbers lambdas through a function, and clang those of a type, and a
   // program of one may link a library of the other.
@@ -97,15 +95,19 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
     work.update(now.rule);
   };
   const auto judge = [&](step_to_judge& now) {  // here the host waits, for a step that it has given as a whole
+    now.end.wait();                             // first: it lies behind what became of the step
+    result.stopped = result.stopped || now.end.stop();
     guard.judge(now.report, now.rule);
     updates += !now.report.skipped;
+    const bool looked = watch.locate || watch.on_non_finite == non_finite::zero;  // which takes memory
+    if (looked && !now.report.not_finite.empty()) now.end.post(to_all, ctx, plan.stop), now.end.wait();
   };
   const auto tell = [&](step_to_judge& now) {
     step_report& r = now.report;
     result.skipped += r.skipped, result.spikes += r.spike, result.zeroed += r.zeroed.total;
     result.not_finite += !r.not_finite.empty();
     result.steps = r.step - plan.begin, result.last_step = r.step;
-    r.peak_bytes = now.end.peak_bytes;
+    r.peak_bytes = now.end.peak_bytes();
     r.milliseconds = std::chrono::duration<double, std::milli>(clock::now() - now.begin).count();
     if (out) out->step(r);
     if (result.steps == 1) result.first_loss = r.loss;
@@ -135,7 +137,7 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
   };
   // Whether the next step may be given before what this one came to is known.
   const auto may_wait = [&](std::int64_t step) {
-    if (!work.runs_ahead() || !guard.calm() || !result.ended.empty() || validates(step) ||
+    if (!work.runs_ahead() || !guard.calm() || result.stopped || !result.ended.empty() || validates(step) ||
         (watch.every > 0 && (step + 1) % watch.every == 0))
       return false;
     for (training_callback* c : plan.callbacks)
@@ -153,37 +155,35 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
       try {
         give(now);
       } catch (...) {
-        // Perhaps on this rank alone: of several, what is told of the step before is what asks no other rank. Where
+        // Perhaps on this rank alone: of several, what is told of the step before is what asks them nothing more. Where
         // that step fails too, its failure is told, as it would have been had it been asked first.
         if (before && ctx.size() == 1) judge(*before), tell(*before), call_back(before->report);
-        if (before && ctx.size() > 1 && guard.judge_good(before->report)) tell(*before), call_back(before->report);
+        if (before && ctx.size() > 1) {
+          before->end.wait();
+          if (guard.judge_good(before->report)) tell(*before), call_back(before->report);
+        }
         throw;
       }
       if (before) {
         judge(*before);
         const bool in_vain = work.under_way() == 0;  // it wasn't taken, so this one was on other terms
-        const bool looked = watch.locate || watch.on_non_finite == non_finite::zero;  // which takes memory
-        if (in_vain && looked && !before->report.not_finite.empty()) before->end = end_step(ctx, plan.stop);
         tell(*before), call_back(before->report);
         before.reset();
         now.begin = clock::now();
         if (in_vain) give(now);
       }
-      waits = may_wait(step);
+      now.end.post(to_all, ctx, plan.stop);
+      waits = may_wait(step) && (ctx.size() > 1 || !now.end.stop());
       if (!waits) judge(now);
     }
-    now.end = end_step(ctx, plan.stop);
     if (waits) {
-      if (now.end.stop == 0) {
-        tracer.after(step);
-        before = std::move(now);
-        continue;
-      }
-      judge(now);
+      tracer.after(step);
+      before.emplace(std::move(now));
+      continue;
     }
-    result.stopped = now.end.stop && step < plan.steps;
-    tell(now);
     const bool last = step == plan.steps;
+    result.stopped = result.stopped && !last;
+    tell(now);
     if (last) result.ended = "its last step is done";
     if (result.stopped) result.ended = "it was asked to stop";
     if (!result.stopped && validates(step)) validate(step);

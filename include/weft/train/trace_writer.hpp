@@ -109,9 +109,11 @@ WEFT_LINKED void add_collectives(trace_fragment& out, const std::vector<trace_ev
       json_writer args;
       args.begin_object().member("operation", e.operation).member("axis", e.axis).member("for", e.label);
       if (!e.at.empty()) args.member("at", e.at);
-      args.member("bytes", e.bytes).member("wire_bytes", e.wire_bytes).end_object();
+      args.member("bytes", e.bytes).member("wire_bytes", e.wire_bytes);
+      if (e.queue_waits) args.member("the queue waits, us", e.end_us - e.wait_us);
+      args.end_object();
       out.complete(first + lane, name, e.begin_us, e.end_us, args.text());
-      if (e.wait_us >= 0) out.complete(0, "wait for " + name, e.wait_us, e.end_us);
+      if (e.wait_us >= 0 && !e.queue_waits) out.complete(0, "wait for " + name, e.wait_us, e.end_us);
     }
   }
 }

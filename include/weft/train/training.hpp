@@ -62,8 +62,9 @@ struct training {
       {};  // where metrics.jsonl, memory.json, trace.json and result.json go; it exists; empty: no files
   trace_window trace = {};
   monitoring watch = {};
-  // Once it is true on any rank, by a signal's handler say, the run ends after the running step: without validation,
-  // and otherwise as a whole run does.
+  // Once it is true on any rank, by a signal's handler say, the run ends after the running step, or, of several ranks
+  // whose queues run behind their hosts, after the one that was given behind it: without validation, and otherwise as a
+  // whole run does.
   const std::atomic<bool>* stop = nullptr;
   std::vector<training_callback*> callbacks = {};  // called in this order; they outlive the run
 };

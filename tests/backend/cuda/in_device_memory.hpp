@@ -46,7 +46,7 @@ class in_device_memory : public weft::comm_operations<in_device_memory<Backend, 
     std::byte* of(const std::byte* at) const { return static_cast<std::byte*>(device) + (at - host); }
   };
   // All groups of a rank.
-  struct one_rank final : weft::completion {
+  struct one_rank final : weft::completion_without_queue {
     one_rank(int ranks, int rank) : queue(Backend::open(ranks, rank, 1)), memory(Backend::memory()) {}
 
     weft::request post(Inner& group, weft::comm_call call) {

@@ -18,7 +18,7 @@
 
 namespace weft::detail {
 
-class call_checker final : public completion {
+class call_checker final : public completion_without_queue {
  public:
   call_checker(any_communicator world, std::chrono::milliseconds patience)
       : mail_(world.split(0, world.rank(), "checks")),

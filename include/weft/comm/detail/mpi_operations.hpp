@@ -21,7 +21,7 @@ namespace weft::detail {
 /// MPI, and may touch its buffers. So those that an error leaves get 0.6 s in which ranks that didn't fail complete
 /// what they can, with their buffers there; where one with buffers is left then, nothing more is asked of MPI: it is
 /// lost.
-class mpi_operations final : public completion {
+class mpi_operations final : public completion_without_queue {
   using clock = std::chrono::steady_clock;
 
  public:
