@@ -24,6 +24,10 @@ struct without_few_bits : cpu_backend {
   template <class... Args>
   static void dequantise(queue&, const Args&...) = delete;
 };
+struct without_lines : cpu_backend {
+  template <class... Args>
+  static void each_line(queue&, const Args&...) = delete;
+};
 struct without_memory : cpu_backend {
   static void memory() = delete;
 };
@@ -40,6 +44,9 @@ TEST_CASE("a backend has all kernels of a type, or lacks those that a concept na
   CHECK(!dequantise_kernel<without_few_bits, bf16>);
   CHECK(adamw_kernel<without_few_bits, bf16>);
   CHECK(!backend_for<without_few_bits, bf16>);
+  CHECK(formula_kernels<cpu_backend>);
+  CHECK(!formula_kernels<without_lines>);
+  CHECK(!backend_for<without_lines, float>);
   CHECK(!backend_with_queue<without_memory>);
 }
 

@@ -4,6 +4,7 @@
 // kernel is called, and its comment what it gives; nothing is computed here.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <memory>
 
@@ -196,6 +197,29 @@ concept adamw_kernel = requires(detail::kernel_words<B, T> k, const adamw_step& 
   B::adamw(k.queue, step, k.n, m, m, m, g, k.y);
 };
 
+namespace detail {
+/// Stands for what a formula brings, in a concept.
+struct any_formula {
+  constexpr void operator()() const {}
+  template <class Offsets>
+  constexpr void operator()(const Offsets&) const {}
+  template <class Offsets, class Strides>
+  constexpr void operator()(std::int64_t, const Offsets&, const Strides&) const {}
+};
+}  // namespace detail
+
+/// once(queue, f): f(), once. each_row(queue, ndim, extents, arrays, f): f(n, offsets, strides) for runs of elements,
+/// all of which are met once; arrays: the strides of each, ndim of them, 0 where it is broadcast. each_line(queue,
+/// ndim, extents, arrays, width, f): f(offsets) for each element, which stands for a line of `width`. They are called
+/// where the kernels run, after what the queue was given before. (Any f; it is tried with one.)
+template <class B>
+concept formula_kernels = requires(detail::kernel_words<B, float> k, const std::array<const std::int64_t*, 2>& arrays,
+                                   detail::any_formula f) {
+  B::once(k.queue, f);
+  B::each_row(k.queue, 2, k.extents, arrays, f);
+  B::each_line(k.queue, 2, k.extents, arrays, k.n, f);
+};
+
 /// A backend with a queue and memory of its own: what launch() asks for (docs/policies/backend.md).
 template <class B>
 concept backend_with_queue = requires(typename B::queue& q) {
@@ -205,8 +229,7 @@ concept backend_with_queue = requires(typename B::queue& q) {
   q.synchronize();
 };
 
-/// A backend that has every kernel for elements of type T, and so runs every operator. (each_row, each_line and
-/// once, which call what a formula brings, can't be asked for here: what they are given is any function.)
+/// A backend that has every kernel for elements of type T, and so runs every operator.
 template <class B, class T>
 concept backend_for = backend_with_queue<B> && memory_kernels<B> && conversion_kernel<B, T, float> &&
     conversion_kernel<B, float, T> && function_kernels<B, unary::gelu, T> && binary_kernels<B, T> &&
@@ -216,6 +239,6 @@ concept backend_for = backend_with_queue<B> && memory_kernels<B> && conversion_k
     rms_norm_kernels<B, T, accumulate_t<T>> && layer_norm_kernels<B, T> && layer_norm_kernels<B, T, accumulate_t<T>> &&
     cross_entropy_kernels<B, T> && attention_kernels<B, T> && rope_kernel<B, T> && embedding_kernels<B, T> &&
     embedding_kernels<B, T, accumulate_t<T>> && dropout_kernel<B, T> && normal_kernel<B, T> &&
-    dequantise_kernel<B, T> && adamw_kernel<B, T>;
+    dequantise_kernel<B, T> && adamw_kernel<B, T> && formula_kernels<B>;
 
 }  // namespace weft
