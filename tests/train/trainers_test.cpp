@@ -1,9 +1,11 @@
-// Trainers beside and after each other: runs in parts, after an error, of two models in turns; two for one model never.
+// Trainers beside and after each other: runs in parts, after an error, of two models in turns; two for one model never;
+// and what a rank of one holds.
 #include <cmath>
 #include <memory>
 #include <vector>
 
 #include "poisoned.hpp"
+#include "step_by_hand.hpp"
 
 namespace {
 
@@ -78,6 +80,34 @@ TEST_CASE("runs in parts, and of two models in turns, are one run") {
   check<one>({});
   check<sharded>({.dp = 2});
   check<strategy<mesh<dp, pp>, zero1, bf16_mixed>>({.dp = 2, .pp = 2});
+}
+
+TEST_CASE("a rank holds at most what is derived by hand from the model's sizes, to the byte by category") {
+  using S = strategy<mesh<dp, pp>, zero1, bf16_mixed>;
+  const int ranks = 2, sequences = 2;
+  launch<S>({.dp = ranks}, [](context& ctx) {
+    llama<S> model(ctx, weft_test::odd_sizes);
+    trainer t(ctx, model, {.lr = 1e-2});
+    const text_dataset data(ctx, rhyme());
+    const auto step = [&] {
+      t.run(
+          data,
+          {.steps = 1, .batch = 2 * ranks * sequences, .micro_batches = 2, .validation_sequences = 0, .print = false});
+    };
+    step();
+    ctx.memory.reset_peaks();
+    step();
+    const memory_ledger& held = ctx.memory.ledger();
+    const auto by_hand = weft_test::step_by_hand(ranks, sequences);
+    std::size_t together = 0;
+    for (std::size_t c = 0; c < memory_categories; ++c) {
+      CAPTURE(memory_names[c]);
+      CHECK(held.peak[c] == by_hand[c]);
+      together += by_hand[c];
+    }
+    const std::size_t targets = by_hand[static_cast<std::size_t>(memory::data)] / 2;  // the loss is through with them
+    CHECK(held.peak_total == together - targets);
+  });
 }
 
 TEST_CASE("a run after one that ended with an error goes on from there") {
