@@ -28,6 +28,7 @@ using precisions = tag_list<fp64, fp32, bf16_mixed, fp16_from_above>;
 using shardings = tag_list<replicated, zero1, zero2, zero3, hybrid>;
 // By the usual limit products of so narrow a model aren't worth keeping, and selective would be full.
 using selective = checkpoint_selective_by<selective_limits{.flops_per_byte = 10}>;
+// In this order, which `too_many_activations` reads.
 using checkpointings = tag_list<checkpoint_none, selective, checkpoint_full>;
 struct whole_between {};  // activations between the blocks are whole on tp; the other choice shards their sequence
 using betweens = tag_list<whole_between, sequence_parallel>;

@@ -61,18 +61,12 @@ int main(int argc, char** argv) {
   for (int first = 0; first < matrix::strategies; ++first) {
     if (first / betweens % together != 0) continue;
     std::vector<const matrix::entry*> with;  // by checkpointing policy
-    std::vector<std::string_view> names;
-    for (int c = 0; c < together; ++c) {
-      with.push_back(&entries[static_cast<std::size_t>(first + c * betweens)]);
-      names.push_back(with.back()->checkpointing);
-    }
+    for (int c = 0; c < together; ++c) with.push_back(&entries[static_cast<std::size_t>(first + c * betweens)]);
     for (const weft::degrees& mesh : with[0]->meshes) {
       if ((skip -= together) >= 0) continue;
       std::vector<matrix::verdict> cells;
       for (const matrix::entry* e : with) cells.push_back(e->run(mesh));
-      // What is computed again is one layer's; of one or two that is as much as isn't kept.
-      const auto asked = [&](int rank) { return matrix::layers_in_flight(mesh, rank) >= 3; };
-      const std::string rising = matrix::rising_activations(cells, names, asked);
+      const std::string rising = matrix::too_many_activations(cells, mesh);
       for (std::size_t c = 0; c < cells.size(); ++c) {
         if (!rising.empty() && cells[c].good) cells[c].good = false, cells[c].refusal = rising;
         print(*with[c], mesh, cells[c]);

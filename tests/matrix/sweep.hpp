@@ -1,6 +1,8 @@
 // Every strategy of one model and one precision, as a list that a program or a test walks through.
 #pragma once
 
+#include <numeric>
+
 #include "cell.hpp"
 
 namespace matrix {
@@ -55,22 +57,32 @@ std::vector<entry> entries(Pick) {
 /// Layers whose activations a rank has at once: its stage's, of each micro-batch in flight.
 inline int layers_in_flight(const degrees& mesh, int rank) {
   const int stage = rank / (static_cast<int>(mesh.product()) / mesh.pp);
-  const int own = static_cast<int>(layers) / mesh.pp + (stage < static_cast<int>(layers) % mesh.pp);
+  std::vector<int> stages(static_cast<std::size_t>(mesh.pp));
+  std::iota(stages.begin(), stages.end(), 0);
+  const auto own = static_cast<int>(stage_places(layers, stages, {stage}).layers_before(1));
   return own * load_of<one_f_one_b>(stage, mesh.pp, micro_batches).in_flight;
 }
 
-/// Where a rank of one configuration doesn't hold less of activations under each checkpointing policy than under the
-/// one before it in the list; empty: nowhere. `cells`: by policy, as many ranks each. asked(rank): whether it has to.
-template <class Asked>
-std::string rising_activations(const std::vector<verdict>& cells, const std::vector<std::string_view>& names,
-                               const Asked& asked) {
-  for (std::size_t c = 1; c < cells.size(); ++c)
-    for (std::size_t r = 0; r < cells[c].used.size() && r < cells[c - 1].used.size(); ++r) {
-      const std::size_t more = cells[c - 1].used[r].activations, less = cells[c].used[r].activations;
-      if (less >= more && asked(static_cast<int>(r)))
-        return "rank " + std::to_string(r) + " holds " + std::to_string(less) + " bytes of activations under " +
-               std::string(names[c]) + ", and " + std::to_string(more) + " under " + std::string(names[c - 1]);
-    }
+/// Where a rank of one configuration holds more of activations than it may beside the other checkpointing policies;
+/// empty: nowhere. `cells`: under none, selective and full, as many ranks each.
+///
+/// Full holds less than selective on every rank, and no more than none: while a layer runs for the first time, all that
+/// its backward would read is there, as without recomputation, so that of one layer in flight full may hold as much.
+/// Selective then holds more than none: what it keeps is there too, and of that the products from which what the
+/// backward reads is made (queries before they are turned, or before their bias is added) are nothing that none keeps.
+/// What it saves of the layers before is more than that from three layers in flight on.
+inline std::string too_many_activations(const std::vector<verdict>& cells, const degrees& mesh) {
+  const std::vector<rank_use>&none = cells[0].used, &some = cells[1].used, &full = cells[2].used;
+  for (std::size_t r = 0; r < none.size() && r < some.size() && r < full.size(); ++r) {
+    const int in_flight = layers_in_flight(mesh, static_cast<int>(r));
+    const std::size_t held[] = {none[r].activations, some[r].activations, full[r].activations};
+    if (held[2] < held[1] && (held[2] < held[0] || (held[2] == held[0] && in_flight == 1)) &&
+        (held[1] < held[0] || in_flight <= 2))
+      continue;
+    return "rank " + std::to_string(r) + ", with the activations of " + std::to_string(in_flight) +
+           " layers in flight, holds " + std::to_string(held[2]) + " bytes of activations under full, " +
+           std::to_string(held[1]) + " under selective and " + std::to_string(held[0]) + " under none";
+  }
   return {};
 }
 
