@@ -1,227 +1,179 @@
-// A communicator that compares nothing: what a rank sends is bytes in a box, which whoever looks there takes. Ranks
-// that call different things hang or get wrong numbers; `wrong` counts the operations that met another size than their
-// own.
+// A communicator that stands alone: an operation leaves parcels for other ranks when it
+// is posted, and takes those for its own rank when it is waited for. It compares nothing but the sizes of parcels:
+// ranks that call different things hang or get wrong numbers.
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
-#include <deque>
-#include <exception>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <thread>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include <weft/comm/concept.hpp>
-#include <weft/comm/detail/fold.hpp>
 
 namespace weft_test {
-
 using namespace weft;
 
 class bare : public comm_operations<bare> {
- public:
-  static inline std::atomic<int> wrong{0};
-  /// How long what one rank sends another is on its way, in ms, by their ranks in the group; null: no time.
-  static inline int (*on_the_way)(int from, int to) = nullptr;
-  /// How many sentences the ranks of the last launch threw, those of `aborted` not counted.
-  static int sentences() { return static_cast<int>(thrown().size()); }
-
-  int rank() const { return group_.rank; }
-  int size() const { return group_.size; }
-  request post(const comm_call& call) { return rank_->post(group_, *numbers_, call); }
-
-  bare split(int color, int key, const char*) {
-    const int own[] = {color, key};
-    std::vector<int> all(std::size_t(2 * size()));
-    all_gather(own, all.data(), sizeof own).wait();
-    const auto chosen = [&](int r) { return std::tuple(all[std::size_t(2 * r)], all[std::size_t(2 * r + 1)], r); };
-    group made{rank_->all->id_of({group_.id, numbers_->collectives, color}), 0, 0};
-    for (int r = 0; r < size(); ++r) {
-      if (std::get<0>(chosen(r)) != color) continue;
-      ++made.size;
-      made.rank += chosen(r) < chosen(rank());
+  using clock = std::chrono::steady_clock;
+  using bytes = std::vector<std::byte>;
+  using lane = std::tuple<std::string, int, int, int>;  // group, from, to, tag, or -1 of collectives
+  using place = std::pair<lane, int>;                   // which parcel of the lane, from 0
+  struct office {                                       // of all ranks
+    std::mutex mutex;
+    std::condition_variable news;
+    std::map<place, std::pair<bytes, clock::time_point>> parcels;  // and when they arrive
+    std::exception_ptr error, consequence;  // what a rank failed by; what it was told when another had
+    bool ended = false;
+  };
+  struct operation {
+    comm_call call;
+    std::string group;
+    std::vector<place> due;
+  };
+  struct one_rank final : completion_without_queue {
+    explicit one_rank(office& shared) : all(shared) {}
+    void wait(std::uint64_t ticket) override {
+      std::unique_lock lock(all.mutex);
+      while (!take(ticket)) all.news.wait_for(lock, std::chrono::milliseconds(1));
     }
-    return bare(rank_, made);
-  }
+    bool test(std::uint64_t ticket) override {
+      const std::lock_guard lock(all.mutex);
+      return take(ticket);
+    }
+    void abandon(std::uint64_t ticket) noexcept override {
+      const std::lock_guard lock(all.mutex);
+      all.ended = open.erase(ticket) > 0 || all.ended;
+    }
+    bool take(std::uint64_t ticket) {
+      const operation& o = open.at(ticket);
+      for (const place& p : o.due)
+        if (const auto at = all.parcels.find(p); at == all.parcels.end() || at->second.second > clock::now())
+          return all.ended ? throw aborted("bare: a rank has failed") : false;
+      std::vector<bytes> came;
+      for (const place& p : o.due) came.push_back(std::move(all.parcels.extract(p).mapped().first));
+      unpack(o, came);
+      return open.erase(ticket);
+    }
+    office& all;
+    std::map<lane, int> left, awaited;
+    std::map<std::string, int> splits;
+    std::map<std::uint64_t, operation> open;
+    std::uint64_t next = 0;
+  };
 
+ public:
+  static inline int (*on_the_way)(int from, int to) = nullptr;  // for how many ms, by ranks of the group
+  static inline std::set<std::string> sentences;  // what ranks of the last launch threw, `aborted` left out
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  request post(const comm_call& c) {
+    const bool one = c.pairs() || c.is(comm_operation::broadcast), sized = c.is(comm_operation::all_to_allv),
+               parts = sized || c.is(comm_operation::all_to_all) || c.is(comm_operation::reduce_scatter);
+    const auto* in = static_cast<const std::byte*>(c.in);
+    operation made{c, group_, {}};
+    const std::lock_guard lock(own_->all.mutex);
+    if (own_->all.ended) throw aborted("bare: a rank has failed");
+    const auto alike = [&](const auto& o) {
+      return o.second.group == group_ && o.second.call.operation == c.operation && o.second.call.peer == c.peer &&
+             o.second.call.tag == c.tag;
+    };
+    require(!c.pairs() || std::count_if(own_->open.begin(), own_->open.end(), alike) < 16, "bare: more than 16 sends");
+    for (int r = 0; r < size_; ++r) {
+      const std::int64_t n = c.is(comm_operation::recv) ? 0 : sized ? c.send_bytes[r] : c.bytes();
+      const lane to{group_, rank_, r, c.pairs() ? c.tag : -1}, from{group_, r, rank_, c.pairs() ? c.tag : -1};
+      if (!c.is(comm_operation::recv) && (!one || (c.pairs() ? r : rank_) == c.peer))
+        own_->all.parcels[{to, own_->left[to]++}] = {
+            bytes(in, in + n), clock::now() + std::chrono::milliseconds(on_the_way ? on_the_way(rank_, r) : 0)};
+      if (!c.is(comm_operation::send) && (!one || r == c.peer)) made.due.push_back({from, own_->awaited[from]++});
+      if (parts) in += n;
+    }
+    own_->all.news.notify_all();
+    own_->open.emplace(own_->next, std::move(made));
+    return {*own_, own_->next++};
+  }
+  bare split(int color, int key, const char*) {
+    const int mine[] = {color, key};
+    std::vector<int> all(static_cast<std::size_t>(2 * size_));
+    all_gather(mine, all.data(), sizeof mine).wait();
+    const auto of = [&](int r) { return std::tuple(all[std::size_t(2 * r)], all[std::size_t(2 * r + 1)], r); };
+    bare made(own_, group_ + " " + std::to_string(own_->splits[group_]++) + ":" + std::to_string(color), 0, 0);
+    for (int r = 0; r < size_; ++r)
+      if (std::get<0>(of(r)) == color) ++made.size_, made.rank_ += of(r) < of(rank_);
+    return made;
+  }
   template <class F>
   static void launch(int ranks, F&& f) {
-    boxes all;
-    thrown().clear();
+    office all;
+    sentences.clear();
     const auto run = [&](int r) {
+      const auto end = [&](std::exception_ptr& kept, const char* words) {
+        const std::lock_guard lock(all.mutex);
+        if (words) sentences.insert(words);
+        if (!kept) kept = std::current_exception();
+        all.ended = true;
+      };
       try {
-        bare world(std::make_shared<one_rank>(&all), {0, r, ranks});
+        bare world(std::make_shared<one_rank>(all), "world", r, ranks);
         f(world);
       } catch (const aborted&) {
-        all.end(std::current_exception(), {});
+        end(all.consequence, nullptr);
       } catch (const std::exception& e) {
-        all.end(std::current_exception(), e.what());
+        end(all.error, e.what());
       }
     };
     std::vector<std::thread> others;
     for (int r = 1; r < ranks; ++r) others.emplace_back(run, r);
     run(0);
     for (std::thread& t : others) t.join();
-    if (all.error) std::rethrow_exception(all.error);
-    if (all.consequence) std::rethrow_exception(all.consequence);
+    if (all.error || all.consequence) std::rethrow_exception(all.error ? all.error : all.consequence);
   }
 
  private:
-  static std::set<std::string>& thrown() {
-    static std::set<std::string> all;
-    return all;
+  bare(std::shared_ptr<one_rank> own, std::string group, int rank, int size)
+      : own_(std::move(own)), group_(std::move(group)), rank_(rank), size_(size) {}
+  // What came, to where the call wants it.
+  static void unpack(const operation& o, const std::vector<bytes>& came) {
+    const comm_call& c = o.call;
+    auto* out = static_cast<std::byte*>(c.out);
+    for (std::size_t r = 0; r < came.size(); ++r) {
+      const std::int64_t due = c.is(comm_operation::all_to_allv) ? c.recv_bytes[r] : c.bytes();
+      require(std::ssize(came[r]) == due, "bare: ", due, " bytes were due from a rank that left ", came[r].size());
+      if (!c.computes() && due > 0) std::memcpy(out, came[r].data(), came[r].size());
+      if (!c.computes()) out += due;
+    }
+    if (!c.computes()) return;
+    visit_dtype(c.type, [&]<class T>() {
+      for (std::int64_t i = 0; i < c.count; ++i) static_cast<T*>(c.out)[i] = folded<T>(came, i, c.how);
+    });
   }
-  using clock = std::chrono::steady_clock;
-  struct bytes : std::vector<std::byte> {
-    using vector::vector;
-    clock::time_point arrives{};
-  };
-  using lane = std::tuple<int, int, int, int>;  // group, from, to, tag or -1
-  struct group {
-    int id, rank, size;
-  };
-  struct counts {
-    int collectives = 0;
-  };
-  /// What all ranks share.
-  struct boxes {
-    std::mutex lock;
-    std::map<lane, std::deque<bytes>> at;
-    std::map<std::tuple<int, int, int>, int> ids;
-    std::exception_ptr error, consequence;  // what a rank failed by; what it was told when another had
-    std::atomic<bool> ended{false};
-
-    int id_of(std::tuple<int, int, int> split) {
-      const std::lock_guard guard(lock);
-      return ids.try_emplace(split, static_cast<int>(ids.size()) + 1).first->second;
-    }
-    void end(std::exception_ptr why, const std::string& words) {
-      const std::lock_guard guard(lock);
-      if (!words.empty()) thrown().insert(words);
-      std::exception_ptr& kept = words.empty() ? consequence : error;
-      if (!kept) kept = std::move(why);
-      ended = true;
-    }
-  };
-  struct operation {
-    group in;
-    comm_call call;
-    std::vector<bytes> came;  // from each rank
-  };
-  struct one_rank final : completion_without_queue {
-    explicit one_rank(boxes* shared) : all(shared) {}
-
-    request post(const group& in, counts& numbers, const comm_call& call) {
-      if (all->ended) throw aborted("bare: a rank has failed");
-      if (!call.pairs()) ++numbers.collectives;
-      put(in, call);
-      const auto alike = [&](const auto& o) {
-        const operation& other = o.second;
-        return other.in.id == in.id && other.call.operation == call.operation && other.call.peer == call.peer &&
-               other.call.tag == call.tag;
-      };
-      if (call.pairs() && std::count_if(open.begin(), open.end(), alike) >= 16) ++wrong;
-      open.emplace(next, operation{in, call, {}});
-      return {*this, next++};
-    }
-    void wait(std::uint64_t ticket) override {
-      while (!test(ticket)) std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-    bool test(std::uint64_t ticket) override {
-      const std::lock_guard guard(all->lock);
-      std::set<lane> waits;  // calls of a lane are served in their order
-      for (auto at = open.begin(); at != open.end();) {
-        const operation& o = at->second;
-        const bool pairs = o.call.pairs();
-        const lane own{o.in.id, pairs ? o.call.peer : -1, o.call.is(comm_operation::send), pairs ? o.call.tag : -1};
-        if (!waits.count(own) && take(at->second)) {
-          at = open.erase(at);
-        } else {
-          waits.insert(own);
-          ++at;
-        }
+  // Element i of all, in the order of ranks: 16 bits in float, rounded once; integers wrap; NaN stays.
+  template <class T>
+  static T folded(const std::vector<bytes>& came, std::int64_t i, reduction how) {
+    using wide = std::conditional_t<sizeof(T) == 2, float, T>;
+    const auto of = [&](std::size_t r) { return static_cast<wide>(reinterpret_cast<const T*>(came[r].data())[i]); };
+    wide x = of(0);
+    for (std::size_t r = 1; r < came.size(); ++r) {
+      const wide y = of(r);
+      if constexpr (std::is_integral_v<wide>) {
+        if (how == reduction::sum) x = static_cast<wide>(static_cast<std::uint64_t>(x) + static_cast<std::uint64_t>(y));
+      } else if (how == reduction::sum) {
+        x = x + y;
       }
-      if (open.count(ticket) && all->ended) throw aborted("bare: a rank has failed");
-      return !open.count(ticket);
+      if (how != reduction::sum && (y != y || (how == reduction::max ? y > x : y < x))) x = y;
     }
-    void abandon(std::uint64_t ticket) noexcept override {
-      if (open.erase(ticket)) all->ended = true;
-    }
+    return static_cast<T>(x);
+  }
 
-    void put(const group& in, const comm_call& call) {
-      const auto* from = static_cast<const std::byte*>(call.in);
-      const std::lock_guard guard(all->lock);
-      const auto send = [&](int to, int tag, std::int64_t offset, std::int64_t size) {
-        bytes& sent = all->at[{in.id, in.rank, to, tag}].emplace_back(from + offset, from + offset + size);
-        if (on_the_way) sent.arrives = clock::now() + std::chrono::milliseconds(on_the_way(in.rank, to));
-      };
-      if (call.is(comm_operation::send)) return send(call.peer, call.tag, 0, call.count);
-      if (call.is(comm_operation::recv)) return;
-      std::int64_t offset = 0;
-      for (int r = 0; r < in.size; ++r) {
-        const bool parts = call.is(comm_operation::all_to_all) || call.is(comm_operation::reduce_scatter);
-        const std::int64_t size = call.is(comm_operation::all_to_allv) ? call.send_bytes[r] : call.bytes();
-        send(r, -1, parts ? r * size : call.is(comm_operation::all_to_allv) ? offset : 0, size);
-        offset += size;
-      }
-    }
-    bool take(operation& o) {
-      const comm_call& c = o.call;
-      if (c.is(comm_operation::send)) return true;
-      const auto box = [&](int from) -> std::deque<bytes>& {
-        return all->at[{o.in.id, from, o.in.rank, c.pairs() ? c.tag : -1}];
-      };
-      const int first = c.pairs() ? c.peer : 0, last = c.pairs() ? c.peer + 1 : o.in.size;
-      for (int r = first; r < last; ++r)
-        if (box(r).empty() || box(r).front().arrives > clock::now()) return false;
-      for (int r = first; r < last; ++r) o.came.push_back(std::move(box(r).front())), box(r).pop_front();
-      arrive(o);
-      return true;
-    }
-    static void arrive(operation& o) {
-      const comm_call& c = o.call;
-      auto* out = static_cast<std::byte*>(c.out);
-      for (std::size_t r = 0; r < o.came.size(); ++r) {
-        const std::int64_t due = c.is(comm_operation::all_to_allv) ? c.recv_bytes[r] : c.bytes();
-        if (static_cast<std::int64_t>(o.came[r].size()) != due) {
-          ++wrong;
-          return;
-        }
-      }
-      if (c.computes()) {
-        std::vector<const std::byte*> rows;
-        for (const bytes& b : o.came) rows.push_back(b.data());
-        return weft::detail::fold(c.type, c.how, {rows.data(), o.in.size, 0, &out, 1, 0, c.count});
-      }
-      if (c.is(comm_operation::broadcast)) {
-        if (c.count > 0) std::memcpy(out, o.came[std::size_t(c.peer)].data(), std::size_t(c.count));
-        return;
-      }
-      for (const bytes& b : o.came) {
-        if (!b.empty()) std::memcpy(out, b.data(), b.size());
-        out += b.size();
-      }
-    }
-
-    boxes* all;
-    std::map<std::uint64_t, operation> open;
-    std::uint64_t next = 0;
-  };
-
-  bare(std::shared_ptr<one_rank> rank, group in)
-      : rank_(std::move(rank)), numbers_(std::make_shared<counts>()), group_(in) {}
-
-  std::shared_ptr<one_rank> rank_;
-  std::shared_ptr<counts> numbers_;
-  group group_;
+  std::shared_ptr<one_rank> own_;
+  std::string group_;
+  int rank_, size_;
 };
 
 }  // namespace weft_test

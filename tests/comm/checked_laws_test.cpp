@@ -21,10 +21,8 @@ constexpr int some_ranks = weft_test::sanitized ? 2 : 3;
 
 TEST_CASE("it is a communicator like others, with the numbers of the one inside") {
   static_assert(communicator_policy<checked<threads>> && reduces_in_rank_order<checked<threads>>);
-  bare::wrong = 0;
   if (weft_test::everything()) testing::check_communicator<bare>(3);
   testing::check_communicator<checked<bare>>(some_ranks);
-  CHECK(bare::wrong == 0);
   for (const int ranks : weft_test::sampled_ranks({1, 2, 3, 4})) testing::check_communicator<checked<threads>>(ranks);
   if (weft_test::everything()) testing::check_communicator<checked<threads>>(8);  // for each operation 56 messages
 }
