@@ -27,6 +27,36 @@ struct zero3_vectors_kept : zero3 {
   static constexpr bool keeps_vectors = true;
 };
 
+// A block between ends that tp doesn't divide, and whose function makes NaN of the zeros that padding holds: backward,
+// the root's infinity times 0. So the gradients of its first matrix are NaN in their padding when a backward writes
+// them.
+template <class S>
+class bent_model : public model_base<S> {
+ public:
+  static constexpr std::int64_t inner = 7;
+  explicit bent_model(context& ctx) : model_base<S>(ctx) {
+    parameter_registry& all = this->registry();
+    unit_ = all.begin_unit("all");
+    all.add(ctx, table_, "table", {2, {256, 32}}, {0.3});
+    all.add(ctx, up_, "up", {2, {inner, 32}}, {0.3});
+    all.add(ctx, down_, "down", {2, {inner, 32}}, {0.3});
+    all.add(ctx, head_, "head", {2, {256, 32}}, {0.2});
+  }
+  auto operator()(const token_ids<S>& tokens) {
+    const auto all = [&](const auto& t) {
+      const auto x = all_reduce<tp>(embedding(t, table_));
+      const auto y = x + all_reduce<tp>(contract<ffn>(sqrt(square(contract<hidden>(x, up_))), down_));
+      return contract<hidden>(y, head_);
+    };
+    return this->run_unit(unit_, all, tokens);
+  }
+
+ private:
+  int unit_;
+  weight<S, dims<vocab, hidden>, shard<vocab, tp>> table_, head_;
+  weight<S, dims<ffn, hidden>, shard<ffn, tp>> up_, down_;
+};
+
 // How many elements each of its kernels was given.
 struct noted : sgd {
   std::vector<std::int64_t>* given;
@@ -221,6 +251,28 @@ TEST_CASE("one_owner: a matrix lies whole on one rank, nothing is gathered for i
     CHECK(gathered(cut_log) == (dp > 1 ? 3 : 0));  // one a step
     CHECK(gathered(whole_log) == 0);
   }
+}
+
+TEST_CASE("Muon's matrices that tp doesn't divide: NaN in their gradients' padding enters no orthogonalisation") {
+  const muon matrices{.lr = 0.05};
+  const adamw others{.lr = 0.01};
+  const by_shape shapes{matrices, others};
+  const by_shape whole{one_owner{matrices}, others};
+  const auto padded = [](context& ctx, auto& store) {
+    store.each_stored([&](const stored_parameter& p) {
+      const bool bent = p.record.name == "up" || p.record.name == "down";
+      CHECK(p.record.form.matrices == bent);
+      if (!bent) return;
+      CHECK(p.record.local[0] == 3);
+      CHECK(p.record.at.valid_part()[0] == (ctx.index<tp>() == 2 ? 1 : 3));
+    });
+  };
+  const numbers one = train_by_hand<bent_model<wide<replicated>>>({}, shapes);
+  CHECK(one.size() == 4);
+  CHECK(worst(one, train_by_hand<bent_model<wide<replicated>>>({.tp = 3}, shapes, nothing{}, padded)) < 1e-9);
+  CHECK(worst(one, train_by_hand<bent_model<wide<zero2>>>({.dp = 2, .tp = 3}, shapes)) < 1e-9);
+  CHECK(worst(one, train_by_hand<bent_model<wide<zero2>>>({.dp = 2, .tp = 3}, whole)) < 1e-9);
+  CHECK(worst(one, train_by_hand<bent_model<wide<zero3>>>({.dp = 2, .tp = 4}, shapes)) < 1e-9);
 }
 
 TEST_CASE("a pipeline's first stage may have nothing to train") {
