@@ -1,6 +1,8 @@
-// What ranks of a pipeline wait, executed: layers that take a known time forward, for the gradients of activations and
-// for those of weights, on the ranks' virtual clocks. The idle time of every schedule is that of its formula, exactly.
+// What ranks of a pipeline wait and hold, executed: layers that take a known time forward, for the gradients of
+// activations and for those of weights, on the ranks' virtual clocks, and that keep a known amount. The idle time of
+// every schedule is that of its formula, exactly, and what each rank holds of activations is what load_of says.
 #include <mutex>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -11,6 +13,7 @@ using namespace weft;
 using weft_test::done, weft_test::each_layer_takes;
 
 constexpr int ranks = 4, micro_batches = 8, layers_of_all = 8;
+constexpr std::size_t kept = 1 << 20;  // bytes, by each layer: many times all else that is an activation here
 
 template <int Milliseconds>
 struct links {
@@ -49,11 +52,17 @@ class slow_model : public decoder<S, slow_model<S>, slow_layer<S>> {
   sizes config_;
 };
 
-// The most that a rank waits in a step between the begin of its first action and the end of its last, in milliseconds.
+// The most that a rank waits in a step between the begin of its first action and the end of its last, in milliseconds;
+// and how many layers' activations of a micro-batch each holds at most.
+struct measured {
+  double idle = 0;
+  std::vector<std::size_t> layers = std::vector<std::size_t>(ranks);
+};
 template <class Schedule, int Latency = 0>
-double measured() {
+measured run() {
   using S = strategy<mesh<pp>, Schedule, paced<threads, links<Latency>, virtual_clock>>;
-  double most = 0;
+  measured most;
+  weft_test::each_layer_keeps = kept;
   std::mutex lock;
   launch<S>({.pp = ranks},
             [&](context& ctx) {
@@ -64,6 +73,7 @@ double measured() {
               using ids = typename slow_model<S>::ids;
               for (int step = 0; step < 2; ++step) {  // the first makes what lasts
                 done.clear();
+                ctx.memory.reset_peaks();
                 store.begin_step(micro_batches);
                 stages.train(
                     micro_batches, 1,
@@ -77,7 +87,9 @@ double measured() {
               std::int64_t idle = done.back().end - done.front().begin;
               for (const weft_test::work& w : done) idle -= w.end - w.begin;
               const std::lock_guard guard(lock);
-              most = std::max(most, double(idle) / 1e6);
+              most.idle = std::max(most.idle, double(idle) / 1e6);
+              most.layers[static_cast<std::size_t>(ctx.rank().here())] =
+                  ctx.memory.ledger().peak[static_cast<std::size_t>(memory::activations)] / kept;
             },
             {.check = false});
   return most;
@@ -86,7 +98,15 @@ double measured() {
 template <class Schedule, int Latency = 0>
 void check(double formula) {
   CAPTURE(std::string(Schedule::name));
-  CHECK(measured<Schedule, Latency>() == formula);
+  const measured is = run<Schedule, Latency>();
+  CHECK(is.idle == formula);
+  constexpr int own = layers_of_all / ranks, chunks = chunks_of<Schedule>;
+  for (int r = 0; r < ranks; ++r) {
+    CAPTURE(r);
+    const schedule_load says = load_of<Schedule>(r, ranks, micro_batches);
+    CHECK(double(is.layers[static_cast<std::size_t>(r)]) == own * says.activations);
+    CHECK(is.layers[static_cast<std::size_t>(r)] == std::size_t(own / chunks * says.in_flight));
+  }
 }
 }  // namespace
 

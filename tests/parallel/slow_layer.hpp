@@ -18,6 +18,8 @@ struct durations {
   double forward, inputs, weights;
 };
 inline durations each_layer_takes;
+// Bytes that it keeps of a micro-batch from its forward to the end of its backward.
+inline std::int64_t each_layer_keeps = 0;
 
 struct work {
   std::int64_t begin, end;
@@ -47,7 +49,8 @@ template <any_tensor X, any_tensor W>
 X slowly(const X& x, const W& w) {
   compute(each_layer_takes.forward);
   value y{untyped(x).ctx, untyped(x).whole, untyped(x).data, {}};
-  detail::record("slowly", y, carry_back, x, w);
+  tape_node* const node = detail::record("slowly", y, carry_back, x, w);
+  if (node && each_layer_keeps > 0) node->save(y.ctx->make(dtype::u8, {1, {each_layer_keeps}}));
   return X(y);
 }
 
