@@ -10,6 +10,7 @@ fi
 mpirun=$1 ranks=$2
 shift 2
 source "$(dirname "${BASH_SOURCE[0]}")/mpi_environment.sh"
+export WEFT_TEST_RANKS=$ranks
 [ "$ranks" = 1 ] && exec "$@"
 if ! "$mpirun" -n 2 true >/dev/null 2>&1; then
   echo "skipped: $mpirun can't start processes here"
