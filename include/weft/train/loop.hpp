@@ -79,6 +79,7 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
 
   training_result result;
   any_communicator to_all = ctx.world.host();
+  step_message said[2] = {};  // of the steps of odd numbers, and of even ones
   std::int64_t updates = work.steps_before();
   // Those that take the same come first: g++ numbers lambdas through a function, and clang those of a type, and a
   // program of one may link a library of the other.
@@ -94,20 +95,20 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
     now.rule = {updates + work.under_way() + 1, r.lr, plan.clip_norm};
     work.update(now.rule);
   };
+  const auto end = [&](step_to_judge& now) { now.end.post(said[now.report.step % 2], to_all, ctx, plan.stop); };
   const auto judge = [&](step_to_judge& now) {  // here the host waits, for a step that it has given as a whole
-    now.end.wait();                             // first: it lies behind what became of the step
-    result.stopped = result.stopped || now.end.stop();
+    result.stopped = now.end.wait().stop || result.stopped;  // first: it lies behind what became of the step
     guard.judge(now.report, now.rule);
     updates += !now.report.skipped;
     const bool looked = watch.locate || watch.on_non_finite == non_finite::zero;  // which takes memory
-    if (looked && !now.report.not_finite.empty()) now.end.post(to_all, ctx, plan.stop), now.end.wait();
+    if (looked && !now.report.not_finite.empty()) end(now), now.end.wait();
   };
   const auto tell = [&](step_to_judge& now) {
     step_report& r = now.report;
     result.skipped += r.skipped, result.spikes += r.spike, result.zeroed += r.zeroed.total;
     result.not_finite += !r.not_finite.empty();
     result.steps = r.step - plan.begin, result.last_step = r.step;
-    r.peak_bytes = now.end.peak_bytes();
+    r.peak_bytes = now.end.said().peak_bytes;
     r.milliseconds = std::chrono::duration<double, std::milli>(clock::now() - now.begin).count();
     if (out) out->step(r);
     if (result.steps == 1) result.first_loss = r.loss;
@@ -172,8 +173,8 @@ WEFT_LINKED training_result run_steps(context& ctx, trainable& work, const train
         now.begin = clock::now();
         if (in_vain) give(now);
       }
-      now.end.post(to_all, ctx, plan.stop);
-      waits = may_wait(step) && (ctx.size() > 1 || !now.end.stop());
+      end(now);
+      waits = may_wait(step) && (ctx.size() > 1 || now.end.said().stop == 0);
       if (!waits) judge(now);
     }
     if (waits) {
