@@ -9,6 +9,7 @@
 
 #include <weft/io/merge_adapters.hpp>
 #include <weft/train/checkpoint.hpp>
+#include <weft/train/head_importance.hpp>
 #include <weft/weft.hpp>
 
 #include "../said_by.hpp"
@@ -214,6 +215,9 @@ TEST_CASE("what can't be merged is refused, and a checkpoint of merged weights i
     llama<S> model(ctx, small);
     trainer t(ctx, model);
     merged_adapters merged(ctx, model, t.store());
+    const std::string said = said_by([&] { head_magnitudes(ctx, t.store()); });
+    CAPTURE(said);
+    CHECK(said.find("head_magnitudes() while parameter layers.") != std::string::npos);
     CHECK(said_by([&] { save_checkpoint(ctx, t, folder / "merged"); }).find("a checkpoint while parameter") !=
           std::string::npos);
     merged.unmerge();

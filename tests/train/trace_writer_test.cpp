@@ -52,11 +52,13 @@ TEST_CASE("a collective says what it is for, and how long the rank waited for it
   arena memory;
   span_log log(memory);
   const std::vector<trace_event> events{{"all_gather", "dp", "weights of layer 3", 64, 32, 10, 25, 30, "model.cpp:34"},
-                                        {"barrier", "dp", "", 0, 0, 40, -1, 41}};
+                                        {"barrier", "dp", "", 0, 0, 40, -1, 41},
+                                        {"all_reduce", "dp", "all_reduce of [batch]", 8, 8, 50, -1, 51}};
   const auto trace =
       weft_test::read_trace("{\"traceEvents\":[" + trace_events_json(0, "", log, {"dp"}, &events) + "]}");
   const auto& gathered = trace.events.at({0, 1000}).at(0);
   CHECK(gathered.at("name") == "all_gather weights of layer 3");
+  CHECK(trace.events.at({0, 1000}).at(2).at("name") == "all_reduce of [batch]");  // and not twice all_reduce
   CHECK(gathered.at("args").at("operation") == "all_gather");
   CHECK(gathered.at("args").at("for") == "weights of layer 3");
   CHECK(gathered.at("args").at("axis") == "dp");

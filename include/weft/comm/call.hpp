@@ -130,9 +130,16 @@ WEFT_LINKED bool agree(const comm_call& a, const comm_call& b) {
   return call.tag != 0 ? text(name, "(", call.count, " bytes, tag ", call.tag, ")")
                        : text(name, "(", call.count, " bytes)");
 }
-/// " for weights of layer 3"; empty where nothing was said.
+/// " for weights of layer 3", " for [batch, hidden] (model.cpp:34)" where the operation that asks is the call's own;
+/// empty where nothing was said.
 [[gnu::cold, gnu::noinline]] inline std::string purpose_of(const comm_call& call) {
-  const std::string purpose = text_of(call.label);
+  std::string purpose = text_of(call.label);
+  const std::string_view own = name_of(call.operation), of = " of ";
+  if (call.label.kind == label_kind::numbers && own == call.label.what) {
+    purpose.erase(0, own.size());
+    if (!purpose.starts_with(of)) return purpose;
+    purpose.erase(0, of.size());
+  }
   return purpose.empty() ? purpose : " for " + purpose;
 }
 /// Both: "all_gather(64 bytes) for weights of layer 3".

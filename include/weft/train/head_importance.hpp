@@ -61,9 +61,13 @@ class group_sums {
 
 /// By magnitude: the L2 norm of all numbers of a group of heads, its rows of the query, key and value projections and
 /// of their biases and its columns of the output projection, by the master weights. Adapters don't count. The same on
-/// every rank, under any strategy. All ranks call it; cost: each unit is gathered along the store's axis.
+/// every rank, under any strategy. All ranks call it; cost: each unit is gathered along the store's axis. Throws while
+/// an adapter is merged into a weight.
 template <class Store>
 head_scores head_magnitudes(context& ctx, Store& store) {
+  detail::on_all_or_none(ctx, [&] {
+    store.each_stored([](const stored_parameter& p) { detail::require_unmerged(p.record, "head_magnitudes()"); });
+  });
   detail::group_sums squares(ctx, detail::groups_of_all(ctx, detail::groups_here(store)));
   store.each_parameter(
       [&](const parameter_record& p, const auto&, const auto& weights) {

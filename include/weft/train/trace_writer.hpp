@@ -105,7 +105,8 @@ WEFT_LINKED void add_collectives(trace_fragment& out, const std::vector<trace_ev
       for (; used <= lane; ++used)
         out.name_thread(first + used,
                         "collectives " + e.axis + (used > 0 ? " (" + std::to_string(used + 1) + ")" : ""));
-      const std::string name = e.label.empty() ? e.operation : e.operation + (' ' + e.label);
+      const bool says_it = e.label.starts_with(e.operation);  // "all_reduce of [batch]"
+      const std::string name = says_it ? e.label : e.label.empty() ? e.operation : e.operation + (' ' + e.label);
       json_writer args;
       args.begin_object().member("operation", e.operation).member("axis", e.axis).member("for", e.label);
       if (!e.at.empty()) args.member("at", e.at);
