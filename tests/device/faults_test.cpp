@@ -65,6 +65,40 @@ TEST_CASE("lanes of one warp need a barrier of the warp") {
   CHECK(wrong.found("race in shared memory"));
 }
 
+TEST_CASE("a barrier that counts votes answers all of its threads") {
+  // Who says yes: the first n of 64 threads.
+  for (const std::uint32_t n : {0u, 1u, 40u, 64u})
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+      trial t(kernel_text(2, own_float + "ld.global.u32 %r3, [%rd2];\nsetp.lt.u32 %p1, %r1, %r3;\n"
+                                         "bar.red.or.pred %p2, 0, %p1;\nbar.red.and.pred %p3, 0, 64, %p1;\n"
+                                         "bar.red.popc.u32 %r10, 1, !%p1;\nselp.u32 %r11, 100, 0, %p2;\n"
+                                         "selp.u32 %r12, 1000, 0, %p3;\nadd.u32 %r10, %r10, %r11;\n"
+                                         "add.u32 %r10, %r10, %r12;\nst.global.u32 [%rd10], %r10;\n"),
+              seed);
+      std::uint32_t* const out = t.make<std::uint32_t>(64);
+      t.run(1, 64, 0, out, t.make(std::vector<std::uint32_t>{n}));
+      CHECK(t.all() == "");
+      for (int i = 0; i < 64; ++i) CHECK(out[i] == 64 - n + (n > 0 ? 100 : 0) + (n == 64 ? 1000 : 0));
+    }
+}
+
+TEST_CASE("blocks that talk through memory are in order where both accesses are volatile or atomic, else a race") {
+  // Block 1 waits for what block 0 says.
+  const auto talk = [](const std::string& says, const std::string& hears) {
+    return kernel_text(1, "setp.ne.u32 %p1, %r2, 0;\n@%p1 bra WAIT;\nmov.u32 %r3, 5;\n" + says +
+                              ".global.u32 [%rd1], %r3;\nret;\nWAIT:\n" + hears +
+                              ".global.u32 %r4, [%rd1];\nsetp.ne.u32 %p2, %r4, 5;\n@%p2 bra WAIT;\n");
+  };
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    trial right(talk("st.volatile", "ld.volatile"), seed);
+    right.run(2, 1, 0, right.make(std::vector<std::uint32_t>{0}));
+    CHECK(right.all() == "");
+    trial wrong(talk("st", "ld.volatile"), seed);
+    wrong.run(2, 1, 0, wrong.make(std::vector<std::uint32_t>{0}));
+    CHECK(wrong.found("a race in global memory"));
+  }
+}
+
 TEST_CASE("an element too many, and an address that isn't a multiple of its width") {
   const std::string one_more =
       own_float + ".loc 1 7 1\nsetp.gt.u32 %p1, %r1, %r3;\n@%p1 bra END;\nst.global.u32 [%rd10], %r1;\nEND:\n";

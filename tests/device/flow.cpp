@@ -1,4 +1,4 @@
-// Ends and barriers: who has to be there is run.cpp's. Invariant: none of these changes a register.
+// Ends and barriers: who has to be there is run.cpp's, and what a barrier with votes answers.
 #include <bit>
 
 #include "families.hpp"
@@ -16,6 +16,12 @@ bool decode_flow(instruction& in, const opcode& w) {
     in.goes = flow::barrier;
     in.choice = says(w, "arrive");
     return !in.operands.empty() && (says(w, "sync") || says(w, "arrive")) && run_by(in, nothing);
+  }
+  if ((w[0] == "bar" || w[0] == "barrier") && says(w, "red")) {
+    in.goes = flow::barrier;
+    in.second_choice = says(w, "or") ? votes_any : says(w, "and") ? votes_all : says(w, "popc") ? votes_count : 0;
+    return in.second_choice && in.operands.size() >= 3 &&
+           only(w, {"red", "or", "and", "popc", "pred", "cta", "aligned"}) && run_by(in, nothing);
   }
   return false;
 }

@@ -115,19 +115,18 @@ void machine::judge_order(warp_view& v, tracked& t, std::uint64_t at, int bytes,
   for (std::uint64_t i = at >> t.grain; i <= (at + size - 1) >> t.grain; ++i) {
     touched& x = t.touches[i];
     const std::uint64_t byte = i << t.grain;
-    const bool both_atomic = (how & atomic) && x.by_atomic;
-    if (x.writer && !both_atomic && !behind(x.writer, x.written)) {
+    if (x.writer && !((how & atomic) && x.by_atomic) && !behind(x.writer, x.written)) {
       say(how & writes ? 10 : 11, how & writes ? "it writes" : "it reads", x.writer, " wrote", byte);
       x.writer = 0;
     }
-    if ((how & writes) && x.reader && !both_atomic && !behind(x.reader, x.read)) {
+    if ((how & writes) && x.reader && !((how & atomic) && x.read_by_atomic) && !behind(x.reader, x.read)) {
       say(12, "it writes", x.reader, " read", byte);
       x.reader = 0;
     }
     if (how & writes)
       x.writer = me, x.written = clock, x.by_atomic = (how & atomic) != 0;
     else
-      x.reader = me, x.read = clock;
+      x.reader = me, x.read = clock, x.read_by_atomic = (how & atomic) != 0;
   }
 }
 

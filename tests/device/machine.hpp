@@ -22,7 +22,7 @@ namespace device {
 /// Who wrote and read a place last: a thread's number, which no other launch has, and its warp's clock then.
 struct touched {
   std::uint32_t writer = 0, written = 0, reader = 0, read = 0;
-  bool by_atomic = false;
+  bool by_atomic = false, read_by_atomic = false;
 };
 
 /// Bytes in a row, what of them was written, and, for each grain, who touched it. A grain is as small as an access was.
@@ -59,11 +59,13 @@ struct warp {
   std::vector<late_copy> copies;
   int copy_group[lanes] = {};
 };
+/// What a barrier with votes answers; 0: it has none.
+enum barrier_votes : std::uint8_t { votes_any = 1, votes_all, votes_count };
 struct barrier {
   std::vector<int> waiting;
   std::uint32_t arrived = 0, expected = 0;  // warps
   std::vector<std::uint32_t> seen;
-  std::uint32_t count = 0, any = 0, all = 1;  // of bar.red
+  std::uint32_t for_it = 0, voted = 0;  // of bar.red: threads that said yes, and all of them
 };
 struct extent {
   std::uint32_t x = 1, y = 1, z = 1;

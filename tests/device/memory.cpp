@@ -1,4 +1,5 @@
-// Loads and stores, of 1 to 16 bytes a lane.
+// Loads and stores, of 1 to 16 bytes a lane. Invariant: volatile ones are as atomic as atomic operations are, one
+// number at a time.
 #include "memory.hpp"
 
 #include "families.hpp"
@@ -15,7 +16,7 @@ void load(warp_view& v, const instruction& in) {
   const std::uint8_t* from[lanes];
   const int bytes = static_cast<int>(sizeof(T)) * in.vector;
   v.device->count(in.in, at.of, v.mask, bytes, reads);
-  each_lane(v.mask, [&](int l) { from[l] = v.device->memory_for(v, in.in, at.of[l], bytes, l, reads); });
+  each_lane(v.mask, [&](int l) { from[l] = v.device->memory_for(v, in.in, at.of[l], bytes, l, reads | in.choice); });
   for (int i = 0; i < in.vector; ++i) {
     writing<T> to(v, part(in, 0, i));
     each_lane(v.mask, [&](int l) {
@@ -31,7 +32,7 @@ void store(warp_view& v, const instruction& in) {
   std::uint8_t* to[lanes];
   const int bytes = static_cast<int>(sizeof(T)) * in.vector;
   v.device->count(in.in, at.of, v.mask, bytes, writes);
-  each_lane(v.mask, [&](int l) { to[l] = v.device->memory_for(v, in.in, at.of[l], bytes, l, writes); });
+  each_lane(v.mask, [&](int l) { to[l] = v.device->memory_for(v, in.in, at.of[l], bytes, l, writes | in.choice); });
   for (int i = 0; i < in.vector; ++i) {
     const reading<T> from(v, part(in, 1, i));
     each_lane(v.mask, [&](int l) {
@@ -49,6 +50,7 @@ bool decode_memory(instruction& in, const opcode& w) {
   if (!only(w, {"global", "shared", "local", "param", "const", "v2", "v4", "nc", "cs", "cg", "ca", "cv", "wt", "wb",
                 "volatile", "shared::cta", "param::entry", "param::func"}))
     return false;
+  if (says(w, "volatile")) in.choice = atomic;
   switch (in.of.bytes) {
     case 1:
       return run_by(in, !loads ? store<std::uint8_t> : with_sign ? load<std::int8_t> : load<std::uint8_t>);

@@ -226,13 +226,19 @@ class block_run {
     if (w.live & ~mask) return false;
     if (w.live != w.born)
       v_.report(std::countr_zero(mask), 55, "a barrier of the block, after some lanes of the warp have ended");
-    const reading<std::uint32_t> id(v_, in.operands[0]);
+    const bool votes = in.second_choice != 0;
+    const std::size_t first = votes ? 1 : 0;  // behind the answer
+    const reading<std::uint32_t> id(v_, in.operands[first]);
     const int number = static_cast<int>(id[std::countr_zero(mask)]);
     barrier& b = v_.in->barriers[number];
     const auto warps = static_cast<std::uint32_t>(v_.in->warps.size());
     b.expected = warps;
-    if (in.operands.size() > 1) {
-      const reading<std::uint32_t> threads(v_, in.operands[1]);
+    if (votes) {
+      b.for_it += static_cast<std::uint32_t>(std::popcount(predicate(v_, in.operands.back()) & mask));
+      b.voted += static_cast<std::uint32_t>(std::popcount(mask));
+    }
+    if (in.operands.size() > first + (votes ? 2 : 1)) {
+      const reading<std::uint32_t> threads(v_, in.operands[first + 1]);
       b.expected = (threads[std::countr_zero(mask)] + lanes - 1) / lanes;
     }
     b.seen.resize(warps);
@@ -249,8 +255,22 @@ class block_run {
       return false;
     }
     meet(w, b);
+    answer(w, {v_.at, mask, false}, b);
     release(b);
     return true;
+  }
+  // What the barrier where these lanes stand says of the votes.
+  void answer(warp& w, const lane_group& g, const barrier& b) {
+    warp_view v = v_;
+    v.own = &w, v.at = g.at, v.mask = g.mask;
+    const instruction& in = v.code->code[static_cast<std::size_t>(g.at)];
+    if (in.second_choice == votes_count) {
+      writing<std::uint32_t> out(v, in.operands[0]);
+      each_lane(v.mask, [&](int l) { out.set(l, b.for_it); });
+    } else if (in.second_choice) {
+      const bool yes = in.second_choice == votes_any ? b.for_it > 0 : b.for_it == b.voted;
+      set_predicate(v, in.operands[0], yes ? all_lanes : 0);
+    }
   }
   static void meet(warp& w, const barrier& b) {
     for (std::size_t i = 0; i < w.seen.size(); ++i) w.seen[i] = std::max(w.seen[i], b.seen[i]);
@@ -260,6 +280,7 @@ class block_run {
     for (const int i : b.waiting) {
       warp& w = v_.in->warps[static_cast<std::size_t>(i)];
       meet(w, b);
+      answer(w, w.groups[0], b);
       w.barrier = -1;
       ++w.groups[0].at;
     }

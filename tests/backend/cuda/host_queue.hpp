@@ -2,6 +2,7 @@
 // column-major description it would get; and the backend made of it.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -31,6 +32,18 @@ class host_queue {
     scratch_ = std::make_unique<std::byte[]>(bytes);
     std::memset(scratch_.get(), 0xff, bytes);
     return scratch_.get();
+  }
+  template <class Key>
+  static std::size_t sort_bytes(std::int64_t, weft::cuda::key_bits) {
+    return 0;
+  }
+  template <class Key>
+  void sort(const Key* keys, Key* sorted, std::int64_t count, weft::cuda::key_bits by, void*, std::size_t) {
+    const auto place = [&](Key k) {
+      return by.last - by.first < 64 ? k >> by.first & ((Key{1} << (by.last - by.first)) - 1) : k;
+    };
+    std::copy_n(keys, count, sorted);
+    std::stable_sort(sorted, sorted + count, [&](Key a, Key b) { return place(a) < place(b); });
   }
   void copy(const void* from, void* to, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void upload(const void* from, void* to, std::size_t bytes) { std::memcpy(to, from, bytes); }

@@ -145,6 +145,15 @@ class lazy_queue : public weft::cuda::pinned_count {
     give([to = scratch_.back().get(), bytes] { std::memset(to, 0xff, bytes); });
     return scratch_.back().get();
   }
+  template <class Key>
+  static std::size_t sort_bytes(std::int64_t, weft::cuda::key_bits) {
+    return 256;
+  }
+  template <class Key>
+  void sort(const Key* keys, Key* sorted, std::int64_t count, weft::cuda::key_bits by, void* beside,
+            std::size_t bytes) {
+    give([=, q = on_host_] { q->sort(keys, sorted, count, by, beside, bytes); });
+  }
   void copy(const void* from, void* to, std::size_t bytes) {
     pretended_memory::require_inside(from, bytes);
     pretended_memory::require_inside(to, bytes);

@@ -80,10 +80,21 @@ cudaError_t cudaSetDevice(int number) {
 }
 cudaError_t cudaGetDevice(int* number) { return *number = chosen_device(), cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
-  if (what != cudaDevAttrMultiProcessorCount) return remembered(cudaErrorInvalidValue);
-  *value = 1;  // few blocks, so that each has several rows or tiles to go through
-  return cudaSuccess;
+  switch (what) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = 1;  // few blocks, so that each has several rows or tiles to go through
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = compute_major;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = 0;
+      return cudaSuccess;
+    default:
+      return remembered(cudaErrorInvalidValue);
+  }
 }
+cudaError_t cudaPeekAtLastError() { return last_error(); }
 cudaError_t cudaGetLastError() { return std::exchange(last_error(), cudaSuccess); }
 const char* cudaGetErrorString(cudaError_t e) {
   switch (e) {
@@ -105,6 +116,8 @@ const char* cudaGetErrorString(cudaError_t e) {
       return "invalid device ordinal";
     case cudaErrorInvalidResourceHandle:
       return "invalid resource handle";
+    case cudaErrorNotSupported:
+      return "operation not supported";
     case cudaErrorNotReady:
       return "device not ready";
     default:

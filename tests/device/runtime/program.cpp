@@ -152,6 +152,31 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
                              cudaStream_t stream) {
   return launch(function, grid, block, arguments, shared, stream);
 }
+// Without attributes: those change how a kernel starts.
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* how, const void* function, void** arguments) {
+  if (how->numAttrs) return remembered(cudaErrorNotSupported);
+  return launch(function, how->gridDim, how->blockDim, arguments, how->dynamicSmemBytes, how->stream);
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, const void* function) {
+  held_lock held(the_device().lock);
+  const auto at = kernels().find(function);
+  if (at == kernels().end() || !at->second.unit) return remembered(cudaErrorInvalidDeviceFunction);
+  const kernel& code = at->second.unit->find(at->second.name);
+  *out = {};
+  out->ptxVersion = out->binaryVersion = 10 * compute_major;
+  out->maxThreadsPerBlock = code.most_threads;
+  out->sharedSizeBytes = code.shared_bytes;
+  out->localSizeBytes = code.local_bytes;
+  out->maxDynamicSharedSizeBytes = at->second.dynamic_shared;
+  return cudaSuccess;
+}
+// One block at a time, as on a device with one multiprocessor that has room for no more.
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int, std::size_t,
+                                                                   unsigned) {
+  held_lock held(the_device().lock);
+  if (!kernels().count(function)) return remembered(cudaErrorInvalidDeviceFunction);
+  return *blocks = 1, cudaSuccess;
+}
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute what, int value) {
   held_lock held(the_device().lock);
   const auto at = kernels().find(function);

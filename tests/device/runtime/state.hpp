@@ -12,6 +12,9 @@
 
 namespace device {
 
+/// Of the compute capability that it says it has; the minor number is 0.
+inline constexpr int compute_major = 9;
+
 struct state {
   state();
   ~state();  // says what was found, and ends the program with 97 if that is anything

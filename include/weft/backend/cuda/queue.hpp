@@ -16,10 +16,16 @@ struct no_kernel {
   WEFT_ON_DEVICE void operator()(Block&) const {}
 };
 
+/// The bits of a key that it is sorted by: [first, last), 0 the lowest.
+struct key_bits {
+  int first, last;
+};
+
 /// What a queue of kernels offers. Everything given to it runs in that order; `upload` returns when the host
 /// may write over its own, `download` when it is done.
 template <class Q>
-concept kernel_queue = requires(Q& q, const void* from, void* to, std::size_t bytes, const no_kernel& kernel) {
+concept kernel_queue = requires(Q& q, const void* from, void* to, std::size_t bytes, const no_kernel& kernel,
+                                const std::uint64_t* keys, std::uint64_t* sorted) {
   { Q::block_threads } -> std::convertible_to<int>;       // threads of every block
   { q.resident_blocks() } -> std::convertible_to<int64>;  // blocks worth having at once
   q.start(int64{1}, bytes, kernel);                       // blocks, bytes of shared memory
@@ -28,6 +34,9 @@ concept kernel_queue = requires(Q& q, const void* from, void* to, std::size_t by
   q.upload(from, to, bytes);
   q.download(from, to, bytes);
   q.zero(to, bytes);
+  // keys in ascending order of some of their bits, those that are equal there in the order they are in
+  { q.template sort_bytes<std::uint64_t>(int64{1}, key_bits{0, 64}) } -> std::convertible_to<std::size_t>;
+  q.sort(keys, sorted, int64{1}, key_bits{0, 64}, to, bytes);
   // out (+)= first * second; false, and nothing done, where no library can
   {
     q.multiply(matmul_shape{}, dtype::f32, dtype::f32, blas_product{}, from, from, to, true)

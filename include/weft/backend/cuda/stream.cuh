@@ -6,6 +6,7 @@
 #include <weft/backend/cuda/blas.cuh>
 #include <weft/backend/cuda/device_block.cuh>
 #include <weft/backend/cuda/event.cuh>
+#include <weft/backend/cuda/sort.cuh>
 #include <weft/backend/cuda/staging.hpp>
 #include <weft/backend/cuda/stream_mover.hpp>
 
@@ -67,6 +68,17 @@ class stream : public pinned_count {
                 const void* second, void* out, bool accumulate) {
     if (!blas_) blas_ = std::make_unique<cuda::blas>();  // with a workspace, which a stream without products needs not
     return blas_->multiply(stream_.get(), size, in, out_type, p, first, second, out, accumulate);
+  }
+
+  /// What sort() needs beside the keys, in bytes.
+  template <class Key>
+  static std::size_t sort_bytes(int64 count, key_bits bits) {
+    return cuda::sort_bytes<Key>(count, bits);
+  }
+  /// sorted[0, count) = keys in ascending order of these bits, by CUB; `beside` is memory as sort_bytes says.
+  template <class Key>
+  void sort(const Key* keys, Key* sorted, int64 count, key_bits bits, void* beside, std::size_t bytes) {
+    cuda::sort(stream_.get(), keys, sorted, count, bits, beside, bytes);
   }
 
   /// From device to device memory.

@@ -2,6 +2,7 @@
 // Invariant: no atomics; the gradient of a table is summed in the order of the batch.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -34,7 +35,7 @@ struct training_words {
     if (rows == 0) return;
     const std::uint64_t* const keys = sorted_rows(q, rows, ids, begin, count);
     warp_for_each(q, rows * ((width + warp_size - 1) / warp_size),
-                  embedding_backward_kernel<T, G>{rows, width, keys, dy, dtable});
+                  embedding_backward_kernel<T, G>{rows, width, keys, count, dy, dtable});
   }
 
   /// y (+)= x turned; x, y [batch, seq, heads, head_dim]; cos, sin [positions, head_dim / 2].
@@ -132,23 +133,14 @@ struct training_words {
  private:
   // Rows by the id's place in the table, those of one id in the order of the batch; in the queue's scratch.
   static const std::uint64_t* sorted_rows(queue& q, int64 rows, const std::int32_t* ids, int64 begin, int64 count) {
-    constexpr int64 most = 1024;  // keys that a block sorts
-    int64 room = 2;
-    while (room < rows) room *= 2;
-    auto* const keys = static_cast<std::uint64_t*>(q.scratch(static_cast<std::size_t>(room) * sizeof(std::uint64_t)));
-    over_elements<std::uint64_t>(q, room, row_keys_kernel{rows, room, ids, begin, count, keys}, 1);
-    const int64 tile = std::min(room, most);
-    const auto within_tiles = [&](int64 first_run, int64 last_run) {
-      block_for_each(q, room / tile, static_cast<std::size_t>(tile) * sizeof(std::uint64_t),
-                     sort_tile_kernel{room, first_run, last_run, tile, keys});
-    };
-    within_tiles(2, tile);
-    for (int64 run = 2 * tile; run <= room; run *= 2) {
-      for (int64 distance = run / 2; distance >= tile; distance /= 2)
-        over_elements<std::uint64_t>(q, room / 2, sort_step_kernel{room, run, distance, keys}, 1);
-      within_tiles(run, run);
-    }
-    return keys;
+    constexpr int first = row_keys_kernel::row_bits;
+    const key_bits by{first, first + std::max(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count))), 1)};
+    const std::size_t beside = q.template sort_bytes<std::uint64_t>(rows, by);
+    const auto each = static_cast<std::size_t>((rows + 31) / 32 * 32);  // so that all of it is aligned
+    auto* const keys = static_cast<std::uint64_t*>(q.scratch(2 * each * sizeof(std::uint64_t) + beside));
+    over_elements<std::uint64_t>(q, rows, row_keys_kernel{rows, ids, begin, count, keys}, 1);
+    q.sort(keys, keys + each, rows, by, keys + 2 * each, beside);
+    return keys + each;
   }
 };
 
