@@ -319,6 +319,10 @@ struct declared_queue {
   template <class Kernel>
   void start(std::int64_t, std::size_t, const Kernel&);
   void* scratch(std::size_t);
+  template <class Key>
+  static std::size_t sort_bytes(std::int64_t, cuda::key_bits);
+  template <class Key>
+  void sort(const Key*, Key*, std::int64_t, cuda::key_bits, void*, std::size_t);
   void copy(const void*, void*, std::size_t);
   void upload(const void*, void*, std::size_t);
   void download(const void*, void*, std::size_t);
