@@ -65,7 +65,7 @@ def kind_of(function):
     for target in ("portable", "avx2", "avx512"):
         if f"cpu::{target}" in called or f"cpu::{target}::" in function.split("(")[0]:
             return f"kernels, {target}"
-    if "cpu::" in called or "cuda::" in called:
+    if "cpu::" in called or "gpu::" in called:
         return "kernels, for every instruction set"
     if called.startswith(("std::", "__gnu", "operator")):
         return "standard library"

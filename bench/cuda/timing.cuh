@@ -30,7 +30,7 @@ __global__ void fill_numbers(T* x, int64 n, double low, double high, unsigned se
     if constexpr (std::is_integral_v<T>)
       x[i] = static_cast<T>(number);
     else
-      x[i] = weft::cuda::device_block::narrow<T>(static_cast<weft::accumulate_t<T>>(number));
+      x[i] = weft::gpu::device_block::narrow<T>(static_cast<weft::accumulate_t<T>>(number));
   }
 }
 
@@ -38,7 +38,7 @@ template <class T>
 __global__ void count_nan(const T* x, int64 n, unsigned long long* found) {
   unsigned long long mine = 0;
   for (int64 i = int64{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += int64{gridDim.x} * blockDim.x) {
-    const auto v = weft::cuda::device_block::widen(x[i]);
+    const auto v = weft::gpu::device_block::widen(x[i]);
     mine += v != v;
   }
   if (mine) atomicAdd(found, mine);
@@ -49,28 +49,28 @@ template <class T>
 class array {
  public:
   /// An output: NaN everywhere.
-  explicit array(int64 n) : n_(n), memory_(weft::cuda::allocate(bytes())) {
+  explicit array(int64 n) : n_(n), memory_(weft::gpu::allocate(bytes())) {
     weft::require(memory_ != nullptr, "out of device memory: ", bytes() >> 20, " MiB");
     poison();
   }
   /// An input of numbers in [low, high), the same in every run.
   array(int64 n, unsigned seed, double low = -1, double high = 1) : array(n) {
     fill_numbers<<<1024, 256>>>(at(), n_ * sets, low, high, seed);
-    weft::cuda::check(cudaDeviceSynchronize(), "filling an array");
+    weft::gpu::check(cudaDeviceSynchronize(), "filling an array");
   }
   T* operator[](int set) const { return at() + n_ * set; }
   const T* in(int set) const { return at() + n_ * set; }
   int64 size() const { return n_; }
 
-  void poison() const { weft::cuda::check(cudaMemset(at(), 0xff, bytes()), "cudaMemset"); }
+  void poison() const { weft::gpu::check(cudaMemset(at(), 0xff, bytes()), "cudaMemset"); }
   /// How many elements are NaN.
   unsigned long long left() const {
     unsigned long long here = 0;
-    const weft::cuda::device_pointer memory(weft::cuda::allocate(sizeof here));
+    const weft::gpu::device_pointer memory(weft::gpu::allocate(sizeof here));
     auto* const found = static_cast<unsigned long long*>(memory.get());
-    weft::cuda::check(cudaMemset(found, 0, sizeof here), "cudaMemset");
+    weft::gpu::check(cudaMemset(found, 0, sizeof here), "cudaMemset");
     count_nan<<<1024, 256>>>(at(), n_ * sets, found);
-    weft::cuda::check(cudaMemcpy(&here, found, sizeof here, cudaMemcpyDefault), "counting NaN");
+    weft::gpu::check(cudaMemcpy(&here, found, sizeof here, cudaMemcpyDefault), "counting NaN");
     return here;
   }
   /// Set 0's elements first ... first + count - 1, every `step`-th of them, on the host.
@@ -78,8 +78,8 @@ class array {
     std::vector<T> there(static_cast<std::size_t>(count));
     std::vector<double> all;
     for (int64 r = 0; r < runs; ++r) {
-      weft::cuda::check(cudaMemcpy(there.data(), at() + first + r * step, there.size() * sizeof(T), cudaMemcpyDefault),
-                        "cudaMemcpy");
+      weft::gpu::check(cudaMemcpy(there.data(), at() + first + r * step, there.size() * sizeof(T), cudaMemcpyDefault),
+                       "cudaMemcpy");
       for (const T x : there) all.push_back(static_cast<double>(x));
     }
     return all;
@@ -90,7 +90,7 @@ class array {
   std::size_t bytes() const { return static_cast<std::size_t>(n_ * sets) * sizeof(T); }
 
   int64 n_;
-  weft::cuda::device_pointer memory_;
+  weft::gpu::device_pointer memory_;
 };
 
 /// A call of a kernel of backend B on set s; rows whose kernel the backend lacks are left out.
@@ -105,7 +105,7 @@ class table {
  public:
   explicit table(std::string only) : queue_(cuda_backend::open(1, 0, 1)), only_(std::move(only)) {
     cudaDeviceProp card{};
-    weft::cuda::check(cudaGetDeviceProperties(&card, 0), "cudaGetDeviceProperties");
+    weft::gpu::check(cudaGetDeviceProperties(&card, 0), "cudaGetDeviceProperties");
     std::printf("%s, %d multiprocessors, L2 %d MiB\n\n", card.name, card.multiProcessorCount, card.l2CacheSize >> 20);
     std::printf("| %-26s | %-30s | %-7s | %9s | %9s | %7s | %-7s | %5s |\n", "kernel", "size", "by", "GB|GFLOP", "us",
                 "rate", "", "/copy");
@@ -126,7 +126,7 @@ class table {
       for (int i = 0; i < 2 * sets; ++i) run(i);
       queue_->synchronize();
       std::vector<cudaEvent_t> events(2 * calls);
-      for (cudaEvent_t& e : events) weft::cuda::check(cudaEventCreate(&e), "cudaEventCreate");
+      for (cudaEvent_t& e : events) weft::gpu::check(cudaEventCreate(&e), "cudaEventCreate");
       for (int i = 0; i < calls; ++i) {
         cudaEventRecord(events[2 * i], queue_->get());
         run(i);
@@ -136,7 +136,7 @@ class table {
       std::vector<float> us;
       for (int i = 0; i < calls; ++i) {
         float ms = 0;
-        weft::cuda::check(cudaEventElapsedTime(&ms, events[2 * i], events[2 * i + 1]), "cudaEventElapsedTime");
+        weft::gpu::check(cudaEventElapsedTime(&ms, events[2 * i], events[2 * i + 1]), "cudaEventElapsedTime");
         us.push_back(1000 * ms);
       }
       for (cudaEvent_t e : events) cudaEventDestroy(e);

@@ -320,19 +320,19 @@ struct declared_queue {
   void start(std::int64_t, std::size_t, const Kernel&);
   void* scratch(std::size_t);
   template <class Key>
-  static std::size_t sort_bytes(std::int64_t, cuda::key_bits);
+  static std::size_t sort_bytes(std::int64_t, gpu::key_bits);
   template <class Key>
-  void sort(const Key*, Key*, std::int64_t, cuda::key_bits, void*, std::size_t);
+  void sort(const Key*, Key*, std::int64_t, gpu::key_bits, void*, std::size_t);
   void copy(const void*, void*, std::size_t);
   void upload(const void*, void*, std::size_t);
   void download(const void*, void*, std::size_t);
   void zero(void*, std::size_t);
   void enqueue(void (*)());
   void synchronize();
-  bool multiply(const matmul_shape&, dtype, dtype, const cuda::blas_product&, const void*, const void*, void*, bool);
+  bool multiply(const matmul_shape&, dtype, dtype, const gpu::blas_product&, const void*, const void*, void*, bool);
 };
 template <class Op>
-struct device_for : cuda::device_kernels<declared_queue> {
+struct device_for : gpu::device_kernels<declared_queue> {
   static constexpr bool host_memory = false;
 #include "stubs.inc"
 };

@@ -21,8 +21,8 @@ std::vector<bf16> numbers(int count, unsigned seed) {
   return out;
 }
 template <class T>
-weft::cuda::device_pointer on_device(weft::cuda::stream& q, const std::vector<T>& x) {
-  weft::cuda::device_pointer memory(weft::cuda::allocate(x.size() * sizeof(T)));
+weft::gpu::device_pointer on_device(weft::gpu::stream& q, const std::vector<T>& x) {
+  weft::gpu::device_pointer memory(weft::gpu::allocate(x.size() * sizeof(T)));
   q.upload(x.data(), memory.get(), x.size() * sizeof(T));
   return memory;
 }
@@ -30,7 +30,7 @@ weft::cuda::device_pointer on_device(weft::cuda::stream& q, const std::vector<T>
 }  // namespace
 
 int main() {
-  weft::cuda::stream q;
+  weft::gpu::stream q;
   const auto a = numbers(m * k, 1), b = numbers(n * k, 2);
   std::vector<float> out(static_cast<std::size_t>(m) * n);
   const auto on_a = on_device(q, a), on_b = on_device(q, b), on_out = on_device(q, out);

@@ -7,7 +7,7 @@
 #include <weft/core/dtype.hpp>
 
 namespace own {
-using weft::bf16, weft::cuda::fragment, weft::cuda::int64, weft::cuda::pack;
+using weft::bf16, weft::gpu::fragment, weft::gpu::int64, weft::gpu::pack;
 
 /// out[i, j] = sum over x of a[i, x] b[j, x].  // a [m, k], b [n, k], out [m, n]; m, n and k multiples of 64
 struct product {

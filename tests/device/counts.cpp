@@ -16,7 +16,7 @@ namespace {
 
 std::uint64_t parts(std::uint64_t whole, std::uint64_t part) { return (whole + part - 1) / part; }
 
-// weft::cuda::run_on_device<K>(K) is called K, and any other kernel by its name, both without their namespaces.
+// weft::gpu::run_on_device<K>(K) is called K, and any other kernel by its name, both without their namespaces.
 std::string name_of(const std::string& mangled) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> read(abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status),
@@ -26,12 +26,21 @@ std::string name_of(const std::string& mangled) {
     name.erase(0, at + std::string("run_on_device<").size());
     if (const auto end = name.rfind(">("); end != std::string::npos) name.erase(end);
   }
-  for (const std::string place : {"(anonymous namespace)::", "weft::cuda::", "weft::"})
+  for (const std::string place : {"(anonymous namespace)::", "weft::gpu::", "weft::"})
     for (auto at = name.find(place); at != std::string::npos; at = name.find(place)) name.erase(at, place.size());
   return name;
 }
 
 }  // namespace
+
+void touched_sectors::add(const std::uint64_t* at, std::uint32_t mask, int bytes, bool reads, bool writes) {
+  each_lane(mask, [&](int l) {
+    for (std::uint64_t s = at[l] / 32; s <= (at[l] + static_cast<std::uint64_t>(bytes) - 1) / 32; ++s) {
+      if (reads) read.insert(s);
+      if (writes) written.insert(s);
+    }
+  });
+}
 
 void count_sectors(served& in, const std::uint64_t* at, std::uint32_t mask, int bytes) {
   std::set<std::uint64_t> sectors, places;
@@ -63,17 +72,22 @@ void count_wavefronts(served& in, const std::uint64_t* at, std::uint32_t mask, i
 
 std::string table_of(const std::map<std::string, kernel_counts>& kernels) {
   std::ostringstream out;
-  const auto row = [&](const std::string& name, const auto& launches, const auto& instructions, const auto& products,
-                       const std::string& loads, const std::string& stores, const std::string& shared) {
-    out << "| " << std::left << std::setw(32) << name << std::right << " | " << std::setw(8) << launches << " | "
-        << std::setw(12) << instructions << " | " << std::setw(12) << products << " | " << std::setw(17) << loads
-        << " | " << std::setw(17) << stores << " | " << std::setw(17) << shared << " |\n";
+  const auto row = [&](const std::string& name, const auto&... cells) {
+    out << "| " << std::left << std::setw(32) << name << std::right;
+    ((out << " | " << std::setw(cells.first) << cells.second), ...);
+    out << " |\n";
   };
-  const auto both = [](const served& s) { return std::to_string(s.took) + " / " + std::to_string(s.least); };
-  row("kernel", "launches", "instructions", "tensor cores", "sectors loaded", "stored", "wavefronts");
-  out << "|---|---|---|---|---|---|---|\n";
+  using cell = std::pair<int, std::string>;
+  const auto both = [](const served& s) { return cell{17, std::to_string(s.took) + " / " + std::to_string(s.least)}; };
+  const auto number = [](int width, std::uint64_t n) { return cell{width, std::to_string(n)}; };
+  row("kernel", cell{8, "launches"}, cell{7, "threads"}, cell{7, "shared"}, cell{12, "instructions"},
+      cell{12, "tensor cores"}, cell{17, "sectors loaded"}, cell{17, "stored"}, cell{17, "wavefronts"},
+      cell{10, "bytes"});
+  out << "|---|---|---|---|---|---|---|---|---|---|\n";
   for (const auto& [name, k] : kernels)
-    row(name_of(name), k.launches, k.instructions, k.products, both(k.loads), both(k.stores), both(k.shared));
+    row(name_of(name), number(8, k.launches), number(7, k.threads), number(7, k.block_bytes),
+        number(12, k.instructions), number(12, k.products), both(k.loads), both(k.stores), both(k.shared),
+        number(10, k.moved_bytes));
   return out.str();
 }
 

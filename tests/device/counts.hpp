@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_set>
 
 #include "program.hpp"
 
@@ -19,11 +20,20 @@ struct served {
 
 struct kernel_counts {
   std::uint64_t launches = 0, instructions = 0;  // of warps
+  std::uint64_t threads = 0, block_bytes = 0;    // of a block at most: threads, and bytes of shared memory
   std::uint64_t products = 0;                    // instructions of the tensor cores
   served loads, stores;                          // of global memory, in sectors of 32 bytes
   served shared;  // in wavefronts: in each, every one of the 32 banks gives or takes a word of 4 bytes
+  // Of global memory, what has to come from it or go to it at least: sectors that a launch read or wrote, each once.
+  std::uint64_t moved_bytes = 0;
 };
 
+/// Which sectors a launch touched.
+struct touched_sectors {
+  std::unordered_set<std::uint64_t> read, written;
+  void add(const std::uint64_t* at, std::uint32_t mask, int bytes, bool reads, bool writes);
+  std::uint64_t bytes() const { return 32 * (read.size() + written.size()); }
+};
 /// Sectors of 32 bytes that the lanes of `mask` touch, each with `bytes` from at[lane] on.
 void count_sectors(served& in, const std::uint64_t* at, std::uint32_t mask, int bytes);
 /// Wavefronts: of up to 4 bytes a lane all lanes come together, of 8 half of them, of 16 a quarter. Lanes that want one

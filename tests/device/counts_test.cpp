@@ -81,6 +81,10 @@ TEST_CASE("a kernel's loads, stores, copies, products and atomic operations are 
   CHECK(k.loads.took == 2 * (16 + 1 + 1));  // the copy, one place, eight lanes
   CHECK(k.stores.took == 2 * (4 + 1));
   CHECK(k.stores.bytes == 2 * (128 + 32));
+  // Both blocks copy the same 16 sectors, load one, and store 4, to the first of which they add.
+  CHECK(k.moved_bytes == 32 * (16 + 1 + 4));
+  CHECK(k.threads == 32);
+  CHECK(k.block_bytes == 32 * 128);
   CHECK(k.shared.requests == 2 * 2);
   CHECK(k.shared.took == 2 * (32 + 32));  // all rows begin in one bank
   CHECK(k.shared.least == 2 * (4 + 4));
@@ -88,10 +92,10 @@ TEST_CASE("a kernel's loads, stores, copies, products and atomic operations are 
 
 TEST_CASE("the table calls a kernel by its struct, and has what was taken beside the least") {
   std::map<std::string, kernel_counts> all;
-  kernel_counts& k = all["_ZN4weft4cuda13run_on_deviceINS0_15row_keys_kernelEEEvT_"];
-  k.launches = 3, k.instructions = 1000, k.loads.took = 20, k.loads.least = 10;
+  kernel_counts& k = all["_ZN4weft3gpu13run_on_deviceINS0_15row_keys_kernelEEEvT_"];
+  k.launches = 3, k.threads = 256, k.instructions = 1000, k.loads.took = 20, k.loads.least = 10;
   const std::string said = table_of(all);
   CHECK(said.find("| row_keys_kernel ") != std::string::npos);
   CHECK(said.find(" 20 / 10 |") != std::string::npos);
-  CHECK(said.find("       3 |         1000 |") != std::string::npos);
+  CHECK(said.find("       3 |     256 |       0 |         1000 |") != std::string::npos);
 }

@@ -209,6 +209,7 @@ void machine::count_request(space in, const std::uint64_t* at, std::uint32_t mas
   if (in == space::generic && (first & window_bits) == (shared_window & window_bits)) in = space::shared;
   if (in == space::shared) return count_wavefronts(counted_->shared, at, mask, bytes);
   if (in != space::global && !(in == space::generic && find(first))) return;  // parameters and a thread's own
+  sectors_.add(at, mask, bytes, access & reads, access & writes);
   if (access & reads) count_sectors(counted_->loads, at, mask, bytes);
   if (access & writes) count_sectors(counted_->stores, at, mask, bytes);
 }

@@ -193,6 +193,7 @@ class machine : public variable_memory {
   std::mt19937_64 draw_;
   std::map<std::string, kernel_counts> counts_;
   kernel_counts* counted_ = nullptr;  // of the kernel that runs
+  touched_sectors sectors_;           // of its launch, where it is counted
 };
 
 }  // namespace device

@@ -304,11 +304,16 @@ void machine::launch(ptx_unit& unit, const kernel& code, const launch_shape& sha
   ++launches_;
   draw_.seed(set_.seed * 0x9e3779b97f4a7c15ull + launches_);
   const std::uint64_t before = instructions_;
-  if (set_.counts) counted_ = &counts_[code.name], ++counted_->launches;
+  if (set_.counts) {
+    counted_ = &counts_[code.name], ++counted_->launches;
+    counted_->threads = std::max(counted_->threads, shape.block.count());
+    counted_->block_bytes = std::max<std::uint64_t>(counted_->block_bytes, code.shared_bytes + shape.dynamic_shared);
+    sectors_ = {};
+  }
   block_run(*this, {this, &unit, &code, nullptr, nullptr, shape, reinterpret_cast<std::uint8_t*>(given.data()),
                     static_cast<std::uint32_t>(next_thread_), 0, 0})
       .run();
-  if (set_.counts) counted_->instructions += instructions_ - before;
+  if (set_.counts) counted_->instructions += instructions_ - before, counted_->moved_bytes += sectors_.bytes();
   next_thread_ += threads;
 }
 

@@ -8,6 +8,6 @@
 
 TEST_CASE("nccl: ranks on GPUs of their own obey the laws of communicators") {
   for (const int ranks : {1, 2, 3, 4})
-    if (ranks <= weft::cuda::device_count())
+    if (ranks <= weft::gpu::device_count())
       weft::testing::check_communicator<weft_test::in_device_memory<weft::cuda_backend, weft::nccl>>(ranks);
 }

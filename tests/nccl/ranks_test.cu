@@ -24,8 +24,8 @@ F* of_stand_in(const char* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
 }
 bool enough(int gpus) {
-  if (cuda::device_count() >= gpus) return true;
-  MESSAGE("skipped: this machine has ", cuda::device_count(), " GPUs, not ", gpus);
+  if (gpu::device_count() >= gpus) return true;
+  MESSAGE("skipped: this machine has ", gpu::device_count(), " GPUs, not ", gpus);
   return false;
 }
 
@@ -45,8 +45,8 @@ struct affine {
 
 // n floats on a rank's GPU, each `first`.
 struct floats {
-  floats(cuda::stream& on, std::int64_t count, float first)
-      : q(on), n(count), memory(cuda::allocate(static_cast<std::size_t>(count) * 4)) {
+  floats(gpu::stream& on, std::int64_t count, float first)
+      : q(on), n(count), memory(gpu::allocate(static_cast<std::size_t>(count) * 4)) {
     const std::vector<float> all(static_cast<std::size_t>(n), first);
     q.upload(all.data(), data(), all.size() * 4);
   }
@@ -57,9 +57,9 @@ struct floats {
     q.download(data(), out.data(), out.size() * 4);
     return out;
   }
-  cuda::stream& q;
+  gpu::stream& q;
   std::int64_t n;
-  cuda::device_pointer memory;
+  gpu::device_pointer memory;
 };
 
 // f(communicator behind the rank's queue, the queue) on each rank.
@@ -81,7 +81,7 @@ TEST_CASE("nccl: each rank has a GPU of its own, and operations run between the 
   if (!enough(3)) return;
   const watchdog guard("operations over NCCL", 300);
   std::vector<int> gpus(3, -1);
-  on_ranks(3, [&](any_communicator& all, cuda::stream& q) {
+  on_ranks(3, [&](any_communicator& all, gpu::stream& q) {
     const int r = all.rank();
     gpus[static_cast<std::size_t>(r)] = q.device();
     const queue_ref order(q);
@@ -119,13 +119,13 @@ TEST_CASE("nccl: each rank has a GPU of its own, and operations run between the 
   });
   CHECK(gpus == std::vector{0, 1, 2});
   int now = -1;
-  cuda::check(cudaGetDevice(&now), "cudaGetDevice");
+  gpu::check(cudaGetDevice(&now), "cudaGetDevice");
   CHECK(now == 0);  // rank 0 was on this thread
   all_ended();
 }
 
 TEST_CASE("nccl: where there are fewer GPUs than ranks, a sentence says so") {
-  const int gpus = cuda::device_count();
+  const int gpus = gpu::device_count();
   const auto said = said_by([&] { nccl::launch(gpus + 1, [](nccl&) {}); });
   CHECK(said == weft::detail::text(
                     "nccl::launch(", gpus + 1, ", f) gives every rank a GPU of its own, and this machine has ", gpus,
@@ -137,7 +137,7 @@ TEST_CASE("nccl: ranks that call different collectives, never come or throw end 
   if (!enough(3)) return;
   const watchdog guard("misuses over NCCL", 300);
   const auto said = said_by([] {
-    on_ranks(2, [](any_communicator& all, cuda::stream& q) {
+    on_ranks(2, [](any_communicator& all, gpu::stream& q) {
       floats x(q, 64, 1);
       all.all_reduce(x.data(), x.data(), all.rank() == 0 ? 64 : 32, dtype::f32, reduction::sum).wait(queue_ref(q));
     });
@@ -145,7 +145,7 @@ TEST_CASE("nccl: ranks that call different collectives, never come or throw end 
   CHECK(said.find("rank 0 calls all_reduce(64 fp32, sum) of a device's memory; rank 1 calls all_reduce(32") !=
         std::string::npos);
   const auto alone = said_by([] {
-    on_ranks(3, [](any_communicator& all, cuda::stream& q) {
+    on_ranks(3, [](any_communicator& all, gpu::stream& q) {
       floats x(q, 64, 1);
       if (all.rank() != 1) all.broadcast(x.data(), 256, 0).wait(queue_ref(q));
     });
@@ -153,7 +153,7 @@ TEST_CASE("nccl: ranks that call different collectives, never come or throw end 
   CHECK(alone.find("No rank can go on:") != std::string::npos);
   CHECK(alone.find("which still has to be called by rank 1") != std::string::npos);
   const auto thrown = said_by([] {
-    on_ranks(3, [](any_communicator& all, cuda::stream& q) {
+    on_ranks(3, [](any_communicator& all, gpu::stream& q) {
       floats x(q, 64, 1), y(q, 64, 1);
       request first = all.all_reduce(x.data(), y.data(), 64, dtype::f32, reduction::sum);
       require(all.rank() != 1, "the disk is full");
@@ -181,7 +181,7 @@ TEST_CASE("nccl: an error that NCCL reports by itself ends all ranks, also those
       CAPTURE(blocks);
       fail_after(after, 0);
       const auto said = said_by([&] {
-        on_ranks(3, [&](any_communicator& all, cuda::stream& q) {
+        on_ranks(3, [&](any_communicator& all, gpu::stream& q) {
           floats x(q, 64, 1);
           for (int i = 0; i < 8; ++i) {
             request r = all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::sum);
@@ -203,7 +203,7 @@ TEST_CASE("nccl: an error that comes late ends who waits for a GPU, also to make
     CAPTURE(folds);
     fail_after(0, 8);
     const auto said = said_by([&] {
-      on_ranks(3, [&](any_communicator& all, cuda::stream& q) {
+      on_ranks(3, [&](any_communicator& all, gpu::stream& q) {
         floats x(q, 64, 1);
         request sum = all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::sum);
         if (folds) all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::max).wait(queue_ref(q));
@@ -242,7 +242,7 @@ TEST_CASE("nccl: a launch inside a rank is on that rank's GPU, and one of severa
   if (!enough(3)) return;
   const auto device = [] {
     int now = -1;
-    cuda::check(cudaGetDevice(&now), "cudaGetDevice");
+    gpu::check(cudaGetDevice(&now), "cudaGetDevice");
     return now;
   };
   nccl::launch(3, [&](nccl& world) {
@@ -264,17 +264,17 @@ TEST_CASE("nccl: a launch inside a rank is on that rank's GPU, and one of severa
 
 TEST_CASE("nccl: a queue on another GPU waits for all of an operation") {
   if (!enough(3)) return;
-  on_ranks(2, [](any_communicator& all, cuda::stream& q) {
+  on_ranks(2, [](any_communicator& all, gpu::stream& q) {
     floats x(q, 16, 1), y(q, 16, 0);
     request sum = all.all_reduce(x.data(), y.data(), 16, dtype::f32, reduction::sum);
     {
-      const cuda::scoped_device elsewhere(2);
-      cuda::stream other(2);
+      const gpu::scoped_device elsewhere(2);
+      gpu::stream other(2);
       sum.wait(queue_ref(other));
       other.synchronize();
     }
     std::vector<float> got(16);
-    cuda::stream second(q.device());  // waits for nothing by itself
+    gpu::stream second(q.device());  // waits for nothing by itself
     second.download(y.data(), got.data(), 64);
     CHECK(got[3] == 2);
     q.synchronize();
@@ -286,8 +286,8 @@ TEST_CASE("nccl: an operation behind a queue of another GPU is refused") {
   const auto said = said_by([] {
     nccl::launch(2, [](nccl& world) {
       const int gpu = world.rank() + 1;
-      const cuda::scoped_device elsewhere(gpu);
-      cuda::stream q(gpu);
+      const gpu::scoped_device elsewhere(gpu);
+      gpu::stream q(gpu);
       any_communicator all = any_communicator(world).behind(queue_ref(q));
       floats x(q, 16, 1);
       if (world.rank() == 1) all.all_reduce(x.data(), x.data(), 16, dtype::f32, reduction::sum).wait(queue_ref(q));

@@ -9,7 +9,7 @@ using namespace weft;
 using namespace weft_test;
 
 TEST_CASE("nccl: a Llama in fp32 on four ranks, zero3 x tp") {
-  if (cuda::device_count() < 4) {
+  if (gpu::device_count() < 4) {
     MESSAGE("skipped: this machine has fewer than 4 GPUs");
     return;
   }

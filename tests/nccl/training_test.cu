@@ -13,8 +13,8 @@ const llama_config tiny{.layers = 2, .hidden = 16, .heads = 2, .kv_heads = 2, .f
 
 // On so many ranks as there are GPUs for: one strategy, whatever the degrees, so the program is compiled once.
 void check_over_nccl(const degrees& degrees) {
-  if (cuda::device_count() < degrees.product()) {
-    MESSAGE("skipped: this machine has ", cuda::device_count(), " GPUs, not ", degrees.product());
+  if (gpu::device_count() < degrees.product()) {
+    MESSAGE("skipped: this machine has ", gpu::device_count(), " GPUs, not ", degrees.product());
     return;
   }
   const auto run = [&]<class... More>(tag_list<More...>) {

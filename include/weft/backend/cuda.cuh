@@ -7,12 +7,12 @@
 
 namespace weft {
 
-struct cuda_backend : cuda::device_kernels<cuda::stream> {
+struct cuda_backend : gpu::device_kernels<gpu::stream> {
   /// The queue of one rank: on GPU 0, which ranks of one process share, or on that which the communicator gave this
   /// thread (backend/nccl.cuh). There, a launch of one rank stays on its GPU, and ranks of a launch that share one are
   /// all on GPU 0; what ends with the queue, on its thread. Throws weft::failure where there is none.
   static std::shared_ptr<queue> open(int ranks, int rank, int /*threads*/) {
-    const int own = cuda::gpu_of_thread;  // of nccl's ranks r it is r
+    const int own = gpu::gpu_of_thread;  // of nccl's ranks r it is r
     if (ranks == 1 || rank == own || own == 0) return std::make_shared<queue>(own);
     return {new queue(0), [own](queue* q) {
               delete q;
@@ -21,7 +21,7 @@ struct cuda_backend : cuda::device_kernels<cuda::stream> {
   }
   /// Where its tensors live, and whether the host may read them there.
   static constexpr bool host_memory = false;
-  static memory_source memory() { return cuda::device_memory(); }
+  static memory_source memory() { return gpu::device_memory(); }
 };
 
 }  // namespace weft

@@ -33,7 +33,7 @@ class nccl : public comm_operations<nccl> {
 
   int rank() const { return boot_.rank(); }
   int size() const { return boot_.size(); }
-  static bool takes_queue(const queue_ref& queue) { return queue.is<cuda::stream>(); }
+  static bool takes_queue(const queue_ref& queue) { return queue.is<gpu::stream>(); }
 
   request post(const comm_call& call) {
     if (!call.queue.runs_behind()) return boot_.post(call);
@@ -48,13 +48,13 @@ class nccl : public comm_operations<nccl> {
     boot_.all_gather(&color, colors.data(), sizeof color).wait();
     int first = 0;  // of the ranks of this color: NCCL takes no color below 0
     while (colors[static_cast<std::size_t>(first)] != color) ++first;
-    cuda::nccl_job& job = seat_->job;
-    cuda::nccl_seat& parent = seat_->group.at(rank());
+    gpu::nccl_job& job = seat_->job;
+    gpu::nccl_seat& parent = seat_->group.at(rank());
     parent.queue->synchronize();  // all ranks are here: a communicator is split with nothing of its own outstanding
     const threads boot = boot_.split(color, key, name);
-    const nccl made(boot, job, [&](cuda::nccl_group& made) {
+    const nccl made(boot, job, [&](gpu::nccl_group& made) {
       if (size() == 1) return true;
-      ncclConfig_t config = cuda::nccl_config();
+      ncclConfig_t config = gpu::nccl_config();
       return job.make(made, boot.rank(), "ncclCommSplit", &parent, [&](ncclComm_t* comm) {
         return ncclCommSplit(parent.comm, boot.size() > 1 ? first : NCCL_SPLIT_NOCOLOR, boot.rank(), comm, &config);
       });
@@ -68,10 +68,10 @@ class nccl : public comm_operations<nccl> {
   template <class F>
   static void launch(int ranks, F&& f) {
     require_gpus(ranks);
-    cuda::nccl_job job;
+    gpu::nccl_job job;
     threads::launch(ranks, [&](threads& boot) {
-      const cuda::scoped_device gpu(boot.rank());
-      const scoped_value opened(cuda::gpu_of_thread, boot.rank());
+      const gpu::scoped_device gpu(boot.rank());
+      const scoped_value opened(gpu::gpu_of_thread, boot.rank());
       try {
         nccl world = first(boot, job);
         f(world);
@@ -86,41 +86,41 @@ class nccl : public comm_operations<nccl> {
  private:
   /// A rank's place in a group, which says who moves the data of its calls.
   struct seat final : mover_maker {
-    seat(cuda::nccl_job& of, cuda::nccl_group& in, int as) : job(of), group(in), rank(as) {}
+    seat(gpu::nccl_job& of, gpu::nccl_group& in, int as) : job(of), group(in), rank(as) {}
     std::unique_ptr<device_mover> mover(const comm_call& call, int members) override {
       std::vector<int> ranks;
       for (int m = 0; m < members; ++m) ranks.push_back(m);
       if (call.pairs()) ranks = {rank, call.peer};
       if (call.is(comm_operation::recv)) std::swap(ranks[0], ranks[1]);
-      return std::make_unique<cuda::nccl_mover>(job, group, std::move(ranks));
+      return std::make_unique<gpu::nccl_mover>(job, group, std::move(ranks));
     }
-    cuda::nccl_job& job;
-    cuda::nccl_group& group;
+    gpu::nccl_job& job;
+    gpu::nccl_group& group;
     const int rank;
   };
 
   /// A new group over `boot`: make(group) gives this rank its communicator of NCCL's, where there are several ranks.
   template <class Make>
-  nccl(const threads& boot, cuda::nccl_job& job, const Make& make) : boot_(boot) {
-    cuda::nccl_group* group = rank() == 0 ? job.add(size()) : nullptr;
+  nccl(const threads& boot, gpu::nccl_job& job, const Make& make) : boot_(boot) {
+    gpu::nccl_group* group = rank() == 0 ? job.add(size()) : nullptr;
     boot_.broadcast(&group, sizeof group, 0).wait();
     seat_ = std::make_shared<seat>(job, *group, rank());
-    cuda::nccl_seat& own = group->at(rank());
-    own.gpu = cuda::gpu_of_thread;
-    own.queue = std::make_unique<cuda::stream>(own.gpu);
+    gpu::nccl_seat& own = group->at(rank());
+    own.gpu = gpu::gpu_of_thread;
+    own.queue = std::make_unique<gpu::stream>(own.gpu);
     const bool made = make(*group);
     boot_.barrier().wait();  // whoever comes last to an operation gives it for all; where a rank failed, this throws
     job.require_sound();
     require(made, "NCCL made no communicator");
   }
-  static nccl first(const threads& world, cuda::nccl_job& job) {
+  static nccl first(const threads& world, gpu::nccl_job& job) {
     threads boot = world;
     ncclUniqueId id{};
-    if (boot.rank() == 0 && boot.size() > 1) cuda::check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    if (boot.rank() == 0 && boot.size() > 1) gpu::check(ncclGetUniqueId(&id), "ncclGetUniqueId");
     boot.broadcast(&id, sizeof id, 0).wait();
-    return nccl(boot, job, [&](cuda::nccl_group& made) {
+    return nccl(boot, job, [&](gpu::nccl_group& made) {
       if (boot.size() == 1) return true;
-      ncclConfig_t config = cuda::nccl_config();
+      ncclConfig_t config = gpu::nccl_config();
       return job.make(made, boot.rank(), "ncclCommInitRankConfig", nullptr, [&](ncclComm_t* comm) {
         return ncclCommInitRankConfig(comm, boot.size(), id, boot.rank(), &config);
       });
@@ -128,8 +128,8 @@ class nccl : public comm_operations<nccl> {
   }
   [[gnu::cold]] static void require_gpus(int ranks) {
     require(ranks >= 1, "nccl::launch takes 1 rank or more, not ", ranks, ".");
-    const int gpus = cuda::device_count();
-    if (gpus == 0) cuda::use_device(0);  // says so
+    const int gpus = gpu::device_count();
+    if (gpus == 0) gpu::use_device(0);  // says so
     require(ranks <= gpus, "nccl::launch(", ranks, ", f) gives every rank a GPU of its own, and this machine has ",
             gpus, "; launch at most so many ranks, or take the communicator threads, whose ranks share GPU 0.");
   }

@@ -3,9 +3,9 @@
 #include <weft/backend/cuda/words/attention.hpp>
 
 using namespace weft;
-using namespace weft::cuda;
+using namespace weft::gpu;
 
-#define REPORT(...) template __global__ void weft::cuda::run_on_device<__VA_ARGS__>(const __grid_constant__ __VA_ARGS__)
+#define REPORT(...) template __global__ void weft::gpu::run_on_device<__VA_ARGS__>(const __grid_constant__ __VA_ARGS__)
 
 #define REPORT_TYPE(T)                       \
   REPORT(attention_kernel<T>);               \

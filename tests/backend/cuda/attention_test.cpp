@@ -14,7 +14,7 @@ using weft::attention_shape;
 
 namespace {
 
-using words = weft::cuda::attention_words<host_queue>;
+using words = weft::gpu::attention_words<host_queue>;
 
 int64 q_size(const attention_shape& s) { return s.batch * s.q_len * s.heads * s.head_dim; }
 int64 kv_size(const attention_shape& s) { return s.batch * s.kv_len * s.kv_heads * s.head_dim; }
@@ -184,26 +184,26 @@ TEST_CASE("on tensor cores the bits don't depend on the order of threads, on the
              dout = numbers<bf16>(q_size(s), 4);
   const auto delta = [&] {
     std::vector<float> to(first.sums.size() / 2);
-    weft::cuda::run_on_host({2, 32, 0, 3},
-                            weft::cuda::attention_delta_kernel<bf16>{s.batch, s.q_len, s.heads, 64, first.out.data(),
-                                                                     dout.data(), to.data(), true});
+    weft::gpu::run_on_host({2, 32, 0, 3},
+                           weft::gpu::attention_delta_kernel<bf16>{s.batch, s.q_len, s.heads, 64, first.out.data(),
+                                                                   dout.data(), to.data(), true});
     return to;
   }();
   for (const int threads : {32, 96}) {
     auto out = first.out, dk = first.dk, dv = first.dv, dq = first.dq;
     auto sums = first.sums;
-    using forward = weft::cuda::attention_tensor_kernel<bf16, 64>;
-    using of_keys = weft::cuda::attention_tensor_keys_backward_kernel<bf16, 64>;
-    using of_queries = weft::cuda::attention_tensor_queries_backward_kernel<bf16, 64>;
+    using forward = weft::gpu::attention_tensor_kernel<bf16, 64>;
+    using of_keys = weft::gpu::attention_tensor_keys_backward_kernel<bf16, 64>;
+    using of_queries = weft::gpu::attention_tensor_queries_backward_kernel<bf16, 64>;
     out.assign(out.size(), bf16(0.0f)), dk = dv = k, dq = out;
-    weft::cuda::run_on_host(
+    weft::gpu::run_on_host(
         {2, threads, forward::shared_bytes(threads), 9},
-        forward{weft::cuda::tensor_shape<64>(s), q.data(), k.data(), v.data(), out.data(), sums.data()});
-    const weft::cuda::attention_tensor_gradient<bf16, 64> from{
-        weft::cuda::tensor_shape<64>(s), q.data(), k.data(), v.data(), dout.data(), sums.data(), delta.data()};
-    weft::cuda::run_on_host({2, threads, of_keys::shared_bytes(threads), 10},
-                            of_keys{from, dk.data(), false, dv.data(), false});
-    weft::cuda::run_on_host({2, threads, of_queries::shared_bytes(threads), 11}, of_queries{from, dq.data(), false});
+        forward{weft::gpu::tensor_shape<64>(s), q.data(), k.data(), v.data(), out.data(), sums.data()});
+    const weft::gpu::attention_tensor_gradient<bf16, 64> from{
+        weft::gpu::tensor_shape<64>(s), q.data(), k.data(), v.data(), dout.data(), sums.data(), delta.data()};
+    weft::gpu::run_on_host({2, threads, of_keys::shared_bytes(threads), 10},
+                           of_keys{from, dk.data(), false, dv.data(), false});
+    weft::gpu::run_on_host({2, threads, of_queries::shared_bytes(threads), 11}, of_queries{from, dq.data(), false});
     CHECK(same_bits(first.out, out));
     CHECK(same_bits(first.sums, sums));
     CHECK(same_bits(first.dq, dq));
@@ -252,10 +252,10 @@ TEST_CASE("attention's bits don't depend on the order of threads, on their numbe
   }
   const auto q = numbers<float>(q_size(s), 1), k = numbers<float>(kv_size(s), 2), v = numbers<float>(kv_size(s), 3);
   for (const int threads : {32, 96}) {
-    using kernel = weft::cuda::attention_kernel<float>;
+    using kernel = weft::gpu::attention_kernel<float>;
     auto out = first.out, sums = first.sums;
     const kernel run{s, q.data(), k.data(), v.data(), out.data(), sums.data(), kernel::choose_tile(s), true};
-    weft::cuda::run_on_host({2, threads, run.shared_bytes(), 9}, run);
+    weft::gpu::run_on_host({2, threads, run.shared_bytes(), 9}, run);
     CHECK(same_bits(first.out, out));
     CHECK(same_bits(first.sums, sums));
   }

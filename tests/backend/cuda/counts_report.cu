@@ -14,7 +14,7 @@ using words = weft::cuda_backend;
 
 class memory {
  public:
-  explicit memory(weft::cuda::stream& q) : q_(q) {}
+  explicit memory(weft::gpu::stream& q) : q_(q) {}
   /// n numbers between -1 and 1, or from 0 below `ids`.
   template <class T>
   T* make(int64_t n, int ids = 0) {
@@ -27,22 +27,22 @@ class memory {
         numbers.push_back(static_cast<T>(static_cast<float>(seed_ >> 24) / 128 - 1));
     }
     const std::size_t bytes = numbers.size() * sizeof(T);
-    all_.emplace_back(weft::cuda::allocate(bytes));
+    all_.emplace_back(weft::gpu::allocate(bytes));
     q_.upload(numbers.data(), all_.back().get(), bytes);
     return static_cast<T*>(all_.back().get());
   }
 
  private:
-  weft::cuda::stream& q_;
+  weft::gpu::stream& q_;
   unsigned seed_ = 1;
-  std::vector<weft::cuda::device_pointer> all_;
+  std::vector<weft::gpu::device_pointer> all_;
 };
 
 }  // namespace
 
 int main() {
   const auto queue = words::open(1, 0, 1);
-  weft::cuda::stream& q = *queue;
+  weft::gpu::stream& q = *queue;
   memory m(q);
   const int64_t rows = 64, width = 1024, all = rows * width;
   bf16 *const x = m.make<bf16>(all), *const y = m.make<bf16>(all), *const dy = m.make<bf16>(all),

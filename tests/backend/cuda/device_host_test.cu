@@ -23,21 +23,21 @@ std::string sentence_of(F f) {
 }  // namespace
 
 TEST_CASE("a stream opens where there is a GPU, and else says what is missing") {
-  const std::string why = sentence_of([] { cuda::stream queue; });
-  if (cuda::device_count() > 0)
+  const std::string why = sentence_of([] { gpu::stream queue; });
+  if (gpu::device_count() > 0)
     CHECK(why == "");
   else
     CHECK(why ==
           "there is no NVIDIA GPU here that CUDA can use, or no driver for it: run with cpu_backend, or on a machine "
           "with both");
-  CHECK(sentence_of([] { cuda::stream queue(1000); }) != "");
+  CHECK(sentence_of([] { gpu::stream queue(1000); }) != "");
 }
 
 TEST_CASE("a launch on the GPU fails with the same sentence, of one rank or of several") {
   using on_gpu = strategy<mesh<dp>, cuda_backend>;
   for (const int ranks : {1, 2}) {
     const std::string why = sentence_of([&] { launch<on_gpu>({.dp = ranks}, [](context&) {}); });
-    if (cuda::device_count() > 0)
+    if (gpu::device_count() > 0)
       CHECK(why == "");
     else
       CHECK(why.find("there is no NVIDIA GPU here that CUDA can use") != std::string::npos);
@@ -45,16 +45,16 @@ TEST_CASE("a launch on the GPU fails with the same sentence, of one rank or of s
 }
 
 TEST_CASE("an error names the call and what CUDA says") {
-  const std::string why = sentence_of([] { cuda::check(cudaErrorInvalidValue, "cudaMemcpyAsync"); });
+  const std::string why = sentence_of([] { gpu::check(cudaErrorInvalidValue, "cudaMemcpyAsync"); });
   CHECK(why == "cudaMemcpyAsync failed: invalid argument (CUDA error 1)");
   CHECK(sentence_of([] {
-          cuda::check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul");
+          gpu::check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul");
         }).find("cublasLtMatmul failed: ") == 0);
 }
 
 TEST_CASE("a kernel that can't be started is named, with its grid") {
   const auto why = [](cudaError_t status) {
-    return sentence_of([&] { cuda::detail::check_launch<cuda::fill_kernel<bf16>>(status, 12, 300000); });
+    return sentence_of([&] { gpu::detail::check_launch<gpu::fill_kernel<bf16>>(status, 12, 300000); });
   };
   CHECK(why(cudaSuccess) == "");
   CHECK(why(cudaErrorInvalidValue) ==

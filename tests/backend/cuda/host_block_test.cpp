@@ -9,7 +9,7 @@
 #include <weft/backend/cuda/host_block.hpp>
 #include <weft/backend/cuda/kernels/reduce.hpp>
 
-using namespace weft::cuda;
+using namespace weft::gpu;
 
 namespace {
 

@@ -25,7 +25,7 @@ class host_queue {
   void start(std::int64_t blocks, std::size_t shared_bytes, const Kernel& kernel) {
     int threads = block_threads;
     if constexpr (requires { Kernel::threads; }) threads = Kernel::threads;
-    weft::cuda::run_on_host({blocks, threads, shared_bytes, seed_++}, kernel);
+    weft::gpu::run_on_host({blocks, threads, shared_bytes, seed_++}, kernel);
     ++started;
   }
   void* scratch(std::size_t bytes) {
@@ -34,11 +34,11 @@ class host_queue {
     return scratch_.get();
   }
   template <class Key>
-  static std::size_t sort_bytes(std::int64_t, weft::cuda::key_bits) {
+  static std::size_t sort_bytes(std::int64_t, weft::gpu::key_bits) {
     return 0;
   }
   template <class Key>
-  void sort(const Key* keys, Key* sorted, std::int64_t count, weft::cuda::key_bits by, void*, std::size_t) {
+  void sort(const Key* keys, Key* sorted, std::int64_t count, weft::gpu::key_bits by, void*, std::size_t) {
     const auto place = [&](Key k) {
       return by.last - by.first < 64 ? k >> by.first & ((Key{1} << (by.last - by.first)) - 1) : k;
     };
@@ -55,7 +55,7 @@ class host_queue {
   }
   void synchronize() {}
 
-  bool multiply(const weft::matmul_shape& size, weft::dtype in, weft::dtype out_type, const weft::cuda::blas_product& p,
+  bool multiply(const weft::matmul_shape& size, weft::dtype in, weft::dtype out_type, const weft::gpu::blas_product& p,
                 const void* first, const void* second, void* out, bool accumulate) {
     if (!library) return false;
     ++multiplied;
@@ -74,9 +74,9 @@ class host_queue {
 
   /// As BLAS defines it: element (i, j) of a matrix in memory at i + j * leading.
   template <class T, class Out>
-  static void column_major_product(const weft::matmul_shape& size, const weft::cuda::blas_product& p, const T* first,
+  static void column_major_product(const weft::matmul_shape& size, const weft::gpu::blas_product& p, const T* first,
                                    const T* second, Out* out, bool accumulate) {
-    const auto element = [](const auto* m, const weft::cuda::column_major& d, std::int64_t b, std::int64_t i,
+    const auto element = [](const auto* m, const weft::gpu::column_major& d, std::int64_t b, std::int64_t i,
                             std::int64_t j) {
       if (d.transposed) std::swap(i, j);
       weft::require(i < d.rows && j < d.columns && d.leading >= d.rows,
@@ -104,7 +104,7 @@ class host_queue {
 };
 
 /// The CUDA backend's kernels on the host. Its memory is the host's, but nothing may know that: host_memory is false.
-struct host_cuda_backend : weft::cuda::device_kernels<host_queue> {
+struct host_cuda_backend : weft::gpu::device_kernels<host_queue> {
   static std::shared_ptr<queue> open(int, int, int) { return std::make_shared<queue>(); }
   static constexpr bool host_memory = false;
   static weft::memory_source memory() { return {}; }

@@ -4,9 +4,9 @@
 #include <weft/backend/cuda/kernels/fold.hpp>
 
 using namespace weft;
-using namespace weft::cuda;
+using namespace weft::gpu;
 
-#define REPORT(...) template __global__ void weft::cuda::run_on_device<__VA_ARGS__>(const __grid_constant__ __VA_ARGS__)
+#define REPORT(...) template __global__ void weft::gpu::run_on_device<__VA_ARGS__>(const __grid_constant__ __VA_ARGS__)
 
 #define REPORT_TYPE(T)                              \
   REPORT(swiglu_kernel<T>);                         \
@@ -54,8 +54,8 @@ REPORT_TYPE(double);
 REPORT_TYPE(bf16);
 REPORT_TYPE(fp16);
 
-#define REPORT_CONVERSION(From, To)                                             \
-  template __global__ void weft::cuda::run_on_device<convert_kernel<From, To>>( \
+#define REPORT_CONVERSION(From, To)                                            \
+  template __global__ void weft::gpu::run_on_device<convert_kernel<From, To>>( \
       const __grid_constant__ convert_kernel<From, To>)
 REPORT_CONVERSION(float, bf16);
 REPORT_CONVERSION(bf16, float);

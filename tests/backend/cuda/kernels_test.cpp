@@ -11,7 +11,7 @@
 #include "host_queue.hpp"
 
 using namespace testing;
-namespace cuda = weft::cuda;
+namespace gpu = weft::gpu;
 
 namespace {
 
@@ -45,9 +45,9 @@ void swiglu_alike(int64 n, int threads, int64 skip, std::uint64_t seed) {
   placed<T> g(gate, skip), u(up, skip), d(dy, skip), y(gate, skip);
   std::vector<T> want(gate.size()), want_gate = dy, want_up = up;
   weft::cpu::swiglu(cores, n, gate.data(), up.data(), want.data());
-  const bool packed = cuda::aligned_for_packs(g.data(), u.data(), d.data(), y.data());
+  const bool packed = gpu::aligned_for_packs(g.data(), u.data(), d.data(), y.data());
   CHECK(packed == (skip == 0));
-  cuda::run_on_host({2, threads, 0, seed}, cuda::swiglu_kernel<T>{n, g.data(), u.data(), y.data(), packed});
+  gpu::run_on_host({2, threads, 0, seed}, gpu::swiglu_kernel<T>{n, g.data(), u.data(), y.data(), packed});
   check_alike(y.get(), want, 12);
 
   for (const bool add : {false, true}) {
@@ -55,16 +55,16 @@ void swiglu_alike(int64 n, int threads, int64 skip, std::uint64_t seed) {
     want_gate = dy, want_up = up;
     weft::cpu::swiglu_backward(cores, n, gate.data(), up.data(), dy.data(), want_gate.data(), add, want_up.data(),
                                !add);
-    cuda::run_on_host({2, threads, 0, seed}, cuda::swiglu_backward_kernel<T>{n, g.data(), u.data(), d.data(), dg.data(),
-                                                                             add, du.data(), !add, packed});
+    gpu::run_on_host({2, threads, 0, seed}, gpu::swiglu_backward_kernel<T>{n, g.data(), u.data(), d.data(), dg.data(),
+                                                                           add, du.data(), !add, packed});
     check_alike(dg.get(), want_gate, 8);
     check_alike(du.get(), want_up, 12);
   }
   // In place: dgate where gate is, dup where dy is.
   weft::cpu::swiglu_backward(cores, n, gate.data(), up.data(), dy.data(), want_gate.data(), false, want_up.data(),
                              false);
-  cuda::run_on_host({2, threads, 0, seed}, cuda::swiglu_backward_kernel<T>{n, g.data(), u.data(), d.data(), g.data(),
-                                                                           false, d.data(), false, packed});
+  gpu::run_on_host({2, threads, 0, seed}, gpu::swiglu_backward_kernel<T>{n, g.data(), u.data(), d.data(), g.data(),
+                                                                         false, d.data(), false, packed});
   check_alike(g.get(), want_gate, 8);
   check_alike(d.get(), want_up, 12);
 }
@@ -82,10 +82,10 @@ void rms_norm_alike(int64 rows, int64 width, int threads, int64 blocks, std::uin
   std::vector<A> rstd(static_cast<std::size_t>(rows)), want_rstd = rstd;
   std::vector<T> y(x.size()), want = y;
   const std::size_t shared = static_cast<std::size_t>(threads / 32) * sizeof(A);
-  const bool packed = width % cuda::pack_size<T> == 0;
+  const bool packed = width % gpu::pack_size<T> == 0;
   weft::cpu::rms_norm(cores, rows, width, 1e-5, x.data(), w.data(), want.data(), want_rstd.data());
-  cuda::run_on_host({blocks, threads, shared, seed},
-                    cuda::rms_norm_kernel<T>{rows, width, A(1e-5), x.data(), w.data(), y.data(), rstd.data(), packed});
+  gpu::run_on_host({blocks, threads, shared, seed},
+                   gpu::rms_norm_kernel<T>{rows, width, A(1e-5), x.data(), w.data(), y.data(), rstd.data(), packed});
   check_alike(y, want, 4);
   check_close(rstd, widened(want_rstd), (static_cast<double>(width) + 8) * sum_rounding<A>,
               0);  // any order of adding `width` squares
@@ -97,11 +97,11 @@ void rms_norm_alike(int64 rows, int64 width, int threads, int64 blocks, std::uin
       std::vector<A> parts(static_cast<std::size_t>(blocks * width), A(NAN));
       weft::cpu::rms_norm_backward(cores, rows, width, x.data(), w.data(), want_rstd.data(), dy.data(), want_dx.data(),
                                    add, want_dw.data(), add);
-      cuda::run_on_host({blocks, threads, shared, seed},
-                        cuda::rms_norm_backward_kernel<T>{rows, width, x.data(), w.data(), want_rstd.data(), dy.data(),
-                                                          dx.data(), add, parts.data(), packed});
-      cuda::run_on_host({2, threads, static_cast<std::size_t>(threads) * sizeof(A), seed},
-                        cuda::sum_parts_kernel<A, G>{blocks, width, parts.data(), dw.data(), add});
+      gpu::run_on_host({blocks, threads, shared, seed},
+                       gpu::rms_norm_backward_kernel<T>{rows, width, x.data(), w.data(), want_rstd.data(), dy.data(),
+                                                        dx.data(), add, parts.data(), packed});
+      gpu::run_on_host({2, threads, static_cast<std::size_t>(threads) * sizeof(A), seed},
+                       gpu::sum_parts_kernel<A, G>{blocks, width, parts.data(), dw.data(), add});
       check_alike(dx, want_dx, 8);
       // Sums over `rows` of products up to 4 * rstd in A, then one rounding to G.
       check_close(dw, widened(want_dw), 2 * rounding<G>, static_cast<double>(rows) * 8 * sum_rounding<A>);
@@ -113,9 +113,9 @@ void rms_norm_alike(int64 rows, int64 width, int threads, int64 blocks, std::uin
   std::vector<T> dx(x.size()), both = dx;
   std::vector<A> parts(static_cast<std::size_t>(blocks * width)), with = parts;
   const auto run = [&](T* to, A* sums, const T* weight) {
-    cuda::run_on_host({blocks, threads, shared, seed},
-                      cuda::rms_norm_backward_kernel<T>{rows, width, x.data(), weight, want_rstd.data(), dy.data(), to,
-                                                        false, sums, packed});
+    gpu::run_on_host({blocks, threads, shared, seed},
+                     gpu::rms_norm_backward_kernel<T>{rows, width, x.data(), weight, want_rstd.data(), dy.data(), to,
+                                                      false, sums, packed});
   };
   run(both.data(), with.data(), w.data()), run(dx.data(), nullptr, w.data());
   run(nullptr, parts.data(), nullptr);  // its own gradient doesn't need the weight
@@ -156,7 +156,7 @@ TEST_CASE_TEMPLATE("rms_norm and its backward are the CPU's", T, float, double, 
 }
 
 TEST_CASE("a norm's backward starts no block that has no row") {
-  using words = cuda::norm_words<noting_queue>;
+  using words = gpu::norm_words<noting_queue>;
   static_assert(noting_queue::block_threads == 64);
   const auto blocks = [](int64 rows, int64 width) {
     const auto x = numbers<bf16>(rows * width, 1), w = numbers<bf16>(width, 2);
@@ -183,8 +183,8 @@ TEST_CASE("rms_norm's bits don't depend on the order of threads") {
   std::vector<float> first;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     std::vector<float> y(x.size());
-    cuda::run_on_host({2, 96, 3 * sizeof(float), seed},
-                      cuda::rms_norm_kernel<float>{2, 100, 1e-5f, x.data(), w.data(), y.data(), nullptr, true});
+    gpu::run_on_host({2, 96, 3 * sizeof(float), seed},
+                     gpu::rms_norm_kernel<float>{2, 100, 1e-5f, x.data(), w.data(), y.data(), nullptr, true});
     if (first.empty()) first = y;
     CHECK(same_bits(first, y));
   }

@@ -19,17 +19,17 @@ using B = weft::cuda_backend;
 namespace law = weft::testing::detail::kernels;
 
 // Two blocks at most, so that each has several tiles to go through: else that takes more tiles than a law has.
-struct two_blocks : weft::cuda::stream {
+struct two_blocks : weft::gpu::stream {
   using stream::stream;
   template <class Kernel>
   void start(std::int64_t blocks, std::size_t shared_bytes, const Kernel& kernel) {
     stream::start(std::min<std::int64_t>(blocks, 2), shared_bytes, kernel);
   }
 };
-struct on_two_blocks : weft::cuda::memory_words<two_blocks>, weft::cuda::attention_words<two_blocks> {
+struct on_two_blocks : weft::gpu::memory_words<two_blocks>, weft::gpu::attention_words<two_blocks> {
   using queue = two_blocks;
   static std::shared_ptr<queue> open(int, int, int) { return std::make_shared<queue>(0); }
-  static weft::memory_source memory() { return weft::cuda::device_memory(); }
+  static weft::memory_source memory() { return weft::gpu::device_memory(); }
 };
 
 /// f(bench) on a queue of its own. A kernel that is wrong, or isn't there, is one failed check.

@@ -57,7 +57,7 @@ class pretended_memory {
   }
 };
 
-class lazy_queue : public weft::cuda::pinned_count {
+class lazy_queue : public weft::gpu::pinned_count {
   // What was given and has still to run; others run it too, up to what they wait for.
   struct work {
     void run_until(std::uint64_t number) {
@@ -135,7 +135,7 @@ class lazy_queue : public weft::cuda::pinned_count {
       }
     give([=, q = on_host_] { q->start(blocks, shared_bytes, kernel); });
   }
-  bool multiply(const weft::matmul_shape& size, weft::dtype in, weft::dtype out_type, const weft::cuda::blas_product& p,
+  bool multiply(const weft::matmul_shape& size, weft::dtype in, weft::dtype out_type, const weft::gpu::blas_product& p,
                 const void* first, const void* second, void* out, bool accumulate) {
     give([=, q = on_host_] { q->multiply(size, in, out_type, p, first, second, out, accumulate); });
     return true;
@@ -146,12 +146,11 @@ class lazy_queue : public weft::cuda::pinned_count {
     return scratch_.back().get();
   }
   template <class Key>
-  static std::size_t sort_bytes(std::int64_t, weft::cuda::key_bits) {
+  static std::size_t sort_bytes(std::int64_t, weft::gpu::key_bits) {
     return 256;
   }
   template <class Key>
-  void sort(const Key* keys, Key* sorted, std::int64_t count, weft::cuda::key_bits by, void* beside,
-            std::size_t bytes) {
+  void sort(const Key* keys, Key* sorted, std::int64_t count, weft::gpu::key_bits by, void* beside, std::size_t bytes) {
     give([=, q = on_host_] { q->sort(keys, sorted, count, by, beside, bytes); });
   }
   void copy(const void* from, void* to, std::size_t bytes) {
@@ -174,7 +173,7 @@ class lazy_queue : public weft::cuda::pinned_count {
   void copy_pinned(const void* from, void* to, std::size_t bytes) {
     give([=] { std::memcpy(to, from, bytes); });
   }
-  using landing = weft::cuda::landing<lazy_queue>;
+  using landing = weft::gpu::landing<lazy_queue>;
   template <class F>
   void enqueue(F f) {
     give([held = std::make_shared<F>(std::move(f))] { (*held)(); });
@@ -196,7 +195,7 @@ class lazy_queue : public weft::cuda::pinned_count {
     if (of) give([of = of, number = number] { of->run_until(number); });
   }
   std::unique_ptr<weft::device_mover> mover(int members) {
-    return std::make_unique<weft::cuda::stream_mover<lazy_queue>>(*this, members);
+    return std::make_unique<weft::gpu::stream_mover<lazy_queue>>(*this, members);
   }
 
   int waits = 0;  // of the host, for all that was given
@@ -215,10 +214,10 @@ class lazy_queue : public weft::cuda::pinned_count {
   std::shared_ptr<host_queue> on_host_;
   std::shared_ptr<work> work_ = std::make_shared<work>();
   std::deque<std::unique_ptr<std::byte[]>> scratch_;
-  weft::cuda::staged_uploads<event, pinned> uploads_;
+  weft::gpu::staged_uploads<event, pinned> uploads_;
 };
 
-struct lazy_cuda_backend : weft::cuda::device_kernels<lazy_queue> {
+struct lazy_cuda_backend : weft::gpu::device_kernels<lazy_queue> {
   static std::shared_ptr<queue> open(int, int rank, int) {
     return std::make_shared<queue>(static_cast<std::uint64_t>(rank) * 1000003 + 1);
   }

@@ -82,7 +82,7 @@ TEST_CASE("a sum over nothing is zero, or what was there") {
 }
 
 TEST_CASE("what a description may say") {
-  using weft::cuda::as_blas_product;
+  using weft::gpu::as_blas_product;
   const matmul_shape size{1, 4, 6, 5};
   CHECK(as_blas_product(size, {5, 1, 0}, {6, 1, 0}, {6, 1, 0}).fits);
   CHECK_FALSE(as_blas_product(size, {10, 2, 0}, {6, 1, 0}, {6, 1, 0}).fits);

@@ -176,7 +176,7 @@ TEST_CASE("a communicator of the host's memory is refused on a device, but for o
 
 TEST_CASE(
     "uploads go through a ring: the host waits for none, and the first of it is used again once it has been copied") {
-  using ring = weft::cuda::staged_uploads<lazy_queue::event, lazy_queue::pinned>;
+  using ring = weft::gpu::staged_uploads<lazy_queue::event, lazy_queue::pinned>;
   lazy_queue q;
   constexpr int count = 3 * int(ring::places) + 1;
   std::vector<std::unique_ptr<device_floats>> all;
@@ -203,7 +203,7 @@ TEST_CASE(
 }
 
 TEST_CASE("what is too large for the ring is waited for, and a ring that ends has been copied") {
-  constexpr std::size_t most = weft::cuda::staged_uploads<lazy_queue::event, lazy_queue::pinned>::most;
+  constexpr std::size_t most = weft::gpu::staged_uploads<lazy_queue::event, lazy_queue::pinned>::most;
   const auto n = static_cast<std::int64_t>(most / sizeof(float));
   device_floats fits(n), large(n + 1), small(1);
   std::vector<float> own(static_cast<std::size_t>(n) + 1, 2.f);
@@ -226,7 +226,7 @@ TEST_CASE("what is too large for the ring is waited for, and a ring that ends ha
       CHECK(q.pinned_bytes() == held + 24);
     }
     CHECK(q.pinned_bytes() == held);
-    using ring = weft::cuda::staged_uploads<lazy_queue::event, lazy_queue::pinned>;
+    using ring = weft::gpu::staged_uploads<lazy_queue::event, lazy_queue::pinned>;
     for (std::size_t i = 2; i < ring::places + 2; ++i) q.upload(own.data(), fits.data, i < ring::places ? 4 : 8192);
     CHECK(q.pinned_bytes() ==
           most + (ring::places - 2) * 4096 + 8192);  // a small place is taken anew, a large one isn't

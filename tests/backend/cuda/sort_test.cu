@@ -12,7 +12,7 @@
 
 namespace {
 
-using weft::cuda::key_bits;
+using weft::gpu::key_bits;
 
 // Keys of which many are equal in `by`, each with its number in other bits.
 std::vector<std::uint64_t> some_keys(std::int64_t count, key_bits by) {
@@ -26,10 +26,10 @@ std::vector<std::uint64_t> some_keys(std::int64_t count, key_bits by) {
 }
 
 std::vector<std::uint64_t> sorted_by_stream(const std::vector<std::uint64_t>& keys, key_bits by) {
-  weft::cuda::stream q;
+  weft::gpu::stream q;
   const auto count = static_cast<std::int64_t>(keys.size());
   const std::size_t beside = q.sort_bytes<std::uint64_t>(count, by);
-  const weft::memory_source memory = weft::cuda::device_memory();
+  const weft::memory_source memory = weft::gpu::device_memory();
   const auto get = [&](std::size_t bytes) { return static_cast<std::uint64_t*>(memory.allocate(bytes)); };
   std::uint64_t *const from = get(keys.size() * 8), *const to = get(keys.size() * 8), *const room = get(beside);
   q.upload(keys.data(), from, keys.size() * 8);

@@ -13,7 +13,7 @@
 #include <weft/backend/cuda/words/reductions.hpp>
 #include <weft/backend/cuda/words/training.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// All words.
 template <kernel_queue Queue>
@@ -31,4 +31,4 @@ struct device_kernels : memory_words<Queue>,
   static constexpr bool runs_host_functions = false;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

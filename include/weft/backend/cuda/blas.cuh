@@ -11,7 +11,7 @@
 #include <weft/backend/cuda/memory.cuh>
 #include <weft/core/dtype.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 namespace detail {
 
 struct destroy_blas {
@@ -174,4 +174,4 @@ class blas {
   std::map<detail::product_key, detail::product_plan> plans_;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

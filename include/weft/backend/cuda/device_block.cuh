@@ -10,7 +10,7 @@
 #include <weft/backend/cuda/error.cuh>
 #include <weft/backend/cuda/kernel.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 namespace detail {
 
 template <int Bytes>
@@ -247,7 +247,7 @@ namespace detail {
   for (const std::string_view before : {"Kernel = ", "Kernel="})  // as g++ and nvcc put it
     if (const auto at = name.find(before); at != std::string::npos) name.erase(0, at + before.size());
   if (const auto end = name.find_first_of(";]"); end != std::string::npos) name.erase(end);
-  for (const std::string_view place : {"weft::cuda::", "weft::"})
+  for (const std::string_view place : {"weft::gpu::", "weft::"})
     for (auto at = name.find(place); at != std::string::npos; at = name.find(place)) name.erase(at, place.size());
   const std::string call = weft::detail::text("launching ", name, " with ", blocks, " blocks of ", threads,
                                               " threads and ", shared_bytes, " bytes of shared memory each");
@@ -276,4 +276,4 @@ void launch(cudaStream_t on, int64 blocks, std::size_t shared_bytes, const Kerne
   detail::check_launch<Kernel>(cudaGetLastError(), blocks, shared_bytes);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

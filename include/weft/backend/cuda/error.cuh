@@ -7,7 +7,7 @@
 
 #include <weft/core/error.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 inline void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) [[likely]]
@@ -63,4 +63,4 @@ class scoped_device {
   int before_ = 0;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -6,7 +6,7 @@
 
 #include <weft/backend/cuda/error.cuh>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 class event {
  public:
@@ -34,4 +34,4 @@ class event {
   std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, destroy> event_;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -35,7 +35,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-namespace weft::cuda::detail {
+namespace weft::gpu::detail {
 
 class fibers {
  public:
@@ -139,4 +139,4 @@ class fibers {
 #endif
 };
 
-}  // namespace weft::cuda::detail
+}  // namespace weft::gpu::detail

@@ -10,7 +10,7 @@
 
 #include <weft/backend/cuda/host_schedule.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// What a kernel's body sees of its block; see device_block for the same on a GPU.
 class host_block {
@@ -247,4 +247,4 @@ void run_on_host(const host_launch& launch, const Kernel& kernel) {
   });
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

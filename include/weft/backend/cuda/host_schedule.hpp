@@ -15,7 +15,7 @@
 #include <weft/backend/cuda/kernel.hpp>
 #include <weft/core/error.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// How a kernel is started on the host.
 struct host_launch {
@@ -195,4 +195,4 @@ class host_schedule {
 
 }  // namespace detail
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -18,7 +18,7 @@
 #define WEFT_ROLLED
 #endif
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 using int64 = std::int64_t;
 
@@ -64,4 +64,4 @@ WEFT_ON_DEVICE void for_packs_of_grid(const Block& block, int64 n, bool packed, 
   for_packs<P>(block.index() * block.threads() + block.thread(), block.blocks() * block.threads(), n, packed, f);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -4,7 +4,7 @@
 
 #include <weft/backend/concept.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// A matrix as it lies in memory, column-major: element (i, j) at i + j * leading.
 struct column_major {
@@ -45,4 +45,4 @@ inline blas_product as_blas_product(const matmul_shape& size, const strides& a, 
   return p;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -7,7 +7,7 @@
 #include <weft/backend/cuda/error.cuh>
 #include <weft/memory/arena.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// Memory of the calling thread's device, or null when it has no more; other failures throw weft::failure.
 inline void* allocate(std::size_t bytes) {
@@ -32,4 +32,4 @@ struct free_device_memory {
 };
 using device_pointer = std::unique_ptr<void, free_device_memory>;
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

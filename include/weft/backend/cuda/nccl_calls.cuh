@@ -18,7 +18,7 @@
 #include <weft/comm/call.hpp>
 #include <weft/comm/detail/pause.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_nccl(ncclResult_t status, const char* call, ncclComm_t of) {
   const char* const last = ncclGetLastError(of);
@@ -72,4 +72,4 @@ inline ncclRedOp_t nccl_reduction(reduction how) {
   return how == reduction::sum ? ncclSum : how == reduction::max ? ncclMax : ncclMin;
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

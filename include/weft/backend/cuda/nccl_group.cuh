@@ -17,15 +17,15 @@
 #include <weft/backend/cuda/nccl_calls.cuh>
 #include <weft/backend/cuda/stream.cuh>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// One rank of a group.
 struct nccl_seat {
   int gpu = 0;
-  ncclComm_t comm = nullptr;            // null in a group of one, and after an abort
-  ncclComm_t begun = nullptr;           // while it is made: NCCL writes here, also where it fails or is aborted
-  bool splits = false;                  // comm is busy with a split, and only its rank's thread asks it for more
-  std::unique_ptr<cuda::stream> queue;  // of what this group's operations do on the rank's GPU
+  ncclComm_t comm = nullptr;           // null in a group of one, and after an abort
+  ncclComm_t begun = nullptr;          // while it is made: NCCL writes here, also where it fails or is aborted
+  bool splits = false;                 // comm is busy with a split, and only its rank's thread asks it for more
+  std::unique_ptr<gpu::stream> queue;  // of what this group's operations do on the rank's GPU
 };
 
 struct nccl_group {
@@ -209,4 +209,4 @@ class nccl_job {
   std::thread watch_;  // begins last
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -12,7 +12,7 @@
 #include <weft/backend/cuda/kernels/fold.hpp>
 #include <weft/backend/cuda/nccl_group.cuh>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// Sums are NCCL's, in an order and with roundings of its own. Its maxima and minima of floats lose a NaN, so these are
 /// folded here, from the parts of all ranks, which take up to `fold_bytes` of memory on each GPU.
@@ -249,4 +249,4 @@ class nccl_mover final : public device_mover {
   std::vector<std::optional<event>> called_, moved_;  // on the member's GPU
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -8,7 +8,7 @@
 #include <weft/backend/cuda/matmul_layout.hpp>
 #include <weft/memory/local_array.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// A kernel that does nothing.
 struct no_kernel {
@@ -68,4 +68,4 @@ inline constexpr std::size_t warp_scratch = static_cast<std::size_t>(Queue::bloc
 /// Parts of a sum that goes over a whole array: fixed, so that its order doesn't depend on the device.
 inline constexpr int64 part_blocks = 256;
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

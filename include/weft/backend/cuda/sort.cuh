@@ -7,7 +7,7 @@
 #include <weft/backend/cuda/error.cuh>
 #include <weft/backend/cuda/queue.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// What sort() needs beside the keys, in bytes: on the calling thread's device.
 template <class Key>
@@ -27,4 +27,4 @@ void sort(cudaStream_t on, const Key* keys, Key* sorted, int64 count, key_bits b
         "cub::DeviceRadixSort::SortKeys");
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

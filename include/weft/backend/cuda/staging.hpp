@@ -9,7 +9,7 @@
 
 #include <weft/core/error.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// How much of such memory a queue has: a base of the queue's. It belongs to the queue's rank.
 class pinned_count {
@@ -110,4 +110,4 @@ class landing {
   bool used_ = false;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

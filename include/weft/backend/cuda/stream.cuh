@@ -10,7 +10,7 @@
 #include <weft/backend/cuda/staging.hpp>
 #include <weft/backend/cuda/stream_mover.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 namespace detail {
 
 struct destroy_stream {
@@ -29,7 +29,7 @@ struct on_device {
 
 class stream : public pinned_count {
  public:
-  static constexpr int block_threads = cuda::block_threads;
+  static constexpr int block_threads = gpu::block_threads;
   static constexpr bool runs_behind = true;
 
   /// Makes `device` the calling thread's, too. Throws weft::failure where there is no such GPU.
@@ -43,7 +43,7 @@ class stream : public pinned_count {
   stream& operator=(const stream&) = delete;
   ~stream() { cudaStreamSynchronize(stream_.get()); }
 
-  using event = cuda::event;
+  using event = gpu::event;
   /// Another stream of the same device, which becomes the calling thread's.
   std::unique_ptr<stream> beside() const { return std::make_unique<stream>(device_.number); }
   /// e happens once all work given so far is done.
@@ -66,19 +66,19 @@ class stream : public pinned_count {
   /// out (+)= first * second by cuBLASLt; false, and nothing done, where it can't.
   bool multiply(const matmul_shape& size, dtype in, dtype out_type, const blas_product& p, const void* first,
                 const void* second, void* out, bool accumulate) {
-    if (!blas_) blas_ = std::make_unique<cuda::blas>();  // with a workspace, which a stream without products needs not
+    if (!blas_) blas_ = std::make_unique<gpu::blas>();  // with a workspace, which a stream without products needs not
     return blas_->multiply(stream_.get(), size, in, out_type, p, first, second, out, accumulate);
   }
 
   /// What sort() needs beside the keys, in bytes.
   template <class Key>
   static std::size_t sort_bytes(int64 count, key_bits bits) {
-    return cuda::sort_bytes<Key>(count, bits);
+    return gpu::sort_bytes<Key>(count, bits);
   }
   /// sorted[0, count) = keys in ascending order of these bits, by CUB; `beside` is memory as sort_bytes says.
   template <class Key>
   void sort(const Key* keys, Key* sorted, int64 count, key_bits bits, void* beside, std::size_t bytes) {
-    cuda::sort(stream_.get(), keys, sorted, count, bits, beside, bytes);
+    gpu::sort(stream_.get(), keys, sorted, count, bits, beside, bytes);
   }
 
   /// From device to device memory.
@@ -108,7 +108,7 @@ class stream : public pinned_count {
   }
   /// Between such memory and the device's; returns at once.
   void copy_pinned(const void* from, void* to, std::size_t bytes) { copy(from, to, bytes, cudaMemcpyDefault); }
-  using landing = cuda::landing<stream>;
+  using landing = gpu::landing<stream>;
 
   /// f() on a thread of the driver's, once all work given so far is done; f itself gives no work and throws nothing.
   template <class F>
@@ -150,10 +150,10 @@ class stream : public pinned_count {
   detail::on_device device_;
   int multiprocessors_ = 0;
   std::unique_ptr<std::remove_pointer_t<cudaStream_t>, detail::destroy_stream> stream_;
-  std::unique_ptr<cuda::blas> blas_;
+  std::unique_ptr<gpu::blas> blas_;
   device_pointer scratch_;
   std::size_t scratch_bytes_ = 0;
   staged_uploads<event, pinned> uploads_;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

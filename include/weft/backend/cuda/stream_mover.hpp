@@ -10,7 +10,7 @@
 #include <weft/backend/cuda/kernels/fold.hpp>
 #include <weft/backend/cuda/queue.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// What a queue offers besides, so that ranks can share its device. An event that was never recorded has happened.
 template <class Q>
@@ -123,4 +123,4 @@ class stream_mover final : public device_mover {
   std::unique_ptr<Queue> stream_;      // ends first
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

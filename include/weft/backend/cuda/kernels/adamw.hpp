@@ -5,7 +5,7 @@
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cuda/kernel.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// g times grad_scale first; m = beta1 m + (1-beta1) g, v = beta2 v + (1-beta2) g^2, master -= lr (m/bias1 /
 /// (sqrt(v/bias2) + eps) + decay * master); working, which may be null or the master, is the master rounded. Nothing is
@@ -56,4 +56,4 @@ struct once_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -5,7 +5,7 @@
 
 #include <weft/backend/cuda/kernels/attention_tile.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// out = softmax(scale * q k^T) v; sums [2, batch, heads, q_len]: the largest score, and the log of the sum of
 /// exp(score - largest). A query that sees no key gives 0, -infinity and 0. Shapes: see attention_shape.
@@ -123,4 +123,4 @@ struct attention_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

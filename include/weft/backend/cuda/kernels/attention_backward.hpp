@@ -6,7 +6,7 @@
 
 #include <weft/backend/cuda/kernels/attention_tile.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// delta[b, h, i] = sum over c of out * dout [b, i, h, c]: what a query's ds sums to; 8 lanes to a row.
 template <class T>
@@ -235,4 +235,4 @@ struct attention_queries_backward_kernel {
   static constexpr int arrays = 5, squares = 1;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

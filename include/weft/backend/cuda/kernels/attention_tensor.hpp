@@ -7,7 +7,7 @@
 #include <weft/backend/cuda/kernels/attention_tile.hpp>
 #include <weft/backend/cuda/kernels/tensor_tile.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// attention_shape as the tensor cores' kernels need it, in 32 bits; and where rows of D numbers lie. Documents:
 /// whether there are any; where there are none, nothing is left of them, since the registers are all in use.
@@ -242,4 +242,4 @@ struct attention_tensor_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -5,7 +5,7 @@
 
 #include <weft/backend/cuda/kernels/attention_tensor.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// What the backward is given. All arrays are aligned to 16 bytes.
 template <class T, int D, bool Documents = false>
@@ -294,4 +294,4 @@ struct attention_tensor_queries_backward_kernel {
   using rows = tensor_tile<T, D>;
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -6,7 +6,7 @@
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cuda/kernel.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// What a block may take of a multiprocessor's shared memory so that two share one of sm_90, and what one can have.
 inline constexpr std::size_t half_of_shared_memory = 112 * 1024, most_shared_memory = 227 * 1024;
@@ -175,4 +175,4 @@ WEFT_ON_DEVICE void multiply_tile(const Block& block, const attention_tile<A>& t
   }
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -5,7 +5,7 @@
 
 #include <weft/backend/cuda/kernels/reduce.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// m[row] = the largest of n logits.  // x [rows, stride], m [rows]
 template <class T>
@@ -135,4 +135,4 @@ struct cross_entropy_backward_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

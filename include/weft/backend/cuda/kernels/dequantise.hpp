@@ -8,7 +8,7 @@
 #include <weft/backend/cuda/kernel.hpp>
 #include <weft/backend/quantised.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// A slice that is cut along one dimension at most: `local` neighbours in a line, of which the first `valid` are the
 /// whole's, where `global` are in a line and `first` before them.
@@ -92,4 +92,4 @@ struct dequantise_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -6,7 +6,7 @@
 #include <weft/backend/cuda/kernel.hpp>
 #include <weft/core/random.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// y (+)= x * factor where the word of the element's index is at least `threshold`, else x * 0. In_fours: the elements
 /// are in order, and the first one's word is the first of the four that a counter gives.
@@ -57,4 +57,4 @@ struct dropout_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -5,7 +5,7 @@
 
 #include <weft/backend/cuda/kernels/strided.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// f(where element i lies in each array, ...), as `Lines` has it: f(offsets) of what stands for a line, or
 /// f(1, offsets, strides) of a run of one element.
@@ -29,4 +29,4 @@ struct each_element_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

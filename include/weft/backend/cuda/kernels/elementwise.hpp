@@ -3,7 +3,7 @@
 
 #include <weft/backend/cuda/kernels/strided.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 template <class T>
 struct fill_kernel {
@@ -72,4 +72,4 @@ struct convert_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

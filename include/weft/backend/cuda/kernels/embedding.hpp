@@ -4,7 +4,7 @@
 
 #include <weft/backend/cuda/kernel.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// y[row] = table[ids[row] - begin], or zeros for an id outside of [begin, begin + count).
 /// ids [rows], table [count, width], y [rows, width]
@@ -78,4 +78,4 @@ struct embedding_backward_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

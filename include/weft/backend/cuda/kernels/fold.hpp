@@ -5,7 +5,7 @@
 #include <weft/backend/cuda/kernel.hpp>
 #include <weft/comm/call.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// Ranks that may share a device.
 inline constexpr int most_ranks = 64;
@@ -73,4 +73,4 @@ struct fold_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -5,7 +5,7 @@
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cuda/kernels/strided.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 namespace detail {
 
 template <class Block, class A>
@@ -208,4 +208,4 @@ struct scale_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -5,7 +5,7 @@
 
 #include <weft/backend/cuda/kernels/reduce.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// y = (x - mean) * rstd * weight + bias.  // x, y [rows, width], weight, bias [width], mean, rstd [rows]
 /// mean and rstd may be null. Shared memory: one double a warp.
@@ -118,4 +118,4 @@ struct layer_norm_backward_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -4,7 +4,7 @@
 
 #include <weft/backend/cuda/kernels/row_tile.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// A mean in double as two numbers of A, the first rounded: value - m is then two subtractions in A, right to a unit in
 /// the last place of the difference however large the mean is.
@@ -171,4 +171,4 @@ struct norm_tile_backward_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -5,7 +5,7 @@
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cuda/kernel.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// How two parts of a reduction are joined, and what it begins with.
 template <reduce Kind, class A>
@@ -49,4 +49,4 @@ WEFT_ON_DEVICE A block_sum(Block& block, A value, A* scratch) {
   return block_reduce<reduce::sum>(block, value, scratch);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -5,7 +5,7 @@
 #include <weft/backend/cuda/kernels/reduce.hpp>
 #include <weft/backend/cuda/kernels/strided.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// Dimensions of a contiguous array that are all kept or all reduced: neighbours joined, those of 1 left out.
 struct some_dimensions {
@@ -143,4 +143,4 @@ struct repeat_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -4,7 +4,7 @@
 
 #include <weft/backend/cuda/kernels/reduce.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// y = x * rstd * weight, rstd[row] = 1 / sqrt(mean(x^2) + eps).  // x, y [rows, width], weight [width], rstd [rows]
 /// rstd may be null. Shared memory: one A a warp.
@@ -92,4 +92,4 @@ struct rms_norm_backward_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -4,7 +4,7 @@
 
 #include <weft/backend/cuda/kernel.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// y (+)= x, each pair (i, i + half) of a head turned by its position's angle times `direction`.
 /// x, y [batch, seq, heads, 2 * half], cos, sin [positions, half]; position s reads row first + s
@@ -49,4 +49,4 @@ struct rope_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

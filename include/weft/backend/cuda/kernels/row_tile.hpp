@@ -4,7 +4,7 @@
 
 #include <weft/backend/cuda/kernels/reduce.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// How rows are shared out: `warps` of a block take one together. The width is a multiple of a pack, and every row is
 /// aligned for packs.
@@ -84,4 +84,4 @@ WEFT_ON_DEVICE A group_sum(Block& block, const row_groups& g, A value) {
   return group_reduce<reduce::sum>(block, g, value);
 }
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -5,7 +5,7 @@
 
 #include <weft/backend/cuda/kernels/reduce.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// Calls f(first) for each of the lines that are this warp's, whose elements lie `inner` apart.
 template <class Block, class F>
@@ -65,4 +65,4 @@ struct softmax_backward_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

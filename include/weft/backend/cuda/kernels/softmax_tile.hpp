@@ -4,7 +4,7 @@
 
 #include <weft/backend/cuda/kernels/row_tile.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// y = exp(x - max x) / sum exp(x - max x) over rows; y may be x. Shared memory: one double a warp.
 template <class T>
@@ -80,4 +80,4 @@ struct softmax_tile_backward_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -4,7 +4,7 @@
 
 #include <weft/backend/cuda/kernels/reduce.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// parts[block] = the sum of squares of a block's elements; where there is one block, *to (+)= it.
 /// x [n], parts [blocks]
@@ -104,4 +104,4 @@ struct zero_not_finite_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -6,7 +6,7 @@
 #include <weft/backend/cuda/kernel.hpp>
 #include <weft/core/error.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// `Arrays` arrays, whose elements, or packs of neighbours, are met one by one.
 template <int Arrays>
@@ -85,4 +85,4 @@ struct strided_loop {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -5,7 +5,7 @@
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cuda/kernel.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// c[b,i,j] (+)= sum over k of a[b,i,k] * b[b,k,j].
 template <class T, class Out>
@@ -34,4 +34,4 @@ struct strided_matmul_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -4,7 +4,7 @@
 
 #include <weft/backend/cuda/kernel.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// out[i] (+)= sum over p of parts[p, i].  // parts [count, width], out [width]
 /// Shared memory: an A a thread.
@@ -37,4 +37,4 @@ struct sum_parts_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

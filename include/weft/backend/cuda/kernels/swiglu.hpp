@@ -4,7 +4,7 @@
 
 #include <weft/backend/cuda/kernel.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// y = silu(gate) * up, n elements each.
 template <class T>
@@ -61,4 +61,4 @@ struct swiglu_backward_kernel {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

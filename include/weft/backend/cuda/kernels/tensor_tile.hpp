@@ -5,7 +5,7 @@
 
 #include <weft/backend/cuda/kernel.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// [16 R, 8 N] sums of a warp: at[r][n] are rows from 16 r and columns from 8 n on, as block.mma has them. A lane's are
 /// in two rows, g and g + 8, at columns 8 n + 2 t and the next: at[r][n][2 i + j] is column j of row i of those.
@@ -134,4 +134,4 @@ struct tensor_tile {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -10,7 +10,7 @@
 #include <weft/backend/cuda/kernels/attention_tensor_backward.hpp>
 #include <weft/core/error.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 /// attention and attention_backward, over a queue of kernels.
 template <class Queue>
@@ -101,4 +101,4 @@ struct attention_words {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

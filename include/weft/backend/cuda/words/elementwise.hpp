@@ -6,7 +6,7 @@
 #include <weft/backend/cuda/kernels/swiglu.hpp>
 #include <weft/backend/cuda/queue.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 template <class Queue>
 struct elementwise_words {
@@ -53,4 +53,4 @@ struct elementwise_words {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

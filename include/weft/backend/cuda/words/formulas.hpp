@@ -5,7 +5,7 @@
 #include <weft/backend/cuda/kernels/each_element.hpp>
 #include <weft/backend/cuda/queue.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 template <class Queue>
 struct formula_words {
@@ -37,4 +37,4 @@ struct formula_words {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -4,7 +4,7 @@
 #include <weft/backend/cuda/kernels/cross_entropy.hpp>
 #include <weft/backend/cuda/queue.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 template <class Queue>
 struct loss_words {
@@ -59,4 +59,4 @@ struct loss_words {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

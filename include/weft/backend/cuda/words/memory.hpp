@@ -4,7 +4,7 @@
 #include <weft/backend/cuda/kernels/elementwise.hpp>
 #include <weft/backend/cuda/queue.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 template <class Queue>
 struct memory_words {
@@ -64,4 +64,4 @@ struct memory_words {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -10,7 +10,7 @@
 #include <weft/backend/cuda/kernels/sum_parts.hpp>
 #include <weft/backend/cuda/queue.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 template <class Queue>
 struct norm_words {
@@ -124,4 +124,4 @@ struct norm_words {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

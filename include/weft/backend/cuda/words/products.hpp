@@ -5,7 +5,7 @@
 #include <weft/backend/cuda/kernels/strided_matmul.hpp>
 #include <weft/backend/cuda/queue.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 template <class Queue>
 struct product_words {
@@ -26,4 +26,4 @@ struct product_words {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

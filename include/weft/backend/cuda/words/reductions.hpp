@@ -8,7 +8,7 @@
 #include <weft/backend/cuda/kernels/statistics.hpp>
 #include <weft/backend/cuda/queue.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 template <class Queue>
 struct reduction_words {
@@ -135,4 +135,4 @@ struct reduction_words {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu

@@ -14,7 +14,7 @@
 #include <weft/backend/cuda/queue.hpp>
 #include <weft/backend/initial_values.hpp>
 
-namespace weft::cuda {
+namespace weft::gpu {
 
 template <class Queue>
 struct training_words {
@@ -144,4 +144,4 @@ struct training_words {
   }
 };
 
-}  // namespace weft::cuda
+}  // namespace weft::gpu
