@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# run.sh FOLDER [--padding] [--counts] COMMAND...: runs a program of nvcc's on the device on the host, whose libcudart.so.13 and libcublasLt.so.13 (and
+# run.sh FOLDER [--padding] [--counts] [--seeds N] COMMAND...: runs a program of nvcc's on the device on the host, whose libcudart.so.13 and libcublasLt.so.13 (and
 # libnccl.so.2) lie in FOLDER; WEFT_DEVICE_COUNT (1) says how many devices there are. It passes if the program does, and the device ran
 # something and found nothing wrong. WEFT_DEVICE_SEED (1) draws whose turn it is.
-# --padding: global memory that nobody wrote may be read (machine.hpp, settings). --counts: it ends with a table of what each kernel asked of
+# --seeds: it runs N times, under as many seeds. --padding: global memory that nobody wrote may be read (machine.hpp, settings). --counts: it ends with a table of what each kernel asked of
 # memory (counts.hpp). run.sh --skipped SENTENCE: says that and is skipped.
 set -euo pipefail
 if [ "$1" = --skipped ]; then
   echo "skipped: $2"
   exit 77
 fi
-folder=$(realpath "$1")
+folder=$(realpath "$1") seeds=1
 shift
 while :; do
   case $1 in
     --padding) export WEFT_DEVICE_PADDING=1 ;;
     --counts) export WEFT_DEVICE_COUNTS=1 ;;
+    --seeds) seeds=$2 && shift ;;
     *) break ;;
   esac
   shift
@@ -27,10 +28,14 @@ status=0
 # Loaded first, they stand for the toolkit's, wherever the program would look for those.
 stand_ins="$work/device/libcudart.so.13 $work/device/libcublasLt.so.13"
 [ ! -e "$folder/libnccl.so.2" ] || stand_ins+=" $work/device/libnccl.so.2"  # where NCCL's header was found
-env LD_PRELOAD="$stand_ins" WEFT_DEVICE_SEED="${WEFT_DEVICE_SEED:-1}" "$@" 2>"$log" || status=$?
-cat "$log"
-if ! grep -Eq '^device on the host: [1-9][0-9]* launches, [1-9][0-9]* instructions of warps, 0 findings$' "$log"; then
-  echo "the device on the host ran nothing, or found something wrong"
-  exit 1
-fi
+first=${WEFT_DEVICE_SEED:-1}
+for ((seed = first; seed < first + seeds && status == 0; seed++)); do
+  [ "$seeds" = 1 ] || echo "seed $seed"
+  env LD_PRELOAD="$stand_ins" WEFT_DEVICE_SEED="$seed" "$@" 2>"$log" || status=$?
+  cat "$log"
+  if ! grep -Eq '^device on the host: [1-9][0-9]* launches, [1-9][0-9]* instructions of warps, 0 findings$' "$log"; then
+    echo "the device on the host ran nothing, or found something wrong"
+    exit 1
+  fi
+done
 exit $status
