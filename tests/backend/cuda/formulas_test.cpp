@@ -8,15 +8,6 @@ TEST_CASE("the kernels of CUDA: formulas of elements and of rows, and what is ma
   check_formulas_near_cpu(numbers_of_formulas<lazy_cuda_backend>());
 }
 
-TEST_CASE("the kernels of CUDA: formulas in bf16, across rows, on one rank and on two with padding") {
-  const auto want = exact_formulas<cpu_backend>(1);
-  CHECK(want.size() > 200);
-  for (const int ranks : {1, 2}) {
-    CHECK((exact_formulas<cpu_backend>(ranks) == want));
-    CHECK((exact_formulas<lazy_cuda_backend>(ranks) == want));
-  }
-}
-
 TEST_CASE("the kernels of CUDA: ids that aren't any take 0, and give their gradient to nobody") {
   using S = strategy<mesh<>, single_rank, lazy_cuda_backend>;
   using x1 = basic_tensor<float, dims<seq>, place<>, lazy_cuda_backend>;

@@ -19,15 +19,5 @@ TEST_CASE("on the host: laws of functions") { check_elementwise_kernels<B, bf16,
 TEST_CASE("on the host: laws of embedding, dropout and AdamW") {
   check_training_kernels<B, bf16, double>().require_complete();
 }
-// Sums are many barriers, and every one is a hand-over between fibers.
-TEST_CASE("on the host: laws of reductions") {
-  if (weft_test::sample_stride() == 1) check_reduction_kernels<B, bf16>().require_complete();
-}
-TEST_CASE("on the host: laws of rows") {
-  if (weft_test::sample_stride() == 1) check_row_kernels<B, bf16>().require_complete();
-}
-TEST_CASE("on the host: laws of attention and rotary positions") {
-  if (weft_test::sample_stride() == 1) check_attention_kernels<B, bf16, float>().require_complete();
-}
 
 }  // namespace
