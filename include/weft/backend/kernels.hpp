@@ -190,11 +190,13 @@ template <class B, class T>
 concept dequantise_kernel = requires(detail::kernel_words<B, T> k, const quantised_slice& slice) {
   B::dequantise(k.queue, slice, k.y);
 };
-/// adamw(queue, step, n, master, first, second, g, working): one adamw_step of a gradient of G; working (T, the
-/// master's rounded once) may be null, or the master.
+/// adamw(queue, step, n, decaying, master, first, second, g, working): one adamw_step of a gradient of G, of arrays of
+/// n elements, to which weight decay applies where `decaying` (decay_ranges) has them; working (T, the master's rounded
+/// once) may be null, or the master.
 template <class B, class T, class Master = accumulate_t<T>, class G = accumulate_t<T>>
-concept adamw_kernel = requires(detail::kernel_words<B, T> k, const adamw_step& step, Master* m, const G* g) {
-  B::adamw(k.queue, step, k.n, m, m, m, g, k.y);
+concept adamw_kernel = requires(detail::kernel_words<B, T> k, const adamw_step& step, const decay_ranges& decaying,
+                                Master* m, const G* g) {
+  B::adamw(k.queue, step, k.n, decaying, m, m, m, g, k.y);
 };
 
 namespace detail {

@@ -38,11 +38,10 @@ struct adamw {
   void update(const Share& s, const kernel_step& step) const {
     update(s, at(step.number, step.lr, step.grad_scale));
   }
-  /// By the numbers of a step; they decay matrices alone.
+  /// By the numbers of a step.
   template <class Share>
-  static void update(const Share& s, adamw_step step) {
-    if (!s.decays) step.weight_decay = 0;
-    Share::backend::adamw(s.queue(), step, s.count, s.weight, s.first, s.second, s.gradient, s.working);
+  static void update(const Share& s, const adamw_step& step) {
+    Share::backend::adamw(s.queue(), step, s.count, s.decaying, s.weight, s.first, s.second, s.gradient, s.working);
   }
 };
 

@@ -50,14 +50,26 @@ struct bucket_update {
         if (const flat_range part = s.updated.overlap(r); part.size() > 0) f(share_of(r, part), r);
     });
   }
-  /// f(kernel_share) for the same elements, those of neighbouring parameters together where both decay or neither does.
+  /// f(kernel_share) for the same elements, all of them at once, unless more parameters that decay than decay_ranges
+  /// holds lie between such that don't: as often as those are filled then.
   template <class F>
   void elements(F&& f) {
     update([&] {
       const auto alike = [](const flat_region& a, const flat_region& b) {
         return a.parameter->decays == b.parameter->decays;
       };
-      s.flat.each_run(s.updated, alike, [&](const flat_region& r, flat_range part) { f(share_of(r, part)); });
+      flat_range given;  // to the next call
+      decay_ranges decaying;
+      s.flat.each_run(s.updated, alike, [&](const flat_region& r, flat_range part) {
+        if (given.size() == 0) given.begin = part.begin;
+        if (r.parameter->decays && decaying.full()) {
+          f(share_of(decaying, given));
+          given.begin = part.begin, decaying = {};
+        }
+        if (r.parameter->decays) decaying.add(part.begin - given.begin, part.end - given.begin);
+        given.end = part.end;
+      });
+      if (given.size() > 0) f(share_of(decaying, given));
     });
   }
 
@@ -83,7 +95,7 @@ struct bucket_update {
         const auto n = static_cast<std::size_t>(share.count);
         const auto kept = [&](master* a) { return a ? std::span<master>(a, n) : std::span<master>(); };
         const moment_spans<master> moments(kept(share.first), kept(share.second), Rule::moments);
-        parameter_share<master, gradient> own{r.parameter->name, share.decays, kept(share.weight),
+        parameter_share<master, gradient> own{r.parameter->name, r.parameter->decays, kept(share.weight),
                                               std::span<const gradient>(share.gradient, n), moments};
         if constexpr (takes_share) rule.update(own, step);
         share.publish();
@@ -130,10 +142,13 @@ struct bucket_update {
     s.publish(unit, at);
   }
   kernel_share<Backend, Precision> share_of(const flat_region& r, flat_range part) const {
+    return share_of(r.parameter->decays ? decay_ranges::all(part.size()) : decay_ranges(), part);
+  }
+  kernel_share<Backend, Precision> share_of(const decay_ranges& decaying, flat_range part) const {
     const std::int64_t o = part.begin - s.updated.begin;
     const auto kept = [&](const local_array& a) { return a ? a.template as<master>() + o : nullptr; };
-    return {ctx,           r.parameter->decays, part.size(),    kept(s.master_weights),
-            gradients + o, kept(s.first),       kept(s.second), s.working(part).template as<compute>(),
+    return {ctx,           decaying,      part.size(),    kept(s.master_weights),
+            gradients + o, kept(s.first), kept(s.second), s.working(part).template as<compute>(),
             grad_scale};
   }
 };

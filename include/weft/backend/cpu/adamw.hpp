@@ -25,18 +25,24 @@ void adamw_block(const adamw_step& step, int64 n, M* master, M* m, M* v, const G
 }  // namespace detail
 
 /// g times step.grad_scale first; m = beta1 m + (1-beta1) g, v = beta2 v + (1-beta2) g^2, master -= lr (m/bias1 /
-/// (sqrt(v/bias2) + eps) + decay * master). `working` gets the new weights rounded; it may be null, or master itself. M
-/// is float, with G and W of at most 32 bits, or all three are double.
+/// (sqrt(v/bias2) + eps) + decay * master), without decay where `decaying` hasn't the element. `working` gets the new
+/// weights rounded; it may be null, or master itself. M is float, with G and W of at most 32 bits, or all three are
+/// double.
 template <class M, class G, class W>
-void adamw(team& workers, const adamw_step& step, int64 n, M* master, M* m, M* v, const G* g, W* working) {
+void adamw(team& workers, const adamw_step& step, int64 n, const decay_ranges& decaying, M* master, M* m, M* v,
+           const G* g, W* working) {
   static_assert(std::is_same_v<M, accumulate_t<G>> && std::is_same_v<M, accumulate_t<W>>,
                 "adamw: master weights are float, or double if gradient and working copy are double too");
   if (!step.grad_scale.writes()) return;
   adamw_step now = step;
   now.grad_scale = step.grad_scale.value();
-  detail::for_blocks(workers, n, detail::block_elements, [&](int64 begin, int64 end) {
-    detail::adamw_block(now, end - begin, master + begin, m + begin, v + begin, g + begin,
-                        working ? working + begin : nullptr);
+  adamw_step without_decay = now;
+  without_decay.weight_decay = 0;
+  detail::for_blocks(workers, n, detail::block_elements, [&](int64 first, int64 last) {
+    decaying.runs(first, last, [&](int64 begin, int64 end, bool decays) {
+      detail::adamw_block(decays ? now : without_decay, end - begin, master + begin, m + begin, v + begin, g + begin,
+                          working ? working + begin : nullptr);
+    });
   });
 }
 

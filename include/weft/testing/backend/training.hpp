@@ -132,6 +132,11 @@ void adamw_steps(bench<B>& b) {
   if constexpr (there)
     for (const int64 n : {1, 29, 40001}) {
       const double lr = 1e-2, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, decay = 0.1, scale = 0.5;
+      decay_ranges decaying;  // with ends at any element, and none where n is 1
+      decaying.add(2, n / 3), decaying.add(n / 3 + 5, n / 2), decaying.add(n / 2 + 1024, n);
+      const auto decays = [n](int64 i) {
+        return (i >= 2 && i < n / 3) || (i >= n / 3 + 5 && i < n / 2) || i >= n / 2 + 1024;
+      };
       const auto start = numbers<M>(n, 1);
       doubles w = widened(start), m(w.size()), v(w.size());
       const buffer<B, M> master(b, start), first(b, std::vector<M>(start.size())),
@@ -144,15 +149,16 @@ void adamw_steps(bench<B>& b) {
           const double scaled = static_cast<double>(g[i]) * scale;
           m[i] = beta1 * m[i] + (1 - beta1) * scaled;
           v[i] = beta2 * v[i] + (1 - beta2) * scaled * scaled;
-          w[i] -= lr * (m[i] / bias1 / (std::sqrt(v[i] / bias2) + eps) + decay * w[i]);
+          w[i] -= lr *
+                  (m[i] / bias1 / (std::sqrt(v[i] / bias2) + eps) + (decays(static_cast<int64>(i)) ? decay * w[i] : 0));
         }
         const buffer<B, G> gradient(b, g);
         // The factor is given, or lies in memory; where that is NaN, nothing is written.
         const buffer<B, double> number(b, doubles{scale}), none(b, doubles{std::nan("")});
         const auto in_memory = kernel_number::in_memory(number.in());
         for (const kernel_number& by : {kernel_number::in_memory(none.in()), t == 2 ? in_memory : kernel_number(scale)})
-          B::adamw(b.queue(), adamw_step{lr, beta1, beta2, eps, decay, bias1, bias2, by}, n, master.out(), first.out(),
-                   second.out(), gradient.in(), working.out());
+          B::adamw(b.queue(), adamw_step{lr, beta1, beta2, eps, decay, bias1, bias2, by}, n, decaying, master.out(),
+                   first.out(), second.out(), gradient.in(), working.out());
       }
       // About ten roundings a step. m may cancel (absolute); the update is lr * (at most 1.7) with the error of m.
       b.near("first moment", first.host(), m, 30 * sum_rounding<M>, 10 * sum_rounding<M>);
@@ -163,7 +169,8 @@ void adamw_steps(bench<B>& b) {
       for (const M x : weights) rounded.push_back(static_cast<double>(make<T>(static_cast<double>(x))));
       b.near("weights: the master's, rounded once", working.host(), rounded, 0, 0);
       const buffer<B, G> gradient(b, n);
-      B::adamw(b.queue(), adamw_step{0, 0, 0, 1, 0, 1, 1, 0}, 0, master.out(), first.out(), second.out(), gradient.in(),
+      B::adamw(b.queue(), adamw_step{0, 0, 0, 1, 0, 1, 1, 0}, 0, decay_ranges(), master.out(), first.out(),
+               second.out(), gradient.in(),
                static_cast<T*>(nullptr));  // where there is no working copy
     }
 }

@@ -8,13 +8,14 @@
 namespace weft::gpu {
 
 /// g times grad_scale first; m = beta1 m + (1-beta1) g, v = beta2 v + (1-beta2) g^2, master -= lr (m/bias1 /
-/// (sqrt(v/bias2) + eps) + decay * master); working, which may be null or the master, is the master rounded. Nothing is
-/// written where grad_scale is NaN in memory.
+/// (sqrt(v/bias2) + eps) + decay * master), without decay where `decaying` hasn't the element; working, which may be
+/// null or the master, is the master rounded. Nothing is written where grad_scale is NaN in memory.
 template <class M, class G, class W>
 struct adamw_kernel {
   int64 n;
   kernel_number grad_scale;
   M beta1, beta2, rest1, rest2, lr, root2, eps, decay;  // lr / bias1, 1 / sqrt(bias2), lr * weight_decay
+  decay_ranges decaying;
   M *master, *first, *second;
   const G* g;
   W* working;
@@ -24,6 +25,7 @@ struct adamw_kernel {
   WEFT_ON_DEVICE void operator()(Block& block) const {
     if (!grad_scale.writes()) return;
     const M scale = static_cast<M>(grad_scale.value());
+    int range = 0;
     for_packs_of_grid<pack_size<M>>(block, n, packed, [&]<int N>(int64 i) {
       const pack<G, N> in = block.template load<N>(g + i);
       pack<M, N> w = block.template load<N>(static_cast<const M*>(master) + i),
@@ -34,7 +36,8 @@ struct adamw_kernel {
         const M gradient = static_cast<M>(block.widen(in.at[k])) * scale;
         m.at[k] = block.fma(m.at[k], beta1, gradient * rest1);
         v.at[k] = block.fma(v.at[k], beta2, gradient * rest2 * gradient);  // no sooner too large than it
-        w.at[k] -= m.at[k] * lr / (block.sqrt(v.at[k]) * root2 + eps) + decay * w.at[k];
+        const M own_decay = decaying.has(i + k, range) ? decay : M(0);
+        w.at[k] -= m.at[k] * lr / (block.sqrt(v.at[k]) * root2 + eps) + own_decay * w.at[k];
         out.at[k] = block.template narrow<W>(w.at[k]);
       }
       block.store(first + i, m);

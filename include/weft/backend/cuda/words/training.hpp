@@ -95,10 +95,11 @@ struct training_words {
       start(from.at);
   }
 
-  /// One step of AdamW; `working` gets the new weights rounded, and may be null or the master.
+  /// One step of AdamW, with weight decay where `decaying` has the element; `working` gets the new weights rounded, and
+  /// may be null or the master.
   template <class M, class G, class W>
-  static void adamw(queue& q, const adamw_step& step, std::int64_t n, M* master, M* first, M* second, const G* g,
-                    W* working) {
+  static void adamw(queue& q, const adamw_step& step, std::int64_t n, const decay_ranges& decaying, M* master, M* first,
+                    M* second, const G* g, W* working) {
     static_assert(std::is_same_v<M, accumulate_t<G>> && std::is_same_v<M, accumulate_t<W>>,
                   "adamw: master weights are float, or double if gradient and working copy are double too");
     const auto number = [](double x) { return static_cast<M>(x); };
@@ -106,8 +107,8 @@ struct training_words {
         q, n,
         adamw_kernel<M, G, W>{n, step.grad_scale, number(step.beta1), number(step.beta2), number(1 - step.beta1),
                               number(1 - step.beta2), number(step.lr / step.bias1), number(1 / std::sqrt(step.bias2)),
-                              number(step.eps), number(step.lr * step.weight_decay), master, first, second, g, working,
-                              aligned_for_packs(master, first, second) && aligned_for_packs(g, working)});
+                              number(step.eps), number(step.lr * step.weight_decay), decaying, master, first, second, g,
+                              working, aligned_for_packs(master, first, second) && aligned_for_packs(g, working)});
   }
 
   /// y[i] = mean + deviation * the standard normal number at the global index of a slice's element first + i: made on
