@@ -48,6 +48,17 @@ struct decays_all : cpu_backend {  // elements that don't decay, too
     cpu_backend::adamw(cores, step, n, decay_ranges::all(n), master, m, v, g, w);
   }
 };
+struct rounds_to_nearest : cpu_backend {  // moments that are to be rounded by chance
+  using cpu_backend::adamw;
+  template <class G, class W>
+  static void adamw(queue& cores, const adamw_step& step, int64_t n, const decay_ranges& decaying, float* master,
+                    bf16* m, bf16* v, const G* g, W* w, const stochastic_rounding&) {
+    std::vector<float> mean(m, m + n), square(v, v + n);
+    cpu_backend::adamw(cores, step, n, decaying, master, mean.data(), square.data(), g, w);
+    for (int64_t i = 0; i < n; ++i)
+      m[i] = bf16(mean[static_cast<std::size_t>(i)]), v[i] = bf16(square[static_cast<std::size_t>(i)]);
+  }
+};
 struct stops_early : cpu_backend {  // a loop that leaves a run's last element out
   template <std::size_t N, class F>
   static void each_row(queue& cores, int ndim, const int64_t* extents, const std::array<const int64_t*, N>& arrays,
@@ -82,6 +93,8 @@ TEST_CASE(
                        doctest::Contains("the backend's adamw of fp32: master weights: element"), failure);
   CHECK_THROWS_WITH_AS((testing::check_training_kernels<decays_all, float>()),
                        doctest::Contains("the backend's adamw of fp32: master weights: element"), failure);
+  CHECK_THROWS_WITH_AS((testing::check_training_kernels<rounds_to_nearest, float>()),
+                       doctest::Contains("moments in bf16 of fp32: first moment, rounded by the lower half"), failure);
   CHECK_THROWS_WITH_AS((testing::check_training_kernels<stops_early, float>()),
                        doctest::Contains("each_row of int32: it doesn't call f once for each element"), failure);
   CHECK_THROWS_WITH_AS((testing::check_training_kernels<takes_every_step, float>()),

@@ -131,6 +131,7 @@ double number_on_host(typename Backend::queue& queue, const kernel_number& n) {
 struct adamw_step {
   double lr, beta1, beta2, eps, weight_decay, bias1, bias2;
   kernel_number grad_scale;
+  std::int64_t number = 0;  // the step's, from 1, where moments are rounded stochastically
 };
 
 /// What one pass over an array says of it. squares (their sum), lowest and highest are over its finite elements; where

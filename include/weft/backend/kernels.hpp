@@ -9,6 +9,7 @@
 #include <memory>
 
 #include <weft/backend/quantised.hpp>
+#include <weft/backend/stochastic_rounding.hpp>
 #include <weft/core/random.hpp>
 
 namespace weft {
@@ -199,6 +200,16 @@ concept adamw_kernel = requires(detail::kernel_words<B, T> k, const adamw_step& 
   B::adamw(k.queue, step, k.n, decaying, m, m, m, g, k.y);
 };
 
+/// adamw(queue, step, n, decaying, master, first, second, g, working, rounding): the same with float master weights and
+/// moments in bf16, which are rounded stochastically: each by half of the word that `rounding` (stochastic_rounding)
+/// has at its element's global index. Asked for where the precision keeps moments so.
+template <class B, class T, class G = float>
+concept rounded_adamw_kernel = requires(detail::kernel_words<B, T> k, const adamw_step& step,
+                                        const decay_ranges& decaying, float* master, bf16* moment, const G* g,
+                                        const stochastic_rounding& rounding) {
+  B::adamw(k.queue, step, k.n, decaying, master, moment, moment, g, k.y, rounding);
+};
+
 namespace detail {
 /// Stands for what a formula brings, in a concept.
 struct any_formula {
@@ -241,6 +252,6 @@ concept backend_for = backend_with_queue<B> && memory_kernels<B> && conversion_k
     rms_norm_kernels<B, T, accumulate_t<T>> && layer_norm_kernels<B, T> && layer_norm_kernels<B, T, accumulate_t<T>> &&
     cross_entropy_kernels<B, T> && attention_kernels<B, T> && rope_kernel<B, T> && embedding_kernels<B, T> &&
     embedding_kernels<B, T, accumulate_t<T>> && dropout_kernel<B, T> && normal_kernel<B, T> &&
-    dequantise_kernel<B, T> && adamw_kernel<B, T> && formula_kernels<B>;
+    dequantise_kernel<B, T> && adamw_kernel<B, T> && rounded_adamw_kernel<B, T> && formula_kernels<B>;
 
 }  // namespace weft

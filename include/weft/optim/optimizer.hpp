@@ -10,9 +10,10 @@
 #include <span>
 #include <string_view>
 
-#include <weft/backend/concept.hpp>
+#include <weft/backend/stochastic_rounding.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/core/refusal.hpp>
+#include <weft/policy/precision.hpp>
 #include <weft/tensor/consistency.hpp>
 
 namespace weft {
@@ -94,16 +95,18 @@ struct kernel_share {
   using compute = typename Precision::compute;
   using gradient_type = typename Precision::gradient;
   using master = typename Precision::master;
+  using moment = detail::moment_of<Precision>;
 
   context& ctx;
   decay_ranges decaying;
   std::int64_t count;
   master* weight;
   const gradient_type* gradient;
-  master *first, *second;
+  moment *first, *second;
   compute*
       working;  // what operators see of the weight: the rule writes it too, as publish() does; null: the same array
-  kernel_number grad_scale = {};  // the step's: where that leaves outputs as they are, so do accumulate and move
+  kernel_number grad_scale = {};      // the step's: where that leaves outputs as they are, so do accumulate and move
+  stochastic_rounding rounding = {};  // of its moments where those are bf16: then it is of one parameter
 
   typename Backend::queue& queue() const { return ctx.template queue<Backend>(); }
   /// `n` of its elements, from element `from` on.
@@ -117,7 +120,8 @@ struct kernel_share {
             behind(first),
             behind(second),
             behind(working),
-            grad_scale};
+            grad_scale,
+            rounding.behind(from)};
   }
   /// out = factor * gradient, in the master's type.
   void scaled_gradient(const kernel_number& factor, master* out) const {

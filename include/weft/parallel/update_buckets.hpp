@@ -34,6 +34,7 @@ struct bucket_update {
   using compute = typename Precision::compute;
   using gradient = typename Precision::gradient;
   using master = typename Precision::master;
+  using moment = moment_of<Precision>;
 
   context& ctx;
   stored_bucket& s;
@@ -51,9 +52,10 @@ struct bucket_update {
     });
   }
   /// f(kernel_share) for the same elements, all of them at once, unless more parameters that decay than decay_ranges
-  /// holds lie between such that don't: as often as those are filled then.
+  /// holds lie between such that don't: as often as those are filled then. Moments in bf16: parameter by parameter.
   template <class F>
   void elements(F&& f) {
+    if constexpr (rounds_moments<Precision>) return parameters([&](const auto& share, const auto&) { f(share); });
     update([&] {
       const auto alike = [](const flat_region& a, const flat_region& b) {
         return a.parameter->decays == b.parameter->decays;
@@ -76,7 +78,8 @@ struct bucket_update {
   /// By an optimizer whose grain is the element.
   template <class Rule>
   void by_rule(const Rule& rule, const auto& step) {
-    if constexpr (kernel_optimizer<Rule>) {
+    if constexpr (!keeps_moments_of<Rule>()) {
+    } else if constexpr (kernel_optimizer<Rule>) {
       elements([&](const auto& share) { rule.update(share, step); });
     } else {
       constexpr bool takes_share =
@@ -108,6 +111,21 @@ struct bucket_update {
   /// 2025).
   template <class Rule>
   void matrices(const Rule& rule, const auto& step) {
+    if constexpr (keeps_moments_of<Rule>()) whole(rule, step);
+  }
+
+ private:
+  template <class Rule>
+  static constexpr bool keeps_moments_of() {
+    constexpr bool fits = !rounds_moments<Precision> || requires { requires Rule::rounds_moments; };
+    static_assert(
+        fits,
+        "weft: this precision keeps moments in bf16, rounded stochastically, which adamw alone does: take adamw, "
+        "or a precision without moment, as bf16_mixed");
+    return fits;
+  }
+  template <class Rule>
+  void whole(const Rule& rule, const auto& step) {
     const local_array own = ctx.make(dtype_of<master>, shape{1, {s.updated.size()}}, memory::buffers);
     Backend::zero(ctx.queue<Backend>(), own);
     for (const flat_region& r : s.flat.regions)
@@ -132,7 +150,6 @@ struct bucket_update {
     });
   }
 
- private:
   template <class F>
   void update(F&& f) {
     if (!s.key().trained) return;
@@ -142,13 +159,22 @@ struct bucket_update {
     s.publish(unit, at);
   }
   kernel_share<Backend, Precision> share_of(const flat_region& r, flat_range part) const {
-    return share_of(r.parameter->decays ? decay_ranges::all(part.size()) : decay_ranges(), part);
+    auto out = share_of(r.parameter->decays ? decay_ranges::all(part.size()) : decay_ranges(), part);
+    if constexpr (rounds_moments<Precision>)
+      out.rounding = {r.parameter->at, part.begin - r.begin, philox{s.seed, stream_of(r.parameter->name)}};
+    return out;
   }
   kernel_share<Backend, Precision> share_of(const decay_ranges& decaying, flat_range part) const {
     const std::int64_t o = part.begin - s.updated.begin;
-    const auto kept = [&](const local_array& a) { return a ? a.template as<master>() + o : nullptr; };
-    return {ctx,           decaying,      part.size(),    kept(s.master_weights),
-            gradients + o, kept(s.first), kept(s.second), s.working(part).template as<compute>(),
+    const auto kept = [&](const local_array& a) { return a ? a.template as<moment>() + o : nullptr; };
+    return {ctx,
+            decaying,
+            part.size(),
+            s.master_weights ? s.master_weights.template as<master>() + o : nullptr,
+            gradients + o,
+            kept(s.first),
+            kept(s.second),
+            s.working(part).template as<compute>(),
             grad_scale};
   }
 };

@@ -1,4 +1,6 @@
 // The MLP block on cuda_backend against cpu_backend. Needs a GPU.
+#include <optim/rounded_moments.hpp>
+
 #include <weft/weft.cuh>
 
 #include "mlp_trial.hpp"
@@ -59,6 +61,14 @@ TEST_CASE("AdamW over a unit's matrices and vectors on a GPU equals the CPU's") 
   REQUIRE(got.size() == want.size());
   for (std::size_t i = 0; i < want.size(); ++i)
     CHECK(got[i] == doctest::Approx(want[i]).epsilon(1e-3));  // gradients of 16 bits, whose sums have other orders
+}
+
+TEST_CASE("AdamW's moments in bf16 have the same bits on a GPU as on the CPU") {
+  using weft::bf16_moments, weft_test::rounded_moments;
+  const auto want = rounded_moments<strategy<mesh<dp, tp>, bf16_moments, zero1>>({});
+  using on_gpu = strategy<mesh<dp, tp>, bf16_moments, zero1, weft::cuda_backend>;
+  CHECK(rounded_moments<on_gpu>({}) == want);
+  CHECK(rounded_moments<on_gpu>({.dp = 2, .tp = 2}) == want);
 }
 
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <type_traits>
 
-#include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/vmath.hpp>
+#include <weft/backend/stochastic_rounding.hpp>
 
 namespace weft::cpu {}  // namespace weft::cpu
 
@@ -42,6 +42,37 @@ void adamw(team& workers, const adamw_step& step, int64 n, const decay_ranges& d
     decaying.runs(first, last, [&](int64 begin, int64 end, bool decays) {
       detail::adamw_block(decays ? now : without_decay, end - begin, master + begin, m + begin, v + begin, g + begin,
                           working ? working + begin : nullptr);
+    });
+  });
+}
+
+/// The same with moments in bf16, rounded stochastically by the words that `rounding` has at global indices: the first
+/// moment by the lower half of an element's, the second by the upper.
+template <class G, class W>
+void adamw(team& workers, const adamw_step& step, int64 n, const decay_ranges& decaying, float* master, bf16* m,
+           bf16* v, const G* g, W* working, const stochastic_rounding& rounding) {
+  static_assert(!std::is_same_v<G, double> && !std::is_same_v<W, double>, "adamw: moments of bf16 go with float");
+  if (!step.grad_scale.writes()) return;
+  adamw_step now = step;
+  now.grad_scale = step.grad_scale.value();
+  adamw_step without_decay = now;
+  without_decay.weight_decay = 0;
+  constexpr int64 piece = 512;
+  detail::for_blocks(workers, n, piece, [&](int64 first, int64 last) {
+    float mean[piece], square[piece];
+    for (int64 i = first; i < last; ++i)
+      mean[i - first] = static_cast<float>(m[i]), square[i - first] = static_cast<float>(v[i]);
+    decaying.runs(first, last, [&](int64 begin, int64 end, bool decays) {
+      detail::adamw_block(decays ? now : without_decay, end - begin, master + begin, mean + (begin - first),
+                          square + (begin - first), g + begin, working ? working + begin : nullptr);
+    });
+    weft::detail::rounding_words words{rounding.numbers};
+    rounding.at.runs(rounding.first + first, last - first, [&](int64 from, int64 global, int64 count) {
+      for (int64 i = from; i < from + count; ++i) {
+        const std::uint32_t word = words.word(global < 0 ? global : global + (i - from));
+        m[first + i] = stochastically_rounded(mean[i], word & 0xffffu);
+        v[first + i] = stochastically_rounded(square[i], word >> 16);
+      }
     });
   });
 }
