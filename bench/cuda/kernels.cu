@@ -154,7 +154,9 @@ void training(table& t) {
   const std::string size = size_of(rows, width, "fp32");
   const weft::adamw_step step{1e-3, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05, 1};
   t.time("adamw", size, {30 * n},
-         BENCH_CALL(B::adamw(q, step, all, master[s], first[s], second[s], g.in(s), working[s])), unseen, working);
+         BENCH_CALL(
+             B::adamw(q, step, all, weft::decay_ranges::all(all), master[s], first[s], second[s], g.in(s), working[s])),
+         unseen, working);
   t.time(
       "sum_of_squares", size, {4 * n}, BENCH_CALL(B::sum_of_squares(q, all, g.in(s), squares[s], false)),
       [&] { return near(squares.host(0, 1)[0], n / 3, 1e-3, 0); }, squares);

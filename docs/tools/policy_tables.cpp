@@ -144,9 +144,10 @@ template <precision_policy P>
 void precision_row() {
   const auto type = []<class T>(T) { return "`" + text(name_of(dtype_of<T>)) + "`"; };
   const cost c = measure<P>(config_of<replicated>(), {}, 1);
-  std::printf("| `%s` | %s | %s | %s | %s | %s | %s + %s + %s = %s |\n", text(P::name).c_str(),
+  std::printf("| `%s` | %s | %s | %s | %s | %s | %s | %s + %s + %s = %s |\n", text(P::name).c_str(),
               type(typename P::compute{}).c_str(), type(typename P::gradient{}).c_str(),
               type(typename P::reduce{}).c_str(), type(typename P::master{}).c_str(),
+              type(detail::moment_of<P>{}).c_str(),
               initial_loss_scale<P> == 0 ? "none" : number(initial_loss_scale<P>).c_str(), number(c.parameters).c_str(),
               number(c.gradients).c_str(), number(c.optimizer).c_str(),
               number(c.parameters + c.gradients + c.optimizer).c_str());
@@ -224,9 +225,10 @@ int main() {
   cost_tables();
   part("precision members");
   std::printf(
-      "| `name` | `compute` | `gradient` | `reduce` | `master` | `initial_loss_scale` | bytes a parameter "
-      "|\n|---|---|---|---|---|---|---|\n");
-  precision_row<fp32>(), precision_row<bf16_mixed>(), precision_row<fp16_mixed>(), precision_row<fp64>();
+      "| `name` | `compute` | `gradient` | `reduce` | `master` | `moment` | `initial_loss_scale` | bytes a parameter "
+      "|\n|---|---|---|---|---|---|---|---|\n");
+  precision_row<fp32>(), precision_row<bf16_mixed>(), precision_row<bf16_moments>(), precision_row<fp16_mixed>(),
+      precision_row<fp64>();
   part("schedule members");
   std::printf("| schedule | chunks | activations held, by rank | idle | of the ideal time |\n|---|---|---|---|---|\n");
   schedule_row<one_f_one_b>("one_f_one_b"), schedule_row<gpipe>("gpipe");

@@ -11,7 +11,8 @@ TEST_CASE("adamw with the working copy being the master") {
   const auto g = numbers<float>(100, 4);
   std::vector<float> m1(100), v1(100), m2(100), v2(100);
   const weft::adamw_step step{1e-3, 0.9, 0.99, 1e-8, 0.01, 0.1, 0.01, 1};
-  weft::cpu::adamw(t, step, 100, a.data(), m1.data(), v1.data(), g.data(), a.data());
-  weft::cpu::adamw<float, float, float>(t, step, 100, b.data(), m2.data(), v2.data(), g.data(), nullptr);
+  weft::cpu::adamw(t, step, 100, weft::decay_ranges::all(100), a.data(), m1.data(), v1.data(), g.data(), a.data());
+  weft::cpu::adamw<float, float, float>(t, step, 100, weft::decay_ranges::all(100), b.data(), m2.data(), v2.data(),
+                                        g.data(), nullptr);
   CHECK(same_bits(a, b));
 }

@@ -35,9 +35,28 @@ struct local_mask : cpu_backend {  // a mask by local index
 };
 struct coupled : cpu_backend {  // weight decay left out
   template <class M, class G, class W>
-  static void adamw(queue& cores, adamw_step step, int64_t n, M* master, M* m, M* v, const G* g, W* w) {
+  static void adamw(queue& cores, adamw_step step, int64_t n, const decay_ranges& decaying, M* master, M* m, M* v,
+                    const G* g, W* w) {
     step.weight_decay = 0;
-    cpu_backend::adamw(cores, step, n, master, m, v, g, w);
+    cpu_backend::adamw(cores, step, n, decaying, master, m, v, g, w);
+  }
+};
+struct decays_all : cpu_backend {  // elements that don't decay, too
+  template <class M, class G, class W>
+  static void adamw(queue& cores, adamw_step step, int64_t n, const decay_ranges&, M* master, M* m, M* v, const G* g,
+                    W* w) {
+    cpu_backend::adamw(cores, step, n, decay_ranges::all(n), master, m, v, g, w);
+  }
+};
+struct rounds_to_nearest : cpu_backend {  // moments that are to be rounded by chance
+  using cpu_backend::adamw;
+  template <class G, class W>
+  static void adamw(queue& cores, const adamw_step& step, int64_t n, const decay_ranges& decaying, float* master,
+                    bf16* m, bf16* v, const G* g, W* w, const stochastic_rounding&) {
+    std::vector<float> mean(m, m + n), square(v, v + n);
+    cpu_backend::adamw(cores, step, n, decaying, master, mean.data(), square.data(), g, w);
+    for (int64_t i = 0; i < n; ++i)
+      m[i] = bf16(mean[static_cast<std::size_t>(i)]), v[i] = bf16(square[static_cast<std::size_t>(i)]);
   }
 };
 struct stops_early : cpu_backend {  // a loop that leaves a run's last element out
@@ -51,9 +70,10 @@ struct stops_early : cpu_backend {  // a loop that leaves a run's last element o
 
 struct takes_every_step : cpu_backend {  // also one that is decided against
   template <class M, class G, class W>
-  static void adamw(queue& cores, adamw_step step, int64_t n, M* master, M* m, M* v, const G* g, W* w) {
+  static void adamw(queue& cores, adamw_step step, int64_t n, const decay_ranges& decaying, M* master, M* m, M* v,
+                    const G* g, W* w) {
     if (!step.grad_scale.writes()) step.grad_scale = 1;
-    cpu_backend::adamw(cores, step, n, master, m, v, g, w);
+    cpu_backend::adamw(cores, step, n, decaying, master, m, v, g, w);
   }
 };
 struct does_it_twice : cpu_backend {
@@ -63,13 +83,18 @@ struct does_it_twice : cpu_backend {
   }
 };
 
-TEST_CASE("a gradient that isn't summed, a local mask, no weight decay, a short loop, a step too many are told") {
+TEST_CASE(
+    "a gradient that isn't summed, a local mask, no weight decay or too much, a short loop, a step too many are told") {
   CHECK_THROWS_WITH_AS((testing::check_training_kernels<last_wins, float>()),
                        doctest::Contains("the backend's embedding of fp32: gradient of the table"), failure);
   CHECK_THROWS_WITH_AS((testing::check_training_kernels<local_mask, float>()),
                        doctest::Contains("the backend's dropout of fp32: kept elements"), failure);
   CHECK_THROWS_WITH_AS((testing::check_training_kernels<coupled, float>()),
                        doctest::Contains("the backend's adamw of fp32: master weights: element"), failure);
+  CHECK_THROWS_WITH_AS((testing::check_training_kernels<decays_all, float>()),
+                       doctest::Contains("the backend's adamw of fp32: master weights: element"), failure);
+  CHECK_THROWS_WITH_AS((testing::check_training_kernels<rounds_to_nearest, float>()),
+                       doctest::Contains("moments in bf16 of fp32: first moment, rounded by the lower half"), failure);
   CHECK_THROWS_WITH_AS((testing::check_training_kernels<stops_early, float>()),
                        doctest::Contains("each_row of int32: it doesn't call f once for each element"), failure);
   CHECK_THROWS_WITH_AS((testing::check_training_kernels<takes_every_step, float>()),

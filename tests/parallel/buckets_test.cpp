@@ -69,7 +69,7 @@ struct noted : sgd {
 
 }  // namespace
 
-TEST_CASE("an optimizer's kernel takes neighbouring parameters together, where both decay or neither does") {
+TEST_CASE("an optimizer's kernel takes a bucket's parameters together, those that decay and those that don't") {
   using sizes = std::vector<std::int64_t>;
   const auto given = [](const auto& freeze, numbers* out = nullptr) {
     sizes all;
@@ -85,10 +85,40 @@ TEST_CASE("an optimizer's kernel takes neighbouring parameters together, where b
   };
   constexpr std::int64_t table = 256 * 32, bank = 6 * 32, gain = 32;
   numbers together;
-  CHECK(given(nothing{}, &together) == three({table + bank, gain, table}));
+  CHECK(given(nothing{}, &together) == three({table + bank + gain + table}));
   CHECK(given([](const parameter_record& p) { return p.name == "gain"; }) == three({table + bank + table}));
-  CHECK(given([](const parameter_record& p) { return p.name == "bank"; }) == three({table, gain, table}));
+  CHECK(given([](const parameter_record& p) { return p.name == "bank"; }) == three({table + gain + table}));
   CHECK(worst(together, train_by_hand<banked<zero3>>(four, sgd{.lr = 0.5, .weight_decay = 0.1})) < 1e-12);
+}
+
+TEST_CASE("more parameters that decay between such that don't than one kernel is told of take a second one") {
+  using S = strategy<mesh<dp>>;
+  using x_type = tensor<float, dims<batch, hidden>, shard<batch, dp>>;
+  constexpr int each = decay_ranges::most + 2;
+  constexpr std::int64_t width = 8, stride = 16;  // of a vector; from parameter to parameter
+  launch<S>({}, [&](context& ctx) {
+    parameter_registry registry;
+    registry.begin_unit("all");
+    std::vector<weight<S, dims<ffn, hidden>>> matrices(each);
+    std::vector<weight<S, dims<hidden>>> vectors(each);
+    for (std::size_t i = 0; i < each; ++i) {
+      registry.add(ctx, matrices[i], "matrix " + std::to_string(i), {2, {2, width}}, {0, 1});
+      registry.add(ctx, vectors[i], "vector " + std::to_string(i), {1, {width}}, {0, 1});
+    }
+    parameter_store<cpu_backend, fp32> store(ctx, registry, config_of<replicated, noted>());
+    store.begin_step(1);
+    const auto x = from_global<x_type>(ctx, {1, width}, std::vector<float>(width));
+    backward(sum(square(in_unit(
+        ctx, store, 0, [&](const x_type& in) -> x_type { return in * vectors[0]; }, x))));  // gradients of 0
+    store.end_micro_batch();
+    store.finish_gradients();
+    std::vector<std::int64_t> given;
+    store.update(noted{{.weight_decay = 0.5}, &given}, optimizer_step{1, 0.5, 1.0});
+    CHECK(given == std::vector{2 * stride * decay_ranges::most - width, 2 * stride * 2 - width});
+    store.each_parameter([](const parameter_record& p, auto, auto weights) {
+      for (const float w : weights) CHECK(w == (p.global.ndim == 2 ? 0.75f : 1.0f));
+    });
+  });
 }
 
 TEST_CASE("weights that differ along the storage's axis are stored where they are, under every sharding policy") {

@@ -107,6 +107,13 @@ TEST_CASE("a loss scale, and the steps that it took, go on") {
   CHECK(losses<S, adamw>({.dp = 3}, here / "c", 3, "", 0) == std::vector(unbroken.begin() + 3, unbroken.end()));
 }
 
+TEST_CASE("moments in bf16 go on with the same bits") {
+  using S = strategy<mesh<dp>, bf16_moments, zero2>;
+  const weft_test::temporary_folder here;
+  const auto unbroken = losses<S, adamw>({.dp = 3}, "", 0, here / "c", 3);
+  CHECK(losses<S, adamw>({.dp = 3}, here / "c", 3, "", 0) == std::vector(unbroken.begin() + 3, unbroken.end()));
+}
+
 TEST_CASE("dropout before adapters goes on") {
   using S = strategy<mesh<dp>, fp64, zero2, lora<2, 4, std::ratio<1, 5>>>;
   const weft_test::temporary_folder here;

@@ -2,6 +2,7 @@
 // a backend. Invariant: nothing here knows of dimensions' names, placements or ranks.
 #pragma once
 
+#include <weft/backend/decay_ranges.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/core/queue.hpp>
 #include <weft/memory/local_array.hpp>
@@ -126,9 +127,11 @@ double number_on_host(typename Backend::queue& queue, const kernel_number& n) {
 
 /// One step of AdamW with decoupled weight decay (Loshchilov & Hutter 2019). `bias1 = 1 - beta1^t`, `bias2 = 1 -
 /// beta2^t`; every gradient is multiplied by `grad_scale` first (clipping, the mean over tokens, loss scaling).
+/// `weight_decay` is that of the elements to which it applies (decay_ranges).
 struct adamw_step {
   double lr, beta1, beta2, eps, weight_decay, bias1, bias2;
   kernel_number grad_scale;
+  std::int64_t number = 0;  // the step's, from 1, where moments are rounded stochastically
 };
 
 /// What one pass over an array says of it. squares (their sum), lowest and highest are over its finite elements; where

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include <weft/backend/quantised.hpp>
+#include <weft/backend/stochastic_rounding.hpp>
 #include <weft/core/random.hpp>
 
 namespace weft {
@@ -190,11 +191,23 @@ template <class B, class T>
 concept dequantise_kernel = requires(detail::kernel_words<B, T> k, const quantised_slice& slice) {
   B::dequantise(k.queue, slice, k.y);
 };
-/// adamw(queue, step, n, master, first, second, g, working): one adamw_step of a gradient of G; working (T, the
-/// master's rounded once) may be null, or the master.
+/// adamw(queue, step, n, decaying, master, first, second, g, working): one adamw_step of a gradient of G, of arrays of
+/// n elements, to which weight decay applies where `decaying` (decay_ranges) has them; working (T, the master's rounded
+/// once) may be null, or the master.
 template <class B, class T, class Master = accumulate_t<T>, class G = accumulate_t<T>>
-concept adamw_kernel = requires(detail::kernel_words<B, T> k, const adamw_step& step, Master* m, const G* g) {
-  B::adamw(k.queue, step, k.n, m, m, m, g, k.y);
+concept adamw_kernel = requires(detail::kernel_words<B, T> k, const adamw_step& step, const decay_ranges& decaying,
+                                Master* m, const G* g) {
+  B::adamw(k.queue, step, k.n, decaying, m, m, m, g, k.y);
+};
+
+/// adamw(queue, step, n, decaying, master, first, second, g, working, rounding): the same with float master weights and
+/// moments in bf16, which are rounded stochastically: each by half of the word that `rounding` (stochastic_rounding)
+/// has at its element's global index. Asked for where the precision keeps moments so.
+template <class B, class T, class G = float>
+concept rounded_adamw_kernel = requires(detail::kernel_words<B, T> k, const adamw_step& step,
+                                        const decay_ranges& decaying, float* master, bf16* moment, const G* g,
+                                        const stochastic_rounding& rounding) {
+  B::adamw(k.queue, step, k.n, decaying, master, moment, moment, g, k.y, rounding);
 };
 
 namespace detail {
@@ -239,6 +252,6 @@ concept backend_for = backend_with_queue<B> && memory_kernels<B> && conversion_k
     rms_norm_kernels<B, T, accumulate_t<T>> && layer_norm_kernels<B, T> && layer_norm_kernels<B, T, accumulate_t<T>> &&
     cross_entropy_kernels<B, T> && attention_kernels<B, T> && rope_kernel<B, T> && embedding_kernels<B, T> &&
     embedding_kernels<B, T, accumulate_t<T>> && dropout_kernel<B, T> && normal_kernel<B, T> &&
-    dequantise_kernel<B, T> && adamw_kernel<B, T> && formula_kernels<B>;
+    dequantise_kernel<B, T> && adamw_kernel<B, T> && rounded_adamw_kernel<B, T> && formula_kernels<B>;
 
 }  // namespace weft

@@ -17,6 +17,7 @@ inline void check(const adamw&);
 struct adamw {
   static constexpr int moments = 2;
   static constexpr bool on_every_backend = true;
+  static constexpr bool rounds_moments = true;  // where the precision keeps them in bf16
   static constexpr std::string_view name = "AdamW";
 
   double lr = 3e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
@@ -29,7 +30,8 @@ struct adamw {
     check(*this);
     detail::require_step(name, {t, rate, grad_scale});
     const auto steps = static_cast<double>(t);
-    return {rate, beta1, beta2, eps, weight_decay, 1 - std::pow(beta1, steps), 1 - std::pow(beta2, steps), grad_scale};
+    return {rate,       beta1, beta2, eps, weight_decay, 1 - std::pow(beta1, steps), 1 - std::pow(beta2, steps),
+            grad_scale, t};
   }
   std::vector<named_number> numbers() const {
     return {{"lr", lr}, {"beta1", beta1}, {"beta2", beta2}, {"eps", eps}, {"weight_decay", weight_decay}};
@@ -38,11 +40,17 @@ struct adamw {
   void update(const Share& s, const kernel_step& step) const {
     update(s, at(step.number, step.lr, step.grad_scale));
   }
-  /// By the numbers of a step; they decay matrices alone.
+  /// By the numbers of a step.
   template <class Share>
-  static void update(const Share& s, adamw_step step) {
-    if (!s.decays) step.weight_decay = 0;
-    Share::backend::adamw(s.queue(), step, s.count, s.weight, s.first, s.second, s.gradient, s.working);
+  static void update(const Share& s, const adamw_step& step) {
+    if constexpr (std::is_same_v<typename Share::moment, typename Share::master>) {
+      Share::backend::adamw(s.queue(), step, s.count, s.decaying, s.weight, s.first, s.second, s.gradient, s.working);
+    } else {
+      require(step.number >= 1, "moments in bf16 are rounded by the step's number, which is ", step.number,
+              "; take the step from adamw::at(number, lr)");
+      Share::backend::adamw(s.queue(), step, s.count, s.decaying, s.weight, s.first, s.second, s.gradient, s.working,
+                            s.rounding.of_step(step.number));
+    }
   }
 };
 

@@ -10,9 +10,10 @@
 #include <span>
 #include <string_view>
 
-#include <weft/backend/concept.hpp>
+#include <weft/backend/stochastic_rounding.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/core/refusal.hpp>
+#include <weft/policy/precision.hpp>
 #include <weft/tensor/consistency.hpp>
 
 namespace weft {
@@ -86,31 +87,41 @@ struct parameter_share {
 };
 
 /// The same for an optimizer that is made of the backend's kernels and so runs on every backend: arrays of `count`
-/// elements in the backend's memory, of neighbouring parameters that are alike in `decays`, with zeros between them.
-/// `second` is null where it keeps one moment, `first` where none.
+/// elements in the backend's memory, of neighbouring parameters together, with zeros between them; `decaying` says to
+/// which of them weight decay applies. `second` is null where it keeps one moment, `first` where none.
 template <class Backend, class Precision>
 struct kernel_share {
   using backend = Backend;
   using compute = typename Precision::compute;
   using gradient_type = typename Precision::gradient;
   using master = typename Precision::master;
+  using moment = detail::moment_of<Precision>;
 
   context& ctx;
-  bool decays;
+  decay_ranges decaying;
   std::int64_t count;
   master* weight;
   const gradient_type* gradient;
-  master *first, *second;
+  moment *first, *second;
   compute*
       working;  // what operators see of the weight: the rule writes it too, as publish() does; null: the same array
-  kernel_number grad_scale = {};  // the step's: where that leaves outputs as they are, so do accumulate and move
+  kernel_number grad_scale = {};      // the step's: where that leaves outputs as they are, so do accumulate and move
+  stochastic_rounding rounding = {};  // of its moments where those are bf16: then it is of one parameter
 
   typename Backend::queue& queue() const { return ctx.template queue<Backend>(); }
   /// `n` of its elements, from element `from` on.
   kernel_share part(std::int64_t from, std::int64_t n) const {
     const auto behind = [from](auto* a) { return a ? a + from : nullptr; };
-    return {ctx,       decays, n, behind(weight), behind(gradient), behind(first), behind(second), behind(working),
-            grad_scale};
+    return {ctx,
+            decaying.part(from, n),
+            n,
+            behind(weight),
+            behind(gradient),
+            behind(first),
+            behind(second),
+            behind(working),
+            grad_scale,
+            rounding.behind(from)};
   }
   /// out = factor * gradient, in the master's type.
   void scaled_gradient(const kernel_number& factor, master* out) const {
@@ -123,13 +134,17 @@ struct kernel_share {
     Backend::scale(queue(), count, grad_scale.gate(momentum), static_cast<const master*>(first), first, false);
     Backend::scale(queue(), count, grad_scale.gate(1), gradient_now, first, true);
   }
-  /// weight = (1 - lr * weight_decay) * weight - amount * direction, and operators see it. Decay for matrices alone.
+  /// weight = (1 - lr * weight_decay) * weight - amount * direction, and operators see it. Decay where `decaying` has
+  /// the element.
   void move(double lr, double weight_decay, double amount, const master* direction) const {
-    const auto scale = [&](double by, const master* from, bool add) {
-      Backend::scale(queue(), count, grad_scale.gate(by), from, weight, add);
-    };
-    if (decays && weight_decay != 0) scale(1 - lr * weight_decay, weight, false);
-    scale(-amount, direction, true);
+    if (weight_decay != 0)
+      decaying.runs(0, count, [&](std::int64_t begin, std::int64_t end, bool decays) {
+        master* const here = weight + begin;
+        if (decays)
+          Backend::scale(queue(), end - begin, grad_scale.gate(1 - lr * weight_decay), static_cast<const master*>(here),
+                         here, false);
+      });
+    Backend::scale(queue(), count, grad_scale.gate(-amount), direction, weight, true);
     publish();
   }
   /// The working copy takes the weight's new numbers, rounded.

@@ -155,7 +155,7 @@ void optimizer_update(W& w, const G& gradient, optimizer_state& state, const Opt
     const auto kept = [](const local_array& a) { return a ? a.template as<M>() : nullptr; };
     const kernel_share<Backend, detail::precision_of_tensor<T>> share{
         ctx,
-        true,
+        decay_ranges::all(held.elements()),
         held.elements(),
         master,
         static_cast<const T*>(untyped(gradient).held().template as<T>()),

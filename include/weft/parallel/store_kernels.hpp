@@ -12,7 +12,7 @@
 namespace weft::detail {
 
 struct store_kernels {
-  dtype compute, gradient, reduce, master;
+  dtype compute, gradient, reduce, master, moment;
   bool computes;  // whether there are numbers at all: a plan has none
   void (*zero)(context&, const local_array&);
   void (*copy)(context&, const local_array& from, const local_array& to);  // of one type and size
@@ -55,6 +55,7 @@ struct kernels_of_store {
       dtype_of<gradient>,
       dtype_of<reduce>,
       dtype_of<master>,
+      dtype_of<moment_of<Precision>>,
       computes<Backend>,
       zero,
       copy,

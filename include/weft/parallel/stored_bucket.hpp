@@ -49,8 +49,8 @@ struct stored_bucket {
     const std::int64_t n = updated.size();
     if (key().trained) {
       master_weights = make(n, kernels->master, shares_master() ? memory::parameters : memory::optimizer);
-      if (moments > 0) first = make(n, kernels->master, memory::optimizer);
-      if (moments > 1) second = make(n, kernels->master, memory::optimizer);
+      if (moments > 0) first = make(n, kernels->moment, memory::optimizer);
+      if (moments > 1) second = make(n, kernels->moment, memory::optimizer);
       if (shares_master()) weights = master_weights;
     }
     if (!weights) weights = make(weight_range.size(), kernels->compute, memory::parameters);

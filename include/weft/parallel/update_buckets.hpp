@@ -34,6 +34,7 @@ struct bucket_update {
   using compute = typename Precision::compute;
   using gradient = typename Precision::gradient;
   using master = typename Precision::master;
+  using moment = moment_of<Precision>;
 
   context& ctx;
   stored_bucket& s;
@@ -50,21 +51,35 @@ struct bucket_update {
         if (const flat_range part = s.updated.overlap(r); part.size() > 0) f(share_of(r, part), r);
     });
   }
-  /// f(kernel_share) for the same elements, those of neighbouring parameters together where both decay or neither does.
+  /// f(kernel_share) for the same elements, all of them at once, unless more parameters that decay than decay_ranges
+  /// holds lie between such that don't: as often as those are filled then. Moments in bf16: parameter by parameter.
   template <class F>
   void elements(F&& f) {
+    if constexpr (rounds_moments<Precision>) return parameters([&](const auto& share, const auto&) { f(share); });
     update([&] {
       const auto alike = [](const flat_region& a, const flat_region& b) {
         return a.parameter->decays == b.parameter->decays;
       };
-      s.flat.each_run(s.updated, alike, [&](const flat_region& r, flat_range part) { f(share_of(r, part)); });
+      flat_range given;  // to the next call
+      decay_ranges decaying;
+      s.flat.each_run(s.updated, alike, [&](const flat_region& r, flat_range part) {
+        if (given.size() == 0) given.begin = part.begin;
+        if (r.parameter->decays && decaying.full()) {
+          f(share_of(decaying, given));
+          given.begin = part.begin, decaying = {};
+        }
+        if (r.parameter->decays) decaying.add(part.begin - given.begin, part.end - given.begin);
+        given.end = part.end;
+      });
+      if (given.size() > 0) f(share_of(decaying, given));
     });
   }
 
   /// By an optimizer whose grain is the element.
   template <class Rule>
   void by_rule(const Rule& rule, const auto& step) {
-    if constexpr (kernel_optimizer<Rule>) {
+    if constexpr (!keeps_moments_of<Rule>()) {
+    } else if constexpr (kernel_optimizer<Rule>) {
       elements([&](const auto& share) { rule.update(share, step); });
     } else {
       constexpr bool takes_share =
@@ -83,7 +98,7 @@ struct bucket_update {
         const auto n = static_cast<std::size_t>(share.count);
         const auto kept = [&](master* a) { return a ? std::span<master>(a, n) : std::span<master>(); };
         const moment_spans<master> moments(kept(share.first), kept(share.second), Rule::moments);
-        parameter_share<master, gradient> own{r.parameter->name, share.decays, kept(share.weight),
+        parameter_share<master, gradient> own{r.parameter->name, r.parameter->decays, kept(share.weight),
                                               std::span<const gradient>(share.gradient, n), moments};
         if constexpr (takes_share) rule.update(own, step);
         share.publish();
@@ -96,6 +111,21 @@ struct bucket_update {
   /// 2025).
   template <class Rule>
   void matrices(const Rule& rule, const auto& step) {
+    if constexpr (keeps_moments_of<Rule>()) whole(rule, step);
+  }
+
+ private:
+  template <class Rule>
+  static constexpr bool keeps_moments_of() {
+    constexpr bool fits = !rounds_moments<Precision> || requires { requires Rule::rounds_moments; };
+    static_assert(
+        fits,
+        "weft: this precision keeps moments in bf16, rounded stochastically, which adamw alone does: take adamw, "
+        "or a precision without moment, as bf16_mixed");
+    return fits;
+  }
+  template <class Rule>
+  void whole(const Rule& rule, const auto& step) {
     const local_array own = ctx.make(dtype_of<master>, shape{1, {s.updated.size()}}, memory::buffers);
     Backend::zero(ctx.queue<Backend>(), own);
     for (const flat_region& r : s.flat.regions)
@@ -120,7 +150,6 @@ struct bucket_update {
     });
   }
 
- private:
   template <class F>
   void update(F&& f) {
     if (!s.key().trained) return;
@@ -130,10 +159,22 @@ struct bucket_update {
     s.publish(unit, at);
   }
   kernel_share<Backend, Precision> share_of(const flat_region& r, flat_range part) const {
+    auto out = share_of(r.parameter->decays ? decay_ranges::all(part.size()) : decay_ranges(), part);
+    if constexpr (rounds_moments<Precision>)
+      out.rounding = {r.parameter->at, part.begin - r.begin, philox{s.seed, stream_of(r.parameter->name)}};
+    return out;
+  }
+  kernel_share<Backend, Precision> share_of(const decay_ranges& decaying, flat_range part) const {
     const std::int64_t o = part.begin - s.updated.begin;
-    const auto kept = [&](const local_array& a) { return a ? a.template as<master>() + o : nullptr; };
-    return {ctx,           r.parameter->decays, part.size(),    kept(s.master_weights),
-            gradients + o, kept(s.first),       kept(s.second), s.working(part).template as<compute>(),
+    const auto kept = [&](const local_array& a) { return a ? a.template as<moment>() + o : nullptr; };
+    return {ctx,
+            decaying,
+            part.size(),
+            s.master_weights ? s.master_weights.template as<master>() + o : nullptr,
+            gradients + o,
+            kept(s.first),
+            kept(s.second),
+            s.working(part).template as<compute>(),
             grad_scale};
   }
 };

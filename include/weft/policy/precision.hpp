@@ -11,7 +11,8 @@ namespace weft {
 
 /// compute: activations and the weights that operators see. gradient: what a parameter's gradient accumulates in.
 /// reduce: what gradients travel between ranks in. master: the optimizer's copy of the weights and its moments; double
-/// where compute and gradient are, else float: a strategy refuses another.
+/// where compute and gradient are, else float: a strategy refuses another. moment, which may be left out: what the
+/// moments are kept in, master, or bf16 where master is float: rounded stochastically then.
 template <class P>
 concept precision_policy = requires {
   typename P::compute;
@@ -24,6 +25,25 @@ concept precision_policy = requires {
     floating<typename P::master>;
 
 namespace detail {
+template <class P>
+struct moment_type {
+  using type = typename P::master;
+};
+template <class P>
+requires requires { typename P::moment; }
+struct moment_type<P> {
+  using type = typename P::moment;
+};
+/// What a precision's moments are kept in: P::moment, or P::master.
+template <class P>
+using moment_of = typename moment_type<P>::type;
+/// Whether they are rounded stochastically.
+template <class P>
+inline constexpr bool rounds_moments = !std::same_as<moment_of<P>, typename P::master>;
+template <class P>
+inline constexpr bool can_keep_moments =
+    !rounds_moments<P> || (std::same_as<moment_of<P>, bf16> && std::same_as<typename P::master, float>);
+
 /// Whether the optimizer can compute with these types: its own is that of sums over the weights' and the gradients'.
 template <precision_policy P>
 inline constexpr bool can_train = std::same_as<typename P::master, accumulate_t<typename P::compute>>&&
@@ -45,6 +65,16 @@ struct bf16_mixed {
   using gradient = float;
   using reduce = float;
   using master = float;
+};
+
+/// bf16_mixed with AdamW's two moments in bf16, rounded stochastically (Zamirai et al. 2020): 4 bytes a parameter less.
+struct bf16_moments {
+  static constexpr std::string_view name = "bf16_moments";
+  using compute = bf16;
+  using gradient = float;
+  using reduce = float;
+  using master = float;
+  using moment = bf16;
 };
 
 /// fp16 compute with fp32 main gradients and master weights, and dynamic loss scaling (Micikevicius et al. 2018):

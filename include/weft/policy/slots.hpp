@@ -106,6 +106,10 @@ constexpr bool fits_precision() {
   static_assert(none<wrong_in<!can_train<P>, P>>,
                 "weft: a precision's optimizer computes in master, which is double where compute and gradient are "
                 "double, and float where both are float, bf16 or fp16: change one of them");
+  static_assert(
+      none<wrong_in<!can_keep_moments<P>, P>>,
+      "weft: a precision's moments are kept in its master type, or in bf16 beside float master weights: leave "
+      "moment out, or write using moment = bf16;");
   // Asked by `has` first: nvcc takes `if constexpr (names_...)` for false in a template.
   if constexpr (has_initial_loss_scale<P>) {
     WEFT_DETAIL_CONSTANT("precision policy", initial_loss_scale, "double initial_loss_scale = 1024;");

@@ -62,7 +62,13 @@ int main() {
   words::dropout(q, {0.1, 1, 2}, {2, {rows, width}, {rows, width}, {0, 0}, {rows, width}}, x, y, false);
   float *const master = m.make<float>(all), *const first = m.make<float>(all), *const g = m.make<float>(all);
   words::convert(q, all, x, master, false);
-  words::adamw(q, {1e-3, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05, 1}, all, master, first, m.make<float>(all), g, y);
+  weft::decay_ranges decaying;  // of matrices between vectors
+  for (int64_t tensor = 0; tensor < 8; ++tensor)
+    decaying.add((tensor * rows / 8 + 1) * width, (tensor + 1) * rows / 8 * width);
+  const weft::adamw_step step{1e-3, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05, 1, 1};
+  words::adamw(q, step, all, decaying, master, first, m.make<float>(all), g, y);
+  words::adamw(q, step, all, decaying, master, dx, m.make<bf16>(all), g, y,
+               weft::stochastic_rounding{{2, {rows, width}, {rows, width}, {0, 0}, {rows, width}}, 0, {1, 2}});
   words::sum_of_squares(q, all, g, mean, false);
 
   const int64_t vocab = 4096, tokens = all / 2 / vocab * 2;

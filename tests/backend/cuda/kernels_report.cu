@@ -49,6 +49,9 @@ using namespace weft::gpu;
   REPORT(convert_kernel<T, T>);                     \
   REPORT(strided_matmul_kernel<T, T>)
 
+REPORT(adamw_rounded_kernel<float, float>);
+REPORT(adamw_rounded_kernel<float, bf16>);
+
 REPORT_TYPE(float);
 REPORT_TYPE(double);
 REPORT_TYPE(bf16);

@@ -132,6 +132,7 @@ TEST_CASE_TEMPLATE("laws of embedding, dropout and AdamW", T, FOUR_TYPES) {
   using A = weft::accumulate_t<T>;
   obeys([](auto& b) { law::adamw_steps<A, T, T>(b); });
   if constexpr (sizeof(T) == 2) obeys([](auto& b) { law::adamw_steps<A, A, T>(b); });
+  if constexpr (sizeof(T) <= 4) obeys([](auto& b) { law::rounded_adamw_steps<float, T>(b); });
 }
 
 TEST_CASE("laws of what a formula brings") {

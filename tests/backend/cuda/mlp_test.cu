@@ -1,4 +1,6 @@
 // The MLP block on cuda_backend against cpu_backend. Needs a GPU.
+#include <optim/rounded_moments.hpp>
+
 #include <weft/weft.cuh>
 
 #include "mlp_trial.hpp"
@@ -11,6 +13,62 @@ TEST_CASE_TEMPLATE("the MLP block on a GPU equals the CPU's", Precision, fp32, b
   using on_gpu = strategy<mesh<dp, tp>, Precision, weft::cuda_backend>;
   for (const mlp_sizes size : {mlp_sizes{2, 5, 16, 24}, mlp_sizes{1, 3, 13, 7}, mlp_sizes{2, 64, 256, 384}})
     check_same_outcome(run_mlp<on_gpu>(size), run_mlp<on_cpu>(size), mlp_tolerance<on_cpu>());
+}
+
+namespace {
+using weft::zero1;
+
+// Three steps of AdamW over a unit of matrices, which have no gradient and decay, between vectors that have one and
+// don't.
+template <class S>
+std::vector<double> trained_block() {
+  using namespace weft;
+  using compute = typename S::precision::compute;
+  using x_type = basic_tensor<compute, dims<batch, hidden>, place<shard<batch, dp>>, typename S::backend>;
+  std::vector<double> out;
+  launch<S>({}, [&](context& ctx) {
+    constexpr std::int64_t width = 40;
+    parameter_registry registry;
+    registry.begin_unit("block");
+    weight<S, dims<ffn, hidden>> matrices[3];
+    weight<S, dims<hidden>> vectors[3];
+    for (int i = 0; i < 3; ++i) {
+      registry.add(ctx, matrices[i], "matrix " + std::to_string(i), {2, {7, width}}, {0.5});
+      registry.add(ctx, vectors[i], "vector " + std::to_string(i), {1, {width}}, {0.5, 1});
+    }
+    parameter_store<typename S::backend, typename S::precision> store(ctx, registry, config_of<zero1>());
+    const auto x = normal<x_type>(ctx, "x", {2, width});
+    for (int step = 1; step <= 3; ++step) {
+      store.begin_step(1);
+      const auto h = in_unit(
+          ctx, store, 0, [&](const x_type& in) -> x_type { return in * vectors[0] * vectors[1] * vectors[2]; }, x);
+      backward(sum(square(h)));
+      store.end_micro_batch();
+      store.finish_gradients();
+      store.step(adamw{}.at(step, 0.1));
+    }
+    store.each_parameter([&](const parameter_record&, auto, auto w) { out.insert(out.end(), w.begin(), w.end()); });
+  });
+  return out;
+}
+}  // namespace
+
+// update_launches_test.sh counts its kernels.
+TEST_CASE("AdamW over a unit's matrices and vectors on a GPU equals the CPU's") {
+  using on_cpu = strategy<mesh<dp>, zero1, bf16_mixed>;
+  using on_gpu = strategy<mesh<dp>, zero1, bf16_mixed, weft::cuda_backend>;
+  const auto want = trained_block<on_cpu>(), got = trained_block<on_gpu>();
+  REQUIRE(got.size() == want.size());
+  for (std::size_t i = 0; i < want.size(); ++i)
+    CHECK(got[i] == doctest::Approx(want[i]).epsilon(1e-3));  // gradients of 16 bits, whose sums have other orders
+}
+
+TEST_CASE("AdamW's moments in bf16 have the same bits on a GPU as on the CPU") {
+  using weft::bf16_moments, weft_test::rounded_moments;
+  const auto want = rounded_moments<strategy<mesh<dp, tp>, bf16_moments, zero1>>({});
+  using on_gpu = strategy<mesh<dp, tp>, bf16_moments, zero1, weft::cuda_backend>;
+  CHECK(rounded_moments<on_gpu>({}) == want);
+  CHECK(rounded_moments<on_gpu>({.dp = 2, .tp = 2}) == want);
 }
 
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <type_traits>
 
-#include <weft/backend/concept.hpp>
 #include <weft/backend/cpu/vmath.hpp>
+#include <weft/backend/stochastic_rounding.hpp>
 
 namespace weft::cpu {}  // namespace weft::cpu
 
@@ -25,18 +25,55 @@ void adamw_block(const adamw_step& step, int64 n, M* master, M* m, M* v, const G
 }  // namespace detail
 
 /// g times step.grad_scale first; m = beta1 m + (1-beta1) g, v = beta2 v + (1-beta2) g^2, master -= lr (m/bias1 /
-/// (sqrt(v/bias2) + eps) + decay * master). `working` gets the new weights rounded; it may be null, or master itself. M
-/// is float, with G and W of at most 32 bits, or all three are double.
+/// (sqrt(v/bias2) + eps) + decay * master), without decay where `decaying` hasn't the element. `working` gets the new
+/// weights rounded; it may be null, or master itself. M is float, with G and W of at most 32 bits, or all three are
+/// double.
 template <class M, class G, class W>
-void adamw(team& workers, const adamw_step& step, int64 n, M* master, M* m, M* v, const G* g, W* working) {
+void adamw(team& workers, const adamw_step& step, int64 n, const decay_ranges& decaying, M* master, M* m, M* v,
+           const G* g, W* working) {
   static_assert(std::is_same_v<M, accumulate_t<G>> && std::is_same_v<M, accumulate_t<W>>,
                 "adamw: master weights are float, or double if gradient and working copy are double too");
   if (!step.grad_scale.writes()) return;
   adamw_step now = step;
   now.grad_scale = step.grad_scale.value();
-  detail::for_blocks(workers, n, detail::block_elements, [&](int64 begin, int64 end) {
-    detail::adamw_block(now, end - begin, master + begin, m + begin, v + begin, g + begin,
-                        working ? working + begin : nullptr);
+  adamw_step without_decay = now;
+  without_decay.weight_decay = 0;
+  detail::for_blocks(workers, n, detail::block_elements, [&](int64 first, int64 last) {
+    decaying.runs(first, last, [&](int64 begin, int64 end, bool decays) {
+      detail::adamw_block(decays ? now : without_decay, end - begin, master + begin, m + begin, v + begin, g + begin,
+                          working ? working + begin : nullptr);
+    });
+  });
+}
+
+/// The same with moments in bf16, rounded stochastically by the words that `rounding` has at global indices: the first
+/// moment by the lower half of an element's, the second by the upper.
+template <class G, class W>
+void adamw(team& workers, const adamw_step& step, int64 n, const decay_ranges& decaying, float* master, bf16* m,
+           bf16* v, const G* g, W* working, const stochastic_rounding& rounding) {
+  static_assert(!std::is_same_v<G, double> && !std::is_same_v<W, double>, "adamw: moments of bf16 go with float");
+  if (!step.grad_scale.writes()) return;
+  adamw_step now = step;
+  now.grad_scale = step.grad_scale.value();
+  adamw_step without_decay = now;
+  without_decay.weight_decay = 0;
+  constexpr int64 piece = 512;
+  detail::for_blocks(workers, n, piece, [&](int64 first, int64 last) {
+    float mean[piece], square[piece];
+    for (int64 i = first; i < last; ++i)
+      mean[i - first] = static_cast<float>(m[i]), square[i - first] = static_cast<float>(v[i]);
+    decaying.runs(first, last, [&](int64 begin, int64 end, bool decays) {
+      detail::adamw_block(decays ? now : without_decay, end - begin, master + begin, mean + (begin - first),
+                          square + (begin - first), g + begin, working ? working + begin : nullptr);
+    });
+    weft::detail::rounding_words words{rounding.numbers};
+    rounding.at.runs(rounding.first + first, last - first, [&](int64 from, int64 global, int64 count) {
+      for (int64 i = from; i < from + count; ++i) {
+        const std::uint32_t word = words.word(global < 0 ? global : global + (i - from));
+        m[first + i] = stochastically_rounded(mean[i], word & 0xffffu);
+        v[first + i] = stochastically_rounded(square[i], word >> 16);
+      }
+    });
   });
 }
 

@@ -74,8 +74,8 @@
                                     const T*, T*, bool, G*, bool, G*, bool);                                           \
   INSTANCE void embedding_backward(team&, int64, int64, const std::int32_t*, int64, int64, const T*, G*, bool);        \
   INSTANCE void reduce_dims<reduce::sum>(team&, int, const int64*, const bool*, const T*, G*, bool);                   \
-  INSTANCE void adamw(team&, const adamw_step&, int64, accumulate_t<T>*, accumulate_t<T>*, accumulate_t<T>*, const G*, \
-                      T*);
+  INSTANCE void adamw(team&, const adamw_step&, int64, const decay_ranges&, accumulate_t<T>*, accumulate_t<T>*,        \
+                      accumulate_t<T>*, const G*, T*);
 
 /// For a T of 16 bits: those whose results are float.
 #define WEFT_DETAIL_WIDER_KERNELS(INSTANCE, T)                                                                   \

@@ -95,19 +95,27 @@ struct training_words {
       start(from.at);
   }
 
-  /// One step of AdamW; `working` gets the new weights rounded, and may be null or the master.
+  /// One step of AdamW, with weight decay where `decaying` has the element; `working` gets the new weights rounded, and
+  /// may be null or the master.
   template <class M, class G, class W>
-  static void adamw(queue& q, const adamw_step& step, std::int64_t n, M* master, M* first, M* second, const G* g,
-                    W* working) {
+  static void adamw(queue& q, const adamw_step& step, std::int64_t n, const decay_ranges& decaying, M* master, M* first,
+                    M* second, const G* g, W* working) {
     static_assert(std::is_same_v<M, accumulate_t<G>> && std::is_same_v<M, accumulate_t<W>>,
                   "adamw: master weights are float, or double if gradient and working copy are double too");
-    const auto number = [](double x) { return static_cast<M>(x); };
     over_elements<M>(
         q, n,
-        adamw_kernel<M, G, W>{n, step.grad_scale, number(step.beta1), number(step.beta2), number(1 - step.beta1),
-                              number(1 - step.beta2), number(step.lr / step.bias1), number(1 / std::sqrt(step.bias2)),
-                              number(step.eps), number(step.lr * step.weight_decay), master, first, second, g, working,
+        adamw_kernel<M, G, W>{n, step.grad_scale, rule_of<M>(step), decaying, master, first, second, g, working,
                               aligned_for_packs(master, first, second) && aligned_for_packs(g, working)});
+  }
+  /// The same with moments of bf16, rounded stochastically.
+  template <class G, class W>
+  static void adamw(queue& q, const adamw_step& step, std::int64_t n, const decay_ranges& decaying, float* master,
+                    bf16* first, bf16* second, const G* g, W* working, const stochastic_rounding& rounding) {
+    static_assert(!std::is_same_v<G, double> && !std::is_same_v<W, double>, "adamw: moments of bf16 go with float");
+    over_elements<float>(
+        q, n,
+        adamw_rounded_kernel<G, W>{n, step.grad_scale, rule_of<float>(step), decaying, rounding, master, first, second,
+                                   g, working, aligned_for_packs(master, first, second, g, working)});
   }
 
   /// y[i] = mean + deviation * the standard normal number at the global index of a slice's element first + i: made on
@@ -131,6 +139,14 @@ struct training_words {
   }
 
  private:
+  template <class M>
+  static adamw_rule<M> rule_of(const adamw_step& s) {
+    const auto number = [](double x) { return static_cast<M>(x); };
+    return {number(s.beta1),        number(s.beta2),
+            number(1 - s.beta1),    number(1 - s.beta2),
+            number(s.lr / s.bias1), number(1 / std::sqrt(s.bias2)),
+            number(s.eps),          number(s.lr * s.weight_decay)};
+  }
   // Rows by the id's place in the table, those of one id in the order of the batch; in the queue's scratch.
   static const std::uint64_t* sorted_rows(queue& q, int64 rows, const std::int32_t* ids, int64 begin, int64 count) {
     constexpr int first = row_keys_kernel::row_bits;
