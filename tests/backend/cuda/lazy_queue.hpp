@@ -223,6 +223,7 @@ struct lazy_cuda_backend : weft::gpu::device_kernels<lazy_queue> {
   }
   static constexpr bool host_memory = false;
   static weft::memory_source memory() { return pretended_memory::source(); }
+  static weft::memory_source pinned_memory() { return {}; }
 };
 
 }  // namespace weft_test

@@ -1,5 +1,5 @@
-// Device memory. Invariant: what is freed has been allocated by the same call family; an arena never sees a host
-// address.
+// Device memory, and the host's that a device copies from. Invariant: what is freed has been allocated by the same call
+// family.
 #pragma once
 
 #include <memory>
@@ -25,6 +25,18 @@ inline void* allocate(std::size_t bytes) {
 /// one stream.
 inline memory_source device_memory() {
   return {allocate, [](void* chunk) { cudaFree(chunk); }};
+}
+
+/// The host's memory, page-locked, so that a stream copies from it and to it beside others' kernels.
+inline memory_source pinned_memory() {
+  return {[](std::size_t bytes) {
+            void* memory = nullptr;
+            const cudaError_t status = cudaMallocHost(&memory, bytes);
+            if (status == cudaErrorMemoryAllocation) return cudaGetLastError(), static_cast<void*>(nullptr);
+            check(status, "cudaMallocHost");
+            return memory;
+          },
+          [](void* chunk) { cudaFreeHost(chunk); }};
 }
 
 struct free_device_memory {
