@@ -228,6 +228,7 @@ class parameter_store final : public detail::unit_store {
       detail::compare_store(ctx_, *this, "the optimizer's step", true, detail::host_view<Backend>);
     }
     weights_.invalidate();
+    state_.begin();
   }
   auto updater(std::size_t i, std::size_t b, bucket& s, const kernel_number& grad_scale, call_site at) {
     gradient* const own = s.key().trained ? gradients_.at(i, b, s.updated).template as<gradient>() : nullptr;

@@ -25,6 +25,8 @@ class staged_state {
   explicit staged_state(context&) {}
   void fit(const stored_bucket&) {}
   void allocate() {}
+  /// Before a step's first chunk.
+  void begin() {}
   /// f(flat_range, bucket_state) for chunks that are all of `within`, which is of what this rank updates, in order.
   template <class F>
   void each_chunk(const stored_bucket& s, flat_range within, state_parts, F&& f) {
@@ -67,6 +69,13 @@ class staged_state<Backend> {
       for (int i = 0; i < arrays; ++i)
         if (bytes_[i] > 0) r.at[i] = ctx_.make(dtype::u8, shape{1, {bytes_[i]}}, memory::buffers);
   }
+  /// What the rank's queue was given before may have written the state.
+  void begin() {
+    if (!to_device_) return;
+    end();  // of a step that ended with an error
+    ctx_.template queue<Backend>().record(begun_);
+    to_device_->wait(begun_);
+  }
 
   template <class F>
   void each_chunk(const stored_bucket& s, flat_range within, state_parts parts, F&& f) {
@@ -75,8 +84,7 @@ class staged_state<Backend> {
       update({begin, std::min(begin + chunk_, within.end)}, s, parts, f);
   }
   void end() {
-    if (!std::exchange(under_way_, false)) return;
-    ctx_.template queue<Backend>().wait(rooms_[next_ ^ 1].returned);  // the last: others came back before it
+    if (to_device_) ctx_.template queue<Backend>().wait(rooms_[next_ ^ 1].returned);  // others came back before it
   }
 
  private:
@@ -88,10 +96,6 @@ class staged_state<Backend> {
   template <class F>
   void update(flat_range chunk, const stored_bucket& s, state_parts parts, F&& f) {
     auto& own = ctx_.template queue<Backend>();
-    if (!under_way_) {
-      end_of_others();
-      under_way_ = true;
-    }
     room& r = rooms_[std::exchange(next_, next_ ^ 1)];
     const shape size{1, {chunk.size()}};
     const auto part_of = [&](const local_array& a) { return seen(a, chunk.begin - s.updated.begin, size); };
@@ -115,13 +119,6 @@ class staged_state<Backend> {
     each_pair(on_host, here, [&](const local_array& a, const local_array& b) { copy(*to_host_, b, a); });
     to_host_->record(r.returned);
   }
-  // What the rank's queue was given before a step may have written the state, and that of a step which ended with an
-  // error is on its way back.
-  void end_of_others() {
-    ctx_.template queue<Backend>().record(begun_);
-    to_device_->wait(begun_);
-    to_device_->wait(rooms_[0].returned), to_device_->wait(rooms_[1].returned);
-  }
   template <class F>
   static void each_pair(const std::array<local_array, arrays>& on_host, const std::array<local_array, arrays>& here,
                         F&& f) {
@@ -138,7 +135,6 @@ class staged_state<Backend> {
   std::array<room, 2> rooms_;
   event begun_;
   int next_ = 0;
-  bool under_way_ = false;
   std::unique_ptr<queue> to_device_, to_host_;  // end first
 };
 
