@@ -27,16 +27,21 @@ inline memory_source device_memory() {
   return {allocate, [](void* chunk) { cudaFree(chunk); }};
 }
 
-/// The host's memory, page-locked, so that a stream copies from it and to it beside others' kernels.
+/// Memory of the host's, page-locked, or null when it has no more; other failures throw weft::failure.
+inline void* allocate_pinned(std::size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaMallocHost(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(status, "cudaMallocHost");
+  return memory;
+}
+
+/// For an arena of it: a stream copies from there and to there beside others' kernels.
 inline memory_source pinned_memory() {
-  return {[](std::size_t bytes) {
-            void* memory = nullptr;
-            const cudaError_t status = cudaMallocHost(&memory, bytes);
-            if (status == cudaErrorMemoryAllocation) return cudaGetLastError(), static_cast<void*>(nullptr);
-            check(status, "cudaMallocHost");
-            return memory;
-          },
-          [](void* chunk) { cudaFreeHost(chunk); }};
+  return {allocate_pinned, [](void* chunk) { cudaFreeHost(chunk); }};
 }
 
 struct free_device_memory {
