@@ -58,6 +58,12 @@ const auto two_heads = [] {
   return config;
 }();
 const trial_of_state<overflowing> on_two_ranks{{.dp = 2}, two_heads};
+// It uploads so little that its initial weights are still to be drawn when its first update is given.
+const auto on_one_rank = [] {
+  auto trial = on_two_ranks;
+  trial.mesh = {}, trial.plan.micro_batches = 1;
+  return trial;
+}();
 }  // namespace
 
 TEST_CASE("the kernels of CUDA: a run gives each step before it knows of the one before, on two ranks of one device" *
@@ -73,18 +79,21 @@ TEST_CASE("the kernels of CUDA: a run gives each step before it knows of the one
   CHECK(not_late.run(optimizer)[0].bits == late[0].bits);
 }
 
-// One rank whose initial weights are still to be drawn when its first update is given: it uploads little.
 TEST_CASE("the kernels of CUDA: the optimizer's state on the host, AdamW's, on two ranks and on one" *
           doctest::skip(sanitized)) {
   on_two_ranks.check_state_on_host(adamw{.lr = 1e-2}, 208);
-  auto on_one = on_two_ranks;
-  on_one.mesh = {}, on_one.plan.micro_batches = 1;
-  on_one.check_state_on_host(adamw{.lr = 1e-2}, 208);
+  on_one_rank.check_state_on_host(adamw{.lr = 1e-2}, 208);
 }
 
 TEST_CASE("the kernels of CUDA: the optimizer's state on the host, Muon's, zero3, fp32" * doctest::skip(sanitized)) {
-  trial_of_state<strategy<mesh<dp>, zero3, lazy_cuda_backend>>{{.dp = 2}, two_heads}.check_state_on_host(
-      by_shape{muon{.lr = 1e-2}, adamw{.lr = 1e-2}}, 208);
+  trial_of_state<strategy<mesh<dp>, zero3, lazy_cuda_backend>> trial{{.dp = 2}, two_heads};
+  trial.plan.steps = 3;
+  trial.check_state_on_host(by_shape{muon{.lr = 1e-2}, adamw{.lr = 1e-2}}, 208);
+}
+
+TEST_CASE("the kernels of CUDA: checkpoints and statistics of an optimizer's state on the host" *
+          doctest::skip(sanitized)) {
+  on_one_rank.check_files(adamw{.lr = 1e-2}, 208);
 }
 
 TEST_CASE("a file for a device's optimizer state is refused") {

@@ -3,8 +3,12 @@
 // small that a bucket has several.
 #pragma once
 
-#include <weft/plan/training.hpp>
+#include <filesystem>
 
+#include <weft/plan/training.hpp>
+#include <weft/train/checkpoint.hpp>
+
+#include "../temporary.hpp"
 #include "small_training.hpp"
 
 namespace weft_test {
@@ -21,7 +25,10 @@ template <class S>
 struct trial_of_state {
   degrees mesh;
   llama_config config;
-  training plan{.steps = 8, .batch = 4, .micro_batches = 2, .validation_sequences = 0, .print = false};
+  training plan{
+      .steps = 8, .batch = 4, .micro_batches = 2, .schedule = {.floor = 1}, .validation_sequences = 0, .print = false};
+
+  std::string load{}, save{};  // folders of checkpoints, where they are named
 
   /// chunk: 0, or the elements of one. hasty: copies come as early as they may, where a queue knows how.
   template <class Optimizer>
@@ -35,12 +42,14 @@ struct trial_of_state {
                 llama<S> model(ctx, config);
                 trainer t(ctx, model, optimizer);
                 if constexpr (requires { S::projections::stored_as; }) t.store().load_parameters(frozen);
+                if (!load.empty()) load_checkpoint(ctx, t, load);
                 queue.synchronize();
                 const int before = waits_of(queue);
                 const training_result r = t.run(text_dataset(ctx, rhyme()), plan);
-                CHECK(waits_of(queue) == before);
+                CHECK((plan.watch.every > 0 || waits_of(queue) == before));
                 CHECK(ctx.memory.ledger().pinned.value() == queue.pinned_bytes());
                 CHECK(queue.pinned_bytes() >= 2 * 4096);  // of uploaded batches
+                if (!save.empty()) save_checkpoint(ctx, t, save);
                 rank_of_run& own = all[static_cast<std::size_t>(ctx.rank().here())];
                 own = {{std::bit_cast<std::uint64_t>(r.loss)}, ctx.memory.ledger(), ctx.optimizer_ledger(), r.skipped};
                 t.store().each_parameter([&](const parameter_record&, auto, auto weight) {
@@ -82,6 +91,28 @@ struct trial_of_state {
       CHECK(planned.optimizer_elsewhere == after.state.peak_total);
       CHECK(planned.memory.peak_total + kept(before.own) == without.memory.peak_total + room);
     }
+  }
+
+  /// What one with all on the device has saved, one with its state on the host goes on from, and the other way round;
+  /// and statistics of moments are the same.
+  template <class Optimizer>
+  void check_files(const Optimizer& optimizer, std::int64_t chunk) const {
+    const temporary_folder folder;
+    const auto plain = run(optimizer);
+    std::string watched[2];
+    for (const bool first_on_host : {false, true}) {
+      auto first = *this, second = *this;
+      first.save = second.load = folder / (first_on_host ? "of the host" : "of the device");
+      first.plan.steps = second.plan.begin = plan.steps / 2;
+      first.run(optimizer, first_on_host ? chunk : 0);
+      second.plan.watch.every = 1, second.plan.folder = folder / (first_on_host ? "device" : "host");
+      std::filesystem::create_directory(second.plan.folder);
+      const auto got = second.run(optimizer, first_on_host ? 0 : chunk);
+      for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i].bits == plain[i].bits);
+      watched[first_on_host] = read_file(second.plan.folder + "/monitor.jsonl");
+    }
+    CHECK(watched[0].find("moment") != std::string::npos);
+    CHECK(watched[0] == watched[1]);
   }
 
  private:
