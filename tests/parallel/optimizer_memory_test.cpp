@@ -9,6 +9,7 @@
 
 #include <weft/io/file_memory.hpp>
 #include <weft/nn/llama.hpp>
+#include <weft/parallel/launch.hpp>
 #include <weft/train/trainer.hpp>
 
 #include "../temporary.hpp"

@@ -61,7 +61,7 @@ const trial_of_state<overflowing> on_two_ranks{{.dp = 2}, two_heads};
 // It uploads so little that its initial weights are still to be drawn when its first update is given.
 const auto on_one_rank = [] {
   auto trial = on_two_ranks;
-  trial.mesh = {}, trial.plan.micro_batches = 1;
+  trial.mesh = {}, trial.plan.steps = 6, trial.plan.batch = 2, trial.plan.micro_batches = 1;
   return trial;
 }();
 }  // namespace

@@ -77,6 +77,7 @@ struct trial_of_state {
       CHECK(after.bits == before.bits);
       CHECK(hasty[i].bits == before.bits);  // which shows the waits that late copies don't need
       CHECK(after.skipped == before.skipped);
+      CHECK(before.skipped < plan.steps - 1);
       CHECK(kept(before.own) > 4 * room);
       CHECK(kept(after.own) == 0);
       CHECK(after.state.total == kept(before.own));
