@@ -42,7 +42,7 @@ template <staging_backend Backend>
 class staged_state<Backend> {
   using queue = typename Backend::queue;
   using event = typename queue::event;
-  static constexpr int arrays = 3;
+  static constexpr std::size_t arrays = 3;
   struct room {
     std::array<local_array, arrays> at;  // bytes
     event arrived, updated, returned;
@@ -56,7 +56,7 @@ class staged_state<Backend> {
   /// Chunks of this bucket will come, too.
   void fit(const stored_bucket& s) {
     if (chunk_ == 0 || !s.key().trained) return;
-    for (int i = 0; i < arrays; ++i)
+    for (std::size_t i = 0; i < arrays; ++i)
       if (const local_array* const a = array(s, i))
         bytes_[i] = std::max(bytes_[i], std::min(chunk_, a->elements()) * static_cast<std::int64_t>(size_of(a->type)));
   }
@@ -66,7 +66,7 @@ class staged_state<Backend> {
     auto& own = ctx_.template queue<Backend>();
     to_device_ = own.beside(), to_host_ = own.beside();
     for (room& r : rooms_)
-      for (int i = 0; i < arrays; ++i)
+      for (std::size_t i = 0; i < arrays; ++i)
         if (bytes_[i] > 0) r.at[i] = ctx_.make(dtype::u8, shape{1, {bytes_[i]}}, memory::buffers);
   }
   /// What the rank's queue was given before may have written the state.
@@ -89,7 +89,7 @@ class staged_state<Backend> {
 
  private:
   /// The bucket's array i, if it lies on the host.
-  const local_array* array(const stored_bucket& s, int i) const {
+  const local_array* array(const stored_bucket& s, std::size_t i) const {
     const local_array* const all[arrays] = {&s.master_weights, &s.first, &s.second};
     return *all[i] && ctx_.lies_on_host(all[i]->data) ? all[i] : nullptr;
   }
@@ -100,7 +100,7 @@ class staged_state<Backend> {
     const shape size{1, {chunk.size()}};
     const auto part_of = [&](const local_array& a) { return seen(a, chunk.begin - s.updated.begin, size); };
     std::array<local_array, arrays> on_host, here;
-    for (int i = 0; i < arrays; ++i) {
+    for (std::size_t i = 0; i < arrays; ++i) {
       if (parts != state_parts::all && (i == 0) != (parts == state_parts::weights)) continue;
       if (const local_array* const a = array(s, i)) {
         on_host[i] = part_of(*a);
@@ -122,7 +122,7 @@ class staged_state<Backend> {
   template <class F>
   static void each_pair(const std::array<local_array, arrays>& on_host, const std::array<local_array, arrays>& here,
                         F&& f) {
-    for (int i = 0; i < arrays; ++i)
+    for (std::size_t i = 0; i < arrays; ++i)
       if (on_host[i]) f(on_host[i], here[i]);
   }
   static void copy(queue& q, const local_array& from, const local_array& to) {
@@ -134,7 +134,7 @@ class staged_state<Backend> {
   std::array<std::int64_t, arrays> bytes_{};
   std::array<room, 2> rooms_;
   event begun_;
-  int next_ = 0;
+  std::size_t next_ = 0;
   std::unique_ptr<queue> to_device_, to_host_;  // end first
 };
 
