@@ -9,7 +9,7 @@
 
 #include <weft/io/file_memory.hpp>
 #include <weft/nn/llama.hpp>
-#include <weft/plan/rank.hpp>
+#include <weft/parallel/launch.hpp>
 #include <weft/train/trainer.hpp>
 
 #include "../temporary.hpp"
@@ -65,7 +65,10 @@ TEST_CASE("a folder that isn't there, and memory that the kernels can't address,
   const memory_source tiny = file_memory("/tmp");
   CHECK_THROWS_WITH_AS(tiny.place->allocate(std::size_t{1} << 60), doctest::Contains("can't grow from 0 MiB by"),
                        failure);
-  planned_rank<strategy<mesh<dp>>> one({}, 0);
-  CHECK_THROWS_WITH_AS(one.ctx().keep_optimizer_state_in({}), doctest::Contains("this backend's run on a device"),
+  memory_source devices;
+  devices.allocate = [](std::size_t) -> void* { return nullptr; };
+  context alone(single_rank{}, 1, devices);
+  CHECK_THROWS_WITH_AS(alone.keep_optimizer_state_in({}), doctest::Contains("leave it in the device's memory"),
                        failure);
+  CHECK_THROWS_WITH_AS(alone.keep_optimizer_state_in({}, 0), doctest::Contains("0 elements at a time"), failure);
 }

@@ -16,11 +16,14 @@ using namespace weft;
 inline const llama_config small_llama{
     .layers = 4, .hidden = 32, .heads = 4, .kv_heads = 2, .ffn = 56, .vocab = 258, .max_seq = 24};
 
-// What a rank of the run itself says, as a plan.
+inline void nothing_first(context&) {}
+
+// What a rank of the run itself says, as a plan; `prepare` comes before the model in both.
 template <class S, template <class> class Model, class Optimizer, class Config>
 std::vector<rank_plan> run_of(const degrees& wanted, const training& plan, const Optimizer& optimizer,
-                              const Config& config) {
+                              const Config& config, void (*prepare)(context&) = nothing_first) {
   return run_as_plan<S>(wanted, [&](context& ctx, const auto& begin, const auto& note) {
+    prepare(ctx);
     Model<S> model(ctx, config);
     trainer run(ctx, model, optimizer);
     if constexpr (requires { S::projections::stored_as; })
@@ -40,10 +43,10 @@ std::vector<rank_plan> run_of(const degrees& wanted, const training& plan, const
 
 template <class S, template <class> class Model = llama, class Optimizer = adamw, class Config = llama_config>
 void check_plan(const degrees& wanted, const training& plan, const Optimizer& optimizer = {},
-                const Config& config = small_llama) {
-  const std::vector<rank_plan> runs = run_of<S, Model>(wanted, plan, optimizer, config);
+                const Config& config = small_llama, void (*prepare)(context&) = nothing_first) {
+  const std::vector<rank_plan> runs = run_of<S, Model>(wanted, plan, optimizer, config, prepare);
   for (const rank_plan& run : runs) {
-    const rank_plan planned = plan_training<Model, S>(config, wanted, plan, run.rank, optimizer);
+    const rank_plan planned = plan_training<Model, S>(config, wanted, plan, run.rank, optimizer, {}, prepare);
     CAPTURE(run.rank);
     CHECK(said_by(planned) == said_by(run));
   }

@@ -6,9 +6,11 @@
 
 using namespace weft_test;
 
-TEST_CASE("plan: adapters alone train, by matrices and by element") {
-  check_plan<strategy<mesh<dp, tp>, zero2, bf16_mixed, lora<3>>>({.dp = 2, .tp = 2}, {.batch = 8, .micro_batches = 2},
-                                                                 by_shape{muon{}, adamw{}});
+TEST_CASE("plan: adapters alone train, by matrices and by element; their state elsewhere") {
+  const auto elsewhere = [](context& ctx) { ctx.keep_optimizer_state_in({}); };
+  for (const auto prepare : {nothing_first, +elsewhere})
+    check_plan<strategy<mesh<dp, tp>, zero2, bf16_mixed, lora<3>>>({.dp = 2, .tp = 2}, {.batch = 8, .micro_batches = 2},
+                                                                   by_shape{muon{}, adamw{}}, small_llama, prepare);
 }
 
 TEST_CASE("plan: dropout before the adapters, kept, and computed again") {

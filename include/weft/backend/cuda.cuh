@@ -22,6 +22,8 @@ struct cuda_backend : gpu::device_kernels<gpu::stream> {
   /// Where its tensors live, and whether the host may read them there.
   static constexpr bool host_memory = false;
   static memory_source memory() { return gpu::device_memory(); }
+  /// The host's, for what is copied to the device and back beside kernels.
+  static memory_source pinned_memory() { return gpu::pinned_memory(); }
 };
 
 }  // namespace weft

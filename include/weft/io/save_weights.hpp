@@ -99,7 +99,9 @@ inline safetensors_header all_tensors(context& ctx, const std::vector<outgoing>&
 template <class Backend, class T>
 std::vector<T> on_the_host(context& ctx, const T* from, std::int64_t count) {
   std::vector<T> out(static_cast<std::size_t>(count));
-  if (count > 0)
+  if (ctx.lies_on_host(from))
+    ctx.order().synchronize(), std::copy_n(from, count, out.begin());
+  else if (count > 0)
     Backend::download(ctx.queue<Backend>(), from, out.data(), count * static_cast<std::int64_t>(sizeof(T)));
   return out;
 }

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -62,7 +63,7 @@ struct memory_ledger {
   std::size_t reserved = 0;                              // taken from the system
   int chunks = 0;                                        // times the system was asked
   std::optional<std::size_t> scratch{};                  // what kernels keep beside that; none: their queue doesn't say
-  std::optional<std::size_t> pinned{};  // the host's page-locked memory that copies to and from a device go through
+  std::optional<std::size_t> pinned{};  // the host's page-locked memory that a device's copies go through, or lie in
 };
 
 class arena {
@@ -148,7 +149,7 @@ class arena {
   arena(const arena&) = delete;
   arena& operator=(const arena&) = delete;
   ~arena() {
-    for (void* chunk : chunks_) source_.place ? source_.place->release(chunk) : source_.release(chunk);
+    for (const auto& [chunk, bytes] : chunks_) source_.place ? source_.place->release(chunk) : source_.release(chunk);
     records_->owner = nullptr;
     for (const auto& some : records_->all)
       for (block& b : *some) b.data = nullptr;
@@ -193,6 +194,14 @@ class arena {
   void read_pinned(const void* queue, std::size_t (*bytes)(const void* queue)) { queue_ = queue, pinned_of_ = bytes; }
   /// Whether its memory is the host's; false: a device's, or a source's of one's own.
   bool on_host() const { return source_.allocate == memory_source{}.allocate; }
+  /// Whether an address lies in memory that it took.
+  bool holds(const void* at) const {
+    return std::any_of(chunks_.begin(), chunks_.end(), [at](const auto& c) {
+      return std::less_equal<const void*>()(c.first, at) && std::less<const void*>()(at, c.first + c.second);
+    });
+  }
+  /// The ledger's `reserved`.
+  std::size_t reserved() const { return ledger_.reserved; }
   /// How often memory was allocated.
   std::uint64_t made() const { return made_; }
   /// Starts the peaks anew from what is held now.
@@ -211,7 +220,7 @@ class arena {
     void* chunk = source_.place ? source_.place->allocate(bytes) : source_.allocate(bytes);
     require(chunk != nullptr, "out of memory: the arena holds ", ledger_.reserved >> 20, " MiB and asked for ",
             bytes >> 20, " MiB more; use a smaller batch, more ranks or a checkpointing policy");
-    chunks_.push_back(chunk);
+    chunks_.emplace_back(static_cast<std::byte*>(chunk), bytes);
     ledger_.reserved += bytes;
     ++ledger_.chunks;
     push_free(make_block(static_cast<std::byte*>(chunk), bytes, nullptr, nullptr));
@@ -282,7 +291,7 @@ class arena {
   static constexpr int bins = 58;
   memory_source source_;
   std::size_t chunk_bytes_;
-  std::vector<void*> chunks_;
+  std::vector<std::pair<std::byte*, std::size_t>> chunks_;  // with their bytes
   block_records* records_ = new block_records{this, 0, {}};
   block* spare_ = nullptr;
   std::array<block*, bins> free_{};

@@ -63,6 +63,7 @@ void write_by_host(context& ctx, const local_array& x, F&& write) {
   if constexpr (Backend::host_memory) {
     write(x.as<T>());
   } else if constexpr (computes<Backend>) {
+    if (ctx.lies_on_host(x.data)) return ctx.order().synchronize(), write(x.as<T>());
     std::vector<T> staged(static_cast<std::size_t>(x.elements()));
     write(staged.data());
     Backend::upload(ctx.queue<Backend>(), staged.data(), x.data, x.bytes());

@@ -24,7 +24,7 @@ struct inverse_norm {
 struct muon {
   static constexpr int moments = 1;
   static constexpr std::string_view name = "Muon";
-  static constexpr bool whole_matrices = true, on_every_backend = true;
+  static constexpr bool whole_matrices = true, on_every_backend = true, moments_in_direction = true;
 
   double lr = 3e-4, momentum = 0.95, weight_decay = 0.1;
   bool nesterov = true;

@@ -186,7 +186,10 @@ concept kernel_optimizer = detail::has_moments<O> && requires {
 /// An optimizer of whole matrices: `static constexpr bool whole_matrices = true`; direction(kernel_share, out, step)
 /// writes to out[0 ... count) what each element's own numbers say, change(whole_matrices) makes of that what the weight
 /// moves by, and update(kernel_share, whole, rows, columns, step) moves it. It is used through `by_shape`. One that
-/// reads numbers on the host, and so leaves `on_every_backend` out, is called for steps that are taken alone.
+/// reads numbers on the host, and so leaves `on_every_backend` out, is called for steps that are taken alone. Both
+/// functions go element by element, and may be called for one piece of a parameter after another. `static constexpr
+/// bool moments_in_direction = true`: direction doesn't need the weight, and update no moments, so that of a state
+/// which has to be brought to a device each is brought once; it is null where it isn't needed.
 template <class O>
 concept matrix_optimizer = detail::has_moments<O> && requires {
   requires O::whole_matrices;
@@ -244,6 +247,10 @@ template <class Matrices, class Others>
 by_shape(Matrices, Others, double) -> by_shape<Matrices, Others>;
 
 namespace detail {
+template <class O>
+inline constexpr bool moments_in_direction = requires {
+  requires O::moments_in_direction;
+};
 template <class O>
 inline constexpr bool is_by_shape = false;
 template <class M, class E>

@@ -47,8 +47,10 @@ class parameter_store final : public detail::unit_store {
       : unit_store(ctx, kernels(), detail::without_a_store(ctx, registry), config), config_(config) {
     weights_.each_bucket([&](std::size_t i, std::size_t, bucket& s) {
       gradients_.add(static_cast<int>(i), s.flat, weights_.name(i), s.flat.kept(s.key().shards_gradients), s.updated);
+      state_.fit(s);
     });
     gradients_.allocate_buffers();
+    state_.allocate();
     weights_.each_region([&](std::size_t, std::size_t, bucket& s, const flat_region& r) {
       if (in_norm(s, r)) norm_parts_.expect(r.parameter->sharded, s.storage());
     });
@@ -100,6 +102,7 @@ class parameter_store final : public detail::unit_store {
     weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
       updater(i, b, s, step.grad_scale, at).elements([&](const auto& share) { adamw::update(share, step); });
     });
+    state_.end();
   }
   /// The same by another optimizer, for which the store was made: config_of<policy, optimizer>(). One of a user's own
   /// updates its share on the host (optimizer_policy); those of the library run on every backend, `by_shape` too.
@@ -215,6 +218,7 @@ class parameter_store final : public detail::unit_store {
           one.by_rule(rule.others, rule.of(rule.others, given));
       });
     });
+    state_.end();
   }
   template <class Compare>
   void begin_update(Compare&& compare_numbers) {
@@ -224,14 +228,16 @@ class parameter_store final : public detail::unit_store {
       detail::compare_store(ctx_, *this, "the optimizer's step", true, detail::host_view<Backend>);
     }
     weights_.invalidate();
+    state_.begin();
   }
   auto updater(std::size_t i, std::size_t b, bucket& s, const kernel_number& grad_scale, call_site at) {
     gradient* const own = s.key().trained ? gradients_.at(i, b, s.updated).template as<gradient>() : nullptr;
-    return detail::bucket_update<Backend, Precision>{ctx_, s, weights_.name(i), own, grad_scale, at};
+    return detail::bucket_update<Backend, Precision>{ctx_, s, weights_.name(i), own, grad_scale, at, state_};
   }
 
   store_config config_;
   gradient_norm_parts<Backend> norm_parts_{ctx_};
+  detail::staged_state<Backend> state_{ctx_};
 };
 
 }  // namespace weft

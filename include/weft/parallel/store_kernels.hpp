@@ -3,6 +3,8 @@
 // that moves or sums parameters knows them.
 #pragma once
 
+#include <cstring>
+
 #include <weft/autograd/gradients.hpp>
 #include <weft/core/random.hpp>
 #include <weft/nn/parameters.hpp>
@@ -24,6 +26,20 @@ struct store_kernels {
   void (*keep_gradient)(slot&);  // a parameter's, in its type
 };
 
+/// x, or a copy of it in the device's memory where x is of the optimizer's state and lies in the host's.
+WEFT_LINKED local_array for_kernels(context& ctx, const store_kernels& kernels, const local_array& x) {
+  if (!ctx.lies_on_host(x.data)) return x;
+  local_array copy = ctx.make(x.type, x.shape, memory::buffers);
+  kernels.copy(ctx, x, copy);
+  return copy;
+}
+/// Makes x zero, wherever it lies. Of one in the host's memory it waits for the queue.
+WEFT_LINKED void make_zero(context& ctx, const store_kernels& kernels, const local_array& x) {
+  if (!ctx.lies_on_host(x.data)) return kernels.zero(ctx, x);
+  ctx.order().synchronize();
+  if (kernels.computes) std::memset(x.data, 0, static_cast<std::size_t>(x.bytes()));
+}
+
 template <class Backend, class Precision>
 struct kernels_of_store {
   using compute = typename Precision::compute;
@@ -33,6 +49,9 @@ struct kernels_of_store {
 
   static void zero(context& ctx, const local_array& x) { Backend::zero(ctx.queue<Backend>(), x); }
   static void copy(context& ctx, const local_array& from, const local_array& to) {
+    if constexpr (staging_backend<Backend>)
+      if (ctx.lies_on_host(from.data) || ctx.lies_on_host(to.data))
+        return ctx.queue<Backend>().copy_pinned(from.data, to.data, static_cast<std::size_t>(from.bytes()));
     Backend::copy_bytes(ctx.queue<Backend>(), from.data, to.data, to.bytes());
   }
   static void convert(context& ctx, const local_array& from, const local_array& to, bool add) {

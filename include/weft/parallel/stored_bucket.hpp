@@ -48,14 +48,16 @@ struct stored_bucket {
     seed = ctx.seed;
     const std::int64_t n = updated.size();
     if (key().trained) {
-      master_weights = make(n, kernels->master, shares_master() ? memory::parameters : memory::optimizer);
-      if (moments > 0) first = make(n, kernels->moment, memory::optimizer);
-      if (moments > 1) second = make(n, kernels->moment, memory::optimizer);
+      const shape of_state{1, {n}};
+      master_weights =
+          shares_master() ? make(n, kernels->master, memory::parameters) : ctx.make_state(kernels->master, of_state);
+      if (moments > 0) first = ctx.make_state(kernels->moment, of_state);
+      if (moments > 1) second = ctx.make_state(kernels->moment, of_state);
       if (shares_master()) weights = master_weights;
     }
     if (!weights) weights = make(weight_range.size(), kernels->compute, memory::parameters);
     for (const local_array* moment : {&first, &second})
-      if (*moment) kernels->zero(ctx, *moment);
+      if (*moment) make_zero(ctx, *kernels, *moment);
     if (key().trained) clear_between(ctx, updated, master_weights);
     if (!shares_master()) clear_between(ctx, weight_range, weights);
   }
@@ -112,8 +114,9 @@ struct stored_bucket {
   /// The whole bucket, from every rank's share of it.
   WEFT_LINKED local_array gathered(context& ctx, const local_array& share, const collective_label& label) const {
     if (storage().empty()) return share;
+    const local_array own = for_kernels(ctx, *kernels, share);
     local_array out = ctx.make(share.type, shape{1, {flat.size}}, memory::buffers);
-    group->comm.all_gather(share.data, out.data, share.bytes(), label).wait(ctx.order());
+    group->comm.all_gather(own.data, out.data, own.bytes(), label).wait(ctx.order());
     return out;
   }
 
@@ -180,7 +183,7 @@ struct stored_bucket {
   WEFT_LINKED void clear_between(context& ctx, flat_range range, const local_array& all) const {
     std::int64_t done = range.begin;
     const auto clear = [&](std::int64_t end) {
-      if (done < end) kernels->zero(ctx, seen(all, done - range.begin, {1, {end - done}}));
+      if (done < end) make_zero(ctx, *kernels, seen(all, done - range.begin, {1, {end - done}}));
     };
     for (const flat_region& r : flat.regions) {
       clear(std::min(r.begin, range.end));
@@ -192,13 +195,17 @@ struct stored_bucket {
     const flat_range part = range.overlap(r);
     return seen(all, part.begin - range.begin, {1, {part.size()}});
   }
-  /// What `all`, which has the flat elements in `range`, has of a region, with its initial values.
+  /// What `all`, which has the flat elements in `range`, has of a region, with its initial values, where kernels read
+  /// it.
   WEFT_LINKED local_array drawn(context& ctx, const flat_region& r, flat_range range, const local_array& all) const {
     const flat_range part = range.overlap(r);
     if (part.size() == 0) return {};
     const local_array own = region_in(all, r, range);
-    kernels->initialise(ctx, seed, *r.parameter, part.begin - r.begin, own);
-    return own;
+    const bool on_host = ctx.lies_on_host(own.data);
+    const local_array made = on_host ? ctx.make(own.type, own.shape, memory::buffers) : own;
+    kernels->initialise(ctx, seed, *r.parameter, part.begin - r.begin, made);
+    if (on_host) kernels->copy(ctx, made, own);
+    return made;
   }
 };
 

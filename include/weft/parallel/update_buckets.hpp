@@ -3,7 +3,7 @@
 #pragma once
 
 #include <weft/optim/on_whole_matrices.hpp>
-#include <weft/parallel/stored_bucket.hpp>
+#include <weft/parallel/staged_state.hpp>
 
 namespace weft::detail {
 
@@ -42,36 +42,40 @@ struct bucket_update {
   gradient* gradients;       // of what this rank updates
   kernel_number grad_scale;  // the step's
   call_site at;              // where the program asks for it
+  staged_state<Backend>& state;
 
-  /// f(kernel_share, region) for what this rank updates of every parameter; frozen ones have nothing of that.
+  /// f(kernel_share, region, range) for what this rank updates of every parameter; frozen ones have nothing of that. Of
+  /// a backend whose kernels are given the state where it is.
   template <class F>
   void parameters(F&& f) {
     update([&] {
-      for (const flat_region& r : s.flat.regions)
-        if (const flat_range part = s.updated.overlap(r); part.size() > 0) f(share_of(r, part), r);
+      state.each_chunk(s, s.updated, state_parts::all,
+                       [&](flat_range within, const bucket_state& kept) { regions(within, kept, f); });
     });
   }
-  /// f(kernel_share) for the same elements, all of them at once, unless more parameters that decay than decay_ranges
+  /// f(kernel_share) for the same elements, all of a chunk at once, unless more parameters that decay than decay_ranges
   /// holds lie between such that don't: as often as those are filled then. Moments in bf16: parameter by parameter.
   template <class F>
   void elements(F&& f) {
-    if constexpr (rounds_moments<Precision>) return parameters([&](const auto& share, const auto&) { f(share); });
+    if constexpr (rounds_moments<Precision>) return parameters([&](const auto& share, const auto&...) { f(share); });
     update([&] {
       const auto alike = [](const flat_region& a, const flat_region& b) {
         return a.parameter->decays == b.parameter->decays;
       };
-      flat_range given;  // to the next call
-      decay_ranges decaying;
-      s.flat.each_run(s.updated, alike, [&](const flat_region& r, flat_range part) {
-        if (given.size() == 0) given.begin = part.begin;
-        if (r.parameter->decays && decaying.full()) {
-          f(share_of(decaying, given));
-          given.begin = part.begin, decaying = {};
-        }
-        if (r.parameter->decays) decaying.add(part.begin - given.begin, part.end - given.begin);
-        given.end = part.end;
+      state.each_chunk(s, s.updated, state_parts::all, [&](flat_range within, const bucket_state& kept) {
+        flat_range given;  // to the next call
+        decay_ranges decaying;
+        s.flat.each_run(within, alike, [&](const flat_region& r, flat_range part) {
+          if (given.size() == 0) given.begin = part.begin;
+          if (r.parameter->decays && decaying.full()) {
+            f(share_of(decaying, given, kept));
+            given.begin = part.begin, decaying = {};
+          }
+          if (r.parameter->decays) decaying.add(part.begin - given.begin, part.end - given.begin);
+          given.end = part.end;
+        });
+        if (given.size() > 0) f(share_of(decaying, given, kept));
       });
-      if (given.size() > 0) f(share_of(decaying, given));
     });
   }
 
@@ -94,7 +98,7 @@ struct bucket_update {
       static_assert(Backend::host_memory,
                     "weft: an optimizer of one's own updates its share on the host, and this backend's weights are not "
                     "there: take adamw, sgd or by_shape{muon{}, adamw{}}, or cpu_backend");
-      parameters([&](const auto& share, const flat_region& r) {
+      parameters([&](const auto& share, const flat_region& r, flat_range) {
         const auto n = static_cast<std::size_t>(share.count);
         const auto kept = [&](master* a) { return a ? std::span<master>(a, n) : std::span<master>(); };
         const moment_spans<master> moments(kept(share.first), kept(share.second), Rule::moments);
@@ -128,9 +132,13 @@ struct bucket_update {
   void whole(const Rule& rule, const auto& step) {
     const local_array own = ctx.make(dtype_of<master>, shape{1, {s.updated.size()}}, memory::buffers);
     Backend::zero(ctx.queue<Backend>(), own);
-    for (const flat_region& r : s.flat.regions)
-      if (const flat_range part = s.updated.overlap(r); part.size() > 0)
-        rule.direction(share_of(r, part), own.template as<master>() + (part.begin - s.updated.begin), step);
+    constexpr bool apart = moments_in_direction<Rule>;
+    state.each_chunk(s, s.updated, apart ? state_parts::moments : state_parts::all,
+                     [&](flat_range within, const bucket_state& kept) {
+                       regions(within, kept, [&](const auto& share, const flat_region&, flat_range part) {
+                         rule.direction(share, own.template as<master>() + (part.begin - s.updated.begin), step);
+                       });
+                     });
     local_array all = own;
     std::int64_t first = s.updated.begin;  // of all
     if (s.key().shards_optimizer && !s.key().whole_shares) {
@@ -139,14 +147,20 @@ struct bucket_update {
       s.group->comm.all_gather(own.data, all.data, own.bytes(), collective_label{"directions", {}, unit, -1, at})
           .wait(ctx.order());
     }
-    parameters([&](const auto& share, const flat_region& r) {
+    const auto change = [&](const flat_region& r, flat_range part) {
       const parameter_record& p = *r.parameter;
       const local_array x(all.template as<master>() + (r.begin - first), dtype_of<master>, p.local);
       const matrix_sizes sizes =
           on_whole_matrices<Backend, master>(ctx, p.at, p.form, x, [&](const auto& whole) { rule.change(whole); });
-      const flat_range part = s.updated.overlap(r);
-      rule.update(share, static_cast<const master*>(all.template as<master>() + (part.begin - first)), sizes.rows,
-                  sizes.columns, step);
+      state.each_chunk(s, part, apart ? state_parts::weights : state_parts::all,
+                       [&](flat_range within, const bucket_state& kept) {
+                         const master* const moved = all.template as<master>() + (within.begin - first);
+                         rule.update(share_of(r, within, kept), moved, sizes.rows, sizes.columns, step);
+                       });
+    };
+    update([&] {
+      for (const flat_region& r : s.flat.regions)
+        if (const flat_range part = s.updated.overlap(r); part.size() > 0) change(r, part);
     });
   }
 
@@ -158,22 +172,29 @@ struct bucket_update {
     f();
     s.publish(unit, at);
   }
-  kernel_share<Backend, Precision> share_of(const flat_region& r, flat_range part) const {
-    auto out = share_of(r.parameter->decays ? decay_ranges::all(part.size()) : decay_ranges(), part);
+  // f(kernel_share, region, range) for what of every parameter lies within.
+  template <class F>
+  void regions(flat_range within, const bucket_state& kept, F&& f) const {
+    for (const flat_region& r : s.flat.regions)
+      if (const flat_range part = within.overlap(r); part.size() > 0) f(share_of(r, part, kept), r, part);
+  }
+  kernel_share<Backend, Precision> share_of(const flat_region& r, flat_range part, const bucket_state& kept) const {
+    auto out = share_of(r.parameter->decays ? decay_ranges::all(part.size()) : decay_ranges(), part, kept);
     if constexpr (rounds_moments<Precision>)
       out.rounding = {r.parameter->at, part.begin - r.begin, philox{s.seed, stream_of(r.parameter->name)}};
     return out;
   }
-  kernel_share<Backend, Precision> share_of(const decay_ranges& decaying, flat_range part) const {
-    const std::int64_t o = part.begin - s.updated.begin;
-    const auto kept = [&](const local_array& a) { return a ? a.template as<moment>() + o : nullptr; };
+  kernel_share<Backend, Precision> share_of(const decay_ranges& decaying, flat_range part,
+                                            const bucket_state& kept) const {
+    const std::int64_t o = part.begin - kept.begin;
+    const auto moments = [&](const local_array& a) { return a ? a.template as<moment>() + o : nullptr; };
     return {ctx,
             decaying,
             part.size(),
-            s.master_weights ? s.master_weights.template as<master>() + o : nullptr,
-            gradients + o,
-            kept(s.first),
-            kept(s.second),
+            kept.master ? kept.master.template as<master>() + o : nullptr,
+            gradients + (part.begin - s.updated.begin),
+            moments(kept.first),
+            moments(kept.second),
             s.working(part).template as<compute>(),
             grad_scale};
   }

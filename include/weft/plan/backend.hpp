@@ -63,8 +63,17 @@ struct planned_queue {
   void enqueue(F&&) {}
   void synchronize() {}
   std::optional<std::size_t> scratch_bytes() const { return scratch.bytes(); }
+  bool stages_state() const { return stages; }
+
+  // Copies of the optimizer's state beside kernels.
+  struct event {};
+  std::unique_ptr<planned_queue> beside() const { return std::make_unique<planned_queue>(); }
+  void record(event&) {}
+  void wait(const event&) {}
+  void copy_pinned(const void*, void*, std::size_t) {}
 
   planned_scratch scratch{0};
+  bool stages = false;  // whether the backend that is planned copies that state
 };
 
 }  // namespace detail
@@ -83,6 +92,7 @@ struct planned_backend : detail::planned_kernels<detail::planned_queue> {
   static memory_source memory() {
     return {detail::planned_chunk, [](void*) {}};
   }
+  static memory_source pinned_memory() { return memory(); }
 
 #define WEFT_DETAIL_KERNEL(name)                                                                        \
   template <class... Args>                                                                              \

@@ -83,7 +83,8 @@ class planned_rank {
     context& here = rank_.ctx;
     constexpr bool scratch_known = std::same_as<typename S::backend, cpu_backend>;
     here.set_queue<planned_backend>(std::make_shared<planned_backend::queue>(
-        planned_backend::queue{detail::planned_scratch(scratch_known ? options.threads_per_rank : 0)}));
+        planned_backend::queue{detail::planned_scratch(scratch_known ? options.threads_per_rank : 0),
+                               detail::staging_backend<typename S::backend>}));
     detail::add_axes(here, wanted, typename S::mesh{});
     detail::add_sets(here, axes_along<typename S::sharding::axis>{});
     here.spans = &spans_;
@@ -98,11 +99,12 @@ class planned_rank {
   /// What the rank holds now and held at most since it began, and what it has moved since forget_collectives().
   rank_plan report() const {
     const context& ctx = rank_.ctx;
-    const memory_ledger& memory = ctx.memory.ledger();
+    const memory_ledger &memory = ctx.memory.ledger(), &state = ctx.optimizer_ledger();
     return {ctx.rank().here(),
             ctx.size(),
             places_,
             memory,
+            &state == &memory ? 0 : state.peak_total,
             std::string(spans_.made_in(memory.peak_made)),
             log_.totals(ctx.rank().here(), forgotten_)};
   }

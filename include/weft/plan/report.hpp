@@ -21,6 +21,7 @@ struct rank_plan {
   int rank = 0, ranks = 1;
   std::vector<planned_place> places;
   memory_ledger memory;
+  std::size_t optimizer_elsewhere = 0;  // what ctx.keep_optimizer_state_in has put beside that, at most
   std::string peak_in;  // what the rank was busy with when it held most: "backward layer 3"; empty: nothing named
   std::vector<trace_total> collectives;
   std::string collectives_of = "a step";  // what the rank did in that time
@@ -65,6 +66,7 @@ namespace detail {
   for (std::size_t c = 0; c < static_cast<std::size_t>(memory_categories); ++c)
     if (p.memory.peak[c] > 0)
       out += line(std::string(memory_names[c]), bytes(p.memory.at_peak[c]), bytes(p.memory.peak[c]));
+  if (p.optimizer_elsewhere > 0) out += line("optimizer's state elsewhere", "", bytes(p.optimizer_elsewhere));
   out += line("scratch of kernels", "", p.memory.scratch ? bytes(*p.memory.scratch) : "not planned");
   if (!p.collectives.empty()) out += line("collectives of " + p.collectives_of, "calls", "receives");
   for (const trace_total& t : p.collectives)
@@ -81,6 +83,7 @@ namespace detail {
   w.end_object().member("peak", p.memory.peak_total).member("peak_in", p.peak_in);
   w.member("reserved", p.memory.reserved);
   detail::write_bytes(w, "scratch", p.memory.scratch);
+  if (p.optimizer_elsewhere > 0) w.member("optimizer_elsewhere", p.optimizer_elsewhere);
   detail::write_categories(w, p.memory);
   w.key("collectives").begin_array();
   for (const trace_total& t : p.collectives) {

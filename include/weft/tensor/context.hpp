@@ -26,6 +26,11 @@ namespace detail {
 /// A backend's name, as an address.
 template <class Backend>
 inline constexpr char backend_id = 0;
+/// A backend of a device that names memory of the host's, page-locked, from which its queues copy beside kernels.
+template <class Backend>
+concept staging_backend = requires {
+  Backend::pinned_memory();
+};
 }  // namespace detail
 
 /// One rank: its group along each axis, its memory, its queues and the tape that is recorded. launch makes it and hands
@@ -120,6 +125,11 @@ class context {
     if constexpr (requires { queue->pinned_bytes(); })
       memory.read_pinned(queue.get(),
                          [](const void* q) { return static_cast<const typename Backend::queue*>(q)->pinned_bytes(); });
+    if constexpr (detail::staging_backend<Backend>) pinned_source_ = Backend::pinned_memory;
+    if constexpr (requires { queue->stages_state(); })  // a plan's says what the one that is planned does
+      copies_state_ = queue->stages_state();
+    else
+      copies_state_ = pinned_source_ != nullptr;
     queue_ = std::move(queue);
     queue_of_ = &detail::backend_id<Backend>;
   }
@@ -127,18 +137,42 @@ class context {
   const queue_ref& order() const { return order_; }
 
   local_array make(dtype type, const shape& sizes, weft::memory category = weft::memory::activations) {
-    if (optimizer_state_ && category == weft::memory::optimizer)
+    if (optimizer_state_ && !copies_state_ && category == weft::memory::optimizer)
       return local_array(*optimizer_state_, type, sizes, category);
     return local_array(memory, type, sizes, category);
   }
   /// From now on the optimizer's state (master weights and moments) lies in an arena of its own, whose chunks come from
-  /// `source`; what was made before stays. Throws where the backend's kernels can't address it: on a device.
-  void keep_optimizer_state_in(memory_source source) {
-    require(memory.on_host(),
-            "the optimizer's state can lie elsewhere only where kernels run on the host, and this "
-            "backend's run on a device: leave it in the device's memory");
+  /// `source`; what was made before stays. Where kernels run on a device, `source` is {}, and the arena's memory is the
+  /// host's, page-locked: a store's update copies the state to the device and back, `chunk` elements of each of its
+  /// arrays at a time, and the device keeps room for two such chunks; the state of a single tensor's optimizer_update
+  /// stays in the device's memory. Throws there for another source, and where the backend has no such memory.
+  WEFT_LINKED void keep_optimizer_state_in(memory_source source, std::int64_t chunk = std::int64_t{1} << 22) {
+    require(chunk >= 1, "the optimizer's state is to be copied ", chunk, " elements at a time; there is at least 1");
+    if (!memory.on_host()) {
+      require(pinned_source_ != nullptr,
+              "the optimizer's state can lie elsewhere only where kernels run on the host, or copies to the device go "
+              "on beside them, and this backend has neither: leave it in the device's memory");
+      const bool host = !source.place && source.allocate == memory_source{}.allocate;
+      require(host || !copies_state_,
+              "the optimizer's state of a device lies in the host's page-locked memory, which a file's or one's own "
+              "isn't: write ctx.keep_optimizer_state_in({}), or take cpu_backend, whose kernels read a file");
+      source = pinned_source_();
+    }
     optimizer_state_ = std::make_unique<arena>(std::move(source));
+    state_chunk_ = (chunk + 15) / 16 * 16;  // where a bucket's regions begin
+    if (copies_state_)
+      optimizer_state_->read_pinned(optimizer_state_.get(),
+                                    [](const void* a) { return static_cast<const arena*>(a)->reserved(); });
   }
+  /// An array of the optimizer's state, for who brings it to the kernels where they can't be given it.
+  local_array make_state(dtype type, const shape& sizes) {
+    return local_array(optimizer_state_ ? *optimizer_state_ : memory, type, sizes, weft::memory::optimizer);
+  }
+  /// The elements of a chunk, by which a store made now copies the optimizer's state to its kernels' device and back;
+  /// 0: kernels are given it where it is.
+  std::int64_t state_chunk() const { return optimizer_state_ && copies_state_ ? state_chunk_ : 0; }
+  /// Whether that is of the optimizer's state and in the host's memory, and kernels run on a device.
+  bool lies_on_host(const void* at) const { return state_chunk() > 0 && optimizer_state_->holds(at); }
   /// Of the arena that the optimizer's state lies in.
   const memory_ledger& optimizer_ledger() const { return (optimizer_state_ ? *optimizer_state_ : memory).ledger(); }
 
@@ -150,7 +184,10 @@ class context {
     fail("a tensor's type names another backend than the strategy of its launch: write both with S::backend");
   }
   friend class context_ref;
-  std::unique_ptr<arena> optimizer_state_;  // null: with all else
+  std::unique_ptr<arena> optimizer_state_;      // null: with all else
+  memory_source (*pinned_source_)() = nullptr;  // the backend's, if it has one
+  bool copies_state_ = false;                   // whether its kernels can't be given what lies there
+  std::int64_t state_chunk_ = 0;
   struct set_group {
     axis_set axes;
     std::unique_ptr<axis_group> group;

@@ -18,7 +18,7 @@ WEFT_LINKED void measure_stored(context& ctx, unit_store& store, double gradient
     const placed_slice& at = p.record.at;
     const auto add = [&](measured kind, const local_array& x, double scale) {
       if (!x) return;  // a moment that the optimizer doesn't keep, a frozen parameter's gradient
-      array_statistics s = statistics_of(ctx, x, at, p.begin, of);
+      array_statistics s = statistics_of(ctx, for_kernels(ctx, store.types(), x), at, p.begin, of);
       s.scale(scale);
       parts.add(ctx, std::string(store.unit_name(p.unit)), kind, p.record.sharded, p.storage, s);
     };

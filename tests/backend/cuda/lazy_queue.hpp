@@ -120,7 +120,9 @@ class lazy_queue : public weft::gpu::pinned_count {
     std::unique_ptr<point> at_;
   };
 
-  explicit lazy_queue(std::uint64_t seed = 1) : on_host_(std::make_shared<host_queue>(seed)) {}
+  /// hasty: it runs what it is given at once, and what of others it has to wait for.
+  explicit lazy_queue(std::uint64_t seed = 1, bool hasty = false)
+      : on_host_(std::make_shared<host_queue>(seed)), hasty_(hasty) {}
   lazy_queue(const lazy_queue&) = delete;
   lazy_queue& operator=(const lazy_queue&) = delete;
   ~lazy_queue() { work_->run_until(work_->all); }
@@ -184,7 +186,7 @@ class lazy_queue : public weft::gpu::pinned_count {
     scratch_.clear();
   }
 
-  std::unique_ptr<lazy_queue> beside() const { return std::make_unique<lazy_queue>(7); }
+  std::unique_ptr<lazy_queue> beside() const { return std::make_unique<lazy_queue>(7, hasty_beside); }
   void record(event& e) {
     const std::lock_guard lock(e.at_->mutex);
     const std::lock_guard own(work_->mutex);
@@ -199,6 +201,7 @@ class lazy_queue : public weft::gpu::pinned_count {
   }
 
   int waits = 0;  // of the host, for all that was given
+  bool hasty_beside = false;
   std::uint64_t to_come() const {
     const std::lock_guard lock(work_->mutex);
     return work_->all - work_->run;
@@ -206,12 +209,17 @@ class lazy_queue : public weft::gpu::pinned_count {
 
  private:
   void give(std::function<void()> next) {
-    const std::lock_guard lock(work_->mutex);
-    work_->given.push_back(std::move(next));
-    ++work_->all;
+    std::uint64_t number = 0;
+    {
+      const std::lock_guard lock(work_->mutex);
+      work_->given.push_back(std::move(next));
+      number = ++work_->all;
+    }
+    if (hasty_) work_->run_until(number);
   }
 
   std::shared_ptr<host_queue> on_host_;
+  bool hasty_;
   std::shared_ptr<work> work_ = std::make_shared<work>();
   std::deque<std::unique_ptr<std::byte[]>> scratch_;
   weft::gpu::staged_uploads<event, pinned> uploads_;
@@ -223,6 +231,7 @@ struct lazy_cuda_backend : weft::gpu::device_kernels<lazy_queue> {
   }
   static constexpr bool host_memory = false;
   static weft::memory_source memory() { return pretended_memory::source(); }
+  static weft::memory_source pinned_memory() { return {}; }
 };
 
 }  // namespace weft_test

@@ -1,5 +1,5 @@
-// Device memory. Invariant: what is freed has been allocated by the same call family; an arena never sees a host
-// address.
+// Device memory, and the host's that a device copies from. Invariant: what is freed has been allocated by the same call
+// family.
 #pragma once
 
 #include <memory>
@@ -25,6 +25,23 @@ inline void* allocate(std::size_t bytes) {
 /// one stream.
 inline memory_source device_memory() {
   return {allocate, [](void* chunk) { cudaFree(chunk); }};
+}
+
+/// Memory of the host's, page-locked, or null when it has no more; other failures throw weft::failure.
+inline void* allocate_pinned(std::size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaMallocHost(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(status, "cudaMallocHost");
+  return memory;
+}
+
+/// For an arena of it: a stream copies from there and to there beside others' kernels.
+inline memory_source pinned_memory() {
+  return {allocate_pinned, [](void* chunk) { cudaFreeHost(chunk); }};
 }
 
 struct free_device_memory {
