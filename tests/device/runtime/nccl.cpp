@@ -116,6 +116,7 @@ struct ncclComm {
     cudaStream_t on = nullptr;
     std::uint64_t number = 0;
     bool at_once = false, done = false;
+    bool stuck = false;  // it never ends: NCCL failed
   };
   std::vector<std::shared_ptr<shared_piece>> pieces;
   int drivers = 0;
@@ -338,6 +339,7 @@ met& meeting_of(clique& in, ncclComm_t c, const nccl_call& call) {
 // A stream has come to a group of operations: what this rank gives is left for the others, and what they gave is taken
 // when their streams have come there too.
 void run_shared(held_lock& held, ncclComm_t c, const std::shared_ptr<bool>& aborted, ncclComm::shared_piece& piece) {
+  if (piece.stuck) changed().wait(held, [&] { return *aborted; });
   if (*aborted) return;
   const std::shared_ptr<shared_clique> all = c->outside;
   const int rank = c->rank, ranks = all->ranks(), device = c->device;
@@ -429,6 +431,11 @@ void drive() {
 void commit_shared(ncclComm_t c, const std::vector<nccl_call>& calls) {
   auto piece = std::make_shared<ncclComm::shared_piece>();
   piece->on = calls[0].on;
+  if (failure().operations >= 0 && failure().operations-- == 0) {
+    piece->stuck = true;
+    c->fails_in = failure().looks;
+    last_words() = "the stand-in's planned failure";
+  }
   for (const nccl_call& call : calls) {
     if (call.on != piece->on) refuse("a group call puts operations of one communicator on several streams");
     if (device_of(call.on) != c->device) {
