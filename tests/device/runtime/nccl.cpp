@@ -401,6 +401,7 @@ void drive() {
   for (unsigned turns = 0; !stop_driving(); ++turns) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
     held_lock held(the_device().lock);
+    if (!shared_ones().empty()) changed().notify_all();  // who waits for another process
     for (ncclComm_t c : shared_ones()) {
       std::erase_if(c->pieces, [](const auto& p) { return p->done; });
       if (turns % 64 == 0 && c->state != ncclRemoteError && c->fails_in < 0)

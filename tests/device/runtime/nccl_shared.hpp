@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
@@ -67,7 +65,7 @@ class shared_clique {
   /// Whose process ended without its communicator; -1: nobody's.
   int dead() const {
     for (int r = 0; r < ranks_; ++r)
-      if (const int p = at(r).process; p != 0 && at(r).ended == 0 && kill(p, 0) != 0 && errno == ESRCH) return r;
+      if (at(r).process != 0 && at(r).ended == 0 && !runs(at(r).process)) return r;
     return -1;
   }
 
@@ -131,6 +129,14 @@ class shared_clique {
   void done(const part& p) { ++own().channels[p.channel].done; }
 
  private:
+  static bool runs(int process) {
+    std::FILE* const file = std::fopen(("/proc/" + std::to_string(process) + "/stat").c_str(), "r");
+    if (!file) return false;
+    char state = 0;
+    const bool read = std::fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
+    std::fclose(file);
+    return read && state != 'Z' && state != 'X';
+  }
   int counterpart(const part& p) const { return 1 + 2 * rank_ + (p.call.word == nccl_word::send ? 1 : 0); }
   std::string file_of(int r, int channel, std::uint64_t number) const {
     return name_ + "." + std::to_string(r) + "." + std::to_string(channel) + "." + std::to_string(number);

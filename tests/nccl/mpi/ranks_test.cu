@@ -1,5 +1,7 @@
 // Processes with a GPU each over NCCL: the laws of communicators, operations between kernels, orders in which no two ranks agree, calls that are
 // compared, ranks and an NCCL that fail. Needs a GPU for each of two processes or more.
+#include <csignal>
+
 #include <doctest/doctest.h>
 
 #include <weft/backend/nccl_mpi.cuh>
@@ -201,4 +203,15 @@ TEST_CASE("nccl over MPI: an operation behind a queue of another GPU is refused"
   });
   has(words, "rank 1 of a group over nccl is on GPU 1, and calls an operation behind a queue of GPU 0; open the queue "
              "with cuda_backend::open on the rank");
+}
+
+// By over_processes.sh --killed.
+TEST_CASE("killed: a rank while the others wait for their GPU" * doctest::skip()) {
+  said([](any_communicator& all, gpu::stream& q) {
+    floats x(q, 64, 1);
+    all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::sum).wait();
+    if (all.rank() == 1) std::raise(SIGKILL);
+    all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::sum).wait(queue_ref(q));
+    q.synchronize();
+  });
 }
