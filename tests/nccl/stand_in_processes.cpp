@@ -2,6 +2,7 @@
 // environment which it is, and what to do.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
@@ -11,7 +12,6 @@
 #include <iterator>
 #include <string>
 #include <thread>
-#include <unistd.h>
 
 #include <doctest/doctest.h>
 
@@ -32,10 +32,12 @@ std::string printed(const std::string& first, const std::string& second) {
   REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
   unsetenv("WEFT_DEVICE_SHARED");
   std::ofstream(folder / "id", std::ios::binary).write(id.internal, sizeof id.internal);
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string(), out = (folder / "printed").string();
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string(),
+                    out = (folder / "printed").string();
   const auto start = [&](int rank, const std::string& what) {
     return "WEFT_TEST_RANK=" + std::to_string(rank) + " WEFT_TEST_DOES=" + what + " WEFT_TEST_ID='" +
-           (folder / "id").string() + "' timeout 60 '" + self + "' --no-skip --test-case='a process of two' >>'" + out + "' 2>&1";
+           (folder / "id").string() + "' timeout 60 '" + self + "' --no-skip --test-case='a process of two' >>'" + out +
+           "' 2>&1";
   };
   const int status = std::system((start(0, first) + " & " + start(1, second) + "; wait").c_str());
   static_cast<void>(status);
@@ -100,7 +102,8 @@ TEST_CASE("processes: ranks that call different operations or counts are found")
   has(printed("gathers", "sums"),
       "ranks of one communicator disagree: rank 0 calls ncclAllGather(8 of type 7), and rank 1 "
       "ncclAllReduce(16 of type 7, operation 0)");
-  has(printed("sums", "sums_fewer"), "rank 0 calls ncclAllReduce(16 of type 7, operation 0), and rank 1 ncclAllReduce(8");
+  has(printed("sums", "sums_fewer"),
+      "rank 0 calls ncclAllReduce(16 of type 7, operation 0), and rank 1 ncclAllReduce(8");
 }
 TEST_CASE("processes: one that died is told of, and an abort ends who waits for it") {
   const std::string said = printed("waits", "dies");

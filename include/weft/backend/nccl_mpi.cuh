@@ -1,20 +1,21 @@
 // The communicator over NCCL whose ranks are processes that mpirun starts, on one machine or many, each with a GPU of
 // its own.
 //
-// The names of NCCL's communicators, and all that lies in the host's memory, travel over `mpi`. Each rank gives NCCL its
-// own operations, and nobody compares them with the others': as under `mpi`, launch_options.check does.
+// The names of NCCL's communicators, and all that lies in the host's memory, travel over `mpi`. Each rank gives NCCL
+// its own operations, and nobody compares them with the others': as under `mpi`, launch_options.check does.
 //
 // Invariant: what moves between GPUs is NCCL's; what lies in the host's memory never goes there.
 #pragma once
 
 #include <weft/core/requirements.hpp>  // before any standard header
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include <weft/backend/cuda.cuh>
@@ -24,8 +25,8 @@
 
 namespace weft {
 
-/// Ranks are processes; the k-th of a machine's is on GPU k there. Satisfies `communicator_policy`; needs MPI 3 and NCCL
-/// 2.18 or later, and is no part of <weft/weft.cuh>.
+/// Ranks are processes; the k-th of a machine's is on GPU k there. Satisfies `communicator_policy`; needs MPI 3 and
+/// NCCL 2.18 or later, and is no part of <weft/weft.cuh>.
 ///
 /// Data of cuda_backend's tensors move over NCCL; small messages in the host's memory, and all data of other backends,
 /// over MPI. Sums of floats are NCCL's, as under `nccl`. An operation waits for none of another group, nor one between
@@ -103,8 +104,9 @@ class nccl_mpi : public comm_operations<nccl_mpi> {
     }
     const int gpus = gpu::device_count();
     if (gpus == 0) gpu::use_device(0);  // says so
-    require(here <= gpus, "nccl_mpi::launch(", boot.size(), ", f) gives every rank a GPU of its own, and this machine has ",
-            gpus, " for ", here, " of the processes; start at most so many on each, and let each see all of its GPUs.");
+    require(here <= gpus, "nccl_mpi::launch(", boot.size(),
+            ", f) gives every rank a GPU of its own, and this machine has ", gpus, " for ", here,
+            " of the processes; start at most so many on each, and let each see all of its GPUs.");
     return before;
   }
 

@@ -406,8 +406,8 @@ void drive() {
       std::erase_if(c->pieces, [](const auto& p) { return p->done; });
       if (turns % 64 == 0 && c->state != ncclRemoteError && c->fails_in < 0)
         if (const int r = c->outside->dead(); r >= 0) {
-          last_words() = "rank " + std::to_string(r) + "'s process " + std::to_string(c->outside->at(r).process) +
-                         " is gone";
+          last_words() =
+              "rank " + std::to_string(r) + "'s process " + std::to_string(c->outside->at(r).process) + " is gone";
           c->fails_in = 0;
         }
       if (c->pieces.empty() || c->drivers > 0 || *c->aborted) continue;

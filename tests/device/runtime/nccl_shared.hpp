@@ -1,17 +1,18 @@
-// What ranks that are processes know of each other under the tests' NCCL: a file that all of a communicator's ranks map,
-// with what each has called and how far its stream has come, and a file for the data of each rank's part of an
+// What ranks that are processes know of each other under the tests' NCCL: a file that all of a communicator's ranks
+// map, with what each has called and how far its stream has come, and a file for the data of each rank's part of an
 // operation. Invariant: whoever says that he has come to an operation has left his data; they lie there until all who
 // need them have done it.
 #pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <fcntl.h>
 #include <string>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <vector>
 
 #include "nccl_data.hpp"
@@ -38,7 +39,8 @@ class shared_clique {
     static int made = 0;
     return folder ? std::string(folder) + "/" + std::to_string(getpid()) + "." + std::to_string(++made) : "";
   }
-  shared_clique(std::string name, int ranks, int rank, int device) : name_(std::move(name)), ranks_(ranks), rank_(rank) {
+  shared_clique(std::string name, int ranks, int rank, int device)
+      : name_(std::move(name)), ranks_(ranks), rank_(rank) {
     const int file = open(name_.c_str(), O_RDWR | O_CREAT, 0600);
     const std::size_t bytes = sizeof(shared_member) * static_cast<std::size_t>(ranks);
     void* const at = file >= 0 && ranks <= shared_member::most && ftruncate(file, static_cast<off_t>(bytes)) == 0

@@ -1,14 +1,14 @@
-// Processes with a GPU each over NCCL: the laws of communicators, operations between kernels, orders in which no two ranks agree, calls that are
-// compared, ranks and an NCCL that fail. Needs a GPU for each of two processes or more.
+// Processes with a GPU each over NCCL: the laws of communicators, operations between kernels, orders in which no two
+// ranks agree, calls that are compared, ranks and an NCCL that fail. Needs a GPU for each of two processes or more.
 #include <csignal>
 
 #include <doctest/doctest.h>
 
 #include <weft/backend/nccl_mpi.cuh>
 #include <weft/comm/any.hpp>
-#include <weft/weft.cuh>
 #include <weft/testing/communicator.hpp>
 #include <weft/testing/watchdog.hpp>
+#include <weft/weft.cuh>
 
 #include "../../backend/cuda/in_device_memory.hpp"
 #include "../../mpi/world.hpp"
@@ -63,7 +63,8 @@ TEST_CASE("nccl over MPI: operations run between the kernels before and behind t
     x.set(1, 1);
     all.all_reduce(x.data(), y.data(), 100, dtype::f32, reduction::sum).wait(order);
     y.set(2, own);
-    request sent = all.send(y.data(), 400, (r + 1) % ranks, 3), received = all.recv(left.data(), 400, (r + ranks - 1) % ranks, 3);
+    request sent = all.send(y.data(), 400, (r + 1) % ranks, 3),
+            received = all.recv(left.data(), 400, (r + ranks - 1) % ranks, 3);
     all.all_reduce(y.data(), most.data(), 100, dtype::f32, reduction::max).wait(order);
     received.wait(order), sent.wait(order);
     x.set(0, 10 * own);
@@ -179,8 +180,7 @@ TEST_CASE("nccl over MPI: an error that NCCL reports by itself ends all ranks wi
     if (mpi::process_rank() == 0) fail_after(after, 3);
     const auto words = said([&](any_communicator& all, gpu::stream& q) {
       floats x(q, 64, 1);
-      for (int i = 0; i < 8; ++i)
-        all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::sum).wait(queue_ref(q));
+      for (int i = 0; i < 8; ++i) all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::sum).wait(queue_ref(q));
       q.synchronize();
       all.barrier().wait();
     });
@@ -201,8 +201,9 @@ TEST_CASE("nccl over MPI: an operation behind a queue of another GPU is refused"
       if (world.rank() == 1) all.all_reduce(x.data(), x.data(), 16, dtype::f32, reduction::sum).wait(queue_ref(q));
     });
   });
-  has(words, "rank 1 of a group over nccl is on GPU 1, and calls an operation behind a queue of GPU 0; open the queue "
-             "with cuda_backend::open on the rank");
+  has(words,
+      "rank 1 of a group over nccl is on GPU 1, and calls an operation behind a queue of GPU 0; open the queue "
+      "with cuda_backend::open on the rank");
 }
 
 // By over_processes.sh --killed.

@@ -1,5 +1,6 @@
 // Training on processes with a GPU each, over NCCL, beside the same on the CPU's threads: in bf16 with full
-// recomputation, stages that send to each other, sharded parameters and tensor parallelism. Needs a GPU for each process.
+// recomputation, stages that send to each other, sharded parameters and tensor parallelism. Needs a GPU for each
+// process.
 #include <weft/backend/nccl_mpi.cuh>
 #include <weft/weft.cuh>
 
@@ -15,8 +16,8 @@ const llama_config tiny{.layers = 2, .hidden = 16, .heads = 2, .kv_heads = 2, .f
 // One strategy, whatever the degrees, so the program is compiled once.
 void check_over_nccl(const degrees& degrees) {
   const auto run = [&]<class... More>(tag_list<More...>, bool check = false) {
-    return train<llama<strategy<mesh<pp, dp, tp>, zero3, bf16_mixed, checkpoint_full, More...>>>(degrees, tiny,
-                                                                                                 adamw{}, check);
+    return train<llama<strategy<mesh<pp, dp, tp>, zero3, bf16_mixed, checkpoint_full, More...>>>(degrees, tiny, adamw{},
+                                                                                                 check);
   };
   const auto own = static_cast<std::size_t>(mpi::process_rank());
   const trained want = run(tag_list<>{})[own], over = run(tag_list<cuda_backend, nccl_mpi>{})[own];

@@ -67,7 +67,8 @@ class nccl_member {
     }
   }
 
-  // ---- what is folded here, a piece of every rank's part at a time: it is brought, then folded in the ranks' order ----
+  // ---- what is folded here, a piece of every rank's part at a time: it is brought, then folded in the ranks' order
+  // ----
 
   static bool folds(const comm_call& call, int ranks) {
     return ranks > 1 && call.count > 0 && call.computes() && call.how != reduction::sum && is_float(call.type);

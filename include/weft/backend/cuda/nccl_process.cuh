@@ -1,6 +1,6 @@
 // The operations on a device of a rank that is a process: its groups, their lanes, and who waits for them. Invariant:
-// the rank's thread waits for a GPU without the job's lock, and where it doesn't look at MPI, the job's watch does: so a
-// rank that fails is heard of, and its peers' GPUs go on, whatever they wait for.
+// the rank's thread waits for a GPU without the job's lock, and where it doesn't look at MPI, the job's watch does: so
+// a rank that fails is heard of, and its peers' GPUs go on, whatever they wait for.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,12 @@ class nccl_process final : public completion {
 
   explicit nccl_process(int gpu)
       : gpu_(gpu),
-        job_([this] {
-          move_lanes();
-          return weft::detail::mpi_process::get().operations().look();
-        }, watch_every) {}
+        job_(
+            [this] {
+              move_lanes();
+              return weft::detail::mpi_process::get().operations().look();
+            },
+            watch_every) {}
 
   nccl_job& job() { return job_; }
   /// The rank's function has thrown.
@@ -58,10 +60,9 @@ class nccl_process final : public completion {
       if (boot.rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
       boot.broadcast(&id, sizeof id, 0).wait();
       ncclConfig_t config = nccl_config();
-      const bool made =
-          job_.make(*seats_.back(), 0, "ncclCommInitRankConfig", nullptr, [&](ncclComm_t* comm) {
-            return ncclCommInitRankConfig(comm, boot.size(), id, boot.rank(), &config);
-          });
+      const bool made = job_.make(*seats_.back(), 0, "ncclCommInitRankConfig", nullptr, [&](ncclComm_t* comm) {
+        return ncclCommInitRankConfig(comm, boot.size(), id, boot.rank(), &config);
+      });
       job_.require_sound();
       require(made, "NCCL made no communicator");
     }
@@ -181,7 +182,8 @@ class nccl_process final : public completion {
                            : std::make_unique<nccl_lane>(add_seat(), group.ids, sends, call.peer, call.tag));
     return *lane;
   }
-  /// Memory for what is folded here, and for a barrier, while no operation of the lane uses it: it may wait for the GPU.
+  /// Memory for what is folded here, and for a barrier, while no operation of the lane uses it: it may wait for the
+  /// GPU.
   void reserve(nccl_lane& lane, int ranks, const comm_call& call) {
     const bool folds = nccl_member::folds(call, ranks), meets = call.is(comm_operation::barrier) && ranks > 1;
     if (!folds && !meets) return;

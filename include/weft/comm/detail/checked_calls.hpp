@@ -116,8 +116,8 @@ class checked_calls {
       if (other(r).left || r == mail_.rank()) return false;
     return true;
   }
-  /// The queue waits for an operation that was posted, which then is complete as far as the host asks; false where there
-  /// is none.
+  /// The queue waits for an operation that was posted, which then is complete as far as the host asks; false where
+  /// there is none.
   bool make_wait(std::uint64_t ticket, const queue_ref& queue) {
     checked_call& c = of(ticket);
     if (c.at != checked_call::stage::posted) return false;
