@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -79,8 +80,10 @@ class nccl_mpi : public comm_operations<nccl_mpi> {
  private:
   nccl_mpi(gpu::nccl_process& process, gpu::nccl_process_group& group) : process_(&process), group_(&group) {}
 
-  /// What NCCL tells machines apart by, too: the host's name, and the number of its start.
+  /// What NCCL tells machines apart by, too: NCCL_HOSTID, or the host's name and the number of its start.
   static std::uint64_t machine() {
+    const std::hash<std::string> hash;
+    if (const char* const given = std::getenv("NCCL_HOSTID")) return hash(given);
     char name[256] = {};
     gethostname(name, sizeof name - 1);
     std::string of = name;
@@ -89,7 +92,7 @@ class nccl_mpi : public comm_operations<nccl_mpi> {
       of.append(boot_id, std::fread(boot_id, 1, sizeof boot_id, file));
       std::fclose(file);
     }
-    return std::hash<std::string>{}(of);
+    return hash(of);
   }
   /// How many processes of this machine have a lower rank.
   [[gnu::cold]] static int rank_on_machine(mpi& boot) {

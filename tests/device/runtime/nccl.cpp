@@ -542,7 +542,8 @@ ncclResult_t join_shared(held_lock& held, ncclComm_t* comm, int ranks, const std
       [c](held_lock&) {
         for (int r = 0; r < c->outside->ranks(); ++r)
           for (int k = 0; k < r; ++k)
-            if (c->outside->at(r).device == c->outside->at(k).device)
+            if (c->outside->at(r).device == c->outside->at(k).device &&
+                c->outside->at(r).machine == c->outside->at(k).machine)
               refuse("two ranks of one communicator are on device " + std::to_string(c->outside->at(r).device));
         for (int r = 0; r < c->outside->ranks(); ++r)
           c->in->devices[static_cast<std::size_t>(r)] = c->outside->at(r).device;

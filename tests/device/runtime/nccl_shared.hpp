@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct shared_channel {
   nccl_call calls[remembered];                      // the last that were given; their addresses say nothing here
 };
 struct shared_member {
+  std::atomic<std::size_t> machine;
   std::atomic<int> process, device, ended;  // the process's number, 0: has still to come; 1: ended, 2: aborted
   static constexpr int most = 8;
   shared_channel channels[1 + 2 * most];
@@ -49,6 +51,8 @@ class shared_clique {
     if (at == MAP_FAILED) std::perror(name_.c_str()), std::abort();
     close(file);
     members_ = static_cast<shared_member*>(at);
+    const char* const machine = std::getenv("NCCL_HOSTID");
+    own().machine = machine ? std::hash<std::string>{}(machine) : 0;
     own().device = device;
     own().process = getpid();
   }

@@ -1,6 +1,7 @@
 // Processes with a GPU each over NCCL: the laws of communicators, operations between kernels, orders in which no two
 // ranks agree, calls that are compared, ranks and an NCCL that fail. Needs a GPU for each of two processes or more.
 #include <csignal>
+#include <cstdlib>
 
 #include <doctest/doctest.h>
 
@@ -80,6 +81,19 @@ TEST_CASE("nccl over MPI: operations run between the kernels before and behind t
     CHECK(z.all()[100 * static_cast<std::size_t>(ranks) - 1] == 10 * float(ranks - 1));
     CHECK(x.all()[0] == -1);
   });
+}
+
+TEST_CASE("nccl over MPI: the ranks of a second machine are on its first GPUs") {
+  if (processes() < 4 || !of_stand_in<int()>("weft_nccl_live")) return;
+  const int own = mpi::process_rank();
+  setenv("NCCL_HOSTID", own < 2 ? "first" : "second", 1);
+  on_ranks([&](any_communicator& all, gpu::stream& q) {
+    CHECK(q.device() == (own < 2 ? own : own - 2));
+    floats x(q, 64, 1);
+    all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::sum).wait(queue_ref(q));
+    CHECK(x.all()[5] == float(processes()));
+  });
+  unsetenv("NCCL_HOSTID");
 }
 
 TEST_CASE("nccl over MPI: operations of several groups, directions and tags wait for no other") {
