@@ -16,9 +16,10 @@ namespace weft_test {
 
 using moment_bits = std::map<std::string, std::vector<int>>;
 
-/// The bits of both moments of each parameter after `steps` steps.
+/// The bits of both moments of each parameter after `steps` steps. chunk: above 0, the state lies in the host's memory,
+/// and goes to a device so many elements at a time.
 template <class S>
-moment_bits rounded_moments(const weft::degrees& ranks, int steps = 5) {
+moment_bits rounded_moments(const weft::degrees& ranks, int steps = 5, std::int64_t chunk = 0) {
   using namespace weft;
   using backend = typename S::backend;
   using x_type = basic_tensor<bf16, dims<batch, ffn, hidden>, place<shard<batch, dp>, shard<ffn, tp>>, backend>;
@@ -26,6 +27,7 @@ moment_bits rounded_moments(const weft::degrees& ranks, int steps = 5) {
   moment_bits out;
   std::mutex lock;
   launch<S>(ranks, [&](context& ctx) {
+    if (chunk > 0) ctx.keep_optimizer_state_in({}, chunk);
     parameter_registry registry;
     weight<S, dims<ffn, hidden>, shard<ffn, tp>> matrix;
     weight<S, dims<hidden>> vector;
@@ -48,8 +50,11 @@ moment_bits rounded_moments(const weft::degrees& ranks, int steps = 5) {
       int moment = 0;
       for (const local_array& kept : {p.first, p.second}) {
         CHECK(kept.type == dtype::bf16);
-        std::vector<std::uint16_t> bits(static_cast<std::size_t>(kept.elements()));
-        backend::download(ctx.queue<backend>(), kept.data, bits.data(), kept.bytes());
+        CHECK((chunk == 0 || ctx.optimizer_ledger().total >= static_cast<std::size_t>(kept.bytes())));
+        std::vector<std::byte> copy;
+        const bf16* const numbers = weft::detail::host_view<backend>(ctx, kept, copy).template as<bf16>();
+        std::vector<std::uint16_t> bits;
+        for (std::int64_t i = 0; i < kept.elements(); ++i) bits.push_back(std::bit_cast<std::uint16_t>(numbers[i]));
         const std::lock_guard guard(lock);
         std::vector<int>& all = out[p.record.name + (moment++ ? " second" : " first")];
         all.resize(static_cast<std::size_t>(p.record.global.elements()), -1);

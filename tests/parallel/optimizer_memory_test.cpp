@@ -70,5 +70,19 @@ TEST_CASE("a folder that isn't there, and memory that the kernels can't address,
   context alone(single_rank{}, 1, devices);
   CHECK_THROWS_WITH_AS(alone.keep_optimizer_state_in({}), doctest::Contains("leave it in the device's memory"),
                        failure);
-  CHECK_THROWS_WITH_AS(alone.keep_optimizer_state_in({}, 0), doctest::Contains("0 elements at a time"), failure);
+  for (const std::int64_t chunk : {0, -1})
+    CHECK_THROWS_WITH_AS(alone.keep_optimizer_state_in({}, chunk), doctest::Contains("elements at a time"), failure);
+}
+
+TEST_CASE("another place for the state is refused while there is state in the one before") {
+  context alone(single_rank{}, 1);
+  alone.keep_optimizer_state_in(file_memory("/tmp"));
+  alone.keep_optimizer_state_in({});  // nothing was there
+  {
+    const local_array state = alone.make_state(dtype::f32, shape{1, {4}});
+    CHECK_THROWS_WITH_AS(alone.keep_optimizer_state_in({}), doctest::Contains("was called before"), failure);
+    state.as<float>()[3] = 1;  // it lies where it was
+    CHECK(alone.optimizer_ledger().total >= 16);
+  }
+  alone.keep_optimizer_state_in({});
 }

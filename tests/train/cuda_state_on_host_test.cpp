@@ -4,6 +4,7 @@
 
 #include <weft/io/file_memory.hpp>
 
+#include "../optim/rounded_moments.hpp"
 #include "beside_cpu.hpp"
 #include "sample.hpp"
 #include "state_on_host.hpp"
@@ -56,6 +57,20 @@ TEST_CASE("the kernels of CUDA: the optimizer's state on the host, Muon's, zero3
 TEST_CASE("the kernels of CUDA: checkpoints and statistics of an optimizer's state on the host" *
           doctest::skip(sanitized)) {
   on_one_rank.check_files(adamw{.lr = 1e-2}, 208);
+}
+
+TEST_CASE("the kernels of CUDA: moments in bf16, on the host, have the bits of those on the device" *
+          doctest::skip(sanitized)) {
+  using S = strategy<mesh<dp, tp>, bf16_moments, zero2, lazy_cuda_backend>;
+  const auto plain = rounded_moments<S>({.dp = 2, .tp = 3});
+  for (const std::int64_t chunk : {std::int64_t{1}, std::numeric_limits<std::int64_t>::max()})
+    CHECK(rounded_moments<S>({.dp = 2, .tp = 3}, 5, chunk) == plain);
+}
+
+TEST_CASE("a chunk of as many elements as there are numbers is all of the state") {
+  planned_rank<overflowing> one({}, 0);
+  one.ctx().keep_optimizer_state_in({}, std::numeric_limits<std::int64_t>::max());
+  CHECK(one.ctx().state_chunk() == std::int64_t{1} << 48);
 }
 
 TEST_CASE("a file for a device's optimizer state is refused") {

@@ -145,9 +145,14 @@ class context {
   /// `source`; what was made before stays. Where kernels run on a device, `source` is {}, and the arena's memory is the
   /// host's, page-locked: a store's update copies the state to the device and back, `chunk` elements of each of its
   /// arrays at a time, and the device keeps room for two such chunks; the state of a single tensor's optimizer_update
-  /// stays in the device's memory. Throws there for another source, and where the backend has no such memory.
+  /// stays in the device's memory. Throws there for another source, and where the backend has no such memory; and where
+  /// such an arena holds state already, which would lose its memory.
   WEFT_LINKED void keep_optimizer_state_in(memory_source source, std::int64_t chunk = std::int64_t{1} << 22) {
     require(chunk >= 1, "the optimizer's state is to be copied ", chunk, " elements at a time; there is at least 1");
+    require(
+        !optimizer_state_ || optimizer_state_->ledger().total == 0,
+        "keep_optimizer_state_in was called before, and a trainer or store has its state there: call it once, before "
+        "the first of them is made, or again when they have ended");
     if (!memory.on_host()) {
       require(pinned_source_ != nullptr,
               "the optimizer's state can lie elsewhere only where kernels run on the host, or copies to the device go "
@@ -159,7 +164,8 @@ class context {
       source = pinned_source_();
     }
     optimizer_state_ = std::make_unique<arena>(std::move(source));
-    state_chunk_ = (chunk + 15) / 16 * 16;  // where a bucket's regions begin
+    // Where a bucket's regions begin; any count above 2^48 is all of it.
+    state_chunk_ = (std::min(chunk, std::int64_t{1} << 48) + 15) / 16 * 16;
     if (copies_state_)
       optimizer_state_->read_pinned(optimizer_state_.get(),
                                     [](const void* a) { return static_cast<const arena*>(a)->reserved(); });
