@@ -10,6 +10,7 @@
 #include <weft/nn/parameters.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/placed.hpp>
+#include <weft/policy/precision.hpp>
 
 namespace weft::detail {
 

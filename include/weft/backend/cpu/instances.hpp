@@ -77,8 +77,15 @@
   INSTANCE void adamw(team&, const adamw_step&, int64, const decay_ranges&, accumulate_t<T>*, accumulate_t<T>*,        \
                       accumulate_t<T>*, const G*, T*);
 
+/// Those whose moments are bf16, of gradients of type G.
+#define WEFT_DETAIL_ROUNDED_KERNELS(INSTANCE, T, G)                                                             \
+  INSTANCE void adamw(team&, const adamw_step&, int64, const decay_ranges&, float*, bf16*, bf16*, const G*, T*, \
+                      const stochastic_rounding&);
+
 /// For a T of 16 bits: those whose results are float.
 #define WEFT_DETAIL_WIDER_KERNELS(INSTANCE, T)                                                                   \
+  WEFT_DETAIL_ROUNDED_KERNELS(INSTANCE, T, T)                                                                    \
+  WEFT_DETAIL_ROUNDED_KERNELS(INSTANCE, T, float)                                                                \
   INSTANCE void matmul(team&, const matmul_shape&, const T*, strides, const T*, strides, float*, strides, bool); \
   WEFT_DETAIL_WEIGHT_KERNELS(INSTANCE, T, float)
 

@@ -22,12 +22,13 @@ struct first {
 };
 
 // Part of a vector is read and written out of line: that happens once a row, and would double every loop's code.
-template <class T>
-[[gnu::noinline]] inline auto load_first(const T* p, std::int64_t n) {
-  return load(p, n);
+// Vectors go by reference: compilers differ in how they hand them on, and a program may link what another one compiled.
+template <class T, class V>
+[[gnu::noinline]] inline void load_first(const T* p, V& v, std::int64_t n) {
+  v = load(p, n);
 }
 template <class T, class V>
-[[gnu::noinline]] inline void store_first(T* p, V v, std::int64_t n) {
+[[gnu::noinline]] inline void store_first(T* p, const V& v, std::int64_t n) {
   store(p, v, n);
 }
 
@@ -37,7 +38,9 @@ WEFT_INLINE auto get(const T* p, all) {
 }
 template <class T>
 WEFT_INLINE auto get(const T* p, first count) {
-  return load_first(p, count.n);
+  decltype(load(p)) v;
+  load_first(p, v, count.n);
+  return v;
 }  // zeros beyond
 template <class T, class V>
 WEFT_INLINE void set(T* p, V v, all) {
