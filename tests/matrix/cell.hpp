@@ -75,7 +75,10 @@ inline training one_step(std::int64_t rows) {
 }
 /// A rank's memory since its peaks began anew, and its traffic since the log did.
 inline rank_use taken(context& ctx, std::vector<trace_total> collectives) {
-  rank_plan p{ctx.rank().here(), ctx.size(), {}, ctx.memory.ledger(), {}, std::move(collectives)};
+  rank_plan p;
+  p.rank = ctx.rank().here(), p.ranks = ctx.size();
+  p.memory = ctx.memory.ledger();
+  p.collectives = std::move(collectives);
   p.memory.reserved = 0;  // of the system, by the run's first steps too
   rank_use out{json_of(p), p.memory.peak_total, p.memory.peak[static_cast<std::size_t>(memory::activations)]};
   for (const trace_total& t : p.collectives) out.received += t.wire_bytes;
