@@ -2,8 +2,10 @@
 # tests/gpu.sh [--built DIR] [--only tests|sanitizers|bench] [what bench/cuda/run.sh takes]: all that needs a GPU, in one command: the CUDA
 # tests, the small ones of them under compute-sanitizer, and the times of kernels and training steps beside PyTorch's. The report goes to
 # build/gpu-DATE.txt too. Counted are doctest's test cases, and one for every other part; the exit code tells too.
-#   --built DIR  programs compiled elsewhere: test_backend_cuda, test_train_cuda, test_nccl_cuda, bench_cuda_kernels, bench_cuda_step
+#   --built DIR  programs compiled elsewhere: test_backend_cuda, test_train_cuda, test_nccl_cuda, test_nccl_mpi_cuda, bench_cuda_kernels,
+#                bench_cuda_step
 # Without NCCL there is no test_nccl_cuda, and it is left out. Its ranks have a GPU each: what asks for more than there are says that it is skipped.
+# test_nccl_mpi_cuda, for which MPI has to be there too, is started as 2 processes, and as one for each GPU where there are more (MPIRUN [mpirun]).
 # SANITIZERS: its tools ["memcheck racecheck initcheck synccheck"]. LIMIT: seconds that a part may take [300]. PYTHON: one with PyTorch.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,7 +15,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --built) built=$(realpath "$2") && shift ;;
     --only) only=$2 && shift ;;
-    -h | --help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,9s/^# //p' "$0"; exit 0 ;;
     *) break ;;
   esac
   shift
@@ -64,7 +66,7 @@ echo "$(date -u +%Y-%m-%d), $(git rev-parse --short HEAD 2>/dev/null || echo 'no
 nvidia-smi --query-gpu=name,driver_version,compute_cap,memory.total,clocks.max.sm --format=csv,noheader
 if [ -z "$built" ] && ! [ "$only" = bench ]; then
   part build bash -c "cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES=$(architecture) &&
-    targets=\$(cmake --build build/cuda --target help | grep -o '\\btest_nccl_cuda\\b' | head -1) &&
+    targets=\$(cmake --build build/cuda --target help | grep -o '\\btest_nccl_\(mpi_\)\?cuda\\b' | sort -u) &&
     cmake --build build/cuda --target test_backend_cuda test_train_cuda \$targets" || true
 fi
 tests=${built:-build/cuda/tests}
@@ -76,6 +78,17 @@ if wants tests; then
     fi
     part "$program" "${compiled[@]}" "$tests/$program" --no-version || cases "$tests/$program"
   done
+  gpus=$(nvidia-smi -L | wc -l) program=test_nccl_mpi_cuda
+  if ! [ -e "$tests/$program" ]; then
+    echo "== $program: left out, since there is none in $tests: CMake finds no NCCL or no MPI (Debian: libnccl-dev, libopenmpi-dev)"
+  elif [ "$gpus" -lt 2 ]; then
+    echo "== $program: left out, since its processes have a GPU each, and this machine has $gpus"
+  else
+    for ranks in $(printf '%s\n' 2 "$gpus" | sort -un); do
+      part "$program, $ranks processes" "${compiled[@]}" bash tests/nccl/mpi/over_processes.sh "${MPIRUN:-mpirun}" "$ranks" '' \
+        "$tests/$program" --no-version || true
+    done
+  fi
 fi
 check=("${compiled[@]}" "$sanitizer" --error-exitcode 9 --print-limit 10)
 if wants sanitizers; then

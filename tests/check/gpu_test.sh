@@ -5,12 +5,15 @@ set -euo pipefail
 root=${WEFT_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/tree/tests" "$work/tree/bench/cuda" "$work/bin" "$work/nvidia/nccl/lib"
+mkdir -p "$work/tree/tests/nccl/mpi" "$work/tree/tests/check" "$work/tree/bench/cuda" "$work/bin" "$work/nvidia/nccl/lib"
 cp "$root/tests/gpu.sh" "$work/tree/tests"
+cp "$root/tests/nccl/mpi/over_processes.sh" "$work/tree/tests/nccl/mpi"
+cp "$root/tests/check/over_mpi.sh" "$root/tests/check/mpi_environment.sh" "$work/tree/tests/check"
 cp "$root/bench/cuda/programs.sh" "$work/tree/bench/cuda"
 export PATH=$work/bin:$PATH PYTHON=$work/bin/python
 program() { cat >"$1" && chmod +x "$1"; }
-program "$work/bin/nvidia-smi" <<<$'#!/bin/sh\ncase $1 in *=compute_cap) echo 9.0 ;; *) echo a card ;; esac'
+program "$work/bin/nvidia-smi" <<<$'#!/bin/sh\ncase $1 in *=compute_cap) echo 9.0 ;; -L) seq ${GPUS:-1} ;; *) echo a card ;; esac'
+program "$work/bin/mpirun" <<<$'#!/bin/bash\nshift 2\nexec "$@"'
 program "$work/bin/python" <<<$'#!/bin/sh\necho "$NCCL_FOLDER"'
 touch "$work/nvidia/nccl/lib/libnccl.so.2"
 # A build whose programs say which they are, where their libraries are looked for, and that PASSED cases pass and FAILED fail. TARGETS: what
@@ -64,4 +67,12 @@ has "$work/nvidia/nccl/lib:" "$work/line"  # the folder of a package that has NC
 says 1 "7 passed, 1 failed" gpu TARGETS="$backend test_nccl_cuda" NCCL_FOLDER= FAILS=test_nccl_cuda
 says 0 "5 passed, 0 failed" gpu TARGETS="$backend" NCCL_FOLDER=
 has "test_nccl_cuda: left out" "$work/said"
+all="$backend test_nccl_cuda test_nccl_mpi_cuda"
+says 0 "11 passed, 0 failed" gpu TARGETS="$all" NCCL_FOLDER= GPUS=4
+has "== test_nccl_mpi_cuda, 2 processes" "$work/said"
+has "== test_nccl_mpi_cuda, 4 processes" "$work/said"
+says 1 "11 passed, 2 failed" gpu TARGETS="$all" NCCL_FOLDER= GPUS=4 FAILS=test_nccl_mpi_cuda
+says 0 "9 passed, 0 failed" gpu TARGETS="$all" NCCL_FOLDER= GPUS=2
+says 0 "7 passed, 0 failed" gpu TARGETS="$all" NCCL_FOLDER=
+has "test_nccl_mpi_cuda: left out, since its processes have a GPU each" "$work/said"
 exit $((faults > 0))

@@ -1,7 +1,6 @@
 // Ranks over NCCL: operations between kernels, what is refused, ranks and NCCL that fail. Needs a GPU for each of three
 // ranks; what plans a failure of NCCL's needs the one that stands in for it (device/runtime/nccl.cpp).
 #include <atomic>
-#include <dlfcn.h>
 
 #include <doctest/doctest.h>
 
@@ -11,6 +10,7 @@
 #include <weft/testing/watchdog.hpp>
 
 #include "../said_by.hpp"
+#include "floats.cuh"
 
 using namespace weft;
 using namespace weft_test;
@@ -18,49 +18,11 @@ using weft::testing::watchdog;
 
 namespace {
 
-// A function of the stand-in's; null where NCCL is NVIDIA's.
-template <class F>
-F* of_stand_in(const char* name) {
-  return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
-}
 bool enough(int gpus) {
   if (gpu::device_count() >= gpus) return true;
   MESSAGE("skipped: this machine has ", gpu::device_count(), " GPUs, not ", gpus);
   return false;
 }
-
-// out[i] = a in[i] + b
-struct affine {
-  std::int64_t n;
-  float a, b;
-  const float* in;
-  float* out;
-  template <class Block>
-  WEFT_ON_DEVICE void operator()(Block& block) const {
-    for (std::int64_t i = block.index() * block.threads() + block.thread(); i < n;
-         i += block.blocks() * block.threads())
-      out[i] = a * in[i] + b;
-  }
-};
-
-// n floats on a rank's GPU, each `first`.
-struct floats {
-  floats(gpu::stream& on, std::int64_t count, float first)
-      : q(on), n(count), memory(gpu::allocate(static_cast<std::size_t>(count) * 4)) {
-    const std::vector<float> all(static_cast<std::size_t>(n), first);
-    q.upload(all.data(), data(), all.size() * 4);
-  }
-  float* data() { return static_cast<float*>(memory.get()); }
-  void set(float a, float b) { q.start(1, 0, affine{n, a, b, data(), data()}); }
-  std::vector<float> all() {
-    std::vector<float> out(static_cast<std::size_t>(n));
-    q.download(data(), out.data(), out.size() * 4);
-    return out;
-  }
-  gpu::stream& q;
-  std::int64_t n;
-  gpu::device_pointer memory;
-};
 
 // f(communicator behind the rank's queue, the queue) on each rank.
 template <class F>

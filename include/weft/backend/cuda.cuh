@@ -12,9 +12,9 @@ struct cuda_backend : gpu::device_kernels<gpu::stream> {
   /// thread (backend/nccl.cuh). There, a launch of one rank stays on its GPU, and ranks of a launch that share one are
   /// all on GPU 0; what ends with the queue, on its thread. Throws weft::failure where there is none.
   static std::shared_ptr<queue> open(int ranks, int rank, int /*threads*/) {
-    const int own = gpu::gpu_of_thread;  // of nccl's ranks r it is r
-    if (ranks == 1 || rank == own || own == 0) return std::make_shared<queue>(own);
-    return {new queue(0), [own](queue* q) {
+    const auto [own, whose] = gpu::gpu_of_thread;  // of nccl's rank
+    if (ranks == 1 || rank == whose || own == 0) return std::make_shared<queue>(own);
+    return {new queue(0), [own = own](queue* q) {
               delete q;
               cudaSetDevice(own);
             }};

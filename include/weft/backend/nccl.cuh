@@ -71,7 +71,7 @@ class nccl : public comm_operations<nccl> {
     gpu::nccl_job job;
     threads::launch(ranks, [&](threads& boot) {
       const gpu::scoped_device gpu(boot.rank());
-      const scoped_value opened(gpu::gpu_of_thread, boot.rank());
+      const scoped_value opened(gpu::gpu_of_thread, gpu::own_gpu{boot.rank(), boot.rank()});
       try {
         nccl world = first(boot, job);
         f(world);
@@ -106,7 +106,7 @@ class nccl : public comm_operations<nccl> {
     boot_.broadcast(&group, sizeof group, 0).wait();
     seat_ = std::make_shared<seat>(job, *group, rank());
     gpu::nccl_seat& own = group->at(rank());
-    own.gpu = gpu::gpu_of_thread;
+    own.gpu = gpu::gpu_of_thread.number;
     own.queue = std::make_unique<gpu::stream>(own.gpu);
     const bool made = make(*group);
     boot_.barrier().wait();  // whoever comes last to an operation gives it for all; where a rank failed, this throws

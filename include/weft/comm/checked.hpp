@@ -33,6 +33,9 @@ class checked : public comm_operations<checked<C, Limits>> {
   int rank() const { return group_->comm.rank(); }
   int size() const { return group_->comm.size(); }
 
+  /// As C.
+  bool takes_queue(const queue_ref& queue) const { return group_->comm.takes_queue(queue); }
+
   request post(const comm_call& call) { return checker_->post(*group_, call); }
   checked split(int color, int key, const char* name) {
     return checked(checker_, checker_->split(*group_, color, key, name));

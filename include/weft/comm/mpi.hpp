@@ -13,6 +13,7 @@
 
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,7 @@ class mpi : public comm_operations<mpi> {
     int first = 0;  // of the ranks of this color
     while (colors[static_cast<std::size_t>(first)] != color) ++first;
     MPI_Comm made = MPI_COMM_NULL;
+    const std::lock_guard lock(detail::mpi_process::get().operations().calls);
     detail::check_mpi(MPI_Comm_split(group_->now, first, key, &made), "MPI_Comm_split");
     return mpi(detail::mpi_process::get().add_group(made, name));
   }

@@ -2,6 +2,7 @@
 // doesn't link or load, by its name; a copy of what isn't device memory is a finding.
 #include <cuda_runtime_api.h>
 
+#include <cstdio>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -69,14 +70,27 @@ void fill_later(void* at, int value, std::size_t bytes, cudaStream_t on) {
   });
 }
 
+// Whatever a thread does begins something on the device that it has chosen, 0 where it chose none.
+void begin_device() { the_device().begun |= 1u << chosen_device(); }
+
 }  // namespace
 
 extern "C" {
 
+// For tests: a bit for each device on which anything was begun since it was asked last.
+unsigned weft_device_begun() { return the_device().begun.exchange(0); }
+
 cudaError_t cudaGetDeviceCount(int* count) { return *count = the_device().devices, cudaSuccess; }
 cudaError_t cudaSetDevice(int number) {
   if (number < 0 || number >= the_device().devices) return remembered(cudaErrorInvalidDevice);
-  return chosen_device() = number, cudaSuccess;
+  chosen_device() = number;
+  return begin_device(), cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int number) {
+  if (number < 0 || number >= the_device().devices) return remembered(cudaErrorInvalidDevice);
+  const int written = std::snprintf(id, static_cast<std::size_t>(length), "0000:%02X:00.0",
+                                    static_cast<unsigned>(the_device().cards[static_cast<std::size_t>(number)] + 1));
+  return written < length ? cudaSuccess : remembered(cudaErrorInvalidValue);
 }
 cudaError_t cudaGetDevice(int* number) { return *number = chosen_device(), cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
@@ -126,6 +140,7 @@ const char* cudaGetErrorString(cudaError_t e) {
 }
 
 cudaError_t cudaMalloc(void** at, std::size_t bytes) {
+  begin_device();
   held_lock held(the_device().lock);
   *at = bytes ? the_device().gpu.allocate(bytes, chosen_device()) : nullptr;
   return *at || !bytes ? cudaSuccess : remembered(cudaErrorMemoryAllocation);
@@ -151,6 +166,7 @@ cudaError_t cudaFreeHost(void* at) {
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind how, cudaStream_t on) {
+  begin_device();
   held_lock held(the_device().lock);
   return copy_later(to, from, bytes, how, on);
 }
@@ -161,6 +177,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   return status;
 }
 cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t on) {
+  begin_device();
   held_lock held(the_device().lock);
   fill_later(at, value, bytes, on);
   return cudaSuccess;
@@ -200,12 +217,14 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* made, unsigned) {
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  begin_device();
   held_lock held(the_device().lock);
   if (event->device != device_of(stream)) return remembered(cudaErrorInvalidResourceHandle);
   *event = {event->device, stream, the_device().work.given(stream), false};
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  begin_device();
   held_lock held(the_device().lock);
   the_device().work.give(stream, [at = *event](held_lock& h) { the_device().work.finish(h, at.stream, at.number); });
   return cudaSuccess;
@@ -217,6 +236,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 // Who asks again and again is answered in the end.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  begin_device();
   held_lock held(the_device().lock);
   if (the_device().work.done(event->stream, event->number)) return cudaSuccess;
   if (!std::exchange(event->asked, true)) return remembered(cudaErrorNotReady);

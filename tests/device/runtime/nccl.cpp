@@ -5,6 +5,7 @@
 // device that no wait puts in order, and threads that use one communicator at once are findings.
 #include <nccl.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "nccl_data.hpp"
+#include "nccl_shared.hpp"
 #include "state.hpp"
 
 using namespace device;
@@ -107,6 +109,17 @@ struct ncclComm {
   std::uint64_t collectives = 0, splits = 0, asked = 0;
   std::map<std::pair<int, int>, std::uint64_t> in_pair;
   std::vector<met> open;
+  // Where ranks are processes: what they share, what of this rank's isn't done, and who brings its stream there.
+  std::shared_ptr<shared_clique> outside;
+  struct shared_piece {
+    std::vector<shared_clique::part> parts;
+    cudaStream_t on = nullptr;
+    std::uint64_t number = 0;
+    bool at_once = false, done = false;
+    bool stuck = false;  // it never ends: NCCL failed
+  };
+  std::vector<std::shared_ptr<shared_piece>> pieces;
+  int drivers = 0;
 };
 
 namespace {
@@ -128,6 +141,10 @@ std::map<int, std::vector<std::pair<std::uint64_t, met>>>& given() {
   static std::map<int, std::vector<std::pair<std::uint64_t, met>>> by_device;
   return by_device;
 }
+std::vector<ncclComm_t>& shared_ones() {  // whose ranks are processes
+  static std::vector<ncclComm_t> all;
+  return all;
+}
 int& live() {
   static int communicators = 0;
   return communicators;
@@ -148,7 +165,7 @@ class user {
     const auto self = std::this_thread::get_id();
     if (before_ != std::thread::id{} && before_ != self)
       refuse("two threads use rank " + std::to_string(c->rank) + "'s communicator at once");
-    else if (c->state == ncclInProgress && c->asked_by != self)
+    else if (c->state == ncclInProgress && c->asked_by != self && !c->outside)
       refuse("a thread uses rank " + std::to_string(c->rank) + "'s communicator, which is in progress for another");
     c->inside = self;
     static unsigned calls = 0;
@@ -172,7 +189,8 @@ class user {
 void end(held_lock& held, ncclComm_t c) {
   if (c->inside != std::thread::id{})
     refuse("rank " + std::to_string(c->rank) + "'s communicator is ended while a thread uses it");
-  changed().wait(held, [&] { return c->inside == std::thread::id{}; });
+  if (c->outside) std::erase(shared_ones(), c);
+  changed().wait(held, [&] { return c->inside == std::thread::id{} && c->drivers == 0; });
   if (c->in) c->in->members[static_cast<std::size_t>(c->rank)] = nullptr;
   delete c;
   --live();
@@ -205,18 +223,28 @@ ncclResult_t begin(held_lock& held, ncclComm_t c, std::function<bool()> may, std
 
 // ---- operations ----
 
-void move_data(meeting& m) {
-  const int ranks = static_cast<int>(m.members.size());
+// How much of its input a rank's call reads, in a communicator of so many.
+std::size_t bytes_read(const nccl_call& c, int rank, int ranks) {
+  return c.word == nccl_word::broadcast && rank != c.peer ? 0 : c.reads(c.pairs() ? 1 : ranks);
+}
+// Whether a rank's arrays are the device's, and what it reads was written.
+bool may_move(const nccl_call& c, int rank, int device, int ranks) {
   machine& gpu = the_device().gpu;
-  for (const auto& member : m.members) {
-    const nccl_call& c = member->call;
-    const int of = c.pairs() ? 1 : ranks;
-    const bool reads = c.reads(of) > 0 && !(c.word == nccl_word::broadcast && member->rank != c.peer);
-    if (reads && !require_inside(member->device, c.in, c.reads(of), c.name())) return;
-    if (c.writes(of) > 0 && !require_inside(member->device, c.out, c.writes(of), c.name())) return;
-    if (reads && !gpu.has_padding() && !gpu.all_written(c.in, c.reads(of)))
-      return gpu.find_fault(std::string(c.name()) + ": it reads what nobody wrote");
-  }
+  const std::size_t reads = bytes_read(c, rank, ranks), writes = c.writes(c.pairs() ? 1 : ranks);
+  if (reads > 0 && !require_inside(device, c.in, reads, c.name())) return false;
+  if (writes > 0 && !require_inside(device, c.out, writes, c.name())) return false;
+  if (reads == 0 || gpu.has_padding() || gpu.all_written(c.in, reads)) return true;
+  gpu.find_fault(std::string(c.name()) + ": it reads what nobody wrote");
+  return false;
+}
+void put(void* to, const std::vector<std::byte>& data) {
+  if (data.empty()) return;
+  std::memcpy(to, data.data(), data.size());
+  the_device().gpu.mark_written(to, data.size());
+}
+// What each rank gets.
+std::vector<std::vector<std::byte>> outputs(const meeting& m) {
+  const int ranks = static_cast<int>(m.members.size());
   // All is read before anything is written: outputs may be inputs.
   const nccl_call& first = m.members[0]->call;
   const std::size_t bytes = first.bytes();
@@ -250,12 +278,17 @@ void move_data(meeting& m) {
       outs = {{}, part(in(0), bytes)};
       break;
   }
-  for (std::size_t r = 0; r < outs.size(); ++r) {
-    void* const to = m.members[r]->call.out;
-    if (outs[r].empty()) continue;
-    std::memcpy(to, outs[r].data(), outs[r].size());
-    gpu.mark_written(to, outs[r].size());
-  }
+  return outs;
+}
+void move_data(const meeting& m) {
+  for (const auto& member : m.members)
+    if (!may_move(member->call, member->rank, member->device, static_cast<int>(m.members.size()))) return;
+  const auto outs = outputs(m);
+  for (std::size_t r = 0; r < outs.size(); ++r) put(m.members[r]->call.out, outs[r]);
+}
+std::string disagreement(int a, const nccl_call& first, int b, const nccl_call& second) {
+  return "ranks of one communicator disagree: rank " + std::to_string(a) + " calls " + first.text() + ", and rank " +
+         std::to_string(b) + " " + second.text();
 }
 
 // A stream has come to a group of operations: they end when the other ranks' streams have come there too.
@@ -301,8 +334,127 @@ met& meeting_of(clique& in, ncclComm_t c, const nccl_call& call) {
   return m;
 }
 
+// ---- ranks that are processes ----
+
+// A stream has come to a group of operations: what this rank gives is left for the others, and what they gave is taken
+// when their streams have come there too.
+void run_shared(held_lock& held, ncclComm_t c, const std::shared_ptr<bool>& aborted, ncclComm::shared_piece& piece) {
+  if (piece.stuck) changed().wait(held, [&] { return *aborted; });
+  if (*aborted) return;
+  const std::shared_ptr<shared_clique> all = c->outside;
+  const int rank = c->rank, ranks = all->ranks(), device = c->device;
+  const auto in = c->in;
+  std::vector<bool> sound;
+  for (const auto& p : piece.parts) {
+    sound.push_back(may_move(p.call, rank, device, ranks));
+    all->arrive(p, p.call.in, sound.back() ? bytes_read(p.call, rank, ranks) : 0);
+  }
+  for (const auto& p : piece.parts)
+    while (!all->all(p, &shared_channel::arrived)) {
+      held.unlock();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      held.lock();
+      if (*aborted) return;
+    }
+  for (std::size_t i = 0; i < piece.parts.size(); ++i) {
+    const auto& p = piece.parts[i];
+    meeting m;
+    m.members.resize(static_cast<std::size_t>(p.call.pairs() ? 2 : ranks));
+    m.drawn = in->draw(p.number);
+    std::vector<std::vector<std::byte>> data;
+    data.reserve(m.members.size());
+    const auto place = [&](int r, nccl_word word) -> auto& {
+      return m.members[static_cast<std::size_t>(p.call.pairs() ? (word == nccl_word::receive) : r)];
+    };
+    bool agree = sound[i];
+    all->each_other(p, [&](int r, const shared_channel&) {
+      nccl_call call = all->call_of(p, r);
+      if (!call.agrees(p.call)) {
+        if (rank < r) refuse(disagreement(rank, p.call, r, call));
+        agree = false;
+        return;
+      }
+      data.push_back(all->data_of(p, r, bytes_read(call, r, ranks)));
+      call.in = data.back().data();
+      place(r, call.word) = {r, 0, call, 0, 0};
+    });
+    if (agree && p.call.word != nccl_word::send) {
+      place(rank, p.call.word) = {rank, device, p.call, 0, 0};
+      const auto outs = outputs(m);
+      put(p.call.out, outs[p.call.pairs() ? 1 : static_cast<std::size_t>(rank)]);
+    }
+    all->done(p);
+  }
+  piece.done = true;
+}
+// Streams of this process are brought to what others have come to, as nobody here may ask for it; a process that is
+// gone is told of.
+std::atomic<bool>& stop_driving() {
+  static std::atomic<bool> one{false};
+  return one;
+}
+std::thread*& driver_of_process() {
+  static std::thread* one = nullptr;
+  return one;
+}
+void drive() {
+  for (unsigned turns = 0; !stop_driving(); ++turns) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    held_lock held(the_device().lock);
+    if (!shared_ones().empty()) changed().notify_all();  // who waits for another process
+    for (ncclComm_t c : shared_ones()) {
+      std::erase_if(c->pieces, [](const auto& p) { return p->done; });
+      if (turns % 64 == 0 && c->state != ncclRemoteError && c->fails_in < 0)
+        if (const int r = c->outside->dead(); r >= 0) {
+          last_words() =
+              "rank " + std::to_string(r) + "'s process " + std::to_string(c->outside->at(r).process) + " is gone";
+          c->fails_in = 0;
+        }
+      if (c->pieces.empty() || c->drivers > 0 || *c->aborted) continue;
+      const auto piece = c->pieces.front();
+      bool wanted = false, whole = true;
+      for (const auto& p : piece->parts) {
+        wanted = wanted || c->outside->any(p, &shared_channel::arrived);
+        whole = whole && c->outside->all(p, &shared_channel::given);
+      }
+      if (!wanted && !(piece->at_once && whole)) continue;
+      ++c->drivers;
+      std::thread([c, piece] {
+        held_lock own(the_device().lock);
+        chosen_device() = c->device;
+        the_device().work.finish(own, piece->on, piece->number);
+        --c->drivers;
+        changed().notify_all();
+      }).detach();
+    }
+  }
+}
+void commit_shared(ncclComm_t c, const std::vector<nccl_call>& calls) {
+  auto piece = std::make_shared<ncclComm::shared_piece>();
+  piece->on = calls[0].on;
+  if (failure().operations >= 0 && failure().operations-- == 0) {
+    piece->stuck = true;
+    c->fails_in = failure().looks;
+    last_words() = "the stand-in's planned failure";
+  }
+  for (const nccl_call& call : calls) {
+    if (call.on != piece->on) refuse("a group call puts operations of one communicator on several streams");
+    if (device_of(call.on) != c->device) {
+      refuse(std::string(call.name()) + " of rank " + std::to_string(c->rank) + ", which is on device " +
+             std::to_string(c->device) + ", is given to a stream of device " + std::to_string(device_of(call.on)));
+      return;
+    }
+    piece->parts.push_back(c->outside->give(call));
+    piece->at_once = piece->at_once || (c->in->draw(piece->parts.back().number) >> 40 & 1);
+  }
+  piece->number = the_device().work.give(
+      piece->on, [c, aborted = c->aborted, piece](held_lock& h) { run_shared(h, c, aborted, *piece); });
+  c->pieces.push_back(std::move(piece));
+}
+
 // Puts a communicator's calls of one group on their stream.
 void commit(held_lock& held, ncclComm_t c, const std::vector<nccl_call>& calls) {
+  if (c->outside) return commit_shared(c, calls);
   std::vector<met> meetings;
   for (const nccl_call& call : calls) {
     meetings.push_back(meeting_of(*c->in, c, call));
@@ -328,8 +480,7 @@ void commit(held_lock& held, ncclComm_t c, const std::vector<nccl_call>& calls) 
     given()[c->device].emplace_back(groups, meetings[i]);
     for (const auto& other : m.members)
       if (other && !other->call.agrees(calls[i]) && !m.done) {
-        refuse("ranks of one communicator disagree: rank " + std::to_string(other->rank) + " calls " +
-               other->call.text() + ", and rank " + std::to_string(c->rank) + " " + calls[i].text());
+        refuse(disagreement(other->rank, other->call, c->rank, calls[i]));
         m.done = true;
       }
     m.members[place] = own;
@@ -374,6 +525,30 @@ ncclComm_t make(const ncclConfig_t* config) {
   c->blocks = !config || config->blocking == NCCL_CONFIG_UNDEF_INT || config->blocking != 0;
   ++live();
   return c;
+}
+ncclResult_t join_shared(held_lock& held, ncclComm_t* comm, int ranks, const std::string& name, int rank,
+                         const ncclConfig_t* config) {
+  ncclComm_t const c = *comm = make(config);
+  c->in = std::make_shared<clique>(ranks), c->rank = rank;
+  c->outside =
+      std::make_shared<shared_clique>(name, ranks, rank, the_device().cards[static_cast<std::size_t>(c->device)]);
+  static std::thread* const driver = [] {
+    std::atexit([] { stop_driving() = true, driver_of_process()->join(); });
+    return driver_of_process() = new std::thread(drive);
+  }();
+  static_cast<void>(driver);
+  shared_ones().push_back(c);
+  return begin(
+      held, c, [all = c->outside] { return all->is_whole(); },
+      [c](held_lock&) {
+        for (int r = 0; r < c->outside->ranks(); ++r)
+          for (int k = 0; k < r; ++k)
+            if (c->outside->at(r).card == c->outside->at(k).card &&
+                c->outside->at(r).machine == c->outside->at(k).machine)
+              refuse("two ranks of one communicator are on card " + std::to_string(c->outside->at(r).card));
+        for (int r = 0; r < c->outside->ranks(); ++r)
+          c->in->devices[static_cast<std::size_t>(r)] = c->outside->at(r).card;
+      });
 }
 
 }  // namespace
@@ -420,6 +595,9 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   static std::uint64_t made = 0;
   *id = {};
   std::memcpy(id->internal, &++made, sizeof made);
+  const std::string name = shared_clique::new_name();
+  if (sizeof made + name.size() >= sizeof id->internal) return refuse("WEFT_DEVICE_SHARED is too long a folder's name");
+  std::memcpy(id->internal + sizeof made, name.data(), name.size());
   return ncclSuccess;
 }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
@@ -427,6 +605,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   static std::map<std::uint64_t, std::shared_ptr<clique>> all;
   std::uint64_t number;
   std::memcpy(&number, id.internal, sizeof number);
+  if (const std::string name = id.internal + sizeof number; !name.empty())
+    return join_shared(held, comm, ranks, name, rank, config);
   std::shared_ptr<clique>& in = all[number];
   if (!in) in = std::make_shared<clique>(ranks);
   if (in->ranks() != ranks || rank < 0 || rank >= ranks || in->devices[static_cast<std::size_t>(rank)] >= 0)
@@ -445,6 +625,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* made, ncclConfig_t* config) {
   held_lock held(the_device().lock);
   *made = nullptr;
+  if (parent->outside) return refuse("ncclCommSplit is called on a communicator of processes, which nobody has needed");
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) return refuse("ncclCommSplit takes no color below 0");
   if (parent->device != chosen_device()) return refuse("ncclCommSplit is called on another device than its rank's");
   for (const met& m : parent->open)
@@ -501,6 +682,11 @@ ncclResult_t ncclCommCount(const ncclComm_t c, int* count) { return *count = c->
 ncclResult_t ncclCommUserRank(const ncclComm_t c, int* rank) { return *rank = c->rank, ncclSuccess; }
 ncclResult_t ncclCommFinalize(ncclComm_t c) {
   held_lock held(the_device().lock);
+  bool whole = true;
+  for (const auto& piece : c->pieces)
+    for (const auto& p : piece->parts) whole = whole && (piece->done || c->outside->all(p, &shared_channel::given));
+  if (!whole)
+    refuse("a communicator ends, and an operation of its rank " + std::to_string(c->rank) + " was never called by all");
   for (const met& m : c->open)
     if (!m->complete())
       refuse("a communicator ends, and an operation of its rank " + std::to_string(c->rank) +
@@ -511,6 +697,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t c) {
 ncclResult_t ncclCommDestroy(ncclComm_t c) {
   held_lock held(the_device().lock);
   if (c->state == ncclInProgress) refuse("a communicator is destroyed while its last call is in progress");
+  if (c->outside) c->outside->own().ended = 1;
   end(held, c);
   return ncclSuccess;
 }
@@ -518,9 +705,10 @@ ncclResult_t ncclCommAbort(ncclComm_t c) {
   held_lock held(the_device().lock);
   *c->aborted = true;
   for (const met& m : c->open) m->stuck = true;
+  if (c->outside) c->outside->own().ended = 2;
   if (c->on_abort) c->on_abort(held);
+  changed().notify_all();  // who brings its stream on leaves it, and is waited for
   end(held, c);
-  changed().notify_all();
   return ncclSuccess;
 }
 

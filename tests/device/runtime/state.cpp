@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <numeric>
+#include <sstream>
 
 namespace device {
 namespace {
@@ -17,14 +19,22 @@ settings asked_for() {
   return s;
 }
 
-int asked_devices() {
+std::vector<int> asked_cards() {
+  std::vector<int> cards;
+  if (const char* const visible = std::getenv("WEFT_DEVICE_VISIBLE")) {
+    std::istringstream list(visible);
+    for (std::string card; std::getline(list, card, ',');) cards.push_back(std::atoi(card.c_str()));
+    return cards;
+  }
   const char* const count = std::getenv("WEFT_DEVICE_COUNT");
-  return count ? std::atoi(count) : 1;
+  cards.resize(static_cast<std::size_t>(count ? std::atoi(count) : 1));
+  std::iota(cards.begin(), cards.end(), 0);
+  return cards;
 }
 
 }  // namespace
 
-state::state() : gpu(asked_for()), devices(asked_devices()) {}
+state::state() : gpu(asked_for()), cards(asked_cards()) { devices = static_cast<int>(cards.size()); }
 state::~state() {
   {
     held_lock held(lock);

@@ -1,10 +1,13 @@
-// What the run-time library, cuBLASLt and NCCL share: the devices, which are as many as WEFT_DEVICE_COUNT says (one),
-// their streams, and the lock around all. Invariant: whoever touches a device holds the lock.
+// What the run-time library, cuBLASLt and NCCL share: the devices, which are as many as WEFT_DEVICE_COUNT says (one) or
+// those cards that WEFT_DEVICE_VISIBLE lists, their streams, and the lock around all. Invariant: whoever touches a
+// device holds the lock.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "../machine.hpp"
 #include "mutant.hpp"
@@ -23,7 +26,9 @@ struct state {
   streams work;
   std::map<const std::byte*, std::size_t> pinned;  // the host's memory that copies needn't wait for, and its sizes
   mutant changed;
-  int devices;  // how many there are
+  int devices;                      // how many there are
+  std::vector<int> cards;           // which of the machine's each is
+  std::atomic<unsigned> begun = 0;  // a bit for each on which something of this process was begun
 };
 /// Of libcudart.so.13.
 state& the_device();

@@ -45,8 +45,11 @@ inline void use_device(int device) {
   check(cudaSetDevice(device), "cudaSetDevice");
 }
 
-/// On which GPU a rank's queue is opened by this thread.
-inline thread_local int gpu_of_thread = 0;
+/// On which GPU a rank's queue is opened by this thread, and which rank of its launch that is.
+struct own_gpu {
+  int number = 0, rank = 0;
+};
+inline thread_local own_gpu gpu_of_thread{};
 
 /// Another device as this thread's, for a while.
 class scoped_device {

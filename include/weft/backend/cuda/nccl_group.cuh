@@ -6,7 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <map>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,6 +16,7 @@
 
 #include <weft/backend/cuda/nccl_calls.cuh>
 #include <weft/backend/cuda/stream.cuh>
+#include <weft/comm/request.hpp>
 
 namespace weft::gpu {
 
@@ -24,7 +25,7 @@ struct nccl_seat {
   int gpu = 0;
   ncclComm_t comm = nullptr;           // null in a group of one, and after an abort
   ncclComm_t begun = nullptr;          // while it is made: NCCL writes here, also where it fails or is aborted
-  bool splits = false;                 // comm is busy with a split, and only its rank's thread asks it for more
+  bool busy = false;                   // comm goes on with what it was asked for, and who asked looks after it
   std::unique_ptr<gpu::stream> queue;  // of what this group's operations do on the rank's GPU
 };
 
@@ -36,32 +37,15 @@ struct nccl_group {
   std::vector<nccl_seat> seats;
 };
 
-/// The last operation of NCCL on each GPU, of all launches of this process. NCCL wants operations of several
-/// communicators on one GPU to run one after the other, in the same order on all GPUs: two that wait for each other's
-/// place there would never end. (From 2.26 on it sees to that itself where NCCL_LAUNCH_ORDER_IMPLICIT is 1.)
-struct nccl_order {
-  static nccl_order& of_process() {
-    static nccl_order& one = *new nccl_order;  // CUDA may end before what is static
-    return one;
-  }
-  /// Under the lock.
-  event& last(int gpu) {
-    std::unique_ptr<event>& e = events[gpu];
-    if (!e) {
-      const scoped_device here(gpu);
-      e = std::make_unique<event>();
-    }
-    return *e;
-  }
-  std::mutex lock;  // taken before a launch's own, whose watch is free meanwhile
-  std::map<int, std::unique_ptr<event>> events;
-};
-
 /// All groups of one launch. A thread of its own asks NCCL for errors that come by themselves, as where a GPU is lost:
 /// who waits for a GPU would never hear of them.
 class nccl_job {
  public:
-  nccl_job() : watch_([this] { watch(); }) {}
+  nccl_job() : nccl_job([] { return std::string(); }, 50) {}
+  /// The thread calls also() every so many milliseconds, under the lock: what it says or throws fails the launch. A
+  /// sentence is of another rank, which failed first.
+  nccl_job(std::function<std::string()> also, int every)
+      : also_(std::move(also)), every_(every), watch_([this] { watch(); }) {}
   nccl_job(const nccl_job&) = delete;
   nccl_job& operator=(const nccl_job&) = delete;
   /// All ranks have returned.
@@ -83,13 +67,19 @@ class nccl_job {
 
   /// A rank leaves by an exception: nobody waits for its communicators any more. What was given ends by itself.
   void rank_fails() noexcept { rank_failed_.store(true, std::memory_order_release); }
+  bool is_sound() const { return !failed(); }
   bool rank_failed() const { return rank_failed_.load(std::memory_order_acquire); }
   /// Throws where NCCL has failed: what it says.
   void require_sound() {
     if (!failed()) [[likely]]
       return;
     const std::lock_guard lock(mutex_);
-    throw failure(why_);
+    rethrow();
+  }
+  /// This rank gives up what may be under way: all of it is aborted.
+  void give_up() noexcept {
+    const std::lock_guard lock(mutex_);
+    fail_locked("this rank failed");
   }
 
   /// The group lives until the launch ends.
@@ -109,37 +99,42 @@ class nccl_job {
       const std::lock_guard lock(mutex_);
       if (failed() || rank_failed()) return false;
       bool made = false;
-      or_fail([&] {
-        if (parent) parent->splits = true;
-        if (!std::exchange(asked, true)) check(begin(&seat.begun), call, parent ? parent->comm : nullptr);
-        made = (!parent || is_ready(parent->comm, call)) && (!seat.begun || is_ready(seat.begun, call));
-      });
-      if (!made) continue;
-      if (parent) parent->splits = false;
-      seat.comm = std::exchange(seat.begun, nullptr);
-      return true;
+      or_fail([&] { made = step(seat, asked, call, parent, begin); });
+      if (made) return true;
     }
   }
+  /// One look of it, under the lock; `asked`: whether NCCL has been. True: it is there.
+  template <class Begin>
+  static bool step(nccl_seat& seat, bool& asked, const char* call, nccl_seat* parent, const Begin& begin) {
+    if (parent) parent->busy = true;
+    if (!std::exchange(asked, true)) check(begin(&seat.begun), call, parent ? parent->comm : nullptr);
+    if ((parent && !is_ready(parent->comm, call)) || (seat.begun && !is_ready(seat.begun, call))) return false;
+    if (parent) parent->busy = false;
+    seat.comm = std::exchange(seat.begun, nullptr);
+    return true;
+  }
 
-  /// f(order) under the lock, where all is sound; what it throws fails the launch. f waits for no GPU.
+  /// f() under the lock, where all is sound; what it throws fails the launch. f waits for no GPU.
   template <class F>
   void issue(const F& f) {
     require_sound();
-    nccl_order& order = nccl_order::of_process();
-    const std::lock_guard alone(order.lock);
     const std::lock_guard lock(mutex_);
-    if (failed()) throw failure(why_);
-    or_fail([&] { f(order); });
+    if (failed()) rethrow();
+    or_fail(f);
   }
   /// Throws what NCCL reports by itself of any communicator. Under the lock.
   void look() {
     each([](nccl_seat& seat) {
-      if (seat.comm && !seat.splits) is_ready(seat.comm, "an operation of NCCL");
+      if (seat.comm && !seat.busy) is_ready(seat.comm, "an operation of NCCL");
     });
   }
 
  private:
   bool failed() const { return failed_.load(std::memory_order_acquire); }
+  [[noreturn]] void rethrow() const {
+    if (of_other_) throw aborted(why_);
+    throw failure(why_);
+  }
   /// Aborts all that is under way, so that GPUs go on. The first reason is kept.
   void fail_locked(const std::string& why) noexcept {
     if (failed()) return;
@@ -191,18 +186,23 @@ class nccl_job {
   }
   void watch() {
     std::unique_lock lock(mutex_);
-    while (!stop_.wait_for(lock, std::chrono::milliseconds(50), [&] { return over_; })) {
+    while (!stop_.wait_for(lock, std::chrono::milliseconds(every_), [&] { return over_; })) {
+      if (failed()) continue;
       try {
         look();
+        if (const std::string words = also_(); !words.empty()) of_other_ = true, fail_locked(words);
       } catch (const std::exception& e) {
         fail_locked(e.what());
       }
     }
   }
 
+  const std::function<std::string()> also_;
+  const int every_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<nccl_group>> groups_;
   std::string why_;
+  bool of_other_ = false;  // why: another rank failed
   std::atomic<bool> failed_{false}, rank_failed_{false};
   bool over_ = false;
   std::condition_variable stop_;

@@ -4,22 +4,41 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include <weft/backend/cuda/kernels/fold.hpp>
-#include <weft/backend/cuda/nccl_group.cuh>
+#include <weft/backend/cuda/nccl_member.cuh>
 
 namespace weft::gpu {
 
-/// Sums are NCCL's, in an order and with roundings of its own. Its maxima and minima of floats lose a NaN, so these are
-/// folded here, from the parts of all ranks, which take up to `fold_bytes` of memory on each GPU.
+/// The last operation of NCCL on each GPU, of all launches of this process. NCCL wants operations of several
+/// communicators on one GPU to run one after the other, in the same order on all GPUs: two that wait for each other's
+/// place there would never end. (From 2.26 on it sees to that itself where NCCL_LAUNCH_ORDER_IMPLICIT is 1.)
+struct nccl_order {
+  static nccl_order& of_process() {
+    static nccl_order& one = *new nccl_order;  // CUDA may end before what is static
+    return one;
+  }
+  /// Under the lock.
+  event& last(int gpu) {
+    std::unique_ptr<event>& e = events[gpu];
+    if (!e) {
+      const scoped_device here(gpu);
+      e = std::make_unique<event>();
+    }
+    return *e;
+  }
+  std::mutex lock;  // taken before a launch's own, whose watch is free meanwhile
+  std::map<int, std::unique_ptr<event>> events;
+};
+
+/// What is one rank's is in nccl_member.cuh.
 class nccl_mover final : public device_mover {
  public:
-  static constexpr int64 fold_bytes = int64{32} << 20;
-
   /// members[m]: the rank of member m in the group.
   nccl_mover(nccl_job& job, nccl_group& group, std::vector<int> members)
       : job_(job), group_(group), members_(std::move(members)) {
@@ -47,11 +66,14 @@ class nccl_mover final : public device_mover {
   void move(std::size_t place) override {
     const comm_call* const calls = &calls_[spot(place, 0)];
     try {
-      if (folds(calls[0])) reserve(calls[0]);
-      job_.issue([&](nccl_order& order) {
+      if (nccl_member::folds(calls[0], size())) each([&](int m) { member(m).reserve(calls[m]); });
+      nccl_order& order = nccl_order::of_process();
+      job_.require_sound();
+      const std::lock_guard alone(order.lock);
+      job_.issue([&] {
         each([&](int m) { queue(m).wait(*called_[spot(place, m)]); });
         if (group_.size() == 1 || is_own(calls[0])) {
-          copy_alone(calls[0], calls[size() - 1]);
+          member(0).copy_alone(calls[0], calls[size() - 1]);
         } else {
           each([&](int m) { queue(m).wait(order.last(seat(m).gpu)); });
           give(place, calls);
@@ -91,6 +113,7 @@ class nccl_mover final : public device_mover {
   int rank(int m) const { return members_[static_cast<std::size_t>(m)]; }
   nccl_seat& seat(int m) { return group_.at(rank(m)); }
   stream& queue(int m) { return *seat(m).queue; }
+  nccl_member member(int m) { return {seat(m), group_.size()}; }
   template <class F>
   void each(const F& f) const {
     for (int m = 0; m < size(); ++m) f(m);
@@ -102,16 +125,6 @@ class nccl_mover final : public device_mover {
       queue(m).synchronize();
     } catch (...) {
     }
-  }
-
-  static const std::byte* from(const void* first, int64 at) { return static_cast<const std::byte*>(first) + at; }
-  static std::byte* to(void* first, int64 at) { return static_cast<std::byte*>(first) + at; }
-
-  /// Every operation of a group of one, and what a rank sends itself.
-  void copy_alone(const comm_call& in, const comm_call& out) {
-    const int64 bytes = in.is(comm_operation::all_to_allv) ? in.send_bytes[0] : in.bytes();
-    const scoped_device here(seat(0).gpu);
-    if (bytes > 0 && in.in != out.out) queue(0).copy(in.in, out.out, static_cast<std::size_t>(bytes));
   }
 
   /// f(m) for every member, as one group call of NCCL's; returns when all of it is on the streams.
@@ -127,118 +140,21 @@ class nccl_mover final : public device_mover {
     check(ncclGroupEnd(), "ncclGroupEnd", seat(0).comm);
     each([&](int m) { wait_until_ready(seat(m).comm, "ncclGroupEnd", [&] { job_.look(); }); });
   }
-  // To and from member m, in a group call.
-  void send(int m, const void* data, int64 bytes, int peer) {
-    if (bytes > 0)
-      check(ncclSend(data, static_cast<std::size_t>(bytes), ncclUint8, peer, seat(m).comm, queue(m).get()), "ncclSend",
-            seat(m).comm);
-  }
-  void receive(int m, void* data, int64 bytes, int peer) {
-    if (bytes > 0)
-      check(ncclRecv(data, static_cast<std::size_t>(bytes), ncclUint8, peer, seat(m).comm, queue(m).get()), "ncclRecv",
-            seat(m).comm);
-  }
-  void gather(int m, const void* in, void* out, int64 bytes) {
-    check(ncclAllGather(in, out, static_cast<std::size_t>(bytes), ncclUint8, seat(m).comm, queue(m).get()),
-          "ncclAllGather", seat(m).comm);
-  }
-
   void give(std::size_t place, const comm_call* calls) {
     const comm_call& first = calls[0];
-    const int64 bytes = first.bytes();
-    const auto count = static_cast<std::size_t>(first.count);
     const bool nothing = first.count == 0 && !first.is(comm_operation::all_to_allv);
     if (first.is(comm_operation::barrier))
       return each([&](int m) { each([&](int other) { queue(m).wait(*called_[spot(place, other)]); }); });
     if (nothing) return;
-    if (folds(first)) return visit_dtype(first.type, [&]<class T>() { fold<T>(calls); });
-    together([&](int m) {
-      const comm_call& c = calls[m];
-      ncclComm_t const comm = seat(m).comm;
-      cudaStream_t const on = queue(m).get();
-      switch (first.operation) {
-        case comm_operation::all_reduce:
-          return check(ncclAllReduce(c.in, c.out, count, nccl_type(c.type), nccl_reduction(c.how), comm, on),
-                       "ncclAllReduce", comm);
-        case comm_operation::reduce_scatter:
-          return check(ncclReduceScatter(c.in, c.out, count, nccl_type(c.type), nccl_reduction(c.how), comm, on),
-                       "ncclReduceScatter", comm);
-        case comm_operation::all_gather:
-        case comm_operation::split:
-          return gather(m, c.in, c.out, bytes);
-        case comm_operation::broadcast:
-          return check(ncclBroadcast(c.in, c.out, count, ncclUint8, c.peer, comm, on), "ncclBroadcast", comm);
-        case comm_operation::all_to_all:
-          return each([&](int peer) {
-            send(m, from(c.in, peer * bytes), bytes, peer);
-            receive(m, to(c.out, peer * bytes), bytes, peer);
-          });
-        case comm_operation::all_to_allv: {
-          int64 sent = 0, received = 0;
-          return each([&](int peer) {
-            send(m, from(c.in, sent), c.send_bytes[peer], peer);
-            receive(m, to(c.out, received), c.recv_bytes[peer], peer);
-            sent += c.send_bytes[peer], received += c.recv_bytes[peer];
-          });
-        }
-        case comm_operation::send:
-        case comm_operation::recv:
-          return m == 0 ? send(0, c.in, bytes, rank(1)) : receive(1, c.out, bytes, rank(0));
-        case comm_operation::barrier:
-          return;
-      }
-    });
+    if (nccl_member::folds(first, size())) return fold(calls);
+    together([&](int m) { member(m).give(calls[m], first.pairs() ? rank(1 - m) : 0); });
   }
-
-  static bool is_float(dtype type) {
-    return type == dtype::f64 || type == dtype::f32 || type == dtype::bf16 || type == dtype::f16;
-  }
-  bool folds(const comm_call& call) const {
-    return size() > 1 && call.count > 0 && call.computes() && call.how != reduction::sum && is_float(call.type);
-  }
-  /// How many elements of each rank are folded at a time.
-  template <class T>
-  int64 piece(const comm_call& call) const {
-    constexpr int64 width = sizeof(T);
-    return std::min(call.count, std::max<int64>(fold_bytes / (size() * width) / pack_size<T> * pack_size<T>, 1));
-  }
-  /// The memory for that, which may wait for the GPUs.
-  void reserve(const comm_call& call) {
-    visit_dtype(call.type, [&]<class T>() {
-      each([&](int m) {
-        const scoped_device here(seat(m).gpu);
-        queue(m).scratch(static_cast<std::size_t>(piece<T>(call) * size()) * sizeof(T));
-      });
-    });
-  }
-  /// In the order of ranks, on each GPU: a piece of every rank's part is brought there, then folded.
-  template <class T>
   void fold(const comm_call* calls) {
-    const int ranks = size();
-    const int64 n = calls[0].count, width = sizeof(T), most = piece<T>(calls[0]);
-    const bool scattered = calls[0].is(comm_operation::reduce_scatter);
-    std::vector<std::byte*> parts;
-    each([&](int m) { parts.push_back(static_cast<std::byte*>(queue(m).scratch(0))); });  // reserved
+    const int64 n = calls[0].count, most = nccl_member::piece(calls[0], size());
     for (int64 begin = 0; begin < n; begin += most) {
-      const int64 count = std::min(most, n - begin), bytes = count * width;
-      together([&](int m) {
-        std::byte* const part = parts[static_cast<std::size_t>(m)];
-        if (!scattered) return gather(m, from(calls[m].in, begin * width), part, bytes);
-        each([&](int peer) {
-          send(m, from(calls[m].in, (peer * n + begin) * width), bytes, peer);
-          receive(m, part + peer * bytes, bytes, peer);
-        });
-      });
-      each([&](int m) {
-        const scoped_device here(seat(m).gpu);
-        fold_kernel<T> kernel{count, ranks, 1, calls[0].how, false, true, {}, {}};
-        kernel.out[0] = reinterpret_cast<T*>(to(calls[m].out, begin * width));
-        for (int r = 0; r < ranks; ++r) {
-          kernel.in[r] = reinterpret_cast<const T*>(parts[static_cast<std::size_t>(m)] + r * bytes);
-          kernel.packed = kernel.packed && aligned_for_packs(kernel.in[r], kernel.out[0]);
-        }
-        over_elements<T>(queue(m), count, kernel);
-      });
+      const int64 count = std::min(most, n - begin);
+      together([&](int m) { member(m).bring(calls[m], begin, count); });
+      each([&](int m) { member(m).fold(calls[m], begin, count); });
     }
   }
 

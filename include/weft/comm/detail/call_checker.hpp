@@ -18,7 +18,7 @@
 
 namespace weft::detail {
 
-class call_checker final : public completion_without_queue {
+class call_checker final : public completion {
  public:
   call_checker(any_communicator world, std::chrono::milliseconds patience)
       : mail_(world.split(0, world.rank(), "checks")),
@@ -67,6 +67,15 @@ class call_checker final : public completion_without_queue {
     search_.begin(ticket);
     for (pause rest; !is_complete(ticket) && !ended(); rest.after(poll())) find(search_.look());
     finish(ticket);
+  }
+  /// Where C takes the queue: until all have called it and agree.
+  void make_wait(std::uint64_t ticket, const queue_ref& queue) override {
+    if (!calls_.of(ticket).what.queue.runs_behind()) return wait(ticket);
+    const releasing done{*this, ticket};
+    search_.begin(ticket);
+    for (pause rest; calls_.of(ticket).at == checked_call::stage::announced && !ended(); rest.after(poll()))
+      find(search_.look());
+    if (ended() || !calls_.make_wait(ticket, queue)) finish(ticket);
   }
   bool test(std::uint64_t ticket) override {
     releasing done{*this, ticket};

@@ -116,6 +116,16 @@ class checked_calls {
       if (other(r).left || r == mail_.rank()) return false;
     return true;
   }
+  /// The queue waits for an operation that was posted, which then is complete as far as the host asks; false where
+  /// there is none.
+  bool make_wait(std::uint64_t ticket, const queue_ref& queue) {
+    checked_call& c = of(ticket);
+    if (c.at != checked_call::stage::posted) return false;
+    under_way_.erase(std::find(under_way_.begin(), under_way_.end(), ticket));
+    complete(c);
+    c.under_way.wait(queue);
+    return true;
+  }
   /// The operation is complete, or its buffers are to be touched no more.
   void release(std::uint64_t ticket) noexcept {
     checked_call& c = of(ticket);

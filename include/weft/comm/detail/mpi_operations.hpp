@@ -1,11 +1,13 @@
 // The operations of a process that are under way over MPI, and what another rank's failure does to them.
 // Invariant: whoever waits for one operation moves all of them on, those of other groups too, since another rank may
-// wait for them.
+// wait for them. MPI is called under a lock, which nobody holds while he sleeps, so that another thread can see to the
+// operations of a rank that waits elsewhere, as for a device.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,10 +28,12 @@ class mpi_operations final : public completion_without_queue {
 
  public:
   mpi_news news;
+  std::mutex calls;  // of MPI, while a launch's function runs
 
   /// `begin(operation)` posts what is posted at once.
   template <class Begin>
   request post(const Begin& begin) {
+    const std::lock_guard lock(calls);
     require_going_on();
     if (free_.empty()) {
       free_.push_back(operations_.size());
@@ -44,20 +48,27 @@ class mpi_operations final : public completion_without_queue {
   }
   void wait(std::uint64_t ticket) override {
     turn others;
+    std::unique_lock lock(calls);
     for (int tries = 0; !is_complete(ticket); ++tries) {
       move_on();
-      if (tries > 5) others.give();
+      if (tries > 5) {
+        lock.unlock();
+        others.give();
+        lock.lock();
+      }
       if (!is_complete(ticket)) leave_if_ended(ticket);
     }
     finish(ticket);
   }
   bool test(std::uint64_t ticket) override {
+    const std::lock_guard lock(calls);
     if (!is_complete(ticket)) move_on();
     if (is_complete(ticket)) return finish(ticket), true;
     leave_if_ended(ticket);
     return false;
   }
   void abandon(std::uint64_t ticket) noexcept override {
+    const std::lock_guard lock(calls);
     begin_grace();
     try {
       while (!is_complete(ticket) && !lost_ && clock::now() < grace_ends_) move_on(), std::this_thread::yield();
@@ -69,7 +80,7 @@ class mpi_operations final : public completion_without_queue {
       lose(ticket);
   }
 
-  /// Moves all of them on.
+  /// Moves all of them on, under the lock or at the end of a launch.
   void move_on() {
     if (lost_) return;
     std::size_t kept = 0;
@@ -77,6 +88,14 @@ class mpi_operations final : public completion_without_queue {
       if (!operations_[under_way_[i]]->advance()) under_way_[kept++] = under_way_[i];
     under_way_.resize(kept);
     if (++moves_ % 32 == 0) news.read();
+  }
+  /// The same from another thread than the rank's, where that isn't in MPI: says which rank failed, if one is known to.
+  std::string look() {
+    const std::unique_lock lock(calls, std::try_to_lock);
+    if (!lock || lost_) return {};
+    move_on();
+    news.read();
+    return news.failed();
   }
   bool lost() const { return lost_; }
   /// Of a new launch, or after one that failed.

@@ -1,0 +1,214 @@
+// The operations on a device of a rank that is a process: its groups, their lanes, and who waits for them. Invariant:
+// the rank's thread waits for a GPU without the job's lock, and where it doesn't look at MPI, the job's watch does: so
+// a rank that fails is heard of, and its peers' GPUs go on, whatever they wait for.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <weft/backend/cuda/nccl_lane.cuh>
+
+namespace weft::gpu {
+
+/// A group of ranks, as this one sees it.
+struct nccl_process_group {
+  nccl_process_group(mpi host_side, mpi names) : boot(std::move(host_side)), ids(std::move(names)) {}
+  mpi boot, ids;  // ids: a group of its own, for the names of communicators of pairs
+  nccl_lane* collectives = nullptr;
+  std::map<std::tuple<bool, int, int>, nccl_lane*> pairs;  // by whether this rank sends, its peer, and the tag
+};
+
+class nccl_process final : public completion {
+ public:
+  static constexpr int watch_every = 10;  // ms: host messages move on so often where the rank waits for its GPU
+
+  explicit nccl_process(int gpu)
+      : gpu_(gpu),
+        job_(
+            [this] {
+              if (!std::exchange(here_, true))
+                use_device(gpu_);  // a thread begins on GPU 0, and would use memory there
+              move_lanes();
+              return weft::detail::mpi_process::get().operations().look();
+            },
+            watch_every) {}
+
+  nccl_job& job() { return job_; }
+  /// The rank's function has thrown.
+  void fail() noexcept {
+    job_.rank_fails();
+    job_.give_up();
+    for (const auto& lane : lanes_) lane->abandon();
+  }
+  /// It has returned: waits for what it has called.
+  void finish() {
+    for (const auto& o : posted_) wait_until(*o, [&] { return o->moved.happened(); });
+    job_.require_sound();
+  }
+
+  /// All ranks of the group call it.
+  nccl_process_group& add_group(mpi boot) {
+    groups_.push_back(std::make_unique<nccl_process_group>(boot, boot.split(0, boot.rank(), "names")));
+    nccl_seat& seat = add_seat();
+    if (boot.size() > 1) {
+      ncclUniqueId id{};
+      if (boot.rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+      boot.broadcast(&id, sizeof id, 0).wait();
+      ncclConfig_t config = nccl_config();
+      const bool made = job_.make(*seats_.back(), 0, "ncclCommInitRankConfig", nullptr, [&](ncclComm_t* comm) {
+        return ncclCommInitRankConfig(comm, boot.size(), id, boot.rank(), &config);
+      });
+      job_.require_sound();
+      require(made, "NCCL made no communicator");
+    }
+    groups_.back()->collectives = &add_lane(std::make_unique<nccl_lane>(seat, boot.size()));
+    return *groups_.back();
+  }
+
+  request post(nccl_process_group& group, const comm_call& call) {
+    stream& queue = call.queue.as<stream>();
+    require(queue.device() == gpu_, "rank ", group.boot.rank(), " of a group over nccl is on GPU ", gpu_,
+            ", and calls an operation behind a queue of GPU ", queue.device(),
+            "; open the queue with cuda_backend::open on the rank");
+    job_.require_sound();
+    nccl_lane& lane = call.pairs() ? lane_of(group, call) : *group.collectives;
+    void* const parts = memory_of(lane, group.boot.size(), call);
+    if (free_.empty()) {
+      const scoped_device here(gpu_);
+      free_.push_back(posted_.size());
+      posted_.push_back(std::make_unique<nccl_posted>());
+      in_.push_back(nullptr);
+    }
+    const std::uint64_t ticket = free_.back();
+    nccl_posted& o = *posted_[ticket];
+    o.call = call;
+    o.parts = parts;
+    queue.record(o.called);
+    free_.pop_back();
+    in_[ticket] = &lane;
+    job_.issue([&] {
+      o.given = false;
+      lane.add(o);
+      lane.move_on();
+    });
+    return {*this, ticket};
+  }
+
+  void wait(std::uint64_t ticket) override {
+    const releasing after{*this, ticket};
+    nccl_posted& o = *posted_[ticket];
+    wait_until(o, [&] { return o.moved.happened(); });
+  }
+  void make_wait(std::uint64_t ticket, const queue_ref& by) override {
+    if (!by.is<stream>()) return wait(ticket);
+    const releasing after{*this, ticket};
+    nccl_posted& o = *posted_[ticket];
+    wait_until(o, [] { return true; });
+    by.as<stream>().wait(o.moved);
+  }
+  bool test(std::uint64_t ticket) override {
+    releasing after{*this, ticket};
+    after.holds = is_given(*posted_[ticket]) && posted_[ticket]->moved.happened();
+    if (after.holds) job_.require_sound();
+    return after.holds;
+  }
+  void abandon(std::uint64_t ticket) noexcept override {
+    const releasing after{*this, ticket};
+    try {
+      if (is_given(*posted_[ticket]) && posted_[ticket]->moved.happened()) return;
+    } catch (...) {
+    }
+    job_.give_up();
+  }
+
+ private:
+  /// However it ends, nothing touches the operation's arrays afterwards, as far as the GPU still works.
+  struct releasing {
+    nccl_process& from;
+    std::uint64_t ticket;
+    bool holds = true;
+    ~releasing() {
+      if (!holds) return;
+      if (!from.job_.is_sound()) from.settle(ticket);
+      from.free_.push_back(ticket);
+    }
+  };
+  void settle(std::uint64_t ticket) noexcept {
+    try {
+      in_[ticket]->drop(*posted_[ticket]);  // the watch looks at no lane any more
+      in_[ticket]->seat().queue->synchronize();
+    } catch (...) {
+    }
+  }
+
+  /// Moves all on; whether NCCL has put it on the stream. The watch may have.
+  bool is_given(const nccl_posted& o) {
+    bool given = false;
+    job_.issue([&] {
+      move_lanes();
+      given = o.given;
+    });
+    return given;
+  }
+  /// The rank's thread waits until it is given, and done(): host messages move on, too, as other ranks may wait for
+  /// them.
+  template <class Done>
+  void wait_until(const nccl_posted& o, const Done& done) {
+    for (weft::detail::pause between;; between.after(false)) {
+      if (is_given(o) && done()) break;
+      weft::detail::mpi_process::get().operations().look();
+    }
+    job_.require_sound();
+  }
+  /// Under the job's lock.
+  void move_lanes() {
+    for (const auto& lane : lanes_)
+      if (!lane->idle()) lane->move_on();
+  }
+
+  nccl_seat& add_seat() {
+    const scoped_device here(gpu_);
+    seats_.push_back(job_.add(1));
+    nccl_seat& seat = seats_.back()->at(0);
+    seat.gpu = gpu_;
+    seat.queue = std::make_unique<stream>(gpu_);
+    return seat;
+  }
+  nccl_lane& add_lane(std::unique_ptr<nccl_lane> made) {
+    job_.issue([&] { lanes_.push_back(std::move(made)); });
+    return *lanes_.back();
+  }
+  nccl_lane& lane_of(nccl_process_group& group, const comm_call& call) {
+    const bool own = call.peer == group.boot.rank(), sends = call.is(comm_operation::send);
+    nccl_lane*& lane = group.pairs[{sends && !own, call.peer, call.tag}];
+    if (!lane)
+      lane = &add_lane(own ? std::make_unique<nccl_lane>(add_seat(), 1)
+                           : std::make_unique<nccl_lane>(add_seat(), group.ids, sends, call.peer, call.tag));
+    return *lane;
+  }
+  /// Memory for what is folded here, and for a barrier.
+  static void* memory_of(nccl_lane& lane, int ranks, const comm_call& call) {
+    if (call.is(comm_operation::barrier) && ranks > 1) return lane.memory(1);
+    if (!nccl_member::folds(call, ranks)) return nullptr;
+    require(ranks <= most_ranks, "a group of ", ranks, " ranks folds on GPUs, and ", most_ranks, " are the most");
+    return lane.memory(nccl_member::part_bytes(call, ranks));
+  }
+
+  const int gpu_;
+  std::vector<nccl_group*> seats_;  // the job's: a seat each
+  std::vector<std::unique_ptr<nccl_process_group>> groups_;
+  std::deque<std::unique_ptr<nccl_lane>> lanes_;
+  std::vector<std::unique_ptr<nccl_posted>> posted_;  // by ticket, as are these
+  std::vector<nccl_lane*> in_;
+  std::vector<std::uint64_t> free_;
+  bool here_ = false;  // whether the watch is on this GPU
+  nccl_job job_;       // its watch ends first
+};
+
+}  // namespace weft::gpu
