@@ -1,5 +1,6 @@
 // Units as other models than Llama use them: one alone, one twice in a row, one not at all, two inside one; and
 // parameters that a store can't take.
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -97,6 +98,45 @@ TEST_CASE("two units inside one, one after the other") {
     CHECK(g[1] == all(6 * 3));
     CHECK(g[2] == all(6 * 2));
   }
+}
+
+namespace {
+struct all_ahead : zero3 {
+  static constexpr std::string_view name = "all ahead";
+  static constexpr int prefetch = std::numeric_limits<int>::max();
+};
+}  // namespace
+
+TEST_CASE("a policy that gathers more units ahead than there are has a buffer for each, and gathers each once a step") {
+  using S = strategy<mesh<dp>, all_ahead>;
+  trace_log log(2);
+  launch<S>({.dp = 2},
+            [&](context& ctx) {
+              parameter_registry registry;
+              std::vector<weight<S, dims<hidden>>> w(3);
+              for (std::size_t u = 0; u < 3; ++u) {
+                registry.begin_unit("unit " + std::to_string(u));
+                registry.add(ctx, w[u], "w" + std::to_string(u), {1, {1024}}, {0, 1});
+              }
+              parameter_store<cpu_backend, fp32> store(ctx, registry, config_of<all_ahead>());
+              using x_type = tensor<float, dims<batch, hidden>, shard<batch, dp>>;
+              store.begin_step(2);
+              for (int micro = 0; micro < 2; ++micro) {
+                auto x = ones<x_type>(ctx, {2, 1024});
+                for (int u = 0; u < 3; ++u)
+                  x = in_unit(
+                      ctx, store, u, [&](const auto& h) -> x_type { return h * w[static_cast<std::size_t>(u)]; }, x);
+                backward(sum(x));
+                store.end_micro_batch();
+              }
+              store.finish_gradients();
+              const std::size_t whole = 4 * 1024, of_gradients = 2 * whole;  // two that take turns
+              CHECK(ctx.memory.ledger().current[static_cast<std::size_t>(memory::buffers)] == 3 * whole + of_gradients);
+            },
+            {.trace = &log, .check = false});
+  std::int64_t gathers = 0;
+  for (const trace_total& t : log.totals(1)) gathers += std::string(t.operation) == "all_gather" ? t.calls : 0;
+  CHECK(gathers == 3);
 }
 
 TEST_CASE("parameters that can't be trained are refused by name") {

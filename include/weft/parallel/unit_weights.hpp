@@ -3,6 +3,7 @@
 // still be on their way.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include <weft/parallel/stored_bucket.hpp>
@@ -126,6 +127,7 @@ class unit_weights final : public weight_source, unit_gatherer {
   WEFT_LINKED void allocate(context& ctx, const detail::store_kernels& kernels, parameter_registry& registry,
                             const store_config& config) {
     std::int64_t largest = 0, most_decoded = 0;
+    int sharded = 0;
     for (std::size_t i = 0; i < units_.size(); ++i) {
       unit_state& u = units_[i];
       u.name = registry.units()[i].name;
@@ -139,10 +141,11 @@ class unit_weights final : public weight_source, unit_gatherer {
         if (s.key().shards_parameters) s.offset = std::exchange(u.gathered, u.gathered + round_up(s.whole_bytes()));
         if (s.quantised) s.decoded = std::exchange(u.decoded, u.decoded + s.flat.size);
       }
+      sharded += u.gathered > 0;
       largest = std::max(largest, u.gathered);
       most_decoded = std::max(most_decoded, u.decoded);
     }
-    if (largest > 0) gathered_.allocate(ctx, prefetch_ + 1, largest, dtype::u8);
+    if (sharded > 0) gathered_.allocate(ctx, std::min(prefetch_, sharded - 1) + 1, largest, dtype::u8);
     if (most_decoded > 0) decoded_.allocate(ctx, 1, most_decoded, kernels.compute, true);
   }
   /// To where numbers of 8 bytes may lie.
