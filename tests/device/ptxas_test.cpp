@@ -29,9 +29,9 @@ struct opcode {
 
 const std::vector<u64>& numbers_of(kind k) {
   static const std::map<kind, std::vector<u64>> all = {
-      {kind::i32, {0, 1, 2, 7, 31, 33, 0x7fffffff, 0x80000000, 0xffffffff, 0xfffffff9, 0x12345678, 0xdeadbeef}},
+      {kind::i32, {0, 1, 2, 7, 31, 32, 33, 0x7fffffff, 0x80000000, 0xffffffff, 0xfffffff9, 0x12345678, 0xdeadbeef}},
       {kind::i64,
-       {0, 1, 7, 63, 65, 0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff, 0xfffffffffffffff9,
+       {0, 1, 7, 63, 64, 65, 0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff, 0xfffffffffffffff9,
         0x123456789abcdef0, 0x00000001fffffffe, 0xdeadbeefcafe1234}},
       // 0, -0, 1, -1, 1.5, -2.5, infinities, NaN, the largest, the least, one without a leading bit, 65520, pi, -1e-6
       {kind::f32,
@@ -175,6 +175,8 @@ std::vector<opcode> opcodes() {
        "neg.s32 %r13, %r10;",
        "abs.s32 %r13, %r10;",
        "shf.l.wrap.b32 %r13, %r10, %r11, %r12;",
+       "shf.r.wrap.b32 %r13, %r10, %r11, %r12;",
+       "shf.l.clamp.b32 %r13, %r10, %r11, %r12;",
        "shf.r.clamp.b32 %r13, %r10, %r11, %r12;",
        "bfe.u32 %r13, %r10, %r11, %r12;",
        "bfe.s32 %r13, %r10, 4, 9;",
