@@ -5,7 +5,7 @@
 #include <memory>
 
 #include <weft/backend/cuda/error.cuh>
-#include <weft/memory/arena.hpp>
+#include <weft/memory/source.hpp>
 
 namespace weft::gpu {
 
