@@ -4,7 +4,7 @@
 #include <functional>
 
 #include <weft/io/text_corpus.hpp>
-#include <weft/memory/arena.hpp>
+#include <weft/memory/ledger.hpp>
 
 #include "settings.hpp"
 

@@ -116,12 +116,26 @@ TEST_CASE("the ledger and the plan have half the bytes of moments") {
   both(bf16_moments(), n / 2 * (4 + 2 + 2));
 }
 
-TEST_CASE("a step without its number is refused where it is what moments are rounded by") {
+TEST_CASE("a step without its number is refused before anything is done, where moments are rounded by it") {
   using S = strategy<mesh<dp>, bf16_moments>;
-  using share = kernel_share<cpu_backend, bf16_moments>;
+  using x_type = basic_tensor<bf16, dims<batch, hidden>, place<shard<batch, dp>>>;
   launch<S>({}, [](context& ctx) {
-    const share none{ctx, {}, 0, nullptr, nullptr, nullptr, nullptr, nullptr};
-    CHECK_THROWS_WITH_AS(adamw::update(none, adamw_step{1e-3, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05, 1}),
-                         doctest::Contains("rounded by the step's number, which is 0"), failure);
+    parameter_registry registry;
+    weight<S, dims<hidden>> w;
+    registry.begin_unit("unit");
+    registry.add(ctx, w, "w", {1, {3}}, {0, 1});
+    parameter_store<cpu_backend, bf16_moments> store(ctx, registry, config_of<S::sharding>());
+    store.begin_step(1);
+    backward(sum(in_unit(
+        ctx, store, 0, [&](const x_type& in) -> x_type { return in * w; }, normal<x_type>(ctx, "x", {1, 3}))));
+    store.end_micro_batch();
+    store.finish_gradients();
+    adamw_step by_hand{1e-3, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05, 1};
+    CHECK_THROWS_WITH_AS(store.step(by_hand),
+                         "moments in bf16 are rounded by the step's number, which is 0; take the step from "
+                         "adamw::at(number, lr)",
+                         failure);
+    by_hand.number = 1;
+    store.step(by_hand);  // the gradients weren't used up
   });
 }

@@ -13,7 +13,8 @@
 #include <memory>
 #include <string>
 
-#include <weft/memory/arena.hpp>
+#include <weft/core/error.hpp>
+#include <weft/memory/source.hpp>
 
 namespace weft {
 

@@ -11,65 +11,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <new>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
 #include <weft/core/error.hpp>
+#include <weft/memory/ledger.hpp>
+#include <weft/memory/source.hpp>
 
 namespace weft {
-
-/// What a block is for; the memory ledger adds up by these.
-enum class memory : std::uint8_t { parameters, gradients, optimizer, activations, buffers, data };
-inline constexpr int memory_categories = 6;
-inline constexpr std::string_view memory_names[memory_categories] = {"parameters",  "gradients", "optimizer",
-                                                                     "activations", "buffers",   "data"};
-
-/// Memory of one's own that the host can address: a file's, say (io/file_memory.hpp). It lives as long as what it gave.
-class memory_place {
- public:
-  virtual ~memory_place() = default;
-  /// At least so many bytes, aligned to 4096; null where there is no more.
-  virtual void* allocate(std::size_t bytes) = 0;
-  virtual void release(void* chunk) noexcept = 0;
-};
-
-namespace detail {
-// The host's; null where there is no more. Not std::aligned_alloc, which Windows lacks. By a name, which compilers
-// whose objects make one program give alike: whether a source is the host's is told by this address.
-inline void* chunk_of_host(std::size_t bytes) {
-  void* const chunk = ::operator new (bytes, std::align_val_t{4096}, std::nothrow);
-#ifdef __linux__
-  if (chunk && bytes >= (std::size_t{4} << 20)) ::madvise(chunk, bytes, MADV_HUGEPAGE);
-#endif
-  return chunk;
-}
-}  // namespace detail
-
-/// Where an arena's chunks come from: the host by default, a device for a device backend, or a place.
-struct memory_source {
-  void* (*allocate)(std::size_t bytes) = detail::chunk_of_host;
-  void (*release)(void* chunk) = [](void* chunk) { ::operator delete (chunk, std::align_val_t{4096}); };
-  std::shared_ptr<memory_place> place = {};  // in place of the two, if there is one
-};
-
-/// Bytes in use and their highest values, in all and by category.
-struct memory_ledger {
-  std::array<std::size_t, memory_categories> current{}, peak{};
-  std::size_t total = 0, peak_total = 0;
-  std::array<std::size_t, memory_categories> at_peak{};  // what each category held when the total was highest
-  std::uint64_t peak_made = 0;                           // the number of the allocation that made it so
-  std::size_t reserved = 0;                              // taken from the system
-  int chunks = 0;                                        // times the system was asked
-  std::optional<std::size_t> scratch{};                  // what kernels keep beside that; none: their queue doesn't say
-  std::optional<std::size_t> pinned{};  // the host's page-locked memory that a device's copies go through, or lie in
-};
 
 class arena {
   struct block;

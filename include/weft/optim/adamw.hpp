@@ -40,14 +40,12 @@ struct adamw {
   void update(const Share& s, const kernel_step& step) const {
     update(s, at(step.number, step.lr, step.grad_scale));
   }
-  /// By the numbers of a step.
+  /// By the numbers of a step, whose own number is one where moments are rounded by it: parameter_store::step asks.
   template <class Share>
   static void update(const Share& s, const adamw_step& step) {
     if constexpr (std::is_same_v<typename Share::moment, typename Share::master>) {
       Share::backend::adamw(s.queue(), step, s.count, s.decaying, s.weight, s.first, s.second, s.gradient, s.working);
     } else {
-      require(step.number >= 1, "moments in bf16 are rounded by the step's number, which is ", step.number,
-              "; take the step from adamw::at(number, lr)");
       Share::backend::adamw(s.queue(), step, s.count, s.decaying, s.weight, s.first, s.second, s.gradient, s.working,
                             s.rounding.of_step(step.number));
     }

@@ -95,9 +95,11 @@ class parameter_store final : public detail::unit_store {
   }
 
   /// Updates master weights and what operators see of them by AdamW, weight decay for matrices alone; it uses the
-  /// step's gradients up. Throws before finish_gradients(), again after it, and where the store is for other moments.
+  /// step's gradients up. Throws before finish_gradients(), again after it, where the store is for other moments, and
+  /// where moments are in bf16 and the step has no number.
   void step(const adamw_step& step, call_site at = call_site::here()) {
     detail::require_moments(config_, adamw::moments);
+    if constexpr (detail::rounds_moments<Precision>) detail::require_rounding_number(step.number);
     begin_update([&] { detail::compare_numbers(ctx_, step, factor_of(step)); });
     weights_.each_bucket([&](std::size_t i, std::size_t b, bucket& s) {
       updater(i, b, s, step.grad_scale, at).elements([&](const auto& share) { adamw::update(share, step); });

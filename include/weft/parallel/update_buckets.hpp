@@ -17,6 +17,12 @@ WEFT_LINKED void require_moments(const store_config& made_for, int moments, bool
           "; make it with config_of<policy, optimizer>()");
 }
 
+/// Throws where moments would be rounded by the number of no step.
+WEFT_LINKED void require_rounding_number(std::int64_t step) {
+  require(step >= 1, "moments in bf16 are rounded by the step's number, which is ", step,
+          "; take the step from adamw::at(number, lr)");
+}
+
 /// Calls f(step) with the step as optimizer O takes it: where it is made of kernels, as it is; one that computes on the
 /// host is told its numbers there, and isn't called for a step that isn't taken.
 template <class Backend, class O, class F>
@@ -121,12 +127,19 @@ struct bucket_update {
  private:
   template <class Rule>
   static constexpr bool keeps_moments_of() {
-    constexpr bool fits = !rounds_moments<Precision> || requires { requires Rule::rounds_moments; };
+    constexpr bool by_kernels = kernel_optimizer<Rule> || matrix_optimizer<Rule>;
+    constexpr bool rounds = !rounds_moments<Precision> || requires { requires Rule::rounds_moments; };
+    constexpr bool can = !rounds || !rounds_moments<Precision> || by_kernels;
     static_assert(
-        fits,
+        rounds,
         "weft: this precision keeps moments in bf16, rounded stochastically, which adamw alone does: take adamw, "
         "or a precision without moment, as bf16_mixed");
-    return fits;
+    static_assert(
+        can,
+        "weft: this precision keeps moments in bf16, and an optimizer that updates its share on the host can't round "
+        "them: write it of the backend's kernels, with on_every_backend, or take a precision without moment, as "
+        "bf16_mixed");
+    return rounds && can;
   }
   template <class Rule>
   void whole(const Rule& rule, const auto& step) {

@@ -104,8 +104,8 @@ struct training_words {
                   "adamw: master weights are float, or double if gradient and working copy are double too");
     over_elements<M>(
         q, n,
-        adamw_kernel<M, G, W>{n, step.grad_scale, rule_of<M>(step), decaying, master, first, second, g, working,
-                              aligned_for_packs(master, first, second) && aligned_for_packs(g, working)});
+        adamw_kernel<M, G, W>{{n, step.grad_scale, rule_of<M>(step), decaying, master, first, second, g, working,
+                               aligned_for_packs(master, first, second) && aligned_for_packs(g, working)}});
   }
   /// The same with moments of bf16, rounded stochastically.
   template <class G, class W>
@@ -114,8 +114,9 @@ struct training_words {
     static_assert(!std::is_same_v<G, double> && !std::is_same_v<W, double>, "adamw: moments of bf16 go with float");
     over_elements<float>(
         q, n,
-        adamw_rounded_kernel<G, W>{n, step.grad_scale, rule_of<float>(step), decaying, rounding, master, first, second,
-                                   g, working, aligned_for_packs(master, first, second, g, working)});
+        adamw_rounded_kernel<G, W>{{n, step.grad_scale, rule_of<float>(step), decaying, master, first, second, g,
+                                    working, aligned_for_packs(master, first, second, g, working)},
+                                   rounding});
   }
 
   /// y[i] = mean + deviation * the standard normal number at the global index of a slice's element first + i: made on

@@ -1,0 +1,164 @@
+// Ranks that are processes: each leaves its data in files for the others (nccl_shared.hpp), and takes theirs when its
+// stream has come to the operation. Invariant: a process whose stream nobody here asks for still brings it to what
+// others have come to; one that is gone is told of.
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+
+#include "nccl_comm.hpp"
+
+namespace device::nccl {
+namespace {
+
+std::vector<ncclComm_t>& shared_ones() {  // whose ranks are processes
+  static std::vector<ncclComm_t> all;
+  return all;
+}
+
+// A stream has come to a group of operations: what this rank gives is left for the others, and what they gave is taken
+// when their streams have come there too.
+void run_shared(held_lock& held, ncclComm_t c, const std::shared_ptr<bool>& aborted, ncclComm::shared_piece& piece) {
+  if (piece.stuck) changed().wait(held, [&] { return *aborted; });
+  if (*aborted) return;
+  const std::shared_ptr<shared_clique> all = c->outside;
+  const int rank = c->rank, ranks = all->ranks(), device = c->device;
+  const auto in = c->in;
+  std::vector<bool> sound;
+  for (const auto& p : piece.parts) {
+    sound.push_back(may_move(p.call, rank, device, ranks));
+    all->arrive(p, p.call.in, sound.back() ? bytes_read(p.call, rank, ranks) : 0);
+  }
+  for (const auto& p : piece.parts)
+    while (!all->all(p, &shared_channel::arrived)) {
+      held.unlock();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      held.lock();
+      if (*aborted) return;
+    }
+  for (std::size_t i = 0; i < piece.parts.size(); ++i) {
+    const auto& p = piece.parts[i];
+    meeting m;
+    m.members.resize(static_cast<std::size_t>(p.call.pairs() ? 2 : ranks));
+    m.drawn = in->draw(p.number);
+    std::vector<std::vector<std::byte>> data;
+    data.reserve(m.members.size());
+    const auto place = [&](int r, nccl_word word) -> auto& {
+      return m.members[static_cast<std::size_t>(p.call.pairs() ? (word == nccl_word::receive) : r)];
+    };
+    bool agree = sound[i];
+    all->each_other(p, [&](int r, const shared_channel&) {
+      nccl_call call = all->call_of(p, r);
+      if (!call.agrees(p.call)) {
+        if (rank < r) refuse(disagreement(rank, p.call, r, call));
+        agree = false;
+        return;
+      }
+      data.push_back(all->data_of(p, r, bytes_read(call, r, ranks)));
+      call.in = data.back().data();
+      place(r, call.word) = {r, 0, call, 0, 0};
+    });
+    if (agree && p.call.word != nccl_word::send) {
+      place(rank, p.call.word) = {rank, device, p.call, 0, 0};
+      const auto outs = outputs(m);
+      put(p.call.out, outs[p.call.pairs() ? 1 : static_cast<std::size_t>(rank)]);
+    }
+    all->done(p);
+  }
+  piece.done = true;
+}
+// Streams of this process are brought to what others have come to, as nobody here may ask for it; a process that is
+// gone is told of.
+std::atomic<bool>& stop_driving() {
+  static std::atomic<bool> one{false};
+  return one;
+}
+std::thread*& driver_of_process() {
+  static std::thread* one = nullptr;
+  return one;
+}
+void drive() {
+  for (unsigned turns = 0; !stop_driving(); ++turns) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    held_lock held(the_device().lock);
+    if (!shared_ones().empty()) changed().notify_all();  // who waits for another process
+    for (ncclComm_t c : shared_ones()) {
+      std::erase_if(c->pieces, [](const auto& p) { return p->done; });
+      if (turns % 64 == 0 && c->state != ncclRemoteError && c->fails_in < 0)
+        if (const int r = c->outside->dead(); r >= 0) {
+          last_words() =
+              "rank " + std::to_string(r) + "'s process " + std::to_string(c->outside->at(r).process) + " is gone";
+          c->fails_in = 0;
+        }
+      if (c->pieces.empty() || c->drivers > 0 || *c->aborted) continue;
+      const auto piece = c->pieces.front();
+      bool wanted = false, whole = true;
+      for (const auto& p : piece->parts) {
+        wanted = wanted || c->outside->any(p, &shared_channel::arrived);
+        whole = whole && c->outside->all(p, &shared_channel::given);
+      }
+      if (!wanted && !(piece->at_once && whole)) continue;
+      ++c->drivers;
+      std::thread([c, piece] {
+        held_lock own(the_device().lock);
+        chosen_device() = c->device;
+        the_device().work.finish(own, piece->on, piece->number);
+        --c->drivers;
+        changed().notify_all();
+      }).detach();
+    }
+  }
+}
+
+}  // namespace
+
+void commit_processes(ncclComm_t c, const std::vector<nccl_call>& calls) {
+  auto piece = std::make_shared<ncclComm::shared_piece>();
+  piece->on = calls[0].on;
+  if (failure().operations >= 0 && failure().operations-- == 0) {
+    piece->stuck = true;
+    c->fails_in = failure().looks;
+    last_words() = "the stand-in's planned failure";
+  }
+  for (const nccl_call& call : calls) {
+    if (call.on != piece->on) refuse("a group call puts operations of one communicator on several streams");
+    if (device_of(call.on) != c->device) {
+      refuse(std::string(call.name()) + " of rank " + std::to_string(c->rank) + ", which is on device " +
+             std::to_string(c->device) + ", is given to a stream of device " + std::to_string(device_of(call.on)));
+      return;
+    }
+    piece->parts.push_back(c->outside->give(call));
+    piece->at_once = piece->at_once || (c->in->draw(piece->parts.back().number) >> 40 & 1);
+  }
+  piece->number = the_device().work.give(
+      piece->on, [c, aborted = c->aborted, piece](held_lock& h) { run_shared(h, c, aborted, *piece); });
+  c->pieces.push_back(std::move(piece));
+}
+
+ncclResult_t join_processes(held_lock& held, ncclComm_t* comm, int ranks, const std::string& name, int rank,
+                            const ncclConfig_t* config) {
+  ncclComm_t const c = *comm = make(config);
+  c->in = std::make_shared<clique>(ranks), c->rank = rank;
+  c->outside =
+      std::make_shared<shared_clique>(name, ranks, rank, the_device().cards[static_cast<std::size_t>(c->device)]);
+  static std::thread* const driver = [] {
+    std::atexit([] { stop_driving() = true, driver_of_process()->join(); });
+    return driver_of_process() = new std::thread(drive);
+  }();
+  static_cast<void>(driver);
+  shared_ones().push_back(c);
+  return begin(
+      held, c, [all = c->outside] { return all->is_whole(); },
+      [c](held_lock&) {
+        for (int r = 0; r < c->outside->ranks(); ++r)
+          for (int k = 0; k < r; ++k)
+            if (c->outside->at(r).card == c->outside->at(k).card &&
+                c->outside->at(r).machine == c->outside->at(k).machine)
+              refuse("two ranks of one communicator are on card " + std::to_string(c->outside->at(r).card));
+        for (int r = 0; r < c->outside->ranks(); ++r)
+          c->in->devices[static_cast<std::size_t>(r)] = c->outside->at(r).card;
+      });
+}
+
+void leave_processes(ncclComm_t c) { std::erase(shared_ones(), c); }
+
+}  // namespace device::nccl
