@@ -12,7 +12,8 @@ struct op_high {  // the upper half of a product
       __extension__ using wide = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
       return static_cast<T>((static_cast<wide>(a) * static_cast<wide>(b)) >> 64);
     } else {
-      return static_cast<T>((std::int64_t{a} * std::int64_t{b}) >> (8 * sizeof(T)));
+      using wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+      return static_cast<T>((static_cast<wide>(a) * static_cast<wide>(b)) >> (8 * sizeof(T)));
     }
   }
 };
