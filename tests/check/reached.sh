@@ -14,16 +14,17 @@ trap 'rm -rf "$work"' EXIT
 echo "$changed" >"$work/changed"
 # What the build has noted: an object's line, then its files, by their path from the build folder or absolute.
 ninja -C "$build" -t deps | awk -v root="$PWD/" -v up="../../" '
+  function ended() { if (hit) printf "%s", sources; hit = 0; sources = "" }
   FNR == NR { is_changed[$0] = 1; next }
-  /^[^ ]/ { object = $1; source = ""; next }
-  {
+  /^[^ ]/ { ended(); next }
+  {  # of a unit behind a precompiled header that header's files come first, and its own last
     file = $1
     if (index(file, root) == 1) file = substr(file, length(root) + 1)
     else if (index(file, up) == 1) file = substr(file, length(up) + 1)
-    if (file ~ /_test\.(cpp|cu)$/) source = file
-    if (source == "" && file ~ /^tests\//) source = file
-    if (file in is_changed && source != "") print source
-  }' "$work/changed" - | sort -u | sed -nE 's/^tests\/(.*)_test\.(cpp)$/\1/p; s/^tests\/(.*)_test\.cu$/\1.cu/p' >"$work/names"
+    if (file ~ /_test\.(cpp|cu)$/) sources = sources file "\n"
+    if (file in is_changed) hit = 1
+  }
+  END { ended() }' "$work/changed" - | sort -u | sed -nE 's/^tests\/(.*)_test\.(cpp)$/\1/p; s/^tests\/(.*)_test\.cu$/\1.cu/p' >"$work/names"
 while read -r file; do
   case $file in
     tests/compile_fail/*.cpp) sed 's/^tests\///; s/[.]cpp$/\//' <<<"$file" ;;
