@@ -36,7 +36,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     list(APPEND flags -isystem "${WEFT_JSON_DIR}")
   endif()
   set(text "#include \"${CMAKE_CURRENT_SOURCE_DIR}/check/precompiled.hpp\"\n")
-  if(WEFT_SANITIZE MATCHES "thread" AND NOT WEFT_TEST_ALL)  # few of whose units train: trainings would cost more than they save
+  if(WEFT_SANITIZE MATCHES "thread")  # few of whose units include the rest
     set(text "#include <weft/weft.hpp>\n#include <doctest/doctest.h>\n#include <thread>\n")
   endif()
   weft_precompile(units "${CMAKE_CXX_COMPILER}" "${text}" ${flags})

@@ -14,6 +14,9 @@
 #include <weft/train/checkpoint.hpp>
 #include <weft/weft.hpp>
 
+// Sanitizers' code of these trainings would be 3 GB to compile in one piece.
+#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) && \
+    !__has_feature(undefined_behavior_sanitizer)
 namespace weft_test::precompiled {
 using namespace weft;
 
@@ -48,3 +51,4 @@ inline void trainings() {
 }
 
 }  // namespace weft_test::precompiled
+#endif

@@ -17,7 +17,7 @@ ninja -C "$build" -t deps | awk -v root="$PWD/" -v up="../../" '
   function ended() { if (hit) printf "%s", sources; hit = 0; sources = "" }
   FNR == NR { is_changed[$0] = 1; next }
   /^[^ ]/ { ended(); next }
-  {  # of a unit behind a precompiled header that header's files come first, and its own last
+  {  # a unit behind a precompiled header has the files of that first, and its own last
     file = $1
     if (index(file, root) == 1) file = substr(file, length(root) + 1)
     else if (index(file, up) == 1) file = substr(file, length(up) + 1)
