@@ -3,7 +3,7 @@
 
 #include "kernel_testing.hpp"
 
-using namespace testing;
+using namespace weft_test;
 
 TEST_CASE("adamw with the working copy being the master") {
   team t;

@@ -5,7 +5,7 @@
 
 #include "kernel_testing.hpp"
 
-using namespace testing;
+using namespace weft_test;
 using weft::placed_slice;
 
 TEST_CASE("dropout drops the share that was asked for") {

@@ -5,7 +5,7 @@
 
 #include "kernel_testing.hpp"
 
-using namespace testing;
+using namespace weft_test;
 using weft::binary;
 using weft::unary;
 

@@ -13,7 +13,7 @@
 #include <weft/backend/cpu/team.hpp>
 #include <weft/core/dtype.hpp>
 
-namespace testing {
+namespace weft_test {
 
 using weft::bf16;
 using weft::fp16;
@@ -112,4 +112,4 @@ void on_every_isa(F f) {
   }
 }
 
-}  // namespace testing
+}  // namespace weft_test

@@ -3,7 +3,7 @@
 
 #include "kernel_testing.hpp"
 
-using namespace testing;
+using namespace weft_test;
 using weft::reduce;
 
 TEST_CASE("reduce of nothing gives the neutral element, and more than 8 dimensions are refused") {

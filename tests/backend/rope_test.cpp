@@ -3,7 +3,7 @@
 
 #include "kernel_testing.hpp"
 
-using namespace testing;
+using namespace weft_test;
 
 TEST_CASE("rope of an odd head_dim is refused") {
   team t;

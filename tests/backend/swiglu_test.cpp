@@ -3,7 +3,7 @@
 
 #include "kernel_testing.hpp"
 
-using namespace testing;
+using namespace weft_test;
 
 TEST_CASE_TEMPLATE("swiglu's gradients in place of its inputs", T, double, float, bf16, fp16) {
   for (const int64 n : {1, 33, 20011}) {

@@ -9,7 +9,7 @@
 
 using namespace weft;
 using namespace weft_test;
-using ::testing::host_cuda_backend;
+using weft_test::host_cuda_backend;
 
 namespace {
 const llama_config tiny_llama{

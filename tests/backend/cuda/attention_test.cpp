@@ -8,7 +8,7 @@
 
 #include "host_queue.hpp"
 
-using namespace testing;
+using namespace weft_test;
 using weft::accumulate_t;
 using weft::attention_shape;
 

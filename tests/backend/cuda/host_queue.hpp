@@ -11,7 +11,7 @@
 #include <weft/backend/cuda/backend.hpp>
 #include <weft/backend/cuda/host_block.hpp>
 
-namespace testing {
+namespace weft_test {
 
 class host_queue {
  public:
@@ -110,4 +110,4 @@ struct host_cuda_backend : weft::gpu::device_kernels<host_queue> {
   static weft::memory_source memory() { return {}; }
 };
 
-}  // namespace testing
+}  // namespace weft_test

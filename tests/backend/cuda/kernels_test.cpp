@@ -10,7 +10,7 @@
 
 #include "host_queue.hpp"
 
-using namespace testing;
+using namespace weft_test;
 namespace gpu = weft::gpu;
 
 namespace {
@@ -124,7 +124,7 @@ void rms_norm_alike(int64 rows, int64 width, int threads, int64 blocks, std::uin
 }
 
 // Notes how many blocks each kernel is started with.
-struct noting_queue : testing::host_queue {
+struct noting_queue : weft_test::host_queue {
   template <class Kernel>
   void start(int64 blocks, std::size_t shared_bytes, const Kernel& kernel) {
     grids.push_back(blocks);

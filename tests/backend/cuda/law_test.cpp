@@ -9,7 +9,7 @@
 #include "host_queue.hpp"
 
 namespace {
-using B = testing::host_cuda_backend;
+using B = weft_test::host_cuda_backend;
 using weft::bf16, weft::fp16;
 using namespace weft::testing;
 

@@ -18,7 +18,7 @@
 
 namespace weft_test {
 
-using testing::host_queue;
+using weft_test::host_queue;
 
 /// What a device has given out. Copies within the device, and folds, take no other memory.
 class pretended_memory {

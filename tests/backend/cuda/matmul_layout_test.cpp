@@ -5,7 +5,7 @@
 
 #include "host_queue.hpp"
 
-using namespace testing;
+using namespace weft_test;
 using weft::matmul_shape;
 using weft::strides;
 

@@ -3,7 +3,7 @@
 #include "host_queue.hpp"
 #include "mlp_trial.hpp"
 
-using namespace testing;
+using namespace weft_test;
 using weft::strategy, weft::mesh, weft::dp, weft::tp, weft::bf16_mixed, weft::fp32;
 
 static_assert(std::same_as<strategy<mesh<dp>>::backend, weft::cpu_backend>);

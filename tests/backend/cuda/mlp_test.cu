@@ -5,7 +5,7 @@
 
 #include "mlp_trial.hpp"
 
-using namespace testing;
+using namespace weft_test;
 using weft::strategy, weft::mesh, weft::dp, weft::tp, weft::bf16_mixed, weft::fp32;
 
 TEST_CASE_TEMPLATE("the MLP block on a GPU equals the CPU's", Precision, fp32, bf16_mixed) {

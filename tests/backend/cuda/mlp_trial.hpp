@@ -16,7 +16,7 @@
 #include <weft/op/to_host.hpp>
 #include <weft/parallel/launch.hpp>
 
-namespace testing {
+namespace weft_test {
 
 struct mlp_sizes {
   std::int64_t batch, seq, hidden, ffn;
@@ -105,4 +105,4 @@ constexpr double mlp_tolerance() {
   return 0x1p-6;
 }
 
-}  // namespace testing
+}  // namespace weft_test
