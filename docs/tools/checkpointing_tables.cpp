@@ -104,6 +104,7 @@ int main() {
       "`keeps` |\n|---|---|---|---|\n");
   members_row<checkpoint_none>("checkpoint_none"), members_row<checkpoint_full>("checkpoint_full");
   members_row<checkpoint_selective>("checkpoint_selective");
+  members_row<offloaded<>>("offloaded<P>");
 
   std::printf(
       "== checkpointing costs\n| policy | kept, one rank | of none | "

@@ -32,6 +32,7 @@ std::vector<weft::rank_plan> run_as_plan(const weft::degrees& wanted, const F& f
                 p.rank = ctx.rank().here(), p.ranks = ctx.size(), p.memory = ctx.memory.ledger();
                 if (const memory_ledger& state = ctx.optimizer_ledger(); &state != &ctx.memory.ledger())
                   p.optimizer_elsewhere = state.peak_total;
+                p.offloaded = ctx.offload_ledger().peak_total;
                 p.peak_in = spans.made_in(p.memory.peak_made);
                 p.collectives = log.totals(ctx.rank().here(), before);
               };

@@ -1,8 +1,9 @@
-// Training whose optimizer's state lies in the host's memory, on a GPU (state_on_host.hpp): on one rank and sharded
-// over two, by Muon and AdamW, and adapters beside weights in 4 bits. Needs a GPU.
+// Training of which something lies in the host's memory, on a GPU: the optimizer's state (state_on_host.hpp), on one
+// rank and sharded over two, by Muon and AdamW, and of adapters beside weights in 4 bits; layers' inputs between
+// forward and backward (offloaded_training.hpp), in a pipeline. Needs a GPU.
 #include <weft/weft.cuh>
 
-#include "state_on_host.hpp"
+#include "offloaded_training.hpp"
 
 namespace {
 using namespace weft;
@@ -21,6 +22,10 @@ TEST_CASE("cuda: QLoRA, AdamW's state on the host; its checkpoints and statistic
   const trial_of_state<strategy<mesh<dp>, bf16_mixed, nf4<lora<4>>, cuda_backend>> trial{{}, tiny, few_steps};
   trial.check_state_on_host(adamw{.lr = 1e-2}, 208);
   trial.check_files(adamw{.lr = 1e-2}, 208);
+}
+
+TEST_CASE("cuda: layers' inputs on the host between forward and backward") {
+  check_offloaded<cuda_backend, checkpoint_full, mesh<pp>, bf16_mixed>({.pp = 2}, 6, {6, 3});
 }
 
 }  // namespace

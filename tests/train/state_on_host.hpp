@@ -19,6 +19,7 @@ struct rank_of_run {
   std::vector<std::uint64_t> bits{};
   memory_ledger own{}, state{};
   std::int64_t skipped = 0;
+  memory_ledger offloaded{};
 };
 
 template <class S>
@@ -51,7 +52,11 @@ struct trial_of_state {
                 CHECK(queue.pinned_bytes() >= 2 * 4096);  // of uploaded batches
                 if (!save.empty()) save_checkpoint(ctx, t, save);
                 rank_of_run& own = all[static_cast<std::size_t>(ctx.rank().here())];
-                own = {{std::bit_cast<std::uint64_t>(r.loss)}, ctx.memory.ledger(), ctx.optimizer_ledger(), r.skipped};
+                own = {{std::bit_cast<std::uint64_t>(r.loss)},
+                       ctx.memory.ledger(),
+                       ctx.optimizer_ledger(),
+                       r.skipped,
+                       ctx.offload_ledger()};
                 t.store().each_parameter([&](const parameter_record&, auto, auto weight) {
                   for (const auto x : weight) own.bits.push_back(std::bit_cast<std::uint64_t>(static_cast<double>(x)));
                 });

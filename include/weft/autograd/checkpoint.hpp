@@ -2,33 +2,31 @@
 // Invariant: the second run sees the same inputs and the same random counters, so it computes the same values.
 #pragma once
 
+#include <weft/tensor/offload.hpp>
 #include <weft/autograd/record.hpp>
 
 namespace weft {
 namespace detail {
 
 /// A function of a tensor that runs again in the backward, whatever their types.
-struct checkpointed {
+struct checkpointed : movable_input {
   value (*call)(checkpointed&, const value& x);  // the function
   const gradient_work& of_input;
   const gradient_work& of_output;
-  value input;
   weft::replay operators;
   weft::tape again;
-  std::uint32_t version;  // of the input
-  std::int64_t pass;      // that it runs in, both times
-  ref<slot> seen = {};    // where the second run's gradient of the input collects
+  input_offload* offload;  // where the input is between the runs; null: where it was
+  ref<slot> seen = {};     // where the second run's gradient of the input collects
 
   checkpointed(decltype(call) f, const gradient_work& in, const gradient_work& out, context& ctx, const value& x,
-               bool (*keeps)(const op_cost&))
-      : call(f),
+               bool (*keeps)(const op_cost&), input_offload* to = nullptr)
+      : movable_input(x, ctx.pass),
+        call(f),
         of_input(in),
         of_output(out),
-        input(x),
         operators(keeps, &ctx.records),
         again(&ctx.records),
-        version(x.version()),
-        pass(ctx.pass) {}
+        offload(to) {}
 
   // The first run is recorded too, on a tape that is thrown away: it says which values the backward will look at.
   WEFT_LINKED value first_run(context& ctx) {
@@ -73,9 +71,11 @@ struct checkpointed {
   // False when nothing that the function reads wants a gradient.
   WEFT_LINKED bool second_run(context& ctx, tape_node& node) {
     operators.check_captured();
+    if (moved()) offload->bring_back(*this);
     require(input.version() == version,
             "checkpoint: the tensor that it was given was updated or written to before its backward, which runs the "
             "function again: update weights and write after backward(loss)");
+    operators.set_input(made, input.data.buffer.made());
     const value x = recorded_input(ctx);
     again.set_within(node.on());
     const scoped_value<std::int64_t> same_pass(ctx.pass, pass);
@@ -98,8 +98,8 @@ struct checkpointed {
 template <class F, class X>
 struct checkpointed_call : checkpointed {
   F f;
-  checkpointed_call(F&& what, const X& x, context& ctx, bool (*keeps)(const op_cost&))
-      : checkpointed(run, gradients_of<X>, gradients_of<decltype(what(x))>, ctx, untyped(x), keeps),
+  checkpointed_call(F&& what, const X& x, context& ctx, bool (*keeps)(const op_cost&), input_offload* to)
+      : checkpointed(run, gradients_of<X>, gradients_of<decltype(what(x))>, ctx, untyped(x), keeps, to),
         f(std::move(what)) {}
 
  private:
@@ -131,6 +131,9 @@ WEFT_LINKED value record_checkpoint(const value& x, std::shared_ptr<checkpointed
   node.vjp = checkpointed::vjp;
   node.add_input(x);
   node.output = y.slot;
+  // Not of a function within another, which runs again at once; nor of a parameter, which its store moves.
+  const bool moves = function->offload && !ctx.replay && !(x.slot && x.slot->live) && x.data.elements() > 0;
+  if (moves) function->operators.forget_captured(x.data.buffer), function->offload->move(*function);
   node.state = std::move(function);
   return y;
 }
@@ -159,8 +162,11 @@ auto run_checkpoint(F f, const X& x) {
   if (ctx.replay) ctx.replay->mark_read(untyped(x));
   using function = checkpointed_call<F, X>;
   const auto keeps = [](const op_cost& cost) { return bool(Policy::keeps(cost)); };
+  input_offload* to = nullptr;
+  if constexpr (offloads_inputs<Policy>) to = offload_of<typename X::backend>(ctx);
   return std::remove_cvref_t<decltype(f(x))>(record_checkpoint(
-      untyped(x), std::allocate_shared<function>(pool_allocator<function>(&ctx.records), std::move(f), x, ctx, keeps)));
+      untyped(x),
+      std::allocate_shared<function>(pool_allocator<function>(&ctx.records), std::move(f), x, ctx, keeps, to)));
 }
 
 }  // namespace detail

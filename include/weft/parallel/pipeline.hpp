@@ -171,7 +171,8 @@ class pipeline {
     const bool local = has_stages && !at.first() && is_here(at.before);
     stream x = local ? std::move(handed) : stream(model_.stage_input(pass, batch.tokens, chunk));
     if constexpr (has_stages)
-      if (f && !at.first()) f->in = x.requires_grad(&ctx_.records);  // without stages it may be token ids
+      if (f && !at.first())  // its gradient alone is asked for; without stages it may be token ids
+        f->in = stream(value{&ctx_, untyped(x).whole, {}, untyped(x.requires_grad(&ctx_.records)).slot});
     x = model_.run_layers(pass, std::move(x), chunk);
     if (at.last()) {
       loss_type l = types::loss_of(model_, objective, pass, x, batch.targets);

@@ -63,9 +63,9 @@ struct planned_queue {
   void enqueue(F&&) {}
   void synchronize() {}
   std::optional<std::size_t> scratch_bytes() const { return scratch.bytes(); }
-  bool stages_state() const { return stages; }
+  bool copies_beside() const { return copies; }
 
-  // Copies of the optimizer's state beside kernels.
+  // Copies of the optimizer's state, and of activations, beside kernels.
   struct event {};
   std::unique_ptr<planned_queue> beside() const { return std::make_unique<planned_queue>(); }
   void record(event&) {}
@@ -73,7 +73,7 @@ struct planned_queue {
   void copy_pinned(const void*, void*, std::size_t) {}
 
   planned_scratch scratch{0};
-  bool stages = false;  // whether the backend that is planned copies that state
+  bool copies = false;  // whether the backend that is planned has such
 };
 
 }  // namespace detail

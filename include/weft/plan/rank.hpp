@@ -105,6 +105,7 @@ class planned_rank {
             places_,
             memory,
             &state == &memory ? 0 : state.peak_total,
+            ctx.offload_ledger().peak_total,
             std::string(spans_.made_in(memory.peak_made)),
             log_.totals(ctx.rank().here(), forgotten_)};
   }

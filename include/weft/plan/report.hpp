@@ -22,6 +22,7 @@ struct rank_plan {
   std::vector<planned_place> places;
   memory_ledger memory;
   std::size_t optimizer_elsewhere = 0;  // what ctx.keep_optimizer_state_in has put beside that, at most
+  std::size_t offloaded = 0;            // what a checkpointing policy has put into the host's memory, at most
   std::string peak_in;  // what the rank was busy with when it held most: "backward layer 3"; empty: nothing named
   std::vector<trace_total> collectives;
   std::string collectives_of = "a step";  // what the rank did in that time
@@ -67,6 +68,7 @@ namespace detail {
     if (p.memory.peak[c] > 0)
       out += line(std::string(memory_names[c]), bytes(p.memory.at_peak[c]), bytes(p.memory.peak[c]));
   if (p.optimizer_elsewhere > 0) out += line("optimizer's state elsewhere", "", bytes(p.optimizer_elsewhere));
+  if (p.offloaded > 0) out += line("offloaded to the host", "", bytes(p.offloaded));
   out += line("scratch of kernels", "", p.memory.scratch ? bytes(*p.memory.scratch) : "not planned");
   if (!p.collectives.empty()) out += line("collectives of " + p.collectives_of, "calls", "receives");
   for (const trace_total& t : p.collectives)
@@ -84,6 +86,7 @@ namespace detail {
   w.member("reserved", p.memory.reserved);
   detail::write_bytes(w, "scratch", p.memory.scratch);
   if (p.optimizer_elsewhere > 0) w.member("optimizer_elsewhere", p.optimizer_elsewhere);
+  if (p.offloaded > 0) w.member("offloaded", p.offloaded);
   detail::write_categories(w, p.memory);
   w.key("collectives").begin_array();
   for (const trace_total& t : p.collectives) {

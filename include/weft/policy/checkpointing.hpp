@@ -4,6 +4,8 @@
 
 #include <weft/core/requirements.hpp>
 
+#include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <string_view>
@@ -68,5 +70,30 @@ struct checkpoint_selective_by {
   }
 };
 using checkpoint_selective = checkpoint_selective_by<selective_limits{}>;
+
+namespace detail {
+template <class P>
+inline constexpr bool offloads_inputs = requires {
+  requires bool(P::offloads_inputs);
+};
+template <class P>
+inline constexpr auto offloaded_name = [] {
+  constexpr std::string_view own = P::name, more = "_offloaded";
+  std::array<char, own.size() + more.size()> text{};
+  std::copy(more.begin(), more.end(), std::copy(own.begin(), own.end(), text.begin()));
+  return text;
+}();
+}  // namespace detail
+
+/// P, whose layers' inputs lie in page-locked memory of the host's between forward and backward, where kernels run on a
+/// device: of a stage's layers, two have theirs on the device. Elsewhere, as under cpu_backend, it is P.
+template <checkpointing_policy P = checkpoint_full>
+struct offloaded : P {
+  static_assert(P::recomputes,
+                "weft: offloaded<P> moves what a layer keeps to run again, its input, and this policy runs nothing "
+                "again: write offloaded<checkpoint_full> or offloaded<checkpoint_selective>");
+  static constexpr bool offloads_inputs = true;
+  static constexpr std::string_view name{detail::offloaded_name<P>.data(), detail::offloaded_name<P>.size()};
+};
 
 }  // namespace weft

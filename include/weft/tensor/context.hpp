@@ -23,6 +23,7 @@ class unit_observer;
 class consistency;
 
 namespace detail {
+class input_offload;
 /// A backend's name, as an address.
 template <class Backend>
 inline constexpr char backend_id = 0;
@@ -126,10 +127,10 @@ class context {
       memory.read_pinned(queue.get(),
                          [](const void* q) { return static_cast<const typename Backend::queue*>(q)->pinned_bytes(); });
     if constexpr (detail::staging_backend<Backend>) pinned_source_ = Backend::pinned_memory;
-    if constexpr (requires { queue->stages_state(); })  // a plan's says what the one that is planned does
-      copies_state_ = queue->stages_state();
+    if constexpr (requires { queue->copies_beside(); })  // a plan's says what the one that is planned does
+      copies_beside_ = queue->copies_beside();
     else
-      copies_state_ = pinned_source_ != nullptr;
+      copies_beside_ = pinned_source_ != nullptr;
     queue_ = std::move(queue);
     queue_of_ = &detail::backend_id<Backend>;
   }
@@ -137,7 +138,7 @@ class context {
   const queue_ref& order() const { return order_; }
 
   local_array make(dtype type, const shape& sizes, weft::memory category = weft::memory::activations) {
-    if (optimizer_state_ && !copies_state_ && category == weft::memory::optimizer)
+    if (optimizer_state_ && !copies_beside_ && category == weft::memory::optimizer)
       return local_array(*optimizer_state_, type, sizes, category);
     return local_array(memory, type, sizes, category);
   }
@@ -158,7 +159,7 @@ class context {
               "the optimizer's state can lie elsewhere only where kernels run on the host, or copies to the device go "
               "on beside them, and this backend has neither: leave it in the device's memory");
       const bool host = !source.place && source.allocate == memory_source{}.allocate;
-      require(host || !copies_state_,
+      require(host || !copies_beside_,
               "the optimizer's state of a device lies in the host's page-locked memory, which a file's or one's own "
               "isn't: write ctx.keep_optimizer_state_in({}), or take cpu_backend, whose kernels read a file");
       source = pinned_source_();
@@ -166,7 +167,7 @@ class context {
     optimizer_state_ = std::make_unique<arena>(std::move(source));
     // Where a bucket's regions begin; any count above 2^48 is all of it.
     state_chunk_ = (std::min(chunk, std::int64_t{1} << 48) + 15) / 16 * 16;
-    if (copies_state_)
+    if (copies_beside_)
       optimizer_state_->read_pinned(optimizer_state_.get(),
                                     [](const void* a) { return static_cast<const arena*>(a)->reserved(); });
   }
@@ -176,11 +177,24 @@ class context {
   }
   /// The elements of a chunk, by which a store made now copies the optimizer's state to its kernels' device and back;
   /// 0: kernels are given it where it is.
-  std::int64_t state_chunk() const { return optimizer_state_ && copies_state_ ? state_chunk_ : 0; }
+  std::int64_t state_chunk() const { return optimizer_state_ && copies_beside_ ? state_chunk_ : 0; }
   /// Whether that is of the optimizer's state and in the host's memory, and kernels run on a device.
   bool lies_on_host(const void* at) const { return state_chunk() > 0 && optimizer_state_->holds(at); }
   /// Of the arena that the optimizer's state lies in.
   const memory_ledger& optimizer_ledger() const { return (optimizer_state_ ? *optimizer_state_ : memory).ledger(); }
+
+  /// Whether kernels run on a device, and copies from and to page-locked memory of the host's go on beside them.
+  bool copies_beside() const { return copies_beside_; }
+  /// The arena in such memory where inputs of checkpointed functions lie in the meantime. Throws where there is none.
+  arena& offload_memory() {
+    require(pinned_source_ != nullptr, "this backend has no page-locked memory of the host's to put activations into");
+    if (!offload_memory_) offload_memory_ = std::make_unique<arena>(pinned_source_());
+    return *offload_memory_;
+  }
+  /// What moves them there: null until a checkpointing policy asks for it.
+  std::shared_ptr<detail::input_offload>& offload() { return offload_; }
+  /// The arena's ledger; of nothing, where no policy has put an input there (policy/checkpointing.hpp, offloaded).
+  memory_ledger offload_ledger() const { return offload_memory_ ? offload_memory_->ledger() : memory_ledger{}; }
 
  private:
   [[noreturn, gnu::cold, gnu::noinline]] void fail_backend() const {
@@ -191,8 +205,9 @@ class context {
   }
   friend class context_ref;
   std::unique_ptr<arena> optimizer_state_;      // null: with all else
+  std::unique_ptr<arena> offload_memory_;       // null: nothing was put there
   memory_source (*pinned_source_)() = nullptr;  // the backend's, if it has one
-  bool copies_state_ = false;                   // whether its kernels can't be given what lies there
+  bool copies_beside_ = false;                  // as copies_beside()
   std::int64_t state_chunk_ = 0;
   struct set_group {
     axis_set axes;
@@ -204,7 +219,8 @@ class context {
   std::shared_ptr<void> queue_;
   queue_ref order_;
   const void* queue_of_ = nullptr;  // whose it is: detail::backend_id
-  lifetime life_;                   // ends first
+  std::shared_ptr<detail::input_offload> offload_;
+  lifetime life_;  // ends first
 };
 
 [[gnu::cold]] WEFT_LINKED axis_group& context::along(const axis_set& axes) {

@@ -91,6 +91,8 @@ class replay {
     same_.returned(result);
   }
   void check_captured() { same_.check_captured(); }
+  void set_input(std::uint64_t first, std::uint64_t now) { same_.set_input(first, now); }
+  void forget_captured(const storage& memory) { same_.forget_captured(memory); }
 
   /// Ends the first run. `each_saved(f)` calls f with every array that the backward of its operators reads; `result` is
   /// the function's output, which nobody looks at in the second run. What isn't to be kept is let go of.

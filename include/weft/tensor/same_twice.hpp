@@ -74,6 +74,12 @@ class same_twice {
   void check_numbers(std::size_t i, const char* name, std::uint64_t numbers) const {
     compare(numbers_, i, name, numbers, " with other numbers, dimensions or types");
   }
+  /// The tensor of allocation `first`, which the function is given, is that of allocation `now` in the second run.
+  void set_input(std::uint64_t first, std::uint64_t now) { input_first_ = first, input_now_ = now; }
+  /// Somebody else sees to it that the memory's numbers are the same in both runs; it isn't held any more.
+  void forget_captured(const storage& memory) {
+    std::erase_if(captured_, [&](const captured& c) { return !c.live && c.memory.data() == memory.data(); });
+  }
   /// Stands for all of these.
   WEFT_LINKED std::uint64_t numbers() const {
     std::uint64_t all = 0;
@@ -151,6 +157,7 @@ class same_twice {
   WEFT_LINKED std::uint64_t outside(const value& v) const {
     if (v.slot && v.slot->live) return reinterpret_cast<std::uintptr_t>(v.slot->live.get());
     const std::uint64_t number = v.data.buffer.made();
+    if (!first_run_ && number == input_now_) return input_first_;
     return number <= began_ || (!first_run_ && number > ended_ && number <= began_again_) ? number : 0;
   }
   // Stands for what a creator wrote into a tensor, in either run; 0: an operator made it.
@@ -169,6 +176,7 @@ class same_twice {
   std::uint64_t returned_ = 0;                             // by whom what the first run gave back was made
   std::uint64_t began_ = 0, ended_ = 0, began_again_ = 0;  // the runs, in allocations
   std::uint64_t operators_before_ = 0;                     // the run that is on
+  std::uint64_t input_first_ = 0, input_now_ = 0;          // what the function is given, in allocations
   bool first_run_ = true;
 };
 

@@ -31,14 +31,16 @@ WEFT_LINKED void write_bytes(json_writer& w, const char* name, const std::option
 }
 
 /// One rank's ledger, in bytes: held now, the highest of each category, and what each held when the total was highest.
-/// `elsewhere`: what the optimizer's state takes in an arena of its own.
-WEFT_LINKED std::string memory_json(int rank, const memory_ledger& ledger, std::size_t elsewhere) {
+/// `elsewhere`: what the optimizer's state takes in an arena of its own; `offloaded`: the most that activations took in
+/// the host's memory.
+WEFT_LINKED std::string memory_json(int rank, const memory_ledger& ledger, std::size_t elsewhere,
+                                    std::size_t offloaded) {
   json_writer w;
   w.begin_object().member("rank", rank).member("current", ledger.total).member("peak", ledger.peak_total);
   w.member("reserved", ledger.reserved);
   write_bytes(w, "scratch", ledger.scratch);
   write_bytes(w, "pinned", ledger.pinned);
-  w.member("optimizer_elsewhere", elsewhere);
+  w.member("optimizer_elsewhere", elsewhere).member("offloaded", offloaded);
   write_categories(w, ledger);
   return w.end_object().text();
 }
@@ -46,7 +48,8 @@ WEFT_LINKED std::string memory_json(int rank, const memory_ledger& ledger, std::
 /// Writes all ranks' ledgers to `path`. All ranks call it; the first one writes.
 WEFT_LINKED void write_memory_report(context& ctx, const std::string& path) {
   const memory_ledger &own = ctx.memory.ledger(), &state = ctx.optimizer_ledger();
-  const auto all = gather_text(ctx, memory_json(ctx.rank().here(), own, &state == &own ? 0 : state.total));
+  const auto all = gather_text(
+      ctx, memory_json(ctx.rank().here(), own, &state == &own ? 0 : state.total, ctx.offload_ledger().peak_total));
   if (!ctx.is_first()) return;
   json_writer w(2);
   w.begin_object().member("unit", "bytes").key("ranks").begin_array();
