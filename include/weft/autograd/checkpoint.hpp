@@ -2,8 +2,8 @@
 // Invariant: the second run sees the same inputs and the same random counters, so it computes the same values.
 #pragma once
 
-#include <weft/tensor/offload.hpp>
 #include <weft/autograd/record.hpp>
+#include <weft/tensor/offload.hpp>
 
 namespace weft {
 namespace detail {
