@@ -30,7 +30,7 @@ set(thread_units "^(comm|tensor)/|^backend/(team|late_law|memory_law)_|^(laws|tr
 # Operators, autograd, files, stores and pipelines, and of the rest every second unit, but for those that count bytes or compare
 # numbers alone, of the largest, whose parts have tests here of their own, and train/resumed_, which call each other.
 set(address_units "^(autograd|io|laws|op|tensor)/|^parallel/(buckets|ended_launch|pipeline|split_units|store_states|units|virtual_stages)_")
-set(not_address_units "^(allocation|golden|matrix|plan|pretrained)/|^comm/laws_|^train/(cuda_(state_)?on_host|resumed)_|/[a-z]+_memory_")
+set(not_address_units "^(allocation|golden|matrix|plan|pretrained)/|^comm/laws_|^train/(cuda_((state|inputs)_)?on_host|resumed)_|/[a-z]+_memory_")
 # What depends most on the code that g++ makes: kernels, communicators, numbers beside PyTorch's, whole models among them; and of the
 # rest, which clang compiles, every eighth unit, but of those that train models, the longest to compile, few. laws/ranks: other units
 # of its folder call it. Of io, nn and consistency those that train many models are left to clang, too.
