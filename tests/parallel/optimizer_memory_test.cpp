@@ -1,8 +1,11 @@
 // The optimizer's state in an arena of its own, of the host's memory or of a file: the same bits, and not a byte of it
 // in the rank's own arena.
+#include <barrier>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -59,9 +62,33 @@ TEST_CASE("the optimizer's state elsewhere: the same bits") {
   CHECK(trained<S>(four, kept_in::file, folder.path()) == own);
 }
 
+TEST_CASE("ranks that share one file for their state each have a part of it of their own") {
+  const memory_source one = file_memory("/tmp");
+  constexpr std::size_t ranks = 4, chunks = 100, bytes = 4096;
+  std::vector<std::vector<unsigned char*>> given(ranks);
+  std::barrier<> all(ranks);
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      all.arrive_and_wait();
+      for (std::size_t i = 0; i < chunks; ++i)
+        given[r].push_back(static_cast<unsigned char*>(one.place->allocate(bytes)));
+    });
+  for (std::thread& t : threads) t.join();
+  for (std::size_t r = 0; r < ranks; ++r)
+    for (unsigned char* chunk : given[r]) std::memset(chunk, static_cast<int>(r), bytes);
+  for (std::size_t r = 0; r < ranks; ++r)
+    for (unsigned char* chunk : given[r]) {
+      REQUIRE(chunk[0] == r);
+      REQUIRE(chunk[bytes - 1] == r);
+      one.place->release(chunk);
+    }
+}
+
 TEST_CASE("a folder that isn't there, and memory that the kernels can't address, are refused") {
   CHECK_THROWS_WITH_AS(file_memory("/no/such/folder"),
                        doctest::Contains("no file for memory can be made in the folder /no/such/folder"), failure);
+  CHECK_THROWS_WITH_AS(file_memory(""), doctest::Contains("a folder without a name"), failure);
   const memory_source tiny = file_memory("/tmp");
   CHECK_THROWS_WITH_AS(tiny.place->allocate(std::size_t{1} << 60), doctest::Contains("can't grow from 0 MiB by"),
                        failure);

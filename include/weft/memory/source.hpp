@@ -15,6 +15,7 @@
 namespace weft {
 
 /// Memory of one's own that the host can address: a file's, say (io/file_memory.hpp). It lives as long as what it gave.
+/// Where several ranks are given one, its functions are called by several threads at once.
 class memory_place {
  public:
   virtual ~memory_place() = default;
