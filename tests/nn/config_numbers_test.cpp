@@ -82,12 +82,19 @@ TEST_CASE("losses, optimizers, schedules, plans, samples") {
     refuses([&] { check(adamw{.beta1 = bad}); }, "AdamW's beta1 is ");
     refuses([&] { check(training{.schedule = {.floor = bad}}); }, "the schedule's floor is ");
   }
-  refuses([&] { check(training{.clip_norm = not_a_number}); }, "clip_norm is ");
-  CHECK_NOTHROW(check(training{.clip_norm = infinity}));  // clips nothing
+  for (const double bad : {not_a_number, -1.0, infinity})
+    refuses([&] { check(training{.clip_norm = bad}); }, "clip_norm is ");
   refuses([] { check(training{.schedule = {.warmup = -1}}); }, "the schedule's warmup is -1");
   refuses([] { check(training{.validate_every = -1}); }, "validate_every is -1");
   refuses([] { check(training{.validation_sequences = -1}); }, "validation_sequences is -1");
   refuses([] { check(training{.steps = 0}); }, "a run of 0 steps");
+  refuses([] { check(training{.begin = -1, .seq = 8}, 2); }, "begin is -1; it is how many");
+  refuses([] { check(training{.begin = 100}); }, "there is no step left");
+  refuses([] { check(training{.callbacks = {nullptr}}); }, "a callback of the run is null");
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  refuses([] { check(training{.batch = most - 1, .seq = 8}, 2); }, "has more than 2^58 tokens");
+  refuses([] { check(training{.seq = most}, 2); }, "has more than 2^58 tokens");
+  refuses([] { check(training{.seq = 8, .validation_sequences = most}, 2); }, "more than 2^31 micro-batches of 8");
   refuses([] { check(training{.watch = {.spike_deviations = not_a_number}}); }, "spike_deviations is ");
   refuses([] { check(sampling{.repetition_penalty = infinity}); }, "repetition_penalty is ");
   for (const double bad : {not_a_number, -1.0})

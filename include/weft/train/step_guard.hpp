@@ -3,6 +3,9 @@
 // left the weights as they were (optim/decide_step.hpp). Invariant: it decides on numbers that every rank has alike.
 #pragma once
 
+#include <limits>
+
+#include <weft/op/create.hpp>
 #include <weft/train/loss_spikes.hpp>
 #include <weft/train/trainable.hpp>
 
@@ -31,19 +34,28 @@ WEFT_LINKED void check(const training& plan) {
           "; it is a number of steps, or 0 (after the last only)");
   require(plan.validation_sequences >= 0, "validation_sequences is ", plan.validation_sequences,
           "; it is a number of sequences, or 0 (no validation)");
-  require(plan.clip_norm >= 0, "clip_norm is ", plan.clip_norm, "; it has to be above 0, or 0 (no clipping)");
+  require(plan.clip_norm >= 0 && plan.clip_norm - plan.clip_norm == 0, "clip_norm is ", plan.clip_norm,
+          "; it has to be a finite number above 0, or 0 (no clipping)");
+  for (const training_callback* c : plan.callbacks)
+    require(c, "a callback of the run is null; give the addresses of callbacks, {&mine}");
   check(plan.schedule);
   check(plan.watch);
 }
 
-/// The same of how a step's batch is cut, where so many ranks share it.
+/// The same of where it begins and how a step's batch is cut, where so many ranks share it.
 WEFT_LINKED void check(const training& plan, int shares) {
+  require(plan.begin >= 0, "begin is ", plan.begin, "; it is how many of the steps an earlier run took, 0 or more");
   require(plan.seq >= 1, "seq is ", plan.seq,
           "; a sequence has at least 1 token, and 0 stands for the model's max_seq");
   require(plan.micro_batches >= 1, "micro_batches is ", plan.micro_batches, "; a step has at least 1");
   const std::int64_t parts = static_cast<std::int64_t>(plan.micro_batches) * shares;
   require(plan.batch >= 1 && plan.batch % parts == 0, "a batch of ", plan.batch, " sequences doesn't divide into ",
           plan.micro_batches, " micro-batches on ", shares, " data-parallel ranks; choose a multiple of ", parts);
+  require(plan.batch <= detail::most_elements / plan.seq, "a batch of ", plan.batch, " sequences of ", plan.seq,
+          " tokens has more than 2^58 tokens; choose a smaller batch or seq");
+  require(plan.validation_sequences / (plan.batch / plan.micro_batches) < std::numeric_limits<int>::max(),
+          "validation_sequences is ", plan.validation_sequences, ", which makes more than 2^31 micro-batches of ",
+          plan.batch / plan.micro_batches, "; choose fewer");
 }
 
 class step_guard {
