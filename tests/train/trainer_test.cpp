@@ -1,4 +1,6 @@
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -207,6 +209,13 @@ TEST_CASE("a run leaves its files: every step's line, every rank's memory, the t
   }
 }
 
+namespace {
+struct runs_again final : training_callback {
+  std::function<void()> run;
+  std::string after_step(const step_report&) override { return run(), "it ran"; }
+};
+}  // namespace
+
 TEST_CASE("plans that don't fit are refused, and a model without its trainer says so") {
   launch<plain>({.dp = 2}, [&](context& ctx) {
     llama<plain> model(ctx, tiny);
@@ -220,6 +229,20 @@ TEST_CASE("plans that don't fit are refused, and a model without its trainer say
                            doctest::Contains("longer than max_seq"), failure);
       CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 2, .seq = -1, .print = false}),
                            doctest::Contains("seq is -1"), failure);
+      const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+      CHECK_THROWS_WITH_AS(t.run(data, {.begin = -most, .print = false}), doctest::Contains("begin is -9"), failure);
+      CHECK_THROWS_WITH_AS(t.run(data, {.batch = most - 1, .print = false}), doctest::Contains("more than 2^58 tokens"),
+                           failure);
+      runs_again again;
+      const training once{.steps = 1, .batch = 2, .validation_sequences = 0, .print = false};
+      again.run = [&] { t.run(data, once); };
+      training with_it = once;
+      with_it.callbacks = {&again};
+      CHECK_THROWS_WITH_AS(t.run(data, with_it), doctest::Contains("within a run of this trainer"), failure);
+      CHECK(t.state().batches == 1);
+      CHECK(t.run(data, once).steps == 1);  // that run has ended
+      CHECK(t.state().batches == 2);
+      CHECK(t.state().updates == 2);
       CHECK(generate(model, "", {.tokens = 0}).empty());
       using ids = llama<plain>::ids;
       for (const double token : {-1.0, 256.0})

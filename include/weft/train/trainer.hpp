@@ -3,6 +3,7 @@
 // them, so unequal counts on ranks or in micro-batches can't skew the mean.
 #pragma once
 
+#include <weft/core/scoped_value.hpp>
 #include <weft/io/text_dataset.hpp>
 #include <weft/optim/decide_step.hpp>
 #include <weft/parallel/metrics.hpp>
@@ -66,12 +67,11 @@ class trainer {
   template <class Data>
   training_result run(const Data& data, training plan = {}) {
     require(lives_.alive(), "the trainer's model was destroyed: a model has to outlive its trainer");
-    require(trains_,
-            "every parameter of the model is frozen, so there is nothing to train: freeze fewer, before the trainer is "
-            "made");
-    if constexpr (requires { model_.config().max_seq; }) {
+    require(trains_, "every parameter of the model is frozen: freeze fewer of them, before the trainer is made");
+    require(!runs_, "run() is called within a run of this trainer, by a callback say: call it when that has ended");
+    const scoped_value<bool> running(runs_, true);
+    if constexpr (requires { model_.config().max_seq; })
       if (plan.seq == 0) plan.seq = model_.config().max_seq;
-    }
     check(plan, shards_of<layout_of<ids>, batch>(ctx_));
     decided_.forget();
     run_of<Data> work(*this, data, plan);
@@ -161,7 +161,7 @@ class trainer {
 
     loss_sums validate() override {
       if (plan_.validation_sequences <= 0 || !data_.can_validate(plan_.seq)) return {};
-      const auto passes = static_cast<int>((plan_.validation_sequences + each_ - 1) / each_);
+      const auto passes = static_cast<int>((plan_.validation_sequences - 1) / each_ + 1);
       auto& sums = owner_.metrics_.evaluate(owner_.pipeline_, passes, [&](int m) {
         return read([&] { return data_.template validation<ids>(m * each_, each_, plan_.seq); });
       });
@@ -231,6 +231,7 @@ class trainer {
   store_type store_;
   watch lives_;  // the model
   const bool trains_ = some_stage_trains();
+  bool runs_ = false;
   loss_scale scale_ = detail::initial_scale<typename strategy::precision>();
   std::int64_t updates_ = 0, batches_ = 0;  // of the weights, and computed: over all runs
   watch_state watched_;
