@@ -123,7 +123,7 @@ constexpr bool fits_precision() {
 }
 
 template <class P>
-constexpr bool fits_projections() {
+constexpr bool fits_constant_projections() {
   if constexpr (bool(P::adapts)) {
     constexpr bool has = requires {
       int(P::rank);
@@ -157,6 +157,31 @@ constexpr bool fits_projections() {
     static_assert(none<wrong_in<names_shares_kv<P>, P>>,
                   "weft: this projections policy's shares_kv is not a bool: write static constexpr bool shares_kv = "
                   "true; or leave it out where each rank has whole heads");
+  }
+  return true;
+}
+
+template <class P>
+constexpr bool fits_projections() {
+  WEFT_DETAIL_CONSTANT("projections policy", adapts, "bool adapts = false;");
+  WEFT_DETAIL_CONSTANT("projections policy", fuses_qkv, "bool fuses_qkv = false;");
+  if constexpr (constant_adapts<P> && constant_fuses_qkv<P>) return fits_constant_projections<P>();
+  return true;  // it was said
+}
+
+template <class P>
+constexpr bool fits_checkpointing() {
+  WEFT_DETAIL_CONSTANT("checkpointing policy", recomputes, "bool recomputes = true;");
+  return true;
+}
+
+template <class P>
+constexpr bool fits_schedule() {
+  if constexpr (has_chunks<P>) {
+    WEFT_DETAIL_CONSTANT("schedule policy", chunks, "int chunks = 2;");
+    if constexpr (constant_chunks<P>)
+      static_assert(none<wrong_in<(int(P::chunks) < 1), P>>,
+                    "weft: a schedule policy's chunks is into how many chunks a rank's layers are cut, at least 1");
   }
   return true;
 }
@@ -197,6 +222,8 @@ template <class P>
 constexpr bool fits_a_slot() {
   if constexpr (is_sharding<P>) (void)fits_sharding<P>();
   if constexpr (is_precision<P>) (void)fits_precision<P>();
+  if constexpr (is_checkpointing<P>) (void)fits_checkpointing<P>();
+  if constexpr (is_schedule<P>) (void)fits_schedule<P>();
   if constexpr (is_projections<P>) (void)fits_projections<P>();
   if constexpr (is_loss_policy<P>) (void)fits_loss<P>();
   if constexpr (is_backend<P>) (void)fits_backend<P>();

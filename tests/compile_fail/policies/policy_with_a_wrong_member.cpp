@@ -13,6 +13,9 @@
 // expect 11: backend's queue runs behind its host, so the host can't read tensors at any time
 // expect 12: projections policy's shares_kv is not a bool: write static constexpr bool shares_kv = true;
 // expect 13: projections policy's shares_kv is not a static constant: write static constexpr bool shares_kv = true;
+// expect 14: checkpointing policy's recomputes is not a static constant: write static constexpr bool recomputes = true;
+// expect 15: projections policy's fuses_qkv is not a static constant: write static constexpr bool fuses_qkv = false;
+// expect 16: schedule policy's chunks is not a static constant: write static constexpr int chunks = 2;
 // A member that is there, but is of another kind than the slot takes.
 #include <weft/policy/strategy.hpp>
 using namespace weft;
@@ -86,6 +89,18 @@ struct mine : dense {
 #elif WRONG == 13
 struct mine : dense {
   bool shares_kv = true;
+};
+#elif WRONG == 14
+struct mine : checkpoint_full {
+  static inline bool recomputes = true;
+};
+#elif WRONG == 15
+struct mine : dense {
+  static inline bool fuses_qkv = false;
+};
+#elif WRONG == 16
+struct mine : one_f_one_b {
+  static inline int chunks = 1;
 };
 #elif WRONG == 9
 struct mine : zero3 {

@@ -4,6 +4,7 @@
 // expect 3: weft: a policy that shards gradients also shards the optimizer's state
 // expect 4: weft: a precision's initial_loss_scale is a number from 2^-24 to 2^24; leave it out where nothing is scaled
 // expect 5: weft: this projections policy fuses keys and values with queries, which lie by whole heads, and shares them
+// expect 6: weft: a schedule policy's chunks is into how many chunks a rank's layers are cut, at least 1
 // What makes no sense is said where the strategy is written, not where its first model is.
 #include <weft/policy/strategy.hpp>
 using namespace weft;
@@ -27,6 +28,10 @@ struct mine : fp16_mixed {
 };
 #elif WRONG == 5
 using mine = shared_kv<fused_qkv<> >;
+#elif WRONG == 6
+struct mine : one_f_one_b {
+  static constexpr int chunks = 0;
+};
 #endif
 #else
 struct mine : zero3 {
