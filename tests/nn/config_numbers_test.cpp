@@ -82,6 +82,7 @@ TEST_CASE("losses, optimizers, schedules, plans, samples") {
     refuses([&] { check(adamw{.beta1 = bad}); }, "AdamW's beta1 is ");
     refuses([&] { check(training{.schedule = {.floor = bad}}); }, "the schedule's floor is ");
   }
+  for (const double bad : {0.0, 1e-300}) refuses([&] { check(adamw{.eps = bad}); }, "AdamW's eps is ");
   for (const double bad : {not_a_number, -1.0, infinity})
     refuses([&] { check(training{.clip_norm = bad}); }, "clip_norm is ");
   refuses([] { check(training{.schedule = {.warmup = -1}}); }, "the schedule's warmup is -1");

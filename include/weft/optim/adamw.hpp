@@ -57,7 +57,9 @@ inline void check(const adamw& a) {
   detail::require_rate(adamw::name, "lr", a.lr);
   detail::require_below_one(adamw::name, "beta1", a.beta1);
   detail::require_below_one(adamw::name, "beta2", a.beta2);
-  detail::require_number(adamw::name, "eps", a.eps, detail::is_finite(a.eps) && a.eps > 0, "a finite number above 0");
+  constexpr double least = std::numeric_limits<float>::min();  // below, kernels in float divide by 0
+  detail::require_number(adamw::name, "eps", a.eps, detail::is_finite(a.eps) && a.eps >= least,
+                         "a finite number, at least 1.18e-38, the least that a float has in full");
   detail::require_rate(adamw::name, "weight_decay", a.weight_decay);
 }
 
