@@ -174,6 +174,10 @@ TEST_CASE("a trainer whose model was destroyed says so, and is destroyed in peac
     trainer t(ctx, *model, {});
     model.reset();
     const text_dataset data(ctx, rhyme());
-    CHECK_THROWS_WITH_AS(t.run(data, plan_of(1, {})), doctest::Contains("a model has to outlive its trainer"), failure);
+    const auto says = doctest::Contains("a model has to outlive its trainer");
+    CHECK_THROWS_WITH_AS(t.run(data, plan_of(1, {})), says, failure);
+    CHECK_THROWS_WITH_AS(t.store().gradient_norm(), says, failure);
+    CHECK_THROWS_WITH_AS(t.model(), says, failure);
+    CHECK_THROWS_WITH_AS(t.state(), says, failure);
   });
 }

@@ -58,6 +58,13 @@ WEFT_LINKED void check(const training& plan, int shares) {
           plan.batch / plan.micro_batches, "; choose fewer");
 }
 
+namespace detail {
+/// Throws unless the trainer's model is there.
+WEFT_LINKED void require_model(const watch& lives) {
+  require(lives.alive(), "the trainer's model was destroyed: a model has to outlive its trainer");
+}
+}  // namespace detail
+
 class step_guard {
  public:
   step_guard(trainable& work, const monitoring& settings)

@@ -66,7 +66,7 @@ class trainer {
   /// arena nor operator new. Log lines, statistics, validation and traces are not part of the step.
   template <class Data>
   training_result run(const Data& data, training plan = {}) {
-    require(lives_.alive(), "the trainer's model was destroyed: a model has to outlive its trainer");
+    detail::require_model(lives_);
     require(trains_, "every parameter of the model is frozen: freeze fewer of them, before the trainer is made");
     require(!runs_, "run() is called within a run of this trainer, by a callback say: call it when that has ended");
     const scoped_value<bool> running(runs_, true);
@@ -78,19 +78,19 @@ class trainer {
     return train_loop(ctx_, work, plan, optimizer_.lr);
   }
 
-  /// How far training has come, beside what the store holds.
+  /// How far training has come, beside what the store holds. As store() and model() it throws once the model has ended.
   trainer_state state() const {
+    detail::require_model(lives_);
     return {updates_, batches_, pipeline_.recorded_passes(), scale_.value(), scale_.good(), scale_.skipped(), watched_};
   }
   /// Goes on from there.
   void resume(const trainer_state& s) {
     updates_ = s.updates, batches_ = s.batches, watched_ = s.watched;
-    scale_.resume(s.loss_scale, s.good_steps, s.skipped_steps);
-    pipeline_.recorded_passes(s.passes);
+    scale_.resume(s.loss_scale, s.good_steps, s.skipped_steps), pipeline_.recorded_passes(s.passes);
   }
 
-  store_type& store() { return store_; }
-  Model& model() { return model_; }
+  store_type& store() { return detail::require_model(lives_), store_; }
+  Model& model() { return detail::require_model(lives_), model_; }
   const Optimizer& optimizer() const { return optimizer_; }
 
  private:
