@@ -181,7 +181,7 @@ bool attention_is_right(const weft::attention_shape& s, const array<bf16>& q, co
 }
 
 void attention(table& t) {
-  for (const int64 d : {64, 128}) {
+  for (const int64 d : {64, 96, 128, 256}) {
     const int64 batch = 4, seq = 4096, heads = 16, elements = batch * seq * heads * d;
     const weft::attention_shape shape{batch, seq, seq, heads, heads, d, 1 / std::sqrt(static_cast<double>(d)), true};
     const array<bf16> q_(elements, 1), k(elements, 2), v(elements, 3), dy(elements, 4), out(elements), dq(elements),

@@ -152,23 +152,23 @@ def training():
 def attention():
     from torch.nn.attention import SDPBackend, sdpa_kernel
     batch, seq, heads = 4, 4096, 16
-    for d in (64, 128):
+    for d in (64, 96, 128, 256):
         q, k, v, dy = ([t.transpose(1, 2) for t in numbers(batch, seq, heads, d)] for _ in range(4))
         name = f"4 x 4096 x 16 x {d} causal bf16"
         operations = 2 * seq * batch * seq * heads * d
         for way, backend in (("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)):
             run = lambda s: F.scaled_dot_product_attention(q[s], k[s], v[s], is_causal=True)
             with sdpa_kernel(backend):
-                with torch.no_grad():
-                    time("attention", name, operations, run, way, True)
-                for t in (*q, *k, *v):
-                    t.requires_grad_()
                 try:
+                    with torch.no_grad():
+                        time("attention", name, operations, run, way, True)
+                    for t in (*q, *k, *v):
+                        t.requires_grad_()
                     outs = [run(s) for s in range(SETS)]
                     time("attention backward", name, 2.5 * operations,
                          lambda s: torch.autograd.grad(outs[s], (q[s], k[s], v[s]), dy[s], retain_graph=True), way, True)
                 except RuntimeError as e:
-                    print(f"| {'attention backward':26} | {name:30} | {way:7} | {str(e).splitlines()[0][:60]}")
+                    print(f"| {'attention, or its backward':26} | {name:30} | {way:7} | {str(e).splitlines()[0][:60]}")
                 for t in (*q, *k, *v):
                     t.requires_grad_(False)
 

@@ -170,8 +170,57 @@ TEST_CASE_TEMPLATE("attention on tensor cores is the CPU's, as far as rounded we
   tensor_cores_alike<T>(in_documents({1, 90, 90, 1, 1, 128, 0.09, true, 20}, {40, 50}).s, 3, 8);
 }
 
-TEST_CASE("on tensor cores the bits don't depend on the order of threads, on their number or on the grid") {
-  const attention_shape s{1, 70, 80, 2, 1, 64, 0.12, true, 50};
+TEST_CASE_TEMPLATE("so it is for heads of 96 numbers, whose rows are copied otherwise", T, bf16, fp16) {
+  tensor_cores_alike<T>({1, 40, 70, 2, 1, 96, 0.1, true}, 5, 9);
+  if (weft_test::sample_stride() > 1) return;
+  tensor_cores_alike<T>(in_documents({1, 70, 70, 1, 1, 96, 0.1, true, 20}, {40, 50}).s, 2, 10);
+}
+
+TEST_CASE_TEMPLATE("and of 256, whose backward's warps share rows", T, bf16, fp16) {
+  tensor_cores_alike<T>({1, 37, 70, 2, 1, 256, 0.06, true}, 0, 11);
+  if (weft_test::sample_stride() > 1) return;
+  tensor_cores_alike<T>({1, 70, 20, 1, 1, 256, 0.06, true}, 7, 12);  // queries that see no key
+  tensor_cores_alike<T>(in_documents({1, 70, 70, 1, 1, 256, 0.06, true, 20}, {40, 50}).s, 3, 13);
+}
+
+namespace {
+
+// Counts what it is given of the tensor cores' kernels, and runs nothing.
+struct counting_queue : host_queue {
+  template <class Kernel>
+  void start(int64, std::size_t, const Kernel&) {
+    if constexpr (requires { Kernel::tiling; }) ++of_tensor_cores;
+  }
+  int of_tensor_cores = 0;
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("heads of 64, 96, 128 and 256 numbers of 16 bits go through the tensor cores", T, float, bf16,
+                   fp16) {
+  using counted = weft::gpu::attention_words<counting_queue>;
+  for (const int64 d : {32, 64, 80, 96, 128, 192, 256, 512})
+    for (const bool documents : {false, true}) {
+      CAPTURE(d);
+      const in_documents one({1, 4, 4, 1, 1, d, 0.1, true}, {2});
+      attention_shape s = one.s;
+      if (!documents) s.documents = nullptr;
+      std::vector<T> x(static_cast<std::size_t>(q_size(s)));
+      std::vector<accumulate_t<T>> sums(8);
+      counting_queue q;
+      counted::attention(q, s, x.data(), x.data(), x.data(), x.data(), sums.data());
+      const bool takes = sizeof(T) == 2 && (d == 64 || d == 96 || d == 128 || d == 256);
+      CHECK(q.of_tensor_cores == (takes ? 1 : 0));
+      counted::attention_backward(q, s, x.data(), x.data(), x.data(), x.data(), sums.data(), x.data(), x.data(), false,
+                                  x.data(), false, x.data(), false);
+      CHECK(q.of_tensor_cores == (takes ? 3 : 0));
+    }
+}
+
+namespace {
+
+template <int D>
+void same_bits_on_tensor_cores(const attention_shape& s, std::initializer_list<int> numbers_of_threads) {
   const auto first = run_attention<bf16>(s, 0, 0, on_cuda{host_queue(1)});
   for (std::uint64_t seed = 2; seed <= 3; ++seed) {
     const auto other = run_attention<bf16>(s, 0, 0, on_cuda{host_queue(seed)});
@@ -185,22 +234,22 @@ TEST_CASE("on tensor cores the bits don't depend on the order of threads, on the
   const auto delta = [&] {
     std::vector<float> to(first.sums.size() / 2);
     weft::gpu::run_on_host({2, 32, 0, 3},
-                           weft::gpu::attention_delta_kernel<bf16>{s.batch, s.q_len, s.heads, 64, first.out.data(),
+                           weft::gpu::attention_delta_kernel<bf16>{s.batch, s.q_len, s.heads, D, first.out.data(),
                                                                    dout.data(), to.data(), true});
     return to;
   }();
-  for (const int threads : {32, 96}) {
+  for (const int threads : numbers_of_threads) {
     auto out = first.out, dk = first.dk, dv = first.dv, dq = first.dq;
     auto sums = first.sums;
-    using forward = weft::gpu::attention_tensor_kernel<bf16, 64>;
-    using of_keys = weft::gpu::attention_tensor_keys_backward_kernel<bf16, 64>;
-    using of_queries = weft::gpu::attention_tensor_queries_backward_kernel<bf16, 64>;
+    using forward = weft::gpu::attention_tensor_kernel<bf16, D>;
+    using of_keys = weft::gpu::attention_tensor_keys_backward_kernel<bf16, D>;
+    using of_queries = weft::gpu::attention_tensor_queries_backward_kernel<bf16, D>;
     out.assign(out.size(), bf16(0.0f)), dk = dv = k, dq = out;
     weft::gpu::run_on_host(
         {2, threads, forward::shared_bytes(threads), 9},
-        forward{weft::gpu::tensor_shape<64>(s), q.data(), k.data(), v.data(), out.data(), sums.data()});
-    const weft::gpu::attention_tensor_gradient<bf16, 64> from{
-        weft::gpu::tensor_shape<64>(s), q.data(), k.data(), v.data(), dout.data(), sums.data(), delta.data()};
+        forward{weft::gpu::tensor_shape<D>(s), q.data(), k.data(), v.data(), out.data(), sums.data()});
+    const weft::gpu::attention_tensor_gradient<bf16, D> from{
+        weft::gpu::tensor_shape<D>(s), q.data(), k.data(), v.data(), dout.data(), sums.data(), delta.data()};
     weft::gpu::run_on_host({2, threads, of_keys::shared_bytes(threads), 10},
                            of_keys{from, dk.data(), false, dv.data(), false});
     weft::gpu::run_on_host({2, threads, of_queries::shared_bytes(threads), 11}, of_queries{from, dq.data(), false});
@@ -210,6 +259,15 @@ TEST_CASE("on tensor cores the bits don't depend on the order of threads, on the
     CHECK(same_bits(first.dk, dk));
     CHECK(same_bits(first.dv, dv));
   }
+}
+
+}  // namespace
+
+TEST_CASE("on tensor cores the bits don't depend on the order of threads, on their number or on the grid") {
+  same_bits_on_tensor_cores<64>({1, 70, 80, 2, 1, 64, 0.12, true, 50}, {32, 96});
+  if (weft_test::sample_stride() > 1) return;
+  same_bits_on_tensor_cores<96>({1, 40, 40, 1, 1, 96, 0.1, true}, {96});
+  same_bits_on_tensor_cores<256>({1, 40, 50, 1, 1, 256, 0.06, true, 20}, {64});
 }
 
 TEST_CASE_TEMPLATE("one document gives the bits of attention that knows of none", T, float, bf16) {

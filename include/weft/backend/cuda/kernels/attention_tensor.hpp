@@ -5,6 +5,7 @@
 
 #include <weft/backend/concept.hpp>
 #include <weft/backend/cuda/kernels/attention_tile.hpp>
+#include <weft/backend/cuda/kernels/attention_tiling.hpp>
 #include <weft/backend/cuda/kernels/tensor_tile.hpp>
 
 namespace weft::gpu {
@@ -97,21 +98,20 @@ struct tensor_shape {
 /// log2(e): exponentials are taken as powers of 2.
 inline constexpr float log2_e = 1.4426950408889634f;
 
-/// As attention_kernel. All arrays are aligned to 16 bytes; a warp has 16 R queries, and keeps them in registers where
-/// Held.
-template <class T, int D, bool Documents = false, int R = 2, int Keys = 64, int Warps = 4, int Blocks = 2,
-          bool Held = D == 64>
+/// As attention_kernel. All arrays are aligned to 16 bytes.
+template <class T, int D, bool Documents = false>
 struct attention_tensor_kernel {
   tensor_shape<D, Documents> shape;
   const T *q, *k, *v;
   T* out;
   float* sums;
 
-  static constexpr int threads = Warps * warp_size;
-  static constexpr int blocks_at_once = Blocks;  // of a multiprocessor
-  static constexpr int own = 16 * R;             // queries of a warp
-  static constexpr int keys = Keys;              // of a tile
-  static std::size_t shared_bytes(int in_block) {
+  static constexpr attention_tiling tiling = attention_tilings<D>::forward;
+  static constexpr int threads = tiling.warps * warp_size;
+  static constexpr int blocks_at_once = tiling.blocks;  // of a multiprocessor
+  static constexpr int own = 16 * tiling.r;             // queries of a warp
+  static constexpr int keys = tiling.tile;
+  static constexpr std::size_t shared_bytes(int in_block) {
     return static_cast<std::size_t>((in_block / warp_size * own + 4 * keys) * rows::stride) * sizeof(T);
   }
   static int64 tiles(const attention_shape& s, int in_block) {
@@ -143,15 +143,15 @@ struct attention_tensor_kernel {
       int k0 = s.first_key(t.b, t.begin) / keys * keys;
       if (k0 < end) fetch(0, k0);
       block.end_copies();
-      tensor_rows<R, Held ? D / 16 : 1> held;
-      if constexpr (Held) {
+      tensor_rows<R, tiling.held ? D / 16 : 1> held;
+      if constexpr (tiling.held) {
         block.template wait_for_copies<1>();
         block.sync();
         WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < D / 16; ++i) held.at[r][i] =
             rows::columns_of(block, my_queries + r * 16 * rows::stride, i);
       }
       const auto query = [&](int r, int i) {
-        if constexpr (Held)
+        if constexpr (tiling.held)
           return held.at[r][i];
         else
           return rows::columns_of(block, my_queries + r * 16 * rows::stride, i);
@@ -184,12 +184,13 @@ struct attention_tensor_kernel {
           block, so_far.total, [&](int r, int i) { return share[r][i]; }, at.n, out + s.query_at(at.b, at.h, at.mine),
           s.q_apart(), false);
       // Where no key was seen, the loop's barrier doesn't stand between what was read of the queries and the next tile.
-      if constexpr (Held)
+      if constexpr (tiling.held)
         if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries)) block.sync();
     }
   }
 
  private:
+  static constexpr int R = tiling.r;
   using rows = tensor_tile<T, D>;
   struct progress {
     tensor_sums<R, D / 8> total;  // of p v

@@ -29,10 +29,13 @@ struct tensor_tile {
   /// Begins to copy `rows` rows, of which `n` are there; zeros for the others.
   template <class Block>
   static WEFT_ON_DEVICE void fetch(Block& block, int rows, int64 n, const T* from, int64 apart, T* to) {
-    constexpr int packs = D / 8;  // of a row; a block's threads take whole rows at a time
-    const int column = block.thread() % packs * 8, at_once = block.threads() / packs;
-    for (int row = block.thread() / packs; row < rows; row += at_once)
-      block.template copy_later<8>(to + row * stride + column, row < n ? from + row * apart + column : from, row < n);
+    constexpr int packs = D / 8, lanes = packs & -packs;  // of a row; a block's threads take whole rows at a time
+    const int column = block.thread() % lanes * 8, at_once = block.threads() / lanes;
+    // Of rows that less than 8 lanes take, a quarter of a warp has two, which 4 rows apart lie in different banks.
+    const int first = block.thread() / lanes, start = lanes < 8 ? first / 8 * 8 + first % 2 * 4 + first % 8 / 2 : first;
+    for (int row = start; row < rows; row += at_once)
+      WEFT_UNROLLED for (int i = 0; i < D; i += lanes * 8) block.template copy_later<8>(
+          to + row * stride + column + i, row < n ? from + row * apart + column + i : from, row < n);
   }
   /// Columns 16 k ... 16 k + 15 of 16 rows in shared memory.
   template <class Block>

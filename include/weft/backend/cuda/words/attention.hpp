@@ -8,6 +8,7 @@
 #include <weft/backend/cuda/kernels/attention_backward.hpp>
 #include <weft/backend/cuda/kernels/attention_tensor.hpp>
 #include <weft/backend/cuda/kernels/attention_tensor_backward.hpp>
+#include <weft/backend/cuda/kernels/attention_tensor_backward_queries.hpp>
 #include <weft/core/error.hpp>
 
 namespace weft::gpu {
@@ -27,9 +28,8 @@ struct attention_words {
     check(s);
     const bool packed = s.head_dim % pack_size<T> == 0 && aligned_for_packs(queries, k, v, out);
     const bool done = on_tensor_cores<T>(s, packed, [&]<int D, bool Documents>() {
-      using kernel = attention_tensor_kernel<T, D, Documents>;
-      q.start(std::min(kernel::tiles(s, kernel::threads), most_blocks), kernel::shared_bytes(kernel::threads),
-              kernel{tensor_shape<D, Documents>(s), queries, k, v, out, sums});
+      start_tensor(q, s,
+                   attention_tensor_kernel<T, D, Documents>{tensor_shape<D, Documents>(s), queries, k, v, out, sums});
     });
     if (done) return;
     start(q, s, attention_kernel<T>{s, queries, k, v, out, sums, attention_kernel<T>::choose_tile(s), packed});
@@ -52,11 +52,8 @@ struct attention_words {
     const bool done = on_tensor_cores<T>(s, packed, [&]<int D, bool Documents>() {
       const attention_tensor_gradient<T, D, Documents> from{
           tensor_shape<D, Documents>(s), queries, k, v, dout, sums, delta};
-      const auto begin = [&](const auto& kernel) {
-        q.start(std::min(kernel.tiles(s, kernel.threads), most_blocks), kernel.shared_bytes(kernel.threads), kernel);
-      };
-      begin(attention_tensor_keys_backward_kernel<T, D, Documents>{from, dk, add_dk, dv, add_dv});
-      begin(attention_tensor_queries_backward_kernel<T, D, Documents>{from, dq, add_dq});
+      start_tensor(q, s, attention_tensor_keys_backward_kernel<T, D, Documents>{from, dk, add_dk, dv, add_dv});
+      start_tensor(q, s, attention_tensor_queries_backward_kernel<T, D, Documents>{from, dq, add_dq});
     });
     if (done) return;
     attention_gradient<T> from{s, queries, k, v, dout, sums, delta, of_keys::choose_tile(s), packed};
@@ -85,13 +82,21 @@ struct attention_words {
         return true;
       };
       if (packed && s.head_dim == 64) return of.template operator()<64>();
+      if (packed && s.head_dim == 96) return of.template operator()<96>();
       if (packed && s.head_dim == 128) return of.template operator()<128>();
+      if (packed && s.head_dim == 256) return of.template operator()<256>();
     }
     return false;
   }
   static void check(const attention_shape& s) {
     require(s.kv_heads > 0 && s.heads % s.kv_heads == 0,
             "attention: heads must be a multiple of kv_heads, but they are ", s.heads, " and ", s.kv_heads, ".");
+  }
+  template <class Kernel>
+  static void start_tensor(queue& q, const attention_shape& s, const Kernel& kernel) {
+    constexpr std::size_t shared_bytes = Kernel::shared_bytes(Kernel::threads);
+    static_assert(shared_bytes <= tensor_shared_memory);
+    q.start(std::min(kernel.tiles(s, kernel.threads), most_blocks), shared_bytes, kernel);
   }
   template <class Kernel>
   static void start(queue& q, const attention_shape& s, const Kernel& kernel) {
