@@ -95,6 +95,6 @@ int main() {
     words::attention_backward(q, shape, queries, keys, values, out, sums, dout, dq, false, dk, false, dv, false);
   };
   attention(32);  // not on the tensor cores
-  for (const int64_t d : {64, 96, 128, 256}) attention(d);
+  for (const int64_t d : {64, 128, 96, 256}) attention(d);
   q.synchronize();
 }

@@ -124,7 +124,10 @@ TEST_CASE_TEMPLATE("laws of attention, several tiles to a block", T, FOUR_TYPES)
 // Rows that are copied by another order of lanes, and warps that share rows.
 TEST_CASE_TEMPLATE("laws of attention on two blocks, heads of 96 and of 256", T, bf16, fp16) {
   obeys<on_two_blocks>([](auto& b) {
-    law::attentions<T>(b, {{{1, 140, 150, 2, 2, 96, 0.1, true}}, {{1, 140, 70, 2, 2, 256, 0.06, true}, {90, 1, 49}}});
+    law::attentions<T>(b, {{{1, 140, 150, 2, 2, 96, 0.1, true}},
+                           {{1, 140, 70, 2, 2, 256, 0.06, true}},
+                           {{1, 270, 10, 2, 1, 256, 0.06, true}},
+                           {{1, 140, 140, 2, 2, 256, 0.06, true}, {90, 1, 49}}});
   });
 }
 
