@@ -2,6 +2,8 @@
 // and shared memory hold. Invariant: a block asks for at most what one may have of sm_80.
 #pragma once
 
+#include <weft/core/requirements.hpp>
+
 #include <cstddef>
 
 namespace weft::gpu {
@@ -13,7 +15,7 @@ inline constexpr std::size_t tensor_shared_memory = 163 * 1024;
 struct attention_tiling {
   int r;
   int tile;           // so many of the others are in shared memory at a time, and as many again on their way,
-  int step;           // of which a warp takes so many at a time
+  int step;           // of which a warp takes so many at a time; the forward all
   int warps;          // of a block,
   int blocks;         // so many of which are to share a multiprocessor
   bool held = false;  // whether a warp keeps its rows in registers
