@@ -316,6 +316,7 @@ struct declared_queue {
   static constexpr int block_threads = 256;
   static constexpr bool runs_behind = true;
   std::int64_t resident_blocks();
+  std::size_t block_memory();
   template <class Kernel>
   void start(std::int64_t, std::size_t, const Kernel&);
   void* scratch(std::size_t);

@@ -41,6 +41,11 @@ auto of_leaf(row& x) {
   backward(sum(checkpoint<P>(f, x)));
   return gradient_of(x);
 }
+struct without_host_memory : lazy_cuda_backend {
+  static memory_source pinned_memory() {
+    return {[](std::size_t) -> void* { return nullptr; }, [](void*) {}};
+  }
+};
 const auto written = doctest::Contains("checkpoint: the tensor that it was given was updated or written to");
 }  // namespace
 
@@ -161,6 +166,22 @@ TEST_CASE("offloaded inputs: a backward that ended with an error leaves no copy 
       CHECK(through<offloaded<>>(x, 4, f) == through<checkpoint_full>(x, 4, f));
       for (const row& r : others) CHECK(local_share_on_host(r)[99] == 3);
     });
+}
+
+TEST_CASE(
+    "offloaded inputs: where the host has no more memory, the function throws, and the tape is as good as before") {
+  launch<strategy<mesh<>, without_host_memory>>({}, [](context& ctx) {
+    using short_row = basic_tensor<float, dims<hidden>, place<>, without_host_memory>;
+    short_row x = normal<short_row>(ctx, "x", {100}).requires_grad();
+    const auto doubled = [](const short_row& h) { return h + h; };
+    const auto h = 3 * x;
+    CHECK_THROWS_WITH_AS(checkpoint<offloaded<>>(doubled, h), doctest::Contains("out of memory"), failure);
+    backward(sum(h));
+    for (const float g : local_share_on_host(x.grad())) CHECK(g == 3);
+    x.zero_grad();
+    backward(sum(checkpoint(doubled, x)));
+    for (const float g : local_share_on_host(x.grad())) CHECK(g == 2);
+  });
 }
 
 TEST_CASE("offloaded inputs: a tape that outlives its launch") {

@@ -133,8 +133,9 @@ WEFT_LINKED value record_checkpoint(const value& x, std::shared_ptr<checkpointed
   node.output = y.slot;
   // Not of a function within another, which runs again at once; nor of a parameter, which its store moves.
   const bool moves = function->offload && !ctx.replay && !(x.slot && x.slot->live) && x.data.elements() > 0;
-  if (moves) function->operators.forget_captured(x.data.buffer), function->offload->move(*function);
+  checkpointed& own = *function;
   node.state = std::move(function);
+  if (moves) own.offload->move(own), own.operators.forget_captured(x.data.buffer);
   return y;
 }
 

@@ -188,7 +188,8 @@ namespace {
 // Counts what it is given of the tensor cores' kernels, and runs nothing.
 struct counting_queue : host_queue {
   template <class Kernel>
-  void start(int64, std::size_t, const Kernel&) {
+  void start(int64, std::size_t shared_bytes, const Kernel&) {
+    CHECK(shared_bytes <= block_memory());
     if constexpr (requires { Kernel::tiling; }) ++of_tensor_cores;
   }
   int of_tensor_cores = 0;
@@ -196,24 +197,29 @@ struct counting_queue : host_queue {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("heads of 64, 96, 128 and 256 numbers of 16 bits go through the tensor cores", T, float, bf16,
-                   fp16) {
+TEST_CASE_TEMPLATE(
+    "heads of 64, 96, 128 and 256 numbers of 16 bits go through the tensor cores, as far as a block's "
+    "shared memory goes",
+    T, float, bf16, fp16) {
   using counted = weft::gpu::attention_words<counting_queue>;
   for (const int64 d : {32, 64, 80, 96, 128, 192, 256, 512})
-    for (const bool documents : {false, true}) {
+    for (const int kib : {227, 163, 99}) {
       CAPTURE(d);
+      CAPTURE(kib);
+      const bool documents = kib != 163;
       const in_documents one({1, 4, 4, 1, 1, d, 0.1, true}, {2});
       attention_shape s = one.s;
       if (!documents) s.documents = nullptr;
       std::vector<T> x(static_cast<std::size_t>(q_size(s)));
       std::vector<accumulate_t<T>> sums(8);
       counting_queue q;
+      q.most_block_memory = static_cast<std::size_t>(kib) * 1024;
       counted::attention(q, s, x.data(), x.data(), x.data(), x.data(), sums.data());
-      const bool takes = sizeof(T) == 2 && (d == 64 || d == 96 || d == 128 || d == 256);
+      const bool takes = sizeof(T) == 2 && (d == 64 || d == 96 || (kib > 99 && (d == 128 || d == 256)));
       CHECK(q.of_tensor_cores == (takes ? 1 : 0));
       counted::attention_backward(q, s, x.data(), x.data(), x.data(), x.data(), sums.data(), x.data(), x.data(), false,
                                   x.data(), false, x.data(), false);
-      CHECK(q.of_tensor_cores == (takes ? 3 : 0));
+      CHECK(q.of_tensor_cores == (!takes ? 0 : kib == 99 && d == 96 ? 1 : 3));
     }
 }
 
@@ -286,6 +292,15 @@ TEST_CASE("heads of any width that a block's shared memory can hold, and a sente
   attention_alike<float>({1, 18, 35, 1, 1, 260, 0.05, true}, 0, 0, 1);
   attention_alike<float>({1, 9, 19, 1, 1, 601, 0.03, true}, 0, 0, 1);
   attention_alike<double>({1, 9, 19, 1, 1, 530, 0.03, true}, 0, 0, 1);
+  const auto of_99_kib = [] {
+    host_queue q;
+    q.most_block_memory = 99 * 1024;
+    return q;
+  };
+  const attention_shape narrow{1, 70, 70, 2, 1, 96, 0.1, true};
+  const auto on_less = run_attention<float>(narrow, 0, 0, on_cuda{of_99_kib()}),
+             on_more = run_attention<float>(narrow, 0, 0, on_cuda{host_queue(1)});
+  check_close(on_less.out, widened(on_more.out), 1e-5, 1e-5), check_close(on_less.dk, widened(on_more.dk), 1e-5, 1e-5);
   host_queue queue;
   const attention_shape wide{1, 1, 1, 1, 1, 5000, 1, true};
   const std::vector<float> x(5000);
@@ -309,10 +324,12 @@ TEST_CASE("attention's bits don't depend on the order of threads, on their numbe
     CHECK(same_bits(first.dv, other.dv));
   }
   const auto q = numbers<float>(q_size(s), 1), k = numbers<float>(kv_size(s), 2), v = numbers<float>(kv_size(s), 3);
+  const host_queue queue;
   for (const int threads : {32, 96}) {
     using kernel = weft::gpu::attention_kernel<float>;
     auto out = first.out, sums = first.sums;
-    const kernel run{s, q.data(), k.data(), v.data(), out.data(), sums.data(), kernel::choose_tile(s), true};
+    const kernel run{
+        s, q.data(), k.data(), v.data(), out.data(), sums.data(), kernel::choose_tile(s, queue.block_memory()), true};
     weft::gpu::run_on_host({2, threads, run.shared_bytes(), 9}, run);
     CHECK(same_bits(first.out, out));
     CHECK(same_bits(first.sums, sums));

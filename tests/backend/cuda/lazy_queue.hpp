@@ -128,6 +128,7 @@ class lazy_queue : public weft::gpu::pinned_count {
   ~lazy_queue() { work_->run_until(work_->all); }
 
   std::int64_t resident_blocks() const { return on_host_->resident_blocks(); }
+  std::size_t block_memory() const { return on_host_->block_memory(); }
   template <class Kernel>
   void start(std::int64_t blocks, std::size_t shared_bytes, const Kernel& kernel) {
     if constexpr (requires { kernel.in, kernel.out, kernel.ranks; })

@@ -98,6 +98,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
     case cudaDevAttrMultiProcessorCount:
       *value = 1;  // few blocks, so that each has several rows or tiles to go through
       return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = block_memory;
+      return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
       *value = compute_major;
       return cudaSuccess;

@@ -181,7 +181,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute what, i
   held_lock held(the_device().lock);
   const auto at = kernels().find(function);
   if (at == kernels().end()) return remembered(cudaErrorInvalidDeviceFunction);
-  if (what != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > 227 * 1024)
+  if (what != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > block_memory)
     return remembered(cudaErrorInvalidValue);
   at->second.dynamic_shared = value;
   return cudaSuccess;

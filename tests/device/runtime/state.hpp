@@ -17,6 +17,7 @@ namespace device {
 
 /// Of the compute capability that it says it has; the minor number is 0.
 inline constexpr int compute_major = 9;
+inline constexpr int block_memory = 227 * 1024;  // of shared memory, that a block may have
 
 struct state {
   state();

@@ -26,10 +26,11 @@ struct key_bits {
 template <class Q>
 concept kernel_queue = requires(Q& q, const void* from, void* to, std::size_t bytes, const no_kernel& kernel,
                                 const std::uint64_t* keys, std::uint64_t* sorted) {
-  { Q::block_threads } -> std::convertible_to<int>;       // threads of every block
-  { q.resident_blocks() } -> std::convertible_to<int64>;  // blocks worth having at once
-  q.start(int64{1}, bytes, kernel);                       // blocks, bytes of shared memory
-  { q.scratch(bytes) } -> std::convertible_to<void*>;     // memory for the next kernels, until the next call
+  { Q::block_threads } -> std::convertible_to<int>;          // threads of every block
+  { q.resident_blocks() } -> std::convertible_to<int64>;     // blocks worth having at once
+  { q.block_memory() } -> std::convertible_to<std::size_t>;  // bytes of shared memory that a block may have
+  q.start(int64{1}, bytes, kernel);                          // blocks, bytes of shared memory
+  { q.scratch(bytes) } -> std::convertible_to<void*>;        // memory for the next kernels, until the next call
   q.copy(from, to, bytes);
   q.upload(from, to, bytes);
   q.download(from, to, bytes);

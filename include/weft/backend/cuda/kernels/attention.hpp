@@ -19,8 +19,8 @@ struct attention_kernel {
   attention_tile<A> tile;
   bool packed;  // all arrays are aligned for packs, and so is every row
 
-  static attention_tile<A> choose_tile(const attention_shape& s) {
-    return attention_tile<A>::choose(s.head_dim, arrays, squares);
+  static attention_tile<A> choose_tile(const attention_shape& s, std::size_t block_memory) {
+    return attention_tile<A>::choose(s.head_dim, arrays, squares, block_memory);
   }
   std::size_t shared_bytes() const { return tile.bytes(arrays, squares); }
   int64 tiles() const { return shape.batch * shape.heads * ((shape.q_len + tile.rows - 1) / tile.rows); }

@@ -104,8 +104,8 @@ struct attention_keys_backward_kernel {
   T* dv;
   bool add_dv;
 
-  static attention_tile<A> choose_tile(const attention_shape& s) {
-    return attention_tile<A>::choose(s.head_dim, arrays, squares);
+  static attention_tile<A> choose_tile(const attention_shape& s, std::size_t block_memory) {
+    return attention_tile<A>::choose(s.head_dim, arrays, squares, block_memory);
   }
   std::size_t shared_bytes() const { return from.tile.bytes(arrays, squares); }
   int64 tiles() const {
@@ -178,8 +178,8 @@ struct attention_queries_backward_kernel {
   T* dq;
   bool add_dq;
 
-  static attention_tile<A> choose_tile(const attention_shape& s) {
-    return attention_tile<A>::choose(s.head_dim, arrays, squares);
+  static attention_tile<A> choose_tile(const attention_shape& s, std::size_t block_memory) {
+    return attention_tile<A>::choose(s.head_dim, arrays, squares, block_memory);
   }
   std::size_t shared_bytes() const { return from.tile.bytes(arrays, squares); }
   int64 tiles() const {

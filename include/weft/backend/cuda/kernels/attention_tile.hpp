@@ -8,8 +8,8 @@
 
 namespace weft::gpu {
 
-/// What a block may take of a multiprocessor's shared memory so that two share one of sm_90, and what one can have.
-inline constexpr std::size_t half_of_shared_memory = 112 * 1024, most_shared_memory = 227 * 1024;
+/// What a block may take of a multiprocessor's shared memory so that two share one of sm_90.
+inline constexpr std::size_t half_of_shared_memory = 112 * 1024;
 
 /// A tile: `rows` queries or keys of one head, as A. Rows lie an odd number of packs apart, so that neighbouring rows
 /// are in different banks of shared memory; the columns from head_dim to `width` are zero.
@@ -22,14 +22,15 @@ struct attention_tile {
   int stride;  // between rows [rows, head_dim]
   int square;  // between rows [rows, rows]
 
-  /// The largest of which a block can have so many [rows, head_dim] and [rows, rows] in half of the shared memory; or
-  /// the smallest that there is.
-  static attention_tile choose(int64 head_dim, int arrays, int squares) {
+  /// The largest of which a block can have so many [rows, head_dim] and [rows, rows] in half of the shared memory, and
+  /// in what one may have, block_memory; or the smallest that there is.
+  static attention_tile choose(int64 head_dim, int arrays, int squares, std::size_t block_memory) {
+    const std::size_t room = block_memory < half_of_shared_memory ? block_memory : half_of_shared_memory;
     attention_tile t{64, static_cast<int>(head_dim), static_cast<int>((head_dim + step - 1) / step * step), 0, 0};
     t.stride = (t.width / step | 1) * step;
     for (;; t.rows /= 2) {
       t.square = t.rows + step;
-      if (t.rows == 8 || t.bytes(arrays, squares) <= half_of_shared_memory) return t;
+      if (t.rows == 8 || t.bytes(arrays, squares) <= room) return t;
     }
   }
   constexpr int elements() const { return rows * stride; }

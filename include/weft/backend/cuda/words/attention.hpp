@@ -28,11 +28,12 @@ struct attention_words {
     check(s);
     const bool packed = s.head_dim % pack_size<T> == 0 && aligned_for_packs(queries, k, v, out);
     const bool done = on_tensor_cores<T>(s, packed, [&]<int D, bool Documents>() {
-      start_tensor(q, s,
-                   attention_tensor_kernel<T, D, Documents>{tensor_shape<D, Documents>(s), queries, k, v, out, sums});
+      return start_tensor(
+          q, s, attention_tensor_kernel<T, D, Documents>{tensor_shape<D, Documents>(s), queries, k, v, out, sums});
     });
     if (done) return;
-    start(q, s, attention_kernel<T>{s, queries, k, v, out, sums, attention_kernel<T>::choose_tile(s), packed});
+    const auto tile = attention_kernel<T>::choose_tile(s, q.block_memory());
+    start(q, s, attention_kernel<T>{s, queries, k, v, out, sums, tile, packed});
   }
   /// As cpu::attention_backward. Takes scratch memory for a number a query and head.
   template <class T>
@@ -52,34 +53,30 @@ struct attention_words {
     const bool done = on_tensor_cores<T>(s, packed, [&]<int D, bool Documents>() {
       const attention_tensor_gradient<T, D, Documents> from{
           tensor_shape<D, Documents>(s), queries, k, v, dout, sums, delta};
-      start_tensor(q, s, attention_tensor_keys_backward_kernel<T, D, Documents>{from, dk, add_dk, dv, add_dv});
-      start_tensor(q, s, attention_tensor_queries_backward_kernel<T, D, Documents>{from, dq, add_dq});
+      return start_tensor(q, s, attention_tensor_keys_backward_kernel<T, D, Documents>{from, dk, add_dk, dv, add_dv},
+                          attention_tensor_queries_backward_kernel<T, D, Documents>{from, dq, add_dq});
     });
     if (done) return;
-    attention_gradient<T> from{s, queries, k, v, dout, sums, delta, of_keys::choose_tile(s), packed};
+    attention_gradient<T> from{s, queries, k, v, dout, sums, delta, of_keys::choose_tile(s, q.block_memory()), packed};
     if (s.documents)
       start(q, s, attention_keys_backward_kernel<T, true>{from, dk, add_dk, dv, add_dv});
     else
       start(q, s, of_keys{from, dk, add_dk, dv, add_dv});
-    from.tile = of_queries::choose_tile(s);
+    from.tile = of_queries::choose_tile(s, q.block_memory());
     start(q, s, of_queries{from, dq, add_dq});
   }
 
  private:
   static constexpr int64 most_blocks = 1 << 20;  // where there are more tiles, a block takes several
 
-  /// f<head_dim, whether there are documents>() for what the tensor cores' kernels take; false, and nothing done, for
-  /// other types and sizes.
+  /// f<head_dim, whether there are documents>() for what the tensor cores' kernels take, and whether it started them;
+  /// false, and nothing done, for other types and sizes.
   template <class T, class F>
   static bool on_tensor_cores(const attention_shape& s, bool packed, F f) {
     if constexpr (sizeof(T) == 2) {
       packed = packed && tensor_shape<64>::fits(s);
       const auto of = [&]<int D>() {
-        if (s.documents)
-          f.template operator()<D, true>();
-        else
-          f.template operator()<D, false>();
-        return true;
+        return s.documents ? f.template operator()<D, true>() : f.template operator()<D, false>();
       };
       if (packed && s.head_dim == 64) return of.template operator()<64>();
       if (packed && s.head_dim == 96) return of.template operator()<96>();
@@ -92,16 +89,21 @@ struct attention_words {
     require(s.kv_heads > 0 && s.heads % s.kv_heads == 0,
             "attention: heads must be a multiple of kv_heads, but they are ", s.heads, " and ", s.kv_heads, ".");
   }
-  template <class Kernel>
-  static void start_tensor(queue& q, const attention_shape& s, const Kernel& kernel) {
-    constexpr std::size_t shared_bytes = Kernel::shared_bytes(Kernel::threads);
-    static_assert(shared_bytes <= tensor_shared_memory);
-    q.start(std::min(kernel.tiles(s, kernel.threads), most_blocks), shared_bytes, kernel);
+  /// False, and nothing done, where one of them needs more shared memory than a block of this device may have.
+  template <class... Kernels>
+  static bool start_tensor(queue& q, const attention_shape& s, const Kernels&... kernels) {
+    constexpr std::size_t most = std::max({Kernels::shared_bytes(Kernels::threads)...});
+    static_assert(most <= tensor_shared_memory);
+    if (most > q.block_memory()) return false;
+    (q.start(std::min(kernels.tiles(s, Kernels::threads), most_blocks), Kernels::shared_bytes(Kernels::threads),
+             kernels),
+     ...);
+    return true;
   }
   template <class Kernel>
   static void start(queue& q, const attention_shape& s, const Kernel& kernel) {
-    require(kernel.shared_bytes() <= most_shared_memory, "attention: a head_dim of ", s.head_dim, " needs ",
-            kernel.shared_bytes(), " bytes of a block's shared memory, of which there are ", most_shared_memory, ".");
+    require(kernel.shared_bytes() <= q.block_memory(), "attention: a head_dim of ", s.head_dim, " needs ",
+            kernel.shared_bytes(), " bytes of a block's shared memory, of which there are ", q.block_memory(), ".");
     q.start(std::min(kernel.tiles(), most_blocks), kernel.shared_bytes(), kernel);
   }
 };
