@@ -89,6 +89,10 @@ TEST_CASE("losses, optimizers, schedules, plans, samples") {
   refuses([] { check(training{.validate_every = -1}); }, "validate_every is -1");
   refuses([] { check(training{.validation_sequences = -1}); }, "validation_sequences is -1");
   refuses([] { check(training{.steps = 0}); }, "a run of 0 steps");
+  refuses([] { check(training{.batch = 0, .seq = 8}, 2); }, "batch is 0; a step has at least 1 sequence");
+  refuses([] { check(trainer_state{.updates = -1}); }, "tells of -1 updates");
+  for (const double bad : {0.0, -1.0, not_a_number, infinity})
+    refuses([&] { check(trainer_state{.loss_scale = bad}); }, "a loss scale of ");
   refuses([] { check(training{.begin = -1, .seq = 8}, 2); }, "begin is -1; it is how many");
   refuses([] { check(training{.begin = 100}); }, "there is no step left");
   refuses([] { check(training{.callbacks = {nullptr}}); }, "a callback of the run is null");

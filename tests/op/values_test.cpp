@@ -195,7 +195,8 @@ TEST_CASE("sizes that don't fit are errors that name them") {
                          weft::failure);
     CHECK_THROWS_WITH_AS((ones<tensor<float, dims<extent<hidden, 8>>>>(ctx, {9})),
                          doctest::Contains("dimension hidden has 8 elements by its type, not 9"), weft::failure);
-    CHECK_THROWS_WITH_AS(ones<real<hidden>>(ctx, {0}), doctest::Contains("an extent is at least 1, not 0"),
+    CHECK_THROWS_WITH_AS((ones<real<batch, hidden>>(ctx, {2, 0})),
+                         doctest::Contains("a tensor's extents are (2, 0), and each is at least 1: number 2 is 0"),
                          weft::failure);
     CHECK_THROWS_WITH_AS((ones<real<hidden>>(ctx, {2, 3})),
                          doctest::Contains("a tensor of 1 dimensions was given 2 extents"), weft::failure);

@@ -116,6 +116,18 @@ TEST_CASE("bug: the norm of gradients that are not summed yet is this rank's own
   });
 }
 
+TEST_CASE("a backward more than the step was begun for is refused, whatever the policy") {
+  every_policy([](context&, auto& model, auto& store) {
+    for (const bool ended : {false, true}) {
+      store.begin_step(1);
+      backward(model.loss(store));
+      if (ended) store.end_micro_batch();
+      refuses([&] { backward(model.loss(store)); }, "are complete: the step was begun for 1 micro-batches");
+    }
+    CHECK(model.step(store).size() == 120);
+  });
+}
+
 TEST_CASE("a step's gradients are used up by its update, and are the store's alone") {
   every_policy([](context&, auto& model, auto& store) {
     const adamw_step some = adamw{}.at(1, 1e-3);

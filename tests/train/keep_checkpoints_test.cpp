@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
+#include <limits>
 
 #include <doctest/doctest.h>
 
@@ -139,6 +140,8 @@ TEST_CASE("folders of checkpoints that don't fit are refused, and nothing in the
     refused({.folder = folder, .every = 0}, "a checkpoint every 0 steps");
     refused({.folder = folder, .keep = 0}, "the newest 0 checkpoints are kept");
     refused({.folder = folder, .keep_every = -1}, "every -1th step");
+    CHECK_THROWS_WITH_AS(save_checkpoint(ctx, t, ""), doctest::Contains("a checkpoint to write has no name"), failure);
+    CHECK_THROWS_WITH_AS(load_checkpoint(ctx, t, ""), doctest::Contains("a checkpoint to load has no name"), failure);
   });
   CHECK(names_in(folder) == std::vector<std::string>{"step-00000003"});
   // What a killed run left goes; what isn't a checkpoint's stays.
@@ -192,4 +195,6 @@ TEST_CASE("a run ends when the held-out loss has risen for long enough") {
   CHECK(stop.best_step() == 40);
   CHECK_THROWS_WITH_AS(early_stop({.validations = 0}), doctest::Contains("waits for 0 validations"), failure);
   CHECK_THROWS_WITH_AS(early_stop({.least = -1}), doctest::Contains("falls by -1"), failure);
+  CHECK_THROWS_WITH_AS(early_stop({.least = std::numeric_limits<double>::infinity()}),
+                       doctest::Contains("falls by inf; it is a finite number"), failure);
 }

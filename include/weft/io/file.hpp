@@ -54,14 +54,14 @@ WEFT_LINKED void write_all(const owned_file& f, const std::string& path, std::st
 
 namespace detail {
 
-/// Whether `write` wrote its file. One that the disk doesn't take is said on stderr, and costs nothing else.
+/// Whether `write` wrote its file. One that the disk doesn't take is said on stderr, with what follows of it.
 template <class F>
-bool written(F&& write) {
+bool written(F&& write, const char* follows = "the run goes on without it") {
   try {
     write();
     return true;
   } catch (const file_error& e) {
-    std::fprintf(stderr, "weft: %s; the run goes on without it\n", e.what());
+    std::fprintf(stderr, "weft: %s; %s\n", e.what(), follows);
     return false;
   }
 }

@@ -26,8 +26,13 @@ inline constexpr std::int64_t most_elements = std::int64_t{1}
 WEFT_LINKED shape shape_from(std::initializer_list<std::int64_t> extents) {
   require(extents.size() <= max_ndim, "a tensor has at most 8 dimensions, not ", extents.size());
   shape s;
+  const auto listed = [&] {
+    std::string all;
+    for (std::int64_t n : extents) all += (all.empty() ? "" : ", ") + std::to_string(n);
+    return all;
+  };
   for (std::int64_t n : extents) {
-    require(n >= 1, "an extent is at least 1, not ", n);
+    require(n >= 1, "a tensor's extents are (", listed(), "), and each is at least 1: number ", s.ndim + 1, " is ", n);
     require(n <= most_elements / s.elements(), "a tensor of these extents, up to ", n, ", has more than 2^58 elements");
     s.push_back(n);
   }

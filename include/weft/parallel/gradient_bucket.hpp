@@ -162,6 +162,7 @@ struct unit_sums {
   int backwards = 0;         // in this step
   std::int64_t latest = -1;  // micro-batch that it was recorded in, where a pipeline numbers them
   int depth = 0;             // backwards that it is in, one inside the other
+  bool complete = false;     // by the step's last backward
   bool posted = false;       // of the buckets that aren't sharded
 };
 

@@ -51,7 +51,7 @@ class unit_gradients {
     detail::require_running_once(rank(), "begin_step()");
     require(micro_batches >= 1, "a step has at least 1 micro-batch, not ", micro_batches);
     for (unit_sums& u : units_) {
-      u.posted = false;
+      u.posted = u.complete = false;
       u.uses = u.depth = u.backwards = 0;
       u.latest = -1;
     }
@@ -140,9 +140,9 @@ class unit_gradients {
     unit_sums& u = of(number);
     require(now_ == phase::adding, "a backward through ", u.name,
             " comes outside of a step, so its gradients would be lost: call begin_step(micro_batches) before it");
-    require(!u.posted, "the gradients of ", u.name,
-            " were already sent to be summed, and here come more: tell begin_step() how many micro-batches (forwards "
-            "with their backwards) the step has");
+    require(!u.complete, "the gradients of ", u.name, " are complete: the step was begun for ", micro_batches_,
+            " micro-batches, and here come more; tell begin_step() how many micro-batches (forwards with their "
+            "backwards) it has");
     ++u.backwards;
     if (u.depth++ > 0) return;  // the unit within itself
     const local_array* whole = nullptr;
@@ -163,7 +163,8 @@ class unit_gradients {
     if (--u.depth > 0) return;
     for (whole_gradient& g : whole_)
       if (g.unit == number) post_reduce_scatters(u, g);
-    if (u.travels && u.uses == 0 && (remaining_ == 1 || u.latest == micro_batches_ - 1)) {
+    u.complete = u.uses == 0 && (remaining_ == 1 || u.latest == micro_batches_ - 1);
+    if (u.travels && u.complete) {
       u.posted = true;
       for (bucket& b : u.buckets)
         if (b.trained() && !b.sharded()) b.post_reduction(ctx_);

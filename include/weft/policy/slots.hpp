@@ -3,6 +3,8 @@
 // Invariant: a type whose slot's concept holds is asked for no further member; only for values that make sense.
 #pragma once
 
+#include <limits>
+
 #include <weft/core/refusal.hpp>
 #include <weft/policy/slot_members.hpp>
 
@@ -89,6 +91,17 @@ requires(!is_sharding<P> && !is_precision<P> && !is_checkpointing<P> && !is_sche
   static_assert(none<wrong_in<!constant_##member<P>, P>>, \
                 "weft: this " slot "'s " #member " is not a static constant: write static constexpr " says)
 
+// As a C++ conversion would cut it, where an int can't hold it.
+template <class T>
+constexpr bool is_int(T number) {
+  const auto n = static_cast<long double>(number);
+  return n >= std::numeric_limits<int>::min() && n <= std::numeric_limits<int>::max() && n == static_cast<int>(n);
+}
+#define WEFT_DETAIL_INT(slot, member)                  \
+  static_assert(none<wrong_in<!is_int(P::member), P>>, \
+                "weft: this " slot "'s " #member       \
+                " is not a whole number of an int's range: write static constexpr int " #member " = ...;")
+
 template <class P>
 constexpr bool fits_sharding() {
   constexpr bool constant = constant_shards_parameters<P> && constant_shards_gradients<P> &&
@@ -97,7 +110,10 @@ constexpr bool fits_sharding() {
       none<wrong_in<!constant, P>>,
       "weft: this sharding policy's shards_parameters, shards_gradients, shards_optimizer and prefetch aren't "
       "all static constants: write static constexpr bool shards_parameters = ...; and so each of them");
-  if constexpr (constant) return coherent<P>() && batch_axes<P>::ok;
+  if constexpr (constant) {
+    WEFT_DETAIL_INT("sharding policy", prefetch);
+    return coherent<P>() && batch_axes<P>::ok;
+  }
   return true;  // it was said
 }
 
@@ -179,9 +195,11 @@ template <class P>
 constexpr bool fits_schedule() {
   if constexpr (has_chunks<P>) {
     WEFT_DETAIL_CONSTANT("schedule policy", chunks, "int chunks = 2;");
-    if constexpr (constant_chunks<P>)
+    if constexpr (constant_chunks<P>) {
+      WEFT_DETAIL_INT("schedule policy", chunks);
       static_assert(none<wrong_in<(int(P::chunks) < 1), P>>,
                     "weft: a schedule policy's chunks is into how many chunks a rank's layers are cut, at least 1");
+    }
   }
   return true;
 }
@@ -189,10 +207,12 @@ constexpr bool fits_schedule() {
 template <class P>
 constexpr bool fits_loss() {
   WEFT_DETAIL_CONSTANT("loss policy", loss_chunks, "int loss_chunks = 8;");
-  if constexpr (constant_loss_chunks<P>)
+  if constexpr (constant_loss_chunks<P>) {
+    WEFT_DETAIL_INT("loss policy", loss_chunks);
     static_assert(none<wrong_in<(int(P::loss_chunks) < 0), P>>,
                   "weft: a loss policy's loss_chunks is how many pieces of the sequence the loss is computed in, at "
                   "least 1, or 0 for the whole at once");
+  }
   return true;
 }
 
@@ -215,6 +235,7 @@ constexpr bool fits_backend() {
                   "static constexpr bool host_memory = false;");
   return true;
 }
+#undef WEFT_DETAIL_INT
 #undef WEFT_DETAIL_CONSTANT
 
 /// Whether a type fits a slot; where it doesn't, a sentence says what it lacks.

@@ -132,6 +132,7 @@ checkpoint_under_way begin_checkpoint_of(context& ctx, Store& store, checkpoint_
                                          const std::string& folder) {
   std::vector<outgoing> all;
   on_all_or_none(ctx, [&] {
+    require(!folder.empty(), "the folder of a checkpoint to write has no name: give it one");
     store.each_stored([](const stored_parameter& p) {
       require_numbers(p.record, p.has_numbers);
       require_unmerged(p.record, "a checkpoint");

@@ -17,7 +17,8 @@ class early_stop final : public training_callback {
   };
   explicit early_stop(const rule& r) : rule_(r) {
     require(r.validations >= 1, "early_stop waits for ", r.validations, " validations; it is 1 or more");
-    require(r.least >= 0, "early_stop asks for a loss that falls by ", r.least, "; it is 0 or more");
+    require(r.least >= 0 && r.least - r.least == 0, "early_stop asks for a loss that falls by ", r.least,
+            "; it is a finite number, 0 or more");
   }
 
   /// The lowest held-out loss so far, and the step that had it; 0: none yet.

@@ -12,7 +12,7 @@ namespace weft {
 struct checkpoint_rule {
   std::string folder;           // theirs: step-00000100 and so on, by the batches of all runs; it is made
   std::int64_t every = 100;     // steps from one to the next; the run's end has one as well
-  int keep = 2;                 // the newest so many are kept
+  std::int64_t keep = 2;        // the newest so many are kept
   std::int64_t keep_every = 0;  // and those of each step that this divides; 0: no others
 };
 
@@ -58,7 +58,7 @@ inline void remove_checkpoint(const std::string& path) {
 inline void remove_old_checkpoints(const checkpoint_rule& rule) {
   try {
     auto all = checkpoints_in(rule.folder);
-    for (int i = 0; i < rule.keep && !all.empty(); ++i) all.erase(std::prev(all.end()));
+    for (std::int64_t i = 0; i < rule.keep && !all.empty(); ++i) all.erase(std::prev(all.end()));
     for (const auto& [step, path] : all)
       if (rule.keep_every == 0 || step % rule.keep_every != 0) remove_checkpoint(path);
   } catch (const std::exception& e) {  // the new one is whole

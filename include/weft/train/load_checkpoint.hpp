@@ -33,6 +33,7 @@ std::optional<trainer_state> load_checkpoint_of(context& ctx, Store& store, cons
     return mapped_numbers(*files, p.name, p.global, {own_tensor(kind + p.name, p.global)});
   };
   on_all_or_none(ctx, [&] {  // nothing is set before everything is known to be there
+    require(!folder.empty(), "the folder of a checkpoint to load has no name: give it one");
     const goes_on_with who{optimizer, ctx.seed};
     manifest = read_manifest(folder + "/manifest.json", &who);
     files.emplace(open_checkpoint_file(folder, manifest.files));

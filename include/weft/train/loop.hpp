@@ -217,7 +217,8 @@ WEFT_LINKED training_result train_loop(context& ctx, trainable& work, const trai
     return detail::run_steps(ctx, work, plan, lr);
   } catch (const std::exception& e) {
     if (ctx.is_first() && !plan.folder.empty())
-      detail::written([&] { write_file(plan.folder + "/error.txt", std::string(e.what()) + '\n'); });
+      detail::written([&] { write_file(plan.folder + "/error.txt", std::string(e.what()) + '\n'); },
+                      "so no file says why the run ended");
     throw;
   }
 }

@@ -49,8 +49,9 @@ WEFT_LINKED void check(const training& plan, int shares) {
           "; a sequence has at least 1 token, and 0 stands for the model's max_seq");
   require(plan.micro_batches >= 1, "micro_batches is ", plan.micro_batches, "; a step has at least 1");
   const std::int64_t parts = static_cast<std::int64_t>(plan.micro_batches) * shares;
-  require(plan.batch >= 1 && plan.batch % parts == 0, "a batch of ", plan.batch, " sequences doesn't divide into ",
-          plan.micro_batches, " micro-batches on ", shares, " data-parallel ranks; choose a multiple of ", parts);
+  require(plan.batch >= 1, "batch is ", plan.batch, "; a step has at least 1 sequence, and here a multiple of ", parts);
+  require(plan.batch % parts == 0, "a batch of ", plan.batch, " sequences doesn't divide into ", plan.micro_batches,
+          " micro-batches on ", shares, " data-parallel ranks; choose a multiple of ", parts);
   require(plan.batch <= detail::most_elements / plan.seq, "a batch of ", plan.batch, " sequences of ", plan.seq,
           " tokens has more than 2^58 tokens; choose a smaller batch or seq");
   require(plan.validation_sequences / (plan.batch / plan.micro_batches) < std::numeric_limits<int>::max(),

@@ -83,9 +83,9 @@ class trainer {
     detail::require_model(lives_);
     return {updates_, batches_, pipeline_.recorded_passes(), scale_.value(), scale_.good(), scale_.skipped(), watched_};
   }
-  /// Goes on from there.
+  /// Goes on from there. Throws weft::failure where a count is below 0.
   void resume(const trainer_state& s) {
-    updates_ = s.updates, batches_ = s.batches, watched_ = s.watched;
+    check(s), updates_ = s.updates, batches_ = s.batches, watched_ = s.watched;
     scale_.resume(s.loss_scale, s.good_steps, s.skipped_steps), pipeline_.recorded_passes(s.passes);
   }
 

@@ -26,6 +26,14 @@ struct trainer_state {
   watch_state watched = {};
 };
 
+/// Throws weft::failure when a number of it has no meaning.
+WEFT_LINKED void check(const trainer_state& s) {
+  require(s.updates >= 0 && s.batches >= 0, "a trainer's state tells of ", s.updates, " updates and ", s.batches,
+          " batches; both are counts, 0 or more");
+  require(s.loss_scale > 0 && s.loss_scale - s.loss_scale == 0, "a trainer's state has a loss scale of ", s.loss_scale,
+          "; it is a finite number above 0, 1 where nothing is scaled");
+}
+
 namespace detail {
 
 /// The loss scale that a precision policy begins with; of most none.

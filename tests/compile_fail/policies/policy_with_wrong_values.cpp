@@ -5,6 +5,8 @@
 // expect 4: weft: a precision's initial_loss_scale is a number from 2^-24 to 2^24; leave it out where nothing is scaled
 // expect 5: weft: this projections policy fuses keys and values with queries, which lie by whole heads, and shares them
 // expect 6: weft: a schedule policy's chunks is into how many chunks a rank's layers are cut, at least 1
+// expect 7: weft: this schedule policy's chunks is not a whole number of an int's range: write static constexpr int chunks = ...;
+// expect 8: weft: this sharding policy's prefetch is not a whole number of an int's range
 // What makes no sense is said where the strategy is written, not where its first model is.
 #include <weft/policy/strategy.hpp>
 using namespace weft;
@@ -31,6 +33,14 @@ using mine = shared_kv<fused_qkv<> >;
 #elif WRONG == 6
 struct mine : one_f_one_b {
   static constexpr int chunks = 0;
+};
+#elif WRONG == 7
+struct mine : one_f_one_b {
+  static constexpr double chunks = 1.5;
+};
+#elif WRONG == 8
+struct mine : zero3 {
+  static constexpr long long prefetch = 1LL << 32;
 };
 #endif
 #else
