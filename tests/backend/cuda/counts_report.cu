@@ -1,10 +1,8 @@
 // The words of the CUDA backend, each once in bf16 at sizes that its fast kernels take, for the device on the host to
 // count what they ask of memory (counts_test.sh).
 #include <cmath>
-#include <memory>
-#include <vector>
 
-#include <weft/backend/cuda.cuh>
+#include "report_memory.hpp"
 
 namespace {
 
@@ -12,38 +10,12 @@ using std::int64_t;
 using weft::bf16;
 using words = weft::cuda_backend;
 
-class memory {
- public:
-  explicit memory(weft::gpu::stream& q) : q_(q) {}
-  /// n numbers between -1 and 1, or from 0 below `ids`.
-  template <class T>
-  T* make(int64_t n, int ids = 0) {
-    std::vector<T> numbers;
-    for (int64_t i = 0; i < n; ++i) {
-      seed_ = seed_ * 1664525u + 1013904223u;
-      if constexpr (std::is_integral_v<T>)
-        numbers.push_back(static_cast<T>((seed_ >> 8) % static_cast<unsigned>(ids)));
-      else
-        numbers.push_back(static_cast<T>(static_cast<float>(seed_ >> 24) / 128 - 1));
-    }
-    const std::size_t bytes = numbers.size() * sizeof(T);
-    all_.emplace_back(weft::gpu::allocate(bytes));
-    q_.upload(numbers.data(), all_.back().get(), bytes);
-    return static_cast<T*>(all_.back().get());
-  }
-
- private:
-  weft::gpu::stream& q_;
-  unsigned seed_ = 1;
-  std::vector<weft::gpu::device_pointer> all_;
-};
-
 }  // namespace
 
 int main() {
   const auto queue = words::open(1, 0, 1);
   weft::gpu::stream& q = *queue;
-  memory m(q);
+  report_memory m(q);
   const int64_t rows = 64, width = 1024, all = rows * width;
   bf16 *const x = m.make<bf16>(all), *const y = m.make<bf16>(all), *const dy = m.make<bf16>(all),
               *const dx = m.make<bf16>(all), *const w = m.make<bf16>(width), *const bias = m.make<bf16>(width);

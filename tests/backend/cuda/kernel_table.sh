@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # kernel_table.sh BUILD: prints docs/cuda_kernels.md: what nvcc makes of the CUDA backend's kernels for sm_80 and sm_90, what they ask of a device
-# (counted on the device on the host, whose libraries lie in BUILD/tests/device_runtime), and the least time that this takes on an H100 and an H200.
+# (counted on the device on the host, whose libraries lie in BUILD/tests/device_runtime), the least time that this takes on an H100 and an H200, and
+# for some the best published time beside it (published.sh).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 runtime=$(realpath "$1/tests/device_runtime")
@@ -81,4 +82,5 @@ awk -F'|' '
     kernels++
   }
   END { close("LC_ALL=C sort"); if (kernels < 30) { print "kernel_table.sh: there should be at least 30 kernels" >"/dev/stderr"; bad = 1 } exit bad }' "$work/registers" "$work/counts"
+bash "$root/tests/backend/cuda/published.sh" "$runtime"
 [ -z "${WEFT_COUNTS:-}" ] || cp "$work/counts" "$WEFT_COUNTS"
