@@ -35,7 +35,11 @@ function(weft_test_on_device name)
     set(arguments --skipped "${device_lacks}")
   endif()
   add_test(NAME ${name} COMMAND bash "${here}/device/run.sh" ${arguments})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${time_limit} SKIP_RETURN_CODE 77 LABELS run
+  set(limit ${time_limit})
+  if("--seeds" IN_LIST ARGN)
+    math(EXPR limit "8 * ${time_limit}")
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${limit} SKIP_RETURN_CODE 77 LABELS run
     ENVIRONMENT "WEFT_SOURCE_DIR=${PROJECT_SOURCE_DIR}" FAIL_REGULAR_EXPRESSION "test cases: +0 ")
 endfunction()
 
