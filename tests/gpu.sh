@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# tests/gpu.sh [--built DIR] [--only tests|sanitizers|bench] [what bench/cuda/run.sh takes]: all that needs a GPU, in one command: the CUDA
-# tests, the small ones of them under compute-sanitizer, and the times of kernels and training steps beside PyTorch's. The report goes to
-# build/gpu-DATE.txt too. Counted are doctest's test cases, and one for every other part; the exit code tells too.
+# tests/gpu.sh [--built DIR] [--only tests|host|sanitizers|bench] [what bench/cuda/run.sh takes]: all that needs a GPU, in one command: the CUDA
+# tests, the same on the device on the host and how far trainings are from the CPU's on either, the small ones of them under compute-sanitizer, and
+# the times of kernels and training steps beside PyTorch's and the floors that the card's peaks set. The report goes to build/gpu-DATE.txt too. Counted are doctest's test cases, and one for every other part; the exit code tells too.
 #   --built DIR  programs compiled elsewhere: test_backend_cuda, test_train_cuda, test_nccl_cuda, test_nccl_mpi_cuda, bench_cuda_kernels,
-#                bench_cuda_step
+#                bench_cuda_step; and the device on the host's libraries, in DIR/device_runtime
 # Without NCCL there is no test_nccl_cuda, and it is left out. Its ranks have a GPU each: what asks for more than there are says that it is skipped.
 # test_nccl_mpi_cuda, for which MPI has to be there too, is started as 2 processes, and as one for each GPU where there are more (MPIRUN [mpirun]).
+# The device on the host takes nvcc 13; without it that part is left out. It takes minutes for what a card does in seconds: HOST_LIMIT [3600].
 # SANITIZERS: its tools ["memcheck racecheck initcheck synccheck"]. LIMIT: seconds that a part may take [300]. PYTHON: one with PyTorch.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,12 +16,12 @@ while [ $# -gt 0 ]; do
   case $1 in
     --built) built=$(realpath "$2") && shift ;;
     --only) only=$2 && shift ;;
-    -h | --help) sed -n '2,9s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,11s/^# //p' "$0"; exit 0 ;;
     *) break ;;
   esac
   shift
 done
-case $only in '' | tests | sanitizers | bench) ;; *) echo "tests/gpu.sh: --only is tests, sanitizers or bench, not $only" >&2; exit 2 ;; esac
+case $only in '' | tests | host | sanitizers | bench) ;; *) echo "tests/gpu.sh: --only is tests, host, sanitizers or bench, not $only" >&2; exit 2 ;; esac
 mkdir -p build
 report=build/gpu-$(date +%Y-%m-%d-%H%M%S).txt
 command -v nvidia-smi >/dev/null || { echo "tests/gpu.sh: there is no NVIDIA GPU here, or no driver for it (no nvidia-smi)" >&2; exit 2; }
@@ -28,8 +29,8 @@ sanitizer=$(command -v compute-sanitizer || echo "$(dirname "$nvcc")/compute-san
 exec 3>&1 > >(tee "$report" >&3) 2>&1
 writer=$!
 passed=0 failed=0 limit=${LIMIT:-300}
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+log=$(mktemp) apart=$(mktemp -d)
+trap 'rm -rf "$log" "$apart"' EXIT
 
 # part NAME COMMAND...: runs it, whatever becomes of it.
 part() {
@@ -66,7 +67,7 @@ echo "$(date -u +%Y-%m-%d), $(git rev-parse --short HEAD 2>/dev/null || echo 'no
 nvidia-smi --query-gpu=name,driver_version,compute_cap,memory.total,clocks.max.sm --format=csv,noheader
 if [ -z "$built" ] && ! [ "$only" = bench ]; then
   part build bash -c "cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES=$(architecture) &&
-    targets=\$(cmake --build build/cuda --target help | grep -o '\\btest_nccl_\(mpi_\)\?cuda\\b' | sort -u) &&
+    targets=\$(cmake --build build/cuda --target help | grep -o '\\btest_nccl_\(mpi_\)\?cuda\\b\|\\bweft_device_cu[a-zA-Z]*\\b' | sort -u) &&
     cmake --build build/cuda --target test_backend_cuda test_train_cuda \$targets" || true
 fi
 tests=${built:-build/cuda/tests}
@@ -76,7 +77,7 @@ if wants tests; then
       echo "== $program: left out, since there is none in $tests: CMake finds no NCCL (Debian: libnccl-dev; or NCCL_ROOT)"
       continue
     fi
-    part "$program" "${compiled[@]}" "$tests/$program" --no-version || cases "$tests/$program"
+    part "$program" "${compiled[@]}" WEFT_APART="$apart/card" "$tests/$program" --no-version || cases "$tests/$program"
   done
   gpus=$(nvidia-smi -L | wc -l) program=test_nccl_mpi_cuda
   if ! [ -e "$tests/$program" ]; then
@@ -89,6 +90,25 @@ if wants tests; then
         "$tests/$program" --no-version || true
     done
   fi
+fi
+if wants host && ! [ -e "$tests/device_runtime/libcudart.so.13" ]; then
+  echo "== the device on the host: left out, since $tests/device_runtime isn't there: its code is of nvcc 13"
+elif wants host; then
+  for program in test_backend_cuda test_train_cuda; do
+    limit=${HOST_LIMIT:-3600} part "$program on the device on the host" "${compiled[@]}" WEFT_APART="$apart/host" \
+      bash tests/device/run.sh "$tests/device_runtime" --padding "$tests/$program" --no-version --source-file-exclude='*_host_test.cu' || true
+  done
+fi
+if [ -e "$apart/card" ] || [ -e "$apart/host" ]; then
+  printf '\n| %s | %s | %s | %s | %s |\n|---|---|---|---|---|\n' 'furthest from the CPU, on the card; on the host' losses norm gradients weights
+  touch "$apart/card" "$apart/host"
+  awk -F'|' '
+    { if (!($1 in seen)) { seen[$1]; name[++n] = $1 }
+      on = FILENAME ~ /card$/ ? "card" : "host"
+      for (i = 2; i <= 5; i++) if (!((on, $1, i) in most) || $i + 0 > most[on, $1, i] + 0) most[on, $1, i] = $i }
+    function both(what, i) { return ((("card", what, i) in most) ? most["card", what, i] : "-") "; " ((("host", what, i) in most) ? most["host", what, i] : "-") }
+    END { for (k = 1; k <= n; k++) printf "| %s | %s | %s | %s | %s |\n", name[k], both(name[k], 2), both(name[k], 3), both(name[k], 4), both(name[k], 5) }' "$apart/card" "$apart/host"
+  echo
 fi
 check=("${compiled[@]}" "$sanitizer" --error-exitcode 9 --print-limit 10)
 if wants sanitizers; then

@@ -32,18 +32,18 @@ if [ -n "$kernels" ]; then
   "${compiled[@]}" "$built/bench_cuda_kernels" ${group:+"$group"} | tee "$work/weft.txt" || failed=1
   echo
   "$python" bench/cuda/torch_kernels.py ${group:+"$group"} $eager | tee "$work/torch.txt" || failed=1
-  # Of each kernel and size: PyTorch's best time over Weft's.
-  printf '\n| %-26s | %-30s | %9s | %9s | %-7s | %5s |\n|---|---|---|---|---|---|\n' kernel size 'Weft us' 'PyTorch' by ratio
+  # Of each kernel and size: what the card would take at its peaks, and PyTorch's best time over Weft's.
+  printf '\n| %-26s | %-30s | %9s | %9s | %9s | %-7s | %5s |\n|---|---|---|---|---|---|---|\n' kernel size 'floor us' 'Weft us' 'PyTorch' by ratio
   awk -F'|' '
     function bare(s) { gsub(/^ +| +$/, "", s); return s }
     $6 + 0 > 0 { key = bare($2) "|" bare($3); us = $6 + 0 }
     $6 + 0 > 0 && FILENAME ~ /torch.txt$/ { if (!(key in best) || us < best[key]) { best[key] = us; way[key] = bare($4) } }
-    $6 + 0 > 0 && FILENAME ~ /weft.txt$/ { weft[key] = us; order[++n] = key }
+    $6 + 0 > 0 && FILENAME ~ /weft.txt$/ { weft[key] = us; least[key] = $10 + 0; order[++n] = key }
     END {
       for (i = 1; i <= n; i++) {
         key = order[i]; split(key, part, "|")
         if (key in best)
-          printf "| %-26s | %-30s | %9.1f | %9.1f | %-7s | %5.2f |\n", part[1], part[2], weft[key], best[key], way[key], best[key] / weft[key]
+          printf "| %-26s | %-30s | %9.1f | %9.1f | %9.1f | %-7s | %5.2f |\n", part[1], part[2], least[key], weft[key], best[key], way[key], best[key] / weft[key]
       }
     }' "$work/weft.txt" "$work/torch.txt" | tee "$work/ratios.txt"
   echo

@@ -101,15 +101,37 @@ struct work {
   double bytes = 0, operations = 0;
 };
 
+/// The most that GPU 0 moves and multiplies in a second, by the clocks and the width of memory that it names. A
+/// multiprocessor's 16-bit products with sums in fp32, operations a clock, are the data sheets'.
+struct peaks {
+  double bytes = 0, operations = 0;
+
+  static peaks of_card() {
+    const auto number = [](cudaDeviceAttr which) {
+      int n = 0;
+      weft::gpu::check(cudaDeviceGetAttribute(&n, which, 0), "cudaDeviceGetAttribute");
+      return static_cast<double>(n);
+    };
+    const double major = number(cudaDevAttrComputeCapabilityMajor), minor = number(cudaDevAttrComputeCapabilityMinor),
+                 operations = major == 10                ? 8192
+                              : major == 9               ? 4096
+                              : major == 8 && minor == 0 ? 2048
+                                                         : 512;
+    return {number(cudaDevAttrMemoryClockRate) * 1e3 * 2 * number(cudaDevAttrGlobalMemoryBusWidth) / 8,
+            number(cudaDevAttrClockRate) * 1e3 * number(cudaDevAttrMultiProcessorCount) * operations};
+  }
+};
+
 class table {
  public:
   explicit table(std::string only) : queue_(cuda_backend::open(1, 0, 1)), only_(std::move(only)) {
     cudaDeviceProp card{};
     weft::gpu::check(cudaGetDeviceProperties(&card, 0), "cudaGetDeviceProperties");
-    std::printf("%s, %d multiprocessors, L2 %d MiB\n\n", card.name, card.multiProcessorCount, card.l2CacheSize >> 20);
-    std::printf("| %-26s | %-30s | %-7s | %9s | %9s | %7s | %-7s | %5s |\n", "kernel", "size", "by", "GB|GFLOP", "us",
-                "rate", "", "/copy");
-    std::printf("|%s|%s|%s|%s|%s|%s|%s|%s|\n", "---", "---", "---", "---", "---", "---", "---", "---");
+    std::printf("%s, %d multiprocessors, L2 %d MiB; at most %.2f TB/s and %.0f TFLOP/s in 16 bits\n\n", card.name,
+                card.multiProcessorCount, card.l2CacheSize >> 20, most_.bytes * 1e-12, most_.operations * 1e-12);
+    std::printf("| %-26s | %-30s | %-7s | %9s | %9s | %7s | %-7s | %5s | %9s |\n", "kernel", "size", "by", "GB|GFLOP",
+                "us", "rate", "", "/copy", "floor us");
+    std::printf("|%s|%s|%s|%s|%s|%s|%s|%s|%s|\n", "---", "---", "---", "---", "---", "---", "---", "---", "---");
   }
   cuda_backend::queue& queue() { return *queue_; }
   /// Whether to make a group's arrays at all.
@@ -160,13 +182,15 @@ class table {
     if (kernel == "copy") copy_ = rate;
     char share[16] = "";
     if (w.operations == 0 && copy_ > 0) std::snprintf(share, sizeof share, "%.2f", rate / copy_);
-    std::printf("| %-26s | %-30s | %-7s | %9.3f | %9.1f | %7.3f | %-7s | %5s |\n", kernel.c_str(), size.c_str(), "weft",
-                (w.operations > 0 ? w.operations : w.bytes) * 1e-9, us, rate, w.operations > 0 ? "TFLOP/s" : "TB/s",
-                share);
+    const double least = std::max(w.bytes / most_.bytes, w.operations / most_.operations) * 1e6;
+    std::printf("| %-26s | %-30s | %-7s | %9.3f | %9.1f | %7.3f | %-7s | %5s | %9.1f |\n", kernel.c_str(), size.c_str(),
+                "weft", (w.operations > 0 ? w.operations : w.bytes) * 1e-9, us, rate,
+                w.operations > 0 ? "TFLOP/s" : "TB/s", share, least);
   }
 
   std::shared_ptr<cuda_backend::queue> queue_;
   std::string only_;
+  peaks most_ = peaks::of_card();
   double copy_ = 0;
   int failed_ = 0;
 };

@@ -12,6 +12,8 @@ cp "$root/tests/check/over_mpi.sh" "$root/tests/check/mpi_environment.sh" "$work
 cp "$root/bench/cuda/programs.sh" "$work/tree/bench/cuda"
 export PATH=$work/bin:$PATH PYTHON=$work/bin/python
 program() { cat >"$1" && chmod +x "$1"; }
+mkdir "$work/tree/tests/device"
+program "$work/tree/tests/device/run.sh" <<<$'#!/bin/bash\n[ -e "$1/libcudart.so.13" ] && [ "$2" = --padding ] && shift 2 && ON=host exec "$@"'
 program "$work/bin/nvidia-smi" <<<$'#!/bin/sh\ncase $1 in *=compute_cap) echo 9.0 ;; -L) seq ${GPUS:-1} ;; *) echo a card ;; esac'
 program "$work/bin/mpirun" <<<$'#!/bin/bash\nshift 2\nexec "$@"'
 program "$work/bin/python" <<<$'#!/bin/sh\necho "$NCCL_FOLDER"'
@@ -27,8 +29,14 @@ esac
 mkdir -p build/cuda/tests
 all=$*
 for target in ${all##*--target }; do
+  case $target in weft_device_*)
+    mkdir -p build/cuda/tests/device_runtime
+    touch build/cuda/tests/device_runtime/libcudart.so.13
+    continue ;;
+  esac
   cat >"build/cuda/tests/$target" <<'TEST'
 #!/bin/bash
+[ -z "${WEFT_APART:-}" ] || [ "$(basename "$0")" != test_train_cuda ] || printf 'a Llama|%s|0.02|0.03|0.04\n' $([ "${ON:-}" = host ] && echo 1e-7 3e-8 || echo 2e-7 1e-7) >>"$WEFT_APART"
 echo "this is $(basename "$0"), libraries in $LD_LIBRARY_PATH"
 failed=0
 [ "$(basename "$0")" != "${FAILS:-}" ] || failed=1
@@ -75,4 +83,11 @@ says 1 "11 passed, 2 failed" gpu TARGETS="$all" NCCL_FOLDER= GPUS=4 FAILS=test_n
 says 0 "9 passed, 0 failed" gpu TARGETS="$all" NCCL_FOLDER= GPUS=2
 says 0 "7 passed, 0 failed" gpu TARGETS="$all" NCCL_FOLDER=
 has "test_nccl_mpi_cuda: left out, since its processes have a GPU each" "$work/said"
+says 2 "--only is tests, host, sanitizers or bench" "$work/tree/tests/gpu.sh" --only nothing
+says 0 "5 passed, 0 failed" gpu TARGETS="$backend"
+has "| a Llama | 2e-7; - | 0.02; - | 0.03; - | 0.04; - |" "$work/said"
+host() { rm -rf "$work/tree/build" && env "$@" SANITIZERS=none "$work/tree/tests/gpu.sh"; }
+says 1 "the device on the host: left out" host TARGETS="$backend"
+says 1 "== test_train_cuda on the device on the host" host TARGETS="$backend weft_device_cudart weft_device_cublaslt"
+has "| a Llama | 2e-7; 1e-7 | 0.02; 0.02 | 0.03; 0.03 | 0.04; 0.04 |" "$work/said"
 exit $((faults > 0))
