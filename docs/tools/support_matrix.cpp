@@ -216,6 +216,13 @@ TWO(rms_norm_, "rms_norm(x, y): x [batch, hidden], weight y [hidden]", LIST(dims
     LIST(any<batch, hidden>), LIST(dims<hidden>), LIST(any<hidden>), float, rms_norm(x, y))
 TWO(layer_norm_, "layer_norm(x, y, y): x [batch, hidden], weight and bias y [hidden]", LIST(dims<batch, hidden>),
     LIST(any<batch, hidden>), LIST(dims<hidden>), LIST(any<hidden>), float, layer_norm(x, y, y))
+TWO(add_rms_norm_, "add_rms_norm(x, x, y): stream and block's output x [batch, hidden], weight y [hidden]; the norm",
+    LIST(dims<batch, hidden>), LIST(any<batch, hidden>), LIST(dims<hidden>), LIST(any<hidden>), float,
+    add_rms_norm(x, x, y))
+TWO(add_layer_norm_,
+    "add_layer_norm(x, x, y, y): stream and block's output x [batch, hidden], weight and bias y [hidden]; the norm",
+    LIST(dims<batch, hidden>), LIST(any<batch, hidden>), LIST(dims<hidden>), LIST(any<hidden>), float,
+    add_layer_norm(x, x, y, y))
 TWO(attention_,
     "attention(x, y, y): queries x [batch, seq, heads, head_dim], keys and values y [batch, seq, kv_heads, head_dim]",
     LIST(dims<batch, seq, heads, head_dim>), LIST(any<batch, seq, heads, head_dim>),
@@ -245,6 +252,10 @@ struct outcome_of {
 template <class Sum, class Count>
 struct outcome_of<loss<Sum, Count>> {
   using type = Sum;
+};
+template <class H, class Y>
+struct outcome_of<std::tuple<H, Y>> {
+  using type = Y;
 };
 
 template <class Op, int I, int J, class Backend = cpu_backend>
@@ -282,9 +293,10 @@ using rotary = operators<ops::rope_>;
 using merging = operators<ops::merge_>;
 using conversions =
     operators<ops::all_reduce_, ops::all_gather_, ops::reduce_scatter_, ops::split_, ops::all_to_all_, ops::shift_>;
-using two_operands = operators<ops::contract_, ops::plus_, ops::minus_, ops::times_, ops::divide_, ops::formula_of_two_,
-                               ops::maximum_, ops::minimum_, ops::where_, ops::concat_, ops::take_, ops::swiglu_,
-                               ops::rms_norm_, ops::layer_norm_, ops::attention_, ops::embedding_, ops::cross_entropy_>;
+using two_operands =
+    operators<ops::contract_, ops::plus_, ops::minus_, ops::times_, ops::divide_, ops::formula_of_two_, ops::maximum_,
+              ops::minimum_, ops::where_, ops::concat_, ops::take_, ops::swiglu_, ops::rms_norm_, ops::layer_norm_,
+              ops::add_rms_norm_, ops::add_layer_norm_, ops::attention_, ops::embedding_, ops::cross_entropy_>;
 
 #if defined(WEFT_ASK)
 

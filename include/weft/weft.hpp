@@ -13,6 +13,7 @@
 #include <weft/io/print.hpp>
 #include <weft/nn/gpt2.hpp>
 #include <weft/nn/llama.hpp>
+#include <weft/op/add_norm.hpp>
 #include <weft/op/arithmetic.hpp>
 #include <weft/op/attention.hpp>
 #include <weft/op/concat.hpp>

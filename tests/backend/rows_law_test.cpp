@@ -46,7 +46,20 @@ struct fewer_rows : cpu_backend {  // a weight's gradient without the last row's
   }
 };
 
-TEST_CASE("large logits, a target in another slice, and a row left out are told") {
+struct wide_sum : cpu_backend {  // normed is what the sum was before it was rounded to its type
+  template <class T, class A>
+  static void add_rms_norm(queue& cores, int64_t rows, int64_t width, double eps, const T* x, const T* r, const T* w,
+                           T* h, T* y, A* rstd) {
+    cpu_backend::add_rms_norm(cores, rows, width, eps, x, r, w, h, y, rstd);
+    for (int64_t i = 0; i < rows; ++i) {
+      double squares = 0;
+      for (int64_t j = i * width; j < (i + 1) * width; ++j) squares += std::pow(double(x[j]) + double(r[j]), 2);
+      rstd[i] = A(1 / std::sqrt(squares / double(width) + eps));
+    }
+  }
+};
+
+TEST_CASE("large logits, a target in another slice, a row left out and a sum that isn't rounded are told") {
   CHECK_THROWS_WITH_AS((testing::check_row_kernels<no_maximum, float>()),
                        doctest::Contains("the backend's softmax of fp32: of large and infinite numbers: element"),
                        failure);
@@ -54,6 +67,8 @@ TEST_CASE("large logits, a target in another slice, and a row left out are told"
                        doctest::Contains("row_sums: target's logit, 0 if another slice has it: element"), failure);
   CHECK_THROWS_WITH_AS((testing::check_row_kernels<fewer_rows, double>()),
                        doctest::Contains("the backend's rms_norm of fp64: dweight in the sums' type"), failure);
+  CHECK_THROWS_WITH_AS((testing::check_row_kernels<wide_sum, bf16>()),
+                       doctest::Contains("the backend's add_rms_norm of bf16: 1 / deviation: element"), failure);
 }
 
 }  // namespace

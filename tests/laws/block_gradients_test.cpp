@@ -1,10 +1,10 @@
-// Finite differences for the parts of a transformer block: RMSNorm, SwiGLU, rotary positions, and recomputation around
-// them.
+// Finite differences for the parts of a transformer block: RMSNorm, also with residual, SwiGLU, rotary positions, and
+// recomputation around them.
 #include <doctest/doctest.h>
 
 #include <weft/autograd/checkpoint.hpp>
+#include <weft/op/add_norm.hpp>
 #include <weft/op/contract.hpp>
-#include <weft/op/rms_norm.hpp>
 #include <weft/op/rope.hpp>
 #include <weft/op/swiglu.hpp>
 
@@ -26,6 +26,20 @@ TEST_CASE("rms_norm: the weight's gradient is pending wherever rows are sharded"
 
 TEST_CASE("rms_norm of a row by itself") {
   gradients<real<dims<hidden>>>("norm of itself", [](const auto& w) { return rms_norm(w, w); });
+}
+
+TEST_CASE("a norm with residual: the gradients of the sum and of what is normed meet, and go to both") {
+  const auto both = [](const auto& x, const auto& r, const auto& w) {
+    const auto [h, y] = add_rms_norm(x, r, w, 0.1);
+    return tanh(h) + y * 0.7;
+  };
+  gradients<real<x3>, real<x3>, real<dims<hidden>>>("add and norm", both);
+  gradients<real<x3, shard<batch, dp>, shard<seq, tp>>, real<x3, shard<batch, dp>, shard<seq, tp>>,
+            real<dims<hidden>, replicate<dp>>>("add and norm, rows sharded", both);
+  gradients<real<x3>, real<x3>, real<dims<hidden>, replicate<tp>>>("add and norm, the sum promoted", both);
+  gradients<real<x3, replicate<tp>>, real<dims<hidden>>>(
+      "add and norm of one tensor",
+      [](const auto& x, const auto& w) { return std::get<1>(add_rms_norm(x, x, w, 0.1)); });
 }
 
 TEST_CASE("swiglu") {

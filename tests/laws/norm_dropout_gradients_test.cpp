@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <weft/autograd/checkpoint.hpp>
+#include <weft/op/add_norm.hpp>
 #include <weft/op/dropout.hpp>
-#include <weft/op/layer_norm.hpp>
 
 #include "gradients.hpp"
 
@@ -27,6 +27,17 @@ TEST_CASE("layer_norm: gradients of weight and bias are pending wherever rows ar
 TEST_CASE("layer_norm of a row by itself") {
   gradients<real<row>>("norm of itself", [](const auto& w) { return layer_norm(w, w, w, 0.1); },
                        {.base = {{hidden{}, 5}}});
+}
+
+TEST_CASE("a LayerNorm with residual") {
+  const auto both = [](const auto& x, const auto& r, const auto& w, const auto& b) {
+    const auto [h, y] = add_layer_norm(x, r, w, b, 0.1);
+    return tanh(h) + y * 0.7;
+  };
+  const options wide{.base = {{hidden{}, 5}}};
+  gradients<real<x3, shard<batch, dp>, shard<seq, tp>>, real<x3, shard<batch, dp>, shard<seq, tp>>, real<row>,
+            real<row, replicate<tp>>>("add and norm, rows sharded", both, wide);
+  gradients<real<x3>, real<x3>, real<row>, real<row, replicate<dp>>>("add and norm, the sum promoted", both, wide);
 }
 
 TEST_CASE("dropout: any placement, pending sums pass") {

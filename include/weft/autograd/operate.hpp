@@ -106,4 +106,34 @@ value operate_like(const value& x, const operation& what, value_list inputs, Com
   return operate<T>(what, x.ctx, x.whole, x.held().shape, inputs, compute, keep, more);
 }
 
+/// One of the two operators that operate_both records.
+struct operate_step {
+  const operation& what;
+  value_list inputs;
+  value& out;
+  array_list more;
+  function_ref<void(tape_node&)> keep;
+};
+/// first.out and second.out, of x's type and extents, by two operators of which the second reads what the first gives:
+/// recorded as these, but computed at once. compute(first, second) fills those that recomputation doesn't have yet.
+WEFT_LINKED void operate_both(const value& x, const operate_step& first, const operate_step& second,
+                              function_ref<void(bool, bool)> compute) {
+  context& ctx = *x.ctx;
+  first.out = second.out = value{x.ctx, x.whole, {}, {}};
+  const bool lacks_first = !has_output(ctx, first.what, first.out.data, first.more),
+             lacks_second = !ctx.replay || !ctx.replay->reuse_output(second.what.name, second.out.data, second.more);
+  if (lacks_first) first.out.data = ctx.make(x.held().type, x.held().shape);
+  if (lacks_second) second.out.data = ctx.make(x.held().type, x.held().shape);
+  if (lacks_first || lacks_second) compute(lacks_first, lacks_second);
+  const auto note = [&](const operate_step& s, bool computed) {
+    if (ctx.replay && computed) [[unlikely]]
+      ctx.replay->record_output({s.what.name, s.what.flops}, s.out.data, s.more, s.inputs);
+    if (tape_node* const node = record(s.what, s.out, s.inputs)) s.keep(*node);
+  };
+  note(first, lacks_first);
+  if (ctx.replay) [[unlikely]]
+    ctx.replay->given(second.what.numbers.hash());
+  note(second, lacks_second);
+}
+
 }  // namespace weft::detail

@@ -135,6 +135,14 @@ concept layer_norm_kernels = requires(detail::kernel_words<B, T> k, G* dw) {
   B::layer_norm(k.queue, k.n, k.n, k.eps, k.x, k.x, k.x, k.y, k.to_means, k.to_sums);
   B::layer_norm_backward(k.queue, k.n, k.n, k.x, k.x, k.means, k.sums, k.x, k.y, true, dw, true, dw, true);
 };
+/// add_rms_norm(queue, rows, width, eps, x, r, w, h, y, rstd), add_layer_norm(queue, rows, width, eps, x, r, w, b, h,
+/// y, mean, rstd): h = x + r, rounded to T, and y = rms_norm or layer_norm of h, with the bits of the two by
+/// themselves.
+template <class B, class T>
+concept add_norm_kernels = requires(detail::kernel_words<B, T> k) {
+  B::add_rms_norm(k.queue, k.n, k.n, k.eps, k.x, k.x, k.x, k.y, k.y, k.to_sums);
+  B::add_layer_norm(k.queue, k.n, k.n, k.eps, k.x, k.x, k.x, k.x, k.y, k.y, k.to_means, k.to_sums);
+};
 /// Cross-entropy of rows at a distance of `stride`, whose first n columns are [begin, begin + n) of a vocabulary; all
 /// but x, dx and ids is A. row_max(queue, rows, n, x, m, stride): the largest. row_sums(queue, rows, n, x, begin, ids,
 /// m, exps, logit, sums, stride): sum of exp(x - m), the target's logit or 0, sum of x - m (may be null).
@@ -244,12 +252,13 @@ concept backend_with_queue = requires(typename B::queue& q) {
 
 /// A backend that has every kernel for elements of type T, and so runs every operator.
 template <class B, class T>
-concept backend_for = backend_with_queue<B> && memory_kernels<B> && conversion_kernel<B, T, float> &&
-    conversion_kernel<B, float, T> && function_kernels<B, unary::gelu, T> && binary_kernels<B, T> &&
-    scale_kernel<B, T> && swiglu_kernels<B, T> && matmul_kernel<B, T> && matmul_kernel<B, T, accumulate_t<T>> &&
-    reduction_kernel<B, T> && reduction_kernel<B, T, accumulate_t<T>> && repeat_kernel<B, T> &&
-    statistics_kernels<B, T> && softmax_kernels<B, T> && rms_norm_kernels<B, T> &&
-    rms_norm_kernels<B, T, accumulate_t<T>> && layer_norm_kernels<B, T> && layer_norm_kernels<B, T, accumulate_t<T>> &&
+concept backend_for =
+    backend_with_queue<B> && memory_kernels<B> && conversion_kernel<B, T, float> && conversion_kernel<B, float, T> &&
+    function_kernels<B, unary::gelu, T> && binary_kernels<B, T> && scale_kernel<B, T> && swiglu_kernels<B, T> &&
+    matmul_kernel<B, T> && matmul_kernel<B, T, accumulate_t<T>> && reduction_kernel<B, T> &&
+    reduction_kernel<B, T, accumulate_t<T>> && repeat_kernel<B, T> && statistics_kernels<B, T> &&
+    softmax_kernels<B, T> && rms_norm_kernels<B, T> && rms_norm_kernels<B, T, accumulate_t<T>> &&
+    layer_norm_kernels<B, T> && layer_norm_kernels<B, T, accumulate_t<T>> && add_norm_kernels<B, T> &&
     cross_entropy_kernels<B, T> && attention_kernels<B, T> && rope_kernel<B, T> && embedding_kernels<B, T> &&
     embedding_kernels<B, T, accumulate_t<T>> && dropout_kernel<B, T> && normal_kernel<B, T> &&
     dequantise_kernel<B, T> && adamw_kernel<B, T> && rounded_adamw_kernel<B, T> && formula_kernels<B>;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <weft/backend/cpu.hpp>
+#include <weft/op/add_norm.hpp>
 #include <weft/op/arithmetic.hpp>
 #include <weft/op/attention.hpp>
 #include <weft/op/contract_engine.hpp>
@@ -35,6 +36,10 @@
   INSTANCE value rms_norm_operator<cpu_backend, T>::forward(const value&, const value&, double, const shape&);         \
   INSTANCE value layer_norm_operator<cpu_backend, T>::forward(const value&, const value&, const value&, double,        \
                                                               const shape&);                                           \
+  INSTANCE add_norm_operator<cpu_backend, T>::result add_norm_operator<cpu_backend, T>::rms_norm(                      \
+      const value&, const value&, const value&, double, const broadcast_map&, const shape&);                           \
+  INSTANCE add_norm_operator<cpu_backend, T>::result add_norm_operator<cpu_backend, T>::layer_norm(                    \
+      const value&, const value&, const value&, const value&, double, const broadcast_map&, const shape&);             \
   INSTANCE value dropout_operator<cpu_backend, T>::forward(const value&,                                               \
                                                            const dropout_operator<cpu_backend, T>::attributes&);       \
   INSTANCE value rope_operator<cpu_backend, T>::forward(const value&, const rope_table&, const dimension_run&,         \

@@ -8,9 +8,9 @@
 #include <weft/nn/query_key_value.hpp>
 #include <weft/nn/tensor_parallel.hpp>
 #include <weft/nn/training_dropout.hpp>
+#include <weft/op/add_norm.hpp>
 #include <weft/op/attention.hpp>
 #include <weft/op/elementwise.hpp>
-#include <weft/op/layer_norm.hpp>
 
 namespace weft {
 
@@ -22,6 +22,11 @@ struct layer_norm_weights {
   template <any_tensor X>
   auto operator()(const X& x, double eps) const {
     return layer_norm(x, weight, bias, eps);
+  }
+  /// x + r, and the norm of that.
+  template <any_tensor X, any_tensor R>
+  auto of_sum(const X& x, const R& r, double eps) const {
+    return add_layer_norm(x, r, weight, bias, eps);
   }
   void add_to(parameter_registry& registry, context& ctx, const std::string& name, std::int64_t width) {
     registry.add(ctx, weight, name + ".weight", {1, {width}}, {0, 1});
@@ -42,10 +47,12 @@ struct gpt2_layer {
   template <any_tensor X>
   auto operator()(const X& x, double eps, double dropout, kv_cache* cache = nullptr,
                   const token_ids<S>* documents = nullptr) const {
-    auto h = x + training_dropout(
-                     leave_block<S>(attend(enter_block<S>(attention_norm(x, eps)), cache, documents)) + out_bias,
-                     dropout, after_attention);
-    return h + training_dropout(leave_block<S>(feed(enter_block<S>(mlp_norm(h, eps)))) + down_bias, dropout, after_mlp);
+    const auto [h, normed] = mlp_norm.of_sum(
+        x,
+        training_dropout(leave_block<S>(attend(enter_block<S>(attention_norm(x, eps)), cache, documents)) + out_bias,
+                         dropout, after_attention),
+        eps);
+    return h + training_dropout(leave_block<S>(feed(enter_block<S>(normed))) + down_bias, dropout, after_mlp);
   }
 
   /// x [batch, seq, hidden], whole on tp -> [batch, seq, hidden], partial over tp, its bias not yet added. cache: as

@@ -11,7 +11,7 @@
 #include <weft/nn/rope_scaling.hpp>
 #include <weft/nn/self_attention.hpp>
 #include <weft/nn/tensor_parallel.hpp>
-#include <weft/op/arithmetic.hpp>
+#include <weft/op/add_norm.hpp>
 #include <weft/op/embedding.hpp>
 #include <weft/op/rms_norm.hpp>
 
@@ -157,9 +157,11 @@ struct llama_layer {
   template <any_tensor X>
   auto operator()(const X& x, const rope_table& positions, double eps, kv_cache* cache = nullptr,
                   const token_ids<S>* documents = nullptr) const {
-    auto h = x + leave_block<S>(attend(enter_block<S>(rms_norm(x, attention_norm, eps)), positions, eps, window, cache,
-                                       documents));
-    return h + leave_block<S>(feed(enter_block<S>(rms_norm(h, mlp_norm, eps))));
+    const auto [h, normed] = add_rms_norm(x,
+                                          leave_block<S>(attend(enter_block<S>(rms_norm(x, attention_norm, eps)),
+                                                                positions, eps, window, cache, documents)),
+                                          mlp_norm, eps);
+    return h + leave_block<S>(feed(enter_block<S>(normed)));
   }
 };
 

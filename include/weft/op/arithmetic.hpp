@@ -42,6 +42,7 @@ struct binary_operator {
     row_major(at.out, out);
   }
 
+ public:
   static void vjp(context& ctx, tape_node& node) {
     const auto at = node.template get<attributes>();
     const local_array& dy = node.output_gradient();
@@ -66,6 +67,8 @@ struct binary_operator {
       give_operand<Backend, T>(ctx, node, 1, at.map, at.out, at.valid, g);
     }
   }
+
+ private:
   // d(a/b)/db = -dy / b * (a / b), in accumulate_t<T>: of no other order are the parts so seldom beyond a type that
   // holds the whole.
   static void divisor_gradient(context& ctx, const attributes& at, const local_array& dy, const local_array& a,

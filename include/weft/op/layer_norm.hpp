@@ -4,9 +4,7 @@
 #pragma once
 
 #include <weft/backend/concept.hpp>
-#include <weft/core/finite.hpp>
-#include <weft/op/pair_rule.hpp>
-#include <weft/op/valid_rows.hpp>
+#include <weft/op/rms_norm.hpp>
 
 namespace weft {
 namespace detail {
@@ -16,6 +14,13 @@ struct layer_norm_operator {
   using A = accumulate_t<T>;
 
   static value forward(const value& x, const value& weight, const value& bias, double eps, const shape& valid);
+  static operation what(const value& x, const double& eps) {
+    return {"layer_norm", vjp, 8.0 * static_cast<double>(x.held().elements()), computed_by(eps)};
+  }
+  static void keep(tape_node& node, const value& x, const value& weight, const local_array& mean,
+                   const local_array& rstd, const shape& valid) {
+    node.set(valid), node.save(x), node.save_for(0, weight), node.save(mean), node.save(rstd);
+  }
   static void vjp(context& ctx, tape_node& node) {
     in_gradient_type<T>(node, {1, 2}, [&]<class G>() { back<G>(ctx, node); });
   }
@@ -55,7 +60,7 @@ value layer_norm_operator<Backend, T>::forward(const value& x, const value& weig
                                                const shape& valid) {
   local_array mean, rstd;
   return operate_like<T>(
-      x, {"layer_norm", vjp, 8.0 * static_cast<double>(x.held().elements()), computed_by(eps)}, {&x, &weight, &bias},
+      x, what(x, eps), {&x, &weight, &bias},
       [&](const local_array& y) {
         const std::int64_t width = y.shape[y.shape.ndim - 1], rows = y.elements() / width;
         mean = x.ctx->make(dtype::f64, {1, {rows}}), rstd = x.ctx->make(dtype_of<A>, {1, {rows}});
@@ -63,11 +68,34 @@ value layer_norm_operator<Backend, T>::forward(const value& x, const value& weig
                             weight.held().template as<T>(), bias.held().template as<T>(), y.template as<T>(),
                             mean.as<double>(), rstd.as<A>());
       },
-      [&](tape_node& node) {
-        node.set(valid), node.save(x), node.save_for(0, weight), node.save(mean), node.save(rstd);
-      },
-      {&mean, &rstd});
+      [&](tape_node& node) { keep(node, x, weight, mean, rstd, valid); }, {&mean, &rstd});
 }
+
+/// Whether layer_norm takes tensors of these types; where it doesn't, a sentence says why.
+template <any_tensor X, any_tensor W, any_tensor B>
+struct layer_norm_takes {
+  using in = dims_of<X>;
+  static constexpr bool over_last = dims_of<W>::ndim == 1 && dims_of<B>::ndim == 1 && in::ndim >= 1 &&
+                                    dims_of<W>::ids[0] == in::ids[in::ndim - 1] &&
+                                    dims_of<B>::ids[0] == in::ids[in::ndim - 1];
+  static_assert(
+      over_last,
+      "weft: layer_norm(x, weight, bias) needs a weight and a bias over the last dimension of x and nothing else");
+  static_assert(!over_last || none<integers_in<X, W, B>>,
+                "weft: layer_norm(x, weight, bias) takes floating elements: cast<float>(x) the integers");
+  static_assert(none<pending_in<layout_of<X>>> && none<pending_in<layout_of<W>>> && none<pending_in<layout_of<B>>>,
+                "weft: layer_norm of a pending sum is not the sum of the norms: all_reduce<axis> it first");
+  static constexpr auto whole_in = []<class... Es>(dims<Es...>, auto layout) {
+    return ((shard_axes<decltype(layout), tag_of<Es>>::size == 0) && ...);
+  };
+  static constexpr bool whole = whole_in(dims_of<W>{}, layout_of<X>{}) && whole_in(dims_of<W>{}, layout_of<W>{}) &&
+                                whole_in(dims_of<B>{}, layout_of<B>{});
+  static_assert(whole,
+                "weft: layer_norm(x, weight, bias) needs the normalised dimension whole on every rank: "
+                "all_gather<axis> it first");
+  static constexpr bool ok = over_last && whole && none<integers_in<X, W, B>> && none<pending_in<layout_of<X>>> &&
+                             none<pending_in<layout_of<W>>> && none<pending_in<layout_of<B>>>;
+};
 
 }  // namespace detail
 
@@ -76,36 +104,16 @@ value layer_norm_operator<Backend, T>::forward(const value& x, const value& weig
 /// cache) and a write of x, 8 operations an element.
 template <any_tensor X, any_tensor W, any_tensor B>
 auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5, call_site at = call_site::here()) {
-  using in = dims_of<X>;
-  constexpr bool over_last = dims_of<W>::ndim == 1 && dims_of<B>::ndim == 1 && in::ndim >= 1 &&
-                             dims_of<W>::ids[0] == in::ids[in::ndim - 1] && dims_of<B>::ids[0] == in::ids[in::ndim - 1];
-  static_assert(
-      over_last,
-      "weft: layer_norm(x, weight, bias) needs a weight and a bias over the last dimension of x and nothing else");
-  static_assert(!over_last || detail::none<integers_in<X, W, B>>,
-                "weft: layer_norm(x, weight, bias) takes floating elements: cast<float>(x) the integers");
-  static_assert(detail::none<pending_in<layout_of<X>>> && detail::none<pending_in<layout_of<W>>> &&
-                    detail::none<pending_in<layout_of<B>>>,
-                "weft: layer_norm of a pending sum is not the sum of the norms: all_reduce<axis> it first");
-  constexpr auto whole_in = []<class... Es>(dims<Es...>, auto layout) {
-    return ((shard_axes<decltype(layout), tag_of<Es>>::size == 0) && ...);
-  };
-  constexpr bool whole = whole_in(dims_of<W>{}, layout_of<X>{}) && whole_in(dims_of<W>{}, layout_of<W>{}) &&
-                         whole_in(dims_of<B>{}, layout_of<B>{});
-  static_assert(whole,
-                "weft: layer_norm(x, weight, bias) needs the normalised dimension whole on every rank: "
-                "all_gather<axis> it first");
-  if constexpr (over_last && whole && detail::none<integers_in<X, W, B>> && detail::none<pending_in<layout_of<X>>> &&
-                detail::none<pending_in<layout_of<W>>> && detail::none<pending_in<layout_of<B>>>) {
+  if constexpr (detail::layer_norm_takes<X, W, B>::ok) {
     using scaled = detail::pair_rule<detail::pairing::product, X, W>;
     if constexpr (scaled::ok) {
-      using product = basic_tensor<typename X::element_type, in, typename scaled::layout, typename X::backend>;
+      using product = basic_tensor<typename X::element_type, dims_of<X>, typename scaled::layout, typename X::backend>;
       using rule = detail::pair_rule<detail::pairing::sum, product, B>;
       if constexpr (rule::ok) {
         detail::check_shared_extents(x, weight);
-        require(detail::is_finite(eps) && eps >= 0, "layer_norm: eps is ", eps, "; it is a finite number, at least 0");
+        detail::require_eps("layer_norm", eps);
         detail::check_shared_extents(x, bias);
-        using result = basic_tensor<typename X::element_type, in, typename rule::layout, typename X::backend>;
+        using result = basic_tensor<typename X::element_type, dims_of<X>, typename rule::layout, typename X::backend>;
         return result(detail::layer_norm_operator<typename X::backend, typename X::element_type>::forward(
             detail::promoted<typename rule::layout>(x, "layer_norm", at),
             detail::promoted<typename rule::layout>(weight, "layer_norm", at),

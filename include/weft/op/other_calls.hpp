@@ -91,6 +91,12 @@ WEFT_DETAIL_OTHER_CALLS(
     layer_norm,
     "layer_norm(x, weight, bias, eps) takes three tensors and a number, and goes along the weight's "
     "dimension")
+WEFT_DETAIL_OTHER_CALLS(
+    add_rms_norm,
+    "add_rms_norm(x, r, weight, eps) takes three tensors and a number, and goes along the weight's dimension")
+WEFT_DETAIL_OTHER_CALLS(
+    add_layer_norm,
+    "add_layer_norm(x, r, weight, bias, eps) takes four tensors and a number, and goes along the weight's dimension")
 WEFT_DETAIL_OTHER_CALLS(embedding, "embedding(ids, table) takes a tensor of int32 and a table of [rows, width]")
 WEFT_DETAIL_OTHER_CALLS(
     cross_entropy,

@@ -25,6 +25,8 @@ int main() {
   words::rms_norm_backward(q, rows, width, x, w, rstd, dy, dx, false, dw, false);
   words::layer_norm(q, rows, width, 1e-5, x, w, bias, y, mean, rstd);
   words::layer_norm_backward(q, rows, width, x, w, mean, rstd, dy, dx, false, dw, false, db, false);
+  words::add_rms_norm(q, rows, width, 1e-5, x, dy, w, dx, y, rstd);
+  words::add_layer_norm(q, rows, width, 1e-5, x, dy, w, bias, dx, y, mean, rstd);
   words::softmax(q, rows, width, int64_t{1}, x, y);
   words::softmax_backward(q, rows, width, int64_t{1}, y, dy, dx, false);
   words::swiglu(q, all, x, dy, y);

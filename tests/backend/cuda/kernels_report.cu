@@ -17,6 +17,8 @@ using namespace weft::gpu;
   REPORT(layer_norm_backward_kernel<T>);            \
   REPORT(norm_tile_kernel<T, false>);               \
   REPORT(norm_tile_kernel<T, true>);                \
+  REPORT(norm_tile_kernel<T, false, true>);         \
+  REPORT(norm_tile_kernel<T, true, true>);          \
   REPORT(norm_tile_backward_kernel<T, false>);      \
   REPORT(norm_tile_backward_kernel<T, true>);       \
   REPORT(sum_parts_kernel<accumulate_t<T>, T>);     \

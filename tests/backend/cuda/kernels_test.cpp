@@ -178,6 +178,26 @@ TEST_CASE("a norm's backward starts no block that has no row") {
   CHECK(blocks(513, 61) == 256);
 }
 
+TEST_CASE("a norm with residual is one kernel where a block holds rows") {
+  using words = gpu::norm_words<noting_queue>;
+  const auto kernels = [](int64 rows, int64 width) {
+    const auto x = numbers<bf16>(rows * width, 1), r = numbers<bf16>(rows * width, 2), w = numbers<bf16>(width, 3);
+    std::vector<bf16> h(x.size()), y(x.size());
+    std::vector<float> rstd(static_cast<std::size_t>(rows));
+    std::vector<double> mean(rstd.size());
+    noting_queue one, other;
+    words::add_rms_norm(one, rows, width, 1e-5, x.data(), r.data(), w.data(), h.data(), y.data(), rstd.data());
+    words::add_layer_norm(other, rows, width, 1e-5, x.data(), r.data(), w.data(), w.data(), h.data(), y.data(),
+                          mean.data(), rstd.data());
+    CHECK(one.grids.size() == other.grids.size());
+    return one.grids.size();
+  };
+  CHECK(kernels(5, 64) == 1);
+  CHECK(kernels(3, 2048) == 1);
+  CHECK(kernels(3, 2056) == 2);  // wider than a block's registers
+  CHECK(kernels(5, 61) == 2);    // not in packs
+}
+
 TEST_CASE("rms_norm's bits don't depend on the order of threads") {
   const auto x = numbers<float>(2 * 100, 1), w = numbers<float>(100, 2);
   std::vector<float> first;

@@ -38,6 +38,9 @@
   INSTANCE void swiglu(team&, int64, const T*, const T*, T*);                                                          \
   INSTANCE void swiglu_backward(team&, int64, const T*, const T*, const T*, T*, bool, T*, bool);                       \
   INSTANCE void rms_norm(team&, int64, int64, double, const T*, const T*, T*, accumulate_t<T>*);                       \
+  INSTANCE void add_rms_norm(team&, int64, int64, double, const T*, const T*, const T*, T*, T*, accumulate_t<T>*);     \
+  INSTANCE void add_layer_norm(team&, int64, int64, double, const T*, const T*, const T*, const T*, T*, T*, double*,   \
+                               accumulate_t<T>*);                                                                      \
   WEFT_DETAIL_WEIGHT_KERNELS(INSTANCE, T, T)                                                                           \
   INSTANCE void layer_norm(team&, int64, int64, double, const T*, const T*, const T*, T*, double*, accumulate_t<T>*);  \
   INSTANCE void dropout(team&, const dropout_mask&, const placed_slice&, const T*, T*, bool);                          \

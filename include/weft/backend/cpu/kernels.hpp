@@ -2,6 +2,7 @@
 #pragma once
 
 #include <weft/backend/cpu/adamw.hpp>
+#include <weft/backend/cpu/add_norm.hpp>
 #include <weft/backend/cpu/attention.hpp>
 #include <weft/backend/cpu/attention_backward.hpp>
 #include <weft/backend/cpu/broadcast.hpp>

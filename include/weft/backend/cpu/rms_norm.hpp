@@ -28,6 +28,17 @@ void rms_norm_row_backward(int64 n, const T* x, const T* weight, const T* dy, ac
   WEFT_DISPATCH(rms_norm_row_backward, n, x, weight, dy, r, part, dx, add);
 }
 
+template <class T>
+void rms_norm_rows(int64 rows, int64 width, double eps, const T* x, const T* weight, T* y, accumulate_t<T>* rstd) {
+  using A = accumulate_t<T>;
+  for (int64 row = 0; row < rows; ++row, x += width, y += width) {
+    const A squares = row_sum_of_squares(width, x);
+    const A r = 1 / std::sqrt(squares / static_cast<A>(width) + static_cast<A>(eps));
+    rms_norm_row(width, x, weight, r, y);
+    if (rstd) rstd[row] = r;
+  }
+}
+
 /// Rows whose gradients of a weight are summed together, and how many such groups there are.
 constexpr int64 rows_of_group(int64 rows) { return rows <= 64 * 32 ? 32 : 64; }
 constexpr int64 row_groups(int64 rows) { return blocks_of(rows, rows_of_group(rows)); }
@@ -39,14 +50,9 @@ constexpr int64 row_groups(int64 rows) { return blocks_of(rows, rows_of_group(ro
 template <class T>
 void rms_norm(team& workers, int64 rows, int64 width, double eps, const T* x, const T* weight, T* y,
               accumulate_t<T>* rstd) {
-  using A = accumulate_t<T>;
   detail::for_rows(workers, rows, width, [=](int64 begin, int64 end) {
-    for (int64 row = begin; row < end; ++row) {
-      const A squares = detail::row_sum_of_squares(width, x + row * width);
-      const A r = 1 / std::sqrt(squares / static_cast<A>(width) + static_cast<A>(eps));
-      detail::rms_norm_row(width, x + row * width, weight, r, y + row * width);
-      if (rstd) rstd[row] = r;
-    }
+    detail::rms_norm_rows(end - begin, width, eps, x + begin * width, weight, y + begin * width,
+                          rstd ? rstd + begin : nullptr);
   });
 }
 

@@ -1,5 +1,6 @@
-// Laws of a backend's kernels of rows: softmax, the two norms, and the pieces of cross-entropy over a slice of the
-// vocabulary. Invariant: compared with the definition in double; each tolerance says where it comes from.
+// Laws of a backend's kernels of rows: softmax, the two norms, also with residual, and the pieces of cross-entropy over
+// a slice of the vocabulary. Invariant: compared with the definition in double; each tolerance says where it comes
+// from.
 #pragma once
 
 #include <weft/testing/backend/bench.hpp>
@@ -144,6 +145,41 @@ void norms(bench<B>& b) {
   }
 }
 
+/// The kernel that adds and norms has the bits of the two by themselves.
+template <bool Centred, class T, class B>
+void norms_with_residual(bench<B>& b) {
+  using A = accumulate_t<T>;
+  constexpr bool there = add_norm_kernels<B, T>;
+  if (!b.has(there, Centred ? "add_layer_norm" : "add_rms_norm", dtype_of<T>)) return;
+  if constexpr (there) {
+    constexpr double eps = 1e-5;
+    struct size {
+      int64 rows, width;
+    };
+    for (const auto& [rows, width] : {size{3, 17}, {33, 384}, {2100, 20}, {5, 4096}, {2, 8200}}) {
+      const int64 all = rows * width;
+      const buffer<B, T> in(b, numbers<T>(all, 1)), more(b, numbers<T>(all, 2)), weight(b, numbers<T>(width, 3)),
+          bias(b, numbers<T>(width, 4)), h(b, all), y(b, all), sum(b, all), out(b, all);
+      const buffer<B, double> mean(b, rows), own_mean(b, rows);
+      const buffer<B, A> rstd(b, rows), own_rstd(b, rows);
+      B::apply(b.queue(), binary::add, all, in.in(), more.in(), sum.out());
+      if constexpr (Centred) {
+        B::layer_norm(b.queue(), rows, width, eps, sum.in(), weight.in(), bias.in(), out.out(), own_mean.out(),
+                      own_rstd.out());
+        B::add_layer_norm(b.queue(), rows, width, eps, in.in(), more.in(), weight.in(), bias.in(), h.out(), y.out(),
+                          mean.out(), rstd.out());
+        b.near("mean", mean.host(), own_mean.host(), 0, 0);
+      } else {
+        B::rms_norm(b.queue(), rows, width, eps, sum.in(), weight.in(), out.out(), own_rstd.out());
+        B::add_rms_norm(b.queue(), rows, width, eps, in.in(), more.in(), weight.in(), h.out(), y.out(), rstd.out());
+      }
+      b.near("h = x + r", h.host(), widened(sum.host()), 0, 0);
+      b.near("1 / deviation", rstd.host(), widened(own_rstd.host()), 0, 0);
+      b.near("y", y.host(), widened(out.host()), 0, 0);
+    }
+  }
+}
+
 template <class T, class B>
 void losses(bench<B>& b) {
   using A = accumulate_t<T>;
@@ -223,15 +259,17 @@ void losses(bench<B>& b) {
 
 }  // namespace detail::kernels
 
-/// The laws of `softmax`, `rms_norm`, `layer_norm`, their backwards, and `row_max`, `row_sums`, `row_loss`,
-/// `cross_entropy_backward` of backend B, for element types Ts. Throws weft::failure with the first kernel that is
-/// wrong.
+/// The laws of `softmax`, `rms_norm`, `layer_norm`, their backwards, `add_rms_norm`, `add_layer_norm`, and `row_max`,
+/// `row_sums`, `row_loss`, `cross_entropy_backward` of backend B, for element types Ts. Throws weft::failure with the
+/// first kernel that is wrong.
 template <class B, class... Ts>
 backend_report check_row_kernels(int threads = 1) {
   return detail::kernels::each_type<B, Ts...>(threads, []<class T>(auto& b) {
     detail::kernels::softmaxes<T>(b);
     detail::kernels::norms<false, T>(b);
     detail::kernels::norms<true, T>(b);
+    detail::kernels::norms_with_residual<false, T>(b);
+    detail::kernels::norms_with_residual<true, T>(b);
     detail::kernels::losses<T>(b);
   });
 }

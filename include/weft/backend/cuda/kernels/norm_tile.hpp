@@ -17,8 +17,8 @@ struct split_mean {
 };
 
 /// y = (x - mean) * rstd * weight + bias where Centred, else x * rstd * weight; mean (null unless Centred) and rstd may
-/// be null. Shared memory: one double a warp.
-template <class T, bool Centred>
+/// be null. Where Adds, x + added, rounded, is written to `sum` and stands for x. Shared memory: one double a warp.
+template <class T, bool Centred, bool Adds = false>
 struct norm_tile_kernel {
   using A = accumulate_t<T>;
   row_groups groups;
@@ -27,6 +27,8 @@ struct norm_tile_kernel {
   T* y;
   double* mean;
   A* rstd;
+  const T* added = nullptr;
+  T* sum = nullptr;
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
@@ -35,6 +37,7 @@ struct norm_tile_kernel {
     for (int64 row = place.row; row - place.group < groups.rows; row += block.blocks() * place.of) {
       row_tile<T> in;
       in.load(block, groups, place, row, x);
+      if constexpr (Adds) add_to(block, place, row, in);
       double m = 0;
       if constexpr (Centred) {
         double sum = 0;
@@ -65,6 +68,20 @@ struct norm_tile_kernel {
       if (place.thread != 0) continue;
       if (Centred && mean) mean[row] = m;
       if (rstd) rstd[row] = r;
+    }
+  }
+
+ private:
+  template <class Block>
+  WEFT_ON_DEVICE void add_to(const Block& block, const row_place& place, int64 row, row_tile<T>& in) const {
+    if (row >= groups.rows) return;
+    WEFT_UNROLLED for (int c = 0; c < row_tile<T>::chunks; ++c) {
+      const int64 i = place.template column<T>(c);
+      if (i >= groups.width) continue;
+      const auto more = block.template load<pack_size<T>>(added + row * groups.width + i);
+      WEFT_UNROLLED for (int k = 0; k < pack_size<T>; ++k) in.at[c].at[k] =
+          block.template narrow<T>(block.widen(in.at[c].at[k]) + block.widen(more.at[k]));
+      block.store_whole(sum + row * groups.width + i, in.at[c]);
     }
   }
 };

@@ -2,6 +2,7 @@
 // of blocks whose number the rows' shape decides, in order.
 #pragma once
 
+#include <weft/backend/cuda/kernels/functions.hpp>
 #include <weft/backend/cuda/kernels/layer_norm.hpp>
 #include <weft/backend/cuda/kernels/norm_tile.hpp>
 #include <weft/backend/cuda/kernels/rms_norm.hpp>
@@ -73,6 +74,30 @@ struct norm_words {
     block_for_each(q, rows, warp_scratch<Queue, double>,
                    layer_norm_kernel<T>{rows, width, e, x, weight, bias, y, mean, rstd, packed});
   }
+  /// h = x + r and y = rms_norm(h): in one pass where a block holds rows, else in two.
+  template <class T>
+  static void add_rms_norm(queue& q, std::int64_t rows, std::int64_t width, double eps, const T* x, const T* r,
+                           const T* weight, T* h, T* y, accumulate_t<T>* rstd) {
+    const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, r, weight, h, y);
+    if (const row_groups g = groups_of<T>(rows, width, packed); g.warps > 0)
+      return start_tiles(q, g,
+                         norm_tile_kernel<T, false, true>{g, static_cast<accumulate_t<T>>(eps), x, weight, nullptr, y,
+                                                          nullptr, rstd, r, h});
+    add(q, rows * width, x, r, h);
+    rms_norm(q, rows, width, eps, static_cast<const T*>(h), weight, y, rstd);
+  }
+  /// The same with y = layer_norm(h).
+  template <class T>
+  static void add_layer_norm(queue& q, std::int64_t rows, std::int64_t width, double eps, const T* x, const T* r,
+                             const T* weight, const T* bias, T* h, T* y, double* mean, accumulate_t<T>* rstd) {
+    const bool packed = width % pack_size<T> == 0 && aligned_for_packs(x, r, weight, bias, h, y);
+    if (const row_groups g = groups_of<T>(rows, width, packed); g.warps > 0)
+      return start_tiles(
+          q, g,
+          norm_tile_kernel<T, true, true>{g, static_cast<accumulate_t<T>>(eps), x, weight, bias, y, mean, rstd, r, h});
+    add(q, rows * width, x, r, h);
+    layer_norm(q, rows, width, eps, static_cast<const T*>(h), weight, bias, y, mean, rstd);
+  }
   /// dx (+)=, dweight (+)=, dbias (+)=; each may be null.
   template <class T, class G>
   static void layer_norm_backward(queue& q, std::int64_t rows, std::int64_t width, const T* x, const T* weight,
@@ -113,6 +138,10 @@ struct norm_words {
   }
   // Of those that each make a part of a sum over the rows.
   static int64 blocks_for_parts(const row_groups& g) { return std::min<int64>(blocks_of(g), part_blocks); }
+  template <class T>
+  static void add(queue& q, int64 n, const T* x, const T* r, T* h) {
+    over_elements<T>(q, n, binary_kernel<T>{binary::add, n, x, r, h, aligned_for_packs(x, r, h)});
+  }
   template <class Kernel>
   static void start_tiles(queue& q, const row_groups& g, const Kernel& kernel) {
     block_for_each(q, blocks_of(g), warp_scratch<Queue, double>, kernel);
