@@ -21,9 +21,11 @@ struct served {
 struct kernel_counts {
   std::uint64_t launches = 0, instructions = 0;  // of warps
   std::uint64_t threads = 0, block_bytes = 0;    // of a block at most: threads, and bytes of shared memory
-  std::uint64_t products = 0;                    // instructions of the tensor cores
+  std::uint64_t products = 0;                    // mma.sync, and those that a warp's part of a wgmma is made of
   served loads, stores;                          // of global memory, in sectors of 32 bytes
-  served shared;  // in wavefronts: in each, every one of the 32 banks gives or takes a word of 4 bytes
+  // In wavefronts: in each, every one of the 32 banks gives or takes a word of 4 bytes. Without what TMA writes and
+  // wgmma reads.
+  served shared;
   // Of global memory, what has to come from it or go to it at least: sectors that a launch read or wrote, each once.
   std::uint64_t moved_bytes = 0;
 };

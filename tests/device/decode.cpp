@@ -25,9 +25,9 @@ bool decode(instruction& in, const opcode& words) {
     if (w == "param" || w.starts_with("param::")) in.in = space::parameter;
     if (w == "aligned") in.aligned = true;
   }
-  for (const auto family :
-       {decode_arithmetic, decode_halves, decode_functions, decode_bits, decode_comparison, decode_conversion,
-        decode_move, decode_memory, decode_atomic, decode_warp, decode_tensor, decode_copy, decode_flow})
+  for (const auto family : {decode_arithmetic, decode_halves, decode_functions, decode_bits, decode_comparison,
+                            decode_conversion, decode_move, decode_memory, decode_atomic, decode_warp, decode_tensor,
+                            decode_copy, decode_phase, decode_tile_copy, decode_warpgroup, decode_flow})
     if (family(in, words)) return true;
   return false;
 }

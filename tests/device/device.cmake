@@ -46,7 +46,7 @@ endfunction()
 if(NOT device_lacks)
   set(of_runtime "${here}/device/runtime")
   weft_device_runtime(weft_device_cudart cudart
-    ${of_runtime}/state.cpp ${of_runtime}/program.cpp ${of_runtime}/cudart.cpp $<TARGET_OBJECTS:weft_device>)
+    ${of_runtime}/state.cpp ${of_runtime}/program.cpp ${of_runtime}/tensor_map.cpp ${of_runtime}/cudart.cpp $<TARGET_OBJECTS:weft_device>)
   target_link_libraries(weft_device_cudart PRIVATE Threads::Threads)
   weft_device_runtime(weft_device_cublaslt cublasLt ${of_runtime}/cublaslt.cpp)
   target_link_libraries(weft_device_cublaslt PRIVATE weft_device_cudart)

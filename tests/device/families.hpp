@@ -24,6 +24,9 @@ bool decode_atomic(instruction& in, const opcode& words);
 bool decode_warp(instruction& in, const opcode& words);
 bool decode_tensor(instruction& in, const opcode& words);
 bool decode_copy(instruction& in, const opcode& words);
+bool decode_phase(instruction& in, const opcode& words);
+bool decode_tile_copy(instruction& in, const opcode& words);
+bool decode_warpgroup(instruction& in, const opcode& words);
 bool decode_flow(instruction& in, const opcode& words);
 
 inline bool says(const opcode& words, std::string_view one) {

@@ -119,12 +119,20 @@ void machine::judge_order(warp_view& v, tracked& t, std::uint64_t at, int bytes,
       say(how & writes ? 10 : 11, how & writes ? "it writes" : "it reads", x.writer, " wrote", byte);
       x.writer = 0;
     }
+    if (!global && (how & by_proxy) && x.writer >= first && x.writer < first + threads && !x.by_proxy) {
+      const std::uint32_t of = (x.writer - first) / lanes;
+      if (v.own->fenced[of] < x.written)
+        v.report(lane, 13,
+                 "shared memory that thread " + number(x.writer - first) +
+                     " wrote by ordinary stores is taken by wgmma or TMA, byte " + number(byte) +
+                     ", with no fence.proxy.async between");
+    }
     if ((how & writes) && x.reader && !((how & atomic) && x.read_by_atomic) && !behind(x.reader, x.read)) {
       say(12, "it writes", x.reader, " read", byte);
       x.reader = 0;
     }
     if (how & writes)
-      x.writer = me, x.written = clock, x.by_atomic = (how & atomic) != 0;
+      x.writer = me, x.written = clock, x.by_atomic = (how & atomic) != 0, x.by_proxy = (how & by_proxy) != 0;
     else
       x.reader = me, x.read = clock, x.read_by_atomic = (how & atomic) != 0;
   }
@@ -151,6 +159,12 @@ std::uint8_t* machine::memory_for(warp_view& v, space in, std::uint64_t address,
       v.report(lane, 2, "out of bounds in shared memory: byte " + number(address) + " of " + number(t.bytes));
       return wrong();
     }
+    if ((how & writes) && v.in->in_flight_chunks)
+      for (std::uint64_t c = address / 16; c <= (address + size - 1) / 16; ++c)
+        if (v.in->in_flight[c]) {
+          v.report(lane, 14, "shared memory is written that a wgmma in flight reads: byte " + number(address));
+          break;
+        }
     judge_order(v, t, address, bytes, lane, how, false);
     if (how & reads)
       if (const void* const hole = std::memchr(t.written.data() + address, 0, size))

@@ -3,6 +3,7 @@
 // wrong one touches memory of nobody's.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -16,6 +17,7 @@
 
 #include "counts.hpp"
 #include "program.hpp"
+#include "tensor_map.hpp"
 
 namespace device {
 
@@ -23,6 +25,7 @@ namespace device {
 struct touched {
   std::uint32_t writer = 0, written = 0, reader = 0, read = 0;
   bool by_atomic = false, read_by_atomic = false;
+  bool by_proxy = false;  // written by the asynchronous proxy: TMA
 };
 
 /// Bytes in a row, what of them was written, and, for each grain, who touched it. A grain is as small as an access was.
@@ -49,6 +52,13 @@ struct late_copy {  // cp.async
   std::uint64_t to = 0, from = 0;
   int bytes = 0, read = 0;
 };
+/// wgmma.mma_async, one warp's part: 16 rows.
+struct late_product {
+  const instruction* of = nullptr;
+  int at = 0, group = 0;
+  bool adds = false;
+  std::vector<std::uint32_t> a, b;  // where the chunks of 16 bytes lie that it reads of shared memory
+};
 struct warp {
   int number = 0;
   std::uint32_t live = 0, born = 0;  // lanes that haven't ended, and that ever were
@@ -58,18 +68,47 @@ struct warp {
   std::vector<std::uint32_t> seen;       // the clock of each warp of the block that it is behind
   std::vector<late_copy> copies;
   int copy_group[lanes] = {};
+  // Of the asynchronous proxy (warpgroup.cpp, phase.cpp):
+  std::vector<std::uint32_t> fenced;  // as `seen`: what a fence between the proxies stands behind
+  std::vector<late_product> products;
+  int product_group = 0, products_given = 0;
+  std::vector<std::uint16_t> busy;     // of each register, how many products in flight name it
+  std::vector<std::uint32_t> written;  // and between which fences of wgmma it was written last
+  std::uint32_t fences = 0;            // so many of those
+  bool touched_early = false;          // what they name, which was said
+  int registers_asked = 0;             // setmaxnreg
+  bool waits_in_vain = false;          // in this turn it asked a barrier of phases that isn't complete;
+  int turns_since = 1000;              // it did so that many turns ago, and will ask again
+  std::uint64_t asked = 0;             // which it was
 };
 /// What a barrier with votes answers; 0: it has none.
 enum barrier_votes : std::uint8_t { votes_any = 1, votes_all, votes_count };
 struct barrier {
   std::vector<int> waiting;
   std::uint32_t arrived = 0, expected = 0;  // warps
-  std::vector<std::uint32_t> seen;
+  std::vector<std::uint32_t> seen, fenced;
   std::uint32_t for_it = 0, voted = 0;  // of bar.red: threads that said yes, and all of them
 };
 struct extent {
   std::uint32_t x = 1, y = 1, z = 1;
   std::uint64_t count() const { return std::uint64_t{x} * y * z; }
+};
+/// mbarrier: a barrier of phases, in shared memory.
+struct phase_barrier {
+  std::uint32_t expected = 0, pending = 0, phase = 0;
+  std::int64_t bytes = 0;                                 // that copies are to bring still
+  int made_by = 0;                                        // a warp,
+  bool fenced = false;                                    // which then fenced it for the asynchronous proxy
+  std::vector<std::uint32_t> seen, fences;                // of who arrived in this phase
+  std::vector<std::uint32_t> seen_before, fences_before;  // and in all that are complete
+};
+/// cp.async.bulk.tensor: a tile on its way into shared memory.
+struct late_tile {
+  int warp = 0, lane = 0, at = 0;
+  std::uint64_t to = 0, phases = 0;  // where, and whose barrier
+  tensor_map map;
+  std::int32_t first[5] = {};
+  std::vector<std::uint32_t> seen, fences;  // of its warp when it was given
 };
 struct block {
   extent index;
@@ -78,7 +117,20 @@ struct block {
   tracked shared;
   std::vector<std::uint8_t> shared_bytes, local;
   std::map<int, barrier> barriers;
+  std::map<std::uint64_t, phase_barrier> phases;  // by their addresses
+  std::vector<late_tile> tiles;
+  std::vector<std::uint16_t> in_flight;  // of each 16 bytes of shared memory, how many products are to read them
+  std::uint64_t in_flight_chunks = 0;
+  std::map<int, std::vector<std::pair<int, std::uint64_t>>>
+      products;                       // of each warpgroup: what its warps gave, in order
+  std::uint64_t slow = 0, turns = 0;  // a bit for each warpgroup of three that has few turns
+  std::uint64_t events = 0, events_before = 0, turns_in_vain = 0;  // arrivals and landings, to see that none comes
 };
+
+inline void see(std::vector<std::uint32_t>& clocks, const std::vector<std::uint32_t>& others) {
+  clocks.resize(std::max(clocks.size(), others.size()));
+  for (std::size_t i = 0; i < others.size(); ++i) clocks[i] = std::max(clocks[i], others[i]);
+}
 
 /// Addresses of shared memory, where a pointer doesn't say which memory it means.
 inline constexpr std::uint64_t shared_window = 0x7fa0000000000000ull, window_bits = ~std::uint64_t{0} << 52;
@@ -124,8 +176,9 @@ enum access : unsigned {
   reads = 1,
   writes = 2,
   atomic = 4,
-  unfinished = 8
-};  // the last: a copy that may land any time
+  unfinished = 8,  // a copy that may land any time
+  by_proxy = 16    // by the asynchronous proxy: wgmma and TMA
+};
 
 class machine : public variable_memory {
  public:
@@ -160,13 +213,16 @@ class machine : public variable_memory {
   void count(space in, const std::uint64_t* at, std::uint32_t mask, int bytes, unsigned access) {
     if (counted_ && mask) count_request(in, at, mask, bytes, access);
   }
-  void count_product() {
-    if (counted_) ++counted_->products;
+  /// An mma.sync, or what does as much as so many.
+  void count_product(int as_many = 1) {
+    if (counted_) counted_->products += static_cast<std::uint64_t>(as_many);
   }
   /// Of each kernel that ran, by its name.
   const std::map<std::string, kernel_counts>& counts() const { return counts_; }
 
   void find_fault(const std::string& sentence);
+  /// Of [0, below), as the seed has it.
+  std::uint64_t draw(std::uint64_t below) { return draw_() % below; }
   bool has_padding() const { return set_.padding; }
   const std::vector<std::string>& findings() const { return findings_; }
   /// And forgets them: for tests that plant what is found.

@@ -92,7 +92,7 @@ class kernel_reader {
       return;
     }
     if (w == ".pragma" || w == ".branchtargets") return static_cast<void>(from_.until(";"));
-    if (!w.empty() && w[0] != '.' && from_.eat(':')) {
+    if (!w.empty() && w[0] != '.' && from_.eat_label()) {
       labels_[{scopes_.back().number, std::string(w)}] = static_cast<int>(made_.code.size());
       return;
     }
@@ -287,6 +287,11 @@ class kernel_reader {
   operand memory(std::string_view t) {
     operand o;
     o.is = form::memory;
+    if (const auto parts = listed(t); parts.size() == 2) {  // a tensor map, and coordinates in it
+      o = memory(parts[0]);
+      o.all.push_back(read_operand(parts[1]));
+      return o;
+    }
     std::size_t cut = t.rfind('+');
     if (cut == std::string_view::npos) cut = t.find('-', 1);
     if (cut != std::string_view::npos) {

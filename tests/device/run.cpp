@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "lanes.hpp"
 
@@ -11,7 +12,12 @@ namespace device {
 
 class block_run {
  public:
-  block_run(machine& of, warp_view view) : machine_(of), v_(view) {}
+  block_run(machine& of, warp_view view) : machine_(of), v_(view) {
+    for (const instruction& in : v_.code->code) {
+      has_products_ |= in.text.starts_with("wgmma.");
+      has_phases_ |= in.text.starts_with("mbarrier.");
+    }
+  }
 
   void run() {
     const std::uint64_t all = v_.shape.grid.count();
@@ -46,6 +52,8 @@ class block_run {
     b->shared.written.assign(b->shared.bytes, 0);
     b->shared_bytes.assign(b->shared.bytes + 16, 0xff);
     b->local.assign(v_.code->local_bytes * warps * lanes, 0xff);
+    if (has_phases_) b->slow = draw(8);
+    if (has_products_) b->in_flight.assign(b->shared.bytes / 16 + 1, 0);
     b->warps.resize(warps);
     for (std::size_t i = 0; i < warps; ++i) {
       warp& w = b->warps[i];
@@ -53,6 +61,11 @@ class block_run {
       w.registers.assign(v_.code->register_bytes / 8 + 8, 0xcdcdcdcdcdcdcdcdull);
       w.seen.assign(warps, 0);
       w.seen[i] = 1;
+      w.fenced.assign(warps, 0);
+      if (has_products_) {
+        w.busy.assign(v_.code->register_bytes / 64 + 1, 0);
+        w.written.assign(v_.code->register_bytes / 64 + 1, 0);
+      }
       const std::uint64_t left = threads - i * lanes;
       w.live = w.born = left >= lanes ? all_lanes : (1u << left) - 1;
       w.groups.push_back({0, w.live, false});
@@ -66,10 +79,26 @@ class block_run {
     std::vector<std::size_t> order(b.warps.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::shuffle(order.begin(), order.end(), machine_.draw_);
-    bool ran = false, left = false;
-    for (const std::size_t i : order) ran |= run_warp(b.warps[i], 1 + static_cast<int>(draw(128)));
-    for (const warp& w : b.warps) left |= !w.groups.empty();
-    if (ran || !left) return;
+    bool ran = false, left = false, in_vain = true;
+    for (warp& w : b.warps) w.waits_in_vain = false, ++w.turns_since;
+    ++b.turns;
+    for (const std::size_t i : order) {
+      // Where warps wait for what others did, and not for all: some warpgroups fall as far behind as those let them.
+      if (b.slow >> (i / 4 % 3) & 1 && b.turns % 16) continue;
+      ran |= run_warp(b.warps[i], 1 + static_cast<int>(draw(128)));
+    }
+    ran |= b.turns % 16 != 0 && b.slow;
+    for (warp& w : b.warps) {
+      left |= !w.groups.empty();
+      if (w.waits_in_vain) w.turns_since = 0;
+      in_vain &= w.groups.empty() || w.barrier >= 0 || w.turns_since < 40;
+    }
+    if (!left) return;
+    if (ran && (!in_vain || b.events != b.events_before || ++b.turns_in_vain < 128)) {
+      if (!in_vain || b.events != b.events_before) b.turns_in_vain = 0;
+      b.events_before = b.events;
+      return;
+    }
     std::string all;
     std::size_t ended = 0;
     warp* first = nullptr;
@@ -79,6 +108,9 @@ class block_run {
         continue;
       }
       all += (all.empty() ? "warp " : ", warp ") + std::to_string(w.number) + " at line " + line_of(w.groups[0].at);
+      if (const auto of = b.phases.find(w.asked); w.turns_since < 40 && of != b.phases.end())
+        all += " (an mbarrier that lacks " + std::to_string(of->second.pending) + " arrivals and " +
+               std::to_string(of->second.bytes) + " bytes)";
       if (!first) first = &w;
     }
     v_.own = first, v_.at = first->groups[0].at, v_.mask = first->groups[0].mask;
@@ -158,9 +190,11 @@ class block_run {
       }
       v_.mask = mask, v_.at = g.at;
       ++ran, --turns;
+      if (has_products_ && mask) judge_registers(w, in);
       if (in.goes == flow::plain) {
         if (mask) in.run(v_, in);
         ++g.at;
+        if (w.waits_in_vain) turns = 0;  // it asks again, later
       } else if (in.goes == flow::branch) {
         if (mask == 0) {
           ++g.at;
@@ -176,6 +210,8 @@ class block_run {
         }
       } else if (in.goes == flow::end) {
         w.live &= ~mask, g.mask &= ~mask;
+        if (mask && !w.products.empty())
+          v_.report(std::countr_zero(mask), 74, "a warp ends with a wgmma in flight, which nothing waits for");
         for (lane_group& other : w.groups) other.waits = false;  // it may have been these lanes that they wait for
         ++g.at;
         if (!g.mask) {
@@ -198,6 +234,22 @@ class block_run {
     }
     w.groups[which] = g;
     machine_.instructions_ += ran;
+  }
+
+  // Registers of products in flight belong to those; and what is written of registers is noted.
+  void judge_registers(warp& w, const instruction& in) {
+    if (in.text.starts_with("wgmma.mma_async") || in.text.find(" wgmma.mma_async") != std::string::npos) return;
+    const auto touch = [&](const auto& self, const operand& o, bool written) -> void {
+      if (o.is == operand::form::in_register && o.bytes) {
+        const std::size_t r = o.at / 64;
+        if (!w.products.empty() && w.busy[r] && !std::exchange(w.touched_early, true))
+          v_.report(std::countr_zero(v_.mask), 72, "a register is touched that a wgmma in flight has");
+        if (written) w.written[r] = w.fences;
+      }
+      for (const operand& each : o.all) self(self, each, written && o.is == operand::form::list);
+    };
+    for (std::size_t i = 0; i < in.operands.size(); ++i)
+      touch(touch, in.operands[i], i == 0 && in.goes != flow::barrier);
   }
 
   // For an instruction of a warp.
@@ -241,8 +293,7 @@ class block_run {
       const reading<std::uint32_t> threads(v_, in.operands[first + 1]);
       b.expected = (threads[std::countr_zero(mask)] + lanes - 1) / lanes;
     }
-    b.seen.resize(warps);
-    for (std::size_t i = 0; i < warps; ++i) b.seen[i] = std::max(b.seen[i], w.seen[i]);
+    see(b.seen, w.seen), see(b.fenced, w.fenced);
     ++b.arrived;
     if (in.choice) {  // arrives, and doesn't wait
       ++w.seen[static_cast<std::size_t>(w.number)];
@@ -273,7 +324,7 @@ class block_run {
     }
   }
   static void meet(warp& w, const barrier& b) {
-    for (std::size_t i = 0; i < w.seen.size(); ++i) w.seen[i] = std::max(w.seen[i], b.seen[i]);
+    see(w.seen, b.seen), see(w.fenced, b.fenced);
     ++w.seen[static_cast<std::size_t>(w.number)];
   }
   void release(barrier& b) {
@@ -289,13 +340,15 @@ class block_run {
 
   machine& machine_;
   warp_view v_;
+  bool has_products_ = false, has_phases_ = false;
 };
 
 void machine::launch(ptx_unit& unit, const kernel& code, const launch_shape& shape, const void* parameters) {
   if (code.shared_bytes + shape.dynamic_shared > set_.most_shared)
     throw refused(code.name + " asks for more shared memory than a block can have");
-  std::vector<std::uint64_t> given(code.parameter_bytes / 8 + 2);
-  std::memcpy(given.data(), parameters, code.parameter_bytes);
+  std::vector<std::uint64_t> room(code.parameter_bytes / 8 + 18);
+  auto* const given = reinterpret_cast<std::uint8_t*>((reinterpret_cast<std::uint64_t>(room.data()) + 127) / 128 * 128);
+  std::memcpy(given, parameters, code.parameter_bytes);
   const std::uint64_t threads = shape.grid.count() * ((shape.block.count() + lanes - 1) / lanes * lanes);
   if (next_thread_ + threads > 0xffffffffull) {  // numbers begin again: forget who touched what
     for (auto& [at, t] : allocations_) t.touches.clear(), t.grain = 2;
@@ -310,8 +363,7 @@ void machine::launch(ptx_unit& unit, const kernel& code, const launch_shape& sha
     counted_->block_bytes = std::max<std::uint64_t>(counted_->block_bytes, code.shared_bytes + shape.dynamic_shared);
     sectors_ = {};
   }
-  block_run(*this, {this, &unit, &code, nullptr, nullptr, shape, reinterpret_cast<std::uint8_t*>(given.data()),
-                    static_cast<std::uint32_t>(next_thread_), 0, 0})
+  block_run(*this, {this, &unit, &code, nullptr, nullptr, shape, given, static_cast<std::uint32_t>(next_thread_), 0, 0})
       .run();
   if (set_.counts) counted_->instructions += instructions_ - before, counted_->moved_bytes += sectors_.bytes();
   next_thread_ += threads;

@@ -38,6 +38,8 @@ class words {
     ++at_;
     return true;
   }
+  /// A colon that isn't a part of `shared::cta`.
+  bool eat_label() { return peek() == ':' && !text_.substr(at_).starts_with("::") && eat(':'); }
   /// Letters, digits, and what names and directives have beside them.
   std::string_view word() {
     skip_space();

@@ -1,14 +1,14 @@
-// One small thing wrong in one kernel, to see whether the checks notice (mutants_test.sh). Two kinds: `wait`, a barrier
-// or a wait for copies is left out; `guard`, what stands behind a comparison of two whole numbers runs whatever that
-// says: a branch over it is never taken. WEFT_DEVICE_MUTANT="KIND KERNEL:N" makes the Nth, from 0; with
-// WEFT_DEVICE_MUTANTS set a program ends with all that there are in the kernels that it launched.
-// Invariant: without these variables no kernel is changed.
+// One small thing wrong in one kernel, to see whether the checks notice (mutants_test.sh). Two kinds: `wait`, a
+// barrier, a fence of the asynchronous proxy or a wait for copies or products is left out; `guard`, what stands behind
+// a comparison of two whole numbers runs whatever that says: a branch over it is never taken. WEFT_DEVICE_MUTANT="KIND
+// KERNEL:N" makes the Nth, from 0; with WEFT_DEVICE_MUTANTS set a program ends with all that there are in the kernels
+// that it launched. Invariant: without these variables no kernel is changed.
 #pragma once
 
 #include <cstdio>
 #include <cstdlib>
 
-#include "../machine.hpp"
+#include "../lanes.hpp"
 
 namespace device {
 
@@ -20,13 +20,21 @@ class mutant {
     for (std::size_t i = 0; i < k.code.size(); ++i) {
       instruction& in = k.code[i];
       if (in.text.starts_with("setp.")) compares[in.operands[0].at] = orders_registers(in);
-      const bool is_wait =
-          in.text.starts_with("bar.") || in.text.starts_with("barrier.") || in.text.starts_with("cp.async.wait");
+      const auto begins = [&](const auto&... with) { return (in.text.starts_with(with) || ...); };
+      const bool is_wait = begins("bar.", "barrier.", "cp.async.wait", "mbarrier.arrive", "mbarrier.try_wait",
+                                  "wgmma.wait", "wgmma.fence", "fence.mbarrier_init", "fence.proxy");
       const bool is_guard = in.goes == flow::branch && in.predicate >= 0 && in.target > static_cast<int>(i) + 1 &&
                             compares[static_cast<std::uint32_t>(in.predicate)];
       if (!(is_wait && meant("wait", waits++, k, unit, in)) && !(is_guard && meant("guard", guards++, k, unit, in)))
         continue;
       in.goes = flow::plain;
+      if (begins("mbarrier.try_wait")) {  // which says that it is complete
+        in.run = [](warp_view& v, const instruction& at) {
+          mattered_ = true;
+          set_predicate(v, at.operands[0], all_lanes);
+        };
+        continue;
+      }
       in.run = [](warp_view&, const instruction&) { mattered_ = true; };
     }
   }

@@ -56,8 +56,10 @@ std::string ptx_in(const std::uint8_t* fat) {
     if (e.kind == 1 && e.architecture >= newest) {
       if (e.flags & any_compression)
         throw refused("the program's PTX is compressed: nvcc --no-compress leaves it as it is");
+      const std::string_view here(reinterpret_cast<const char*>(at) + e.header, e.bytes);
+      const bool special = text.find(".target sm_90a") != std::string::npos;  // which this device prefers
+      if (e.architecture > newest || !special) text = here;
       newest = e.architecture;
-      text.assign(reinterpret_cast<const char*>(at) + e.header, e.bytes);
     }
     at += e.header + e.bytes;
   }
@@ -161,7 +163,14 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, const void* function)
   held_lock held(the_device().lock);
   const auto at = kernels().find(function);
   if (at == kernels().end() || !at->second.unit) return remembered(cudaErrorInvalidDeviceFunction);
-  const kernel& code = at->second.unit->find(at->second.name);
+  const kernel* known = nullptr;
+  try {
+    known = &at->second.unit->find(at->second.name);
+  } catch (const refused& e) {
+    the_device().gpu.find_fault(e.what());
+    return remembered(cudaErrorInvalidDeviceFunction);
+  }
+  const kernel& code = *known;
   *out = {};
   out->ptxVersion = out->binaryVersion = 10 * compute_major;
   out->maxThreadsPerBlock = code.most_threads;
