@@ -75,6 +75,8 @@ has "$work/nvidia/nccl/lib:" "$work/line"  # the folder of a package that has NC
 says 1 "7 passed, 1 failed" gpu TARGETS="$backend test_nccl_cuda" NCCL_FOLDER= FAILS=test_nccl_cuda
 says 0 "5 passed, 0 failed" gpu TARGETS="$backend" NCCL_FOLDER=
 has "test_nccl_cuda: left out" "$work/said"
+says 0 "7 passed, 0 failed" gpu TARGETS="$backend test_backend_cuda_sm_90a test_backend_cuda_sm_120a" NCCL_FOLDER=
+has "this is test_backend_cuda_sm_90a" "$work/said"  # of this card alone
 all="$backend test_nccl_cuda test_nccl_mpi_cuda"
 says 0 "11 passed, 0 failed" gpu TARGETS="$all" NCCL_FOLDER= GPUS=4
 has "== test_nccl_mpi_cuda, 2 processes" "$work/said"

@@ -1,5 +1,6 @@
 // The words of the CUDA backend, each once in bf16 at sizes that its fast kernels take, for the device on the host to
-// count what they ask of memory (counts_test.sh).
+// count what they ask of memory (counts_test.sh). Compiled for sm_90a, with WEFT_FOR_SM_90A, those that are for it
+// alone.
 #include <cmath>
 
 #include "report_memory.hpp"
@@ -16,6 +17,7 @@ int main() {
   const auto queue = words::open(1, 0, 1);
   weft::gpu::stream& q = *queue;
   report_memory m(q);
+#ifndef WEFT_FOR_SM_90A
   const int64_t rows = 64, width = 1024, all = rows * width;
   bf16 *const x = m.make<bf16>(all), *const y = m.make<bf16>(all), *const dy = m.make<bf16>(all),
               *const dx = m.make<bf16>(all), *const w = m.make<bf16>(width), *const bias = m.make<bf16>(width);
@@ -57,18 +59,25 @@ int main() {
   const auto* const ids = m.make<std::int32_t>(rows, 64);
   words::embedding(q, rows, width, ids, int64_t{0}, rows, x, y);
   words::embedding_backward(q, rows, width, ids, int64_t{0}, rows, dy, master, false);
+#endif
 
   const auto attention = [&](int64_t d) {
     const int64_t seq = 128, heads = 2, size = seq * heads * d;
     const weft::attention_shape shape{1, seq, seq, heads, heads, d, 1 / std::sqrt(static_cast<double>(d)), true};
     const auto make = [&] { return m.make<bf16>(size); };
-    bf16 *const queries = make(), *const keys = make(), *const values = make(), *const dout = make(),
-                *const out = make(), *const dq = make(), *const dk = make(), *const dv = make();
+    bf16 *const queries = make(), *const keys = make(), *const values = make(), *const out = make();
     float* const sums = m.make<float>(2 * heads * seq);
     words::attention(q, shape, queries, keys, values, out, sums);
+#ifndef WEFT_FOR_SM_90A
+    bf16 *const dout = make(), *const dq = make(), *const dk = make(), *const dv = make();
     words::attention_backward(q, shape, queries, keys, values, out, sums, dout, dq, false, dk, false, dv, false);
+#endif
   };
+#ifdef WEFT_FOR_SM_90A
+  for (const int64_t d : {64, 128}) attention(d);
+#else
   attention(32);  // not on the tensor cores
   for (const int64_t d : {64, 128, 96, 256}) attention(d);
+#endif
   q.synchronize();
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# kernel_table.sh BUILD: prints docs/cuda_kernels.md: what nvcc makes of the CUDA backend's kernels for sm_80 and sm_90, what they ask of a device
+# kernel_table.sh BUILD: prints docs/cuda_kernels.md: what nvcc makes of the CUDA backend's kernels for sm_80 and sm_90 (or sm_90a), what they ask of a device
 # (counted on the device on the host, whose libraries lie in BUILD/tests/device_runtime), the least time that this takes on an H100 and an H200, and
 # for some the best published time beside it (published.sh).
 set -euo pipefail
@@ -9,10 +9,16 @@ nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 libraries=$(realpath "$(dirname "$nvcc")/../lib64" 2>/dev/null || realpath "$(dirname "$nvcc")/../lib")
-"$nvcc" -std=c++20 --expt-relaxed-constexpr --extended-lambda -diag-suppress=3001 -lineinfo --no-compress -cudart shared -Xptxas -v \
-  -gencode arch=compute_80,code=sm_80 -gencode "arch=compute_90,code=[compute_90,sm_90]" -I "$root/include" -o "$work/program" \
-  "$root/tests/backend/cuda/counts_report.cu" -L "$libraries" -Xlinker "-rpath=$libraries" -lcublasLt >"$work/ptxas" 2>&1 || { cat "$work/ptxas" >&2; exit 1; }
-bash "$root/tests/device/run.sh" "$runtime" --counts "$work/program" >"$work/counts" 2>&1 || { cat "$work/counts" >&2; exit 1; }
+counted() { # nvcc's arguments...: adds what the assembler says to ptxas, and what the program asks for to counts
+  "$nvcc" -std=c++20 --expt-relaxed-constexpr --extended-lambda -diag-suppress=3001 -lineinfo --no-compress -cudart shared -Xptxas -v "$@" \
+    -I "$root/include" -o "$work/program" "$root/tests/backend/cuda/counts_report.cu" -L "$libraries" -Xlinker "-rpath=$libraries" -lcublasLt \
+    >"$work/said" 2>&1 || { cat "$work/said" >&2; exit 1; }
+  cat "$work/said" >>"$work/ptxas"
+  bash "$root/tests/device/run.sh" "$runtime" --counts "$work/program" >"$work/said" 2>&1 || { cat "$work/said" >&2; exit 1; }
+  cat "$work/said" >>"$work/counts"
+}
+counted -gencode arch=compute_80,code=sm_80 -gencode "arch=compute_90,code=[compute_90,sm_90]"
+counted -gencode "arch=compute_90a,code=[compute_90a,sm_90a]" -DWEFT_FOR_SM_90A
 
 # ARCHITECTURE NAME REGISTERS SPILLED, names as the device on the host has them.
 awk '
@@ -30,11 +36,11 @@ What `nvcc` makes of each kernel that `tests/backend/cuda/counts_report.cu` star
 | column | of what |
 |---|---|
 | block | threads, and bytes of shared memory |
-| registers | of a thread, for sm_80 and for sm_90; and bytes that are spilled, where any are |
+| registers | of a thread, for sm_80 and for sm_90, or for sm_90a alone; and bytes that are spilled, where any are |
 | occupancy | threads that a multiprocessor then holds, of the 2,048 that it could: what registers, shared memory (164 KiB and 228 KiB) and blocks (32) leave |
 | sectors | of 32 bytes that requests take, over the least that their different bytes could take |
-| wavefronts | of shared memory, over the same |
-| tensor cores | `mma.sync`, of all instructions |
+| wavefronts | of shared memory, over the same; what TMA writes and `wgmma` reads isn't counted |
+| tensor cores | `mma.sync`, of all instructions; a `wgmma` counts as those that it does as much as |
 | bytes | sectors read and sectors written by a launch, each once: what has to come from memory and go to it |
 | H100, H200 | the least time in ns, and what sets it |
 
@@ -73,11 +79,12 @@ awk -F'|' '
     $2 = $3; $3 = $4; $4 = $5  # launches, threads, shared
     $5 = $6; $6 = $7; loads = $8; stores = $9; $9 = $10; bytes = $11
     split(loads, l, "/"); split(stores, s, "/")
-    a = registers["sm_80", name]; b = registers["sm_90", name]
-    if (a == "" || b == "") { print "kernel_table.sh: no registers of " name >"/dev/stderr"; bad = 1 }
+    a = registers["sm_80", name]; b = registers["sm_90", name]; c = registers["sm_90a", name]
+    if (name ~ /warpgroup/ ? c == "" : a == "" || b == "") { print "kernel_table.sh: no registers of " name >"/dev/stderr"; bad = 1 }
     spills = spilled["sm_80", name] + 0 || spilled["sm_90", name] + 0 ? " (" spilled["sm_80", name] ", " spilled["sm_90", name] ")" : ""
-    printf "| `%s` | %d, %d | %d, %d%s | %s, %s | %s | %s | %s | %d | %s | %s |\n", name, $3, $4, a, b, spills,
-      occupancy(a, $3, $4, 167936), occupancy(b, $3, $4, 233472), sprintf("%.2f", (l[1] + s[1]) / (l[2] + s[2])), over($9),
+    held = name ~ /warpgroup/ ? c " | " occupancy(c, $3, $4, 233472) : a ", " b spills " | " occupancy(a, $3, $4, 167936) ", " occupancy(b, $3, $4, 233472)
+    printf "| `%s` | %d, %d | %s | %s | %s | %s | %d | %s | %s |\n", name, $3, $4, held,
+      sprintf("%.2f", (l[1] + s[1]) / (l[2] + s[2])), over($9),
       ($6 + 0 ? sprintf("%.1f %%", 100 * $6 / $5) : "-"), bytes / $2, bound(3350), bound(4800) | "LC_ALL=C sort"
     kernels++
   }

@@ -3,6 +3,7 @@
 // large ones from it wait.
 #pragma once
 
+#include <weft/backend/cuda/attention_by_warpgroups.cuh>
 #include <weft/backend/cuda/blas.cuh>
 #include <weft/backend/cuda/device_block.cuh>
 #include <weft/backend/cuda/event.cuh>
@@ -40,6 +41,7 @@ class stream : public pinned_count {
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
     check(cudaDeviceGetAttribute(&block_memory_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
           "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&major_, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
   }
   stream(const stream&) = delete;
   stream& operator=(const stream&) = delete;
@@ -61,6 +63,8 @@ class stream : public pinned_count {
   int64 resident_blocks() const { return int64{8} * multiprocessors_; }
   /// 163 KiB of sm_80, 227 of sm_90, 99 of sm_86 and sm_89.
   std::size_t block_memory() const { return static_cast<std::size_t>(block_memory_); }
+  /// Whether its warpgroups multiply: those of compute capability 9.x do, as code for sm_90a.
+  bool has_warpgroups() const { return major_ == 9; }
 
   /// Starts a kernel and returns.
   template <class Kernel>
@@ -152,7 +156,7 @@ class stream : public pinned_count {
   }
 
   detail::on_device device_;
-  int multiprocessors_ = 0, block_memory_ = 0;
+  int multiprocessors_ = 0, block_memory_ = 0, major_ = 0;
   std::unique_ptr<std::remove_pointer_t<cudaStream_t>, detail::destroy_stream> stream_;
   std::unique_ptr<gpu::blas> blas_;
   device_pointer scratch_;

@@ -27,6 +27,8 @@ struct attention_words {
                         accumulate_t<T>* sums) {
     check(s);
     const bool packed = s.head_dim % pack_size<T> == 0 && aligned_for_packs(queries, k, v, out);
+    if constexpr (requires { attend_by_warpgroups(q, s, queries, k, v, out, sums); })  // of a GPU's queue
+      if (packed && attend_by_warpgroups(q, s, queries, k, v, out, sums)) return;
     const bool done = on_tensor_cores<T>(s, packed, [&]<int D, bool Documents>() {
       return start_tensor(
           q, s, attention_tensor_kernel<T, D, Documents>{tensor_shape<D, Documents>(s), queries, k, v, out, sums});

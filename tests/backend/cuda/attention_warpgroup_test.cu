@@ -1,0 +1,121 @@
+// Attention's forward for sm_90a beside the CPU's, and beside the kernel that other GPUs have: over element types, head
+// sizes, lengths that don't fill tiles, and grids in which a block has several tiles. Needs a GPU of compute capability
+// 9.x; without one the device on the host stands for it.
+#include <backend/kernel_testing.hpp>
+
+#include <weft/backend/cpu/attention.hpp>
+#include <weft/backend/cuda.cuh>
+
+using namespace weft_test;
+using weft::attention_shape;
+
+namespace {
+
+// Two blocks, so that each has several tiles to go through.
+struct two_blocks : weft::gpu::stream {
+  template <class Kernel>
+  void start(std::int64_t blocks, std::size_t shared_bytes, const Kernel& kernel) {
+    stream::start(std::min<std::int64_t>(blocks, 2), shared_bytes, kernel);
+  }
+};
+
+template <class T>
+struct result {
+  std::vector<T> out;
+  std::vector<float> sums;
+};
+
+template <class T, class Run>
+result<T> on_gpu(two_blocks& q, const attention_shape& s, Run run) {
+  const int64 of_q = s.batch * s.q_len * s.heads * s.head_dim, of_kv = s.batch * s.kv_len * s.kv_heads * s.head_dim;
+  std::vector<weft::gpu::device_pointer> held;
+  const auto uploaded = [&](const std::vector<T>& x) {
+    held.emplace_back(weft::gpu::allocate(x.size() * sizeof(T)));
+    q.upload(x.data(), held.back().get(), x.size() * sizeof(T));
+    return static_cast<T*>(held.back().get());
+  };
+  result<T> r{std::vector<T>(static_cast<std::size_t>(of_q)),
+              std::vector<float>(static_cast<std::size_t>(2 * s.batch * s.heads * s.q_len))};
+  const T *const queries = uploaded(numbers<T>(of_q, 1)), *const k = uploaded(numbers<T>(of_kv, 2)),
+                 *const v = uploaded(numbers<T>(of_kv, 3));
+  held.emplace_back(weft::gpu::allocate(r.out.size() * sizeof(T)));
+  T* const out = static_cast<T*>(held.back().get());
+  held.emplace_back(weft::gpu::allocate(r.sums.size() * sizeof(float)));
+  auto* const sums = static_cast<float*>(held.back().get());
+  run(queries, k, v, out, sums);
+  q.download(out, r.out.data(), r.out.size() * sizeof(T));
+  q.download(sums, r.sums.data(), r.sums.size() * sizeof(float));
+  return r;
+}
+
+template <class T>
+void alike(const result<T>& got, const result<T>& want, int64 d) {
+  const double of_sums = 64 * static_cast<double>(d) * sum_rounding<T>, u = rounding<T>;
+  for (std::size_t i = 0; i < want.sums.size(); ++i)
+    CHECK((got.sums[i] == want.sums[i] ||
+           std::fabs(got.sums[i] - want.sums[i]) <= of_sums * (1 + std::fabs(want.sums[i]))));
+  check_close(got.out, widened(want.out), 2 * u, 3 * u);  // weights are rounded, as attention_test.cpp reckons
+}
+
+template <class T, int D>
+void is_the_cpus(two_blocks& q, const attention_shape& s) {
+  CAPTURE(s.q_len);
+  CAPTURE(s.kv_len);
+  CAPTURE(s.head_dim);
+  const auto got = on_gpu<T>(q, s, [&](const T* queries, const T* k, const T* v, T* out, float* sums) {
+    CHECK(weft::gpu::attend_by_warpgroups(q, s, queries, k, v, out, sums));
+  });
+  const auto others = on_gpu<T>(q, s, [&](const T* queries, const T* k, const T* v, T* out, float* sums) {
+    using kernel = weft::gpu::attention_tensor_kernel<T, D>;
+    q.start(kernel::tiles(s, kernel::threads), kernel::shared_bytes(kernel::threads),
+            kernel{weft::gpu::tensor_shape<D>(s), queries, k, v, out, sums});
+  });
+  result<T> want = got;
+  team one(1);
+  weft::cpu::attention(one, s, numbers<T>(static_cast<int64>(got.out.size()), 1).data(),
+                       numbers<T>(s.batch * s.kv_len * s.kv_heads * D, 2).data(),
+                       numbers<T>(s.batch * s.kv_len * s.kv_heads * D, 3).data(), want.out.data(), want.sums.data());
+  alike(got, want, D);
+  alike(got, others, D);
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("attention by warpgroups is the CPU's, and the other kernels'", T, bf16, fp16) {
+  two_blocks q;
+  if (!q.has_warpgroups()) return;
+  is_the_cpus<T, 64>(q, {1, 150, 300, 2, 1, 64, 0.12, true});
+  is_the_cpus<T, 128>(q, {2, 130, 140, 2, 2, 128, 0.09, false});
+  if (std::is_same_v<T, fp16>) return;
+  is_the_cpus<T, 64>(q, {1, 300, 40, 2, 1, 64, 0.12, true});       // queries that see no key
+  is_the_cpus<T, 64>(q, {1, 400, 400, 1, 1, 64, 0.12, true, 70});  // whole tiles behind the window
+  is_the_cpus<T, 128>(q, {1, 1, 129, 4, 2, 128, 0.09, true});      // one query, behind the keys
+  is_the_cpus<T, 128>(q, {1, 257, 321, 2, 1, 128, 0.09, true});  // tiles that one warpgroup alone sees, between others
+  is_the_cpus<T, 64>(q, {1, 384, 448, 1, 1, 64, 0.12, true});
+}
+
+TEST_CASE("documents, other head sizes and other types go to the other kernels") {
+  two_blocks q;
+  std::vector<float> sums(8);
+  const std::vector<std::int32_t> starts(4);
+  const auto takes = [&]<class T>(attention_shape s, T) {
+    bool started = false;
+    const auto ask = [&](const T* queries, const T* k, const T* v, T* out, float* of_sums) {
+      if constexpr (std::is_same_v<T, float>)
+        started = weft::gpu::attend_by_warpgroups(q, s, queries, k, v, out, of_sums);
+      else
+        started = weft::gpu::attend_by_warpgroups(q, s, queries, k, v, out, of_sums);
+      if (!started) q.zero(out, 4 * 128 * sizeof(T)), q.zero(of_sums, 8 * sizeof(float));
+    };
+    const attention_shape sizes{1, 4, 4, 1, 1, 128, 0.1, true};
+    on_gpu<T>(q, sizes, ask);
+    return started;
+  };
+  const attention_shape s{1, 4, 4, 1, 1, 64, 0.1, true};
+  attention_shape other = s;
+  other.documents = starts.data();
+  CHECK_FALSE(takes(other, bf16()));
+  other = s, other.head_dim = 96;
+  CHECK_FALSE(takes(other, bf16()));
+  CHECK_FALSE(takes(s, 1.0f));
+}
