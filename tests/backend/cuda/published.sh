@@ -83,7 +83,7 @@ awk -F'|' '
     attention(2048, "H200", 484, 370); attention(4096, "H200", 591, 474); attention(8192, "H200", 644, 541); attention(16384, "H200", 673, 579)
     attention(8192, "H100", 370, 322)
     array = 16384 * 4096 * 2
-    row("RMSNorm", "H200", 3.71, 2 * array / least("norms", "^norm_tile_kernel<bf16,false>", 16384, 1, "H200") / 1000, "TB/s")
+    row("RMSNorm", "H200", 3.71, 2 * array / least("norms", "^norm_tile_kernel<bf16,false,false>", 16384, 1, "H200") / 1000, "TB/s")
     row("its backward", "H200", "3.80", 3 * array / least("norms", "^norm_tile_backward_kernel<bf16,false>|sum_parts", 16384, 1, "H200") / 1000, "TB/s")
     products = 4 * 2 * 8192 * 2304 * 256000 / 312e12 * 1e3
     for (key in task_of) if (task_of[key] == "loss") passes += at(key, 7, 8192) * (key ~ /backward/ ? 1 : 2) / bandwidth["A100"] / 1e6
