@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <weft/backend/cpu.hpp>
+#include <weft/core/queue.hpp>
 
 namespace weft_test {
 
@@ -70,6 +71,11 @@ class late_queue {
     std::uint64_t number_ = 0;
   };
 
+  /// It keeps everything back as it is; so this counts alone, and who waits for something of a graph's.
+  void begin_graph() { keeps_back_ = true, before_graph_ = all(); }
+  void launch_graph() { graphs_.launches += std::exchange(keeps_back_, false); }
+  const weft::graph_counts& graphs() const { return graphs_; }
+
   /// How often the host waited for something that was to come.
   long waits() const { return waits_; }
   /// How many kernels each of these waits left to come.
@@ -88,6 +94,7 @@ class late_queue {
   }
   // For the first `number` of all that was ever given.
   void wait_for(std::uint64_t number) {
+    if (keeps_back_ && number > before_graph_) ++graphs_.flushes, launch_graph();
     std::unique_lock lock(mutex_);
     if (all_ - given_.size() < number) {
       ++waits_;
@@ -121,6 +128,9 @@ class late_queue {
     }
   }
 
+  bool keeps_back_ = false;
+  std::uint64_t before_graph_ = 0;  // given
+  weft::graph_counts graphs_;
   weft::cpu::team cores_;
   std::mutex mutex_;
   std::condition_variable wake_, done_;

@@ -46,17 +46,20 @@ endfunction()
 if(NOT device_lacks)
   set(of_runtime "${here}/device/runtime")
   weft_device_runtime(weft_device_cudart cudart
-    ${of_runtime}/state.cpp ${of_runtime}/program.cpp ${of_runtime}/tensor_map.cpp ${of_runtime}/cudart.cpp $<TARGET_OBJECTS:weft_device>)
+    ${of_runtime}/state.cpp ${of_runtime}/program.cpp ${of_runtime}/error.cpp ${of_runtime}/tensor_map.cpp
+    ${of_runtime}/cudart.cpp ${of_runtime}/graphs.cpp $<TARGET_OBJECTS:weft_device>)
   target_link_libraries(weft_device_cudart PRIVATE Threads::Threads)
   weft_device_runtime(weft_device_cublaslt cublasLt ${of_runtime}/cublaslt.cpp)
   target_link_libraries(weft_device_cublaslt PRIVATE weft_device_cudart)
 
-  # What it is told stands in CUDA's headers, so it isn't one of the folder's other tests.
-  add_executable(test_device_cublaslt "${here}/device/cublaslt_test.cpp")
-  target_include_directories(test_device_cublaslt SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-  target_link_libraries(test_device_cublaslt PRIVATE weft_doctest_main weft_build weft_device_cublaslt weft_device_cudart Threads::Threads)
-  add_test(NAME device/cublaslt COMMAND test_device_cublaslt)
-  set_tests_properties(device/cublaslt PROPERTIES TIMEOUT ${time_limit} LABELS run FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+  # What they are told stands in CUDA's headers, so they aren't of the folder's other tests.
+  foreach(unit IN ITEMS cublaslt graphs)
+    add_executable(test_device_${unit} "${here}/device/${unit}_test.cpp")
+    target_include_directories(test_device_${unit} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+    target_link_libraries(test_device_${unit} PRIVATE weft_doctest_main weft_build weft_device_cublaslt weft_device_cudart Threads::Threads)
+    add_test(NAME device/${unit} COMMAND test_device_${unit})
+    set_tests_properties(device/${unit} PROPERTIES TIMEOUT ${time_limit} LABELS run FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+  endforeach()
   # The kernels that docs/cuda.md goes through; own_kernel_test.sh counts what they ask for.
   add_executable(example_own_kernel "${PROJECT_SOURCE_DIR}/examples/own_kernel/product.cu")
   target_link_libraries(example_own_kernel PRIVATE weft_build weft::cuda)

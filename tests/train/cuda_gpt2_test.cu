@@ -1,6 +1,8 @@
-// A GPT-2 with dropout trained on a GPU beside the CPU's (beside_cpu.hpp). Needs a GPU.
+// A GPT-2 with dropout trained on a GPU beside the CPU's (beside_cpu.hpp), and by graphs beside itself (as_graphs.hpp).
+// Needs a GPU.
 #include <weft/weft.cuh>
 
+#include "as_graphs.hpp"
 #include "beside_cpu.hpp"
 
 namespace {
@@ -18,6 +20,10 @@ TEST_CASE("cuda: a GPT-2 in fp32, dropout, full recomputation") {
 TEST_CASE("cuda: a GPT-2 in bf16, dropout") {
   check_beside_cpu<cuda_backend, gpt2, bf16_mixed>(small_gpt2, of_16_bits);
   check_beside_cpu<cuda_backend, gpt2, bf16_mixed>(even_gpt2, of_16_bits);
+}
+
+TEST_CASE("cuda: a GPT-2 whose steps are graphs, dropout") {
+  check_as_graphs<gpt2<strategy<mesh<dp>, bf16_mixed, cuda_backend>>>(small_gpt2);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// A Llama trained on a GPU beside the CPU's (beside_cpu.hpp). Needs a GPU.
+// A Llama trained on a GPU beside the CPU's (beside_cpu.hpp), and by graphs beside itself (as_graphs.hpp). Needs a GPU.
 #include <weft/weft.cuh>
 
+#include "as_graphs.hpp"
 #include "beside_cpu.hpp"
 
 namespace {
@@ -23,6 +24,11 @@ TEST_CASE("cuda: a Llama in bf16, selective recomputation") {
 
 TEST_CASE("cuda: a Llama in fp16 whose first steps overflow, full recomputation") {
   check_beside_cpu<cuda_backend, llama, fp16_from_above, checkpoint_full>(small_llama, of_16_bits, 3);
+}
+
+TEST_CASE("cuda: a Llama whose steps are graphs") {
+  check_as_graphs<llama<strategy<mesh<dp>, bf16_mixed, checkpoint_selective, cuda_backend>>>(
+      llama_config{.layers = 2, .hidden = 128, .heads = 2, .kv_heads = 1, .ffn = 128, .vocab = 256, .max_seq = 32});
 }
 
 }  // namespace

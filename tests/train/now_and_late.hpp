@@ -74,6 +74,7 @@ struct wanted {
   std::vector<std::int64_t> bad = {};  // steps with a NaN
   std::int64_t empty = 0, fails = 0;   // a step without a target, and one whose data can't be read
   std::function<std::vector<training_callback*>(std::string&)> callbacks = {};
+  bool graph = false;  // steps of the late one are graphs
 };
 
 // What came of it: on the first rank but for the weights.
@@ -81,6 +82,7 @@ struct seen {
   std::string text;  // every line of the log without its times, callbacks, the result, the error, the state
   std::vector<std::uint64_t> bits;  // weights and gradients after the run, of all ranks
   std::vector<std::size_t> left;    // kernels that the host's waits in the run left to come
+  graph_counts graphs = {};
 };
 
 inline std::string without_times(const std::string& lines) {
@@ -114,6 +116,7 @@ seen run(const degrees& ranks, const Config& config, const Optimizer& optimizer,
                 training plan = w.plan;
                 plan.batch = 8, plan.micro_batches = 2, plan.print = false, plan.folder = folder.path();
                 std::string heard;
+                if constexpr (requires { queue.begin_graph(); }) plan.step_graph = w.graph;
                 if (w.callbacks) plan.callbacks = w.callbacks(heard);
                 std::size_t before = 0;
                 if constexpr (requires { queue.left(); }) before = queue.left().size();
@@ -128,6 +131,7 @@ seen run(const degrees& ranks, const Config& config, const Optimizer& optimizer,
                 if constexpr (requires { queue.left(); })
                   if (ctx.is_first())
                     out.left.assign(queue.left().begin() + static_cast<std::ptrdiff_t>(before), queue.left().end());
+                if constexpr (requires { queue.graphs(); }) out.graphs = queue.graphs();
                 const trainer_state s = t.state();
                 if (ctx.is_first())
                   out.text = heard + error +

@@ -47,6 +47,27 @@ TEST_CASE("a step ahead: one without a target, and one whose data can't be read"
     }
 }
 
+TEST_CASE("a step ahead, as graphs: nobody waits for what is kept back, also where steps are bad and computed again") {
+  const auto graphs = [](wanted w, const char* part = "") {
+    w.graph = true;
+    const seen s = same<llama, mesh<dp>>({}, tiny, w);
+    CHECK(s.text.find(part) != std::string::npos);
+    CHECK(s.graphs.flushes == 0);
+    return s.graphs.launches;
+  };
+  CHECK(graphs({.plan = steps(2)}) == 0);
+  CHECK(graphs({.plan = steps(6)}) == 4);
+  CHECK(graphs({.plan = steps(9, {.every = 4})}, "layer 1") == 5);  // not 4 and 8, which are observed
+  training validated = steps(9);
+  validated.validate_every = 3, validated.validation_sequences = 8;
+  CHECK(graphs({.plan = validated}, "validation_loss") == 7);
+  for (const non_finite what : {non_finite::skip, non_finite::zero})
+    // 3 and 5, behind which 4 and 6 were given in vain
+    CHECK(graphs({.plan = steps(7, {.on_non_finite = what}), .bad = {3, 5}}, "backward of layer 1") == 5 + 2);
+  graphs({.plan = steps(7), .bad = {5}}, "the gradient norm of step 5 is not a number, first seen in");
+  CHECK(graphs({.plan = steps(7), .fails = 5}, "the data of step 5 is gone") == 3);
+}
+
 TEST_CASE("a step ahead: validations, statistics of the units, an end by a callback or when asked, drain it") {
   training plan = steps(9, {.every = 4});
   plan.validate_every = 3, plan.validation_sequences = 8;

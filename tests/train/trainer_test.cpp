@@ -230,6 +230,10 @@ TEST_CASE("plans that don't fit are refused, and a model without its trainer say
       CHECK_THROWS_WITH_AS(t.run(data, {.steps = 1, .batch = 2, .seq = -1, .print = false}),
                            doctest::Contains("seq is -1"), failure);
       const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+      CHECK_THROWS_WITH_AS(
+          t.run(data, {.print = false, .step_graph = true}),
+          "step_graph: this backend's queue has no graphs, as cuda_backend's has: leave training.step_graph out",
+          failure);
       CHECK_THROWS_WITH_AS(t.run(data, {.begin = -most, .print = false}), doctest::Contains("begin is -9"), failure);
       CHECK_THROWS_WITH_AS(t.run(data, {.batch = most - 1, .print = false}), doctest::Contains("more than 2^58 tokens"),
                            failure);

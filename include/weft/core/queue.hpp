@@ -5,6 +5,7 @@
 #include <weft/core/requirements.hpp>
 
 #include <concepts>
+#include <cstdint>
 
 namespace weft {
 
@@ -30,6 +31,23 @@ concept landing_queue = ordered_queue<Q> && requires(Q& q, typename Q::landing& 
   typename Q::landing;
   l.fetch(from);
   { l.wait() } -> std::convertible_to<const void*>;
+};
+
+/// What became of the graphs of a queue that has them.
+struct graph_counts {
+  std::int64_t launches = 0;        // given to the device, each as one
+  std::int64_t instantiations = 0;  // of executable graphs: more than one where steps differ in what they give
+  std::int64_t flushes = 0;         // of those launches, such as came early since somebody waited
+};
+
+/// One that can keep back what it is given, and hand it to its device as one graph: from `begin_graph()` to
+/// `launch_graph()`, which waits for nothing. Where somebody waits for something of it
+/// meanwhile, what there is is launched, and what follows goes one by one, as without a graph.
+template <class Q>
+concept graph_queue = ordered_queue<Q> && requires(Q& q) {
+  q.begin_graph();
+  q.launch_graph();
+  { q.graphs() } -> std::convertible_to<graph_counts>;
 };
 
 }  // namespace weft

@@ -30,7 +30,7 @@ rank_plan plan_training(const Config& config, const degrees& wanted, training pl
   const std::string words(static_cast<std::size_t>(plan.seq) + 2, ' ');
   const text_dataset data(one.ctx(), std::make_shared<text_corpus>("a plan", words), 0);
   plan.steps = 1, plan.validation_sequences = 0, plan.print = false, plan.folder.clear();
-  plan.watch = {}, plan.trace = {}, plan.stop = nullptr;
+  plan.watch = {}, plan.trace = {}, plan.stop = nullptr, plan.step_graph = false;
   run.run(data, plan);
   one.forget_collectives();
   run.run(data, plan);

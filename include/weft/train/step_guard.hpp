@@ -64,6 +64,12 @@ namespace detail {
 WEFT_LINKED void require_model(const watch& lives) {
   require(lives.alive(), "the trainer's model was destroyed: a model has to outlive its trainer");
 }
+/// Whether any stage has parameters that train: `trains` is how many this one has. All ranks call it.
+WEFT_LINKED bool some_stage_trains(context& ctx, std::int64_t trains) {
+  if (ctx.degree<pp>() > 1)
+    ctx.world.host().all_reduce(&trains, &trains, 1, dtype::i64, reduction::max, {"whether it trains"}).wait();
+  return trains != 0;
+}
 }  // namespace detail
 
 class step_guard {

@@ -10,6 +10,7 @@
 #include <weft/parallel/parameter_store.hpp>
 #include <weft/parallel/pipeline.hpp>
 #include <weft/train/given_steps.hpp>
+#include <weft/train/graphed_steps.hpp>
 #include <weft/train/loop.hpp>
 #include <weft/train/store_monitor.hpp>
 #include <weft/train/trainer_state.hpp>
@@ -94,13 +95,6 @@ class trainer {
   const Optimizer& optimizer() const { return optimizer_; }
 
  private:
-  // All ranks call it.
-  bool some_stage_trains() {
-    std::int64_t trains = model_.registry().trains();
-    if (ctx_.degree<pp>() > 1)
-      ctx_.world.host().all_reduce(&trains, &trains, 1, dtype::i64, reduction::max, {"whether it trains"}).wait();
-    return trains != 0;
-  }
   using backend = typename ids::backend;
   template <class Data>
   class run_of final : public trainable {
@@ -116,6 +110,7 @@ class trainer {
     bool runs_ahead() const override { return detail::reads_late<backend> && detail::of_kernels<Optimizer>; }
     int under_way() const override { return given_.unread(); }
     void gradients(std::int64_t step) override {
+      if (!observed_) graph_.begin();
       context& ctx = owner_.ctx_;
       const observing looking(ctx, observed_ ? &meter_ : ctx.observer);
       auto scale = owner_.scale_;
@@ -144,6 +139,7 @@ class trainer {
       owner_.store_.update(owner_.optimizer_, {rule.number, rule.lr, owner_.decided_.grad_scale()}, {});
       owner_.decided_.fetch();
       given_.given();
+      graph_.launch();
     }
     step_outcome outcome() override {
       const detail::step_numbers is = owner_.decided_.read();
@@ -201,6 +197,7 @@ class trainer {
     // Gives the gradients of the last step that was heard of once more, with the masks of the first time.
     void again(unit_observer* who) {
       const observing looking(owner_.ctx_, who);
+      const scoped_value<bool> one_by_one(graph_.off, true);
       owner_.pipeline_.recorded_passes(given_.last.passes);
       gradients(given_.last.step);
     }
@@ -216,6 +213,7 @@ class trainer {
     const training& plan_;
     std::int64_t each_, before_;  // sequences of a micro-batch; batches of the runs before
     detail::given_steps given_;
+    detail::graphed_steps<backend> graph_{owner_.ctx_, plan_.step_graph};
     typename pipeline<Model, Loss>::loss_place* loss_ = nullptr;  // theirs
     measured_parts measured_;
     activation_meter meter_{owner_.ctx_, owner_.model_.registry(), measured_, statistics_of<backend>};
@@ -230,7 +228,7 @@ class trainer {
   detail::metric_sums<Metrics, pipeline<Model, Loss>> metrics_;
   store_type store_;
   watch lives_;  // the model
-  const bool trains_ = some_stage_trains();
+  const bool trains_ = detail::some_stage_trains(ctx_, model_.registry().trains());
   bool runs_ = false;
   loss_scale scale_ = detail::initial_scale<typename strategy::precision>();
   std::int64_t updates_ = 0, batches_ = 0;  // of the weights, and computed: over all runs

@@ -67,6 +67,9 @@ struct training {
   // whole run does.
   const std::atomic<bool>* stop = nullptr;
   std::vector<training_callback*> callbacks = {};  // called in this order; they outlive the run
+  // From the third step on each goes to the device as one CUDA graph, whose kernels follow each other without the host:
+  // the same bits. On one rank, whose backend's queue has graphs (cuda_backend); anything else is refused.
+  bool step_graph = false;
 };
 
 /// Gradient elements that were set to zero, over all ranks.

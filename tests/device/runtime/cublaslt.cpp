@@ -283,8 +283,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
                            !s.gpu.inside(workspace, workspace_bytes)))
     return CUBLAS_STATUS_INVALID_VALUE;
   const auto number = [&](const void* p) { return get(static_cast<const std::uint8_t*>(p), what.d.scale); };
-  s.work.give(on, [todo = job{what, number(alpha), number(beta), a, b, c, out}](held_lock&) { todo.run(); });
-  return CUBLAS_STATUS_SUCCESS;
+  const refusal why =
+      s.give(on, "kernel", [todo = job{what, number(alpha), number(beta), a, b, c, out}](held_lock&) { todo.run(); });
+  return why == refusal::none ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

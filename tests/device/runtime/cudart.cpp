@@ -17,7 +17,8 @@ struct CUevent_st {
   int device = 0;
   const void* stream = nullptr;
   std::uint64_t number = 0;
-  bool asked = false;  // once: it may well not have happened yet
+  bool asked = false;       // once: it may well not have happened yet
+  captured_point within{};  // a capture
 };
 
 // Its address is its name.
@@ -59,15 +60,30 @@ cudaError_t copy_later(void* to, const void* from, std::size_t bytes, cudaMemcpy
   if (how != cudaMemcpyHostToDevice && how != cudaMemcpyDeviceToHost && how != cudaMemcpyDeviceToDevice &&
       how != cudaMemcpyDefault)
     return remembered(cudaErrorInvalidMemcpyDirection);
-  if (bytes) the_device().work.give(on, [=, d = device_of(on)](held_lock&) { copy(d, to, from, bytes, how); });
-  return cudaSuccess;
+  if (!bytes) return cudaSuccess;
+  const cudaMemcpyKind known = how == cudaMemcpyDefault ? way(to, from, bytes) : how;  // of a graph's node for good
+  const char* const kind = known == cudaMemcpyHostToDevice   ? "copy to the device"
+                           : known == cudaMemcpyDeviceToHost ? "copy to the host"
+                                                             : "copy on the device";
+  // Of memory that isn't pinned a copy waits for the stream.
+  const bool is_host[2] = {known == cudaMemcpyHostToDevice, known == cudaMemcpyDeviceToHost};
+  if ((is_host[0] && !is_pinned(from, bytes)) || (is_host[1] && !is_pinned(to, bytes)))
+    if (the_device().kept.captures_on(on)) return remembered(the_device().kept.host_waits(on));
+  return remembered(the_device().give(on, kind, [=, d = device_of(on)](held_lock&) { copy(d, to, from, bytes, how); }));
 }
-void fill_later(void* at, int value, std::size_t bytes, cudaStream_t on) {
-  the_device().work.give(on, [=, d = device_of(on)](held_lock&) {
-    if (bytes == 0 || !require_inside(d, at, bytes, "cudaMemset")) return;
+cudaError_t fill_later(void* at, int value, std::size_t bytes, cudaStream_t on) {
+  if (bytes == 0) return cudaSuccess;
+  return remembered(the_device().give(on, "fill", [=, d = device_of(on)](held_lock&) {
+    if (!require_inside(d, at, bytes, "cudaMemset")) return;
     std::memset(at, value, bytes);
     the_device().gpu.mark_written(at, bytes);
-  });
+  }));
+}
+// What the host does that waits for something, or may not be done while something is captured; counted as a wait.
+cudaError_t waits(refusal why) {
+  ++the_device().called.waits;
+  the_device().called.waits_captured += the_device().kept.any_of_thread();
+  return remembered(why);
 }
 
 // Whatever a thread does begins something on the device that it has chosen, 0 where it chose none.
@@ -111,52 +127,24 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
       return remembered(cudaErrorInvalidValue);
   }
 }
-cudaError_t cudaPeekAtLastError() { return last_error(); }
-cudaError_t cudaGetLastError() { return std::exchange(last_error(), cudaSuccess); }
-const char* cudaGetErrorString(cudaError_t e) {
-  switch (e) {
-    case cudaSuccess:
-      return "no error";
-    case cudaErrorInvalidValue:
-      return "invalid argument";
-    case cudaErrorMemoryAllocation:
-      return "out of memory";
-    case cudaErrorInvalidConfiguration:
-      return "invalid configuration argument";
-    case cudaErrorInvalidDeviceFunction:
-      return "invalid device function";
-    case cudaErrorLaunchOutOfResources:
-      return "too many resources requested for launch";
-    case cudaErrorInvalidMemcpyDirection:
-      return "invalid copy direction for memcpy";
-    case cudaErrorInvalidDevice:
-      return "invalid device ordinal";
-    case cudaErrorInvalidResourceHandle:
-      return "invalid resource handle";
-    case cudaErrorNotSupported:
-      return "operation not supported";
-    case cudaErrorNotReady:
-      return "device not ready";
-    default:
-      return "an error that the device on the host doesn't know";
-  }
-}
-
 cudaError_t cudaMalloc(void** at, std::size_t bytes) {
   begin_device();
   held_lock held(the_device().lock);
+  if (const cudaError_t e = remembered(the_device().kept.forbidden())) return e;
   *at = bytes ? the_device().gpu.allocate(bytes, chosen_device()) : nullptr;
   return *at || !bytes ? cudaSuccess : remembered(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void* at) {  // waits for the whole device
   held_lock held(the_device().lock);
   if (!at) return cudaSuccess;
+  if (const cudaError_t e = waits(the_device().kept.forbidden())) return e;
   the_device().work.finish_all(held);
   return the_device().gpu.release(at) ? cudaSuccess : remembered(cudaErrorInvalidValue);
 }
 // Freeing it waits for nothing: a copy that comes later isn't within any memory.
 cudaError_t cudaMallocHost(void** at, std::size_t bytes) {
   held_lock held(the_device().lock);
+  if (const cudaError_t e = remembered(the_device().kept.forbidden())) return e;
   *at = bytes ? ::operator new(bytes, std::nothrow) : nullptr;
   if (*at) the_device().pinned[static_cast<const std::byte*>(*at)] = bytes;
   return *at || !bytes ? cudaSuccess : remembered(cudaErrorMemoryAllocation);
@@ -164,6 +152,7 @@ cudaError_t cudaMallocHost(void** at, std::size_t bytes) {
 cudaError_t cudaFreeHost(void* at) {
   held_lock held(the_device().lock);
   if (!at) return cudaSuccess;
+  if (const cudaError_t e = remembered(the_device().kept.forbidden())) return e;
   if (!the_device().pinned.erase(static_cast<const std::byte*>(at))) return remembered(cudaErrorInvalidValue);
   ::operator delete(at);
   return cudaSuccess;
@@ -175,6 +164,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 }
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind how) {
   held_lock held(the_device().lock);
+  if (const cudaError_t e = waits(the_device().kept.host_waits(nullptr))) return e;
   const cudaError_t status = copy_later(to, from, bytes, how, nullptr);
   the_device().work.finish(held, nullptr);
   return status;
@@ -182,8 +172,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t on) {
   begin_device();
   held_lock held(the_device().lock);
-  fill_later(at, value, bytes, on);
-  return cudaSuccess;
+  return fill_later(at, value, bytes, on);
 }
 cudaError_t cudaMemset(void* at, int value, std::size_t bytes) { return cudaMemsetAsync(at, value, bytes, nullptr); }
 
@@ -195,45 +184,54 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* made, unsigned flags) {
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   held_lock held(the_device().lock);
+  if (const refusal why = the_device().kept.host_waits(stream); the_device().kept.captures_on(stream))
+    return remembered(why);
   the_device().work.finish(held, stream);
   delete stream;
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   held_lock held(the_device().lock);
+  if (const cudaError_t e = waits(the_device().kept.host_waits(stream))) return e;
   the_device().work.finish(held, stream);
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
   held_lock held(the_device().lock);
+  if (const cudaError_t e = waits(the_device().kept.host_waits_for_all())) return e;
   the_device().work.finish_all(held);
   return cudaSuccess;
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t f, void* given) {
   held_lock held(the_device().lock);
-  the_device().work.give_host(the_device().lock, stream, [=] { f(given); });
-  return cudaSuccess;
+  return remembered(the_device().give_host(stream, [=] { f(given); }));
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* made, unsigned) {
-  return *made = new CUevent_st{chosen_device()}, cudaSuccess;
+  *made = new CUevent_st;
+  (*made)->device = chosen_device();
+  return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   begin_device();
   held_lock held(the_device().lock);
   if (event->device != device_of(stream)) return remembered(cudaErrorInvalidResourceHandle);
-  *event = {event->device, stream, the_device().work.given(stream), false};
+  *event = {event->device, stream, the_device().work.given(stream), false, the_device().kept.at(stream)};
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   begin_device();
   held_lock held(the_device().lock);
-  the_device().work.give(stream, [at = *event](held_lock& h) { the_device().work.finish(h, at.stream, at.number); });
+  state& s = the_device();
+  const bool joins = s.kept.is_captured(event->within);
+  if (const refusal why = s.kept.wait(stream, event->within); why != refusal::none || joins) return remembered(why);
+  s.work.give(stream, [&s, at = event->stream, number = event->number](held_lock& h) { s.work.finish(h, at, number); });
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   held_lock held(the_device().lock);
+  if (const cudaError_t e = waits(the_device().kept.host_waits(event->within))) return e;
   the_device().work.finish(held, event->stream, event->number);
   return cudaSuccess;
 }
@@ -241,6 +239,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   begin_device();
   held_lock held(the_device().lock);
+  if (const cudaError_t e = remembered(the_device().kept.host_waits(event->within))) return e;
   if (the_device().work.done(event->stream, event->number)) return cudaSuccess;
   if (!std::exchange(event->asked, true)) return remembered(cudaErrorNotReady);
   the_device().work.finish(held, event->stream, event->number);

@@ -1,7 +1,9 @@
-// The last error of a thread. Invariant: cudaGetLastError alone forgets it.
+// The last error of a thread, and what refusals are called. Invariant: cudaGetLastError alone forgets it.
 #pragma once
 
 #include <cuda_runtime_api.h>
+
+#include "captures.hpp"
 
 namespace device {
 
@@ -10,5 +12,8 @@ inline cudaError_t& last_error() {
   return last;
 }
 inline cudaError_t remembered(cudaError_t e) { return last_error() = e; }
+
+/// Why a call was refused that a stream's capture has to do with.
+cudaError_t remembered(refusal why);
 
 }  // namespace device

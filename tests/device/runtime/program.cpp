@@ -91,16 +91,16 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments
   std::vector<std::uint8_t> bytes(code->parameter_bytes + 1);
   for (std::size_t i = 0; i < code->parameters.size(); ++i)
     std::memcpy(bytes.data() + code->parameters[i].at, arguments[i], code->parameters[i].bytes);
-  s.work.give(on, [&s, unit = at->second.unit, code, shape, bytes = std::move(bytes), d = device_of(on)](held_lock&) {
-    s.gpu.runs_on = d;
-    try {
-      s.gpu.launch(*unit, *code, shape, bytes.data());
-    } catch (const refused& e) {
-      s.gpu.find_fault(e.what());
-    }
-    s.changed.end_if_found(s.gpu);
-  });
-  return cudaSuccess;
+  return remembered(s.give(
+      on, "kernel", [&s, unit = at->second.unit, code, shape, bytes = std::move(bytes), d = device_of(on)](held_lock&) {
+        s.gpu.runs_on = d;
+        try {
+          s.gpu.launch(*unit, *code, shape, bytes.data());
+        } catch (const refused& e) {
+          s.gpu.find_fault(e.what());
+        }
+        s.changed.end_if_found(s.gpu);
+      }));
 }
 
 }  // namespace

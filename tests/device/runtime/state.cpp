@@ -34,7 +34,9 @@ std::vector<int> asked_cards() {
 
 }  // namespace
 
-state::state() : gpu(asked_for()), cards(asked_cards()) { devices = static_cast<int>(cards.size()); }
+state::state() : seed(asked_for().seed), gpu(asked_for()), cards(asked_cards()) {
+  devices = static_cast<int>(cards.size());
+}
 state::~state() {
   {
     held_lock held(lock);
@@ -49,6 +51,19 @@ state::~state() {
   changed.tell();
   for (const std::string& finding : gpu.findings()) std::fprintf(stderr, "finding: %s\n", finding.c_str());
   if (!gpu.findings().empty()) std::_Exit(97);
+}
+refusal state::give(streams::name stream, const char* kind, std::function<void(held_lock&)> piece) {
+  if (kept.captures_on(stream)) return ++called.captured, kept.add(stream, {kind, std::move(piece)});
+  if (!stream)
+    if (const refusal why = kept.by_default_stream(); why != refusal::none) return why;
+  ++called.plain;
+  work.give(stream, std::move(piece));
+  return refusal::none;
+}
+refusal state::give_host(streams::name stream, std::function<void()> f) {
+  if (!kept.captures_on(stream)) return ++called.plain, work.give_host(lock, stream, std::move(f)), refusal::none;
+  ++called.captured;
+  return kept.add(stream, {"host function", streams::unlocked(std::move(f)), true});
 }
 state& the_device() {
   static state one;

@@ -49,11 +49,17 @@ class streams {
 
   /// A function of the host: somebody may wait for it who never calls CUDA, so a thread brings the stream there.
   void give_host(std::mutex& lock, name stream, std::function<void()> f) {
-    const std::uint64_t number = give(stream, [f = std::move(f)](held_lock& held) {
+    bring(lock, stream, give(stream, unlocked(std::move(f))));
+  }
+  static std::function<void(held_lock&)> unlocked(std::function<void()> f) {
+    return [f = std::move(f)](held_lock& held) {
       held.unlock();
       f();
       held.lock();
-    });
+    };
+  }
+  /// A thread brings a stream to a piece.
+  void bring(std::mutex& lock, name stream, std::uint64_t number) {
     due_.emplace_back(stream, number);
     if (!driver_.joinable()) driver_ = std::thread([this, &lock] { drive(lock); });
     changed_.notify_all();

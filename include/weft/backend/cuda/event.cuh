@@ -4,34 +4,28 @@
 
 #include <memory>
 
-#include <weft/backend/cuda/error.cuh>
+#include <weft/backend/cuda/step_graph.cuh>
 
 namespace weft::gpu {
 
 class event {
  public:
-  event() {
-    cudaEvent_t raw = nullptr;
-    check(cudaEventCreateWithFlags(&raw, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    event_.reset(raw);
-  }
+  event() : event_(detail::make_event()) {}
   cudaEvent_t get() const { return event_.get(); }
-  bool happened() const {
-    const cudaError_t status = cudaEventQuery(event_.get());
-    if (status == cudaErrorNotReady) {
-      cudaGetLastError();
-      return false;
-    }
-    check(status, "cudaEventQuery");
-    return true;
+  bool happened() const { return number_ > 0 ? of_->happened(number_) : detail::happened(event_.get()); }
+  /// Returns when it has happened. What is kept back in a graph is launched first.
+  void synchronize() const {
+    if (number_ > 0) return of_->synchronize(number_);
+    check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize");
   }
-  void synchronize() const { check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize"); }
+  /// Whether it lies in a graph that wasn't launched yet.
+  bool kept_back() const { return number_ > 0 && of_->kept_back() == number_; }
 
  private:
-  struct destroy {
-    void operator()(cudaEvent_t e) const { cudaEventDestroy(e); }
-  };
-  std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, destroy> event_;
+  friend class stream;
+  detail::event_pointer event_;
+  std::shared_ptr<step_graph> of_;  // whose streams recorded it last
+  std::uint64_t number_ = 0;        // in which of their graphs; 0: in none
 };
 
 }  // namespace weft::gpu

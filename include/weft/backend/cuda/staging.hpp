@@ -23,8 +23,10 @@ class pinned_count {
   std::size_t bytes_ = 0;
 };
 
-/// Uploads of up to `most` bytes, each through the next of a ring of `places`. Event and Pinned: the queue's. A place's
-/// memory is taken when it is first used, and again where a larger upload comes to it; it ends with the ring.
+/// Uploads of up to `most` bytes, each through the next of a ring of `places`; of more where a queue keeps its work
+/// back in graphs, whose uploads wait neither for their own graph nor for the one before. Event and Pinned: the
+/// queue's. A place's memory is taken when it is first used, and again where a larger upload comes to it; it ends with
+/// the ring.
 template <class Event, class Pinned>
 class staged_uploads {
  public:
@@ -42,6 +44,11 @@ class staged_uploads {
     if (bytes > most) return false;
     if (bytes == 0) return true;
     if (ring_.empty()) ring_ = std::vector<place>(places);
+    if constexpr (requires { q.keeps_back(); })
+      if (q.keeps_back() && ring_[next_].used) {
+        ring_[next_].used = !ring_[next_].done.happened();
+        if (ring_[next_].used) ring_.emplace(ring_.begin() + static_cast<std::ptrdiff_t>(next_));
+      }
     place& p = ring_[next_];
     if (p.used) p.done.synchronize();
     p.used = false;
@@ -54,7 +61,7 @@ class staged_uploads {
       p.bytes = room;
       q.count_pinned(room, 0);
     }
-    next_ = (next_ + 1) % places;
+    next_ = (next_ + 1) % ring_.size();
     std::memcpy(p.memory.get(), host, bytes);
     p.used = true;
     q.copy_pinned(p.memory.get(), to, bytes);

@@ -1,6 +1,6 @@
 // The queue of the CUDA backend: a stream of one device, with what its kernels need.
 // Invariant: work of one stream runs in the order it was given; only synchronize(), scratch(), copies to the host and
-// large ones from it wait.
+// large ones from it wait, and what a graph keeps back is launched before they do.
 #pragma once
 
 #include <weft/backend/cuda/attention_by_warpgroups.cuh>
@@ -34,26 +34,50 @@ class stream : public pinned_count {
   static constexpr bool runs_behind = true;
 
   /// Makes `device` the calling thread's, too. Throws weft::failure where there is no such GPU.
-  explicit stream(int device = 0) : device_(device) {
-    cudaStream_t raw = nullptr;
-    check(cudaStreamCreateWithFlags(&raw, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-    stream_.reset(raw);
-    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
-    check(cudaDeviceGetAttribute(&block_memory_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-          "cudaDeviceGetAttribute");
-    check(cudaDeviceGetAttribute(&major_, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
-  }
+  explicit stream(int device = 0) : stream(device, nullptr) {}
   stream(const stream&) = delete;
   stream& operator=(const stream&) = delete;
-  ~stream() { cudaStreamSynchronize(stream_.get()); }
+  ~stream() {
+    try {
+      graph_->remove(stream_.get());
+    } catch (...) {  // the device has failed, and was heard of elsewhere
+    }
+    cudaStreamSynchronize(stream_.get());
+  }
 
   using event = gpu::event;
   /// Another stream of the same device, which becomes the calling thread's.
-  std::unique_ptr<stream> beside() const { return std::make_unique<stream>(device_.number); }
+  std::unique_ptr<stream> beside() const { return std::unique_ptr<stream>(new stream(device_.number, graph_)); }
   /// e happens once all work given so far is done.
-  void record(event& e) { check(cudaEventRecord(e.get(), stream_.get()), "cudaEventRecord"); }
+  void record(event& e) {
+    check(cudaEventRecord(e.get(), stream_.get()), "cudaEventRecord");
+    if (e.of_ != graph_) e.of_ = graph_;
+    if (const std::uint64_t number = graph_->kept_back(); e.number_ != number) e.number_ = number;
+  }
   /// What is given from now on begins after e, as it was last recorded.
-  void wait(const event& e) { check(cudaStreamWaitEvent(stream_.get(), e.get()), "cudaStreamWaitEvent"); }
+  void wait(const event& e) {
+    const bool own = e.of_ == graph_;
+    require(own || !e.kept_back(),
+            "a stream waits for an event that another rank's stream keeps back in its graph: "
+            "launch_graph() there comes first");
+    if (graph_->kept_back() > 0 && !e.kept_back()) {
+      if (own) return;  // all that these streams were given before precedes the graph
+      graph_->flush();  // what a graph has can't wait for what it hasn't
+    }
+    if (e.number_ > 0 && !e.kept_back()) return e.of_->precede(e.number_, stream_.get());
+    check(cudaStreamWaitEvent(stream_.get(), e.get()), "cudaStreamWaitEvent");
+  }
+
+  /// Keeps back what this stream and those beside it are given from now on, up to launch_graph(), as a CUDA graph; it
+  /// waits for the graph before the last. Where the host waits for any of it meanwhile, what there is is launched, and
+  /// the rest goes as without a graph. Does nothing where a graph is begun. An event of it ends before the queue.
+  void begin_graph() { graph_->begin(); }
+  /// Launches it: by the executable graph of the one before where that has the same nodes, else by a new one. Throws
+  /// weft::failure where CUDA refuses; nothing of the graph runs then.
+  void launch_graph() { graph_->launch(); }
+  bool keeps_back() const { return graph_->kept_back() > 0; }
+  /// How many graphs were launched and made, and how many of them because somebody waited.
+  const graph_counts& graphs() const { return graph_->counts(); }
   /// What moves data between ranks of this device.
   std::unique_ptr<device_mover> mover(int members) { return std::make_unique<stream_mover<stream>>(*this, members); }
 
@@ -97,11 +121,13 @@ class stream : public pinned_count {
   /// From the host's memory; returns when the host may write over it: at once for up to 1 MiB, which is staged.
   void upload(const void* host, void* to, std::size_t bytes) {
     if (uploads_.upload(*this, host, to, bytes)) return;
+    graph_->flush();
     copy(host, to, bytes, cudaMemcpyHostToDevice);
     synchronize();
   }
   /// Into the host's memory; returns when the copy is done.
   void download(const void* from, void* host, std::size_t bytes) {
+    graph_->flush();
     copy(from, host, bytes, cudaMemcpyDeviceToHost);
     synchronize();
   }
@@ -130,10 +156,13 @@ class stream : public pinned_count {
               },
               held.get()),
           "cudaLaunchHostFunc");
-    held.release();
+    graph_->hold(held.release());
   }
   /// Returns when all work given so far is done. Throws weft::failure when some of it failed.
-  void synchronize() { check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
+  void synchronize() {
+    graph_->flush();
+    check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+  }
 
   /// Memory of at least `bytes` for one kernel and the next of this stream; valid until the next call.
   void* scratch(std::size_t bytes) {
@@ -151,6 +180,18 @@ class stream : public pinned_count {
   std::size_t scratch_bytes() const { return scratch_bytes_; }
 
  private:
+  // Of the streams that `graph` is of, or, where it is null, of its own.
+  stream(int device, std::shared_ptr<step_graph> graph) : device_(device) {
+    cudaStream_t raw = nullptr;
+    check(cudaStreamCreateWithFlags(&raw, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    stream_.reset(raw);
+    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&block_memory_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+          "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&major_, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
+    if (graph) graph->add(raw);
+    graph_ = graph ? std::move(graph) : std::make_shared<step_graph>(raw);
+  }
   void copy(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind) {
     if (bytes) check(cudaMemcpyAsync(to, from, bytes, kind, stream_.get()), "cudaMemcpyAsync");
   }
@@ -158,6 +199,7 @@ class stream : public pinned_count {
   detail::on_device device_;
   int multiprocessors_ = 0, block_memory_ = 0, major_ = 0;
   std::unique_ptr<std::remove_pointer_t<cudaStream_t>, detail::destroy_stream> stream_;
+  std::shared_ptr<step_graph> graph_;
   std::unique_ptr<gpu::blas> blas_;
   device_pointer scratch_;
   std::size_t scratch_bytes_ = 0;
