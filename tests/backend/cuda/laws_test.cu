@@ -99,6 +99,11 @@ TEST_CASE_TEMPLATE("laws of RMSNorm and LayerNorm", T, FOUR_TYPES) {
   obeys([](auto& b) { law::norms<true, T>(b); });
 }
 
+TEST_CASE_TEMPLATE("laws of the norms with residual", T, FOUR_TYPES) {
+  obeys([](auto& b) { law::norms_with_residual<false, T>(b); });
+  obeys([](auto& b) { law::norms_with_residual<true, T>(b); });
+}
+
 TEST_CASE_TEMPLATE("laws of cross-entropy's parts", T, FOUR_TYPES) {
   obeys([](auto& b) { law::losses<T>(b); });
 }
