@@ -40,9 +40,9 @@ struct norm_tile_kernel {
       if constexpr (Adds) add_to(block, place, row, in);
       double m = 0;
       if constexpr (Centred) {
-        double sum = 0;
-        in.each([&](int, T value) { sum += static_cast<double>(block.widen(value)); });
-        m = group_sum(block, groups, sum) / static_cast<double>(groups.width);
+        double total = 0;
+        in.each([&](int, T value) { total += static_cast<double>(block.widen(value)); });
+        m = group_sum(block, groups, total) / static_cast<double>(groups.width);
       }
       const split_mean<A> middle(m);
       const auto centred = [&](T value) {
