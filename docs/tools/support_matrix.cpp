@@ -342,7 +342,8 @@ struct declared_queue {
   void zero(void*, std::size_t);
   void enqueue(void (*)());
   void synchronize();
-  bool multiply(const matmul_shape&, dtype, dtype, const gpu::blas_product&, const void*, const void*, void*, bool);
+  bool multiply(const matmul_shape&, dtype, dtype, const gpu::blas_product&, const void*, const void*, void*, bool,
+                const matmul_epilogue&);
 };
 template <class Op>
 struct device_for : gpu::device_kernels<declared_queue> {

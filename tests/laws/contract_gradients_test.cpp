@@ -55,6 +55,25 @@ TEST_CASE("contract whose batch dimension is the last of the output, or all is s
       {.base = {{ffn{}, 3}}});
 }
 
+TEST_CASE("contract with a bias, and gelu of it") {
+  using x = dims<batch, seq, hidden>;
+  using w = dims<heads, head_dim, hidden>;
+  const auto biased = [](const auto& a, const auto& b, const auto& bias) { return contract<hidden>(a, b, bias); };
+  const auto active = [](const auto& a, const auto& b, const auto& bias) { return contract_gelu<hidden>(a, b, bias); };
+  gradients<real<x>, real<w>, real<dims<heads, head_dim>>>("bias of the columns", biased);
+  gradients<real<x, shard<batch, dp>>, real<w, shard<heads, tp>>, real<dims<heads, head_dim>, shard<heads, tp>>>(
+      "column parallel, bias of the columns", biased);
+  gradients<real<x, shard<hidden, tp>>, real<w, shard<hidden, tp>>, real<dims<head_dim>, partial<tp>>>(
+      "row parallel, its bias pending too", biased);
+  gradients<real<x, shard<batch, dp>>, real<w>, real<dims<head_dim, batch>, shard<batch, dp>>>(
+      "bias of a row's dimension and a column's", biased);
+  gradients<real<x>, real<w>, real<dims<heads>, replicate<tp>>>("the product is promoted", biased);
+  gradients<real<x, shard<batch, dp>>, real<w, shard<heads, tp>>, real<dims<heads, head_dim>, shard<heads, tp>>>(
+      "column parallel, gelu", active);
+  gradients<real<x>, real<w>, real<dims<seq>>>("gelu, bias of the rows", active);
+  gradients<real<x>, real<w>, real<dims<heads>, replicate<tp>>>("gelu, the product is promoted", active);
+}
+
 TEST_CASE("contract of a tensor with itself") {
   gradients<real<dims<hidden, seq>, shard<seq, dp>>>("with itself",
                                                      [](const auto& x) { return contract<hidden>(x, x); });

@@ -48,6 +48,12 @@ struct matmul_shape {
 struct strides {
   std::int64_t row = 0, column = 1, batch = 0;
 };
+/// What a product does with its sums before it stores them, each in c's type: adds bias [n] to every row; and where
+/// `before_gelu` isn't null, writes what it has then there, as c lies, and stores gelu of it.
+struct matmul_epilogue {
+  const void* bias = nullptr;
+  void* before_gelu = nullptr;
+};
 
 /// Sizes of attention: q and out [batch, q_len, heads, head_dim]; k and v [batch, kv_len, kv_heads, head_dim].
 /// Causal: query i sees keys j <= i + (kv_len - q_len), and of those the last `window` where that isn't 0, and none

@@ -67,7 +67,7 @@ concept function_kernels = requires {
       B::template apply_backward<F, T>);
 };
 /// apply(queue, f, n, a, b, y): y = f(a, b). apply(queue, f, ndim, extents, a, a_strides, b, b_strides, y): y
-/// [extents], contiguous; a stride of 0 broadcasts.
+/// [extents], contiguous; a stride of 0 broadcasts; y may be a, where that is contiguous too.
 template <class B, class T>
 concept binary_kernels = requires(detail::kernel_words<B, T> k) {
   B::apply(k.queue, binary::add, k.n, k.x, k.x, k.y);
@@ -90,6 +90,14 @@ concept swiglu_kernels = requires(detail::kernel_words<B, T> k) {
 template <class B, class T, class G = T>
 concept matmul_kernel = requires(detail::kernel_words<B, T> k, G* c, const matmul_shape& shape, const strides& s) {
   B::matmul(k.queue, shape, k.x, s, k.x, s, c, s, true);
+};
+
+/// matmul(queue, shape, a, a_strides, b, b_strides, c, c_strides, after): c = a b and what `after` says, rounded once.
+/// False, and nothing done, where the backend can't; it may have no such kernel, and an operator then calls others.
+template <class B, class T>
+concept epilogue_kernel = requires(detail::kernel_words<B, T> k, const matmul_shape& shape, const strides& s,
+                                   const matmul_epilogue& after) {
+  { B::matmul(k.queue, shape, k.x, s, k.x, s, k.y, s, after) } -> std::same_as<bool>;
 };
 
 /// reduce_dims<kind>(queue, ndim, extents, reduced, x, y, add): y[kept] (+)= x over the dimensions marked in `reduced`;

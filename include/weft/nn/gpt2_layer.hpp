@@ -65,7 +65,7 @@ struct gpt2_layer {
   /// As attend.
   template <any_tensor X>
   auto feed(const X& x) const {
-    return down(gelu(up(x)));  // [batch, seq, ffn/tp]
+    return down(up.with_gelu(x));  // [batch, seq, ffn/tp]
   }
 
   void add_to(parameter_registry& registry, context& ctx, const std::string& prefix, std::int64_t width,

@@ -50,6 +50,14 @@ struct over {
   static auto contracted(const X& x, const W& w, call_site at) {
     return contract<Is...>(x, w, at);
   }
+  template <any_tensor X, any_tensor W, any_tensor B>
+  static auto biased(const X& x, const W& w, const B& bias, call_site at) {
+    return contract<Is...>(x, w, bias, at);
+  }
+  template <any_tensor X, any_tensor W, any_tensor B>
+  static auto biased_gelu(const X& x, const W& w, const B& bias, call_site at) {
+    return contract_gelu<Is...>(x, w, bias, at);
+  }
 };
 template <class Dims>
 struct over_dims;
@@ -111,13 +119,21 @@ struct linear {
 
   template <any_tensor X>
   auto operator()(const X& x, call_site at = call_site::here()) const {
+    if constexpr (Biased)
+      if (has_bias() && !adapts_now()) return detail::over_dims<In>::biased(x, weight, bias, at);
     auto y = detail::over_dims<In>::contracted(x, weight, at);
     if constexpr (adapts)
-      if (untyped(beside.a).slot && !is_merged())
-        y = y + contract<adapter_rank>(beside.inner(seen(x), at) * projections::scale, beside.b, at);
+      if (adapts_now()) y = y + contract<adapter_rank>(beside.inner(seen(x), at) * projections::scale, beside.b, at);
     if constexpr (Biased)
-      if (untyped(bias).slot) y = y + bias;  // where it was registered
+      if (has_bias()) y = y + bias;
     return y;
+  }
+  /// gelu of that, computed with it where the backend can: see contract_gelu.
+  template <any_tensor X>
+  auto with_gelu(const X& x, call_site at = call_site::here()) const {
+    if constexpr (Biased)
+      if (has_bias() && !adapts_now()) return detail::over_dims<In>::biased_gelu(x, weight, bias, at);
+    return gelu((*this)(x, at));
   }
 
   /// Registers the weight as `name`, of the global extents of Out and In, born normal with this deviation; and where it
@@ -157,9 +173,16 @@ struct linear {
     else
       return (x);
   }
-  bool is_merged() const {
-    const ref<weight_place>& of = untyped(beside.a).slot->live;  // none: it was assigned to, which the next step says
-    return of && of->merged;
+  bool has_bias() const { return bool(untyped(bias).slot); }  // where it was registered
+  // Whether an adapter is added: one was registered, and the weight doesn't have it yet.
+  bool adapts_now() const {
+    if constexpr (adapts) {
+      if (!untyped(beside.a).slot) return false;
+      const ref<weight_place>& of = untyped(beside.a).slot->live;  // none: it was assigned to, which the next step says
+      return !(of && of->merged);
+    } else {
+      return false;
+    }
   }
   static shape both(shape first, const shape& second) {
     for (int d = 0; d < second.ndim; ++d) first.push_back(second[d]);

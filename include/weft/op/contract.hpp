@@ -1,9 +1,10 @@
 // Contraction: the sum over named dimensions of a product. Dimensions that both sides have and that are not summed are
-// batch dimensions. Invariant: a contracted dimension sharded on both sides leaves a sum pending; on one side it is
-// refused.
+// batch dimensions. A bias, and gelu, may follow in one. Invariant: a contracted dimension sharded on both sides leaves
+// a sum pending; on one side it is refused.
 #pragma once
 
 #include <weft/op/contract_engine.hpp>
+#include <weft/op/contract_epilogue.hpp>
 #include <weft/op/pair_rule.hpp>
 
 namespace weft {
@@ -40,6 +41,84 @@ auto contract(const A& a, const B& b, call_site at = call_site::here()) {
                                     detail::promoted<typename rule::layout>(b, "contract", at), labels,
                                     detail::valid_part(a), detail::valid_part(b)));
     }
+  }
+}
+
+namespace detail {
+
+/// Whether a product of type P, or none where it was refused, and a bias are added in one operator: it has no dimension
+/// that the product lacks, and their placements may be added. Where not, a sentence says so.
+template <class P, class Bias>
+struct takes_bias {
+  static constexpr bool ok = false;
+};
+template <any_tensor P, any_tensor Bias>
+struct takes_bias<P, Bias> {
+  using beyond = dims_missing<dims_of<Bias>, dims_of<P>>;
+  static_assert(none<beyond>,
+                "weft: contract<dim...>(a, b, bias) adds a bias with dimensions of the product, and this one has "
+                "another: sum it over that, or write contract<dim...>(a, b) + bias, which repeats the product");
+  static constexpr bool ok = [] {
+    if constexpr (none<beyond> && none<integers_in<Bias>>)
+      return pair_rule<pairing::sum, P, Bias>::ok;
+    else
+      return false;
+  }();
+};
+
+// A product of type P with a bias added, as one operator; and gelu of it, in one pass where that can be.
+template <class P, bool Gelu, class... Ks, any_tensor A, any_tensor B, any_tensor Bias>
+auto contract_biased(const A& a, const B& b, const Bias& bias, call_site at) {
+  using rule = pair_rule<pairing::sum, P, Bias>;
+  const auto finished = [](auto&& y) {
+    if constexpr (Gelu)
+      return gelu(y);
+    else
+      return std::move(y);
+  };
+  if constexpr (!promoted_axes<typename rule::layout, P>.empty()) {
+    return finished(contract<Ks...>(a, b, at) + bias);
+  } else {
+    using of_product = layout_of<P>;
+    check_shared_extents(a, b), check_shared_extents(a, bias), check_shared_extents(b, bias);
+    using result = basic_tensor<typename P::element_type, dims_of<P>, typename rule::layout, typename P::backend>;
+    using engine = biased_contraction<typename P::backend, typename P::element_type>;
+    static constexpr auto labels = labels_of<dims_of<A>, dims_of<B>, dims_of<P>>();
+    static constexpr auto map = broadcast_of<dims_of<P>, dims_of<P>, dims_of<Bias>>();
+    return result(engine::forward(promoted<of_product>(a, "contract", at), promoted<of_product>(b, "contract", at),
+                                  promoted<typename rule::layout>(bias, "contract", at), labels, valid_part(a),
+                                  valid_part(b), map, Gelu));
+  }
+}
+
+}  // namespace detail
+
+/// contract<k...>(a, b) + bias as one operator: a linear layer. Shape: bias has some of the output's dimensions, in any
+/// order, usually those of b, as [heads, head_dim]. Placement: a and b as above; the sum's as of a + b, so that a bias
+/// behind a pending sum is refused: all_reduce<axis> the product first and add the bias to that. A backend may add it
+/// before the sums are rounded (CUDA does, where the bias lies along the output's last dimensions), so a 16-bit output
+/// may differ from that of the two operators by a rounding. What checkpoint_selective keeps is the sum.
+template <dimension... Ks, any_tensor A, any_tensor B, any_tensor Bias>
+auto contract(const A& a, const B& b, const Bias& bias, call_site at = call_site::here()) {
+  using product = decltype(contract<Ks...>(a, b, at));
+  if constexpr (detail::takes_bias<product, Bias>::ok)
+    return detail::contract_biased<product, false, Ks...>(a, b, bias, at);
+}
+
+/// gelu(contract<k...>(a, b, bias)), the tanh form, recorded as these two operators and computed in one pass where the
+/// backend can (CUDA, of a bias along the output's last dimensions): the first layer of a GPT-2's MLP. gelu is then of
+/// the sums before they are rounded. Within a checkpointed function the two are computed apart, so that its second run
+/// gives the same bits. Shape and placement: as contract<k...>(a, b, bias), which may have no pending sum.
+template <dimension... Ks, any_tensor A, any_tensor B, any_tensor Bias>
+auto contract_gelu(const A& a, const B& b, const Bias& bias, call_site at = call_site::here()) {
+  using product = decltype(contract<Ks...>(a, b, at));
+  if constexpr (detail::takes_bias<product, Bias>::ok) {
+    using sum = detail::pair_rule<detail::pairing::sum, product, Bias>;
+    static_assert(
+        detail::none<pending_in<typename sum::layout>>,
+        "weft: gelu of a pending sum is not the sum of the ranks' gelus: all_reduce<axis> the product, then gelu(x)");
+    if constexpr (detail::none<pending_in<typename sum::layout>>)
+      return detail::contract_biased<product, true, Ks...>(a, b, bias, at);
   }
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <weft/autograd/operate.hpp>
-#include <weft/backend/concept.hpp>
+#include <weft/backend/kernels.hpp>
 #include <weft/op/placed.hpp>
 
 namespace weft::detail {
@@ -83,6 +83,12 @@ struct contraction_plan {
   }
 };
 
+/// What follows a product, and of how many columns its bias is; 0: nothing.
+struct product_tail {
+  matmul_epilogue after;
+  std::int64_t width = 0;
+};
+
 /// out (+)= sum of first * second over the labels that out lacks, as calls of the backend's matrix product.
 ///
 /// The product knows batches, rows, columns and sums, one label of each, and reads any strides; what the plan has more
@@ -90,9 +96,11 @@ struct contraction_plan {
 /// round where the output is contiguous along its rows, since kernels write contiguous columns (c = a b is then
 /// computed as c^T = b^T a^T, the same numbers); and walk the other labels, from the outermost, to one product for each
 /// of their indices. A looped label that is summed makes the products after its first add to what the first one wrote.
+/// `after` follows where its bias has the columns of one product, which is all there is: whether it did, and if not,
+/// nothing was done.
 template <class Backend, class T, class Out>
-void run_contraction(typename Backend::queue& queue, const contraction_plan& plan, const T* a, const T* b, Out* c,
-                     bool add) {
+bool run_contraction(typename Backend::queue& queue, const contraction_plan& plan, const T* a, const T* b, Out* c,
+                     bool add, const product_tail& tail = {}) {
   // Choose: for rows and columns the label that is contiguous in the output, or else the largest; for sums and batches
   // the largest.
   int pick[4] = {-1, -1, -1, -1};
@@ -123,6 +131,15 @@ void run_contraction(typename Backend::queue& queue, const contraction_plan& pla
     std::swap(cs.row, cs.column);
   }
   if (sizes.n == 1) cs.column = 1;
+  if (tail.width > 0) {
+    int taken = 0;
+    for (const int i : pick) taken += i >= 0;
+    const bool single =
+        taken == plan.count && sizes.batch == 1 && !exchanged && cs.column == 1 && sizes.n == tail.width;
+    if constexpr (epilogue_kernel<Backend, T> && std::same_as<T, Out>)
+      return single && Backend::matmul(queue, sizes, a, as, b, bs, c, cs, tail.after);
+    return false;
+  }
   const auto product = [&](const T* x, const T* y, Out* z, bool accumulate) {
     Backend::matmul(queue, sizes, exchanged ? y : x, exchanged ? bs : as, exchanged ? x : y, exchanged ? as : bs, z, cs,
                     accumulate);
@@ -147,6 +164,7 @@ void run_contraction(typename Backend::queue& queue, const contraction_plan& pla
            accumulate || (l.role() == 3 && k > 0));
   };
   loop(loop, 0, a, b, c, add);
+  return true;
 }
 
 template <class Backend, class T>
@@ -157,13 +175,15 @@ struct contraction {
     std::int64_t valid[max_ndim];  // of each label
   };
 
-  static value forward(const value& a, const value& b, const contraction_labels& labels, const shape& valid_a,
-                       const shape& valid_b);
-
- private:
   struct order {
     int first, second, out;
   };
+
+  static value forward(const value& a, const value& b, const contraction_labels& labels, const shape& valid_a,
+                       const shape& valid_b);
+  /// What the product of a and b is, and its global extents.
+  static attributes plan(const value& a, const value& b, const contraction_labels& labels, const shape& valid_a,
+                         const shape& valid_b, shape& whole);
   // 2 * |out| * |k|: twice the product of all labels' sizes.
   static double operations(const attributes& at) {
     double size[max_ndim], product = 2;
@@ -173,22 +193,39 @@ struct contraction {
     for (int i = 0; i < at.labels.count; ++i) product *= size[i];
     return product;
   }
+  /// The output's extents without padding.
+  static shape valid_output(const attributes& at) {
+    shape out = at.shapes[2];
+    for (int d = 0; d < out.ndim; ++d) out[d] = at.valid[at.labels.of[2][d]];
+    return out;
+  }
   template <class Out>
   static void run(context& ctx, const attributes& at, order o, const T* x, const T* y, Out* z, bool add) {
-    const shape* shapes[3] = {&at.shapes[0], &at.shapes[1], &at.shapes[2]};
-    const int which[3] = {o.first, o.second, o.out};
-    const contraction_plan plan(at.labels, at.valid, shapes, which);
-    if (!plan.empty) return run_contraction<Backend>(ctx.queue<Backend>(), plan, x, y, z, add);
-    if (!add) Backend::zero(ctx.queue<Backend>(), local_array(z, dtype_of<Out>, at.shapes[o.out]));
+    const contraction_plan plan = planned(at, o);
+    if (!plan.empty)
+      run_contraction<Backend>(ctx.queue<Backend>(), plan, x, y, z, add);
+    else if (!add)
+      Backend::zero(ctx.queue<Backend>(), local_array(z, dtype_of<Out>, at.shapes[o.out]));
   }
-
-  // Gradients are contractions too: da = dc * b over c's other dimensions, db = a * dc.
-  static void vjp(context& ctx, tape_node& node) {
-    const auto at = node.template get<attributes>();
+  /// z = x y and what is after it. False, and nothing done, where that isn't one product of the backend.
+  static bool run_with(context& ctx, const attributes& at, const T* x, const T* y, T* z, const product_tail& tail) {
+    const contraction_plan plan = planned(at, {0, 1, 2});
+    return !plan.empty && run_contraction<Backend>(ctx.queue<Backend>(), plan, x, y, z, false, tail);
+  }
+  /// Gradients are contractions too: da = dc * b over c's other dimensions, db = a * dc.
+  static void vjp_of(context& ctx, tape_node& node, const attributes& at) {
     const T* dc = node.output_gradient().template as<T>();
     if (node.input(0)) into(ctx, node, 0, at, {2, 1, 0}, dc, node.saved(1).template as<T>());
     if (node.input(1)) into(ctx, node, 1, at, {0, 2, 1}, node.saved(0).template as<T>(), dc);
   }
+
+ private:
+  static contraction_plan planned(const attributes& at, order o) {
+    const shape* shapes[3] = {&at.shapes[0], &at.shapes[1], &at.shapes[2]};
+    const int which[3] = {o.first, o.second, o.out};
+    return {at.labels, at.valid, shapes, which};
+  }
+  static void vjp(context& ctx, tape_node& node) { vjp_of(ctx, node, node.template get<attributes>()); }
   static void into(context& ctx, tape_node& node, int input, const attributes& at, order o, const T* x, const T* y) {
     in_gradient_type<T>(node, {input}, [&]<class G>() {
       compute_gradient<Backend, T, G>(ctx, node, input, [&](G* z, bool add) { run(ctx, at, o, x, y, z, add); });
@@ -197,13 +234,12 @@ struct contraction {
 };
 
 template <class Backend, class T>
-value contraction<Backend, T>::forward(const value& a, const value& b, const contraction_labels& labels,
-                                       const shape& valid_a, const shape& valid_b) {
-  context& ctx = *a.ctx;
+auto contraction<Backend, T>::plan(const value& a, const value& b, const contraction_labels& labels,
+                                   const shape& valid_a, const shape& valid_b, shape& whole) -> attributes {
   attributes at{labels, {a.held().shape, b.held().shape, {}}, {}};
   const shape* const valid[2] = {&valid_a, &valid_b};
   const shape* const wholes[2] = {&a.whole, &b.whole};
-  shape &out = at.shapes[2], whole;
+  shape& out = at.shapes[2];
   whole.ndim = labels.ndim[2];
   for (int which = 0; which < 2; ++which)
     for (int e = 0; e < labels.ndim[which]; ++e) at.valid[labels.of[which][e]] = (*valid[which])[e];
@@ -214,8 +250,17 @@ value contraction<Backend, T>::forward(const value& a, const value& b, const con
           out.extent[d] = at.shapes[which][e], whole.extent[d] = (*wholes[which])[e];
   }
   out.ndim = labels.ndim[2];
+  return at;
+}
+
+template <class Backend, class T>
+value contraction<Backend, T>::forward(const value& a, const value& b, const contraction_labels& labels,
+                                       const shape& valid_a, const shape& valid_b) {
+  context& ctx = *a.ctx;
+  shape whole;
+  const attributes at = plan(a, b, labels, valid_a, valid_b, whole);
   return operate<T>(
-      {"contract", vjp, operations(at), computed_by(labels)}, a.ctx, whole, out, {&a, &b},
+      {"contract", vjp, operations(at), computed_by(labels)}, a.ctx, whole, at.shapes[2], {&a, &b},
       [&](const local_array& c) {
         run<T>(ctx, at, {0, 1, 2}, a.held().template as<T>(), b.held().template as<T>(), c.template as<T>(), false);
       },

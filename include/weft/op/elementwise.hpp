@@ -25,6 +25,12 @@ struct unary_operator {
   };
 
   static value forward(const value& x, kernels f);
+  static operation what(const value& x, const kernels& f) {
+    return {name_of(f.which), vjp, 8.0 * static_cast<double>(x.held().elements()), computed_by(f.which)};
+  }
+  static void keep(tape_node& node, const value& x, const kernels& f) { node.set(f), node.save(x); }
+
+ private:
   static void vjp(context& ctx, tape_node& node) {
     const local_array& dy = node.output_gradient();
     compute_gradient<Backend, T>(ctx, node, 0, [&](T* dx, bool add) {
@@ -37,11 +43,11 @@ struct unary_operator {
 template <class Backend, class T>
 value unary_operator<Backend, T>::forward(const value& x, typename unary_operator<Backend, T>::kernels f) {
   return operate_like<T>(
-      x, {name_of(f.which), vjp, 8.0 * static_cast<double>(x.held().elements()), computed_by(f.which)}, {&x},
+      x, what(x, f), {&x},
       [&](const local_array& y) {
         f.apply(x.ctx->queue<Backend>(), y.elements(), x.held().template as<T>(), y.template as<T>());
       },
-      [&](tape_node& node) { node.set(f), node.save(x); });
+      [&](tape_node& node) { keep(node, x, f); });
 }
 
 template <class Backend, class T>

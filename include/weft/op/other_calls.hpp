@@ -84,7 +84,10 @@ WEFT_DETAIL_OTHER_CALLS(
 WEFT_DETAIL_OTHER_CALLS(
     mean, "mean<dim...>(x) takes the dimensions that it goes over, all where none is named, and one tensor")
 WEFT_DETAIL_OTHER_CALLS(scale, "scale(x, number) takes a tensor, then a number")
-WEFT_DETAIL_OTHER_CALLS(contract, "contract<dim...>(a, b) takes the dimensions that are summed over, and two tensors")
+WEFT_DETAIL_OTHER_CALLS(
+    contract, "contract<dim...>(a, b) takes the dimensions that are summed over, two tensors, and perhaps a bias")
+WEFT_DETAIL_OTHER_CALLS(
+    contract_gelu, "contract_gelu<dim...>(a, b, bias) takes the dimensions that are summed over, and three tensors")
 WEFT_DETAIL_OTHER_CALLS(
     rms_norm, "rms_norm(x, weight, eps) takes two tensors and a number, and goes along the weight's dimension")
 WEFT_DETAIL_OTHER_CALLS(

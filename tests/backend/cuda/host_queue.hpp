@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -57,27 +58,28 @@ class host_queue {
   void synchronize() {}
 
   bool multiply(const weft::matmul_shape& size, weft::dtype in, weft::dtype out_type, const weft::gpu::blas_product& p,
-                const void* first, const void* second, void* out, bool accumulate) {
+                const void* first, const void* second, void* out, bool accumulate, const weft::matmul_epilogue& after) {
     if (!library) return false;
     ++multiplied;
     weft::visit_dtype(in, [&]<class T>() {
       weft::visit_dtype(out_type, [&]<class Out>() {
         if constexpr (weft::floating<T> && weft::floating<Out>)
           column_major_product(size, p, static_cast<const T*>(first), static_cast<const T*>(second),
-                               static_cast<Out*>(out), accumulate);
+                               static_cast<Out*>(out), accumulate, after);
       });
     });
+    finished += after.bias != nullptr;
     return true;
   }
 
   bool library = true;  // whether multiply() knows how
-  int started = 0, multiplied = 0;
+  int started = 0, multiplied = 0, finished = 0;
   std::size_t most_block_memory = 227 * 1024;
 
   /// As BLAS defines it: element (i, j) of a matrix in memory at i + j * leading.
   template <class T, class Out>
   static void column_major_product(const weft::matmul_shape& size, const weft::gpu::blas_product& p, const T* first,
-                                   const T* second, Out* out, bool accumulate) {
+                                   const T* second, Out* out, bool accumulate, const weft::matmul_epilogue& after) {
     const auto element = [](const auto* m, const weft::gpu::column_major& d, std::int64_t b, std::int64_t i,
                             std::int64_t j) {
       if (d.transposed) std::swap(i, j);
@@ -93,10 +95,18 @@ class host_queue {
           for (std::int64_t k = 0; k < size.k; ++k)
             sum += static_cast<double>(*element(first, p.first, b, i, k)) *
                    static_cast<double>(*element(second, p.second, b, k, j));
-          if constexpr (sizeof(Out) == 2)
-            *c = Out(static_cast<float>(sum));
-          else
-            *c = static_cast<Out>(sum);
+          const auto put = [](Out* to, double x) {
+            if constexpr (sizeof(Out) == 2)
+              *to = Out(static_cast<float>(x));
+            else
+              *to = static_cast<Out>(x);
+          };
+          if (after.bias) sum += static_cast<double>(static_cast<const Out*>(after.bias)[i]);
+          if (after.before_gelu) {
+            put(static_cast<Out*>(after.before_gelu) + (c - out), sum);
+            sum *= 0.5 * (1 + std::tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
+          }
+          put(c, sum);
         }
   }
 

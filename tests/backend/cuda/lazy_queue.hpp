@@ -139,8 +139,8 @@ class lazy_queue : public weft::gpu::pinned_count {
     give([=, q = on_host_] { q->start(blocks, shared_bytes, kernel); });
   }
   bool multiply(const weft::matmul_shape& size, weft::dtype in, weft::dtype out_type, const weft::gpu::blas_product& p,
-                const void* first, const void* second, void* out, bool accumulate) {
-    give([=, q = on_host_] { q->multiply(size, in, out_type, p, first, second, out, accumulate); });
+                const void* first, const void* second, void* out, bool accumulate, const weft::matmul_epilogue& after) {
+    give([=, q = on_host_] { q->multiply(size, in, out_type, p, first, second, out, accumulate, after); });
     return true;
   }
   void* scratch(std::size_t bytes) {

@@ -38,9 +38,10 @@ inline cudaDataType_t blas_type(dtype type) {
   }
 }
 
-/// What a plan depends on. The last three are the alignments of the operands' addresses in bytes, at most 256.
+/// What a plan depends on. The last five are the alignments of addresses in bytes, at most 256: of the operands, of the
+/// bias and of what is before gelu, 0 where there is none.
 struct product_key {
-  std::array<std::int64_t, 19> at;
+  std::array<std::int64_t, 21> at;
   friend auto operator<=>(const product_key&, const product_key&) = default;
 };
 
@@ -68,7 +69,26 @@ inline blas_object<cublasLtMatrixLayout_t> layout_for(dtype type, const column_m
 
 inline std::uint32_t alignment_of(const void* p) {
   const auto bits = reinterpret_cast<std::uintptr_t>(p) | 256u;
-  return static_cast<std::uint32_t>(bits & (~bits + 1));
+  return p ? static_cast<std::uint32_t>(bits & (~bits + 1)) : 0;
+}
+
+inline void set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t what, const auto& value) {
+  check(cublasLtMatmulDescSetAttribute(product, what, &value, sizeof(value)), "cublasLtMatmulDescSetAttribute");
+}
+/// Where the epilogue's numbers lie: not a plan's, which other addresses share.
+inline void set_addresses(cublasLtMatmulDesc_t product, const matmul_epilogue& after) {
+  if (after.bias) set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, after.bias);
+  if (after.before_gelu) set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, after.before_gelu);
+}
+inline void set_epilogue(cublasLtMatmulDesc_t product, const matmul_epilogue& after, const column_major& out) {
+  const bool gelu = after.before_gelu;
+  const cublasLtEpilogue_t what = gelu ? after.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX
+                                  : after.bias ? CUBLASLT_EPILOGUE_BIAS
+                                               : CUBLASLT_EPILOGUE_DEFAULT;
+  if (what == CUBLASLT_EPILOGUE_DEFAULT) return;
+  set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, what);
+  if (gelu) set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, out.leading);
+  set_addresses(product, after);  // which also say how they are aligned
 }
 
 }  // namespace detail
@@ -86,12 +106,17 @@ class blas {
     require(workspace_ != nullptr, "out of device memory: cuBLASLt's workspace needs ", workspace_bytes >> 20, " MiB");
   }
 
-  /// out (+)= first * second. False, and nothing done, when cuBLASLt knows no way for these sizes and addresses.
+  /// out (+)= first * second, and then `after`, in float before it is rounded. False, and nothing done, when cuBLASLt
+  /// knows no way for these sizes and addresses.
   bool multiply(cudaStream_t on, const matmul_shape& size, dtype in, dtype out_type, const blas_product& p,
-                const void* first, const void* second, void* out, bool accumulate) {
-    const std::array<const void*, 3> operands{first, second, out};
-    const detail::product_plan& plan = plan_for(size, in, out_type, p, operands, accumulate);
+                const void* first, const void* second, void* out, bool accumulate, const matmul_epilogue& after) {
+    if (size.batch > 1 && (after.bias || after.before_gelu)) return false;
+    // cuBLASLt takes no other distances of columns
+    if (after.before_gelu && p.out.leading % 8 != 0) return false;
+    const addresses operands{first, second, out};
+    const detail::product_plan& plan = plan_for(size, in, out_type, p, operands, accumulate, after);
     if (!plan.found) return false;
+    detail::set_addresses(plan.product.get(), after);
     const float one = 1, beta = accumulate ? 1 : 0;
     const double one64 = 1, beta64 = accumulate ? 1 : 0;
     const bool wide = in == dtype::f64;
@@ -104,8 +129,9 @@ class blas {
   }
 
  private:
+  using addresses = std::array<const void*, 3>;
   const detail::product_plan& plan_for(const matmul_shape& size, dtype in, dtype out_type, const blas_product& p,
-                                       const std::array<const void*, 3>& operands, bool accumulate) {
+                                       const addresses& operands, bool accumulate, const matmul_epilogue& after) {
     detail::product_key key{};
     std::size_t n = 0;
     const auto add = [&](std::int64_t x) { key.at[n++] = x; };
@@ -114,10 +140,11 @@ class blas {
     for (const column_major* m : {&p.first, &p.second, &p.out})
       add(m->leading), add(m->batch_stride), add(m->transposed);
     for (const void* operand : operands) add(detail::alignment_of(operand));
+    add(detail::alignment_of(after.bias)), add(detail::alignment_of(after.before_gelu));
     const auto [at, fresh] = plans_.try_emplace(key);
     if (fresh) {
       try {
-        make(at->second, size, in, out_type, p, operands);
+        make(at->second, size, in, out_type, p, operands, after);
       } catch (...) {
         plans_.erase(at);
         throw;
@@ -127,7 +154,7 @@ class blas {
   }
 
   void make(detail::product_plan& plan, const matmul_shape& size, dtype in, dtype out_type, const blas_product& p,
-            const std::array<const void*, 3>& operands) {
+            const addresses& operands, const matmul_epilogue& after) {
     const bool wide = in == dtype::f64;
     cublasLtMatmulDesc_t product = nullptr;
     check(cublasLtMatmulDescCreate(&product, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
@@ -136,10 +163,9 @@ class blas {
     plan.product.reset(product);
     const cublasOperation_t op_first = p.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
                             op_second = p.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    check(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &op_first, sizeof(op_first)),
-          "cublasLtMatmulDescSetAttribute");
-    check(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSB, &op_second, sizeof(op_second)),
-          "cublasLtMatmulDescSetAttribute");
+    detail::set(product, CUBLASLT_MATMUL_DESC_TRANSA, op_first),
+        detail::set(product, CUBLASLT_MATMUL_DESC_TRANSB, op_second);
+    detail::set_epilogue(product, after, p.out);
     plan.first = detail::layout_for(in, p.first, size.batch);
     plan.second = detail::layout_for(in, p.second, size.batch);
     plan.out = detail::layout_for(out_type, p.out, size.batch);

@@ -38,9 +38,9 @@ concept kernel_queue = requires(Q& q, const void* from, void* to, std::size_t by
   // keys in ascending order of some of their bits, those that are equal there in the order they are in
   { q.template sort_bytes<std::uint64_t>(int64{1}, key_bits{0, 64}) } -> std::convertible_to<std::size_t>;
   q.sort(keys, sorted, int64{1}, key_bits{0, 64}, to, bytes);
-  // out (+)= first * second; false, and nothing done, where no library can
+  // out (+)= first * second, and then the epilogue; false, and nothing done, where no library can
   {
-    q.multiply(matmul_shape{}, dtype::f32, dtype::f32, blas_product{}, from, from, to, true)
+    q.multiply(matmul_shape{}, dtype::f32, dtype::f32, blas_product{}, from, from, to, true, matmul_epilogue{})
     } -> std::convertible_to<bool>;
 };
 

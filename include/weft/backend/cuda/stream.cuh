@@ -95,11 +95,11 @@ class stream : public pinned_count {
   void start(int64 blocks, std::size_t shared_bytes, const Kernel& kernel) {
     launch(stream_.get(), blocks, shared_bytes, kernel);
   }
-  /// out (+)= first * second by cuBLASLt; false, and nothing done, where it can't.
+  /// out (+)= first * second by cuBLASLt, and what comes after; false, and nothing done, where it can't.
   bool multiply(const matmul_shape& size, dtype in, dtype out_type, const blas_product& p, const void* first,
-                const void* second, void* out, bool accumulate) {
+                const void* second, void* out, bool accumulate, const matmul_epilogue& after) {
     if (!blas_) blas_ = std::make_unique<gpu::blas>();  // with a workspace, which a stream without products needs not
-    return blas_->multiply(stream_.get(), size, in, out_type, p, first, second, out, accumulate);
+    return blas_->multiply(stream_.get(), size, in, out_type, p, first, second, out, accumulate, after);
   }
 
   /// What sort() needs beside the keys, in bytes.
