@@ -63,6 +63,10 @@ struct call {
   const void *pa = in.at(), *pb = in.at(), *pc = nullptr;
   memory out{room, false};
   void *pd = out.at(), *workspace = space.at();
+  cublasLtEpilogue_t after = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  void* before_gelu = nullptr;
+  std::int64_t leading_before_gelu = 0;
   std::size_t workspace_bytes = 1 << 20;
 
   cublasStatus_t chosen = right;  // what was said of the algorithm
@@ -124,6 +128,10 @@ struct call {
       cublasLtMatmulDescCreate(&what, x.computes, x.scale);
       set(what, CUBLASLT_MATMUL_DESC_TRANSA, x.first);
       set(what, CUBLASLT_MATMUL_DESC_TRANSB, x.second);
+      if (x.after != CUBLASLT_EPILOGUE_DEFAULT) set(what, CUBLASLT_MATMUL_DESC_EPILOGUE, x.after);
+      if (x.bias) set(what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
+      if (x.before_gelu) set(what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, x.before_gelu);
+      if (x.leading_before_gelu) set(what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, x.leading_before_gelu);
     }
     ~described() {
       cublasLtMatmulDescDestroy(what);
@@ -240,7 +248,7 @@ TEST_CASE("attributes of another size, and those that it doesn't know") {
         return d;
       },
       cublasLtMatmulDescDestroy, cublasLtMatmulDescSetAttribute, CUBLASLT_MATMUL_DESC_TRANSA,
-      CUBLASLT_MATMUL_DESC_EPILOGUE);
+      CUBLASLT_MATMUL_DESC_FILL_MODE);
   of(
       [] {
         cublasLtMatrixLayout_t l;
@@ -293,6 +301,71 @@ TEST_CASE("pointers that aren't aligned as was promised") {
   }
 }
 
+// D of 16-bit numbers, all 1 before: 16 + the bias, which is 1.
+void with_bias(call& x) { x.c.of = x.d.of = CUDA_R_16BF, x.after = CUBLASLT_EPILOGUE_BIAS, x.bias = x.in.at(); }
+// And gelu of that; what is before it lies behind D.
+void with_gelu(call& x) {
+  with_bias(x);
+  x.after = CUBLASLT_EPILOGUE_GELU_AUX_BIAS, x.before_gelu = x.out.at(1024), x.leading_before_gelu = 24;
+}
+
+TEST_CASE("a bias is added to every column, and gelu follows, of the sums before they are rounded") {
+  const auto numbers = [](const call& x, std::size_t at, std::size_t count) {
+    std::vector<std::uint16_t> got(count);
+    cudaMemcpy(got.data(), x.out.at(at), 2 * count, cudaMemcpyDeviceToHost);
+    return got;
+  };
+  const std::vector<std::uint16_t> seventeen(16 * 8, 0x4188);
+  call biased, active;
+  with_bias(biased), with_gelu(active);
+  CHECK(biased.made() == right);
+  CHECK(biased.found.empty());
+  CHECK(numbers(biased, 0, 16 * 8) == seventeen);
+  CHECK(active.made() == right);
+  CHECK(active.found.empty());
+  CHECK(numbers(active, 0, 16 * 8) == seventeen);  // gelu(17), to 16 bits
+  CHECK(numbers(active, 1024 + 24 * 2 * 7, 16) == std::vector<std::uint16_t>(16, 0x4188));
+  call alone;
+  with_gelu(alone);
+  alone.after = CUBLASLT_EPILOGUE_GELU_AUX, alone.beta = -1, alone.pc = alone.in.at();
+  CHECK(alone.made() == right);
+  CHECK(numbers(alone, 0, 1)[0] == 0x4170);  // 16 - 1
+}
+
+TEST_CASE("epilogues that aren't told whole, or that cuBLASLt needn't take") {
+  CHECK(chosen_with(with_gelu) == right);
+  CHECK(chosen_with([](call& x) { with_bias(x), x.bias = nullptr; }) == invalid);
+  CHECK(chosen_with([](call& x) { with_gelu(x), x.before_gelu = nullptr; }) == invalid);
+  CHECK(chosen_with([](call& x) { with_gelu(x), x.leading_before_gelu = 0; }) == invalid);  // as where it isn't set
+  CHECK(chosen_with([](call& x) { with_gelu(x), x.leading_before_gelu = 20; }) == invalid);
+  CHECK(chosen_with([](call& x) { with_gelu(x), x.leading_before_gelu = 8; }) == invalid);
+  CHECK(chosen_with([](call& x) { with_bias(x), x.after = CUBLASLT_EPILOGUE_RELU_BIAS; }) == unsupported);
+  CHECK(chosen_with([](call& x) { with_bias(x), x.bias = x.in.at(1); }) == unsupported);
+  CHECK(chosen_with([](call& x) {
+          with_bias(x), x.computes = CUBLAS_COMPUTE_64F, x.scale = CUDA_R_64F;
+          for (matrix* m : {&x.a, &x.b, &x.c, &x.d}) m->of = CUDA_R_64F;
+        }) == unsupported);
+  CHECK(chosen_with([](call& x) {
+          with_bias(x);
+          for (matrix* m : {&x.a, &x.b, &x.c, &x.d}) m->batch = 2, m->stride = 16 * 32;
+        }) == unsupported);
+  // An algorithm is for one epilogue, and for addresses so aligned as it was told.
+  const auto then = [](void (*first)(call&), const std::function<void(call&)>& change) {
+    call x;
+    first(x);
+    x.afterwards = change;
+    const cublasStatus_t answer = x.made();
+    CHECK(x.chosen == right);
+    return answer;
+  };
+  CHECK(then(with_bias, [](call& x) { x.bias = x.in.at(8); }) == unsupported);
+  CHECK(then(with_bias, [](call& x) { x.bias = x.in.at(256); }) == right);
+  CHECK(then(with_bias, [](call& x) { x.bias = nullptr; }) == invalid);
+  CHECK(then(with_bias, [](call& x) { x.after = CUBLASLT_EPILOGUE_DEFAULT; }) == unsupported);
+  CHECK(then(with_gelu, [](call& x) { x.before_gelu = x.out.at(1028); }) == unsupported);
+  CHECK(then(with_gelu, [](call& x) { x.leading_before_gelu = 32; }) == unsupported);
+}
+
 TEST_CASE("a workspace that isn't what was promised") {
   CHECK(used_with([](call& x) { x.workspace_bytes = (1 << 20) - 1; }) == invalid);
   CHECK(used_with([](call& x) { x.workspace = x.space.at(8), x.workspace_bytes -= 8; }) == invalid);
@@ -333,5 +406,9 @@ TEST_CASE("operands outside of the device's memory, and numbers that nobody wrot
   CHECK(found_with([](call& x) { x.pa = x.unwritten.at(); }) == unwritten("A"));
   CHECK(found_with([](call& x) { x.pb = x.unwritten.at(); }) == unwritten("B"));
   CHECK(found_with([](call& x) { x.pc = x.unwritten.at(), x.beta = 1; }) == unwritten("C"));
+  CHECK(found_with([](call& x) { with_bias(x), x.bias = x.unwritten.at(); }) == unwritten("the bias"));
+  CHECK(found_with([](call& x) { with_bias(x), x.bias = x.in.at(room - 16); }) == outside("the bias", 0));
+  CHECK(found_with([](call& x) { with_gelu(x), x.before_gelu = x.out.at(room - 16 * 22); }) ==
+        outside("what is before gelu", 7));
   CHECK(used_with([](call& x) { x.pc = x.unwritten.at(); }) == right);  // times 0 it isn't read
 }

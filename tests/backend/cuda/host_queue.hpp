@@ -68,12 +68,11 @@ class host_queue {
                                static_cast<Out*>(out), accumulate, after);
       });
     });
-    finished += after.bias != nullptr;
     return true;
   }
 
   bool library = true;  // whether multiply() knows how
-  int started = 0, multiplied = 0, finished = 0;
+  int started = 0, multiplied = 0;
   std::size_t most_block_memory = 227 * 1024;
 
   /// As BLAS defines it: element (i, j) of a matrix in memory at i + j * leading.

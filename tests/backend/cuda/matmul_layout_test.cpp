@@ -81,6 +81,31 @@ TEST_CASE("a sum over nothing is zero, or what was there") {
   CHECK(queue.multiplied == 0);
 }
 
+TEST_CASE("a bias and gelu go to the library with the product, or nothing does") {
+  host_queue queue;
+  const auto x = numbers<float>(64, 1);
+  std::vector<float> got(40, 77.0f), between = got;
+  const auto with = [&](const matmul_shape& size, const strides& sa) {
+    return host_cuda_backend::matmul(queue, size, x.data(), sa, x.data() + 30, {8, 1, 0}, got.data(), {8, 1, 0},
+                                     {x.data() + 3, between.data()});
+  };
+  CHECK(with({1, 5, 8, 4}, {4, 1, 0}));
+  CHECK(queue.multiplied == 1);
+  CHECK(queue.started == 0);
+  CHECK(between[9] != 77.0f);
+  CHECK(got[9] == doctest::Approx(
+                      0.5 * between[9] *
+                      (1 + std::tanh(0.7978845608 * (between[9] + 0.044715 * between[9] * between[9] * between[9])))));
+  got.assign(40, 77.0f);
+  CHECK_FALSE(with({1, 5, 8, 4}, {8, 2, 0}));  // no description
+  CHECK_FALSE(with({1, 5, 8, 0}, {4, 1, 0}));  // nothing to multiply
+  CHECK_FALSE(with({1, 0, 8, 4}, {4, 1, 0}));
+  queue.library = false;
+  CHECK_FALSE(with({1, 5, 8, 4}, {4, 1, 0}));
+  CHECK(got == std::vector<float>(40, 77.0f));
+  CHECK(queue.started == 0);
+}
+
 TEST_CASE("what a description may say") {
   using weft::gpu::as_blas_product;
   const matmul_shape size{1, 4, 6, 5};

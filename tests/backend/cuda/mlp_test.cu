@@ -72,6 +72,51 @@ TEST_CASE("AdamW's moments in bf16 have the same bits on a GPU as on the CPU") {
 }
 
 namespace {
+// What comes out, and all gradients. Widths that cuBLASLt takes gelu of, and 3, of which it doesn't.
+template <class S>
+std::vector<double> biased_layers(bool apart) {
+  using namespace weft;
+  using T = typename S::precision::compute;
+  using backend = typename S::backend;
+  std::vector<double> out;
+  launch<S>({}, [&](context& ctx) {
+    const auto x = normal<basic_tensor<T, dims<batch, hidden>, place<>, backend>>(ctx, "x", {6, 24}).requires_grad();
+    const auto up = normal<basic_tensor<T, dims<ffn, hidden>, place<>, backend>>(ctx, "up", {40, 24}).requires_grad();
+    const auto b = normal<basic_tensor<T, dims<ffn>, place<>, backend>>(ctx, "b", {40}).requires_grad();
+    const auto down = normal<basic_tensor<T, dims<vocab, ffn>, place<>, backend>>(ctx, "d", {3, 40}).requires_grad();
+    const auto c = normal<basic_tensor<T, dims<vocab>, place<>, backend>>(ctx, "c", {3}).requires_grad();
+    const auto active = [&](const auto& bias) {
+      return apart ? gelu(contract<hidden>(x, up) + bias) : contract_gelu<hidden>(x, up, bias);
+    };
+    const auto h = active(b) + active(scale(b, -2.0));  // one plan of cuBLASLt, two addresses
+    const auto y = apart ? contract<ffn>(h, down) + c : contract<ffn>(h, down, c);
+    const auto z = apart ? gelu(contract<ffn>(h, down) + c) : contract_gelu<ffn>(h, down, c);
+    const auto put = [&](const auto& t) {
+      for (const double v : on_host(cast<double>(t))) out.push_back(v);
+    };
+    put(detach(y)), put(detach(z));
+    backward(sum(square(y)) + sum(z));
+    put(x.grad()), put(up.grad()), put(b.grad()), put(down.grad()), put(c.grad());
+  });
+  return out;
+}
+}  // namespace
+
+TEST_CASE_TEMPLATE("a bias and gelu with the product on a GPU equal those after it, and the CPU's", Precision, fp32,
+                   bf16_mixed) {
+  const auto want = biased_layers<strategy<mesh<>, Precision>>(false);
+  double largest = 0;
+  for (const double w : want) largest = std::max(largest, std::fabs(w));
+  using on_gpu = strategy<mesh<>, Precision, weft::cuda_backend>;
+  const double step = std::same_as<Precision, fp32> ? 0x1p-20 : 0x1p-7;
+  for (const bool apart : {false, true}) {
+    const auto got = biased_layers<on_gpu>(apart);
+    REQUIRE(got.size() == want.size());
+    for (std::size_t i = 0; i < want.size(); ++i) CHECK(std::fabs(got[i] - want[i]) <= step * largest);
+  }
+}
+
+namespace {
 // As numbers of files, which each rank reads by itself.
 struct numbers_read {
   std::int64_t size() const { return 1; }

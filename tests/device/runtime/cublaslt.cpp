@@ -2,6 +2,7 @@
 // Invariant: sums are in double and rounded once; operands lie in device memory, and what is read was written.
 #include <cublasLt.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "../numbers.hpp"
@@ -15,6 +16,13 @@ struct description {
   cublasComputeType_t computes;
   cudaDataType_t scale;
   cublasOperation_t first = CUBLAS_OP_N, second = CUBLAS_OP_N;
+  cublasLtEpilogue_t after = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  void* before_gelu = nullptr;
+  std::int64_t leading_before_gelu = 0;
+
+  bool adds_bias() const { return (after & CUBLASLT_EPILOGUE_BIAS) != 0; }
+  bool has_gelu() const { return (after & CUBLASLT_EPILOGUE_GELU) != 0; }
 };
 struct layout {
   cudaDataType_t of;
@@ -31,7 +39,7 @@ struct preference {
 // What an algorithm is good for.
 struct algorithm {
   std::uint64_t problem, workspace;
-  std::uint32_t alignment[4];
+  std::uint32_t alignment[6];  // of A, B, C, D, the bias and what is before gelu
 };
 static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 constexpr std::uint64_t used_workspace = 1 << 20;
@@ -94,6 +102,16 @@ struct problem {
     const bool by_columns = out.stride >= rows_of_out && out.leading >= out.stride * (out.batch - 1) + rows_of_out;
     if (out.batch > 1 && !whole && !by_columns) return CUBLAS_STATUS_INVALID_VALUE;
     const bool wide = d.computes == CUBLAS_COMPUTE_64F;
+    if (d.after != CUBLASLT_EPILOGUE_DEFAULT) {
+      // Of several outputs, and of doubles, a strict library needn't take any.
+      if ((d.after != CUBLASLT_EPILOGUE_BIAS && d.after != CUBLASLT_EPILOGUE_GELU_AUX &&
+           d.after != CUBLASLT_EPILOGUE_GELU_AUX_BIAS) ||
+          wide || out.batch > 1)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+      if (d.adds_bias() && !d.bias) return CUBLAS_STATUS_INVALID_VALUE;
+      if (d.has_gelu() && (!d.before_gelu || d.leading_before_gelu % 8 != 0 || d.leading_before_gelu < rows_of_out))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
     if (d.scale != (wide ? CUDA_R_64F : CUDA_R_32F) || a.of != b.of || c.of != out.of)
       return CUBLAS_STATUS_NOT_SUPPORTED;
     if (wide) return a.of == CUDA_R_64F && out.of == CUDA_R_64F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -106,7 +124,7 @@ struct problem {
   std::uint64_t hash() const {
     std::uint64_t h = 1469598103934665603ull;
     const auto add = [&](auto x) { h = (h ^ static_cast<std::uint64_t>(x)) * 1099511628211ull; };
-    add(d.computes), add(d.scale), add(d.first), add(d.second);
+    add(d.computes), add(d.scale), add(d.first), add(d.second), add(d.after), add(d.leading_before_gelu);
     for (const layout* l : {&a, &b, &c, &out})
       add(l->of), add(l->rows), add(l->columns), add(l->leading), add(l->batch), add(l->stride);
     return h;
@@ -137,9 +155,25 @@ struct job {
       }
     return true;
   }
+  layout of_bias() const { return {p.out.of, p.m(), 1, static_cast<std::int64_t>(p.m())}; }
+  layout of_before_gelu() const { return {p.out.of, p.m(), p.n(), p.d.leading_before_gelu}; }
+  bool there_after() const {
+    return (!p.d.adds_bias() || there(of_bias(), p.d.bias, "the bias", true)) &&
+           (!p.d.has_gelu() || there(of_before_gelu(), p.d.before_gelu, "what is before gelu", false));
+  }
+  // Of the sum at row i and column j, what D gets; what is before gelu is stored.
+  double finished(double sum, std::uint64_t i, std::uint64_t j) const {
+    if (p.d.adds_bias()) sum += get(column(of_bias(), p.d.bias, 0, 0) + i * width(p.out.of), p.out.of);
+    if (!p.d.has_gelu()) return sum;
+    const layout l = of_before_gelu();
+    auto* const to = const_cast<std::uint8_t*>(column(l, p.d.before_gelu, 0, j)) + i * width(l.of);
+    put(to, l.of, sum);
+    the_device().gpu.mark_written(to, width(l.of));
+    return 0.5 * sum * (1 + std::tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
+  }
   void run() const {
     if (!there(p.a, a, "A", true) || !there(p.b, b, "B", true) || (beta != 0 && !there(p.c, c, "C", true)) ||
-        !there(p.out, out, "D", false))
+        !there(p.out, out, "D", false) || !there_after())
       return;
     const bool ta = p.d.first != CUBLAS_OP_N, tb = p.d.second != CUBLAS_OP_N;
     std::vector<double> left(p.m() * p.k()), sums(p.m());
@@ -156,7 +190,7 @@ struct job {
         auto* const to = const_cast<std::uint8_t*>(column(p.out, out, z, j));
         for (std::uint64_t i = 0; i < p.m(); ++i) {
           const double old = beta != 0 ? beta * get(column(p.c, c, z, j) + i * width(p.c.of), p.c.of) : 0;
-          put(to + i * width(p.out.of), p.out.of, alpha * sums[i] + old);
+          put(to + i * width(p.out.of), p.out.of, finished(alpha * sums[i] + old, i, j));
         }
         the_device().gpu.mark_written(to, p.m() * width(p.out.of));
       }
@@ -197,6 +231,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMa
                                               const void* value, std::size_t bytes) {
   if (what == CUBLASLT_MATMUL_DESC_TRANSA) return set(of(d).first, value, bytes);
   if (what == CUBLASLT_MATMUL_DESC_TRANSB) return set(of(d).second, value, bytes);
+  if (what == CUBLASLT_MATMUL_DESC_EPILOGUE) return set(of(d).after, value, bytes);
+  if (what == CUBLASLT_MATMUL_DESC_BIAS_POINTER) return set(of(d).bias, value, bytes);
+  if (what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER) return set(of(d).before_gelu, value, bytes);
+  if (what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD) return set(of(d).leading_before_gelu, value, bytes);
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
@@ -250,11 +288,19 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const problem what{of(d), of(a), of(b), of(c), of(out)};
   if (const cublasStatus_t s = what.judged(); s != CUBLAS_STATUS_SUCCESS) return s;
   const layout* const all[4] = {&what.a, &what.b, &what.c, &what.out};
+  const auto aligned = [](const void* p) {
+    const auto bits = reinterpret_cast<std::uintptr_t>(p) | 256u;
+    return static_cast<std::uint32_t>(bits & (~bits + 1));
+  };
   algorithm chosen{what.hash(), std::min(of(p).workspace, used_workspace), {}};
   for (int i = 0; i < 4; ++i) {
     chosen.alignment[i] = of(p).alignment[i];
     if (chosen.alignment[i] < width(all[i]->of)) return CUBLAS_STATUS_NOT_SUPPORTED;
   }
+  // What these addresses have: a product with others has at least that.
+  chosen.alignment[4] = aligned(what.d.bias), chosen.alignment[5] = aligned(what.d.before_gelu);
+  for (int i = 4; i < 6; ++i)
+    if (chosen.alignment[i] < width(what.out.of)) return CUBLAS_STATUS_NOT_SUPPORTED;
   found[0] = {};
   std::memcpy(&found[0].algo, &chosen, sizeof chosen);
   found[0].workspaceSize = chosen.workspace;
@@ -273,8 +319,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
   if (!by) return CUBLAS_STATUS_INVALID_VALUE;
   std::memcpy(&chosen, by, sizeof chosen);
   if (chosen.problem != what.hash()) return CUBLAS_STATUS_NOT_SUPPORTED;  // the same was judged when it was chosen
-  const void* const all[4] = {a, b, c, out};
-  for (int i = 0; i < 4; ++i)
+  if (const cublasStatus_t s = what.judged(); s != CUBLAS_STATUS_SUCCESS) return s;
+  const void* const all[6] = {a, b, c, out, what.d.bias, what.d.before_gelu};
+  for (int i = 0; i < 6; ++i)
     if (reinterpret_cast<std::uintptr_t>(all[i]) % chosen.alignment[i]) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (c == out && what.c != what.out) return CUBLAS_STATUS_INVALID_VALUE;
   state& s = the_device();

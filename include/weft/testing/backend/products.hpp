@@ -1,8 +1,9 @@
-// Laws of a backend's matrix products: random sizes, leading dimensions, transposes, batches, accumulation.
-// Invariant: what lies between an operand's elements is NaN, and what lies between the output's keeps its value.
+// Laws of a backend's matrix products: random sizes, leading dimensions, transposes, batches, accumulation, what
+// follows them. Invariant: what lies between an operand's elements is NaN, and what lies between the output's keeps its
+// value.
 #pragma once
 
-#include <weft/testing/backend/bench.hpp>
+#include <weft/testing/backend/elementwise.hpp>
 
 namespace weft::testing {
 namespace detail::kernels {
@@ -106,6 +107,48 @@ void product_of(bench<B>& bench, const product_case& p, draws& r) {
   }
 }
 
+/// A product with a bias, and gelu of it: where the backend takes it all is right, else nothing was written.
+template <class T, class B>
+void product_and_more(bench<B>& bench, product_case p, draws& r, bool has_gelu) {
+  p.shape.batch = 1, p.integers = false;
+  const int64 m = p.shape.m, n = p.shape.n, k = p.shape.k;
+  const auto drawn = [&](strides s, int64 rows, int64 columns) {
+    std::vector<T> x(at(p.extent(s, 1, rows, columns)), make<T>(std::nan("")));
+    each_element(1, rows, columns, s, [&](int64, int64, int64, std::size_t i) { x[i] = make<T>(r.uniform()); });
+    return x;
+  };
+  const std::vector<T> x = drawn(p.a, m, k), y = drawn(p.b, k, n), bias = drawn({n, 1, 0}, 1, n);
+  const std::vector<T> before(at(p.extent(p.c, 1, m, n)), make<T>(77));
+  const buffer<B, T> a(bench, x), b(bench, y), of_bias(bench, bias), c(bench, before), h(bench, before);
+  const matmul_epilogue after{of_bias.in(), has_gelu ? h.out() : nullptr};
+  const bool done = B::matmul(bench.queue(), p.shape, a.in(), p.a, b.in(), p.b, c.out(), p.c, after);
+  const std::vector<T> got = c.host(), between = h.host();
+  std::vector<bool> written(got.size());
+  const auto right = [&](const std::vector<T>& of, std::size_t i, double exact, double sums, const char* what) {
+    const double value = static_cast<double>(of[i]);
+    const double allowed = 2 * sums + rounding<T> * (std::fabs(exact) + sums) + (sizeof(T) == 2 ? 0x1p-25 : 1e-30);
+    if (!(std::fabs(value - exact) <= allowed))
+      bench.must(false, p.describe(), ", with a bias", has_gelu ? " and gelu" : "", ": ", what, " at place ", i, " is ",
+                 value, ", not ", exact);
+  };
+  each_element(1, m, n, p.c, [&](int64, int64 i, int64 j, std::size_t to) {
+    if (!done) return;
+    double sum = static_cast<double>(bias[at(j)]), magnitude = std::fabs(sum);
+    for (int64 l = 0; l < k; ++l) {
+      const double term = static_cast<double>(x[at(i * p.a.row + l * p.a.column)]) *
+                          static_cast<double>(y[at(l * p.b.row + j * p.b.column)]);
+      sum += term, magnitude += std::fabs(term);
+    }
+    written[to] = true;
+    const double sums = sum_rounding<T> * static_cast<double>(k + 8) * (magnitude + 1);
+    right(got, to, has_gelu ? exact(unary::gelu, sum) : sum, sums, "c");
+    if (has_gelu) right(between, to, sum, sums, "what is before gelu");
+  });
+  for (std::size_t i = 0; i < got.size(); ++i)
+    bench.must(written[i] || (static_cast<double>(got[i]) == 77 && static_cast<double>(between[i]) == 77), p.describe(),
+               ": place ", i, done ? ", between the rows of c, was written" : " was written, but the call gave false");
+}
+
 template <class T, class Out, class B>
 void products(bench<B>& b, int rounds) {
   constexpr bool there = matmul_kernel<B, T, Out>;
@@ -113,6 +156,8 @@ void products(bench<B>& b, int rounds) {
   if constexpr (there) {
     draws r{static_cast<std::uint32_t>(sizeof(T) * 8 + sizeof(Out))};
     for (int i = 0; i < rounds; ++i) product_of<T, Out>(b, product_case::draw(r), r);
+    if constexpr (epilogue_kernel<B, T> && std::same_as<T, Out>)
+      for (int i = 0; i < rounds; ++i) product_and_more<T>(b, product_case::draw(r), r, i % 2 == 1);
   }
 }
 
@@ -120,7 +165,8 @@ void products(bench<B>& b, int rounds) {
 
 /// The law of `matmul` of backend B for element types Ts, into the same type and into that of its sums, on `rounds`
 /// random products of each: rows may have gaps, either operand may be transposed or have no contiguous side, matrices
-/// of a batch may share the second. Throws weft::failure with the first product that is wrong.
+/// of a batch may share the second; and, where B has such a kernel, products with a bias and gelu. Throws weft::failure
+/// with the first product that is wrong.
 template <class B, class... Ts>
 backend_report check_matmul_kernels(int threads = 1, int rounds = 60) {
   return detail::kernels::each_type<B, Ts...>(threads, [rounds]<class T>(auto& b) {
