@@ -46,6 +46,24 @@ auto contract(const A& a, const B& b, call_site at = call_site::here()) {
 
 namespace detail {
 
+// The type of a contraction; void where it is refused, which is said then, or where nothing is named.
+template <class Ks, class A, class B>
+struct product_type {
+  using type = void;
+};
+template <dimension K, dimension... Ks, class A, class B>
+struct product_type<tag_list<K, Ks...>, A, B> {
+  using type = decltype(contract<K, Ks...>(std::declval<const A&>(), std::declval<const B&>()));
+};
+template <class Ks, class A, class B>
+using product_over = typename product_type<Ks, A, B>::type;
+
+// Asked only where the dimensions fit, so that no second sentence is said.
+template <class P, class Bias, bool Fit>
+inline constexpr bool may_be_added = false;
+template <any_tensor P, any_tensor Bias>
+requires(pair_rule<pairing::sum, P, Bias>::ok) inline constexpr bool may_be_added<P, Bias, true> = true;
+
 /// Whether a product of type P, or none where it was refused, and a bias are added in one operator: it has no dimension
 /// that the product lacks, and their placements may be added. Where not, a sentence says so.
 template <class P, class Bias>
@@ -58,12 +76,9 @@ struct takes_bias<P, Bias> {
   static_assert(none<beyond>,
                 "weft: contract<dim...>(a, b, bias) adds a bias with dimensions of the product, and this one has "
                 "another: sum it over that, or write contract<dim...>(a, b) + bias, which repeats the product");
-  static constexpr bool ok = [] {
-    if constexpr (none<beyond> && none<integers_in<Bias>>)
-      return pair_rule<pairing::sum, P, Bias>::ok;
-    else
-      return false;
-  }();
+  static_assert(none<integers_in<Bias>>,
+                "weft: contract<dim...>(a, b, bias) takes floating elements: cast<float>(x) the integers");
+  static constexpr bool ok = may_be_added < P, Bias, none<beyond>&&none < integers_in < Bias >>> ;
 };
 
 // A product of type P with a bias added, as one operator; and gelu of it, in one pass where that can be.
@@ -100,7 +115,8 @@ auto contract_biased(const A& a, const B& b, const Bias& bias, call_site at) {
 /// may differ from that of the two operators by a rounding. What checkpoint_selective keeps is the sum.
 template <dimension... Ks, any_tensor A, any_tensor B, any_tensor Bias>
 auto contract(const A& a, const B& b, const Bias& bias, call_site at = call_site::here()) {
-  using product = decltype(contract<Ks...>(a, b, at));
+  static_assert(sizeof...(Ks) > 0, "weft: contract<dim...>(a, b, bias) names the dimensions to sum over");
+  using product = detail::product_over<tag_list<Ks...>, A, B>;
   if constexpr (detail::takes_bias<product, Bias>::ok)
     return detail::contract_biased<product, false, Ks...>(a, b, bias, at);
 }
@@ -111,7 +127,8 @@ auto contract(const A& a, const B& b, const Bias& bias, call_site at = call_site
 /// gives the same bits. Shape and placement: as contract<k...>(a, b, bias), which may have no pending sum.
 template <dimension... Ks, any_tensor A, any_tensor B, any_tensor Bias>
 auto contract_gelu(const A& a, const B& b, const Bias& bias, call_site at = call_site::here()) {
-  using product = decltype(contract<Ks...>(a, b, at));
+  static_assert(sizeof...(Ks) > 0, "weft: contract_gelu<dim...>(a, b, bias) names the dimensions to sum over");
+  using product = detail::product_over<tag_list<Ks...>, A, B>;
   if constexpr (detail::takes_bias<product, Bias>::ok) {
     using sum = detail::pair_rule<detail::pairing::sum, product, Bias>;
     static_assert(
