@@ -262,7 +262,7 @@ TEST_CASE("a text that is generated is one document, longer than max_seq too") {
       detail::token_reader reader(model, 4);
       std::vector<std::int32_t> all = prompt;
       for (int i = 0; i < 2 * length; ++i) {
-        const auto logits = reader.next_logits(all);
+        const auto logits = reader.next_logits(all, [](const auto& last) { return local_share_on_host(last); });
         all.push_back(static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
         if (i % 5 == 0) all.push_back(static_cast<std::int32_t>(end_word));
       }

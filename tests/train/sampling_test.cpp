@@ -1,72 +1,103 @@
+// The choice of a token on the host: each setting, together, and what is refused.
+#include <numeric>
+
 #include <doctest/doctest.h>
 
+#include <weft/core/random.hpp>
 #include <weft/train/sampling.hpp>
+
+#include "samplings.hpp"
 
 using namespace weft;
 
 namespace {
 constexpr double none = -std::numeric_limits<double>::infinity();
 using numbers = std::vector<double>;
+
+std::string kept(const numbers& logits, const sampling& s) {
+  std::string out;
+  for (const double p : token_chances(logits, {}, s)) out += p > 0 ? '+' : '-';
+  return out;
+}
 }  // namespace
 
 TEST_CASE("top-k keeps the k highest, the lower index first among equals") {
-  numbers x{1, 4, 3, 4, 2};
-  keep_top_k(x, 2);
-  CHECK(x == numbers{none, 4, none, 4, none});
-  numbers tie{2, 2, 2};
-  keep_top_k(tie, 1);
-  CHECK(tie == numbers{2, none, none});
-  numbers all{1, 2};
-  keep_top_k(all, 0);
-  keep_top_k(all, 5);
-  CHECK(all == numbers{1, 2});
+  CHECK(kept({1, 4, 3, 4, 2}, {.temperature = 1, .top_k = 2}) == "-+-+-");
+  CHECK(kept({2, 2, 2}, {.temperature = 1, .top_k = 1}) == "+--");
+  CHECK(kept({0.0, -0.0}, {.temperature = 1, .top_k = 1}) == "+-");
+  CHECK(kept({-0.0, 0.0}, {.temperature = 1, .top_k = 1}) == "+-");
+  for (const int k : {0, 2, 5}) CHECK(kept({1, 2}, {.temperature = 1, .top_k = k}) == "++");
 }
 
-TEST_CASE("logits in order, and as probabilities") {
+TEST_CASE("logits as probabilities") {
   const numbers logits{0, std::log(2.0), std::log(2.0), std::log(3.0)};
-  const std::vector<std::int32_t> order = ranked(logits);
-  CHECK(order == std::vector<std::int32_t>{3, 1, 2, 0});
-  const numbers p = probabilities(logits);
-  for (std::size_t i = 0; i < 4; ++i) CHECK(p[i] == doctest::Approx(std::exp(logits[i]) / 8));
+  const numbers p = token_chances(logits, {}, {.temperature = 1}),
+                greedy = token_chances(logits, {}, {.temperature = 0});
+  for (std::size_t i = 0; i < 4; ++i) CHECK(p[i] == doctest::Approx(std::exp(logits[i]) / 8).epsilon(1e-6));
+  CHECK(greedy == numbers{0, 0, 0, 1});
 }
 
 TEST_CASE("top-p keeps the smallest set that reaches p") {
   const numbers logits{std::log(0.5), std::log(0.2), std::log(0.3)};  // probabilities 0.5, 0.2, 0.3
-  const auto kept = [&](double p) {
-    numbers x = logits;
-    keep_top_p(x, p);
-    std::string out;
-    for (double v : x) out += v == none ? '-' : '+';
-    return out;
-  };
-  CHECK(kept(0.01) == "+--");  // at least one
-  CHECK(kept(0.49) == "+--");
-  CHECK(kept(0.51) == "+-+");
-  CHECK(kept(0.79) == "+-+");
-  CHECK(kept(0.81) == "+++");
-  CHECK(kept(1) == "+++");
+  const auto of = [&](double p) { return kept(logits, {.temperature = 1, .top_p = p}); };
+  CHECK(of(0.01) == "+--");  // at least one
+  CHECK(of(1e-300) == "+--");
+  CHECK(of(0.49) == "+--");
+  CHECK(of(0.51) == "+-+");
+  CHECK(of(0.79) == "+-+");
+  CHECK(of(0.81) == "+++");
+  CHECK(of(1 - 1e-16) == "+++");
+  CHECK(of(1) == "+++");
+  CHECK(kept({1, 1, 1, 1}, {.temperature = 1, .top_p = 0.5}) == "++--");  // reached, not passed
+  CHECK(kept(numbers(1000, 0), {.temperature = 1, .top_p = 0.5}) == std::string(500, '+') + std::string(500, '-'));
 }
 
 TEST_CASE("min-p keeps what is at least so likely beside the likeliest") {
   const numbers logits{std::log(0.5), std::log(0.1), std::log(0.26), std::log(0.14)};
-  const auto kept = [&](double p) {
-    numbers x = logits;
-    keep_min_p(x, p);
-    std::string out;
-    for (double v : x) out += v == none ? '-' : '+';
-    return out;
-  };
-  CHECK(kept(0) == "++++");
-  CHECK(kept(0.21) == "+-++");
-  CHECK(kept(0.5) == "+-+-");
-  CHECK(kept(1) == "+---");
+  const auto of = [&](double p) { return kept(logits, {.temperature = 1, .min_p = p}); };
+  CHECK(of(0) == "++++");
+  CHECK(of(0.21) == "+-++");
+  CHECK(of(0.5) == "+-+-");
+  CHECK(of(1) == "+---");
 }
 
 TEST_CASE("the repetition penalty lowers what occurred, once each") {
-  numbers x{2, -2, 3, 0};
-  const std::int32_t recent[] = {0, 1, 0, 3, 77};
-  penalise_repetition(x, recent, 5, 2);
-  CHECK(x == numbers{1, -4, 3, 0});
+  const numbers penalised =
+      token_chances({2, -2, 3, 0}, {0, 1, 0, 3, 77, -1}, {.temperature = 1, .repetition_penalty = 2});
+  const numbers want = token_chances({1, -4, 3, 0}, {}, {.temperature = 1});
+  CHECK(penalised == want);
+  // What it makes of a number stays one.
+  CHECK(choose_token({-1, -2}, {0, 1}, {.temperature = 1, .repetition_penalty = 1e300}, 0.75) == 1);
+  CHECK(choose_token({none, 1}, {0, 1}, {.temperature = 1, .repetition_penalty = 1e-300}, 0) == 1);
+}
+
+// By plain sums of doubles, in the order of falling logits.
+TEST_CASE("probabilities are those of the filters one after another") {
+  const philox draws{3, stream_of("logits")};
+  std::uint64_t drawn = 0;
+  for (const sampling& s : weft_test::samplings) {
+    numbers logits(300);
+    for (double& x : logits) x = std::floor(60 * static_cast<double>(draws.uniform(drawn++))) / 8;  // many equal
+    logits[7] = logits[250] = none;
+    std::vector<std::int32_t> order(logits.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return logits[std::size_t(a)] > logits[std::size_t(b)]; });
+    if (s.temperature == 0) order.resize(1);
+    if (s.top_k > 0 && s.top_k < std::ssize(order)) order.resize(std::size_t(s.top_k));
+    const auto weight = [&](std::int32_t i) {
+      return std::exp((logits[std::size_t(i)] - logits[std::size_t(order[0])]) / std::max(s.temperature, 1e-300));
+    };
+    double sum = 0, before = 0, all = 0;
+    for (const auto i : order) sum += weight(i);
+    numbers want(logits.size());
+    for (const auto i : order) {
+      if (before < s.top_p * sum * (1 - 1e-11) && weight(i) >= s.min_p) all += want[std::size_t(i)] = weight(i);
+      before += weight(i);
+    }
+    const numbers got = token_chances(logits, {}, s);
+    for (std::size_t i = 0; i < want.size(); ++i) CHECK(std::abs(got[i] - want[i] / all) < 1e-11);
+  }
 }
 
 TEST_CASE("a token is drawn by its probability") {
@@ -118,5 +149,6 @@ TEST_CASE("logits that say nothing are refused, and the lowest temperature is th
     CHECK_THROWS_WITH_AS(choose({1, -none}, temperature), doctest::Contains("whose largest is inf"), failure);
   }
   CHECK(choose({1, 3, none}, 1e-308) == 1);
+  CHECK_THROWS_WITH_AS(choose({}, 1), "there are no logits to choose a token from", failure);
   CHECK_THROWS_WITH_AS(check(sampling{.temperature = std::nan("")}), doctest::Contains("temperature is nan"), failure);
 }

@@ -38,8 +38,7 @@ rank_plan plan_generation(const Config& config, const degrees& wanted, const tex
   model.use(store);
   one.forget_collectives();
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(text.prompt));
-  detail::continue_tokens(model, tokens, text.tokens,
-                          [](const std::vector<double>&, std::int64_t) { return std::int32_t{0}; });
+  detail::continue_tokens(model, tokens, text.tokens, [](const auto&, std::int64_t) { return std::int32_t{0}; });
   model.release();
   rank_plan out = one.report();
   out.collectives_of = "the text";

@@ -147,22 +147,20 @@ class batch_writer {
   // A token more of each text.
   void write_tokens() {
     const auto given = pass([](const row&) { return std::int64_t{1}; });
-    const auto logits = local_share_on_host(all_gather<tp>(model_.decode(next_tokens(given), cache_, own(given))));
+    const auto logits = all_gather<tp>(model_.decode(next_tokens(given), cache_, own(given)));
     have_read(given);
-    const std::int64_t each = cache_.sequences(), vocab = model_.config().vocab;
-    token_list mine(static_cast<std::size_t>(each + 1), -1),
-        all(mine.size() * static_cast<std::size_t>(ctx_.size().here()));
-    for (std::int64_t i = 0; i < each && said_.empty(); ++i) {
-      const row& r = rows_[static_cast<std::size_t>(first_ + i)];
+    const std::int64_t each = cache_.sequences();
+    token_list mine(at(each + 1), -1), all(mine.size() * static_cast<std::size_t>(ctx_.size().here()));
+    std::vector<text_to_choose> texts(at(each));
+    for (std::int64_t i = 0; i < each; ++i) {
+      const row& r = rows_[at(first_ + i)];
       if (r.prompt < 0) continue;
       const auto p = static_cast<std::size_t>(r.prompt);
       const auto n = static_cast<std::uint64_t>(std::ssize(texts_[p]) - std::ssize(prompts_[p]));
-      const auto choose = [&] {
-        return choose_token({logits.begin() + i * vocab, logits.begin() + (i + 1) * vocab}, texts_[p], settings_,
-                            static_cast<double>(draws_of(settings_, p).uniform(n)));
-      };
-      mine[at(i)] = choose_or_say(ctx_, choose, said_);
+      texts[at(i)] = {&texts_[p], static_cast<double>(draws_of(settings_, p).uniform(n))};
     }
+    if (said_.empty())
+      run_or_say(ctx_, said_, [&] { std::ranges::copy(choose_tokens(logits, texts, settings_), mine.begin()); });
     mine.back() = settings_.stop && *settings_.stop ? 1 : 0;  // the first rank's counts
     if (!said_.empty()) mine.back() = failed_choice;          // and any rank's
     gather(mine.data(), all.data(), each + 1);

@@ -12,12 +12,11 @@
 #include <weft/op/convert.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/kv_cache.hpp>
-#include <weft/op/to_host.hpp>
 #include <weft/op/view.hpp>
 #include <weft/tensor/agree.hpp>
 #include <weft/tensor/local_run.hpp>
 #include <weft/tensor/tape.hpp>
-#include <weft/train/sampling.hpp>
+#include <weft/train/choose_tokens.hpp>
 
 namespace weft {
 namespace detail {
@@ -44,18 +43,20 @@ class token_reader {
     }
   }
 
-  std::vector<double> next_logits(const std::vector<std::int32_t>& text) {
+  /// f of these logits, [1, 1, vocab]. They stay where they are.
+  template <class F>
+  auto next_logits(const std::vector<std::int32_t>& text, const F& f) {
     const auto n = static_cast<std::int64_t>(text.size());
     if constexpr (reads_by_token<Model>)
       if (cache_ && n <= cache_->capacity()) {
         const std::int64_t read = cache_->length(0);
         if (n - read > 1) model_.prefill(ids_of(text.data() + read, n - read - 1), *cache_);
-        return last(model_.decode(ids_of(text.data() + (n - 1), 1), *cache_));
+        return f(last(model_.decode(ids_of(text.data() + (n - 1), 1), *cache_)));
       }
     cache_.reset();
     const std::int64_t seen = std::min<std::int64_t>(model_.config().max_seq, n);
     const scoped_value<bool> one(ctx_.one_document, true);  // as a cache has it
-    return last(model_(ids_of(text.data() + (n - seen), seen)));
+    return f(last(model_(ids_of(text.data() + (n - seen), seen))));
   }
 
  private:
@@ -69,10 +70,8 @@ class token_reader {
     return x;
   }
   template <any_tensor X>
-  static std::vector<double> last(const X& logits) {
-    const auto one = slice<seq>(logits, logits.template global_extent<seq>() - 1, 1);  // [1, 1, vocab/tp]
-    const auto numbers = local_share_on_host(all_gather<tp>(one));
-    return {numbers.begin(), numbers.end()};
+  static auto last(const X& logits) {
+    return all_gather<tp>(slice<seq>(logits, logits.template global_extent<seq>() - 1, 1));
   }
 
   Model& model_;
@@ -90,9 +89,9 @@ std::int32_t choose_or_say(const context& ctx, const F& choose, std::string& sai
   return token;
 }
 
-/// Adds `count` tokens to a text: the first rank takes choose(logits, i) for the i-th, and all have it; -1 ends it
-/// sooner. All ranks call it, and where choose fails, all throw what it said. Cost: a forward pass of each token, once;
-/// beyond what token_reader keeps, one of all.
+/// Adds `count` tokens to a text: the first rank takes choose(logits, i) for the i-th, of logits [1, 1, vocab], and all
+/// have it; -1 ends it sooner. All ranks call it, and where choose fails, all throw what it said. Cost: a forward pass
+/// of each token, once; beyond what token_reader keeps, one of all.
 template <class Model, class Choose>
 void continue_tokens(Model& model, std::vector<std::int32_t>& text, std::int64_t count, Choose&& choose) {
   context& ctx = model.ctx();
@@ -101,12 +100,13 @@ void continue_tokens(Model& model, std::vector<std::int32_t>& text, std::int64_t
   const std::int64_t most = model.config().max_seq;  // no sum of both: count may be what is never reached
   token_reader<Model> reader(model, given >= most || count > most - given ? most : given + count - 1);
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto logits = reader.next_logits(text);
     std::int32_t token = 0;
     std::string said;
-    if (ctx.is_first())
-      token = choose_or_say(
-          ctx, [&] { return choose(logits, i); }, said);
+    reader.next_logits(text, [&](const auto& logits) {
+      if (ctx.is_first())
+        token = choose_or_say(
+            ctx, [&] { return choose(logits, i); }, said);
+    });
     ctx.world.host().broadcast(&token, sizeof token, 0, {"next token"}).wait();
     if (token == failed_choice) fail_as(ctx, 0, said);
     if (token < 0) return;
@@ -145,10 +145,10 @@ template <class Model, class Told>
 void continue_text(Model& model, std::vector<std::int32_t>& text, const sampling& s, std::size_t p, Told&& told) {
   const philox numbers = draws_of(s, p);
   const std::ptrdiff_t given = std::ssize(text);
-  continue_tokens(model, text, s.tokens, [&](const std::vector<double>& logits, std::int64_t i) {
+  continue_tokens(model, text, s.tokens, [&](const auto& logits, std::int64_t i) {
     if ((s.stop && *s.stop) || (i > 0 && ended(s, std::span(text).subspan(static_cast<std::size_t>(given))))) return -1;
-    const auto token =
-        choose_token(logits, text, s, static_cast<double>(numbers.uniform(static_cast<std::uint64_t>(i))));
+    const text_to_choose one{&text, static_cast<double>(numbers.uniform(static_cast<std::uint64_t>(i)))};
+    const std::int32_t token = choose_tokens(logits, {&one, 1}, s)[0];
     if (token == s.end_token) return -1;
     told(token);
     return token;

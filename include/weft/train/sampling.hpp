@@ -1,5 +1,6 @@
 // Choosing the next token from logits. Pure functions on one rank's copy of the logits of one position.
-// Invariant: which token comes out is a function of (logits, settings, one uniform number).
+// Invariant: which token comes out is a function of (logits as fp32, settings, one uniform number), the same that a
+// device computes (backend/token_choice.hpp).
 #pragma once
 
 #include <algorithm>
@@ -8,11 +9,11 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <weft/backend/token_choice.hpp>
 #include <weft/core/error.hpp>
 #include <weft/core/finite.hpp>
 
@@ -55,104 +56,140 @@ WEFT_LINKED void check(const sampling& s) {
           s.repetition_penalty, "; it is a finite number above 0, and 1 turns it off");
 }
 
-/// Source: Keskar et al. 2019 (CTRL), with negative logits multiplied, so that the penalty always lowers. A token
-/// counts once.
-WEFT_LINKED void penalise_repetition(std::vector<double>& logits, const std::int32_t* recent, std::int64_t count,
-                                     double penalty) {
-  std::vector<char> seen(logits.size());
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto t = static_cast<std::size_t>(recent[i]);
-    if (t >= logits.size() || seen[t]) continue;
-    seen[t] = 1;
-    logits[t] = logits[t] > 0 ? logits[t] / penalty : logits[t] * penalty;
-  }
+namespace detail {
+
+inline choice_rule rule_of(const sampling& s) {
+  constexpr double log2_e = 1.4426950408889634;
+  choice_rule rule{.top_k = s.top_k, .top_p = s.top_p, .penalty = s.repetition_penalty};
+  if (s.temperature > 0) rule.scale = std::min(log2_e / s.temperature, std::numeric_limits<double>::max());
+  if (s.min_p > 0) rule.least = std::log2(s.min_p);
+  return rule;
 }
 
-/// Indices of the logits, the highest first; among equals the lower index first.
-WEFT_LINKED std::vector<std::int32_t> ranked(const std::vector<double>& logits) {
-  std::vector<std::int32_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
-  });
-  return order;
+/// The tokens of a text that are penalised, each once.
+inline std::vector<std::int32_t> penalised_tokens(std::span<const std::int32_t> history, const sampling& s,
+                                                  std::int64_t vocab) {
+  std::vector<std::int32_t> out;
+  if (s.repetition_penalty == 1) return out;
+  const auto n = std::min(s.penalty_window, static_cast<std::int64_t>(history.size()));
+  for (const std::int32_t token : history.last(static_cast<std::size_t>(n)))
+    if (token >= 0 && token < vocab) out.push_back(token);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
 }
 
-/// All but the k highest become -infinity (Fan et al. 2018). k = 0 keeps all.
-WEFT_LINKED void keep_top_k(std::vector<double>& logits, int k) {
-  if (k <= 0 || static_cast<std::size_t>(k) >= logits.size()) return;
-  std::vector<std::int32_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::nth_element(order.begin(), order.begin() + k, order.end(), [&](std::int32_t a, std::int32_t b) {
-    const double x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
-    return x > y || (x == y && a < b);
-  });
-  for (std::size_t i = static_cast<std::size_t>(k); i < order.size(); ++i)
-    logits[static_cast<std::size_t>(order[i])] = -std::numeric_limits<double>::infinity();
+inline void require_choice(std::int64_t vocab) {
+  require(vocab > 0, "there are no logits to choose a token from");
+  require(vocab <= most_tokens_to_choose_from, "a token is chosen from at most ", most_tokens_to_choose_from,
+          " logits, and these are ", vocab);
 }
-
-/// exp(logit - highest), over their sum.
-WEFT_LINKED std::vector<double> probabilities(const std::vector<double>& logits) {
-  const double top = *std::max_element(logits.begin(), logits.end());
-  std::vector<double> p(logits.size());
-  double sum = 0;
-  for (std::size_t i = 0; i < p.size(); ++i) sum += p[i] = std::exp(logits[i] - top);
-  for (double& x : p) x /= sum;
-  return p;
-}
-
-/// Keeps the smallest set of likeliest tokens whose probabilities sum to at least p (Holtzman et al. 2020, nucleus
-/// sampling); the others become -infinity. At least one stays.
-WEFT_LINKED void keep_top_p(std::vector<double>& logits, double p) {
-  if (p >= 1) return;
-  const auto order = ranked(logits);
-  const auto chance = probabilities(logits);
-  double sum = 0;
-  for (std::int32_t i : order) {
-    if (sum >= p) logits[static_cast<std::size_t>(i)] = -std::numeric_limits<double>::infinity();
-    sum += chance[static_cast<std::size_t>(i)];
-  }
-}
-
-/// Those less likely than p times the likeliest become -infinity.
-WEFT_LINKED void keep_min_p(std::vector<double>& logits, double p) {
-  if (p <= 0) return;
-  const double least = *std::max_element(logits.begin(), logits.end()) + std::log(p);
-  for (double& x : logits)
-    if (x < least) x = -std::numeric_limits<double>::infinity();
-}
-
-/// The token: penalty, temperature, top-k, top-p, min-p, then the draw by `uniform` in [0, 1). `history`: the tokens
-/// before. Throws weft::failure where the logits say nothing: one is NaN or infinity, or all are -infinity.
-WEFT_LINKED std::int32_t choose_token(std::vector<double> logits, const std::vector<std::int32_t>& history,
-                                      const sampling& s, double uniform) {
-  require(!logits.empty(), "there are no logits to choose a token from");
-  double top = -std::numeric_limits<double>::infinity();
-  for (const double x : logits)
-    if (x > top || detail::is_nan(x)) top = x;  // nothing is above NaN
-  require(detail::is_finite(top), "a token is chosen by logits whose largest is ", top,
+inline void require_finite_top(float top) {
+  require(is_finite(static_cast<double>(top)), "a token is chosen by logits whose largest is ", top,
           ": the model's numbers have overflowed; look at its weights and its loss");
-  if (s.repetition_penalty != 1) {
-    const auto n = std::min(s.penalty_window, static_cast<std::int64_t>(history.size()));
-    penalise_repetition(logits, history.data() + (static_cast<std::int64_t>(history.size()) - n), n,
-                        s.repetition_penalty);
+}
+
+/// The logits of one text with what the settings make of them.
+class weighed_tokens {
+ public:
+  /// Throws where the logits say nothing. Cost: sorts no more than the likeliest, as many as the settings ask for.
+  template <class T>
+  weighed_tokens(std::span<const T> logits, std::span<const std::int32_t> history, const sampling& s)
+      : rule_(rule_of(s)), keys_(logits.size()) {
+    const auto vocab = static_cast<std::int64_t>(logits.size());
+    require_choice(vocab);
+    for (std::size_t i = 0; i < keys_.size(); ++i)
+      keys_[i] = order_.key(0, rank_of(static_cast<float>(logits[i])), static_cast<std::int64_t>(i));
+    for (const std::int32_t token : penalised_tokens(history, s, vocab)) {
+      std::uint64_t& key = keys_[static_cast<std::size_t>(token)];
+      key = order_.key(0, rank_of(penalised(logit_of(order_.rank(key)), rule_.penalty)), token);
+    }
+    first_ = *std::min_element(keys_.begin(), keys_.end());
+    top_ = logit_of(order_.rank(first_));
+    require_finite_top(top_);
+    if (rule_.ranks()) last_ = last_kept();
   }
-  const auto likeliest = std::max_element(logits.begin(), logits.end());  // the first of them
-  if (s.temperature == 0) return static_cast<std::int32_t>(likeliest - logits.begin());
-  top = *likeliest;  // after the penalty; subtracted, so that nothing overflows
-  for (double& x : logits) x = (x - top) / s.temperature;
-  keep_top_k(logits, s.top_k);
-  keep_top_p(logits, s.top_p);
-  keep_min_p(logits, s.min_p);
-  const auto chance = probabilities(logits);
-  std::int32_t last = 0;
-  for (std::size_t i = 0; i < chance.size(); ++i) {
-    if (chance[i] == 0) continue;
-    last = static_cast<std::int32_t>(i);
-    if (uniform < chance[i]) return last;
-    uniform -= chance[i];
+
+  /// The first of the likeliest where the temperature is 0, else the token that a uniform number in [0, 1) draws.
+  std::int32_t choose(double uniform) const {
+    if (rule_.scale == 0) return order_.index(first_);
+    std::int64_t total = 0;
+    for (const std::uint64_t key : keys_) total += kept_weight(key);
+    const std::int64_t drawn = drawn_sum(total, uniform);
+    std::size_t i = 0;
+    for (std::int64_t sum = kept_weight(keys_[0]); sum <= drawn; sum += kept_weight(keys_[i])) ++i;
+    return static_cast<std::int32_t>(i);
   }
-  return last;  // rounding left a little over
+  /// How likely each is to be drawn.
+  std::vector<double> chances() const {
+    std::vector<double> out(keys_.size());
+    double total = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (rule_.scale == 0)
+        out[i] = keys_[i] == first_;
+      else
+        out[i] = static_cast<double>(kept_weight(keys_[i]));
+      total += out[i];
+    }
+    for (double& x : out) x /= total;
+    return out;
+  }
+
+ private:
+  double level(std::uint64_t key) const { return level_of(logit_of(order_.rank(key)), top_, rule_.scale); }
+  std::int64_t kept_weight(std::uint64_t key) const {
+    if (key > last_) return 0;
+    const double x = level(key);
+    return x < rule_.least ? 0 : weight_of(x);
+  }
+  // The key of the last token that top_k and top_p keep.
+  std::uint64_t last_kept() const {
+    std::vector<std::uint64_t> order = keys_;
+    const auto part = [&](std::ptrdiff_t begin, std::ptrdiff_t end) {  // the first `end` of all before the others
+      if (end < std::ssize(order)) std::nth_element(order.begin() + begin, order.begin() + end, order.end());
+    };
+    const std::int64_t most = rule_.most(std::ssize(order));
+    part(0, most);
+    order.resize(static_cast<std::size_t>(most));
+    if (rule_.top_p >= 1) return *std::max_element(order.begin(), order.end());
+    std::int64_t total = 0, sum = 0;
+    for (const std::uint64_t key : order) total += weight_of(level(key));
+    const std::int64_t kept = kept_sum(total, rule_.top_p);
+    for (std::ptrdiff_t begin = 0, each = 64; begin < most; begin += each, each *= 2) {
+      const std::ptrdiff_t end = std::min<std::ptrdiff_t>(begin + each, most);
+      part(begin, end);
+      std::sort(order.begin() + begin, order.begin() + end);
+      for (std::ptrdiff_t i = begin; i < end; ++i)
+        if ((sum += weight_of(level(order[static_cast<std::size_t>(i)]))) > kept)
+          return order[static_cast<std::size_t>(i)];
+    }
+    return order.back();  // never: the sum of all is above `kept`
+  }
+
+  choice_rule rule_;
+  token_keys order_;
+  std::vector<std::uint64_t> keys_;  // by index
+  std::uint64_t first_ = 0, last_ = ~std::uint64_t{0};
+  float top_ = 0;
+};
+
+}  // namespace detail
+
+/// The probability with which each token is chosen by these settings, 0 for what they drop: penalty, temperature, top-k
+/// (Fan et al. 2018), top-p, min-p, in this order. logits, as fp32: one position's; `history`: the tokens before. Among
+/// equals the lower index comes first. Throws weft::failure where the logits say nothing: one is NaN or infinity, or
+/// all are -infinity; or where there are none, or more than 2^22.
+WEFT_LINKED std::vector<double> token_chances(const std::vector<double>& logits,
+                                              const std::vector<std::int32_t>& history, const sampling& s) {
+  return detail::weighed_tokens(std::span(logits), history, s).chances();
+}
+
+/// The token that `uniform` in [0, 1) draws by these probabilities, the tokens in the order of their indices; the
+/// likeliest, at a temperature of 0. Throws as token_chances does. Probabilities are multiples of 2^-40 of the
+/// likeliest's, so one that is less likely than that is never drawn.
+WEFT_LINKED std::int32_t choose_token(const std::vector<double>& logits, const std::vector<std::int32_t>& history,
+                                      const sampling& s, double uniform) {
+  return detail::weighed_tokens(std::span(logits), history, s).choose(uniform);
 }
 
 }  // namespace weft

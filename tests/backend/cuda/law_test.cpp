@@ -6,6 +6,7 @@
 
 #include <weft/testing/backend.hpp>
 
+#include "choice_trial.hpp"
 #include "host_queue.hpp"
 
 namespace {
@@ -18,6 +19,12 @@ TEST_CASE("on the host: laws of matrix products") { check_matmul_kernels<B, bf16
 TEST_CASE("on the host: laws of functions") { check_elementwise_kernels<B, bf16, double>().require_complete(); }
 TEST_CASE("on the host: laws of embedding, dropout and AdamW") {
   check_training_kernels<B, bf16, double>().require_complete();
+}
+TEST_CASE("on the host: the kernels choose the token that the host does") {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    B::queue queue(seed);
+    weft_test::check_all_choices<B>(queue);
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <weft/backend/cuda/words/norms.hpp>
 #include <weft/backend/cuda/words/products.hpp>
 #include <weft/backend/cuda/words/reductions.hpp>
+#include <weft/backend/cuda/words/token_choice.hpp>
 #include <weft/backend/cuda/words/training.hpp>
 
 namespace weft::gpu {
@@ -25,6 +26,7 @@ struct device_kernels : memory_words<Queue>,
                         loss_words<Queue>,
                         attention_words<Queue>,
                         training_words<Queue>,
+                        choice_words<Queue>,
                         formula_words<Queue> {
   using queue = Queue;
   /// What each_row, each_line and once call neither throws nor takes memory.
