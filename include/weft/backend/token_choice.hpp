@@ -24,7 +24,7 @@ struct choice_rule {
   double least = -__builtin_inf();  // log2(min_p)
   double penalty = 1;
 
-  WEFT_ANYWHERE bool ranks() const { return scale != 0 && (top_k > 0 || top_p < 1); }
+  WEFT_ANYWHERE bool sorts() const { return scale != 0 && (top_k > 0 || top_p < 1); }
   WEFT_ANYWHERE std::int64_t most(std::int64_t vocab) const { return top_k > 0 && top_k < vocab ? top_k : vocab; }
 };
 /// A text whose next token is chosen: its draw, and its tokens that are penalised, [first, first + count) of a list.
@@ -38,28 +38,28 @@ struct chosen_token {
   float top = 0;
 };
 
-/// Ranks rise where logits fall: 0 is that of NaN, and equal logits have equal ranks.
-WEFT_ANYWHERE constexpr std::uint32_t rank_of(float logit) {
+/// What rises where logits fall: 0 is NaN's, and equal logits have equal bits.
+WEFT_ANYWHERE constexpr std::uint32_t falling_bits(float logit) {
   if (is_nan(static_cast<double>(logit))) return 0;
   const auto bits = std::bit_cast<std::uint32_t>(logit == 0 ? 0.0f : logit);  // of both zeros
   return bits >> 31 ? bits : ~bits & 0x7fffffffu;
 }
-WEFT_ANYWHERE constexpr float logit_of(std::uint32_t rank) {
-  if (rank == 0) return std::numeric_limits<float>::quiet_NaN();
-  return std::bit_cast<float>(rank >> 31 ? rank : ~rank & 0x7fffffffu);
+WEFT_ANYWHERE constexpr float logit_of_falling(std::uint32_t bits) {
+  if (bits == 0) return std::numeric_limits<float>::quiet_NaN();
+  return std::bit_cast<float>(bits >> 31 ? bits : ~bits & 0x7fffffffu);
 }
 
-/// How a token of several rows lies in 64 bits: row, rank, index; the order of keys is that of rows, in a row of
+/// How a token of several rows lies in 64 bits: row, logit, index; the order of keys is that of rows, in a row of
 /// falling logits, and among equals of indices.
 struct token_keys {
   int index_bits = 32;
 
-  WEFT_ANYWHERE constexpr std::uint64_t key(std::int64_t row, std::uint32_t rank, std::int64_t index) const {
+  WEFT_ANYWHERE constexpr std::uint64_t key(std::int64_t row, float logit, std::int64_t index) const {
     const std::uint64_t above = index_bits == 32 ? 0 : static_cast<std::uint64_t>(row) << (index_bits + 32);
-    return above | std::uint64_t{rank} << index_bits | static_cast<std::uint64_t>(index);
+    return above | std::uint64_t{falling_bits(logit)} << index_bits | static_cast<std::uint64_t>(index);
   }
-  WEFT_ANYWHERE constexpr std::uint32_t rank(std::uint64_t key) const {
-    return static_cast<std::uint32_t>(key >> index_bits);
+  WEFT_ANYWHERE constexpr float logit(std::uint64_t key) const {
+    return logit_of_falling(static_cast<std::uint32_t>(key >> index_bits));
   }
   WEFT_ANYWHERE constexpr std::int32_t index(std::uint64_t key) const {
     return static_cast<std::int32_t>(key & ((std::uint64_t{1} << index_bits) - 1));

@@ -99,15 +99,15 @@ class weighed_tokens {
     const auto vocab = static_cast<std::int64_t>(logits.size());
     require_choice(vocab);
     for (std::size_t i = 0; i < keys_.size(); ++i)
-      keys_[i] = order_.key(0, rank_of(static_cast<float>(logits[i])), static_cast<std::int64_t>(i));
+      keys_[i] = order_.key(0, static_cast<float>(logits[i]), static_cast<std::int64_t>(i));
     for (const std::int32_t token : penalised_tokens(history, s, vocab)) {
       std::uint64_t& key = keys_[static_cast<std::size_t>(token)];
-      key = order_.key(0, rank_of(penalised(logit_of(order_.rank(key)), rule_.penalty)), token);
+      key = order_.key(0, penalised(order_.logit(key), rule_.penalty), token);
     }
     first_ = *std::min_element(keys_.begin(), keys_.end());
-    top_ = logit_of(order_.rank(first_));
+    top_ = order_.logit(first_);
     require_finite_top(top_);
-    if (rule_.ranks()) last_ = last_kept();
+    if (rule_.sorts()) last_ = last_kept();
   }
 
   /// The first of the likeliest where the temperature is 0, else the token that a uniform number in [0, 1) draws.
@@ -136,7 +136,7 @@ class weighed_tokens {
   }
 
  private:
-  double level(std::uint64_t key) const { return level_of(logit_of(order_.rank(key)), top_, rule_.scale); }
+  double level(std::uint64_t key) const { return level_of(order_.logit(key), top_, rule_.scale); }
   std::int64_t kept_weight(std::uint64_t key) const {
     if (key > last_) return 0;
     const double x = level(key);

@@ -82,7 +82,7 @@ void check_all_choices(typename Backend::queue& queue) {
   for (const weft::sampling& s : samplings) {
     check_choices<Backend, float>(queue, {8, 5}, s, seed++);
     check_choices<Backend, weft::bf16>(queue, {3, 300}, s, seed++);
-    check_choices<Backend, float>(queue, {2, 4500}, s, seed++);
+    if (s.top_p < 1) check_choices<Backend, float>(queue, {2, 4500}, s, seed++);
   }
   check_choices<Backend, double>(queue, {1, 1}, samplings.back(), seed++);
   check_choices<Backend, weft::fp16>(queue, {1, 2048}, samplings.back(), seed++);

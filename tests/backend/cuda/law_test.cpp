@@ -21,10 +21,8 @@ TEST_CASE("on the host: laws of embedding, dropout and AdamW") {
   check_training_kernels<B, bf16, double>().require_complete();
 }
 TEST_CASE("on the host: the kernels choose the token that the host does") {
-  for (const std::uint64_t seed : {1, 2, 3}) {
-    B::queue queue(seed);
-    weft_test::check_all_choices<B>(queue);
-  }
+  B::queue queue(7);
+  weft_test::check_all_choices<B>(queue);
 }
 
 }  // namespace

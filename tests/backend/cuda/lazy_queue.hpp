@@ -165,9 +165,12 @@ class lazy_queue : public weft::gpu::pinned_count {
     give([=] { std::memset(to, 0, bytes); });
   }
   void upload(const void* from, void* to, std::size_t bytes) {
-    if (!uploads_.upload(*this, from, to, bytes)) download(from, to, bytes);
+    if (uploads_.upload(*this, from, to, bytes)) return;
+    copy_pinned(from, to, bytes);
+    synchronize();
   }
   void download(const void* from, void* to, std::size_t bytes) {
+    downloaded += bytes;
     copy_pinned(from, to, bytes);
     synchronize();
   }
@@ -201,7 +204,8 @@ class lazy_queue : public weft::gpu::pinned_count {
     return std::make_unique<weft::gpu::stream_mover<lazy_queue>>(*this, members);
   }
 
-  int waits = 0;  // of the host, for all that was given
+  int waits = 0;               // of the host, for all that was given
+  std::size_t downloaded = 0;  // bytes
   bool hasty_beside = false;
   std::uint64_t to_come() const {
     const std::lock_guard lock(work_->mutex);

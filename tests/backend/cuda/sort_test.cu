@@ -1,4 +1,5 @@
-// Sorting on a stream: keys in the order of the bits asked for, those that are equal there as they were. Needs a GPU.
+// Sorting on a stream: keys in the order of the bits asked for, those that are equal there as they were; and tokens
+// chosen by it. Needs a GPU.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -6,9 +7,10 @@
 
 #include <doctest/doctest.h>
 
-#include <weft/backend/cuda/memory.cuh>
-#include <weft/backend/cuda/stream.cuh>
+#include <weft/backend/cuda.cuh>
 #include <weft/core/random.hpp>
+
+#include "choice_trial.hpp"
 
 namespace {
 
@@ -55,4 +57,9 @@ TEST_CASE("a stream sorts keys by some of their bits and leaves equal ones in or
                      [&](std::uint64_t a, std::uint64_t b) { return a >> by.first < b >> by.first; });
     CHECK(sorted_by_stream(keys, by) == expected);
   }
+}
+
+TEST_CASE("a device chooses the token that the host does") {
+  weft::gpu::stream queue;
+  weft_test::check_all_choices<weft::cuda_backend>(queue);
 }

@@ -36,7 +36,7 @@ struct token_keys_kernel {
   WEFT_ON_DEVICE void operator()(Block& block) const {
     for_packs_of_grid<1>(block, of.rows * of.vocab, false, [&]<int>(int64 i) {
       const auto logit = static_cast<float>(block.widen(logits[i]));
-      keys[i] = of.order.key(i / of.vocab, weft::detail::rank_of(logit), i % of.vocab);
+      keys[i] = of.order.key(i / of.vocab, logit, i % of.vocab);
     });
   }
 };
@@ -55,8 +55,8 @@ struct penalise_kernel {
       for (int64 i = block.thread(); i < texts[row].count; i += block.threads()) {
         const std::int32_t token = tokens[texts[row].first + i];
         std::uint64_t& key = keys[row * of.vocab + token];
-        const float logit = weft::detail::penalised(weft::detail::logit_of(of.order.rank(key)), penalty);
-        key = of.order.key(row, weft::detail::rank_of(logit), token);
+        const float logit = weft::detail::penalised(of.order.logit(key), penalty);
+        key = of.order.key(row, logit, token);
       }
   }
 };
@@ -109,7 +109,7 @@ struct token_weights {
       least = join<reduce::min>(least, firsts[row * of.parts() + i]);
     return block_least(block, least, block.template shared<std::uint64_t>());
   }
-  WEFT_ON_DEVICE float logit(std::uint64_t key) const { return weft::detail::logit_of(of.order.rank(key)); }
+  WEFT_ON_DEVICE float logit(std::uint64_t key) const { return of.order.logit(key); }
   WEFT_ON_DEVICE int64 weight(int64 row, int64 i, float top) const {
     const std::uint64_t key = keys[row * of.vocab + i];
     const double level = weft::detail::level_of(logit(key), top, rule.scale);

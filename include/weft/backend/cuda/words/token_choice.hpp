@@ -52,9 +52,9 @@ struct choice_words {
     const choice_rows of{rows, vocab, {bits_of(vocab)}};
     const key_bits by{of.order.index_bits, of.order.index_bits + 32 + bits_of(rows)};
     const int64 n = rows * vocab, parts = rows * of.parts();
-    const std::size_t beside = rule.ranks() ? q.template sort_bytes<std::uint64_t>(n, by) : 0;
+    const std::size_t beside = rule.sorts() ? q.template sort_bytes<std::uint64_t>(n, by) : 0;
     detail::aligned_places at;
-    const std::size_t at_keys = at.add<std::uint64_t>(n), at_sorted = at.add<std::uint64_t>(rule.ranks() ? n : 0),
+    const std::size_t at_keys = at.add<std::uint64_t>(n), at_sorted = at.add<std::uint64_t>(rule.sorts() ? n : 0),
                       at_firsts = at.add<std::uint64_t>(parts), at_sums = at.add<int64>(parts),
                       at_last = at.add<std::uint64_t>(rows), at_texts = at.add<choice_of_text>(rows),
                       at_out = at.add<chosen_token>(rows), at_penalised = at.add<std::int32_t>(listed),
@@ -78,14 +78,14 @@ struct choice_words {
     constexpr std::size_t of_warps = warp_scratch<Queue, std::uint64_t>;
     constexpr std::size_t of_threads = weighed_place::shared_bytes(Queue::block_threads);
     block_for_each(q, parts, of_warps, first_keys_kernel{of, keys, firsts});
-    if (rule.ranks()) {
+    if (rule.sorts()) {
       q.sort(keys, sorted, n, by, room + at_beside, beside);
       const token_weights weights{of, rule, sorted, firsts, nullptr, true};
       const bool adds = rule.top_p < 1;
       if (adds) block_for_each(q, parts, of_warps, part_weights_kernel{weights, sums});
       block_for_each(q, rows, of_threads, last_kept_kernel{{weights, adds ? sums : nullptr}, last});
     }
-    const token_weights weights{of, rule, keys, firsts, rule.ranks() ? last : nullptr, false};
+    const token_weights weights{of, rule, keys, firsts, rule.sorts() ? last : nullptr, false};
     const bool draws = rule.scale != 0;
     if (draws) block_for_each(q, parts, of_warps, part_weights_kernel{weights, sums});
     block_for_each(q, rows, of_threads, choose_kernel{{weights, draws ? sums : nullptr}, texts_there, out_there});
