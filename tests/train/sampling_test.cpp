@@ -100,6 +100,29 @@ TEST_CASE("probabilities are those of the filters one after another") {
   }
 }
 
+TEST_CASE("weights are powers of 2, and keys are in the order of falling logits") {
+  const philox draws{4, stream_of("levels")};
+  for (std::uint64_t i = 0; i < 3000; ++i) {
+    const double level = static_cast<double>(draws.uniform(i)) * (i % 3 == 0 ? -1 : -41);
+    const double want = level < -40 ? 0 : std::exp2(level + 40);
+    CHECK(std::abs(static_cast<double>(detail::weight_of(level)) + 0.5 - want) <= 0.51 + want * 0x1p-43);
+  }
+  for (int halvings = 0; halvings <= 40; ++halvings)
+    CHECK(detail::weight_of(-halvings) == std::int64_t{1} << (40 - halvings));
+  CHECK(detail::weight_of(std::nan("")) == 0);
+  constexpr float top = std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::max();
+  const float falling[] = {std::nanf(""), top, most, 1, 0.5f, 1e-45f, 0, -1e-45f, -1, -most, -top};
+  const detail::token_keys keys{20};
+  for (std::size_t i = 0; i + 1 < std::size(falling); ++i) {
+    CHECK(keys.key(3, falling[i], 1000000) < keys.key(3, falling[i + 1], 0));
+    CHECK(keys.key(3, falling[i], 7) < keys.key(3, falling[i], 8));
+    CHECK(keys.key(3, falling[i], 7) < keys.key(4, falling[0], 0));
+    const float back = keys.logit(keys.key(3, falling[i], 7));
+    CHECK((back == falling[i] || (i == 0 && back != back)));
+    CHECK(keys.index(keys.key(3, falling[i], 1000000)) == 1000000);
+  }
+}
+
 TEST_CASE("a token is drawn by its probability") {
   const numbers logits{0, std::log(3.0)};  // probabilities 1/4 and 3/4
   const sampling s{.temperature = 1};

@@ -10,6 +10,7 @@
 
 #include <weft/backend/quantised.hpp>
 #include <weft/backend/stochastic_rounding.hpp>
+#include <weft/backend/token_choice.hpp>
 #include <weft/core/random.hpp>
 
 namespace weft {
@@ -206,6 +207,16 @@ concept normal_kernel = requires(detail::kernel_words<B, T> k, const placed_slic
 template <class B, class T>
 concept dequantise_kernel = requires(detail::kernel_words<B, T> k, const quantised_slice& slice) {
   B::dequantise(k.queue, slice, k.y);
+};
+/// choose_tokens(queue, rows, vocab, logits, rule, texts, penalised, listed, out): out[row] = the token that `rule`
+/// (backend/token_choice.hpp) and the draw of texts[row] choose from logits[row], whose tokens penalised[first], ...,
+/// [first + count) of that text are penalised: each listed once, `listed` in all; -1 where the largest logit isn't
+/// finite. All but the logits lies in the host's memory, and is left alone until the queue has run it. Text asks for
+/// it; where a backend lacks it, logits come to the host.
+template <class B, class T>
+concept choice_kernel = requires(detail::kernel_words<B, T> k, const detail::choice_rule& rule,
+                                 const detail::choice_of_text* texts, detail::chosen_token* out) {
+  B::choose_tokens(k.queue, k.n, k.n, k.x, rule, texts, k.ids, k.n, out);
 };
 /// adamw(queue, step, n, decaying, master, first, second, g, working): one adamw_step of a gradient of G, of arrays of
 /// n elements, to which weight decay applies where `decaying` (decay_ranges) has them; working (T, the master's rounded

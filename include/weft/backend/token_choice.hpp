@@ -42,11 +42,11 @@ struct chosen_token {
 WEFT_ANYWHERE constexpr std::uint32_t falling_bits(float logit) {
   if (is_nan(static_cast<double>(logit))) return 0;
   const auto bits = std::bit_cast<std::uint32_t>(logit == 0 ? 0.0f : logit);  // of both zeros
-  return bits >> 31 ? bits : ~bits & 0x7fffffffu;
+  return bits ^ (0x7fffffffu & ((bits >> 31) - 1));                           // all but the sign, where that is 0
 }
 WEFT_ANYWHERE constexpr float logit_of_falling(std::uint32_t bits) {
   if (bits == 0) return std::numeric_limits<float>::quiet_NaN();
-  return std::bit_cast<float>(bits >> 31 ? bits : ~bits & 0x7fffffffu);
+  return std::bit_cast<float>(bits ^ (0x7fffffffu & ((bits >> 31) - 1)));
 }
 
 /// How a token of several rows lies in 64 bits: row, logit, index; the order of keys is that of rows, in a row of
@@ -102,10 +102,13 @@ WEFT_ANYWHERE constexpr std::int64_t weight_of(double level) {
   more = upper_half(more, rest);
   std::uint64_t power = std::uint64_t{1} << 63;  // 2^63 times 2^fraction
   power += upper_half(power, more);
-  if (part >> 63 & 1) power += upper_half(power, 0x6a09e667f3bcc908u);  // 2^(1/2) - 1, ...
-  if (part >> 62 & 1) power += upper_half(power, 0x306fe0a31b7152deu);
-  if (part >> 61 & 1) power += upper_half(power, 0x172b83c7d517adcdu);
-  if (part >> 60 & 1) power += upper_half(power, 0x0b5586cf9890f629u);
+  const auto factor = [&](int bit, std::uint64_t less_1) {  // no branch, which nobody could predict
+    power += upper_half(power, less_1 & (0 - (part >> bit & 1)));
+  };
+  factor(63, 0x6a09e667f3bcc908u);  // 2^(1/2) - 1, ...
+  factor(62, 0x306fe0a31b7152deu);
+  factor(61, 0x172b83c7d517adcdu);
+  factor(60, 0x0b5586cf9890f629u);
   return static_cast<std::int64_t>(power >> (23 + halvings));
 }
 

@@ -1,10 +1,11 @@
-// The next tokens of several texts from a tensor of logits, wherever it lies. Invariant: a backend that chooses where
-// its memory is gives what the host chooses from the same logits, so who chooses is no part of the result.
+// The next tokens of several texts from a tensor of logits, by the backend's kernel where it has one. Invariant: it
+// gives what the host chooses from the same logits, so who chooses is no part of the result.
 #pragma once
 
 #include <span>
 #include <vector>
 
+#include <weft/backend/kernels.hpp>
 #include <weft/op/to_host.hpp>
 #include <weft/train/sampling.hpp>
 
@@ -16,14 +17,6 @@ struct text_to_choose {
   double uniform = 0;
 };
 
-/// A backend with a kernel of its own for the choice. Others bring the logits to the host.
-template <class B, class T>
-concept chooses_tokens = requires(typename B::queue& queue, const T* logits, const choice_rule& rule,
-                                  const choice_of_text* texts, const std::int32_t* penalised, std::int64_t n,
-                                  chosen_token* out) {
-  B::choose_tokens(queue, n, n, logits, rule, texts, penalised, n, out);
-};
-
 /// The token of each text; text i has the i-th row of this rank's share of logits, [texts, vocab]. Throws weft::failure
 /// where a text's logits say nothing.
 template <any_tensor X>
@@ -33,33 +26,30 @@ std::vector<std::int32_t> choose_tokens(const X& logits, std::span<const text_to
   const auto rows = static_cast<std::int64_t>(texts.size());
   const std::int64_t vocab = untyped(logits).held().elements() / std::max<std::int64_t>(rows, 1);
   std::vector<std::int32_t> out(texts.size(), -1);
-  if constexpr (chooses_tokens<B, T>) {
-    require_choice(vocab);
-    std::vector<choice_of_text> given;
-    std::vector<std::int32_t> penalised;
-    for (const auto& [text, uniform] : texts) {
-      const auto first = static_cast<std::int32_t>(penalised.size());
-      if (text)
-        for (const std::int32_t token : penalised_tokens(*text, s, vocab)) penalised.push_back(token);
-      given.push_back({uniform, first, static_cast<std::int32_t>(penalised.size()) - first});
-    }
-    std::vector<chosen_token> chosen(texts.size());
-    B::choose_tokens(untyped(logits).ctx->template queue<B>(), rows, vocab, untyped(logits).held().template as<T>(),
-                     rule_of(s), given.data(), penalised.data(), static_cast<std::int64_t>(penalised.size()),
-                     chosen.data());
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      if (!texts[i].text) continue;
-      require_finite_top(chosen[i].top);
-      out[i] = chosen[i].token;
-    }
+  require_choice(vocab);
+  const choice_rule rule = rule_of(s);
+  std::vector<choice_of_text> given;
+  std::vector<std::int32_t> penalised;
+  for (const auto& [text, uniform] : texts) {
+    const auto first = static_cast<std::int32_t>(penalised.size());
+    if (text)
+      for (const std::int32_t token : penalised_tokens(*text, s, vocab)) penalised.push_back(token);
+    given.push_back({uniform, first, static_cast<std::int32_t>(penalised.size()) - first});
+  }
+  std::vector<chosen_token> chosen(texts.size());
+  if constexpr (choice_kernel<B, T>) {
+    context& ctx = *untyped(logits).ctx;
+    B::choose_tokens(ctx.queue<B>(), rows, vocab, untyped(logits).held().template as<const T>(), rule, given.data(),
+                     penalised.data(), std::ssize(penalised), chosen.data());
+    ctx.order().synchronize();
   } else {
-    const auto numbers = local_share_on_host(logits);
-    for (std::size_t i = 0; i < out.size(); ++i)
-      if (texts[i].text)
-        out[i] = weighed_tokens(
-                     std::span(numbers).subspan(i * static_cast<std::size_t>(vocab), static_cast<std::size_t>(vocab)),
-                     *texts[i].text, s)
-                     .choose(texts[i].uniform);
+    const std::vector<T> numbers = local_share_on_host(logits);
+    choose_on_host(rows, vocab, numbers.data(), rule, given.data(), penalised.data(), chosen.data());
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!texts[i].text) continue;
+    require_finite_top(chosen[i].top);
+    out[i] = chosen[i].token;
   }
   return out;
 }

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include <weft/backend/token_choice.hpp>
+#include <weft/backend/cpu/choose_tokens.hpp>
 #include <weft/core/error.hpp>
 #include <weft/core/finite.hpp>
 
@@ -89,89 +89,14 @@ inline void require_finite_top(float top) {
           ": the model's numbers have overflowed; look at its weights and its loss");
 }
 
-/// The logits of one text with what the settings make of them.
-class weighed_tokens {
- public:
-  /// Throws where the logits say nothing. Cost: sorts no more than the likeliest, as many as the settings ask for.
-  template <class T>
-  weighed_tokens(std::span<const T> logits, std::span<const std::int32_t> history, const sampling& s)
-      : rule_(rule_of(s)), keys_(logits.size()) {
-    const auto vocab = static_cast<std::int64_t>(logits.size());
-    require_choice(vocab);
-    for (std::size_t i = 0; i < keys_.size(); ++i)
-      keys_[i] = order_.key(0, static_cast<float>(logits[i]), static_cast<std::int64_t>(i));
-    for (const std::int32_t token : penalised_tokens(history, s, vocab)) {
-      std::uint64_t& key = keys_[static_cast<std::size_t>(token)];
-      key = order_.key(0, penalised(order_.logit(key), rule_.penalty), token);
-    }
-    first_ = *std::min_element(keys_.begin(), keys_.end());
-    top_ = order_.logit(first_);
-    require_finite_top(top_);
-    if (rule_.sorts()) last_ = last_kept();
-  }
-
-  /// The first of the likeliest where the temperature is 0, else the token that a uniform number in [0, 1) draws.
-  std::int32_t choose(double uniform) const {
-    if (rule_.scale == 0) return order_.index(first_);
-    std::int64_t total = 0;
-    for (const std::uint64_t key : keys_) total += kept_weight(key);
-    const std::int64_t drawn = drawn_sum(total, uniform);
-    std::size_t i = 0;
-    for (std::int64_t sum = kept_weight(keys_[0]); sum <= drawn; sum += kept_weight(keys_[i])) ++i;
-    return static_cast<std::int32_t>(i);
-  }
-  /// How likely each is to be drawn.
-  std::vector<double> chances() const {
-    std::vector<double> out(keys_.size());
-    double total = 0;
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      if (rule_.scale == 0)
-        out[i] = keys_[i] == first_;
-      else
-        out[i] = static_cast<double>(kept_weight(keys_[i]));
-      total += out[i];
-    }
-    for (double& x : out) x /= total;
-    return out;
-  }
-
- private:
-  double level(std::uint64_t key) const { return level_of(order_.logit(key), top_, rule_.scale); }
-  std::int64_t kept_weight(std::uint64_t key) const {
-    if (key > last_) return 0;
-    const double x = level(key);
-    return x < rule_.least ? 0 : weight_of(x);
-  }
-  // The key of the last token that top_k and top_p keep.
-  std::uint64_t last_kept() const {
-    std::vector<std::uint64_t> order = keys_;
-    const auto part = [&](std::ptrdiff_t begin, std::ptrdiff_t end) {  // the first `end` of all before the others
-      if (end < std::ssize(order)) std::nth_element(order.begin() + begin, order.begin() + end, order.end());
-    };
-    const std::int64_t most = rule_.most(std::ssize(order));
-    part(0, most);
-    order.resize(static_cast<std::size_t>(most));
-    if (rule_.top_p >= 1) return *std::max_element(order.begin(), order.end());
-    std::int64_t total = 0, sum = 0;
-    for (const std::uint64_t key : order) total += weight_of(level(key));
-    const std::int64_t kept = kept_sum(total, rule_.top_p);
-    for (std::ptrdiff_t begin = 0, each = 64; begin < most; begin += each, each *= 2) {
-      const std::ptrdiff_t end = std::min<std::ptrdiff_t>(begin + each, most);
-      part(begin, end);
-      std::sort(order.begin() + begin, order.begin() + end);
-      for (std::ptrdiff_t i = begin; i < end; ++i)
-        if ((sum += weight_of(level(order[static_cast<std::size_t>(i)]))) > kept)
-          return order[static_cast<std::size_t>(i)];
-    }
-    return order.back();  // never: the sum of all is above `kept`
-  }
-
-  choice_rule rule_;
-  token_keys order_;
-  std::vector<std::uint64_t> keys_;  // by index
-  std::uint64_t first_ = 0, last_ = ~std::uint64_t{0};
-  float top_ = 0;
-};
+/// The logits of one text with what the settings make of them. Throws where they say nothing.
+inline weighed_tokens weigh(const std::vector<double>& logits, std::span<const std::int32_t> history,
+                            const sampling& s) {
+  require_choice(std::ssize(logits));
+  weighed_tokens out(std::span<const double>(logits), rule_of(s), penalised_tokens(history, s, std::ssize(logits)));
+  require_finite_top(out.top());
+  return out;
+}
 
 }  // namespace detail
 
@@ -181,7 +106,7 @@ class weighed_tokens {
 /// all are -infinity; or where there are none, or more than 2^22.
 WEFT_LINKED std::vector<double> token_chances(const std::vector<double>& logits,
                                               const std::vector<std::int32_t>& history, const sampling& s) {
-  return detail::weighed_tokens(std::span(logits), history, s).chances();
+  return detail::weigh(logits, history, s).chances();
 }
 
 /// The token that `uniform` in [0, 1) draws by these probabilities, the tokens in the order of their indices; the
@@ -189,7 +114,7 @@ WEFT_LINKED std::vector<double> token_chances(const std::vector<double>& logits,
 /// likeliest's, so one that is less likely than that is never drawn.
 WEFT_LINKED std::int32_t choose_token(const std::vector<double>& logits, const std::vector<std::int32_t>& history,
                                       const sampling& s, double uniform) {
-  return detail::weighed_tokens(std::span(logits), history, s).choose(uniform);
+  return detail::weigh(logits, history, s).choose(uniform);
 }
 
 }  // namespace weft

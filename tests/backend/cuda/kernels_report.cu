@@ -49,10 +49,17 @@ using namespace weft::gpu;
   REPORT(fill_kernel<T>);                           \
   REPORT(strided_copy_kernel<T>);                   \
   REPORT(convert_kernel<T, T>);                     \
-  REPORT(strided_matmul_kernel<T, T>)
+  REPORT(strided_matmul_kernel<T, T>);              \
+  REPORT(token_keys_kernel<T>)
 
 REPORT(adamw_rounded_kernel<float, float>);
 REPORT(adamw_rounded_kernel<float, bf16>);
+
+REPORT(penalise_kernel);
+REPORT(first_keys_kernel);
+REPORT(part_weights_kernel);
+REPORT(last_kept_kernel);
+REPORT(choose_kernel);
 
 REPORT_TYPE(float);
 REPORT_TYPE(double);

@@ -6,6 +6,7 @@
 #include <weft/backend/cpu/attention.hpp>
 #include <weft/backend/cpu/attention_backward.hpp>
 #include <weft/backend/cpu/broadcast.hpp>
+#include <weft/backend/cpu/choose_tokens.hpp>
 #include <weft/backend/cpu/copy.hpp>
 #include <weft/backend/cpu/cross_entropy.hpp>
 #include <weft/backend/cpu/dequantise.hpp>
