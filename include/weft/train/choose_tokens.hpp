@@ -21,7 +21,7 @@ struct text_to_choose {
 /// where a text's logits say nothing.
 template <any_tensor X>
 std::vector<std::int32_t> choose_tokens(const X& logits, std::span<const text_to_choose> texts, const sampling& s) {
-  using B = typename X::backend;
+  using Backend = typename X::backend;
   using T = typename X::element_type;
   const auto rows = static_cast<std::int64_t>(texts.size());
   const std::int64_t vocab = untyped(logits).held().elements() / std::max<std::int64_t>(rows, 1);
@@ -37,10 +37,10 @@ std::vector<std::int32_t> choose_tokens(const X& logits, std::span<const text_to
     given.push_back({uniform, first, static_cast<std::int32_t>(penalised.size()) - first});
   }
   std::vector<chosen_token> chosen(texts.size());
-  if constexpr (choice_kernel<B, T>) {
+  if constexpr (choice_kernel<Backend, T>) {
     context& ctx = *untyped(logits).ctx;
-    B::choose_tokens(ctx.queue<B>(), rows, vocab, untyped(logits).held().template as<const T>(), rule, given.data(),
-                     penalised.data(), std::ssize(penalised), chosen.data());
+    Backend::choose_tokens(ctx.queue<Backend>(), rows, vocab, untyped(logits).held().template as<const T>(), rule,
+                           given.data(), penalised.data(), std::ssize(penalised), chosen.data());
     ctx.order().synchronize();
   } else {
     const std::vector<T> numbers = local_share_on_host(logits);
