@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <weft/backend/cpu.hpp>
+#include <weft/testing/backend/choice.hpp>
 #include <weft/testing/backend/training.hpp>
 
 #include "laws_on_cpu.hpp"
@@ -13,6 +14,9 @@ using std::int64_t;
 TEST_CASE("kernels of training obey their laws on every instruction set, with the same bits for one core and three") {
   laws_on_cpu(
       [](int threads) { return testing::check_training_kernels<cpu_backend, double, float, bf16, fp16>(threads); });
+}
+TEST_CASE("tokens are chosen as the law says, in every element type") {
+  CHECK(testing::check_choice_kernels<cpu_backend, double, float, bf16, fp16>().tried.size() == 4);
 }
 
 struct last_wins : cpu_backend {  // of rows with one id, the last gives the gradient
@@ -68,6 +72,14 @@ struct stops_early : cpu_backend {  // a loop that leaves a run's last element o
   }
 };
 
+struct keeps_all : cpu_backend {  // tokens that top_p drops
+  template <class T, class... Rest>
+  static void choose_tokens(queue& cores, int64_t rows, int64_t vocab, const T* logits, detail::choice_rule rule,
+                            const Rest&... rest) {
+    rule.top_p = 1;
+    cpu_backend::choose_tokens(cores, rows, vocab, logits, rule, rest...);
+  }
+};
 struct takes_every_step : cpu_backend {  // also one that is decided against
   template <class M, class G, class W>
   static void adamw(queue& cores, adamw_step step, int64_t n, const decay_ranges& decaying, M* master, M* m, M* v,
@@ -101,6 +113,8 @@ TEST_CASE(
                        doctest::Contains("the backend's adamw of fp32: first moment: element"), failure);
   CHECK_THROWS_WITH_AS((testing::check_training_kernels<does_it_twice, float>()),
                        doctest::Contains("once of int32: it doesn't call f once, in the queue's order"), failure);
+  CHECK_THROWS_WITH_AS((testing::check_choice_kernels<keeps_all, float>()),
+                       doctest::Contains("choose_tokens of fp32: row "), failure);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <weft/testing/backend/attention.hpp>
+#include <weft/testing/backend/choice.hpp>
 #include <weft/testing/backend/elementwise.hpp>
 #include <weft/testing/backend/memory.hpp>
 #include <weft/testing/backend/products.hpp>
@@ -33,6 +34,7 @@ backend_report check_backend(int threads = 1) {
   family(check_row_kernels<B, Ts...>);
   family(check_attention_kernels<B, Ts...>);
   family(check_training_kernels<B, Ts...>);
+  family(check_choice_kernels<B, Ts...>);
   return all;
 }
 
