@@ -3,7 +3,6 @@
 // get the same bits; and weights are integers, so their sums are the same in every order.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <limits>
