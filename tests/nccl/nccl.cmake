@@ -7,7 +7,7 @@ if(NOT WEFT_HAS_NCCL)
 endif()
 
 if(TARGET weft_device_cudart)
-  set(of_nccl nccl.cpp nccl_comm.cpp nccl_operation.cpp nccl_processes.cpp nccl_threads.cpp)
+  set(of_nccl nccl.cpp nccl_comm.cpp nccl_memory.cpp nccl_operation.cpp nccl_processes.cpp nccl_threads.cpp)
   list(TRANSFORM of_nccl PREPEND "${here}/device/runtime/")
   add_library(weft_device_nccl SHARED ${of_nccl})
   target_link_libraries(weft_device_nccl PRIVATE weft_build weft_device_cudart)

@@ -40,7 +40,7 @@ inline std::shared_ptr<const weft::text_corpus> rhyme() {
 /// A few steps of a small model, each a run of its own so that its loss is seen.
 template <class Model, class Config, class Optimizer>
 std::vector<trained> train(const weft::degrees& mesh, const Config& config, const Optimizer& optimizer,
-                           bool check = false) {
+                           weft::launch_options options = {.check = false}) {
   using namespace weft;
   using S = typename Model::strategy;
   using backend = typename S::backend;
@@ -82,7 +82,7 @@ std::vector<trained> train(const weft::degrees& mesh, const Config& config, cons
                 read(gradient), read(weight);
               });
             },
-            {.check = check});
+            options);
   return all;
 }
 

@@ -107,6 +107,7 @@ class nccl_lane {
     const nccl_member own(seat_, ranks_, begun_->parts);
     if (call.is(comm_operation::barrier)) return meet(begun_->parts);
     if (call.count == 0 && !call.is(comm_operation::all_to_allv)) return;
+    own.enroll(call);
     together([&] { folds() ? own.bring(call, at_, elements()) : own.give(call, sends_ ? 1 : 0); });
   }
   /// Whether it was the last; else the next is begun.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 
 #include <weft/backend/cuda/kernels/fold.hpp>
 #include <weft/backend/cuda/nccl_group.cuh>
@@ -23,6 +24,18 @@ class nccl_member {
     const int64 bytes = in.is(comm_operation::all_to_allv) ? in.send_bytes[0] : in.bytes();
     const scoped_device here(seat_.gpu);
     if (bytes > 0 && in.in != out.out) queue().copy(in.in, out.out, static_cast<std::size_t>(bytes));
+  }
+
+  /// Whether an array of a call lies in registered memory (nccl_memory.cuh); nothing: the rank has no such array.
+  struct arrays {
+    std::optional<bool> in, out;
+  };
+  /// Registers what isn't yet of the memory that a call's arrays lie in, before its group call.
+  arrays enroll(const comm_call& c) const {
+    const auto one = [&](const void* at, int64 bytes) {
+      return bytes > 0 ? std::optional(seat_.registered.add(seat_.comm, at)) : std::nullopt;
+    };
+    return {one(c.in, c.input_bytes(ranks_)), one(c.out, c.output_bytes(ranks_))};
   }
 
   /// What isn't folded here, within a group call; `peer`: whom a send is to, whom a recv is from.
