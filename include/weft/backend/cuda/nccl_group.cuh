@@ -26,7 +26,8 @@ struct nccl_seat {
   ncclComm_t comm = nullptr;           // null in a group of one, and after an abort
   ncclComm_t begun = nullptr;          // while it is made: NCCL writes here, also where it fails or is aborted
   bool busy = false;                   // comm goes on with what it was asked for, and who asked looks after it
-  nccl_registrations registered;       // of comm's arrays
+  nccl_registrations registered;       // with comm
+  nccl_scratch scratch;                // for what is folded, and for a barrier
   std::unique_ptr<gpu::stream> queue;  // of what this group's operations do on the rank's GPU
 };
 

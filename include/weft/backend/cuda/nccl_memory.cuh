@@ -4,11 +4,14 @@
 // are, and who may have registered them, is one list of the process.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <functional>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <weft/backend/cuda/memory.cuh>
@@ -79,6 +82,7 @@ class nccl_memory {
     ncclMemFree(memory);
     if (known) cudaSetDevice(before);
   }
+  /// The chunk in which `at` lies.
   place find(const void* at) const {
     const auto* const byte = static_cast<const std::byte*>(at);
     const std::lock_guard lock(lock_);
@@ -141,6 +145,35 @@ class nccl_registrations {
     void* handle;  // null: NCCL was told to register nothing (NCCL_LOCAL_REGISTER=0), or can't
   };
   std::map<const std::byte*, entry, std::less<>> chunks_;
+};
+
+/// Memory beside an operation's arrays, for operations that use it one after the other. What is too small stays until
+/// the launch ends: to free it would wait for all that the GPU does. Sizes are powers of 2, so all of it is less than
+/// twice the last.
+class nccl_scratch {
+ public:
+  /// On a GPU; `registered`: of NCCL's, as the arrays are that it is sent to or from.
+  void* at_least(std::size_t bytes, int gpu, bool registered) {
+    kind& of = kinds_[registered];
+    if (bytes > of.bytes) {
+      const std::size_t size = std::bit_ceil(bytes);
+      const memory_source from = registered ? memory_source{nccl_memory::allocate, nccl_memory::release} : device_memory();
+      const scoped_device here(gpu);
+      block made(from.allocate(size), from.release);
+      require(made != nullptr, "out of device memory: what is folded from all ranks needs ", size, " bytes");
+      of.blocks.push_back(std::move(made));
+      of.bytes = size;
+    }
+    return of.blocks.back().get();
+  }
+
+ private:
+  using block = std::unique_ptr<void, void (*)(void*)>;
+  struct kind {
+    std::vector<block> blocks;
+    std::size_t bytes = 0;  // of the last
+  };
+  kind kinds_[2];
 };
 
 /// For an arena whose tensors are collectives' arrays. Its chunks are whole multiples of what NCCL takes from the GPU,
