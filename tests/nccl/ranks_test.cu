@@ -382,8 +382,9 @@ TEST_CASE("nccl: a registration that fails, an NCCL that does, and ranks that th
 
 TEST_CASE("nccl: registered memory that the GPU doesn't have, and a launch whose memory can't be registered") {
   if (!enough(2)) return;
-  CHECK(said_by([] { arena(nccl::registered_memory()).allocate(std::size_t{1} << 46, weft::memory::buffers); })
-            .find("out of memory: the arena holds 0 MiB and asked for 67108864 MiB more") == 0);
+  CHECK(said_by([] {
+          arena(nccl::registered_memory()).allocate(std::size_t{1} << 46, weft::memory::buffers);
+        }).find("out of memory: the arena holds 0 MiB and asked for 67108864 MiB more") == 0);
   CHECK(said_by([] { launch<strategy<mesh<dp>, nccl>>({.dp = 2}, [](context&) {}, {.registered_buffers = true}); }) ==
         "launch_options.registered_buffers is on, and this strategy's communicator registers no memory of its "
         "backend's; leave it off, or take nccl or nccl_mpi beside cuda_backend");

@@ -208,8 +208,7 @@ void launch(const degrees& wanted, F&& f, launch_options options = {}) {
       ranks.begin(world.size());
       const detail::rank_of_thread named;
       auto queue = S::backend::open(world.size(), world.rank(), options.threads_per_rank);
-      detail::launched_rank here(options.trace.over(world), options,
-                                 detail::memory_of<S>(options.registered_buffers));
+      detail::launched_rank here(options.trace.over(world), options, detail::memory_of<S>(options.registered_buffers));
       here.ctx.set_queue<typename S::backend>(std::move(queue));
       detail::add_axes(here.ctx, wanted, typename S::mesh{});
       detail::add_sets(here.ctx, axes_along<typename S::sharding::axis>{});

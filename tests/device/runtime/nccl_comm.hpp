@@ -104,9 +104,9 @@ struct planned {
 planned& failure();
 // What was called, by every rank of this process.
 struct called {
-  unsigned long long operations = 0;      // that moved anything
-  unsigned long long in_registered = 0;   // of them those all of whose arrays lay in registered memory
-  unsigned long long registrations = 0;   // of memory
+  unsigned long long operations = 0;     // that moved anything
+  unsigned long long in_registered = 0;  // of them those all of whose arrays lay in registered memory
+  unsigned long long registrations = 0;  // of memory
 };
 called& count();
 // Communicators that are neither destroyed nor aborted.

@@ -61,8 +61,9 @@ std::vector<std::vector<std::byte>> outputs(const meeting& m) {
   return outs;
 }
 std::string mixture(int a, int b, const nccl_call& call) {
-  return std::string(call.name()) + " is given registered memory by one of the ranks " + std::to_string(std::min(a, b)) +
-         " and " + std::to_string(std::max(a, b)) + ", and other memory by the other, which NCCL leaves undefined";
+  return std::string(call.name()) + " is given registered memory by one of the ranks " +
+         std::to_string(std::min(a, b)) + " and " + std::to_string(std::max(a, b)) +
+         ", and other memory by the other, which NCCL leaves undefined";
 }
 std::string disagreement(int a, const nccl_call& first, int b, const nccl_call& second) {
   return "ranks of one communicator disagree: rank " + std::to_string(a) + " calls " + first.text() + ", and rank " +

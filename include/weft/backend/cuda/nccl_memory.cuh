@@ -157,7 +157,8 @@ class nccl_scratch {
     kind& of = kinds_[registered];
     if (bytes > of.bytes) {
       const std::size_t size = std::bit_ceil(bytes);
-      const memory_source from = registered ? memory_source{nccl_memory::allocate, nccl_memory::release} : device_memory();
+      const memory_source from =
+          registered ? memory_source{nccl_memory::allocate, nccl_memory::release} : device_memory();
       const scoped_device here(gpu);
       block made(from.allocate(size), from.release);
       require(made != nullptr, "out of device memory: what is folded from all ranks needs ", size, " bytes");
