@@ -348,7 +348,7 @@ TEST_CASE("nccl: an operation on registered memory of some ranks and other memor
   CHECK(said(false) ==
         "rank 0 calls all_reduce with an array in registered memory, and rank 1 with one that isn't: NCCL takes all or "
         "none; give every rank its arrays from registered_memory()");
-  CHECK(said(true).find("rank 0 calls recv with an array in registered memory, and rank 1 with one") == 0);
+  CHECK(said(true).find("rank 0 calls send with an array in registered memory, and rank 1 with one") == 0);
   all_ended();
 }
 

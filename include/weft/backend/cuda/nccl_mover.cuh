@@ -159,8 +159,9 @@ class nccl_mover final : public device_mover {
       const auto agree = [&](std::optional<bool>& all, int& of, std::optional<bool> mine) {
         if (!mine) return;
         if (!all) all = mine, of = m;
-        require(*all == *mine, "rank ", rank(*all ? of : m), " calls ", name_of(calls[m].operation),
-                " with an array in registered memory, and rank ", rank(*all ? m : of),
+        const int with = *all ? of : m, without = *all ? m : of;
+        require(*all == *mine, "rank ", rank(with), " calls ", name_of(calls[with].operation),
+                " with an array in registered memory, and rank ", rank(without),
                 " with one that isn't: NCCL takes all or none; give every rank its arrays from registered_memory()");
       };
       agree(first.in, in_of, own.in);
