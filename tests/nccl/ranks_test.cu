@@ -157,7 +157,7 @@ TEST_CASE("nccl: an error that NCCL reports by itself ends all ranks, also those
     }
 }
 
-TEST_CASE("nccl: an error that comes late ends who waits for a GPU, also to make memory there") {
+TEST_CASE("nccl: an error that comes late ends who waits for a GPU, also behind what is folded") {
   auto* const fail_after = of_stand_in<void(int, int)>("weft_nccl_fail_after");
   if (!fail_after || !enough(3)) return;
   const watchdog guard("a late failure of NCCL's", 300);
