@@ -46,6 +46,11 @@ void* machine::allocate(std::size_t bytes, int device) {
   last_ = nullptr;
   return at;
 }
+std::size_t machine::allocated(int device) const {
+  std::size_t bytes = 0;
+  for (const auto& [base, of] : allocations_) bytes += of.device == device ? of.bytes : 0;
+  return bytes;
+}
 bool machine::release(void* at) {
   const auto found = allocations_.find(reinterpret_cast<std::uint64_t>(at));
   if (found == allocations_.end()) return false;

@@ -189,6 +189,8 @@ class machine : public variable_memory {
 
   /// Memory that nobody has written, of a device. Null for more than there is.
   void* allocate(std::size_t bytes, int device = -1);
+  /// How many bytes of a device's are.
+  std::size_t allocated(int device) const;
   /// False where nothing was allocated there.
   bool release(void* at);
   std::uint64_t hold(const variable& v) override;

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <memory>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include <weft/backend/cuda.cuh>
 
@@ -15,6 +18,25 @@ template <class F>
 F* of_stand_in(const char* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
 }
+// What the stand-in has counted in this process up to now; nothing where NCCL is NVIDIA's.
+struct nccl_counts {
+  unsigned long long operations = 0, in_registered = 0, registrations = 0;
+
+  nccl_counts() {
+    using count = void(unsigned long long*, unsigned long long*, unsigned long long*);
+    if (auto* const read = of_stand_in<count>("weft_nccl_counts")) read(&operations, &in_registered, &registrations);
+  }
+  // All that ranks of this process gave NCCL since then lay in registered memory, which was registered once for many
+  // operations.
+  void check_all_registered_since(const nccl_counts& before) const {
+    if (!of_stand_in<int()>("weft_nccl_live")) return;
+    const auto moved = operations - before.operations, made = registrations - before.registrations;
+    CHECK(moved > 20);
+    CHECK(in_registered - before.in_registered == moved);
+    CHECK(made > 0);
+    CHECK(made * 10 < moved);
+  }
+};
 // out[i] = a in[i] + b
 struct affine {
   std::int64_t n;
@@ -31,8 +53,8 @@ struct affine {
 
 // n floats on a rank's GPU, each `first`.
 struct floats {
-  floats(gpu::stream& on, std::int64_t count, float first)
-      : q(on), n(count), memory(gpu::allocate(static_cast<std::size_t>(count) * 4)) {
+  floats(gpu::stream& on, std::int64_t count, float first, const weft::memory_source& from = gpu::device_memory())
+      : q(on), n(count), memory(from.allocate(static_cast<std::size_t>(count) * 4), from.release) {
     const std::vector<float> all(static_cast<std::size_t>(n), first);
     q.upload(all.data(), data(), all.size() * 4);
   }
@@ -45,7 +67,7 @@ struct floats {
   }
   gpu::stream& q;
   std::int64_t n;
-  gpu::device_pointer memory;
+  std::unique_ptr<void, void (*)(void*)> memory;
 };
 
 }  // namespace weft_test

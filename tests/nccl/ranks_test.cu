@@ -157,7 +157,7 @@ TEST_CASE("nccl: an error that NCCL reports by itself ends all ranks, also those
     }
 }
 
-TEST_CASE("nccl: an error that comes late ends who waits for a GPU, also to make memory there") {
+TEST_CASE("nccl: an error that comes late ends who waits for a GPU, also behind what is folded") {
   auto* const fail_after = of_stand_in<void(int, int)>("weft_nccl_fail_after");
   if (!fail_after || !enough(3)) return;
   const watchdog guard("a late failure of NCCL's", 300);
@@ -270,5 +270,132 @@ TEST_CASE("nccl: a launch on the CPU moves the host's memory, and a strategy tak
     ctx.world.all_reduce(&mine, &sum, 1, dtype::f32, reduction::sum).wait();
     CHECK(sum == 3);
   });
+  all_ended();
+}
+
+TEST_CASE("nccl: memory is registered once with each communicator that moves it, and goes when the rank frees it") {
+  if (!enough(3)) return;
+  const watchdog guard("registered memory", 300);
+  const memory_source source = nccl::registered_memory();
+  std::vector<std::unique_ptr<arena>> kept(3);  // they end when the launch has
+  const nccl_counts before;
+  nccl_counts first, later, last;
+  on_ranks(3, [&](any_communicator& all, gpu::stream& q) {
+    const int r = all.rank();
+    const queue_ref order(q);
+    any_communicator ends = all.split(r == 1 ? 1 : 0, r, "ends");  // ranks 0 and 2; 1 alone
+    auto& memory = kept[static_cast<std::size_t>(r)] = std::make_unique<arena>(source);
+    const auto array = [&](std::int64_t bytes) {
+      return memory->allocate(static_cast<std::size_t>(bytes), weft::memory::buffers);
+    };
+    std::vector<storage> arrays;
+    const auto use_all = [&] {
+      const auto x = reinterpret_cast<float*>(arrays[0].data()), y = reinterpret_cast<float*>(arrays[1].data());
+      q.zero(x, 1200), q.zero(y, 1200);
+      all.all_reduce(x, y, 100, dtype::f32, reduction::sum).wait(order);
+      all.reduce_scatter(x, y, 100, dtype::f32, reduction::sum).wait(order);
+      all.all_gather(x, y, 400).wait(order);
+      all.all_to_all(x, y, 400).wait(order);
+      all.broadcast(x, 400, 1).wait(order);
+      const std::int64_t sent[3] = {0, 400, 0}, received[3] = {r == 1 ? 400 : 0, r == 1 ? 400 : 0, r == 1 ? 400 : 0};
+      all.all_to_allv(x, sent, y, received).wait(order);
+      ends.all_reduce(x, y, 100, dtype::f32, reduction::sum).wait(order);
+      request out = all.send(x, 400, (r + 1) % 3, 0), in = all.recv(y, 400, (r + 2) % 3, 0);
+      out.wait(order), in.wait(order);
+      q.synchronize();
+      all.host().barrier().wait();
+    };
+    const auto count = [&](nccl_counts& at) {
+      if (r == 0) at = nccl_counts();
+      all.host().barrier().wait();
+    };
+    arrays = {array(1200), array(1200)};
+    use_all(), count(first);
+    CHECK(memory->ledger().reserved == std::size_t{8} << 20);
+    for (int i = 0; i < 5; ++i) use_all();
+    count(later);
+    arrays = {array(1200), array((std::int64_t{9} << 20) + 1)};  // in a chunk of its own, that comes now
+    CHECK(memory->ledger().reserved == std::size_t{18} << 20);   // a multiple of 2 MiB
+    use_all(), count(last);
+    floats passing(q, 100, 1, source);  // its memory goes before the launch ends
+    all.all_reduce(passing.data(), passing.data(), 100, dtype::f32, reduction::sum).wait(order);
+    CHECK(passing.all()[99] == 3);
+    if (r == 2) memory.reset();
+  });
+  all_ended();
+  if (!of_stand_in<int()>("weft_nccl_live")) return;
+  CHECK(first.registrations - before.registrations == 3 + 2);  // of three ranks, and of two
+  CHECK(later.registrations == first.registrations);
+  CHECK(last.registrations - later.registrations == 3 + 2);
+  CHECK(last.in_registered - before.in_registered == last.operations - before.operations);
+  CHECK(nccl_counts().registrations - last.registrations == 3);
+}
+
+TEST_CASE("nccl: an operation on registered memory of some ranks and other memory of others is refused") {
+  if (!enough(3)) return;
+  const watchdog guard("memory of two kinds", 300);
+  const auto said = [](bool sends) {
+    return said_by([&] {
+      on_ranks(3, [&](any_communicator& all, gpu::stream& q) {
+        const int r = all.rank();
+        floats x(q, 64, 1, r == 1 ? gpu::device_memory() : nccl::registered_memory());
+        if (!sends) return all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::sum).wait(queue_ref(q));
+        if (r == 0) all.send(x.data(), 256, 1, 0).wait(queue_ref(q));
+        if (r == 1) all.recv(x.data(), 256, 0, 0).wait(queue_ref(q));
+      });
+    });
+  };
+  CHECK(said(false) ==
+        "rank 0 calls all_reduce with an array in registered memory, and rank 1 with one that isn't: NCCL takes all or "
+        "none; give every rank its arrays from registered_memory()");
+  CHECK(said(true).find("rank 0 calls send with an array in registered memory, and rank 1 with one") == 0);
+  all_ended();
+}
+
+TEST_CASE("nccl: a registration that fails, an NCCL that does, and ranks that throw leave registered memory free") {
+  auto* const fail_registration = of_stand_in<void()>("weft_nccl_fail_registration");
+  auto* const fail_after = of_stand_in<void(int, int)>("weft_nccl_fail_after");
+  if (!fail_registration || !enough(3)) return;
+  const watchdog guard("failures with registered memory", 300);
+  const auto said = [](int thrower) {
+    return said_by([&] {
+      on_ranks(3, [&](any_communicator& all, gpu::stream& q) {
+        floats x(q, 64, 1, nccl::registered_memory()), y(q, 64, 1, nccl::registered_memory());
+        for (int i = 0; i < 4; ++i) {
+          request sum = all.all_reduce(x.data(), y.data(), 64, dtype::f32, reduction::sum);
+          require(all.rank() != thrower || i < 2, "the disk is full");
+          sum.wait(queue_ref(q));
+        }
+        q.synchronize();
+      });
+    });
+  };
+  fail_registration();
+  const std::string words = said(-1);
+  CHECK(words.find("ncclCommRegister failed: unhandled system error") == 0);
+  fail_after(2, 0);
+  CHECK(said(-1).find("remote process exited or there was a network error (NCCL error 6)") != std::string::npos);
+  CHECK(said(1) == "the disk is full");
+  CHECK(said(-1) == "nothing");
+  all_ended();
+}
+
+TEST_CASE("nccl: registered memory that the GPU doesn't have, and a launch whose memory can't be registered") {
+  if (!enough(2)) return;
+  CHECK(said_by([] {
+          arena(nccl::registered_memory()).allocate(std::size_t{1} << 46, weft::memory::buffers);
+        }).find("out of memory: the arena holds 0 MiB and asked for 67108864 MiB more") == 0);
+  CHECK(said_by([] { launch<strategy<mesh<dp>, nccl>>({.dp = 2}, [](context&) {}, {.registered_buffers = true}); }) ==
+        "launch_options.registered_buffers is on, and this strategy's communicator registers no memory of its "
+        "backend's; leave it off, or take nccl or nccl_mpi beside cuda_backend");
+  setenv("NCCL_LOCAL_REGISTER", "0", 1);  // NCCL's own way off
+  const nccl_counts before;
+  on_ranks(2, [](any_communicator& all, gpu::stream& q) {
+    floats x(q, 64, 1, nccl::registered_memory());
+    all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::sum).wait(queue_ref(q));
+    CHECK(x.all()[5] == 2);
+  });
+  unsetenv("NCCL_LOCAL_REGISTER");
+  CHECK(nccl_counts().registrations == before.registrations);
   all_ended();
 }

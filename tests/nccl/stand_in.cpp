@@ -15,6 +15,7 @@
 #include "../device/runtime/state.hpp"
 
 extern "C" int weft_nccl_live();
+extern "C" void weft_nccl_counts(unsigned long long*, unsigned long long*, unsigned long long*);
 
 namespace {
 
@@ -319,6 +320,116 @@ TEST_CASE("what is wrong is found") {
     has(found(), "two ranks of one communicator are on device 0");
   }
   CHECK(weft_nccl_live() == 0);
+}
+
+TEST_CASE("registered memory: what is wrong with it is found, and what is right is counted") {
+  two t;
+  float* own[2] = {};
+  void* handle[2] = {};
+  const auto of = [&](int r) { return t.of[r]->comm; };
+  for (int r = 0; r < 2; ++r) {
+    must(cudaSetDevice(r));
+    must(ncclMemAlloc(reinterpret_cast<void**>(&own[r]), 128));
+    must(cudaMemsetAsync(own[r], 0, 128, t.of[r]->stream));
+    must(ncclCommRegister(of(r), own[r], 128, &handle[r]));
+    REQUIRE(handle[r] != nullptr);
+  }
+  const auto sum_of = [&](int r, float* in, float* out) {
+    return ncclAllReduce(in, out, 16, ncclFloat32, ncclSum, of(r), t.of[r]->stream);
+  };
+  const auto counted = [] {
+    unsigned long long all = 0, registered = 0, made = 0;
+    weft_nccl_counts(&all, &registered, &made);
+    return std::vector{all, registered, made};
+  };
+  const auto let_go = [&] {
+    t.end();
+    for (int r = 0; r < 2; ++r) {
+      must(ncclCommDeregister(of(r), handle[r]));
+      must(ncclMemFree(own[r]));
+    }
+  };
+  SUBCASE("nothing") {
+    const auto before = counted();
+    t.together([&](int r, place&) { must(sum_of(r, own[r], own[r] + 16)); });
+    t.together([&](int r, place& p) { must(sum_of(r, own[r], p.out)); });
+    t.together([&](int r, place& p) { must(sum_of(r, p.in, p.out)); });
+    const auto after = counted();
+    CHECK(after[0] - before[0] == 6);
+    CHECK(after[1] - before[1] == 2);
+    CHECK(after[2] == before[2]);
+    let_go();
+  }
+  SUBCASE("some ranks' memory, and not that of others") {
+    t.together([&](int r, place& p) { must(sum_of(r, r ? p.in : own[r], p.out)); });
+    has(found(), "ncclAllReduce is given registered memory by one of the ranks 0 and 1, and other memory by the other");
+    t.together([&](int r, place& p) {
+      must(r ? ncclRecv(own[1], 4, ncclFloat32, 0, of(1), p.stream)
+             : ncclSend(p.in, 4, ncclFloat32, 1, of(0), p.stream));
+    });
+    has(found(), "is given registered memory by one of the ranks 0 and 1");
+    let_go();
+  }
+  SUBCASE("a range that isn't the device's, nor NCCL's, or that is registered already") {
+    void* other = nullptr;
+    CHECK(ncclCommRegister(of(0), &other, 8, &other) == ncclInvalidArgument);
+    has(found(), "ncclCommRegister: 8 bytes aren't within one allocation");
+    CHECK(ncclCommRegister(of(0), own[0], 132, &other) == ncclInvalidArgument);
+    has(found(), "ncclCommRegister: 132 bytes aren't within one allocation");
+    CHECK(ncclCommRegister(of(0), own[1], 128, &other) == ncclInvalidArgument);
+    has(found(), "ncclCommRegister: 128 bytes of device 1 are touched on device 0");
+    CHECK(ncclCommRegister(of(0), t.of[0]->in, 64, &other) == ncclInvalidUsage);
+    has(found(), "ncclCommRegister is given memory that isn't of ncclMemAlloc's");
+    CHECK(ncclCommRegister(of(0), own[0] + 8, 32, &other) == ncclInvalidUsage);
+    has(found(), "rank 0's communicator has registered already");
+    let_go();
+  }
+  SUBCASE("a handle of another communicator, and one that is no more") {
+    CHECK(ncclCommDeregister(of(0), handle[1]) == ncclInvalidUsage);
+    has(found(), "ncclCommDeregister is given a handle of another communicator");
+    let_go();
+    CHECK(ncclCommDeregister(of(0), handle[0]) == ncclInvalidUsage);
+    has(found(), "ncclCommDeregister is given a handle that is none, or no more");
+  }
+  SUBCASE("memory that an operation under way has is deregistered") {
+    must(sum_of(0, own[0], own[0] + 16));  // the other rank has still to come
+    ready(of(0));
+    CHECK(ncclCommDeregister(of(0), handle[0]) == ncclInvalidUsage);
+    has(found(), "ncclCommDeregister is given memory that an operation under way of rank 0 has");
+    must(sum_of(1, own[1], own[1] + 16));
+    t.settle();
+    let_go();
+  }
+  SUBCASE("memory that is registered is freed, and a communicator ends with such") {
+    CHECK(ncclMemFree(own[0]) == ncclInvalidUsage);
+    has(found(), "ncclMemFree is given memory that is registered with rank 0's communicator");
+    must(ncclCommFinalize(of(0)));
+    has(found(), "a communicator ends, and its rank 0 has 1 stretches of memory registered with it");
+    ready(of(0));
+    for (auto& p : t.of) ncclCommAbort(std::exchange(p->comm, nullptr));  // the handles end with it
+    for (float* const at : own) must(ncclMemFree(at));
+  }
+  SUBCASE("memory is freed by the other family of calls") {
+    let_go();
+    must(cudaSetDevice(0));
+    must(ncclMemAlloc(reinterpret_cast<void**>(&own[0]), 64));
+    CHECK(cudaFree(own[0]) == cudaErrorInvalidValue);
+    has(found(), "cudaFree is given memory of ncclMemAlloc's");
+    must(ncclMemFree(own[0]));
+    CHECK(ncclMemFree(t.of[0]->in) == ncclInvalidUsage);
+    has(found(), "ncclMemFree is given what ncclMemAlloc didn't give");
+    cudaGetLastError();
+  }
+  SUBCASE("memory is freed that the device is still to touch") {
+    let_go();
+    must(cudaSetDevice(0));
+    must(ncclMemAlloc(reinterpret_cast<void**>(&own[0]), 64));
+    must(cudaMemsetAsync(own[0], 0, 64, t.of[0]->stream));
+    must(ncclMemFree(own[0]));
+    must(cudaStreamSynchronize(t.of[0]->stream));
+    has(found(), "cudaMemset: 64 bytes aren't within one allocation of the device");
+  }
+  CHECK(found() == "");
 }
 
 TEST_CASE("devices have memory, streams and events of their own") {

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -71,6 +72,15 @@ TEST_CASE("a process of two" * doctest::skip()) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclComm_t comm = nullptr;
   REQUIRE(ncclCommInitRankConfig(&comm, 2, id, rank, &config) == ncclSuccess);
+  void* handle = nullptr;
+  float* own = nullptr;
+  if (does == "sums_registered") {
+    must(cudaStreamSynchronize(stream));
+    REQUIRE(ncclMemAlloc(reinterpret_cast<void**>(&own), 64) == ncclSuccess);
+    REQUIRE(ncclCommRegister(comm, own, 64, &handle) == ncclSuccess);
+    must(cudaMemcpy(own, in, 64, cudaMemcpyDeviceToDevice));
+    std::swap(in, own);
+  }
   if (does == "dies") std::raise(SIGKILL);
   if (does == "gathers")
     ncclAllGather(in, out, 8, ncclFloat32, comm, stream);
@@ -91,6 +101,10 @@ TEST_CASE("a process of two" * doctest::skip()) {
   must(cudaMemcpyAsync(host, out, 64, cudaMemcpyDeviceToHost, stream));
   must(cudaStreamSynchronize(stream));
   std::printf("rank %d has %g\n", rank, static_cast<double>(host[5]));
+  if (handle) {
+    REQUIRE(ncclCommDeregister(comm, handle) == ncclSuccess);
+    REQUIRE(ncclMemFree(in) == ncclSuccess);
+  }
   ncclCommDestroy(comm);
 }
 
@@ -104,6 +118,11 @@ TEST_CASE("processes: ranks that call different operations or counts are found")
       "ncclAllReduce(16 of type 7, operation 0)");
   has(printed("sums", "sums_fewer"),
       "rank 0 calls ncclAllReduce(16 of type 7, operation 0), and rank 1 ncclAllReduce(8");
+}
+TEST_CASE("processes: registered memory of both is well, of one alone is found") {
+  const std::string both = printed("sums_registered", "sums_registered"), one = printed("sums", "sums_registered");
+  has(both, "rank 0 has 3\n") && has(both, "rank 1 has 3\n") && has(both, " 0 findings");
+  has(one, "ncclAllReduce is given registered memory by one of the ranks 0 and 1");
 }
 TEST_CASE("processes: one that died is told of, and an abort ends who waits for it") {
   const std::string said = printed("waits", "dies");

@@ -4,6 +4,7 @@
 #include <weft/weft.cuh>
 
 #include "../train/beside_cpu.hpp"
+#include "floats.cuh"
 
 namespace {
 using namespace weft;
@@ -17,9 +18,9 @@ void check_over_nccl(const degrees& degrees) {
     MESSAGE("skipped: this machine has ", gpu::device_count(), " GPUs, not ", degrees.product());
     return;
   }
-  const auto run = [&]<class... More>(tag_list<More...>) {
-    return train<llama<strategy<mesh<pp, dp, tp>, zero3, bf16_mixed, checkpoint_full, More...>>>(degrees, tiny,
-                                                                                                 adamw{});
+  const auto run = [&]<class... More>(tag_list<More...>, launch_options options = {.check = false}) {
+    return train<llama<strategy<mesh<pp, dp, tp>, zero3, bf16_mixed, checkpoint_full, More...>>>(degrees, tiny, adamw{},
+                                                                                                 options);
   };
   const auto want = run(tag_list<>{}), over = run(tag_list<cuda_backend, nccl>{});
   REQUIRE(over[0].bits.size() > 1000);
@@ -27,7 +28,9 @@ void check_over_nccl(const degrees& degrees) {
     CAPTURE(rank);
     check_near(over[rank], want[rank], of_16_bits);
   }
-  CHECK((run(tag_list<cuda_backend, nccl>{}) == over));
+  const nccl_counts before;
+  CHECK((run(tag_list<cuda_backend, nccl>{}, {.check = false, .registered_buffers = true}) == over));
+  nccl_counts().check_all_registered_since(before);
 }
 
 TEST_CASE("nccl: a Llama in bf16, recomputed, on two stages x zero3") { check_over_nccl({.dp = 2, .pp = 2}); }

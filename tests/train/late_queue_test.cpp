@@ -22,7 +22,7 @@ TEST_CASE("late: launch_options.check, which waits, finds nothing") {
   };
   using model = llama<strategy<mesh<dp, tp>, zero2, in_host_memory>>;
   const auto plain = train<model>({.dp = 2, .tp = 2}, small_llama, adamw{});
-  CHECK((train<model>({.dp = 2, .tp = 2}, small_llama, adamw{}, true) == plain));
+  CHECK((train<model>({.dp = 2, .tp = 2}, small_llama, adamw{}, {.check = true}) == plain));
 }
 
 }  // namespace

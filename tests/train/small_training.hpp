@@ -40,49 +40,50 @@ inline std::shared_ptr<const weft::text_corpus> rhyme() {
 /// A few steps of a small model, each a run of its own so that its loss is seen.
 template <class Model, class Config, class Optimizer>
 std::vector<trained> train(const weft::degrees& mesh, const Config& config, const Optimizer& optimizer,
-                           bool check = false) {
+                           weft::launch_options options = {.check = false}) {
   using namespace weft;
   using S = typename Model::strategy;
   using backend = typename S::backend;
   std::vector<trained> all(static_cast<std::size_t>(mesh.product()));
-  launch<S>(mesh,
-            [&](context& ctx) {
-              trained& out = all[static_cast<std::size_t>(ctx.rank().here())];
-              Model model(ctx, config);
-              trainer t(ctx, model, optimizer);
-              auto& queue = ctx.queue<backend>();
-              const text_dataset data(ctx, rhyme());
-              const auto note = [&](double number) { out.bits.push_back(std::bit_cast<std::uint64_t>(number)); };
-              queue.synchronize();
-              const auto count = [&](long sign) {
-                if constexpr (requires { queue.waits(), queue.most(); })
-                  out.waits += sign * queue.waits(), out.behind = queue.most();
-              };
-              count(-1);
-              out.begins.push_back(0);
-              for (int i = 0; i < steps; ++i) {
-                const training_result r = t.run(data, {.steps = 1,
-                                                       .batch = 8,
-                                                       .micro_batches = 2,
-                                                       .schedule = {.floor = 1},
-                                                       .clip_norm = i % 2 ? 0.5 : 0,
-                                                       .validation_sequences = 0,
-                                                       .print = false});
-                note(r.loss);
-                out.skipped += r.skipped;
-              }
-              count(1);
-              out.begins.push_back(out.bits.size());
-              note(t.store().gradient_norm());
-              t.store().each_parameter([&](const parameter_record&, auto gradient, auto weight) {
-                const auto read = [&](const auto& numbers) {
-                  out.begins.push_back(out.bits.size());
-                  for (const auto x : numbers) note(static_cast<double>(x));
-                };
-                read(gradient), read(weight);
-              });
-            },
-            {.check = check});
+  launch<S>(
+      mesh,
+      [&](context& ctx) {
+        trained& out = all[static_cast<std::size_t>(ctx.rank().here())];
+        Model model(ctx, config);
+        trainer t(ctx, model, optimizer);
+        auto& queue = ctx.queue<backend>();
+        const text_dataset data(ctx, rhyme());
+        const auto note = [&](double number) { out.bits.push_back(std::bit_cast<std::uint64_t>(number)); };
+        queue.synchronize();
+        const auto count = [&](long sign) {
+          if constexpr (requires { queue.waits(), queue.most(); })
+            out.waits += sign * queue.waits(), out.behind = queue.most();
+        };
+        count(-1);
+        out.begins.push_back(0);
+        for (int i = 0; i < steps; ++i) {
+          const training_result r = t.run(data, {.steps = 1,
+                                                 .batch = 8,
+                                                 .micro_batches = 2,
+                                                 .schedule = {.floor = 1},
+                                                 .clip_norm = i % 2 ? 0.5 : 0,
+                                                 .validation_sequences = 0,
+                                                 .print = false});
+          note(r.loss);
+          out.skipped += r.skipped;
+        }
+        count(1);
+        out.begins.push_back(out.bits.size());
+        note(t.store().gradient_norm());
+        t.store().each_parameter([&](const parameter_record&, auto gradient, auto weight) {
+          const auto read = [&](const auto& numbers) {
+            out.begins.push_back(out.bits.size());
+            for (const auto x : numbers) note(static_cast<double>(x));
+          };
+          read(gradient), read(weight);
+        });
+      },
+      options);
   return all;
 }
 

@@ -42,6 +42,13 @@ class nccl : public comm_operations<nccl> {
     return boot_.post(moved);
   }
 
+  /// Memory of GPUs for arrays that NCCL moves without copying them in between: ncclMemAlloc's, of which a communicator
+  /// registers each chunk with the first operation that has an array there (docs/policies/communicator.md). A launch's
+  /// tensors lie in it where launch_options.registered_buffers is on; else it is for an arena of one's own, which ends
+  /// with the function of its rank. All ranks' arrays of an operation lie there, or none's.
+  /// @throws weft::failure where nccl.h is of NCCL 2.18.
+  static memory_source registered_memory() { return gpu::registered_memory(); }
+
   /// A split is meant for setting up: its groups live until launch returns.
   [[gnu::cold]] nccl split(int color, int key, const char* name) {
     std::vector<int> colors(static_cast<std::size_t>(size()));

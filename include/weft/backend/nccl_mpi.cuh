@@ -46,6 +46,13 @@ class nccl_mpi : public comm_operations<nccl_mpi> {
   request post(const comm_call& call) {
     return call.queue.runs_behind() ? process_->post(*group_, call) : group_->boot.post(call);
   }
+  /// Memory of GPUs for arrays that NCCL moves without copying them in between: ncclMemAlloc's, of which a communicator
+  /// registers each chunk with the first operation that has an array there (docs/policies/communicator.md). A launch's
+  /// tensors lie in it where launch_options.registered_buffers is on; else it is for an arena of one's own, which ends
+  /// with the function of its rank. All ranks' arrays of an operation lie there, or none's.
+  /// @throws weft::failure where nccl.h is of NCCL 2.18.
+  static memory_source registered_memory() { return gpu::registered_memory(); }
+
   /// A split is meant for setting up: its groups live until launch returns.
   [[gnu::cold]] nccl_mpi split(int color, int key, const char* name) {
     return {*process_, process_->add_group(group_->boot.split(color, key, name))};

@@ -171,7 +171,7 @@ class arena {
   static int bin_of(std::size_t size) { return static_cast<int>(std::bit_width(size / alignment)) - 1; }
 
   [[gnu::cold]] WEFT_LINKED void grow(std::size_t size) {
-    const std::size_t bytes = round_up(std::max(size, chunk_bytes_), 4096);
+    const std::size_t bytes = round_up(std::max(size, chunk_bytes_), source_.granularity);
     void* chunk = source_.place ? source_.place->allocate(bytes) : source_.allocate(bytes);
     require(chunk != nullptr, "out of memory: the arena holds ", ledger_.reserved >> 20, " MiB and asked for ",
             bytes >> 20, " MiB more; use a smaller batch, more ranks or a checkpointing policy");

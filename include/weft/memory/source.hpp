@@ -41,6 +41,7 @@ struct memory_source {
   void* (*allocate)(std::size_t bytes) = detail::chunk_of_host;
   void (*release)(void* chunk) = [](void* chunk) { ::operator delete (chunk, std::align_val_t{4096}); };
   std::shared_ptr<memory_place> place = {};  // in place of the two, if there is one
+  std::size_t granularity = 4096;            // chunks are multiples of so many bytes, which the system gives at least
 };
 
 }  // namespace weft

@@ -163,6 +163,17 @@ bool launch_checked([[maybe_unused]] bool wanted, [[maybe_unused]] int ranks, [[
   return false;
 }
 
+/// Where a rank's tensors live: the backend's memory, or what the communicator registers of the same device's.
+template <class S>
+memory_source memory_of(bool registered) {
+  if constexpr (!S::backend::host_memory && requires { S::communicator::registered_memory(); }) {
+    if (registered) return S::communicator::registered_memory();
+  }
+  require(!registered, "launch_options.registered_buffers is on, and this strategy's communicator registers no memory ",
+          "of its backend's; leave it off, or take nccl or nccl_mpi beside cuda_backend");
+  return S::backend::memory();
+}
+
 /// Whether a launch can begin; where it can't, a sentence says why.
 template <class S, class F>
 constexpr bool check_launch() {
@@ -197,7 +208,7 @@ void launch(const degrees& wanted, F&& f, launch_options options = {}) {
       ranks.begin(world.size());
       const detail::rank_of_thread named;
       auto queue = S::backend::open(world.size(), world.rank(), options.threads_per_rank);
-      detail::launched_rank here(options.trace.over(world), options, S::backend::memory());
+      detail::launched_rank here(options.trace.over(world), options, detail::memory_of<S>(options.registered_buffers));
       here.ctx.set_queue<typename S::backend>(std::move(queue));
       detail::add_axes(here.ctx, wanted, typename S::mesh{});
       detail::add_sets(here.ctx, axes_along<typename S::sharding::axis>{});

@@ -47,6 +47,9 @@ struct launch_options {
   /// Whether what types say is the same on every rank is compared where it is used so (docs/check.md), and what ranks
   /// call, where the communicator compares it only if it is asked to.
   bool check = check_by_default;
+  /// Whether tensors lie in memory that the communicator registers, so that collectives need no copies in between:
+  /// `nccl` and `nccl_mpi` beside cuda_backend have such (docs/policies/communicator.md); others are refused.
+  bool registered_buffers = false;
 };
 
 }  // namespace weft

@@ -2,6 +2,7 @@
 // doesn't link or load, by its name; a copy of what isn't device memory is a finding.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -134,11 +135,23 @@ cudaError_t cudaMalloc(void** at, std::size_t bytes) {
   *at = bytes ? the_device().gpu.allocate(bytes, chosen_device()) : nullptr;
   return *at || !bytes ? cudaSuccess : remembered(cudaErrorMemoryAllocation);
 }
+cudaError_t cudaMemGetInfo(std::size_t* left, std::size_t* all) {
+  begin_device();
+  held_lock held(the_device().lock);
+  const std::size_t taken = the_device().gpu.allocated(chosen_device());
+  *all = std::size_t{80} << 30;
+  *left = *all - std::min(*all, taken);
+  return cudaSuccess;
+}
 cudaError_t cudaFree(void* at) {  // waits for the whole device
   held_lock held(the_device().lock);
   if (!at) return cudaSuccess;
   if (const cudaError_t e = waits(the_device().kept.forbidden())) return e;
   the_device().work.finish_all(held);
+  if (the_device().of_nccl.contains(static_cast<const std::byte*>(at))) {
+    the_device().gpu.find_fault("cudaFree is given memory of ncclMemAlloc's, which ncclMemFree frees");
+    return remembered(cudaErrorInvalidValue);
+  }
   return the_device().gpu.release(at) ? cudaSuccess : remembered(cudaErrorInvalidValue);
 }
 // Freeing it waits for nothing: a copy that comes later isn't within any memory.

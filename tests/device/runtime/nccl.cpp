@@ -43,7 +43,14 @@ ncclResult_t end_group(held_lock& held) {
 ncclResult_t call(ncclComm_t c, const nccl_call& what) {
   held_lock held(the_device().lock);
   if (what.peer < 0 || what.peer >= c->in->ranks()) return refuse("there is no such peer");
-  own_group().calls.emplace_back(c, what);
+  nccl_call given = what;
+  const int ranks = what.pairs() ? 1 : c->in->ranks();
+  given.in_is = array_of(c, what.in, bytes_read(what, c->rank, ranks));
+  given.out_is = array_of(c, what.out, what.writes(ranks));
+  const auto is = [&](nccl_array kind) { return given.in_is == kind || given.out_is == kind; };
+  if (is(nccl_array::plain) || is(nccl_array::registered)) ++count().operations;
+  if (is(nccl_array::registered) && !is(nccl_array::plain)) ++count().in_registered;
+  own_group().calls.emplace_back(c, given);
   return own_group().depth > 0 ? ncclSuccess : end_group(held);
 }
 
@@ -61,6 +68,18 @@ void weft_nccl_fail_after(int operations, int looks) {
 void weft_nccl_fail_split() {
   held_lock held(the_device().lock);
   failure().split = true;
+}
+// For tests: the next ncclCommRegister fails.
+void weft_nccl_fail_registration() {
+  held_lock held(the_device().lock);
+  failure().registration = true;
+}
+// For tests: how many operations ranks of this process have called, each rank's counted, how many of these had all
+// their arrays in registered memory, and how often memory was registered.
+void weft_nccl_counts(unsigned long long* operations, unsigned long long* in_registered,
+                      unsigned long long* registrations) {
+  held_lock held(the_device().lock);
+  *operations = count().operations, *in_registered = count().in_registered, *registrations = count().registrations;
 }
 // For tests: communicators that are neither destroyed nor aborted.
 int weft_nccl_live() {
@@ -125,6 +144,9 @@ ncclResult_t ncclCommCount(const ncclComm_t c, int* count) { return *count = c->
 ncclResult_t ncclCommUserRank(const ncclComm_t c, int* rank) { return *rank = c->rank, ncclSuccess; }
 ncclResult_t ncclCommFinalize(ncclComm_t c) {
   held_lock held(the_device().lock);
+  if (const int left = registered_with(c))
+    refuse("a communicator ends, and its rank " + std::to_string(c->rank) + " has " + std::to_string(left) +
+           " stretches of memory registered with it");
   bool whole = true;
   for (const auto& piece : c->pieces)
     for (const auto& p : piece->parts) whole = whole && (piece->done || c->outside->all(p, &shared_channel::given));

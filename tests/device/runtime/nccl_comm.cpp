@@ -18,6 +18,10 @@ planned& failure() {
   static planned one;
   return one;
 }
+called& count() {
+  static called one;
+  return one;
+}
 int& live() {
   static int communicators = 0;
   return communicators;
@@ -76,6 +80,7 @@ void end(held_lock& held, ncclComm_t c) {
     refuse("rank " + std::to_string(c->rank) + "'s communicator is ended while a thread uses it");
   if (c->outside) leave_processes(c);
   changed().wait(held, [&] { return c->inside == std::thread::id{} && c->drivers == 0; });
+  forget_registered(c);
   if (c->in) c->in->members[static_cast<std::size_t>(c->rank)] = nullptr;
   delete c;
   --live();

@@ -99,9 +99,16 @@ namespace device::nccl {
 std::condition_variable& changed();
 struct planned {
   int operations = -1, looks = 0;
-  bool split = false;
+  bool split = false, registration = false;
 };
 planned& failure();
+// What was called, by every rank of this process.
+struct called {
+  unsigned long long operations = 0;     // that moved anything
+  unsigned long long in_registered = 0;  // of them those all of whose arrays lay in registered memory
+  unsigned long long registrations = 0;  // of memory
+};
+called& count();
 // Communicators that are neither destroyed nor aborted.
 int& live();
 std::string& last_words();
@@ -127,6 +134,12 @@ ncclComm_t make(const ncclConfig_t* config);
 ncclResult_t begin(held_lock& held, ncclComm_t c, std::function<bool()> may, std::function<void(held_lock&)> then);
 // The last thing of a communicator: whoever is in a call of it leaves first.
 void end(held_lock& held, ncclComm_t c);
+
+// What a call's array is: `bytes` of it, 0 where the rank has none.
+nccl_array array_of(ncclComm_t c, const void* at, std::size_t bytes);
+// How many stretches of memory a communicator has registered, and those go with it.
+int registered_with(ncclComm_t c);
+void forget_registered(ncclComm_t c);
 
 // Ranks that are threads.
 ncclResult_t join_threads(held_lock& held, ncclComm_t* comm, int ranks, std::uint64_t id, int rank,

@@ -15,6 +15,8 @@
 
 namespace device {
 
+/// What a call's array is to its communicator.
+enum class nccl_array : std::uint8_t { none, plain, registered };
 enum class nccl_word { all_reduce, reduce_scatter, all_gather, broadcast, send, receive };
 
 /// One rank's call.
@@ -27,6 +29,7 @@ struct nccl_call {
   ncclRedOp_t how = ncclSum;
   int peer = 0;  // a broadcast's root
   cudaStream_t on = nullptr;
+  nccl_array in_is = nccl_array::none, out_is = nccl_array::none;
 
   bool pairs() const { return word == nccl_word::send || word == nccl_word::receive; }
   bool computes() const { return word == nccl_word::all_reduce || word == nccl_word::reduce_scatter; }
@@ -58,6 +61,14 @@ struct nccl_call {
   bool agrees(const nccl_call& other) const {
     const bool same = word == other.word && (pairs() || (how == other.how && peer == other.peer));
     return (same || (pairs() && other.pairs())) && count == other.count && type == other.type;
+  }
+  /// Whether one rank's array is registered and the other's isn't.
+  bool mixes(const nccl_call& other) const {
+    const auto differ = [](nccl_array a, nccl_array b) {
+      return a != nccl_array::none && b != nccl_array::none && a != b;
+    };
+    if (!pairs()) return differ(in_is, other.in_is) || differ(out_is, other.out_is);
+    return differ(in_is, other.out_is) || differ(out_is, other.in_is);
   }
 };
 

@@ -1,6 +1,7 @@
 // What an operation of the tests' NCCL reads of its ranks, and what it gives them.
 #include "nccl_operation.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace device::nccl {
@@ -58,6 +59,11 @@ std::vector<std::vector<std::byte>> outputs(const meeting& m) {
       break;
   }
   return outs;
+}
+std::string mixture(int a, int b, const nccl_call& call) {
+  return std::string(call.name()) + " is given registered memory by one of the ranks " +
+         std::to_string(std::min(a, b)) + " and " + std::to_string(std::max(a, b)) +
+         ", and other memory by the other, which NCCL leaves undefined";
 }
 std::string disagreement(int a, const nccl_call& first, int b, const nccl_call& second) {
   return "ranks of one communicator disagree: rank " + std::to_string(a) + " calls " + first.text() + ", and rank " +

@@ -39,6 +39,7 @@ bool may_move(const nccl_call& c, int rank, int device, int ranks);
 // What each rank gets.
 std::vector<std::vector<std::byte>> outputs(const meeting& m);
 void put(void* to, const std::vector<std::byte>& data);
+std::string mixture(int a, int b, const nccl_call& call);
 std::string disagreement(int a, const nccl_call& first, int b, const nccl_call& second);
 
 }  // namespace device::nccl

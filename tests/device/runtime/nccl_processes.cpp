@@ -53,6 +53,7 @@ void run_shared(held_lock& held, ncclComm_t c, const std::shared_ptr<bool>& abor
         agree = false;
         return;
       }
+      if (rank < r && call.mixes(p.call)) refuse(mixture(rank, r, p.call));
       data.push_back(all->data_of(p, r, bytes_read(call, r, ranks)));
       call.in = data.back().data();
       place(r, call.word) = {r, 0, call, 0, 0};

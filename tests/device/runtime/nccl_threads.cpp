@@ -91,6 +91,8 @@ void commit_threads(held_lock& held, ncclComm_t c, const std::vector<nccl_call>&
       if (other && !other->call.agrees(calls[i]) && !m.done) {
         refuse(disagreement(other->rank, other->call, c->rank, calls[i]));
         m.done = true;
+      } else if (other && other->call.mixes(calls[i])) {
+        refuse(mixture(other->rank, c->rank, calls[i]));
       }
     m.members[place] = own;
     at_once = at_once || (m.complete() && !m.stuck && m.drawn >> 40 & 1);
@@ -100,6 +102,10 @@ void commit_threads(held_lock& held, ncclComm_t c, const std::vector<nccl_call>&
   changed().notify_all();
   bool whole = true;
   for (const met& m : meetings) whole = whole && m->complete() && !m->stuck;
+  // Nor can a stream end a piece of which a part still has to be called, maybe by this very thread.
+  for (ncclComm_t other : c->in->members)
+    if (other)
+      for (const met& m : other->open) whole = whole && (m->done || (m->complete() && !m->stuck));
   if (!at_once || !whole) return;
   for (const met& m : meetings)
     for (const auto& member : m->members) work.finish(held, member->call.on, member->number);

@@ -41,7 +41,8 @@ struct state {
   refusal give(streams::name stream, const char* kind, std::function<void(held_lock&)> work);
   /// The same of a function of the host.
   refusal give_host(streams::name stream, std::function<void()> f);
-  std::map<const std::byte*, std::size_t> pinned;  // the host's memory that copies needn't wait for, and its sizes
+  std::map<const std::byte*, std::size_t> pinned;   // the host's memory that copies needn't wait for, and its sizes
+  std::map<const std::byte*, std::size_t> of_nccl;  // a device's memory that ncclMemAlloc gave
   mutant changed;
   int devices;                      // how many there are
   std::vector<int> cards;           // which of the machine's each is

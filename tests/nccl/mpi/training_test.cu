@@ -6,6 +6,7 @@
 
 #include "../../mpi/world.hpp"
 #include "../../train/beside_cpu.hpp"
+#include "../floats.cuh"
 
 namespace {
 using namespace weft;
@@ -15,15 +16,18 @@ const llama_config tiny{.layers = 2, .hidden = 16, .heads = 2, .kv_heads = 2, .f
 
 // One strategy, whatever the degrees, so the program is compiled once.
 void check_over_nccl(const degrees& degrees) {
-  const auto run = [&]<class... More>(tag_list<More...>, bool check = false) {
+  const auto run = [&]<class... More>(tag_list<More...>, launch_options options = {.check = false}) {
     return train<llama<strategy<mesh<pp, dp, tp>, zero3, bf16_mixed, checkpoint_full, More...>>>(degrees, tiny, adamw{},
-                                                                                                 check);
+                                                                                                 options);
   };
   const auto own = static_cast<std::size_t>(mpi::process_rank());
   const trained want = run(tag_list<>{})[own], over = run(tag_list<cuda_backend, nccl_mpi>{})[own];
   REQUIRE(over.bits.size() > 1000);
   check_near(over, want, of_16_bits);
-  CHECK((run(tag_list<cuda_backend, nccl_mpi>{}, true)[own] == over));  // calls are compared, without an alarm
+  // Calls are compared, without an alarm, and what NCCL moves lies in memory that is registered with it.
+  const nccl_counts before;
+  CHECK((run(tag_list<cuda_backend, nccl_mpi>{}, {.check = true, .registered_buffers = true})[own] == over));
+  nccl_counts().check_all_registered_since(before);
 }
 
 TEST_CASE("nccl over MPI: a Llama in bf16, recomputed, on two stages, or two x zero3") {

@@ -30,6 +30,17 @@ inline void check(ncclResult_t status, const char* call, ncclComm_t of = nullptr
   if (status != ncclSuccess && status != ncclInProgress) fail_nccl(status, call, of);
 }
 
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
+/// Whether buffers can be registered with a communicator.
+inline constexpr bool nccl_registers = true;
+#else
+inline constexpr bool nccl_registers = false;  // registered_memory() says so: the rest is never called
+inline ncclResult_t ncclMemAlloc(void**, std::size_t) { return ncclInvalidUsage; }
+inline ncclResult_t ncclMemFree(void*) { return ncclInvalidUsage; }
+inline ncclResult_t ncclCommRegister(ncclComm_t, void*, std::size_t, void**) { return ncclInvalidUsage; }
+inline ncclResult_t ncclCommDeregister(ncclComm_t, void*) { return ncclInvalidUsage; }
+#endif
+
 /// Whether NCCL has done with what `of` was asked for. Asking isn't reading alone: one thread at a time may.
 inline bool is_ready(ncclComm_t of, const char* call) {
   ncclResult_t state = ncclSuccess;

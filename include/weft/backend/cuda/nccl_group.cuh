@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <weft/backend/cuda/nccl_calls.cuh>
+#include <weft/backend/cuda/nccl_memory.cuh>
 #include <weft/backend/cuda/stream.cuh>
 #include <weft/comm/request.hpp>
 
@@ -26,6 +26,8 @@ struct nccl_seat {
   ncclComm_t comm = nullptr;           // null in a group of one, and after an abort
   ncclComm_t begun = nullptr;          // while it is made: NCCL writes here, also where it fails or is aborted
   bool busy = false;                   // comm goes on with what it was asked for, and who asked looks after it
+  nccl_registrations registered;       // with comm
+  nccl_scratch scratch;                // for what is folded, and for a barrier
   std::unique_ptr<gpu::stream> queue;  // of what this group's operations do on the rank's GPU
 };
 
@@ -39,17 +41,19 @@ struct nccl_group {
 
 /// All groups of one launch. A thread of its own asks NCCL for errors that come by themselves, as where a GPU is lost:
 /// who waits for a GPU would never hear of them.
-class nccl_job {
+class nccl_job final : private nccl_registrant {
  public:
   nccl_job() : nccl_job([] { return std::string(); }, 50) {}
   /// The thread calls also() every so many milliseconds, under the lock: what it says or throws fails the launch. A
   /// sentence is of another rank, which failed first.
   nccl_job(std::function<std::string()> also, int every)
-      : also_(std::move(also)), every_(every), watch_([this] { watch(); }) {}
+      : also_(std::move(also)), every_(every), watch_([this] { watch(); }) {
+    nccl_memory::of_process().add(*this);
+  }
   nccl_job(const nccl_job&) = delete;
   nccl_job& operator=(const nccl_job&) = delete;
   /// All ranks have returned.
-  ~nccl_job() {
+  ~nccl_job() override {
     if (!failed() && !rank_failed()) settle();  // while the watch can still abort what would never end
     {
       const std::lock_guard lock(mutex_);
@@ -57,6 +61,15 @@ class nccl_job {
     }
     stop_.notify_all();
     watch_.join();
+    nccl_memory::of_process().remove(*this, [&] {
+      const std::lock_guard lock(mutex_);
+      if (failed() || rank_failed()) return abort_all();
+      try {
+        each([](nccl_seat& seat) { seat.registered.remove_all(seat.comm); });
+      } catch (...) {
+        abort_all();
+      }
+    });
     const std::lock_guard lock(mutex_);
     try {
       if (!failed() && !rank_failed()) finish_all();
@@ -155,9 +168,23 @@ class nccl_job {
   void abort_all() noexcept {
     for (const auto& group : groups_)
       for (nccl_seat& seat : group->seats) {
+        seat.registered.forget();
         if (ncclComm_t const comm = std::exchange(seat.comm, nullptr)) ncclCommAbort(comm);
         if (ncclComm_t const begun = std::exchange(seat.begun, nullptr)) ncclCommAbort(begun);
       }
+  }
+  /// A rank frees memory, which nothing that it was given still has.
+  void let_go(const std::byte* chunk) noexcept override {
+    const std::lock_guard lock(mutex_);
+    try {
+      each([&](nccl_seat& seat) {
+        if (!seat.registered.has(chunk)) return;
+        require(!seat.busy, "memory is freed that NCCL is still asked to move");
+        seat.registered.remove(seat.comm, chunk);
+      });
+    } catch (const std::exception& e) {
+      fail_locked(e.what());
+    }
   }
   /// All that was given has ended, or NCCL failed.
   void settle() noexcept {

@@ -5,7 +5,6 @@
 // several lanes wait for each other in a ring only where the program's own waits do.
 #pragma once
 
-#include <bit>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -20,12 +19,12 @@ namespace weft::gpu {
 /// An operation that this rank has called.
 struct nccl_posted {
   comm_call call;
-  void* parts = nullptr;  // the lane's memory for what is folded here, or for a barrier
+  void* parts = nullptr;  // the seat's memory for what is folded here, or for a barrier
   event called, moved;    // on the rank's queue; on the lane's stream, once all was given
   bool given = true;      // under the job's lock; from then on `moved` stays as it is
 };
 
-/// All but `memory` is under the job's lock, by the rank's thread or the watch; nothing waits.
+/// All is under the job's lock, by the rank's thread or the watch; nothing waits.
 class nccl_lane {
  public:
   /// A group's collectives, or a rank's messages to itself: the communicator is there already, or is none.
@@ -42,20 +41,6 @@ class nccl_lane {
   nccl_seat& seat() { return seat_; }
   bool idle() const { return made_ && !begun_ && waiting_.empty(); }
   void add(nccl_posted& o) { waiting_.push_back(&o); }
-  /// So many bytes for operations of this lane, which use them one after the other; the rank's thread asks. What is too
-  /// small stays until the launch ends: to free it would wait for all that the GPU does. Sizes are powers of 2, so
-  /// all of it is less than twice the last.
-  void* memory(std::size_t bytes) {
-    if (bytes > memory_bytes_) {
-      const std::size_t size = std::bit_ceil(bytes);
-      const scoped_device here(seat_.gpu);
-      device_pointer made(allocate(size));
-      require(made != nullptr, "out of device memory: what is folded from all ranks needs ", size, " bytes");
-      memory_.push_back(std::move(made));
-      memory_bytes_ = size;
-    }
-    return memory_.back().get();
-  }
   /// An operation that was not given yet never is.
   void drop(nccl_posted& o) {
     if (begun_ == &o) begun_ = nullptr;
@@ -107,6 +92,7 @@ class nccl_lane {
     const nccl_member own(seat_, ranks_, begun_->parts);
     if (call.is(comm_operation::barrier)) return meet(begun_->parts);
     if (call.count == 0 && !call.is(comm_operation::all_to_allv)) return;
+    own.enroll(call);
     together([&] { folds() ? own.bring(call, at_, elements()) : own.give(call, sends_ ? 1 : 0); });
   }
   /// Whether it was the last; else the next is begun.
@@ -167,8 +153,6 @@ class nccl_lane {
   bool made_ = false, asked_ = false;
   ncclUniqueId id_{};
   request id_moves_;
-  std::vector<device_pointer> memory_;
-  std::size_t memory_bytes_ = 0;  // of the last
   std::deque<nccl_posted*> waiting_;
   nccl_posted* begun_ = nullptr;  // NCCL has it, or the part from element at_ on, and hasn't yet put it on the stream
   int64 at_ = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 
 #include <weft/backend/cuda/kernels/fold.hpp>
 #include <weft/backend/cuda/nccl_group.cuh>
@@ -15,7 +16,7 @@ class nccl_member {
  public:
   static constexpr int64 fold_bytes = int64{32} << 20;
 
-  /// In a communicator of so many ranks. `parts`: memory for what is folded, part_bytes() of it; null: the stream's.
+  /// In a communicator of so many ranks. `parts`: what reserve() gave for what is folded; null: what it would give.
   nccl_member(nccl_seat& seat, int ranks, void* parts = nullptr) : seat_(seat), ranks_(ranks), parts_(parts) {}
 
   /// Every operation of a group of one, and what a rank sends itself.
@@ -23,6 +24,19 @@ class nccl_member {
     const int64 bytes = in.is(comm_operation::all_to_allv) ? in.send_bytes[0] : in.bytes();
     const scoped_device here(seat_.gpu);
     if (bytes > 0 && in.in != out.out) queue().copy(in.in, out.out, static_cast<std::size_t>(bytes));
+  }
+
+  /// Whether an array of a call lies in registered memory (nccl_memory.cuh); nothing: the rank has no such array.
+  struct arrays {
+    std::optional<bool> in, out;
+  };
+  /// Registers what isn't yet of the memory in which NCCL reads and writes for a call, before its group call.
+  arrays enroll(const comm_call& c) const {
+    const auto one = [&](const void* at, int64 bytes) {
+      return bytes > 0 ? std::optional(seat_.registered.add(seat_.comm, at)) : std::nullopt;
+    };
+    if (folds(c, ranks_)) return {one(c.in, c.input_bytes(ranks_)), one(parts(c), 1)};
+    return {one(c.in, c.input_bytes(ranks_)), one(c.out, c.output_bytes(ranks_))};
   }
 
   /// What isn't folded here, within a group call; `peer`: whom a send is to, whom a recv is from.
@@ -82,16 +96,16 @@ class nccl_member {
   static std::size_t part_bytes(const comm_call& call, int ranks) {
     return static_cast<std::size_t>(piece(call, ranks) * ranks) * size_of(call.type);
   }
-  /// The stream's memory for that, which may wait for the GPU.
-  void reserve(const comm_call& call) const {
-    const scoped_device here(seat_.gpu);
-    queue().scratch(part_bytes(call, ranks_));
+  /// Memory for that, registered where the call's input is: what a rank sends goes there on another.
+  void* reserve(const comm_call& call) const {
+    return seat_.scratch.at_least(part_bytes(call, ranks_), seat_.gpu,
+                                  nccl_memory::of_process().find(call.in).first != nullptr);
   }
   /// Elements [begin, begin + count), within a group call.
   void bring(const comm_call& call, int64 begin, int64 count) const {
     const auto width = static_cast<int64>(size_of(call.type));
     const int64 bytes = count * width;
-    std::byte* const part = parts();
+    std::byte* const part = parts(call);
     if (!call.is(comm_operation::reduce_scatter)) return gather(from(call.in, begin * width), part, bytes);
     for (int r = 0; r < ranks_; ++r) {
       send(from(call.in, (r * call.count + begin) * width), bytes, r);
@@ -102,7 +116,7 @@ class nccl_member {
     visit_dtype(call.type, [&]<class T>() {
       constexpr int64 width = sizeof(T);
       const scoped_device here(seat_.gpu);
-      std::byte* const part = parts();
+      std::byte* const part = parts(call);
       fold_kernel<T> kernel{count, ranks_, 1, call.how, false, true, {}, {}};
       kernel.out[0] = reinterpret_cast<T*>(to(call.out, begin * width));
       for (int r = 0; r < ranks_; ++r) {
@@ -120,7 +134,9 @@ class nccl_member {
   static const std::byte* from(const void* first, int64 at) { return static_cast<const std::byte*>(first) + at; }
   static std::byte* to(void* first, int64 at) { return static_cast<std::byte*>(first) + at; }
   stream& queue() const { return *seat_.queue; }
-  std::byte* parts() const { return static_cast<std::byte*>(parts_ ? parts_ : queue().scratch(0)); }  // reserved
+  std::byte* parts(const comm_call& call) const {
+    return static_cast<std::byte*>(parts_ ? parts_ : reserve(call));  // it was reserved
+  }
   void send(const void* data, int64 bytes, int peer) const {
     if (bytes > 0)
       check(ncclSend(data, static_cast<std::size_t>(bytes), ncclUint8, peer, seat_.comm, queue().get()), "ncclSend",

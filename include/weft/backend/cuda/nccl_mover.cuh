@@ -146,8 +146,28 @@ class nccl_mover final : public device_mover {
     if (first.is(comm_operation::barrier))
       return each([&](int m) { each([&](int other) { queue(m).wait(*called_[spot(place, other)]); }); });
     if (nothing) return;
+    enroll(calls);
     if (nccl_member::folds(first, size())) return fold(calls);
     together([&](int m) { member(m).give(calls[m], first.pairs() ? rank(1 - m) : 0); });
+  }
+  /// NCCL wants all ranks' arrays registered, or none.
+  void enroll(const comm_call* calls) {
+    int in_of = 0, out_of = 0;
+    nccl_member::arrays first;
+    each([&](int m) {
+      const nccl_member::arrays own = member(m).enroll(calls[m]);
+      const auto agree = [&](std::optional<bool>& all, int& of, std::optional<bool> mine) {
+        if (!mine) return;
+        if (!all) all = mine, of = m;
+        const int with = *all ? of : m, without = *all ? m : of;
+        require(*all == *mine, "rank ", rank(with), " calls ", name_of(calls[with].operation),
+                " with an array in registered memory, and rank ", rank(without),
+                " with one that isn't: NCCL takes all or none; give every rank its arrays from registered_memory()");
+      };
+      agree(first.in, in_of, own.in);
+      // What is sent and what receives it are of one operation.
+      calls[m].is(comm_operation::recv) ? agree(first.in, in_of, own.out) : agree(first.out, out_of, own.out);
+    });
   }
   void fold(const comm_call* calls) {
     const int64 n = calls[0].count, most = nccl_member::piece(calls[0], size());

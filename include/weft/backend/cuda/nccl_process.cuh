@@ -194,10 +194,11 @@ class nccl_process final : public completion {
   }
   /// Memory for what is folded here, and for a barrier.
   static void* memory_of(nccl_lane& lane, int ranks, const comm_call& call) {
-    if (call.is(comm_operation::barrier) && ranks > 1) return lane.memory(1);
+    nccl_seat& seat = lane.seat();
+    if (call.is(comm_operation::barrier) && ranks > 1) return seat.scratch.at_least(1, seat.gpu, false);
     if (!nccl_member::folds(call, ranks)) return nullptr;
     require(ranks <= most_ranks, "a group of ", ranks, " ranks folds on GPUs, and ", most_ranks, " are the most");
-    return lane.memory(nccl_member::part_bytes(call, ranks));
+    return nccl_member(seat, ranks).reserve(call);
   }
 
   const int gpu_;
