@@ -21,22 +21,39 @@ struct attention_tensor_gradient {
   WEFT_ON_DEVICE kept kept_of(float high, float log_sum, float moved) const {
     return {(high + log_sum) * log2_e, moved};
   }
-  /// Makes of a product its weight, and of dout v^T the score's gradient, both 0 where the key isn't seen.
+  /// The weight that a product becomes, if the key is seen.
+  template <class Block>
+  WEFT_ON_DEVICE float weight(const Block& block, float level, float product) const {
+    return block.fast_exp2(block.fma(product, shape.scale * log2_e, -level));
+  }
+  /// The score's gradient, of its weight and of dout v^T.
+  WEFT_ON_DEVICE float moved(float delta, bool seen, bool only, float p, float dp) const {
+    // A key that has all the weight, but for what p is rounded by, moves nothing, and must not by what dp and delta are
+    // rounded by; a NaN stays.
+    return !seen || only || p > 0.99999f ? 0 : p * (dp - delta);
+  }
+  /// Whether a query of batch entry b sees a key, and whether it sees one only.
+  struct sight {
+    bool seen, only;
+  };
+  WEFT_ON_DEVICE sight sight_of(int b, int query, int key) const {
+    const int first = shape.first_key(b, query), end = shape.end_key(query);
+    return {query < shape.q_len && key >= first && key < end, end - first == 1};
+  }
+  /// Makes of a product its weight, and of dout v^T the score's gradient.
   template <class Block>
   WEFT_ON_DEVICE void weigh(const Block& block, const kept& of_query, bool seen, bool only, float& product,
                             float& dp) const {
-    const float p = block.fast_exp2(block.fma(product, shape.scale * log2_e, -of_query.level));
+    const float p = weight(block, of_query.level, product);
     product = seen ? p : 0;
-    // A key that has all the weight, but for what p is rounded by, moves nothing, and must not by what dp and delta are
-    // rounded by; a NaN stays.
-    dp = !seen || only || p > 0.99999f ? 0 : p * (dp - of_query.delta);
+    dp = moved(of_query.delta, seen, only, p, dp);
   }
   /// The same, with the mask of batch entry b.
   template <class Block>
   WEFT_ON_DEVICE void weigh_seen(const Block& block, const kept& of_query, int b, int query, int key, float& product,
                                  float& dp) const {
-    const int first = shape.first_key(b, query), end = shape.end_key(query);
-    weigh(block, of_query, query < shape.q_len && key >= first && key < end, end - first == 1, product, dp);
+    const sight of = sight_of(b, query, key);
+    weigh(block, of_query, of.seen, of.only, product, dp);
   }
   /// The same for [keys, queries] products, `N` queries from `query` on and 16 R keys from `key` on; kept3 [3, apart]
   /// are high, log_sum and delta of the queries.

@@ -35,9 +35,8 @@ struct attention_warpgroup_kernel {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     __shared__ meeting at;
     if (block.thread() == 0) {
-      at.queries.there.make(1), at.queries.free.make(groups * 4);
-      for (int i = 0; i < stages; ++i)
-        for (slot* s : {&at.keys[i], &at.values[i]}) s->there.make(1), s->free.make(groups * 4);
+      at.queries.make(1, groups * 4);
+      for (int i = 0; i < stages; ++i) at.keys[i].make(1, groups * 4), at.values[i].make(1, groups * 4);
       phase_barrier::show_to_copies();
     }
     block.sync();
@@ -56,18 +55,9 @@ struct attention_warpgroup_kernel {
   }
 
  private:
-  // What is brought into a part of shared memory, and that it may be brought anew.
-  struct slot {
-    phase_barrier there, free;
-  };
+  using turn = tile_turn<stages>;
   struct meeting {
-    slot queries, keys[stages], values[stages];
-  };
-  // Which of the stages the n-th tile has, and in which phase of its barriers.
-  struct turn {
-    int n = 0;
-    __device__ int stage() const { return n % stages; }
-    __device__ int phase() const { return n / stages & 1; }
+    tile_slot queries, keys[stages], values[stages];
   };
   __device__ static std::uint32_t keys_at(std::uint32_t room, int stage) {
     return room + static_cast<std::uint32_t>(query_bytes + stage * 2 * key_bytes);
@@ -88,10 +78,10 @@ struct attention_warpgroup_kernel {
   __device__ void bring(Block& block, meeting& at, std::uint32_t room) const {
     turn now;
     int items = 0;
-    const auto fetch = [](slot& s, int phase, const CUtensorMap& from, int h, int row, int b, std::uint32_t to) {
+    const auto fetch = [](tile_slot& s, int phase, const CUtensorMap& from, int h, int row, int b, std::uint32_t to) {
       s.free.wait(phase ^ 1);
       s.there.arrive_and_expect(panels * panel_bytes);
-      for (int p = 0; p < panels; ++p) copy_tile(from, p * 64, h, row, b, to + p * panel_bytes, s.there);
+      copy_panels<panels>(from, h, row, b, panel_bytes / tile_row_bytes, to, s.there);
     };
     for (int item = static_cast<int>(block.index()); item < shape.query_tiles(queries);
          item += static_cast<int>(block.blocks()), ++items) {
@@ -124,18 +114,14 @@ struct attention_warpgroup_kernel {
         matrix_in_tile(room + static_cast<std::uint32_t>(group * own * tile_row_bytes), panel_bytes);
     turn now;
     int items = 0;
-    const auto release = [&](slot& s) {
+    const auto release = [&](tile_slot& s) {
       if (block.lane() == 0) s.free.arrive();
     };
     const auto begin_scores = [&](scores& p) {
       at.keys[now.stage()].there.wait(now.phase());
       const std::uint64_t others = matrix_in_tile(keys_at(room, now.stage()), panel_bytes);
-      pin(p);
       begin_products();
-      WEFT_UNROLLED for (int i = 0; i < D / 16; ++i) {
-        const int on = i / 4 * panel_bytes + i % 4 * 32;
-        multiply_rows<T>(p, further(rows, on), further(others, on), i > 0);
-      }
+      multiply_tiles<T, D>(p, rows, panel_bytes, others, panel_bytes);
       end_products();
     };
     const auto begin_values = [&](turn of, tensor_rows<1, keys / 16>& weights, progress& so_far) {
@@ -143,8 +129,7 @@ struct attention_warpgroup_kernel {
       const std::uint64_t values = matrix_in_tile(values_at(room, of.stage()), panel_bytes);
       pin(weights), pin(so_far.total);
       begin_products();  // behind the loop that waits, or ptxas puts all products one behind another
-      WEFT_UNROLLED for (int i = 0; i < keys / 16; ++i)
-          add_product_of<T>(so_far.total, weights.at[0][i], further(values, i * 16 * tile_row_bytes));
+      add_product_of_tile<T>(so_far.total, weights, values);
       end_products();
     };
     for (int item = static_cast<int>(block.index()); item < shape.query_tiles(queries);
@@ -156,7 +141,7 @@ struct attention_warpgroup_kernel {
       const auto go_on = [&] { k0 += keys, ++now.n; };
       const auto sees = [&] { return k0 < of.end && !shape.sees_none(t.b, of_group, own, k0, keys); };
       const auto pass = [&] {  // what the other warpgroup alone sees
-        slot &of_keys = at.keys[now.stage()], &of_values = at.values[now.stage()];
+        tile_slot &of_keys = at.keys[now.stage()], &of_values = at.values[now.stage()];
         of_keys.there.wait(now.phase()), of_values.there.wait(now.phase());
         block.sync_warp();  // a lane that is still asking whether they are there would ask of a later phase
         release(of_keys), release(of_values);

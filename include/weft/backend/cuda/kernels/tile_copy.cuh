@@ -60,6 +60,29 @@ __device__ inline void copy_tile(const CUtensorMap& from, int c0, int c1, int c2
       : "memory");
 }
 
+/// Panels of 64 columns of one head, `rows` rows in each, as map_tiles has them, one behind the other.
+template <int Panels>
+__device__ void copy_panels(const CUtensorMap& from, int head, int row, int batch, int rows, std::uint32_t to,
+                            phase_barrier& there) {
+  for (int p = 0; p < Panels; ++p)
+    copy_tile(from, p * (tile_row_bytes / 2), head, row, batch,
+              to + static_cast<std::uint32_t>(p * rows * tile_row_bytes), there);
+}
+
+/// What is brought into a part of shared memory, and that it may be brought anew.
+struct tile_slot {
+  phase_barrier there, free;
+  /// For so many that bring, and so many that say they are done with it. As phase_barrier::make.
+  __device__ void make(int bring, int use) { there.make(bring), free.make(use); }
+};
+/// Which of `Stages` slots the n-th tile has, and in which phase of its barriers.
+template <int Stages>
+struct tile_turn {
+  int n = 0;
+  __device__ int stage() const { return n % Stages; }
+  __device__ int phase() const { return n / Stages & 1; }
+};
+
 /// Whether this lane is the one of its warp that does what one has to do. All lanes ask.
 __device__ inline bool elected() {
   std::uint32_t yes;

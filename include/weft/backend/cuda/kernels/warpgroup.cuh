@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include <weft/backend/cuda/kernels/tensor_tile.hpp>
+#include <weft/backend/cuda/kernels/tile_copy.cuh>
 
 namespace weft::gpu {
 
@@ -53,7 +54,7 @@ __device__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 }
 
-#define WEFT_SUM(n) "+f"(c.at[0][n][0]), "+f"(c.at[0][n][1]), "+f"(c.at[0][n][2]), "+f"(c.at[0][n][3])
+#define WEFT_SUM_OF(how, n) how(c.at[0][n][0]), how(c.at[0][n][1]), how(c.at[0][n][2]), how(c.at[0][n][3])
 #define WEFT_SUMS_8(n)                                                                                               \
   WEFT_SUM(n), WEFT_SUM(n + 1), WEFT_SUM(n + 2), WEFT_SUM(n + 3), WEFT_SUM(n + 4), WEFT_SUM(n + 5), WEFT_SUM(n + 6), \
       WEFT_SUM(n + 7)
@@ -66,27 +67,57 @@ __device__ void take_registers() {
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-/// c (+)= a b^T of 16 columns, [64, 16] and [8 N, 16], both by rows in shared memory.
-template <class T, int N>
-__device__ void multiply_rows(tensor_sums<1, N>& c, std::uint64_t a, std::uint64_t b, bool add) {
-  static_assert(N == 16);
-#define WEFT_MULTIPLY(type)                                                                                  \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32." type \
-               " {" WEFT_REGISTERS_128 "}, %64, %65, p, 1, 1, 0, 0;\n}"                                      \
-               : WEFT_SUMS_8(0), WEFT_SUMS_8(8)                                                              \
-               : "l"(a), "l"(b), "r"(int{add})                                                               \
+/// c (+)= a b^T of 16 columns, [64, 16] and [8 N, 16], both by rows in shared memory. What c was is read only to be
+/// added to.
+template <class T, bool Add, int N>
+__device__ void multiply_rows(tensor_sums<1, N>& c, std::uint64_t a, std::uint64_t b) {
+  static_assert(N == 8 || N == 16);
+#define WEFT_MULTIPLY(columns, type, sums, first, second, add)                                                       \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type " {" sums "}, " first ", " second ", " add \
+               ", 1, 1, 0, 0;"                                                                                       \
+               : WEFT_SUMS                                                                                           \
+               : "l"(a), "l"(b)                                                                                      \
                : "memory")
-  if constexpr (dtype_of<T> == dtype::bf16)
-    WEFT_MULTIPLY("bf16.bf16");
-  else
-    WEFT_MULTIPLY("f16.f16");
+#define WEFT_MULTIPLY_64(type, add) WEFT_MULTIPLY("64", type, WEFT_REGISTERS_64, "%32", "%33", add)
+#define WEFT_MULTIPLY_128(type, add) WEFT_MULTIPLY("128", type, WEFT_REGISTERS_128, "%64", "%65", add)
+#define WEFT_MULTIPLY_OF(multiply, add)           \
+  if constexpr (dtype_of<T> == dtype::bf16)       \
+    multiply("bf16.bf16", add);                   \
+  else                                            \
+    multiply("f16.f16", add)
+#define WEFT_SUM(n) WEFT_SUM_OF("+f", n)
+  if constexpr (N == 8 && Add) {
+#define WEFT_SUMS WEFT_SUMS_8(0)
+    WEFT_MULTIPLY_OF(WEFT_MULTIPLY_64, "1");
+#undef WEFT_SUMS
+  } else if constexpr (Add) {
+#define WEFT_SUMS WEFT_SUMS_8(0), WEFT_SUMS_8(8)
+    WEFT_MULTIPLY_OF(WEFT_MULTIPLY_128, "1");
+#undef WEFT_SUMS
+  }
+#undef WEFT_SUM
+#define WEFT_SUM(n) WEFT_SUM_OF("=f", n)
+  if constexpr (N == 8 && !Add) {
+#define WEFT_SUMS WEFT_SUMS_8(0)
+    WEFT_MULTIPLY_OF(WEFT_MULTIPLY_64, "0");
+#undef WEFT_SUMS
+  } else if constexpr (!Add) {
+#define WEFT_SUMS WEFT_SUMS_8(0), WEFT_SUMS_8(8)
+    WEFT_MULTIPLY_OF(WEFT_MULTIPLY_128, "0");
+#undef WEFT_SUMS
+  }
+#undef WEFT_SUM
 #undef WEFT_MULTIPLY
+#undef WEFT_MULTIPLY_64
+#undef WEFT_MULTIPLY_128
+#undef WEFT_MULTIPLY_OF
 }
 
 /// c += a b, [64, 16] in registers and [16, 8 N] by rows in shared memory.
 template <class T, int N>
 __device__ void add_product_of(tensor_sums<1, N>& c, const fragment& a, std::uint64_t b) {
   static_assert(N == 8 || N == 16);
+#define WEFT_SUM(n) WEFT_SUM_OF("+f", n)
 #define WEFT_MULTIPLY(columns, type, sums, first, second, third, fourth, matrix)                              \
   asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type " {" sums "}, {" first ", " second \
                ", " third ", " fourth "}, " matrix ", 1, 1, 1, 1;"                                            \
@@ -115,8 +146,22 @@ __device__ void add_product_of(tensor_sums<1, N>& c, const fragment& a, std::uin
 #undef WEFT_MULTIPLY_128
 }
 #undef WEFT_SUM
+#undef WEFT_SUM_OF
 #undef WEFT_SUMS_8
 #undef WEFT_REGISTERS_64
 #undef WEFT_REGISTERS_128
+
+/// c = a b^T, 64 and 8 N rows of D numbers, in tiles whose panels have so many bytes.
+template <class T, int D, int N>
+__device__ void multiply_tiles(tensor_sums<1, N>& c, std::uint64_t a, int panel, std::uint64_t b, int panel_of_b) {
+  multiply_rows<T, false>(c, a, b);
+  WEFT_UNROLLED for (int i = 1; i < D / 16; ++i) multiply_rows<T, true>(
+      c, further(a, i / 4 * panel + i % 4 * 32), further(b, i / 4 * panel_of_b + i % 4 * 32));
+}
+/// c += a b, [64, 16 K] in registers and 16 K rows of a tile.
+template <class T, int K, int N>
+__device__ void add_product_of_tile(tensor_sums<1, N>& c, const tensor_rows<1, K>& a, std::uint64_t b) {
+  WEFT_UNROLLED for (int i = 0; i < K; ++i) add_product_of<T>(c, a.at[0][i], further(b, i * 16 * tile_row_bytes));
+}
 
 }  // namespace weft::gpu

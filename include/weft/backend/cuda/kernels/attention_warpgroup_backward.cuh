@@ -1,0 +1,225 @@
+// Attention's backward for sm_90a, for what attention_warpgroup.cuh takes, and as that has the forward: tiles come by
+// TMA, products are wgmma's. Here are dk and dv; attention_warpgroup_backward_queries.cuh has dq. Of a head with n
+// queries and m keys they multiply 8 and 6 n m D numbers, half of that where it is causal, rounded up to tiles; 10 would
+// do if one kernel had all, whose blocks would then have to add to each other's dq in an order. Invariant: as in
+// attention_tensor_backward.hpp; what is rounded never leaves the registers.
+#pragma once
+
+#include <weft/backend/cuda/kernels/attention_tensor_backward.hpp>
+#include <weft/backend/cuda/kernels/tile_copy.cuh>
+#include <weft/backend/cuda/kernels/warpgroup.cuh>
+
+namespace weft::gpu {
+
+/// As attention_keys_backward_kernel; k and v by maps in tiles of 128, q and dout in tiles of 64. Compiled for another
+/// architecture it has no shared memory of its own.
+template <class T, int D>
+struct attention_warpgroup_keys_backward_kernel {
+  static_assert(sizeof(T) == 2 && (D == 64 || D == 128));
+  CUtensorMap q, k, v, dout;
+  attention_tensor_gradient<T, D> from;
+  T* dk;
+  bool add_dk;
+  T* dv;
+  bool add_dv;
+
+  static constexpr int groups = 2, threads = (groups + 1) * warpgroup_size, blocks_at_once = 1;
+  static constexpr int own = 64, keys = groups * own, queries = 64, stages = 3;
+  static constexpr int key_panel = keys * tile_row_bytes, query_panel = queries * tile_row_bytes;
+  static constexpr int key_bytes = keys * D * 2, query_bytes = queries * D * 2;
+  static constexpr std::size_t shared_bytes() { return tile_swizzle_bytes + 2 * key_bytes + 2 * stages * query_bytes; }
+  static int64 tiles(const attention_shape& s) { return s.batch * s.kv_heads * ((s.kv_len + keys - 1) / keys); }
+
+  template <class Block>
+  __device__ void operator()(Block& block) const {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    __shared__ meeting at;
+    if (block.thread() == 0) {
+      at.keys.make(1, groups * 4);
+      for (tile_slot& s : at.tiles) s.make(2, groups * 4);
+      phase_barrier::show_to_copies();
+    }
+    block.sync();
+    const std::uint32_t first = in_shared(block.template shared<char>());
+    const std::uint32_t room = (first + tile_swizzle_bytes - 1) / tile_swizzle_bytes * tile_swizzle_bytes;
+    if (block.thread() < warpgroup_size) {
+      keep_registers<24>();
+      if (block.warp() == 0 && elected()) bring(block, at, room);
+      if (block.warp() == 1) bring_kept(block, at);
+    } else {
+      take_registers<240>();
+      use(block, at, room);
+    }
+#else
+    __trap();  // started by a unit that was compiled for sm_90a, and linked with one that wasn't
+#endif
+  }
+
+ private:
+  using turn = tile_turn<stages>;
+  struct meeting {
+    tile_slot keys, tiles[stages];  // a block's keys and values; queries and dout, and what is kept of the queries:
+    float levels[stages][queries], deltas[stages][queries];
+  };
+  __device__ static std::uint32_t queries_at(std::uint32_t room, int stage) {
+    return room + static_cast<std::uint32_t>(2 * key_bytes + stage * 2 * query_bytes);
+  }
+  template <class Block>
+  __device__ static void release(Block& block, tile_slot& s) {
+    block.sync_warp();  // a lane that is still asking whether it is there would ask of a later phase
+    if (block.lane() == 0) s.free.arrive();
+  }
+
+  // A block's items, and for each the tiles of queries that see its keys, of every head that reads them.
+  template <class Block, class Begin, class See, class End>
+  __device__ void walk(Block& block, Begin begin, See see, End end) const {
+    const tensor_shape<D>& s = from.shape;
+    turn now;
+    int items = 0;
+    for (int item = static_cast<int>(block.index()); item < s.key_tiles(keys);
+         item += static_cast<int>(block.blocks()), ++items) {
+      const auto t = s.key_tile_of(item, keys, 0, 0);
+      const int first = s.first_query(t.begin) / queries * queries;
+      const int last = s.end_query(t.b, t.begin + keys < s.kv_len ? t.begin + keys : s.kv_len);
+      begin(t, items & 1);
+      for (int h = t.h * s.share; h < (t.h + 1) * s.share; ++h)
+        for (int q0 = first; q0 < last; q0 += queries, ++now.n) see(t, h, q0, now);
+      end(t);
+    }
+  }
+
+  // The one thread that copies.
+  template <class Block>
+  __device__ void bring(Block& block, meeting& at, std::uint32_t room) const {
+    constexpr int panels = D / 64;
+    walk(
+        block,
+        [&](const auto& t, int phase) {
+          at.keys.free.wait(phase ^ 1);
+          at.keys.there.arrive_and_expect(2 * key_bytes);
+          copy_panels<panels>(k, t.h, t.begin, t.b, keys, room, at.keys.there);
+          copy_panels<panels>(v, t.h, t.begin, t.b, keys, room + key_bytes, at.keys.there);
+        },
+        [&](const auto& t, int h, int q0, turn now) {
+          tile_slot& s = at.tiles[now.stage()];
+          const std::uint32_t to = queries_at(room, now.stage());
+          s.free.wait(now.phase() ^ 1);
+          s.there.arrive_and_expect(2 * query_bytes);
+          copy_panels<panels>(q, h, q0, t.b, queries, to, s.there);
+          copy_panels<panels>(dout, h, q0, t.b, queries, to + query_bytes, s.there);
+        },
+        [](const auto&) {});
+  }
+  // The warp that brings what is kept of queries.
+  template <class Block>
+  __device__ void bring_kept(Block& block, meeting& at) const {
+    const tensor_shape<D>& shape = from.shape;
+    walk(
+        block, [](const auto&, int) {},
+        [&](const auto& t, int h, int q0, turn now) {
+          tile_slot& s = at.tiles[now.stage()];
+          s.free.wait(now.phase() ^ 1);
+          WEFT_UNROLLED for (int i = block.lane(); i < queries; i += warp_size) {
+            const int row = shape.row_at(t.b, h, q0 + i < shape.q_len ? q0 + i : q0);
+            const auto kept = from.kept_of(from.sums[row], from.sums[shape.all_rows() + row], from.delta[row]);
+            at.levels[now.stage()][i] = kept.level;
+            at.deltas[now.stage()][i] = kept.delta;
+          }
+          block.sync_warp();
+          if (block.lane() == 0) s.there.arrive();
+        },
+        [](const auto&) {});
+  }
+
+  using products = tensor_sums<1, queries / 8>;  // [keys, queries]
+  using sums = tensor_sums<1, D / 8>;
+
+  // A warpgroup that computes: while the tensor cores multiply dout with values it makes weights, and while they
+  // multiply those with dout, what the scores move.
+  template <class Block>
+  __device__ void use(Block& block, meeting& at, std::uint32_t room) const {
+    const tensor_shape<D>& shape = from.shape;
+    const int group = block.warp() / 4 - 1, mine = block.warp() % 4 * 16 + group * own;
+    const std::uint64_t my_keys =
+        matrix_in_tile(room + static_cast<std::uint32_t>(group * own * tile_row_bytes), key_panel);
+    const std::uint64_t my_values = further(my_keys, key_bytes);
+    sums sum_k, sum_v;
+    walk(
+        block,
+        [&](const auto&, int phase) {
+          sum_k = {}, sum_v = {};
+          at.keys.there.wait(phase);
+        },
+        [&](const auto& t, int h, int q0, turn now) {
+          const int i = now.stage();
+          at.tiles[i].there.wait(now.phase());
+          if (!shape.sees_none(t.b, q0, queries, t.begin + group * own, own)) {
+            const std::uint64_t of_queries = matrix_in_tile(queries_at(room, i), query_panel);
+            const std::uint64_t douts = further(of_queries, query_bytes);
+            products p, ds;
+            begin_products();
+            multiply_tiles<T, D>(p, my_keys, key_panel, of_queries, query_panel);
+            end_products();
+            multiply_tiles<T, D>(ds, my_values, key_panel, douts, query_panel);
+            end_products();
+            wait_for_products<1>();
+            pin(p);
+            each(block, at.levels[i], t.b, q0, t.begin + mine, [&](int n, int j, float level, auto of) {
+              float& x = p.at[0][n][j];
+              const float weight = from.weight(block, level, x);
+              x = of.seen ? weight : 0;
+            });
+            auto weights = tensor_tile<T, D>::rounded(block, p);
+            pin(weights), pin(sum_v);
+            begin_products();
+            add_product_of_tile<T>(sum_v, weights, douts);
+            end_products();
+            wait_for_products<1>();
+            pin(ds);
+            each(block, at.deltas[i], t.b, q0, t.begin + mine, [&](int n, int j, float delta, auto of) {
+              float& x = ds.at[0][n][j];
+              x = from.moved(delta, of.seen, of.only, p.at[0][n][j], x);
+            });
+            auto moves = tensor_tile<T, D>::rounded(block, ds);
+            pin(moves), pin(sum_k);
+            begin_products();
+            add_product_of_tile<T>(sum_k, moves, of_queries);
+            end_products();
+            wait_for_products<0>();
+            pin(weights), pin(sum_v), pin(moves), pin(sum_k);
+          }
+          release(block, at.tiles[i]);
+        },
+        [&](const auto& t) {
+          release(block, at.keys);
+          const int n = shape.kv_len - t.begin - mine;
+          const int64 to = shape.key_at(t.b, t.h, t.begin + mine);
+          tensor_tile<T, D>::store(
+              block, sum_k, [&](int, int) { return shape.scale; }, n, dk + to, shape.kv_apart(), add_dk);
+          tensor_tile<T, D>::store(
+              block, sum_v, [](int, int) { return 1.0f; }, n, dv + to, shape.kv_apart(), add_dv);
+        });
+  }
+
+  // f(n, j, what is kept of the query, sight) for this lane's part of products, of a tile from q0 on with 16 keys from
+  // `key` on.
+  template <class Block, class F>
+  __device__ void each(Block& block, const float* kept, int b, int q0, int key, F f) const {
+    using sight = typename attention_tensor_gradient<T, D>::sight;
+    const auto go = [&]<bool All>() {
+      WEFT_UNROLLED for (int n = 0; n < queries / 8; ++n) {
+        const int at = n * 8 + block.lane() % 4 * 2;
+        const pack<float, 2> of = block.template load<2>(kept + at);
+        WEFT_UNROLLED for (int j = 0; j < 4; ++j)
+            f(n, j, of.at[j % 2],
+              All ? sight{true, false} : from.sight_of(b, q0 + at + j % 2, key + block.lane() / 4 + j / 2 * 8));
+      }
+    };
+    if (from.shape.sees_all(b, q0, queries, key, 16))
+      go.template operator()<true>();
+    else
+      go.template operator()<false>();
+  }
+};
+
+}  // namespace weft::gpu
