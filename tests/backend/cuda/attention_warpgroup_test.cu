@@ -1,9 +1,10 @@
-// Attention's forward for sm_90a beside the CPU's, and beside the kernel that other GPUs have: over element types, head
-// sizes, lengths that don't fill tiles, and grids in which a block has several tiles. Needs a GPU of compute capability
-// 9.x; without one the device on the host stands for it.
+// Attention and its backward for sm_90a beside the CPU's, and beside the kernels that other GPUs have: over element
+// types, head sizes, lengths that don't fill tiles, and grids in which a block has several tiles. Needs a GPU of compute
+// capability 9.x; without one the device on the host stands for it.
 #include <backend/kernel_testing.hpp>
 
 #include <weft/backend/cpu/attention.hpp>
+#include <weft/backend/cpu/attention_backward.hpp>
 #include <weft/backend/cuda.cuh>
 
 using namespace weft_test;
@@ -79,6 +80,75 @@ void is_the_cpus(two_blocks& q, const attention_shape& s) {
   alike(got, others, D);
 }
 
+template <class T>
+struct gradients {
+  std::vector<T> dq, dk, dv;
+};
+// As far as rounded weights and gradients of scores allow, by attention_test.cpp's reckoning of a dout of twice the size.
+template <class T>
+void alike(const gradients<T>& got, const gradients<T>& want, const attention_shape& s) {
+  const double u = rounding<T>;
+  check_close(got.dv, widened(want.dv), 2 * u, 6 * u);
+  check_close(got.dq, widened(want.dq), 2 * u, 25 * s.scale * u);
+  check_close(got.dk, widened(want.dk), 2 * u, 50 * s.scale * u);
+}
+
+// dq is added to what is there.
+template <class T, int D>
+void backward_is_the_cpus(two_blocks& q, const attention_shape& s) {
+  CAPTURE(s.q_len);
+  CAPTURE(s.kv_len);
+  CAPTURE(s.head_dim);
+  const int64 of_q = s.batch * s.q_len * s.heads * D, of_kv = s.batch * s.kv_len * s.kv_heads * D;
+  const auto queries = numbers<T>(of_q, 1), k = numbers<T>(of_kv, 2), v = numbers<T>(of_kv, 3),
+             dout = numbers<T>(of_q, 4, -1, 1), old = numbers<T>(of_q, 5, -1, 1);
+  team one(1);
+  result<T> of{std::vector<T>(queries.size()), std::vector<float>(static_cast<std::size_t>(2 * s.batch * s.heads * s.q_len))};
+  weft::cpu::attention(one, s, queries.data(), k.data(), v.data(), of.out.data(), of.sums.data());
+  gradients<T> want{old, std::vector<T>(k.size()), std::vector<T>(k.size())};
+  weft::cpu::attention_backward(one, s, queries.data(), k.data(), v.data(), of.out.data(), of.sums.data(), dout.data(),
+                                want.dq.data(), true, want.dk.data(), false, want.dv.data(), false);
+  std::vector<weft::gpu::device_pointer> held;
+  const auto uploaded = [&](const auto& x) {
+    held.emplace_back(weft::gpu::allocate(x.size() * sizeof x[0]));
+    q.upload(x.data(), held.back().get(), x.size() * sizeof x[0]);
+    return static_cast<std::remove_cvref_t<decltype(x[0])>*>(held.back().get());
+  };
+  const T *const on_q = uploaded(queries), *const on_k = uploaded(k), *const on_v = uploaded(v),
+                *const on_out = uploaded(of.out), *const on_dout = uploaded(dout);
+  const float* const sums = uploaded(of.sums);
+  held.emplace_back(weft::gpu::allocate(of.sums.size() / 2 * sizeof(float)));
+  float* const delta = static_cast<float*>(held.back().get());
+  q.start(2, 0, weft::gpu::attention_delta_kernel<T>{s.batch, s.q_len, s.heads, D, on_out, on_dout, delta, true});
+  const auto run = [&](auto start) {
+    T* const dq = uploaded(old);
+    held.emplace_back(weft::gpu::allocate(2 * k.size() * sizeof(T)));
+    T *const dk = static_cast<T*>(held.back().get()), *const dv = dk + k.size();
+    start(dq, dk, dv);
+    gradients<T> r = want;
+    q.download(dq, r.dq.data(), r.dq.size() * sizeof(T));
+    q.download(dk, r.dk.data(), r.dk.size() * sizeof(T));
+    q.download(dv, r.dv.data(), r.dv.size() * sizeof(T));
+    return r;
+  };
+  const auto got = run([&](T* dq, T* dk, T* dv) {
+    CHECK(weft::gpu::attend_backward_by_warpgroups(q, s, on_q, on_k, on_v, sums, static_cast<const float*>(delta),
+                                                   on_dout, dq, true, dk, false, dv, false));
+  });
+  const auto others = run([&](T* dq, T* dk, T* dv) {
+    const weft::gpu::attention_tensor_gradient<T, D> from{
+        weft::gpu::tensor_shape<D>(s), on_q, on_k, on_v, on_dout, sums, delta};
+    const auto start = [&](const auto& kernel) {
+      using type = std::remove_cvref_t<decltype(kernel)>;
+      q.start(type::tiles(s, type::threads), type::shared_bytes(type::threads), kernel);
+    };
+    start(weft::gpu::attention_tensor_keys_backward_kernel<T, D>{from, dk, false, dv, false});
+    start(weft::gpu::attention_tensor_queries_backward_kernel<T, D>{from, dq, true});
+  });
+  alike(got, want, s);
+  alike(got, others, s);
+}
+
 }  // namespace
 
 TEST_CASE_TEMPLATE("attention by warpgroups is the CPU's, and the other kernels'", T, bf16, fp16) {
@@ -92,6 +162,18 @@ TEST_CASE_TEMPLATE("attention by warpgroups is the CPU's, and the other kernels'
   is_the_cpus<T, 128>(q, {1, 1, 129, 4, 2, 128, 0.09, true});      // one query, behind the keys
   is_the_cpus<T, 128>(q, {1, 257, 321, 2, 1, 128, 0.09, true});  // tiles that one warpgroup alone sees, between others
   is_the_cpus<T, 64>(q, {1, 384, 448, 1, 1, 64, 0.12, true});
+}
+
+TEST_CASE_TEMPLATE("attention's backward by warpgroups is the CPU's, and the other kernels'", T, bf16, fp16) {
+  two_blocks q;
+  if (!q.has_warpgroups()) return;
+  backward_is_the_cpus<T, 64>(q, {1, 150, 300, 2, 1, 64, 0.12, true});
+  backward_is_the_cpus<T, 128>(q, {2, 130, 140, 2, 2, 128, 0.09, false});
+  if (std::is_same_v<T, fp16>) return;
+  backward_is_the_cpus<T, 64>(q, {1, 300, 40, 2, 1, 64, 0.12, true});       // queries that see no key
+  backward_is_the_cpus<T, 64>(q, {1, 400, 400, 1, 1, 64, 0.12, true, 70});  // whole tiles behind the window
+  backward_is_the_cpus<T, 128>(q, {1, 1, 129, 4, 2, 128, 0.09, true});      // one query, behind the keys
+  backward_is_the_cpus<T, 128>(q, {1, 257, 321, 2, 1, 128, 0.09, true});    // tiles that one warpgroup alone sees
 }
 
 TEST_CASE("documents, other head sizes and other types go to the other kernels") {

@@ -24,7 +24,7 @@ struct attention_warpgroup_keys_backward_kernel {
   bool add_dv;
 
   static constexpr int groups = 2, threads = (groups + 1) * warpgroup_size, blocks_at_once = 1;
-  static constexpr int own = 64, keys = groups * own, queries = 64, stages = 3;
+  static constexpr int own = 64, keys = groups * own, queries = 64, stages = 4;
   static constexpr int key_panel = keys * tile_row_bytes, query_panel = queries * tile_row_bytes;
   static constexpr int key_bytes = keys * D * 2, query_bytes = queries * D * 2;
   static constexpr std::size_t shared_bytes() { return tile_swizzle_bytes + 2 * key_bytes + 2 * stages * query_bytes; }
@@ -84,7 +84,7 @@ struct attention_warpgroup_keys_backward_kernel {
       begin(t, items & 1);
       for (int h = t.h * s.share; h < (t.h + 1) * s.share; ++h)
         for (int q0 = first; q0 < last; q0 += queries, ++now.n) see(t, h, q0, now);
-      end(t);
+      end(s.key_tile_of(block.anew(item), keys, 0, 0));
     }
   }
 
@@ -206,16 +206,29 @@ struct attention_warpgroup_keys_backward_kernel {
   template <class Block, class F>
   __device__ void each(Block& block, const float* kept, int b, int q0, int key, F f) const {
     using sight = typename attention_tensor_gradient<T, D>::sight;
+    const tensor_shape<D>& shape = from.shape;
     const auto go = [&]<bool All>() {
+      array_of<int, 2> first, end;  // queries that see this lane's keys
+      if constexpr (!All) {
+        WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
+          const int mine = key + block.lane() / 4 + i * 8;
+          first[i] = shape.first_query(mine) - q0;
+          end[i] = mine < shape.kv_len ? shape.end_query(b, mine + 1) - q0 : 0;
+        }
+      }
       WEFT_UNROLLED for (int n = 0; n < queries / 8; ++n) {
-        const int at = n * 8 + block.lane() % 4 * 2;
-        const pack<float, 2> of = block.template load<2>(kept + at);
-        WEFT_UNROLLED for (int j = 0; j < 4; ++j)
-            f(n, j, of.at[j % 2],
-              All ? sight{true, false} : from.sight_of(b, q0 + at + j % 2, key + block.lane() / 4 + j / 2 * 8));
+        const pack<float, 2> of = block.template load<2>(kept + n * 8 + block.lane() % 4 * 2);
+        WEFT_UNROLLED for (int j = 0; j < 4; ++j) {
+          sight sees{true, false};
+          if constexpr (!All) {
+            const int at = n * 8 + block.lane() % 4 * 2 + j % 2;
+            sees = {at >= first[j / 2] && at < end[j / 2], shape.end_key(q0 + at) - shape.first_key(b, q0 + at) == 1};
+          }
+          f(n, j, of.at[j % 2], sees);
+        }
       }
     };
-    if (from.shape.sees_all(b, q0, queries, key, 16))
+    if (shape.sees_all(b, q0, queries, key, 16))
       go.template operator()<true>();
     else
       go.template operator()<false>();

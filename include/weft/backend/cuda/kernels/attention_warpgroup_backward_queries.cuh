@@ -75,7 +75,7 @@ struct attention_warpgroup_queries_backward_kernel {
       const int last = s.end_key(t.begin + queries - 1 < s.q_len ? t.begin + queries - 1 : s.q_len - 1);
       begin(t, items & 1);
       for (int k0 = first; k0 < last; k0 += keys, ++now.n) see(t, k0, now);
-      end(t);
+      end(s.query_tile_of(block.anew(item), queries, 0, 0));
     }
   }
 

@@ -52,6 +52,13 @@ struct attention_words {
     const int64 at_once = Queue::block_threads / 8;
     q.start(std::min<int64>((rows + at_once - 1) / at_once, q.resident_blocks()), 0,
             attention_delta_kernel<T>{s.batch, s.q_len, s.heads, s.head_dim, out, dout, delta, packed});
+    if constexpr (requires {
+                    attend_backward_by_warpgroups(q, s, queries, k, v, sums, delta, dout, dq, add_dq, dk, add_dk, dv,
+                                                  add_dv);
+                  })  // of a GPU's queue
+      if (packed && attend_backward_by_warpgroups(q, s, queries, k, v, sums, delta, dout, dq, add_dq, dk, add_dk, dv,
+                                                  add_dv))
+        return;
     const bool done = on_tensor_cores<T>(s, packed, [&]<int D, bool Documents>() {
       const attention_tensor_gradient<T, D, Documents> from{
           tensor_shape<D, Documents>(s), queries, k, v, dout, sums, delta};
