@@ -70,21 +70,34 @@ struct attention_warpgroup_keys_backward_kernel {
     if (block.lane() == 0) s.free.arrive();
   }
 
-  // A block's items, and for each the tiles of queries that see its keys, of every head that reads them.
+  // The tiles of queries that see some of a tile of keys.
+  struct range {
+    int begin, end;
+  };
+  __device__ range queries_of(int b, int key) const {
+    const tensor_shape<D>& s = from.shape;
+    return {s.first_query(key) / queries * queries, s.end_query(b, key + keys < s.kv_len ? key + keys : s.kv_len)};
+  }
+  // A block's items, and for each the tiles of queries that see its keys, of every head that reads them. What is easily
+  // made anew takes no register from one tile to the next.
   template <class Block, class Begin, class See, class End>
   __device__ void walk(Block& block, Begin begin, See see, End end) const {
     const tensor_shape<D>& s = from.shape;
     turn now;
-    int items = 0;
-    for (int item = static_cast<int>(block.index()); item < s.key_tiles(keys);
-         item += static_cast<int>(block.blocks()), ++items) {
-      const auto t = s.key_tile_of(item, keys, 0, 0);
-      const int first = s.first_query(t.begin) / queries * queries;
-      const int last = s.end_query(t.b, t.begin + keys < s.kv_len ? t.begin + keys : s.kv_len);
+    for (int items = 0;; ++items) {
+      const auto item = [&] { return static_cast<int>(block.index()) + block.anew(items) * static_cast<int>(block.blocks()); };
+      if (item() >= s.key_tiles(keys)) break;
+      const auto t = s.key_tile_of(item(), keys, 0, 0);
       begin(t, items & 1);
-      for (int h = t.h * s.share; h < (t.h + 1) * s.share; ++h)
-        for (int q0 = first; q0 < last; q0 += queries, ++now.n) see(t, h, q0, now);
-      end(s.key_tile_of(block.anew(item), keys, 0, 0));
+      const range of = queries_of(t.b, t.begin);
+      int left = of.begin < of.end ? (of.end - of.begin + queries - 1) / queries * s.share : 0;
+      for (int h = t.h * s.share, q0 = of.begin; left > 0; --left, ++now.n) {
+        see(t, h, q0, now);
+        q0 += queries;
+        const range again = queries_of(t.b, block.anew(t.begin));
+        if (q0 >= again.end) q0 = again.begin, ++h;
+      }
+      end(s.key_tile_of(item(), keys, 0, 0));
     }
   }
 
@@ -119,7 +132,7 @@ struct attention_warpgroup_keys_backward_kernel {
         [&](const auto& t, int h, int q0, turn now) {
           tile_slot& s = at.tiles[now.stage()];
           s.free.wait(now.phase() ^ 1);
-          WEFT_UNROLLED for (int i = block.lane(); i < queries; i += warp_size) {
+          WEFT_ROLLED for (int i = block.lane(); i < queries; i += warp_size) {
             const int row = shape.row_at(t.b, h, q0 + i < shape.q_len ? q0 + i : q0);
             const auto kept = from.kept_of(from.sums[row], from.sums[shape.all_rows() + row], from.delta[row]);
             at.levels[now.stage()][i] = kept.level;
@@ -139,10 +152,9 @@ struct attention_warpgroup_keys_backward_kernel {
   template <class Block>
   __device__ void use(Block& block, meeting& at, std::uint32_t room) const {
     const tensor_shape<D>& shape = from.shape;
-    const int group = block.warp() / 4 - 1, mine = block.warp() % 4 * 16 + group * own;
-    const std::uint64_t my_keys =
-        matrix_in_tile(room + static_cast<std::uint32_t>(group * own * tile_row_bytes), key_panel);
-    const std::uint64_t my_values = further(my_keys, key_bytes);
+    // Made anew wherever they are used: registers hold the sums and two products, and little more.
+    const auto warp = [&] { return block.anew(block.warp()) - warpgroup_size / warp_size; };
+    const auto group = [&] { return warp() * warp_size / warpgroup_size; };
     sums sum_k, sum_v;
     walk(
         block,
@@ -153,18 +165,20 @@ struct attention_warpgroup_keys_backward_kernel {
         [&](const auto& t, int h, int q0, turn now) {
           const int i = now.stage();
           at.tiles[i].there.wait(now.phase());
-          if (!shape.sees_none(t.b, q0, queries, t.begin + group * own, own)) {
+          if (!shape.sees_none(t.b, q0, queries, t.begin + group() * own, own)) {
+            const std::uint64_t my_keys =
+                matrix_in_tile(room + static_cast<std::uint32_t>(group() * own * tile_row_bytes), key_panel);
             const std::uint64_t of_queries = matrix_in_tile(queries_at(room, i), query_panel);
             const std::uint64_t douts = further(of_queries, query_bytes);
             products p, ds;
             begin_products();
             multiply_tiles<T, D>(p, my_keys, key_panel, of_queries, query_panel);
             end_products();
-            multiply_tiles<T, D>(ds, my_values, key_panel, douts, query_panel);
+            multiply_tiles<T, D>(ds, further(my_keys, key_bytes), key_panel, douts, query_panel);
             end_products();
             wait_for_products<1>();
             pin(p);
-            each(block, at.levels[i], t.b, q0, t.begin + mine, [&](int n, int j, float level, auto of) {
+            each(block, at.levels[i], t.b, q0, t.begin + warp() * 16, [&](int n, int j, float level, auto of) {
               float& x = p.at[0][n][j];
               const float weight = from.weight(block, level, x);
               x = of.seen ? weight : 0;
@@ -176,7 +190,7 @@ struct attention_warpgroup_keys_backward_kernel {
             end_products();
             wait_for_products<1>();
             pin(ds);
-            each(block, at.deltas[i], t.b, q0, t.begin + mine, [&](int n, int j, float delta, auto of) {
+            each(block, at.deltas[i], t.b, q0, t.begin + warp() * 16, [&](int n, int j, float delta, auto of) {
               float& x = ds.at[0][n][j];
               x = from.moved(delta, of.seen, of.only, p.at[0][n][j], x);
             });
@@ -192,8 +206,8 @@ struct attention_warpgroup_keys_backward_kernel {
         },
         [&](const auto& t) {
           release(block, at.keys);
-          const int n = shape.kv_len - t.begin - mine;
-          const int64 to = shape.key_at(t.b, t.h, t.begin + mine);
+          const int mine = t.begin + warp() * 16, n = shape.kv_len - mine;
+          const int64 to = shape.key_at(t.b, t.h, mine);
           tensor_tile<T, D>::store(
               block, sum_k, [&](int, int) { return shape.scale; }, n, dk + to, shape.kv_apart(), add_dk);
           tensor_tile<T, D>::store(
@@ -207,21 +221,22 @@ struct attention_warpgroup_keys_backward_kernel {
   __device__ void each(Block& block, const float* kept, int b, int q0, int key, F f) const {
     using sight = typename attention_tensor_gradient<T, D>::sight;
     const tensor_shape<D>& shape = from.shape;
+    const int lane = block.anew(block.lane());
     const auto go = [&]<bool All>() {
       array_of<int, 2> first, end;  // queries that see this lane's keys
       if constexpr (!All) {
         WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-          const int mine = key + block.lane() / 4 + i * 8;
+          const int mine = key + lane / 4 + i * 8;
           first[i] = shape.first_query(mine) - q0;
           end[i] = mine < shape.kv_len ? shape.end_query(b, mine + 1) - q0 : 0;
         }
       }
       WEFT_UNROLLED for (int n = 0; n < queries / 8; ++n) {
-        const pack<float, 2> of = block.template load<2>(kept + n * 8 + block.lane() % 4 * 2);
+        const pack<float, 2> of = block.template load<2>(kept + n * 8 + lane % 4 * 2);
         WEFT_UNROLLED for (int j = 0; j < 4; ++j) {
           sight sees{true, false};
           if constexpr (!All) {
-            const int at = n * 8 + block.lane() % 4 * 2 + j % 2;
+            const int at = n * 8 + lane % 4 * 2 + j % 2;
             sees = {at >= first[j / 2] && at < end[j / 2], shape.end_key(q0 + at) - shape.first_key(b, q0 + at) == 1};
           }
           f(n, j, of.at[j % 2], sees);

@@ -67,15 +67,15 @@ struct attention_warpgroup_queries_backward_kernel {
   __device__ void walk(Block& block, Begin begin, See see, End end) const {
     const tensor_shape<D>& s = from.shape;
     turn now;
-    int items = 0;
-    for (int item = static_cast<int>(block.index()); item < s.query_tiles(queries);
-         item += static_cast<int>(block.blocks()), ++items) {
-      const auto t = s.query_tile_of(item, queries, 0, 0);
+    for (int items = 0;; ++items) {
+      const auto item = [&] { return static_cast<int>(block.index()) + block.anew(items) * static_cast<int>(block.blocks()); };
+      if (item() >= s.query_tiles(queries)) break;
+      const auto t = s.query_tile_of(item(), queries, 0, 0);
       const int first = s.first_key(t.b, t.begin) / keys * keys;
       const int last = s.end_key(t.begin + queries - 1 < s.q_len ? t.begin + queries - 1 : s.q_len - 1);
       begin(t, items & 1);
       for (int k0 = first; k0 < last; k0 += keys, ++now.n) see(t, k0, now);
-      end(s.query_tile_of(block.anew(item), queries, 0, 0));
+      end(s.query_tile_of(item(), queries, 0, 0));
     }
   }
 
@@ -104,10 +104,9 @@ struct attention_warpgroup_queries_backward_kernel {
   template <class Block>
   __device__ void use(Block& block, meeting& at, std::uint32_t room) const {
     const tensor_shape<D>& shape = from.shape;
-    const int group = block.warp() / 4 - 1, mine = block.warp() % 4 * 16 + group * own;
-    const std::uint64_t my_queries =
-        matrix_in_tile(room + static_cast<std::uint32_t>(group * own * tile_row_bytes), panel);
-    const std::uint64_t my_douts = further(my_queries, tile_bytes);
+    // Made anew wherever they are used: registers hold the sum and two products, and little more.
+    const auto warp = [&] { return block.anew(block.warp()) - warpgroup_size / warp_size; };
+    const auto group = [&] { return warp() * warp_size / warpgroup_size; };
     array_of<typename attention_tensor_gradient<T, D>::kept, 2> kept;  // of this lane's rows
     tensor_sums<1, D / 8> sum;
     walk(
@@ -115,7 +114,7 @@ struct attention_warpgroup_queries_backward_kernel {
         [&](const auto& t, int phase) {
           sum = {};
           WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-            const int query = t.begin + mine + block.lane() / 4 + i * 8;
+            const int query = t.begin + warp() * 16 + block.lane() / 4 + i * 8;
             const int row = shape.row_at(t.b, t.h, query < shape.q_len ? query : shape.q_len - 1);
             kept[i] = from.kept_of(from.sums[row], from.sums[shape.all_rows() + row], from.delta[row]);
           }
@@ -124,24 +123,26 @@ struct attention_warpgroup_queries_backward_kernel {
         [&](const auto& t, int k0, turn now) {
           tile_slot& s = at.tiles[now.stage()];
           s.there.wait(now.phase());
-          if (!shape.sees_none(t.b, t.begin + group * own, own, k0, keys)) {
+          if (!shape.sees_none(t.b, t.begin + group() * own, own, k0, keys)) {
+            const std::uint64_t my_queries =
+                matrix_in_tile(room + static_cast<std::uint32_t>(group() * own * tile_row_bytes), panel);
             const std::uint64_t of_keys = matrix_in_tile(keys_at(room, now.stage()), panel);
             products p, ds;
             begin_products();
             multiply_tiles<T, D>(p, my_queries, panel, of_keys, panel);
             end_products();
-            multiply_tiles<T, D>(ds, my_douts, panel, further(of_keys, tile_bytes), panel);
+            multiply_tiles<T, D>(ds, further(my_queries, tile_bytes), panel, further(of_keys, tile_bytes), panel);
             end_products();
             wait_for_products<1>();
             pin(p);
-            each(block, t.b, t.begin + mine, k0, [&](int n, int j, auto of) {
+            each(block, t.b, t.begin + warp() * 16, k0, [&](int n, int j, auto of) {
               float& x = p.at[0][n][j];
               const float weight = from.weight(block, kept[j / 2].level, x);
               x = of.seen ? weight : 0;
             });
             wait_for_products<0>();
             pin(ds);
-            each(block, t.b, t.begin + mine, k0, [&](int n, int j, auto of) {
+            each(block, t.b, t.begin + warp() * 16, k0, [&](int n, int j, auto of) {
               float& x = ds.at[0][n][j];
               x = from.moved(kept[j / 2].delta, of.seen, of.only, p.at[0][n][j], x);
             });
@@ -157,9 +158,10 @@ struct attention_warpgroup_queries_backward_kernel {
         },
         [&](const auto& t) {
           release(block, at.queries);
+          const int mine = t.begin + warp() * 16;
           tensor_tile<T, D>::store(
-              block, sum, [&](int, int) { return shape.scale; }, shape.q_len - t.begin - mine,
-              dq + shape.query_at(t.b, t.h, t.begin + mine), shape.q_apart(), add_dq);
+              block, sum, [&](int, int) { return shape.scale; }, shape.q_len - mine,
+              dq + shape.query_at(t.b, t.h, mine), shape.q_apart(), add_dq);
         });
   }
 
@@ -167,11 +169,12 @@ struct attention_warpgroup_queries_backward_kernel {
   template <class Block, class F>
   __device__ void each(Block& block, int b, int query, int k0, F f) const {
     using sight = typename attention_tensor_gradient<T, D>::sight;
+    const int lane = block.anew(block.lane());
     const auto go = [&]<bool All>() {
       WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 4; ++j) f(
           n, j,
           All ? sight{true, false}
-              : from.sight_of(b, query + block.lane() / 4 + j / 2 * 8, k0 + n * 8 + block.lane() % 4 * 2 + j % 2));
+              : from.sight_of(b, query + lane / 4 + j / 2 * 8, k0 + n * 8 + lane % 4 * 2 + j % 2));
     };
     if (from.shape.sees_all(b, query, 16, k0, keys))
       go.template operator()<true>();
