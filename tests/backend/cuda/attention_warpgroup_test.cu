@@ -1,6 +1,6 @@
 // Attention and its backward for sm_90a beside the CPU's, and beside the kernels that other GPUs have: over element
-// types, head sizes, lengths that don't fill tiles, and grids in which a block has several tiles. Needs a GPU of compute
-// capability 9.x; without one the device on the host stands for it.
+// types, head sizes, lengths that don't fill tiles, and grids in which a block has several tiles. Needs a GPU of
+// compute capability 9.x; without one the device on the host stands for it.
 #include <backend/kernel_testing.hpp>
 
 #include <weft/backend/cpu/attention.hpp>
@@ -84,7 +84,8 @@ template <class T>
 struct gradients {
   std::vector<T> dq, dk, dv;
 };
-// As far as rounded weights and gradients of scores allow, by attention_test.cpp's reckoning of a dout of twice the size.
+// As far as rounded weights and gradients of scores allow, by attention_test.cpp's reckoning of a dout of twice the
+// size.
 template <class T>
 void alike(const gradients<T>& got, const gradients<T>& want, const attention_shape& s) {
   const double u = rounding<T>;
@@ -103,7 +104,8 @@ void backward_is_the_cpus(two_blocks& q, const attention_shape& s) {
   const auto queries = numbers<T>(of_q, 1), k = numbers<T>(of_kv, 2), v = numbers<T>(of_kv, 3),
              dout = numbers<T>(of_q, 4, -1, 1), old = numbers<T>(of_q, 5, -1, 1);
   team one(1);
-  result<T> of{std::vector<T>(queries.size()), std::vector<float>(static_cast<std::size_t>(2 * s.batch * s.heads * s.q_len))};
+  result<T> of{std::vector<T>(queries.size()),
+               std::vector<float>(static_cast<std::size_t>(2 * s.batch * s.heads * s.q_len))};
   weft::cpu::attention(one, s, queries.data(), k.data(), v.data(), of.out.data(), of.sums.data());
   gradients<T> want{old, std::vector<T>(k.size()), std::vector<T>(k.size())};
   weft::cpu::attention_backward(one, s, queries.data(), k.data(), v.data(), of.out.data(), of.sums.data(), dout.data(),
@@ -115,7 +117,7 @@ void backward_is_the_cpus(two_blocks& q, const attention_shape& s) {
     return static_cast<std::remove_cvref_t<decltype(x[0])>*>(held.back().get());
   };
   const T *const on_q = uploaded(queries), *const on_k = uploaded(k), *const on_v = uploaded(v),
-                *const on_out = uploaded(of.out), *const on_dout = uploaded(dout);
+                 *const on_out = uploaded(of.out), *const on_dout = uploaded(dout);
   const float* const sums = uploaded(of.sums);
   held.emplace_back(weft::gpu::allocate(of.sums.size() / 2 * sizeof(float)));
   float* const delta = static_cast<float*>(held.back().get());

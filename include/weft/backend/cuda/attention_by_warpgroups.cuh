@@ -1,5 +1,6 @@
-// Where attention and its backward go to the kernels for sm_90a. Invariant: the device, the program's code for it and the
-// driver are asked, so that whoever compiled for another architecture, or runs on another GPU, gets the other kernels.
+// Where attention and its backward go to the kernels for sm_90a. Invariant: the device, the program's code for it and
+// the driver are asked, so that whoever compiled for another architecture, or runs on another GPU, gets the other
+// kernels.
 #pragma once
 
 #include <algorithm>

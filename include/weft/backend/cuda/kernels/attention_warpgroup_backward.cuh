@@ -1,7 +1,7 @@
 // Attention's backward for sm_90a, for what attention_warpgroup.cuh takes, and as that has the forward: tiles come by
 // TMA, products are wgmma's. Here are dk and dv; attention_warpgroup_backward_queries.cuh has dq. Of a head with n
-// queries and m keys they multiply 8 and 6 n m D numbers, half of that where it is causal, rounded up to tiles; 10 would
-// do if one kernel had all, whose blocks would then have to add to each other's dq in an order. Invariant: as in
+// queries and m keys they multiply 8 and 6 n m D numbers, half of that where it is causal, rounded up to tiles; 10
+// would do if one kernel had all, whose blocks would then have to add to each other's dq in an order. Invariant: as in
 // attention_tensor_backward.hpp; what is rounded never leaves the registers.
 #pragma once
 
@@ -85,7 +85,9 @@ struct attention_warpgroup_keys_backward_kernel {
     const tensor_shape<D>& s = from.shape;
     turn now;
     for (int items = 0;; ++items) {
-      const auto item = [&] { return static_cast<int>(block.index()) + block.anew(items) * static_cast<int>(block.blocks()); };
+      const auto item = [&] {
+        return static_cast<int>(block.index()) + block.anew(items) * static_cast<int>(block.blocks());
+      };
       if (item() >= s.key_tiles(keys)) break;
       const auto t = s.key_tile_of(item(), keys, 0, 0);
       begin(t, items & 1);
@@ -221,23 +223,23 @@ struct attention_warpgroup_keys_backward_kernel {
   __device__ void each(Block& block, const float* kept, int b, int q0, int key, F f) const {
     using sight = typename attention_tensor_gradient<T, D>::sight;
     const tensor_shape<D>& shape = from.shape;
-    const int lane = block.anew(block.lane());
     const auto go = [&]<bool All>() {
-      array_of<int, 2> first, end;  // queries that see this lane's keys
+      array_of<int, 2> behind, seen;  // the first query that sees this lane's keys; so many that do
       if constexpr (!All) {
+        const int lane = block.anew(block.lane());
         WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-          const int mine = key + lane / 4 + i * 8;
-          first[i] = shape.first_query(mine) - q0;
-          end[i] = mine < shape.kv_len ? shape.end_query(b, mine + 1) - q0 : 0;
+          const int mine = key + lane / 4 + i * 8, first = shape.first_query(mine);
+          behind[i] = q0 + lane % 4 * 2 - first;
+          seen[i] = mine < shape.kv_len ? shape.end_query(b, mine + 1) - first : 0;
         }
       }
       WEFT_UNROLLED for (int n = 0; n < queries / 8; ++n) {
-        const pack<float, 2> of = block.template load<2>(kept + n * 8 + lane % 4 * 2);
+        const pack<float, 2> of = block.template load<2>(kept + n * 8 + block.lane() % 4 * 2);
         WEFT_UNROLLED for (int j = 0; j < 4; ++j) {
           sight sees{true, false};
           if constexpr (!All) {
-            const int at = n * 8 + lane % 4 * 2 + j % 2;
-            sees = {at >= first[j / 2] && at < end[j / 2], shape.end_key(q0 + at) - shape.first_key(b, q0 + at) == 1};
+            const int at = behind[j / 2] + n * 8 + j % 2, query = q0 + n * 8 + block.lane() % 4 * 2 + j % 2;
+            sees = {at >= 0 && at < seen[j / 2], shape.end_key(query) - shape.first_key(b, query) == 1};
           }
           f(n, j, of.at[j % 2], sees);
         }

@@ -68,7 +68,9 @@ struct attention_warpgroup_queries_backward_kernel {
     const tensor_shape<D>& s = from.shape;
     turn now;
     for (int items = 0;; ++items) {
-      const auto item = [&] { return static_cast<int>(block.index()) + block.anew(items) * static_cast<int>(block.blocks()); };
+      const auto item = [&] {
+        return static_cast<int>(block.index()) + block.anew(items) * static_cast<int>(block.blocks());
+      };
       if (item() >= s.query_tiles(queries)) break;
       const auto t = s.query_tile_of(item(), queries, 0, 0);
       const int first = s.first_key(t.b, t.begin) / keys * keys;
@@ -92,8 +94,7 @@ struct attention_warpgroup_queries_backward_kernel {
     walk(
         block, [&](const auto& t, int phase) { fetch(at.queries, phase, q, dout, t.h, t.begin, t.b, room); },
         [&](const auto& t, int k0, turn now) {
-          fetch(at.tiles[now.stage()], now.phase(), k, v, t.h / from.shape.share, k0, t.b,
-                keys_at(room, now.stage()));
+          fetch(at.tiles[now.stage()], now.phase(), k, v, t.h / from.shape.share, k0, t.b, keys_at(room, now.stage()));
         },
         [](const auto&) {});
   }
@@ -169,14 +170,27 @@ struct attention_warpgroup_queries_backward_kernel {
   template <class Block, class F>
   __device__ void each(Block& block, int b, int query, int k0, F f) const {
     using sight = typename attention_tensor_gradient<T, D>::sight;
-    const int lane = block.anew(block.lane());
+    const tensor_shape<D>& shape = from.shape;
     const auto go = [&]<bool All>() {
-      WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 4; ++j) f(
-          n, j,
-          All ? sight{true, false}
-              : from.sight_of(b, query + lane / 4 + j / 2 * 8, k0 + n * 8 + lane % 4 * 2 + j % 2));
+      array_of<int, 2> behind, seen;  // the first key that this lane's queries see; so many they do
+      if constexpr (!All) {
+        const int lane = block.anew(block.lane());
+        WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
+          const int mine = query + lane / 4 + i * 8, first = shape.first_key(b, mine);
+          behind[i] = k0 + lane % 4 * 2 - first;
+          seen[i] = mine < shape.q_len ? shape.end_key(mine) - first : 0;
+        }
+      }
+      WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 4; ++j) {
+        sight sees{true, false};
+        if constexpr (!All) {
+          const int at = behind[j / 2] + n * 8 + j % 2;
+          sees = {at >= 0 && at < seen[j / 2], seen[j / 2] == 1};
+        }
+        f(n, j, sees);
+      }
     };
-    if (from.shape.sees_all(b, query, 16, k0, keys))
+    if (shape.sees_all(b, query, 16, k0, keys))
       go.template operator()<true>();
     else
       go.template operator()<false>();

@@ -72,18 +72,18 @@ __device__ void take_registers() {
 template <class T, bool Add, int N>
 __device__ void multiply_rows(tensor_sums<1, N>& c, std::uint64_t a, std::uint64_t b) {
   static_assert(N == 8 || N == 16);
-#define WEFT_MULTIPLY(columns, type, sums, first, second, add)                                                       \
+#define WEFT_MULTIPLY(columns, type, sums, first, second, add)                                                        \
   asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type " {" sums "}, " first ", " second ", " add \
-               ", 1, 1, 0, 0;"                                                                                       \
-               : WEFT_SUMS                                                                                           \
-               : "l"(a), "l"(b)                                                                                      \
+               ", 1, 1, 0, 0;"                                                                                        \
+               : WEFT_SUMS                                                                                            \
+               : "l"(a), "l"(b)                                                                                       \
                : "memory")
 #define WEFT_MULTIPLY_64(type, add) WEFT_MULTIPLY("64", type, WEFT_REGISTERS_64, "%32", "%33", add)
 #define WEFT_MULTIPLY_128(type, add) WEFT_MULTIPLY("128", type, WEFT_REGISTERS_128, "%64", "%65", add)
-#define WEFT_MULTIPLY_OF(multiply, add)           \
-  if constexpr (dtype_of<T> == dtype::bf16)       \
-    multiply("bf16.bf16", add);                   \
-  else                                            \
+#define WEFT_MULTIPLY_OF(multiply, add)     \
+  if constexpr (dtype_of<T> == dtype::bf16) \
+    multiply("bf16.bf16", add);             \
+  else                                      \
     multiply("f16.f16", add)
 #define WEFT_SUM(n) WEFT_SUM_OF("+f", n)
   if constexpr (N == 8 && Add) {
@@ -155,8 +155,8 @@ __device__ void add_product_of(tensor_sums<1, N>& c, const fragment& a, std::uin
 template <class T, int D, int N>
 __device__ void multiply_tiles(tensor_sums<1, N>& c, std::uint64_t a, int panel, std::uint64_t b, int panel_of_b) {
   multiply_rows<T, false>(c, a, b);
-  WEFT_UNROLLED for (int i = 1; i < D / 16; ++i) multiply_rows<T, true>(
-      c, further(a, i / 4 * panel + i % 4 * 32), further(b, i / 4 * panel_of_b + i % 4 * 32));
+  WEFT_UNROLLED for (int i = 1; i < D / 16; ++i)
+      multiply_rows<T, true>(c, further(a, i / 4 * panel + i % 4 * 32), further(b, i / 4 * panel_of_b + i % 4 * 32));
 }
 /// c += a b, [64, 16 K] in registers and 16 K rows of a tile.
 template <class T, int K, int N>

@@ -56,8 +56,8 @@ struct attention_words {
                     attend_backward_by_warpgroups(q, s, queries, k, v, sums, delta, dout, dq, add_dq, dk, add_dk, dv,
                                                   add_dv);
                   })  // of a GPU's queue
-      if (packed && attend_backward_by_warpgroups(q, s, queries, k, v, sums, delta, dout, dq, add_dq, dk, add_dk, dv,
-                                                  add_dv))
+      if (packed &&
+          attend_backward_by_warpgroups(q, s, queries, k, v, sums, delta, dout, dq, add_dq, dk, add_dk, dv, add_dv))
         return;
     const bool done = on_tensor_cores<T>(s, packed, [&]<int D, bool Documents>() {
       const attention_tensor_gradient<T, D, Documents> from{
