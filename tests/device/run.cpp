@@ -193,8 +193,14 @@ class block_run {
       if (has_products_ && mask) judge_registers(w, in);
       if (in.goes == flow::plain) {
         if (mask) in.run(v_, in);
+        if (w.waits_in_vain) {
+          turns = 0;                   // it asks again, later
+          if (machine_.set_.counts) {  // a device may hold it here meanwhile: how often it asks is no part of a kernel
+            --ran;
+            break;
+          }
+        }
         ++g.at;
-        if (w.waits_in_vain) turns = 0;  // it asks again, later
       } else if (in.goes == flow::branch) {
         if (mask == 0) {
           ++g.at;
