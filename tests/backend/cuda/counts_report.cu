@@ -68,10 +68,8 @@ int main() {
     bf16 *const queries = make(), *const keys = make(), *const values = make(), *const out = make();
     float* const sums = m.make<float>(2 * heads * seq);
     words::attention(q, shape, queries, keys, values, out, sums);
-#ifndef WEFT_FOR_SM_90A
     bf16 *const dout = make(), *const dq = make(), *const dk = make(), *const dv = make();
     words::attention_backward(q, shape, queries, keys, values, out, sums, dout, dq, false, dk, false, dv, false);
-#endif
   };
 #ifdef WEFT_FOR_SM_90A
   for (const int64_t d : {64, 128}) attention(d);

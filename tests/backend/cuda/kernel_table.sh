@@ -75,6 +75,8 @@ awk -F'|' '
   FNR == NR { registers[$1, $4] = $3; spilled[$1, $4] = $2; next }
   NF == 12 && $3 + 0 > 0 && $2 !~ /cub::/ {
     name = $2; sub(/^ */, "", name); sub(/ *$/, "", name)
+    if (name in listed) next  # both programs start it
+    listed[name]
     for (i = 3; i <= NF; i++) gsub(/ /, "", $i)
     $2 = $3; $3 = $4; $4 = $5  # launches, threads, shared
     $5 = $6; $6 = $7; loads = $8; stores = $9; $9 = $10; bytes = $11
