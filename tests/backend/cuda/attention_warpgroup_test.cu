@@ -176,6 +176,7 @@ TEST_CASE_TEMPLATE("attention's backward by warpgroups is the CPU's, and the oth
   backward_is_the_cpus<T, 64>(q, {1, 400, 400, 1, 1, 64, 0.12, true, 70});  // whole tiles behind the window
   backward_is_the_cpus<T, 128>(q, {1, 1, 129, 4, 2, 128, 0.09, true});      // one query, behind the keys
   backward_is_the_cpus<T, 128>(q, {1, 257, 321, 2, 1, 128, 0.09, true});    // tiles that one warpgroup alone sees
+  backward_is_the_cpus<T, 64>(q, {1, 70, 70, 2, 1, 64, 0.12, true, 1});     // one key each
 }
 
 TEST_CASE("documents, other head sizes and other types go to the other kernels") {
