@@ -13,14 +13,17 @@ namespace weft::gpu {
 inline constexpr int warpgroup_size = 4 * warp_size;
 
 /// Where wgmma finds a matrix in tiles as tile_copy.cuh has them, from `at` on: `panel` bytes from one of 64 columns to
-/// the next.
+/// the next. All lanes of a warp ask, with the same `at`: of what a shuffle brings ptxas knows that, and works out what
+/// is further on where wgmma reads it from, once a warp.
 __device__ inline std::uint64_t matrix_in_tile(std::uint32_t at, int panel) {
   constexpr std::uint64_t swizzle_of_128 = std::uint64_t{1} << 62, eight_rows = std::uint64_t{1024 / 16} << 32;
-  return swizzle_of_128 | eight_rows | static_cast<std::uint64_t>(panel / 16) << 16 | at / 16;
+  const std::uint32_t first = __shfl_sync(0xffffffffu, at, 0) / 16;
+  return swizzle_of_128 | eight_rows | static_cast<std::uint64_t>(panel / 16) << 16 | first;
 }
 /// The same matrix, so many bytes on.
 __device__ inline std::uint64_t further(std::uint64_t matrix, int bytes) {
-  return matrix + static_cast<std::uint64_t>(bytes / 16);
+  const std::uint32_t first = static_cast<std::uint32_t>(matrix) + static_cast<std::uint32_t>(bytes / 16);
+  return (matrix & 0xffffffff00000000u) | first;
 }
 
 /// Keeps the compiler from reading or writing these registers on the other side of this line.
