@@ -64,11 +64,6 @@ struct attention_warpgroup_keys_backward_kernel {
   __device__ static std::uint32_t queries_at(std::uint32_t room, int stage) {
     return room + static_cast<std::uint32_t>(2 * key_bytes + stage * 2 * query_bytes);
   }
-  template <class Block>
-  __device__ static void release(Block& block, tile_slot& s) {
-    block.sync_warp();  // a lane that is still asking whether it is there would ask of a later phase
-    if (block.lane() == 0) s.free.arrive();
-  }
 
   // The tiles of queries that see some of a tile of keys.
   struct range {
@@ -204,10 +199,10 @@ struct attention_warpgroup_keys_backward_kernel {
             wait_for_products<0>();
             pin(weights), pin(sum_v), pin(moves), pin(sum_k);
           }
-          release(block, at.tiles[i]);
+          at.tiles[i].release(block);
         },
         [&](const auto& t) {
-          release(block, at.keys);
+          at.keys.release(block);
           const int mine = t.begin + warp() * 16, n = shape.kv_len - mine;
           const int64 to = shape.key_at(t.b, t.h, mine);
           tensor_tile<T, D>::store(

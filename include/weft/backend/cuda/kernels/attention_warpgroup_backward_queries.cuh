@@ -56,11 +56,6 @@ struct attention_warpgroup_queries_backward_kernel {
   __device__ static std::uint32_t keys_at(std::uint32_t room, int stage) {
     return room + static_cast<std::uint32_t>((2 + stage * 2) * tile_bytes);
   }
-  template <class Block>
-  __device__ static void release(Block& block, tile_slot& s) {
-    block.sync_warp();  // a lane that is still asking whether it is there would ask of a later phase
-    if (block.lane() == 0) s.free.arrive();
-  }
 
   // A block's items, and for each the tiles of keys that its queries see.
   template <class Block, class Begin, class See, class End>
@@ -155,10 +150,10 @@ struct attention_warpgroup_queries_backward_kernel {
             wait_for_products<0>();
             pin(moves), pin(sum);
           }
-          release(block, s);
+          s.release(block);
         },
         [&](const auto& t) {
-          release(block, at.queries);
+          at.queries.release(block);
           const int mine = t.begin + warp() * 16;
           tensor_tile<T, D>::store(
               block, sum, [&](int, int) { return shape.scale; }, shape.q_len - mine,

@@ -74,6 +74,13 @@ struct tile_slot {
   phase_barrier there, free;
   /// For so many that bring, and so many that say they are done with it. As phase_barrier::make.
   __device__ void make(int bring, int use) { there.make(bring), free.make(use); }
+  /// By all lanes of a warp that used it, which says so once: first they meet, since one that is still asking whether
+  /// it is there would ask of a later phase.
+  template <class Block>
+  __device__ void release(Block& block) {
+    block.sync_warp();
+    if (block.lane() == 0) free.arrive();
+  }
 };
 /// Which of `Stages` slots the n-th tile has, and in which phase of its barriers.
 template <int Stages>
