@@ -134,7 +134,8 @@ class block_run {
           ++j;
         }
   }
-  // The group that is furthest back, so that they meet where their ways do; now and then another.
+  // The group that is furthest back, so that they meet where their ways do; now and then another, but where requests
+  // are counted, which would be those of parts of a warp.
   std::size_t choose(const warp& w) {
     std::size_t best = w.groups.size();
     std::vector<std::size_t> able;
@@ -143,7 +144,7 @@ class block_run {
         able.push_back(i);
         if (best == w.groups.size() || w.groups[i].at < w.groups[best].at) best = i;
       }
-    return able.size() > 1 && draw(4) == 0 ? able[draw(able.size())] : best;
+    return able.size() > 1 && !machine_.set_.counts && draw(4) == 0 ? able[draw(able.size())] : best;
   }
 
   bool run_warp(warp& w, int turns) {
