@@ -26,11 +26,11 @@ struct attention_tensor_gradient {
   WEFT_ON_DEVICE float weight(const Block& block, float level, float product) const {
     return block.fast_exp2(block.fma(product, shape.scale * log2_e, -level));
   }
-  /// The score's gradient, of its weight and of dout v^T.
-  WEFT_ON_DEVICE float moved(float delta, bool seen, bool only, float p, float dp) const {
+  /// The score's gradient, of its weight, of dout v^T and of its query's delta.
+  WEFT_ON_DEVICE float moved(float of_query, bool seen, bool only, float p, float dp) const {
     // A key that has all the weight, but for what p is rounded by, moves nothing, and must not by what dp and delta are
     // rounded by; a NaN stays.
-    return !seen || only || p > 0.99999f ? 0 : p * (dp - delta);
+    return !seen || only || p > 0.99999f ? 0 : p * (dp - of_query);
   }
   /// Whether a query of batch entry b sees a key, and whether it sees one only.
   struct sight {
