@@ -76,9 +76,8 @@ TEST_CASE(
       if (cells[2].used[r].activations == cells[0].used[r].activations) as_much.insert(in_flight);
     }
   }
-  REQUIRE(more.size() == 2);  // so no less can be asked
-  MESSAGE("selective holds at most " << more[1] << " times as much as none of one layer in flight, " << more[2]
-                                     << " of two");
-  CHECK((more.count(1) && more.count(2)));
+  REQUIRE(more.count(1));  // so no less can be asked
+  MESSAGE("selective holds at most " << more[1] << " times as much as none of one layer in flight");
+  CHECK(more.size() == 1);  // of two as well in this model, which the sweep doesn't ask of all
   CHECK(as_much == std::set{1});
 }

@@ -69,8 +69,8 @@ inline int layers_in_flight(const degrees& mesh, int rank) {
 /// Full holds less than selective on every rank, and no more than none: while a layer runs for the first time, all that
 /// its backward would read is there, as without recomputation, so that of one layer in flight full may hold as much.
 /// Selective then holds more than none: what it keeps is there too, and of that the products from which what the
-/// backward reads is made (queries before they are turned, or before their bias is added) are nothing that none keeps.
-/// What it saves of the layers before is more than that from three layers in flight on.
+/// backward reads is made (queries before they are turned, a block's output before its bias is added) are nothing that
+/// none keeps. What it saves of the layers before is more than that from three layers in flight on.
 inline std::string too_many_activations(const std::vector<verdict>& cells, const degrees& mesh) {
   const std::vector<rank_use>&none = cells[0].used, &some = cells[1].used, &full = cells[2].used;
   for (std::size_t r = 0; r < none.size() && r < some.size() && r < full.size(); ++r) {

@@ -2,6 +2,7 @@
 // alike; a text depends on its prompt, its number and the settings, not on what is written beside it (up to rounding).
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <span>
 
@@ -160,7 +161,7 @@ class batch_writer {
       texts[at(i)] = {&texts_[p], static_cast<double>(draws_of(settings_, p).uniform(n))};
     }
     if (said_.empty())
-      run_or_say(ctx_, said_, [&] { std::ranges::copy(choose_tokens(logits, texts, settings_), mine.begin()); });
+      run_or_say(ctx_, said_, [&] { std::copy_n(choose_tokens(logits, texts, settings_).begin(), texts.size(), mine.begin()); });
     mine.back() = settings_.stop && *settings_.stop ? 1 : 0;  // the first rank's counts
     if (!said_.empty()) mine.back() = failed_choice;          // and any rank's
     gather(mine.data(), all.data(), each + 1);
