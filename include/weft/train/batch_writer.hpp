@@ -161,7 +161,8 @@ class batch_writer {
       texts[at(i)] = {&texts_[p], static_cast<double>(draws_of(settings_, p).uniform(n))};
     }
     if (said_.empty())
-      run_or_say(ctx_, said_, [&] { std::copy_n(choose_tokens(logits, texts, settings_).begin(), texts.size(), mine.begin()); });
+      run_or_say(ctx_, said_,
+                 [&] { std::copy_n(choose_tokens(logits, texts, settings_).begin(), texts.size(), mine.begin()); });
     mine.back() = settings_.stop && *settings_.stop ? 1 : 0;  // the first rank's counts
     if (!said_.empty()) mine.back() = failed_choice;          // and any rank's
     gather(mine.data(), all.data(), each + 1);
