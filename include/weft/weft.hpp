@@ -18,6 +18,7 @@
 #include <weft/op/attention.hpp>
 #include <weft/op/concat.hpp>
 #include <weft/op/contract.hpp>
+#include <weft/op/contract_float8.hpp>
 #include <weft/op/convert.hpp>
 #include <weft/op/create.hpp>
 #include <weft/op/cross_entropy.hpp>

@@ -11,6 +11,7 @@
 #include <weft/backend/quantised.hpp>
 #include <weft/backend/stochastic_rounding.hpp>
 #include <weft/backend/token_choice.hpp>
+#include <weft/core/float8.hpp>
 #include <weft/core/random.hpp>
 
 namespace weft {
@@ -99,6 +100,16 @@ template <class B, class T>
 concept epilogue_kernel = requires(detail::kernel_words<B, T> k, const matmul_shape& shape, const strides& s,
                                    const matmul_epilogue& after) {
   { B::matmul(k.queue, shape, k.x, s, k.x, s, k.y, s, after) } -> std::same_as<bool>;
+};
+
+/// float8_matmul(queue, shape, a, a_strides, a_form, b, b_strides, b_form, c, c_strides, add): c (+)= a b of one
+/// matrix, as matmul, of operands rounded to 8 bits under the scales of their largest magnitudes (core/float8.hpp), as
+/// contract_float8 says. False, and nothing done, where the backend can't; it may have no such kernel.
+template <class B, class T, class G = T>
+concept float8_kernel = requires(detail::kernel_words<B, T> k, G* c, const matmul_shape& shape, const strides& s) {
+  {
+    B::float8_matmul(k.queue, shape, k.x, s, float8_form::e4m3, k.x, s, float8_form::e5m2, c, s, true)
+    } -> std::same_as<bool>;
 };
 
 /// reduce_dims<kind>(queue, ndim, extents, reduced, x, y, add): y[kept] (+)= x over the dimensions marked in `reduced`;

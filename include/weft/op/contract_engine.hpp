@@ -89,74 +89,82 @@ struct product_tail {
   std::int64_t width = 0;
 };
 
+/// The product that a plan gives the backend: labels of each role, one or none, and how it reads and writes.
+struct planned_product {
+  // For rows and columns the label that is contiguous in the output, or else the largest; for sums and batches the
+  // largest.
+  int pick[4] = {-1, -1, -1, -1};
+  matmul_shape sizes;
+  strides a, b, c;
+  bool exchanged = false;  // the output is contiguous along its rows: c^T = b^T a^T, the same numbers
+  bool is_all = true;      // no label is left
+
+  explicit planned_product(const contraction_plan& plan) {
+    const auto better = [&](int i, int than, int role) {
+      if (than < 0) return true;
+      if (role == 1 || role == 2) {
+        const bool here = plan.label[i].stride[2] == 1, there = plan.label[than].stride[2] == 1;
+        if (here != there) return here;
+      }
+      return plan.label[i].size > plan.label[than].size;
+    };
+    for (int i = 0; i < plan.count; ++i) {
+      const int role = plan.label[i].role();
+      is_all = is_all && pick[role] < 0;
+      if (better(i, pick[role], role)) pick[role] = i;
+    }
+    const labelled one{1, {0, 0, 0}};
+    const auto chosen = [&](int role) -> const labelled& { return pick[role] < 0 ? one : plan.label[pick[role]]; };
+    const labelled &batch = chosen(0), &rows = chosen(1), &columns = chosen(2), &sums = chosen(3);
+    exchanged = pick[1] >= 0 && rows.stride[2] == 1 && columns.stride[2] != 1;
+    sizes = {batch.size, rows.size, columns.size, sums.size};
+    a = {rows.stride[0], sums.stride[0], batch.stride[0]}, b = {sums.stride[1], columns.stride[1], batch.stride[1]};
+    c = {rows.stride[2], columns.stride[2], batch.stride[2]};
+    if (exchanged) {
+      std::swap(sizes.m, sizes.n);
+      std::swap(a.row, a.column), std::swap(b.row, b.column), std::swap(c.row, c.column);
+      std::swap(a, b);
+    }
+    if (sizes.n == 1) c.column = 1;
+  }
+  /// Whether it is one matrix with contiguous columns, and nothing is left.
+  bool is_one_matrix() const { return is_all && sizes.batch == 1 && c.column == 1; }
+};
+
 /// out (+)= sum of first * second over the labels that out lacks, as calls of the backend's matrix product.
 ///
 /// The product knows batches, rows, columns and sums, one label of each, and reads any strides; what the plan has more
 /// of is looped over. So there are three steps: choose the label of each role that the product gets; turn the product
-/// round where the output is contiguous along its rows, since kernels write contiguous columns (c = a b is then
-/// computed as c^T = b^T a^T, the same numbers); and walk the other labels, from the outermost, to one product for each
-/// of their indices. A looped label that is summed makes the products after its first add to what the first one wrote.
-/// `after` follows where its bias has the columns of one product, which is all there is: whether it did, and if not,
-/// nothing was done.
+/// round where the output is contiguous along its rows, since kernels write contiguous columns; and walk the other
+/// labels, from the outermost, to one product for each of their indices. A looped label that is summed makes the
+/// products after its first add to what the first one wrote. `after` follows where its bias has the columns of one
+/// product, which is all there is: whether it did, and if not, nothing was done.
 template <class Backend, class T, class Out>
 bool run_contraction(typename Backend::queue& queue, const contraction_plan& plan, const T* a, const T* b, Out* c,
                      bool add, const product_tail& tail = {}) {
-  // Choose: for rows and columns the label that is contiguous in the output, or else the largest; for sums and batches
-  // the largest.
-  int pick[4] = {-1, -1, -1, -1};
-  const auto better = [&](int i, int than, int role) {
-    if (than < 0) return true;
-    if (role == 1 || role == 2) {
-      const bool here = plan.label[i].stride[2] == 1, there = plan.label[than].stride[2] == 1;
-      if (here != there) return here;
-    }
-    return plan.label[i].size > plan.label[than].size;
-  };
-  for (int i = 0; i < plan.count; ++i) {
-    const int role = plan.label[i].role();
-    if (better(i, pick[role], role)) pick[role] = i;
-  }
-  const labelled one{1, {0, 0, 0}};
-  const auto chosen = [&](int role) -> const labelled& { return pick[role] < 0 ? one : plan.label[pick[role]]; };
-  const labelled &batch = chosen(0), &rows = chosen(1), &columns = chosen(2), &sums = chosen(3);
-  // Turn round: the output is contiguous along columns or, after exchanging the two sides, along rows.
-  const bool exchanged = pick[1] >= 0 && rows.stride[2] == 1 && columns.stride[2] != 1;
-  matmul_shape sizes{batch.size, rows.size, columns.size, sums.size};
-  strides as{rows.stride[0], sums.stride[0], batch.stride[0]}, bs{sums.stride[1], columns.stride[1], batch.stride[1]};
-  strides cs{rows.stride[2], columns.stride[2], batch.stride[2]};
-  if (exchanged) {
-    std::swap(sizes.m, sizes.n);
-    std::swap(as.row, as.column);
-    std::swap(bs.row, bs.column);
-    std::swap(cs.row, cs.column);
-  }
-  if (sizes.n == 1) cs.column = 1;
+  planned_product p(plan);
   if (tail.width > 0) {
-    int taken = 0;
-    for (const int i : pick) taken += i >= 0;
-    const bool single =
-        taken == plan.count && sizes.batch == 1 && !exchanged && cs.column == 1 && sizes.n == tail.width;
     if constexpr (epilogue_kernel<Backend, T> && std::same_as<T, Out>)
-      return single && Backend::matmul(queue, sizes, a, as, b, bs, c, cs, tail.after);
+      return p.is_one_matrix() && !p.exchanged && p.sizes.n == tail.width &&
+             Backend::matmul(queue, p.sizes, a, p.a, b, p.b, c, p.c, tail.after);
     return false;
   }
   const auto product = [&](const T* x, const T* y, Out* z, bool accumulate) {
-    Backend::matmul(queue, sizes, exchanged ? y : x, exchanged ? bs : as, exchanged ? x : y, exchanged ? as : bs, z, cs,
-                    accumulate);
+    Backend::matmul(queue, p.sizes, p.exchanged ? y : x, p.a, p.exchanged ? x : y, p.b, z, p.c, accumulate);
   };
   // Columns that are not contiguous (a batch dimension lies inside them in the output): one column at a time.
-  const bool by_column = cs.column != 1;
+  const bool by_column = p.c.column != 1;
   const auto columns_of = [&](const T* x, const T* y, Out* z, bool accumulate) {
     if (!by_column) return product(x, y, z, accumulate);
-    const matmul_shape all = std::exchange(sizes, {sizes.batch, sizes.m, 1, sizes.k});
-    const strides out = std::exchange(cs, {cs.row, 1, cs.batch});
-    for (std::int64_t j = 0; j < all.n; ++j) product(x, y + j * bs.column, z + j * out.column, accumulate);
-    sizes = all;
-    cs = out;
+    const matmul_shape all = std::exchange(p.sizes, {p.sizes.batch, p.sizes.m, 1, p.sizes.k});
+    const strides out = std::exchange(p.c, {p.c.row, 1, p.c.batch});
+    for (std::int64_t j = 0; j < all.n; ++j) product(x, y + j * p.b.column, z + j * out.column, accumulate);
+    p.sizes = all;
+    p.c = out;
   };
   // Walk the labels that the product doesn't take; `accumulate` is whether something was written at z before.
   const auto loop = [&](auto&& self, int i, const T* x, const T* y, Out* z, bool accumulate) -> void {
-    while (i < plan.count && (i == pick[0] || i == pick[1] || i == pick[2] || i == pick[3])) ++i;
+    while (i < plan.count && std::find(p.pick, p.pick + 4, i) != p.pick + 4) ++i;
     if (i == plan.count) return columns_of(x, y, z, accumulate);
     const labelled& l = plan.label[i];
     for (std::int64_t k = 0; k < l.size; ++k)
@@ -167,17 +175,38 @@ bool run_contraction(typename Backend::queue& queue, const contraction_plan& pla
   return true;
 }
 
-template <class Backend, class T>
-struct contraction {
-  struct attributes {
-    contraction_labels labels;
-    shape shapes[3];
-    std::int64_t valid[max_ndim];  // of each label
-  };
+/// What a contraction is: its labels, the extents of a, b and the output on this rank, and without padding.
+struct contraction_attributes {
+  contraction_labels labels;
+  shape shapes[3];
+  std::int64_t valid[max_ndim];  // of each label
 
-  struct order {
-    int first, second, out;
-  };
+  /// The extents of a, b or the output without padding.
+  shape valid_part(int which) const {
+    shape out = shapes[which];
+    for (int d = 0; d < out.ndim; ++d) out[d] = valid[labels.of[which][d]];
+    return out;
+  }
+};
+/// Which of a, b and the output (0, 1, 2) a product takes as its operands, and which it gives. An output that is
+/// taken is its gradient.
+struct contraction_order {
+  int first, second, out;
+};
+/// Operands of products as they are; op/contract_float8.hpp has others.
+struct exact_operands {
+  template <class Contraction, class T, class Out>
+  static void run(context& ctx, const contraction_attributes& at, contraction_order o, const T* x, const T* y, Out* z,
+                  bool add) {
+    Contraction::multiply(ctx, at, o, x, y, z, add);
+  }
+};
+
+template <class Backend, class T, class Operands = exact_operands>
+struct contraction {
+  using backend = Backend;
+  using attributes = contraction_attributes;
+  using order = contraction_order;
 
   static value forward(const value& a, const value& b, const contraction_labels& labels, const shape& valid_a,
                        const shape& valid_b);
@@ -193,14 +222,13 @@ struct contraction {
     for (int i = 0; i < at.labels.count; ++i) product *= size[i];
     return product;
   }
-  /// The output's extents without padding.
-  static shape valid_output(const attributes& at) {
-    shape out = at.shapes[2];
-    for (int d = 0; d < out.ndim; ++d) out[d] = at.valid[at.labels.of[2][d]];
-    return out;
-  }
   template <class Out>
   static void run(context& ctx, const attributes& at, order o, const T* x, const T* y, Out* z, bool add) {
+    Operands::template run<contraction>(ctx, at, o, x, y, z, add);
+  }
+  /// z (+)= x y, of these operands.
+  template <class Out>
+  static void multiply(context& ctx, const attributes& at, order o, const T* x, const T* y, Out* z, bool add) {
     const contraction_plan plan = planned(at, o);
     if (!plan.empty)
       run_contraction<Backend>(ctx.queue<Backend>(), plan, x, y, z, add);
@@ -219,12 +247,13 @@ struct contraction {
     if (node.input(1)) into(ctx, node, 1, at, {0, 2, 1}, node.saved(0).template as<T>(), dc);
   }
 
- private:
   static contraction_plan planned(const attributes& at, order o) {
     const shape* shapes[3] = {&at.shapes[0], &at.shapes[1], &at.shapes[2]};
     const int which[3] = {o.first, o.second, o.out};
     return {at.labels, at.valid, shapes, which};
   }
+
+ private:
   static void vjp(context& ctx, tape_node& node) { vjp_of(ctx, node, node.template get<attributes>()); }
   static void into(context& ctx, tape_node& node, int input, const attributes& at, order o, const T* x, const T* y) {
     in_gradient_type<T>(node, {input}, [&]<class G>() {
@@ -233,9 +262,10 @@ struct contraction {
   }
 };
 
-template <class Backend, class T>
-auto contraction<Backend, T>::plan(const value& a, const value& b, const contraction_labels& labels,
-                                   const shape& valid_a, const shape& valid_b, shape& whole) -> attributes {
+template <class Backend, class T, class Operands>
+contraction_attributes contraction<Backend, T, Operands>::plan(const value& a, const value& b,
+                                                               const contraction_labels& labels, const shape& valid_a,
+                                                               const shape& valid_b, shape& whole) {
   attributes at{labels, {a.held().shape, b.held().shape, {}}, {}};
   const shape* const valid[2] = {&valid_a, &valid_b};
   const shape* const wholes[2] = {&a.whole, &b.whole};
@@ -253,9 +283,9 @@ auto contraction<Backend, T>::plan(const value& a, const value& b, const contrac
   return at;
 }
 
-template <class Backend, class T>
-value contraction<Backend, T>::forward(const value& a, const value& b, const contraction_labels& labels,
-                                       const shape& valid_a, const shape& valid_b) {
+template <class Backend, class T, class Operands>
+value contraction<Backend, T, Operands>::forward(const value& a, const value& b, const contraction_labels& labels,
+                                                 const shape& valid_a, const shape& valid_b) {
   context& ctx = *a.ctx;
   shape whole;
   const attributes at = plan(a, b, labels, valid_a, valid_b, whole);

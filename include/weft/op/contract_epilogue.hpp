@@ -41,7 +41,7 @@ struct biased_contraction {
     const auto at = node.template get<attributes>();
     product::vjp_of(ctx, node, at.of_product);
     if (node.input(2))
-      give_operand<Backend, T>(ctx, node, 2, at.map, at.of_product.shapes[2], product::valid_output(at.of_product),
+      give_operand<Backend, T>(ctx, node, 2, at.map, at.of_product.shapes[2], at.of_product.valid_part(2),
                                node.output_gradient());
   }
   static operation what(const attributes& at) {

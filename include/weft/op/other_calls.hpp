@@ -86,6 +86,8 @@ WEFT_DETAIL_OTHER_CALLS(
 WEFT_DETAIL_OTHER_CALLS(scale, "scale(x, number) takes a tensor, then a number")
 WEFT_DETAIL_OTHER_CALLS(
     contract, "contract<dim...>(a, b) takes the dimensions that are summed over, two tensors, and perhaps a bias")
+WEFT_DETAIL_OTHER_CALLS(contract_float8,
+                        "contract_float8<dim...>(a, b) takes the dimensions that are summed over, and two tensors")
 WEFT_DETAIL_OTHER_CALLS(
     contract_gelu, "contract_gelu<dim...>(a, b, bias) takes the dimensions that are summed over, and three tensors")
 WEFT_DETAIL_OTHER_CALLS(

@@ -6,6 +6,7 @@
 #include <weft/testing/backend/attention.hpp>
 #include <weft/testing/backend/choice.hpp>
 #include <weft/testing/backend/elementwise.hpp>
+#include <weft/testing/backend/float8.hpp>
 #include <weft/testing/backend/memory.hpp>
 #include <weft/testing/backend/products.hpp>
 #include <weft/testing/backend/reductions.hpp>
@@ -31,6 +32,7 @@ backend_report check_backend(int threads = 1) {
   family(check_elementwise_kernels<B, Ts...>);
   family(check_reduction_kernels<B, Ts...>);
   all.join(check_matmul_kernels<B, Ts...>(threads));
+  all.join(check_float8_kernels<B, Ts...>(threads));
   family(check_row_kernels<B, Ts...>);
   family(check_attention_kernels<B, Ts...>);
   family(check_training_kernels<B, Ts...>);

@@ -20,6 +20,7 @@ struct description {
   const void* bias = nullptr;
   void* before_gelu = nullptr;
   std::int64_t leading_before_gelu = 0;
+  const float *scale_first = nullptr, *scale_second = nullptr;
 
   bool adds_bias() const { return (after & CUBLASLT_EPILOGUE_BIAS) != 0; }
   bool has_gelu() const { return (after & CUBLASLT_EPILOGUE_GELU) != 0; }
@@ -48,7 +49,18 @@ description& of(cublasLtMatmulDesc_t p) { return *reinterpret_cast<description*>
 layout& of(cublasLtMatrixLayout_t p) { return *reinterpret_cast<layout*>(p); }
 preference& of(cublasLtMatmulPreference_t p) { return *reinterpret_cast<preference*>(p); }
 
-std::size_t width(cudaDataType_t t) { return t == CUDA_R_64F ? 8 : t == CUDA_R_32F ? 4 : 2; }
+bool of_8_bits(cudaDataType_t t) { return t == CUDA_R_8F_E4M3 || t == CUDA_R_8F_E5M2; }
+std::size_t width(cudaDataType_t t) { return t == CUDA_R_64F ? 8 : t == CUDA_R_32F ? 4 : of_8_bits(t) ? 1 : 2; }
+// A number of 8 bits, as the formats are defined; only E5M2 has infinities.
+double number_of(std::uint8_t code, bool e4m3) {
+  const int digits = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15, exponent = (code & 0x7f) >> digits,
+            fraction = code & ((1 << digits) - 1);
+  const double sign = code & 0x80 ? -1 : 1;
+  if (e4m3 ? (code & 0x7f) == 0x7f : exponent == 31 && fraction != 0) return std::nan("");
+  if (!e4m3 && exponent == 31) return sign * INFINITY;
+  if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - digits);
+  return sign * std::ldexp((1 << digits) + fraction, exponent - bias - digits);
+}
 double get(const std::uint8_t* p, cudaDataType_t t) {
   const auto as = [&]<class T>(T x) { return std::memcpy(&x, p, sizeof x), x; };
   switch (t) {
@@ -58,6 +70,9 @@ double get(const std::uint8_t* p, cudaDataType_t t) {
       return as(float());
     case CUDA_R_16BF:
       return float_of_bf16(as(std::uint16_t()));
+    case CUDA_R_8F_E4M3:
+    case CUDA_R_8F_E5M2:
+      return number_of(*p, t == CUDA_R_8F_E4M3);
     default:
       return float_of_f16(as(std::uint16_t()));
   }
@@ -112,13 +127,30 @@ struct problem {
       if (d.has_gelu() && (!d.before_gelu || d.leading_before_gelu % 8 != 0 || d.leading_before_gelu < rows_of_out))
         return CUBLAS_STATUS_INVALID_VALUE;
     }
-    if (d.scale != (wide ? CUDA_R_64F : CUDA_R_32F) || a.of != b.of || c.of != out.of)
+    if (of_8_bits(a.of) || of_8_bits(b.of)) return judged_of_8_bits();
+    if (d.scale != (wide ? CUDA_R_64F : CUDA_R_32F) || a.of != b.of || c.of != out.of || d.scale_first ||
+        d.scale_second)
       return CUBLAS_STATUS_NOT_SUPPORTED;
     if (wide) return a.of == CUDA_R_64F && out.of == CUDA_R_64F ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
     const bool narrow = a.of == CUDA_R_16BF || a.of == CUDA_R_16F;
     if ((narrow && (out.of == a.of || out.of == CUDA_R_32F)) || (a.of == CUDA_R_32F && out.of == CUDA_R_32F))
       return CUBLAS_STATUS_SUCCESS;
     return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  // Both operands have 8 bits, one of them is E4M3, A is transposed and B isn't; extents and distances are of whole
+  // 16 bytes. Epilogues, and several outputs, a strict library needn't take.
+  cublasStatus_t judged_of_8_bits() const {
+    const bool narrow_out = out.of == CUDA_R_16BF || out.of == CUDA_R_16F;
+    if (!of_8_bits(a.of) || !of_8_bits(b.of) || (a.of == CUDA_R_8F_E5M2 && b.of == CUDA_R_8F_E5M2) ||
+        d.computes != CUBLAS_COMPUTE_32F || d.scale != CUDA_R_32F || d.first != CUBLAS_OP_T ||
+        d.second != CUBLAS_OP_N || d.after != CUBLASLT_EPILOGUE_DEFAULT || out.batch > 1 || c.of != out.of ||
+        (!narrow_out && out.of != CUDA_R_32F))
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (k() % 16 != 0 || m() % 16 != 0 || a.leading % 16 != 0 || b.leading % 16 != 0 ||
+        c.leading * static_cast<std::int64_t>(width(c.of)) % 16 != 0 ||
+        out.leading * static_cast<std::int64_t>(width(out.of)) % 16 != 0)
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    return CUBLAS_STATUS_SUCCESS;
   }
   // Of what an algorithm was asked for.
   std::uint64_t hash() const {
@@ -155,6 +187,19 @@ struct job {
       }
     return true;
   }
+  // What A or B is multiplied by; 1 where nothing is said.
+  double scale_of(const float* at, const char* which) const {
+    machine& gpu = the_device().gpu;
+    if (!at) return 1;
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(at);
+    if (!gpu.inside(bytes, sizeof(float)))
+      gpu.find_fault(std::string("cublasLtMatmul: the scale of ") + which + " isn't in the device's memory");
+    else if (!gpu.has_padding() && !gpu.all_written(bytes, sizeof(float)))
+      gpu.find_fault(std::string("cublasLtMatmul: the scale of ") + which + " is read before it was written");
+    else
+      return get(bytes, CUDA_R_32F);
+    return 1;
+  }
   layout of_bias() const { return {p.out.of, p.m(), 1, static_cast<std::int64_t>(p.m())}; }
   layout of_before_gelu() const { return {p.out.of, p.m(), p.n(), p.d.leading_before_gelu}; }
   bool there_after() const {
@@ -175,6 +220,7 @@ struct job {
     if (!there(p.a, a, "A", true) || !there(p.b, b, "B", true) || (beta != 0 && !there(p.c, c, "C", true)) ||
         !there(p.out, out, "D", false) || !there_after())
       return;
+    const double by = alpha * scale_of(p.d.scale_first, "A") * scale_of(p.d.scale_second, "B");
     const bool ta = p.d.first != CUBLAS_OP_N, tb = p.d.second != CUBLAS_OP_N;
     std::vector<double> left(p.m() * p.k()), sums(p.m());
     for (int z = 0; z < p.out.batch; ++z) {
@@ -190,7 +236,7 @@ struct job {
         auto* const to = const_cast<std::uint8_t*>(column(p.out, out, z, j));
         for (std::uint64_t i = 0; i < p.m(); ++i) {
           const double old = beta != 0 ? beta * get(column(p.c, c, z, j) + i * width(p.c.of), p.c.of) : 0;
-          put(to + i * width(p.out.of), p.out.of, finished(alpha * sums[i] + old, i, j));
+          put(to + i * width(p.out.of), p.out.of, finished(by * sums[i] + old, i, j));
         }
         the_device().gpu.mark_written(to, p.m() * width(p.out.of));
       }
@@ -235,12 +281,15 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMa
   if (what == CUBLASLT_MATMUL_DESC_BIAS_POINTER) return set(of(d).bias, value, bytes);
   if (what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER) return set(of(d).before_gelu, value, bytes);
   if (what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD) return set(of(d).leading_before_gelu, value, bytes);
+  if (what == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER) return set(of(d).scale_first, value, bytes);
+  if (what == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER) return set(of(d).scale_second, value, bytes);
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType of_type, std::uint64_t rows,
                                           std::uint64_t columns, std::int64_t leading) {
-  if (of_type != CUDA_R_64F && of_type != CUDA_R_32F && of_type != CUDA_R_16BF && of_type != CUDA_R_16F)
+  if (of_type != CUDA_R_64F && of_type != CUDA_R_32F && of_type != CUDA_R_16BF && of_type != CUDA_R_16F &&
+      !of_8_bits(of_type))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   *made = reinterpret_cast<cublasLtMatrixLayout_t>(new layout{of_type, rows, columns, leading});
   return CUBLAS_STATUS_SUCCESS;
@@ -295,7 +344,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   algorithm chosen{what.hash(), std::min(of(p).workspace, used_workspace), {}};
   for (int i = 0; i < 4; ++i) {
     chosen.alignment[i] = of(p).alignment[i];
-    if (chosen.alignment[i] < width(all[i]->of)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (chosen.alignment[i] < (of_8_bits(what.a.of) ? 16 : width(all[i]->of))) return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   // What these addresses have: a product with others has at least that.
   chosen.alignment[4] = aligned(what.d.bias), chosen.alignment[5] = aligned(what.d.before_gelu);

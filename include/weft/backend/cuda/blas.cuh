@@ -1,5 +1,5 @@
 // Matrix products by cuBLASLt, planned once for each shape. Invariant: sums are in float (double for double), without
-// TF32.
+// TF32, and of numbers of 8 bits without what it calls fast accumulation.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <weft/backend/cuda/matmul_layout.hpp>
 #include <weft/backend/cuda/memory.cuh>
 #include <weft/core/dtype.hpp>
+#include <weft/core/float8.hpp>
 
 namespace weft::gpu {
 namespace detail {
@@ -38,10 +39,23 @@ inline cudaDataType_t blas_type(dtype type) {
   }
 }
 
+inline cudaDataType_t blas_type(float8_form form) {
+  return form == float8_form::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+}
+/// Of first, second and out.
+struct product_types {
+  cudaDataType_t first, second, out;
+  bool wide() const { return first == CUDA_R_64F; }
+};
+/// What numbers of 8 bits are multiplied by, in the device's memory; null for others.
+struct product_scales {
+  const float *first = nullptr, *second = nullptr;
+};
+
 /// What a plan depends on. The last five are the alignments of addresses in bytes, at most 256: of the operands, of the
 /// bias and of what is before gelu, 0 where there is none.
 struct product_key {
-  std::array<std::int64_t, 21> at;
+  std::array<std::int64_t, 22> at;
   friend auto operator<=>(const product_key&, const product_key&) = default;
 };
 
@@ -52,9 +66,9 @@ struct product_plan {
   cublasLtMatmulAlgo_t algorithm;
 };
 
-inline blas_object<cublasLtMatrixLayout_t> layout_for(dtype type, const column_major& m, std::int64_t batch) {
+inline blas_object<cublasLtMatrixLayout_t> layout_for(cudaDataType_t type, const column_major& m, std::int64_t batch) {
   cublasLtMatrixLayout_t raw = nullptr;
-  check(cublasLtMatrixLayoutCreate(&raw, blas_type(type), static_cast<std::uint64_t>(m.rows),
+  check(cublasLtMatrixLayoutCreate(&raw, type, static_cast<std::uint64_t>(m.rows),
                                    static_cast<std::uint64_t>(m.columns), m.leading),
         "cublasLtMatrixLayoutCreate");
   blas_object<cublasLtMatrixLayout_t> layout(raw);
@@ -79,6 +93,11 @@ inline void set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t wha
 inline void set_addresses(cublasLtMatmulDesc_t product, const matmul_epilogue& after) {
   if (after.bias) set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, after.bias);
   if (after.before_gelu) set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, after.before_gelu);
+}
+/// The same of scales.
+inline void set_scales(cublasLtMatmulDesc_t product, const product_scales& of) {
+  if (of.first) set(product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, of.first);
+  if (of.second) set(product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, of.second);
 }
 inline void set_epilogue(cublasLtMatmulDesc_t product, const matmul_epilogue& after, const column_major& out) {
   const bool gelu = after.before_gelu;
@@ -113,30 +132,44 @@ class blas {
     if (size.batch > 1 && (after.bias || after.before_gelu)) return false;
     // cuBLASLt takes no other distances of columns
     if (after.before_gelu && p.out.leading % 8 != 0) return false;
-    const addresses operands{first, second, out};
-    const detail::product_plan& plan = plan_for(size, in, out_type, p, operands, accumulate, after);
-    if (!plan.found) return false;
-    detail::set_addresses(plan.product.get(), after);
-    const float one = 1, beta = accumulate ? 1 : 0;
-    const double one64 = 1, beta64 = accumulate ? 1 : 0;
-    const bool wide = in == dtype::f64;
-    check(cublasLtMatmul(handle_.get(), plan.product.get(), wide ? static_cast<const void*>(&one64) : &one, first,
-                         plan.first.get(), second, plan.second.get(), wide ? static_cast<const void*>(&beta64) : &beta,
-                         out, plan.out.get(), out, plan.out.get(), &plan.algorithm, workspace_.get(), workspace_bytes,
-                         on),
-          "cublasLtMatmul");
-    return true;
+    const cudaDataType_t of = detail::blas_type(in);
+    return run(on, size, {of, of, detail::blas_type(out_type)}, p, {first, second, out}, out, accumulate, after, {});
+  }
+  /// out (+)= first * second of numbers of 8 bits, each times its scale.
+  bool multiply_float8(cudaStream_t on, const matmul_shape& size, float8_form of_first, float8_form of_second,
+                       dtype out_type, const blas_product& p, const void* first, const void* second, void* out,
+                       bool accumulate, const detail::product_scales& scales) {
+    const detail::product_types of{detail::blas_type(of_first), detail::blas_type(of_second),
+                                   detail::blas_type(out_type)};
+    return run(on, size, of, p, {first, second, out}, out, accumulate, {}, scales);
   }
 
  private:
   using addresses = std::array<const void*, 3>;
-  const detail::product_plan& plan_for(const matmul_shape& size, dtype in, dtype out_type, const blas_product& p,
-                                       const addresses& operands, bool accumulate, const matmul_epilogue& after) {
+  bool run(cudaStream_t on, const matmul_shape& size, const detail::product_types& of, const blas_product& p,
+           const addresses& operands, void* out, bool accumulate, const matmul_epilogue& after,
+           const detail::product_scales& scales) {
+    const detail::product_plan& plan = plan_for(size, of, p, operands, accumulate, after, scales);
+    if (!plan.found) return false;
+    detail::set_addresses(plan.product.get(), after);
+    detail::set_scales(plan.product.get(), scales);
+    const float one = 1, beta = accumulate ? 1 : 0;
+    const double one64 = 1, beta64 = accumulate ? 1 : 0;
+    check(cublasLtMatmul(handle_.get(), plan.product.get(), of.wide() ? static_cast<const void*>(&one64) : &one,
+                         operands[0], plan.first.get(), operands[1], plan.second.get(),
+                         of.wide() ? static_cast<const void*>(&beta64) : &beta, out, plan.out.get(), out,
+                         plan.out.get(), &plan.algorithm, workspace_.get(), workspace_bytes, on),
+          "cublasLtMatmul");
+    return true;
+  }
+  const detail::product_plan& plan_for(const matmul_shape& size, const detail::product_types& of, const blas_product& p,
+                                       const addresses& operands, bool accumulate, const matmul_epilogue& after,
+                                       const detail::product_scales& scales) {
     detail::product_key key{};
     std::size_t n = 0;
     const auto add = [&](std::int64_t x) { key.at[n++] = x; };
     add(size.m), add(size.n), add(size.k), add(size.batch);
-    add(static_cast<int>(in)), add(static_cast<int>(out_type)), add(accumulate);
+    add(of.first), add(of.second), add(of.out), add(accumulate);
     for (const column_major* m : {&p.first, &p.second, &p.out})
       add(m->leading), add(m->batch_stride), add(m->transposed);
     for (const void* operand : operands) add(detail::alignment_of(operand));
@@ -144,7 +177,7 @@ class blas {
     const auto [at, fresh] = plans_.try_emplace(key);
     if (fresh) {
       try {
-        make(at->second, size, in, out_type, p, operands, after);
+        make(at->second, size, of, p, operands, after, scales);
       } catch (...) {
         plans_.erase(at);
         throw;
@@ -153,9 +186,10 @@ class blas {
     return at->second;
   }
 
-  void make(detail::product_plan& plan, const matmul_shape& size, dtype in, dtype out_type, const blas_product& p,
-            const addresses& operands, const matmul_epilogue& after) {
-    const bool wide = in == dtype::f64;
+  void make(detail::product_plan& plan, const matmul_shape& size, const detail::product_types& of,
+            const blas_product& p, const addresses& operands, const matmul_epilogue& after,
+            const detail::product_scales& scales) {
+    const bool wide = of.wide();
     cublasLtMatmulDesc_t product = nullptr;
     check(cublasLtMatmulDescCreate(&product, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                                    wide ? CUDA_R_64F : CUDA_R_32F),
@@ -166,9 +200,10 @@ class blas {
     detail::set(product, CUBLASLT_MATMUL_DESC_TRANSA, op_first),
         detail::set(product, CUBLASLT_MATMUL_DESC_TRANSB, op_second);
     detail::set_epilogue(product, after, p.out);
-    plan.first = detail::layout_for(in, p.first, size.batch);
-    plan.second = detail::layout_for(in, p.second, size.batch);
-    plan.out = detail::layout_for(out_type, p.out, size.batch);
+    detail::set_scales(product, scales);
+    plan.first = detail::layout_for(of.first, p.first, size.batch);
+    plan.second = detail::layout_for(of.second, p.second, size.batch);
+    plan.out = detail::layout_for(of.out, p.out, size.batch);
 
     cublasLtMatmulPreference_t raw = nullptr;
     check(cublasLtMatmulPreferenceCreate(&raw), "cublasLtMatmulPreferenceCreate");

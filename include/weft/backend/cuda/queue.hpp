@@ -6,6 +6,7 @@
 
 #include <weft/backend/cuda/kernel.hpp>
 #include <weft/backend/cuda/matmul_layout.hpp>
+#include <weft/core/float8.hpp>
 #include <weft/memory/local_array.hpp>
 
 namespace weft::gpu {
@@ -41,6 +42,17 @@ concept kernel_queue = requires(Q& q, const void* from, void* to, std::size_t by
   // out (+)= first * second, and then the epilogue; false, and nothing done, where no library can
   {
     q.multiply(matmul_shape{}, dtype::f32, dtype::f32, blas_product{}, from, from, to, true, matmul_epilogue{})
+    } -> std::convertible_to<bool>;
+};
+
+/// A queue whose library may multiply numbers of 8 bits: out (+)= first * second, each times the number that undoes its
+/// scale; false, and nothing done, where it can't.
+template <class Q>
+concept float8_queue = kernel_queue<Q> && requires(Q& q, const std::uint8_t* codes, const float* undo, void* to) {
+  { q.has_float8() } -> std::convertible_to<bool>;
+  {
+    q.multiply_float8(matmul_shape{}, dtype::f32, blas_product{}, codes, float8_form::e4m3, undo, codes,
+                      float8_form::e4m3, undo, to, true)
     } -> std::convertible_to<bool>;
 };
 

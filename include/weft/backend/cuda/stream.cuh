@@ -89,6 +89,8 @@ class stream : public pinned_count {
   std::size_t block_memory() const { return static_cast<std::size_t>(block_memory_); }
   /// Whether its warpgroups multiply: those of compute capability 9.x do, as code for sm_90a.
   bool has_warpgroups() const { return major_ == 9; }
+  /// Whether its tensor cores multiply numbers of 8 bits: compute capability 8.9 and up.
+  bool has_float8() const { return major_ > 8 || (major_ == 8 && minor_ >= 9); }
 
   /// Starts a kernel and returns.
   template <class Kernel>
@@ -98,8 +100,14 @@ class stream : public pinned_count {
   /// out (+)= first * second by cuBLASLt, and what comes after; false, and nothing done, where it can't.
   bool multiply(const matmul_shape& size, dtype in, dtype out_type, const blas_product& p, const void* first,
                 const void* second, void* out, bool accumulate, const matmul_epilogue& after) {
-    if (!blas_) blas_ = std::make_unique<gpu::blas>();  // with a workspace, which a stream without products needs not
-    return blas_->multiply(stream_.get(), size, in, out_type, p, first, second, out, accumulate, after);
+    return products().multiply(stream_.get(), size, in, out_type, p, first, second, out, accumulate, after);
+  }
+  /// The same of numbers of 8 bits, each times the number that undoes its scale.
+  bool multiply_float8(const matmul_shape& size, dtype out_type, const blas_product& p, const std::uint8_t* first,
+                       float8_form of_first, const float* undo_first, const std::uint8_t* second, float8_form of_second,
+                       const float* undo_second, void* out, bool accumulate) {
+    return products().multiply_float8(stream_.get(), size, of_first, of_second, out_type, p, first, second, out,
+                                      accumulate, {undo_first, undo_second});
   }
 
   /// What sort() needs beside the keys, in bytes.
@@ -189,15 +197,21 @@ class stream : public pinned_count {
     check(cudaDeviceGetAttribute(&block_memory_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
           "cudaDeviceGetAttribute");
     check(cudaDeviceGetAttribute(&major_, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&minor_, cudaDevAttrComputeCapabilityMinor, device), "cudaDeviceGetAttribute");
     if (graph) graph->add(raw);
     graph_ = graph ? std::move(graph) : std::make_shared<step_graph>(raw);
+  }
+  // With a workspace, which a stream without products needs not.
+  gpu::blas& products() {
+    if (!blas_) blas_ = std::make_unique<gpu::blas>();
+    return *blas_;
   }
   void copy(const void* from, void* to, std::size_t bytes, cudaMemcpyKind kind) {
     if (bytes) check(cudaMemcpyAsync(to, from, bytes, kind, stream_.get()), "cudaMemcpyAsync");
   }
 
   detail::on_device device_;
-  int multiprocessors_ = 0, block_memory_ = 0, major_ = 0;
+  int multiprocessors_ = 0, block_memory_ = 0, major_ = 0, minor_ = 0;
   std::unique_ptr<std::remove_pointer_t<cudaStream_t>, detail::destroy_stream> stream_;
   std::shared_ptr<step_graph> graph_;
   std::unique_ptr<gpu::blas> blas_;

@@ -16,7 +16,7 @@ WEFT_ON_DEVICE A join(A a, A b) {
 }
 template <reduce Kind, class A>
 WEFT_ON_DEVICE A start_of() {
-  if constexpr (Kind == reduce::sum)
+  if constexpr (Kind == reduce::sum || (Kind == reduce::max && std::is_unsigned_v<A>))
     return 0;
   else
     return static_cast<A>(Kind == reduce::max ? -__builtin_inff() : __builtin_inff());
