@@ -11,6 +11,7 @@
 #include <weft/nn/weight.hpp>
 #include <weft/op/arithmetic.hpp>
 #include <weft/op/contract.hpp>
+#include <weft/op/contract_float8.hpp>
 #include <weft/op/convert.hpp>
 #include <weft/op/elementwise.hpp>
 
@@ -49,6 +50,10 @@ struct over {
   template <any_tensor X, any_tensor W>
   static auto contracted(const X& x, const W& w, call_site at) {
     return contract<Is...>(x, w, at);
+  }
+  template <any_tensor X, any_tensor W>
+  static auto contracted_float8(const X& x, const W& w, call_site at) {
+    return contract_float8<Is...>(x, w, at);
   }
   template <any_tensor X, any_tensor W, any_tensor B>
   static auto biased(const X& x, const W& w, const B& bias, call_site at) {
@@ -102,6 +107,7 @@ struct linear {
   static constexpr double drops = adapts ? detail::adapter_dropout<projections>() : 0;  // of the adapter's input
 
   static constexpr bool in_few_bits = detail::in_few_bits<projections>;
+  static constexpr bool in_float8 = detail::in_float8<projections>();
   static constexpr bool readable =
       !in_few_bits || dequantise_kernel<typename S::backend, typename S::precision::compute>;
   static_assert(
@@ -119,9 +125,9 @@ struct linear {
 
   template <any_tensor X>
   auto operator()(const X& x, call_site at = call_site::here()) const {
-    if constexpr (Biased)
-      if (has_bias() && !adapts_now()) return detail::over_dims<In>::biased(x, weight, bias, at);
-    auto y = detail::over_dims<In>::contracted(x, weight, at);
+    if constexpr (joins_bias)
+      if (adds_bias_alone()) return detail::over_dims<In>::biased(x, weight, bias, at);
+    auto y = multiplied(x, at);
     if constexpr (adapts)
       if (adapts_now()) y = y + contract<adapter_rank>(beside.inner(seen(x), at) * projections::scale, beside.b, at);
     if constexpr (Biased)
@@ -131,8 +137,8 @@ struct linear {
   /// gelu of that, computed with it where the backend can: see contract_gelu.
   template <any_tensor X>
   auto with_gelu(const X& x, call_site at = call_site::here()) const {
-    if constexpr (Biased)
-      if (has_bias() && !adapts_now()) return detail::over_dims<In>::biased_gelu(x, weight, bias, at);
+    if constexpr (joins_bias)
+      if (adds_bias_alone()) return detail::over_dims<In>::biased_gelu(x, weight, bias, at);
     return gelu((*this)(x, at));
   }
 
@@ -165,6 +171,16 @@ struct linear {
   }
 
  private:
+  // Whether a bias may be part of the product; and whether it is, there being nothing between them.
+  static constexpr bool joins_bias = Biased && !in_float8;
+  bool adds_bias_alone() const { return has_bias() && !adapts_now(); }
+  template <any_tensor X>
+  auto multiplied(const X& x, call_site at) const {
+    if constexpr (in_float8)
+      return detail::over_dims<In>::contracted_float8(x, weight, at);
+    else
+      return detail::over_dims<In>::contracted(x, weight, at);
+  }
   // What the adapter reads of x.
   template <any_tensor X>
   decltype(auto) seen(const X& x) const {

@@ -16,7 +16,9 @@ namespace weft {
 /// `target_modules`, an array of std::string_view, weights that are called so or end so behind a dot have one ("query":
 /// "layers.0.query"); where it has `adapts_weight(name)`, that says it of a weight's name. `fuses_qkv`:
 /// whether queries, keys and values are one projection with one weight. Where it has `stored_as`, a weight_format, that
-/// is how weights lie, which are frozen then. Where it has `shares_kv`, a bool that is true, ranks along tp share the
+/// is how weights lie, which are frozen then. Where it has
+/// `in_float8`, a bool that is true, weights and what they multiply are rounded to 8 bits in each product. Where it has
+/// `shares_kv`, a bool that is true, ranks along tp share the
 /// work of every key and value head, so that there may be fewer heads than ranks.
 template <class P>
 concept projections_policy = requires {
@@ -56,6 +58,14 @@ bool has_adapter(std::string_view name) {
     return is_targeted(P::target_modules, name);
   else
     return true;
+}
+/// Whether projections multiply in 8 bits.
+template <projections_policy P>
+constexpr bool in_float8() {
+  if constexpr (requires { P::in_float8; })
+    return bool(P::in_float8);
+  else
+    return false;
 }
 /// Whether each rank along tp computes a part of every key and value head.
 template <projections_policy P>
@@ -101,6 +111,15 @@ template <projections_policy Form = dense>
 struct nf4 : Form {
   static constexpr std::string_view name = "nf4";
   static constexpr auto stored_as = weight_format::nf4;
+};
+
+/// As Form, with weights and what they multiply rounded to 8 bits in each product, and gradients too: contract_float8
+/// in place of contract. `float8<>`, `float8<fused_qkv<>>`, `float8<lora<16>>`, whose adapters multiply as ever.
+/// Weights stay in the compute type, master weights and moments in theirs.
+template <projections_policy Form = dense>
+struct float8 : Form {
+  static constexpr std::string_view name = "float8";
+  static constexpr bool in_float8 = true;
 };
 
 /// As Form, with queries, keys and values by one contraction: `fused_qkv<>`, `fused_qkv<lora<16>>`.
