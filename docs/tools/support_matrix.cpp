@@ -190,6 +190,9 @@ struct rope_ {
 TWO(contract_, "contract<hidden>(x, y): x [batch, seq, hidden], y [batch, hidden, ffn]", LIST(dims<batch, seq, hidden>),
     LIST(any<hidden, batch, seq>), LIST(dims<batch, hidden, ffn>), LIST(any<hidden, batch, ffn>), float,
     contract<hidden>(x, y))
+TWO(contract_float8_, "contract_float8<hidden>(x, y): x [batch, seq, hidden], y [batch, hidden, ffn]",
+    LIST(dims<batch, seq, hidden>), LIST(any<hidden, batch, seq>), LIST(dims<batch, hidden, ffn>),
+    LIST(any<hidden, batch, ffn>), float, contract_float8<hidden>(x, y))
 TWO(contract_gelu_,
     "contract_gelu<hidden>(x, y, sum<hidden>(y)): x [batch, seq, hidden], y [ffn, hidden]; the bias is a sum of y's",
     LIST(dims<batch, seq, hidden>), LIST(any<hidden, batch, seq>), LIST(dims<ffn, hidden>), LIST(any<ffn, hidden>),
@@ -297,10 +300,11 @@ using rotary = operators<ops::rope_>;
 using merging = operators<ops::merge_>;
 using conversions =
     operators<ops::all_reduce_, ops::all_gather_, ops::reduce_scatter_, ops::split_, ops::all_to_all_, ops::shift_>;
-using two_operands = operators<ops::contract_, ops::contract_gelu_, ops::plus_, ops::minus_, ops::times_, ops::divide_,
-                               ops::formula_of_two_, ops::maximum_, ops::minimum_, ops::where_, ops::concat_,
-                               ops::take_, ops::swiglu_, ops::rms_norm_, ops::layer_norm_, ops::add_rms_norm_,
-                               ops::add_layer_norm_, ops::attention_, ops::embedding_, ops::cross_entropy_>;
+using two_operands =
+    operators<ops::contract_, ops::contract_float8_, ops::contract_gelu_, ops::plus_, ops::minus_, ops::times_,
+              ops::divide_, ops::formula_of_two_, ops::maximum_, ops::minimum_, ops::where_, ops::concat_, ops::take_,
+              ops::swiglu_, ops::rms_norm_, ops::layer_norm_, ops::add_rms_norm_, ops::add_layer_norm_, ops::attention_,
+              ops::embedding_, ops::cross_entropy_>;
 
 #if defined(WEFT_ASK)
 

@@ -67,6 +67,7 @@ struct call {
   const void* bias = nullptr;
   void* before_gelu = nullptr;
   std::int64_t leading_before_gelu = 0;
+  const void *scale_a = nullptr, *scale_b = nullptr;
   std::size_t workspace_bytes = 1 << 20;
 
   cublasStatus_t chosen = right;  // what was said of the algorithm
@@ -132,6 +133,8 @@ struct call {
       if (x.bias) set(what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, x.bias);
       if (x.before_gelu) set(what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, x.before_gelu);
       if (x.leading_before_gelu) set(what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, x.leading_before_gelu);
+      if (x.scale_a) set(what, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, x.scale_a);
+      if (x.scale_b) set(what, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, x.scale_b);
     }
     ~described() {
       cublasLtMatmulDescDestroy(what);
@@ -364,6 +367,57 @@ TEST_CASE("epilogues that aren't told whole, or that cuBLASLt needn't take") {
   CHECK(then(with_bias, [](call& x) { x.after = CUBLASLT_EPILOGUE_DEFAULT; }) == unsupported);
   CHECK(then(with_gelu, [](call& x) { x.before_gelu = x.out.at(1028); }) == unsupported);
   CHECK(then(with_gelu, [](call& x) { x.leading_before_gelu = 32; }) == unsupported);
+}
+
+// A of numbers of 8 bits, which lie as its transpose. Bytes of ours are by turns 0x80 and 0x3f.
+void in_8_bits(call& x) { x.first = CUBLAS_OP_T, x.a = {CUDA_R_8F_E4M3, 32, 16, 32}, x.b.of = CUDA_R_8F_E4M3; }
+
+TEST_CASE("numbers of 8 bits, each operand's under a scale that lies in the device's memory") {
+  const auto first = [](call& x) {
+    CHECK(x.made() == right);
+    CHECK(x.found.empty());
+    float got[2];
+    cudaMemcpy(got, x.out.at(), sizeof got, cudaMemcpyDeviceToHost);
+    CHECK(got[0] == got[1]);
+    return got[0];
+  };
+  call both, one, scaled;
+  in_8_bits(both), in_8_bits(one), in_8_bits(scaled);
+  CHECK(first(both) == 16 * 1.875f * 1.875f / 2);  // 0x3f is 1.875, and 0x80 a zero
+  one.b.of = CUDA_R_8F_E5M2;
+  CHECK(first(one) == 16 * 1.875f * 1.75f / 2);
+  scaled.scale_a = scaled.scale_b = scaled.in.at();
+  const float scale = 1 + 0x3f80 * 0x1p-23f;
+  CHECK(first(scaled) == static_cast<float>(16 * 1.875 * 1.875 / 2 * scale * scale));
+}
+
+TEST_CASE("numbers of 8 bits that a strict library needn't take") {
+  CHECK(chosen_with(in_8_bits) == right);
+  const auto with = [](const std::function<void(call&)>& change) {
+    return chosen_with([&](call& x) { in_8_bits(x), change(x); });
+  };
+  CHECK(with([](call& x) { x.a.of = x.b.of = CUDA_R_8F_E5M2; }) == unsupported);
+  CHECK(with([](call& x) { x.b.of = CUDA_R_16BF; }) == unsupported);
+  CHECK(with([](call& x) { x.first = CUBLAS_OP_N, x.a = {CUDA_R_8F_E4M3, 16, 32, 16}; }) == unsupported);
+  CHECK(with([](call& x) { x.second = CUBLAS_OP_T, x.b = {CUDA_R_8F_E4M3, 8, 32, 16}; }) == unsupported);
+  CHECK(with([](call& x) { x.a.rows = x.b.rows = 24; }) == unsupported);
+  CHECK(with([](call& x) { x.a.leading = 40; }) == unsupported);
+  CHECK(with([](call& x) { x.b.leading = 40; }) == unsupported);
+  CHECK(with([](call& x) { x.a.columns = x.c.rows = x.d.rows = 8; }) == unsupported);
+  CHECK(with([](call& x) { x.d.leading = x.c.leading = 18; }) == unsupported);
+  CHECK(with([](call& x) { x.c.of = x.d.of = CUDA_R_64F; }) == unsupported);
+  CHECK(with([](call& x) { x.computes = CUBLAS_COMPUTE_32F_FAST_16BF; }) == unsupported);
+  CHECK(with(with_bias) == unsupported);
+  CHECK(with([](call& x) { x.alignment[1] = 8; }) == unsupported);
+  CHECK(with([](call& x) {
+          for (matrix* m : {&x.a, &x.b, &x.c, &x.d}) m->batch = 2, m->stride = 16 * 32;
+        }) == unsupported);
+  CHECK(chosen_with([](call& x) { x.scale_a = x.in.at(); }) == unsupported);  // of 16 bits there is none
+  CHECK(found_with([](call& x) { in_8_bits(x), x.scale_a = x.unwritten.at(); }) ==
+        "cublasLtMatmul: the scale of A is read before it was written");
+  static const float of_host = 1;
+  CHECK(found_with([](call& x) { in_8_bits(x), x.scale_b = &of_host; }) ==
+        "cublasLtMatmul: the scale of B isn't in the device's memory");
 }
 
 TEST_CASE("a workspace that isn't what was promised") {

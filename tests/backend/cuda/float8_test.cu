@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <weft/nn/llama.hpp>
 #include <weft/testing/backend/float8.hpp>
+#include <weft/testing/strategy.hpp>
 #include <weft/weft.cuh>
 
 namespace {
@@ -70,6 +72,23 @@ TEST_CASE_TEMPLATE("a contraction in 8 bits, and its gradients, on a GPU equal t
   same_as_the_cpu<T>(32, 48, 64, 3);  // each is cuBLASLt's
   same_as_the_cpu<T>(10, 48, 64, 2);  // but that over the rows, the weight's gradient
   same_as_the_cpu<T>(10, 6, 5, 0);
+}
+
+TEST_CASE("a Llama whose projections multiply in 8 bits trains on a GPU as on the CPU") {
+  const testing::training_task task{
+      {.batch = 2, .seq = 16, .steps = 3},
+      {.layers = 2, .hidden = 32, .heads = 2, .kv_heads = 2, .ffn = 48, .vocab = 48, .max_seq = 16}};
+  const auto trained = [&]<class Backend>(Backend) {
+    return testing::train<strategy<mesh<dp, tp>, bf16_mixed, float8<>, Backend>>({}, task);
+  };
+  const auto want = trained(cpu_backend{});
+  taken = left = 0;
+  const auto got = trained(counting_backend{});
+  if (gpu::stream().has_float8()) CHECK(taken == 3 * 2 * 7 * 3);
+  REQUIRE(got.losses.size() == want.losses.size());
+  for (std::size_t i = 0; i < want.losses.size(); ++i)
+    CHECK(got.losses[i] == doctest::Approx(want.losses[i]).epsilon(3e-3));
+  CHECK(got.losses.back() < got.losses.front());
 }
 
 }  // namespace
