@@ -35,7 +35,7 @@ bool float8_product(bench<B>& bench, product_case p, draws& r) {
   p.shape.batch = 1;
   if (r.below(4) != 0)  // what tensor cores take
     for (int64* const n : {&p.shape.m, &p.shape.n, &p.shape.k}) *n = (*n + 15) / 16 * 16;
-  const auto& [batch, m, n, k] = p.shape;
+  const int64 m = p.shape.m, n = p.shape.n, k = p.shape.k;
   p.a = product_case::strides_of(r, m, k, static_cast<int>(r.below(2)));
   p.b = product_case::strides_of(r, k, n, static_cast<int>(r.below(2)));
   p.c = {n, 1, 0};
