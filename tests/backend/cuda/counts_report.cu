@@ -59,6 +59,11 @@ int main() {
   const auto* const ids = m.make<std::int32_t>(rows, 64);
   words::embedding(q, rows, width, ids, int64_t{0}, rows, x, y);
   words::embedding_backward(q, rows, width, ids, int64_t{0}, rows, dy, master, false);
+  // A weight's gradient, both of whose operands lie along what isn't summed.
+  using weft::float8_form;
+  const int64_t tokens_of_8 = 256, outs = all / tokens_of_8;
+  words::float8_matmul(q, {1, outs, outs, tokens_of_8}, x, {1, outs, 0}, float8_form::e5m2, dy, {outs, 1, 0},
+                       float8_form::e4m3, m.make<float>(outs * outs), {outs, 1, 0}, false);
 #endif
 
   const auto attention = [&](int64_t d) {

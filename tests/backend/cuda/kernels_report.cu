@@ -52,6 +52,13 @@ using namespace weft::gpu;
   REPORT(strided_matmul_kernel<T, T>);              \
   REPORT(token_keys_kernel<T>)
 
+#define REPORT_FLOAT8(T)               \
+  REPORT(largest_magnitude_kernel<T>); \
+  REPORT(float8_codes_kernel<T>)
+REPORT_FLOAT8(float);
+REPORT_FLOAT8(bf16);
+REPORT_FLOAT8(fp16);
+
 REPORT(adamw_rounded_kernel<float, float>);
 REPORT(adamw_rounded_kernel<float, bf16>);
 
