@@ -61,10 +61,15 @@ struct float8_codes_kernel {
     largest = block_reduce<reduce::max>(block, largest, block.template shared<std::uint32_t>());
     const float scale = weft::detail::float8_scale(form, weft::detail::floats_of(largest));
     if (block.index() == 0 && block.thread() == 0) *undo = weft::detail::undoing(scale);
-    // Neighbouring threads read neighbours: of a row where it lies together, else of a column.
-    const int64 of_row = columns / each, first = block.index() * block.threads() + block.thread();
-    for (int64 i = first; i < rows * of_row; i += block.blocks() * block.threads()) {
-      const int64 r = column == 1 ? i / of_row : i % rows, c = each * (column == 1 ? i % of_row : i / rows);
+    // Where a row lies together, neighbouring threads take what follows each other in it. Else two take 32 codes of a
+    // row, the least that is stored at once, and the next two the next row's, which lie beside those that they read.
+    const bool by_rows = column == 1;
+    const int64 of_row = columns / each, pairs = (of_row + 1) / 2, n = rows * (by_rows ? of_row : 2 * pairs);
+    const int64 first = block.index() * block.threads() + block.thread();
+    for (int64 i = first; i < n; i += block.blocks() * block.threads()) {
+      const int64 r = by_rows ? i / of_row : i / 2 % rows;
+      const int64 c = each * (by_rows ? i % of_row : i / 2 / rows * 2 + i % 2);
+      if (c >= columns) continue;
       const T* const from = x + r * row + c * column;
       pack<std::uint8_t, each> out;
       const auto put = [&](int k, T v) { out.at[k] = weft::detail::float8_code(form, block.widen(v) * scale); };
