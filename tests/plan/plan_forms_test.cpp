@@ -36,6 +36,11 @@ TEST_CASE("plan: queries, keys and values fused, of pruned heads too") {
   check_plan<S>({.dp = 2, .tp = 2}, plan, by_shape{one_owner{muon{}}, adamw{}}, pruned);
 }
 
+TEST_CASE("plan: products in 8 bits, whose rounded operands are arrays of their own") {
+  check_plan<strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_selective, float8<>>>(
+      {.dp = 2, .tp = 2}, {.batch = 8, .micro_batches = 2});
+}
+
 TEST_CASE("plan: key and value heads shared by more ranks than they are") {
   check_plan<strategy<mesh<dp, tp>, zero3, bf16_mixed, checkpoint_selective, sequence_parallel, shared_kv<>>>(
       {.dp = 2, .tp = 4}, {.batch = 8, .micro_batches = 2});
