@@ -32,12 +32,12 @@ struct sampling {
   std::int64_t penalty_window = 64;  // how far back the penalty looks
   std::uint64_t seed = 1;
   std::int32_t end_token = -1;  // ends a text, and is no part of it; -1: none
-  // End a text before the first of them that it comes to, in functions that give text; they ask for one that has none
-  // of it yet, so what is told token by token may have its beginning.
+  /// End a text before the first of them that it comes to, in functions that give text; they ask for one that has none
+  /// of it yet, so what is told token by token may have its beginning.
   std::vector<std::string> stop_strings = {};
-  // Asked of the tokens that a text has so far, on any rank, so it depends on nothing else: whether it ends here.
+  /// Asked of the tokens that a text has so far, on any rank, so it depends on nothing else: whether it ends here.
   std::function<bool(std::span<const std::int32_t>)> ends = nullptr;
-  // Once it is true on the first rank, by a signal's handler say, the text ends. Null: never.
+  /// Once it is true on the first rank, by a signal's handler say, the text ends. Null: never.
   const std::atomic<bool>* stop = nullptr;
 };
 
