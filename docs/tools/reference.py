@@ -93,7 +93,7 @@ def refused(header, cursor):
     text = re.sub(r'"(?:[^"\\]|\\.)*"', '""', header.text(body.start.offset + 1, body.end.offset - 1))
     statements = [s.strip() for s in re.sub(r"//[^\n]*", "", text).split(";")]
     says = r"static_assert\b|(return )?refuse_const\(\)"
-    return re.search(says, text) and all(re.match(rf"({says}|using\b|constexpr bool\b|return \w*$|$)", s) for s in statements)
+    return re.search(says, text) and all(re.match(rf"({says}|using\b|constexpr bool\b|return (\w*|\{{\}})$|$)", s) for s in statements)
 
 
 def unmade(header, cursor):

@@ -1,4 +1,8 @@
 // The installed laws of element-wise kernels, on the CPU's, and on backends that get one thing wrong.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
 #include <doctest/doctest.h>
 
 #include <weft/backend/cpu.hpp>
@@ -38,6 +42,15 @@ struct swapped : cpu_backend {  // the operands of a broadcast in the other orde
     cpu_backend::apply(cores, f, ndim, e, b, sb, a, sa, y);
   }
 };
+struct starts_anew : cpu_backend {  // empties what it writes first, which may be what it reads
+  using cpu_backend::apply;
+  template <class T>
+  static void apply(queue& cores, binary f, int ndim, const std::int64_t* e, const T* a, const std::int64_t* sa,
+                    const T* b, const std::int64_t* sb, T* y) {
+    std::fill_n(y, std::accumulate(e, e + ndim, std::int64_t{1}, std::multiplies<>()), T{});
+    cpu_backend::apply(cores, f, ndim, e, a, sa, b, sb, y);
+  }
+};
 struct writes_always : cpu_backend {  // a number in memory that is NaN is one like any other
   template <class T>
   static void scale(queue& cores, std::int64_t n, const kernel_number& c, const T* x, T* y, bool add) {
@@ -59,6 +72,8 @@ TEST_CASE("a backward that doesn't add, an approximation, operands that change p
                        doctest::Contains("the backend's gelu_exact of fp32: y = f(x): element"), failure);
   CHECK_THROWS_WITH_AS((testing::check_elementwise_kernels<swapped, float>()),
                        doctest::Contains("the backend's apply (binary) of fp32: y = a f b, broadcast"), failure);
+  CHECK_THROWS_WITH_AS((testing::check_elementwise_kernels<starts_anew, float>()),
+                       doctest::Contains("the backend's apply (binary) of fp32: a = a f b, broadcast"), failure);
   CHECK_THROWS_WITH_AS((testing::check_elementwise_kernels<writes_always, float>()),
                        doctest::Contains("the backend's scale of fp32: y, where c in memory is NaN: element"), failure);
   const auto lacks = testing::check_elementwise_kernels<few, float>();

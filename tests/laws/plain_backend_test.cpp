@@ -32,5 +32,13 @@ TEST_CASE("a backend of one's own: a sum over ranks of products, between functio
       "plain layer", [](const auto& x, const auto& w) { return tanh(all_reduce<tp>(contract<hidden>(x, w))); },
       {.every = 4 * weft_test::sample_stride()});
 }
+TEST_CASE("a backend of one's own: a product with a bias needs no gelu") {
+  using x2 = basic_tensor<double, dims<batch, hidden>, place<shard<batch, dp>>, plain_backend>;
+  using w2 = basic_tensor<double, dims<ffn, hidden>, place<shard<ffn, tp>>, plain_backend>;
+  using row = basic_tensor<double, dims<ffn>, place<shard<ffn, tp>>, plain_backend>;
+  testing::check_gradients<S, x2, w2, row>(
+      "plain linear layer", [](const auto& x, const auto& w, const auto& b) { return contract<hidden>(x, w, b); },
+      {.every = 4 * weft_test::sample_stride()});
+}
 
 }  // namespace

@@ -162,6 +162,19 @@ TEST_CASE("settings without a meaning are refused") {
   CHECK_THROWS_AS(check({.temperature = std::nan("")}), failure);
 }
 
+TEST_CASE("a choice by settings without a meaning is refused, and so is a draw by a number outside of [0, 1)") {
+  const numbers logits{1, 2};
+  for (const sampling& s :
+       {sampling{.temperature = -1}, sampling{.top_k = -5}, sampling{.top_p = std::nan("")}, sampling{.min_p = 2},
+        sampling{.repetition_penalty = std::nan("")}, sampling{.repetition_penalty = 2, .penalty_window = -3}}) {
+    CHECK_THROWS_AS(choose_token(logits, {0, 1}, s, 0.5), failure);
+    CHECK_THROWS_AS(token_chances(logits, {0, 1}, s), failure);
+  }
+  for (const double uniform : {-0.5, 1.5, 1e300, std::nan("")})
+    CHECK_THROWS_WITH_AS(choose_token(logits, {}, {}, uniform), doctest::Contains("drawn by a number in [0, 1), not"),
+                         failure);
+}
+
 TEST_CASE("logits that say nothing are refused, and the lowest temperature is the likeliest token") {
   const auto choose = [](numbers logits, double temperature) {
     return choose_token(logits, {}, {.temperature = temperature}, 0.5);

@@ -36,6 +36,12 @@ struct elements_of {};
 
 namespace detail {
 
+struct refused_part {};
+/// What a refused call returns, so that neither `auto y = call` nor `auto [h, y] = call` is an error of its own.
+struct refused_call {
+  refused_part first, second;
+};
+
 template <class What>
 inline constexpr bool none = false;
 template <template <class...> class What>

@@ -183,15 +183,17 @@ auto add_layer_norm(const X& x, const R& r, const W& weight, const B& bias, doub
 
 // A dimension is not said, as it is for softmax: the weight's is normalised.
 template <dimension D, class... Xs>
-void add_rms_norm(const Xs&...) {
+detail::refused_call add_rms_norm(const Xs&...) {
   static_assert(detail::none<tag_list<D>>,
                 "weft: add_rms_norm(x, r, weight) takes its dimension from its weight: leave out the dimension in <>");
+  return {};
 }
 template <dimension D, class... Xs>
-void add_layer_norm(const Xs&...) {
+detail::refused_call add_layer_norm(const Xs&...) {
   static_assert(
       detail::none<tag_list<D>>,
       "weft: add_layer_norm(x, r, weight, bias) takes its dimension from its weight: leave out the dimension in <>");
+  return {};
 }
 
 }  // namespace weft

@@ -109,9 +109,9 @@ auto contract_biased(const A& a, const B& b, const Bias& bias, call_site at) {
     using engine = biased_contraction<typename P::backend, typename P::element_type>;
     static constexpr auto labels = labels_of<dims_of<A>, dims_of<B>, dims_of<P>>();
     static constexpr auto map = broadcast_of<dims_of<P>, dims_of<P>, dims_of<Bias>>();
-    return result(engine::forward(promoted<of_product>(a, "contract", at), promoted<of_product>(b, "contract", at),
-                                  promoted<typename rule::layout>(bias, "contract", at), labels, valid_part(a),
-                                  valid_part(b), map, Gelu));
+    return result(engine::template forward<Gelu>(
+        promoted<of_product>(a, "contract", at), promoted<of_product>(b, "contract", at),
+        promoted<typename rule::layout>(bias, "contract", at), labels, valid_part(a), valid_part(b), map));
   }
 }
 

@@ -28,9 +28,10 @@ struct biased_contraction {
     broadcast_map map;
   };
 
-  /// gelu: of that.
+  /// Gelu: of that. Its kernels are asked for there alone.
+  template <bool Gelu>
   static value forward(const value& a, const value& b, const value& bias, const contraction_labels& labels,
-                       const shape& valid_a, const shape& valid_b, const broadcast_map& map, bool gelu);
+                       const shape& valid_a, const shape& valid_b, const broadcast_map& map);
 
  private:
   using gelu_operator = unary_operator<Backend, T>;
@@ -52,44 +53,50 @@ struct biased_contraction {
   static void keep(tape_node& node, const attributes& at, const value& a, const value& b) {
     node.set(at), node.save_for(1, a), node.save_for(0, b);
   }
-  // h, and where y isn't null gelu of it: what the product's own pass doesn't do is done after it.
+  // h, and where Gelu is set y, gelu of it: what the product's own pass doesn't do is done after it.
+  template <bool Gelu>
   static void run(context& ctx, const attributes& at, const value& a, const value& b, const local_array& bias, T* h,
                   T* y) {
     typename Backend::queue& queue = ctx.queue<Backend>();
     const shape& out = at.of_product.shapes[2];
     const bool along = is_along_rows(at.map, 2);
-    const matmul_epilogue after = y ? matmul_epilogue{bias.data, h} : matmul_epilogue{bias.data, nullptr};
+    const matmul_epilogue after{bias.data, Gelu ? h : nullptr};
     const T *p = a.held().template as<T>(), *q = b.held().template as<T>();
-    if (along && product::run_with(ctx, at.of_product, p, q, y ? y : h, {after, bias.elements()})) return;
+    if (along && product::run_with(ctx, at.of_product, p, q, Gelu ? y : h, {after, bias.elements()})) return;
     product::template run<T>(ctx, at.of_product, {0, 1, 2}, p, q, h, false);
     std::int64_t of_out[max_ndim], of_bias[max_ndim];
     row_major(out, of_out), broadcast_strides(at.map, 2, bias.shape, of_bias);
     Backend::apply(queue, binary::add, out.ndim, out.extent, h, of_out, bias.template as<T>(), of_bias, h);
-    if (y) gelu_kernels.apply(queue, out.elements(), h, y);
+    if constexpr (Gelu) gelu_kernels.apply(queue, out.elements(), h, y);
   }
 };
 
 template <class Backend, class T>
+template <bool Gelu>
 value biased_contraction<Backend, T>::forward(const value& a, const value& b, const value& bias,
                                               const contraction_labels& labels, const shape& valid_a,
-                                              const shape& valid_b, const broadcast_map& map, bool gelu) {
+                                              const shape& valid_b, const broadcast_map& map) {
   context& ctx = *a.ctx;
   shape whole;
   const attributes at{product::plan(a, b, labels, valid_a, valid_b, whole), map};
   const shape& local = at.of_product.shapes[2];
-  if (!gelu || ctx.replay) {
-    const value h = operate<T>(
+  const auto biased = [&] {
+    return operate<T>(
         what(at), a.ctx, whole, local, {&a, &b, &bias},
-        [&](const local_array& y) { run(ctx, at, a, b, bias.held(), y.template as<T>(), nullptr); },
+        [&](const local_array& y) { run<false>(ctx, at, a, b, bias.held(), y.template as<T>(), nullptr); },
         [&](tape_node& node) { keep(node, at, a, b); });
-    return gelu ? gelu_operator::forward(h, gelu_kernels) : h;
+  };
+  if constexpr (!Gelu) {
+    return biased();
+  } else {
+    if (ctx.replay) return gelu_operator::forward(biased(), gelu_kernels);
+    value h{a.ctx, whole, ctx.make(dtype_of<T>, local), {}}, y{a.ctx, whole, ctx.make(dtype_of<T>, local), {}};
+    run<true>(ctx, at, a, b, bias.held(), h.data.template as<T>(), y.data.template as<T>());
+    if (tape_node* const node = record(what(at), h, {&a, &b, &bias})) keep(*node, at, a, b);
+    if (tape_node* const node = record(gelu_operator::what(h, gelu_kernels), y, {&h}))
+      gelu_operator::keep(*node, h, gelu_kernels);
+    return y;
   }
-  value h{a.ctx, whole, ctx.make(dtype_of<T>, local), {}}, y{a.ctx, whole, ctx.make(dtype_of<T>, local), {}};
-  run(ctx, at, a, b, bias.held(), h.data.template as<T>(), y.data.template as<T>());
-  if (tape_node* const node = record(what(at), h, {&a, &b, &bias})) keep(*node, at, a, b);
-  if (tape_node* const node = record(gelu_operator::what(h, gelu_kernels), y, {&h}))
-    gelu_operator::keep(*node, h, gelu_kernels);
-  return y;
 }
 
 }  // namespace weft::detail

@@ -125,9 +125,10 @@ auto layer_norm(const X& x, const W& weight, const B& bias, double eps = 1e-5, c
 
 // A dimension is not said, as it is for softmax: the weight's is normalised.
 template <dimension D, class... Xs>
-void layer_norm(const Xs&...) {
+detail::refused_call layer_norm(const Xs&...) {
   static_assert(detail::none<tag_list<D>>,
                 "weft: layer_norm(x, weight, bias) takes its dimension from its weight: leave out the dimension in <>");
+  return {};
 }
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 
 #include <initializer_list>
 
+#include <weft/core/refusal.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft {
@@ -18,8 +19,6 @@ struct any_argument {
   template <class T>
   constexpr any_argument(std::initializer_list<T>) {}
 };
-/// What a refused call returns, so that `auto y = call` is no second error.
-struct refused_call {};
 template <class... Tags>
 inline constexpr bool is_form = sizeof...(Tags) > 99;
 template <auto... Tags>

@@ -149,13 +149,20 @@ struct pair_layout<M, X, Y, Contracted, tag_list<As...>>
                                                                 layout_of<X>, layout_of<Y>>())...>::type;
 };
 
-// A dimension sharded over several axes has to be cut in the same order on both sides.
+// A dimension sharded over several axes has to be cut in the same order on both sides. Of other axes the rule of each
+// axis says more.
+template <class X, class Y>
+inline constexpr bool same_axis_order = true;
+template <class... As, class... Bs>
+requires(sizeof...(As) == sizeof...(Bs) &&
+         (contains<tag_list<Bs...>, As> &&
+          ...)) inline constexpr bool same_axis_order<tag_list<As...>, tag_list<Bs...>> =
+    std::same_as<tag_list<As...>, tag_list<Bs...>>;
 template <class Dims, class LX, class LY>
 inline constexpr bool same_cuts = true;
 template <class... Es, class LX, class LY>
 inline constexpr bool same_cuts<dims<Es...>, LX, LY> =
-    ((shard_axes<LX, tag_of<Es>>::size != shard_axes<LY, tag_of<Es>>::size ||
-      std::same_as<shard_axes<LX, tag_of<Es>>, shard_axes<LY, tag_of<Es>>>)&&...);
+    (same_axis_order<shard_axes<LX, tag_of<Es>>, shard_axes<LY, tag_of<Es>>> && ...);
 
 /// Layout of the output of X and Y; refuses, in one sentence, what has no meaning.
 template <pairing M, class X, class Y, class Contracted = tag_list<>>

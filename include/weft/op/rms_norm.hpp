@@ -107,9 +107,10 @@ auto rms_norm(const X& x, const W& weight, double eps = 1e-5, call_site at = cal
 
 // A dimension is not said, as it is for softmax: the weight's is normalised.
 template <dimension D, class... Xs>
-void rms_norm(const Xs&...) {
+detail::refused_call rms_norm(const Xs&...) {
   static_assert(detail::none<tag_list<D>>,
                 "weft: rms_norm(x, weight) takes its dimension from its weight: leave out the dimension in <>");
+  return {};
 }
 
 }  // namespace weft

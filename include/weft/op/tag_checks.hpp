@@ -39,9 +39,10 @@ inline constexpr bool other_than_dim_and_axis = !dimension<D> || !mesh_axis<A>;
 
 #define WEFT_DETAIL_DIMS(function)                                                                              \
   template <class... Tags, any_tensor X, class... More>                                                         \
-  requires(detail::other_than_dimensions<Tags...>) void function(const X&, const More&...) {                    \
+  requires(detail::other_than_dimensions<Tags...>) detail::refused_call function(const X&, const More&...) {    \
     static_assert(detail::none<typename detail::first_other<Tags...>::type>,                                    \
                   "weft: " #function "<dim...> names dimensions of the tensor, as batch or hidden, no others"); \
+    return {};                                                                                                  \
   }
 WEFT_DETAIL_DIMS(sum)
 WEFT_DETAIL_DIMS(mean)
@@ -54,9 +55,10 @@ WEFT_DETAIL_DIMS(rename)
 
 #define WEFT_DETAIL_AXIS(function)                                                                  \
   template <class Tag, any_tensor X, class... More>                                                 \
-  requires(!mesh_axis<Tag>) void function(const X&, const More&...) {                               \
+  requires(!mesh_axis<Tag>) detail::refused_call function(const X&, const More&...) {               \
     static_assert(detail::none<not_an_axis<Tag>>,                                                   \
                   "weft: " #function "<axis>(x) names a mesh axis, as dp or tp, and no dimension"); \
+    return {};                                                                                      \
   }
 WEFT_DETAIL_AXIS(all_reduce)
 WEFT_DETAIL_AXIS(all_gather)
@@ -66,10 +68,11 @@ WEFT_DETAIL_AXIS(ring)
 
 #define WEFT_DETAIL_DIM_AXIS(function)                                                                               \
   template <class D, class A, any_tensor X, class... More>                                                           \
-  requires(detail::other_than_dim_and_axis<D, A>) void function(const X&, const More&...) {                          \
+  requires(detail::other_than_dim_and_axis<D, A>) detail::refused_call function(const X&, const More&...) {          \
     static_assert(detail::none<detail::unless<not_a_dimension, dimension<D>, D>> &&                                  \
                       detail::none<detail::unless<not_an_axis, mesh_axis<A>, A>>,                                    \
                   "weft: " #function "<dim, axis>(x) names a dimension first, as ffn, and then a mesh axis, as tp"); \
+    return {};                                                                                                       \
   }
 WEFT_DETAIL_DIM_AXIS(reduce_scatter)
 WEFT_DETAIL_DIM_AXIS(split)

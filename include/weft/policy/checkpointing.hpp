@@ -1,5 +1,6 @@
 // The activation checkpointing policy: which of a layer's values are kept for the backward, and which are computed
-// again. Invariant: a policy changes memory and time, never a number.
+// again. Invariant: a policy changes memory and time, never a number; but by a rounding where a backend takes gelu with
+// a product (contract_gelu).
 #pragma once
 
 #include <weft/core/requirements.hpp>

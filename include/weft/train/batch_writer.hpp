@@ -15,8 +15,8 @@ namespace weft {
 struct batching {
   std::int64_t at_once = 8;    // on each data-parallel rank; where one has ended, the next prompt takes its place
   std::int64_t prefill = 256;  // a prompt is read in passes of at most so many tokens
-  // Called on the first rank for each token as it is chosen: the prompt's number, the token. Where it throws, all ranks
-  // throw weft::failure with what that says (a rank alone what it threw).
+  /// Called on the first rank for each token as it is chosen: the prompt's number, the token. Where it throws, all
+  /// ranks throw weft::failure with what that says (a rank alone what it threw).
   std::function<void(std::size_t, std::int32_t)> on_token = {};
 };
 

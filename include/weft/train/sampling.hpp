@@ -32,12 +32,12 @@ struct sampling {
   std::int64_t penalty_window = 64;  // how far back the penalty looks
   std::uint64_t seed = 1;
   std::int32_t end_token = -1;  // ends a text, and is no part of it; -1: none
-  // End a text before the first of them that it comes to, in functions that give text; they ask for one that has none
-  // of it yet, so what is told token by token may have its beginning.
+  /// End a text before the first of them that it comes to, in functions that give text; they ask for one that has none
+  /// of it yet, so what is told token by token may have its beginning.
   std::vector<std::string> stop_strings = {};
-  // Asked of the tokens that a text has so far, on any rank, so it depends on nothing else: whether it ends here.
+  /// Asked of the tokens that a text has so far, on any rank, so it depends on nothing else: whether it ends here.
   std::function<bool(std::span<const std::int32_t>)> ends = nullptr;
-  // Once it is true on the first rank, by a signal's handler say, the text ends. Null: never.
+  /// Once it is true on the first rank, by a signal's handler say, the text ends. Null: never.
   const std::atomic<bool>* stop = nullptr;
 };
 
@@ -92,6 +92,7 @@ inline void require_finite_top(float top) {
 /// The logits of one text with what the settings make of them. Throws where they say nothing.
 inline weighed_tokens weigh(const std::vector<double>& logits, std::span<const std::int32_t> history,
                             const sampling& s) {
+  check(s);
   require_choice(std::ssize(logits));
   weighed_tokens out(std::span<const double>(logits), rule_of(s), penalised_tokens(history, s, std::ssize(logits)));
   require_finite_top(out.top());
@@ -103,17 +104,18 @@ inline weighed_tokens weigh(const std::vector<double>& logits, std::span<const s
 /// The probability with which each token is chosen by these settings, 0 for what they drop: penalty, temperature, top-k
 /// (Fan et al. 2018), top-p, min-p, in this order. logits, as fp32: one position's; `history`: the tokens before. Among
 /// equals the lower index comes first. Throws weft::failure where the logits say nothing: one is NaN or infinity, or
-/// all are -infinity; or where there are none, or more than 2^22.
+/// all are -infinity; where there are none, or more than 2^22; or where a setting has no meaning.
 WEFT_LINKED std::vector<double> token_chances(const std::vector<double>& logits,
                                               const std::vector<std::int32_t>& history, const sampling& s) {
   return detail::weigh(logits, history, s).chances();
 }
 
 /// The token that `uniform` in [0, 1) draws by these probabilities, the tokens in the order of their indices; the
-/// likeliest, at a temperature of 0. Throws as token_chances does. Probabilities are multiples of 2^-40 of the
-/// likeliest's, so one that is less likely than that is never drawn.
+/// likeliest, at a temperature of 0. Throws as token_chances does, and where uniform is below 0 or above 1.
+/// Probabilities are multiples of 2^-40 of the likeliest's, so one that is less likely than that is never drawn.
 WEFT_LINKED std::int32_t choose_token(const std::vector<double>& logits, const std::vector<std::int32_t>& history,
                                       const sampling& s, double uniform) {
+  require(uniform >= 0 && uniform <= 1, "a token is drawn by a number in [0, 1), not ", uniform);
   return detail::weigh(logits, history, s).choose(uniform);
 }
 

@@ -51,7 +51,7 @@ struct training {
   int micro_batches = 1;        // parts that a step's batch is computed in, one after another (gradient accumulation)
   std::int64_t seq = 0;         // tokens a sequence; 0: the model's max_seq
   warmup_cosine schedule = {};  // multiplies the optimizer's lr
-  // A schedule of one's own, in its place: the factor at a step, which counts from 0, of so many.
+  /// A schedule of one's own, in its place: the factor at a step, which counts from 0, of so many.
   double (*own_schedule)(std::int64_t step, std::int64_t steps) = nullptr;
   double clip_norm = 1.0;                  // gradients are scaled down where their global norm is above it; 0: never
   std::int64_t validate_every = 0;         // steps; 0: only after the last
@@ -62,13 +62,13 @@ struct training {
       {};  // where metrics.jsonl, memory.json, trace.json and result.json go; it exists; empty: no files
   trace_window trace = {};
   monitoring watch = {};
-  // Once it is true on any rank, by a signal's handler say, the run ends after the running step, or, of several ranks
-  // whose queues run behind their hosts, after the one that was given behind it: without validation, and otherwise as a
-  // whole run does.
+  /// Once it is true on any rank, by a signal's handler say, the run ends after the running step, or, of several ranks
+  /// whose queues run behind their hosts, after the one that was given behind it: without validation, and otherwise as
+  /// a whole run does.
   const std::atomic<bool>* stop = nullptr;
   std::vector<training_callback*> callbacks = {};  // called in this order; they outlive the run
-  // From the third step on each goes to the device as one CUDA graph, whose kernels follow each other without the host:
-  // the same bits. On one rank, whose backend's queue has graphs (cuda_backend); anything else is refused.
+  /// From the third step on each goes to the device as one CUDA graph, whose kernels follow each other without the
+  /// host: the same bits. On one rank, whose backend's queue has graphs (cuda_backend); anything else is refused.
   bool step_graph = false;
 };
 

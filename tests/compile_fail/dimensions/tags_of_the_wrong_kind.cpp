@@ -11,17 +11,17 @@ using namespace weft;
 auto program(const tensor<float, dims<batch, hidden>, partial<tp>>& x) {
 #ifdef WRONG
 #if WRONG == 1
-  sum<tp>(x);
+  const auto y = sum<tp>(x);
 #elif WRONG == 2
-  contract<tp>(x, x);
+  const auto y = contract<tp>(x, x);
 #elif WRONG == 3
-  all_reduce<hidden>(x);
+  const auto y = all_reduce<hidden>(x);
 #elif WRONG == 4
-  split<dp, batch>(x);
+  const auto y = split<dp, batch>(x);
 #elif WRONG == 5
-  convert<tp>(x);
+  const auto y = convert<tp>(x);
 #elif WRONG == 6
-  all_gather<tp>(x);
+  const auto y = all_gather<tp>(x);
 #endif
 #else
   sum<hidden>(x);
