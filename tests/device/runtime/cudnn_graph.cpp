@@ -180,8 +180,8 @@ std::string refused(const graph& g) {
   for (const operation& o : g.operations) {
     if (o.kind != CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) continue;
     const tensor &a = g.tensors.at(o.from[0]), &b = g.tensors.at(o.from[1]), &c = g.tensors.at(o.to);
-    // What a product makes for the next operation is in float; its operands from there are rounded as they are read.
-    if (!half(b) || (!half(a) && !a.is_virtual)) return "a product of operands that aren't of 16 bits";
+    if ((!half(a) && !a.is_virtual) || (!half(b) && !b.is_virtual))
+      return "a product of operands that aren't of 16 bits";
     for (const tensor* t : {&a, &b, &c}) {
       if (t->is_virtual) continue;
       if (t->extents.size() != 4 || std::min(t->strides[2], t->strides[3]) != 1) return "a head that isn't contiguous";

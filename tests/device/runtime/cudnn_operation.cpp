@@ -129,7 +129,17 @@ numbers reshaped(const graph& g, const operation& o, const numbers& x) {
   return y;
 }
 
-numbers product(const graph& g, const operation& o, const numbers& a, const numbers& b, std::uint64_t drawn) {
+// What products are of: operands that an operation made in float are rounded to that as they are read.
+cudnnDataType_t multiplied(const graph& g) {
+  for (const auto& [id, t] : g.tensors)
+    if (t.type == CUDNN_DATA_BFLOAT16 || t.type == CUDNN_DATA_HALF) return t.type;
+  return CUDNN_DATA_FLOAT;
+}
+
+numbers product(const graph& g, const operation& o, numbers a, numbers b, std::uint64_t drawn) {
+  const cudnnDataType_t type = multiplied(g);
+  for (numbers* const operand : {&a, &b})
+    for (float& x : *operand) x = held(type, x);
   const tensor &ta = g.tensors.at(o.from[0]), &tb = g.tensors.at(o.from[1]), &tc = g.tensors.at(o.to);
   const std::size_t dims = tc.extents.size();
   const auto m = static_cast<std::size_t>(tc.extents[dims - 2]), n = static_cast<std::size_t>(tc.extents[dims - 1]),
@@ -147,7 +157,7 @@ numbers product(const graph& g, const operation& o, const numbers& a, const numb
     for (std::size_t i = 0; i < m; ++i) {
       std::fill(sums.begin(), sums.end(), 0.0);
       for (const std::size_t j : order) {
-        const double left = static_cast<double>(held(tb.type, a[(static_cast<std::size_t>(at_a[z]) * m + i) * k + j]));
+        const double left = static_cast<double>(a[(static_cast<std::size_t>(at_a[z]) * m + i) * k + j]);
         const float* const right = &b[(static_cast<std::size_t>(at_b[z]) * k + j) * n];
         for (std::size_t x = 0; x < n; ++x) {
           sums[x] += left * static_cast<double>(right[x]);
