@@ -31,7 +31,7 @@ TEST_CASE("cuDNN: a Llama in bf16, selective recomputation") {
 }
 
 TEST_CASE("cuDNN: a Llama whose steps are graphs") {
-  check_as_graphs<llama<strategy<mesh<dp>, bf16_mixed, all_by_cudnn>>>(of_small_heads);
+  check_as_graphs<llama<strategy<mesh<dp>, bf16_mixed, checkpoint_selective, all_by_cudnn>>>(of_small_heads);
 }
 
 }  // namespace

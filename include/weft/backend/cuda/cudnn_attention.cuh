@@ -44,10 +44,6 @@ struct cudnn_counts {
 /// A cuDNN handle with its plans; belongs to one stream.
 class cudnn_attention {
  public:
-  /// Of workspace, a plan that wants more isn't taken: deterministic backwards may want some that grows with
-  /// q_len * kv_len.
-  static constexpr std::size_t most_workspace = std::size_t{1} << 30;
-
   explicit cudnn_attention(stream& q) {
     require(cudnnGetVersion() >= 91600,
             "cudnn_backend runs with cuDNN 9.16 or later, and the one here says that it is ", cudnnGetVersion(),
@@ -139,7 +135,6 @@ class cudnn_attention {
     if (at != plans_.end()) return at->second;
     cudnn_plan made = backward ? detail::plan_attention_backward(handle_.get(), s, type)
                                : detail::plan_attention(handle_.get(), s, type);
-    if (made.workspace > most_workspace) made = {};
     return plans_.emplace(key, std::move(made)).first->second;
   }
   std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, detail::destroy_cudnn> handle_;

@@ -90,6 +90,7 @@ class cudnn_graph {
     step("validate", [&] { return graph_->validate(); });
     step("build_operation_graph", [&] { return graph_->build_operation_graph(handle); });
     step("create_execution_plans", [&] { return graph_->create_execution_plans({fe::HeurMode_t::A}); });
+    if (taken) graph_->deselect_workspace_greater_than(most_cudnn_workspace);
     step("check_support", [&] { return graph_->check_support(); });
     step("build_plans", [&] { return graph_->build_plans(); });
     std::int64_t bytes = 0;
