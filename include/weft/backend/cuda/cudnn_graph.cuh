@@ -105,25 +105,30 @@ class cudnn_graph {
   std::shared_ptr<fe::graph::Graph> graph_ = std::make_shared<fe::graph::Graph>();
 };
 
-inline cudnn_plan plan_attention(cudnnHandle_t handle, const attention_shape& s, dtype type) {
+inline cudnn_graph attention_graph(const attention_shape& s, dtype type) {
   cudnn_graph g(s, type);
   auto how = g.attributes<fe::graph::SDPA_attributes>("attention");
   how.set_generate_stats(true).set_implementation(fe::AttentionImplementation_t::COMPOSITE);
   const auto [out, sums] = g->sdpa(g.input(of_queries), g.input(of_keys), g.input(of_values), how);
   g.output(of_out, out), g.output(of_sums, sums);
-  return std::move(g).planned(handle);
+  return g;
 }
-
-inline cudnn_plan plan_attention_backward(cudnnHandle_t handle, const attention_shape& s, dtype type) {
+inline cudnn_graph attention_backward_graph(const attention_shape& s, dtype type) {
   cudnn_graph g(s, type);
   auto how = g.attributes<fe::graph::SDPA_backward_attributes>("attention_backward");
   how.set_deterministic_algorithm(true);  // same bits twice
   const auto [dq, dk, dv] = g->sdpa_backward(g.input(of_queries), g.input(of_keys), g.input(of_values), g.input(of_out),
                                              g.input(of_dout), g.input(of_sums), how);
   g.output(of_dq, dq), g.output(of_dk, dk), g.output(of_dv, dv);
-  return std::move(g).planned(handle);
+  return g;
 }
 
+inline cudnn_plan plan_attention(cudnnHandle_t handle, const attention_shape& s, dtype type) {
+  return attention_graph(s, type).planned(handle);
+}
+inline cudnn_plan plan_attention_backward(cudnnHandle_t handle, const attention_shape& s, dtype type) {
+  return attention_backward_graph(s, type).planned(handle);
+}
 inline void run(const cudnn_plan& plan, cudnnHandle_t handle, const attention_shape& s, const cudnn_arrays& arrays,
                 void* workspace) {
   std::unordered_map<std::int64_t, void*> pack;
