@@ -113,3 +113,20 @@ TEST_CASE("arrays that aren't aligned to 16 bytes go to other kernels") {
   CHECK(attend(x.in()) == 1);
   CHECK(attend(x.in() + 1) == 1);
 }
+
+TEST_CASE("a call that fails says which, and of what shape") {
+  weft::gpu::stream q;
+  cudnnHandle_t handle = nullptr;
+  REQUIRE(cudnnCreate(&handle) == CUDNN_STATUS_SUCCESS);
+  const attention_shape s{1, 4, 6, 2, 1, 8, 0.3, true};
+  std::string said;
+  try {
+    const weft::gpu::cudnn_plan plan = weft::gpu::detail::plan_attention(handle, s, weft::dtype::bf16);
+    weft::gpu::detail::run(plan, handle, s, {}, nullptr);  // without arrays
+  } catch (const weft::failure& e) {
+    said = e.what();
+  }
+  CHECK(said.find("1 x 4 queries and 6 keys, 2 and 1 heads of width 8, causal, window 0: execute failed: ") !=
+        std::string::npos);
+  cudnnDestroy(handle);
+}

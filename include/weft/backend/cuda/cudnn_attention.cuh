@@ -2,9 +2,12 @@
 // what was taken everything is queued, and the host waits for none of it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <initializer_list>
 #include <map>
+#include <memory>
 
 #include <weft/backend/cuda/cudnn_plan.cuh>
 #include <weft/backend/cuda/stream.cuh>
@@ -60,7 +63,7 @@ class cudnn_attention {
   template <class T>
   bool attend(stream& q, const attention_shape& s, const T* queries, const T* k, const T* v, T* out,
               accumulate_t<T>* sums) {
-    const cudnn_plan* const plan = plan_for<T>(s, false, {queries, k, v, out});
+    const cudnn_plan* const plan = plan_for<T>(s, false, {queries, k, v, out, sums});
     if (!plan) return false;
     const std::int64_t rows = s.batch * s.heads * s.q_len;
     const detail::cudnn_arrays arrays{nullptr, queries, k, v, out, sums};
@@ -137,6 +140,7 @@ class cudnn_attention {
                                : detail::plan_attention(handle_.get(), s, type);
     return plans_.emplace(key, std::move(made)).first->second;
   }
+
   std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, detail::destroy_cudnn> handle_;
   std::map<detail::cudnn_key, cudnn_plan> plans_;
   cudnn_counts counts_;

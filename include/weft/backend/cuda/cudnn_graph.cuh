@@ -23,12 +23,14 @@ using fe_tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 inline void check(const attention_shape& s, const char* call, const fe::error_t& status) {
   if (!status.is_good()) fail_on(s, call, status.err_msg);
 }
-/// Whether this says that cuDNN has no such attention.
+/// Whether this, of a step before plans are built, says that cuDNN has no such attention; and not that it lacks a
+/// library that it needs for all.
 inline bool refuses(const fe::error_t& status) {
   using enum fe::error_code_t;
+  const auto says = [&](const char* words) { return status.err_msg.find(words) != std::string::npos; };
+  if (says("RUNTIME_PREREQUISITE_MISSING")) return false;
   return status.code == GRAPH_NOT_SUPPORTED || status.code == HEURISTIC_QUERY_FAILED ||
-         status.code == GRAPH_EXECUTION_PLAN_CREATION_FAILED ||
-         status.err_msg.find("CUDNN_STATUS_NOT_SUPPORTED") != std::string::npos;
+         status.code == GRAPH_EXECUTION_PLAN_CREATION_FAILED || says("CUDNN_STATUS_NOT_SUPPORTED");
 }
 
 /// cuDNN's order of dimensions is batch, head, position, element; the numbers lie as [batch, len, heads, head_dim].
@@ -92,10 +94,10 @@ class cudnn_graph {
     step("create_execution_plans", [&] { return graph_->create_execution_plans({fe::HeurMode_t::A}); });
     if (taken) graph_->deselect_workspace_greater_than(most_cudnn_workspace);
     step("check_support", [&] { return graph_->check_support(); });
-    step("build_plans", [&] { return graph_->build_plans(); });
-    std::int64_t bytes = 0;
-    step("get_workspace_size", [&] { return graph_->get_workspace_size(bytes); });
     if (!taken) return {};
+    std::int64_t bytes = 0;
+    check(shape_, "build_plans", graph_->build_plans());
+    check(shape_, "get_workspace_size", graph_->get_workspace_size(bytes));
     return {std::move(graph_), static_cast<std::size_t>(bytes)};
   }
 
