@@ -42,6 +42,12 @@ TEST_CASE_TEMPLATE("cuDNN's attention obeys the laws", T, weft::bf16, weft::fp16
             {{1, 64, 129, 2, 2, 128, 0.09, false}},
             {{1, 9, 40, 1, 1, 256, 0.06, false}}},
            12 * each, 0);
+  obeys<T>({{{1, 20, 20, 2, 1, 16, 0.25, true}},  // of one queue, each a plan of its own
+            {{1, 20, 20, 2, 1, 16, 0.25, false}},
+            {{1, 20, 20, 2, 1, 16, 0.5, true}},
+            {{1, 20, 20, 2, 1, 16, 0.25, true, 3}},
+            {{1, 20, 20, 2, 2, 16, 0.25, true}}},
+           5 * each, 0);
 }
 
 TEST_CASE_TEMPLATE("what cuDNN doesn't take obeys them too", T, weft::bf16, weft::fp16) {
