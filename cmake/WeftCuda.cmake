@@ -1,5 +1,6 @@
 # Sets WEFT_HAS_CUDA and defines weft::cuda: weft::weft plus the CUDA run-time and cuBLASLt. Never the driver library
-# (libcuda): a program linked to it wouldn't start on a machine without a GPU. Where NCCL is found, too: WEFT_HAS_NCCL and weft::nccl.
+# (libcuda): a program linked to it wouldn't start on a machine without a GPU. Where NCCL is found, too: WEFT_HAS_NCCL and weft::nccl;
+# where cuDNN and its frontend are, weft::cudnn.
 set(WEFT_HAS_CUDA OFF)
 set(WEFT_HAS_NCCL OFF)
 if(NOT WEFT_CUDA STREQUAL "OFF")
@@ -25,5 +26,11 @@ if(WEFT_HAS_CUDA)
     message(STATUS "weft: NCCL found: ${WEFT_NCCL_LIBRARY}")
   else()
     message(STATUS "weft: no NCCL (Debian: libnccl-dev; or NCCL_ROOT): nothing that needs it is built")
+  endif()
+  include(WeftCudnnTarget)
+  if(TARGET weft::cudnn)
+    message(STATUS "weft: cuDNN found: ${WEFT_CUDNN_LIBRARY}, and ${WEFT_CUDNN_FRONTEND_DIR}/cudnn_frontend.h")
+  else()
+    message(STATUS "weft: ${WEFT_LACKS_CUDNN}: nothing that needs it is built")
   endif()
 endif()

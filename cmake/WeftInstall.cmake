@@ -15,7 +15,7 @@ configure_package_config_file(cmake/weftConfig.cmake.in "${weft_generated}/weftC
   INSTALL_DESTINATION "${weft_package_dir}" NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file("${weft_generated}/weftConfigVersion.cmake" COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES "${weft_generated}/weftConfig.cmake" "${weft_generated}/weftConfigVersion.cmake" cmake/WeftCompiledTarget.cmake cmake/WeftCudaTarget.cmake
-    cmake/WeftMpiTarget.cmake cmake/WeftNcclTarget.cmake
+    cmake/WeftMpiTarget.cmake cmake/WeftNcclTarget.cmake cmake/WeftCudnnTarget.cmake
   DESTINATION "${weft_package_dir}")
 
 # weft.pc finds its prefix from where it lies.

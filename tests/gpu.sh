@@ -2,9 +2,9 @@
 # tests/gpu.sh [--built DIR] [--only tests|host|sanitizers|bench] [what bench/cuda/run.sh takes]: all that needs a GPU, in one command: the CUDA
 # tests, the same on the device on the host and how far trainings are from the CPU's on either, the small ones of them under compute-sanitizer, and
 # the times of kernels and training steps beside PyTorch's and the floors that the card's peaks set. The report goes to build/gpu-DATE.txt too. Counted are doctest's test cases, and one for every other part; the exit code tells too.
-#   --built DIR  programs compiled elsewhere: test_backend_cuda, test_backend_cuda_sm_90a (of a card of 9.0), test_train_cuda, test_nccl_cuda,
+#   --built DIR  programs compiled elsewhere: test_backend_cuda, test_backend_cuda_sm_90a (of a card of 9.0), test_train_cuda, test_cudnn_cuda, test_nccl_cuda,
 #                test_nccl_mpi_cuda, bench_cuda_kernels, bench_cuda_step; and the device on the host's libraries, in DIR/device_runtime
-# Without NCCL there is no test_nccl_cuda, and it is left out. Its ranks have a GPU each: what asks for more than there are says that it is skipped.
+# Without NCCL there is no test_nccl_cuda, without cuDNN or its frontend no test_cudnn_cuda, and it is left out. Its ranks have a GPU each: what asks for more than there are says that it is skipped.
 # test_nccl_mpi_cuda, for which MPI has to be there too, is started as 2 processes, and as one for each GPU where there are more (MPIRUN [mpirun]).
 # The device on the host takes nvcc 13; without it that part is left out. It takes minutes for what a card does in seconds: HOST_LIMIT [3600].
 # SANITIZERS: its tools ["memcheck racecheck initcheck synccheck"]. LIMIT: seconds that a part may take [300]. PYTHON: one with PyTorch.
@@ -67,13 +67,17 @@ echo "$(date -u +%Y-%m-%d), $(git rev-parse --short HEAD 2>/dev/null || echo 'no
 nvidia-smi --query-gpu=name,driver_version,compute_cap,memory.total,clocks.max.sm --format=csv,noheader
 if [ -z "$built" ] && ! [ "$only" = bench ]; then
   part build bash -c "cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES=$(architecture) &&
-    targets=\$(cmake --build build/cuda --target help | grep -o '\\btest_\(nccl_\(mpi_\)\?cuda\|backend_cuda_sm_$(architecture)\)\\b\|\\bweft_device_cu[a-zA-Z]*\\b' | sort -u) &&
+    targets=\$(cmake --build build/cuda --target help | grep -o '\\btest_\(cudnn_cuda\|nccl_\(mpi_\)\?cuda\|backend_cuda_sm_$(architecture)\)\\b\|\\bweft_device_cu[a-zA-Z]*\\b' | sort -u) &&
     cmake --build build/cuda --target test_backend_cuda test_train_cuda \$targets" || true
 fi
 tests=${built:-build/cuda/tests}
 if wants tests; then
-  for program in test_backend_cuda "test_backend_cuda_sm_$(architecture)" test_train_cuda test_nccl_cuda; do
+  for program in test_backend_cuda "test_backend_cuda_sm_$(architecture)" test_train_cuda test_cudnn_cuda test_nccl_cuda; do
     case $program in *_sm_*) [ -e "$tests/$program" ] || continue ;; esac
+    if [ $program = test_cudnn_cuda ] && ! [ -e "$tests/$program" ]; then
+      echo "== $program: left out, since there is none in $tests: CMake finds no cuDNN or no cudnn-frontend (CUDNN_ROOT, CUDNN_FRONTEND_ROOT)"
+      continue
+    fi
     if [ $program = test_nccl_cuda ] && ! [ -e "$tests/$program" ]; then
       echo "== $program: left out, since there is none in $tests: CMake finds no NCCL (Debian: libnccl-dev; or NCCL_ROOT)"
       continue

@@ -59,6 +59,7 @@ want qemu-aarch64 qemu-user
 want pip3 python3-pip
 want x86_64-w64-mingw32-g++-posix g++-mingw-w64-x86-64-posix
 install_missing || exit 1
+frontend=$(bash tests/check/cudnn_frontend.sh) && export CUDNN_FRONTEND_ROOT=$frontend
 
 mkdir -p build
 WEFT_TREE=$(bash tests/check/remembered.sh --tree) && export WEFT_TREE

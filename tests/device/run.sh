@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh FOLDER [--padding] [--counts] [--seeds N] COMMAND...: runs a program of nvcc's on the device on the host, whose libcudart.so.13 and libcublasLt.so.13 (and
-# libnccl.so.2) lie in FOLDER; WEFT_DEVICE_COUNT (1) says how many devices there are. It passes if the program does, and the device ran
+# libnccl.so.2 and libcudnn.so.9) lie in FOLDER; WEFT_DEVICE_COUNT (1) says how many devices there are. It passes if the program does, and the device ran
 # something and found nothing wrong. WEFT_DEVICE_SEED (1) draws whose turn it is.
 # --seeds: it runs N times, under as many seeds. --padding: global memory that nobody wrote may be read (machine.hpp, settings). --counts: it ends with a table of what each kernel asked of
 # memory (counts.hpp). run.sh --skipped SENTENCE: says that and is skipped.
@@ -28,6 +28,7 @@ status=0
 # Loaded first, they stand for the toolkit's, wherever the program would look for those.
 stand_ins="$work/device/libcudart.so.13 $work/device/libcublasLt.so.13"
 [ ! -e "$folder/libnccl.so.2" ] || stand_ins+=" $work/device/libnccl.so.2"  # where NCCL's header was found
+[ ! -e "$folder/libcudnn.so.9" ] || stand_ins+=" $work/device/libcudnn.so.9"  # and cuDNN's, and its frontend
 first=${WEFT_DEVICE_SEED:-1}
 for ((seed = first; seed < first + seeds && status == 0; seed++)); do
   [ "$seeds" = 1 ] || echo "seed $seed"

@@ -128,6 +128,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
       return remembered(cudaErrorInvalidValue);
   }
 }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* are, int) {
+  *are = {};
+  are->major = compute_major, are->multiProcessorCount = 1, are->sharedMemPerBlockOptin = block_memory;
+  return cudaSuccess;
+}
 cudaError_t cudaMalloc(void** at, std::size_t bytes) {
   begin_device();
   held_lock held(the_device().lock);

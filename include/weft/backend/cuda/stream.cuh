@@ -3,6 +3,9 @@
 // large ones from it wait, and what a graph keeps back is launched before they do.
 #pragma once
 
+#include <map>
+#include <typeindex>
+
 #include <weft/backend/cuda/attention_by_warpgroups.cuh>
 #include <weft/backend/cuda/blas.cuh>
 #include <weft/backend/cuda/device_block.cuh>
@@ -108,6 +111,15 @@ class stream : public pinned_count {
                        const float* undo_second, void* out, bool accumulate) {
     return products().multiply_float8(stream_.get(), size, of_first, of_second, out_type, p, first, second, out,
                                       accumulate, {undo_first, undo_second});
+  }
+
+  /// What a library that this file doesn't know keeps for the stream, such as a handle and its plans: made by
+  /// Library(stream) when it is first asked for, and gone with the stream.
+  template <class Library>
+  Library& library() {
+    std::shared_ptr<void>& kept = libraries_[std::type_index(typeid(Library))];
+    if (!kept) kept = std::make_shared<Library>(*this);
+    return *static_cast<Library*>(kept.get());
   }
 
   /// What sort() needs beside the keys, in bytes.
@@ -218,6 +230,7 @@ class stream : public pinned_count {
   device_pointer scratch_;
   std::size_t scratch_bytes_ = 0;
   staged_uploads<event, pinned> uploads_;
+  std::map<std::type_index, std::shared_ptr<void>> libraries_;
 };
 
 }  // namespace weft::gpu

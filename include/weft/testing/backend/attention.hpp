@@ -64,6 +64,16 @@ constexpr bool rounds_weights() {
     return false;
 }
 
+/// Whether a backend says that its attention keeps the log of the sum of exponentials as one number: then `sums` have
+/// any two that add to it.
+template <class B>
+constexpr bool joins_sums() {
+  if constexpr (requires { B::joins_attention_sums; })
+    return B::joins_attention_sums;
+  else
+    return false;
+}
+
 /// Where the document of each query begins, [batch, q_len]: documents of these lengths, again and again, each row one
 /// further; nothing where there are none.
 inline std::vector<std::int32_t> starts_of(const attention_shape& s, const std::vector<std::int32_t>& lengths) {
@@ -135,10 +145,15 @@ void attentions(bench<B>& b, const std::vector<attention_case>& cases = attentio
       // Weights that are rounded to T are each off by that much of themselves, and so is what averages values up to 2.
       const double weights = sizeof(T) == 2 && rounds_weights<B>() ? rounding<T> : 0;
       const double average = 4 * score + 32 * sum_rounding<T> + 2 * weights;
+      auto got = sums.host();
       doubles kept = want.high;
-      kept.insert(kept.end(), want.log_sum.begin(), want.log_sum.end());
-      b.near("largest scores, and logs of the sums", sums.host(), kept, 16 * sum_rounding<T>,
-             2 * score + 16 * sum_rounding<T>);
+      if (joins_sums<B>()) {
+        for (std::size_t i = 0; i < kept.size(); ++i) kept[i] += want.log_sum[i], got[i] += got[i + kept.size()];
+      } else {
+        kept.insert(kept.end(), want.log_sum.begin(), want.log_sum.end());
+      }
+      b.near("largest scores, and logs of the sums", got, kept, 16 * sum_rounding<T>,
+             (joins_sums<B>() ? 4 : 2) * score + 16 * sum_rounding<T>);
       b.near("output", out.host(), want.out, rounding<T>, average);
       // ds = p (dp - delta): dp and delta are sums of head_dim products up to 4, and delta may read `out` as rounded to
       // T. Where ds is rounded, it is off by that much of p (dp - delta), which is two sums of head_dim products. Sums

@@ -1,0 +1,33 @@
+# Defines weft::cudnn, what a program links that includes <weft/backend/cudnn.cuh>, where cudnn.h, libcudnn and NVIDIA's cudnn_frontend.h are
+# found: cuDNN beside the CUDA toolkit's, among the system's, or under CUDNN_ROOT (for the wheel nvidia-cudnn-cu13:
+# .../site-packages/nvidia/cudnn); the frontend, headers alone, beside those or under CUDNN_FRONTEND_ROOT (for the wheel
+# nvidia-cudnn-frontend: .../site-packages). weft::cuda must be there. A cuDNN before 9.16 isn't taken. Part of the build and of the installed package.
+if(NOT TARGET weft::cudnn)
+  find_path(WEFT_CUDNN_INCLUDE_DIR cudnn.h HINTS "${CUDNN_ROOT}" ENV CUDNN_ROOT ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+  find_library(WEFT_CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS "${CUDNN_ROOT}" ENV CUDNN_ROOT "${CUDAToolkit_LIBRARY_DIR}" PATH_SUFFIXES lib)
+  find_path(WEFT_CUDNN_FRONTEND_DIR cudnn_frontend.h HINTS "${CUDNN_FRONTEND_ROOT}" ENV CUDNN_FRONTEND_ROOT "${WEFT_CUDNN_INCLUDE_DIR}"
+    PATH_SUFFIXES include)
+  mark_as_advanced(WEFT_CUDNN_INCLUDE_DIR WEFT_CUDNN_LIBRARY WEFT_CUDNN_FRONTEND_DIR)
+  set(weft_cudnn_version 0)
+  foreach(weft_header IN ITEMS cudnn_version.h cudnn_version_v9.h)
+    if(WEFT_CUDNN_INCLUDE_DIR AND EXISTS "${WEFT_CUDNN_INCLUDE_DIR}/${weft_header}")
+      file(STRINGS "${WEFT_CUDNN_INCLUDE_DIR}/${weft_header}" weft_cudnn_lines REGEX "^#define CUDNN_(MAJOR|MINOR) +[0-9]+")
+      if(weft_cudnn_lines MATCHES "CUDNN_MAJOR +([0-9]+).*CUDNN_MINOR +([0-9]+)")
+        set(weft_cudnn_version "${CMAKE_MATCH_1}.${CMAKE_MATCH_2}")
+      endif()
+    endif()
+  endforeach()
+  set(WEFT_LACKS_CUDNN "")
+  if(NOT WEFT_CUDNN_INCLUDE_DIR OR NOT WEFT_CUDNN_LIBRARY)
+    set(WEFT_LACKS_CUDNN "no cuDNN (NVIDIA's package libcudnn9-dev-cuda-13; or CUDNN_ROOT)")
+  elseif(weft_cudnn_version VERSION_LESS 9.16)
+    set(WEFT_LACKS_CUDNN "${WEFT_CUDNN_INCLUDE_DIR}/cudnn.h is of cuDNN ${weft_cudnn_version}, and weft takes 9.16 or later")
+  elseif(NOT WEFT_CUDNN_FRONTEND_DIR)
+    set(WEFT_LACKS_CUDNN "cuDNN, but no cudnn_frontend.h (PyPI: nvidia-cudnn-frontend; or CUDNN_FRONTEND_ROOT)")
+  else()
+    add_library(weft_cudnn INTERFACE)
+    add_library(weft::cudnn ALIAS weft_cudnn)
+    target_link_libraries(weft_cudnn INTERFACE weft::cuda "${WEFT_CUDNN_LIBRARY}")
+    target_include_directories(weft_cudnn SYSTEM INTERFACE "${WEFT_CUDNN_FRONTEND_DIR}" "${WEFT_CUDNN_INCLUDE_DIR}")
+  endif()
+endif()
