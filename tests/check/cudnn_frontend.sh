@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # cudnn_frontend.sh: prints the folder whose include/ has cudnn_frontend.h, for CUDNN_FRONTEND_ROOT: that of the variable, where it is set, or one
-# below ${XDG_CACHE_HOME:-~/.cache}/weft, which every checkout uses. With WEFT_TEST_ALL=yes (tests/run.sh --all) NVIDIA's headers are fetched
-# there from PyPI, where there is a CUDA toolkit. Else, and where pip fails, it prints nothing, and the exit code is 77: CMake says what it lacks.
+# below ${XDG_CACHE_HOME:-~/.cache}/weft, which every checkout uses; NVIDIA's headers are fetched there from PyPI, once, where there is a CUDA
+# toolkit. Where there is none, and where pip fails, it prints nothing, and the exit code is 77: CMake says what it lacks.
 set -uo pipefail
 version=1.18.0
 if [ -n "${CUDNN_FRONTEND_ROOT:-}" ]; then echo "$CUDNN_FRONTEND_ROOT"; exit; fi
 place=${XDG_CACHE_HOME:-$HOME/.cache}/weft/cudnn-frontend-$version
 if ! [ -e "$place/include/cudnn_frontend.h" ]; then
-  [ "${WEFT_TEST_ALL:-}" = yes ] && { command -v nvcc || [ -e /usr/local/cuda/bin/nvcc ]; } >/dev/null || exit 77
+  { command -v nvcc || [ -e /usr/local/cuda/bin/nvcc ]; } >/dev/null || exit 77
   mkdir -p "$(dirname "$place")" && work=$(mktemp -d "$place.XXXXXX") || exit 77
   trap 'rm -rf "$work"' EXIT
   # A wheel of any Python: its headers alone are taken.

@@ -45,6 +45,9 @@ if(TARGET weft_device_cudart)
 endif()
 
 file(GLOB cudnn_tests CONFIGURE_DEPENDS RELATIVE "${here}" "cudnn/*_test.cu")
+if(NOT WEFT_TEST_ALL)
+  list(FILTER cudnn_tests EXCLUDE REGEX "/training_")  # another minute and a half of nvcc
+endif()
 set(units_without_gpu "^cudnn/")
 set(units_with_padding "^cudnn/training_")
 weft_test_folder(cudnn test_cudnn_cuda "weft_build;weft::cudnn" ${cudnn_tests})
