@@ -179,9 +179,8 @@ concept cross_entropy_kernels = requires(detail::kernel_words<B, T> k) {
 };
 
 /// attention(queue, shape, q, k, v, out, sums): softmax(scale q k^T) v, of the sizes in attention_shape; sums (A)
-/// [2, batch, heads, q_len]: the largest score, and the log of the sum of exponentials under it, of which the backward
-/// alone reads the sum. Query i of batch entry b sees keys shape.first_key(i, b) ... shape.end_key(i) - 1, which read
-/// shape.documents where that isn't null.
+/// [2, batch, heads, q_len]: the largest score, and the log of the sum of exponentials under it. Query i of batch entry
+/// b sees keys shape.first_key(i, b) ... shape.end_key(i) - 1, which read shape.documents where that isn't null.
 /// attention_backward(queue, shape, q, k, v, out, sums, dout, dq, add, dk, add, dv, add).
 template <class B, class T>
 concept attention_kernels = requires(detail::kernel_words<B, T> k, const attention_shape& shape) {
