@@ -6,7 +6,7 @@ flags=(-std=c++20 -Wall -Wextra -Werror -I "$WEFT_SOURCE_DIR/include")
 bash "$WEFT_SOURCE_DIR/tests/check/program.sh" "$out/in_place" "$CXX" "${flags[@]}" -O2 "$here/step.cpp"
 quietly "$CXX" "${flags[@]}" -O0 -DWEFT_COMPILED -c "$here/step.cpp" -o "$out/step.o"
 nm -C "$out/step.o" >"$out/names"
-for linked in 'operate(' 'contraction<weft::cpu_backend, float>::forward('; do
+for linked in 'operate(' 'contraction<weft::cpu_backend, float, weft::detail::exact_operands>::forward('; do
   grep -qF " U weft::detail::$linked" "$out/names" || { echo "FAULT: $linked...) is to be linked, and is compiled in place"; exit 1; }
 done
 quietly "$CXX" "$out/step.o" "$WEFT_BINARY_DIR/libweft_compiled.a" -pthread -o "$out/linked"
