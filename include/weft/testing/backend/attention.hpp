@@ -145,14 +145,14 @@ void attentions(bench<B>& b, const std::vector<attention_case>& cases = attentio
       // Weights that are rounded to T are each off by that much of themselves, and so is what averages values up to 2.
       const double weights = sizeof(T) == 2 && rounds_weights<B>() ? rounding<T> : 0;
       const double average = 4 * score + 32 * sum_rounding<T> + 2 * weights;
-      auto got = sums.host();
+      auto both = sums.host();
       doubles kept = want.high;
       if (joins_sums<B>()) {
-        for (std::size_t i = 0; i < kept.size(); ++i) kept[i] += want.log_sum[i], got[i] += got[i + kept.size()];
+        for (std::size_t i = 0; i < kept.size(); ++i) kept[i] += want.log_sum[i], both[i] += both[i + kept.size()];
       } else {
         kept.insert(kept.end(), want.log_sum.begin(), want.log_sum.end());
       }
-      b.near("largest scores, and logs of the sums", got, kept, 16 * sum_rounding<T>,
+      b.near("largest scores, and logs of the sums", both, kept, 16 * sum_rounding<T>,
              (joins_sums<B>() ? 4 : 2) * score + 16 * sum_rounding<T>);
       b.near("output", out.host(), want.out, rounding<T>, average);
       // ds = p (dp - delta): dp and delta are sums of head_dim products up to 4, and delta may read `out` as rounded to
