@@ -82,10 +82,23 @@ TEST_CASE("a process of two" * doctest::skip()) {
     std::swap(in, own);
   }
   if (does == "dies") std::raise(SIGKILL);
-  if (does == "gathers")
+  if (does == "gathers") {
     ncclAllGather(in, out, 8, ncclFloat32, comm, stream);
-  else
+  } else if (does == "sums_in_graph" || does == "ends_before_graph") {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    ncclAllReduce(in, out, 16, ncclFloat32, ncclSum, comm, stream);
+    ncclAllReduce(out, in, 16, ncclFloat32, ncclSum, comm, stream);
+    must(cudaStreamEndCapture(stream, &graph));
+    must(cudaGraphInstantiate(&executable, graph, 0));
+    must(cudaGraphDestroy(graph));
+    for (int i = 0; i < 2; ++i) must(cudaGraphLaunch(executable, stream));
+    must(cudaStreamSynchronize(stream));
+    if (does == "sums_in_graph") must(cudaGraphExecDestroy(executable));
+  } else {
     ncclAllReduce(in, out, does == "sums_fewer" ? 8 : 16, ncclFloat32, ncclSum, comm, stream);
+  }
   if (does == "waits") {  // for one that is gone
     ncclResult_t state = ncclSuccess;
     while (state == ncclSuccess || state == ncclInProgress) {
@@ -105,12 +118,19 @@ TEST_CASE("a process of two" * doctest::skip()) {
     REQUIRE(ncclCommDeregister(comm, handle) == ncclSuccess);
     REQUIRE(ncclMemFree(in) == ncclSuccess);
   }
+  ncclCommFinalize(comm);
   ncclCommDestroy(comm);
 }
 
 TEST_CASE("processes: a sum reaches both") {
   const std::string said = printed("sums", "sums");
   has(said, "rank 0 has 3\n") && has(said, "rank 1 has 3\n") && has(said, " 0 findings");
+}
+TEST_CASE("processes: a graph's sums are done anew by each launch, and a communicator that ends before it is found") {
+  const std::string said = printed("sums_in_graph", "sums_in_graph");  // 1 and 2: 3, 6; then 12, 24
+  has(said, "rank 0 has 12\n") && has(said, "rank 1 has 12\n") && has(said, " 0 findings");
+  has(printed("sums_in_graph", "ends_before_graph"),
+      "a communicator ends, and a graph has operations of its rank 1, for whose end NCCL waits");
 }
 TEST_CASE("processes: ranks that call different operations or counts are found") {
   has(printed("gathers", "sums"),

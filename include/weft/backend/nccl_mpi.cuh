@@ -38,6 +38,7 @@ namespace weft {
 class nccl_mpi : public comm_operations<nccl_mpi> {
  public:
   static constexpr bool reduces_in_rank_order = false;
+  static constexpr bool joins_graphs = true;
 
   int rank() const { return group_->boot.rank(); }
   int size() const { return group_->boot.size(); }

@@ -19,7 +19,7 @@ class any_communicator : public comm_operations<any_communicator> {
   any_communicator() : any_communicator(single_rank()) {}
   template <class C>
   requires(!std::same_as<C, any_communicator> && communicator<C>) any_communicator(C inner)
-      : rank_(inner.rank()), size_(inner.size()) {
+      : rank_(inner.rank()), size_(inner.size()), joins_graphs_(weft::joins_graphs<C>) {
     held_ = std::make_shared<model<C>>(std::move(inner));
   }
 
@@ -35,6 +35,8 @@ class any_communicator : public comm_operations<any_communicator> {
 
   /// Whether the communicator inside orders calls behind this queue by itself.
   bool takes_queue(const queue_ref& queue) const { return held_->takes_queue(queue); }
+  /// Whether its operations become part of a graph that the queue keeps back.
+  bool joins_graphs() const { return joins_graphs_; }
   /// The same ranks, with every operation ordered behind `queue`, which is this rank's; their groups' too. C does it by
   /// itself if its takes_queue(queue) says so (a call then names the queue); else the queue calls C.
   any_communicator behind(queue_ref queue) const {
@@ -90,6 +92,7 @@ class any_communicator : public comm_operations<any_communicator> {
 
   std::shared_ptr<interface> held_;
   int rank_, size_;
+  bool joins_graphs_;
   queue_ref queue_;
   std::shared_ptr<detail::behind_queue> waits_;  // where there is a queue that held_ doesn't take
   bool on_host_ = false;                         // messages are in the host's memory

@@ -29,6 +29,7 @@ template <communicator_policy C, class Limits = check_limits>
 class checked : public comm_operations<checked<C, Limits>> {
  public:
   static constexpr bool reduces_in_rank_order = weft::reduces_in_rank_order<C>;
+  static constexpr bool joins_graphs = weft::joins_graphs<C>;
 
   int rank() const { return group_->comm.rank(); }
   int size() const { return group_->comm.size(); }

@@ -69,6 +69,14 @@ inline constexpr bool reduces_in_rank_order = [] {
   return true;
 }();
 
+/// Whether C's operations behind a queue that keeps back a graph (graph_queue) become part of that graph. A C that can
+/// do so says `static constexpr bool joins_graphs = true`; then training.step_graph is there for several ranks.
+template <class C>
+inline constexpr bool joins_graphs = [] {
+  if constexpr (requires { C::joins_graphs; }) return bool(C::joins_graphs);
+  return false;
+}();
+
 /// This communicator, beside the sentence that says what it lacks.
 template <class... C>
 struct in_communicator {};

@@ -98,6 +98,7 @@ template <communicator C, class Faults>
 class faulty : public comm_operations<faulty<C, Faults>> {
  public:
   static constexpr bool reduces_in_rank_order = weft::reduces_in_rank_order<C>;
+  static constexpr bool joins_graphs = weft::joins_graphs<C>;
 
   /// `inner` is the world.
   explicit faulty(C inner)

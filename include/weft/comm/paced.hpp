@@ -121,6 +121,7 @@ template <communicator C, class Links, class Clock = wall_clock>
 class paced : public comm_operations<paced<C, Links, Clock>> {
  public:
   static constexpr bool reduces_in_rank_order = weft::reduces_in_rank_order<C>;
+  static constexpr bool joins_graphs = weft::joins_graphs<C>;
 
   /// `name`: the group's, by which its speed is asked for.
   explicit paced(C inner, std::string_view name = "world")

@@ -20,6 +20,7 @@ class traced : public comm_operations<traced<C>> {
   traced(C inner, trace_log& log) : traced(inner, log, inner.rank(), "world") {}
 
   static constexpr bool reduces_in_rank_order = weft::reduces_in_rank_order<C>;
+  static constexpr bool joins_graphs = weft::joins_graphs<C>;
 
   int rank() const { return inner_.rank(); }
   int size() const { return inner_.size(); }

@@ -11,8 +11,9 @@ namespace weft::detail {
 WEFT_LINKED void require_step_graph(const context& ctx, bool has_graphs) {
   require(has_graphs,
           "step_graph: this backend's queue has no graphs, as cuda_backend's has: leave training.step_graph out");
-  require(ctx.size() == 1, "step_graph: a step of one rank can be one graph, and there are ", ctx.size(),
-          ", which wait for each other inside a step: launch one, or leave training.step_graph out");
+  require(ctx.size() == 1 || ctx.world.joins_graphs(), "step_graph: there are ", ctx.size(),
+          " ranks, and their communicator's operations can't be part of a graph, as nccl_mpi's can: take that, launch "
+          "one rank, or leave training.step_graph out");
 }
 
 template <class Backend>

@@ -68,7 +68,8 @@ struct training {
   const std::atomic<bool>* stop = nullptr;
   std::vector<training_callback*> callbacks = {};  // called in this order; they outlive the run
   /// From the third step on each goes to the device as one CUDA graph, whose kernels follow each other without the
-  /// host: the same bits. On one rank, whose backend's queue has graphs (cuda_backend); anything else is refused.
+  /// host: the same bits. For a backend whose queue has graphs (cuda_backend), on one rank or over a communicator whose
+  /// operations join them (nccl_mpi); anything else is refused.
   bool step_graph = false;
 };
 

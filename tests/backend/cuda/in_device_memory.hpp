@@ -14,9 +14,10 @@
 
 namespace weft_test {
 
-/// Backend: whose queue and memory.
-template <class Backend, class Inner = weft::threads>
-class in_device_memory : public weft::comm_operations<in_device_memory<Backend, Inner>> {
+/// Backend: whose queue and memory. InGraphs: a collective is called while the queue keeps a graph
+/// back, which begins where no operation is under way.
+template <class Backend, class Inner = weft::threads, bool InGraphs = false>
+class in_device_memory : public weft::comm_operations<in_device_memory<Backend, Inner, InGraphs>> {
  public:
   static constexpr bool reduces_in_rank_order = weft::reduces_in_rank_order<Inner>;
   int rank() const { return inner_.rank(); }
@@ -50,6 +51,8 @@ class in_device_memory : public weft::comm_operations<in_device_memory<Backend, 
     one_rank(int ranks, int rank) : queue(Backend::open(ranks, rank, 1)), memory(Backend::memory()) {}
 
     weft::request post(Inner& group, weft::comm_call call) {
+      if constexpr (InGraphs)
+        if (!call.pairs() && std::find(free.begin(), free.end(), false) == free.end()) queue->begin_graph();
       stretch in{const_cast<std::byte*>(static_cast<const std::byte*>(call.in)), call.input_bytes(group.size())};
       stretch out{static_cast<std::byte*>(call.out), call.output_bytes(group.size())};
       stretch both = out;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +18,13 @@
 #include "streams.hpp"
 
 namespace device {
+
+/// Of another process, maybe.
+inline void let_others(held_lock& held) {
+  held.unlock();
+  std::this_thread::sleep_for(std::chrono::microseconds(100));
+  held.lock();
+}
 
 /// Why a call is refused, as CUDA's errors of like names.
 enum class refusal : std::uint8_t {
@@ -36,10 +44,14 @@ enum class refusal : std::uint8_t {
 enum class capture_mode : std::uint8_t { global, of_thread, relaxed };
 
 using nodes_before = std::set<std::size_t>;
+/// What waits for others: asked again until it says that it is done.
+using waiting_work = std::function<bool(held_lock&)>;
 struct graph_node {
   std::string kind;  // what no other executable may have in its place
   std::function<void(held_lock&)> work;
   bool on_host = false;
+  /// In place of `work`: what a launch does, which is this piece of that stream's work.
+  std::function<waiting_work(streams::name, std::uint64_t)> launched{};
   nodes_before after{};
 };
 struct graph {
@@ -58,8 +70,15 @@ struct graph {
       if (n.on_host) return true;
     return false;
   }
-  /// Runs all, each behind those before it; who is next is drawn.
-  void run(held_lock& held, std::uint64_t seed) const {
+  /// By node: what a launch has to wait for, begun in the nodes' order.
+  std::map<std::size_t, waiting_work> launch(streams::name on, std::uint64_t number) const {
+    std::map<std::size_t, waiting_work> all;
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      if (nodes[i].launched) all[i] = nodes[i].launched(on, number);
+    return all;
+  }
+  /// Runs all, each behind those before it; who is next is drawn, and others go on where one waits.
+  void run(held_lock& held, std::uint64_t seed, const std::map<std::size_t, waiting_work>& waiting) const {
     std::vector<std::size_t> left(nodes.size()), ready;
     std::vector<std::vector<std::size_t>> behind(nodes.size());
     for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -67,12 +86,18 @@ struct graph {
       for (const std::size_t b : nodes[i].after) behind[b].push_back(i);
       if (left[i] == 0) ready.push_back(i);
     }
-    while (!ready.empty()) {
+    for (std::size_t in_vain = 0; !ready.empty();) {
       seed = seed * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX
       std::swap(ready[(seed >> 33) % ready.size()], ready.back());
       const std::size_t now = ready.back();
+      if (const auto waits = waiting.find(now); waits == waiting.end()) {
+        nodes[now].work(held);
+      } else if (!waits->second(held)) {
+        if (++in_vain > 2 * ready.size()) in_vain = 0, let_others(held);
+        continue;
+      }
+      in_vain = 0;
       ready.pop_back();
-      nodes[now].work(held);
       for (const std::size_t b : behind[now])
         if (--left[b] == 0) ready.push_back(b);
     }

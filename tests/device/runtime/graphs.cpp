@@ -75,10 +75,11 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t on) {
   if (!on)
     if (const cudaError_t e = remembered(s.kept.by_default_stream())) return e;
   const std::uint64_t drawn = s.seed + ++s.called.launches;
-  executable->number = s.work.give(
-      on, [&s, runs = executable->runs, before = executable->last, number = executable->number, drawn](held_lock& h) {
+  executable->number =
+      s.work.give(on, [&s, runs = executable->runs, before = executable->last, number = executable->number, drawn,
+                       waiting = executable->runs->launch(on, s.work.given(on) + 1)](held_lock& h) {
         s.work.finish(h, before, number);
-        runs->run(h, drawn);
+        runs->run(h, drawn, waiting);
       });
   executable->last = on;
   if (executable->runs->on_host()) s.work.bring(s.lock, on, executable->number);

@@ -147,6 +147,9 @@ ncclResult_t ncclCommFinalize(ncclComm_t c) {
   if (const int left = registered_with(c))
     refuse("a communicator ends, and its rank " + std::to_string(c->rank) + " has " + std::to_string(left) +
            " stretches of memory registered with it");
+  if (c->in_graphs.use_count() > 1)
+    refuse("a communicator ends, and a graph has operations of its rank " + std::to_string(c->rank) +
+           ", for whose end NCCL waits");
   bool whole = true;
   for (const auto& piece : c->pieces)
     for (const auto& p : piece->parts) whole = whole && (piece->done || c->outside->all(p, &shared_channel::given));

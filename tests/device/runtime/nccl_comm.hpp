@@ -90,6 +90,7 @@ struct ncclComm {
     bool stuck = false;  // it never ends: NCCL failed
   };
   std::vector<std::shared_ptr<shared_piece>> pieces;
+  std::shared_ptr<bool> in_graphs = std::make_shared<bool>();  // one more has it for each of its nodes
   int drivers = 0;
 };
 

@@ -2,7 +2,6 @@
 // stream has come to the operation. Invariant: a process whose stream nobody here asks for still brings it to what
 // others have come to; one that is gone is told of.
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 
 #include "nccl_comm.hpp"
@@ -15,58 +14,90 @@ std::vector<ncclComm_t>& shared_ones() {  // whose ranks are processes
   return all;
 }
 
-// A stream has come to a group of operations: what this rank gives is left for the others, and what they gave is taken
-// when their streams have come there too.
-void run_shared(held_lock& held, ncclComm_t c, const std::shared_ptr<bool>& aborted, ncclComm::shared_piece& piece) {
-  if (piece.stuck) changed().wait(held, [&] { return *aborted; });
-  if (*aborted) return;
-  const std::shared_ptr<shared_clique> all = c->outside;
-  const int rank = c->rank, ranks = all->ranks(), device = c->device;
-  const auto in = c->in;
-  std::vector<bool> sound;
-  for (const auto& p : piece.parts) {
-    sound.push_back(may_move(p.call, rank, device, ranks));
-    all->arrive(p, p.call.in, sound.back() ? bytes_read(p.call, rank, ranks) : 0);
+// A group of operations to which this rank's stream has come: what it gives is left for the others, and what they gave
+// is taken when their streams have come there too.
+class shared_run {
+ public:
+  shared_run(ncclComm_t c, std::shared_ptr<ncclComm::shared_piece> piece)
+      : c_(c), aborted_(c->aborted), in_(c->in), all_(c->outside), piece_(std::move(piece)) {}
+
+  // Whether it is over.
+  bool operator()(held_lock&) {
+    if (*aborted_) return true;
+    if (piece_->stuck) return false;
+    if (!std::exchange(arrived_, true)) arrive();
+    for (const auto& p : piece_->parts)
+      if (!all_->all(p, &shared_channel::arrived)) return false;
+    for (std::size_t i = 0; i < piece_->parts.size(); ++i) take(piece_->parts[i], sound_[i]);
+    return piece_->done = true;
   }
-  for (const auto& p : piece.parts)
-    while (!all->all(p, &shared_channel::arrived)) {
-      held.unlock();
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-      held.lock();
-      if (*aborted) return;
+
+ private:
+  int rank() const { return c_->rank; }
+  void arrive() {
+    for (const auto& p : piece_->parts) {
+      sound_.push_back(may_move(p.call, rank(), c_->device, all_->ranks()));
+      all_->arrive(p, p.call.in, sound_.back() ? bytes_read(p.call, rank(), all_->ranks()) : 0);
     }
-  for (std::size_t i = 0; i < piece.parts.size(); ++i) {
-    const auto& p = piece.parts[i];
+  }
+  void take(const shared_clique::part& p, bool sound) {
+    const int own = rank(), ranks = all_->ranks();
     meeting m;
     m.members.resize(static_cast<std::size_t>(p.call.pairs() ? 2 : ranks));
-    m.drawn = in->draw(p.number);
+    m.drawn = in_->draw(p.number);
     std::vector<std::vector<std::byte>> data;
     data.reserve(m.members.size());
     const auto place = [&](int r, nccl_word word) -> auto& {
       return m.members[static_cast<std::size_t>(p.call.pairs() ? (word == nccl_word::receive) : r)];
     };
-    bool agree = sound[i];
-    all->each_other(p, [&](int r, const shared_channel&) {
-      nccl_call call = all->call_of(p, r);
+    bool agree = sound;
+    all_->each_other(p, [&](int r, const shared_channel&) {
+      nccl_call call = all_->call_of(p, r);
       if (!call.agrees(p.call)) {
-        if (rank < r) refuse(disagreement(rank, p.call, r, call));
+        if (own < r) refuse(disagreement(own, p.call, r, call));
         agree = false;
         return;
       }
-      if (rank < r && call.mixes(p.call)) refuse(mixture(rank, r, p.call));
-      data.push_back(all->data_of(p, r, bytes_read(call, r, ranks)));
+      if (own < r && call.mixes(p.call)) refuse(mixture(own, r, p.call));
+      data.push_back(all_->data_of(p, r, bytes_read(call, r, ranks)));
       call.in = data.back().data();
       place(r, call.word) = {r, 0, call, 0, 0};
     });
     if (agree && p.call.word != nccl_word::send) {
-      place(rank, p.call.word) = {rank, device, p.call, 0, 0};
+      place(own, p.call.word) = {own, c_->device, p.call, 0, 0};
       const auto outs = outputs(m);
-      put(p.call.out, outs[p.call.pairs() ? 1 : static_cast<std::size_t>(rank)]);
+      put(p.call.out, outs[p.call.pairs() ? 1 : static_cast<std::size_t>(own)]);
     }
-    all->done(p);
+    all_->done(p);
   }
-  piece.done = true;
+
+  ncclComm_t c_;  // while it isn't aborted
+  std::shared_ptr<bool> aborted_;
+  std::shared_ptr<clique> in_;
+  std::shared_ptr<shared_clique> all_;
+  std::shared_ptr<ncclComm::shared_piece> piece_;
+  bool arrived_ = false;
+  std::vector<bool> sound_;
+};
+
+// Operations of one group call are given, as this piece of that stream's work: the other ranks hear of it.
+std::shared_ptr<ncclComm::shared_piece> give(ncclComm_t c, const std::vector<nccl_call>& calls, cudaStream_t on,
+                                             std::uint64_t number) {
+  auto piece = std::make_shared<ncclComm::shared_piece>();
+  piece->on = on, piece->number = number;
+  if (failure().operations >= 0 && failure().operations-- == 0) {
+    piece->stuck = true;
+    c->fails_in = failure().looks;
+    last_words() = "the stand-in's planned failure";
+  }
+  for (const nccl_call& call : calls) {
+    piece->parts.push_back(c->outside->give(call));
+    piece->at_once = piece->at_once || (c->in->draw(piece->parts.back().number) >> 40 & 1);
+  }
+  c->pieces.push_back(piece);
+  return piece;
 }
+
 // Streams of this process are brought to what others have come to, as nobody here may ask for it; a process that is
 // gone is told of.
 std::atomic<bool>& stop_driving() {
@@ -113,26 +144,34 @@ void drive() {
 }  // namespace
 
 void commit_processes(ncclComm_t c, const std::vector<nccl_call>& calls) {
-  auto piece = std::make_shared<ncclComm::shared_piece>();
-  piece->on = calls[0].on;
-  if (failure().operations >= 0 && failure().operations-- == 0) {
-    piece->stuck = true;
-    c->fails_in = failure().looks;
-    last_words() = "the stand-in's planned failure";
-  }
+  cudaStream_t const on = calls[0].on;
   for (const nccl_call& call : calls) {
-    if (call.on != piece->on) refuse("a group call puts operations of one communicator on several streams");
+    if (call.on != on) refuse("a group call puts operations of one communicator on several streams");
     if (device_of(call.on) != c->device) {
       refuse(std::string(call.name()) + " of rank " + std::to_string(c->rank) + ", which is on device " +
              std::to_string(c->device) + ", is given to a stream of device " + std::to_string(device_of(call.on)));
       return;
     }
-    piece->parts.push_back(c->outside->give(call));
-    piece->at_once = piece->at_once || (c->in->draw(piece->parts.back().number) >> 40 & 1);
   }
-  piece->number = the_device().work.give(
-      piece->on, [c, aborted = c->aborted, piece](held_lock& h) { run_shared(h, c, aborted, *piece); });
-  c->pieces.push_back(std::move(piece));
+  state& s = the_device();
+  if (s.kept.captures_on(on)) {  // given by each launch of the graph
+    graph_node node{"nccl", {}};
+    node.launched = [c, calls, in_graphs = c->in_graphs](streams::name launched_on,
+                                                         std::uint64_t number) -> waiting_work {
+      static_cast<void>(in_graphs);
+      auto run = std::make_shared<shared_run>(
+          c, give(c, calls, const_cast<cudaStream_t>(static_cast<const CUstream_st*>(launched_on)), number));
+      return [run](held_lock& held) { return (*run)(held); };
+    };
+    ++s.called.captured;
+    if (s.kept.add(on, std::move(node)) != refusal::none) refuse("a graph that can't be any more is given operations");
+    return;
+  }
+  ++s.called.plain;
+  auto run = std::make_shared<shared_run>(c, give(c, calls, on, s.work.given(on) + 1));
+  s.work.give(on, [run](held_lock& held) {
+    while (!(*run)(held)) let_others(held);
+  });
 }
 
 ncclResult_t join_processes(held_lock& held, ncclComm_t* comm, int ranks, const std::string& name, int rank,

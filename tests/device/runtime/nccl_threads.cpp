@@ -64,6 +64,10 @@ met& meeting_of(clique& in, ncclComm_t c, const nccl_call& call) {
 }  // namespace
 
 void commit_threads(held_lock& held, ncclComm_t c, const std::vector<nccl_call>& calls) {
+  if (the_device().kept.captures_on(calls[0].on)) {
+    refuse("an operation of ranks that are threads is captured, which nobody has needed");
+    return;
+  }
   std::vector<met> meetings;
   for (const nccl_call& call : calls) {
     meetings.push_back(meeting_of(*c->in, c, call));

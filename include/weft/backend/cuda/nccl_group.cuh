@@ -186,11 +186,11 @@ class nccl_job final : private nccl_registrant {
       fail_locked(e.what());
     }
   }
-  /// All that was given has ended, or NCCL failed.
+  /// All that was given has ended, or NCCL failed; and no graph has any of it, which communicators would wait for.
   void settle() noexcept {
     try {
       each([](nccl_seat& seat) {
-        if (seat.queue) seat.queue->synchronize();
+        if (seat.queue) seat.queue->synchronize(), seat.queue->leave();
       });
     } catch (...) {  // what ranks have waited for is done; nobody needs the rest
     }

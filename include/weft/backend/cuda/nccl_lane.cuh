@@ -40,6 +40,8 @@ class nccl_lane {
 
   nccl_seat& seat() { return seat_; }
   bool idle() const { return made_ && !begun_ && waiting_.empty(); }
+  /// Whether all that it could give by itself is given: half of a message to the rank itself waits for the other half.
+  bool settled() const { return idle() || (made_ && !seat_.comm); }
   void add(nccl_posted& o) { waiting_.push_back(&o); }
   /// An operation that was not given yet never is.
   void drop(nccl_posted& o) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/backend/cuda/kept_graph.cuh>
 #include <weft/backend/cuda/nccl_lane.cuh>
 
 namespace weft::gpu {
@@ -34,10 +35,13 @@ class nccl_process final : public completion {
             [this] {
               if (!std::exchange(here_, true))
                 use_device(gpu_);  // a thread begins on GPU 0, and would use memory there
-              move_lanes();
+              if (!kept_->any()) move_lanes();
               return weft::detail::mpi_process::get().operations().look();
             },
-            watch_every) {}
+            watch_every) {
+    weft::detail::mpi_process::get().operations().before_wait = [this] { kept_->launch(); };
+  }
+  ~nccl_process() { weft::detail::mpi_process::get().operations().before_wait = nullptr; }
 
   nccl_job& job() { return job_; }
   /// The rank's function has thrown.
@@ -48,6 +52,7 @@ class nccl_process final : public completion {
   }
   /// It has returned: waits for what it has called.
   void finish() {
+    kept_->launch();
     for (const auto& o : posted_) wait_until(*o, [&] { return o->moved.happened(); });
     job_.require_sound();
   }
@@ -78,6 +83,7 @@ class nccl_process final : public completion {
             "; open the queue with cuda_backend::open on the rank");
     job_.require_sound();
     nccl_lane& lane = call.pairs() ? lane_of(group, call) : *group.collectives;
+    if (!lane.seat().queue->is_beside(queue)) join(lane, queue);
     void* const parts = memory_of(lane, group.boot.size(), call);
     if (free_.empty()) {
       const scoped_device here(gpu_);
@@ -97,30 +103,44 @@ class nccl_process final : public completion {
       lane.add(o);
       lane.move_on();
     });
+    if (kept_->any()) {  // in a graph in the order of the calls, so that the next step's has the same
+      releasing unless{*this, ticket};
+      settle_lanes();
+      unless.holds = false;
+    }
+    messages_ += call.pairs();
     return {*this, ticket};
   }
 
   void wait(std::uint64_t ticket) override {
     const releasing after{*this, ticket};
     nccl_posted& o = *posted_[ticket];
+    messages_ -= o.call.pairs();
+    kept_->launch();
     wait_until(o, [&] { return o.moved.happened(); });
   }
   void make_wait(std::uint64_t ticket, const queue_ref& by) override {
     if (!by.is<stream>()) return wait(ticket);
     const releasing after{*this, ticket};
     nccl_posted& o = *posted_[ticket];
+    messages_ -= o.call.pairs();
     wait_until(o, [] { return true; });
     by.as<stream>().wait(o.moved);
   }
   bool test(std::uint64_t ticket) override {
     releasing after{*this, ticket};
-    after.holds = is_given(*posted_[ticket]) && posted_[ticket]->moved.happened();
+    nccl_posted& o = *posted_[ticket];
+    messages_ -= o.call.pairs();
+    kept_->launch();
+    after.holds = is_given(o) && o.moved.happened();
     if (after.holds) job_.require_sound();
+    if (!after.holds) messages_ += o.call.pairs();
     return after.holds;
   }
   void abandon(std::uint64_t ticket) noexcept override {
     const releasing after{*this, ticket};
     try {
+      messages_ -= posted_[ticket]->call.pairs();
       if (is_given(*posted_[ticket]) && posted_[ticket]->moved.happened()) return;
     } catch (...) {
     }
@@ -128,6 +148,34 @@ class nccl_process final : public completion {
   }
 
  private:
+  /// A graph ends as a whole before anything that a stream is given later begins, and begins so, too: where a rank
+  /// sends before it receives, and its peer as well, that may be never, with a message in it that is still under way.
+  void settle_for_graph() {
+    require(messages_ == 0, "a graph of what a rank gives its GPU begins, or is launched, while ", messages_,
+            " of its messages are under way, which all that comes behind it would wait for: wait for them first, or "
+            "leave step_graph out");
+    settle_lanes();
+  }
+  /// All that was called is given.
+  void settle_lanes() {
+    for (weft::detail::pause between;; between.after(false)) {
+      bool all = true;
+      job_.issue([&] {
+        move_lanes();
+        for (const auto& lane : lanes_) all = all && lane->settled();
+      });
+      if (all) return;
+      weft::detail::mpi_process::get().operations().look();
+    }
+  }
+  /// A lane's first operation behind a queue, or the first of another queue's, is in no graph: NCCL connects the ranks
+  /// then, which may wait for the others' calls.
+  void join(nccl_lane& lane, stream& queue) {
+    stream& of_lane = *lane.seat().queue;
+    of_lane.flush_graph();
+    queue.flush_graph();
+    job_.issue([&] { of_lane.join(queue, kept_); });
+  }
   /// However it ends, nothing touches the operation's arrays afterwards, as far as the GPU still works.
   struct releasing {
     nccl_process& from;
@@ -208,8 +256,10 @@ class nccl_process final : public completion {
   std::vector<std::unique_ptr<nccl_posted>> posted_;  // by ticket, as are these
   std::vector<nccl_lane*> in_;
   std::vector<std::uint64_t> free_;
+  int messages_ = 0;   // that nobody has waited for
   bool here_ = false;  // whether the watch is on this GPU
-  nccl_job job_;       // its watch ends first
+  const std::shared_ptr<kept_graph> kept_ = std::make_shared<kept_graph>([this] { settle_for_graph(); });
+  nccl_job job_;  // its watch ends first
 };
 
 }  // namespace weft::gpu

@@ -43,6 +43,20 @@ using graph_pointer = std::unique_ptr<std::remove_pointer_t<Handle>, destroy_gra
 
 }  // namespace detail
 
+class step_graph;
+
+/// Who gives a rank's streams work by more threads than the rank's own, or later than it is called.
+struct graph_guest {
+  virtual ~graph_guest() = default;
+  /// A graph of `of` begins. What was called before has been given when this returns, and from then on only the rank's
+  /// own thread gives anything.
+  virtual void begin(step_graph& of) = 0;
+  /// It is about to be launched. What was called meanwhile has been given when this returns.
+  virtual void end() = 0;
+  /// It never is.
+  virtual void drop() noexcept = 0;
+};
+
 /// The graphs of one rank's streams, numbered from 1; belongs to the rank's thread. All streams take part in a graph
 /// from its beginning to its end, and all that they were given before precedes it, so no wait of theirs for the past
 /// has to be in it. At most two graphs are under way: the next begins when the one before the last has run.
@@ -58,11 +72,19 @@ class step_graph {
     sides_.push_back(side);
     if (keeps_back_) follow(origin_, side);
   }
-  /// It ends; what it was given is launched.
+  /// It leaves or ends; what it was given is launched. The executable goes: libraries keep what it has of theirs, and
+  /// NCCL's communicators wait for its end before theirs.
   void remove(cudaStream_t side) {
     flush();
+    ready_.reset();  // if it is under way, it ends when it has run
     const std::lock_guard lock(changes_);
     sides_.erase(std::remove(sides_.begin(), sides_.end(), side), sides_.end());
+  }
+  /// It is told of graphs as long as it lives.
+  void invite(const std::shared_ptr<graph_guest>& guest) {
+    for (const auto& g : guests_)
+      if (g.lock() == guest) return;
+    guests_.push_back(guest);
   }
 
   /// The graph that is kept back; 0: none is.
@@ -72,10 +94,13 @@ class step_graph {
   void begin() {
     if (keeps_back_) return;
     if (number_ >= 2) synchronize(number_ - 1);
+    each_guest([this](graph_guest& g) { g.begin(*this); });
     if (!between_) between_ = detail::make_event(), done_[0] = detail::make_event(), done_[1] = detail::make_event();
     for (cudaStream_t const side : sides_) follow(side, origin_);
     // Relaxed: memory may be taken meanwhile, of the device and of the host.
-    check(cudaStreamBeginCapture(origin_, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
+    const cudaError_t status = cudaStreamBeginCapture(origin_, cudaStreamCaptureModeRelaxed);
+    if (status != cudaSuccess) each_guest([](graph_guest& g) { g.drop(); });
+    check(status, "cudaStreamBeginCapture");
     keeps_back_ = true, ++number_;
     for (cudaStream_t const side : sides_) follow(origin_, side);
   }
@@ -83,6 +108,12 @@ class step_graph {
   /// of it runs.
   void launch() {
     if (!keeps_back_) return;
+    try {
+      each_guest([](graph_guest& g) { g.end(); });
+    } catch (...) {
+      drop();
+      throw;
+    }
     auto kept = std::exchange(held_, {});
     const detail::graph_pointer<cudaGraph_t> made = end_capture();
     prepare(made.get());
@@ -97,6 +128,14 @@ class step_graph {
     if (!keeps_back_) return;
     ++counts_.flushes;
     launch();
+  }
+
+  /// What was kept back never runs: an exception unwinds the stack, and what it worked on may be gone.
+  void drop() {
+    if (!keeps_back_) return;
+    held_.clear();
+    finish_capture();
+    each_guest([](graph_guest& g) { g.drop(); });
   }
 
   /// Whether a graph has run.
@@ -144,7 +183,12 @@ class step_graph {
     check(cudaEventRecord(between_.get(), first), "cudaEventRecord");
     check(cudaStreamWaitEvent(later, between_.get()), "cudaStreamWaitEvent");
   }
-  detail::graph_pointer<cudaGraph_t> end_capture() {
+  template <class F>
+  void each_guest(const F& f) {
+    for (const auto& g : guests_)
+      if (const auto here = g.lock()) f(*here);
+  }
+  std::pair<detail::graph_pointer<cudaGraph_t>, cudaError_t> finish_capture() {
     keeps_back_ = false;
     for (cudaStream_t const side : sides_) {  // what is wrong with one is what the capture's end says
       cudaEventRecord(between_.get(), side);
@@ -153,12 +197,15 @@ class step_graph {
     cudaGetLastError();
     cudaGraph_t raw = nullptr;
     const cudaError_t status = cudaStreamEndCapture(origin_, &raw);
-    detail::graph_pointer<cudaGraph_t> made(raw);
+    return {detail::graph_pointer<cudaGraph_t>(raw), status};
+  }
+  detail::graph_pointer<cudaGraph_t> end_capture() {
+    auto [made, status] = finish_capture();
     check(
         status,
         "cudaStreamEndCapture of a step, in which something was done that a graph can't have (leave step_graph out to "
         "find where),");
-    return made;
+    return std::move(made);
   }
   // The executable of the graph before takes this one's arguments, or is made anew where their shapes differ.
   void prepare(cudaGraph_t made) {
@@ -168,7 +215,7 @@ class step_graph {
       if (status == cudaSuccess) return;
       if (status != cudaErrorGraphExecUpdateFailure) check(status, "cudaGraphExecUpdate");
       cudaGetLastError();
-      ready_.reset();  // if it is under way, it ends when it has run
+      ready_.reset();
     }
     cudaGraphExec_t raw = nullptr;
     check(cudaGraphInstantiate(&raw, made, 0), "cudaGraphInstantiate");
@@ -179,6 +226,7 @@ class step_graph {
   cudaStream_t origin_;
   std::mutex changes_;  // of the next
   std::vector<cudaStream_t> sides_;
+  std::vector<std::weak_ptr<graph_guest>> guests_;
   bool keeps_back_ = false;
   std::uint64_t number_ = 0;  // of the graph that began last
   detail::event_pointer between_, done_[2];

@@ -3,6 +3,7 @@
 // large ones from it wait, and what a graph keeps back is launched before they do.
 #pragma once
 
+#include <exception>
 #include <map>
 #include <typeindex>
 
@@ -42,6 +43,7 @@ class stream : public pinned_count {
   stream& operator=(const stream&) = delete;
   ~stream() {
     try {
+      if (std::uncaught_exceptions() > 0) graph_->drop();
       graph_->remove(stream_.get());
     } catch (...) {  // the device has failed, and was heard of elsewhere
     }
@@ -51,6 +53,20 @@ class stream : public pinned_count {
   using event = gpu::event;
   /// Another stream of the same device, which becomes the calling thread's.
   std::unique_ptr<stream> beside() const { return std::unique_ptr<stream>(new stream(device_.number, graph_)); }
+  /// Whether this stream takes part in that one's graphs.
+  bool is_beside(const stream& other) const { return graph_ == other.graph_; }
+  /// From now on it does; both are of one device, and neither keeps anything back. `guest` is told of the graphs.
+  void join(const stream& other, const std::shared_ptr<graph_guest>& guest) {
+    graph_->remove(stream_.get());
+    other.graph_->add(stream_.get());
+    other.graph_->invite(guest);
+    graph_ = other.graph_;
+  }
+  /// From now on it takes part in no other's graphs.
+  void leave() {
+    graph_->remove(stream_.get());
+    graph_ = std::make_shared<step_graph>(stream_.get());
+  }
   /// e happens once all work given so far is done.
   void record(event& e) {
     check(cudaEventRecord(e.get(), stream_.get()), "cudaEventRecord");
@@ -78,6 +94,8 @@ class stream : public pinned_count {
   /// Launches it: by the executable graph of the one before where that has the same nodes, else by a new one. Throws
   /// weft::failure where CUDA refuses; nothing of the graph runs then.
   void launch_graph() { graph_->launch(); }
+  /// The same where somebody waits for it.
+  void flush_graph() { graph_->flush(); }
   bool keeps_back() const { return graph_->kept_back() > 0; }
   /// How many graphs were launched and made, and how many of them because somebody waited.
   const graph_counts& graphs() const { return graph_->counts(); }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,6 +30,8 @@ class mpi_operations final : public completion_without_queue {
  public:
   mpi_news news;
   std::mutex calls;  // of MPI, while a launch's function runs
+  /// Called by the rank's thread before it waits: another rank may wait for what this one keeps back.
+  std::function<void()> before_wait;
 
   /// `begin(operation)` posts what is posted at once.
   template <class Begin>
@@ -47,6 +50,7 @@ class mpi_operations final : public completion_without_queue {
     return {*this, ticket};
   }
   void wait(std::uint64_t ticket) override {
+    if (before_wait) before_wait();
     turn others;
     std::unique_lock lock(calls);
     for (int tries = 0; !is_complete(ticket); ++tries) {
