@@ -46,7 +46,7 @@ if(NOT WEFT_HAS_MPI)
   add_test(NAME nccl/mpi/ranks.cu COMMAND bash -c "echo 'skipped: CMake found no MPI (Debian: libopenmpi-dev)'; exit 77")
   set_tests_properties(nccl/mpi/ranks.cu PROPERTIES SKIP_RETURN_CODE 77)
 elseif(NOT WEFT_SANITIZE AND NOT WEFT_TEST_PART MATCHES "^units")
-  set(process_tests nccl/mpi/ranks_test.cu)
+  set(process_tests nccl/mpi/ranks_test.cu nccl/mpi/graphs_test.cu)
   set(process_counts 2 4)
   if(WEFT_TEST_ALL OR gpus)
     list(APPEND process_tests nccl/mpi/training_test.cu)  # a minute of nvcc

@@ -229,6 +229,6 @@ TEST_CASE("steps as graphs are of one rank") {
     said = e.what();
   }
   INFO(said);
-  CHECK(said.find("step_graph: a step of one rank can be one graph, and there are 2, which wait for each other inside "
-                  "a step: launch one, or leave training.step_graph out") != std::string::npos);
+  CHECK(said.find("step_graph: there are 2 ranks, and their communicator's operations can't be part of a graph, as "
+                  "nccl_mpi's can: take that, launch one rank, or leave training.step_graph out") != std::string::npos);
 }

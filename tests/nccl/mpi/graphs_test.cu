@@ -108,6 +108,26 @@ TEST_CASE("nccl in graphs: a lane's first operation is in none, and what comes b
   });
 }
 
+TEST_CASE("nccl in graphs: a queue that outlives its launch keeps no operation from which communicators end") {
+  std::shared_ptr<gpu::stream> kept;
+  nccl_mpi::launch(processes(), [&](nccl_mpi& world) {
+    kept = cuda_backend::open(world.size(), world.rank(), 1);
+    any_communicator all = any_communicator(world).behind(queue_ref(*kept));
+    floats x(*kept, 64, 1);
+    for (int step = 0; step < 3; ++step) {
+      if (step > 0) kept->begin_graph();
+      all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::sum).wait(queue_ref(*kept));
+      kept->launch_graph();
+    }
+    CHECK(x.all()[9] == float(all.size() * all.size() * all.size()));
+  });
+  floats x(*kept, 64, 1);
+  kept->begin_graph();
+  x.set(2, 1);
+  kept->launch_graph();
+  CHECK(x.all()[9] == 3);
+}
+
 TEST_CASE("nccl in graphs: who waits for another rank's words has what others may wait for launched first") {
   if (processes() < 2) return;
   on_ranks([&](any_communicator& all, gpu::stream& q) {
