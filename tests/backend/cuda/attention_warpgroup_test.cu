@@ -1,6 +1,6 @@
 // Attention and its backward for sm_90a beside the CPU's, and beside the kernels that other GPUs have: over element
-// types, head sizes, lengths that don't fill tiles, and grids in which a block has several tiles. Needs a GPU of
-// compute capability 9.x; without one the device on the host stands for it.
+// types, head sizes, lengths that don't fill tiles, documents, and grids in which a block has several tiles. Needs a
+// GPU of compute capability 9.x; without one the device on the host stands for it.
 #include <backend/kernel_testing.hpp>
 
 #include <weft/backend/cpu/attention.hpp>
@@ -17,6 +17,26 @@ struct two_blocks : weft::gpu::stream {
   template <class Kernel>
   void start(std::int64_t blocks, std::size_t shared_bytes, const Kernel& kernel) {
     stream::start(std::min<std::int64_t>(blocks, 2), shared_bytes, kernel);
+  }
+};
+
+// Where documents begin, each given by its first token: a row of `length` for each list.
+std::vector<std::int32_t> starts_of(int64 length, const std::vector<std::vector<std::int32_t>>& begins) {
+  std::vector<std::int32_t> out;
+  for (const auto& of : begins)
+    for (int64 i = 0; i < length; ++i)
+      out.push_back(*(std::upper_bound(of.begin(), of.end(), static_cast<std::int32_t>(i)) - 1));
+  return out;
+}
+// s with these documents, on the GPU.
+struct with_documents {
+  attention_shape s;
+  weft::gpu::device_pointer held;
+  with_documents(two_blocks& q, attention_shape of, const std::vector<std::int32_t>& starts) : s(of) {
+    if (starts.empty()) return;
+    held = weft::gpu::device_pointer(weft::gpu::allocate(starts.size() * sizeof starts[0]));
+    q.upload(starts.data(), held.get(), starts.size() * sizeof starts[0]);
+    s.documents = static_cast<const std::int32_t*>(held.get());
   }
 };
 
@@ -58,8 +78,10 @@ void alike(const result<T>& got, const result<T>& want, int64 d) {
   check_close(got.out, widened(want.out), 2 * u, 3 * u);  // weights are rounded, as attention_test.cpp reckons
 }
 
-template <class T, int D>
-void is_the_cpus(two_blocks& q, const attention_shape& s) {
+template <class T, int D, bool Documents = false>
+void is_the_cpus(two_blocks& q, attention_shape of, const std::vector<std::int32_t>& starts = {}) {
+  const with_documents held(q, of, starts);
+  const attention_shape& s = held.s;
   CAPTURE(s.q_len);
   CAPTURE(s.kv_len);
   CAPTURE(s.head_dim);
@@ -67,13 +89,14 @@ void is_the_cpus(two_blocks& q, const attention_shape& s) {
     CHECK(weft::gpu::attend_by_warpgroups(q, s, queries, k, v, out, sums));
   });
   const auto others = on_gpu<T>(q, s, [&](const T* queries, const T* k, const T* v, T* out, float* sums) {
-    using kernel = weft::gpu::attention_tensor_kernel<T, D>;
+    using kernel = weft::gpu::attention_tensor_kernel<T, D, Documents>;
     q.start(kernel::tiles(s, kernel::threads), kernel::shared_bytes(kernel::threads),
-            kernel{weft::gpu::tensor_shape<D>(s), queries, k, v, out, sums});
+            kernel{weft::gpu::tensor_shape<D, Documents>(s), queries, k, v, out, sums});
   });
   result<T> want = got;
   team one(1);
-  weft::cpu::attention(one, s, numbers<T>(static_cast<int64>(got.out.size()), 1).data(),
+  if (Documents) of.documents = starts.data();
+  weft::cpu::attention(one, of, numbers<T>(static_cast<int64>(got.out.size()), 1).data(),
                        numbers<T>(s.batch * s.kv_len * s.kv_heads * D, 2).data(),
                        numbers<T>(s.batch * s.kv_len * s.kv_heads * D, 3).data(), want.out.data(), want.sums.data());
   alike(got, want, D);
@@ -95,8 +118,11 @@ void alike(const gradients<T>& got, const gradients<T>& want, const attention_sh
 }
 
 // dq is added to what is there.
-template <class T, int D>
-void backward_is_the_cpus(two_blocks& q, const attention_shape& s) {
+template <class T, int D, bool Documents = false>
+void backward_is_the_cpus(two_blocks& q, attention_shape of_cpu, const std::vector<std::int32_t>& starts = {}) {
+  const with_documents on_gpu(q, of_cpu, starts);
+  const attention_shape& s = on_gpu.s;
+  if (Documents) of_cpu.documents = starts.data();
   CAPTURE(s.q_len);
   CAPTURE(s.kv_len);
   CAPTURE(s.head_dim);
@@ -106,10 +132,10 @@ void backward_is_the_cpus(two_blocks& q, const attention_shape& s) {
   team one(1);
   result<T> of{std::vector<T>(queries.size()),
                std::vector<float>(static_cast<std::size_t>(2 * s.batch * s.heads * s.q_len))};
-  weft::cpu::attention(one, s, queries.data(), k.data(), v.data(), of.out.data(), of.sums.data());
+  weft::cpu::attention(one, of_cpu, queries.data(), k.data(), v.data(), of.out.data(), of.sums.data());
   gradients<T> want{old, std::vector<T>(k.size()), std::vector<T>(k.size())};
-  weft::cpu::attention_backward(one, s, queries.data(), k.data(), v.data(), of.out.data(), of.sums.data(), dout.data(),
-                                want.dq.data(), true, want.dk.data(), false, want.dv.data(), false);
+  weft::cpu::attention_backward(one, of_cpu, queries.data(), k.data(), v.data(), of.out.data(), of.sums.data(),
+                                dout.data(), want.dq.data(), true, want.dk.data(), false, want.dv.data(), false);
   std::vector<weft::gpu::device_pointer> held;
   const auto uploaded = [&](const auto& x) {
     held.emplace_back(weft::gpu::allocate(x.size() * sizeof x[0]));
@@ -138,14 +164,14 @@ void backward_is_the_cpus(two_blocks& q, const attention_shape& s) {
                                                    on_dout, dq, true, dk, false, dv, false));
   });
   const auto others = run([&](T* dq, T* dk, T* dv) {
-    const weft::gpu::attention_tensor_gradient<T, D> from{
-        weft::gpu::tensor_shape<D>(s), on_q, on_k, on_v, on_dout, sums, delta};
+    const weft::gpu::attention_tensor_gradient<T, D, Documents> from{
+        weft::gpu::tensor_shape<D, Documents>(s), on_q, on_k, on_v, on_dout, sums, delta};
     const auto start = [&](const auto& kernel) {
       using type = std::remove_cvref_t<decltype(kernel)>;
       q.start(type::tiles(s, type::threads), type::shared_bytes(type::threads), kernel);
     };
-    start(weft::gpu::attention_tensor_keys_backward_kernel<T, D>{from, dk, false, dv, false});
-    start(weft::gpu::attention_tensor_queries_backward_kernel<T, D>{from, dq, true});
+    start(weft::gpu::attention_tensor_keys_backward_kernel<T, D, Documents>{from, dk, false, dv, false});
+    start(weft::gpu::attention_tensor_queries_backward_kernel<T, D, Documents>{from, dq, true});
   });
   alike(got, want, s);
   alike(got, others, s);
@@ -179,10 +205,50 @@ TEST_CASE_TEMPLATE("attention's backward by warpgroups is the CPU's, and the oth
   backward_is_the_cpus<T, 64>(q, {1, 70, 70, 2, 1, 64, 0.12, true, 1});     // one key each
 }
 
-TEST_CASE("documents, other head sizes and other types go to the other kernels") {
+namespace {
+
+// f<D, whether there are documents>(shape, starts) for the ways in which documents lie in tiles.
+template <class F>
+void each_packing(bool all, F f) {
+  // Uneven, of one token, and one that spans tiles; several heads read the same keys.
+  f.template operator()<64, true>(attention_shape{1, 330, 330, 2, 1, 64, 0.12, true},
+                                  starts_of(330, {{0, 1, 2, 39, 64, 100, 300, 329}}));
+  // Another in each row of the batch, the first of which is one document.
+  f.template operator()<128, true>(attention_shape{2, 200, 200, 2, 2, 128, 0.09, true},
+                                   starts_of(200, {{0}, {0, 70, 71, 128}}));
+  if (!all) return;
+  f.template operator()<64, true>(attention_shape{1, 390, 390, 1, 1, 64, 0.12, true},  // whole tiles behind a border
+                                  starts_of(390, {{0, 130, 260, 388}}));
+  f.template operator()<64, true>(attention_shape{1, 300, 300, 1, 1, 64, 0.12, true, 50},  // and behind the window
+                                  starts_of(300, {{0, 20, 128, 190}}));
+  f.template operator()<128, true>(attention_shape{1, 140, 270, 4, 2, 128, 0.09, true},  // queries behind the keys
+                                   starts_of(140, {{0, 40, 131, 200, 269}}));
+  std::vector<std::int32_t> ones(130);  // a document for each token, so that nothing moves a score
+  for (std::size_t i = 0; i < ones.size(); ++i) ones[i] = static_cast<std::int32_t>(i);
+  f.template operator()<64, true>(attention_shape{1, 130, 130, 1, 1, 64, 0.12, true}, ones);
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("attention by warpgroups stops at the borders of documents", T, bf16, fp16) {
+  two_blocks q;
+  if (!q.has_warpgroups()) return;
+  each_packing(std::is_same_v<T, bf16>, [&]<int D, bool Documents>(const auto& s, const auto& starts) {
+    is_the_cpus<T, D, Documents>(q, s, starts);
+  });
+}
+
+TEST_CASE_TEMPLATE("attention's backward by warpgroups stops at the borders of documents", T, bf16, fp16) {
+  two_blocks q;
+  if (!q.has_warpgroups()) return;
+  each_packing(std::is_same_v<T, bf16>, [&]<int D, bool Documents>(const auto& s, const auto& starts) {
+    backward_is_the_cpus<T, D, Documents>(q, s, starts);
+  });
+}
+
+TEST_CASE("other head sizes and other types go to the other kernels") {
   two_blocks q;
   std::vector<float> sums(8);
-  const std::vector<std::int32_t> starts(4);
   const auto takes = [&]<class T>(attention_shape s, T) {
     bool started = false;
     const auto ask = [&](const T* queries, const T* k, const T* v, T* out, float* of_sums) {
@@ -198,9 +264,7 @@ TEST_CASE("documents, other head sizes and other types go to the other kernels")
   };
   const attention_shape s{1, 4, 4, 1, 1, 64, 0.1, true};
   attention_shape other = s;
-  other.documents = starts.data();
-  CHECK_FALSE(takes(other, bf16()));
-  other = s, other.head_dim = 96;
+  other.head_dim = 96;
   CHECK_FALSE(takes(other, bf16()));
   CHECK_FALSE(takes(s, 1.0f));
 }
