@@ -7,6 +7,7 @@
 
 #include <weft/backend/cuda/kernels/attention_first_keys.cuh>
 #include <weft/backend/cuda/kernels/attention_tensor.hpp>
+#include <weft/backend/cuda/kernels/row_store.cuh>
 #include <weft/backend/cuda/kernels/tile_copy.cuh>
 #include <weft/backend/cuda/kernels/warpgroup.cuh>
 
@@ -239,7 +240,7 @@ struct attention_warpgroup_kernel {
         top[shape.all_rows()] = sum == 0 ? 0 : block.log(sum);
       }
     }
-    tensor_tile<T, D>::store(
+    store_rows<T>(
         block, so_far.total, [&](int, int i) { return share[i]; }, shape.q_len - mine, out + shape.query_at(b, h, mine),
         shape.q_apart(), false);
   }

@@ -7,6 +7,7 @@
 
 #include <weft/backend/cuda/kernels/attention_kept_queries.cuh>
 #include <weft/backend/cuda/kernels/attention_tensor_backward.hpp>
+#include <weft/backend/cuda/kernels/row_store.cuh>
 #include <weft/backend/cuda/kernels/tile_copy.cuh>
 #include <weft/backend/cuda/kernels/warpgroup.cuh>
 
@@ -221,9 +222,9 @@ struct attention_warpgroup_keys_backward_kernel {
           at.keys.release(block);
           const int mine = t.begin + warp() * 16, n = shape.kv_len - mine;
           const int64 to = shape.key_at(t.b, t.h, mine);
-          tensor_tile<T, D>::store(
+          store_rows<T>(
               block, sum_k, [&](int, int) { return shape.scale; }, n, dk + to, shape.kv_apart(), add_dk);
-          tensor_tile<T, D>::store(
+          store_rows<T>(
               block, sum_v, [](int, int) { return 1.0f; }, n, dv + to, shape.kv_apart(), add_dv);
         });
   }

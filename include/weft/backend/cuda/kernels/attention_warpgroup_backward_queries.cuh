@@ -3,6 +3,7 @@
 
 #include <weft/backend/cuda/kernels/attention_first_keys.cuh>
 #include <weft/backend/cuda/kernels/attention_tensor_backward.hpp>
+#include <weft/backend/cuda/kernels/row_store.cuh>
 #include <weft/backend/cuda/kernels/tile_copy.cuh>
 #include <weft/backend/cuda/kernels/warpgroup.cuh>
 
@@ -160,7 +161,7 @@ struct attention_warpgroup_queries_backward_kernel {
         [&](const auto& t) {
           at.queries.release(block);
           const int mine = t.begin + warp() * 16;
-          tensor_tile<T, D>::store(
+          store_rows<T>(
               block, sum, [&](int, int) { return shape.scale; }, shape.q_len - mine,
               dq + shape.query_at(t.b, t.h, mine), shape.q_apart(), add_dq);
         });
