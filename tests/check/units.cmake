@@ -39,7 +39,7 @@ set(not_release_units "^(consistency|matrix|plan|pretrained)/|^parallel/|^train/
 # Minutes of nvcc for what is skipped where there is no GPU; mlp stays, whose program nvcc has to take.
 set(gpu_units "^train/cuda_|/(laws|ranks)_test[.]cu$")
 # Of what is run on the device on the host those of a second.
-set(units_without_gpu "^backend/cuda/(attention_warpgroup|mlp|formulas|sort|st(ep|ream)_graph)_test[.]cu$")
+set(units_without_gpu "^backend/cuda/(attention_warpgroup(_documents)?|mlp|formulas|sort|st(ep|ream)_graph)_test[.]cu$")
 
 if(WEFT_SANITIZE MATCHES "thread")
   weft_choose_units(cpp_tests "${cpp_tests}" "${thread_units}" "^comm/laws_" 0)

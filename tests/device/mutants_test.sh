@@ -70,6 +70,8 @@ if [ "${WEFT_TEST_ALL:-}" = yes ]; then
   judge heads "laws of attention on two blocks*<weft::bf16>" "attention_tensor.*Li256ELb0" 1 16
   program=$tests/test_backend_cuda_sm_90a judge warpgroups "attention by warpgroups*<weft::bf16>" attention_warpgroup 1 16
   program=$tests/test_backend_cuda_sm_90a judge backward "attention*s backward by warpgroups*<weft::bf16>" "attention_warpgroup.*backward" 1 16
+  program=$tests/test_backend_cuda_sm_90a judge documents "documents end what attention by warpgroups*<weft::bf16>" attention_warpgroup 1 16
+  program=$tests/test_backend_cuda_sm_90a judge borders "documents end what attention*s backward*<weft::bf16>" "attention_warpgroup.*backward" 1 16
   judge losses "laws of cross-entropy*<weft::bf16>" "row_|cross_entropy" 1 1
   judge reductions "laws of reductions<weft::bf16>" "reduce|sum_|squares|statistics|not_finite" 1 8
   judge embedding "laws of embedding*<weft::bf16>" "embedding_|row_keys" 1 3

@@ -66,9 +66,10 @@ int main() {
                        float8_form::e4m3, m.make<float>(outs * outs), {outs, 1, 0}, false);
 #endif
 
-  const auto attention = [&](int64_t d) {
+  const auto attention = [&](int64_t d, const std::int32_t* documents = nullptr) {
     const int64_t seq = 128, heads = 2, size = seq * heads * d;
-    const weft::attention_shape shape{1, seq, seq, heads, heads, d, 1 / std::sqrt(static_cast<double>(d)), true};
+    const weft::attention_shape shape{1,    seq, seq,      heads, heads, d, 1 / std::sqrt(static_cast<double>(d)),
+                                      true, 0,   documents};
     const auto make = [&] { return m.make<bf16>(size); };
     bf16 *const queries = make(), *const keys = make(), *const values = make(), *const out = make();
     float* const sums = m.make<float>(2 * heads * seq);
@@ -77,7 +78,8 @@ int main() {
     words::attention_backward(q, shape, queries, keys, values, out, sums, dout, dq, false, dk, false, dv, false);
   };
 #ifdef WEFT_FOR_SM_90A
-  for (const int64_t d : {64, 128}) attention(d);
+  std::int32_t* const documents = m.make<std::int32_t>(128, 1);  // one, as long as the sequence
+  for (const int64_t d : {64, 128}) attention(d), attention(d, documents);
 #else
   attention(32);  // not on the tensor cores
   for (const int64_t d : {64, 128, 96, 256}) attention(d);

@@ -21,12 +21,16 @@ bool compiled_for_warpgroups() {
   return false;
 }
 
-/// f<head_dim>() for what the kernels for sm_90a take, on a queue of a GPU; false for all else.
+/// f<head_dim, whether there are documents>() for what the kernels for sm_90a take, on a queue of a GPU; false for all
+/// else.
 template <class Queue, class F>
 bool for_warpgroups(const Queue& q, const attention_shape& s, F f) {
-  if (!q.has_warpgroups() || s.documents || !tensor_shape<64>::fits(s)) return false;
-  if (s.head_dim == 64) return f.template operator()<64>();
-  if (s.head_dim == 128) return f.template operator()<128>();
+  if (!q.has_warpgroups() || !tensor_shape<64>::fits(s)) return false;
+  const auto of = [&]<int D>() {
+    return s.documents ? f.template operator()<D, true>() : f.template operator()<D, false>();
+  };
+  if (s.head_dim == 64) return of.template operator()<64>();
+  if (s.head_dim == 128) return of.template operator()<128>();
   return false;
 }
 /// Whether a kernel can run, and has its maps of q, k and v.
@@ -49,8 +53,8 @@ template <class Queue, class T>
 bool attend_by_warpgroups(Queue& q, const attention_shape& s, const T* queries, const T* k, const T* v, T* out,
                           accumulate_t<T>* sums) {
   if constexpr (sizeof(T) == 2)
-    return for_warpgroups(q, s, [&]<int D>() {
-      attention_warpgroup_kernel<T, D> kernel{{}, {}, {}, tensor_shape<D>(s), out, sums};
+    return for_warpgroups(q, s, [&]<int D, bool Documents>() {
+      attention_warpgroup_kernel<T, D, Documents> kernel{{}, {}, {}, tensor_shape<D, Documents>(s), out, sums};
       if (!ready_for_warpgroups(q, kernel, s, queries, k, v)) return false;
       start_for_warpgroups(q, s, kernel);
       return true;
@@ -64,10 +68,11 @@ bool attend_backward_by_warpgroups(Queue& q, const attention_shape& s, const T* 
                                    const accumulate_t<T>* sums, const accumulate_t<T>* delta, const T* dout, T* dq,
                                    bool add_dq, T* dk, bool add_dk, T* dv, bool add_dv) {
   if constexpr (sizeof(T) == 2)
-    return for_warpgroups(q, s, [&]<int D>() {
-      const attention_tensor_gradient<T, D> from{tensor_shape<D>(s), queries, k, v, dout, sums, delta};
-      attention_warpgroup_keys_backward_kernel<T, D> of_keys{{}, {}, {}, {}, from, dk, add_dk, dv, add_dv};
-      attention_warpgroup_queries_backward_kernel<T, D> of_queries{{}, {}, {}, {}, from, dq, add_dq};
+    return for_warpgroups(q, s, [&]<int D, bool Documents>() {
+      const attention_tensor_gradient<T, D, Documents> from{
+          tensor_shape<D, Documents>(s), queries, k, v, dout, sums, delta};
+      attention_warpgroup_keys_backward_kernel<T, D, Documents> of_keys{{}, {}, {}, {}, from, dk, add_dk, dv, add_dv};
+      attention_warpgroup_queries_backward_kernel<T, D, Documents> of_queries{{}, {}, {}, {}, from, dq, add_dq};
       const auto ready = [&](auto& kernel) {
         return ready_for_warpgroups(q, kernel, s, queries, k, v) &&
                map_tiles(kernel.dout, dout, s.batch, s.q_len, s.heads, s.head_dim, kernel.queries);

@@ -1,11 +1,13 @@
 // Attention's forward for sm_90a, in which a warp that only copies feeds two warpgroups that only compute (Shah et al.
-// 2024), for bf16 and fp16 and heads of 64 or 128 numbers, without documents. Tiles come by TMA, products are wgmma's.
+// 2024), for bf16 and fp16 and heads of 64 or 128 numbers. Tiles come by TMA, products are wgmma's.
 // Of a head with n queries and m keys it multiplies 4 n m D numbers, half of that where it is causal, rounded up to
 // tiles of 128; it reads q once, k and v once for every 128 queries, and writes out and two floats a query.
 // Invariant: as in attention_tensor.hpp, with tiles of 128 keys.
 #pragma once
 
+#include <weft/backend/cuda/kernels/attention_first_keys.cuh>
 #include <weft/backend/cuda/kernels/attention_tensor.hpp>
+#include <weft/backend/cuda/kernels/row_store.cuh>
 #include <weft/backend/cuda/kernels/tile_copy.cuh>
 #include <weft/backend/cuda/kernels/warpgroup.cuh>
 
@@ -13,11 +15,11 @@ namespace weft::gpu {
 
 /// As attention_kernel; q, k and v by maps of [batch, length, heads, D] (map_tiles) in tiles of 128. Compiled for
 /// another architecture it has no shared memory of its own: that is how a program knows.
-template <class T, int D>
+template <class T, int D, bool Documents = false>
 struct attention_warpgroup_kernel {
   static_assert(sizeof(T) == 2 && (D == 64 || D == 128));
   CUtensorMap q, k, v;
-  tensor_shape<D> shape;
+  tensor_shape<D, Documents> shape;
   T* out;
   float* sums;
 
@@ -56,6 +58,7 @@ struct attention_warpgroup_kernel {
 
  private:
   using turn = tile_turn<stages>;
+  using first = first_keys<D, Documents>;
   struct meeting {
     tile_slot queries, keys[stages], values[stages];
   };
@@ -137,9 +140,10 @@ struct attention_warpgroup_kernel {
       const auto t = shape.query_tile_of(item, queries, 0, 0);
       const int of_group = t.begin + group * own, mine = of_group + warp * 16;
       const range of = keys_of(t);
+      const first firsts(shape, t.b, of_group, mine, block.lane());
       int k0 = of.begin;
       const auto go_on = [&] { k0 += keys, ++now.n; };
-      const auto sees = [&] { return k0 < of.end && !shape.sees_none(t.b, of_group, own, k0, keys); };
+      const auto sees = [&] { return k0 < of.end && !firsts.none(shape, t.b, of_group, own, k0, keys); };
       const auto pass = [&] {  // what the other warpgroup alone sees
         tile_slot &of_keys = at.keys[now.stage()], &of_values = at.values[now.stage()];
         of_keys.there.wait(now.phase()), of_values.there.wait(now.phase());
@@ -156,7 +160,7 @@ struct attention_warpgroup_kernel {
         wait_for_products<0>();
         pin(p);
         release(at.keys[now.stage()]);
-        weigh(block, p, t.b, mine, k0, so_far);
+        weigh(block, p, firsts, t.b, mine, k0, so_far);
         auto weights = tensor_tile<T, D>::rounded(block, p);
         for (go_on(); sees(); go_on()) {
           const turn before{now.n - 1};
@@ -165,7 +169,7 @@ struct attention_warpgroup_kernel {
           wait_for_products<1>();
           pin(p);
           release(at.keys[now.stage()]);
-          const auto kept = weigh(block, p, t.b, mine, k0, so_far);
+          const auto kept = weigh(block, p, firsts, t.b, mine, k0, so_far);
           wait_for_products<0>();
           pin(weights), pin(so_far.total);
           release(at.values[before.stage()]);
@@ -187,13 +191,14 @@ struct attention_warpgroup_kernel {
 
   // p, products of queries and a tile of keys, become weights; what is left, at their level, of those before.
   template <class Block>
-  __device__ pack<float, 2> weigh(Block& block, scores& p, int b, int mine, int k0, progress& so_far) const {
-    if (!shape.sees_all(b, mine, 16, k0, keys)) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
+  __device__ pack<float, 2> weigh(Block& block, scores& p, const first& firsts, int b, int mine, int k0,
+                                  progress& so_far) const {
+    if (!firsts.all(shape, b, mine, k0, keys)) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
         const int of = mine + block.lane() / 4 + i * 8;
-        const int first = shape.first_key(b, of) - k0, end = shape.end_key(of) - k0;
+        const int begin = firsts.of(shape, b, i, of) - k0, end = shape.end_key(of) - k0;
         WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j) {
           const int key = n * 8 + block.lane() % 4 * 2 + j;
-          if (key < first || key >= end) p.at[0][n][2 * i + j] = -__builtin_inff();
+          if (key < begin || key >= end) p.at[0][n][2 * i + j] = -__builtin_inff();
         }
       }
     const float scale = shape.scale * log2_e;
@@ -235,7 +240,7 @@ struct attention_warpgroup_kernel {
         top[shape.all_rows()] = sum == 0 ? 0 : block.log(sum);
       }
     }
-    tensor_tile<T, D>::store(
+    store_rows<T>(
         block, so_far.total, [&](int, int i) { return share[i]; }, shape.q_len - mine, out + shape.query_at(b, h, mine),
         shape.q_apart(), false);
   }

@@ -5,7 +5,9 @@
 // attention_tensor_backward.hpp; what is rounded never leaves the registers.
 #pragma once
 
+#include <weft/backend/cuda/kernels/attention_kept_queries.cuh>
 #include <weft/backend/cuda/kernels/attention_tensor_backward.hpp>
+#include <weft/backend/cuda/kernels/row_store.cuh>
 #include <weft/backend/cuda/kernels/tile_copy.cuh>
 #include <weft/backend/cuda/kernels/warpgroup.cuh>
 
@@ -13,11 +15,12 @@ namespace weft::gpu {
 
 /// As attention_keys_backward_kernel; k and v by maps in tiles of 128, q and dout in tiles of 64. Compiled for another
 /// architecture it has no shared memory of its own.
-template <class T, int D>
+template <class T, int D, bool Documents = false>
 struct attention_warpgroup_keys_backward_kernel {
   static_assert(sizeof(T) == 2 && (D == 64 || D == 128));
   CUtensorMap q, k, v, dout;
-  attention_tensor_gradient<T, D> from;
+  using gradient = attention_tensor_gradient<T, D, Documents>;
+  gradient from;
   T* dk;
   bool add_dk;
   T* dv;
@@ -59,7 +62,8 @@ struct attention_warpgroup_keys_backward_kernel {
   using turn = tile_turn<stages>;
   struct meeting {
     tile_slot keys, tiles[stages];  // a block's keys and values; queries and dout, and what is kept of the queries:
-    float levels[stages][queries], deltas[stages][queries];
+    kept_queries<T, D, Documents, queries> kept[stages];
+    int end;  // with documents: of the range of queries that see the keys
   };
   __device__ static std::uint32_t queries_at(std::uint32_t room, int stage) {
     return room + static_cast<std::uint32_t>(2 * key_bytes + stage * 2 * query_bytes);
@@ -69,15 +73,24 @@ struct attention_warpgroup_keys_backward_kernel {
   struct range {
     int begin, end;
   };
-  __device__ range queries_of(int b, int key) const {
-    const tensor_shape<D>& s = from.shape;
-    return {s.first_query(key) / queries * queries, s.end_query(b, key + keys < s.kv_len ? key + keys : s.kv_len)};
+  __device__ range queries_of(int b, int key) const { return {begin_of(key), end_of(b, key)}; }
+  __device__ int begin_of(int key) const { return from.shape.first_query(key) / queries * queries; }
+  // With documents it is searched for in memory, once for each item.
+  __device__ int end_of(int b, int key) const {
+    const tensor_shape<D, Documents>& s = from.shape;
+    return s.end_query(b, key + keys < s.kv_len ? key + keys : s.kv_len);
   }
   // A block's items, and for each the tiles of queries that see its keys, of every head that reads them. What is easily
-  // made anew takes no register from one tile to the next.
-  template <class Block, class Begin, class See, class End>
-  __device__ void walk(Block& block, Begin begin, See see, End end) const {
-    const tensor_shape<D>& s = from.shape;
+  // made anew takes no register from one tile to the next; with documents known() is the range's end.
+  template <class Block, class Known, class Begin, class See, class End>
+  __device__ void walk(Block& block, Known known, Begin begin, See see, End end) const {
+    const tensor_shape<D, Documents>& s = from.shape;
+    const auto of_keys = [&](int b, int key) {
+      if constexpr (Documents)
+        return range{begin_of(key), known()};
+      else
+        return queries_of(b, key);
+    };
     turn now;
     for (int items = 0;; ++items) {
       const auto item = [&] {
@@ -86,12 +99,12 @@ struct attention_warpgroup_keys_backward_kernel {
       if (item() >= s.key_tiles(keys)) break;
       const auto t = s.key_tile_of(item(), keys, 0, 0);
       begin(t, items & 1);
-      const range of = queries_of(t.b, t.begin);
+      const range of = of_keys(t.b, t.begin);
       int left = of.begin < of.end ? (of.end - of.begin + queries - 1) / queries * s.share : 0;
       for (int h = t.h * s.share, q0 = of.begin; left > 0; --left, ++now.n) {
         see(t, h, q0, now);
         q0 += queries;
-        const range again = queries_of(t.b, block.anew(t.begin));
+        const range again = of_keys(t.b, block.anew(t.begin));
         if (q0 >= again.end) q0 = again.begin, ++h;
       }
       end(s.key_tile_of(item(), keys, 0, 0));
@@ -102,10 +115,13 @@ struct attention_warpgroup_keys_backward_kernel {
   template <class Block>
   __device__ void bring(Block& block, meeting& at, std::uint32_t room) const {
     constexpr int panels = D / 64;
+    int last = 0;
     walk(
-        block,
+        block, [&] { return last; },
         [&](const auto& t, int phase) {
+          if constexpr (Documents) last = end_of(t.b, t.begin);
           at.keys.free.wait(phase ^ 1);
+          if constexpr (Documents) at.end = last;
           at.keys.there.arrive_and_expect(2 * key_bytes);
           copy_panels<panels>(k, t.h, t.begin, t.b, keys, room, at.keys.there);
           copy_panels<panels>(v, t.h, t.begin, t.b, keys, room + key_bytes, at.keys.there);
@@ -123,18 +139,16 @@ struct attention_warpgroup_keys_backward_kernel {
   // The warp that brings what is kept of queries.
   template <class Block>
   __device__ void bring_kept(Block& block, meeting& at) const {
-    const tensor_shape<D>& shape = from.shape;
+    int last = 0;
     walk(
-        block, [](const auto&, int) {},
+        block, [&] { return last; },
+        [&](const auto& t, int) {
+          if constexpr (Documents) last = end_of(t.b, t.begin);
+        },
         [&](const auto& t, int h, int q0, turn now) {
           tile_slot& s = at.tiles[now.stage()];
           s.free.wait(now.phase() ^ 1);
-          WEFT_ROLLED for (int i = block.lane(); i < queries; i += warp_size) {
-            const int row = shape.row_at(t.b, h, q0 + i < shape.q_len ? q0 + i : q0);
-            const auto kept = from.kept_of(from.sums[row], from.sums[shape.all_rows() + row], from.delta[row]);
-            at.levels[now.stage()][i] = kept.level;
-            at.deltas[now.stage()][i] = kept.delta;
-          }
+          at.kept[now.stage()].keep(block, from, t.b, h, q0);
           block.sync_warp();
           if (block.lane() == 0) s.there.arrive();
         },
@@ -148,13 +162,13 @@ struct attention_warpgroup_keys_backward_kernel {
   // multiply those with dout, what the scores move.
   template <class Block>
   __device__ void use(Block& block, meeting& at, std::uint32_t room) const {
-    const tensor_shape<D>& shape = from.shape;
+    const tensor_shape<D, Documents>& shape = from.shape;
     // Made anew wherever they are used: registers hold the sums and two products, and little more.
     const auto warp = [&] { return block.anew(block.warp()) - warpgroup_size / warp_size; };
     const auto group = [&] { return warp() * warp_size / warpgroup_size; };
     sums sum_k, sum_v;
     walk(
-        block,
+        block, [&] { return at.end; },
         [&](const auto&, int phase) {
           sum_k = {}, sum_v = {};
           at.keys.there.wait(phase);
@@ -162,7 +176,8 @@ struct attention_warpgroup_keys_backward_kernel {
         [&](const auto& t, int h, int q0, turn now) {
           const int i = now.stage();
           at.tiles[i].there.wait(now.phase());
-          if (!shape.sees_none(t.b, q0, queries, t.begin + group() * own, own)) {
+          const auto& kept = at.kept[i];
+          if (!kept.sees_none(shape, t.b, q0, t.begin + group() * own, own)) {
             const std::uint64_t my_keys =
                 matrix_in_tile(room + static_cast<std::uint32_t>(group() * own * tile_row_bytes), key_panel);
             const std::uint64_t of_queries = matrix_in_tile(queries_at(room, i), query_panel);
@@ -175,11 +190,12 @@ struct attention_warpgroup_keys_backward_kernel {
             end_products();
             wait_for_products<1>();
             pin(p);
-            each(block, at.levels[i], t.b, q0, t.begin + warp() * 16, [&](int n, int j, float level, auto of) {
-              float& x = p.at[0][n][j];
-              const float weight = from.weight(block, level, x);
-              x = of.seen ? weight : 0;
-            });
+            kept.each(block, shape, kept.levels, t.b, q0, t.begin + warp() * 16,
+                      [&](int n, int j, float level, auto of) {
+                        float& x = p.at[0][n][j];
+                        const float weight = from.weight(block, level, x);
+                        x = of.seen ? weight : 0;
+                      });
             auto weights = tensor_tile<T, D>::rounded(block, p);
             pin(weights), pin(sum_v);
             begin_products();
@@ -187,10 +203,11 @@ struct attention_warpgroup_keys_backward_kernel {
             end_products();
             wait_for_products<1>();
             pin(ds);
-            each(block, at.deltas[i], t.b, q0, t.begin + warp() * 16, [&](int n, int j, float delta, auto of) {
-              float& x = ds.at[0][n][j];
-              x = from.moved(delta, of.seen, of.only, p.at[0][n][j], x);
-            });
+            kept.each(block, shape, kept.deltas, t.b, q0, t.begin + warp() * 16,
+                      [&](int n, int j, float delta, auto of) {
+                        float& x = ds.at[0][n][j];
+                        x = from.moved(delta, of.seen, of.only, p.at[0][n][j], x);
+                      });
             auto moves = tensor_tile<T, D>::rounded(block, ds);
             pin(moves), pin(sum_k);
             begin_products();
@@ -205,45 +222,11 @@ struct attention_warpgroup_keys_backward_kernel {
           at.keys.release(block);
           const int mine = t.begin + warp() * 16, n = shape.kv_len - mine;
           const int64 to = shape.key_at(t.b, t.h, mine);
-          tensor_tile<T, D>::store(
+          store_rows<T>(
               block, sum_k, [&](int, int) { return shape.scale; }, n, dk + to, shape.kv_apart(), add_dk);
-          tensor_tile<T, D>::store(
+          store_rows<T>(
               block, sum_v, [](int, int) { return 1.0f; }, n, dv + to, shape.kv_apart(), add_dv);
         });
-  }
-
-  // f(n, j, what is kept of the query, sight) for this lane's part of products, of a tile from q0 on with 16 keys from
-  // `key` on.
-  template <class Block, class F>
-  __device__ void each(Block& block, const float* kept, int b, int q0, int key, F f) const {
-    using sight = typename attention_tensor_gradient<T, D>::sight;
-    const tensor_shape<D>& shape = from.shape;
-    const auto go = [&]<bool All>() {
-      array_of<int, 2> behind, seen;  // the first query that sees this lane's keys; so many that do
-      if constexpr (!All) {
-        const int lane = block.anew(block.lane());
-        WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-          const int mine = key + lane / 4 + i * 8, first = shape.first_query(mine);
-          behind[i] = q0 + lane % 4 * 2 - first;
-          seen[i] = mine < shape.kv_len ? shape.end_query(b, mine + 1) - first : 0;
-        }
-      }
-      WEFT_UNROLLED for (int n = 0; n < queries / 8; ++n) {
-        const pack<float, 2> of = block.template load<2>(kept + n * 8 + block.lane() % 4 * 2);
-        WEFT_UNROLLED for (int j = 0; j < 4; ++j) {
-          sight sees{true, false};
-          if constexpr (!All) {
-            const int at = behind[j / 2] + n * 8 + j % 2, query = q0 + n * 8 + block.lane() % 4 * 2 + j % 2;
-            sees = {at >= 0 && at < seen[j / 2], shape.end_key(query) - shape.first_key(b, query) == 1};
-          }
-          f(n, j, of.at[j % 2], sees);
-        }
-      }
-    };
-    if (shape.sees_all(b, q0, queries, key, 16))
-      go.template operator()<true>();
-    else
-      go.template operator()<false>();
   }
 };
 

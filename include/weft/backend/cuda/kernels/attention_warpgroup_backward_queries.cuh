@@ -1,7 +1,9 @@
 // Attention's backward for sm_90a: dq. Invariant: as in attention_warpgroup_backward.cuh.
 #pragma once
 
+#include <weft/backend/cuda/kernels/attention_first_keys.cuh>
 #include <weft/backend/cuda/kernels/attention_tensor_backward.hpp>
+#include <weft/backend/cuda/kernels/row_store.cuh>
 #include <weft/backend/cuda/kernels/tile_copy.cuh>
 #include <weft/backend/cuda/kernels/warpgroup.cuh>
 
@@ -9,11 +11,12 @@ namespace weft::gpu {
 
 /// As attention_queries_backward_kernel; q, k, v and dout by maps in tiles of 128. Compiled for another architecture it
 /// has no shared memory of its own.
-template <class T, int D>
+template <class T, int D, bool Documents = false>
 struct attention_warpgroup_queries_backward_kernel {
   static_assert(sizeof(T) == 2 && (D == 64 || D == 128));
   CUtensorMap q, k, v, dout;
-  attention_tensor_gradient<T, D> from;
+  using gradient = attention_tensor_gradient<T, D, Documents>;
+  gradient from;
   T* dq;
   bool add_dq;
 
@@ -50,6 +53,7 @@ struct attention_warpgroup_queries_backward_kernel {
 
  private:
   using turn = tile_turn<stages>;
+  using first = first_keys<D, Documents>;
   struct meeting {
     tile_slot queries, tiles[stages];  // a block's queries and dout; keys and values
   };
@@ -60,7 +64,7 @@ struct attention_warpgroup_queries_backward_kernel {
   // A block's items, and for each the tiles of keys that its queries see.
   template <class Block, class Begin, class See, class End>
   __device__ void walk(Block& block, Begin begin, See see, End end) const {
-    const tensor_shape<D>& s = from.shape;
+    const tensor_shape<D, Documents>& s = from.shape;
     turn now;
     for (int items = 0;; ++items) {
       const auto item = [&] {
@@ -68,10 +72,10 @@ struct attention_warpgroup_queries_backward_kernel {
       };
       if (item() >= s.query_tiles(queries)) break;
       const auto t = s.query_tile_of(item(), queries, 0, 0);
-      const int first = s.first_key(t.b, t.begin) / keys * keys;
+      const int begin_key = s.first_key(t.b, t.begin) / keys * keys;
       const int last = s.end_key(t.begin + queries - 1 < s.q_len ? t.begin + queries - 1 : s.q_len - 1);
       begin(t, items & 1);
-      for (int k0 = first; k0 < last; k0 += keys, ++now.n) see(t, k0, now);
+      for (int k0 = begin_key; k0 < last; k0 += keys, ++now.n) see(t, k0, now);
       end(s.query_tile_of(item(), queries, 0, 0));
     }
   }
@@ -99,11 +103,12 @@ struct attention_warpgroup_queries_backward_kernel {
   // A warpgroup that computes: while the tensor cores multiply dout with values it makes weights.
   template <class Block>
   __device__ void use(Block& block, meeting& at, std::uint32_t room) const {
-    const tensor_shape<D>& shape = from.shape;
+    const tensor_shape<D, Documents>& shape = from.shape;
     // Made anew wherever they are used: registers hold the sum and two products, and little more.
     const auto warp = [&] { return block.anew(block.warp()) - warpgroup_size / warp_size; };
     const auto group = [&] { return warp() * warp_size / warpgroup_size; };
-    array_of<typename attention_tensor_gradient<T, D>::kept, 2> kept;  // of this lane's rows
+    array_of<typename gradient::kept, 2> kept;  // of this lane's rows
+    first firsts;
     tensor_sums<1, D / 8> sum;
     walk(
         block,
@@ -114,12 +119,13 @@ struct attention_warpgroup_queries_backward_kernel {
             const int row = shape.row_at(t.b, t.h, query < shape.q_len ? query : shape.q_len - 1);
             kept[i] = from.kept_of(from.sums[row], from.sums[shape.all_rows() + row], from.delta[row]);
           }
+          firsts = first(shape, t.b, t.begin + group() * own, t.begin + warp() * 16, block.lane());
           at.queries.there.wait(phase);
         },
         [&](const auto& t, int k0, turn now) {
           tile_slot& s = at.tiles[now.stage()];
           s.there.wait(now.phase());
-          if (!shape.sees_none(t.b, t.begin + group() * own, own, k0, keys)) {
+          if (!firsts.none(shape, t.b, t.begin + group() * own, own, k0, keys)) {
             const std::uint64_t my_queries =
                 matrix_in_tile(room + static_cast<std::uint32_t>(group() * own * tile_row_bytes), panel);
             const std::uint64_t of_keys = matrix_in_tile(keys_at(room, now.stage()), panel);
@@ -131,14 +137,14 @@ struct attention_warpgroup_queries_backward_kernel {
             end_products();
             wait_for_products<1>();
             pin(p);
-            each(block, t.b, t.begin + warp() * 16, k0, [&](int n, int j, auto of) {
+            each(block, firsts, t.b, t.begin + warp() * 16, k0, [&](int n, int j, auto of) {
               float& x = p.at[0][n][j];
               const float weight = from.weight(block, kept[j / 2].level, x);
               x = of.seen ? weight : 0;
             });
             wait_for_products<0>();
             pin(ds);
-            each(block, t.b, t.begin + warp() * 16, k0, [&](int n, int j, auto of) {
+            each(block, firsts, t.b, t.begin + warp() * 16, k0, [&](int n, int j, auto of) {
               float& x = ds.at[0][n][j];
               x = from.moved(kept[j / 2].delta, of.seen, of.only, p.at[0][n][j], x);
             });
@@ -155,7 +161,7 @@ struct attention_warpgroup_queries_backward_kernel {
         [&](const auto& t) {
           at.queries.release(block);
           const int mine = t.begin + warp() * 16;
-          tensor_tile<T, D>::store(
+          store_rows<T>(
               block, sum, [&](int, int) { return shape.scale; }, shape.q_len - mine,
               dq + shape.query_at(t.b, t.h, mine), shape.q_apart(), add_dq);
         });
@@ -163,17 +169,17 @@ struct attention_warpgroup_queries_backward_kernel {
 
   // f(n, j, sight) for this lane's part of products, of 16 queries from `query` on with a tile from k0 on.
   template <class Block, class F>
-  __device__ void each(Block& block, int b, int query, int k0, F f) const {
-    using sight = typename attention_tensor_gradient<T, D>::sight;
-    const tensor_shape<D>& shape = from.shape;
+  __device__ void each(Block& block, const first& firsts, int b, int query, int k0, F f) const {
+    using sight = typename gradient::sight;
+    const tensor_shape<D, Documents>& shape = from.shape;
     const auto go = [&]<bool All>() {
       array_of<int, 2> behind, seen;  // the first key that this lane's queries see; so many they do
       if constexpr (!All) {
         const int lane = block.anew(block.lane());
         WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-          const int mine = query + lane / 4 + i * 8, first = shape.first_key(b, mine);
-          behind[i] = k0 + lane % 4 * 2 - first;
-          seen[i] = mine < shape.q_len ? shape.end_key(mine) - first : 0;
+          const int mine = query + lane / 4 + i * 8, begin = firsts.of(shape, b, i, mine);
+          behind[i] = k0 + lane % 4 * 2 - begin;
+          seen[i] = mine < shape.q_len ? shape.end_key(mine) - begin : 0;
         }
       }
       WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 4; ++j) {
@@ -185,7 +191,7 @@ struct attention_warpgroup_queries_backward_kernel {
         f(n, j, sees);
       }
     };
-    if (shape.sees_all(b, query, 16, k0, keys))
+    if (firsts.all(shape, b, query, k0, keys))
       go.template operator()<true>();
     else
       go.template operator()<false>();
