@@ -7,15 +7,9 @@ if(NOT TARGET weft::cudnn)
 endif()
 
 if(TARGET weft_device_cudart)
-  set(of_cudnn cudnn.cpp cudnn_descriptor.cpp cudnn_graph.cpp cudnn_operation.cpp cudnn_run.cpp)
-  list(TRANSFORM of_cudnn PREPEND "${here}/device/runtime/")
-  add_library(weft_device_cudnn SHARED ${of_cudnn})
-  target_link_libraries(weft_device_cudnn PRIVATE weft_build weft_device_cudart)
-  target_include_directories(weft_device_cudnn SYSTEM PRIVATE "${WEFT_CUDNN_INCLUDE_DIR}" ${CUDAToolkit_INCLUDE_DIRS})
-  target_compile_options(weft_device_cudnn PRIVATE -O2 -ffp-contract=off)
-  target_link_options(weft_device_cudnn PRIVATE "-Wl,-soname,libcudnn.so.9" "-Wl,--version-script=${here}/device/runtime/cudnn.map")
-  set_target_properties(weft_device_cudnn PROPERTIES PREFIX lib OUTPUT_NAME cudnn SUFFIX .so.9 NO_SONAME ON
-    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/device_runtime" LINK_DEPENDS "${here}/device/runtime/cudnn.map")
+  weft_device_runtime(weft_device_cudnn cudnn 9 cudnn.cpp cudnn_descriptor.cpp cudnn_graph.cpp cudnn_operation.cpp cudnn_run.cpp)
+  target_link_libraries(weft_device_cudnn PRIVATE weft_device_cudart)
+  target_include_directories(weft_device_cudnn SYSTEM BEFORE PRIVATE "${WEFT_CUDNN_INCLUDE_DIR}")
 
   # That it refuses what it is there to refuse: by its own calls, which stand in cuDNN's headers.
   add_executable(test_device_cudnn "${here}/cudnn/stand_in.cpp")

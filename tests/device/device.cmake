@@ -9,14 +9,16 @@ set_target_properties(weft_device PROPERTIES POSITION_INDEPENDENT_CODE ON)
 # fused where PTX says so.
 target_compile_options(weft_device PRIVATE -O2 -fno-strict-aliasing -ffp-contract=off)
 
-# LIBRARY NAME SOURCE...: a shared library that a program takes for the toolkit's.
-function(weft_device_runtime library name)
+# LIBRARY NAME VERSION SOURCE...: a shared library that a program takes for NVIDIA's; sources lie in device/runtime, and the headers that it
+# has beside CUDA's where its caller says.
+function(weft_device_runtime library name version)
+  list(TRANSFORM ARGN PREPEND "${here}/device/runtime/" REGEX "^[a-z_]+[.]cpp$")
   add_library(${library} SHARED ${ARGN})
   target_link_libraries(${library} PRIVATE weft_build)
   target_include_directories(${library} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   target_compile_options(${library} PRIVATE -O2 -ffp-contract=off)
-  target_link_options(${library} PRIVATE "-Wl,-soname,lib${name}.so.13" "-Wl,--version-script=${here}/device/runtime/${name}.map")
-  set_target_properties(${library} PROPERTIES PREFIX lib OUTPUT_NAME ${name} SUFFIX .so.13 NO_SONAME ON
+  target_link_options(${library} PRIVATE "-Wl,-soname,lib${name}.so.${version}" "-Wl,--version-script=${here}/device/runtime/${name}.map")
+  set_target_properties(${library} PROPERTIES PREFIX lib OUTPUT_NAME ${name} SUFFIX .so.${version} NO_SONAME ON
     LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/device_runtime" LINK_DEPENDS "${here}/device/runtime/${name}.map")
 endfunction()
 
@@ -44,12 +46,10 @@ function(weft_test_on_device name)
 endfunction()
 
 if(NOT device_lacks)
-  set(of_runtime "${here}/device/runtime")
-  weft_device_runtime(weft_device_cudart cudart
-    ${of_runtime}/state.cpp ${of_runtime}/program.cpp ${of_runtime}/error.cpp ${of_runtime}/tensor_map.cpp
-    ${of_runtime}/cudart.cpp ${of_runtime}/graphs.cpp $<TARGET_OBJECTS:weft_device>)
+  weft_device_runtime(weft_device_cudart cudart 13 state.cpp program.cpp error.cpp tensor_map.cpp cudart.cpp graphs.cpp
+    $<TARGET_OBJECTS:weft_device>)
   target_link_libraries(weft_device_cudart PRIVATE Threads::Threads)
-  weft_device_runtime(weft_device_cublaslt cublasLt ${of_runtime}/cublaslt.cpp)
+  weft_device_runtime(weft_device_cublaslt cublasLt 13 cublaslt.cpp)
   target_link_libraries(weft_device_cublaslt PRIVATE weft_device_cudart)
 
   # What they are told stands in CUDA's headers, so they aren't of the folder's other tests.

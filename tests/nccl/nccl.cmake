@@ -7,15 +7,9 @@ if(NOT WEFT_HAS_NCCL)
 endif()
 
 if(TARGET weft_device_cudart)
-  set(of_nccl nccl.cpp nccl_comm.cpp nccl_memory.cpp nccl_operation.cpp nccl_processes.cpp nccl_threads.cpp)
-  list(TRANSFORM of_nccl PREPEND "${here}/device/runtime/")
-  add_library(weft_device_nccl SHARED ${of_nccl})
-  target_link_libraries(weft_device_nccl PRIVATE weft_build weft_device_cudart)
-  target_include_directories(weft_device_nccl SYSTEM PRIVATE "${WEFT_NCCL_INCLUDE_DIR}" ${CUDAToolkit_INCLUDE_DIRS})
-  target_compile_options(weft_device_nccl PRIVATE -O2 -ffp-contract=off)
-  target_link_options(weft_device_nccl PRIVATE "-Wl,-soname,libnccl.so.2" "-Wl,--version-script=${here}/device/runtime/nccl.map")
-  set_target_properties(weft_device_nccl PROPERTIES PREFIX lib OUTPUT_NAME nccl SUFFIX .so.2 NO_SONAME ON
-    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/device_runtime" LINK_DEPENDS "${here}/device/runtime/nccl.map")
+  weft_device_runtime(weft_device_nccl nccl 2 nccl.cpp nccl_comm.cpp nccl_memory.cpp nccl_operation.cpp nccl_processes.cpp nccl_threads.cpp)
+  target_link_libraries(weft_device_nccl PRIVATE weft_device_cudart)
+  target_include_directories(weft_device_nccl SYSTEM BEFORE PRIVATE "${WEFT_NCCL_INCLUDE_DIR}")
 
   # That it finds what it is there to find: by its own calls, which stand in CUDA's and NCCL's headers.
   add_executable(test_device_nccl "${here}/nccl/stand_in.cpp" "${here}/nccl/stand_in_processes.cpp")
