@@ -26,7 +26,6 @@ awk -F'|' '
     }
   }
   BEGIN {
-    may("attention_delta_kernel", 1.1, 2.1, 1.2)          # a warp writes four numbers
     may("attention_tensor", 1.1, 2.3, 1.2)                # the lanes of a row have 16 bytes of it at a time
     may("attention_warpgroup_kernel", 1.1, 2.3, 1.2)      # so they do
     may("attention_warpgroup_queries", 1.1, 2.3, 1.2)

@@ -8,7 +8,8 @@
 
 namespace weft::gpu {
 
-/// delta[b, h, i] = sum over c of out * dout [b, i, h, c]: what a query's ds sums to; 8 lanes to a row.
+/// delta[b, h, i] = sum over c of out * dout [b, i, h, c]: what a query's ds sums to; 8 lanes to a row. Rows go in
+/// the order of delta, so that a warp's lie side by side in it.
 template <class T>
 struct attention_delta_kernel {
   using A = accumulate_t<T>;
@@ -22,17 +23,17 @@ struct attention_delta_kernel {
     constexpr int lanes = 8;
     const int64 rows = batch * q_len * heads, at_once = block.threads() / lanes;
     for (int64 row0 = block.index() * at_once; row0 < rows; row0 += block.blocks() * at_once) {
-      const int64 row = row0 + block.thread() / lanes;
+      const int64 at = row0 + block.thread() / lanes, b = at / q_len / heads, h = at / q_len % heads, i = at % q_len;
+      const int64 row = (b * q_len + i) * heads + h;
       A sum = 0;
-      if (row < rows)
+      if (at < rows)
         for_packs<pack_size<T>>(block.thread() % lanes, lanes, head_dim, packed, [&]<int N>(int64 c) {
           const pack<T, N> x = block.template load<N>(out + row * head_dim + c),
                            y = block.template load<N>(dout + row * head_dim + c);
           for (int k = 0; k < N; ++k) sum += block.widen(x.at[k]) * block.widen(y.at[k]);
         });
       for (int mask = 1; mask < lanes; mask *= 2) sum += block.shuffle_xor(sum, mask);
-      if (row < rows && block.thread() % lanes == 0)
-        delta[(row / heads / q_len * heads + row % heads) * q_len + row / heads % q_len] = sum;
+      if (at < rows && block.thread() % lanes == 0) delta[at] = sum;
     }
   }
 };
