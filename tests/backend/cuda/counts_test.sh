@@ -30,8 +30,6 @@ awk -F'|' '
     may("attention_warpgroup_kernel", 1.1, 2.3, 1.2)      # so they do
     may("attention_warpgroup_queries", 1.1, 2.3, 1.2)
     may("attention_warpgroup_keys", 1.1, 2.3, 2.1)        # and eight rows of lanes read the same 8 bytes of two queries
-    # in arithmetic of single numbers, where the tensor cores have no kernel: cells of a tile lie rows apart
-    may("attention_kernel", 1.1, 1.1, 2.8); may("attention_keys", 1.1, 1.1, 2.9); may("attention_queries", 1.1, 1.1, 2.9)
   }
   / sectors loaded / || /cub::/ { next }                  # the library that sorts keys is as it is
   NF == 12 && $3 + 0 > 0 {

@@ -99,6 +99,8 @@ struct attention_gradient {
 template <class T, bool Documents = false>
 struct attention_keys_backward_kernel {
   using A = accumulate_t<T>;
+  static constexpr int threads = attention_threads;
+  static constexpr int blocks_at_once = sizeof(A) == 4 ? 3 : 2;  // for 168 registers, or 255
   attention_gradient<T> from;
   T* dk;
   bool add_dk;
@@ -140,12 +142,12 @@ struct attention_keys_backward_kernel {
           block.sync();
           from.load_queries(block, b, head, begin, queries, douts, of_queries);
           block.sync();
-          for_cells(block, t, [&]<int R>(int row, int column, int side) {
-            array_of<array_of<A, R>, R> score, dp;
-            multiply_cell<R>(block, t, keys, row, queries, column, side, score);
-            multiply_cell<R>(block, t, values, row, douts, column, side, dp);
-            WEFT_UNROLLED for (int i = 0; i < R; ++i) WEFT_UNROLLED for (int j = 0; j < R; ++j) {
-              const int key = row + i * side, query = column + j * side;
+          for_cells(block, t, [&]<int R, int C>(int row, int column, int down, int across) {
+            array_of<array_of<A, C>, R> score, dp;
+            multiply_cell<R, C>(t, keys, row, down, queries, column, across, score);
+            multiply_cell<R, C>(t, values, row, down, douts, column, across, dp);
+            WEFT_UNROLLED for (int i = 0; i < R; ++i) WEFT_UNROLLED for (int j = 0; j < C; ++j) {
+              const int key = row + i * down, query = column + j * across;
               const auto w =
                   from.template weigh<Documents>(block, b, begin, query, k0 + key, score[i][j], dp[i][j], of_queries);
               p[key * t.square + query] = w.p;
@@ -175,6 +177,8 @@ struct attention_keys_backward_kernel {
 template <class T>
 struct attention_queries_backward_kernel {
   using A = accumulate_t<T>;
+  static constexpr int threads = attention_threads;
+  static constexpr int blocks_at_once = sizeof(A) == 4 ? 3 : 2;  // for 168 registers, or 255
   attention_gradient<T> from;
   T* dq;
   bool add_dq;
@@ -210,12 +214,12 @@ struct attention_queries_backward_kernel {
         block.sync();
         from.load_keys(block, b, h / (s.heads / s.kv_heads), k0, keys, values);
         block.sync();
-        for_cells(block, t, [&]<int R>(int row, int column, int side) {
-          array_of<array_of<A, R>, R> score, dp;
-          multiply_cell<R>(block, t, queries, row, keys, column, side, score);
-          multiply_cell<R>(block, t, douts, row, values, column, side, dp);
-          WEFT_UNROLLED for (int i = 0; i < R; ++i) WEFT_UNROLLED for (int j = 0; j < R; ++j) {
-            const int query = row + i * side, key = column + j * side;
+        for_cells(block, t, [&]<int R, int C>(int row, int column, int down, int across) {
+          array_of<array_of<A, C>, R> score, dp;
+          multiply_cell<R, C>(t, queries, row, down, keys, column, across, score);
+          multiply_cell<R, C>(t, douts, row, down, values, column, across, dp);
+          WEFT_UNROLLED for (int i = 0; i < R; ++i) WEFT_UNROLLED for (int j = 0; j < C; ++j) {
+            const int query = row + i * down, key = column + j * across;
             ds[query * t.square + key] =
                 from.template weigh<true>(block, b, begin, query, k0 + key, score[i][j], dp[i][j], of_queries).ds;
           }
