@@ -26,19 +26,8 @@ awk -F'|' '
     }
   }
   BEGIN {
-    may("rope_kernel", 1.4, 1.1, 1.2)                     # a lane reads 32 bytes of angles in two requests
-    may("attention_delta_kernel", 1.1, 2.1, 1.2)          # a warp writes four numbers
-    may("attention_tensor", 1.1, 2.3, 1.2)                # the lanes of a row have 16 bytes of it at a time
     # Eight rows of lanes read the same 8 bytes of two queries: a wavefront for each register that is filled, as reads of any size would take.
     may("attention_warpgroup_keys", 1.1, 1.1, 2.1)
-    # in arithmetic of single numbers, where the tensor cores have no kernel: cells of a tile lie rows apart
-    may("attention_kernel", 1.1, 1.1, 2.8); may("attention_keys", 1.1, 1.1, 2.9); may("attention_queries", 1.1, 1.1, 2.9)
-    may("row_max_kernel", 1.1, 1.1, 3.1)                  # few numbers: what warps have of a row is joined by lanes of all
-    may("row_sums_kernel", 1.1, 1.1, 3.1)
-    may("row_loss_kernel", 1.1, 1.1, 3.5)
-    may("squares_kernel", 1.1, 1.1, 3.5)
-    may("sum_squares_kernel", 1.1, 1.1, 3.5)
-    may("largest_magnitude_kernel", 1.1, 1.1, 3.1); may("float8_codes_kernel", 1.1, 1.1, 3.1)
   }
   / sectors loaded / || /cub::/ { next }                  # the library that sorts keys is as it is
   NF == 12 && $3 + 0 > 0 {

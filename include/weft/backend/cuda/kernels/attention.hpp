@@ -12,6 +12,8 @@ namespace weft::gpu {
 template <class T>
 struct attention_kernel {
   using A = accumulate_t<T>;
+  static constexpr int threads = attention_threads;
+  static constexpr int blocks_at_once = sizeof(A) == 4 ? 4 : 3;  // for 128 registers, or 168
   attention_shape shape;
   const T *q, *k, *v;
   T* out;
@@ -54,15 +56,15 @@ struct attention_kernel {
         block.sync();
         load_tile(block, t, here, k + kv + k0 * kv_apart, kv_apart, A(1), keys, packed);
         block.sync();
-        for_cells(block, t, [&]<int R>(int row, int column, int side) {
-          array_of<array_of<A, R>, R> score;
-          multiply_cell<R>(block, t, queries, row, keys, column, side, score);
+        for_cells(block, t, [&]<int R, int C>(int row, int column, int down, int across) {
+          array_of<array_of<A, C>, R> score;
+          multiply_cell<R, C>(t, queries, row, down, keys, column, across, score);
           for (int i = 0; i < R; ++i) {
-            const int64 query = begin + row + i * side, first = s.first_key(query, b) - k0,
+            const int64 query = begin + row + i * down, first = s.first_key(query, b) - k0,
                         last = s.end_key(query) - k0;
-            for (int j = 0; j < R; ++j) {
-              const int key = column + j * side;
-              p[(row + i * side) * t.square + key] = key >= first && key < last ? score[i][j] : lowest;
+            for (int j = 0; j < C; ++j) {
+              const int key = column + j * across;
+              p[(row + i * down) * t.square + key] = key >= first && key < last ? score[i][j] : lowest;
             }
           }
         });
@@ -88,13 +90,14 @@ struct attention_kernel {
  private:
   static constexpr int arrays = 3, squares = 1;
 
-  // p = exp(p - the row's largest score), which may have grown; four lanes to a row.
+  // p = exp(p - the row's largest score), which may have grown; four lanes to a row. Rows of a warp are as far apart as
+  // there are warps, four, so that its lanes are in different banks.
   template <class Block>
   WEFT_ON_DEVICE void exponentials(Block& block, A* p, A* high, A* sum, A* shrink) const {
     constexpr int lanes = 4;
     const A lowest = -static_cast<A>(__builtin_inff());
     for (int row0 = 0; row0 < tile.rows; row0 += block.threads() / lanes) {
-      const int row = row0 + block.thread() / lanes, first = block.thread() % lanes;
+      const int row = row0 + block.lane() / lanes * block.warps() + block.warp(), first = block.lane() % lanes;
       const bool there = row < tile.rows;
       A* const line = p + row * tile.square;
       const A before = there ? high[row] : lowest;

@@ -8,7 +8,8 @@
 
 namespace weft::gpu {
 
-/// delta[b, h, i] = sum over c of out * dout [b, i, h, c]: what a query's ds sums to; 8 lanes to a row.
+/// delta[b, h, i] = sum over c of out * dout [b, i, h, c]: what a query's ds sums to; 8 lanes to a row. Rows go in
+/// the order of delta, so that a warp's lie side by side in it.
 template <class T>
 struct attention_delta_kernel {
   using A = accumulate_t<T>;
@@ -22,17 +23,17 @@ struct attention_delta_kernel {
     constexpr int lanes = 8;
     const int64 rows = batch * q_len * heads, at_once = block.threads() / lanes;
     for (int64 row0 = block.index() * at_once; row0 < rows; row0 += block.blocks() * at_once) {
-      const int64 row = row0 + block.thread() / lanes;
+      const int64 at = row0 + block.thread() / lanes, b = at / q_len / heads, h = at / q_len % heads, i = at % q_len;
+      const int64 row = (b * q_len + i) * heads + h;
       A sum = 0;
-      if (row < rows)
+      if (at < rows)
         for_packs<pack_size<T>>(block.thread() % lanes, lanes, head_dim, packed, [&]<int N>(int64 c) {
           const pack<T, N> x = block.template load<N>(out + row * head_dim + c),
                            y = block.template load<N>(dout + row * head_dim + c);
           for (int k = 0; k < N; ++k) sum += block.widen(x.at[k]) * block.widen(y.at[k]);
         });
       for (int mask = 1; mask < lanes; mask *= 2) sum += block.shuffle_xor(sum, mask);
-      if (row < rows && block.thread() % lanes == 0)
-        delta[(row / heads / q_len * heads + row % heads) * q_len + row / heads % q_len] = sum;
+      if (at < rows && block.thread() % lanes == 0) delta[at] = sum;
     }
   }
 };
@@ -98,6 +99,8 @@ struct attention_gradient {
 template <class T, bool Documents = false>
 struct attention_keys_backward_kernel {
   using A = accumulate_t<T>;
+  static constexpr int threads = attention_threads;
+  static constexpr int blocks_at_once = sizeof(A) == 4 ? 3 : 2;  // for 168 registers, or 255
   attention_gradient<T> from;
   T* dk;
   bool add_dk;
@@ -139,12 +142,12 @@ struct attention_keys_backward_kernel {
           block.sync();
           from.load_queries(block, b, head, begin, queries, douts, of_queries);
           block.sync();
-          for_cells(block, t, [&]<int R>(int row, int column, int side) {
-            array_of<array_of<A, R>, R> score, dp;
-            multiply_cell<R>(block, t, keys, row, queries, column, side, score);
-            multiply_cell<R>(block, t, values, row, douts, column, side, dp);
-            WEFT_UNROLLED for (int i = 0; i < R; ++i) WEFT_UNROLLED for (int j = 0; j < R; ++j) {
-              const int key = row + i * side, query = column + j * side;
+          for_cells(block, t, [&]<int R, int C>(int row, int column, int down, int across) {
+            array_of<array_of<A, C>, R> score, dp;
+            multiply_cell<R, C>(t, keys, row, down, queries, column, across, score);
+            multiply_cell<R, C>(t, values, row, down, douts, column, across, dp);
+            WEFT_UNROLLED for (int i = 0; i < R; ++i) WEFT_UNROLLED for (int j = 0; j < C; ++j) {
+              const int key = row + i * down, query = column + j * across;
               const auto w =
                   from.template weigh<Documents>(block, b, begin, query, k0 + key, score[i][j], dp[i][j], of_queries);
               p[key * t.square + query] = w.p;
@@ -174,6 +177,8 @@ struct attention_keys_backward_kernel {
 template <class T>
 struct attention_queries_backward_kernel {
   using A = accumulate_t<T>;
+  static constexpr int threads = attention_threads;
+  static constexpr int blocks_at_once = sizeof(A) == 4 ? 3 : 2;  // for 168 registers, or 255
   attention_gradient<T> from;
   T* dq;
   bool add_dq;
@@ -209,12 +214,12 @@ struct attention_queries_backward_kernel {
         block.sync();
         from.load_keys(block, b, h / (s.heads / s.kv_heads), k0, keys, values);
         block.sync();
-        for_cells(block, t, [&]<int R>(int row, int column, int side) {
-          array_of<array_of<A, R>, R> score, dp;
-          multiply_cell<R>(block, t, queries, row, keys, column, side, score);
-          multiply_cell<R>(block, t, douts, row, values, column, side, dp);
-          WEFT_UNROLLED for (int i = 0; i < R; ++i) WEFT_UNROLLED for (int j = 0; j < R; ++j) {
-            const int query = row + i * side, key = column + j * side;
+        for_cells(block, t, [&]<int R, int C>(int row, int column, int down, int across) {
+          array_of<array_of<A, C>, R> score, dp;
+          multiply_cell<R, C>(t, queries, row, down, keys, column, across, score);
+          multiply_cell<R, C>(t, douts, row, down, values, column, across, dp);
+          WEFT_UNROLLED for (int i = 0; i < R; ++i) WEFT_UNROLLED for (int j = 0; j < C; ++j) {
+            const int query = row + i * down, key = column + j * across;
             ds[query * t.square + key] =
                 from.template weigh<true>(block, b, begin, query, k0 + key, score[i][j], dp[i][j], of_queries).ds;
           }

@@ -11,14 +11,19 @@ namespace weft::gpu {
 /// What a block may take of a multiprocessor's shared memory so that two share one of sm_90.
 inline constexpr std::size_t half_of_shared_memory = 112 * 1024;
 
-/// A tile: `rows` queries or keys of one head, as A. Rows lie an odd number of packs apart, so that neighbouring rows
-/// are in different banks of shared memory; the columns from head_dim to `width` are zero.
+/// Threads of a block of attention in plain arithmetic.
+inline constexpr int attention_threads = 128;
+
+/// A tile: `rows` queries or keys of one head, as A. Rows lie an odd number of A apart, so that neighbouring rows are
+/// in different banks of shared memory; the columns from head_dim to `width` are zero. Products read it a number at
+/// a time: lanes share numbers, and all that want one get it from one wavefront, which packs would give to each quarter
+/// of a warp anew.
 template <class A>
 struct attention_tile {
-  static constexpr int step = pack_size<A>;
-  int rows;  // 8, 16, 32 or 64
+  static constexpr int step = pack_size<A>;  // columns that are taken together
+  int rows;                                  // 8, 16, 32 or 64
   int head_dim;
-  int width;   // head_dim rounded up to whole packs
+  int width;   // head_dim rounded up to whole steps
   int stride;  // between rows [rows, head_dim]
   int square;  // between rows [rows, rows]
 
@@ -27,9 +32,9 @@ struct attention_tile {
   static attention_tile choose(int64 head_dim, int arrays, int squares, std::size_t block_memory) {
     const std::size_t room = block_memory < half_of_shared_memory ? block_memory : half_of_shared_memory;
     attention_tile t{64, static_cast<int>(head_dim), static_cast<int>((head_dim + step - 1) / step * step), 0, 0};
-    t.stride = (t.width / step | 1) * step;
+    t.stride = t.width + 1;
     for (;; t.rows /= 2) {
-      t.square = t.rows + step;
+      t.square = t.rows + 1;
       if (t.rows == 8 || t.bytes(arrays, squares) <= room) return t;
     }
   }
@@ -115,37 +120,44 @@ WEFT_ON_DEVICE void store_tile(const Block& block, const attention_tile<A>& t, i
   });
 }
 
-/// f.operator()<R>(row, column, side) for the cells of a [rows, rows] product, shared out among the threads: a cell is
-/// the R rows row, row + side, ... at the R columns column, column + side, ... 256 threads have one cell each where the
-/// tile has 16 rows or more.
+/// f.operator()<R, C>(row, column, down, across) for the cells of a [rows, rows] product, shared out among the threads:
+/// a cell is the R rows row, row + down, ... at the C columns column, column + across, ... 128 threads have one cell
+/// each where the tile has 16 rows or more. Of a step in head_dim a thread reads R + C numbers for R C products.
 template <class A, class Block, class F>
 WEFT_ON_DEVICE void for_cells(const Block& block, const attention_tile<A>& t, F f) {
-  const auto go = [&]<int R>() {
-    const int side = t.rows / R;
-    for (int i = block.thread(); i < side * side; i += block.threads())
-      f.template operator()<R>(i / side, i % side, side);
+  const auto go = [&]<int R, int C>() {
+    const int down = t.rows / R, across = t.rows / C;
+    for (int i = block.thread(); i < down * across; i += block.threads())
+      f.template operator()<R, C>(i / across, i % across, down, across);
   };
   if (t.rows == 64)
-    go.template operator()<4>();
+    go.template operator()<8, 4>();
   else if (t.rows == 32)
-    go.template operator()<2>();
+    go.template operator()<4, 2>();
+  else if (t.rows == 16)
+    go.template operator()<2, 1>();
   else
-    go.template operator()<1>();
+    go.template operator()<1, 1>();
 }
-/// The products of R rows of a and R rows of b, both [rows, head_dim], in order of the column.
-template <int R, class A, class Block>
-WEFT_ON_DEVICE void multiply_cell(const Block& block, const attention_tile<A>& t, const A* a, int row, const A* b,
-                                  int column, int side, array_of<array_of<A, R>, R>& sum) {
+/// The products of R rows of a and C rows of b, both [rows, head_dim], in order of the column.
+template <int R, int C, class A>
+WEFT_ON_DEVICE void multiply_cell(const attention_tile<A>& t, const A* a, int row, int down, const A* b, int column,
+                                  int across, array_of<array_of<A, C>, R>& sum) {
   constexpr int step = attention_tile<A>::step;
   for (int i = 0; i < R; ++i)
-    for (int j = 0; j < R; ++j) sum[i][j] = A(0);
-  for (int k = 0; k < t.width; k += step) {
-    array_of<pack<A, step>, R> x, y;
-    for (int i = 0; i < R; ++i) x[i] = block.template load<step>(a + (row + i * side) * t.stride + k);
-    for (int j = 0; j < R; ++j) y[j] = block.template load<step>(b + (column + j * side) * t.stride + k);
-    for (int i = 0; i < R; ++i)
-      for (int j = 0; j < R; ++j)
-        for (int l = 0; l < step; ++l) sum[i][j] += x[i].at[l] * y[j].at[l];
+    for (int j = 0; j < C; ++j) sum[i][j] = A(0);
+  const int a_apart = down * t.stride, b_apart = across * t.stride;
+  const A *of_a = a + row * t.stride, *of_b = b + column * t.stride;
+  for (int k = 0; k < t.width; k += step, of_a += step, of_b += step) {
+    WEFT_UNROLLED
+    for (int l = 0; l < step; ++l) {
+      array_of<A, R> x;
+      array_of<A, C> y;
+      for (int i = 0; i < R; ++i) x[i] = of_a[i * a_apart + l];
+      for (int j = 0; j < C; ++j) y[j] = of_b[j * b_apart + l];
+      for (int i = 0; i < R; ++i)
+        for (int j = 0; j < C; ++j) sum[i][j] += x[i] * y[j];
+    }
   }
 }
 
@@ -153,25 +165,27 @@ WEFT_ON_DEVICE void multiply_cell(const Block& block, const attention_tile<A>& t
 template <class A, class Block, class F>
 WEFT_ON_DEVICE void multiply_tile(const Block& block, const attention_tile<A>& t, const A* p, const A* b, F keep,
                                   A* c) {
-  constexpr int step = attention_tile<A>::step, lines = 4;
-  const int packs = t.width / step;
-  for (int at = block.thread(); at < t.rows / lines * packs; at += block.threads()) {
-    const int row = at / packs * lines, column = at % packs * step;
+  constexpr int step = attention_tile<A>::step, lines = 8;
+  const int apart = t.width / step;  // a thread's columns, so that neighbours read neighbours
+  for (int at = block.thread(); at < t.rows / lines * apart; at += block.threads()) {
+    const int row = at / apart * lines, column = at % apart;
     array_of<array_of<A, step>, lines> sum = {};
-    for (int k = 0; k < t.rows; k += step) {
-      array_of<pack<A, step>, lines> x;
-      array_of<pack<A, step>, step> y;
-      for (int i = 0; i < lines; ++i) x[i] = block.template load<step>(p + (row + i) * t.square + k);
-      for (int l = 0; l < step; ++l) y[l] = block.template load<step>(b + (k + l) * t.stride + column);
-      for (int l = 0; l < step; ++l)
+    const A *of_p = p + row * t.square, *of_b = b + column;
+    for (int k = 0; k < t.rows; k += step, of_p += step, of_b += step * t.stride) {
+      WEFT_UNROLLED
+      for (int l = 0; l < step; ++l) {
+        array_of<A, lines> x;
+        array_of<A, step> y;
+        for (int i = 0; i < lines; ++i) x[i] = of_p[i * t.square + l];
+        for (int j = 0; j < step; ++j) y[j] = of_b[l * t.stride + j * apart];
         for (int i = 0; i < lines; ++i)
-          for (int j = 0; j < step; ++j) sum[i][j] += x[i].at[l] * y[l].at[j];
+          for (int j = 0; j < step; ++j) sum[i][j] += x[i] * y[j];
+      }
     }
-    for (int i = 0; i < lines; ++i) {
-      A* const line = c + (row + i) * t.stride + column;
-      pack<A, step> out = block.template load<step>(static_cast<const A*>(line));
-      for (int j = 0; j < step; ++j) out.at[j] = keep(row + i) * out.at[j] + sum[i][j];
-      block.store(line, out);
+    A* line = c + row * t.stride + column;
+    for (int i = 0; i < lines; ++i, line += t.stride) {
+      const A kept = keep(row + i);
+      for (int j = 0; j < step; ++j) line[j * apart] = kept * line[j * apart] + sum[i][j];
     }
   }
 }

@@ -33,16 +33,17 @@ WEFT_ON_DEVICE A warp_sum(Block& block, A value) {
   return warp_reduce<reduce::sum>(block, value);
 }
 
-/// Over the block's threads. `scratch`: shared memory for one A a warp, free again on return.
+/// Over the block's threads, 32 warps at most. `scratch`: shared memory for one A a warp, free again on return. Each
+/// warp reads what all have in one request, and its lanes join it: a word a lane, which no other lane reads.
 template <reduce Kind, class Block, class A>
 WEFT_ON_DEVICE A block_reduce(Block& block, A value, A* scratch) {
   value = warp_reduce<Kind>(block, value);
   if (block.lane() == 0) scratch[block.warp()] = value;
   block.sync();
-  A total = start_of<Kind, A>();
-  for (int w = 0; w < block.warps(); ++w) total = join<Kind>(total, scratch[w]);
+  A of_warp = start_of<Kind, A>();
+  if (block.lane() < block.warps()) of_warp = join<Kind>(of_warp, scratch[block.lane()]);
   block.sync();  // nobody writes the scratch again before all have read it
-  return total;
+  return warp_reduce<Kind>(block, of_warp);
 }
 template <class Block, class A>
 WEFT_ON_DEVICE A block_sum(Block& block, A value, A* scratch) {

@@ -11,17 +11,18 @@ namespace weft::gpu {
 template <class T>
 struct rope_kernel {
   using A = accumulate_t<T>;
+  static constexpr int together = pack_size<A>;  // pairs of a thread: as many angles as one load brings
   int64 batch, seq, heads, half;
   const T* x;
   const A *cos, *sin;
   int64 first;
   A direction;
   T* y;
-  bool add, packed;  // packed: half is a multiple of a pack, and all arrays are aligned for packs
+  bool add, packed;  // packed: half is a multiple of `together`, and all arrays are aligned for packs
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    for_packs_of_grid<pack_size<T>>(block, batch * seq * heads * half, packed, [&]<int N>(int64 i) {
+    for_packs_of_grid<together>(block, batch * seq * heads * half, packed, [&]<int N>(int64 i) {
       const int64 head = i / half, at = i % half, low = head * 2 * half + at, high = low + half;
       const int64 angle = (first + head / heads % seq) * half + at;
       const pack<T, N> a = block.template load<N>(x + low), b = block.template load<N>(x + high);
@@ -30,14 +31,9 @@ struct rope_kernel {
         old_a = block.template load<N>(static_cast<const T*>(y) + low);
         old_b = block.template load<N>(static_cast<const T*>(y) + high);
       }
-      constexpr int together = N < pack_size<A> ? N : pack_size<A>;
-      array_of<pack<A, together>, N / together> of_cos, of_sin;
-      WEFT_UNROLLED for (int p = 0; p < N / together; ++p) {
-        of_cos[p] = block.template load<together>(cos + angle + p * together);
-        of_sin[p] = block.template load<together>(sin + angle + p * together);
-      }
+      const pack<A, N> of_cos = block.template load<N>(cos + angle), of_sin = block.template load<N>(sin + angle);
       WEFT_UNROLLED for (int k = 0; k < N; ++k) {
-        const A c = of_cos[k / together].at[k % together], s = of_sin[k / together].at[k % together] * direction;
+        const A c = of_cos.at[k], s = of_sin.at[k] * direction;
         const A u = block.widen(a.at[k]), v = block.widen(b.at[k]);
         const A turned_u = u * c - v * s, turned_v = v * c + u * s;
         out_a.at[k] = block.template narrow<T>(add ? block.widen(old_a.at[k]) + turned_u : turned_u);

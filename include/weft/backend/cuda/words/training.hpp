@@ -45,10 +45,11 @@ struct training_words {
                    T* y, bool add) {
     require(head_dim % 2 == 0, "rope pairs the two halves of a head, so head_dim must be even, not ", head_dim, ".");
     const int64 half = head_dim / 2;
-    const bool packed = half % pack_size<T> == 0 && aligned_for_packs(x, y, cos, sin);
+    using kernel = rope_kernel<T>;
+    const bool packed = half % kernel::together == 0 && aligned_for_packs(x, y, cos, sin);
     const auto direction = static_cast<accumulate_t<T>>(inverse ? -1 : 1);
     over_elements<T>(q, batch * seq * heads * half,
-                     rope_kernel<T>{batch, seq, heads, half, x, cos, sin, first, direction, y, add, packed});
+                     kernel{batch, seq, heads, half, x, cos, sin, first, direction, y, add, packed}, kernel::together);
   }
 
   /// y (+)= x / (1 - rate) where an element is kept, else 0 * x. Throws unless 0 <= rate < 1.
