@@ -182,10 +182,8 @@ struct attention_tensor_kernel {
       }
       rows::store(
           block, so_far.total, [&](int r, int i) { return share[r][i]; }, at.n, out + s.query_at(at.b, at.h, at.mine),
-          s.q_apart(), false);
-      // Where no key was seen, the loop's barrier doesn't stand between what was read of the queries and the next tile.
-      if constexpr (tiling.held)
-        if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries)) block.sync();
+          s.q_apart(), false, stages + block.warp() * own * rows::stride);
+      if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries)) block.sync();  // they go by way of `stages`
     }
   }
 

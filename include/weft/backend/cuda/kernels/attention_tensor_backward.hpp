@@ -166,10 +166,12 @@ struct attention_tensor_keys_backward_kernel {
       block.template wait_for_copies<0>();
       const auto t = s.key_tile_of(block.anew(item), keys, block.warp() / sharing, own);
       const int64 at = s.key_at(t.b, t.h, t.mine) + part(block) * columns;
+      T* const stage = stages + block.warp() / sharing * own * rows::stride + part(block) * columns;
       rows::store(
-          block, sum_k, [&](int, int) { return s.scale; }, t.n, dk + at, s.kv_apart(), add_dk);
+          block, sum_k, [&](int, int) { return s.scale; }, t.n, dk + at, s.kv_apart(), add_dk, stage);
       rows::store(
-          block, sum_v, [](int, int) { return 1.0f; }, t.n, dv + at, s.kv_apart(), add_dv);
+          block, sum_v, [](int, int) { return 1.0f; }, t.n, dv + at, s.kv_apart(), add_dv, stage + keys * rows::stride);
+      if (item + static_cast<int>(block.blocks()) < s.key_tiles(keys)) block.sync();  // they go by way of `stages`
     }
   }
 

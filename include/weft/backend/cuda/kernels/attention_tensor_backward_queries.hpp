@@ -134,10 +134,9 @@ struct attention_tensor_queries_backward_kernel {
       const auto at = s.query_tile_of(block.anew(item), queries, block.warp() / sharing, own);
       rows::store(
           block, sum, [&](int, int) { return s.scale; }, at.n,
-          dq + s.query_at(at.b, at.h, at.mine) + part(block) * columns, s.q_apart(), add_dq);
-      // Where no key was seen, the loop's barrier doesn't stand between what was read of the queries and the next tile.
-      if constexpr (tiling.held)
-        if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries)) block.sync();
+          dq + s.query_at(at.b, at.h, at.mine) + part(block) * columns, s.q_apart(), add_dq,
+          stages + mine * rows::stride + part(block) * columns);
+      if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries)) block.sync();  // they go by way of `stages`
     }
   }
 

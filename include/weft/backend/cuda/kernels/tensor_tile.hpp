@@ -29,10 +29,9 @@ struct tensor_tile {
   /// Begins to copy `rows` rows, of which `n` are there; zeros for the others.
   template <class Block>
   static WEFT_ON_DEVICE void fetch(Block& block, int rows, int64 n, const T* from, int64 apart, T* to) {
-    constexpr int packs = D / 8, lanes = packs & -packs;  // of a row; a block's threads take whole rows at a time
+    constexpr int lanes = lanes_of_row(D / 8);  // a block's threads take whole rows at a time
     const int column = block.thread() % lanes * 8, at_once = block.threads() / lanes;
-    // Of rows that less than 8 lanes take, a quarter of a warp has two, which 4 rows apart lie in different banks.
-    const int first = block.thread() / lanes, start = lanes < 8 ? first / 8 * 8 + first % 2 * 4 + first % 8 / 2 : first;
+    const int start = row_of<lanes>(block.thread());
     for (int row = start; row < rows; row += at_once)
       WEFT_UNROLLED for (int i = 0; i < D; i += lanes * 8) block.template copy_later<8>(
           to + row * stride + column + i, row < n ? from + row * apart + column + i : from, row < n);
@@ -107,15 +106,25 @@ struct tensor_tile {
             block.store(reinterpret_cast<std::uint32_t*>(to + (r * 16 + i % 2 * 8) * stride + k * 16 + i / 2 * 8),
                         pack<std::uint32_t, 1>{{p.at[r][k].at[i]}});
   }
-  /// to (+)= c * factor(r, i) of 16 R rows, of which `n` are there; c are 8 N columns from `to` on.
+  /// to (+)= c * factor(r, i) of 16 R rows, of which `n` are there; c are 8 N columns from `to` on. The rows go there
+  /// whole, by way of `stage`: as many in shared memory, which no other warp reads or writes.
   template <int R, int N, class Block, class F>
-  static WEFT_ON_DEVICE void store(const Block& block, const tensor_sums<R, N>& c, F factor, int64 n, T* to,
-                                   int64 apart, bool add) {
+  static WEFT_ON_DEVICE void store(Block& block, const tensor_sums<R, N>& c, F factor, int64 n, T* to, int64 apart,
+                                   bool add, T* stage) {
+    constexpr int lanes = lanes_of_row(N);
     const int lane = lane_of(block), g = lane / 4, t = lane % 4;
+    const auto each_pack = [&](auto f) {
+      for (int row = row_of<lanes>(lane); row < 16 * R && row < n; row += warp_size / lanes)
+        for (int i = lane % lanes * 8; i < N * 8; i += lanes * 8) f(to + row * apart + i, stage + row * stride + i);
+    };
+    if (add) {
+      each_pack([&](const T* from, T* kept) { block.store(kept, block.template load<8>(from)); });
+      block.sync_warp();
+    }
     WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
       const int row = r * 16 + g + i * 8;
       if (row >= n) continue;
-      T* const line = to + row * apart + 2 * t;
+      T* const line = stage + row * stride + 2 * t;
       WEFT_UNROLLED for (int k = 0; k < N; ++k) {
         T* const y = line + k * 8;
         pack<T, 2> old{}, out;
@@ -127,9 +136,19 @@ struct tensor_tile {
         block.store(y, out);
       }
     }
+    block.sync_warp();
+    each_pack([&](T* y, const T* kept) { block.store(y, block.template load<8>(kept)); });
   }
 
  private:
+  // How many lanes take a row of so many packs of 16 bytes at a time, and with which row one begins: of rows that less
+  // than 8 lanes take, a quarter of a warp has two, which 4 rows apart lie in different banks.
+  static constexpr int lanes_of_row(int packs) { return packs & -packs; }
+  template <int Lanes>
+  static WEFT_ON_DEVICE int row_of(int thread) {
+    const int first = thread / Lanes;
+    return Lanes < 8 ? first / 8 * 8 + first % 2 * 4 + first % 8 / 2 : first;
+  }
   // The lane, by which addresses are worked out again in each product: they would take registers from one to the next.
   template <class Block>
   static WEFT_ON_DEVICE int lane_of(const Block& block) {
