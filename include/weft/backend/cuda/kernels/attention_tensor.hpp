@@ -217,11 +217,8 @@ struct attention_tensor_kernel {
       const float before = so_far.high[r][i];
       float now = before;
       WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j) now =
-          p.at[r][n][2 * i + j] > now ? p.at[r][n][2 * i + j] : now;
-      for (int mask = 1; mask < 4; mask *= 2) {
-        const float other = block.shuffle_xor(now, mask);
-        now = other > now ? other : now;
-      }
+          block.larger(now, p.at[r][n][2 * i + j]);
+      for (int mask = 1; mask < 4; mask *= 2) now = block.larger(now, block.shuffle_xor(now, mask));
       const float level = now > -__builtin_inff() ? now * scale : 0;
       const float kept = block.fast_exp2(block.fma(before, scale, -level));
       float added = 0;

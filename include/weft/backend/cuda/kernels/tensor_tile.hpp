@@ -30,8 +30,9 @@ struct tensor_tile {
   template <class Block>
   static WEFT_ON_DEVICE void fetch(Block& block, int rows, int64 n, const T* from, int64 apart, T* to) {
     constexpr int lanes = lanes_of_row(D / 8);  // a block's threads take whole rows at a time
-    const int column = block.thread() % lanes * 8, at_once = block.threads() / lanes;
-    const int start = row_of<lanes>(block.thread());
+    const int thread = block.anew(block.thread());
+    const int column = thread % lanes * 8, at_once = block.threads() / lanes;
+    const int start = row_of<lanes>(thread);
     for (int row = start; row < rows; row += at_once)
       WEFT_UNROLLED for (int i = 0; i < D; i += lanes * 8) block.template copy_later<8>(
           to + row * stride + column + i, row < n ? from + row * apart + column + i : from, row < n);
@@ -103,44 +104,45 @@ struct tensor_tile {
     to += lane / 4 * stride + lane % 4 * 2;
     WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int k = 0; k < K; ++k)
         WEFT_UNROLLED for (int i = 0; i < 4; ++i)
-            block.store(reinterpret_cast<std::uint32_t*>(to + (r * 16 + i % 2 * 8) * stride + k * 16 + i / 2 * 8),
+            block.store(as_words(to + (r * 16 + i % 2 * 8) * stride + k * 16 + i / 2 * 8),
                         pack<std::uint32_t, 1>{{p.at[r][k].at[i]}});
   }
   /// to (+)= c * factor(r, i) of 16 R rows, of which `n` are there; c are 8 N columns from `to` on. The rows go there
   /// whole, by way of `stage`: as many in shared memory, which no other warp reads or writes.
   template <int R, int N, class Block, class F>
-  static WEFT_ON_DEVICE void store(Block& block, const tensor_sums<R, N>& c, F factor, int64 n, T* to, int64 apart,
-                                   bool add, T* stage) {
+  static WEFT_ON_DEVICE void store(Block& block, tensor_sums<R, N>& c, F factor, int64 n, T* to, int64 apart, bool add,
+                                   T* stage) {
     constexpr int lanes = lanes_of_row(N);
-    const int lane = lane_of(block), g = lane / 4, t = lane % 4;
+    const int lane = lane_of(block);
     const auto each_pack = [&](auto f) {
       for (int row = row_of<lanes>(lane); row < 16 * R && row < n; row += warp_size / lanes)
-        for (int i = lane % lanes * 8; i < N * 8; i += lanes * 8) f(to + row * apart + i, stage + row * stride + i);
+        for (int i = lane % lanes * 8; i < N * 8; i += lanes * 8)
+          f(as_words(to + row * apart + i), as_words(stage + row * stride + i));
     };
     if (add) {
-      each_pack([&](const T* from, T* kept) { block.store(kept, block.template load<8>(from)); });
+      each_pack([&](std::uint32_t* from, std::uint32_t* kept) { block.store(kept, block.template load<4>(from)); });
       block.sync_warp();
     }
     WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-      const int row = r * 16 + g + i * 8;
-      if (row >= n) continue;
-      T* const line = stage + row * stride + 2 * t;
+      const int row = r * 16 + lane / 4 + i * 8;
+      const T* const line = stage + row * stride + lane % 4 * 2;
       WEFT_UNROLLED for (int k = 0; k < N; ++k) {
-        T* const y = line + k * 8;
-        pack<T, 2> old{}, out;
-        if (add) old = block.template load<2>(static_cast<const T*>(y));
+        pack<T, 2> old{};
+        if (add && row < n) old = block.template load<2>(line + k * 8);
         for (int j = 0; j < 2; ++j) {
-          const float x = c.at[r][k][2 * i + j] * factor(r, i);
-          out.at[j] = block.template narrow<T>(add ? block.widen(old.at[j]) + x : x);
+          float& x = c.at[r][k][2 * i + j];
+          x *= factor(r, i);
+          if (add) x = block.widen(old.at[j]) + x;
         }
-        block.store(y, out);
       }
     }
+    keep(block, rounded(block, c), stage);
     block.sync_warp();
-    each_pack([&](T* y, const T* kept) { block.store(y, block.template load<8>(kept)); });
+    each_pack([&](std::uint32_t* y, std::uint32_t* kept) { block.store_whole(y, block.template load<4>(kept)); });
   }
 
  private:
+  static WEFT_ON_DEVICE std::uint32_t* as_words(T* pairs) { return reinterpret_cast<std::uint32_t*>(pairs); }
   // How many lanes take a row of so many packs of 16 bytes at a time, and with which row one begins: of rows that less
   // than 8 lanes take, a quarter of a warp has two, which 4 rows apart lie in different banks.
   static constexpr int lanes_of_row(int packs) { return packs & -packs; }
