@@ -87,7 +87,8 @@ struct tensor_shape {
   WEFT_ON_DEVICE int key_tiles(int keys) const { return (kv_len + keys - 1) / keys * batch * kv_heads; }
 
   WEFT_ON_DEVICE int64 query_at(int b, int h, int i) const { return ((int64{b} * q_len + i) * heads + h) * D; }
-  WEFT_ON_DEVICE int64 key_at(int b, int h, int j) const { return ((int64{b} * kv_len + j) * kv_heads + h) * D; }
+  WEFT_ON_DEVICE int64 key_at(int b, int h, int j) const { return int64{key_row_at(b, h, j)} * D; }
+  WEFT_ON_DEVICE int key_row_at(int b, int h, int j) const { return (b * kv_len + j) * kv_heads + h; }
   WEFT_ON_DEVICE int q_apart() const { return heads * D; }
   WEFT_ON_DEVICE int kv_apart() const { return kv_heads * D; }
   /// In the arrays of numbers that are kept of each query, and how many of them there are.
@@ -125,15 +126,14 @@ struct attention_tensor_kernel {
     const int queries = block.warps() * own;
     T* const tile = block.template shared<T>();       // [queries, D]
     T* const stages = tile + queries * rows::stride;  // [2, 2, keys, D]: keys and values, of this tile and the next
-    const T* const my_queries = tile + block.warp() * own * rows::stride;
-    for (int item = static_cast<int>(block.index()); item < s.query_tiles(queries);
+    for (int item = static_cast<int>(block.index()); item < s.query_tiles(block.anew(block.warps()) * own);
          item += static_cast<int>(block.blocks())) {
-      const auto t = s.query_tile_of(item, queries, block.warp(), own);
+      const auto t = s.query_tile_of(item, queries, warp_of(block), own);
       const int end = s.end_key(t.begin + queries - 1 < s.q_len ? t.begin + queries - 1 : s.q_len - 1);
-      const int64 kv = s.key_at(t.b, t.h / s.share, 0);
+      const int kv = s.key_row_at(t.b, t.h / s.share, 0);
       const auto fetch = [&](int stage, int k0) {
         T* const to = stages + stage * 2 * keys * rows::stride;
-        const int64 at = kv + int64{k0} * s.kv_apart();
+        const int64 at = int64{kv + k0 * s.kv_heads} * D;
         rows::fetch(block, keys, s.kv_len - k0, k + at, s.kv_apart(), to);
         rows::fetch(block, keys, s.kv_len - k0, v + at, s.kv_apart(), to + keys * rows::stride);
       };
@@ -148,13 +148,13 @@ struct attention_tensor_kernel {
         block.template wait_for_copies<1>();
         block.sync();
         WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < D / 16; ++i) held.at[r][i] =
-            rows::columns_of(block, my_queries + r * 16 * rows::stride, i);
+            rows::columns_of(block, tile + (warp_of(block) * own + r * 16) * rows::stride, i);
       }
       const auto query = [&](int r, int i) {
         if constexpr (tiling.held)
           return held.at[r][i];
         else
-          return rows::columns_of(block, my_queries + r * 16 * rows::stride, i);
+          return rows::columns_of(block, tile + (warp_of(block) * own + r * 16) * rows::stride, i);
       };
       for (int stage = 0; k0 < end; k0 += keys, stage ^= 1) {
         if (k0 + keys < end) fetch(stage ^ 1, k0 + keys);
@@ -167,14 +167,14 @@ struct attention_tensor_kernel {
         block.sync();
       }
       block.template wait_for_copies<0>();
-      const auto at = s.query_tile_of(block.anew(item), queries, block.warp(), own);
+      const auto at = s.query_tile_of(block.anew(item), block.anew(block.warps()) * own, warp_of(block), own);
       array_of<array_of<float, 2>, R> share;
       WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
         float sum = so_far.sum[r][i];
         for (int mask = 1; mask < 4; mask *= 2) sum += block.shuffle_xor(sum, mask);
         share[r][i] = sum == 0 ? 0 : 1 / sum;
-        const int row = r * 16 + block.lane() / 4 + i * 8;
-        if (row < at.n && block.lane() % 4 == 0) {
+        const int lane = block.anew(block.lane()), row = r * 16 + lane / 4 + i * 8;
+        if (row < at.n && lane % 4 == 0) {
           float* const top = sums + s.row_at(at.b, at.h, at.mine + row);
           *top = so_far.high[r][i] * s.scale;
           top[s.all_rows()] = sum == 0 ? 0 : block.log(sum);
@@ -182,14 +182,19 @@ struct attention_tensor_kernel {
       }
       rows::store(
           block, so_far.total, [&](int r, int i) { return share[r][i]; }, at.n, out + s.query_at(at.b, at.h, at.mine),
-          s.q_apart(), false, stages + block.warp() * own * rows::stride);
-      if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries)) block.sync();  // they go by way of `stages`
+          s.q_apart(), false, stages + warp_of(block) * own * rows::stride);
+      if (item + static_cast<int>(block.blocks()) < s.query_tiles(block.anew(block.warps()) * own)) block.sync();  // they go by way of `stages`
     }
   }
 
  private:
   static constexpr int R = tiling.r;
   using rows = tensor_tile<T, D>;
+
+  template <class Block>
+  static WEFT_ON_DEVICE int warp_of(const Block& block) {
+    return block.anew(block.warp());
+  }
   struct progress {
     tensor_sums<R, D / 8> total;  // of p v
     array_of<array_of<float, 2>, R>
@@ -205,14 +210,14 @@ struct attention_tensor_kernel {
                           progress& so_far) const {
     auto p = rows::template times_rows<R, keys / 8>(block, query, tile);
     if (!all) WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-        const int of = mine + r * 16 + block.lane() / 4 + i * 8;
-        const int first = shape.first_key(b, of) - k0, end = shape.end_key(of) - k0;
-        WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j) {
-          const int key = n * 8 + block.lane() % 4 * 2 + j;
-          if (key < first || key >= end) p.at[r][n][2 * i + j] = -__builtin_inff();
-        }
+        const int lane = block.anew(block.lane()), of = mine + r * 16 + lane / 4 + i * 8, key = k0 + lane % 4 * 2;
+        const int first = shape.first_key(b, of) - key, end = shape.end_key(of) - key;
+        WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j)
+            if (n * 8 + j < first || n * 8 + j >= end) p.at[r][n][2 * i + j] = -__builtin_inff();
       }
     const float scale = shape.scale * log2_e;
+    array_of<array_of<float, 2>, R> kept;
+    bool never = false;
     WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
       const float before = so_far.high[r][i];
       float now = before;
@@ -220,7 +225,7 @@ struct attention_tensor_kernel {
           block.larger(now, p.at[r][n][2 * i + j]);
       for (int mask = 1; mask < 4; mask *= 2) now = block.larger(now, block.shuffle_xor(now, mask));
       const float level = now > -__builtin_inff() ? now * scale : 0;
-      const float kept = block.fast_exp2(block.fma(before, scale, -level));
+      kept[r][i] = block.fast_exp2(block.fma(before, scale, -level));
       float added = 0;
       WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j) {
         float& x = p.at[r][n][2 * i + j];
@@ -228,9 +233,13 @@ struct attention_tensor_kernel {
         added += x;
       }
       so_far.high[r][i] = now;
-      so_far.sum[r][i] = so_far.sum[r][i] * kept + added;
+      so_far.sum[r][i] = so_far.sum[r][i] * kept[r][i] + added;
+      never = never || so_far.sum[r][i] < 0;
+    }
+    WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
+      const float factor = never ? 0 : kept[r][i];
       WEFT_UNROLLED for (int n = 0; n < D / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j)
-          so_far.total.at[r][n][2 * i + j] *= kept;
+          so_far.total.at[r][n][2 * i + j] *= factor;
     }
     const auto weights = rows::rounded(block, p);
     rows::template add_product<keys / 16>(

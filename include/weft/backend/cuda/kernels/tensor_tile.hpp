@@ -30,12 +30,13 @@ struct tensor_tile {
   template <class Block>
   static WEFT_ON_DEVICE void fetch(Block& block, int rows, int64 n, const T* from, int64 apart, T* to) {
     constexpr int lanes = lanes_of_row(D / 8);  // a block's threads take whole rows at a time
-    const int thread = block.anew(block.thread());
-    const int column = thread % lanes * 8, at_once = block.threads() / lanes;
-    const int start = row_of<lanes>(thread);
-    for (int row = start; row < rows; row += at_once)
-      WEFT_UNROLLED for (int i = 0; i < D; i += lanes * 8) block.template copy_later<8>(
-          to + row * stride + column + i, row < n ? from + row * apart + column + i : from, row < n);
+    const int thread = block.anew(block.thread()), at_once = block.anew(block.threads()) / lanes;
+    int row = row_of<lanes>(thread);
+    int64 at = row * apart + thread % lanes * 8;
+    to += row * stride + thread % lanes * 8;
+    for (; row < rows; row += at_once, at += at_once * apart, to += at_once * stride)
+      WEFT_UNROLLED for (int i = 0; i < D; i += lanes * 8)
+          block.template copy_later<8>(to + i, from + (row < n ? at + i : 0), row < n);
   }
   /// Columns 16 k ... 16 k + 15 of 16 rows in shared memory.
   template <class Block>
