@@ -132,12 +132,10 @@ struct attention_tensor_kernel {
       const int end = s.end_key(t.begin + queries - 1 < s.q_len ? t.begin + queries - 1 : s.q_len - 1);
       const int kv = s.key_row_at(t.b, t.h / s.share, 0);
       const auto fetch = [&](int stage, int k0) {
-        T* const to = stages + stage * 2 * keys * rows::stride;
-        const int64 at = int64{kv + k0 * s.kv_heads} * D;
-        rows::fetch(block, keys, s.kv_len - k0, k + at, s.kv_apart(), to);
-        rows::fetch(block, keys, s.kv_len - k0, v + at, s.kv_apart(), to + keys * rows::stride);
+        rows::fetch(block, keys, s.kv_len - k0, int64{kv + k0 * s.kv_heads} * D, s.kv_apart(),
+                    stages + stage * 2 * keys * rows::stride, k, v);
       };
-      rows::fetch(block, queries, s.q_len - t.begin, q + s.query_at(t.b, t.h, t.begin), s.q_apart(), tile);
+      rows::fetch(block, queries, s.q_len - t.begin, s.query_at(t.b, t.h, t.begin), s.q_apart(), tile, q);
       block.end_copies();
       progress so_far;
       int k0 = s.first_key(t.b, t.begin) / keys * keys;
@@ -183,7 +181,8 @@ struct attention_tensor_kernel {
       rows::store(
           block, so_far.total, [&](int r, int i) { return share[r][i]; }, at.n, out + s.query_at(at.b, at.h, at.mine),
           s.q_apart(), false, stages + warp_of(block) * own * rows::stride);
-      if (item + static_cast<int>(block.blocks()) < s.query_tiles(block.anew(block.warps()) * own)) block.sync();  // they go by way of `stages`
+      if (item + static_cast<int>(block.blocks()) < s.query_tiles(block.anew(block.warps()) * own))
+        block.sync();  // they go by way of `stages`
     }
   }
 
@@ -212,8 +211,9 @@ struct attention_tensor_kernel {
     if (!all) WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
         const int lane = block.anew(block.lane()), of = mine + r * 16 + lane / 4 + i * 8, key = k0 + lane % 4 * 2;
         const int first = shape.first_key(b, of) - key, end = shape.end_key(of) - key;
-        WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j)
-            if (n * 8 + j < first || n * 8 + j >= end) p.at[r][n][2 * i + j] = -__builtin_inff();
+        WEFT_UNROLLED for (int n = 0; n < keys / 8; ++n)
+            WEFT_UNROLLED for (int j = 0; j < 2; ++j) if (n * 8 + j < first || n * 8 + j >= end)
+                p.at[r][n][2 * i + j] = -__builtin_inff();
       }
     const float scale = shape.scale * log2_e;
     array_of<array_of<float, 2>, R> kept;

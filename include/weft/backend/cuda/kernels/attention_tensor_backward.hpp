@@ -119,11 +119,9 @@ struct attention_tensor_keys_backward_kernel {
       const int first = s.first_query(of.begin) / queries * queries;
       const int end = s.end_query(of.b, of.begin + keys < s.kv_len ? of.begin + keys : s.kv_len);
       const auto fetch = [&](int stage, int head, int begin) {
-        T* const to = stages + stage * 2 * queries * rows::stride;
-        const int64 at = s.query_at(of.b, head, begin);
         const int n = s.q_len - begin;
-        rows::fetch(block, queries, n, from.q + at, s.q_apart(), to);
-        rows::fetch(block, queries, n, from.dout + at, s.q_apart(), to + queries * rows::stride);
+        rows::fetch(block, queries, n, s.query_at(of.b, head, begin), s.q_apart(),
+                    stages + stage * 2 * queries * rows::stride, from.q, from.dout);
         for (int i = block.thread(); i < 3 * queries; i += block.threads()) {
           const int row = i % queries;
           const float* const x = i < queries ? from.sums : i < 2 * queries ? from.sums + s.all_rows() : from.delta;
@@ -131,9 +129,7 @@ struct attention_tensor_keys_backward_kernel {
                                        x + s.row_at(of.b, head, row < n ? begin + row : begin), row < n);
         }
       };
-      rows::fetch(block, keys, s.kv_len - of.begin, from.k + s.key_at(of.b, of.h, of.begin), s.kv_apart(), tile);
-      rows::fetch(block, keys, s.kv_len - of.begin, from.v + s.key_at(of.b, of.h, of.begin), s.kv_apart(),
-                  tile + keys * rows::stride);
+      rows::fetch(block, keys, s.kv_len - of.begin, s.key_at(of.b, of.h, of.begin), s.kv_apart(), tile, from.k, from.v);
       int head = of.h * s.share, begin = first;  // all heads that read this one, and all tiles of queries in each
       bool more = begin < end;
       if (more) fetch(0, head, begin);

@@ -41,16 +41,13 @@ struct attention_tensor_queries_backward_kernel {
          item += static_cast<int>(block.blocks())) {
       const auto t = s.query_tile_of(item, queries, block.warp() / sharing, own);
       const int end = s.end_key(t.begin + queries - 1 < s.q_len ? t.begin + queries - 1 : s.q_len - 1);
-      const int64 kv = s.key_at(t.b, t.h / s.share, 0);
+      const int kv = s.key_row_at(t.b, t.h / s.share, 0);
       const auto fetch = [&](int stage, int k0) {
-        T* const to = stages + stage * 2 * keys * rows::stride;
-        const int64 at = kv + int64{k0} * s.kv_apart();
-        rows::fetch(block, keys, s.kv_len - k0, from.k + at, s.kv_apart(), to);
-        rows::fetch(block, keys, s.kv_len - k0, from.v + at, s.kv_apart(), to + keys * rows::stride);
+        rows::fetch(block, keys, s.kv_len - k0, int64{kv + k0 * s.kv_heads} * D, s.kv_apart(),
+                    stages + stage * 2 * keys * rows::stride, from.k, from.v);
       };
-      const int64 first = s.query_at(t.b, t.h, t.begin);
-      rows::fetch(block, queries, s.q_len - t.begin, from.q + first, s.q_apart(), tile);
-      rows::fetch(block, queries, s.q_len - t.begin, from.dout + first, s.q_apart(), tile + queries * rows::stride);
+      rows::fetch(block, queries, s.q_len - t.begin, s.query_at(t.b, t.h, t.begin), s.q_apart(), tile, from.q,
+                  from.dout);
       block.end_copies();
       array_of<array_of<typename attention_tensor_gradient<T, D, Documents>::kept, 2>, R> kept = {};
       WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {

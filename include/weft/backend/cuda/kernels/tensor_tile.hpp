@@ -26,17 +26,21 @@ struct tensor_tile {
   static_assert(sizeof(T) == 2 && D % 16 == 0);
   static constexpr int stride = D + 8, depth = D / 16;
 
-  /// Begins to copy `rows` rows, of which `n` are there; zeros for the others.
-  template <class Block>
-  static WEFT_ON_DEVICE void fetch(Block& block, int rows, int64 n, const T* from, int64 apart, T* to) {
+  /// Begins to copy `rows` rows of each array, `apart` from each other, of which `n` are there, from `first` on; zeros
+  /// for the others. One array's rows come behind the other's.
+  template <class Block, class... From>
+  static WEFT_ON_DEVICE void fetch(Block& block, int rows, int64 n, int64 first, int64 apart, T* to,
+                                   const From*... from) {
     constexpr int lanes = lanes_of_row(D / 8);  // a block's threads take whole rows at a time
     const int thread = block.anew(block.thread()), at_once = block.anew(block.threads()) / lanes;
     int row = row_of<lanes>(thread);
-    int64 at = row * apart + thread % lanes * 8;
+    int64 at = first + row * apart + thread % lanes * 8;
     to += row * stride + thread % lanes * 8;
     for (; row < rows; row += at_once, at += at_once * apart, to += at_once * stride)
-      WEFT_UNROLLED for (int i = 0; i < D; i += lanes * 8)
-          block.template copy_later<8>(to + i, from + (row < n ? at + i : 0), row < n);
+      WEFT_UNROLLED for (int i = 0; i < D; i += lanes * 8) {
+        T* tile = to + i;
+        ((block.template copy_later<8>(tile, from + (row < n ? at + i : 0), row < n), tile += rows * stride), ...);
+      }
   }
   /// Columns 16 k ... 16 k + 15 of 16 rows in shared memory.
   template <class Block>
