@@ -10,14 +10,16 @@
 
 namespace weft::gpu {
 
+/// log2(e): exponentials are taken as powers of 2.
+inline constexpr float log2_e = 1.4426950408889634f;
+
 /// attention_shape as the tensor cores' kernels need it, in 32 bits; and where rows of D numbers lie. Documents:
 /// whether there are any; where there are none, nothing is left of them, since the registers are all in use.
 template <int D, bool Documents = false>
 struct tensor_shape {
   int batch, q_len, kv_len, heads, kv_heads, share;  // share: heads that read one of k and v
-  int window;
-  float scale;
-  bool causal;
+  int shift, window;         // query i sees `window` keys at most, the last of which comes before i + shift
+  float scale, power_scale;  // of scores, and as powers of 2
   const std::int32_t* documents;
 
   explicit tensor_shape(const attention_shape& s)
@@ -27,9 +29,12 @@ struct tensor_shape {
         heads(static_cast<int>(s.heads)),
         kv_heads(static_cast<int>(s.kv_heads)),
         share(heads / kv_heads),
-        window(s.window < s.kv_len ? static_cast<int>(s.window) : kv_len),
+        shift(s.causal ? kv_len - q_len + 1 : kv_len),
+        window(!s.causal                             ? q_len + kv_len
+               : s.window > 0 && s.window < s.kv_len ? static_cast<int>(s.window)
+                                                     : kv_len),
         scale(static_cast<float>(s.scale)),
-        causal(s.causal),
+        power_scale(scale * log2_e),
         documents(s.documents) {}
   /// Whether 32 bits are enough, and the largest product is the largest score.
   static bool fits(const attention_shape& s) {
@@ -38,23 +43,19 @@ struct tensor_shape {
 
   // As in attention_shape, of batch entry b.
   WEFT_ON_DEVICE int end_key(int i) const {
-    const int end = causal ? i + kv_len - q_len + 1 : kv_len;
-    return end < 0 ? 0 : end > kv_len ? kv_len : end;
+    const int end = i + shift < kv_len ? i + shift : kv_len;
+    return end > 0 ? end : 0;
   }
   WEFT_ON_DEVICE int first_key(int b, int i) const {
-    const int first = causal && window > 0 && end_key(i) > window ? end_key(i) - window : 0;
+    const int end = end_key(i), first = end > window ? end - window : 0;
     if constexpr (!Documents) return first;
-    const int begin = documents[b * q_len + (i < q_len ? i : q_len - 1)], last = end_key(i) - 1;
-    return begin <= first ? first : begin < last ? begin : last;
+    const int begin = documents[b * q_len + (i < q_len ? i : q_len - 1)], held = begin < end ? begin : end - 1;
+    return held > first ? held : first;
   }
   /// The queries that may see a key of [begin, end): first_query ... end_query - 1.
-  WEFT_ON_DEVICE int first_query(int begin) const {
-    const int first = causal ? begin - (kv_len - q_len) : 0;
-    return first < 0 ? 0 : first;
-  }
+  WEFT_ON_DEVICE int first_query(int begin) const { return begin < shift ? 0 : begin - shift + 1; }
   WEFT_ON_DEVICE int end_query(int b, int end) const {
-    int last = causal && window > 0 ? end - 1 + window - (kv_len - q_len) : q_len;
-    if (last > q_len) last = q_len;
+    const int after = end + (window - shift), last = after < q_len ? after : q_len;
     return Documents ? end_of_document(documents + b * q_len, end - 1, last, end - 1) : last;
   }
   /// Whether none of so many queries sees any of so many keys, and whether all of them see all.
@@ -96,9 +97,6 @@ struct tensor_shape {
   WEFT_ON_DEVICE int all_rows() const { return batch * heads * q_len; }
 };
 
-/// log2(e): exponentials are taken as powers of 2.
-inline constexpr float log2_e = 1.4426950408889634f;
-
 /// As attention_kernel. All arrays are aligned to 16 bytes.
 template <class T, int D, bool Documents = false>
 struct attention_tensor_kernel {
@@ -112,6 +110,7 @@ struct attention_tensor_kernel {
   static constexpr int blocks_at_once = tiling.blocks;  // of a multiprocessor
   static constexpr int own = 16 * tiling.r;             // queries of a warp
   static constexpr int keys = tiling.tile;
+  static_assert((keys & (keys - 1)) == 0);
   static constexpr std::size_t shared_bytes(int in_block) {
     return static_cast<std::size_t>((in_block / warp_size * own + 4 * keys) * rows::stride) * sizeof(T);
   }
@@ -125,21 +124,21 @@ struct attention_tensor_kernel {
     const tensor_shape<D, Documents>& s = shape;
     const int queries = block.warps() * own;
     T* const tile = block.template shared<T>();       // [queries, D]
-    T* const stages = tile + queries * rows::stride;  // [2, 2, keys, D]: keys and values, of this tile and the next
+    T* const stages = tile + queries * rows::stride;  // [2, 2, keys, D]: keys and values, of tiles in turn
     for (int item = static_cast<int>(block.index()); item < s.query_tiles(block.anew(block.warps()) * own);
          item += static_cast<int>(block.blocks())) {
       const auto t = s.query_tile_of(item, queries, warp_of(block), own);
       const int end = s.end_key(t.begin + queries - 1 < s.q_len ? t.begin + queries - 1 : s.q_len - 1);
       const int kv = s.key_row_at(t.b, t.h / s.share, 0);
-      const auto fetch = [&](int stage, int k0) {
+      const auto fetch = [&](int k0) {
         rows::fetch(block, keys, s.kv_len - k0, int64{kv + k0 * s.kv_heads} * D, s.kv_apart(),
-                    stages + stage * 2 * keys * rows::stride, k, v);
+                    stages + (k0 & keys) * 2 * rows::stride, k, v);
       };
       rows::fetch(block, queries, s.q_len - t.begin, s.query_at(t.b, t.h, t.begin), s.q_apart(), tile, q);
       block.end_copies();
       progress so_far;
       int k0 = s.first_key(t.b, t.begin) / keys * keys;
-      if (k0 < end) fetch(0, k0);
+      if (k0 < end) fetch(k0);
       block.end_copies();
       tensor_rows<R, tiling.held ? D / 16 : 1> held;
       if constexpr (tiling.held) {
@@ -154,33 +153,34 @@ struct attention_tensor_kernel {
         else
           return rows::columns_of(block, tile + (warp_of(block) * own + r * 16) * rows::stride, i);
       };
-      for (int stage = 0; k0 < end; k0 += keys, stage ^= 1) {
-        if (k0 + keys < end) fetch(stage ^ 1, k0 + keys);
+      for (; k0 < end; k0 += keys) {
+        if (k0 + keys < end) fetch(k0 + keys);
         block.end_copies();
         block.template wait_for_copies<1>();
         block.sync();
         if (!s.sees_none(t.b, t.mine, own, k0, keys))
-          see(block, query, stages + stage * 2 * keys * rows::stride, t.b, t.mine, k0,
+          see(block, query, stages + (k0 & keys) * 2 * rows::stride, t.b, t.mine, k0,
               s.sees_all(t.b, t.mine, own, k0, keys), so_far);
         block.sync();
       }
       block.template wait_for_copies<0>();
       const auto at = s.query_tile_of(block.anew(item), block.anew(block.warps()) * own, warp_of(block), own);
-      array_of<array_of<float, 2>, R> share;
       WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
         float sum = so_far.sum[r][i];
         for (int mask = 1; mask < 4; mask *= 2) sum += block.shuffle_xor(sum, mask);
-        share[r][i] = sum == 0 ? 0 : 1 / sum;
         const int lane = block.anew(block.lane()), row = r * 16 + lane / 4 + i * 8;
         if (row < at.n && lane % 4 == 0) {
           float* const top = sums + s.row_at(at.b, at.h, at.mine + row);
           *top = so_far.high[r][i] * s.scale;
           top[s.all_rows()] = sum == 0 ? 0 : block.log(sum);
         }
+        const float share = sum == 0 ? 0 : 1 / sum;
+        WEFT_UNROLLED for (int n = 0; n < D / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j)
+            so_far.total.at[r][n][2 * i + j] *= share;
       }
-      rows::store(
-          block, so_far.total, [&](int r, int i) { return share[r][i]; }, at.n, out + s.query_at(at.b, at.h, at.mine),
-          s.q_apart(), false, stages + warp_of(block) * own * rows::stride);
+      rows::store_rows(
+          block, so_far.total, [](int, int) { return 1.0f; }, at.n, out + s.query_at(at.b, at.h, at.mine), s.q_apart(),
+          false, stages + warp_of(block) * own * rows::stride);
       if (item + static_cast<int>(block.blocks()) < s.query_tiles(block.anew(block.warps()) * own))
         block.sync();  // they go by way of `stages`
     }
@@ -215,7 +215,7 @@ struct attention_tensor_kernel {
             WEFT_UNROLLED for (int j = 0; j < 2; ++j) if (n * 8 + j < first || n * 8 + j >= end)
                 p.at[r][n][2 * i + j] = -__builtin_inff();
       }
-    const float scale = shape.scale * log2_e;
+    const float scale = shape.power_scale;
     array_of<array_of<float, 2>, R> kept;
     bool never = false;
     WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {

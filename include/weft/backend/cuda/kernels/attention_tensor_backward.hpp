@@ -24,7 +24,7 @@ struct attention_tensor_gradient {
   /// The weight that a product becomes, if the key is seen.
   template <class Block>
   WEFT_ON_DEVICE float weight(const Block& block, float level, float product) const {
-    return block.fast_exp2(block.fma(product, shape.scale * log2_e, -level));
+    return block.fast_exp2(block.fma(product, shape.power_scale, -level));
   }
   /// The score's gradient, of its weight, of dout v^T and of its query's delta.
   WEFT_ON_DEVICE float moved(float of_query, bool seen, bool only, float p, float dp) const {
@@ -163,9 +163,9 @@ struct attention_tensor_keys_backward_kernel {
       const auto t = s.key_tile_of(block.anew(item), keys, block.warp() / sharing, own);
       const int64 at = s.key_at(t.b, t.h, t.mine) + part(block) * columns;
       T* const stage = stages + block.warp() / sharing * own * rows::stride + part(block) * columns;
-      rows::store(
+      rows::store_rows(
           block, sum_k, [&](int, int) { return s.scale; }, t.n, dk + at, s.kv_apart(), add_dk, stage);
-      rows::store(
+      rows::store_rows(
           block, sum_v, [](int, int) { return 1.0f; }, t.n, dv + at, s.kv_apart(), add_dv, stage + keys * rows::stride);
       if (item + static_cast<int>(block.blocks()) < s.key_tiles(keys)) block.sync();  // they go by way of `stages`
     }

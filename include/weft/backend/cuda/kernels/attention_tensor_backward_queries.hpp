@@ -18,6 +18,7 @@ struct attention_tensor_queries_backward_kernel {
   static constexpr int own = 16 * tiling.r;             // queries of a warp,
   static constexpr int sharing = tiling.sharing;        // and of so many warps
   static constexpr int keys = tiling.tile;
+  static_assert((keys & (keys - 1)) == 0);
   static constexpr int queries_of(int in_block) { return in_block / warp_size / sharing * own; }
   static constexpr std::size_t shared_bytes(int in_block) {
     const int queries = queries_of(in_block), exchanged = sharing > 1 ? queries * pairs::stride : 0;
@@ -33,7 +34,7 @@ struct attention_tensor_queries_backward_kernel {
     const tensor_shape<D, Documents>& s = from.shape;
     const int queries = queries_of(block.threads()), mine = block.warp() / sharing * own;
     T* const tile = block.template shared<T>();           // [2, queries, D]: q and dout
-    T* const stages = tile + 2 * queries * rows::stride;  // [2, 2, keys, D]: keys and values, of this tile and the next
+    T* const stages = tile + 2 * queries * rows::stride;  // [2, 2, keys, D]: keys and values, of tiles in turn
     const T* const my_queries = tile + mine * rows::stride;
     const T* const my_douts = my_queries + queries * rows::stride;
     T* const exchanged = stages + 4 * keys * rows::stride + mine * pairs::stride;  // of [queries, keys]
@@ -42,9 +43,9 @@ struct attention_tensor_queries_backward_kernel {
       const auto t = s.query_tile_of(item, queries, block.warp() / sharing, own);
       const int end = s.end_key(t.begin + queries - 1 < s.q_len ? t.begin + queries - 1 : s.q_len - 1);
       const int kv = s.key_row_at(t.b, t.h / s.share, 0);
-      const auto fetch = [&](int stage, int k0) {
+      const auto fetch = [&](int k0) {
         rows::fetch(block, keys, s.kv_len - k0, int64{kv + k0 * s.kv_heads} * D, s.kv_apart(),
-                    stages + stage * 2 * keys * rows::stride, from.k, from.v);
+                    stages + (k0 & keys) * 2 * rows::stride, from.k, from.v);
       };
       rows::fetch(block, queries, s.q_len - t.begin, s.query_at(t.b, t.h, t.begin), s.q_apart(), tile, from.q,
                   from.dout);
@@ -58,7 +59,7 @@ struct attention_tensor_queries_backward_kernel {
       }
       tensor_sums<R, columns / 8> sum;
       int k0 = s.first_key(t.b, t.begin) / keys * keys;
-      if (k0 < end) fetch(0, k0);
+      if (k0 < end) fetch(k0);
       block.end_copies();
       tensor_rows<R, tiling.held ? D / 16 : 1> held_q, held_dout;
       if constexpr (tiling.held) {
@@ -69,14 +70,14 @@ struct attention_tensor_queries_backward_kernel {
           held_dout.at[r][i] = rows::columns_of(block, my_douts + r * 16 * rows::stride, i);
         }
       }
-      for (int stage = 0; k0 < end; k0 += keys, stage ^= 1) {
-        if (k0 + keys < end) fetch(stage ^ 1, k0 + keys);
+      for (; k0 < end; k0 += keys) {
+        if (k0 + keys < end) fetch(k0 + keys);
         block.end_copies();
         block.template wait_for_copies<1>();
         block.sync();
         WEFT_ROLLED for (int steps = 0; steps < keys; steps += sharing * Step) {
           const int step = steps + part(block) * Step;
-          const T* const of_keys = stages + (stage * 2 * keys + step) * rows::stride;
+          const T* const of_keys = stages + ((k0 & keys) * 2 + step) * rows::stride;
           if (s.sees_none(t.b, t.mine, own, k0 + steps, sharing * Step)) continue;  // they weigh all, or none
           auto p = rows::template times_rows<R, Step / 8>(
               block,
@@ -123,13 +124,13 @@ struct attention_tensor_queries_backward_kernel {
           if (!s.sees_none(t.b, t.mine, own, k0, keys))
             rows::template add_product<keys / 16>(
                 block, [&](int r, int i) { return pairs::columns_of(block, exchanged + r * 16 * pairs::stride, i); },
-                stages + stage * 2 * keys * rows::stride + part(block) * columns, sum);
+                stages + (k0 & keys) * 2 * rows::stride + part(block) * columns, sum);
         }
         block.sync();
       }
       block.template wait_for_copies<0>();
       const auto at = s.query_tile_of(block.anew(item), queries, block.warp() / sharing, own);
-      rows::store(
+      rows::store_rows(
           block, sum, [&](int, int) { return s.scale; }, at.n,
           dq + s.query_at(at.b, at.h, at.mine) + part(block) * columns, s.q_apart(), add_dq,
           stages + mine * rows::stride + part(block) * columns);
