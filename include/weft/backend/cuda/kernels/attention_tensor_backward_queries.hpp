@@ -38,7 +38,7 @@ struct attention_tensor_queries_backward_kernel {
     const T* const my_queries = tile + mine * rows::stride;
     const T* const my_douts = my_queries + queries * rows::stride;
     T* const exchanged = stages + 4 * keys * rows::stride + mine * pairs::stride;  // of [queries, keys]
-    for (int item = static_cast<int>(block.index()); item < s.query_tiles(queries);
+    for (int item = static_cast<int>(block.index()); item < s.query_tiles(queries_of(block.anew(block.threads())));
          item += static_cast<int>(block.blocks())) {
       const auto t = s.query_tile_of(item, queries, block.warp() / sharing, own);
       const int end = s.end_key(t.begin + queries - 1 < s.q_len ? t.begin + queries - 1 : s.q_len - 1);
@@ -129,12 +129,12 @@ struct attention_tensor_queries_backward_kernel {
         block.sync();
       }
       block.template wait_for_copies<0>();
-      const auto at = s.query_tile_of(block.anew(item), queries, block.warp() / sharing, own);
+      const auto at = s.query_tile_of(block.anew(item), queries_of(block.anew(block.threads())), block.warp() / sharing, own);
       rows::store_rows(
           block, sum, [&](int, int) { return s.scale; }, at.n,
           dq + s.query_at(at.b, at.h, at.mine) + part(block) * columns, s.q_apart(), add_dq,
           stages + mine * rows::stride + part(block) * columns);
-      if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries)) block.sync();  // they go by way of `stages`
+      if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries_of(block.anew(block.threads())))) block.sync();  // they go by way of `stages`
     }
   }
 

@@ -145,20 +145,18 @@ struct tensor_tile {
         for (int i = lane % lanes * 8; i < N * 8; i += lanes * 8)
           f(as_words(to + row * apart + i), as_words(stage + row * stride + i));
     };
+    WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int k = 0; k < N; ++k)
+        WEFT_UNROLLED for (int i = 0; i < 4; ++i) c.at[r][k][i] *= factor(r, i / 2);
     if (add) {
       each_pack([&](std::uint32_t* from, std::uint32_t* kept) { block.store(kept, block.template load<4>(from)); });
       block.sync_warp();
-    }
-    WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-      const int row = r * 16 + lane / 4 + i * 8;
-      const T* const line = stage + row * stride + lane % 4 * 2;
-      WEFT_UNROLLED for (int k = 0; k < N; ++k) {
-        pack<T, 2> old{};
-        if (add && row < n) old = block.template load<2>(line + k * 8);
-        for (int j = 0; j < 2; ++j) {
-          float& x = c.at[r][k][2 * i + j];
-          x *= factor(r, i);
-          if (add) x = block.widen(old.at[j]) + x;
+      WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
+        const int row = r * 16 + lane / 4 + i * 8;
+        if (row >= n) continue;
+        const T* const line = stage + row * stride + lane % 4 * 2;
+        WEFT_UNROLLED for (int k = 0; k < N; ++k) {
+          const auto old = block.template load<2>(line + k * 8);
+          for (int j = 0; j < 2; ++j) c.at[r][k][2 * i + j] = block.widen(old.at[j]) + c.at[r][k][2 * i + j];
         }
       }
     }
