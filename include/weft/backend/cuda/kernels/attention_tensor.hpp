@@ -85,6 +85,9 @@ struct tensor_shape {
     const int all = batch * kv_heads, head = item % all, begin = item / all * keys, mine = begin + warp * own;
     return {head / kv_heads, head % kv_heads, begin, mine, kv_len - mine};
   }
+  WEFT_ON_DEVICE int key_item_of(int b, int h, int mine, int keys) const {
+    return (mine / keys * batch + b) * kv_heads + h;
+  }
   WEFT_ON_DEVICE int key_tiles(int keys) const { return (kv_len + keys - 1) / keys * batch * kv_heads; }
 
   WEFT_ON_DEVICE int64 query_at(int b, int h, int i) const { return ((int64{b} * q_len + i) * heads + h) * D; }

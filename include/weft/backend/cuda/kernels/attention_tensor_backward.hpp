@@ -113,8 +113,7 @@ struct attention_tensor_keys_backward_kernel {
     T* const tile = block.template shared<T>();        // [2, keys, D]: keys and values
     T* const stages = tile + 2 * keys * rows::stride;  // [2, 2, queries, D]: q and dout, of this tile and the next
     float* const kept = reinterpret_cast<float*>(stages + 4 * queries * rows::stride);  // [2, 3, queries]
-    for (int item = static_cast<int>(block.index()); item < s.key_tiles(keys_of(block.anew(block.threads())));
-         item += static_cast<int>(block.blocks())) {
+    for (int item = static_cast<int>(block.index()); item < s.key_tiles(keys_of(block.anew(block.threads())));) {
       const auto of = s.key_tile_of(item, keys, block.warp() / sharing, own);
       const int first = s.first_query(of.begin) / queries * queries;
       const int end = s.end_query(of.b, of.begin + keys < s.kv_len ? of.begin + keys : s.kv_len);
@@ -160,14 +159,15 @@ struct attention_tensor_keys_backward_kernel {
         block.sync();
       }
       block.template wait_for_copies<0>();
-      const auto t = s.key_tile_of(block.anew(item), keys_of(block.anew(block.threads())), block.warp() / sharing, own);
-      const int64 at = s.key_at(t.b, t.h, t.mine) + part(block) * columns;
+      const int mine = block.anew(of.mine), n = s.kv_len - mine;
+      const int64 at = s.key_at(of.b, of.h, mine) + part(block) * columns;
       T* const stage = stages + block.warp() / sharing * own * rows::stride + part(block) * columns;
       rows::store_rows(
-          block, sum_k, [&](int, int) { return s.scale; }, t.n, dk + at, s.kv_apart(), add_dk, stage);
+          block, sum_k, [&](int, int) { return s.scale; }, n, dk + at, s.kv_apart(), add_dk, stage);
       rows::store_rows(
-          block, sum_v, [](int, int) { return 1.0f; }, t.n, dv + at, s.kv_apart(), add_dv, stage + keys * rows::stride);
-      if (item + static_cast<int>(block.blocks()) < s.key_tiles(keys_of(block.anew(block.threads())))) block.sync();  // they go by way of `stages`
+          block, sum_v, [](int, int) { return 1.0f; }, n, dv + at, s.kv_apart(), add_dv, stage + keys * rows::stride);
+      item = s.key_item_of(of.b, of.h, mine, keys_of(block.anew(block.threads()))) + static_cast<int>(block.blocks());
+      if (item < s.key_tiles(keys_of(block.anew(block.threads())))) block.sync();  // they go by way of `stages`
     }
   }
 
