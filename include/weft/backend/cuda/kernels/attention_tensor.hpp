@@ -161,9 +161,10 @@ struct attention_tensor_kernel {
         block.end_copies();
         block.template wait_for_copies<1>();
         block.sync();
-        if (!s.sees_none(t.b, t.mine, own, k0, keys))
-          see(block, query, stages + (k0 & keys) * 2 * rows::stride, t.b, t.mine, k0,
-              s.sees_all(t.b, t.mine, own, k0, keys), so_far);
+        const int b = Documents ? block.anew(t.b) : t.b, mine = block.anew(t.mine);
+        if (!s.sees_none(b, mine, own, k0, keys))
+          see(block, query, stages + (k0 & keys) * 2 * rows::stride, b, mine, k0, s.sees_all(b, mine, own, k0, keys),
+              so_far);
         block.sync();
       }
       block.template wait_for_copies<0>();
