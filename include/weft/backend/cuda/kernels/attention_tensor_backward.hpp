@@ -115,7 +115,9 @@ struct attention_tensor_keys_backward_kernel {
     float* const kept = reinterpret_cast<float*>(stages + 4 * queries * rows::stride);  // [2, 3, queries]
     for (int item = static_cast<int>(block.index()); item < s.key_tiles(keys_of(block.anew(block.threads())));) {
       const auto of = s.key_tile_of(item, keys, block.warp() / sharing, own);
-      const int first = s.first_query(of.begin) / queries * queries;
+      const auto first = [&] {
+        return s.first_query(block.anew(of.mine) - block.warp() / sharing * own) / queries * queries;
+      };
       const int end = s.end_query(of.b, of.begin + keys < s.kv_len ? of.begin + keys : s.kv_len);
       const auto fetch = [&](int stage, int head, int begin) {
         const int n = s.q_len - begin;
@@ -129,7 +131,7 @@ struct attention_tensor_keys_backward_kernel {
         }
       };
       rows::fetch(block, keys, s.kv_len - of.begin, s.key_at(of.b, of.h, of.begin), s.kv_apart(), tile, from.k, from.v);
-      int head = of.h * s.share, begin = first;  // all heads that read this one, and all tiles of queries in each
+      int head = of.h * s.share, begin = first();  // all heads that read this one, and all tiles of queries in each
       bool more = begin < end;
       if (more) fetch(0, head, begin);
       block.end_copies();
@@ -138,7 +140,7 @@ struct attention_tensor_keys_backward_kernel {
       for (int stage = 0; more; stage ^= 1) {
         const int now = begin;
         begin += queries;
-        if (begin >= end) begin = first, ++head;
+        if (begin >= end) begin = first(), ++head;
         more = head < (of.h + 1) * s.share;
         if (more) fetch(stage ^ 1, head, begin);
         block.end_copies();
@@ -146,10 +148,11 @@ struct attention_tensor_keys_backward_kernel {
         block.sync();
         WEFT_ROLLED for (int steps = 0; steps < queries; steps += sharing * Step) {
           const int step = steps + part(block) * Step;
-          if (s.sees_none(of.b, now + steps, sharing * Step, of.mine, own)) continue;  // they weigh all, or none
+          const int b = Documents ? block.anew(of.b) : of.b, mine = Documents ? block.anew(of.mine) : of.mine;
+          if (s.sees_none(b, now + steps, sharing * Step, mine, own)) continue;  // they weigh all, or none
           see(block, my_keys, my_keys + keys * rows::stride, stages + (stage * 2 * queries + step) * rows::stride,
-              kept + stage * 3 * queries + step, of.b, now + step, of.mine,
-              s.sees_all(of.b, now + step, Step, of.mine, own), sum_k, sum_v);
+              kept + stage * 3 * queries + step, b, now + step, mine, s.sees_all(b, now + step, Step, mine, own), sum_k,
+              sum_v);
         }
         if constexpr (sharing > 1) {
           block.sync();

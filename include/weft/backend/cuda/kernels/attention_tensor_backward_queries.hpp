@@ -78,7 +78,8 @@ struct attention_tensor_queries_backward_kernel {
         WEFT_ROLLED for (int steps = 0; steps < keys; steps += sharing * Step) {
           const int step = steps + part(block) * Step;
           const T* const of_keys = stages + ((k0 & keys) * 2 + step) * rows::stride;
-          if (s.sees_none(t.b, t.mine, own, k0 + steps, sharing * Step)) continue;  // they weigh all, or none
+          const int b = Documents ? block.anew(t.b) : t.b, of_mine = block.anew(t.mine);
+          if (s.sees_none(b, of_mine, own, k0 + steps, sharing * Step)) continue;  // they weigh all, or none
           auto p = rows::template times_rows<R, Step / 8>(
               block,
               [&](int r, int i) {
@@ -104,11 +105,11 @@ struct attention_tensor_queries_backward_kernel {
               if constexpr (All)
                 from.weigh(block, kept[r][i / 2], true, false, product, dp);
               else
-                from.weigh_seen(block, kept[r][i / 2], t.b, t.mine + r * 16 + block.lane() / 4 + i / 2 * 8,
+                from.weigh_seen(block, kept[r][i / 2], b, of_mine + r * 16 + block.lane() / 4 + i / 2 * 8,
                                 k0 + step + n * 8 + block.lane() % 4 * 2 + i % 2, product, dp);
             }
           };
-          if (s.sees_all(t.b, t.mine, own, k0 + step, Step))
+          if (s.sees_all(b, of_mine, own, k0 + step, Step))
             weigh.template operator()<true>();
           else
             weigh.template operator()<false>();
