@@ -28,8 +28,7 @@ awk -F'|' '
   BEGIN {
     may("rope_kernel", 1.4, 1.1, 1.2)                     # a lane reads 32 bytes of angles in two requests
     may("attention_delta_kernel", 1.1, 2.1, 1.2)          # a warp writes four numbers
-    may("attention_tensor", 1.1, 2.3, 1.2)                # the lanes of a row have 16 bytes of it at a time
-    may("attention_warpgroup_kernel", 1.1, 2.3, 1.2)      # so they do
+    may("attention_warpgroup_kernel", 1.1, 2.3, 1.2)      # the lanes of a row have 16 bytes of it at a time
     may("attention_warpgroup_queries", 1.1, 2.3, 1.2)
     may("attention_warpgroup_keys", 1.1, 2.3, 2.1)        # and eight rows of lanes read the same 8 bytes of two queries
     # in arithmetic of single numbers, where the tensor cores have no kernel: cells of a tile lie rows apart

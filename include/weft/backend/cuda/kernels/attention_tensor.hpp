@@ -126,11 +126,12 @@ struct attention_tensor_kernel {
   WEFT_ON_DEVICE void operator()(Block& block) const {
     const tensor_shape<D, Documents>& s = shape;
     const int queries = block.warps() * own;
+    const auto warp = [&] { return block.anew(block.warp()); };
     T* const tile = block.template shared<T>();       // [queries, D]
     T* const stages = tile + queries * rows::stride;  // [2, 2, keys, D]: keys and values, of tiles in turn
     for (int item = static_cast<int>(block.index()); item < s.query_tiles(block.anew(block.warps()) * own);
          item += static_cast<int>(block.blocks())) {
-      const auto t = s.query_tile_of(item, queries, warp_of(block), own);
+      const auto t = s.query_tile_of(item, queries, warp(), own);
       const int end = s.end_key(t.begin + queries - 1 < s.q_len ? t.begin + queries - 1 : s.q_len - 1);
       const int kv = s.key_row_at(t.b, t.h / s.share, 0);
       const auto fetch = [&](int k0) {
@@ -148,13 +149,13 @@ struct attention_tensor_kernel {
         block.template wait_for_copies<1>();
         block.sync();
         WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < D / 16; ++i) held.at[r][i] =
-            rows::columns_of(block, tile + (warp_of(block) * own + r * 16) * rows::stride, i);
+            rows::columns_of(block, tile + (warp() * own + r * 16) * rows::stride, i);
       }
       const auto query = [&](int r, int i) {
         if constexpr (tiling.held)
           return held.at[r][i];
         else
-          return rows::columns_of(block, tile + (warp_of(block) * own + r * 16) * rows::stride, i);
+          return rows::columns_of(block, tile + (warp() * own + r * 16) * rows::stride, i);
       };
       for (; k0 < end; k0 += keys) {
         if (k0 + keys < end) fetch(k0 + keys);
@@ -168,7 +169,7 @@ struct attention_tensor_kernel {
         block.sync();
       }
       block.template wait_for_copies<0>();
-      const auto at = s.query_tile_of(block.anew(item), block.anew(block.warps()) * own, warp_of(block), own);
+      const auto at = s.query_tile_of(block.anew(item), block.anew(block.warps()) * own, warp(), own);
       WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
         float sum = so_far.sum[r][i];
         for (int mask = 1; mask < 4; mask *= 2) sum += block.shuffle_xor(sum, mask);
@@ -184,24 +185,18 @@ struct attention_tensor_kernel {
       }
       rows::store_rows(
           block, so_far.total, [](int, int) { return 1.0f; }, at.n, out + s.query_at(at.b, at.h, at.mine), s.q_apart(),
-          false, stages + warp_of(block) * own * rows::stride);
+          false, stages + warp() * own * rows::stride);
       if (item + static_cast<int>(block.blocks()) < s.query_tiles(block.anew(block.warps()) * own))
-        block.sync();  // they go by way of `stages`
+        block.sync();  // rows went by way of `stages`
     }
   }
 
  private:
   static constexpr int R = tiling.r;
   using rows = tensor_tile<T, D>;
-
-  template <class Block>
-  static WEFT_ON_DEVICE int warp_of(const Block& block) {
-    return block.anew(block.warp());
-  }
   struct progress {
-    tensor_sums<R, D / 8> total;  // of p v
-    array_of<array_of<float, 2>, R>
-        high;  // the largest q k of each of this lane's rows, of which shape.scale makes a score
+    tensor_sums<R, D / 8> total;               // of p v
+    array_of<array_of<float, 2>, R> high;      // the largest q k of each of this lane's rows, still to be scaled
     array_of<array_of<float, 2>, R> sum = {};  // of exp(score - high), this lane's part
     WEFT_ON_DEVICE progress() { WEFT_UNROLLED for (int r = 0; r < R; ++r) high[r][0] = high[r][1] = -__builtin_inff(); }
   };
@@ -221,6 +216,7 @@ struct attention_tensor_kernel {
       }
     const float scale = shape.power_scale;
     array_of<array_of<float, 2>, R> kept;
+    // Never so. To ask has the sums taken before the products, behind which their terms would still be in registers.
     bool never = false;
     WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
       const float before = so_far.high[r][i];

@@ -170,7 +170,7 @@ struct attention_tensor_keys_backward_kernel {
       rows::store_rows(
           block, sum_v, [](int, int) { return 1.0f; }, n, dv + at, s.kv_apart(), add_dv, stage + keys * rows::stride);
       item = s.key_item_of(of.b, of.h, mine, keys_of(block.anew(block.threads()))) + static_cast<int>(block.blocks());
-      if (item < s.key_tiles(keys_of(block.anew(block.threads())))) block.sync();  // they go by way of `stages`
+      if (item < s.key_tiles(keys_of(block.anew(block.threads())))) block.sync();  // rows went by way of `stages`
     }
   }
 

@@ -137,7 +137,7 @@ struct attention_tensor_queries_backward_kernel {
           dq + s.query_at(at.b, at.h, at.mine) + part(block) * columns, s.q_apart(), add_dq,
           stages + mine * rows::stride + part(block) * columns);
       if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries_of(block.anew(block.threads()))))
-        block.sync();  // they go by way of `stages`
+        block.sync();  // rows went by way of `stages`
     }
   }
 
