@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# What nvcc reports of the CUDA kernels, without a GPU: no register is spilled (but for 80 bytes where attention on tensor cores is
-# faster so: two blocks of 255 registers share a multiprocessor), no kernel uses more than 64 registers (so that 4
+# What nvcc reports of the CUDA kernels, without a GPU: no register is spilled, no kernel uses more than 64 registers (so that 4
 # blocks of 256 threads share a multiprocessor of sm_90) but those that hold rows (255), and the fused kernels load and store 16 bytes at a time.
 set -euo pipefail
 nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
@@ -36,8 +35,8 @@ awk '
   /spill stores/ {
     for (i = 2; i <= NF; i++)
       if ($i == "spill" && $(i - 2) + 0 > 0) {
-        spilled++
-        if (name !~ /attention_tensor/ || $(i - 2) > 80) { print name ": " $0; faults++ }
+        print name ": " $0
+        faults++
         break
       }
   }
@@ -47,7 +46,7 @@ awk '
     if (used > (name ~ /attention_|norm_tile|softmax_tile/ ? 255 : 64)) { print name ": uses " used " registers"; faults++ }
   }
   END {
-    print kernels " kernels, " spilled + 0 " of them spill; at most " most " registers (" greediest ")"
+    print kernels " kernels, at most " most " registers (" greediest ")"
     if (kernels < 388) { print "there should be at least 388 kernels in the report"; faults++ }
     exit faults > 0
   }

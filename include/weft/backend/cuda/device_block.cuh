@@ -188,6 +188,7 @@ class device_block {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
     return out;
   }
+  __device__ static float larger(float x, float y) { return ::fmaxf(x, y); }
   __device__ static float exp(float x) { return ::expf(x); }
   __device__ static double exp(double x) { return ::exp(x); }
   __device__ static float log(float x) { return ::logf(x); }

@@ -164,6 +164,7 @@ class host_block {
   /// To some 2^-21, relatively: for what is then rounded to 16 bits.
   static float fast_exp(float x) { return std::exp(x); }
   static float fast_exp2(float x) { return std::exp2(x); }
+  static float larger(float x, float y) { return std::fmax(x, y); }  // of a NaN and a number, the number
   template <class A>
   static A log(A x) {
     return std::log(x);

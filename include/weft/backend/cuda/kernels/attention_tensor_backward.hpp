@@ -24,7 +24,7 @@ struct attention_tensor_gradient {
   /// The weight that a product becomes, if the key is seen.
   template <class Block>
   WEFT_ON_DEVICE float weight(const Block& block, float level, float product) const {
-    return block.fast_exp2(block.fma(product, shape.scale * log2_e, -level));
+    return block.fast_exp2(block.fma(product, shape.power_scale, -level));
   }
   /// The score's gradient, of its weight, of dout v^T and of its query's delta.
   WEFT_ON_DEVICE float moved(float of_query, bool seen, bool only, float p, float dp) const {
@@ -113,17 +113,16 @@ struct attention_tensor_keys_backward_kernel {
     T* const tile = block.template shared<T>();        // [2, keys, D]: keys and values
     T* const stages = tile + 2 * keys * rows::stride;  // [2, 2, queries, D]: q and dout, of this tile and the next
     float* const kept = reinterpret_cast<float*>(stages + 4 * queries * rows::stride);  // [2, 3, queries]
-    for (int item = static_cast<int>(block.index()); item < s.key_tiles(keys);
-         item += static_cast<int>(block.blocks())) {
+    for (int item = static_cast<int>(block.index()); item < s.key_tiles(keys_of(block.anew(block.threads())));) {
       const auto of = s.key_tile_of(item, keys, block.warp() / sharing, own);
-      const int first = s.first_query(of.begin) / queries * queries;
+      const auto first = [&] {
+        return s.first_query(block.anew(of.mine) - block.warp() / sharing * own) / queries * queries;
+      };
       const int end = s.end_query(of.b, of.begin + keys < s.kv_len ? of.begin + keys : s.kv_len);
       const auto fetch = [&](int stage, int head, int begin) {
-        T* const to = stages + stage * 2 * queries * rows::stride;
-        const int64 at = s.query_at(of.b, head, begin);
         const int n = s.q_len - begin;
-        rows::fetch(block, queries, n, from.q + at, s.q_apart(), to);
-        rows::fetch(block, queries, n, from.dout + at, s.q_apart(), to + queries * rows::stride);
+        rows::fetch(block, queries, n, s.query_at(of.b, head, begin), s.q_apart(),
+                    stages + stage * 2 * queries * rows::stride, from.q, from.dout);
         for (int i = block.thread(); i < 3 * queries; i += block.threads()) {
           const int row = i % queries;
           const float* const x = i < queries ? from.sums : i < 2 * queries ? from.sums + s.all_rows() : from.delta;
@@ -131,10 +130,8 @@ struct attention_tensor_keys_backward_kernel {
                                        x + s.row_at(of.b, head, row < n ? begin + row : begin), row < n);
         }
       };
-      rows::fetch(block, keys, s.kv_len - of.begin, from.k + s.key_at(of.b, of.h, of.begin), s.kv_apart(), tile);
-      rows::fetch(block, keys, s.kv_len - of.begin, from.v + s.key_at(of.b, of.h, of.begin), s.kv_apart(),
-                  tile + keys * rows::stride);
-      int head = of.h * s.share, begin = first;  // all heads that read this one, and all tiles of queries in each
+      rows::fetch(block, keys, s.kv_len - of.begin, s.key_at(of.b, of.h, of.begin), s.kv_apart(), tile, from.k, from.v);
+      int head = of.h * s.share, begin = first();  // all heads that read this one, and all tiles of queries in each
       bool more = begin < end;
       if (more) fetch(0, head, begin);
       block.end_copies();
@@ -143,7 +140,7 @@ struct attention_tensor_keys_backward_kernel {
       for (int stage = 0; more; stage ^= 1) {
         const int now = begin;
         begin += queries;
-        if (begin >= end) begin = first, ++head;
+        if (begin >= end) begin = first(), ++head;
         more = head < (of.h + 1) * s.share;
         if (more) fetch(stage ^ 1, head, begin);
         block.end_copies();
@@ -151,10 +148,11 @@ struct attention_tensor_keys_backward_kernel {
         block.sync();
         WEFT_ROLLED for (int steps = 0; steps < queries; steps += sharing * Step) {
           const int step = steps + part(block) * Step;
-          if (s.sees_none(of.b, now + steps, sharing * Step, of.mine, own)) continue;  // they weigh all, or none
+          const int b = Documents ? block.anew(of.b) : of.b, mine = Documents ? block.anew(of.mine) : of.mine;
+          if (s.sees_none(b, now + steps, sharing * Step, mine, own)) continue;  // they weigh all, or none
           see(block, my_keys, my_keys + keys * rows::stride, stages + (stage * 2 * queries + step) * rows::stride,
-              kept + stage * 3 * queries + step, of.b, now + step, of.mine,
-              s.sees_all(of.b, now + step, Step, of.mine, own), sum_k, sum_v);
+              kept + stage * 3 * queries + step, b, now + step, mine, s.sees_all(b, now + step, Step, mine, own), sum_k,
+              sum_v);
         }
         if constexpr (sharing > 1) {
           block.sync();
@@ -164,12 +162,15 @@ struct attention_tensor_keys_backward_kernel {
         block.sync();
       }
       block.template wait_for_copies<0>();
-      const auto t = s.key_tile_of(block.anew(item), keys, block.warp() / sharing, own);
-      const int64 at = s.key_at(t.b, t.h, t.mine) + part(block) * columns;
-      rows::store(
-          block, sum_k, [&](int, int) { return s.scale; }, t.n, dk + at, s.kv_apart(), add_dk);
-      rows::store(
-          block, sum_v, [](int, int) { return 1.0f; }, t.n, dv + at, s.kv_apart(), add_dv);
+      const int mine = block.anew(of.mine), n = s.kv_len - mine;
+      const int64 at = s.key_at(of.b, of.h, mine) + part(block) * columns;
+      T* const stage = stages + block.warp() / sharing * own * rows::stride + part(block) * columns;
+      rows::store_rows(
+          block, sum_k, [&](int, int) { return s.scale; }, n, dk + at, s.kv_apart(), add_dk, stage);
+      rows::store_rows(
+          block, sum_v, [](int, int) { return 1.0f; }, n, dv + at, s.kv_apart(), add_dv, stage + keys * rows::stride);
+      item = s.key_item_of(of.b, of.h, mine, keys_of(block.anew(block.threads()))) + static_cast<int>(block.blocks());
+      if (item < s.key_tiles(keys_of(block.anew(block.threads())))) block.sync();  // rows went by way of `stages`
     }
   }
 

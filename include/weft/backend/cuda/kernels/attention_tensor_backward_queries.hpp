@@ -18,6 +18,7 @@ struct attention_tensor_queries_backward_kernel {
   static constexpr int own = 16 * tiling.r;             // queries of a warp,
   static constexpr int sharing = tiling.sharing;        // and of so many warps
   static constexpr int keys = tiling.tile;
+  static_assert((keys & (keys - 1)) == 0);
   static constexpr int queries_of(int in_block) { return in_block / warp_size / sharing * own; }
   static constexpr std::size_t shared_bytes(int in_block) {
     const int queries = queries_of(in_block), exchanged = sharing > 1 ? queries * pairs::stride : 0;
@@ -33,24 +34,21 @@ struct attention_tensor_queries_backward_kernel {
     const tensor_shape<D, Documents>& s = from.shape;
     const int queries = queries_of(block.threads()), mine = block.warp() / sharing * own;
     T* const tile = block.template shared<T>();           // [2, queries, D]: q and dout
-    T* const stages = tile + 2 * queries * rows::stride;  // [2, 2, keys, D]: keys and values, of this tile and the next
+    T* const stages = tile + 2 * queries * rows::stride;  // [2, 2, keys, D]: keys and values, of tiles in turn
     const T* const my_queries = tile + mine * rows::stride;
     const T* const my_douts = my_queries + queries * rows::stride;
     T* const exchanged = stages + 4 * keys * rows::stride + mine * pairs::stride;  // of [queries, keys]
-    for (int item = static_cast<int>(block.index()); item < s.query_tiles(queries);
+    for (int item = static_cast<int>(block.index()); item < s.query_tiles(queries_of(block.anew(block.threads())));
          item += static_cast<int>(block.blocks())) {
       const auto t = s.query_tile_of(item, queries, block.warp() / sharing, own);
       const int end = s.end_key(t.begin + queries - 1 < s.q_len ? t.begin + queries - 1 : s.q_len - 1);
-      const int64 kv = s.key_at(t.b, t.h / s.share, 0);
-      const auto fetch = [&](int stage, int k0) {
-        T* const to = stages + stage * 2 * keys * rows::stride;
-        const int64 at = kv + int64{k0} * s.kv_apart();
-        rows::fetch(block, keys, s.kv_len - k0, from.k + at, s.kv_apart(), to);
-        rows::fetch(block, keys, s.kv_len - k0, from.v + at, s.kv_apart(), to + keys * rows::stride);
+      const int kv = s.key_row_at(t.b, t.h / s.share, 0);
+      const auto fetch = [&](int k0) {
+        rows::fetch(block, keys, s.kv_len - k0, int64{kv + k0 * s.kv_heads} * D, s.kv_apart(),
+                    stages + (k0 & keys) * 2 * rows::stride, from.k, from.v);
       };
-      const int64 first = s.query_at(t.b, t.h, t.begin);
-      rows::fetch(block, queries, s.q_len - t.begin, from.q + first, s.q_apart(), tile);
-      rows::fetch(block, queries, s.q_len - t.begin, from.dout + first, s.q_apart(), tile + queries * rows::stride);
+      rows::fetch(block, queries, s.q_len - t.begin, s.query_at(t.b, t.h, t.begin), s.q_apart(), tile, from.q,
+                  from.dout);
       block.end_copies();
       array_of<array_of<typename attention_tensor_gradient<T, D, Documents>::kept, 2>, R> kept = {};
       WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
@@ -61,7 +59,7 @@ struct attention_tensor_queries_backward_kernel {
       }
       tensor_sums<R, columns / 8> sum;
       int k0 = s.first_key(t.b, t.begin) / keys * keys;
-      if (k0 < end) fetch(0, k0);
+      if (k0 < end) fetch(k0);
       block.end_copies();
       tensor_rows<R, tiling.held ? D / 16 : 1> held_q, held_dout;
       if constexpr (tiling.held) {
@@ -72,15 +70,16 @@ struct attention_tensor_queries_backward_kernel {
           held_dout.at[r][i] = rows::columns_of(block, my_douts + r * 16 * rows::stride, i);
         }
       }
-      for (int stage = 0; k0 < end; k0 += keys, stage ^= 1) {
-        if (k0 + keys < end) fetch(stage ^ 1, k0 + keys);
+      for (; k0 < end; k0 += keys) {
+        if (k0 + keys < end) fetch(k0 + keys);
         block.end_copies();
         block.template wait_for_copies<1>();
         block.sync();
         WEFT_ROLLED for (int steps = 0; steps < keys; steps += sharing * Step) {
           const int step = steps + part(block) * Step;
-          const T* const of_keys = stages + (stage * 2 * keys + step) * rows::stride;
-          if (s.sees_none(t.b, t.mine, own, k0 + steps, sharing * Step)) continue;  // they weigh all, or none
+          const T* const of_keys = stages + ((k0 & keys) * 2 + step) * rows::stride;
+          const int b = Documents ? block.anew(t.b) : t.b, of_mine = block.anew(t.mine);
+          if (s.sees_none(b, of_mine, own, k0 + steps, sharing * Step)) continue;  // they weigh all, or none
           auto p = rows::template times_rows<R, Step / 8>(
               block,
               [&](int r, int i) {
@@ -106,11 +105,11 @@ struct attention_tensor_queries_backward_kernel {
               if constexpr (All)
                 from.weigh(block, kept[r][i / 2], true, false, product, dp);
               else
-                from.weigh_seen(block, kept[r][i / 2], t.b, t.mine + r * 16 + block.lane() / 4 + i / 2 * 8,
+                from.weigh_seen(block, kept[r][i / 2], b, of_mine + r * 16 + block.lane() / 4 + i / 2 * 8,
                                 k0 + step + n * 8 + block.lane() % 4 * 2 + i % 2, product, dp);
             }
           };
-          if (s.sees_all(t.b, t.mine, own, k0 + step, Step))
+          if (s.sees_all(b, of_mine, own, k0 + step, Step))
             weigh.template operator()<true>();
           else
             weigh.template operator()<false>();
@@ -126,18 +125,19 @@ struct attention_tensor_queries_backward_kernel {
           if (!s.sees_none(t.b, t.mine, own, k0, keys))
             rows::template add_product<keys / 16>(
                 block, [&](int r, int i) { return pairs::columns_of(block, exchanged + r * 16 * pairs::stride, i); },
-                stages + stage * 2 * keys * rows::stride + part(block) * columns, sum);
+                stages + (k0 & keys) * 2 * rows::stride + part(block) * columns, sum);
         }
         block.sync();
       }
       block.template wait_for_copies<0>();
-      const auto at = s.query_tile_of(block.anew(item), queries, block.warp() / sharing, own);
-      rows::store(
+      const auto at =
+          s.query_tile_of(block.anew(item), queries_of(block.anew(block.threads())), block.warp() / sharing, own);
+      rows::store_rows(
           block, sum, [&](int, int) { return s.scale; }, at.n,
-          dq + s.query_at(at.b, at.h, at.mine) + part(block) * columns, s.q_apart(), add_dq);
-      // Where no key was seen, the loop's barrier doesn't stand between what was read of the queries and the next tile.
-      if constexpr (tiling.held)
-        if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries)) block.sync();
+          dq + s.query_at(at.b, at.h, at.mine) + part(block) * columns, s.q_apart(), add_dq,
+          stages + mine * rows::stride + part(block) * columns);
+      if (item + static_cast<int>(block.blocks()) < s.query_tiles(queries_of(block.anew(block.threads()))))
+        block.sync();  // rows went by way of `stages`
     }
   }
 

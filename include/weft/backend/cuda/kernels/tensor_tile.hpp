@@ -26,16 +26,21 @@ struct tensor_tile {
   static_assert(sizeof(T) == 2 && D % 16 == 0);
   static constexpr int stride = D + 8, depth = D / 16;
 
-  /// Begins to copy `rows` rows, of which `n` are there; zeros for the others.
-  template <class Block>
-  static WEFT_ON_DEVICE void fetch(Block& block, int rows, int64 n, const T* from, int64 apart, T* to) {
-    constexpr int packs = D / 8, lanes = packs & -packs;  // of a row; a block's threads take whole rows at a time
-    const int column = block.thread() % lanes * 8, at_once = block.threads() / lanes;
-    // Of rows that less than 8 lanes take, a quarter of a warp has two, which 4 rows apart lie in different banks.
-    const int first = block.thread() / lanes, start = lanes < 8 ? first / 8 * 8 + first % 2 * 4 + first % 8 / 2 : first;
-    for (int row = start; row < rows; row += at_once)
-      WEFT_UNROLLED for (int i = 0; i < D; i += lanes * 8) block.template copy_later<8>(
-          to + row * stride + column + i, row < n ? from + row * apart + column + i : from, row < n);
+  /// Begins to copy `rows` rows of each array, `apart` from each other, of which `n` are there, from `first` on; zeros
+  /// for the others. One array's rows come behind the other's.
+  template <class Block, class... From>
+  static WEFT_ON_DEVICE void fetch(Block& block, int rows, int64 n, int64 first, int64 apart, T* to,
+                                   const From*... from) {
+    constexpr int lanes = lanes_of_row(D / 8);  // a block's threads take whole rows at a time
+    const int thread = block.anew(block.thread()), at_once = block.anew(block.threads()) / lanes;
+    int row = row_of<lanes>(thread);
+    int64 at = first + row * apart + thread % lanes * 8;
+    to += row * stride + thread % lanes * 8;
+    for (; row < rows; row += at_once, at += at_once * apart, to += at_once * stride)
+      WEFT_UNROLLED for (int i = 0; i < D; i += lanes * 8) {
+        T* tile = to + i;
+        ((block.template copy_later<8>(tile, from + (row < n ? at + i : 0), row < n), tile += rows * stride), ...);
+      }
   }
   /// Columns 16 k ... 16 k + 15 of 16 rows in shared memory.
   template <class Block>
@@ -104,7 +109,7 @@ struct tensor_tile {
     to += lane / 4 * stride + lane % 4 * 2;
     WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int k = 0; k < K; ++k)
         WEFT_UNROLLED for (int i = 0; i < 4; ++i)
-            block.store(reinterpret_cast<std::uint32_t*>(to + (r * 16 + i % 2 * 8) * stride + k * 16 + i / 2 * 8),
+            block.store(as_words(to + (r * 16 + i % 2 * 8) * stride + k * 16 + i / 2 * 8),
                         pack<std::uint32_t, 1>{{p.at[r][k].at[i]}});
   }
   /// to (+)= c * factor(r, i) of 16 R rows, of which `n` are there; c are 8 N columns from `to` on.
@@ -128,8 +133,48 @@ struct tensor_tile {
       }
     }
   }
+  /// The same, of which c is used up. The rows go there whole, by way of `stage`: as many in shared memory, which no
+  /// other warp reads or writes.
+  template <int R, int N, class Block, class F>
+  static WEFT_ON_DEVICE void store_rows(Block& block, tensor_sums<R, N>& c, F factor, int64 n, T* to, int64 apart,
+                                        bool add, T* stage) {
+    constexpr int lanes = lanes_of_row(N);
+    const int lane = lane_of(block);
+    const auto each_pack = [&](auto f) {
+      for (int row = row_of<lanes>(lane); row < 16 * R && row < n; row += warp_size / lanes)
+        for (int i = lane % lanes * 8; i < N * 8; i += lanes * 8)
+          f(as_words(to + row * apart + i), as_words(stage + row * stride + i));
+    };
+    WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int k = 0; k < N; ++k)
+        WEFT_UNROLLED for (int i = 0; i < 4; ++i) c.at[r][k][i] *= factor(r, i / 2);
+    if (add) {
+      each_pack([&](std::uint32_t* from, std::uint32_t* kept) { block.store(kept, block.template load<4>(from)); });
+      block.sync_warp();
+      WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
+        const int row = r * 16 + lane / 4 + i * 8;
+        if (row >= n) continue;
+        const T* const line = stage + row * stride + lane % 4 * 2;
+        WEFT_UNROLLED for (int k = 0; k < N; ++k) {
+          const auto old = block.template load<2>(line + k * 8);
+          for (int j = 0; j < 2; ++j) c.at[r][k][2 * i + j] = block.widen(old.at[j]) + c.at[r][k][2 * i + j];
+        }
+      }
+    }
+    keep(block, rounded(block, c), stage);
+    block.sync_warp();
+    each_pack([&](std::uint32_t* y, std::uint32_t* kept) { block.store_whole(y, block.template load<4>(kept)); });
+  }
 
  private:
+  static WEFT_ON_DEVICE std::uint32_t* as_words(T* pairs) { return reinterpret_cast<std::uint32_t*>(pairs); }
+  // How many lanes take a row of so many packs of 16 bytes at a time, and with which row one begins: of rows that less
+  // than 8 lanes take, a quarter of a warp has two, which 4 rows apart lie in different banks.
+  static constexpr int lanes_of_row(int packs) { return packs & -packs; }
+  template <int Lanes>
+  static WEFT_ON_DEVICE int row_of(int thread) {
+    const int first = thread / Lanes;
+    return Lanes < 8 ? first / 8 * 8 + first % 2 * 4 + first % 8 / 2 : first;
+  }
   // The lane, by which addresses are worked out again in each product: they would take registers from one to the next.
   template <class Block>
   static WEFT_ON_DEVICE int lane_of(const Block& block) {
