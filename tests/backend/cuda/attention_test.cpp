@@ -32,6 +32,8 @@ struct in_documents {
     }
     s.documents = starts.data();
   }
+  // s whose last query's document begins behind that query, which sees its own key all the same.
+  explicit in_documents(attention_shape sizes) : in_documents(sizes, {sizes.q_len}) { starts.back() = 500; }
   in_documents(const in_documents&) = delete;
   attention_shape s;
   std::vector<std::int32_t> starts;
@@ -129,6 +131,7 @@ TEST_CASE_TEMPLATE("attention and its backward are the CPU's", T, float, double,
   attention_alike<T>({1, 40, 72, 1, 1, 132, 0.08, true}, 0, 3, 7);     // smaller tiles
   attention_alike<T>(in_documents({2, 70, 70, 2, 1, 8, 0.3, true}, {3, 64, 1}).s, 0, 5, 8);
   attention_alike<T>(in_documents({1, 150, 150, 1, 1, 8, 0.3, true, 20}, {70, 9, 66}).s, 0, 0, 9);
+  attention_alike<T>(in_documents({1, 129, 129, 1, 1, 8, 0.3, true}).s, 0, 0, 10);
 }
 
 namespace {
@@ -168,6 +171,7 @@ TEST_CASE_TEMPLATE("attention on tensor cores is the CPU's, as far as rounded we
   tensor_cores_alike<T>({1, 20, 20, 1, 1, 64, 0.12, true, 1}, 0, 6);     // one key each
   tensor_cores_alike<T>(in_documents({2, 140, 140, 2, 1, 64, 0.12, true}, {3, 64, 1, 70}).s, 0, 7);
   tensor_cores_alike<T>(in_documents({1, 90, 90, 1, 1, 128, 0.09, true, 20}, {40, 50}).s, 3, 8);
+  tensor_cores_alike<T>(in_documents({1, 129, 129, 1, 1, 64, 0.12, true}).s, 0, 14);
 }
 
 TEST_CASE_TEMPLATE("so it is for heads of 96 numbers, whose rows are copied otherwise", T, bf16, fp16) {

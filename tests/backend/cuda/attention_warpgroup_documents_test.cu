@@ -26,6 +26,9 @@ void each_packing(bool all, F f) {
   std::vector<std::int32_t> ones(130);  // a document for each token, so that nothing moves a score
   for (std::size_t i = 0; i < ones.size(); ++i) ones[i] = static_cast<std::int32_t>(i);
   f.template operator()<64>(attention_shape{1, 130, 130, 1, 1, 64, 0.12, true}, ones);
+  std::vector<std::int32_t> beyond(129);  // the last begins behind its query, which sees its own key all the same
+  beyond.back() = 500;
+  f.template operator()<64>(attention_shape{1, 129, 129, 1, 1, 64, 0.12, true}, beyond);
 }
 
 }  // namespace

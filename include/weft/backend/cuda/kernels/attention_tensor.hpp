@@ -56,7 +56,7 @@ struct tensor_shape {
   WEFT_ON_DEVICE int first_query(int begin) const { return begin < shift ? 0 : begin - shift + 1; }
   WEFT_ON_DEVICE int end_query(int b, int end) const {
     const int after = end + (window - shift), last = after < q_len ? after : q_len;
-    return Documents ? end_of_document(documents + b * q_len, end - 1, last, end - 1) : last;
+    return Documents ? end_of_document(documents + b * q_len, end, last, end - 1) : last;
   }
   /// Whether none of so many queries sees any of so many keys, and whether all of them see all.
   WEFT_ON_DEVICE bool sees_none(int b, int query, int queries, int key, int keys) const {
@@ -183,7 +183,7 @@ struct attention_tensor_kernel {
         WEFT_UNROLLED for (int n = 0; n < D / 8; ++n) WEFT_UNROLLED for (int j = 0; j < 2; ++j)
             so_far.total.at[r][n][2 * i + j] *= share;
       }
-      rows::store_rows(
+      rows::store(
           block, so_far.total, [](int, int) { return 1.0f; }, at.n, out + s.query_at(at.b, at.h, at.mine), s.q_apart(),
           false, stages + warp() * own * rows::stride);
       if (item + static_cast<int>(block.blocks()) < s.query_tiles(block.anew(block.warps()) * own))

@@ -165,9 +165,9 @@ struct attention_tensor_keys_backward_kernel {
       const int mine = block.anew(of.mine), n = s.kv_len - mine;
       const int64 at = s.key_at(of.b, of.h, mine) + part(block) * columns;
       T* const stage = stages + block.warp() / sharing * own * rows::stride + part(block) * columns;
-      rows::store_rows(
+      rows::store(
           block, sum_k, [&](int, int) { return s.scale; }, n, dk + at, s.kv_apart(), add_dk, stage);
-      rows::store_rows(
+      rows::store(
           block, sum_v, [](int, int) { return 1.0f; }, n, dv + at, s.kv_apart(), add_dv, stage + keys * rows::stride);
       item = s.key_item_of(of.b, of.h, mine, keys_of(block.anew(block.threads()))) + static_cast<int>(block.blocks());
       if (item < s.key_tiles(keys_of(block.anew(block.threads())))) block.sync();  // rows went by way of `stages`

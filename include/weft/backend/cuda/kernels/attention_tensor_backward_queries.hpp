@@ -132,7 +132,7 @@ struct attention_tensor_queries_backward_kernel {
       block.template wait_for_copies<0>();
       const auto at =
           s.query_tile_of(block.anew(item), queries_of(block.anew(block.threads())), block.warp() / sharing, own);
-      rows::store_rows(
+      rows::store(
           block, sum, [&](int, int) { return s.scale; }, at.n,
           dq + s.query_at(at.b, at.h, at.mine) + part(block) * columns, s.q_apart(), add_dq,
           stages + mine * rows::stride + part(block) * columns);

@@ -59,7 +59,7 @@ WEFT_ON_DEVICE Int end_of_document(const std::int32_t* documents, Int from, Int 
   return end;
 }
 /// The queries of batch entry b that may see a key of [begin, end): first_query ... end_query - 1. Documents: whether
-/// there are any.
+/// there are any; then query end - 1, whose own key is there, sees that one wherever its document begins.
 WEFT_ON_DEVICE inline int64 first_query(const attention_shape& s, int64 begin) {
   const int64 first = s.causal ? begin - (s.kv_len - s.q_len) : 0;
   return first < 0 ? 0 : first;
@@ -69,7 +69,7 @@ WEFT_ON_DEVICE int64 end_query(const attention_shape& s, int64 b, int64 end) {
   const int64 last =
       s.causal && s.window > 0 && s.window < s.kv_len ? end - 1 + s.window - (s.kv_len - s.q_len) : s.q_len;
   const int64 all = last < s.q_len ? last : s.q_len;
-  if constexpr (Documents) return end_of_document(s.documents + b * s.q_len, end - 1, all, end - 1);
+  if constexpr (Documents) return end_of_document(s.documents + b * s.q_len, end, all, end - 1);
   return all;
 }
 

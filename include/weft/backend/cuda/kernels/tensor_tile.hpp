@@ -112,32 +112,11 @@ struct tensor_tile {
             block.store(as_words(to + (r * 16 + i % 2 * 8) * stride + k * 16 + i / 2 * 8),
                         pack<std::uint32_t, 1>{{p.at[r][k].at[i]}});
   }
-  /// to (+)= c * factor(r, i) of 16 R rows, of which `n` are there; c are 8 N columns from `to` on.
+  /// to (+)= c * factor(r, i) of 16 R rows, of which `n` are there; c are 8 N columns from `to` on, and used up. The
+  /// rows go there whole, by way of `stage`: as many in shared memory, which no other warp reads or writes.
   template <int R, int N, class Block, class F>
-  static WEFT_ON_DEVICE void store(const Block& block, const tensor_sums<R, N>& c, F factor, int64 n, T* to,
-                                   int64 apart, bool add) {
-    const int lane = lane_of(block), g = lane / 4, t = lane % 4;
-    WEFT_UNROLLED for (int r = 0; r < R; ++r) WEFT_UNROLLED for (int i = 0; i < 2; ++i) {
-      const int row = r * 16 + g + i * 8;
-      if (row >= n) continue;
-      T* const line = to + row * apart + 2 * t;
-      WEFT_UNROLLED for (int k = 0; k < N; ++k) {
-        T* const y = line + k * 8;
-        pack<T, 2> old{}, out;
-        if (add) old = block.template load<2>(static_cast<const T*>(y));
-        for (int j = 0; j < 2; ++j) {
-          const float x = c.at[r][k][2 * i + j] * factor(r, i);
-          out.at[j] = block.template narrow<T>(add ? block.widen(old.at[j]) + x : x);
-        }
-        block.store(y, out);
-      }
-    }
-  }
-  /// The same, of which c is used up. The rows go there whole, by way of `stage`: as many in shared memory, which no
-  /// other warp reads or writes.
-  template <int R, int N, class Block, class F>
-  static WEFT_ON_DEVICE void store_rows(Block& block, tensor_sums<R, N>& c, F factor, int64 n, T* to, int64 apart,
-                                        bool add, T* stage) {
+  static WEFT_ON_DEVICE void store(Block& block, tensor_sums<R, N>& c, F factor, int64 n, T* to, int64 apart, bool add,
+                                   T* stage) {
     constexpr int lanes = lanes_of_row(N);
     const int lane = lane_of(block);
     const auto each_pack = [&](auto f) {
