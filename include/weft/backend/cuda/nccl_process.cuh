@@ -39,7 +39,7 @@ class nccl_process final : public completion {
               return weft::detail::mpi_process::get().operations().look();
             },
             watch_every) {
-    weft::detail::mpi_process::get().operations().before_wait = [this] { kept_->launch(); };
+    weft::detail::mpi_process::get().operations().before_wait = [this] { launch_kept(); };
   }
   ~nccl_process() { weft::detail::mpi_process::get().operations().before_wait = nullptr; }
 
@@ -52,7 +52,7 @@ class nccl_process final : public completion {
   }
   /// It has returned: waits for what it has called.
   void finish() {
-    kept_->launch();
+    launch_kept();
     for (const auto& o : posted_) wait_until(*o, [&] { return o->moved.happened(); });
     job_.require_sound();
   }
@@ -116,7 +116,7 @@ class nccl_process final : public completion {
     const releasing after{*this, ticket};
     nccl_posted& o = *posted_[ticket];
     messages_ -= o.call.pairs();
-    kept_->launch();
+    launch_kept();
     wait_until(o, [&] { return o.moved.happened(); });
   }
   void make_wait(std::uint64_t ticket, const queue_ref& by) override {
@@ -131,7 +131,7 @@ class nccl_process final : public completion {
     releasing after{*this, ticket};
     nccl_posted& o = *posted_[ticket];
     messages_ -= o.call.pairs();
-    kept_->launch();
+    launch_kept();
     after.holds = is_given(o) && o.moved.happened();
     if (after.holds) job_.require_sound();
     if (!after.holds) messages_ += o.call.pairs();
@@ -155,6 +155,15 @@ class nccl_process final : public completion {
             " of its messages are under way, which all that comes behind it would wait for: wait for them first, or "
             "leave step_graph out");
     settle_lanes();
+  }
+  /// The rank's thread is about to wait for others. Where the graph can't be launched the rank has failed, also where
+  /// it is a destructor that waits, and throws nothing.
+  void launch_kept() {
+    try {
+      kept_->launch();
+    } catch (const std::exception& e) {
+      job_.issue([&] { weft::fail(e.what()); });
+    }
   }
   /// All that was called is given.
   void settle_lanes() {
