@@ -36,10 +36,11 @@ set(not_address_units "^(allocation|golden|matrix|plan|pretrained)/|^comm/laws_|
 # of its folder call it. Of io, nn and consistency those that train many models are left to clang, too.
 set(release_units "^(backend|comm|core|golden|optim|policy|tensor)/|^laws/ranks_|^op/hard_numbers_|^parallel/(gpt2|launch)_|^train/overflow_")
 set(not_release_units "^(consistency|matrix|plan|pretrained)/|^parallel/|^train/|^io/weights_|^nn/(adapter_dropout|documents|fused_qkv|kv_cache|quantised|shared_kv)_")
-# Minutes of nvcc for what is skipped where there is no GPU; mlp stays, whose program nvcc has to take.
-set(gpu_units "^train/cuda_|/(laws|ranks)_test[.]cu$")
-# Of what is run on the device on the host those of a second.
-set(units_without_gpu "^backend/cuda/(attention_warpgroup(_documents)?|mlp|formulas|sort|st(ep|ream)_graph)_test[.]cu$")
+# Minutes of nvcc for what is skipped where there is no GPU.
+set(gpu_units "^train/cuda_|/ranks_test[.]cu$")
+# Of what is run on the device on the host those of seconds, and every kernel's law, in one type.
+set(units_without_gpu "^backend/cuda/(attention_warpgroup(_documents)?|mlp|formulas|laws|sort|st(ep|ream)_graph)_test[.]cu$")
+set_source_files_properties("${here}/backend/cuda/laws_test.cu" PROPERTIES COMPILE_DEFINITIONS WEFT_TEST_ONE_TYPE)
 
 if(WEFT_SANITIZE MATCHES "thread")
   weft_choose_units(cpp_tests "${cpp_tests}" "${thread_units}" "^comm/laws_" 0)
