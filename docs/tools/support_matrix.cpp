@@ -344,6 +344,12 @@ struct declared_queue {
   static std::size_t sort_bytes(std::int64_t, gpu::key_bits);
   template <class Key>
   void sort(const Key*, Key*, std::int64_t, gpu::key_bits, void*, std::size_t);
+  std::size_t row_least_bytes(std::int64_t, std::int64_t);
+  void row_least(std::int64_t, std::int64_t, const std::uint64_t*, std::uint64_t*, void*, std::size_t);
+  template <class Value>
+  std::size_t running_sum_bytes(std::int64_t);
+  template <class Value>
+  void running_sum(std::int64_t, const Value&, std::int64_t*, void*, std::size_t);
   void copy(const void*, void*, std::size_t);
   void upload(const void*, void*, std::size_t);
   void download(const void*, void*, std::size_t);

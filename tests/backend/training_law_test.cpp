@@ -56,7 +56,7 @@ struct rounds_to_nearest : cpu_backend {  // moments that are to be rounded by c
   using cpu_backend::adamw;
   template <class G, class W>
   static void adamw(queue& cores, const adamw_step& step, int64_t n, const decay_ranges& decaying, float* master,
-                    bf16* m, bf16* v, const G* g, W* w, const stochastic_rounding&) {
+                    bf16* m, bf16* v, const G* g, W* w, const rounding_ranges&) {
     std::vector<float> mean(m, m + n), square(v, v + n);
     cpu_backend::adamw(cores, step, n, decaying, master, mean.data(), square.data(), g, w);
     for (int64_t i = 0; i < n; ++i)

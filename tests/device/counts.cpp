@@ -56,6 +56,7 @@ void count_sectors(served& in, const std::uint64_t* at, std::uint32_t mask, int 
 void count_wavefronts(served& in, const std::uint64_t* at, std::uint32_t mask, int bytes) {
   const int at_once = bytes <= 4 ? lanes : lanes * 4 / bytes;
   std::set<std::uint64_t> all;
+  std::uint64_t groups = 0;
   for (int first = 0; first < lanes; first += at_once) {
     std::set<std::uint64_t> words;
     std::array<std::uint64_t, 32> of_bank{};
@@ -65,9 +66,10 @@ void count_wavefronts(served& in, const std::uint64_t* at, std::uint32_t mask, i
         if (words.insert(w).second) ++of_bank[w % 32];
     });
     in.took += *std::max_element(of_bank.begin(), of_bank.end());
+    groups += !words.empty();
     all.insert(words.begin(), words.end());
   }
-  ++in.requests, in.least += parts(all.size(), 32), in.bytes += all.size() * 4;
+  ++in.requests, in.least += std::max(parts(all.size(), 32), groups), in.bytes += all.size() * 4;
 }
 
 std::string table_of(const std::map<std::string, kernel_counts>& kernels) {

@@ -12,7 +12,7 @@
 namespace device {
 
 /// Of requests, one for each instruction of a warp that touches memory: what they took, and the least that so many
-/// different bytes could take.
+/// different bytes, for so many lanes, could take.
 struct served {
   std::uint64_t requests = 0, took = 0, least = 0;
   std::uint64_t bytes = 0;  // that the lanes asked for, those of several lanes once
@@ -39,7 +39,8 @@ struct touched_sectors {
 /// Sectors of 32 bytes that the lanes of `mask` touch, each with `bytes` from at[lane] on.
 void count_sectors(served& in, const std::uint64_t* at, std::uint32_t mask, int bytes);
 /// Wavefronts: of up to 4 bytes a lane all lanes come together, of 8 half of them, of 16 a quarter. Lanes that want one
-/// word share it; words of one bank come one after another.
+/// word share it; words of one bank come one after another. The least is one for those that come together: a wavefront
+/// fills one register of each.
 void count_wavefronts(served& in, const std::uint64_t* at, std::uint32_t mask, int bytes);
 
 /// A table of all kernels, by name, as docs/cuda.md has it.

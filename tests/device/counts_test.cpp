@@ -49,6 +49,9 @@ TEST_CASE("wavefronts: words of one bank come one after another, 8 and 16 bytes 
   CHECK(wavefronts(128, 4) == both{32, 1});
   CHECK(wavefronts(132, 4) == both{1, 1});
   CHECK(wavefronts(8, 8) == both{2, 2});
+  CHECK(wavefronts(0, 8) == both{2, 2});  // one place for all, and two registers of each lane
+  CHECK(wavefronts(0, 16) == both{4, 4});
+  CHECK(wavefronts(0, 8, 0xffff) == both{1, 1});
   CHECK(wavefronts(16, 16) == both{4, 4});
   CHECK(wavefronts(128, 16) == both{32, 4});  // rows of 64 numbers of 16 bits
   CHECK(wavefronts(144, 16) == both{4, 4});   // 8 more behind each

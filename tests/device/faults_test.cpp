@@ -82,7 +82,8 @@ TEST_CASE("a barrier that counts votes answers all of its threads") {
     }
 }
 
-TEST_CASE("blocks that talk through memory are in order where both accesses are volatile or atomic, else a race") {
+TEST_CASE(
+    "blocks that talk through memory are in order where both accesses are volatile, relaxed or atomic, else a race") {
   // Block 1 waits for what block 0 says.
   const auto talk = [](const std::string& says, const std::string& hears) {
     return kernel_text(1, "setp.ne.u32 %p1, %r2, 0;\n@%p1 bra WAIT;\nmov.u32 %r3, 5;\n" + says +
@@ -93,6 +94,9 @@ TEST_CASE("blocks that talk through memory are in order where both accesses are 
     trial right(talk("st.volatile", "ld.volatile"), seed);
     right.run(2, 1, 0, right.make(std::vector<std::uint32_t>{0}));
     CHECK(right.all() == "");
+    trial relaxed(talk("st.relaxed.gpu", "nanosleep.u32 20;\nld.relaxed.gpu"), seed);
+    relaxed.run(2, 1, 0, relaxed.make(std::vector<std::uint32_t>{0}));
+    CHECK(relaxed.all() == "");
     trial wrong(talk("st", "ld.volatile"), seed);
     wrong.run(2, 1, 0, wrong.make(std::vector<std::uint32_t>{0}));
     CHECK(wrong.found("a race in global memory"));

@@ -11,7 +11,7 @@ bool decode_flow(instruction& in, const opcode& w) {
   if (w[0] == "ret" || w[0] == "exit") return in.goes = flow::end, w.size() == 1;
   if (w[0] == "trap")
     return run_by(in, [](warp_view& v, const instruction&) { v.report(std::countr_zero(v.mask), 40, "trap"); });
-  if (w[0] == "membar" || w[0] == "fence") return run_by(in, nothing);
+  if (w[0] == "membar" || w[0] == "fence" || w[0] == "nanosleep") return run_by(in, nothing);
   if ((w[0] == "bar" || w[0] == "barrier") && only(w, {"sync", "arrive", "cta", "aligned"})) {
     in.goes = flow::barrier;
     in.choice = says(w, "arrive");

@@ -1,5 +1,5 @@
-// Loads and stores, of 1 to 16 bytes a lane. Invariant: volatile ones are as atomic as atomic operations are, one
-// number at a time.
+// Loads and stores, of 1 to 16 bytes a lane. Invariant: volatile and relaxed ones are as atomic as atomic operations
+// are, and order nothing else.
 #include "memory.hpp"
 
 #include "families.hpp"
@@ -47,10 +47,12 @@ void store(warp_view& v, const instruction& in) {
 bool decode_memory(instruction& in, const opcode& w) {
   const bool loads = w[0] == "ld", with_sign = in.of.is == kind::s;
   if (!loads && w[0] != "st") return false;
-  if (!only(w, {"global", "shared", "local", "param", "const", "v2", "v4", "nc", "cs", "cg", "ca", "cv", "wt", "wb",
-                "volatile", "shared::cta", "param::entry", "param::func"}))
+  if (!only(w, {"global",   "shared",  "local", "param", "const",       "v2",           "v4",
+                "nc",       "cs",      "cg",    "ca",    "cv",          "wt",           "wb",
+                "volatile", "relaxed", "gpu",   "sys",   "shared::cta", "param::entry", "param::func"}))
     return false;
-  if (says(w, "volatile")) in.choice = atomic;
+  if (says(w, "relaxed") != (says(w, "gpu") || says(w, "sys"))) return false;
+  if (says(w, "volatile") || says(w, "relaxed")) in.choice = atomic;
   switch (in.of.bytes) {
     case 1:
       return run_by(in, !loads ? store<std::uint8_t> : with_sign ? load<std::int8_t> : load<std::uint8_t>);

@@ -42,7 +42,7 @@ TEST_CASE("both moments' halves of the words of many elements and steps have tha
 
 TEST_CASE("moments in bf16 have the same bits under every sharding policy and mesh") {
   const auto one = rounded_moments<strategy<mesh<dp, tp>, bf16_moments>>({});
-  CHECK(one.size() == 4);
+  CHECK(one.size() == 8);
   int rounded = 0;
   for (const int bits : one.at("matrix first")) rounded += bits > 0 && bits % 2;
   CHECK(rounded > 20);  // they aren't few round numbers
@@ -50,6 +50,46 @@ TEST_CASE("moments in bf16 have the same bits under every sharding policy and me
   CHECK(rounded_moments<strategy<mesh<dp, tp>, bf16_moments, zero1>>({.dp = 4}) == one);
   CHECK(rounded_moments<strategy<mesh<dp, tp>, bf16_moments, zero2>>({.dp = 2, .tp = 3}) == one);
   CHECK(rounded_moments<strategy<mesh<dp, tp>, bf16_moments, zero3>>({.dp = 4, .tp = 2}) == one);
+}
+
+TEST_CASE("moments in bf16 of more tensors than a kernel is given at once have those bits too") {
+  constexpr std::size_t many = rounding_ranges::most + 7;
+  const auto one = rounded_moments<strategy<mesh<dp, tp>, bf16_moments>>({}, 3, 0, many);
+  CHECK(one.size() == 2 * (2 + many));
+  CHECK(one.at("bias 0 first") != one.at("bias 38 first"));  // of the same gradients, by their own words
+  CHECK(rounded_moments<strategy<mesh<dp, tp>, bf16_moments, zero1>>({.dp = 3, .tp = 2}, 3, 0, many) == one);
+}
+
+TEST_CASE("the words of several tensors: parts and runs of them are those of each") {
+  rounding_ranges all;
+  const auto of = [](std::uint64_t stream) { return stochastic_rounding{{1, {9}, {90}, {50}, {8}}, 2, {5, stream}}; };
+  all.add(0, of(1)), all.add(7, of(2)), all.add(20, of(3));
+  const auto says = [](const rounding_ranges& x, std::int64_t begin, std::int64_t end) {
+    std::vector<std::array<std::int64_t, 4>> out;
+    x.runs(begin, end, [&](std::int64_t first, std::int64_t last, const stochastic_rounding& r) {
+      out.push_back({first, last, static_cast<std::int64_t>(r.numbers.stream), r.first});
+    });
+    return out;
+  };
+  using runs = std::vector<std::array<std::int64_t, 4>>;
+  CHECK(says(all, 0, 30) == runs{{0, 7, 1, 2}, {7, 20, 2, 2}, {20, 30, 3, 2}});
+  CHECK(says(all, 3, 8) == runs{{3, 7, 1, 5}, {7, 8, 2, 2}});
+  CHECK(says(all, 7, 20) == runs{{7, 20, 2, 2}});
+  CHECK(says(all.part(3, 17), 0, 17) == runs{{0, 4, 1, 5}, {4, 17, 2, 2}});
+  CHECK(says(all.part(9, 2), 0, 2) == runs{{0, 2, 2, 4}});
+  CHECK(says(all.part(25, 5), 1, 5) == runs{{1, 5, 3, 8}});
+  int range = 0;
+  for (std::int64_t i = 0; i < 30; ++i) CHECK(all.of(i, range).first + i == (i < 7 ? 2 + i : i < 20 ? i - 5 : i - 18));
+  const auto later = says(all.of_step(4), 6, 8), sooner = says(all.of_step(3), 6, 8);
+  CHECK(later[0][2] == static_cast<std::int64_t>(of(1).of_step(4).numbers.stream));
+  CHECK(later[1][2] == static_cast<std::int64_t>(of(2).of_step(4).numbers.stream));
+  CHECK(later[1][2] != sooner[1][2]);
+  rounding_ranges most;
+  for (int r = 0; r < rounding_ranges::most; ++r) {
+    CHECK(!most.full());
+    most.add(r, of(1));
+  }
+  CHECK(most.full());
 }
 
 TEST_CASE("where moments rounded to nearest stall, stochastically rounded ones don't") {

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include <weft/backend/quantised.hpp>
-#include <weft/backend/stochastic_rounding.hpp>
+#include <weft/backend/rounding_ranges.hpp>
 #include <weft/backend/token_choice.hpp>
 #include <weft/core/float8.hpp>
 #include <weft/core/random.hpp>
@@ -239,12 +239,12 @@ concept adamw_kernel = requires(detail::kernel_words<B, T> k, const adamw_step& 
 };
 
 /// adamw(queue, step, n, decaying, master, first, second, g, working, rounding): the same with float master weights and
-/// moments in bf16, which are rounded stochastically: each by half of the word that `rounding` (stochastic_rounding)
-/// has at its element's global index. Asked for where the precision keeps moments so.
+/// moments in bf16, which are rounded stochastically: each by half of the word that `rounding` (rounding_ranges)
+/// has for its element's tensor at the global index there. Asked for where the precision keeps moments so.
 template <class B, class T, class G = float>
 concept rounded_adamw_kernel = requires(detail::kernel_words<B, T> k, const adamw_step& step,
                                         const decay_ranges& decaying, float* master, bf16* moment, const G* g,
-                                        const stochastic_rounding& rounding) {
+                                        const rounding_ranges& rounding) {
   B::adamw(k.queue, step, k.n, decaying, master, moment, moment, g, k.y, rounding);
 };
 

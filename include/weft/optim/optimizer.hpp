@@ -9,8 +9,9 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
-#include <weft/backend/stochastic_rounding.hpp>
+#include <weft/backend/rounding_ranges.hpp>
 #include <weft/core/finite.hpp>
 #include <weft/core/refusal.hpp>
 #include <weft/policy/precision.hpp>
@@ -55,6 +56,14 @@ WEFT_LINKED void require_step(std::string_view optimizer, const kernel_step& ste
   require(is_finite(step.grad_scale.value()), "gradients are to be multiplied by ", step.grad_scale.value(),
           ", which no weight survives: was the loss taken over any token?");
 }
+/// Stands for rounding_ranges where moments aren't rounded.
+struct no_rounding {
+  constexpr no_rounding part(std::int64_t, std::int64_t) const { return {}; }
+  constexpr bool full() const { return false; }
+};
+/// What an update is given of how its moments are rounded.
+template <class Precision>
+using rounding_of = std::conditional_t<rounds_moments<Precision>, rounding_ranges, no_rounding>;
 }  // namespace detail
 
 /// An optimizer's own numbers for each element of what it updates: [0], and [1] where it keeps two moments. Throws for
@@ -105,8 +114,8 @@ struct kernel_share {
   moment *first, *second;
   compute*
       working;  // what operators see of the weight: the rule writes it too, as publish() does; null: the same array
-  kernel_number grad_scale = {};      // the step's: where that leaves outputs as they are, so do accumulate and move
-  stochastic_rounding rounding = {};  // of its moments where those are bf16: then it is of one parameter
+  kernel_number grad_scale = {};  // the step's: where that leaves outputs as they are, so do accumulate and move
+  [[no_unique_address]] detail::rounding_of<Precision> rounding = {};  // of its moments where those are bf16
 
   typename Backend::queue& queue() const { return ctx.template queue<Backend>(); }
   /// `n` of its elements, from element `from` on.
@@ -121,7 +130,7 @@ struct kernel_share {
             behind(second),
             behind(working),
             grad_scale,
-            rounding.behind(from)};
+            rounding.part(from, n)};
   }
   /// out = factor * gradient, in the master's type.
   void scaled_gradient(const kernel_number& factor, master* out) const {

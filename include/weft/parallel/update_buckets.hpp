@@ -60,27 +60,29 @@ struct bucket_update {
     });
   }
   /// f(kernel_share) for the same elements, all of a chunk at once, unless more parameters that decay than decay_ranges
-  /// holds lie between such that don't: as often as those are filled then. Moments in bf16: parameter by parameter.
+  /// holds lie between such that don't, or more tensors whose moments are rounded than rounding_ranges holds: as often
+  /// as those are filled then.
   template <class F>
   void elements(F&& f) {
-    if constexpr (rounds_moments<Precision>) return parameters([&](const auto& share, const auto&...) { f(share); });
     update([&] {
       const auto alike = [](const flat_region& a, const flat_region& b) {
-        return a.parameter->decays == b.parameter->decays;
+        return !rounds_moments<Precision> && a.parameter->decays == b.parameter->decays;
       };
       state.each_chunk(s, s.updated, state_parts::all, [&](flat_range within, const bucket_state& kept) {
         flat_range given;  // to the next call
         decay_ranges decaying;
+        rounding_of<Precision> rounding;
         s.flat.each_run(within, alike, [&](const flat_region& r, flat_range part) {
           if (given.size() == 0) given.begin = part.begin;
-          if (r.parameter->decays && decaying.full()) {
-            f(share_of(decaying, given, kept));
-            given.begin = part.begin, decaying = {};
+          if ((r.parameter->decays && decaying.full()) || rounding.full()) {
+            f(share_of(decaying, rounding, given, kept));
+            given.begin = part.begin, decaying = {}, rounding = {};
           }
           if (r.parameter->decays) decaying.add(part.begin - given.begin, part.end - given.begin);
+          if constexpr (rounds_moments<Precision>) rounding.add(part.begin - given.begin, rounding_at(r, part));
           given.end = part.end;
         });
-        if (given.size() > 0) f(share_of(decaying, given, kept));
+        if (given.size() > 0) f(share_of(decaying, rounding, given, kept));
       });
     });
   }
@@ -192,13 +194,15 @@ struct bucket_update {
       if (const flat_range part = within.overlap(r); part.size() > 0) f(share_of(r, part, kept), r, part);
   }
   kernel_share<Backend, Precision> share_of(const flat_region& r, flat_range part, const bucket_state& kept) const {
-    auto out = share_of(r.parameter->decays ? decay_ranges::all(part.size()) : decay_ranges(), part, kept);
-    if constexpr (rounds_moments<Precision>)
-      out.rounding = {r.parameter->at, part.begin - r.begin, philox{s.seed, stream_of(r.parameter->name)}};
-    return out;
+    rounding_of<Precision> rounding;
+    if constexpr (rounds_moments<Precision>) rounding = rounding_at(r, part);
+    return share_of(r.parameter->decays ? decay_ranges::all(part.size()) : decay_ranges(), rounding, part, kept);
   }
-  kernel_share<Backend, Precision> share_of(const decay_ranges& decaying, flat_range part,
-                                            const bucket_state& kept) const {
+  stochastic_rounding rounding_at(const flat_region& r, flat_range part) const {
+    return {r.parameter->at, part.begin - r.begin, philox{s.seed, stream_of(r.parameter->name)}};
+  }
+  kernel_share<Backend, Precision> share_of(const decay_ranges& decaying, const rounding_of<Precision>& rounding,
+                                            flat_range part, const bucket_state& kept) const {
     const std::int64_t o = part.begin - kept.begin;
     const auto moments = [&](const local_array& a) { return a ? a.template as<moment>() + o : nullptr; };
     return {ctx,
@@ -209,7 +213,8 @@ struct bucket_update {
             moments(kept.first),
             moments(kept.second),
             s.working(part).template as<compute>(),
-            grad_scale};
+            grad_scale,
+            rounding};
   }
 };
 

@@ -43,9 +43,50 @@ int main() {
     decaying.add((tensor * rows / 8 + 1) * width, (tensor + 1) * rows / 8 * width);
   const weft::adamw_step step{1e-3, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05, 1, 1};
   words::adamw(q, step, all, decaying, master, first, m.make<float>(all), g, y);
-  words::adamw(q, step, all, decaying, master, dx, m.make<bf16>(all), g, y,
-               weft::stochastic_rounding{{2, {rows, width}, {rows, width}, {0, 0}, {rows, width}}, 0, {1, 2}});
+  weft::rounding_ranges rounding;
+  for (int64_t tensor = 0; tensor < 8; ++tensor)
+    rounding.add(tensor * rows / 8 * width,
+                 {{2, {rows / 8, width}, {rows / 8, width}, {0, 0}, {rows / 8, width}}, 0, {1, 2}});
+  words::adamw(q, step, all, decaying, master, dx, m.make<bf16>(all), g, y, rounding);
   words::sum_of_squares(q, all, g, mean, false);
+
+  using weft::binary, weft::unary, weft::reduce;
+  words::apply<unary::gelu>(q, all, x, y);
+  words::apply_backward<unary::gelu>(q, all, x, dy, dx, false);
+  words::apply(q, binary::multiply, all, x, dy, y);
+  const int64_t square[2] = {rows, width}, as_it_lies[2] = {width, 1}, repeated[2] = {0, 1};
+  words::apply(q, binary::add, 2, square, x, as_it_lies, bias, repeated, y);
+  words::scale(q, all, 0.5, x, y, false);
+  words::fill(q, {y, weft::dtype::bf16, {1, {all}}}, 1);
+  const bool first_goes[2] = {true, false}, last_goes[2] = {false, true};
+  words::reduce_dims<reduce::sum>(q, 2, square, first_goes, x, y, false);
+  words::reduce_dims<reduce::sum>(q, 2, square, last_goes, x, y, false);
+  words::repeat(q, 2, square, first_goes, bias, y, false);
+  words::statistics(q, all, x);
+  words::zero_not_finite(q, all, x);
+  const int64_t heads[3] = {8, rows, width / 8}, by_token[3] = {width / 8, width, 1},
+                by_head[3] = {all / 8, width / 8, 1};
+  words::copy(q, 3, heads, {x, weft::dtype::bf16, {1, {all}}}, by_token, {y, weft::dtype::bf16, {1, {all}}}, by_head);
+  // Every second column, which cuBLASLt can't describe.
+  words::matmul(q, {1, 32, 64, 64}, x, {128, 2, 0}, dy, {64, 1, 0}, y, {64, 1, 0}, false);
+  // Rows wider than a block holds.
+  const int64_t wide = all / 2;
+  bf16* const wide_weight = m.make<bf16>(wide);
+  float* const dwide = m.make<float>(wide);
+  words::rms_norm(q, 2, wide, 1e-5, x, wide_weight, y, rstd);
+  words::rms_norm_backward(q, 2, wide, x, wide_weight, rstd, dy, dx, false, dwide, false);
+  words::layer_norm(q, 2, wide, 1e-5, x, wide_weight, wide_weight, y, mean, rstd);
+  words::layer_norm_backward(q, 2, wide, x, wide_weight, mean, rstd, dy, dx, false, dwide, false, dwide, false);
+  words::softmax(q, 2, wide, int64_t{1}, x, y);
+  words::softmax_backward(q, 2, wide, int64_t{1}, y, dy, dx, false);
+  const weft::placed_slice whole{2, {rows, width}, {rows, width}, {0, 0}, {rows, width}};
+  const auto* const codes = m.make<std::uint8_t>(all, 256);
+  words::dequantise(q, {weft::weight_format::int8, whole, width, 0, all, codes, codes, g}, y);
+  words::dequantise(q, {weft::weight_format::nf4, whole, width, 0, all, codes, codes, g}, y);
+  weft::gpu::over_elements<bf16>(
+      q, all / 2,
+      weft::gpu::fold_kernel<bf16>{
+          all / 2, 2, 2, weft::reduction::sum, false, true, {x, x + all / 2}, {y, y + all / 2}});
 
   const int64_t vocab = 4096, tokens = all / 2 / vocab * 2;
   const auto* const targets = m.make<std::int32_t>(rows, static_cast<int>(vocab));
@@ -59,6 +100,12 @@ int main() {
   const auto* const ids = m.make<std::int32_t>(rows, 64);
   words::embedding(q, rows, width, ids, int64_t{0}, rows, x, y);
   words::embedding_backward(q, rows, width, ids, int64_t{0}, rows, dy, master, false);
+  const weft::detail::choice_rule rule{1.2, 50, 0.9, -4, 1.1};
+  std::vector<std::int32_t> penalised(64);  // a token of each 64
+  for (int i = 0; i < 64; ++i) penalised[static_cast<std::size_t>(i)] = 64 * i + i;
+  const weft::detail::choice_of_text texts[4] = {{0.1, 0, 64}, {0.4, 0, 64}, {0.6, 0, 64}, {0.9, 0, 64}};
+  weft::detail::chosen_token chosen[4];
+  words::choose_tokens(q, int64_t{4}, vocab, x, rule, texts, penalised.data(), std::ssize(penalised), chosen);
   // A weight's gradient, both of whose operands lie along what isn't summed.
   using weft::float8_form;
   const int64_t tokens_of_8 = 256, outs = all / tokens_of_8;

@@ -47,6 +47,21 @@ class host_queue {
     std::copy_n(keys, count, sorted);
     std::stable_sort(sorted, sorted + count, [&](Key a, Key b) { return place(a) < place(b); });
   }
+  static std::size_t row_least_bytes(std::int64_t, std::int64_t) { return 0; }
+  void row_least(std::int64_t rows, std::int64_t width, const std::uint64_t* keys, std::uint64_t* least, void*,
+                 std::size_t) {
+    for (std::int64_t row = 0; row < rows; ++row)
+      least[row] = *std::min_element(keys + row * width, keys + (row + 1) * width);
+  }
+  template <class Value>
+  static std::size_t running_sum_bytes(std::int64_t) {
+    return 0;
+  }
+  template <class Value>
+  void running_sum(std::int64_t n, const Value& value, std::int64_t* sums, void*, std::size_t) {
+    std::int64_t sum = 0;
+    for (std::int64_t i = 0; i < n; ++i) sums[i] = sum += value(i);
+  }
   void copy(const void* from, void* to, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void upload(const void* from, void* to, std::size_t bytes) { std::memcpy(to, from, bytes); }
   void download(const void* from, void* to, std::size_t bytes) { std::memcpy(to, from, bytes); }

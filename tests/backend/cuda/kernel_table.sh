@@ -39,7 +39,7 @@ What `nvcc` makes of each kernel that `tests/backend/cuda/counts_report.cu` star
 | registers | of a thread, for sm_80 and for sm_90, or for sm_90a alone; and bytes that are spilled, where any are |
 | occupancy | threads that a multiprocessor then holds, of the 2,048 that it could: what registers, shared memory (164 KiB and 228 KiB) and blocks (32) leave |
 | sectors | of 32 bytes that requests take, over the least that their different bytes could take |
-| wavefronts | of shared memory, over the same; what TMA writes and `wgmma` reads isn't counted |
+| wavefronts | of shared memory, over the least: 128 bytes each, and a register of each lane; what TMA writes and `wgmma` reads isn't counted |
 | tensor cores | `mma.sync`, of all instructions; a `wgmma` counts as those that it does as much as |
 | bytes | sectors read and sectors written by a launch, each once: what has to come from memory and go to it |
 | H100, H200 | the least time in ns, and what sets it |

@@ -63,8 +63,6 @@ REPORT(adamw_rounded_kernel<float, float>);
 REPORT(adamw_rounded_kernel<float, bf16>);
 
 REPORT(penalise_kernel);
-REPORT(first_keys_kernel);
-REPORT(part_weights_kernel);
 REPORT(last_kept_kernel);
 REPORT(choose_kernel);
 

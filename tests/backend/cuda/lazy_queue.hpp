@@ -156,6 +156,19 @@ class lazy_queue : public weft::gpu::pinned_count {
   void sort(const Key* keys, Key* sorted, std::int64_t count, weft::gpu::key_bits by, void* beside, std::size_t bytes) {
     give([=, q = on_host_] { q->sort(keys, sorted, count, by, beside, bytes); });
   }
+  static std::size_t row_least_bytes(std::int64_t, std::int64_t) { return 256; }
+  void row_least(std::int64_t rows, std::int64_t width, const std::uint64_t* keys, std::uint64_t* least, void* beside,
+                 std::size_t bytes) {
+    give([=, q = on_host_] { q->row_least(rows, width, keys, least, beside, bytes); });
+  }
+  template <class Value>
+  static std::size_t running_sum_bytes(std::int64_t) {
+    return 256;
+  }
+  template <class Value>
+  void running_sum(std::int64_t n, const Value& value, std::int64_t* sums, void* beside, std::size_t bytes) {
+    give([=, q = on_host_] { q->running_sum(n, value, sums, beside, bytes); });
+  }
   void copy(const void* from, void* to, std::size_t bytes) {
     pretended_memory::require_inside(from, bytes);
     pretended_memory::require_inside(to, bytes);

@@ -53,10 +53,11 @@ std::vector<double> trained_block() {
 }
 }  // namespace
 
-// update_launches_test.sh counts its kernels.
-TEST_CASE("AdamW over a unit's matrices and vectors on a GPU equals the CPU's") {
-  using on_cpu = strategy<mesh<dp>, zero1, bf16_mixed>;
-  using on_gpu = strategy<mesh<dp>, zero1, bf16_mixed, weft::cuda_backend>;
+// update_launches_test.sh counts their kernels.
+TEST_CASE_TEMPLATE("AdamW over a unit's matrices and vectors on a GPU equals the CPU's", precision, weft::bf16_mixed,
+                   weft::bf16_moments) {
+  using on_cpu = strategy<mesh<dp>, zero1, precision>;
+  using on_gpu = strategy<mesh<dp>, zero1, precision, weft::cuda_backend>;
   const auto want = trained_block<on_cpu>(), got = trained_block<on_gpu>();
   REQUIRE(got.size() == want.size());
   for (std::size_t i = 0; i < want.size(); ++i)
@@ -69,6 +70,9 @@ TEST_CASE("AdamW's moments in bf16 have the same bits on a GPU as on the CPU") {
   using on_gpu = strategy<mesh<dp, tp>, bf16_moments, zero1, weft::cuda_backend>;
   CHECK(rounded_moments<on_gpu>({}) == want);
   CHECK(rounded_moments<on_gpu>({.dp = 2, .tp = 2}) == want);
+  constexpr std::size_t many = weft::rounding_ranges::most + 1;
+  CHECK(rounded_moments<on_gpu>({}, 2, 0, many) ==
+        rounded_moments<strategy<mesh<dp, tp>, bf16_moments, zero1>>({}, 2, 0, many));
 }
 
 namespace {

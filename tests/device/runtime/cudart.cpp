@@ -124,6 +124,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
     case cudaDevAttrComputeCapabilityMinor:
       *value = 0;
       return cudaSuccess;
+    case cudaDevAttrMaxGridDimX:
+      *value = 0x7fffffff;
+      return cudaSuccess;
     default:
       return remembered(cudaErrorInvalidValue);
   }

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include <weft/backend/cpu/vmath.hpp>
-#include <weft/backend/stochastic_rounding.hpp>
+#include <weft/backend/rounding_ranges.hpp>
 
 namespace weft::cpu {}  // namespace weft::cpu
 
@@ -50,7 +50,7 @@ void adamw(team& workers, const adamw_step& step, int64 n, const decay_ranges& d
 /// moment by the lower half of an element's, the second by the upper.
 template <class G, class W>
 void adamw(team& workers, const adamw_step& step, int64 n, const decay_ranges& decaying, float* master, bf16* m,
-           bf16* v, const G* g, W* working, const stochastic_rounding& rounding) {
+           bf16* v, const G* g, W* working, const rounding_ranges& rounding) {
   static_assert(!std::is_same_v<G, double> && !std::is_same_v<W, double>, "adamw: moments of bf16 go with float");
   if (!step.grad_scale.writes()) return;
   adamw_step now = step;
@@ -66,13 +66,15 @@ void adamw(team& workers, const adamw_step& step, int64 n, const decay_ranges& d
       detail::adamw_block(decays ? now : without_decay, end - begin, master + begin, mean + (begin - first),
                           square + (begin - first), g + begin, working ? working + begin : nullptr);
     });
-    weft::detail::rounding_words words{rounding.numbers};
-    rounding.at.runs(rounding.first + first, last - first, [&](int64 from, int64 global, int64 count) {
-      for (int64 i = from; i < from + count; ++i) {
-        const std::uint32_t word = words.word(global < 0 ? global : global + (i - from));
-        m[first + i] = stochastically_rounded(mean[i], word & 0xffffu);
-        v[first + i] = stochastically_rounded(square[i], word >> 16);
-      }
+    rounding.runs(first, last, [&](int64 begin, int64 end, const stochastic_rounding& of) {
+      weft::detail::rounding_words words{of.numbers};
+      of.at.runs(of.first, end - begin, [&](int64 from, int64 global, int64 count) {
+        for (int64 i = from; i < from + count; ++i) {
+          const std::uint32_t word = words.word(global < 0 ? global : global + (i - from));
+          m[begin + i] = stochastically_rounded(mean[begin - first + i], word & 0xffffu);
+          v[begin + i] = stochastically_rounded(square[begin - first + i], word >> 16);
+        }
+      });
     });
   });
 }

@@ -83,7 +83,7 @@
 /// Those whose moments are bf16, of gradients of type G.
 #define WEFT_DETAIL_ROUNDED_KERNELS(INSTANCE, T, G)                                                             \
   INSTANCE void adamw(team&, const adamw_step&, int64, const decay_ranges&, float*, bf16*, bf16*, const G*, T*, \
-                      const stochastic_rounding&);
+                      const rounding_ranges&);
 
 /// For a T of 16 bits: those whose results are float.
 #define WEFT_DETAIL_WIDER_KERNELS(INSTANCE, T)                                                                   \

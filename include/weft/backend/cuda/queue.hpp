@@ -17,6 +17,11 @@ struct no_kernel {
   WEFT_ON_DEVICE void operator()(Block&) const {}
 };
 
+/// A number for each element.
+struct no_value {
+  WEFT_ANYWHERE std::int64_t operator()(std::int64_t) const { return 0; }
+};
+
 /// The bits of a key that it is sorted by: [first, last), 0 the lowest.
 struct key_bits {
   int first, last;
@@ -26,7 +31,7 @@ struct key_bits {
 /// may write over its own, `download` when it is done.
 template <class Q>
 concept kernel_queue = requires(Q& q, const void* from, void* to, std::size_t bytes, const no_kernel& kernel,
-                                const std::uint64_t* keys, std::uint64_t* sorted) {
+                                const std::uint64_t* keys, std::uint64_t* sorted, std::int64_t* sums) {
   { Q::block_threads } -> std::convertible_to<int>;          // threads of every block
   { q.resident_blocks() } -> std::convertible_to<int64>;     // blocks worth having at once
   { q.block_memory() } -> std::convertible_to<std::size_t>;  // bytes of shared memory that a block may have
@@ -39,6 +44,12 @@ concept kernel_queue = requires(Q& q, const void* from, void* to, std::size_t by
   // keys in ascending order of some of their bits, those that are equal there in the order they are in
   { q.template sort_bytes<std::uint64_t>(int64{1}, key_bits{0, 64}) } -> std::convertible_to<std::size_t>;
   q.sort(keys, sorted, int64{1}, key_bits{0, 64}, to, bytes);
+  // the least of each row of keys
+  { q.row_least_bytes(int64{1}, int64{1}) } -> std::convertible_to<std::size_t>;
+  q.row_least(int64{1}, int64{1}, keys, sorted, to, bytes);
+  // sums[i] = value(0) + ... + value(i)
+  { q.template running_sum_bytes<no_value>(int64{1}) } -> std::convertible_to<std::size_t>;
+  q.running_sum(int64{1}, no_value(), sums, to, bytes);
   // out (+)= first * second, and then the epilogue; false, and nothing done, where no library can
   {
     q.multiply(matmul_shape{}, dtype::f32, dtype::f32, blas_product{}, from, from, to, true, matmul_epilogue{})

@@ -11,6 +11,7 @@
 #include <weft/backend/cuda/blas.cuh>
 #include <weft/backend/cuda/device_block.cuh>
 #include <weft/backend/cuda/event.cuh>
+#include <weft/backend/cuda/scan.cuh>
 #include <weft/backend/cuda/sort.cuh>
 #include <weft/backend/cuda/staging.hpp>
 #include <weft/backend/cuda/stream_mover.hpp>
@@ -149,6 +150,22 @@ class stream : public pinned_count {
   template <class Key>
   void sort(const Key* keys, Key* sorted, int64 count, key_bits bits, void* beside, std::size_t bytes) {
     gpu::sort(stream_.get(), keys, sorted, count, bits, beside, bytes);
+  }
+  /// What row_least() and running_sum() need beside their arrays, in bytes.
+  static std::size_t row_least_bytes(int64 rows, int64 width) { return gpu::row_least_bytes(rows, width); }
+  template <class Value>
+  static std::size_t running_sum_bytes(int64 n) {
+    return gpu::running_sum_bytes<Value>(n);
+  }
+  /// least [rows] = of keys [rows, width], by CUB.
+  void row_least(int64 rows, int64 width, const std::uint64_t* keys, std::uint64_t* least, void* beside,
+                 std::size_t bytes) {
+    gpu::row_least(stream_.get(), rows, width, keys, least, beside, bytes);
+  }
+  /// sums[i] = value(0) + ... + value(i), for i below n, by CUB.
+  template <class Value>
+  void running_sum(int64 n, const Value& value, int64* sums, void* beside, std::size_t bytes) {
+    gpu::running_sum(stream_.get(), n, value, sums, beside, bytes);
   }
 
   /// From device to device memory.

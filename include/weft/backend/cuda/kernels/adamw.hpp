@@ -3,7 +3,7 @@
 #pragma once
 
 #include <weft/backend/cuda/kernel.hpp>
-#include <weft/backend/stochastic_rounding.hpp>
+#include <weft/backend/rounding_ranges.hpp>
 
 namespace weft::gpu {
 
@@ -72,21 +72,26 @@ struct adamw_kernel : adamw_elements<M, M, G, W> {
   }
 };
 
-/// With moments of bf16, rounded stochastically by the words at global indices.
+/// With moments of bf16, rounded stochastically by the words at global indices. No tensor begins within a pack.
 template <class G, class W>
 struct adamw_rounded_kernel : adamw_elements<float, bf16, G, W> {
-  stochastic_rounding rounding;
+  rounding_ranges rounding;
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
-    const placed_slice& at = rounding.at;
-    const int64 line = at.ndim > 0 ? at.valid[at.ndim - 1] : 1, width = at.ndim > 0 ? at.local[at.ndim - 1] : 1;
-    weft::detail::rounding_words words{rounding.numbers};
-    int64 global = -1;
+    int range = 0;
+    const stochastic_rounding* of = nullptr;
+    weft::detail::rounding_words words{};
+    int64 global = -1, left = 0;  // elements of the line behind this one: neighbours in the whole, too
     this->each(block, [&](int k, int64 i, float m, float v, bf16& first, bf16& second) {
-      const int64 here = (rounding.first + i) % width;  // of its line, neighbours in which are in the whole too
-      const bool next = k > 0 && global >= 0 && here > 0 && here < line;
-      global = next ? global + 1 : at.global_index(rounding.first + i);
+      if (k == 0) of = &rounding.of(i, range), words = {of->numbers}, left = 0;
+      if (left > 0) {
+        ++global, --left;
+      } else {
+        global = of->at.global_index(of->first + i);
+        const int last = of->at.ndim - 1;
+        left = global < 0 || last < 0 ? 0 : of->at.valid[last] - 1 - (of->first + i) % of->at.local[last];
+      }
       const std::uint32_t word = words.word(global);
       first = stochastically_rounded(m, word & 0xffffu);
       second = stochastically_rounded(v, word >> 16);

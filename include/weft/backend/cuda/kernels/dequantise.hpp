@@ -49,35 +49,45 @@ struct dequantise_kernel {
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
     for_packs_of_grid<together>(block, count, packed, [&]<int N>(int64 i) {
+      const int64 place = at.global_index(begin + i);
       bool neighbours = N == 1;
-      if constexpr (lines) neighbours = (begin + i) % at.local + N <= at.valid;
-      if (neighbours) {
-        const int64 place = at.global_index(begin + i);
-        pack<T, N> out;
-        WEFT_UNROLLED for (int k = 0; k < N; ++k) out.at[k] = element(block, i + k, place < 0 ? place : place + k);
-        block.store(y + i, out);
-      } else {
-        WEFT_ROLLED for (int k = 0; k < N; ++k) {
-          const pack<T, 1> out{element(block, i + k, at.global_index(begin + i + k))};
-          block.store(y + i + k, out);
-        }
-      }
+      if constexpr (lines)  // in the whole, too, and of one scale
+        neighbours = neighbours || ((begin + i) % at.local + N <= at.valid && place % of_scale() + N <= of_scale());
+      if (neighbours)
+        store<N>(block, i, place);
+      else
+        WEFT_ROLLED for (int k = 0; k < N; ++k) store<1>(block, i + k, at.global_index(begin + i + k));
     });
   }
 
  private:
-  template <class Block>
-  WEFT_ON_DEVICE T element(Block& block, int64 i, int64 place) const {
-    return block.template narrow<T>(static_cast<accumulate_t<T>>(place < 0 ? 0.0f : number(block, i, place)));
-  }
-  template <class Block>
-  WEFT_ON_DEVICE float number(Block& block, int64 i, int64 place) const {
-    if (format == weight_format::int8)
-      return static_cast<float>(static_cast<std::int8_t>(codes[i])) * scales[place / row] * (1.0f / 127);
-    const int code = i % 2 == 0 ? codes[i / 2] >> 4 : codes[i / 2] & 15;
-    const float product = block.rounded_product(scales[levels[i / quantised_slice::block]],
-                                                scales[quantised_slice::factors + place / quantised_slice::group]);
-    return value(code) * (product + scales[quantised_slice::offset]);
+  WEFT_ON_DEVICE int64 of_scale() const { return format == weight_format::int8 ? row : quantised_slice::group; }
+  /// N numbers, which have one scale; `place` is that of the first in the whole.
+  template <int N, class Block>
+  WEFT_ON_DEVICE void store(Block& block, int64 i, int64 place) const {
+    pack<T, N> out;
+    const auto put = [&](int k, float number) {
+      out.at[k] = block.template narrow<T>(static_cast<accumulate_t<T>>(place < 0 ? 0.0f : number));
+    };
+    if (format == weight_format::int8) {
+      const float scale = place < 0 ? 0.0f : scales[place / row];
+      const pack<std::uint8_t, N> code = block.template load<N>(codes + i);
+      WEFT_UNROLLED for (int k = 0; k < N; ++k)
+          put(k, static_cast<float>(static_cast<std::int8_t>(code.at[k])) * scale * (1.0f / 127));
+    } else {
+      float scale = 0;
+      if (place >= 0)
+        scale = block.rounded_product(scales[levels[i / quantised_slice::block]],
+                                      scales[quantised_slice::factors + place / quantised_slice::group]) +
+                scales[quantised_slice::offset];
+      constexpr int bytes = (N + 1) / 2;
+      const pack<std::uint8_t, bytes> code = block.template load<bytes>(codes + i / 2);
+      WEFT_UNROLLED for (int k = 0; k < N; ++k) {
+        const bool upper = N == 1 ? i % 2 == 0 : k % 2 == 0;
+        put(k, value(upper ? code.at[k / 2] >> 4 : code.at[k / 2] & 15) * scale);
+      }
+    }
+    block.store(y + i, out);
   }
   template <int Code>
   static constexpr float value_of = weft::detail::numbers_of_nf4().at[Code];

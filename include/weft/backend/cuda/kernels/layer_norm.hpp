@@ -85,17 +85,21 @@ struct layer_norm_backward_kernel {
       const double m = mean[row];
       const A r = rstd[row];
       A sum = 0, dot = 0;
-      for_packs<P>(block.thread(), block.threads(), width, packed, [&]<int N>(int64 i) {
+      for_packs<pack_size<A>>(block.thread(), block.threads(), width, packed, [&]<int N>(int64 i) {
         const pack<T, N> p = block.template load<N>(px + i), d = block.template load<N>(pd + i);
         pack<T, N> w{};
+        pack<A, N> weight_sums{}, bias_sums{};
         if (dx) w = block.template load<N>(weight + i);
+        if (of_weight && !first) weight_sums = block.template load<N>(static_cast<const A*>(of_weight) + i);
+        if (of_bias && !first) bias_sums = block.template load<N>(static_cast<const A*>(of_bias) + i);
         for (int k = 0; k < N; ++k) {
           const A u = static_cast<A>(static_cast<double>(block.widen(p.at[k])) - m) * r, dy_k = block.widen(d.at[k]);
           const A g = block.widen(w.at[k]) * dy_k;
           sum += g, dot += g * u;
-          if (of_weight) of_weight[i + k] = first ? dy_k * u : of_weight[i + k] + dy_k * u;
-          if (of_bias) of_bias[i + k] = first ? dy_k : of_bias[i + k] + dy_k;
+          weight_sums.at[k] += dy_k * u, bias_sums.at[k] += dy_k;
         }
+        if (of_weight) block.store(of_weight + i, weight_sums);
+        if (of_bias) block.store(of_bias + i, bias_sums);
       });
       first = false;
       if (!dx) continue;

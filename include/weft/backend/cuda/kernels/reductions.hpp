@@ -30,7 +30,7 @@ struct some_dimensions {
 template <class A, class Out>
 struct reduction_target {
   int64 pieces, length;  // pieces of an output, inputs of a piece
-  A* parts;              // [outputs, pieces], where there are several
+  A* parts;              // where there are several: [outputs, pieces], or of columns [pieces, outputs]
   Out* y;
   bool add;
 
@@ -40,6 +40,16 @@ struct reduction_target {
       parts[output * pieces + piece] = value;
     else
       y[output] = block.template narrow<Out>(add ? static_cast<A>(block.widen(y[output])) + value : value);
+  }
+  /// The same of N neighbours of so many outputs.
+  template <int N, class Block>
+  WEFT_ON_DEVICE void put(Block& block, int64 outputs, int64 output, int64 piece, const pack<A, N>& value) const {
+    if (pieces > 1) return block.store(parts + piece * outputs + output, value);
+    pack<Out, N> out{};
+    if (add) out = block.template load<N>(static_cast<const Out*>(y) + output);
+    for (int k = 0; k < N; ++k)
+      out.at[k] = block.template narrow<Out>(add ? static_cast<A>(block.widen(out.at[k])) + value.at[k] : value.at[k]);
+    block.store(y + output, out);
   }
 };
 
@@ -74,12 +84,12 @@ struct reduce_columns_kernel {
   some_dimensions kept, gone;
   const In* x;
   reduction_target<A, Out> to;
-  bool packed;  // packs of outputs begin at multiples of a pack, in every row
+  bool packed;  // packs of outputs begin at multiples of a pack, in every row, and where they are written
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {
     if (packed)
-      reduce<pack_size<In>>(block);
+      reduce<pack_size<A>>(block);
     else
       reduce<1>(block);
   }
@@ -93,11 +103,11 @@ struct reduce_columns_kernel {
       const In* from = x + kept.offset(output);
       const int64 begin = piece * to.length, left = gone.elements - begin;
       const int64 end = begin + (left < to.length ? left : to.length);
-      array_of<A, N> value;
-      for (int k = 0; k < N; ++k) value[k] = start_of<Kind, A>();
+      pack<A, N> value;
+      for (int k = 0; k < N; ++k) value.at[k] = start_of<Kind, A>();
       const auto take = [&](int64 at) {
         const pack<In, N> in = block.template load<N>(from + at);
-        for (int k = 0; k < N; ++k) value[k] = join<Kind>(value[k], static_cast<A>(block.widen(in.at[k])));
+        for (int k = 0; k < N; ++k) value.at[k] = join<Kind>(value.at[k], static_cast<A>(block.widen(in.at[k])));
       };
       if (gone.ndim == 1) {  // several loads under way at once
         constexpr int at_once = 8;
@@ -108,7 +118,7 @@ struct reduce_columns_kernel {
       } else {
         for (int64 i = begin; i < end; ++i) take(gone.offset(i));
       }
-      for (int k = 0; k < N; ++k) to.put(block, output + k, piece, value[k]);
+      to.put(block, kept.elements, output, piece, value);
     });
   }
 };

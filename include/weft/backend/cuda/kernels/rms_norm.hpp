@@ -64,15 +64,18 @@ struct rms_norm_backward_kernel {
       const T *px = x + row * width, *pd = dy + row * width;
       const A r = rstd[row];
       A dot = 0;
-      for_packs<pack_size<T>>(block.thread(), block.threads(), width, packed, [&]<int N>(int64 i) {
+      for_packs<pack_size<A>>(block.thread(), block.threads(), width, packed, [&]<int N>(int64 i) {
         const pack<T, N> p = block.template load<N>(px + i), d = block.template load<N>(pd + i);
         pack<T, N> w{};
+        pack<A, N> sums{};
         if (dx) w = block.template load<N>(weight + i);
+        if (part && !first) sums = block.template load<N>(static_cast<const A*>(part) + i);
         for (int k = 0; k < N; ++k) {
           const A product = block.widen(d.at[k]) * block.widen(p.at[k]);
           dot += block.widen(w.at[k]) * product;
-          if (part) part[i + k] = first ? product * r : part[i + k] + product * r;
+          sums.at[k] += product * r;
         }
+        if (part) block.store(part + i, sums);
       });
       first = false;
       if (!dx) continue;

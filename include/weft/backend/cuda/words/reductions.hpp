@@ -37,18 +37,10 @@ struct reduction_words {
       before = reduced[d];
     }
     if (kept.elements == 0) return;
-    if (outputs_are_neighbours && kept.extent[0] >= warp_size) {
-      bool packed = aligned_for_packs(x) && kept.extent[0] % pack_size<T> == 0;
-      for (int d = 1; d < kept.ndim; ++d) packed = packed && kept.stride[d] % pack_size<T> == 0;
-      for (int d = 0; d < gone.ndim; ++d) packed = packed && gone.stride[d] % pack_size<T> == 0;
-      reduce_pieces<Kind>(q, column_piece, kept, gone, x, y, add, [&](const auto& to) {
-        over_elements<T>(q, kept.elements / (packed ? pack_size<T> : 1) * to.pieces,
-                         reduce_columns_kernel<Kind, T, Out>{kept, gone, x, to, packed}, 1);
-      });
-    } else {
-      reduce_pieces<Kind>(q, row_piece, kept, gone, x, y, add,
-                          [&](const auto& to) { rows<Kind>(q, kept, gone, x, to); });
-    }
+    if (outputs_are_neighbours && kept.extent[0] >= warp_size)
+      reduce_pieces<Kind, true>(q, kept, gone, x, y, add);
+    else
+      reduce_pieces<Kind, false>(q, kept, gone, x, y, add);
   }
 
   /// x (+)= y repeated along the dimensions where `reduced` is true. Layouts as in reduce_dims.
@@ -100,32 +92,43 @@ struct reduction_words {
   /// Of an array of n elements: a block each.
   static int64 parts_of(int64 n) { return std::clamp<int64>(n / 8192, 1, 1024); }
 
-  /// start(to) gives the first kernel; what it leaves in parts is joined by others.
-  template <reduce Kind, class In, class Out, class F>
-  static void reduce_pieces(queue& q, int64 length, const some_dimensions& kept, const some_dimensions& gone, const In*,
-                            Out* y, bool add, F start) {
+  /// The first kernel leaves parts of each output, which others join.
+  template <reduce Kind, bool Columns, class In, class Out>
+  static void reduce_pieces(queue& q, const some_dimensions& kept, const some_dimensions& gone, const In* x, Out* y,
+                            bool add) {
     using A = accumulate_t<In>;
-    const auto pieces_of = [](int64 inputs, int64 each) { return inputs > each ? (inputs + each - 1) / each : 1; };
-    const int64 first = pieces_of(gone.elements, length);
+    constexpr int64 length = Columns ? column_piece : row_piece;
+    const auto pieces_of = [](int64 inputs) { return inputs > length ? (inputs + length - 1) / length : 1; };
+    const int64 first = pieces_of(gone.elements);
     int64 room = 0;  // parts of an output, and of these, and so on
-    for (int64 pieces = first; pieces > 1; pieces = pieces_of(pieces, row_piece)) room += pieces;
+    for (int64 pieces = first; pieces > 1; pieces = pieces_of(pieces)) room += pieces;
     A* parts = room ? static_cast<A*>(q.scratch(static_cast<std::size_t>(kept.elements * room) * sizeof(A))) : nullptr;
-    start(reduction_target<A, Out>{first, length, parts, y, add});
+    start<Kind, Columns>(q, kept, gone, x, reduction_target<A, Out>{first, length, parts, y, add});
     for (int64 pieces = first; pieces > 1;) {
-      const int64 fewer = pieces_of(pieces, row_piece);
+      const int64 fewer = pieces_of(pieces);
       some_dimensions outputs, of_output;
-      outputs.ndim = 1, outputs.elements = outputs.extent[0] = kept.elements, outputs.stride[0] = pieces;
-      of_output.ndim = 1, of_output.elements = of_output.extent[0] = pieces, of_output.stride[0] = 1;
+      outputs.ndim = of_output.ndim = 1;
+      outputs.elements = outputs.extent[0] = kept.elements, outputs.stride[0] = Columns ? 1 : pieces;
+      of_output.elements = of_output.extent[0] = pieces, of_output.stride[0] = Columns ? kept.elements : 1;
       A* const next = parts + kept.elements * pieces;
-      rows<Kind>(q, outputs, of_output, static_cast<const A*>(parts),
-                 reduction_target<A, Out>{fewer, row_piece, next, y, add});
+      start<Kind, Columns>(q, outputs, of_output, static_cast<const A*>(parts),
+                           reduction_target<A, Out>{fewer, length, next, y, add});
       pieces = fewer, parts = next;
     }
   }
-  template <reduce Kind, class In, class Out>
-  static void rows(queue& q, const some_dimensions& kept, const some_dimensions& gone, const In* x,
-                   const reduction_target<accumulate_t<In>, Out>& to) {
-    warp_for_each(q, kept.elements * to.pieces, reduce_rows_kernel<Kind, In, Out>{kept, gone, x, to});
+  template <reduce Kind, bool Columns, class In, class Out>
+  static void start(queue& q, const some_dimensions& kept, const some_dimensions& gone, const In* x,
+                    const reduction_target<accumulate_t<In>, Out>& to) {
+    if constexpr (Columns) {
+      constexpr int P = pack_size<accumulate_t<In>>;
+      bool packed = aligned_for_packs(x, to.parts, to.y) && kept.extent[0] % P == 0;
+      for (int d = 1; d < kept.ndim; ++d) packed = packed && kept.stride[d] % P == 0;
+      for (int d = 0; d < gone.ndim; ++d) packed = packed && gone.stride[d] % P == 0;
+      over_elements<In>(q, kept.elements / (packed ? P : 1) * to.pieces,
+                        reduce_columns_kernel<Kind, In, Out>{kept, gone, x, to, packed}, 1);
+    } else {
+      warp_for_each(q, kept.elements * to.pieces, reduce_rows_kernel<Kind, In, Out>{kept, gone, x, to});
+    }
   }
   template <class Part>
   static std::vector<Part> on_the_host(queue& q, const Part* parts, int64 count) {

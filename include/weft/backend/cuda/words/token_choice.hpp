@@ -2,6 +2,7 @@
 // (train/sampling.hpp), bit by bit.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 
 #include <weft/backend/cuda/kernels/token_choice.hpp>
@@ -10,7 +11,7 @@
 namespace weft::gpu {
 namespace detail {
 
-/// Places in one piece of memory, each aligned for whoever sorts.
+/// Places in one piece of memory, each aligned for whoever sorts or adds up.
 struct aligned_places {
   std::size_t bytes = 0;  // of all
 
@@ -42,7 +43,7 @@ struct choice_words {
   }
 
  private:
-  static constexpr int64 most_keys = int64{1} << 22;  // at once: 64 MiB with those that are sorted
+  static constexpr int64 most_keys = int64{1} << 22;  // at once: 96 MiB with those that are sorted and the sums
 
   static int bits_of(int64 count) { return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1))); }
 
@@ -51,11 +52,14 @@ struct choice_words {
                           const choice_of_text* texts, const std::int32_t* penalised, int64 listed, chosen_token* out) {
     const choice_rows of{rows, vocab, {bits_of(vocab)}};
     const key_bits by{of.order.index_bits, of.order.index_bits + 32 + bits_of(rows)};
-    const int64 n = rows * vocab, parts = rows * of.parts();
-    const std::size_t beside = rule.sorts() ? q.template sort_bytes<std::uint64_t>(n, by) : 0;
+    const int64 n = rows * vocab;
+    const bool sorts = rule.sorts(), draws = rule.scale != 0;
+    const std::size_t beside =
+        std::max({q.row_least_bytes(rows, vocab), sorts ? q.template sort_bytes<std::uint64_t>(n, by) : 0,
+                  draws ? q.template running_sum_bytes<token_weights>(n) : 0});
     detail::aligned_places at;
-    const std::size_t at_keys = at.add<std::uint64_t>(n), at_sorted = at.add<std::uint64_t>(rule.sorts() ? n : 0),
-                      at_firsts = at.add<std::uint64_t>(parts), at_sums = at.add<int64>(parts),
+    const std::size_t at_keys = at.add<std::uint64_t>(n), at_sorted = at.add<std::uint64_t>(sorts ? n : 0),
+                      at_sums = at.add<int64>(draws ? n : 0), at_firsts = at.add<std::uint64_t>(rows),
                       at_last = at.add<std::uint64_t>(rows), at_texts = at.add<choice_of_text>(rows),
                       at_out = at.add<chosen_token>(rows), at_penalised = at.add<std::int32_t>(listed),
                       at_beside = at.add<std::byte>(static_cast<int64>(beside));
@@ -75,20 +79,18 @@ struct choice_words {
       q.upload(penalised, penalised_there, static_cast<std::size_t>(listed) * sizeof(std::int32_t));
       block_for_each(q, rows, 0, penalise_kernel{of, rule.penalty, texts_there, penalised_there, keys});
     }
-    constexpr std::size_t of_warps = warp_scratch<Queue, std::uint64_t>;
-    constexpr std::size_t of_threads = weighed_place::shared_bytes(Queue::block_threads);
-    block_for_each(q, parts, of_warps, first_keys_kernel{of, keys, firsts});
-    if (rule.sorts()) {
+    q.row_least(rows, vocab, keys, firsts, room + at_beside, beside);
+    const auto add_up = [&](const std::uint64_t* of_keys, const std::uint64_t* kept, bool in_order) {
+      q.running_sum(n, token_weights{of, rule, of_keys, firsts, kept, in_order}, sums, room + at_beside, beside);
+      return summed_weights{vocab, sums};
+    };
+    if (sorts) {
       q.sort(keys, sorted, n, by, room + at_beside, beside);
-      const token_weights weights{of, rule, sorted, firsts, nullptr, true};
-      const bool adds = rule.top_p < 1;
-      if (adds) block_for_each(q, parts, of_warps, part_weights_kernel{weights, sums});
-      block_for_each(q, rows, of_threads, last_kept_kernel{{weights, adds ? sums : nullptr}, last});
+      const summed_weights upto = rule.top_p < 1 ? add_up(sorted, nullptr, true) : summed_weights{vocab, nullptr};
+      block_for_each(q, rows, 0, last_kept_kernel{of, rule, sorted, upto, last});
     }
-    const token_weights weights{of, rule, keys, firsts, rule.sorts() ? last : nullptr, false};
-    const bool draws = rule.scale != 0;
-    if (draws) block_for_each(q, parts, of_warps, part_weights_kernel{weights, sums});
-    block_for_each(q, rows, of_threads, choose_kernel{{weights, draws ? sums : nullptr}, texts_there, out_there});
+    const summed_weights upto = draws ? add_up(keys, sorts ? last : nullptr, false) : summed_weights{vocab, nullptr};
+    block_for_each(q, rows, 0, choose_kernel{of, firsts, upto, texts_there, out_there});
     q.download(out_there, out, static_cast<std::size_t>(rows) * sizeof(chosen_token));
   }
 };

@@ -86,7 +86,7 @@ struct training_words {
       using kernel = dequantise_kernel<T, At>;
       over_elements<T>(q, from.count,
                        kernel{at, from.format, from.row, from.first, from.count, from.codes, from.levels, from.scales,
-                              y, aligned_for_packs(y)},
+                              y, aligned_for_packs(from.codes, y)},
                        kernel::together);
     };
     slice_lines lines;
@@ -111,13 +111,14 @@ struct training_words {
   /// The same with moments of bf16, rounded stochastically.
   template <class G, class W>
   static void adamw(queue& q, const adamw_step& step, std::int64_t n, const decay_ranges& decaying, float* master,
-                    bf16* first, bf16* second, const G* g, W* working, const stochastic_rounding& rounding) {
+                    bf16* first, bf16* second, const G* g, W* working, const rounding_ranges& rounding) {
     static_assert(!std::is_same_v<G, double> && !std::is_same_v<W, double>, "adamw: moments of bf16 go with float");
     over_elements<float>(
         q, n,
-        adamw_rounded_kernel<G, W>{{n, step.grad_scale, rule_of<float>(step), decaying, master, first, second, g,
-                                    working, aligned_for_packs(master, first, second, g, working)},
-                                   rounding});
+        adamw_rounded_kernel<G, W>{
+            {n, step.grad_scale, rule_of<float>(step), decaying, master, first, second, g, working,
+             aligned_for_packs(master, first, second, g, working) && rounding.begin_at_multiples_of(pack_size<float>)},
+            rounding});
   }
 
   /// y[i] = mean + deviation * the standard normal number at the global index of a slice's element first + i: made on
