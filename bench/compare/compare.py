@@ -12,6 +12,7 @@ import os
 import platform
 import socket
 import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -34,12 +35,18 @@ ON_GPU = {
     "main": MODELS["main"],
     "gpt2-124M": dict(gpt2=1, layers=12, hidden=768, heads=12, kv_heads=12, ffn=3072, vocab=50304, seq=1024, batch=8),
     "llama-350M": dict(gpt2=0, layers=24, hidden=1024, heads=16, kv_heads=16, ffn=2816, vocab=32000, seq=2048, batch=4),
+    "llama-1B": dict(gpt2=0, layers=18, hidden=2048, heads=16, kv_heads=16, ffn=5632, vocab=32000, seq=4096, batch=2),
 }
 SETUPS_ON_GPU = {
     "fp32": ["eager", "compile"],
     "bf16": ["eager-master", "eager-autocast", "compile-master", "compile-autocast", "compile-graphs-master"],
 }
-FEWER_ON_GPU = {"llama-350M": ["eager-master", "compile-master", "compile-autocast"]}  # which fit a card of 80 GB together
+FEWER_ON_GPU = {  # which fit a card of 80 GB together
+    "llama-350M": ["eager-master", "compile-master", "compile-autocast"],
+    "llama-1B": ["compile-master"],
+}
+# TFLOP/s of products in bf16 without sparsity, by the data sheets of these cards.
+PEAKS = {"NVIDIA H200": 989, "NVIDIA H100 80GB HBM3": 989, "NVIDIA H100 PCIe": 756, "NVIDIA A100*": 312, "NVIDIA B200": 2250}
 WARM_UP = 3
 
 
@@ -81,6 +88,17 @@ def start(case, step_program, only):
             port = free_port()
             commands = [[*command, "port", str(port), "rank", str(r)] for r in (0, 1)]
         yield lambda commands=commands, setup=setup, tuned=tuned: Side(setup, commands, MALLOC if tuned else None)
+
+
+def share_of_peak(tflops, precision):
+    """Model FLOPs' utilization, where the card's peak is known."""
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    try:
+        card = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "--id=" + first], capture_output=True, text=True).stdout.strip()
+    except OSError:
+        card = ""
+    peak = next((most for name, most in PEAKS.items() if card == name or name[-1] == "*" and card.startswith(name[:-1])), None)
+    return f"{tflops / peak:.0%}" if peak and precision == "bf16" else "-"
 
 
 def flops(facts, model):
@@ -148,7 +166,7 @@ def compare(case, step_program, rounds, only):
     if case.get("device"):
         for f in figures:
             print(f"| {case['model']} | {case['precision']} | {f['name']} | {f['step_ms']:.2f} | {f['tokens_per_second']:,.0f} | "
-                  f"{f['tflops']:.1f} | {f['peak_mb']:,.0f} | {weft['tokens_per_second'] / f['tokens_per_second']:.2f} |", flush=True)
+                  f"{f['tflops']:.1f} | {share_of_peak(f['tflops'], case['precision'])} | {f['peak_mb']:,.0f} | {weft['tokens_per_second'] / f['tokens_per_second']:.2f} |", flush=True)
         return result
     print(f"| {case['model']} | {case['precision']} | {case['dp']} x {case['threads']} | {weft['tokens_per_second']:,.0f} | "
           f"{torch['tokens_per_second']:,.0f} ({torch['name']}) | {result['speed']:.2f} | {result['speed_of_best']:.2f} | "
@@ -170,7 +188,7 @@ def main():
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
     print(f"{cpu}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}, {o.rounds} rounds")
     if o.device:
-        print("\n| model | precision | by | ms a step | tokens/s | TFLOP/s | peak MB | Weft's speed |\n|---|---|---|---|---|---|---|---|", flush=True)
+        print("\n| model | precision | by | ms a step | tokens/s | TFLOP/s | MFU | peak MB | Weft's speed |\n|---|---|---|---|---|---|---|---|---|", flush=True)
     else:
         print("\n| model | precision | ranks x threads | Weft tok/s | PyTorch tok/s (fastest set-up) | ratio of medians | ratio of best steps |"
               " peak MB | ratio | ratio above start |\n|---|---|---|---|---|---|---|---|---|---|", flush=True)

@@ -1,6 +1,6 @@
-// The words of the CUDA backend, each once in bf16 at sizes that its fast kernels take, for the device on the host to
-// count what they ask of memory (counts_test.sh). Compiled for sm_90a, with WEFT_FOR_SM_90A, those that are for it
-// alone.
+// The words of the CUDA backend, each once in bf16 at sizes that its fast kernels take (claims.sh has them), for the
+// device on the host to count what they ask of memory (counts_test.sh). Compiled for sm_90a, with WEFT_FOR_SM_90A,
+// those that are for it alone.
 #include <cmath>
 
 #include "report_memory.hpp"
@@ -71,11 +71,11 @@ int main() {
   words::matmul(q, {1, 32, 64, 64}, x, {128, 2, 0}, dy, {64, 1, 0}, y, {64, 1, 0}, false);
   // Rows wider than a block holds.
   const int64_t wide = all / 2;
-  bf16* const wide_weight = m.make<bf16>(wide);
+  bf16 *const wide_weight = m.make<bf16>(wide), *const wide_bias = m.make<bf16>(wide);
   float* const dwide = m.make<float>(wide);
   words::rms_norm(q, 2, wide, 1e-5, x, wide_weight, y, rstd);
   words::rms_norm_backward(q, 2, wide, x, wide_weight, rstd, dy, dx, false, dwide, false);
-  words::layer_norm(q, 2, wide, 1e-5, x, wide_weight, wide_weight, y, mean, rstd);
+  words::layer_norm(q, 2, wide, 1e-5, x, wide_weight, wide_bias, y, mean, rstd);
   words::layer_norm_backward(q, 2, wide, x, wide_weight, mean, rstd, dy, dx, false, dwide, false, dwide, false);
   words::softmax(q, 2, wide, int64_t{1}, x, y);
   words::softmax_backward(q, 2, wide, int64_t{1}, y, dy, dx, false);

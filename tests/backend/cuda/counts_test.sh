@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the CUDA kernels ask of memory, counted on the device on the host: sectors and wavefronts are at most 1.1 and 1.2 times the least
-# that each request could take, but for what stands below with its reason; and every kernel is counted. Where all is asked for: minutes of nvcc.
+# that each request could take, but for what stands below with its reason; every kernel is counted, and moves as many bytes as its header says. Where all is asked for: minutes of nvcc.
 set -euo pipefail
 tests=$WEFT_BINARY_DIR/tests
 nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
@@ -44,6 +44,7 @@ awk -F'|' '
     if (kernels < 30) { print "there should be at least 30 of them"; faults++ }
     exit faults > 0
   }' "$work/said"
+bash "$WEFT_SOURCE_DIR/tests/backend/cuda/claims.sh" "$work/said"
 # Those of a program's own functions can't be started here.
 for kernel in $(grep -rhoE 'struct [a-z0-9_]+_kernel\b' "$WEFT_SOURCE_DIR/include/weft/backend/cuda/kernels" | sed 's/struct //' | sort -u); do
   case $kernel in each_element_kernel | once_kernel) continue ;; esac

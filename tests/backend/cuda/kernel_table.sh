@@ -41,7 +41,7 @@ What `nvcc` makes of each kernel that `tests/backend/cuda/counts_report.cu` star
 | sectors | of 32 bytes that requests take, over the least that their different bytes could take |
 | wavefronts | of shared memory, over the least: 128 bytes each, and a register of each lane; what TMA writes and `wgmma` reads isn't counted |
 | tensor cores | `mma.sync`, of all instructions; a `wgmma` counts as those that it does as much as |
-| bytes | sectors read and sectors written by a launch, each once: what has to come from memory and go to it |
+| bytes | sectors read and sectors written by a launch, each once: what has to come from memory and go to it; the head of its header says it by sizes, with FLOPs |
 | H100, H200 | the least time in ns, and what sets it |
 
 **The least time is no time.** It is the largest of four: *memory*, the bytes at 3.35 TB/s (H100 SXM) or 4.8 TB/s (H200); *shared*, a wavefront a clock on each of 132

@@ -9,6 +9,7 @@
 #include <thrust/iterator/transform_iterator.h>
 
 #include <weft/backend/cuda/error.cuh>
+#include <weft/backend/cuda/queue.hpp>
 
 namespace weft::gpu {
 namespace detail {

@@ -76,6 +76,8 @@ void reductions(bench<B>& b) {
                                  {1, 30, 1, 40},
                                  {4, 50, 2, 33},
                                  {3, 1100},
+                                 {130, 36},
+                                 {4200, 32},
                                  {3, 0}}) {
       reduced<reduce::sum, T, Out>(b, e);
       reduced<reduce::max, T, Out>(b, e);

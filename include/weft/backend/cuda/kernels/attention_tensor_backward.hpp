@@ -1,6 +1,8 @@
 // Attention's backward on tensor cores, for bf16 and fp16 and a head_dim known when compiling: what it makes of a
 // product, and dk and dv; attention_tensor_backward_queries.hpp has dq. Invariant: as in attention_backward.hpp;
 // weights and their gradients are rounded to T before they are multiplied with rows.
+// Of n numbers of queries in r rows, m of keys, each row of which sees k keys, with sums in A:
+//   attention_tensor_keys_backward_kernel: (2 n + 4 m) T + 3 A r bytes, 8 n k FLOPs
 #pragma once
 
 #include <weft/backend/cuda/kernels/attention_tensor.hpp>

@@ -1,6 +1,6 @@
 // Weights of few bits to numbers, as a kernel body. Invariant: each operation is rounded, so the numbers are the CPU's.
-// Bytes for an element: half a one or one is read, and a T written; scales, of which neighbours have one, are in
-// caches.
+// Of n elements, of codes of c bytes each; scales, of which neighbours have one, are in caches:
+//   dequantise_kernel: (c + T) n bytes, 2 n FLOPs of int8, n of NF4
 #pragma once
 
 #include <utility>
@@ -45,6 +45,12 @@ struct dequantise_kernel {
   const float* scales;
   T* y;
   bool packed;
+
+  /// Whether codes lie so that a pack of them is one load.
+  static bool loads_packs_of(const std::uint8_t* codes, weight_format format) {
+    constexpr std::uintptr_t most = static_cast<std::uintptr_t>(together);
+    return reinterpret_cast<std::uintptr_t>(codes) % (format == weight_format::nf4 ? (most + 1) / 2 : most) == 0;
+  }
 
   template <class Block>
   WEFT_ON_DEVICE void operator()(Block& block) const {

@@ -1,5 +1,9 @@
 // Rows of a table by id and the gradient that goes back into the table, as kernel bodies. Invariant: rows of one id are
 // added in the order of the batch.
+// Of r ids, d of which differ, and rows of w elements of T, of G in the gradient:
+//   embedding_kernel: (r + d) w T + 4 r bytes, 0 FLOPs
+//   row_keys_kernel: 12 r bytes, 0 FLOPs
+//   embedding_backward_kernel: r w T + 2 d w G + 8 r bytes, r w FLOPs
 #pragma once
 
 #include <weft/backend/cuda/kernel.hpp>

@@ -1,7 +1,9 @@
 // Operands of products in 8 bits: the largest magnitude, and the codes under its scale, laid out as the tensor cores
 // take them; as kernel bodies. Invariant: a magnitude is compared as bits, so NaN is the largest, and no order of the
 // parts matters.
-//   Bytes: T's read twice and 1 written for an element; FLOPs: none.
+// Of n elements:
+//   largest_magnitude_kernel: n T bytes, 0 FLOPs
+//   float8_codes_kernel: n T + n bytes, n FLOPs
 #pragma once
 
 #include <weft/backend/cuda/kernels/reduce.hpp>

@@ -1,5 +1,7 @@
 // What ranks reduce, folded from all of their arrays at once, as a kernel body. Invariant: every element is folded in
 // the order of ranks, those of 16 bits in float and rounded once: the bits that threads give on the host.
+// Of n elements of each output, from i inputs to o outputs that are alike:
+//   fold_kernel: (i + o) n T bytes, (i - 1) n FLOPs
 #pragma once
 
 #include <weft/backend/cuda/kernel.hpp>

@@ -1,5 +1,11 @@
 // Functions of one and of two elements and their derivatives, scaling: kernel bodies. Invariant: each element is
 // computed in the accumulate type and rounded once, and read by the thread that writes it, before it writes.
+// Of n elements, to which an operand of b is repeated:
+//   unary_kernel: 2 n T bytes, those of the function
+//   unary_backward_kernel: 3 n T bytes, those of the derivative
+//   binary_kernel: 3 n T bytes, n FLOPs
+//   broadcast_kernel: (2 n + b) T bytes, n FLOPs
+//   scale_kernel: 2 n T bytes, n FLOPs
 #pragma once
 
 #include <weft/backend/concept.hpp>

@@ -1,5 +1,8 @@
 // RMSNorm and LayerNorm of rows that a group of warps holds in registers, forward and backward, as kernel bodies.
 // Invariant: as in rms_norm.hpp and layer_norm.hpp, with each element read once; rows of any other width go there.
+// Of n elements in r rows of w, and p blocks, with sums in A; l is 1 for LayerNorm, a is 1 where a residual is added:
+//   norm_tile_kernel: (2 + 2 a) n T + (1 + l) w T + (A + 8 l) r bytes, (4 + 6 l + a) n FLOPs
+//   norm_tile_backward_kernel: 3 n T + w T + (1 + l) p w A + (A + 8 l) r bytes, (9 + 9 l) n FLOPs
 #pragma once
 
 #include <weft/backend/cuda/kernels/row_tile.hpp>

@@ -1,5 +1,9 @@
 // Reductions over any dimensions of an array, and their way back, as kernel bodies. Invariant: an output is joined in
 // pieces whose length the shape alone decides, so that its order doesn't depend on the grid.
+// Of n elements, of which o outputs are made, or repeated; pieces of an output are a pass more:
+//   reduce_rows_kernel: (n + o) T bytes, n FLOPs
+//   reduce_columns_kernel: (n + o) T bytes, n FLOPs
+//   repeat_kernel: (n + o) T bytes, 0 FLOPs
 #pragma once
 
 #include <weft/backend/cuda/kernels/reduce.hpp>

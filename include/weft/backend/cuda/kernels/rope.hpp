@@ -1,5 +1,7 @@
 // Rotary position embedding (Su et al. 2021), half-split, as a kernel body. Invariant: both elements of a pair are read
 // by the thread that writes them, so y may be x.
+// Of n elements, and angles for h of half as many positions and pairs:
+//   rope_kernel: 2 n T + 2 h A bytes, 3 n FLOPs
 #pragma once
 
 #include <weft/backend/cuda/kernel.hpp>

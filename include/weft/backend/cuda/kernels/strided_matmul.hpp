@@ -1,5 +1,7 @@
 // A matrix product for operands that cuBLASLt can't describe: any strides, a thread for each element of the output.
 // Invariant: sums are in the accumulate type, in order of k, and rounded once. Simple, not fast.
+// Of matrices of a, b and c numbers, of [m, k] and [k, n]:
+//   strided_matmul_kernel: (a + b + c) T bytes, 2 m n k FLOPs
 #pragma once
 
 #include <weft/backend/concept.hpp>

@@ -1,5 +1,7 @@
 // The parts that blocks have made of a sum over rows, added up. Invariant: in the order of the parts, a run of them a
 // warp, then the warps' sums.
+// Of s numbers of A in all parts, to w of G:
+//   sum_parts_kernel: s A + w G bytes, s FLOPs
 #pragma once
 
 #include <weft/backend/cuda/kernel.hpp>

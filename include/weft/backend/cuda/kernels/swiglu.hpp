@@ -1,5 +1,8 @@
 // SwiGLU (Shazeer 2020), silu(gate) * up, and its backward, as kernel bodies. Invariant: each element is read by the
 // thread that writes it, before it writes, so the outputs may lie where the inputs do.
+// Of n elements:
+//   swiglu_kernel: 3 n T bytes, 5 n FLOPs
+//   swiglu_backward_kernel: 5 n T bytes, 12 n FLOPs
 #pragma once
 
 #include <weft/backend/cuda/kernel.hpp>

@@ -1,6 +1,11 @@
 // The choice of a token from each row of logits, as kernel bodies: keys of all tokens (token_choice.hpp), which are
 // sorted between two of these kernels; their weights, which are added up between two others; and the place where a
 // row's sum comes to a number. Invariant: sums are of integers, so no order matters.
+// Of n tokens in r rows; p are penalised, of those listed; v is log2 of a row's tokens:
+//   token_keys_kernel: n (T + 8) bytes, 0 FLOPs
+//   penalise_kernel: 64 p + 4 listed + 16 r bytes, p FLOPs
+//   last_kept_kernel: 32 (v + 1) r bytes, 0 FLOPs
+//   choose_kernel: 32 v r bytes, 0 FLOPs
 #pragma once
 
 #include <weft/backend/cuda/kernel.hpp>
@@ -13,7 +18,7 @@ using weft::detail::choice_rule;
 using weft::detail::chosen_token;
 using weft::detail::token_keys;
 
-/// The sizes of rows that tokens are chosen from.
+/// The sizes of rows that tokens are chosen from: of at most most_tokens_to_choose_from in all.
 struct choice_rows {
   int64 rows, vocab;
   token_keys order;
@@ -30,7 +35,8 @@ struct token_keys_kernel {
   WEFT_ON_DEVICE void operator()(Block& block) const {
     for_packs_of_grid<1>(block, of.rows * of.vocab, false, [&]<int>(int64 i) {
       const auto logit = static_cast<float>(block.widen(logits[i]));
-      keys[i] = of.order.key(i / of.vocab, logit, i % of.vocab);
+      const std::uint32_t at = static_cast<std::uint32_t>(i), vocab = static_cast<std::uint32_t>(of.vocab);
+      keys[i] = of.order.key(at / vocab, logit, at % vocab);
     });
   }
 };
@@ -65,7 +71,7 @@ struct token_weights {
   bool sorted;
 
   WEFT_ANYWHERE std::int64_t operator()(std::int64_t at) const {
-    const std::int64_t row = at / of.vocab;
+    const std::int64_t row = static_cast<std::uint32_t>(at) / static_cast<std::uint32_t>(of.vocab);
     const std::uint64_t key = keys[at];
     const double level = weft::detail::level_of(of.order.logit(key), of.order.logit(firsts[row]), rule.scale);
     const bool kept =

@@ -43,7 +43,8 @@ struct choice_words {
   }
 
  private:
-  static constexpr int64 most_keys = int64{1} << 22;  // at once: 96 MiB with those that are sorted and the sums
+  static constexpr int64 most_keys = int64{1}
+                                     << 22;  // at once: 96 MiB with those that are sorted and the sums, and 32 of CUB's
 
   static int bits_of(int64 count) { return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1))); }
 

@@ -86,7 +86,7 @@ struct training_words {
       using kernel = dequantise_kernel<T, At>;
       over_elements<T>(q, from.count,
                        kernel{at, from.format, from.row, from.first, from.count, from.codes, from.levels, from.scales,
-                              y, aligned_for_packs(from.codes, y)},
+                              y, aligned_for_packs(y) && kernel::loads_packs_of(from.codes, from.format)},
                        kernel::together);
     };
     slice_lines lines;
