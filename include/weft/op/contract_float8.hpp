@@ -88,13 +88,18 @@ struct float8_operands {
 /// the output to e5m2, each under one scale, the power of two with which the largest magnitude that a rank holds of it
 /// just fits ("tensorwise, dynamic scaling"). So a number keeps 4 significant bits, a gradient 3, and what is below
 /// some 2^-18 of the largest one becomes 0 (a gradient: 2^-32); since scales are powers of two, the ranks' own change
-/// nothing but that. Sums are in float. Shape, placement, errors: as contract<k...>(a, b). On CUDA a product runs on
-/// the tensor cores in 8 bits where the GPU has them (compute capability 8.9 and up), it is one matrix whose summed
-/// extent and width are multiples of 16, and no padding is in it; else, and on every other backend, the rounded numbers
-/// are multiplied. Source: Micikevicius et al. 2022.
+/// nothing but that. Sums are in float. Doubles are rounded to float first, and a magnitude within a 16th of the
+/// largest that the type has may become infinite. Shape, placement, errors: as contract<k...>(a, b), but that a pending
+/// sum is refused. On CUDA a product runs on the tensor cores in 8 bits where the GPU has them (compute capability 8.9
+/// and up), it is one matrix whose summed extent and width are multiples of 16, and no padding is in it; else, and on
+/// every other backend, the rounded numbers are multiplied. Source: Micikevicius et al. 2022.
 template <dimension... Ks, any_tensor A, any_tensor B>
 auto contract_float8(const A& a, const B& b, call_site at = call_site::here()) {
-  return detail::contract_as<detail::float8_operands, Ks...>(a, b, at);
+  constexpr bool summed = detail::none<pending_in<layout_of<A>>> && detail::none<pending_in<layout_of<B>>>;
+  static_assert(summed,
+                "weft: contract_float8 rounds what it multiplies, and a pending sum rounded is not the sum of its "
+                "addends rounded: all_reduce<axis> it first");
+  if constexpr (summed) return detail::contract_as<detail::float8_operands, Ks...>(a, b, at);
 }
 
 }  // namespace weft

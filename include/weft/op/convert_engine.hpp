@@ -20,7 +20,7 @@ struct asked_for {
 
 struct conversion_attributes {
   axis_id axis;
-  mover back;
+  move_kernel back;
   moved_dim from, to;  // the sharded dimension before and after
   asked_for by;
 };

@@ -199,13 +199,13 @@ local_array move(context& ctx, axis_group& group, const local_array& x, [[maybe_
     return ring<Backend>(ctx, group, x, What == movement::shift ? 1 : -1, label);
   }
 }
-using mover = local_array (*)(context&, axis_group&, const local_array&, moved_dim from, moved_dim to,
-                              const collective_label&);
+using move_kernel = local_array (*)(context&, axis_group&, const local_array&, moved_dim from, moved_dim to,
+                                    const collective_label&);
 
 /// What a conversion moves by, and what its gradient moves by.
 struct movers {
   movement what;
-  mover forward, backward;
+  move_kernel forward, backward;
 };
 template <class Backend, movement There, movement Back>
 constexpr movers movers_of() {

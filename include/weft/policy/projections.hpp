@@ -62,10 +62,12 @@ bool has_adapter(std::string_view name) {
 /// Whether projections multiply in 8 bits.
 template <projections_policy P>
 constexpr bool in_float8() {
-  if constexpr (requires { P::in_float8; })
-    return bool(P::in_float8);
-  else
-    return false;
+  if constexpr (requires { &P::in_float8; }) {
+    constexpr bool says = std::same_as<decltype(&P::in_float8), const bool*>;
+    static_assert(says, "weft: a projections policy says in_float8 as static constexpr bool in_float8 = true");
+    if constexpr (says) return P::in_float8;
+  }
+  return false;
 }
 /// Whether each rank along tp computes a part of every key and value head.
 template <projections_policy P>

@@ -2,7 +2,6 @@
 // Invariant: of the numbers no more is in memory than a part of one parameter, and adapters' factors.
 #pragma once
 
-#include <weft/comm/threads.hpp>
 #include <weft/io/merged_numbers.hpp>
 #include <weft/io/pretrained.hpp>
 #include <weft/parallel/launch.hpp>
