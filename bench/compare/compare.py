@@ -41,7 +41,7 @@ SETUPS_ON_GPU = {
     "fp32": ["eager", "compile"],
     "bf16": ["eager-master", "eager-autocast", "compile-master", "compile-autocast", "compile-graphs-master"],
 }
-FEWER_ON_GPU = {  # which fit a card of 80 GB together
+FEWER_ON_GPU = {  # in bf16, which fit a card of 80 GB together
     "llama-350M": ["eager-master", "compile-master", "compile-autocast"],
     "llama-1B": ["compile-master"],
 }
@@ -71,16 +71,30 @@ def words(numbers):
     return [str(w) for pair in numbers.items() for w in pair]
 
 
+def one_of(table, key, what):
+    if key not in table:
+        sys.exit(f"compare.py: there is no {what} {key!r}: name one of {', '.join(table)}")
+    return table[key]
+
+
+def setups_of(case, only):
+    """PyTorch's set-ups that a case is compared with."""
+    on_gpu = case.get("device")
+    known = one_of(SETUPS_ON_GPU if on_gpu else SETUPS, case["precision"], "precision")
+    fewer = FEWER_ON_GPU.get(case["model"]) if on_gpu and case["precision"] == "bf16" else None
+    wanted = only or fewer
+    out = [setup for setup in known if not wanted or any(setup.startswith(w) for w in wanted)]
+    if not out:
+        sys.exit(f"compare.py: no set-up of PyTorch in {case['precision']} begins with {' or '.join(wanted)}: name some of {', '.join(known)}")
+    return out
+
+
 def start(case, step_program, only):
-    device, models, setups = case.get("device"), MODELS, SETUPS
-    if device:
-        models, setups = ON_GPU, SETUPS_ON_GPU
-    model = models[case["model"]] | dict(threads=case["threads"], steps=100000)
+    device = case.get("device")
+    model = one_of(ON_GPU if device else MODELS, case["model"], "model") | dict(threads=case["threads"], steps=100000)
+    setups = setups_of(case, only)
     yield lambda: Side("weft", [[step_program, case["precision"], *words(model), "dp", str(case["dp"])]])
-    for setup in setups[case["precision"]]:
-        wanted = only or device and FEWER_ON_GPU.get(case["model"])
-        if wanted and not any(setup.startswith(w) for w in wanted):
-            continue
+    for setup in setups:
         name, *tuned = setup.split("+")
         command = [sys.executable, str(here / "torch_step.py"), case["precision"], "setup", name, *(["device", device] if device else []), *words(model)]
         commands = [command]
@@ -139,6 +153,8 @@ def compare(case, step_program, rounds, only):
                     sides.append(side)
         if len({s.facts["parameters"] for s in sides}) != 1:
             raise RuntimeError("the two sides' models have different counts of parameters")
+        if len(sides) == 1:
+            raise RuntimeError(f"none of PyTorch's set-ups ran {case['model']} in {case['precision']}: there is nothing to compare with")
         best = min(s.warm for s in sides[1:])
         for s in sides[1:]:
             if s.warm > 1.4 * best:

@@ -47,6 +47,7 @@
 #include <weft/op/to_host.hpp>
 #include <weft/op/view.hpp>
 #include <weft/optim/adamw.hpp>
+#include <weft/optim/by_shape.hpp>
 #include <weft/optim/muon.hpp>
 #include <weft/optim/one_owner.hpp>
 #include <weft/optim/schedule.hpp>

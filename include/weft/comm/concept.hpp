@@ -65,7 +65,12 @@ concept communicator_policy = communicator<C> && requires(void (*f)(C&)) {
 /// to give every rank the same bits in either case, by promise or by how it works (docs/policies/communicator.md).
 template <class C>
 inline constexpr bool reduces_in_rank_order = [] {
-  if constexpr (requires { C::reduces_in_rank_order; }) return bool(C::reduces_in_rank_order);
+  if constexpr (requires { C::reduces_in_rank_order; }) {
+    static_assert(std::is_same_v<decltype(C::reduces_in_rank_order), const bool>,
+                  "weft: a communicator's reduces_in_rank_order is a static constant: write static constexpr bool "
+                  "reduces_in_rank_order = false;");
+    return bool(C::reduces_in_rank_order);
+  }
   return true;
 }();
 
@@ -73,7 +78,12 @@ inline constexpr bool reduces_in_rank_order = [] {
 /// do so says `static constexpr bool joins_graphs = true`; then training.step_graph is there for several ranks.
 template <class C>
 inline constexpr bool joins_graphs = [] {
-  if constexpr (requires { C::joins_graphs; }) return bool(C::joins_graphs);
+  if constexpr (requires { C::joins_graphs; }) {
+    static_assert(
+        std::is_same_v<decltype(C::joins_graphs), const bool>,
+        "weft: a communicator's joins_graphs is a static constant: write static constexpr bool joins_graphs = true;");
+    return bool(C::joins_graphs);
+  }
   return false;
 }();
 

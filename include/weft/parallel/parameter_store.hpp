@@ -4,6 +4,7 @@
 #pragma once
 
 #include <weft/optim/adamw.hpp>
+#include <weft/optim/by_shape.hpp>
 #include <weft/parallel/compare_store.hpp>
 #include <weft/parallel/gradient_norm.hpp>
 #include <weft/parallel/unit_store.hpp>
@@ -108,11 +109,11 @@ class parameter_store final : public detail::unit_store {
   }
   /// The same by another optimizer, for which the store was made: config_of<policy, optimizer>(). One of a user's own
   /// updates its share on the host (optimizer_policy); those of the library run on every backend, `by_shape` too.
-  template <any_optimizer Optimizer>
+  template <class Optimizer>
   void update(const Optimizer& rule, const kernel_step& step, call_site at = call_site::here()) {
     if constexpr (std::is_same_v<Optimizer, adamw>)
       this->step(rule.at(step.number, step.lr, step.grad_scale), at);
-    else
+    else if constexpr (detail::ask_optimizer<Optimizer>() && any_optimizer<Optimizer>)
       update_by(rule, step, at);
   }
 

@@ -2,6 +2,7 @@
 // the new weights are then on their way to who reads them.
 #pragma once
 
+#include <weft/optim/by_shape.hpp>
 #include <weft/optim/on_whole_matrices.hpp>
 #include <weft/parallel/staged_state.hpp>
 

@@ -2,9 +2,9 @@
 // nn/query_key_value.hpp compute.
 #pragma once
 
-#include <concepts>
 #include <ratio>
 #include <string_view>
+#include <type_traits>
 
 #include <weft/core/dtype.hpp>
 
@@ -62,12 +62,10 @@ bool has_adapter(std::string_view name) {
 /// Whether projections multiply in 8 bits.
 template <projections_policy P>
 constexpr bool in_float8() {
-  if constexpr (requires { &P::in_float8; }) {
-    constexpr bool says = std::same_as<decltype(&P::in_float8), const bool*>;
-    static_assert(says, "weft: a projections policy says in_float8 as static constexpr bool in_float8 = true");
-    if constexpr (says) return P::in_float8;
-  }
-  return false;
+  if constexpr (requires { P::in_float8; })
+    return bool(P::in_float8);
+  else
+    return false;
 }
 /// Whether each rank along tp computes a part of every key and value head.
 template <projections_policy P>
@@ -101,16 +99,28 @@ struct lora {
   static constexpr double dropout = double(Dropout::num) / double(Dropout::den);
 };
 
+namespace detail {
+/// What a policy that is given another as Form begins from.
+template <class Form>
+struct form_of {
+  static_assert(projections_policy<Form>,
+                "weft: int8<form>, nf4<form>, float8<form>, fused_qkv<form> and shared_kv<form> take a projections "
+                "policy, as int8<lora<16>>, and a strategy the others beside it: strategy<mesh<dp>, bf16_mixed, "
+                "int8<>>");
+  using type = std::conditional_t<projections_policy<Form>, Form, dense>;
+};
+}  // namespace detail
+
 /// As Form, with weights that are frozen and stored in 8 bits: `int8<lora<16>>`; `int8<>` for models that aren't
 /// trained.
-template <projections_policy Form = dense>
-struct int8 : Form {
+template <class Form = dense>
+struct int8 : detail::form_of<Form>::type {
   static constexpr std::string_view name = "int8";
   static constexpr auto stored_as = weight_format::int8;
 };
 /// The same in 4 bits. Source: QLoRA (Dettmers et al. 2023), which is `nf4<lora<16>>`.
-template <projections_policy Form = dense>
-struct nf4 : Form {
+template <class Form = dense>
+struct nf4 : detail::form_of<Form>::type {
   static constexpr std::string_view name = "nf4";
   static constexpr auto stored_as = weight_format::nf4;
 };
@@ -118,23 +128,23 @@ struct nf4 : Form {
 /// As Form, with weights and what they multiply rounded to 8 bits in each product, and gradients too: contract_float8
 /// in place of contract. `float8<>`, `float8<fused_qkv<>>`, `float8<lora<16>>`, whose adapters multiply as ever.
 /// Weights stay in the compute type, master weights and moments in theirs.
-template <projections_policy Form = dense>
-struct float8 : Form {
+template <class Form = dense>
+struct float8 : detail::form_of<Form>::type {
   static constexpr std::string_view name = "float8";
   static constexpr bool in_float8 = true;
 };
 
 /// As Form, with queries, keys and values by one contraction: `fused_qkv<>`, `fused_qkv<lora<16>>`.
-template <projections_policy Form = dense>
-struct fused_qkv : Form {
+template <class Form = dense>
+struct fused_qkv : detail::form_of<Form>::type {
   static constexpr std::string_view name = "fused_qkv";
   static constexpr bool fuses_qkv = true;
 };
 
 /// As Form, for models with fewer key and value heads than tp has ranks: a rank computes its part of every head's
 /// width, and is sent those heads whole that its queries read. `shared_kv<>`, `shared_kv<lora<16>>`.
-template <projections_policy Form = dense>
-struct shared_kv : Form {
+template <class Form = dense>
+struct shared_kv : detail::form_of<Form>::type {
   static constexpr std::string_view name = "shared_kv";
   static constexpr bool shares_kv = true;
 };

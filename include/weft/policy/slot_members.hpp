@@ -39,6 +39,13 @@ constexpr bool read_now(T) {
   return true;
 }
 
+// Whether a member of type T may stand for a Kind: a function or an array would be a bool that is true, whatever it
+// says, and any number an enumeration.
+template <class T, class Kind>
+concept reads_as = (!std::is_arithmetic_v<Kind> ||
+                    !std::is_pointer_v<std::decay_t<T>>)&&(!std::is_enum_v<Kind> ||
+                                                           std::is_same_v<std::remove_cv_t<T>, Kind>);
+
 // Three questions for each member: is it of the kind that the slot's concept asks for, does the type have anything of
 // that name, and can a value be read while compiling. `has_name` is no sign of a slot, since every policy has one.
 #define WEFT_DETAIL_NAMES(member)                   \
@@ -52,10 +59,12 @@ constexpr bool read_now(T) {
   template <class P>                                                 \
   inline constexpr bool has_##member = requires {                    \
     type(P::member);                                                 \
+    requires reads_as<decltype(P::member), type>;                    \
   };                                                                 \
   template <class P>                                                 \
   inline constexpr bool constant_##member = requires {               \
     typename std::bool_constant<read_now<type>(P::member)>;          \
+    requires reads_as<decltype(P::member), type>;                    \
     requires !std::is_member_object_pointer_v<decltype(&P::member)>; \
   };                                                                 \
   WEFT_DETAIL_NAMES(member)
@@ -71,11 +80,15 @@ WEFT_DETAIL_HAS_VALUE(shards_parameters, bool)
 WEFT_DETAIL_HAS_VALUE(shards_gradients, bool)
 WEFT_DETAIL_HAS_VALUE(shards_optimizer, bool)
 WEFT_DETAIL_HAS_VALUE(prefetch, int)
+WEFT_DETAIL_HAS_VALUE(keeps_vectors, bool)
 WEFT_DETAIL_HAS_VALUE(recomputes, bool)
+WEFT_DETAIL_HAS_VALUE(offloads_inputs, bool)
 WEFT_DETAIL_HAS_VALUE(chunks, int)
 WEFT_DETAIL_HAS_VALUE(adapts, bool)
 WEFT_DETAIL_HAS_VALUE(fuses_qkv, bool)
 WEFT_DETAIL_HAS_VALUE(shares_kv, bool)
+WEFT_DETAIL_HAS_VALUE(in_float8, bool)
+WEFT_DETAIL_HAS_VALUE(stored_as, weight_format)
 WEFT_DETAIL_HAS_VALUE(loss_chunks, int)
 WEFT_DETAIL_HAS_VALUE(host_memory, bool)
 WEFT_DETAIL_HAS_VALUE(initial_loss_scale, double)
@@ -84,11 +97,16 @@ WEFT_DETAIL_HAS_NUMBERS(compute)
 WEFT_DETAIL_HAS_NUMBERS(gradient)
 WEFT_DETAIL_HAS_NUMBERS(reduce)
 WEFT_DETAIL_HAS_NUMBERS(master)
+WEFT_DETAIL_NAMES(moment)
 WEFT_DETAIL_NAMES(axis)
 WEFT_DETAIL_NAMES(keeps)
 #undef WEFT_DETAIL_HAS_NUMBERS
 #undef WEFT_DETAIL_HAS_VALUE
 #undef WEFT_DETAIL_NAMES
+template <class P>
+inline constexpr bool has_moment = requires {
+  typename P::moment;
+};
 template <class P>
 inline constexpr bool has_axis = false;
 template <class P>

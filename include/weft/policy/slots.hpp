@@ -91,6 +91,13 @@ requires(!is_sharding<P> && !is_precision<P> && !is_checkpointing<P> && !is_sche
   static_assert(none<wrong_in<!constant_##member<P>, P>>, \
                 "weft: this " slot "'s " #member " is not a static constant: write static constexpr " says)
 
+// One that may be left out: `kind` is what it is, `without` what holds then.
+#define WEFT_DETAIL_OPTION(slot, member, kind, says, without)                                     \
+  if constexpr (has_##member<P>) WEFT_DETAIL_CONSTANT(slot, member, says);                        \
+  static_assert(none<wrong_in<!has_##member<P> && names_##member<P>, P>>,                         \
+                "weft: this " slot "'s " #member " is not " kind ": write static constexpr " says \
+                " or leave it out where " without)
+
 // As a C++ conversion would cut it, where an int can't hold it.
 template <class T>
 constexpr bool is_int(T number) {
@@ -112,6 +119,8 @@ constexpr bool fits_sharding() {
       "all static constants: write static constexpr bool shards_parameters = ...; and so each of them");
   if constexpr (constant) {
     WEFT_DETAIL_INT("sharding policy", prefetch);
+    WEFT_DETAIL_OPTION("sharding policy", keeps_vectors, "a bool", "bool keeps_vectors = true;",
+                       "vectors are sharded as matrices are");
     return coherent<P>() && batch_axes<P>::ok;
   }
   return true;  // it was said
@@ -126,15 +135,12 @@ constexpr bool fits_precision() {
       none<wrong_in<!can_keep_moments<P>, P>>,
       "weft: a precision's moments are kept in its master type, or in bf16 beside float master weights: leave "
       "moment out, or write using moment = bf16;");
-  // Asked by `has` first: nvcc takes `if constexpr (names_...)` for false in a template.
-  if constexpr (has_initial_loss_scale<P>) {
-    WEFT_DETAIL_CONSTANT("precision policy", initial_loss_scale, "double initial_loss_scale = 1024;");
-    if constexpr (constant_initial_loss_scale<P>) return initial_loss_scale<P> >= 0;
-  } else {
-    static_assert(none<wrong_in<names_initial_loss_scale<P>, P>>,
-                  "weft: this precision policy's initial_loss_scale is not a number: write static constexpr double "
-                  "initial_loss_scale = 1024; or leave it out where nothing is scaled");
-  }
+  static_assert(none<wrong_in<!has_moment<P> && names_moment<P>, P>>,
+                "weft: this precision policy's moment is not a type: write using moment = bf16; or leave it out where "
+                "moments are kept in master");
+  WEFT_DETAIL_OPTION("precision policy", initial_loss_scale, "a number", "double initial_loss_scale = 1024;",
+                     "nothing is scaled");
+  if constexpr (constant_initial_loss_scale<P>) return initial_loss_scale<P> >= 0;
   return true;
 }
 
@@ -153,27 +159,19 @@ constexpr bool fits_constant_projections() {
       static_assert(none<wrong_in<!(P::rank >= 1 && P::scale - P::scale == 0 && P::scale != 0), P>>,
                     "weft: a projections policy's rank is at least 1, and its scale a finite number other than 0");
   }
-  if constexpr (has_dropout<P>) {
-    WEFT_DETAIL_CONSTANT("projections policy", dropout, "double dropout = 0.05;");
-    if constexpr (constant_dropout<P>)
-      static_assert(none<wrong_in<!(P::dropout >= 0 && P::dropout < 1), P>>,
-                    "weft: a projections policy's dropout is a rate from 0 to below 1");
-  } else {
-    static_assert(none<wrong_in<names_dropout<P>, P>>,
-                  "weft: this projections policy's dropout is not a number: write static constexpr double dropout = "
-                  "0.05; or leave it out where nothing is dropped");
-  }
-  if constexpr (has_shares_kv<P>) {
-    WEFT_DETAIL_CONSTANT("projections policy", shares_kv, "bool shares_kv = true;");
-    if constexpr (constant_shares_kv<P>)
-      static_assert(none<wrong_in<bool(P::shares_kv) && bool(P::fuses_qkv), P>>,
-                    "weft: this projections policy fuses keys and values with queries, which lie by whole heads, and "
-                    "shares them by their width: leave out fused_qkv or shared_kv");
-  } else {
-    static_assert(none<wrong_in<names_shares_kv<P>, P>>,
-                  "weft: this projections policy's shares_kv is not a bool: write static constexpr bool shares_kv = "
-                  "true; or leave it out where each rank has whole heads");
-  }
+  WEFT_DETAIL_OPTION("projections policy", dropout, "a number", "double dropout = 0.05;", "nothing is dropped");
+  if constexpr (constant_dropout<P>)
+    static_assert(none<wrong_in<!(P::dropout >= 0 && P::dropout < 1), P>>,
+                  "weft: a projections policy's dropout is a rate from 0 to below 1");
+  WEFT_DETAIL_OPTION("projections policy", shares_kv, "a bool", "bool shares_kv = true;", "each rank has whole heads");
+  if constexpr (constant_shares_kv<P>)
+    static_assert(none<wrong_in<bool(P::shares_kv) && bool(P::fuses_qkv), P>>,
+                  "weft: this projections policy fuses keys and values with queries, which lie by whole heads, and "
+                  "shares them by their width: leave out fused_qkv or shared_kv");
+  WEFT_DETAIL_OPTION("projections policy", in_float8, "a bool", "bool in_float8 = true;",
+                     "nothing is rounded to 8 bits");
+  WEFT_DETAIL_OPTION("projections policy", stored_as, "a weight_format", "auto stored_as = weight_format::int8;",
+                     "weights lie in full");
   return true;
 }
 
@@ -188,18 +186,18 @@ constexpr bool fits_projections() {
 template <class P>
 constexpr bool fits_checkpointing() {
   WEFT_DETAIL_CONSTANT("checkpointing policy", recomputes, "bool recomputes = true;");
+  WEFT_DETAIL_OPTION("checkpointing policy", offloads_inputs, "a bool", "bool offloads_inputs = true;",
+                     "inputs stay where they are");
   return true;
 }
 
 template <class P>
 constexpr bool fits_schedule() {
-  if constexpr (has_chunks<P>) {
-    WEFT_DETAIL_CONSTANT("schedule policy", chunks, "int chunks = 2;");
-    if constexpr (constant_chunks<P>) {
-      WEFT_DETAIL_INT("schedule policy", chunks);
-      static_assert(none<wrong_in<(int(P::chunks) < 1), P>>,
-                    "weft: a schedule policy's chunks is into how many chunks a rank's layers are cut, at least 1");
-    }
+  WEFT_DETAIL_OPTION("schedule policy", chunks, "an int", "int chunks = 2;", "a rank's layers are one");
+  if constexpr (constant_chunks<P>) {
+    WEFT_DETAIL_INT("schedule policy", chunks);
+    static_assert(none<wrong_in<(int(P::chunks) < 1), P>>,
+                  "weft: a schedule policy's chunks is into how many chunks a rank's layers are cut, at least 1");
   }
   return true;
 }
@@ -236,6 +234,7 @@ constexpr bool fits_backend() {
   return true;
 }
 #undef WEFT_DETAIL_INT
+#undef WEFT_DETAIL_OPTION
 #undef WEFT_DETAIL_CONSTANT
 
 /// Whether a type fits a slot; where it doesn't, a sentence says what it lacks.

@@ -86,7 +86,7 @@ inline void require_choice(std::int64_t vocab) {
 }
 inline void require_finite_top(float top) {
   require(is_finite(static_cast<double>(top)), "a token is chosen by logits whose largest is ", top,
-          ": the model's numbers have overflowed; look at its weights and its loss");
+          ": what the model computed is not finite; look at its weights, and at the loss that it was trained to");
 }
 
 /// The logits of one text with what the settings make of them. Throws where they say nothing.

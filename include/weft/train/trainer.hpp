@@ -26,13 +26,7 @@ namespace weft {
 /// them metrics of held-out text: metric_list{token_accuracy{}, ...}.
 template <class Model, class Optimizer = adamw, class Loss = token_cross_entropy, class Metrics = metric_list<>>
 class trainer {
-  static_assert(!matrix_optimizer<Optimizer>,
-                "weft: this optimizer takes whole matrices, and a model has tables and vectors too: "
-                "by_shape{muon{}, adamw{}}");
-  static_assert(
-      matrix_optimizer<Optimizer> || any_optimizer<Optimizer>,
-      "weft: a trainer's optimizer is adamw, sgd or by_shape, or has 'static constexpr int moments', 'lr' and "
-      "update(share, step) const: see optimizer_policy");
+  static_assert(detail::ask_optimizer<Optimizer>());
 
  public:
   using strategy = typename Model::strategy;

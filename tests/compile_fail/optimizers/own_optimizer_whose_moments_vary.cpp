@@ -1,4 +1,4 @@
-// expect: weft: a trainer's optimizer is adamw, sgd or by_shape, or has 'static constexpr int moments', 'lr' and update(share, step) const: see optimizer_policy
+// expect: weft: an optimizer is adamw, sgd, by_shape, or a type with 'static constexpr int moments', 'lr' and update(share, step) const: see optimizer_policy
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -16,6 +16,15 @@
 // expect 14: checkpointing policy's recomputes is not a static constant: write static constexpr bool recomputes = true;
 // expect 15: projections policy's fuses_qkv is not a static constant: write static constexpr bool fuses_qkv = false;
 // expect 16: schedule policy's chunks is not a static constant: write static constexpr int chunks = 2;
+// expect 17: projections policy's in_float8 is not a bool: write static constexpr bool in_float8 = true; or leave it out
+// expect 18: projections policy's in_float8 is not a bool: write static constexpr bool in_float8 = true; or leave it out
+// expect 19: projections policy's in_float8 is not a static constant: write static constexpr bool in_float8 = true;
+// expect 20: projections policy's stored_as is not a weight_format: write static constexpr auto stored_as = weight_format::int8;
+// expect 21: precision policy's moment is not a type: write using moment = bf16; or leave it out
+// expect 22: sharding policy's keeps_vectors is not a bool: write static constexpr bool keeps_vectors = true;
+// expect 23: checkpointing policy's offloads_inputs is not a bool: write static constexpr bool offloads_inputs = true;
+// expect 24: schedule policy's chunks is not an int: write static constexpr int chunks = 2; or leave it out
+// expect 25: projections policy's adapts is not a static constant: write static constexpr bool adapts = false;
 // A member that is there, but is of another kind than the slot takes.
 #include <weft/policy/strategy.hpp>
 using namespace weft;
@@ -101,6 +110,42 @@ struct mine : dense {
 #elif WRONG == 16
 struct mine : one_f_one_b {
   static inline int chunks = 1;
+};
+#elif WRONG == 17
+struct mine : dense {
+  static constexpr bool in_float8() { return false; }
+};
+#elif WRONG == 18
+struct mine : dense {
+  static constexpr const char* in_float8 = "no";
+};
+#elif WRONG == 19
+struct mine : dense {
+  bool in_float8 = true;
+};
+#elif WRONG == 20
+struct mine : dense {
+  static constexpr int stored_as = 1;
+};
+#elif WRONG == 21
+struct mine : bf16_mixed {
+  static constexpr int moment = 2;
+};
+#elif WRONG == 22
+struct mine : zero3 {
+  static constexpr bool keeps_vectors() { return false; }
+};
+#elif WRONG == 23
+struct mine : checkpoint_full {
+  static constexpr bool offloads_inputs() { return false; }
+};
+#elif WRONG == 24
+struct mine : one_f_one_b {
+  static constexpr std::string_view chunks = "two";
+};
+#elif WRONG == 25
+struct mine : dense {
+  static constexpr bool adapts() { return false; }
 };
 #elif WRONG == 9
 struct mine : zero3 {

@@ -7,6 +7,7 @@
 // expect 6: weft: a schedule policy's chunks is into how many chunks a rank's layers are cut, at least 1
 // expect 7: weft: this schedule policy's chunks is not a whole number of an int's range: write static constexpr int chunks = ...;
 // expect 8: weft: this sharding policy's prefetch is not a whole number of an int's range
+// expect 9: weft: int8<form>, nf4<form>, float8<form>, fused_qkv<form> and shared_kv<form> take a projections policy
 // What makes no sense is said where the strategy is written, not where its first model is.
 #include <weft/policy/strategy.hpp>
 using namespace weft;
@@ -42,6 +43,8 @@ struct mine : one_f_one_b {
 struct mine : zero3 {
   static constexpr long long prefetch = 1LL << 32;
 };
+#elif WRONG == 9
+using mine = float8<bf16_mixed>;
 #endif
 #else
 struct mine : zero3 {

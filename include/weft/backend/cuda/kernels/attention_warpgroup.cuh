@@ -1,8 +1,7 @@
 // Attention's forward for sm_90a, in which a warp that only copies feeds two warpgroups that only compute (Shah et al.
 // 2024), for bf16 and fp16 and heads of 64 or 128 numbers. Tiles come by TMA, products are wgmma's.
-// Of a head with n queries and m keys it multiplies 4 n m D numbers, half of that where it is causal, rounded up to
-// tiles of 128; it reads q once, k and v once for every 128 queries, and writes out and two floats a query.
-// Invariant: as in attention_tensor.hpp, with tiles of 128 keys.
+// Whole tiles of 128 x 128 are multiplied, and k and v are read once for every 128 queries, which the second level
+// cache takes. Invariant: as in attention_tensor.hpp, with tiles of 128 keys.
 // Of n numbers of queries in r rows, m of keys, each row of which sees k keys, with sums in A:
 //   attention_warpgroup_kernel: (2 n + 2 m) T + 2 A r bytes, 4 n k FLOPs
 #pragma once

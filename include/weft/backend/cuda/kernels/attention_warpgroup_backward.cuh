@@ -1,8 +1,7 @@
 // Attention's backward for sm_90a, for what attention_warpgroup.cuh takes, and as that has the forward: tiles come by
-// TMA, products are wgmma's. Here are dk and dv; attention_warpgroup_backward_queries.cuh has dq. Of a head with n
-// queries and m keys they multiply 8 and 6 n m D numbers, half of that where it is causal, rounded up to tiles; 10
-// would do if one kernel had all, whose blocks would then have to add to each other's dq in an order. Invariant: as in
-// attention_tensor_backward.hpp; what is rounded never leaves the registers.
+// TMA, products are wgmma's. Here are dk and dv; attention_warpgroup_backward_queries.cuh has dq. One kernel for all
+// would have 10 n k FLOPs in place of their 14, but its blocks would have to add to each other's dq in an order.
+// Invariant: as in attention_tensor_backward.hpp; what is rounded never leaves the registers.
 // Of n numbers of queries in r rows, m of keys, each row of which sees k keys, with sums in A:
 //   attention_warpgroup_keys_backward_kernel: (2 n + 4 m) T + 3 A r bytes, 8 n k FLOPs
 #pragma once
