@@ -1,5 +1,5 @@
 // Attention's kernels for every element type, for the compiler's report (compiler_report_test.sh).
-#include <weft/backend/cuda/device_block.cuh>
+#include <weft/backend/cuda/launch.cuh>
 #include <weft/backend/cuda/words/attention.hpp>
 
 using namespace weft;

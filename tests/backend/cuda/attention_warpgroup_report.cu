@@ -1,8 +1,8 @@
 // Attention's kernels for sm_90a, for the compiler's report (compiler_report_test.sh).
-#include <weft/backend/cuda/device_block.cuh>
 #include <weft/backend/cuda/kernels/attention_warpgroup.cuh>
 #include <weft/backend/cuda/kernels/attention_warpgroup_backward.cuh>
 #include <weft/backend/cuda/kernels/attention_warpgroup_backward_queries.cuh>
+#include <weft/backend/cuda/launch.cuh>
 
 using namespace weft;
 using namespace weft::gpu;

@@ -1,7 +1,7 @@
 // Every kernel of the CUDA backend for every element type, for the compiler's report (compiler_report_test.sh).
 #include <weft/backend/cuda/backend.hpp>
-#include <weft/backend/cuda/device_block.cuh>
 #include <weft/backend/cuda/kernels/fold.hpp>
+#include <weft/backend/cuda/launch.cuh>
 
 using namespace weft;
 using namespace weft::gpu;

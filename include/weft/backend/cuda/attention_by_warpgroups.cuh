@@ -8,6 +8,7 @@
 #include <weft/backend/cuda/kernels/attention_warpgroup.cuh>
 #include <weft/backend/cuda/kernels/attention_warpgroup_backward.cuh>
 #include <weft/backend/cuda/kernels/attention_warpgroup_backward_queries.cuh>
+#include <weft/backend/cuda/launch.cuh>
 #include <weft/backend/cuda/tensor_map.cuh>
 
 namespace weft::gpu {

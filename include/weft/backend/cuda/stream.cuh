@@ -9,8 +9,8 @@
 
 #include <weft/backend/cuda/attention_by_warpgroups.cuh>
 #include <weft/backend/cuda/blas.cuh>
-#include <weft/backend/cuda/device_block.cuh>
 #include <weft/backend/cuda/event.cuh>
+#include <weft/backend/cuda/launch.cuh>
 #include <weft/backend/cuda/scan.cuh>
 #include <weft/backend/cuda/sort.cuh>
 #include <weft/backend/cuda/staging.hpp>
