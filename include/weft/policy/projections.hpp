@@ -100,27 +100,29 @@ struct lora {
 };
 
 namespace detail {
-/// What a policy that is given another as Form begins from.
 template <class Form>
-struct form_of {
+constexpr bool takes_form() {
   static_assert(projections_policy<Form>,
                 "weft: int8<form>, nf4<form>, float8<form>, fused_qkv<form> and shared_kv<form> take a projections "
                 "policy, as int8<lora<16>>, and a strategy the others beside it: strategy<mesh<dp>, bf16_mixed, "
                 "int8<>>");
-  using type = std::conditional_t<projections_policy<Form>, Form, dense>;
-};
+  return projections_policy<Form>;
+}
+/// What a policy that is given another as Form begins from.
+template <class Form>
+using form_of = std::conditional_t<takes_form<Form>(), Form, dense>;
 }  // namespace detail
 
 /// As Form, with weights that are frozen and stored in 8 bits: `int8<lora<16>>`; `int8<>` for models that aren't
 /// trained.
 template <class Form = dense>
-struct int8 : detail::form_of<Form>::type {
+struct int8 : detail::form_of<Form> {
   static constexpr std::string_view name = "int8";
   static constexpr auto stored_as = weight_format::int8;
 };
 /// The same in 4 bits. Source: QLoRA (Dettmers et al. 2023), which is `nf4<lora<16>>`.
 template <class Form = dense>
-struct nf4 : detail::form_of<Form>::type {
+struct nf4 : detail::form_of<Form> {
   static constexpr std::string_view name = "nf4";
   static constexpr auto stored_as = weight_format::nf4;
 };
@@ -129,14 +131,14 @@ struct nf4 : detail::form_of<Form>::type {
 /// in place of contract. `float8<>`, `float8<fused_qkv<>>`, `float8<lora<16>>`, whose adapters multiply as ever.
 /// Weights stay in the compute type, master weights and moments in theirs.
 template <class Form = dense>
-struct float8 : detail::form_of<Form>::type {
+struct float8 : detail::form_of<Form> {
   static constexpr std::string_view name = "float8";
   static constexpr bool in_float8 = true;
 };
 
 /// As Form, with queries, keys and values by one contraction: `fused_qkv<>`, `fused_qkv<lora<16>>`.
 template <class Form = dense>
-struct fused_qkv : detail::form_of<Form>::type {
+struct fused_qkv : detail::form_of<Form> {
   static constexpr std::string_view name = "fused_qkv";
   static constexpr bool fuses_qkv = true;
 };
@@ -144,7 +146,7 @@ struct fused_qkv : detail::form_of<Form>::type {
 /// As Form, for models with fewer key and value heads than tp has ranks: a rank computes its part of every head's
 /// width, and is sent those heads whole that its queries read. `shared_kv<>`, `shared_kv<lora<16>>`.
 template <class Form = dense>
-struct shared_kv : detail::form_of<Form>::type {
+struct shared_kv : detail::form_of<Form> {
   static constexpr std::string_view name = "shared_kv";
   static constexpr bool shares_kv = true;
 };
