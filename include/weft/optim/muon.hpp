@@ -6,6 +6,7 @@
 
 #include <weft/backend/concept.hpp>
 #include <weft/core/anywhere.hpp>
+#include <weft/optim/by_shape.hpp>
 #include <weft/optim/update_tensor.hpp>
 
 namespace weft {

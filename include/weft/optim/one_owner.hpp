@@ -2,7 +2,7 @@
 // parameters. Invariant: the steps are those of the optimizer it is made of; who computes them differs.
 #pragma once
 
-#include <weft/optim/optimizer.hpp>
+#include <weft/optim/by_shape.hpp>
 
 namespace weft {
 
