@@ -34,7 +34,7 @@ TEST_CASE_TEMPLATE("cuDNN's attention obeys the laws", T, weft::bf16, weft::fp16
             {{1, 130, 200, 2, 1, 40, 0.15, true}},  // queries behind the keys
             {{2, 65, 31, 2, 2, 32, 0.2, false}},
             {{1, 3, 290, 6, 3, 24, 0.2, true}},
-            {{1, 1, 40, 4, 1, 64, 0.12, true}},
+            {{1, 2, 40, 4, 1, 64, 0.12, true}},
             {{1, 100, 100, 4, 2, 16, 0.25, true, 37}},
             {{2, 7, 7, 2, 1, 8, 0.3, true, 1}},
             {{1, 9, 11, 2, 1, 8, 0.3, true, std::numeric_limits<int64>::max()}},
@@ -54,8 +54,9 @@ TEST_CASE_TEMPLATE("what cuDNN doesn't take obeys them too", T, weft::bf16, weft
   obeys<T>({{{1, 1, 1, 1, 1, 1, 1.0, true}},           // a head of 1
             {{2, 7, 7, 3, 3, 20, 0.4, true}},          // that 8 doesn't divide
             {{1, 40, 17, 2, 1, 8, 0.3, true}},         // queries that see no key
+            {{1, 1, 40, 4, 1, 64, 0.12, true}},        // a text's next token
             {{2, 9, 9, 2, 1, 8, 0.3, true}, {3, 1}}},  // documents
-           0, 4 * each);
+           0, 5 * each);
   obeys<T>({{{1, 1, 1, 2, 1, 64, 0.1, false}}}, 1, each - 1);  // whose backward cuDNN refuses
 }
 
@@ -118,6 +119,23 @@ TEST_CASE("arrays that aren't aligned to 16 bytes go to other kernels") {
   };
   CHECK(attend(x.in()) == 1);
   CHECK(attend(x.in() + 1) == 1);
+}
+
+TEST_CASE("a stream keeps so many plans, and other shapes go to other kernels") {
+  law::bench<B> b(1);
+  const int64 most = static_cast<int64>(weft::gpu::most_cudnn_plans);
+  const law::buffer<B, weft::bf16> x(b, law::numbers<weft::bf16>(8 * (most + 3), 1)), out(b, 16);
+  const law::buffer<B, float> sums(b, 4);
+  const auto attend = [&](int64 keys) {
+    B::attention(b.queue(), {1, 2, keys, 1, 1, 8, 0.3, false}, x.in(), x.in(), x.in(), out.out(), sums.out());
+  };
+  for (int64 keys = 1; keys <= most + 2; ++keys) attend(keys);
+  CHECK(B::counts(b.queue()).taken == most);
+  CHECK(B::counts(b.queue()).left == 2);
+  attend(7);  // one of the first
+  attend(most + 1);
+  CHECK(B::counts(b.queue()).taken == most + 1);
+  CHECK(B::counts(b.queue()).left == 3);
 }
 
 TEST_CASE("a call that fails says which, and of what shape") {

@@ -33,6 +33,9 @@ struct made_from {};
 /// Elements of this type, where an operator computes with floating ones.
 template <class... T>
 struct elements_of {};
+/// Tensors of these backends meet, which are not one.
+template <class... Backends>
+struct of_backends {};
 
 namespace detail {
 
@@ -102,6 +105,29 @@ struct first_integer<T, Ts...> : first_integer<Ts...> {};
 /// The first element type of these tensors that isn't floating: `elements_of<int>`, or without an argument.
 template <class... Xs>
 using integers_in = typename detail::first_integer<typename Xs::element_type...>::type;
+
+namespace detail {
+template <class X, class... Xs>
+struct several_backends {
+  using type = std::conditional_t<(std::same_as<typename X::backend, typename Xs::backend> && ...), of_backends<>,
+                                  of_backends<typename X::backend, typename Xs::backend...>>;
+};
+}  // namespace detail
+
+/// The backends of these tensors where they have several: `of_backends<cpu_backend, mine>`, or without an argument.
+template <class... Xs>
+using backends_in = typename detail::several_backends<Xs...>::type;
+
+namespace detail {
+/// Says what is wrong where an operator's tensors belong to several backends.
+template <class... Xs>
+constexpr bool ask_backends() {
+  static_assert(none<backends_in<Xs...>>,
+                "weft: these tensors belong to different backends, and an operator's to one: write the type of each "
+                "with the same strategy's S::backend");
+  return true;  // it was said
+}
+}  // namespace detail
 
 /// The sums pending in a layout: `pending_sum_over<tp>`, or without an argument.
 template <class L>

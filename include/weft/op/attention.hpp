@@ -120,8 +120,9 @@ auto attention_of(const Q& q, const K& k, const V& v, const value* documents, co
                 "weft: attention(q, k, v) takes one element type; cast<T>(x) the others");
   static_assert(none<pending_in<layout_of<Q>>> && none<pending_in<layout_of<K>>> && none<pending_in<layout_of<V>>>,
                 "weft: attention of a pending sum is not the sum of the attentions: all_reduce<axis> it first");
-  if constexpr (ordered && one_batch && floating<T> && std::same_as<T, typename K::element_type> &&
-                std::same_as<T, typename V::element_type>) {
+  static_assert(ask_backends<Q, K, V>());
+  if constexpr (none<backends_in<Q, K, V>> && ordered && one_batch && floating<T> &&
+                std::same_as<T, typename K::element_type> && std::same_as<T, typename V::element_type>) {
     using rule = attention_rule<Q, K, V, axes_of_all<layout_of<Q>, layout_of<K>, layout_of<V>>>;
     static_assert(
         rule::agrees,
@@ -169,7 +170,8 @@ auto attention(const Q& q, const K& k, const V& v, const Starts& starts, attenti
   static_assert(!told || agree,
                 "weft: attention(q, k, v, starts, {...}) takes starts of the sequences that q is of: of the same first "
                 "dimension, sharded over the same axes");
-  if constexpr (agree) {
+  static_assert(detail::ask_backends<Q, Starts>());
+  if constexpr (agree && detail::none<backends_in<Q, Starts>>) {
     detail::compare_operand<layout_of<Q>>(starts, "attention", at);
     return detail::attention_of<Seq, Heads, Width, Keys, KvHeads>(q, k, v, &untyped(starts), options, at);
   }

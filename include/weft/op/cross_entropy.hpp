@@ -184,8 +184,9 @@ auto cross_entropy(const X& logits, const Y& targets, cross_entropy_options opti
   static_assert(rule::agrees,
                 "weft: cross_entropy needs the tokens sharded alike in logits and targets: split<dim, axis> or "
                 "all_gather<axis> one of them");
+  static_assert(detail::ask_backends<X, Y>());
   if constexpr (rule::agrees && detail::none<pending_in<layout_of<X>>> && detail::none<other_ids> &&
-                detail::none<integers_in<X>>) {
+                detail::none<integers_in<X>> && detail::none<backends_in<X, Y>>) {
     detail::require_one_context("cross_entropy", {&untyped(logits), &untyped(targets)});
     detail::check_shared_extents(logits, targets);
     require(options.label_smoothing >= 0 && options.label_smoothing < 1, "label_smoothing is ", options.label_smoothing,

@@ -88,7 +88,9 @@ auto embedding(const I& ids, const W& table, call_site at = call_site::here()) {
                 "weft: embedding(ids, table) can't look up pending sums: all_reduce<axis> the ids first");
   constexpr bool is_table = dims_of<W>::ndim == 2;
   static_assert(is_table, "weft: embedding(ids, table) takes a table [rows, width]");
-  if constexpr (is_table && detail::none<other_ids> && detail::none<integers_in<W>>) {
+  static_assert(detail::ask_backends<I, W>());
+  if constexpr (is_table && detail::none<other_ids> && detail::none<integers_in<W>> &&
+                detail::none<backends_in<I, W>>) {
     using rule = detail::embedding_rule<I, W, axes_of_all<layout_of<I>, layout_of<W>>>;
     if constexpr (rule::ok)
       return [at]<class Rows, class Width>(const I& i, const W& w, dims<Rows, Width>) {

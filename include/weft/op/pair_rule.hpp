@@ -167,15 +167,14 @@ inline constexpr bool same_cuts<dims<Es...>, LX, LY> =
 /// Layout of the output of X and Y; refuses, in one sentence, what has no meaning.
 template <pairing M, class X, class Y, class Contracted = tag_list<>>
 struct pair_rule {
-  static_assert(std::same_as<typename X::backend, typename Y::backend>,
-                "weft: the two tensors live on different devices");
+  static_assert(ask_backends<X, Y>());
   static constexpr bool one_type = std::same_as<typename X::element_type, typename Y::element_type>;
   static_assert(one_type, "weft: the two tensors have different element types; cast<T>(x) one of them");
   static_assert(same_cuts<dims_of<X>, layout_of<X>, layout_of<Y>>,
                 "weft: a dimension is sharded over the same axes in another order on the two sides: order them alike, "
                 "outermost first");
   using result = pair_layout<M, X, Y, Contracted, axes_of_all<layout_of<X>, layout_of<Y>>>;
-  static constexpr bool ok = result::ok;
+  static constexpr bool ok = result::ok && none<backends_in<X, Y>>;
   using layout = typename result::layout;
 };
 

@@ -201,7 +201,9 @@ class context {
     require(queue_of_,
             "this context has no backend: launch gives it one, or ctx.set_queue<Backend>(queue) before the "
             "first tensor is made");
-    fail("a tensor's type names another backend than the strategy of its launch: write both with S::backend");
+    fail(
+        "a tensor's type, or a call of ctx.queue<B>(), names another backend than the strategy of its launch: write "
+        "S::backend there");
   }
   friend class context_ref;
   std::unique_ptr<arena> optimizer_state_;      // null: with all else

@@ -201,8 +201,8 @@ TEST_CASE("a stream's graph and another's: neither waits for what the other keep
   x.set(q, 2);
   q.record(here);
   CHECK_THROWS_WITH_AS(other.wait(here),
-                       "a stream waits for an event that another rank's stream keeps back in its graph: launch_graph() "
-                       "there comes first",
+                       doctest::Contains("a stream waits for an event that another rank's stream keeps back in its "
+                                         "graph: launch_graph() there comes first"),
                        failure);
   q.launch_graph();
   other.wait(here);
@@ -234,10 +234,9 @@ TEST_CASE("a stream's graph: uploads wait for none, however many; host functions
   y.set(q, 1);
   q.enqueue([&ran, given] { ran.push_back(3); });
   CHECK(cudaStreamSynchronize(q.get()) != cudaSuccess);  // which a capture doesn't bear
-  CHECK_THROWS_WITH_AS(
-      q.launch_graph(),
-      doctest::Contains("cudaStreamEndCapture of a step, in which something was done that a graph can't have"),
-      failure);
+  CHECK_THROWS_WITH_AS(q.launch_graph(),
+                       doctest::Contains("a graph, which is kept back here, can't have this, or something before it"),
+                       failure);
   CHECK(given.use_count() == 1);
   q.synchronize();
   CHECK(y.first() == 0);

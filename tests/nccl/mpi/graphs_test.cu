@@ -1,5 +1,7 @@
 // What processes give NCCL while their queues keep a graph back: it is part of the graph, with the same numbers, and
 // nobody waits for what another keeps back. Needs a GPU for each of two processes or more.
+#include <atomic>
+
 #include <doctest/doctest.h>
 
 #include <weft/backend/nccl_mpi.cuh>
@@ -177,6 +179,53 @@ TEST_CASE("nccl in graphs: none begins or is launched while a message is under w
     });
     CAPTURE(words);
     CHECK(words.find("while 1 of its messages are under way") != std::string::npos);
+  }
+}
+
+TEST_CASE("nccl in graphs: who waits for what was in a graph that couldn't be launched hears of it, and so do others") {
+  if (processes() < 2) return;
+  const auto words = said_by([&] {
+    on_ranks([&](any_communicator& all, gpu::stream& q) {
+      const int r = all.rank(), peer = r ^ 1;
+      if (peer == all.size()) return;
+      const queue_ref order(q);
+      floats x(q, 64, 1), y(q, 64, 0);
+      const auto swap = [&] { return std::pair(all.send(x.data(), 256, peer, 1), all.recv(y.data(), 256, peer, 1)); };
+      {
+        auto [sent, received] = swap();
+        sent.wait(order), received.wait(order);
+      }
+      if (r % 2 == 0) q.begin_graph();
+      auto [sent, received] = swap();
+      if (r % 2 == 0) CHECK_THROWS_AS(q.launch_graph(), failure);
+      sent.wait(), received.wait();
+      y.all();
+    });
+  });
+  CAPTURE(words);
+  CHECK(words.find("in a graph which was never launched") != std::string::npos);
+}
+
+TEST_CASE("nccl: what another rank's failure left undone isn't read") {
+  if (processes() < 2) return;
+  for (const bool in_graph : {false, true}) {
+    CAPTURE(in_graph);
+    std::atomic<bool> read = false;
+    const auto words = said_by([&] {
+      on_ranks([&](any_communicator& all, gpu::stream& q) {
+        floats x(q, 64, 1);
+        const auto sum = [&] { all.all_reduce(x.data(), x.data(), 64, dtype::f32, reduction::sum).wait(queue_ref(q)); };
+        sum();
+        require(all.rank() != 1, "the disk is full");
+        if (in_graph) q.begin_graph();
+        sum();
+        x.all();
+        read = true;
+      });
+    });
+    CAPTURE(words);
+    CHECK(!read);
+    CHECK(words.find("the disk is full") != std::string::npos);
   }
 }
 

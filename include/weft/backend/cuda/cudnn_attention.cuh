@@ -108,9 +108,11 @@ class cudnn_attention {
   }
 
  private:
+  // One query of several keys is a text's next token, each of which would want a plan of its own.
   static bool may_take(const attention_shape& s) {
     return !s.documents && s.head_dim % 8 == 0 && s.head_dim <= 256 && s.batch > 0 && s.heads > 0 && s.kv_heads > 0 &&
-           s.q_len > 0 && s.kv_len > 0 && s.heads % s.kv_heads == 0 && (!s.causal || s.q_len <= s.kv_len) &&
+           s.q_len > (s.kv_len > 1 ? 1 : 0) && s.kv_len > 0 && s.heads % s.kv_heads == 0 &&
+           (!s.causal || s.q_len <= s.kv_len) &&
            std::max(s.q_len, s.kv_len) < std::int64_t{1} << 24;  // positions are floats where there is a window
   }
   /// Null where cuDNN doesn't take it; and that is counted.
@@ -118,11 +120,12 @@ class cudnn_attention {
   const cudnn_plan* plan_for(const attention_shape& s, bool backward, std::initializer_list<const void*> arrays) {
     bool may = sizeof(T) == 2 && may_take(s);
     for (const void* at : arrays) may = may && reinterpret_cast<std::uintptr_t>(at) % 16 == 0;
-    const cudnn_plan* const plan = may ? &kept_plan(s, dtype_of<T>, backward) : nullptr;
+    const cudnn_plan* const plan = may ? kept_plan(s, dtype_of<T>, backward) : nullptr;
     if (!plan || !plan->graph) return ++counts_.left, nullptr;
     return ++counts_.taken, plan;
   }
-  const cudnn_plan& kept_plan(const attention_shape& s, dtype type, bool backward) {
+  // Plans stay, since what was queued, or a graph, may have them still; null where there are too many.
+  const cudnn_plan* kept_plan(const attention_shape& s, dtype type, bool backward) {
     const detail::cudnn_key key{s.batch,
                                 s.q_len,
                                 s.kv_len,
@@ -135,10 +138,11 @@ class cudnn_attention {
                                 static_cast<int>(type),
                                 backward};
     const auto at = plans_.find(key);
-    if (at != plans_.end()) return at->second;
+    if (at != plans_.end()) return &at->second;
+    if (plans_.size() == most_cudnn_plans) return nullptr;
     cudnn_plan made = backward ? detail::plan_attention_backward(handle_.get(), s, type)
                                : detail::plan_attention(handle_.get(), s, type);
-    return plans_.emplace(key, std::move(made)).first->second;
+    return &plans_.emplace(key, std::move(made)).first->second;
   }
 
   std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, detail::destroy_cudnn> handle_;

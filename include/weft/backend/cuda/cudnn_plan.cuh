@@ -26,6 +26,9 @@ inline void check(cudnnStatus_t status, const char* call) {
 /// No plan takes more workspace, in bytes: a deterministic backward wants 2 for each score of a query and a key.
 inline constexpr std::int64_t most_cudnn_workspace = std::int64_t{1} << 30;
 
+/// A stream keeps so many plans, a hundred KiB of the host's memory each; other shapes go to other kernels.
+inline constexpr std::size_t most_cudnn_plans = 256;
+
 /// A graph that cuDNN runs, and what it needs beside its tensors, in bytes; null where cuDNN takes no such shape.
 struct cudnn_plan {
   std::shared_ptr<cudnn_frontend::graph::Graph> graph;

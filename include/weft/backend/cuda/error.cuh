@@ -13,7 +13,11 @@ inline void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) [[likely]]
     return;
   cudaGetLastError();  // an error that isn't sticky shall not be reported again by the next call
-  fail(call, " failed: ", cudaGetErrorString(status), " (CUDA error ", static_cast<int>(status), ")");
+  const bool of_graph = status >= cudaErrorStreamCaptureUnsupported && status <= cudaErrorStreamCaptureWrongThread;
+  fail(call, " failed: ", cudaGetErrorString(status), " (CUDA error ", static_cast<int>(status), ")",
+       of_graph ? "; a graph, which is kept back here, can't have this, or something before it: leave step_graph, or "
+                  "begin_graph(), out to find what"
+                : "");
 }
 
 inline void check(cublasStatus_t status, const char* call) {

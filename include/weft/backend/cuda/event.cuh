@@ -13,13 +13,19 @@ class event {
   event() : event_(detail::make_event()) {}
   cudaEvent_t get() const { return event_.get(); }
   bool happened() const { return number_ > 0 ? of_->happened(number_) : detail::happened(event_.get()); }
-  /// Returns when it has happened. What is kept back in a graph is launched first.
+  /// Returns when it has happened; throws where another rank's failure ended what was to come before it. What is kept
+  /// back in a graph is launched first.
   void synchronize() const {
-    if (number_ > 0) return of_->synchronize(number_);
-    check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize");
+    if (number_ > 0)
+      of_->synchronize(number_);
+    else
+      check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize");
+    if (of_) of_->require_sound();
   }
   /// Whether it lies in a graph that wasn't launched yet.
   bool kept_back() const { return number_ > 0 && of_->kept_back() == number_; }
+  /// Whether it lay in a graph that never runs.
+  bool lost() const { return number_ > 0 && of_->lost(number_); }
 
  private:
   friend class stream;

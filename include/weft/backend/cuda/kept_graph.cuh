@@ -13,8 +13,9 @@ namespace weft::gpu {
 
 class kept_graph final : public graph_guest {
  public:
-  /// settle() returns when all that was called is given.
-  explicit kept_graph(std::function<void()> settle) : settle_(std::move(settle)) {}
+  /// settle() returns when all that was called is given; sound() throws where another rank failed.
+  kept_graph(std::function<void()> settle, std::function<void()> sound)
+      : settle_(std::move(settle)), sound_(std::move(sound)) {}
 
   /// Whether there is one: then only the rank's thread gives anything.
   bool any() const { return of_ != nullptr; }
@@ -33,9 +34,10 @@ class kept_graph final : public graph_guest {
     of_ = nullptr;
   }
   void drop() noexcept override { of_ = nullptr; }
+  void require_sound() override { sound_(); }
 
  private:
-  const std::function<void()> settle_;
+  const std::function<void()> settle_, sound_;
   std::atomic<step_graph*> of_ = nullptr;
 };
 

@@ -55,6 +55,8 @@ struct graph_guest {
   virtual void end() = 0;
   /// It never is.
   virtual void drop() noexcept = 0;
+  /// Throws where what it gave may have ended without being done, since another rank failed.
+  virtual void require_sound() {}
 };
 
 /// The graphs of one rank's streams, numbered from 1; belongs to the rank's thread. All streams take part in a graph
@@ -87,6 +89,11 @@ class step_graph {
     guests_.push_back(guest);
   }
 
+  /// What the streams have come to is what they were given: throws where it may not be.
+  void require_sound() const {
+    each_guest([](graph_guest& g) { g.require_sound(); });
+  }
+
   /// The graph that is kept back; 0: none is.
   std::uint64_t kept_back() const { return keeps_back_ ? number_ : 0; }
   const graph_counts& counts() const { return counts_; }
@@ -115,9 +122,11 @@ class step_graph {
       throw;
     }
     auto kept = std::exchange(held_, {});
+    lost_.push_back(number_);  // until it is launched
     const detail::graph_pointer<cudaGraph_t> made = end_capture();
     prepare(made.get());
     check(cudaGraphLaunch(ready_.get(), origin_), "cudaGraphLaunch");
+    lost_.pop_back();
     for (held& h : kept) h.taken();
     ++counts_.launches;
     check(cudaEventRecord(done(number_), origin_), "cudaEventRecord");
@@ -133,12 +142,15 @@ class step_graph {
   /// What was kept back never runs: an exception unwinds the stack, and what it worked on may be gone.
   void drop() {
     if (!keeps_back_) return;
+    lost_.push_back(number_);
     held_.clear();
     finish_capture();
     each_guest([](graph_guest& g) { g.drop(); });
   }
 
-  /// Whether a graph has run.
+  /// Whether a graph was dropped, or couldn't be launched: nothing of it has happened, and nothing waits for it.
+  bool lost(std::uint64_t number) const { return std::find(lost_.begin(), lost_.end(), number) != lost_.end(); }
+  /// Whether a graph has run; and where it is lost.
   bool happened(std::uint64_t number) const {
     return kept_back() != number && (has_run(number) || detail::happened(done(number)));
   }
@@ -184,7 +196,7 @@ class step_graph {
     check(cudaStreamWaitEvent(later, between_.get()), "cudaStreamWaitEvent");
   }
   template <class F>
-  void each_guest(const F& f) {
+  void each_guest(const F& f) const {
     for (const auto& g : guests_)
       if (const auto here = g.lock()) f(*here);
   }
@@ -201,10 +213,7 @@ class step_graph {
   }
   detail::graph_pointer<cudaGraph_t> end_capture() {
     auto [made, status] = finish_capture();
-    check(
-        status,
-        "cudaStreamEndCapture of a step, in which something was done that a graph can't have (leave step_graph out to "
-        "find where),");
+    check(status, "cudaStreamEndCapture");
     return std::move(made);
   }
   // The executable of the graph before takes this one's arguments, or is made anew where their shapes differ.
@@ -232,6 +241,7 @@ class step_graph {
   detail::event_pointer between_, done_[2];
   detail::graph_pointer<cudaGraphExec_t> ready_;
   std::vector<held> held_;
+  std::vector<std::uint64_t> lost_;  // numbers of graphs
   graph_counts counts_;
 };
 

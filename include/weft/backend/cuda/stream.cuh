@@ -78,8 +78,8 @@ class stream : public pinned_count {
   void wait(const event& e) {
     const bool own = e.of_ == graph_;
     require(own || !e.kept_back(),
-            "a stream waits for an event that another rank's stream keeps back in its graph: "
-            "launch_graph() there comes first");
+            "a stream waits for an event that another rank's stream keeps back in its graph: launch_graph() there "
+            "comes first; ranks that are threads of a process have no collectives in graphs: launch before each");
     if (graph_->kept_back() > 0 && !e.kept_back()) {
       if (own) return;  // all that these streams were given before precedes the graph
       graph_->flush();  // what a graph has can't wait for what it hasn't
@@ -213,10 +213,12 @@ class stream : public pinned_count {
           "cudaLaunchHostFunc");
     graph_->hold(held.release());
   }
-  /// Returns when all work given so far is done. Throws weft::failure when some of it failed.
+  /// Returns when all work given so far is done. Throws weft::failure when some of it failed, here or on another rank
+  /// that it waited for.
   void synchronize() {
     graph_->flush();
     check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+    graph_->require_sound();
   }
 
   /// Memory of at least `bytes` for one kernel and the next of this stream; valid until the next call.
