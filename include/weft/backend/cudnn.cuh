@@ -9,10 +9,11 @@
 namespace weft {
 
 /// As cuda_backend, but attention and its backward in bf16 and fp16 are cuDNN's where it takes them: heads of a width
-/// that 8 divides, up to 256, several queries or one of one key, arrays aligned to 16 bytes, causal or not, a window, groups of
-/// heads; no documents, and no causal queries before the first key, which see none; the first 256 shapes of a queue. Of
-/// those cuDNN may refuse sizes and GPUs: these, and all else, are cuda_backend's. Same bits twice: the backward is
-/// cuDNN's deterministic algorithm. Throws weft::failure with the shape and cuDNN's words where a call of it fails.
+/// that 8 divides, up to 256, several queries or one of one key, arrays aligned to 16 bytes, causal or not, a window,
+/// groups of heads; no documents, and no causal queries before the first key, which see none; the first 256 shapes of a
+/// queue. Of those cuDNN may refuse sizes and GPUs: these, and all else, are cuda_backend's. Same bits twice: the
+/// backward is cuDNN's deterministic algorithm. Throws weft::failure with the shape and cuDNN's words where a call of
+/// it fails.
 struct cudnn_backend : cuda_backend {
   /// For the laws: cuDNN gives the log of the sum of exponentials as one number. sums are that and 0; their sum is all
   /// that a backward reads.
