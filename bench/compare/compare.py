@@ -85,7 +85,7 @@ def setups_of(case, only):
     wanted = only or fewer
     out = [setup for setup in known if not wanted or any(setup.startswith(w) for w in wanted)]
     if not out:
-        sys.exit(f"compare.py: no set-up of PyTorch in {case['precision']} begins with {' or '.join(wanted)}: name some of {', '.join(known)}")
+        sys.exit(f"compare.py: no set-up of PyTorch in {case['precision']} begins with {' or '.join(wanted)}: name some of {', '.join(known)}, or --precisions")
     return out
 
 

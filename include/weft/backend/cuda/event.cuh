@@ -24,8 +24,6 @@ class event {
   }
   /// Whether it lies in a graph that wasn't launched yet.
   bool kept_back() const { return number_ > 0 && of_->kept_back() == number_; }
-  /// Whether it lay in a graph that never runs.
-  bool lost() const { return number_ > 0 && of_->lost(number_); }
 
  private:
   friend class stream;

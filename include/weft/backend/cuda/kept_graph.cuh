@@ -13,9 +13,10 @@ namespace weft::gpu {
 
 class kept_graph final : public graph_guest {
  public:
-  /// settle() returns when all that was called is given; sound() throws where another rank failed.
-  kept_graph(std::function<void()> settle, std::function<void()> sound)
-      : settle_(std::move(settle)), sound_(std::move(sound)) {}
+  /// settle() returns when all that was called is given; lost(why) is told that a graph couldn't be launched; sound()
+  /// throws where a rank failed.
+  kept_graph(std::function<void()> settle, std::function<void(const char*)> lost, std::function<void()> sound)
+      : settle_(std::move(settle)), lost_(std::move(lost)), sound_(std::move(sound)) {}
 
   /// Whether there is one: then only the rank's thread gives anything.
   bool any() const { return of_ != nullptr; }
@@ -34,10 +35,13 @@ class kept_graph final : public graph_guest {
     of_ = nullptr;
   }
   void drop() noexcept override { of_ = nullptr; }
+  void lose(const char* why) noexcept override { lost_(why); }
   void require_sound() override { sound_(); }
 
  private:
-  const std::function<void()> settle_, sound_;
+  const std::function<void()> settle_;
+  const std::function<void(const char*)> lost_;
+  const std::function<void()> sound_;
   std::atomic<step_graph*> of_ = nullptr;
 };
 

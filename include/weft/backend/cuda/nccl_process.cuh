@@ -118,7 +118,6 @@ class nccl_process final : public completion {
     messages_ -= o.call.pairs();
     launch_kept();
     wait_until(o, [&] { return o.moved.happened(); });
-    require_launched(o);
   }
   void make_wait(std::uint64_t ticket, const queue_ref& by) override {
     if (!by.is<stream>()) return wait(ticket);
@@ -126,7 +125,6 @@ class nccl_process final : public completion {
     nccl_posted& o = *posted_[ticket];
     messages_ -= o.call.pairs();
     wait_until(o, [] { return true; });
-    require_launched(o);
     by.as<stream>().wait(o.moved);
   }
   bool test(std::uint64_t ticket) override {
@@ -135,7 +133,7 @@ class nccl_process final : public completion {
     messages_ -= o.call.pairs();
     launch_kept();
     after.holds = is_given(o) && o.moved.happened();
-    if (after.holds) job_.require_sound(), require_launched(o);
+    if (after.holds) job_.require_sound();
     if (!after.holds) messages_ += o.call.pairs();
     return after.holds;
   }
@@ -167,14 +165,14 @@ class nccl_process final : public completion {
       job_.issue([&] { weft::fail(e.what()); });
     }
   }
-  /// What was in a graph that is lost hasn't happened, on this rank or its peers, who may wait for it: all end.
-  void require_launched(const nccl_posted& o) {
-    if (o.moved.lost())
-      job_.issue([] {
-        weft::fail(
-            "an operation is waited for that was in a graph which was never launched: what launch_graph() threw "
-            "says why, and ends a rank");
-      });
+  /// What a graph had that couldn't be launched never comes to the peers, who may wait for it: all ranks end, whoever
+  /// catches what was thrown.
+  void lose(const char* why) noexcept {
+    if (groups_.front()->boot.size() == 1) return;
+    try {
+      job_.issue([&] { weft::fail(why); });
+    } catch (...) {  // whoever calls or waits for an operation from now on is told
+    }
   }
   /// All that was called is given.
   void settle_lanes() {
@@ -278,8 +276,8 @@ class nccl_process final : public completion {
   std::vector<std::uint64_t> free_;
   int messages_ = 0;   // that nobody has waited for
   bool here_ = false;  // whether the watch is on this GPU
-  const std::shared_ptr<kept_graph> kept_ =
-      std::make_shared<kept_graph>([this] { settle_for_graph(); }, [this] { job_.require_sound(); });
+  const std::shared_ptr<kept_graph> kept_ = std::make_shared<kept_graph>(
+      [this] { settle_for_graph(); }, [this](const char* why) { lose(why); }, [this] { job_.require_sound(); });
   nccl_job job_;  // its watch ends first
 };
 

@@ -55,6 +55,8 @@ struct graph_guest {
   virtual void end() = 0;
   /// It never is.
   virtual void drop() noexcept = 0;
+  /// It couldn't be launched, for this reason; nor was what the guest gave to it.
+  virtual void lose(const char* /*why*/) noexcept {}
   /// Throws where what it gave may have ended without being done, since another rank failed.
   virtual void require_sound() {}
 };
@@ -117,17 +119,16 @@ class step_graph {
     if (!keeps_back_) return;
     try {
       each_guest([](graph_guest& g) { g.end(); });
-    } catch (...) {
+      auto kept = std::exchange(held_, {});
+      const detail::graph_pointer<cudaGraph_t> made = end_capture();
+      prepare(made.get());
+      check(cudaGraphLaunch(ready_.get(), origin_), "cudaGraphLaunch");
+      for (held& h : kept) h.taken();
+    } catch (const std::exception& e) {
       drop();
+      each_guest([&e](graph_guest& g) { g.lose(e.what()); });
       throw;
     }
-    auto kept = std::exchange(held_, {});
-    lost_.push_back(number_);  // until it is launched
-    const detail::graph_pointer<cudaGraph_t> made = end_capture();
-    prepare(made.get());
-    check(cudaGraphLaunch(ready_.get(), origin_), "cudaGraphLaunch");
-    lost_.pop_back();
-    for (held& h : kept) h.taken();
     ++counts_.launches;
     check(cudaEventRecord(done(number_), origin_), "cudaEventRecord");
     for (cudaStream_t const side : sides_) precede(number_, side);
@@ -142,15 +143,12 @@ class step_graph {
   /// What was kept back never runs: an exception unwinds the stack, and what it worked on may be gone.
   void drop() {
     if (!keeps_back_) return;
-    lost_.push_back(number_);
     held_.clear();
     finish_capture();
     each_guest([](graph_guest& g) { g.drop(); });
   }
 
-  /// Whether a graph was dropped, or couldn't be launched: nothing of it has happened, and nothing waits for it.
-  bool lost(std::uint64_t number) const { return std::find(lost_.begin(), lost_.end(), number) != lost_.end(); }
-  /// Whether a graph has run; and where it is lost.
+  /// Whether a graph has run.
   bool happened(std::uint64_t number) const {
     return kept_back() != number && (has_run(number) || detail::happened(done(number)));
   }
@@ -241,7 +239,6 @@ class step_graph {
   detail::event_pointer between_, done_[2];
   detail::graph_pointer<cudaGraphExec_t> ready_;
   std::vector<held> held_;
-  std::vector<std::uint64_t> lost_;  // numbers of graphs
   graph_counts counts_;
 };
 
