@@ -1,8 +1,9 @@
 // Trains a byte-level Llama on a text. The strategy is a template argument of everything that computes; the program
 // holds forty-eight of them (train_llama/*.cpp) and picks one by name. train_llama_mpi is the same program with eight
-// strategies whose ranks are processes (train_llama/over_mpi/): mpirun -n 4 train_llama_mpi --data FILE. Errors: one
-// sentence on stderr; exit code 2 for what can't be read on the command line, 130 for a run that was asked to stop, 1
-// for the rest, an output that nobody takes among it.
+// strategies whose ranks are processes (train_llama/over_mpi/): mpirun -n 4 train_llama_mpi --data FILE;
+// train_llama_cuda has all forty-eight on a GPU, which its ranks share (train_llama/on_cuda/): run.sh --backend cuda.
+// Errors: one sentence on stderr; exit code 2 for what can't be read on the command line, 130 for a run that was asked
+// to stop, 1 for the rest, an output that nobody takes among it.
 #include <cstdio>
 #include <cstdlib>
 
@@ -26,7 +27,7 @@ int main(int argc, char** argv) {
   };
   settings s;
   given_strategy given;
-  std::string config;
+  std::string config, backend = own.backend;
   bool sequence_parallel = false, print_config = false, plan = false, plan_json = false;
 
   CLI::App app(std::string("Trains a byte-level Llama on a text, on ranks that are ") + own.ranks + ".", own.program);
@@ -42,6 +43,7 @@ int main(int argc, char** argv) {
   app.add_option("--dp", s.degrees.dp, "data-parallel ranks");
   app.add_option("--tp", s.degrees.tp, "tensor-parallel ranks");
   app.add_option("--pp", s.degrees.pp, "pipeline stages; 1F1B over --micro-batches");
+  app.add_option("--backend", backend, "what computes: cpu, or cuda, a GPU; examples/run.sh builds the program for it");
   app.add_option("--ranks", s.ranks, "ranks in all; checked against dp x tp x pp");
   app.add_option("--threads", s.threads, "cores a rank; 0: the machine's, split");
 
@@ -126,6 +128,9 @@ int main(int argc, char** argv) {
   }
   try {
     if (app.count("--sequence-parallel") > 0) given.sequence_parallel = sequence_parallel;
+    examples::check_name("backend", backend, {"cpu", "cuda"});
+    weft::require(backend == own.backend, "--backend is ", backend, ", and ", own.program, " computes on ", own.backend,
+                  "; examples/run.sh --backend ", backend, " builds and runs the program for it");
     set_strategy(s, given, "--");
     s.sample.seed = s.seed;
     resolve(s);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # examples/run.sh [OPTIONS OF train_llama]: installs what is missing (Debian; as root or with sudo), builds
 # examples/*train_llama.cpp and runs it with the options given, --data FILE among them (--help lists them all).
+# --backend cuda: on a GPU, which the ranks share; by nvcc, which has to be there, for the GPU that is found.
 # Where no --data or --config names a text it trains on build/corpus.txt: this repository's headers and documentation and the system's licences.
 # What it says itself goes to stderr, with a sign of life every 10 seconds (WEFT_SIGN_SECONDS) while it builds, so that stdout
 # is the program's: ./examples/run.sh --print-config > config.json
@@ -16,8 +17,27 @@ need /usr/include/CLI/CLI.hpp libcli11-dev
 need /usr/include/nlohmann/json.hpp nlohmann-json3-dev
 install_missing >&2
 
+backend=cpu before=''
+for argument in "$@"; do
+  [ "$before" != --backend ] || backend=$argument
+  case $argument in --backend=*) backend=${argument#*=} ;; esac
+  before=$argument
+done
+program=train_llama
+options=(-DWEFT_CUDA=OFF)
+if [ "$backend" = cuda ]; then
+  program=train_llama_cuda
+  nvcc=$(command -v "${CUDACXX:-nvcc}" || command -v /usr/local/cuda/bin/nvcc) ||
+    { echo "run.sh: --backend cuda takes nvcc, of NVIDIA's CUDA Toolkit, which is not in PATH or /usr/local/cuda/bin; or set CUDACXX" >&2; exit 2; }
+  architecture=${CUDAARCHS:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d . || true)}
+  [ -n "$architecture" ] || { echo "run.sh: --backend cuda: there is no NVIDIA GPU here, or no driver for it (nvidia-smi); CUDAARCHS=90 builds for one" >&2; exit 2; }
+  [ "$architecture" != 90 ] || architecture=90a  # whose attention is wgmma's
+  options=(-DWEFT_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc" "-DCMAKE_CUDA_ARCHITECTURES=$architecture")
+fi
+
 # Several may run at once: one builds while the others wait, and a corpus appears whole, by a rename.
 build="$root/build/example"
+[ "$backend" != cuda ] || build+=_cuda
 mkdir -p "$build"
 log="$build/build.log"
 exec 9>"$build/lock"
@@ -25,7 +45,7 @@ if ! flock -n 9; then
   echo "== waiting for another run.sh that is building" >&2
   flock 9
 fi
-echo "== building train_llama (minutes the first time; the log is $log)" >&2
+echo "== building $program (minutes the first time; the log is $log)" >&2
 : >"$log"
 while sleep "${WEFT_SIGN_SECONDS:-10}" >/dev/null 2>&1; do
   echo "== still building, $SECONDS s: $(tail -n 1 "$log" | cut -c1-60)" >&2
@@ -33,7 +53,7 @@ done </dev/null >/dev/null 9>&- &
 signs=$!
 trap 'kill $signs 2>/dev/null || true' EXIT
 if ! { cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O2 -DWEFT_BUILD_TESTS=OFF \
-  -DWEFT_BUILD_BENCH=OFF -DWEFT_CUDA=OFF && cmake --build "$build" --target train_llama -j "$(nproc)"; } 2>&1 |
+  -DWEFT_BUILD_BENCH=OFF "${options[@]}" && cmake --build "$build" --target $program -j "$(nproc)"; } 2>&1 |
   tee "$log" | { grep --line-buffered '^\[[0-9]*/[0-9]*\]' || true; } >&2; then
   cat "$log" >&2
   exit 1
@@ -59,4 +79,4 @@ if [ $own = no ]; then
 fi
 
 # A text that --data or a --config file names comes first.
-TRAIN_LLAMA_DATA="$root/build/corpus.txt" exec "$build/examples/train_llama" "$@"
+TRAIN_LLAMA_DATA="$root/build/corpus.txt" exec "$build/examples/$program" "$@"

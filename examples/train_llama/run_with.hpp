@@ -45,11 +45,11 @@ int run_with(settings s) {
   });
 }
 
-/// All strategies of one precision.
-template <class Precision>
+/// All strategies of one precision; of More, too.
+template <class Precision, class... More>
 std::vector<choice> strategies_of() {
   std::vector<choice> all;
-  each_strategy<Precision>([&]<class S>() { all.push_back({strategy_name<S>(), run_with<S>}); });
+  each_strategy<Precision, More...>([&]<class S>() { all.push_back({strategy_name<S>(), run_with<S>}); });
   return all;
 }
 

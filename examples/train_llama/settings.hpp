@@ -50,10 +50,11 @@ struct choice {
 };
 const std::vector<choice>& choices();
 std::vector<choice> fp32_strategies(), bf16_strategies();  // a file each
-/// The program's name, what its ranks are, and which of them this process runs first.
+/// The program's name, what its ranks are, on what they compute, and which of them this process runs first.
 struct started_as {
   const char* program;
   const char* ranks;
+  const char* backend;
   int rank;
 };
 started_as this_process();

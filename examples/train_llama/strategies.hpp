@@ -15,12 +15,12 @@ std::string strategy_name() {
   return name_of(s);
 }
 
-/// Calls f.operator()<S>() for every strategy of one precision.
-template <class Precision, class F>
+/// Calls f.operator()<S>() for every strategy of one precision; of More, too, such as a backend.
+template <class Precision, class... More, class F>
 void each_strategy(F&& f) {
   using namespace weft;
   const auto add = [&]<class Sharding, class Checkpointing, class... Sequence>() {
-    f.template operator()<strategy<mesh<dp, pp, tp>, Sharding, Precision, Checkpointing, Sequence...>>();
+    f.template operator()<strategy<mesh<dp, pp, tp>, Sharding, Precision, Checkpointing, Sequence..., More...>>();
   };
   const auto with = [&]<class Sharding>() {
     add.template operator()<Sharding, checkpoint_none>();

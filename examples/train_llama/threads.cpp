@@ -1,4 +1,4 @@
 // What train_llama is where its ranks are threads; over_mpi/strategies.cpp says it for processes.
 #include "settings.hpp"
 
-train_llama::started_as train_llama::this_process() { return {"train_llama", "threads", 0}; }
+train_llama::started_as train_llama::this_process() { return {"train_llama", "threads", "cpu", 0}; }

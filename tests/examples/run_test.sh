@@ -52,6 +52,16 @@ bash "$here/examples/run.sh" >"$here/out" 2>/dev/null
 grep -q '^== building train_llama' "$here/out.1" || fault "no sign of the build: $(cat "$here/out.1")"
 [ -z "$(find "$here/build" -maxdepth 1 -name 'corpus.txt.*')" ] || fault 'temporary files are left in build/'
 
+# Without a GPU, or nvcc, it says so and builds nothing.
+mkdir "$here/none"
+for tool in bash env dirname head tr sed grep cat mkdir rm find g++ cmake ninja flock; do ln -sf "$(command -v $tool)" "$here/none/$tool"; done
+told() { env -u CUDAARCHS PATH="$here/none" CUDACXX="$1" bash "$here/examples/run.sh" "${@:2}" >"$here/out" 2>&1; }
+told no-such-compiler --backend cuda && fault "--backend cuda without nvcc is taken"
+[ -e /usr/local/cuda/bin/nvcc ] || grep -q 'takes nvcc' "$here/out" || fault "--backend cuda without nvcc says: $(cat "$here/out")"
+told cat --backend=cuda && fault "--backend=cuda without a GPU is taken"
+grep -q 'there is no NVIDIA GPU here' "$here/out" || fault "--backend=cuda without a GPU says: $(cat "$here/out")"
+[ ! -e "$here/build/example_cuda" ] || fault "a folder is left of what can't be built"
+
 # While a file takes long, here until two signs of life were given, there are such, and none afterwards.
 cp "$here/CMakeLists.txt" "$here/kept"
 cat >>"$here/CMakeLists.txt" <<'CMAKE'

@@ -22,6 +22,8 @@ std::vector<choice> all_shardings() {
 std::vector<choice> bf16_strategies() { return all_shardings<weft::bf16_mixed>(); }
 std::vector<choice> fp32_strategies() { return all_shardings<weft::fp32>(); }
 
-started_as this_process() { return {"train_llama_mpi", "processes that mpirun starts", weft::mpi::process_rank()}; }
+started_as this_process() {
+  return {"train_llama_mpi", "processes that mpirun starts", "cpu", weft::mpi::process_rank()};
+}
 
 }  // namespace train_llama
