@@ -7,6 +7,7 @@
 #   - it has at most 400 lines, in autograd/, comm/, parallel/ and train/ 250;
 #   - heavy standard headers stay in the last two folders;
 #   - its sentences have no backtick, for which nvcc prints a question mark;
+#   - no lambda stands in a pack's expansion: g++ names the first one first, clang the last one, and a program of both calls one for the other;
 #   - a header that includes no other of the library includes core/requirements.hpp, if it is there.
 # Prints one line per fault, as file:line: sentence, and exits with 1 if there is one.
 set -euo pipefail
@@ -71,6 +72,7 @@ xargs -d '\n' awk -v order="$order" -v defined="$defined" -v heavy="$heavy" -v h
   FNR == 1 { finish(); begin() }
   { lines = FNR }
   /^[^\/]*"[^"]*`/ { fault(FNR, "a backtick in a sentence, for which nvcc prints a question mark: write a quote") }
+  /\(\(\[[&=a-z]*\]/ { fault(FNR, "a lambda in a pack expansion, which g++ and clang name in another order: give it a name before, and call that") }
   /^(class|struct) [a-z0-9_]+;/ {
     text = $2; sub(/;.*/, "", text)
     if (!umbrella && (text in by) && place[folder_of(by[text])] > place[here])

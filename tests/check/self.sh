@@ -66,6 +66,7 @@ refuses_file 'the folder attic/ is not in the order' attic/z.hpp <<<$'#pragma on
 refuses_file 'only weft.hpp and weft.cuh' z.hpp <<<$'#pragma once'
 refuses_file '<ranges> is slow to compile' core/z.hpp <<<$'#pragma once\n#include <ranges>'
 refuses_file 'a backtick in a sentence' core/z.hpp <<<$'#pragma once\n#include "g.inl"\nstatic_assert(a, "say `this`");'
+refuses_file 'a lambda in a pack expansion' core/z.hpp <<<$'#pragma once\n#include "g.inl"\ntemplate <int... I>\nvoid f() { (([&] { h(I); }()), ...); }'
 refuses_file 'above the limit of 400' core/z.hpp < <(echo '#pragma once'; yes '//' | head -n 400)
 put core/z.hpp < <(echo '#pragma once'; yes '//' | head -n 399)
 accepts order

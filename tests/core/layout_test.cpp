@@ -49,6 +49,9 @@ static_assert(same<shard_axes<place<shard<seq, cp, tp>, shard<batch, dp>>, seq>,
 static_assert(same<shard_axes<place<shard<seq, cp, tp>>, batch>, tag_list<>>);
 static_assert(same<shard_axes<place<partial<cp>, shard<seq, tp>>, seq>, tag_list<tp>>);
 
+// Which dimension a tag is lies in objects of several compilers, and is the same in all.
+static_assert(id_of<batch>.type == "weft::batch" && id_of<batch> != id_of<seq>);
+
 // What a layout says of an axis.
 static_assert(state_on<four, dp> == on_axis{holds::shard, id_of<batch>} &&
               state_on<four, tp> == on_axis{holds::shard, id_of<heads>});

@@ -62,8 +62,17 @@ struct tag_name {
 };
 namespace detail {
 template <class T>
-constexpr std::string_view type_name() {
+constexpr std::string_view type_in_words() {
   return __PRETTY_FUNCTION__;
+}
+// What stands round the name is the compiler's own.
+inline constexpr std::size_t words_before_type = type_in_words<void>().find("void");
+inline constexpr std::size_t words_round_type = type_in_words<void>().size() - 4;
+/// A type's name, the same in objects of all compilers.
+template <class T>
+constexpr std::string_view type_name() {
+  constexpr std::string_view words = type_in_words<T>();
+  return words.substr(words_before_type, words.size() - words_round_type);
 }
 template <class Tag>
 inline constexpr tag_name tag_identity{Tag::name, type_name<Tag>()};

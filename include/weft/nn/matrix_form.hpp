@@ -44,16 +44,14 @@ template <any_tensor W>
 constexpr matrix_form matrix_form_of() {
   matrix_form out{has_matrix_form<W>};
   int d = 0;
-  [&]<class... Es>(dims<Es...>) {
-    (([&] {
-       constexpr bool stacked = matrix_role_of<tag_of<Es>> == matrix_role::stacked;
-       out.stacked[d++] = stacked;
-       [&]<class... As>(tag_list<As...>) {
-         if constexpr (!stacked) (out.cut_by.add(id_of<As>), ...);
-       }(shard_axes<layout_of<W>, tag_of<Es>>{});
-     }()),
-     ...);
-  }(dims_of<W>{});
+  const auto add = [&]<class D>() {
+    constexpr bool stacked = matrix_role_of<D> == matrix_role::stacked;
+    out.stacked[d++] = stacked;
+    [&]<class... As>(tag_list<As...>) {
+      if constexpr (!stacked) (out.cut_by.add(id_of<As>), ...);
+    }(shard_axes<layout_of<W>, D>{});
+  };
+  [&]<class... Es>(dims<Es...>) { (add.template operator()<tag_of<Es>>(), ...); }(dims_of<W>{});
   return out;
 }
 }  // namespace detail

@@ -46,16 +46,14 @@ template <class L, class A>
 void require_same_shares(const context& ctx, std::string_view out, std::string_view outer, std::int64_t n,
                          std::int64_t each) {
   std::int64_t apart = n, together = n * each;
-  [&]<class... As>(tag_list<As...>) {
-    (([&] {
-       const std::int64_t ranks = ctx.degree<As>();
-       apart = (apart + ranks - 1) / ranks, together = (together + ranks - 1) / ranks;
-       require(together == apart * each, "merge: of ", n, " ", outer, " with ", each, " elements each a rank along ",
-               As::name, " has at most ", apart, ", and of ", n * each, " ", out, " it would have ", together,
-               ", so that one of the ", outer, " lay on two ranks; choose a degree that divides ", n);
-     }()),
-     ...);
-  }(shard_axes<L, A>{});
+  const auto along = [&]<class Axis>() {
+    const std::int64_t ranks = ctx.degree<Axis>();
+    apart = (apart + ranks - 1) / ranks, together = (together + ranks - 1) / ranks;
+    require(together == apart * each, "merge: of ", n, " ", outer, " with ", each, " elements each a rank along ",
+            Axis::name, " has at most ", apart, ", and of ", n * each, " ", out, " it would have ", together,
+            ", so that one of the ", outer, " lay on two ranks; choose a degree that divides ", n);
+  };
+  [&]<class... As>(tag_list<As...>) { (along.template operator()<As>(), ...); }(shard_axes<L, A>{});
 }
 
 // An entry of Out, whose extent is known where both of theirs are.

@@ -151,14 +151,12 @@ requires(sizeof...(Gs) > 0) double gradient_norm(const Gs&... gradients) {
   (parts.expect(detail::cut_axes<layout_of<Gs>>(), {}), ...);
   parts.agree();
   parts.clear();
-  (([&] {
-     const local_array held =
-         detail::with_padding<Backend>(ctx, untyped(gradients).held(), detail::valid_part(gradients));
-     parts.add(held.elements(),
-               static_cast<const typename Gs::element_type*>(held.template as<typename Gs::element_type>()),
-               detail::cut_axes<layout_of<Gs>>(), {});
-   }()),
-   ...);
+  const auto add = [&]<class G>(const G& gradient) {
+    using T = typename G::element_type;
+    const local_array held = detail::with_padding<Backend>(ctx, untyped(gradient).held(), detail::valid_part(gradient));
+    parts.add(held.elements(), static_cast<const T*>(held.template as<T>()), detail::cut_axes<layout_of<G>>(), {});
+  };
+  (add(gradients), ...);
   return std::sqrt(detail::number_on_host<Backend>(ctx.template queue<Backend>(), parts.total()));
 }
 

@@ -69,13 +69,12 @@ void check_degrees(const degrees& wanted) {
 template <class... Entries>
 [[gnu::cold]] void add_axes(context& ctx, const degrees& wanted, mesh<Entries...>) {
   [[maybe_unused]] int stride = ctx.size();  // a mesh may have no axes
-  (([&] {
-     using A = typename mesh_entry<Entries>::tag;
-     const int degree = wanted.of<A>();
-     stride /= degree;
-     add_axis(ctx, id_of<A>, A::name, degree, stride);
-   }()),
-   ...);
+  [[maybe_unused]] const auto add = [&]<class A>() {
+    const int degree = wanted.of<A>();
+    stride /= degree;
+    add_axis(ctx, id_of<A>, A::name, degree, stride);
+  };
+  (add.template operator()<typename mesh_entry<Entries>::tag>(), ...);
 }
 
 // The groups along several axes that a store may ask for, whatever its stage holds.
@@ -87,13 +86,12 @@ template <class... Entries>
 template <class... Entries>
 [[gnu::cold]] void check_orders(context& ctx, const degrees& wanted, mesh<Entries...>) {
   [[maybe_unused]] int stride = ctx.size();
-  (([&] {
-     using A = typename mesh_entry<Entries>::tag;
-     stride /= wanted.of<A>();
-     if (axis_group& along = ctx.along(id_of<A>); along.degree > 1)
-       ctx.check->check_order(along, ctx.rank().here() - along.index * stride, stride);
-   }()),
-   ...);
+  [[maybe_unused]] const auto check = [&]<class A>() {
+    stride /= wanted.of<A>();
+    if (axis_group& along = ctx.along(id_of<A>); along.degree > 1)
+      ctx.check->check_order(along, ctx.rank().here() - along.index * stride, stride);
+  };
+  (check.template operator()<typename mesh_entry<Entries>::tag>(), ...);
 }
 
 }  // namespace detail

@@ -20,15 +20,14 @@ template <class... Entries>
 std::vector<planned_place> places_of(const degrees& wanted, [[maybe_unused]] int rank, int ranks, mesh<Entries...>) {
   std::vector<planned_place> places;
   [[maybe_unused]] int stride = ranks;
-  (([&] {
-     using A = typename mesh_entry<Entries>::tag;
-     const int degree = wanted.of<A>(), index = rank / (stride /= degree) % degree;
-     places.push_back({std::string(A::name), index, degree});
-     if (!std::same_as<A, pp> || degree == 1) return;
-     const bool end = index == 0 || index == degree - 1;
-     places.push_back({std::string(pipeline_ends::name), end ? int(index > 0) : index - 1, end ? 2 : degree - 2});
-   }()),
-   ...);
+  [[maybe_unused]] const auto add = [&]<class A>() {
+    const int degree = wanted.of<A>(), index = rank / (stride /= degree) % degree;
+    places.push_back({std::string(A::name), index, degree});
+    if (!std::same_as<A, pp> || degree == 1) return;
+    const bool end = index == 0 || index == degree - 1;
+    places.push_back({std::string(pipeline_ends::name), end ? int(index > 0) : index - 1, end ? 2 : degree - 2});
+  };
+  (add.template operator()<typename mesh_entry<Entries>::tag>(), ...);
   return places;
 }
 

@@ -181,18 +181,16 @@ std::pair<double, double> along(context& ctx, const X& x, const X& v) {
 template <any_tensor... Xs, class F>
 problem gradient_problem(const char* what, F f, options o = {}) {
   problem p{what, o, {}, {}, {}};
+  const auto declare_dim = [&]<class X, class D>() {
+    const dimension_key key = D{};
+    auto d = std::find_if(p.dims.begin(), p.dims.end(), [&](const auto& known) { return known.key == key; });
+    if (d == p.dims.end()) d = p.dims.insert(d, {key});
+    [&]<class... As>(tag_list<As...>) {
+      ((std::count(d->over.begin(), d->over.end(), id_of<As>) ? void() : d->over.push_back(id_of<As>)), ...);
+    }(shard_axes<layout_of<X>, D>{});
+  };
   const auto declare = [&]<class X>() {
-    [&]<class... Es>(dims<Es...>) {
-      (([&] {
-         const dimension_key key = tag_of<Es>{};
-         auto d = std::find_if(p.dims.begin(), p.dims.end(), [&](const auto& known) { return known.key == key; });
-         if (d == p.dims.end()) d = p.dims.insert(d, {key});
-         [&]<class... As>(tag_list<As...>) {
-           ((std::count(d->over.begin(), d->over.end(), id_of<As>) ? void() : d->over.push_back(id_of<As>)), ...);
-         }(shard_axes<layout_of<X>, tag_of<Es>>{});
-       }()),
-       ...);
-    }(dims_of<X>{});
+    [&]<class... Es>(dims<Es...>) { (declare_dim.template operator()<X, tag_of<Es>>(), ...); }(dims_of<X>{});
   };
   (declare.template operator()<Xs>(), ...);
   const bool positive = o.positive;
@@ -210,14 +208,12 @@ problem gradient_problem(const char* what, F f, options o = {}) {
     backward(std::apply([&](const Xs&... x) { return detail::probe(f(x...)); }, xs));
     require(ctx.tape->size() == 0, "the tape is not empty after backward");
     std::pair<double, double> total{};
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (([&] {
-         const auto one = detail::along(ctx, std::get<I>(xs), std::get<I>(vs));
-         total.first += one.first;
-         total.second += one.second;
-       }()),
-       ...);
-    }
+    const auto add = [&](const auto& x, const auto& v) {
+      const auto one = detail::along(ctx, x, v);
+      total.first += one.first;
+      total.second += one.second;
+    };
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (add(std::get<I>(xs), std::get<I>(vs)), ...); }
     (std::index_sequence_for<Xs...>{});
     return std::pair{detail::world_sum(ctx, total.first), detail::world_sum(ctx, total.second)};
   };
