@@ -1,19 +1,21 @@
 # Defines weft::nccl, what a program links that includes <weft/backend/nccl.cuh>, where nccl.h and libnccl are found: beside the CUDA
 # toolkit's, among the system's, or under NCCL_ROOT (for the wheel nvidia-nccl-cu13: .../site-packages/nvidia/nccl). weft::cuda must be there.
-# An NCCL before 2.18 isn't taken. Part of the build and of the installed package.
+# An NCCL before 2.18 isn't taken. Where they aren't found, WEFT_LACKS_NCCL says what is missing. Part of the build and of the installed package.
 if(NOT TARGET weft::nccl)
   find_path(WEFT_NCCL_INCLUDE_DIR nccl.h HINTS "${NCCL_ROOT}" ENV NCCL_ROOT ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
   find_library(WEFT_NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS "${NCCL_ROOT}" ENV NCCL_ROOT "${CUDAToolkit_LIBRARY_DIR}" PATH_SUFFIXES lib)
   mark_as_advanced(WEFT_NCCL_INCLUDE_DIR WEFT_NCCL_LIBRARY)
   set(weft_nccl_version 0)
-  if(WEFT_NCCL_INCLUDE_DIR)
+  if(EXISTS "${WEFT_NCCL_INCLUDE_DIR}/nccl.h")
     file(STRINGS "${WEFT_NCCL_INCLUDE_DIR}/nccl.h" weft_nccl_lines REGEX "^#define NCCL_(MAJOR|MINOR) +[0-9]+")
     string(REGEX REPLACE "^.*NCCL_MAJOR +([0-9]+).*NCCL_MINOR +([0-9]+).*$" "\\1.\\2" weft_nccl_version "${weft_nccl_lines}")
-    if(weft_nccl_version VERSION_LESS 2.18)
-      message(STATUS "weft: ${WEFT_NCCL_INCLUDE_DIR}/nccl.h is of NCCL ${weft_nccl_version}, and weft takes 2.18 or later")
-    endif()
   endif()
-  if(weft_nccl_version VERSION_GREATER_EQUAL 2.18 AND WEFT_NCCL_LIBRARY)
+  set(WEFT_LACKS_NCCL "")
+  if(NOT WEFT_NCCL_INCLUDE_DIR OR NOT WEFT_NCCL_LIBRARY)
+    set(WEFT_LACKS_NCCL "no NCCL (Debian: libnccl-dev; or NCCL_ROOT)")
+  elseif(weft_nccl_version VERSION_LESS 2.18)
+    set(WEFT_LACKS_NCCL "${WEFT_NCCL_INCLUDE_DIR}/nccl.h is of NCCL ${weft_nccl_version}, and weft takes 2.18 or later")
+  else()
     add_library(weft_nccl INTERFACE)
     add_library(weft::nccl ALIAS weft_nccl)
     target_link_libraries(weft_nccl INTERFACE weft::cuda "${WEFT_NCCL_LIBRARY}")
