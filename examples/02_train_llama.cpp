@@ -145,6 +145,7 @@ int main(int argc, char** argv) {
       s.data = unless_given;
     weft::require(!s.data.empty(),
                   "there is no text to train on; give one with --data FILE (examples/run.sh makes one by itself)");
+    if (own.require_device) own.require_device();
     for (const choice& c : choices())
       if (c.name == name_of(s)) return said(c.run(s));
     weft::fail("there is no strategy called ", name_of(s));

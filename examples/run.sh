@@ -8,6 +8,33 @@
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
+# What is to be built is known before anything is installed.
+refuse() { echo "run.sh: $1" >&2; exit 2; }
+backends=() before=''
+for argument in "$@"; do
+  [ "$before" != --backend ] || backends+=("$argument")
+  case $argument in --backend=*) backends+=("${argument#*=}") ;; esac
+  before=$argument
+done
+[ "$before" != --backend ] || refuse "--backend takes what computes: cpu or cuda"
+[ "${#backends[@]}" -le 1 ] || refuse "--backend is given ${#backends[@]} times; leave one of them"
+backend=${backends[0]-cpu}
+case $backend in cpu | cuda) ;; *) refuse "there is no backend called '$backend'; there are cpu and cuda" ;; esac
+program=train_llama
+options=(-DWEFT_CUDA=OFF)
+if [ "$backend" = cuda ]; then
+  program=train_llama_cuda
+  nvcc=$(command -v "${CUDACXX:-nvcc}" || command -v /usr/local/cuda/bin/nvcc) ||
+    refuse "--backend cuda takes nvcc, of NVIDIA's CUDA Toolkit, which is not in PATH or /usr/local/cuda/bin; or set CUDACXX"
+  # nvidia-smi says what is wrong on stdout, too.
+  architecture=${CUDAARCHS:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)[.]\([0-9]\)$/\1\2/p;q' || true)}
+  [ -n "$architecture" ] || refuse "--backend cuda: there is no NVIDIA GPU here, or no driver for it (nvidia-smi); CUDAARCHS=90 builds for one"
+  [[ $architecture =~ ^([0-9]+)[a-z]?$ && ${BASH_REMATCH[1]} -ge 80 ]] ||
+    refuse "--backend cuda takes a GPU of compute capability 8.0 or later; CUDAARCHS, or else nvidia-smi, says '$architecture', where 80 or 90 would be one"
+  [ "$architecture" != 90 ] || architecture=90a  # whose attention is wgmma's
+  options=(-DWEFT_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc" "-DCMAKE_CUDA_ARCHITECTURES=$architecture")
+fi
+
 source "$root/tests/check/install.sh"
 need g++ g++
 need cmake cmake
@@ -16,24 +43,6 @@ need flock util-linux
 need /usr/include/CLI/CLI.hpp libcli11-dev
 need /usr/include/nlohmann/json.hpp nlohmann-json3-dev
 install_missing >&2
-
-backend=cpu before=''
-for argument in "$@"; do
-  [ "$before" != --backend ] || backend=$argument
-  case $argument in --backend=*) backend=${argument#*=} ;; esac
-  before=$argument
-done
-program=train_llama
-options=(-DWEFT_CUDA=OFF)
-if [ "$backend" = cuda ]; then
-  program=train_llama_cuda
-  nvcc=$(command -v "${CUDACXX:-nvcc}" || command -v /usr/local/cuda/bin/nvcc) ||
-    { echo "run.sh: --backend cuda takes nvcc, of NVIDIA's CUDA Toolkit, which is not in PATH or /usr/local/cuda/bin; or set CUDACXX" >&2; exit 2; }
-  architecture=${CUDAARCHS:-$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d . || true)}
-  [ -n "$architecture" ] || { echo "run.sh: --backend cuda: there is no NVIDIA GPU here, or no driver for it (nvidia-smi); CUDAARCHS=90 builds for one" >&2; exit 2; }
-  [ "$architecture" != 90 ] || architecture=90a  # whose attention is wgmma's
-  options=(-DWEFT_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc" "-DCMAKE_CUDA_ARCHITECTURES=$architecture")
-fi
 
 # Several may run at once: one builds while the others wait, and a corpus appears whole, by a rename.
 build="$root/build/example"

@@ -77,7 +77,8 @@ std::string to_json(const settings& s) {
     else
       w.member(key, setting);
   });
-  w.key("derived").begin_object().member("sharding", s.sharding).member("precision", s.precision);
+  w.key("derived").begin_object().member("backend", this_process().backend);
+  w.member("sharding", s.sharding).member("precision", s.precision);
   w.member("checkpointing", s.checkpointing).member("sequence_parallel", s.sequence_parallel);
   w.member("ranks", s.ranks).member("vocab", s.model.vocab);
   w.member("parameters", s.model.parameters()).end_object();

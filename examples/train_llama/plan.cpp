@@ -15,6 +15,8 @@ std::vector<weft::rank_plan> plan_of(const settings& s) {
   };
   each_strategy<weft::fp32>(find);
   each_strategy<weft::bf16_mixed>(find);
+  if (std::string_view(this_process().backend) != "cpu")  // whose kernels alone are known
+    for (weft::rank_plan& p : out) p.memory.scratch.reset();
   return out;
 }
 

@@ -83,10 +83,12 @@ void begin_run(settings& s, const weft::text_corpus& text) {
 #endif
   for (const int signal : signals)
     if (std::signal(signal, ask_to_stop) == SIG_IGN) std::signal(signal, SIG_IGN);  // as nohup and shells want it
-  if (this_process().rank != 0) return;
+  const started_as own = this_process();
+  if (own.rank != 0) return;
   weft::write_file(s.plan.folder + "/config.json", to_json(s));
-  std::printf("%s on %d ranks, dp %d x tp %d x pp %d, %d core%s a rank\n", name_of(s).c_str(), s.ranks, s.degrees.dp,
-              s.degrees.tp, s.degrees.pp, s.threads, s.threads == 1 ? "" : "s");
+  std::printf("%s on %d ranks, dp %d x tp %d x pp %d, %d core%s a rank%s\n", name_of(s).c_str(), s.ranks, s.degrees.dp,
+              s.degrees.tp, s.degrees.pp, s.threads, s.threads == 1 ? "" : "s",
+              std::strcmp(own.backend, "cuda") == 0 ? ", on GPU 0" : "");
   std::printf("Llama with layers %lld, hidden %lld: %.2f M parameters; %lld sequences of %lld tokens a step\n",
               static_cast<long long>(s.model.layers), static_cast<long long>(s.model.hidden),
               static_cast<double>(s.model.parameters()) / 1e6, static_cast<long long>(s.plan.batch),

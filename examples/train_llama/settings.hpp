@@ -50,12 +50,14 @@ struct choice {
 };
 const std::vector<choice>& choices();
 std::vector<choice> fp32_strategies(), bf16_strategies();  // a file each
-/// The program's name, what its ranks are, on what they compute, and which of them this process runs first.
+/// The program's name, what its ranks are, on what they compute, which of them this process runs first, and what throws
+/// where there is nothing to compute on, if that may be.
 struct started_as {
   const char* program;
   const char* ranks;
   const char* backend;
   int rank;
+  void (*require_device)() = nullptr;
 };
 started_as this_process();
 /// What the first rank of each stage would hold and send (plan.cpp).

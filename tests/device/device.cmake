@@ -53,7 +53,7 @@ if(NOT device_lacks)
   target_link_libraries(weft_device_cublaslt PRIVATE weft_device_cudart)
 
   # What they are told stands in CUDA's headers, so they aren't of the folder's other tests.
-  foreach(unit IN ITEMS cublaslt graphs)
+  foreach(unit IN ITEMS cublaslt devices graphs)
     add_executable(test_device_${unit} "${here}/device/${unit}_test.cpp")
     target_include_directories(test_device_${unit} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
     target_link_libraries(test_device_${unit} PRIVATE weft_doctest_main weft_build weft_device_cublaslt weft_device_cudart Threads::Threads)

@@ -52,14 +52,32 @@ bash "$here/examples/run.sh" >"$here/out" 2>/dev/null
 grep -q '^== building train_llama' "$here/out.1" || fault "no sign of the build: $(cat "$here/out.1")"
 [ -z "$(find "$here/build" -maxdepth 1 -name 'corpus.txt.*')" ] || fault 'temporary files are left in build/'
 
-# Without a GPU, or nvcc, it says so and builds nothing.
+# What can't be built is refused before anything is: a backend that isn't one, and a machine without a GPU, or nvcc.
 mkdir "$here/none"
 for tool in bash env dirname head tr sed grep cat mkdir rm find g++ cmake ninja flock; do ln -sf "$(command -v $tool)" "$here/none/$tool"; done
-told() { env -u CUDAARCHS PATH="$here/none" CUDACXX="$1" bash "$here/examples/run.sh" "${@:2}" >"$here/out" 2>&1; }
-told no-such-compiler --backend cuda && fault "--backend cuda without nvcc is taken"
-[ -e /usr/local/cuda/bin/nvcc ] || grep -q 'takes nvcc' "$here/out" || fault "--backend cuda without nvcc says: $(cat "$here/out")"
-told cat --backend=cuda && fault "--backend=cuda without a GPU is taken"
-grep -q 'there is no NVIDIA GPU here' "$here/out" || fault "--backend=cuda without a GPU says: $(cat "$here/out")"
+# refuses_build SENTENCE [NAME=VALUE]... OPTIONS...
+refuses_build() {
+  local sentence=$1 set=()
+  shift
+  while [[ $1 =~ ^[A-Z]+= ]]; do set+=("$1") && shift; done
+  env -u CUDAARCHS PATH="$here/none" CUDACXX=cat "${set[@]}" bash "$here/examples/run.sh" "$@" >"$here/out" 2>&1 && fault "$* is taken"
+  grep -qF -- "$sentence" "$here/out" || fault "${set[*]} $* says: $(cat "$here/out")"
+}
+refuses_build "there is no backend called 'gpu'; there are cpu and cuda" --backend gpu
+refuses_build "there is no backend called ''" --backend=
+refuses_build '--backend takes what computes' --steps 1 --backend
+refuses_build '--backend is given 2 times' --backend cuda --backend=cpu
+[ -e /usr/local/cuda/bin/nvcc ] || refuses_build 'takes nvcc' CUDACXX=no-such-compiler --backend cuda
+refuses_build 'there is no NVIDIA GPU here' --backend=cuda
+for compute_cap in "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver." 'No devices were found' '[N/A]'; do
+  printf '#!/bin/sh\necho "%s"\nexit 9\n' "$compute_cap" >"$here/none/nvidia-smi"
+  chmod +x "$here/none/nvidia-smi"
+  refuses_build 'there is no NVIDIA GPU here' --backend cuda
+done
+printf '#!/bin/sh\nprintf "7.5\\n9.0\\n"\n' >"$here/none/nvidia-smi"
+refuses_build "compute capability 8.0 or later; CUDAARCHS, or else nvidia-smi, says '75'" --backend cuda
+refuses_build "nvidia-smi, says '80 90'" CUDAARCHS='80 90' --backend cuda
+refuses_build "nvidia-smi, says 'foo'" CUDAARCHS=foo --backend cuda
 [ ! -e "$here/build/example_cuda" ] || fault "a folder is left of what can't be built"
 
 # While a file takes long, here until two signs of life were given, there are such, and none afterwards.

@@ -34,6 +34,14 @@ alike 1e-4 --strategy zero1-fp32-full
 timeout 300 "${on_device[@]}" "$program" --resume cpu --steps 6 --out on >on.out 2>on.err || fault "--resume: $(cat on.out on.err)"
 [ "$(sed -n 's/.*"step":\([0-9]*\),"loss".*"gradient_norm".*/\1/p' on/metrics.jsonl | tr '\n' ' ')" = "5 6 " ] || fault "--resume goes on with steps $(cat on/metrics.jsonl)"
 
+grep -q '"backend":"cuda"' cuda/config.json && grep -q '"backend":"cpu"' cpu/config.json || fault "config.json doesn't say where its run was"
+"$program" "${small[@]}" --plan >plan || fault "--plan: $(cat plan)"
+grep -q 'scratch of kernels.*not planned' plan || fault "--plan knows a GPU's scratch: $(cat plan)"
+if [ ! -e /dev/nvidia0 ]; then
+  refused 1 'there is no NVIDIA GPU here that CUDA can use, or no driver for it; examples/run.sh --backend cpu' "${small[@]}" --out nowhere
+  [ ! -e nowhere ] || fault "a folder is left of a run that had no GPU"
+fi
+
 refused 1 '--backend is cpu, and train_llama_cuda computes on cuda; examples/run.sh --backend cpu builds' --data text --backend cpu
 program=$beside
 refused 1 '--backend is cuda, and train_llama computes on cpu; examples/run.sh --backend cuda builds' --data text --backend cuda

@@ -94,8 +94,8 @@ class step_guard {
  private:
   WEFT_LINKED bool good(step_report& r, const step_outcome& o) {
     r.tokens = static_cast<std::int64_t>(o.loss.count);
-    r.loss = o.loss.sum / o.loss.count;
-    r.gradient_norm = o.gradient_norm;
+    r.loss = without_sign_of_nan(o.loss.sum / o.loss.count);
+    r.gradient_norm = without_sign_of_nan(o.gradient_norm);
     r.spike = spikes_.saw(r.loss);
     was_.losses = spikes_.history();
     r.skipped = !o.taken;
@@ -103,6 +103,10 @@ class step_guard {
     if (may_overflow()) work_.accept(true);
     was_.in_a_row = was_.overflows = 0;
     return true;
+  }
+  // NaNs of one backend have a sign, of another none; a report shows both alike.
+  static double without_sign_of_nan(double x) {
+    return detail::is_nan(x) ? std::numeric_limits<double>::quiet_NaN() : x;
   }
   bool may_overflow() const { return settings_.most_overflows == 0 || was_.overflows < settings_.most_overflows; }
 
@@ -139,7 +143,7 @@ class step_guard {
       r.zeroed = work_.zero_not_finite();
       work_.update(rule);
       o = work_.outcome();
-      r.gradient_norm = o.gradient_norm;
+      r.gradient_norm = without_sign_of_nan(o.gradient_norm);
       r.skipped = !o.taken;
     }
   }

@@ -89,7 +89,7 @@ struct step_report {
   bool spike = false;    // the loss jumped, by the settings of `monitoring`
   std::string not_finite = {};  // which number was not finite, and where first, or that there was no target; or empty
   zeroed_elements zeroed = {};  // of its gradients
-  double milliseconds = 0;
+  double milliseconds = 0;      // from when the host heard of the step before, or gave this one, to when it heard of it
   std::int64_t tokens = 0;      // that the loss was taken over
   std::int64_t peak_bytes = 0;  // of the rank that held most, since the run began
   double tokens_per_second() const {

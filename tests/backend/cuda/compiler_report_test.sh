@@ -11,6 +11,13 @@ root=${WEFT_SOURCE_DIR:-$(cd "$(dirname "$0")/../../.." && pwd)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# A GPU that is older than its kernels is refused before they are compiled.
+echo '#include <weft/backend/cuda/launch.cuh>' >"$work/old.cu"
+if "$nvcc" -std=c++20 -arch=sm_75 -I "$root/include" -E "$work/old.cu" >/dev/null 2>"$work/old" || ! grep -q 'error weft: kernels are for compute capability 8.0 and later' "$work/old"; then
+  echo "compiled for sm_75, launch.cuh says: $(cat "$work/old")"
+  exit 1
+fi
+
 # For two architectures. --keep leaves the PTX that the machine code was made of.
 for source in kernels_report attention_report; do
   "$nvcc" -std=c++20 --expt-relaxed-constexpr --extended-lambda -diag-suppress=3001 -O2 -c -gencode arch=compute_80,code=sm_80 \

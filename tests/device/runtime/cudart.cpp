@@ -45,11 +45,15 @@ cudaMemcpyKind way(const void* to, const void* from, std::size_t bytes) {
   const bool is_read = is_pinned(from, bytes), is_written = is_pinned(to, bytes);
   return is_read == is_written ? cudaMemcpyDeviceToDevice : is_read ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
 }
-void copy(int device, void* to, const void* from, std::size_t bytes, cudaMemcpyKind how) {
+// On which device each end is, if it is on one.
+struct ends {
+  int to, from;
+};
+void copy(ends on, void* to, const void* from, std::size_t bytes, cudaMemcpyKind how) {
   machine& gpu = the_device().gpu;
   if (how == cudaMemcpyDefault) how = way(to, from, bytes);
-  const bool to_fits = how == cudaMemcpyDeviceToHost || require_inside(device, to, bytes, "cudaMemcpy, to");
-  const bool from_fits = how == cudaMemcpyHostToDevice || require_inside(device, from, bytes, "cudaMemcpy, from");
+  const bool to_fits = how == cudaMemcpyDeviceToHost || require_inside(on.to, to, bytes, "cudaMemcpy, to");
+  const bool from_fits = how == cudaMemcpyHostToDevice || require_inside(on.from, from, bytes, "cudaMemcpy, from");
   if (!to_fits || !from_fits) return;
   std::memmove(to, from, bytes);
   if (how == cudaMemcpyHostToDevice) gpu.mark_written(to, bytes);
@@ -70,7 +74,16 @@ cudaError_t copy_later(void* to, const void* from, std::size_t bytes, cudaMemcpy
   const bool is_host[2] = {known == cudaMemcpyHostToDevice, known == cudaMemcpyDeviceToHost};
   if ((is_host[0] && !is_pinned(from, bytes)) || (is_host[1] && !is_pinned(to, bytes)))
     if (the_device().kept.captures_on(on)) return remembered(the_device().kept.host_waits(on));
-  return remembered(the_device().give(on, kind, [=, d = device_of(on)](held_lock&) { copy(d, to, from, bytes, how); }));
+  return remembered(the_device().give(on, kind, [=, d = device_of(on)](held_lock&) {
+    copy({d, d}, to, from, bytes, how);
+  }));
+}
+cudaError_t copy_between(ends are, void* to, const void* from, std::size_t bytes, cudaStream_t on) {
+  for (const int device : {are.to, are.from})
+    if (device < 0 || device >= the_device().devices) return remembered(cudaErrorInvalidDevice);
+  if (!bytes) return cudaSuccess;
+  return remembered(the_device().give(on, "copy between devices",
+                                      [=](held_lock&) { copy(are, to, from, bytes, cudaMemcpyDeviceToDevice); }));
 }
 cudaError_t fill_later(void* at, int value, std::size_t bytes, cudaStream_t on) {
   if (bytes == 0) return cudaSuccess;
@@ -187,6 +200,21 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   held_lock held(the_device().lock);
   if (const cudaError_t e = waits(the_device().kept.host_waits(nullptr))) return e;
   const cudaError_t status = copy_later(to, from, bytes, how, nullptr);
+  the_device().work.finish(held, nullptr);
+  return status;
+}
+// A program that doesn't name both devices has no business with another's memory.
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, std::size_t bytes,
+                                cudaStream_t on) {
+  begin_device();
+  held_lock held(the_device().lock);
+  return copy_between({to_device, from_device}, to, from, bytes, on);
+}
+cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device, std::size_t bytes) {
+  held_lock held(the_device().lock);
+  if (const cudaError_t e = waits(the_device().kept.host_waits(nullptr))) return e;
+  the_device().work.finish_all(held);
+  const cudaError_t status = copy_between({to_device, from_device}, to, from, bytes, nullptr);
   the_device().work.finish(held, nullptr);
   return status;
 }

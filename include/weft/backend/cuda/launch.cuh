@@ -7,6 +7,10 @@
 #include <weft/backend/cuda/device_block.cuh>
 #include <weft/backend/cuda/error.cuh>
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error weft: kernels are for compute capability 8.0 and later: compile with -arch=sm_80, or for the GPU that there is
+#endif
+
 namespace weft::gpu {
 
 inline constexpr int block_threads = 256;  // of a kernel that doesn't say how many it wants

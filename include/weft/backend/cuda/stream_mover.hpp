@@ -28,7 +28,8 @@ class stream_mover final : public device_mover {
   /// For ranks whose queues lie on the device of `queue`.
   stream_mover(Queue& queue, int members) : members_(static_cast<std::size_t>(members)), stream_(queue.beside()) {
     static_assert(queue_with_events<Queue>);
-    require(members <= most_ranks, "a group of ", members, " ranks is on one device, which takes ", most_ranks);
+    require(members <= most_ranks, "a group of ", members, " ranks shares one GPU, which takes ", most_ranks,
+            ": have fewer ranks along its axes, or a GPU for each, by the communicator nccl");
     calls_.resize(places * members_);
     called_ = std::vector<event>(places * members_);
     moved_ = std::vector<event>(places);
