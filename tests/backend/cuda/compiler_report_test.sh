@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What nvcc reports of the CUDA kernels, without a GPU: no register is spilled, no kernel uses more than 64 registers (so that 4
+# What nvcc reports of the CUDA kernels, without a GPU: they compile and link for sm_80, sm_90 and sm_90a; no register is spilled, no kernel uses more than 64 registers (so that 4
 # blocks of 256 threads share a multiprocessor of sm_90) but those that hold rows (255), and the fused kernels load and store 16 bytes at a time.
 set -euo pipefail
 nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
@@ -31,6 +31,8 @@ if [ "$(grep -c ' 0 bytes spill stores' "$work/warpgroups")/$(grep -c 'Used 168 
   echo "each of twenty-four kernels for sm_90a should have 168 registers and spill none"
   exit 1
 fi
+echo 'int main() {}' >"$work/main.cpp"
+"$nvcc" "$work"/{kernels_report,attention_report,warpgroup}.o "$work/main.cpp" -o "$work/program" >>"$work/report" 2>&1 || { cat "$work/report"; exit 1; }
 if grep -E 'warning|error' "$work/report"; then
   echo "nvcc warns of the kernels"
   exit 1
