@@ -210,6 +210,28 @@ TEST_CASE("what isn't known is refused by its words, and only when it is asked f
   CHECK_THROWS_WITH(t.unit.find("none"), "the program has no PTX of the kernel none");
 }
 
+TEST_CASE("two waits at one line are told apart by who called it") {
+  const auto sync = [](int caller) {
+    const std::string line = std::to_string(caller);
+    return ".loc 1 " + line + " 3\n.loc 2 99 5, function_name $L__info_string0, inlined_at 1 " + line +
+           " 3\nbar.sync 0;\n";
+  };
+  trial t(
+      kernel_text(0, "setp.lt.u32 %p1, %r1, 4;\n@%p1 bra FEW;\n" + sync(8) + "bra END;\nFEW:\n" + sync(9) + "END:\n") +
+      ".file 2 \"inner.cuh\"\n");
+  t.run(1, 32, 0);
+  CHECK(t.found("0000000f at line 99, called from kernel.cu:9"));
+  CHECK(t.found("fffffff0 at line 99, called from kernel.cu:8"));
+}
+
+TEST_CASE("a function that is declared alone keeps no kernel from running") {
+  trial t(".extern .func (.param .b32 func_retval0) vprintf\n(\n.param .b64 vprintf_param_0\n)\n;\n" +
+          kernel_text(1, "st.global.u32 [%rd1], %r1;\n"));
+  std::uint32_t* const out = t.make(std::vector<std::uint32_t>{7});
+  t.run(1, 1, 0, out);
+  CHECK(*out == 0);
+}
+
 TEST_CASE("who called a line is named too") {
   trial t(
       kernel_text(

@@ -76,6 +76,16 @@ declaration read_declaration(words& from) {
   return out;
 }
 
+namespace {
+bool begins_function(words& from) {
+  const std::size_t here = from.position();
+  const int line = from.line();
+  const bool is = from.word() == ".func";
+  from.go_back(here, line);
+  return is;
+}
+}  // namespace
+
 ptx_unit::ptx_unit(std::string text, variable_memory& memory) : text_(std::move(text)), memory_(memory) {
   for (std::size_t at = 0; (at = text_.find("//", at)) != std::string::npos;)
     for (; at < text_.size() && text_[at] != '\n'; ++at) text_[at] = ' ';
@@ -113,6 +123,8 @@ void ptx_unit::read_outside(std::string_view text) {
       from.until("{");
       from.go_back(from.position() - 1, from.line());
       from.braces();
+    } else if (w == ".extern" && begins_function(from)) {  // of the device's run-time, as printf's
+      from.until(";");
     } else if (w == ".global" || w == ".const" || w == ".shared" || w == ".extern") {
       std::string_view rest = from.until("{;=");
       rest = from.from(first);

@@ -118,9 +118,17 @@ class block_run {
               "a barrier is never completed: " + all + " wait; " + std::to_string(ended) + " warps have ended");
     for (warp& w : b.warps) w.groups.clear();
   }
+  // And who called it, which may be all that tells two waits apart.
   std::string line_of(int at) const {
-    const int p = v_.code->code[static_cast<std::size_t>(at)].place;
-    return p < 0 ? "?" : std::to_string(v_.code->places[static_cast<std::size_t>(p)].line);
+    const int first = v_.code->code[static_cast<std::size_t>(at)].place;
+    if (first < 0) return "?";
+    std::string all;
+    for (int p = first; p >= 0; p = v_.code->places[static_cast<std::size_t>(p)].called_from) {
+      const place& here = v_.code->places[static_cast<std::size_t>(p)];
+      const std::string line = std::to_string(here.line);
+      all += p == first ? line : ", called from " + v_.unit->file(here.file) + ":" + line;
+    }
+    return all;
   }
 
   static void join(warp& w) {  // groups that have come to one place

@@ -36,6 +36,9 @@ for ((seed = first; seed < first + seeds && status == 0; seed++)); do
   cat "$log"
   if ! grep -Eq '^device on the host: [1-9][0-9]* launches, [1-9][0-9]* instructions of warps, 0 findings$' "$log"; then
     echo "the device on the host ran nothing, or found something wrong"
+    unknown=$(sed -n 's/.*undefined symbol: \(cu[A-Za-z_0-9]*\).*/\1/p' "$log" | head -n 1)
+    [ -z "$unknown" ] || echo "it doesn't know $unknown: docs/cuda.md lists the calls that it does"
+    ! grep -q 'CUDA driver version is insufficient' "$log" || echo "the program has CUDA's run-time within it: link it with nvcc -cudart shared"
     exit 1
   fi
 done
